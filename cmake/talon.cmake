@@ -1,0 +1,36 @@
+# talon_folder(NAME DEPENDS libs...) makes the library talon_NAME of all sources in src/NAME (recursively) and, when
+# tests are built, one test program NAME_test of all its x_test.cpp files, which stand beside what they test.
+function(talon_folder name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;EXCLUDE" ${ARGN})
+  set(folder ${PROJECT_SOURCE_DIR}/src/${name})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${ARG_EXCLUDE}")
+  endif()
+  if(sources)
+    add_library(talon_${name} STATIC ${sources})
+    target_include_directories(talon_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(talon_${name} PUBLIC ${ARG_DEPENDS})
+  else()
+    add_library(talon_${name} INTERFACE)
+    target_include_directories(talon_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(talon_${name} INTERFACE ${ARG_DEPENDS})
+  endif()
+  if(TALON_TESTS AND tests)
+    talon_test(${name}_test SOURCES ${tests} DEPENDS talon_${name})
+  endif()
+endfunction()
+
+# talon_test(NAME SOURCES files... DEPENDS libs...): a GoogleTest program; every TEST is one ctest case. Tests read
+# their data below TALON_TEST_DATA (tests/data) and downloaded models below TALON_DOWNLOADS, and skip without the latter.
+function(talon_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TALON_DOWNLOADS="${PROJECT_SOURCE_DIR}/downloads")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900 LABELS "${ARG_LABELS}")
+endfunction()

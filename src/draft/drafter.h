@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "core/types.h"
+#include "model/target.h"
+#include "tree/draft_tree.h"
+#include "tree/tree_policy.h"
+
+namespace talon {
+
+/// What a drafter remembers of one sequence.
+class DraftState {
+ public:
+  virtual ~DraftState() = default;
+};
+
+/// Committed tokens, in order, each once. features row i is the target row that produced tokens[i], that is the row of the
+/// token before it. The first token of a sequence was produced by no row: then first_has_row is false and features has
+/// one row less (row i belongs to tokens[i + 1]). Empty when the drafter has no taps. Borrowed for the call.
+struct CommittedTokens {
+  std::span<const TokenId> tokens;
+  int first_position = 0;
+  View features = {};
+  bool first_has_row = true;
+};
+
+struct DraftJob {
+  DraftState* state = nullptr;
+  TreePolicy* policy = nullptr;
+  TreePlan plan;
+  DraftTree* tree = nullptr;  // holds its root only; the drafter adds to it, at most plan.nodes nodes after policy.select
+};
+
+/// Guesses continuations. Weights are immutable and shared by all sequences; memory lives in a DraftState. Sees only committed
+/// tokens: no drafter knows of rejection, rollback or batching. Batch first.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+  virtual std::vector<FeatureTap> taps() const { return {}; }
+  virtual std::unique_ptr<DraftState> start() = 0;
+  virtual void observe(DraftState& state, const CommittedTokens& committed) = 0;
+  /// Grows each job's tree. The root of each is the token observed last.
+  virtual void propose(std::span<DraftJob> jobs) = 0;
+};
+
+}  // namespace talon

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "core/stop.h"
+#include "io/checkpoint.h"
+#include "model/config.h"
+
+namespace talon {
+
+struct LayerWeights {
+  std::unique_ptr<DeviceBuffer> attention_norm, ffn_norm;  // [1, hidden]
+  std::unique_ptr<Weight> q, k, v, o;
+  std::unique_ptr<DeviceBuffer> q_bias, k_bias, v_bias, o_bias;  // null: none
+  std::unique_ptr<DeviceBuffer> q_norm, k_norm;                  // null: none
+  std::unique_ptr<Weight> gate, up, down;
+};
+
+/// All weights of a target on one backend. Immutable after load.
+struct Model {
+  ModelConfig config;
+  Backend* backend = nullptr;  // borrowed; outlives the model
+  std::unique_ptr<Weight> embedding;
+  std::unique_ptr<Weight> output;  // null: tied, the embedding serves
+  std::unique_ptr<DeviceBuffer> final_norm;
+  std::unique_ptr<DeviceBuffer> rope;  // [context, head_dim]
+  std::vector<LayerWeights> layers;
+  std::size_t weight_bytes = 0;  // read by one forward of one row: all but the embedding table, unless tied
+
+  const Weight& output_weight() const { return output ? *output : *embedding; }
+};
+
+struct LoadOptions {
+  WeightLayout layout = WeightLayout::as_stored;
+  int context = 0;  // use fewer positions than the model allows; 0: all
+  std::function<void(std::size_t done, std::size_t total)> progress;  // tensors; may be empty
+};
+
+/// Loads every tensor that the configuration calls for. Throws Error naming the tensor for a missing one, a wrong shape, or a value
+/// that is not finite.
+Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options = {});
+
+}  // namespace talon

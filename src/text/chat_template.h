@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "io/json.h"
+
+namespace talon {
+
+struct ChatMessage {
+  std::string role;  // "system", "user", "assistant", "tool"
+  std::string content;
+};
+
+struct ChatRenderOptions {
+  bool add_generation_prompt = true;
+  Json variables = Json::object();  // further variables a template may read (`tools`, `enable_thinking`, ...)
+};
+
+/// A model's chat template: Jinja as Hugging Face runs it (trim_blocks, lstrip_blocks, Python methods on strings and
+/// lists, raise_exception, strftime_now).
+class ChatTemplate {
+ public:
+  /// Compiles `source`; throws Error with the line for a syntax error.
+  ChatTemplate(std::string_view source, std::string start_text, std::string end_text);
+  ~ChatTemplate();
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+
+  /// The text to encode with parse_special. Throws Error when the template raises one ("roles must alternate").
+  std::string render(std::span<const ChatMessage> messages, const ChatRenderOptions& options = {}) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace talon

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/philox.h"
+#include "core/types.h"
+
+namespace talon {
+
+/// How a token is drawn from a row of logits. Applied in this order: banned tokens, logit bias, penalties, temperature, then the
+/// cuts top-k, top-p, min-p, typical-p, each on what the one before left.
+struct SamplerOptions {
+  double temperature = 0;  // 0: the largest logit (the smallest id of equals)
+  int top_k = 0;           // 0: off
+  double top_p = 1;        // 1: off
+  double min_p = 0;        // 0: off; keeps p >= min_p * largest p
+  double typical_p = 1;    // 1: off; locally typical sampling, arXiv:2202.00666
+  double repetition_penalty = 1;  // CTRL, arXiv:1909.05858: divides positive, multiplies negative logits of seen tokens
+  double presence_penalty = 0;    // subtracted once for a token seen in the answer
+  double frequency_penalty = 0;   // subtracted for each time it was seen in the answer
+  int penalty_window = 0;         // last tokens (prompt included) that count as seen for repetition; 0: all
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::vector<TokenId> banned;
+};
+/// Throws UsageError naming the field, what it may be and what it is.
+void check(const SamplerOptions& options, int vocabulary);
+
+/// Tokens before the row being sampled: what penalties look at. `path` are draft tokens from the root's child on.
+struct SampleHistory {
+  std::span<const TokenId> committed;  // prompt and answer, root included
+  std::span<const TokenId> path;
+  int prompt_length = 0;
+};
+
+/// Draws the target's own next token from a row of logits. A pure function of (options, row, history, random, position).
+/// Holds scratch memory, so one per thread.
+class Sampler {
+ public:
+  Sampler(SamplerOptions options, int vocabulary);
+  const SamplerOptions& options() const { return options_; }
+  /// Whether sampling is the plain largest logit, with nothing that looks at history or changes logits.
+  bool plain_argmax() const;
+
+  /// The token at `position` given its row. Throws Error if every token is banned or the row holds NaN.
+  TokenId sample(std::span<const float> logits, const SampleHistory& history, const PositionRandom& random,
+                 std::uint64_t position);
+
+  struct Candidate {
+    TokenId token;
+    double p;
+  };
+  /// The processed distribution: tokens that can be drawn, by descending probability (ties: smaller id), summing to 1.
+  /// At temperature 0 one token with p = 1. Valid until the next call.
+  std::span<const Candidate> distribution(std::span<const float> logits, const SampleHistory& history);
+
+ private:
+  SamplerOptions options_;
+  int vocabulary_;
+  std::vector<Candidate> candidates_;
+  std::vector<float> adjusted_;
+};
+
+}  // namespace talon

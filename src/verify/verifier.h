@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/philox.h"
+#include "core/types.h"
+#include "tree/draft_tree.h"
+#include "verify/sampler.h"
+
+namespace talon {
+
+struct VerifyInput {
+  const DraftTree* tree = nullptr;
+  std::function<std::span<const float>(NodeId)> logits;  // the target's row after that node, valid during verify
+  std::function<TokenId(NodeId)> argmax;  // the same row's arg-max without copying the row
+  std::span<const TokenId> committed;     // prompt and answer, root included
+  int prompt_length = 0;
+  Sampler* sampler = nullptr;
+  const PositionRandom* random = nullptr;
+};
+
+struct VerifyResult {
+  std::vector<NodeId> path;  // accepted node ids from the root (included) on
+  TokenId next = 0;          // the token that follows the last of them: the next round's root
+};
+
+/// Decides which draft nodes become text. One call on a finished tree.
+class Verifier {
+ public:
+  virtual ~Verifier() = default;
+  virtual std::string_view name() const = 0;
+  virtual bool lossless() const = 0;  // output distribution equals the target's
+  virtual VerifyResult verify(const VerifyInput& input) = 0;
+};
+
+/// A row of the explicit table of rules.
+struct VerifierEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::unique_ptr<Verifier> (*make)();
+};
+std::span<const VerifierEntry> verifiers();
+/// Throws UsageError listing the names that exist.
+std::unique_ptr<Verifier> make_verifier(std::string_view name);
+
+}  // namespace talon
