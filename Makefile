@@ -1,0 +1,58 @@
+# Two commands do everything: `make demo` and `make test`. The rest are shortcuts; `make help` lists them.
+SHELL := /bin/bash
+BUILD ?= build
+JOBS ?= $(shell nproc)
+CMAKE_FLAGS ?=
+NINJA = ninja -C $(BUILD) -j $(JOBS)
+
+.PHONY: help demo test build setup asan tsan fuzz golden exactness bench format tidy signature clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: build ## install what is missing, build, fetch the default model, answer a prompt plain and drafted
+	@scripts/demo.sh $(BUILD)/talon
+
+test: setup ## install what is missing, build, run all tests of the default set
+	@scripts/test.sh $(BUILD) $(JOBS)
+
+setup: ## install what is missing (apt; sudo is used when not root)
+	@scripts/setup.sh
+
+build: setup ## the binary: build/talon
+	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TESTS=OFF $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || (cat $(BUILD).log; exit 1)
+	@rm -f $(BUILD).log
+	@$(NINJA) --quiet talon
+
+asan: setup ## unit and conformance tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@scripts/sanitize.sh address,undefined build-asan $(JOBS)
+
+tsan: setup ## engine and thread pool tests under ThreadSanitizer
+	@scripts/sanitize.sh thread build-tsan $(JOBS) 'ThreadPool|Engine'
+
+fuzz: setup ## libFuzzer on every parser, FUZZ_SECONDS each (default 600)
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),600)
+
+golden: setup ## every golden prompt on every backend, TinyLlama included (long)
+	@scripts/golden.sh $(BUILD) $(JOBS)
+
+exactness: setup ## the full product of the exactness test on SmolLM2 (long)
+	@scripts/exactness.sh $(BUILD) $(JOBS)
+
+bench: build ## the table of the README: plain and drafted decoding beside llama.cpp in one interleaved run
+	@scripts/bench.sh $(BUILD)/talon
+
+signature: build ## one hash of what the reference backend decodes
+	@$(BUILD)/talon bench signature
+
+format: ## clang-format over src, tests and bench
+	@scripts/setup.sh format
+	@git ls-files '*.cpp' '*.h' | xargs clang-format-14 -i
+
+tidy: ## clang-tidy over src
+	@scripts/setup.sh format
+	@cmake -S . -B build-tidy -G Ninja > /dev/null && git ls-files 'src/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy-14 -p build-tidy --quiet
+
+clean: ## remove what was built (not what was downloaded)
+	@rm -rf build build-* src/text/bridge/target

@@ -1,0 +1,89 @@
+"""Plain decoding, prefill and eight-row checks of Talon and llama.cpp on the same files, in one interleaved run.
+
+usage: bench/peer.py TALON PEER_FOLDER MODEL.gguf... [--rounds 5] [--threads 2] [--out FILE.jsonl]
+
+PEER_FOLDER holds llama-bench and llama-batched-bench of the npm package u-llm-server 2.9.1 (scripts/bench.sh unpacks it). Each round
+runs each program once, in turn, so that a noisy machine hits both; medians and the spread are reported, and the measured read
+bandwidth stands beside them.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+
+def run(command: list[str], **kwargs) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, **kwargs)
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def peer_plain(peer: pathlib.Path, model: str, threads: int) -> dict:
+    out = run([str(peer / "llama-bench"), "-m", model, "-t", str(threads), "-p", "512", "-n", "64", "-r", "2", "-o", "jsonl"],
+              env={**os.environ, "LD_LIBRARY_PATH": str(peer)})
+    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return {"decode_tok_s": next(r["avg_ts"] for r in rows if r["n_gen"]),
+            "prefill_tok_s": next(r["avg_ts"] for r in rows if r["n_prompt"])}
+
+
+def peer_rows(peer: pathlib.Path, model: str, threads: int) -> dict:
+    out = run([str(peer / "llama-batched-bench"), "-m", model, "-t", str(threads), "-npp", "4", "-ntg", "16", "-npl", "1,8"],
+              env={**os.environ, "LD_LIBRARY_PATH": str(peer)})
+    ms = {}
+    for line in out.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 10 and cells[2] in ("1", "8"):
+            ms[int(cells[2])] = float(cells[6]) * 1000 / int(cells[1])
+    return {"ms_1": ms[1], "ms_8": ms[8], "c8": ms[8] / ms[1]}
+
+
+def talon_rows(talon: str, model: str, threads: int) -> dict:
+    out = run([talon, "bench", "cost", "-m", model, "--threads", str(threads), "--rows", "1,8,512", "--context", "16"])
+    rows = [json.loads(line) for line in out.splitlines()]
+    ms = {row["rows"]: row["ms"] for row in rows if "rows" in row}
+    return {"ms_1": ms[1], "ms_8": ms[8], "c8": ms[8] / ms[1], "prefill_tok_s": 512e3 / ms[512],
+            "bandwidth_gb_s": rows[-1]["bandwidth_gb_s"], "weights_bytes": rows[-1]["weights_bytes"]}
+
+
+def talon_plain(talon: str, model: str, threads: int) -> dict:
+    out = run([talon, "run", "-m", model, "-p", "Once upon a time", "-n", "64", "-d", "none", "--ignore-eos", "--threads", str(threads), "--json"])
+    return {"decode_tok_s": json.loads(out)["decode_tok_s"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("talon")
+    parser.add_argument("peer", type=pathlib.Path)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=pathlib.Path)
+    args = parser.parse_args()
+    lines = []
+    for model in args.models:
+        samples: dict[str, list[float]] = {}
+        for _ in range(args.rounds):
+            for prefix, measure in (("talon", talon_plain), ("peer", peer_plain), ("talon", talon_rows), ("peer", peer_rows)):
+                first = args.talon if prefix == "talon" else args.peer
+                for key, value in measure(first, model, args.threads).items():
+                    samples.setdefault(f"{prefix}_{key}", []).append(value)
+        line = {"model": pathlib.Path(model).name, "rounds": args.rounds, "threads": args.threads}
+        for key, values in samples.items():
+            line[key] = {"median": round(statistics.median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
+        for key in ("decode_tok_s", "prefill_tok_s"):
+            ratios = [a / b for a, b in zip(samples[f"talon_{key}"], samples[f"peer_{key}"])]
+            line[f"ratio_{key}"] = {"median": round(statistics.median(ratios), 3), "min": round(min(ratios), 3), "max": round(max(ratios), 3)}
+        print(json.dumps(line), flush=True)
+        lines.append(line)
+    if args.out:
+        aside = args.out.with_suffix(".tmp")
+        aside.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        aside.rename(args.out)
+
+
+if __name__ == "__main__":
+    main()
