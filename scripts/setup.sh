@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(cmake ninja-build g++ pkg-config git python3 nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev
   libsentencepiece-dev libcurl4-openssl-dev libssl-dev libzstd-dev libarchive-dev libedit-dev libgtest-dev libbenchmark-dev)
 case "${1:-}" in
-  fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;
+  fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;
   format) packages+=(clang-format-14 clang-tidy-14) ;;
 esac
 

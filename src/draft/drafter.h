@@ -30,9 +30,9 @@ struct CommittedTokens {
 
 struct DraftJob {
   DraftState* state = nullptr;
-  TreePolicy* policy = nullptr;
+  TreePolicy* policy = nullptr;  // asked with deeper() by drafters that grow level by level
   TreePlan plan;
-  DraftTree* tree = nullptr;  // holds its root only; the drafter adds to it, at most plan.nodes nodes after policy.select
+  DraftTree* tree = nullptr;  // holds its root only; the drafter adds at most plan.nodes nodes on at most plan.levels levels
 };
 
 /// Guesses continuations. Weights are immutable and shared by all sequences; memory lives in a DraftState. Sees only committed
@@ -40,10 +40,12 @@ struct DraftJob {
 class Drafter {
  public:
   virtual ~Drafter() = default;
+  /// What observe() wants of the target rows; the Target must have been made with the same taps.
   virtual std::vector<FeatureTap> taps() const { return {}; }
   virtual std::unique_ptr<DraftState> start() = 0;
   virtual void observe(DraftState& state, const CommittedTokens& committed) = 0;
-  /// Grows each job's tree. The root of each is the token observed last.
+  /// Grows each job's tree. The root of each is the token observed last. The engine cuts the trees with the job's
+  /// TreePolicy::select afterwards.
   virtual void propose(std::span<DraftJob> jobs) = 0;
 };
 

@@ -6,8 +6,8 @@
 
 namespace talon {
 
-/// A whole file, read-only, mapped into memory. Move-only. Opening throws Error for a directory, an unreadable or an empty
-/// file, naming the path and the system's reason.
+/// A whole file, read-only, mapped into memory. Move-only. Opening throws Error for a directory, an
+/// unreadable or an empty file, naming the path and the system's reason.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);

@@ -7,10 +7,32 @@
 
 namespace talon {
 
-/// How a tensor's values are stored in a file. The names are GGUF's, in lower case, and the plain types of safetensors.
+/// How a tensor's values are stored in a file. The names are GGUF's, in lower case, and the plain
+/// types of safetensors.
 enum class StorageType {
-  f32, f16, bf16, f64, i8, u8, i16, i32, i64, boolean,
-  q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, iq2_xxs,
+  f32,
+  f16,
+  bf16,
+  f64,
+  i8,
+  u8,
+  i16,
+  i32,
+  i64,
+  boolean,
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
+  iq4_xs,
+  iq2_xxs,
 };
 
 std::string_view name_of(StorageType type);
@@ -22,8 +44,8 @@ struct BlockShape {
 };
 BlockShape block_shape(StorageType type);
 
-/// The exact values of `bytes` as float32 (f64 and i64 are rounded to nearest), in storage order: what
-/// `gguf.quants.dequantize` and llama.cpp's reference dequantisation give, to the bit.
+/// The exact values of `bytes` as float32 (f64 and i64 are rounded to nearest), in storage order:
+/// what `gguf.quants.dequantize` and llama.cpp's reference dequantisation give, to the bit.
 /// REQUIRES: bytes.size() is whole blocks and out.size() the number of elements they hold.
 void dequantize(StorageType type, std::span<const std::byte> bytes, std::span<float> out);
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/option_text.h"
 #include "core/philox.h"
 #include "core/types.h"
 #include "tree/draft_tree.h"
@@ -26,6 +27,9 @@ struct VerifyInput {
 struct VerifyResult {
   std::vector<NodeId> path;  // accepted node ids from the root (included) on
   TokenId next = 0;          // the token that follows the last of them: the next round's root
+  /// Summed over the accepted tokens and the next one: how far in total variation the law each was taken from, given the tree,
+  /// was from the target's. 0 for lossless rules; divided by the tokens it bounds the mean distortion per token.
+  double distortion = 0;
 };
 
 /// Decides which draft nodes become text. One call on a finished tree.
@@ -40,11 +44,12 @@ class Verifier {
 /// A row of the explicit table of rules.
 struct VerifierEntry {
   std::string_view name;
-  std::string_view summary;
-  std::unique_ptr<Verifier> (*make)();
+  std::string_view summary;  // one line, with the paper
+  std::string_view options;  // "key=default meaning; ..."
+  std::unique_ptr<Verifier> (*make)(OptionText& options);
 };
 std::span<const VerifierEntry> verifiers();
-/// Throws UsageError listing the names that exist.
-std::unique_ptr<Verifier> make_verifier(std::string_view name);
+/// Makes the rule that `text` (`typical:epsilon=0.1`) names. Throws UsageError listing the names that exist.
+std::unique_ptr<Verifier> make_verifier(std::string_view text);
 
 }  // namespace talon

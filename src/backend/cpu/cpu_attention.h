@@ -1,0 +1,51 @@
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_cache.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/scratch.h"
+#include "core/thread_pool.h"
+
+namespace talon::cpu {
+
+/// attention() of the CPU backend. Every row and head goes through its visible positions in blocks of 128 (aligned to the
+/// sequence's positions); each block gives a partial result, and partials are joined in order. So blocks may be spread over
+/// workers, or rows, without changing a bit.
+class Attention {
+ public:
+  Attention(const Kernels& kernels, ThreadPool& pool);
+  void run(const AttentionArgs& args);
+
+ private:
+  /// Consecutive rows of one sequence, which share the loads of keys and values.
+  struct RowGroup {
+    int first;
+    int count;
+    int first_block;  // of positions that any of its rows sees
+    int end_block;
+  };
+  struct Worker {
+    Scratch stored;    // one key and value in the cache's type
+    Scratch scores;
+    Scratch partials;  // of the queries of a row group: joined so far, then of one block
+    std::vector<AttentionQuery> queries;
+  };
+  struct Call;
+
+  void group_rows(const AttentionArgs& args);
+  void rotate_and_store(const Call& call, int row, int kv_head, Worker& worker) const;
+  void attend_block(const Call& call, const RowGroup& group, int kv_head, int block,
+                    Worker& worker) const;
+  void attend_whole(const Call& call, const RowGroup& group, int kv_head, Worker& worker) const;
+  void join(const Call& call, int row, int head) const;
+
+  const Kernels& kernels_;
+  ThreadPool& pool_;
+  std::vector<RowGroup> groups_;
+  std::vector<Worker> workers_;
+  Scratch partials_;  // [row][head][block], when blocks are spread over workers
+};
+
+}  // namespace talon::cpu

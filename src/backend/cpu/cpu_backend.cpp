@@ -1,0 +1,255 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_attention.h"
+#include "backend/cpu/cpu_cache.h"
+#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/cpu_linear.h"
+#include "backend/cpu/huge_memory.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/packed_weight.h"
+#include "backend/cpu/scratch.h"
+#include "core/error.h"
+#include "core/thread_pool.h"
+
+namespace talon {
+namespace cpu {
+namespace {
+
+constexpr std::size_t kWorthSharing = std::size_t{1} << 15;  // values; fewer are done by the caller alone
+
+float* row_of(const View& view, int row) {
+  return view.data + static_cast<std::ptrdiff_t>(row) * view.stride;
+}
+
+void expects_same_shape(const View& a, const View& b) {
+  expects(a.rows == b.rows && a.cols == b.cols, "both matrices have the same shape");
+}
+
+class Buffer : public DeviceBuffer {
+ public:
+  Buffer(int rows, int cols)
+      : block_(std::max<std::size_t>(
+            static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * sizeof(float), 1)),
+        view_{reinterpret_cast<float*>(block_.get()), rows, cols, cols} {}
+  View view() const override { return view_; }
+
+ private:
+  struct Memory {
+    explicit Memory(std::size_t bytes) {
+      if (bytes >= (std::size_t{4} << 20)) {
+        huge = std::make_unique<HugeBlock>(bytes);
+      } else {
+        std::memset(small.reserve<std::byte>(bytes), 0, bytes);
+      }
+    }
+    std::byte* get() { return huge ? huge->data() : small.reserve<std::byte>(0); }
+    std::unique_ptr<HugeBlock> huge;
+    Scratch small;
+  };
+  Memory block_;
+  View view_;
+};
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(const CpuOptions& options)
+      : kernels_(choose_kernels(options.kernels)),
+        pool_(options.threads > 0 ? options.threads : available_processors(), options.pin),
+        activation_bits_(options.activation_bits),
+        linear_(kernels_, pool_, options.activation_bits),
+        attention_(kernels_, pool_) {}
+
+  std::string_view name() const override { return "cpu"; }
+
+  std::string description() const override {
+    return fmt::format(
+        "{} kernels, {} threads, {}-bit activations, L2 {} KiB, L3 {} KiB, {} MiB in huge pages",
+        kernels_.name, pool_.threads(), activation_bits_, sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024,
+        sysconf(_SC_LEVEL3_CACHE_SIZE) / 1024, huge_page_bytes() >> 20);
+  }
+
+  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
+    expects(rows >= 0 && cols >= 0, "a buffer has a size");
+    return std::make_unique<Buffer>(rows, cols);
+  }
+  std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {
+    return pack(matrix, layout, arena_, pool_);
+  }
+  std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override {
+    expects(shape.layers > 0 && shape.kv_heads > 0 && shape.head_dim > 0 && shape.pages > 0,
+            "a cache has a size");
+    return std::make_unique<Cache>(shape);
+  }
+
+  void upload(std::span<const float> from, const View& to) override {
+    expects(from.size() == static_cast<std::size_t>(to.rows) * static_cast<std::size_t>(to.cols),
+            "upload(): as many values as the matrix has");
+    for (int row = 0; row < to.rows; ++row) {
+      std::copy_n(from.data() + static_cast<std::ptrdiff_t>(row) * to.cols, to.cols,
+                  row_of(to, row));
+    }
+  }
+  void download(const View& from, std::span<float> to) override {
+    expects(to.size() == static_cast<std::size_t>(from.rows) * static_cast<std::size_t>(from.cols),
+            "download(): room for as many values as the matrix has");
+    for (int row = 0; row < from.rows; ++row) {
+      std::copy_n(row_of(from, row), from.cols,
+                  to.data() + static_cast<std::ptrdiff_t>(row) * from.cols);
+    }
+  }
+
+  void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override {
+    expects(out.rows == static_cast<int>(tokens.size()) && out.cols == table.cols,
+            "embed(): the output is [tokens, columns of the table]");
+    for (const TokenId token : tokens) {
+      expects(token >= 0 && token < table.rows, "embed(): a token of the table");
+    }
+    const auto& weight = static_cast<const PackedWeight&>(table);
+    for_each_row(out.rows, out.cols, [&](int row) {
+      unpack_row(weight, tokens[static_cast<std::size_t>(row)],
+                 {row_of(out, row), static_cast<std::size_t>(out.cols)});
+    });
+  }
+  void linear(const LinearArgs& args) override { linear_.run(args); }
+
+  void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
+    expects_same_shape(x, out);
+    expects(weight.cols == x.cols, "rms_norm(): a weight per column");
+    for_each_row(x.rows, x.cols, [&](int row) {
+      kernels_.rms_norm(row_of(x, row), weight.data, epsilon, x.cols, row_of(out, row));
+    });
+  }
+  void add(const View& a, const View& b, const View& out) override {
+    expects_same_shape(a, b);
+    expects_same_shape(a, out);
+    for_each_row(a.rows, a.cols, [&](int row) {
+      kernels_.add(row_of(a, row), row_of(b, row), a.cols, row_of(out, row));
+    });
+  }
+  void silu_gate(const View& gate, const View& up, const View& out) override {
+    expects_same_shape(gate, up);
+    expects_same_shape(gate, out);
+    for_each_row(gate.rows, gate.cols, [&](int row) {
+      kernels_.silu_gate(row_of(gate, row), row_of(up, row), gate.cols, row_of(out, row));
+    });
+  }
+  void copy(const View& from, const View& to) override {
+    expects_same_shape(from, to);
+    for_each_row(from.rows, from.cols,
+                 [&](int row) { copy_row(from, row, to, row); });
+  }
+  void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
+    expects(to.rows == static_cast<int>(rows.size()) && from.cols == to.cols,
+            "gather_rows(): a target row for every index");
+    for_each_row(to.rows, to.cols, [&](int row) {
+      copy_row(from, rows[static_cast<std::size_t>(row)], to, row);
+    });
+  }
+  void scatter_rows(const View& from, std::span<const std::int32_t> rows,
+                    const View& to) override {
+    expects(from.rows == static_cast<int>(rows.size()) && from.cols == to.cols,
+            "scatter_rows(): an index for every source row");
+    for (int row = 0; row < from.rows; ++row) {
+      copy_row(from, row, to, rows[static_cast<std::size_t>(row)]);
+    }
+  }
+
+  void attention(const AttentionArgs& args) override { attention_.run(args); }
+  void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override {
+    if (!from.empty()) static_cast<Cache&>(cache).copy_slots(from, to, pool_);
+  }
+
+  void softmax(const View& logits, float temperature, const View& out) override {
+    expects_same_shape(logits, out);
+    expects(temperature > 0, "softmax(): a positive temperature");
+    for_each_row(logits.rows, logits.cols, [&](int row) {
+      kernels_.softmax(row_of(logits, row), temperature, logits.cols, row_of(out, row));
+    });
+  }
+  void argmax(const View& x, std::span<TokenId> out) override {
+    expects(out.size() == static_cast<std::size_t>(x.rows), "argmax(): room for every row");
+    for_each_row(x.rows, x.cols, [&](int row) {
+      out[static_cast<std::size_t>(row)] = kernels_.argmax(row_of(x, row), x.cols);
+    });
+  }
+  void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override {
+    const auto count = static_cast<std::size_t>(k);
+    expects(k >= 0 && k <= x.cols, "top_k(): at most as many as there are columns");
+    expects(values.size() == count * static_cast<std::size_t>(x.rows) &&
+                indices.size() == values.size(),
+            "top_k(): room for k values of every row");
+    for_each_row(x.rows, x.cols, [&](int row) {
+      const std::size_t first = static_cast<std::size_t>(row) * count;
+      top_of_row(row_of(x, row), x.cols, values.subspan(first, count),
+                 indices.subspan(first, count));
+    });
+  }
+
+  void synchronize() override {}
+
+ private:
+  template <typename Body>
+  void for_each_row(int rows, int cols, Body body) {
+    const auto count = static_cast<std::size_t>(rows);
+    if (rows < 2 || count * static_cast<std::size_t>(cols) < kWorthSharing) {
+      for (int row = 0; row < rows; ++row) body(row);
+      return;
+    }
+    pool_.run([&](int) {
+      for (std::size_t row; (row = pool_.next(0)) < count;) body(static_cast<int>(row));
+    });
+  }
+
+  static void copy_row(const View& from, int from_row, const View& to, int to_row) {
+    expects(from_row >= 0 && from_row < from.rows && to_row >= 0 && to_row < to.rows,
+            "a row of the matrix");
+    std::copy_n(row_of(from, from_row), from.cols, row_of(to, to_row));
+  }
+
+  /// Keeps the k best so far in order; most values are below the least of them and are passed over 16 at a time. NaN counts as
+  /// the smallest value.
+  void top_of_row(const float* x, int n, std::span<float> values,
+                  std::span<TokenId> indices) const {
+    if (values.empty()) return;
+    std::size_t kept = 0;
+    const auto insert = [&](int index) {
+      const float value = x[index] == x[index] ? x[index] : -std::numeric_limits<float>::infinity();
+      std::size_t place = kept < values.size() ? kept++ : kept - 1;
+      for (; place > 0 && values[place - 1] < value; --place) {
+        values[place] = values[place - 1];
+        indices[place] = indices[place - 1];
+      }
+      values[place] = value;
+      indices[place] = index;
+    };
+    int i = 0;
+    for (; kept < values.size(); ++i) insert(i);
+    while ((i = kernels_.find_above(x, i, n, values.back())) < n) insert(i++);
+  }
+
+  const Kernels& kernels_;
+  ThreadPool pool_;
+  int activation_bits_;
+  HugeArena arena_;
+  Linear linear_;
+  Attention attention_;
+};
+
+}  // namespace
+}  // namespace cpu
+
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
+  if (options.activation_bits != 8 && options.activation_bits != 16) {
+    throw UsageError(fmt::format("make CPU backend: expected 8 or 16 activation bits, got {}",
+                                 options.activation_bits));
+  }
+  return std::make_unique<cpu::CpuBackend>(options);
+}
+
+}  // namespace talon

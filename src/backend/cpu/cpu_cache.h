@@ -1,0 +1,33 @@
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/cpu/huge_memory.h"
+#include "backend/cpu/kernels.h"
+#include "core/thread_pool.h"
+
+namespace talon::cpu {
+
+/// [page][layer][kv_head] blocks, each holding the keys and values of 64 slots as AttentionCall wants them. Page by page, so that only
+/// pages in use take memory.
+struct Cache : KvStore {
+  explicit Cache(const KvShape& shape);
+
+  std::size_t value_bytes() const { return shape.type == KvType::f16 ? 2 : 4; }
+  /// Of the block of one layer and KV head in page 0; page p lies p * page_stride further.
+  std::byte* block(int layer, int kv_head) const;
+
+  /// Writes the key and value of one slot; both are head_dim values in the cache's type.
+  void write(int layer, int kv_head, Slot slot, const std::byte* key, const std::byte* value);
+  void read(int layer, int kv_head, Slot slot, std::byte* key, std::byte* value) const;
+  void copy_slots(std::span<const Slot> from, std::span<const Slot> to, ThreadPool& pool);
+
+  int padded_dim = 0;
+  std::size_t value_offset = 0;  // of the values in a block
+  std::size_t block_bytes = 0;
+  std::size_t page_stride = 0;
+
+ private:
+  HugeBlock memory_;
+};
+
+}  // namespace talon::cpu

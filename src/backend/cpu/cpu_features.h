@@ -1,0 +1,14 @@
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+
+namespace talon::cpu {
+
+/// Whether processor and operating system run these kernels.
+bool supported(CpuKernels kernels);
+
+/// The kernels asked for, or the best this machine runs. Throws UsageError if it lacks them.
+const Kernels& choose_kernels(CpuKernels wanted);
+
+}  // namespace talon::cpu

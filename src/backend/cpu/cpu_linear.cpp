@@ -1,0 +1,282 @@
+#include "backend/cpu/cpu_linear.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace talon::cpu {
+namespace {
+
+constexpr int kChunk = 512;  // inputs that one worker transforms at a time
+constexpr std::size_t kReadAhead = 1024;  // kernels may read (and not use) so much past the last record
+constexpr std::size_t kStreamBytes = std::size_t{16} << 10;  // of a piece when each weight is read once
+constexpr std::size_t kPanelBytes = std::size_t{256} << 10;  // of a piece that stays in the cache for many rows
+
+const PackedWeight& packed(const Projection& projection) {
+  return static_cast<const PackedWeight&>(*projection.weight);
+}
+
+float* row_of(const View& view, int row) {
+  return view.data + static_cast<std::ptrdiff_t>(row) * view.stride;
+}
+
+int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+void check(const LinearArgs& args) {
+  expects(!args.outputs.empty(), "linear() has a projection");
+  const int cols = args.outputs[0].weight->cols;
+  expects(args.input.cols == (args.transform == InputTransform::silu_gate ? 2 * cols : cols),
+          "linear(): the input is as wide as the weights");
+  expects(args.transform != InputTransform::rms_norm || args.norm.cols == cols,
+          "linear(): the norm is as wide as the input");
+  for (const Projection& projection : args.outputs) {
+    expects(projection.weight->cols == cols, "linear(): all projections read the same input");
+    expects(projection.out.rows == args.input.rows &&
+                projection.out.cols == projection.weight->rows,
+            "linear(): the output is [rows, weight rows]");
+    expects(!projection.bias || projection.bias.cols == projection.weight->rows,
+            "linear(): a bias per output");
+  }
+}
+
+/// Whether every worker prepares all rows for itself, which costs less than waiting for each other.
+bool is_cheap(const LinearArgs& args) {
+  const int cost = args.transform == InputTransform::silu_gate ? 3 : 1;
+  return args.input.rows * args.outputs[0].weight->cols * cost <= 4096;
+}
+
+}  // namespace
+
+struct Linear::Forms {
+  bool quantized = false;
+  bool half_sums = false;  // sums of 16 inputs, for weights with groups of 16
+  bool floats = false;
+};
+
+struct Linear::Input {
+  int rows = 0;
+  int cols = 0;
+  int groups = 0;        // of 32, padded
+  int float_units = 0;   // of 16, padded
+  std::byte* records = nullptr;
+  std::byte* half_sums = nullptr;
+  float* floats = nullptr;
+};
+
+struct Linear::Piece {
+  const Projection* projection = nullptr;
+  int first_tile = 0;
+  int tiles = 0;
+};
+
+Linear::Linear(const Kernels& kernels, ThreadPool& pool, int activation_bits)
+    : kernels_(kernels),
+      pool_(pool),
+      planes_(activation_bits == 16 ? 2 : 1),
+      workers_(static_cast<std::size_t>(pool.threads())) {}
+
+Linear::Forms Linear::forms_of(const LinearArgs& args) {
+  Forms forms;
+  for (const Projection& projection : args.outputs) {
+    const PackedWeight& weight = packed(projection);
+    forms.floats |= weight.is_float();
+    forms.quantized |= !weight.is_float();
+    forms.half_sums |= weight.shape().group == 16;
+  }
+  return forms;
+}
+
+void Linear::cut(int rows, bool float_weights, Blocks& blocks) const {
+  blocks.list.clear();
+  blocks.of_row.clear();
+  for (int first = 0; first < rows;) {
+    const int count = kernels_.block_rows(rows - first, float_weights);
+    blocks.of_row.insert(blocks.of_row.end(), static_cast<std::size_t>(count),
+                         static_cast<int>(blocks.list.size()));
+    blocks.list.push_back({first, count});
+    first += count;
+  }
+}
+
+Linear::Input Linear::place_input(const LinearArgs& args, const Forms& forms,
+                                  Scratch& memory) const {
+  Input input;
+  input.rows = args.input.rows;
+  input.cols = args.outputs[0].weight->cols;
+  input.groups = round_up(input.cols, 64) / kInputGroup;
+  input.float_units = round_up(input.cols, kLanes) / kLanes;
+  const auto rows = static_cast<std::size_t>(input.rows);
+  const auto groups = static_cast<std::size_t>(input.groups);
+  const std::size_t record_bytes =
+      rows * groups * static_cast<std::size_t>(planes_ * kInputGroup + 12);
+  const std::size_t half_sum_bytes = rows * groups * 16;
+  const std::size_t float_bytes = rows * static_cast<std::size_t>(input.float_units) * kLanes * 4;
+  std::byte* at = memory.reserve<std::byte>((forms.quantized ? record_bytes + kReadAhead : 0) +
+                                            (forms.half_sums ? half_sum_bytes + 64 : 0) +
+                                            (forms.floats ? float_bytes : 0));
+  const auto take = [&](std::size_t bytes) {
+    std::byte* piece = at;
+    at += (bytes + 63) / 64 * 64;
+    return piece;
+  };
+  if (forms.quantized) input.records = take(record_bytes + kReadAhead - 64);
+  if (forms.half_sums) input.half_sums = take(half_sum_bytes);
+  if (forms.floats) input.floats = reinterpret_cast<float*>(take(float_bytes));
+  return input;
+}
+
+/// Stores inputs [first, first + count) of a transformed row, `x`, in the forms wanted.
+void Linear::prepare(const LinearArgs& args, const Input& input, int row, int first, int count,
+                     Worker& worker) const {
+  const float* x = row_of(args.input, row) + first;
+  if (args.transform == InputTransform::silu_gate) {
+    float* gated = worker.row.reserve<float>(static_cast<std::size_t>(count));
+    kernels_.silu_gate(x, x + input.cols, count, gated);
+    x = gated;
+  } else if (args.transform == InputTransform::rms_norm) {
+    float* normed = worker.row.reserve<float>(static_cast<std::size_t>(count));
+    kernels_.rms_norm(x, args.norm.data, args.norm_epsilon, count, normed);
+    x = normed;
+  }
+  const bool last = first + count == input.cols;
+  const auto block_of = [row](const Blocks& blocks) {
+    return blocks.list[static_cast<std::size_t>(blocks.of_row[static_cast<std::size_t>(row)])];
+  };
+  if (input.records != nullptr) {
+    const RowBlock block = block_of(blocks_);
+    const int group = first / kInputGroup;
+    const int groups = last ? input.groups - group : count / kInputGroup;
+    const auto before = static_cast<std::size_t>(block.first * input.groups + block.rows * group);
+    const QuantizedRow out{
+        input.records + before * static_cast<std::size_t>(planes_ * kInputGroup + 12),
+        input.half_sums == nullptr ? nullptr : input.half_sums + before * 16, planes_, block.rows,
+        row - block.first};
+    kernels_.quantize(x, count, groups, out);
+  }
+  if (input.floats != nullptr) {
+    const RowBlock block = block_of(float_blocks_);
+    const int unit = first / kLanes;
+    const int units = (last ? input.float_units : (first + count) / kLanes) - unit;
+    float* out = input.floats + static_cast<std::ptrdiff_t>(block.first * input.float_units +
+                                                            block.rows * unit) *
+                                    kLanes;
+    for (int u = 0; u < units; ++u) {
+      float* lanes = out + static_cast<std::ptrdiff_t>(u * block.rows + row - block.first) * kLanes;
+      for (int i = 0; i < kLanes; ++i) {
+        lanes[i] = u * kLanes + i < count ? x[u * kLanes + i] : 0.0F;
+      }
+    }
+  }
+}
+
+void Linear::prepare_row(const LinearArgs& args, const Input& input, int row,
+                         Worker& worker) const {
+  prepare(args, input, row, 0, input.cols, worker);
+}
+
+void Linear::prepare_shared(const LinearArgs& args, const Input& input, Worker& worker) {
+  const bool whole_rows = args.transform == InputTransform::rms_norm || input.rows >= 8;
+  const int chunk = whole_rows ? input.cols : kChunk;
+  const auto chunks = static_cast<std::size_t>((input.cols + chunk - 1) / chunk);
+  const std::size_t items = chunks * static_cast<std::size_t>(input.rows);
+  for (std::size_t item; (item = pool_.next(0)) < items;) {
+    const int row = static_cast<int>(item / chunks);
+    const int first = static_cast<int>(item % chunks) * chunk;
+    prepare(args, input, row, first, std::min(chunk, input.cols - first), worker);
+  }
+}
+
+void Linear::multiply_piece(const Piece& piece, const Input& input) const {
+  const Projection& projection = *piece.projection;
+  const PackedWeight& weight = packed(projection);
+  const int first_output = piece.first_tile * kLanes;
+  MultiplyCall call{};
+  call.kind = weight.kind;
+  call.tiles = weight.tile(piece.first_tile);
+  call.tile_bytes = weight.tile_bytes;
+  call.tile_count = piece.tiles;
+  call.units = weight.units;
+  call.table = weight.table.data();
+  call.pre_scale = weight.pre_scale;
+  call.planes = planes_;
+  call.out_stride = projection.out.stride;
+  call.outputs = std::min(piece.tiles * kLanes, weight.rows - first_output);
+  call.bias = projection.bias ? projection.bias.data + first_output : nullptr;
+  call.accumulate = projection.accumulate;
+  for (const RowBlock& block : (weight.is_float() ? float_blocks_ : blocks_).list) {
+    call.rows = block.rows;
+    const auto before = static_cast<std::size_t>(block.first * input.groups);
+    if (weight.is_float()) {
+      call.input = reinterpret_cast<const std::byte*>(
+          input.floats + static_cast<std::ptrdiff_t>(block.first * input.float_units) * kLanes);
+    } else {
+      call.input = input.records + before * static_cast<std::size_t>(planes_ * kInputGroup + 12);
+      call.sums16 = input.half_sums == nullptr ? nullptr : input.half_sums + before * 16;
+    }
+    call.out = row_of(projection.out, block.first) + first_output;
+    call.prefetch = block.first == 0 ? 4096 : 0;
+    kernels_.multiply(call);
+  }
+}
+
+/// Pieces of all projections are numbered in order. The first three quarters are shared out beforehand, one contiguous
+/// run of memory for each worker; the rest goes to whoever is free, since a neighbour may have taken a processor.
+void Linear::multiply_pieces(const LinearArgs& args, const Input& input, int worker) {
+  const bool stream = blocks_.list.size() == 1;
+  const auto tiles_per_piece = [&](const PackedWeight& weight) {
+    const std::size_t bytes = stream ? kStreamBytes : kPanelBytes;
+    const auto fitting = static_cast<int>(std::max<std::size_t>(bytes / weight.tile_bytes, 1));
+    return stream ? fitting : std::min(fitting, 4);
+  };
+  int pieces = 0;
+  for (const Projection& projection : args.outputs) {
+    const int per_piece = tiles_per_piece(packed(projection));
+    pieces += (packed(projection).tiles + per_piece - 1) / per_piece;
+  }
+  const auto multiply_number = [&](int number) {
+    for (const Projection& projection : args.outputs) {
+      const PackedWeight& weight = packed(projection);
+      const int per_piece = tiles_per_piece(weight);
+      const int count = (weight.tiles + per_piece - 1) / per_piece;
+      if (number < count) {
+        const int first = number * per_piece;
+        multiply_piece({&projection, first, std::min(per_piece, weight.tiles - first)}, input);
+        return;
+      }
+      number -= count;
+    }
+  };
+  const int threads = pool_.threads();
+  const int share = pieces * 3 / 4 / threads;
+  for (int i = 0; i < share; ++i) multiply_number(worker * share + i);
+  const auto rest = static_cast<std::size_t>(pieces - share * threads);
+  for (std::size_t i; (i = pool_.next(1)) < rest;) {
+    multiply_number(share * threads + static_cast<int>(i));
+  }
+}
+
+void Linear::run(const LinearArgs& args) {
+  check(args);
+  if (args.input.rows == 0) return;
+  const Forms forms = forms_of(args);
+  cut(args.input.rows, false, blocks_);
+  cut(args.input.rows, true, float_blocks_);
+  if (is_cheap(args)) {
+    pool_.run([&](int index) {
+      Worker& worker = workers_[static_cast<std::size_t>(index)];
+      const Input input = place_input(args, forms, worker.input);
+      for (int row = 0; row < input.rows; ++row) prepare_row(args, input, row, worker);
+      multiply_pieces(args, input, index);
+    });
+    return;
+  }
+  const Input input = place_input(args, forms, shared_);
+  pool_.run([&](int index) {
+    Worker& worker = workers_[static_cast<std::size_t>(index)];
+    prepare_shared(args, input, worker);
+    pool_.barrier();
+    multiply_pieces(args, input, index);
+  });
+}
+
+}  // namespace talon::cpu

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/packed_weight.h"
+#include "backend/cpu/scratch.h"
+#include "core/thread_pool.h"
+
+namespace talon::cpu {
+
+/// linear() of the CPU backend: one parallel region that transforms and quantises the rows, then multiplies them by the tiles
+/// of all projections.
+class Linear {
+ public:
+  /// `activation_bits`: 8 or 16.
+  Linear(const Kernels& kernels, ThreadPool& pool, int activation_bits);
+  void run(const LinearArgs& args);
+
+ private:
+  struct Forms;   // of the input that the projections want
+  struct Input;   // where the prepared rows lie
+  struct Piece;   // consecutive tiles of one projection
+  struct Worker {
+    Scratch row;    // one transformed row
+    Scratch input;  // all rows, prepared by this worker for itself
+  };
+
+  static Forms forms_of(const LinearArgs& args);
+  Input place_input(const LinearArgs& args, const Forms& forms, Scratch& memory) const;
+  void prepare(const LinearArgs& args, const Input& input, int row, int first, int count,
+               Worker& worker) const;
+  void prepare_row(const LinearArgs& args, const Input& input, int row, Worker& worker) const;
+  void prepare_shared(const LinearArgs& args, const Input& input, Worker& worker);
+  void multiply_pieces(const LinearArgs& args, const Input& input, int worker);
+  void multiply_piece(const Piece& piece, const Input& input) const;
+
+  struct RowBlock {
+    int first;
+    int rows;
+  };
+  /// The rows of a call cut as the kernels want them, and for each row the number of its block.
+  struct Blocks {
+    std::vector<RowBlock> list;
+    std::vector<int> of_row;
+  };
+  void cut(int rows, bool float_weights, Blocks& blocks) const;
+
+  const Kernels& kernels_;
+  ThreadPool& pool_;
+  int planes_;
+  Blocks blocks_;
+  Blocks float_blocks_;
+  Scratch shared_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace talon::cpu

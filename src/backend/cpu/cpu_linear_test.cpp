@@ -1,0 +1,282 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/test_matrices.h"
+
+namespace talon::cpu {
+namespace {
+
+constexpr CpuKernels kAllKernels[] = {CpuKernels::portable, CpuKernels::avx2,
+                                      CpuKernels::avx512_vnni, CpuKernels::amx};
+
+std::unique_ptr<Backend> backend_with(CpuKernels kernels, int threads, int activation_bits = 8) {
+  return make_cpu_backend({threads, kernels, activation_bits, false});
+}
+
+/// weights * rows, rows [first, first + count) of `x` only.
+std::vector<float> multiply(Backend& backend, std::span<const TestMatrix* const> matrices,
+                            const std::vector<float>& x, int first, int count,
+                            WeightLayout layout = WeightLayout::as_stored) {
+  const int cols = matrices[0]->stored.cols;
+  auto input = backend.allocate(count, cols);
+  backend.upload(std::span(x).subspan(static_cast<std::size_t>(first * cols),
+                                      static_cast<std::size_t>(count * cols)),
+                 input->view());
+  std::vector<std::unique_ptr<Weight>> weights;
+  std::vector<std::unique_ptr<DeviceBuffer>> outs;
+  std::vector<Projection> projections;
+  for (const TestMatrix* matrix : matrices) {
+    weights.push_back(backend.load_weight(matrix->stored, layout));
+    outs.push_back(backend.allocate(count, matrix->stored.rows));
+    projections.push_back({weights.back().get(), outs.back()->view()});
+  }
+  LinearArgs args{};
+  args.input = input->view();
+  args.outputs = projections;
+  backend.linear(args);
+  std::vector<float> result;
+  for (int row = 0; row < count; ++row) {
+    for (const auto& out : outs) {
+      const View view = out->view();
+      std::vector<float> values(static_cast<std::size_t>(view.cols));
+      backend.download(view.row_range(row, 1), values);
+      result.insert(result.end(), values.begin(), values.end());
+    }
+  }
+  return result;
+}
+
+std::vector<float> multiply(Backend& backend, const TestMatrix& matrix,
+                            const std::vector<float>& x, int first, int count,
+                            WeightLayout layout = WeightLayout::as_stored) {
+  const TestMatrix* one[] = {&matrix};
+  return multiply(backend, one, x, first, count, layout);
+}
+
+/// What the int8 and int4 kernels see of a row: groups of 32 on a symmetric grid.
+std::vector<double> on_grid(std::span<const float> row, int bits) {
+  const float steps = bits == 8 ? 127.0F : 32512.0F;
+  std::vector<double> result;
+  for (std::size_t first = 0; first < row.size(); first += 32) {
+    const auto group = row.subspan(first, std::min<std::size_t>(32, row.size() - first));
+    float largest = 0;
+    for (const float value : group) largest = std::max(largest, std::fabs(value));
+    const float inverse = steps / largest;
+    for (const float value : group) {
+      result.push_back(static_cast<double>(largest / steps) * std::nearbyint(value * inverse));
+    }
+  }
+  return result;
+}
+
+void expect_products(const TestMatrix& matrix, const std::vector<float>& x, int rows, int bits,
+                     const std::vector<float>& got) {
+  const std::vector<float> w = values_of(matrix);
+  const auto cols = static_cast<std::size_t>(matrix.stored.cols);
+  const auto outputs = static_cast<std::size_t>(matrix.stored.rows);
+  const bool floats = block_shape(matrix.stored.type).elements == 1;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+    const auto row = std::span(x).subspan(r * cols, cols);
+    const std::vector<double> a =
+        floats ? std::vector<double>(row.begin(), row.end()) : on_grid(row, bits);
+    for (std::size_t o = 0; o < outputs; ++o) {
+      double expected = 0;
+      double magnitude = 0;
+      for (std::size_t k = 0; k < cols; ++k) {
+        expected += a[k] * w[o * cols + k];
+        magnitude += std::fabs(a[k] * w[o * cols + k]);
+      }
+      ASSERT_NEAR(got[r * outputs + o], expected, 2e-6 * magnitude)
+          << matrix.stored.name << " row " << r << " output " << o;
+    }
+  }
+}
+
+class LinearKernels : public testing::TestWithParam<CpuKernels> {
+ protected:
+  void SetUp() override {
+    if (!supported(GetParam())) GTEST_SKIP() << "not on this processor";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, LinearKernels, testing::ValuesIn(kAllKernels));
+
+TEST_P(LinearKernels, EveryTypeGivesTheProductsOfItsValuesAndTheActivationsOnTheirGrid) {
+  for (const int bits : {8, 16}) {
+    const auto backend = backend_with(GetParam(), 2, bits);
+    for (const StorageType type : kBlockTypes) {
+      const TestMatrix matrix = random_matrix(type, 37, 512, 1);
+      const auto x = random_rows(3, 512, 2);
+      expect_products(matrix, x, 3, bits, multiply(*backend, matrix, x, 0, 3));
+    }
+    for (const StorageType type : kFloatTypes) {
+      const TestMatrix matrix = random_matrix(type, 37, 75, 3);
+      const auto x = random_rows(3, 75, 4);
+      expect_products(matrix, x, 3, bits, multiply(*backend, matrix, x, 0, 3));
+    }
+  }
+}
+
+TEST_P(LinearKernels, ColumnsThatFillNoWholeUnitArePadded) {
+  const auto backend = backend_with(GetParam(), 1);
+  for (const int cols : {32, 96, 288}) {
+    for (const StorageType type : {StorageType::q4_0, StorageType::q4_1, StorageType::q8_0}) {
+      const TestMatrix matrix = random_matrix(type, 5, cols, 5);
+      const auto x = random_rows(2, cols, 6);
+      expect_products(matrix, x, 2, 8, multiply(*backend, matrix, x, 0, 2));
+    }
+  }
+}
+
+TEST_P(LinearKernels, ARowsBytesDoNotDependOnTheRowsBesideItNorOnThreads) {
+  constexpr int kRows = 23;
+  const auto one = backend_with(GetParam(), 1);
+  const auto two = backend_with(GetParam(), 2);
+  std::vector<StorageType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
+  types.insert(types.end(), std::begin(kFloatTypes), std::end(kFloatTypes));
+  for (const StorageType type : types) {
+    const TestMatrix matrix = random_matrix(type, 50, 256, 7);
+    const auto x = random_rows(kRows, 256, 8);
+    const auto together = multiply(*two, matrix, x, 0, kRows);
+    std::vector<float> alone;
+    for (int row = 0; row < kRows; ++row) {
+      const auto y = multiply(*one, matrix, x, row, 1);
+      alone.insert(alone.end(), y.begin(), y.end());
+    }
+    std::vector<float> chunked;
+    for (int row = 0; row < kRows; row += 7) {
+      const auto y = multiply(*two, matrix, x, row, std::min(7, kRows - row));
+      chunked.insert(chunked.end(), y.begin(), y.end());
+    }
+    EXPECT_EQ(std::memcmp(together.data(), alone.data(), 4 * alone.size()), 0) << matrix.stored.name;
+    EXPECT_EQ(std::memcmp(together.data(), chunked.data(), 4 * alone.size()), 0) << matrix.stored.name;
+  }
+}
+
+TEST_P(LinearKernels, BytesAreThoseOfThePortableKernels) {
+  for (const int bits : {8, 16}) {
+    const auto portable = backend_with(CpuKernels::portable, 1, bits);
+    const auto backend = backend_with(GetParam(), 2, bits);
+    std::vector<StorageType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
+    types.insert(types.end(), std::begin(kFloatTypes), std::end(kFloatTypes));
+    for (const StorageType type : types) {
+      const TestMatrix matrix = random_matrix(type, 40, 512, 9);
+      const auto x = random_rows(40, 512, 10);
+      const auto expected = multiply(*portable, matrix, x, 0, 40);
+      const auto got = multiply(*backend, matrix, x, 0, 40);
+      EXPECT_EQ(std::memcmp(expected.data(), got.data(), 4 * got.size()), 0) << matrix.stored.name;
+    }
+  }
+}
+
+TEST_P(LinearKernels, ExtremeCodesAndActivationsDoNotOverflow) {
+  TestMatrix matrix = random_matrix(StorageType::q8_0, 16, 64, 11);
+  for (std::size_t i = 0; i < matrix.bytes.size(); ++i) {
+    if (i % 34 >= 2) matrix.bytes[i] = static_cast<std::byte>(i / 34 % 2 == 0 ? -128 : 127);
+  }
+  for (const int bits : {8, 16}) {
+    const auto backend = backend_with(GetParam(), 1, bits);
+    for (const float value : {3.0F, -3.0F}) {
+      const std::vector<float> x(64, value);
+      expect_products(matrix, x, 1, bits, multiply(*backend, matrix, x, 0, 1));
+    }
+  }
+}
+
+TEST_P(LinearKernels, ProjectionsOfDifferentTypesShareOneInput) {
+  const auto backend = backend_with(GetParam(), 2);
+  const TestMatrix a = random_matrix(StorageType::q4_1, 48, 256, 12);
+  const TestMatrix b = random_matrix(StorageType::q6_k, 16, 256, 13);
+  const TestMatrix c = random_matrix(StorageType::bf16, 20, 256, 14);
+  const TestMatrix* all[] = {&a, &b, &c};
+  for (const int rows : {1, 11}) {
+    const auto x = random_rows(rows, 256, 15);
+    const auto together = multiply(*backend, all, x, 0, rows);
+    std::vector<float> apart;
+    for (int row = 0; row < rows; ++row) {
+      for (const TestMatrix* matrix : all) {
+        const auto y = multiply(*backend, *matrix, x, row, 1);
+        apart.insert(apart.end(), y.begin(), y.end());
+      }
+    }
+    EXPECT_EQ(together, apart);
+  }
+}
+
+TEST_P(LinearKernels, NormGateBiasAndAccumulationAreThoseOfSeparateSteps) {
+  constexpr int kCols = 1536;
+  const auto backend = backend_with(GetParam(), 2);
+  const TestMatrix matrix = random_matrix(StorageType::q4_k, 33, kCols, 16);
+  const auto weight = backend->load_weight(matrix.stored, WeightLayout::as_stored);
+  for (const int rows : {1, 2, 3, 17}) {
+    const auto upload = [&](int cols, unsigned seed) {
+      auto buffer = backend->allocate(rows, cols);
+      backend->upload(random_rows(rows, cols, seed), buffer->view());
+      return buffer;
+    };
+    const auto x = upload(2 * kCols, 17);
+    const auto plain = backend->allocate(rows, kCols);
+    const auto expected = backend->allocate(rows, 33);
+    const auto got = backend->allocate(rows, 33);
+    const auto bias = backend->allocate(1, 33);
+    backend->upload(random_rows(1, 33, 18), bias->view());
+    const auto norm = backend->allocate(1, kCols);
+    backend->upload(random_rows(1, kCols, 19), norm->view());
+    const auto download = [&](const View& view) {
+      std::vector<float> values(static_cast<std::size_t>(rows * view.cols));
+      backend->download(view, values);
+      return values;
+    };
+    for (const auto transform : {InputTransform::rms_norm, InputTransform::silu_gate}) {
+      const View left = x->view().col_range(0, kCols);
+      if (transform == InputTransform::rms_norm) {
+        backend->rms_norm(left, norm->view(), 1e-5F, plain->view());
+      } else {
+        backend->silu_gate(left, x->view().col_range(kCols, kCols), plain->view());
+      }
+      const Projection simple[] = {{weight.get(), expected->view()}};
+      LinearArgs args{};
+      args.input = plain->view();
+      args.outputs = simple;
+      backend->linear(args);
+      std::vector<float> want = download(expected->view());
+      const std::vector<float> biases = [&] {
+        std::vector<float> values(33);
+        backend->download(bias->view(), values);
+        return values;
+      }();
+      for (std::size_t i = 0; i < want.size(); ++i) want[i] += biases[i % 33];
+      const std::vector<float> before = random_rows(rows, 33, 20);
+      for (std::size_t i = 0; i < want.size(); ++i) want[i] = before[i] + want[i];
+
+      backend->upload(before, got->view());
+      const Projection full[] = {{weight.get(), got->view(), bias->view(), true}};
+      args.input = transform == InputTransform::rms_norm ? left : x->view();
+      args.transform = transform;
+      args.norm = norm->view();
+      args.norm_epsilon = 1e-5F;
+      args.outputs = full;
+      backend->linear(args);
+      EXPECT_EQ(download(got->view()), want) << rows;
+    }
+  }
+}
+
+TEST(LinearRows, ZeroRowsAndTinyAndHugeValuesGiveWhatTheyShould) {
+  const auto backend = backend_with(CpuKernels::best, 2);
+  const TestMatrix matrix = random_matrix(StorageType::q4_1, 16, 64, 21);
+  EXPECT_TRUE(multiply(*backend, matrix, {}, 0, 0).empty());
+  for (const float value : {0.0F, 1e-38F}) {
+    for (const float y : multiply(*backend, matrix, std::vector<float>(64, value), 0, 1)) {
+      EXPECT_EQ(y, 0.0F);
+    }
+  }
+  const std::vector<float> large(64, 1e30F);
+  expect_products(matrix, large, 1, 8, multiply(*backend, matrix, large, 0, 1));
+}
+
+}  // namespace
+}  // namespace talon::cpu

@@ -1,0 +1,15 @@
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/loops_math.h"
+#include "backend/cpu/loops_attention.h"
+#include "backend/cpu/loops_multiply.h"
+#include "backend/cpu/loops_table.h"
+
+namespace talon::cpu {
+
+const Kernels& avx512_kernels() {
+  static constexpr Kernels kTable = table_of("avx512_vnni");
+  return kTable;
+}
+
+}  // namespace talon::cpu

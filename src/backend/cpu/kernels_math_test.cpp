@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "backend/cpu/cpu_features.h"
+#include "backend/cpu/test_matrices.h"
+
+namespace talon::cpu {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class MathKernels : public testing::TestWithParam<CpuKernels> {
+ protected:
+  void SetUp() override {
+    if (!supported(GetParam())) GTEST_SKIP() << "not on this processor";
+    kernels_ = &choose_kernels(GetParam());
+  }
+  const Kernels* kernels_ = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(All, MathKernels,
+                         testing::Values(CpuKernels::portable, CpuKernels::avx2,
+                                         CpuKernels::avx512_vnni, CpuKernels::amx));
+
+TEST_P(MathKernels, GateIsSiluOverTheWholeRange) {
+  std::vector<float> gate;
+  for (float x = -95.0F; x < 95.0F; x += 0.037F) gate.push_back(x);
+  const int n = static_cast<int>(gate.size());
+  const std::vector<float> up(gate.size(), 1.0F);
+  std::vector<float> out(gate.size());
+  kernels_->silu_gate(gate.data(), up.data(), n, out.data());
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    const double x = gate[i];
+    const double want = x / (1.0 + std::exp(-x));
+    ASSERT_NEAR(out[i], want, 1e-6 * std::fabs(want) + 1e-36) << x;
+  }
+}
+
+TEST_P(MathKernels, SoftmaxSumsToOneAndKeepsRatios) {
+  for (const int n : {1, 5, 16, 33, 1000}) {
+    const auto x = random_rows(1, n, 1);
+    std::vector<float> out(x.size());
+    kernels_->softmax(x.data(), 0.7F, n, out.data());
+    double sum = 0;
+    for (const float value : x) sum += std::exp(value / 0.7F);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      ASSERT_NEAR(out[i], std::exp(x[i] / 0.7) / sum, 1e-6) << n;
+    }
+  }
+}
+
+TEST_P(MathKernels, ArgmaxIsTheFirstLargestAndPassesOverNan) {
+  for (const int n : {1, 16, 40, 333}) {
+    std::vector<float> x(static_cast<std::size_t>(n), -kInfinity);
+    EXPECT_EQ(kernels_->argmax(x.data(), n), 0);
+    for (auto& value : x) value = kNan;
+    EXPECT_EQ(kernels_->argmax(x.data(), n), 0);
+    x.back() = -3.0F;
+    EXPECT_EQ(kernels_->argmax(x.data(), n), n - 1);
+    for (auto& value : x) value = 2.0F;
+    x[0] = kNan;
+    EXPECT_EQ(kernels_->argmax(x.data(), n), n > 1 ? 1 : 0);
+  }
+}
+
+TEST_P(MathKernels, RmsNormDividesByTheRootMeanSquare) {
+  for (const int n : {8, 48, 576, 577}) {
+    const auto x = random_rows(1, n, 2);
+    const auto weight = random_rows(1, n, 3);
+    std::vector<float> out(x.size());
+    kernels_->rms_norm(x.data(), weight.data(), 1e-5F, n, out.data());
+    double squares = 0;
+    for (const float value : x) squares += static_cast<double>(value) * value;
+    const double rms = std::sqrt(squares / n + 1e-5);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      ASSERT_NEAR(out[i], x[i] / rms * weight[i], 1e-5) << n;
+    }
+  }
+}
+
+TEST(CpuBackendRows, TopKIsSortedWithTiesByIndexAndNanLast) {
+  const auto backend = make_cpu_backend({2, CpuKernels::best, 8, false});
+  const auto x = backend->allocate(2, 40);
+  std::vector<float> values(80, 1.0F);
+  values[7] = 5.0F;
+  values[33] = 9.0F;
+  values[3] = kNan;
+  values[40] = kNan;
+  values[79] = 5.0F;
+  backend->upload(values, x->view());
+  std::vector<float> top(2 * 4);
+  std::vector<TokenId> indices(2 * 4);
+  backend->top_k(x->view(), 4, top, indices);
+  EXPECT_EQ(indices, (std::vector<TokenId>{33, 7, 0, 1, 39, 1, 2, 3}));
+  EXPECT_EQ(top, (std::vector<float>{9, 5, 1, 1, 5, 1, 1, 1}));
+  std::vector<float> all(80);
+  std::vector<TokenId> order(80);
+  backend->top_k(x->view(), 40, all, order);
+  EXPECT_EQ(order[39], 3);
+  EXPECT_EQ(order[79], 0);
+}
+
+}  // namespace
+}  // namespace talon::cpu

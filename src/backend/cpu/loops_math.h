@@ -1,0 +1,142 @@
+#pragma once
+
+// Row operations in terms of the lanes_*.h of one instruction set, which the including unit has included before.
+namespace talon::cpu {
+namespace {
+
+/// e^x: 0 below -87.3, infinity above 88.7, NaN for NaN, exactly 1 at 0; relative error below 2e-7.
+/// Cephes' expf: x = n ln 2 + r, a polynomial of degree 7 in r, then 2^n.
+inline Floats exponential(Floats x) {
+  const Floats lowest = broadcast(-87.33654F);
+  const Floats clamped = smaller(broadcast(89.0F), larger(lowest, x));
+  const Floats n = round_to_integers(multiply(clamped, broadcast(1.44269504F)));
+  Floats r = fma(n, broadcast(-0.693359375F), clamped);
+  r = fma(n, broadcast(2.12194440e-4F), r);
+  Floats p = broadcast(1.9875691500e-4F);
+  p = fma(p, r, broadcast(1.3981999507e-3F));
+  p = fma(p, r, broadcast(8.3334519073e-3F));
+  p = fma(p, r, broadcast(4.1665795894e-2F));
+  p = fma(p, r, broadcast(1.6666665459e-1F));
+  p = fma(p, r, broadcast(5.0000001201e-1F));
+  p = fma(multiply(r, r), p, add(r, broadcast(1.0F)));
+  return zero_below(scale_by_power(p, n), x, lowest);
+}
+
+inline float exponential(float x) {
+  float lanes[kLanes];
+  store(lanes, exponential(broadcast(x)));
+  return lanes[0];
+}
+
+inline void rms_norm(const float* x, const float* weight, float epsilon, int n, float* out) {
+  Floats squares = zero_floats();
+  for (int i = 0; i < n; i += kLanes) {
+    const Floats v = load_first(x + i, n - i);
+    squares = fma(v, v, squares);
+  }
+  const float mean = sum_of(squares) / static_cast<float>(n);
+  const Floats factor = broadcast(1.0F / __builtin_sqrtf(mean + epsilon));
+  for (int i = 0; i < n; i += kLanes) {
+    const Floats v = multiply(load_first(x + i, n - i), factor);
+    store_first(out + i, multiply(v, load_first(weight + i, n - i)), n - i);
+  }
+}
+
+inline void silu_gate(const float* gate, const float* up, int n, float* out) {
+  const Floats one = broadcast(1.0F);
+  for (int i = 0; i < n; i += kLanes) {
+    const Floats g = load_first(gate + i, n - i);
+    const Floats e = exponential(subtract(zero_floats(), g));
+    const Floats silu = divide(g, add(one, e));
+    store_first(out + i, multiply(silu, load_first(up + i, n - i)), n - i);
+  }
+}
+
+inline void add_rows(const float* a, const float* b, int n, float* out) {
+  for (int i = 0; i < n; i += kLanes) {
+    store_first(out + i, add(load_first(a + i, n - i), load_first(b + i, n - i)), n - i);
+  }
+}
+
+/// The largest of n values; NaN is passed over; -infinity if there is none.
+inline float largest(const float* x, int n) {
+  Floats best = broadcast(-__builtin_inff());
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) best = larger(load(x + i), best);
+  float result = max_of(best);
+  for (; i < n; ++i) result = x[i] > result ? x[i] : result;
+  return result;
+}
+
+inline void softmax(const float* x, float temperature, int n, float* out) {
+  const Floats top = broadcast(largest(x, n));
+  const Floats divisor = broadcast(temperature);
+  Floats sum = zero_floats();
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Floats e = exponential(divide(subtract(load(x + i), top), divisor));
+    store(out + i, e);
+    sum = add(sum, e);
+  }
+  if (i < n) {
+    float last[kLanes] = {};
+    for (int j = 0; j < kLanes; ++j) last[j] = -__builtin_inff();
+    for (int j = i; j < n; ++j) last[j - i] = x[j];
+    const Floats e = exponential(divide(subtract(load(last), top), divisor));
+    store_first(out + i, e, n - i);
+    sum = add(sum, e);
+  }
+  const Floats total = broadcast(sum_of(sum));
+  for (i = 0; i < n; i += kLanes) {
+    store_first(out + i, divide(load_first(out + i, n - i), total), n - i);
+  }
+}
+
+inline int find_above(const float* x, int begin, int n, float limit) {
+  int i = begin;
+  for (const Floats bound = broadcast(limit); i + kLanes <= n; i += kLanes) {
+    const unsigned lanes = greater_lanes(load(x + i), bound);
+    if (lanes != 0) return i + __builtin_ctz(lanes);
+  }
+  while (i < n && !(x[i] > limit)) ++i;
+  return i;
+}
+
+inline int argmax(const float* x, int n) {
+  const float top = largest(x, n);
+  int i = 0;
+  for (const Floats value = broadcast(top); i + kLanes <= n; i += kLanes) {
+    const unsigned lanes = equal_lanes(load(x + i), value);
+    if (lanes != 0) return i + __builtin_ctz(lanes);
+  }
+  while (i < n && !(x[i] == top)) ++i;
+  return i < n ? i : 0;
+}
+
+inline void rotate(float* x, const float* cos_sin, float scale, int dim) {
+  const int half = dim / 2;
+  const Floats factor = broadcast(scale);
+  for (int i = 0; i < half; i += kLanes) {
+    const int n = half - i;
+    const Floats cosine = load_first(cos_sin + i, n);
+    const Floats sine = load_first(cos_sin + half + i, n);
+    const Floats a = load_first(x + i, n);
+    const Floats b = load_first(x + half + i, n);
+    const Floats first = subtract(multiply(a, cosine), multiply(b, sine));
+    const Floats second = add(multiply(b, cosine), multiply(a, sine));
+    store_first(x + i, multiply(first, factor), n);
+    store_first(x + half + i, multiply(second, factor), n);
+  }
+}
+
+inline void store_half_row(const float* x, int n, std::uint16_t* out) {
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) store_half(out + i, load(x + i));
+  if (i == n) return;
+  std::uint16_t last[kLanes];
+  store_half(last, load_first(x + i, n - i));
+  for (int j = i; j < n; ++j) out[j] = last[j - i];
+}
+
+}  // namespace
+}  // namespace talon::cpu

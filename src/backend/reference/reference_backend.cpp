@@ -1,0 +1,303 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <numeric>
+
+#include "backend/backend.h"
+#include "backend/reference/reference_attention.h"
+#include "backend/reference/reference_math.h"
+#include "backend/reference/reference_memory.h"
+#include "core/error.h"
+#include "core/thread_pool.h"
+
+namespace talon {
+namespace {
+
+using reference::Buffer;
+using reference::Cache;
+using reference::DenseWeight;
+
+constexpr int kOutputTile = 16;  // outputs that share one pass over the input rows
+
+float* row_of(const View& view, int row) { return view.row_range(row, 1).data; }
+
+bool same_shape(const View& a, const View& b) { return a.rows == b.rows && a.cols == b.cols; }
+
+class ReferenceBackend : public Backend {
+ public:
+  explicit ReferenceBackend(int threads) : pool_(threads, /*pin=*/false) {}
+
+  std::string_view name() const override { return "reference"; }
+  std::string description() const override {
+    return fmt::format("float32 weights, sums in float64, {} threads", pool_.threads());
+  }
+
+  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
+    return std::make_unique<Buffer>(rows, cols);
+  }
+  std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override;
+  std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override {
+    return std::make_unique<Cache>(shape);
+  }
+
+  void upload(std::span<const float> from, const View& to) override;
+  void download(const View& from, std::span<float> to) override;
+
+  void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override;
+  void linear(const LinearArgs& args) override;
+  void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override;
+  void add(const View& a, const View& b, const View& out) override;
+  void silu_gate(const View& gate, const View& up, const View& out) override;
+  void copy(const View& from, const View& to) override;
+  void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override;
+  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override;
+
+  void attention(const AttentionArgs& args) override;
+  void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override;
+
+  void softmax(const View& logits, float temperature, const View& out) override;
+  void argmax(const View& x, std::span<TokenId> out) override;
+  void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override;
+
+  void synchronize() override {}
+
+ private:
+  template <typename Body>
+  void for_each(int count, Body&& body);
+  void transform_input(const LinearArgs& args, int cols);
+  void project_tile(const Projection& output, int first, int last, int input_rows);
+
+  ThreadPool pool_;
+  std::vector<double> input_;  // of linear(), transformed: [rows, cols]
+};
+
+/// body(i) for i in [0, count), each on one thread.
+template <typename Body>
+void ReferenceBackend::for_each(int count, Body&& body) {
+  pool_.run([&](int) {
+    for (int i = 0; (i = static_cast<int>(pool_.next(0))) < count;) body(i);
+  });
+}
+
+std::unique_ptr<Weight> ReferenceBackend::load_weight(const StoredMatrix& matrix, WeightLayout) {
+  auto weight = std::make_unique<DenseWeight>();
+  weight->rows = matrix.rows;
+  weight->cols = matrix.cols;
+  weight->layout = "float32";
+  const auto cols = static_cast<std::size_t>(matrix.cols);
+  const std::size_t count = static_cast<std::size_t>(matrix.rows) * cols;
+  weight->bytes = count * sizeof(float);
+  const BlockShape block = block_shape(matrix.type);
+  expects(cols % block.elements == 0, "a row is whole blocks");
+  const std::size_t row_bytes = cols / block.elements * block.bytes;
+  expects(matrix.bytes.size() == row_bytes * static_cast<std::size_t>(matrix.rows),
+          "a stored matrix has the bytes of its shape");
+  try {
+    weight->values.resize(count);
+  } catch (const std::bad_alloc&) {
+    fail("load \"{}\": out of memory ({} bytes)", matrix.name, weight->bytes);
+  }
+  for_each(matrix.rows, [&](int row) {
+    const auto to = static_cast<std::size_t>(row);
+    const auto from =
+        matrix.row_order.empty() ? to : static_cast<std::size_t>(matrix.row_order[to]);
+    dequantize(matrix.type, matrix.bytes.subspan(from * row_bytes, row_bytes),
+               {weight->values.data() + to * cols, cols});
+  });
+  return weight;
+}
+
+void ReferenceBackend::upload(std::span<const float> from, const View& to) {
+  expects(from.size() == static_cast<std::size_t>(to.rows) * static_cast<std::size_t>(to.cols));
+  for (int row = 0; row < to.rows; ++row) {
+    std::copy_n(from.data() + static_cast<std::ptrdiff_t>(row) * to.cols, to.cols, row_of(to, row));
+  }
+}
+
+void ReferenceBackend::download(const View& from, std::span<float> to) {
+  expects(to.size() == static_cast<std::size_t>(from.rows) * static_cast<std::size_t>(from.cols));
+  for (int row = 0; row < from.rows; ++row) {
+    std::copy_n(row_of(from, row), from.cols,
+                to.data() + static_cast<std::ptrdiff_t>(row) * from.cols);
+  }
+}
+
+void ReferenceBackend::embed(const Weight& table, std::span<const TokenId> tokens,
+                             const View& out) {
+  const auto& weight = static_cast<const DenseWeight&>(table);
+  expects(out.cols == table.cols && out.rows == static_cast<int>(tokens.size()));
+  for (int row = 0; row < out.rows; ++row) {
+    const TokenId token = tokens[static_cast<std::size_t>(row)];
+    expects(token >= 0 && token < table.rows, "a token of the table");
+    std::copy_n(weight.row(token), table.cols, row_of(out, row));
+  }
+}
+
+void ReferenceBackend::linear(const LinearArgs& args) {
+  expects(!args.outputs.empty(), "linear has an output");
+  const int cols = args.outputs[0].weight->cols;
+  transform_input(args, cols);
+  for (const Projection& output : args.outputs) {
+    expects(output.weight->cols == cols, "projections of one call read the same input");
+    expects(output.out.rows == args.input.rows && output.out.cols == output.weight->rows);
+    expects(!output.bias || output.bias.cols == output.weight->rows);
+    const int tiles = (output.weight->rows + kOutputTile - 1) / kOutputTile;
+    for_each(tiles, [&](int tile) {
+      const int first = tile * kOutputTile;
+      const int last = std::min(first + kOutputTile, output.weight->rows);
+      project_tile(output, first, last, args.input.rows);
+    });
+  }
+}
+
+void ReferenceBackend::transform_input(const LinearArgs& args, int cols) {
+  const bool gated = args.transform == InputTransform::silu_gate;
+  expects(args.input.cols == (gated ? 2 * cols : cols), "the input fits the weight");
+  const auto width = static_cast<std::size_t>(cols);
+  input_.resize(static_cast<std::size_t>(args.input.rows) * width);
+  for_each(args.input.rows, [&](int row) {
+    const float* x = row_of(args.input, row);
+    const std::span<double> to(input_.data() + static_cast<std::size_t>(row) * width, width);
+    for (std::size_t i = 0; i < width; ++i) {
+      to[i] = gated ? reference::silu_gate(x[i], x[i + width]) : double{x[i]};
+    }
+    if (args.transform == InputTransform::rms_norm) {
+      reference::rms_norm(to, args.norm.data, args.norm_epsilon);
+    }
+  });
+}
+
+void ReferenceBackend::project_tile(const Projection& output, int first, int last,
+                                    int input_rows) {
+  const auto& weight = static_cast<const DenseWeight&>(*output.weight);
+  const auto cols = static_cast<std::size_t>(weight.cols);
+  const std::vector<double> w(weight.row(first), weight.row(first) + (last - first) * weight.cols);
+  for (int row = 0; row < input_rows; ++row) {
+    const double* x = input_.data() + static_cast<std::size_t>(row) * cols;
+    float* out = row_of(output.out, row);
+    for (int column = first; column < last; ++column) {
+      double sum = reference::dot(x, w.data() + static_cast<std::size_t>(column - first) * cols, cols);
+      if (output.bias) sum += output.bias.data[column];
+      if (output.accumulate) sum += out[column];
+      out[column] = static_cast<float>(sum);
+    }
+  }
+}
+
+void ReferenceBackend::rms_norm(const View& x, const View& weight, float epsilon,
+                                const View& out) {
+  expects(same_shape(x, out) && weight.cols == x.cols);
+  for_each(x.rows, [&](int row) {
+    std::vector<double> values(row_of(x, row), row_of(x, row) + x.cols);
+    reference::rms_norm(values, weight.data, epsilon);
+    std::copy(values.begin(), values.end(), row_of(out, row));
+  });
+}
+
+void ReferenceBackend::add(const View& a, const View& b, const View& out) {
+  expects(same_shape(a, b) && same_shape(a, out));
+  for (int row = 0; row < a.rows; ++row) {
+    std::transform(row_of(a, row), row_of(a, row) + a.cols, row_of(b, row), row_of(out, row),
+                   std::plus<float>());
+  }
+}
+
+void ReferenceBackend::silu_gate(const View& gate, const View& up, const View& out) {
+  expects(same_shape(gate, up) && same_shape(gate, out));
+  for (int row = 0; row < gate.rows; ++row) {
+    std::transform(row_of(gate, row), row_of(gate, row) + gate.cols, row_of(up, row),
+                   row_of(out, row), [](float g, float u) {
+                     return static_cast<float>(reference::silu_gate(g, u));
+                   });
+  }
+}
+
+void ReferenceBackend::copy(const View& from, const View& to) {
+  expects(same_shape(from, to));
+  for (int row = 0; row < from.rows; ++row) {
+    std::copy_n(row_of(from, row), from.cols, row_of(to, row));
+  }
+}
+
+void ReferenceBackend::gather_rows(const View& from, std::span<const std::int32_t> rows,
+                                   const View& to) {
+  expects(from.cols == to.cols && to.rows == static_cast<int>(rows.size()));
+  for (int row = 0; row < to.rows; ++row) {
+    const std::int32_t source = rows[static_cast<std::size_t>(row)];
+    expects(source >= 0 && source < from.rows, "a row to gather");
+    std::copy_n(row_of(from, source), from.cols, row_of(to, row));
+  }
+}
+
+void ReferenceBackend::scatter_rows(const View& from, std::span<const std::int32_t> rows,
+                                    const View& to) {
+  expects(from.cols == to.cols && from.rows == static_cast<int>(rows.size()));
+  for (int row = 0; row < from.rows; ++row) {
+    const std::int32_t target = rows[static_cast<std::size_t>(row)];
+    expects(target >= 0 && target < to.rows, "a row to scatter to");
+    std::copy_n(row_of(from, row), from.cols, row_of(to, target));
+  }
+}
+
+void ReferenceBackend::attention(const AttentionArgs& args) {
+  const KvShape& shape = args.cache->shape;
+  const int rows = args.q.rows;
+  expects(static_cast<int>(args.layout->rows.size()) == rows, "the layout has a row per query");
+  expects(args.k.rows == rows && args.v.rows == rows && same_shape(args.q, args.out));
+  expects(args.k.cols == shape.kv_heads * shape.head_dim && args.v.cols == args.k.cols);
+  expects(args.q.cols % args.k.cols == 0, "every key head serves as many query heads");
+  expects(args.rope.cols == shape.head_dim);
+  for_each(rows, [&](int row) { reference::store_row(args, row); });
+  for_each(rows, [&](int row) { reference::attend_row(args, row); });
+}
+
+void ReferenceBackend::copy_kv(KvStore& cache, std::span<const Slot> from,
+                               std::span<const Slot> to) {
+  expects(from.size() == to.size());
+  static_cast<Cache&>(cache).copy_rows(from, to);
+}
+
+void ReferenceBackend::softmax(const View& logits, float temperature, const View& out) {
+  expects(same_shape(logits, out) && temperature > 0);
+  for_each(logits.rows, [&](int row) {
+    std::vector<double> x(row_of(logits, row), row_of(logits, row) + logits.cols);
+    for (double& value : x) value /= temperature;
+    reference::softmax(x);
+    std::copy(x.begin(), x.end(), row_of(out, row));
+  });
+}
+
+void ReferenceBackend::argmax(const View& x, std::span<TokenId> out) {
+  std::vector<float> values(out.size());
+  top_k(x, 1, values, out);
+}
+
+void ReferenceBackend::top_k(const View& x, int k, std::span<float> values,
+                             std::span<TokenId> indices) {
+  const auto count = static_cast<std::size_t>(x.rows) * static_cast<std::size_t>(k);
+  expects(k >= 1 && k <= x.cols && values.size() == count && indices.size() == count);
+  for_each(x.rows, [&](int row) {
+    const float* from = row_of(x, row);
+    std::vector<TokenId> order(static_cast<std::size_t>(x.cols));
+    std::iota(order.begin(), order.end(), 0);
+    const auto value = [&](TokenId i) { return std::isnan(from[i]) ? -INFINITY : from[i]; };
+    std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](TokenId a, TokenId b) {
+      return value(a) != value(b) ? value(a) > value(b) : a < b;
+    });
+    for (int i = 0; i < k; ++i) {
+      const auto to = static_cast<std::size_t>(row) * static_cast<std::size_t>(k) +
+                      static_cast<std::size_t>(i);
+      indices[to] = order[static_cast<std::size_t>(i)];
+      values[to] = from[indices[to]];
+    }
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_reference_backend(int threads) {
+  return std::make_unique<ReferenceBackend>(threads);
+}
+
+}  // namespace talon

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace talon::reference {
+
+/// sum of a[i] * b[i]. Eight partial sums in a fixed pattern, so that the compiler may keep them in vector registers.
+double dot(const double* a, const double* b, std::size_t count);
+
+/// x / sqrt(mean(x^2) + epsilon) * weight, in place.
+void rms_norm(std::span<double> x, const float* weight, double epsilon);
+
+/// exp(x - max) / sum, in place.
+void softmax(std::span<double> x);
+
+/// silu(gate) * up, silu(x) = x / (1 + exp(-x)).
+double silu_gate(double gate, double up);
+
+}  // namespace talon::reference

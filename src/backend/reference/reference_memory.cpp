@@ -1,0 +1,88 @@
+#include "backend/reference/reference_memory.h"
+
+#include <cstring>
+#include <new>
+
+#include "core/error.h"
+#include "core/half.h"
+
+namespace talon::reference {
+
+Buffer::Buffer(int rows, int cols) {
+  expects(rows >= 0 && cols >= 0, "a buffer's shape is not negative");
+  try {
+    values.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
+  } catch (const std::bad_alloc&) {
+    fail("allocate a buffer of [{}, {}] float32: out of memory", rows, cols);
+  }
+  view_ = {values.data(), rows, cols, cols};
+}
+
+Cache::Cache(const KvShape& of) {
+  shape = of;
+  bytes = kv_page_bytes(of) * static_cast<std::size_t>(of.pages);
+  // calloc, so that pages nobody writes cost no memory.
+  memory_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
+  if (!memory_) fail("allocate a cache of {} pages: out of memory ({} bytes)", of.pages, bytes);
+}
+
+std::size_t Cache::row_bytes() const {
+  return static_cast<std::size_t>(width()) * (shape.type == KvType::f16 ? 2 : 4);
+}
+
+std::size_t Cache::offset(int layer, Part part, Slot slot) const {
+  const int slots = shape.pages * kPageRows;
+  expects(layer >= 0 && layer < shape.layers && slot >= 0 && slot < slots, "a slot of the cache");
+  const std::size_t matrix = static_cast<std::size_t>(layer) * 2 + static_cast<std::size_t>(part);
+  const std::size_t row =
+      matrix * static_cast<std::size_t>(slots) + static_cast<std::size_t>(slot);
+  return row * row_bytes();
+}
+
+void Cache::write(int layer, Part part, Slot slot, std::span<const float> row) {
+  std::byte* to = memory_.get() + offset(layer, part, slot);
+  if (shape.type == KvType::f32) {
+    std::memcpy(to, row.data(), row.size_bytes());
+    return;
+  }
+  for (const float value : row) {
+    const std::uint16_t half = float_to_half(value);
+    std::memcpy(to, &half, sizeof(half));
+    to += sizeof(half);
+  }
+}
+
+void Cache::read(int layer, Part part, Slot slot, std::span<double> row) const {
+  const std::byte* from = memory_.get() + offset(layer, part, slot);
+  for (double& value : row) {
+    if (shape.type == KvType::f32) {
+      float single;
+      std::memcpy(&single, from, sizeof(single));
+      value = single;
+      from += sizeof(single);
+    } else {
+      std::uint16_t half;
+      std::memcpy(&half, from, sizeof(half));
+      value = half_to_float(half);
+      from += sizeof(half);
+    }
+  }
+}
+
+void Cache::copy_rows(std::span<const Slot> from, std::span<const Slot> to) {
+  std::vector<std::byte> rows(from.size() * row_bytes());
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    for (const Part part : {Part::keys, Part::values}) {
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        std::memcpy(rows.data() + i * row_bytes(), memory_.get() + offset(layer, part, from[i]),
+                    row_bytes());
+      }
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        std::memcpy(memory_.get() + offset(layer, part, to[i]), rows.data() + i * row_bytes(),
+                    row_bytes());
+      }
+    }
+  }
+}
+
+}  // namespace talon::reference

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/stop.h"
+#include "engine/engine.h"
+
+namespace talon {
+
+/// How answers are drafted and checked: everything that may change their speed and nothing of what
+/// they say.
+struct DecodeSettings {
+  std::string drafter = "none";
+  std::string policy = EngineOptions{}.policy;
+  std::string verify = "follow";
+  int chunk = EngineOptions{}.chunk;          // prompt rows per forward
+  int max_nodes = EngineOptions{}.max_nodes;  // draft nodes per check
+};
+
+/// One finished answer.
+struct Decoded {
+  std::vector<TokenId> tokens;
+  std::string text;  // empty without a tokenizer
+  FinishReason finish = FinishReason::none;
+  SequenceStatistics statistics;
+
+  /// Tokens emitted per check, that is mean accepted + 1; 1 when nothing was checked.
+  double tau() const;
+  /// Tokens per second after the prefill, which made the first one.
+  double tokens_per_second() const;
+};
+
+/// One engine with its drafter, verifier and target activations, for one answer at a time. Model,
+/// cache and tokenizer are borrowed; the tokenizer may be null.
+class Decoder {
+ public:
+  using Listener = std::function<void(const Progress&)>;
+
+  /// Throws UsageError for a drafter, policy or rule that does not exist, or options it does not
+  /// have.
+  Decoder(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
+          const DecodeSettings& settings);
+
+  /// Decodes to the end, showing each round to `listener`; soon after `stop` is requested it ends
+  /// as cancelled. Throws UsageError or Error with the engine's words when it refuses the request.
+  Decoded decode(Request request, const Listener& listener = {}, const StopFlag* stop = nullptr);
+
+ private:
+  std::unique_ptr<Drafter> drafter_;
+  std::unique_ptr<Verifier> verifier_;
+  std::unique_ptr<Target> target_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace talon

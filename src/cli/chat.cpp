@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <optional>
+
+#include "cli/answer_stream.h"
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/conversation.h"
+#include "cli/draft_options.h"
+#include "cli/interrupt.h"
+#include "cli/line_editor.h"
+#include "cli/run_report.h"
+#include "cli/sampler_options.h"
+#include "cli/session.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr int kLeastAnswer = 16;  // tokens of an answer that there must be room for
+
+constexpr const char* kHelp =
+    "/help           this list\n"
+    "/reset          forget the conversation\n"
+    "/system TEXT    set the system message and forget the conversation; without TEXT, none\n"
+    "/stats          speed of the last answer\n"
+    "/exit           leave (also Ctrl-D); Ctrl-C stops an answer\n";
+
+/// A running chat: the loop from line to answer.
+class ChatLoop {
+ public:
+  ChatLoop(Session& session, const DecodeSettings& decode, const AnswerOptions& answer,
+           const std::string& system, bool marks)
+      : session_(session),
+        answer_options_(answer),
+        conversation_(session.require_tokenizer(), system),
+        decoder_(session.model, *session.cache, session.tokenizer_or_null(), decode),
+        marks_(marks) {}
+
+  void run() {
+    std::string line;
+    for (;;) {
+      interrupt_.stop().clear();
+      const LineEditor::Result result = editor_.read("> ", line);
+      if (result == LineEditor::Result::end) return;
+      if (result == LineEditor::Result::interrupted ||
+          line.find_first_not_of(" \t\r") == std::string::npos)
+        continue;
+      if (line == "/exit" || line == "/quit") return;
+      if (line.front() == '/') {
+        obey(line);
+      } else {
+        reply(line);
+      }
+    }
+  }
+
+ private:
+  void obey(const std::string& line) {
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const std::string command = line.substr(0, space);
+    const std::string rest = line.substr(std::min(space + 1, line.size()));
+    if (command == "/help") {
+      note("{}", kHelp);
+    } else if (command == "/reset") {
+      conversation_.reset();
+      note("the conversation is forgotten");
+    } else if (command == "/system") {
+      conversation_.set_system(rest);
+      conversation_.reset();
+      note("{}", rest.empty() ? "no system message" : "system message set");
+    } else if (command == "/stats") {
+      note("{}", last_ ? speed_text(*last_) + "; " + statistics_text(*last_) : "no answer yet");
+    } else {
+      note("no such command: {} (/help lists them)", command);
+    }
+  }
+
+  void reply(const std::string& message) {
+    conversation_.ask(message);
+    try {
+      const Decoded answer = decode(make_request());
+      conversation_.answer(answer.text);
+      last_ = answer;
+    } catch (const Error& error) {
+      conversation_.answer("");
+      note("talon: {}", error.what());  // the next message may do better
+    }
+  }
+
+  Request make_request() {
+    const int context = session_.model.config.context;
+    const Conversation::Prompt prompt = conversation_.prompt(std::max(1, context - kLeastAnswer));
+    if (prompt.dropped_turns > 0) {
+      note("note: the context of {} tokens is full: the {} oldest {} forgotten", context,
+           prompt.dropped_turns, prompt.dropped_turns == 1 ? "turn is" : "turns are");
+    }
+    Request request;
+    request.prompt = prompt.tokens;
+    request.max_new =
+        std::min(answer_options_.max_new, context - static_cast<int>(prompt.tokens.size()));
+    request.sampler = answer_options_.sampler;
+    request.seed = answer_options_.seed + static_cast<std::uint64_t>(conversation_.turns());
+    request.stop_texts = answer_options_.stop_texts;
+    if (!answer_options_.ignore_end) request.end_tokens = session_.end_tokens();
+    return request;
+  }
+
+  Decoded decode(const Request& request) {
+    AnswerStream output(session_.tokenizer_or_null(), marks_);
+    const Decoded answer = decoder_.decode(
+        request, [&](const Progress& progress) { output.push(progress); }, &interrupt_.stop());
+    output.finish();
+    if (answer.finish == FinishReason::cancelled) note("(stopped)");
+    if (answer.finish == FinishReason::length)
+      note("(the answer reached its limit of {} tokens)", request.max_new);
+    if (answer.finish == FinishReason::no_room)
+      note("(the cache is full: give a larger --cache-mb)");
+    return answer;
+  }
+
+  Session& session_;
+  const AnswerOptions& answer_options_;
+  Conversation conversation_;
+  Decoder decoder_;
+  bool marks_;
+  LineEditor editor_;
+  InterruptGuard interrupt_;
+  std::optional<Decoded> last_;
+};
+
+class Chat : public Command {
+ public:
+  explicit Chat(CLI::App& parent) : Command(parent.add_subcommand("chat", "talk with a model")) {
+    add_model_flag(*app_, model_);
+    app_->add_option("--system", system_, "system message")->type_name("TEXT");
+    add_answer_flags(*app_, answer_);
+    add_drafter_flag(*app_, decode_);
+    add_decode_flags(*app_, decode_);
+    add_backend_flags(*app_, model_);
+    app_->add_flag("--plain-text", plain_text_,
+                   "do not mark accepted drafted tokens on a terminal");
+  }
+
+  int run() override {
+    Session session = open_session(model_);
+    const bool marks = output_is_terminal() && !plain_text_;
+    ChatLoop loop(session, decode_, answer_, system_, marks);
+    note("{}: /help lists the commands, Ctrl-D leaves", model_.model);
+    if (marks && decode_.drafter != "none") note("{}", mark_legend());
+    loop.run();
+    return kExitDone;
+  }
+
+ private:
+  ModelOptions model_;
+  AnswerOptions answer_;
+  DecodeSettings decode_;
+  std::string system_;
+  bool plain_text_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_chat(CLI::App& parent) { return std::make_unique<Chat>(parent); }
+
+}  // namespace talon

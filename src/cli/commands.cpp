@@ -1,0 +1,22 @@
+#include "cli/command.h"
+
+namespace talon {
+
+std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_run(app));
+  commands.push_back(make_chat(app));
+  commands.push_back(make_tokenize(app));
+  commands.push_back(make_score(app));
+  commands.push_back(make_inspect(app));
+  commands.push_back(make_pull(app));
+  CLI::App& bench = *app.add_subcommand("bench", "measure this machine, a model, a drafter");
+  bench.require_subcommand(1);
+  commands.push_back(make_bench_spec(bench));
+  commands.push_back(make_bench_cost(bench));
+  commands.push_back(make_bench_signature(bench));
+  commands.push_back(make_help(app));
+  return commands;
+}
+
+}  // namespace talon

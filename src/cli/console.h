@@ -1,0 +1,29 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string_view>
+#include <utility>
+
+#include "io/json.h"
+
+namespace talon {
+
+/// Answers go to standard output, everything else to standard error.
+bool output_is_terminal();
+bool notes_are_terminal();
+
+/// Writes and flushes. Throws Error when standard output cannot take it (a full disk, a closed
+/// file).
+void write_output(std::string_view text);
+/// One JSON value on a line of its own. Text that is not UTF-8 is repaired with U+FFFD.
+void write_json(const Json& json);
+
+/// One line on standard error.
+void write_note(std::string_view line);
+template <typename... Args>
+void note(fmt::format_string<Args...> format, Args&&... args) {
+  write_note(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace talon

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/stop.h"
+
+namespace talon {
+
+struct Download {
+  std::string url;               // http, https or file
+  std::filesystem::path target;  // appears only when whole
+  std::string sha256;            // empty: not checked
+  const StopFlag* stop = nullptr;
+};
+
+/// Fetches a file. What has come of an interrupted download waits beside the target as `.part`
+/// (with the server's name for that version, its ETag, in `.part.etag`) and is gone on with next
+/// time if the server still has the same version. Throws Error for a server's refusal, a broken
+/// connection, a full disk or a wrong checksum; the target is then untouched.
+void download(const Download& job);
+
+}  // namespace talon

@@ -1,0 +1,54 @@
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/inspect_report.h"
+#include "cli/models_folder.h"
+#include "cli/session.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+class Inspect : public Command {
+ public:
+  explicit Inspect(CLI::App& parent)
+      : Command(parent.add_subcommand(
+            "inspect", "what a model's files hold and how they are kept in memory")) {
+    app_->add_option("model", options_.model, "file, folder or catalogue name")
+        ->type_name("FILE|FOLDER");
+    app_->add_flag("--machine", machine_, "instead: this machine, its kernels, its speed");
+    app_->add_flag("--json", json_, "print one JSON object");
+    add_models_folder_flag(*app_, options_.models_folder);
+    add_forward_flags(*app_, options_);
+  }
+
+  int run() override {
+    if (machine_ == !options_.model.empty())
+      throw UsageError("inspect: expected either a model or --machine");
+    const Json report = machine_ ? inspect_machine(options_) : inspect_model();
+    if (json_) {
+      write_json(report);
+    } else {
+      write_output(machine_ ? machine_text(report) : inspect_text(report));
+    }
+    return kExitDone;
+  }
+
+ private:
+  Json inspect_model() const {
+    const Checkpoint checkpoint =
+        open_checkpoint(resolve_model(options_.model, models_folder(options_.models_folder)));
+    return inspect_checkpoint(checkpoint, *make_backend(options_), options_.weights);
+  }
+
+  ModelOptions options_;
+  bool machine_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect(CLI::App& parent) {
+  return std::make_unique<Inspect>(parent);
+}
+
+}  // namespace talon

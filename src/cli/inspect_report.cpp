@@ -1,0 +1,195 @@
+#include "cli/inspect_report.h"
+
+#include <map>
+#include <utility>
+
+#include "cli/progress_meter.h"
+#include "core/error.h"
+#include "model/config.h"
+#include "text/tokenizer.h"
+
+namespace talon {
+namespace {
+
+std::string_view name_of(RopeConfig::Scaling scaling) {
+  switch (scaling) {
+    case RopeConfig::Scaling::none:
+      return "none";
+    case RopeConfig::Scaling::linear:
+      return "linear";
+    case RopeConfig::Scaling::llama3:
+      return "llama3";
+    case RopeConfig::Scaling::yarn:
+      return "yarn";
+  }
+  throw Bug("a rope scaling without a name");
+}
+
+Json config_json(const ModelConfig& c) {
+  return {
+      {"architecture", c.architecture},
+      {"layers", c.layers},
+      {"hidden", c.hidden},
+      {"intermediate", c.intermediate},
+      {"heads", c.heads},
+      {"kv_heads", c.kv_heads},
+      {"head_dim", c.head_dim},
+      {"vocabulary", c.vocabulary},
+      {"context", c.context},
+      {"norm_epsilon", c.norm_epsilon},
+      {"rope",
+       {{"base", c.rope.base}, {"scaling", name_of(c.rope.scaling)}, {"factor", c.rope.factor}}},
+      {"tied_output", c.tied_output},
+      {"qkv_bias", c.qkv_bias},
+      {"qk_norm", c.qk_norm},
+      {"sliding_window", c.sliding_window},
+      {"end_tokens", c.end_tokens}};
+}
+
+Json tokenizer_json(const Tokenizer& t) {
+  Json json = {{"kind", t.kind()},
+               {"vocabulary", t.vocabulary_size()},
+               {"wants_start_token", t.wants_start_token()},
+               {"end_tokens", t.end_tokens()},
+               {"chat_template", t.chat_template().has_value()}};
+  json["start_token"] = t.start_token() ? Json(*t.start_token()) : Json();
+  return json;
+}
+
+template <typename Make>
+Json or_problem(const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    return {{"problem", error.what()}};
+  }
+}
+
+bool is_number(StorageType type) {
+  switch (type) {
+    case StorageType::i8:
+    case StorageType::u8:
+    case StorageType::i16:
+    case StorageType::i32:
+    case StorageType::i64:
+    case StorageType::boolean:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// Adds to `json` how the backend keeps the tensor.
+void add_kept(Json& json, const StoredTensor& tensor, Backend& backend, WeightLayout layout) {
+  if (!is_number(tensor.type)) {
+    json["kept"] = "not a weight";
+    return;
+  }
+  if (tensor.shape.size() != 2) {
+    std::int64_t elements = 1;
+    for (const std::int64_t size : tensor.shape) elements *= size;
+    json.update({{"kept", "f32"}, {"kept_bytes", elements * 4}, {"exact", true}});
+    return;
+  }
+  const auto weight = backend.load_weight({.name = tensor.name,
+                                           .type = tensor.type,
+                                           .rows = static_cast<int>(tensor.shape[0]),
+                                           .cols = static_cast<int>(tensor.shape[1]),
+                                           .bytes = tensor.bytes},
+                                          layout);
+  json.update({{"kept", weight->layout}, {"kept_bytes", weight->bytes}, {"exact", weight->exact}});
+}
+
+/// Tensors, bytes in the file and bytes in memory for each pair of stored type and kept layout.
+Json grouped(const Json& tensors) {
+  struct Group {
+    int count = 0;
+    std::uint64_t bytes = 0, kept_bytes = 0;
+    bool exact = true;
+  };
+  std::map<std::pair<std::string, std::string>, Group> groups;
+  for (const Json& tensor : tensors) {
+    Group& group = groups[{tensor["type"].get<std::string>(), tensor.value("kept", "unknown")}];
+    ++group.count;
+    group.bytes += tensor["bytes"].get<std::uint64_t>();
+    group.kept_bytes += tensor.value("kept_bytes", std::uint64_t{0});
+    group.exact = group.exact && tensor.value("exact", true);
+  }
+  Json json = Json::array();
+  for (const auto& [key, group] : groups) {
+    json.push_back({{"type", key.first},
+                    {"kept", key.second},
+                    {"tensors", group.count},
+                    {"bytes", group.bytes},
+                    {"kept_bytes", group.kept_bytes},
+                    {"exact", group.exact}});
+  }
+  return json;
+}
+
+std::string plain_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string section_text(const std::string& title, const Json& section) {
+  std::string text = title + "\n";
+  for (const auto& [key, value] : section.items())
+    text += fmt::format("  {:<18} {}\n", key, plain_text(value));
+  return text;
+}
+
+}  // namespace
+
+Json inspect_checkpoint(const Checkpoint& checkpoint, Backend& backend, WeightLayout layout) {
+  Json tensors = Json::array();
+  ProgressMeter meter("load " + checkpoint.path.filename().string());
+  for (const StoredTensor& tensor : checkpoint.tensors) {
+    Json json = {{"name", tensor.name},
+                 {"type", talon::name_of(tensor.type)},
+                 {"shape", tensor.shape},
+                 {"bytes", tensor.bytes.size()}};
+    try {
+      add_kept(json, tensor, backend, layout);
+    } catch (const Error& error) {
+      json["problem"] = error.what();
+    }
+    tensors.push_back(std::move(json));
+    meter.update(tensors.size(), checkpoint.tensors.size());
+  }
+  const Json config = or_problem([&] { return config_json(read_model_config(checkpoint)); });
+  return {{"path", checkpoint.path.string()},
+          {"format", talon::name_of(checkpoint.format)},
+          {"architecture", config.value("architecture", Json())},
+          {"config", config},
+          {"tokenizer",
+           or_problem([&] { return tokenizer_json(Tokenizer::for_checkpoint(checkpoint)); })},
+          {"kept", grouped(tensors)},
+          {"tensors", tensors}};
+}
+
+std::string inspect_text(const Json& report) {
+  std::string text = fmt::format("{}: {}\n", report["path"].get<std::string>(),
+                                 report["format"].get<std::string>());
+  text += section_text("model", report["config"]);
+  text += section_text("tokenizer", report["tokenizer"]);
+  text += "tensors\n";
+  for (const Json& tensor : report["tensors"]) {
+    text += fmt::format("  {:<40} {:<8} {:<16} {:>9}  {}\n", tensor["name"].get<std::string>(),
+                        tensor["type"].get<std::string>(), tensor["shape"].dump(),
+                        bytes_text(tensor["bytes"].get<double>()),
+                        tensor.value("kept", tensor.value("problem", "")));
+  }
+  text += "in memory\n";
+  std::uint64_t total = 0;
+  for (const Json& group : report["kept"]) {
+    total += group["kept_bytes"].get<std::uint64_t>();
+    text +=
+        fmt::format("  {:>4} x {:<8} {:>9} kept as {}: {}{}\n", group["tensors"].get<int>(),
+                    group["type"].get<std::string>(), bytes_text(group["bytes"].get<double>()),
+                    group["kept"].get<std::string>(), bytes_text(group["kept_bytes"].get<double>()),
+                    group["exact"].get<bool>() ? "" : " (rounded)");
+  }
+  return text + fmt::format("  {} in all\n", bytes_text(static_cast<double>(total)));
+}
+
+}  // namespace talon

@@ -1,0 +1,34 @@
+#include "cli/interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace talon {
+namespace {
+
+StopFlag interrupted;  // what a signal handler may touch has to be global
+
+void on_interrupt(int) {
+  if (interrupted.requested()) _exit(130);
+  interrupted.request();
+}
+
+void set_handler(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);  // no SA_RESTART: Ctrl-C also ends a wait for input
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  interrupted.clear();
+  set_handler(on_interrupt);
+}
+
+InterruptGuard::~InterruptGuard() { set_handler(SIG_DFL); }
+
+StopFlag& InterruptGuard::stop() const { return interrupted; }
+
+}  // namespace talon

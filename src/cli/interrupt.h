@@ -1,0 +1,19 @@
+#pragma once
+
+#include "core/stop.h"
+
+namespace talon {
+
+/// While one lives, Ctrl-C requests stop() instead of ending the program; a second Ctrl-C before
+/// stop() was cleared ends it. At most one at a time.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  StopFlag& stop() const;
+};
+
+}  // namespace talon

@@ -1,0 +1,60 @@
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <exception>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/flags.h"
+#include "core/error.h"
+
+namespace {
+
+/// The parser would only say that some command is needed.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names.push_back(command->get_name());
+    if (names.back() == argv[1]) return;
+  }
+  talon::fail_choice("command", names, argv[1]);
+}
+
+int run_chosen(CLI::App& app, int argc, char** argv) {
+  const auto commands = talon::make_commands(app);
+  check_command(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? talon::kExitDone : talon::kExitUsage;
+  }
+  for (const auto& command : commands) {
+    if (command->chosen()) return command->run();
+  }
+  return talon::kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an ordinary error of its write
+  try {
+    CLI::App app("Talon: exact speculative decoding of large language models", "talon");
+    app.require_subcommand(1);
+    return run_chosen(app, argc, argv);
+  } catch (const talon::UsageError& error) {
+    talon::note("talon: {}", error.what());
+    return talon::kExitUsage;
+  } catch (const talon::Error& error) {
+    talon::note("talon: {}", error.what());
+  } catch (const talon::Bug& bug) {
+    talon::note(
+        "talon: this is a bug in Talon, please report it with the command that led here: {}",
+        bug.what());
+  } catch (const std::bad_alloc&) {
+    talon::note("talon: out of memory");
+  } catch (const std::exception& error) {
+    talon::note("talon: unexpected: {}", error.what());
+  }
+  return talon::kExitFailed;
+}

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <optional>
+
+#include "bench/bandwidth.h"
+#include "cli/answer_stream.h"
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/draft_options.h"
+#include "cli/flags.h"
+#include "cli/interrupt.h"
+#include "cli/prompt_options.h"
+#include "cli/run_report.h"
+#include "cli/sampler_options.h"
+#include "cli/session.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kLeastProbeBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostProbeBytes = std::size_t{1024} << 20;
+
+struct RunOptions {
+  ModelOptions model;
+  PromptOptions prompt;
+  AnswerOptions answer;
+  DecodeSettings decode;
+  bool compare = false;
+  bool plain_text = false;
+  bool statistics = false;
+  bool json = false;
+};
+
+std::vector<TokenId> read_prompt(const RunOptions& options, const Session& session) {
+  const std::string text = prompt_text(options.prompt);  // also checks that there is one source
+  if (has_ids(options.prompt)) {
+    if (options.prompt.chat) throw UsageError("--chat: needs a text, not --prompt-ids");
+    const std::vector<TokenId> ids = parse_ids("--prompt-ids", options.prompt.ids);
+    check_ids("--prompt-ids", ids, session.model.config.vocabulary);
+    return ids;
+  }
+  const Tokenizer& tokenizer = session.require_tokenizer();
+  return encode_prompt(tokenizer,
+                       options.prompt.chat ? render_chat(tokenizer, options.prompt, text) : text);
+}
+
+Request make_request(const RunOptions& options, const Session& session) {
+  Request request;
+  request.prompt = read_prompt(options, session);
+  const int context = session.model.config.context;
+  const int length = static_cast<int>(request.prompt.size());
+  if (length == 0) throw UsageError("the prompt is empty: expected at least one token");
+  if (length >= context) {
+    fail("the prompt has {} tokens: expected fewer than {}, the context of {}", length, context,
+         session.path.string());
+  }
+  request.max_new = std::min(options.answer.max_new, context - length);
+  if (request.max_new < options.answer.max_new) {
+    note("note: the answer ends after {} tokens, where the context of {} is full", request.max_new,
+         context);
+  }
+  request.sampler = options.answer.sampler;
+  request.seed = options.answer.seed;
+  request.stop_texts = options.answer.stop_texts;
+  if (!request.stop_texts.empty()) session.require_tokenizer();
+  if (!options.answer.ignore_end) request.end_tokens = session.end_tokens();
+  request.reuse_prefix = false;
+  return request;
+}
+
+class Run : public Command {
+ public:
+  explicit Run(CLI::App& parent) : Command(parent.add_subcommand("run", "answer one prompt")) {
+    add_model_flag(*app_, options_.model);
+    add_prompt_flags(*app_, options_.prompt, true);
+    add_system_flag(*app_, options_.prompt);
+    add_answer_flags(*app_, options_.answer);
+    add_drafter_flag(*app_, options_.decode);
+    add_decode_flags(*app_, options_.decode);
+    add_backend_flags(*app_, options_.model);
+    app_->add_flag("--compare", options_.compare,
+                   "answer plainly first, then with drafts; fail unless the tokens are the same");
+    app_->add_flag("--plain-text", options_.plain_text,
+                   "do not mark accepted drafted tokens on a terminal");
+    app_->add_flag("--stats", options_.statistics, "say where the time went");
+    app_->add_flag("--json", options_.json, "print one JSON object");
+  }
+
+  int run() override {
+    Outcome outcome;
+    {
+      Session session = open_session(options_.model);
+      if (!session.tokenizer) note("note: no text, only tokens: {}", session.tokenizer_problem);
+      outcome = answer(session);
+      outcome.json = report(session, outcome);
+    }  // the model's memory is free again for the bandwidth probe
+    if (options_.json) {
+      outcome.json["bandwidth_gb_s"] = read_bandwidth_gb_s(
+          options_.model.threads,
+          std::clamp(outcome.working_set, kLeastProbeBytes, kMostProbeBytes), 3);
+      write_json(outcome.json);
+    }
+    return outcome.exit_code;
+  }
+
+ private:
+  struct Outcome {
+    std::vector<TokenId> prompt;
+    Decoded answer;
+    std::optional<Decoded> plain;
+    bool equal = true;
+    std::size_t working_set = 0;  // bytes that a token reads, about
+    Json json;
+    int exit_code = kExitDone;
+  };
+
+  Outcome answer(Session& session) {
+    Outcome outcome;
+    const Request request = make_request(options_, session);
+    outcome.prompt = request.prompt;
+    outcome.working_set = session.model.weight_bytes;
+    const InterruptGuard interrupt;
+    if (options_.compare) outcome.plain = answer_plainly(session, request, interrupt.stop());
+    Decoder decoder(session.model, *session.cache, session.tokenizer_or_null(), options_.decode);
+    if (options_.compare && !options_.json) note("\n-- {} --", options_.decode.drafter);
+    outcome.answer = stream(session, decoder, request, interrupt.stop());
+    if (interrupt.stop().requested()) {
+      outcome.exit_code = kExitInterrupted;
+    } else if (outcome.plain && outcome.plain->tokens != outcome.answer.tokens) {
+      outcome.equal = false;
+      outcome.exit_code = kExitFailed;
+    }
+    return outcome;
+  }
+
+  Decoded answer_plainly(Session& session, const Request& request, StopFlag& stop) {
+    DecodeSettings settings = options_.decode;
+    settings.drafter = "none";
+    Decoder decoder(session.model, *session.cache, session.tokenizer_or_null(), settings);
+    Request warm_up = request;  // else the first answer pays for what the second finds ready
+    warm_up.prompt.resize(1);
+    warm_up.max_new = std::min(8, session.model.config.context - 1);
+    decoder.decode(warm_up);
+    if (!options_.json) note("-- plain --");
+    return stream(session, decoder, request, stop);
+  }
+
+  Decoded stream(Session& session, Decoder& decoder, const Request& request, const StopFlag& stop) {
+    if (options_.json) return decoder.decode(request, {}, &stop);
+    AnswerStream output(session.tokenizer_or_null(), output_is_terminal() && !options_.plain_text);
+    Decoded answer = decoder.decode(
+        request, [&](const Progress& progress) { output.push(progress); }, &stop);
+    output.finish();
+    if (options_.statistics) note("{}", statistics_text(answer));
+    return answer;
+  }
+
+  /// Says how it went on standard error; returns the JSON object.
+  Json report(const Session& session, const Outcome& outcome) const {
+    const Decoded& answer = outcome.answer;
+    Json json = answer_json(answer, options_.decode);
+    json["prompt_tokens"] = outcome.prompt;
+    json["model"] = options_.model.model;
+    json["backend"] = session.backend->name();
+    json["seed"] = options_.answer.seed;
+    json["load_ms"] = session.load_ms;
+    json["weights_bytes"] = session.model.weight_bytes;
+    json["cache_bytes"] = session.cache->bytes();
+    if (outcome.plain) {
+      json["plain"] = {{"decode_tok_s", outcome.plain->tokens_per_second()},
+                       {"decode_ms", outcome.plain->statistics.decode_ms}};
+      json["speedup"] = speed_up(answer, *outcome.plain);
+      json["equal"] = outcome.equal;
+    }
+    if (answer.finish == FinishReason::no_room) {
+      note("note: the answer ended early, the cache is full: give a larger --cache-mb");
+    }
+    if (!options_.json) say_speed(outcome);
+    if (!outcome.equal)
+      note("talon: {} changed the tokens of the answer, which must never happen",
+           options_.decode.drafter);
+    return json;
+  }
+
+  void say_speed(const Outcome& outcome) const {
+    const std::string& drafter = options_.decode.drafter;
+    if (output_is_terminal() && !options_.plain_text && drafter != "none")
+      note("\n{}", mark_legend());
+    if (!outcome.plain) {
+      note("{}: {}", drafter, speed_text(outcome.answer));
+      return;
+    }
+    note("plain: {}", speed_text(*outcome.plain));
+    note("{}: {}, {:.2f}x plain, {} tokens", drafter, speed_text(outcome.answer),
+         speed_up(outcome.answer, *outcome.plain), outcome.equal ? "the same" : "DIFFERENT");
+  }
+
+  RunOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_run(CLI::App& parent) { return std::make_unique<Run>(parent); }
+
+}  // namespace talon

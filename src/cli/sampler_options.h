@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "verify/sampler.h"
+
+namespace talon {
+
+/// How the answer is drawn and when it ends.
+struct AnswerOptions {
+  SamplerOptions sampler;
+  std::uint64_t seed = 1;
+  int max_new = 256;
+  std::vector<std::string> stop_texts;
+  bool ignore_end = false;  // go on after an end token
+};
+
+void add_answer_flags(CLI::App& app, AnswerOptions& options);
+/// The sampler's part of them, for commands that set their own limits.
+void add_sampler_flags(CLI::App& app, SamplerOptions& sampler, std::uint64_t& seed);
+
+}  // namespace talon

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/flags.h"
+#include "cli/interrupt.h"
+#include "cli/progress_meter.h"
+#include "cli/prompt_options.h"
+#include "cli/session.h"
+#include "core/error.h"
+#include "model/target.h"
+
+namespace talon {
+namespace {
+
+/// Negative log-likelihood in nats of `token` under softmax(logits), sums in double.
+double negative_log_likelihood(std::span<const float> logits, TokenId token) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return largest + std::log(sum) - logits[static_cast<std::size_t>(token)];
+}
+
+/// [[id, logit], ...] of the k largest logits, largest first, ties by smaller id.
+Json top_of(std::span<const float> logits, int k) {
+  std::vector<TokenId> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto before = [&](TokenId a, TokenId b) {
+    const float x = logits[static_cast<std::size_t>(a)];
+    const float y = logits[static_cast<std::size_t>(b)];
+    return x != y ? x > y : a < b;
+  };
+  const std::size_t count = std::min(static_cast<std::size_t>(k), ids.size());
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), ids.end(),
+                    before);
+  Json top = Json::array();
+  for (std::size_t i = 0; i < count; ++i)
+    top.push_back({ids[i], logits[static_cast<std::size_t>(ids[i])]});
+  return top;
+}
+
+class Score : public Command {
+ public:
+  explicit Score(CLI::App& parent)
+      : Command(parent.add_subcommand("score", "how likely a text is, token by token")) {
+    add_model_flag(*app_, model_);
+    app_->add_option("-f,--file", file_, "the text, - for standard input")
+        ->type_name("FILE")
+        ->required();
+    app_->add_flag("--ids", ids_, "the file holds token ids");
+    add_int(*app_, "--top", top_, 0, 1 << 20,
+            "give the K most probable tokens of every position (--json)");
+    add_int(*app_, "--chunk", chunk_, 1, 1 << 16, "rows of one forward");
+    add_backend_flags(*app_, model_);
+    app_->add_flag("--json", json_, "print one JSON object");
+  }
+
+  int run() override {
+    const std::string text = read_text_file(file_);
+    Session session = open_session(model_);
+    chunk_ = std::min(chunk_, session.model.config.context);
+    const std::vector<TokenId> tokens = read_tokens(session, text);
+    const InterruptGuard interrupt;
+    score(session, tokens, interrupt.stop());
+    if (interrupt.stop().requested()) return kExitInterrupted;
+    report(tokens);
+    return kExitDone;
+  }
+
+ private:
+  std::vector<TokenId> read_tokens(const Session& session, const std::string& text) const {
+    std::vector<TokenId> tokens;
+    if (ids_) {
+      tokens = parse_ids(fmt::format("--ids, {}", file_), text);
+      check_ids(fmt::format("--ids, {}", file_), tokens, session.model.config.vocabulary);
+    } else {
+      const Tokenizer& tokenizer = session.require_tokenizer();
+      tokens = tokenizer.encode(
+          text, {.parse_special = false, .add_start = tokenizer.wants_start_token()});
+    }
+    const auto context = static_cast<std::size_t>(session.model.config.context);
+    if (tokens.size() < 2 || tokens.size() > context) {
+      fail("score {}: expected 2 to {} tokens (the context), found {}", file_, context,
+           tokens.size());
+    }
+    return tokens;
+  }
+
+  void score(Session& session, std::span<const TokenId> tokens, const StopFlag& stop) {
+    Target target(session.model, *session.cache, chunk_);
+    KvSequence sequence = session.cache->start({}, false);
+    ProgressMeter meter("score");
+    while (static_cast<std::size_t>(sequence.length()) < tokens.size() && !stop.requested()) {
+      const auto first = static_cast<std::size_t>(sequence.length());
+      const std::size_t rows = std::min(tokens.size() - first, static_cast<std::size_t>(chunk_));
+      score_rows(target, sequence, tokens, rows);
+      meter.update(first + rows, tokens.size());
+    }
+  }
+
+  /// Scores what follows each of the next `rows` tokens, and commits these.
+  void score_rows(Target& target, KvSequence& sequence, std::span<const TokenId> tokens,
+                  std::size_t rows) {
+    const auto first = static_cast<std::size_t>(sequence.length());
+    const std::span<const TokenId> chunk = tokens.subspan(first, rows);
+    if (!sequence.reserve(static_cast<int>(rows))) {
+      fail("score {}: the cache has no room for {} tokens: give a larger --cache-mb", file_,
+           tokens.size());
+    }
+    const SequenceRows batch{&sequence, chunk, {}, SequenceRows::Logits::all};
+    const ForwardResult result = target.forward({&batch, 1});
+    logits_.resize(static_cast<std::size_t>(result.logits.cols));
+    std::vector<NodeId> path(rows);
+    std::iota(path.begin(), path.end(), 0);
+    for (std::size_t row = 0; row < rows; ++row) {
+      target.model().backend->download(result.logits.row_range(static_cast<int>(row), 1), logits_);
+      if (first + row + 1 < tokens.size())
+        nll_.push_back(negative_log_likelihood(logits_, tokens[first + row + 1]));
+      if (top_ > 0) tops_.push_back(top_of(logits_, top_));
+    }
+    sequence.keep(path, chunk);
+  }
+
+  void report(std::span<const TokenId> tokens) const {
+    const double mean =
+        std::accumulate(nll_.begin(), nll_.end(), 0.0) / static_cast<double>(nll_.size());
+    if (!json_) {
+      write_output(
+          fmt::format("{} tokens, mean negative log-likelihood {:.6f}, perplexity {:.4f}\n",
+                      tokens.size(), mean, std::exp(mean)));
+      return;
+    }
+    Json json = {{"tokens", tokens.size()},
+                 {"nll_mean", mean},
+                 {"perplexity", std::exp(mean)},
+                 {"nll", nll_}};
+    if (top_ > 0) json["top"] = tops_;
+    write_json(json);
+  }
+
+  ModelOptions model_;
+  std::string file_;
+  bool ids_ = false;
+  bool json_ = false;
+  int top_ = 0;
+  int chunk_ = 64;
+  std::vector<double> nll_;
+  Json tops_ = Json::array();
+  std::vector<float> logits_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_score(CLI::App& parent) { return std::make_unique<Score>(parent); }
+
+}  // namespace talon

@@ -1,0 +1,205 @@
+#include "draft/eagle/eagle_drafter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "draft/eagle/head_memory.h"
+#include "draft/eagle/head_network.h"
+#include "model/row_layout.h"
+
+namespace talon {
+namespace {
+
+constexpr int kLeastRows = 128;  // of a pass: how many pairs of a prompt are run at once
+constexpr std::size_t kMostCacheBytes = std::size_t{1} << 30;
+
+/// A tree while it grows, with its rows in flight behind the sequence's committed pairs.
+struct GrowingTree {
+  HeadState* state = nullptr;
+  DraftTree* tree = nullptr;
+  std::unique_ptr<TreeGrowth> growth;
+  std::vector<TokenId> tokens;  // of the rows in flight
+  std::vector<NodeId> parents;  // likewise; -1: the newest pair
+  int newest = 0;               // first row of the newest level
+  int first_output = 0;         // where the outputs of the newest level (at first: of the newest pair) begin
+};
+
+class EagleDrafter : public Drafter {
+ public:
+  EagleDrafter(HeadWeights head, const Model& target, const EagleOptions& options)
+      : head_(std::move(head)),
+        backend_(*head_.backend),
+        options_(options),
+        context_(target.config.context),
+        network_(head_, std::max(kLeastRows, rows_per_level(options))),
+        cache_(backend_, cache_config(head_.config), cache_bytes(head_.config, options, context_), KvType::f32),
+        memory_(head_, network_, cache_),
+        features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
+        outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
+
+  std::vector<FeatureTap> taps() const override { return head_.taps; }
+  std::unique_ptr<DraftState> start() override { return memory_.start(); }
+  void observe(DraftState& state, const CommittedTokens& committed) override {
+    memory_.observe(static_cast<HeadState&>(state), committed);
+  }
+
+  void propose(std::span<DraftJob> jobs) override {
+    const auto most = static_cast<std::size_t>(network_.max_rows() / rows_per_level(options_));
+    for (std::size_t first = 0; first < jobs.size(); first += most) {
+      propose_batch(jobs.subspan(first, std::min(most, jobs.size() - first)));
+    }
+  }
+
+ private:
+  static int rows_per_level(const EagleOptions& options) {
+    return options.fixed ? options.fixed->widest_level() : options.dynamic.width;
+  }
+  static ModelConfig cache_config(const HeadConfig& head) {
+    ModelConfig config;
+    config.layers = 1;
+    config.kv_heads = head.kv_heads;
+    config.head_dim = head.head_dim;
+    return config;
+  }
+  static std::size_t cache_bytes(const HeadConfig& head, const EagleOptions& options, int context);
+
+  void propose_batch(std::span<DraftJob> jobs);
+  std::vector<GrowingTree> plant(std::span<DraftJob> jobs);
+  std::unique_ptr<TreeGrowth> make_growth(const DraftJob& job, int most_levels) const;
+  std::vector<std::int32_t> add_level(std::vector<GrowingTree>& trees, const RowChildren& children);
+  void run_level(std::span<GrowingTree> trees, std::span<const std::int32_t> parent_outputs);
+
+  HeadWeights head_;
+  Backend& backend_;
+  EagleOptions options_;
+  int context_;
+  HeadNetwork network_;
+  KvCache cache_;
+  HeadMemory memory_;
+  std::unique_ptr<DeviceBuffer> features_;  // [rows of a level, H]: of the rows' parents
+  std::unique_ptr<DeviceBuffer> outputs_;   // [rows of a level, H]
+};
+
+std::size_t EagleDrafter::cache_bytes(const HeadConfig& head, const EagleOptions& options, int context) {
+  const KvShape page{1, head.kv_heads, head.head_dim, 1, KvType::f32};
+  const std::size_t positions =
+      options.cache_positions > 0 ? options.cache_positions : static_cast<std::size_t>(context);
+  constexpr std::size_t kPagesInFlight = 8;
+  const std::size_t pages = positions / kPageRows + kPagesInFlight;
+  return std::max(kv_page_bytes(page), std::min(pages * kv_page_bytes(page), kMostCacheBytes));
+}
+
+/// Specification 2.2 and 2.3: run the newly committed pairs, then grow the trees together, one level at a time.
+void EagleDrafter::propose_batch(std::span<DraftJob> jobs) {
+  const int children_per_row = options_.fixed ? options_.fixed->children() : options_.dynamic.children;
+  std::vector<GrowingTree> trees = plant(jobs);
+  int rows = static_cast<int>(trees.size());
+  while (rows > 0) {
+    const View outputs = outputs_->view().row_range(0, rows);
+    const RowChildren children = network_.top_children(outputs, children_per_row);
+    const std::vector<std::int32_t> parent_outputs = add_level(trees, children);
+    rows = static_cast<int>(parent_outputs.size());
+    if (rows > 0) run_level(trees, parent_outputs);
+  }
+}
+
+/// Brings the caches up to date and puts what the head predicts after each root into outputs_.
+std::vector<GrowingTree> EagleDrafter::plant(std::span<DraftJob> jobs) {
+  std::vector<HeadState*> states;
+  for (const DraftJob& job : jobs) states.push_back(static_cast<HeadState*>(job.state));
+  memory_.extend(states);
+  std::vector<GrowingTree> trees;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const DraftJob& job = jobs[i];
+    HeadState& state = *states[i];
+    const int most_levels = std::min(job.plan.levels, context_ - state.cache.length());
+    const bool can_draft = !state.lost && state.cache.length() > 0;
+    if (!can_draft || most_levels < 1 || job.plan.nodes < 1) continue;
+    const int row = static_cast<int>(trees.size());
+    backend_.copy(state.output->view(), outputs_->view().row_range(row, 1));
+    GrowingTree tree;
+    tree.state = &state;
+    tree.tree = job.tree;
+    tree.growth = make_growth(job, most_levels);
+    tree.first_output = row;
+    trees.push_back(std::move(tree));
+  }
+  return trees;
+}
+
+std::unique_ptr<TreeGrowth> EagleDrafter::make_growth(const DraftJob& job, int most_levels) const {
+  DynamicTreeShape shape = options_.dynamic;
+  shape.levels = std::min(shape.levels, most_levels);
+  shape.nodes = std::min(shape.nodes, job.plan.nodes);
+  if (options_.fixed) {
+    return grow_static_tree(options_.fixed->cut(shape.levels, options_.fixed->children()), shape.nodes,
+                            job.policy);
+  }
+  shape.width = std::max(1, std::min(shape.width, job.plan.width));
+  return grow_dynamic_tree(shape, job.policy);
+}
+
+/// Gives each tree the children of its newest rows, finishes those that are complete, and returns for each row to run
+/// next which output its parent has.
+std::vector<std::int32_t> EagleDrafter::add_level(std::vector<GrowingTree>& trees,
+                                                  const RowChildren& children) {
+  std::vector<std::int32_t> parent_outputs;
+  std::erase_if(trees, [&](GrowingTree& tree) {
+    const auto rows = tree.growth->grow(children, tree.first_output);
+    const int in_flight = static_cast<int>(tree.tokens.size());
+    if (rows.empty() || !tree.state->cache.reserve(in_flight + static_cast<int>(rows.size()))) {
+      tree.growth->finish(*tree.tree);
+      return true;
+    }
+    const int first_output = static_cast<int>(parent_outputs.size());
+    for (const GrowthRow& row : rows) {
+      tree.tokens.push_back(row.token);
+      tree.parents.push_back(row.parent);
+      parent_outputs.push_back(tree.first_output + (row.parent < 0 ? 0 : row.parent - tree.newest));
+    }
+    tree.newest = in_flight;
+    tree.first_output = first_output;
+    return false;
+  });
+  return parent_outputs;
+}
+
+/// Runs the newest rows of all trees: each pairs its token with what the head predicted for its parent.
+void EagleDrafter::run_level(std::span<GrowingTree> trees, std::span<const std::int32_t> parent_outputs) {
+  std::vector<SequenceRows> batch;
+  for (GrowingTree& tree : trees) {
+    batch.push_back({.sequence = &tree.state->cache, .tokens = tree.tokens, .parents = tree.parents});
+  }
+  AttentionLayout layout;
+  lay_out_rows(batch, layout);
+  std::vector<AttentionRow> newest_rows;
+  std::vector<TokenId> tokens;
+  std::size_t row = 0;
+  for (const GrowingTree& tree : trees) {
+    for (std::size_t i = 0; i < tree.tokens.size(); ++i, ++row) {
+      if (i < static_cast<std::size_t>(tree.newest)) continue;
+      newest_rows.push_back(layout.rows[row]);
+      tokens.push_back(tree.tokens[i]);
+    }
+  }
+  layout.rows = std::move(newest_rows);
+  const int rows = static_cast<int>(tokens.size());
+  const View features = features_->view().row_range(0, rows);
+  backend_.gather_rows(outputs_->view(), parent_outputs, features);
+  network_.forward({.tokens = tokens,
+                    .layout = &layout,
+                    .cache = &cache_.store(),
+                    .features = features,
+                    .from_target = false,
+                    .out = outputs_->view().row_range(0, rows)});
+}
+
+}  // namespace
+
+std::unique_ptr<Drafter> make_eagle_drafter(HeadWeights head, const Model& target,
+                                            const EagleOptions& options) {
+  return std::make_unique<EagleDrafter>(std::move(head), target, options);
+}
+
+}  // namespace talon

@@ -1,0 +1,375 @@
+#include "draft/eagle/head_config.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "io/quote.h"
+#include "io/tensor_layout.h"
+#include "model/config_keys.h"
+#include "model/config_readers.h"
+
+namespace talon {
+namespace {
+
+using Limits = ConfigLimits;
+
+constexpr int kDefaultContext = 2048;  // what all official heads were trained for
+constexpr int kUsualTaps = 3;
+
+/// The configuration of a head: its own keys, and those of the transformer layer, which some layouts nest.
+struct HeadKeys {
+  ConfigKeys top;
+  ConfigKeys layer;
+  std::optional<ConfigKeys> eagle;  // `eagle_config`
+
+  bool flag(std::string_view key) const {
+    return top.flag_or(key, eagle ? eagle->flag_or(key, false) : false);
+  }
+};
+
+HeadKeys read_keys(const Checkpoint& checkpoint) {
+  const ConfigKeys top(checkpoint.metadata, (checkpoint.path / "config.json").string());
+  auto layer = top.object("transformer_layer_config");
+  if (!layer) layer = top.object("model");
+  return {top, layer.value_or(top), top.object("eagle_config")};
+}
+
+std::string architecture_of(const ConfigKeys& keys) {
+  const Json* list = keys.find("architectures");
+  if (!list || !list->is_array() || list->empty() || !list->front().is_string()) return "";
+  return list->front().get<std::string>();
+}
+
+HeadLayout read_layout(const HeadKeys& keys) {
+  if (keys.top.has("speculators_model_type")) return HeadLayout::speculators;
+  const std::string architecture = architecture_of(keys.top);
+  const bool vllm = keys.top.has("model") || architecture.starts_with("Eagle");
+  if (vllm || keys.top.text_or("model_type", "") == "eagle") return HeadLayout::vllm;
+  return architecture.starts_with("LlamaForCausalLMEagle") ? HeadLayout::sglang
+                                                           : HeadLayout::official;
+}
+
+int rows_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }
+int columns_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[1]); }
+
+const StoredTensor& require_matrix(const HeadTensors& tensors, std::string_view name,
+                                   std::int64_t columns = -1) {
+  const StoredTensor& matrix = tensors.require(name, {-1, columns});
+  if (matrix.shape[0] < 1 || matrix.shape[0] > Limits::kVocabulary || matrix.shape[1] < 1 ||
+      matrix.shape[1] > Limits::kWidth * 8) {
+    fail("{}: {}: expected a matrix of a sensible size, found {}", tensors.doing(),
+         quote(matrix.name), show_shape(matrix.shape));
+  }
+  return matrix;
+}
+
+/// A bias or norm that the configuration may promise: the tensor decides, but a broken promise is an error.
+bool read_optional(const HeadTensors& tensors, std::string_view name, std::int64_t size,
+                   bool promised, std::string_view key) {
+  const bool present = tensors.find(name, {size}) != nullptr;
+  if (promised && !present) {
+    fail("{}: {}: expected it, as {} says, found none", tensors.doing(), quote(name), quote(key));
+  }
+  return present;
+}
+
+void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
+  const bool fused = config.generation == HeadGeneration::eagle3;
+  const int input = fused ? 2 * config.hidden : config.hidden;
+  const int q_rows = rows_of(require_matrix(tensors, "q_proj.weight", input));
+  const int k_rows = rows_of(require_matrix(tensors, "k_proj.weight", input));
+  require_matrix(tensors, "v_proj.weight", input);
+  tensors.require("v_proj.weight", {k_rows, input});
+  tensors.require("o_proj.weight", {config.hidden, q_rows});
+
+  const int heads = keys.layer.integer_or("num_attention_heads", 1, Limits::kHeads, 0);
+  config.head_dim = keys.layer.integer_or("head_dim", 1, Limits::kHeadDim, 0);
+  if (config.head_dim == 0) {
+    if (heads == 0) keys.layer.refuse("head_dim", "it, or \"num_attention_heads\"");
+    config.head_dim = q_rows / heads;
+  }
+  const bool whole = config.head_dim > 0 && q_rows % config.head_dim == 0 && k_rows % config.head_dim == 0;
+  if (!whole || config.head_dim % 2 != 0 || q_rows % k_rows != 0) {
+    fail("{}: \"q_proj.weight\" and \"k_proj.weight\": expected whole heads of an even size that share "
+         "keys evenly, found {} and {} rows for heads of {}",
+         tensors.doing(), q_rows, k_rows, config.head_dim);
+  }
+  config.heads = q_rows / config.head_dim;
+  config.kv_heads = k_rows / config.head_dim;
+
+  const bool promised = keys.layer.flag_or("qkv_bias", false);
+  config.qkv_bias = read_optional(tensors, "q_proj.bias", q_rows, promised, "qkv_bias");
+  for (const std::string_view name : {"k_proj.bias", "v_proj.bias"}) {
+    if (read_optional(tensors, name, k_rows, config.qkv_bias, "q_proj.bias") != config.qkv_bias) {
+      fail("{}: {}: expected \"q_proj.bias\" beside it, found none", tensors.doing(), quote(name));
+    }
+  }
+  config.output_bias = read_optional(tensors, "o_proj.bias", config.hidden, false, "");
+  config.qk_norm = read_optional(tensors, "q_norm.weight", config.head_dim, false, "");
+  read_optional(tensors, "k_norm.weight", config.head_dim, config.qk_norm, "q_norm.weight");
+}
+
+void read_feed_forward(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
+  if (keys.layer.text_or("hidden_act", "silu") != "silu") keys.layer.refuse("hidden_act", "silu");
+  config.intermediate = rows_of(require_matrix(tensors, "gate_proj.weight", config.hidden));
+  tensors.require("up_proj.weight", {config.intermediate, config.hidden});
+  tensors.require("down_proj.weight", {config.hidden, config.intermediate});
+  tensors.require("post_attention_layernorm.weight", {config.hidden});
+}
+
+/// The official code drops `rope_theta` when there is a scaling (specification 0.1).
+void read_rope(const HeadKeys& keys, HeadConfig& config) {
+  config.rope = read_hugging_face_rope(keys.layer, config.context);
+  if (config.layout == HeadLayout::official && config.rope.scaling == RopeConfig::Scaling::linear) {
+    config.rope.base = 10000;
+  }
+}
+
+void read_layer_keys(const HeadKeys& keys, HeadConfig& config) {
+  const std::string_view context =
+      keys.layer.has("max_sequence_length") ? "max_sequence_length" : "max_position_embeddings";
+  config.context = keys.layer.integer_or(context, 1, Limits::kContext, kDefaultContext);
+  config.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
+  read_rope(keys, config);
+  if (const Json* types = keys.layer.find("layer_types"); types && types->is_array()) {
+    const bool slides = std::find(types->begin(), types->end(), "sliding_attention") != types->end();
+    if (slides) config.sliding_window = keys.layer.integer("sliding_window", 1, INT32_MAX);
+  }
+}
+
+void read_eagle1_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
+  const int width = columns_of(tensors.require("fc.weight"));
+  if (width != 2 * config.hidden) {
+    fail("{}: \"fc.weight\": expected twice as many columns as rows (EAGLE-1 and EAGLE-2) or a "
+         "\"hidden_norm.weight\" (EAGLE-3), found {}",
+         tensors.doing(), show_shape(tensors.require("fc.weight").shape));
+  }
+  config.feature_width = config.hidden;
+  config.embedding_norm = read_optional(tensors, "embedding_norm.weight", config.hidden, false, "");
+  config.feature_norm = read_optional(tensors, "feature_norm.weight", config.hidden, false, "");
+  const bool layer_norms = keys.top.flag_or("layernorms", false);  // speculators
+  const bool known = layer_norms || config.embedding_norm;
+  if (!known) return;  // an official head has none of the next two, so finding one is worth a refusal
+  config.attention_norm = read_optional(tensors, "input_layernorm.weight", config.hidden, layer_norms, "layernorms");
+  config.output_norm = read_optional(tensors, "norm.weight", config.hidden, layer_norms, "layernorms");
+}
+
+std::vector<int> read_tap_layers(const HeadKeys& keys, HeadLayout layout) {
+  const auto read = [&](const ConfigKeys& from, std::string_view key, int shift) {
+    std::vector<int> layers;
+    for (const TokenId id : from.tokens(key, Limits::kLayers)) layers.push_back(id + shift);
+    return layers;
+  };
+  if (keys.top.has("tap_layers")) return read(keys.top, "tap_layers", 0);
+  // SpecForge and SGLang count the layers whose outputs they take, the others those whose inputs (specification 1.4).
+  const int shift = layout == HeadLayout::sglang ? 1 : 0;
+  constexpr std::string_view kIds = "eagle_aux_hidden_state_layer_ids";
+  if (keys.eagle && keys.eagle->has(kIds)) return read(*keys.eagle, kIds, shift);
+  return read(keys.top, kIds, shift);
+}
+
+void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
+  config.feature_width = columns_of(tensors.require("fc.weight"));
+  config.embedding_norm = config.feature_norm = config.output_norm = true;
+  for (const std::string_view name : {"input_layernorm.weight", "hidden_norm.weight", "norm.weight"}) {
+    tensors.require(name, {config.hidden});
+  }
+  config.tap_layers = read_tap_layers(keys, config.layout);
+  config.fused_norm = read_optional(tensors, "input_norm.weight", config.feature_width,
+                                    keys.flag("norm_before_fc"), "norm_before_fc");
+  while (tensors.has(fmt::format("fc_norm.{}.weight", config.tap_norms))) ++config.tap_norms;
+  if (keys.flag("fc_norm") && config.tap_norms == 0) {
+    fail("{}: \"fc_norm.0.weight\": expected it, as \"fc_norm\" says, found none", tensors.doing());
+  }
+  config.norm_before_residual = keys.flag("norm_before_residual");
+  config.norm_output = keys.flag("norm_output");
+  if (keys.eagle && !keys.eagle->flag_or("use_aux_hidden_state", true)) {
+    keys.eagle->refuse("use_aux_hidden_state", "true");
+  }
+}
+
+int read_output_rows(const HeadTensors& tensors, HeadConfig& config) {
+  const StoredTensor* output = tensors.find("lm_head.weight", {-1, config.hidden});
+  return output ? rows_of(*output) : 0;
+}
+
+void read_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
+  config.vocabulary = keys.layer.integer_or("vocab_size", 1, Limits::kVocabulary, 0);
+  if (const StoredTensor* own = tensors.find("embed_tokens.weight", {-1, config.hidden})) {
+    config.own_embedding = true;
+    config.vocabulary = rows_of(*own);
+  }
+  config.draft_vocabulary = read_output_rows(tensors, config);
+  config.tied_output = config.draft_vocabulary == 0 && config.own_embedding &&
+                       config.generation == HeadGeneration::eagle3 &&
+                       keys.layer.flag_or("tie_word_embeddings", false);
+  const StoredTensor* map = tensors.find("d2t", {-1});
+  if (!map) map = tensors.find("token_map", {-1});
+  tensors.find("t2d", {-1});
+  config.reduced_vocabulary = map != nullptr;
+  if (!map) return;
+  const int drafted = rows_of(*map);
+  const bool selects_rows = tensors.has("token_map") && config.draft_vocabulary > drafted;
+  if (config.draft_vocabulary != drafted && !selects_rows) {
+    fail("{}: {}: expected one entry for each of the {} rows of \"lm_head.weight\", found {}",
+         tensors.doing(), quote(map->name), config.draft_vocabulary, drafted);
+  }
+  config.draft_vocabulary = drafted;
+}
+
+template <typename... Args>
+[[noreturn]] void refuse_target(const std::string& doing, fmt::format_string<Args...> format,
+                                Args&&... args) {
+  fail("{}: the head does not fit the target: {}", doing,
+       fmt::format(format, std::forward<Args>(args)...));
+}
+
+void fit_vocabulary(const HeadConfig& config, const ModelConfig& target, const std::string& doing) {
+  if (config.vocabulary != 0 && config.vocabulary != target.vocabulary) {
+    refuse_target(doing, "{}: expected {}, found {}",
+                  config.own_embedding ? "rows of \"embed_tokens.weight\"" : "\"vocab_size\"",
+                  target.vocabulary, config.vocabulary);
+  }
+  if (config.draft_vocabulary != 0 && !config.reduced_vocabulary &&
+      config.draft_vocabulary != target.vocabulary) {
+    refuse_target(doing, "rows of \"lm_head.weight\": expected {}, or a \"d2t\", found {}",
+                  target.vocabulary, config.draft_vocabulary);
+  }
+}
+
+void fit_width(const HeadConfig& config, const ModelConfig& target, const std::string& doing) {
+  if (config.target_hidden != 0 && config.target_hidden != target.hidden) {
+    refuse_target(doing, "\"target_hidden_size\": expected {}, found {}", target.hidden,
+                  config.target_hidden);
+  }
+  if (config.feature_width % target.hidden != 0) {
+    refuse_target(doing, "\"fc.weight\": expected features of width {} (hidden_size) or a multiple, found {}",
+                  target.hidden, config.feature_width);
+  }
+  if (config.hidden == target.hidden) return;
+  const std::string_view missing = !config.own_embedding ? "embed_tokens.weight" : "lm_head.weight";
+  if (!config.own_embedding || (config.draft_vocabulary == 0 && !config.tied_output)) {
+    refuse_target(doing, "hidden_size: expected {}, or an own \"{}\", found {}", target.hidden, missing,
+                  config.hidden);
+  }
+}
+
+/// The official rule; where a shallow target makes its layers coincide, the second, the middle and the last one.
+std::vector<int> usual_tap_layers(int layers) {
+  const std::vector<int> official = {2, layers / 2, layers - 3};
+  const bool ascending = official[0] < official[1] && official[1] < official[2];
+  return ascending ? official : std::vector<int>{1, layers / 2, layers - 1};
+}
+
+std::vector<FeatureTap> fit_taps(const HeadConfig& config, const ModelConfig& target,
+                                 const std::string& doing) {
+  const int width = config.feature_width / target.hidden;
+  std::vector<int> layers = config.tap_layers;
+  if (layers.empty() && width == kUsualTaps) layers = usual_tap_layers(target.layers);
+  if (static_cast<int>(layers.size()) != width) {
+    refuse_target(doing, "\"fc.weight\" reads {} target layers: expected \"tap_layers\" to name them, found {}",
+                  width, layers.size());
+  }
+  if (config.tap_norms != 0 && config.tap_norms != width) {
+    refuse_target(doing, "\"fc_norm\": expected {} norms, found {}", width, config.tap_norms);
+  }
+  std::vector<FeatureTap> taps;
+  for (const int layer : layers) {
+    if (layer > target.layers) {
+      refuse_target(doing, "tap layer: expected at most the {} layers of the target, found {}",
+                    target.layers, layer);
+    }
+    taps.push_back({layer});
+  }
+  return taps;
+}
+
+}  // namespace
+
+std::string_view name_of(HeadGeneration generation) {
+  return generation == HeadGeneration::eagle1 ? "EAGLE-1/2" : "EAGLE-3";
+}
+
+std::string_view name_of(HeadLayout layout) {
+  switch (layout) {
+    case HeadLayout::official: return "official";
+    case HeadLayout::sglang: return "SGLang, SpecForge, AngelSlim";
+    case HeadLayout::vllm: return "vLLM";
+    case HeadLayout::speculators: return "speculators";
+  }
+  return "";
+}
+
+HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
+  const HeadKeys keys = read_keys(checkpoint);
+  HeadConfig config;
+  config.layout = read_layout(keys);
+  config.generation =
+      tensors.has("hidden_norm.weight") ? HeadGeneration::eagle3 : HeadGeneration::eagle1;
+  config.hidden = rows_of(require_matrix(tensors, "fc.weight"));
+  config.target_hidden = keys.top.integer_or("target_hidden_size", 1, Limits::kWidth, 0);
+  if (config.generation == HeadGeneration::eagle1) {
+    read_eagle1_parts(tensors, keys, config);
+  } else {
+    read_eagle3_parts(tensors, keys, config);
+  }
+  const std::string_view bias_key = config.layout == HeadLayout::speculators ? "fusion_bias" : "bias";
+  config.fc_bias = read_optional(tensors, "fc.bias", config.hidden, keys.flag(bias_key), bias_key);
+  read_layer_keys(keys, config);
+  read_attention(tensors, keys, config);
+  read_feed_forward(tensors, keys, config);
+  read_vocabularies(tensors, keys, config);
+  tensors.refuse_unknown();
+  return config;
+}
+
+std::vector<FeatureTap> fit_to_target(const HeadConfig& config, const ModelConfig& target,
+                                      const std::string& doing) {
+  fit_width(config, target, doing);
+  fit_vocabulary(config, target, doing);
+  if (config.generation == HeadGeneration::eagle3) return fit_taps(config, target, doing);
+  return {FeatureTap{FeatureTap::kFinalNorm}};
+}
+
+Json describe_head(const Checkpoint& checkpoint) {
+  const HeadConfig config = read_head_config(checkpoint, HeadTensors(checkpoint));
+  Json parts = Json::array();
+  const auto note = [&](bool present, const char* part) {
+    if (present) parts.push_back(part);
+  };
+  const bool eagle1 = config.generation == HeadGeneration::eagle1;
+  note(config.fc_bias, "fc bias");
+  note(config.qkv_bias, "q, k and v biases");
+  note(config.output_bias, "attention output bias");
+  note(config.qk_norm, "q and k norms");
+  note(config.own_embedding, "own embedding");
+  note(config.draft_vocabulary != 0, "own output matrix");
+  note(config.tied_output, "output tied to the own embedding");
+  note(config.reduced_vocabulary, "reduced vocabulary");
+  note(eagle1 && config.embedding_norm, "embedding norm");
+  note(eagle1 && config.feature_norm, "feature norm");
+  note(config.attention_norm, "attention norm");
+  note(eagle1 && config.output_norm, "output norm");
+  note(config.tap_norms != 0, "a norm per tap");
+  note(config.fused_norm, "a norm over all taps");
+  note(config.norm_before_residual, "normed residual");
+  note(config.norm_output, "normed output fed back");
+  return {{"architecture", "draft head"},
+          {"variant", name_of(config.generation)},
+          {"layout", name_of(config.layout)},
+          {"hidden", config.hidden},
+          {"feature_width", config.feature_width},
+          {"intermediate", config.intermediate},
+          {"heads", config.heads},
+          {"kv_heads", config.kv_heads},
+          {"head_dim", config.head_dim},
+          {"vocabulary", config.vocabulary},
+          {"draft_vocabulary", config.draft_vocabulary},
+          {"context", config.context},
+          {"norm_epsilon", config.norm_epsilon},
+          {"rope_base", config.rope.base},
+          {"tap_layers", config.tap_layers},
+          {"parts", parts}};
+}
+
+}  // namespace talon

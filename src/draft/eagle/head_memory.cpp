@@ -1,0 +1,138 @@
+#include "draft/eagle/head_memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+#include "model/row_layout.h"
+
+namespace talon {
+namespace {
+
+int feature_width(const HeadWeights& head) { return head.config.feature_width; }
+
+int waiting_rows(const HeadState& state) { return static_cast<int>(state.waiting.size()); }
+
+/// What the cache's memory of pages knows the pairs by. Pair i depends on all tokens up to i + 1, so the token i + 1 names it,
+/// but the first must stand for two.
+std::vector<TokenId> page_names(const HeadState& state) {
+  std::vector<TokenId> names = state.waiting;
+  if (state.cache.length() == 0) {
+    const auto first = static_cast<std::uint32_t>(state.first_token);
+    names[0] = static_cast<TokenId>((first * 2654435761U) ^ static_cast<std::uint32_t>(names[0]));
+  }
+  return names;
+}
+
+}  // namespace
+
+HeadState::HeadState(KvSequence pairs, Backend& backend, const HeadWeights& head, int most_waiting)
+    : cache(std::move(pairs)),
+      features(backend.allocate(most_waiting, feature_width(head))),
+      output(backend.allocate(1, head.config.hidden)) {}
+
+HeadMemory::HeadMemory(const HeadWeights& head, HeadNetwork& network, KvCache& cache)
+    : head_(head),
+      backend_(*head.backend),
+      network_(network),
+      cache_(cache),
+      most_waiting_(network.max_rows()),
+      features_(backend_.allocate(network.max_rows(), feature_width(head))),
+      outputs_(backend_.allocate(network.max_rows(), head.config.hidden)) {}
+
+std::unique_ptr<HeadState> HeadMemory::start() {
+  return std::make_unique<HeadState>(cache_.start({}, /*reuse=*/false), backend_, head_, most_waiting_);
+}
+
+void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
+  expects(state.observed == 0 || state.observed == committed.first_position,
+          "tokens are observed in order");
+  state.observed = committed.first_position + static_cast<int>(committed.tokens.size());
+  auto tokens = committed.tokens;
+  if (!committed.first_has_row) {
+    state.first_token = tokens.front();
+    tokens = tokens.subspan(1);
+  }
+  expects(committed.features.rows == static_cast<int>(tokens.size()), "a feature for each pair");
+  int done = 0;
+  while (done < static_cast<int>(tokens.size()) && !state.lost) {
+    if (waiting_rows(state) == most_waiting_) {
+      HeadState* const only = &state;
+      extend(std::span(&only, 1));
+      continue;
+    }
+    const int rows = std::min(static_cast<int>(tokens.size()) - done, most_waiting_ - waiting_rows(state));
+    backend_.copy(committed.features.row_range(done, rows),
+                  state.features->view().row_range(waiting_rows(state), rows));
+    const auto news = tokens.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
+    state.waiting.insert(state.waiting.end(), news.begin(), news.end());
+    done += rows;
+  }
+}
+
+void HeadMemory::extend(std::span<HeadState* const> states) {
+  std::vector<HeadState*> batch;
+  int rows = 0;
+  const auto flush = [&] {
+    if (!batch.empty()) extend_batch(batch);
+    batch.clear();
+    rows = 0;
+  };
+  for (HeadState* state : states) {
+    if (state->lost || state->waiting.empty()) continue;
+    if (!state->cache.reserve(waiting_rows(*state))) {
+      state->lost = true;
+      state->waiting.clear();
+      continue;
+    }
+    if (rows + waiting_rows(*state) > network_.max_rows()) flush();
+    batch.push_back(state);
+    rows += waiting_rows(*state);
+  }
+  flush();
+}
+
+void HeadMemory::extend_batch(std::span<HeadState* const> states) {
+  std::vector<SequenceRows> batch;
+  std::vector<TokenId> tokens;
+  for (HeadState* state : states) {
+    batch.push_back({.sequence = &state->cache, .tokens = state->waiting, .parents = {}});
+    tokens.insert(tokens.end(), state->waiting.begin(), state->waiting.end());
+  }
+  AttentionLayout layout;
+  lay_out_rows(batch, layout);
+  const int rows = static_cast<int>(tokens.size());
+  const View outputs = outputs_->view().row_range(0, rows);
+  network_.forward({.tokens = tokens,
+                    .layout = &layout,
+                    .cache = &cache_.store(),
+                    .features = gather_features(states, rows),
+                    .from_target = true,
+                    .out = outputs});
+  int end = 0;
+  for (HeadState* state : states) {
+    end += waiting_rows(*state);
+    backend_.copy(outputs.row_range(end - 1, 1), state->output->view());
+    commit(*state);
+  }
+}
+
+View HeadMemory::gather_features(std::span<HeadState* const> states, int rows) {
+  if (states.size() == 1) return states[0]->features->view().row_range(0, rows);
+  int row = 0;
+  for (const HeadState* state : states) {
+    const int count = waiting_rows(*state);
+    backend_.copy(state->features->view().row_range(0, count), features_->view().row_range(row, count));
+    row += count;
+  }
+  return features_->view().row_range(0, rows);
+}
+
+void HeadMemory::commit(HeadState& state) {
+  std::vector<NodeId> all(state.waiting.size());
+  std::iota(all.begin(), all.end(), 0);
+  state.cache.keep(all, page_names(state));
+  state.waiting.clear();
+}
+
+}  // namespace talon

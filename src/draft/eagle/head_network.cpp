@@ -1,0 +1,215 @@
+#include "draft/eagle/head_network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr int kOutputRows = 64;  // rows of the output matrix product at once: bounds the logits' memory
+
+View view_of(const std::unique_ptr<DeviceBuffer>& buffer) {
+  return buffer ? buffer->view() : View{};
+}
+
+}  // namespace
+
+struct HeadNetwork::State {
+  State(const HeadWeights& of, int most_rows);
+
+  View rows_of(const std::unique_ptr<DeviceBuffer>& buffer, int rows) const {
+    return buffer->view().row_range(0, rows);
+  }
+  View fuse_eagle1(const HeadPass& pass);
+  View fuse_eagle3(const HeadPass& pass);
+  void reduce_taps(const View& features, const View& out);
+  void attend(const HeadPass& pass, const View& input, const View& residual);
+  void feed_forward(const View& residual);
+  void norm(const View& x, const std::unique_ptr<DeviceBuffer>& weight, const View& out);
+
+  const HeadWeights& head;
+  const HeadConfig& config;
+  Backend& backend;
+  int max_rows;
+  // Activations, [max_rows, width].
+  std::unique_ptr<DeviceBuffer> pair;      // embedding and feature side by side, [.., 2 H]
+  std::unique_ptr<DeviceBuffer> features;  // the target's, normed, where a head norms them
+  std::unique_ptr<DeviceBuffer> residual, q, k, v, attended, gate_up;
+  std::unique_ptr<DeviceBuffer> logits;  // [kOutputRows, draft vocabulary]
+};
+
+HeadNetwork::State::State(const HeadWeights& of, int most_rows)
+    : head(of), config(of.config), backend(*of.backend), max_rows(most_rows) {
+  expects(max_rows >= 1);
+  const HeadConfig& c = config;
+  pair = backend.allocate(max_rows, 2 * c.hidden);
+  if (head.fused_norm || !head.tap_norms.empty()) {
+    features = backend.allocate(max_rows, c.feature_width);
+  }
+  residual = backend.allocate(max_rows, c.hidden);
+  q = backend.allocate(max_rows, c.heads * c.head_dim);
+  k = backend.allocate(max_rows, c.kv_heads * c.head_dim);
+  v = backend.allocate(max_rows, c.kv_heads * c.head_dim);
+  attended = backend.allocate(max_rows, c.heads * c.head_dim);
+  gate_up = backend.allocate(max_rows, 2 * c.intermediate);
+  logits = backend.allocate(kOutputRows, head.output->rows);
+}
+
+HeadNetwork::HeadNetwork(const HeadWeights& weights, int max_rows)
+    : state_(new State(weights, max_rows)) {}
+HeadNetwork::~HeadNetwork() = default;
+
+int HeadNetwork::max_rows() const { return state_->max_rows; }
+
+/// Specification 1.2 and 1.3: fuse the pair, attend, feed forward.
+void HeadNetwork::forward(const HeadPass& pass) {
+  State& s = *state_;
+  const int rows = static_cast<int>(pass.tokens.size());
+  expects(rows >= 1 && rows <= s.max_rows && pass.out.rows == rows, "at most max_rows rows");
+  const View residual = s.rows_of(s.residual, rows);
+  const View input =
+      s.config.generation == HeadGeneration::eagle1 ? s.fuse_eagle1(pass) : s.fuse_eagle3(pass);
+  s.attend(pass, input, residual);
+  s.feed_forward(residual);
+  if (s.config.norm_output) {
+    s.norm(residual, s.head.output_norm, pass.out);
+  } else {
+    s.backend.copy(residual, pass.out);
+  }
+}
+
+/// residual = fc([embedding; feature]), which attention reads as it is. No activation; official heads have no norm here.
+View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
+  const View both = rows_of(pair, static_cast<int>(pass.tokens.size()));
+  const View embedding = both.col_range(0, config.hidden);
+  const View feature = both.col_range(config.hidden, config.hidden);
+  backend.embed(*head.embedding, pass.tokens, embedding);
+  if (head.embedding_norm) norm(embedding, head.embedding_norm, embedding);
+  if (head.feature_norm) {
+    norm(pass.features, head.feature_norm, feature);
+  } else {
+    backend.copy(pass.features, feature);
+  }
+  const View x = rows_of(residual, both.rows);
+  const Projection fc[] = {{head.fc.get(), x, view_of(head.fc_bias)}};
+  backend.linear({.input = both, .outputs = fc});
+  return x;
+}
+
+/// residual = the fused taps (target rows) or the head's own earlier output; attention reads [norm(embedding); norm(residual)].
+View HeadNetwork::State::fuse_eagle3(const HeadPass& pass) {
+  const View both = rows_of(pair, static_cast<int>(pass.tokens.size()));
+  const View embedding = both.col_range(0, config.hidden);
+  const View feature = both.col_range(config.hidden, config.hidden);
+  const View x = rows_of(residual, both.rows);
+  if (pass.from_target) {
+    reduce_taps(pass.features, x);
+  } else {
+    backend.copy(pass.features, x);
+  }
+  backend.embed(*head.embedding, pass.tokens, embedding);
+  norm(embedding, head.embedding_norm, embedding);
+  norm(x, head.feature_norm, feature);
+  if (config.norm_before_residual) backend.copy(feature, x);
+  return both;
+}
+
+void HeadNetwork::State::reduce_taps(const View& taps, const View& out) {
+  View input = taps;
+  if (features) {
+    input = rows_of(features, taps.rows);
+    const int width = taps.cols / static_cast<int>(head.taps.size());
+    if (head.fused_norm) norm(taps, head.fused_norm, input);
+    const View& unnormed = head.fused_norm ? input : taps;
+    for (std::size_t tap = 0; tap < head.tap_norms.size(); ++tap) {
+      const int first = static_cast<int>(tap) * width;
+      norm(unnormed.col_range(first, width), head.tap_norms[tap], input.col_range(first, width));
+    }
+  }
+  const Projection fc[] = {{head.fc.get(), out, view_of(head.fc_bias)}};
+  backend.linear({.input = input, .outputs = fc});
+}
+
+void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const View& x) {
+  const LayerWeights& w = head.layer;
+  const View q_rows = rows_of(q, x.rows), k_rows = rows_of(k, x.rows), v_rows = rows_of(v, x.rows);
+  const View attended_rows = rows_of(attended, x.rows);
+  const Projection qkv[] = {{w.q.get(), q_rows, view_of(w.q_bias)},
+                            {w.k.get(), k_rows, view_of(w.k_bias)},
+                            {w.v.get(), v_rows, view_of(w.v_bias)}};
+  backend.linear({.input = input,
+                  .transform = w.attention_norm ? InputTransform::rms_norm : InputTransform::none,
+                  .norm = view_of(w.attention_norm),
+                  .norm_epsilon = config.norm_epsilon,
+                  .outputs = qkv});
+  backend.attention({.q = q_rows,
+                     .k = k_rows,
+                     .v = v_rows,
+                     .out = attended_rows,
+                     .cache = pass.cache,
+                     .layer = 0,
+                     .layout = pass.layout,
+                     .rope = view_of(head.rope),
+                     .q_norm = view_of(w.q_norm),
+                     .k_norm = view_of(w.k_norm),
+                     .norm_epsilon = config.norm_epsilon,
+                     .scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim)),
+                     .window = config.sliding_window});
+  const Projection o[] = {{w.o.get(), x, view_of(w.o_bias), /*accumulate=*/true}};
+  backend.linear({.input = attended_rows, .outputs = o});
+}
+
+void HeadNetwork::State::feed_forward(const View& x) {
+  const LayerWeights& w = head.layer;
+  const View both = rows_of(gate_up, x.rows);
+  const Projection gate_and_up[] = {
+      {w.gate.get(), both.col_range(0, config.intermediate)},
+      {w.up.get(), both.col_range(config.intermediate, config.intermediate)}};
+  backend.linear({.input = x,
+                  .transform = InputTransform::rms_norm,
+                  .norm = view_of(w.ffn_norm),
+                  .norm_epsilon = config.norm_epsilon,
+                  .outputs = gate_and_up});
+  const Projection down[] = {{w.down.get(), x, {}, /*accumulate=*/true}};
+  backend.linear({.input = both, .transform = InputTransform::silu_gate, .outputs = down});
+}
+
+void HeadNetwork::State::norm(const View& x, const std::unique_ptr<DeviceBuffer>& weight,
+                              const View& out) {
+  backend.rms_norm(x, view_of(weight), config.norm_epsilon, out);
+}
+
+RowChildren HeadNetwork::top_children(const View& features, int count) {
+  State& s = *state_;
+  const HeadWeights& head = s.head;
+  RowChildren children;
+  children.count = std::min(count, head.output->rows);
+  const auto per_row = static_cast<std::size_t>(children.count);
+  children.token.resize(static_cast<std::size_t>(features.rows) * per_row);
+  children.log_p.resize(children.token.size());
+  const bool normed = head.output_norm && !s.config.norm_output;
+  for (int first = 0; first < features.rows; first += kOutputRows) {
+    const int rows = std::min(kOutputRows, features.rows - first);
+    const View logits = s.rows_of(s.logits, rows);
+    const Projection output[] = {{head.output, logits}};
+    s.backend.linear({.input = features.row_range(first, rows),
+                      .transform = normed ? InputTransform::rms_norm : InputTransform::none,
+                      .norm = view_of(head.output_norm),
+                      .norm_epsilon = s.config.norm_epsilon,
+                      .outputs = output});
+    s.backend.softmax(logits, 1.0F, logits);
+    const std::size_t begin = static_cast<std::size_t>(first) * per_row;
+    const std::size_t size = static_cast<std::size_t>(rows) * per_row;
+    s.backend.top_k(logits, children.count, std::span(children.log_p).subspan(begin, size),
+                    std::span(children.token).subspan(begin, size));
+  }
+  for (float& p : children.log_p) p = std::log(p);
+  if (!head.target_token.empty()) {
+    for (TokenId& token : children.token) token = head.target_token[static_cast<std::size_t>(token)];
+  }
+  return children;
+}
+
+}  // namespace talon

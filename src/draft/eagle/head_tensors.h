@@ -1,0 +1,47 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/checkpoint.h"
+
+namespace talon {
+
+/// The tensors of a draft head under one set of names, whoever wrote the file (official code, SGLang, vLLM, SpecForge, AngelSlim,
+/// speculators): those of the official EAGLE-3 files without the layer's prefix ("fc.weight", "q_proj.weight",
+/// "gate_proj.weight", "hidden_norm.weight", ...). Borrows the checkpoint.
+class HeadTensors {
+ public:
+  /// Throws Error for two tensors that mean the same.
+  explicit HeadTensors(const Checkpoint& checkpoint);
+
+  /// The tensor, or nullptr. Marks it known.
+  const StoredTensor* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  /// The tensor, or an Error naming it.
+  const StoredTensor& require(std::string_view name) const;
+  /// As above, and of this shape. -1: any size.
+  const StoredTensor& require(std::string_view name, const std::vector<std::int64_t>& shape) const;
+  /// As find(), and of this shape if present.
+  const StoredTensor* find(std::string_view name, const std::vector<std::int64_t>& shape) const;
+  /// Throws Error naming a tensor that nobody asked for: a variant whose meaning is not known must not be guessed.
+  void refuse_unknown() const;
+
+  /// `load head "FOLDER"`: how messages begin.
+  const std::string& doing() const { return doing_; }
+
+ private:
+  struct Entry {
+    const StoredTensor* tensor;
+    mutable bool known = false;
+  };
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::string doing_;
+};
+
+/// Whether the files hold an EAGLE draft head rather than a whole model.
+bool is_draft_head(const Checkpoint& checkpoint);
+
+}  // namespace talon

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "draft/eagle/head_config.h"
+#include "io/checkpoint.h"
+#include "model/model.h"
+
+namespace talon {
+
+/// A draft head on the backend of its target. Immutable after load. Null buffers: the head has no such part.
+struct HeadWeights {
+  HeadConfig config;
+  std::vector<FeatureTap> taps;
+  Backend* backend = nullptr;         // borrowed, like the target's weights
+  const Weight* embedding = nullptr;  // [vocabulary, H], own or the target's
+  const Weight* output = nullptr;     // [draft vocabulary, H], likewise
+  std::unique_ptr<Weight> own_embedding, own_output;
+
+  std::unique_ptr<Weight> fc;
+  std::unique_ptr<DeviceBuffer> fc_bias;
+  std::vector<std::unique_ptr<DeviceBuffer>> tap_norms;  // per tap, before fc
+  std::unique_ptr<DeviceBuffer> fused_norm;              // over all taps, before fc
+  std::unique_ptr<DeviceBuffer> embedding_norm, feature_norm, output_norm;
+  LayerWeights layer;
+  std::unique_ptr<DeviceBuffer> rope;  // [context of the target, head_dim]
+  std::vector<TokenId> target_token;   // of each draft id; empty: the same
+  std::size_t row_bytes = 0;           // of weights read to draft one row: all but the embedding table, and fc in EAGLE-3
+};
+
+struct HeadOptions {
+  WeightLayout layout = WeightLayout::int8;
+  std::vector<int> tap_layers;  // in place of what the configuration says; empty: that
+};
+
+/// Loads the head in `checkpoint` for `target`, which is borrowed. Throws Error naming the field when files contradict themselves
+/// or the head does not fit the target.
+HeadWeights load_head(const Checkpoint& checkpoint, const Model& target, const HeadOptions& options = {});
+
+}  // namespace talon

@@ -1,0 +1,162 @@
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <vector>
+
+#include "core/error.h"
+#include "draft/drafters.h"
+#include "draft/ngram_index.h"
+
+namespace talon {
+namespace {
+
+struct NgramOptions {
+  int nodes;
+  int levels;
+  int ngram;
+  int matches;
+};
+
+struct NgramState : DraftState {
+  explicit NgramState(int max_n) : index(max_n) {}
+  NgramIndex index;
+};
+
+/// An earlier place whose last tokens equal those of a path: its next token is a guess for the path's.
+struct Match {
+  int next;     // position of the token after the place; past the end of the text it is a position in the path
+  int length;   // tokens that are equal
+  double weight;
+};
+
+/// A node whose children are not yet in the tree.
+struct Open {
+  NodeId node;
+  double chance;  // of the whole path
+  int depth;
+  std::vector<Match> matches;
+};
+struct LessLikely {
+  bool operator()(const Open& a, const Open& b) const {
+    return a.chance != b.chance ? a.chance < b.chance : a.node > b.node;
+  }
+};
+
+/// The chance that text which repeated `length` tokens repeats one more. A starting point: policies calibrate it.
+double repeat_chance(int length) {
+  constexpr double kChance[] = {0.0, 0.15, 0.35, 0.5, 0.6, 0.68, 0.74, 0.79};
+  return length < 8 ? kChance[length] : 0.85;
+}
+
+/// Prompt lookup (Saxena, 2023) generalised: the most recent places of the longest suffixes, whose continuations share one tree.
+/// Places vote for the next token, longer and more recent ones with more weight; the tree grows at its likeliest node first.
+class NgramDrafter : public Drafter {
+ public:
+  explicit NgramDrafter(const NgramOptions& options) : options_(options) {}
+
+  std::unique_ptr<DraftState> start() override { return std::make_unique<NgramState>(options_.ngram); }
+
+  void observe(DraftState& state, const CommittedTokens& committed) override {
+    auto& index = static_cast<NgramState&>(state).index;
+    expects(static_cast<int>(index.tokens().size()) == committed.first_position,
+            "tokens are observed in order");
+    for (const TokenId token : committed.tokens) index.append(token);
+  }
+
+  void propose(std::span<DraftJob> jobs) override {
+    for (const DraftJob& job : jobs) grow(static_cast<NgramState&>(*job.state).index, job);
+  }
+
+ private:
+  void grow(const NgramIndex& index, const DraftJob& job) const {
+    const int most_nodes = std::min(options_.nodes, job.plan.nodes);
+    const int most_levels = std::min(options_.levels, job.plan.levels);
+    DraftTree& tree = *job.tree;
+    std::priority_queue<Open, std::vector<Open>, LessLikely> open;
+    open.push({0, 1.0, 0, find_matches(index)});
+    while (!open.empty()) {
+      const Open best = open.top();
+      open.pop();
+      if (best.depth == most_levels) continue;
+      for (Open& child : expand(index, tree, best)) {
+        if (tree.draft_nodes() == most_nodes) return;
+        const TokenId token = token_at(index, tree, best.node, child.matches.front().next - 1);
+        child.node = tree.add(best.node, token, static_cast<float>(std::log(child.chance)));
+        open.push(std::move(child));
+      }
+    }
+  }
+
+  /// The last places where the longest suffixes of the text occurred before, longest first, then most recent first.
+  std::vector<Match> find_matches(const NgramIndex& index) const {
+    std::vector<Match> matches;
+    const int last = static_cast<int>(index.tokens().size()) - 1;
+    for (int n = std::min(index.max_n(), last); n >= 1; --n) {
+      double recency = 1;
+      for (int end = index.previous(n, last); end >= 0; end = index.previous(n, end)) {
+        if (static_cast<int>(matches.size()) == options_.matches) return matches;
+        const auto same_place = [&](const Match& match) { return match.next == end + 1; };
+        if (std::any_of(matches.begin(), matches.end(), same_place)) continue;
+        matches.push_back({end + 1, n, recency * std::pow(4.0, n)});
+        recency *= 0.8;
+      }
+    }
+    return matches;
+  }
+
+  /// The children that the matches of a node vote for, likeliest first. Their node ids are not set yet.
+  static std::vector<Open> expand(const NgramIndex& index, const DraftTree& tree, const Open& from) {
+    std::vector<Open> children;
+    std::vector<TokenId> tokens;
+    std::vector<double> votes;
+    double all_votes = 0;
+    int longest = 0;
+    for (const Match& match : from.matches) {
+      const TokenId token = token_at(index, tree, from.node, match.next);
+      const auto known = std::find(tokens.begin(), tokens.end(), token);
+      const auto child = static_cast<std::size_t>(known - tokens.begin());
+      if (known == tokens.end()) {
+        tokens.push_back(token);
+        votes.push_back(0);
+        children.push_back({-1, 0, from.depth + 1, {}});
+      }
+      votes[child] += match.weight;
+      all_votes += match.weight;
+      longest = std::max(longest, match.length);
+      children[child].matches.push_back({match.next + 1, match.length + 1, match.weight});
+    }
+    for (std::size_t child = 0; child < children.size(); ++child) {
+      children[child].chance = from.chance * repeat_chance(longest) * votes[child] / all_votes;
+    }
+    std::stable_sort(children.begin(), children.end(),
+                     [](const Open& a, const Open& b) { return a.chance > b.chance; });
+    return children;
+  }
+
+  /// The token at a position of the text continued by the path to `node`: a place near the end of the text goes on into the
+  /// draft itself, as repeating text does.
+  static TokenId token_at(const NgramIndex& index, const DraftTree& tree, NodeId node, int position) {
+    const auto& tokens = index.tokens();
+    const int beyond = position - static_cast<int>(tokens.size());
+    if (beyond < 0) return tokens[static_cast<std::size_t>(position)];
+    for (int above = tree.depth(node) - 1 - beyond; above > 0; --above) {
+      node = tree.parent[static_cast<std::size_t>(node)];
+    }
+    return tree.token[static_cast<std::size_t>(node)];
+  }
+
+  NgramOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Drafter> make_ngram_drafter(OptionText& options, const DrafterContext&) {
+  NgramOptions parsed{};
+  parsed.nodes = options.take_int("nodes", 32, 1, 1024);
+  parsed.levels = options.take_int("levels", 16, 1, 256);
+  parsed.ngram = options.take_int("ngram", 6, 1, 32);
+  parsed.matches = options.take_int("matches", 6, 1, 256);
+  return std::make_unique<NgramDrafter>(parsed);
+}
+
+}  // namespace talon

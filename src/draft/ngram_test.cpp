@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "draft/ngram_index.h"
+#include "draft/registry.h"
+
+namespace talon {
+namespace {
+
+DraftTree proposal(std::string_view options, const std::vector<TokenId>& text, int nodes = 64, int levels = 64) {
+  auto drafter = make_drafter(options, {});
+  auto state = drafter->start();
+  drafter->observe(*state, {text, 0, {}, false});
+  DraftTree tree(text.back());
+  DraftJob job{state.get(), nullptr, {nodes, levels, nodes}, &tree};
+  drafter->propose({&job, 1});
+  check_invariants(tree);
+  return tree;
+}
+
+std::vector<TokenId> first_path(const DraftTree& tree) {
+  std::vector<TokenId> tokens;
+  for (NodeId node = 0; node >= 0;) {
+    NodeId best = -1;
+    for (NodeId id = node + 1; id < tree.size(); ++id) {
+      const auto i = static_cast<std::size_t>(id);
+      if (tree.parent[i] == node && (best < 0 || tree.log_p[i] > tree.log_p[static_cast<std::size_t>(best)])) best = id;
+    }
+    if (best >= 0) tokens.push_back(tree.token[static_cast<std::size_t>(best)]);
+    node = best;
+  }
+  return tokens;
+}
+
+TEST(NgramIndex, FindsTheLastEarlierPlaceOfEachSuffixLikeASearchDoes) {
+  std::mt19937 random(3);
+  NgramIndex index(4);
+  std::vector<TokenId> text;
+  for (int i = 0; i < 300; ++i) {
+    text.push_back(static_cast<TokenId>(random() % 3));
+    index.append(text.back());
+  }
+  for (int n = 1; n <= 4; ++n) {
+    for (int end = n - 1; end < 300; ++end) {
+      int expected = -1;
+      for (int earlier = end - 1; earlier >= n - 1 && expected < 0; --earlier) {
+        if (std::equal(text.begin() + end - n + 1, text.begin() + end + 1, text.begin() + earlier - n + 1)) {
+          expected = earlier;
+        }
+      }
+      ASSERT_EQ(index.previous(n, end), expected) << "n " << n << " end " << end;
+    }
+  }
+}
+
+TEST(NgramDrafter, ContinuesAsTheTextWentOnBefore) {
+  const DraftTree tree = proposal("ngram:levels=3", {1, 2, 3, 4, 5, 9, 1, 2});
+  EXPECT_EQ(first_path(tree), (std::vector<TokenId>{3, 4, 5}));
+}
+
+TEST(NgramDrafter, ProposesNothingForNewText) {
+  EXPECT_EQ(proposal("ngram", {1, 2, 3, 4}).draft_nodes(), 0);
+  EXPECT_EQ(proposal("ngram", {1}).draft_nodes(), 0);
+}
+
+TEST(NgramDrafter, MergesSeveralPlacesIntoOneTree) {
+  const DraftTree tree = proposal("ngram:levels=2", {1, 2, 3, 4, 0, 1, 2, 3, 5, 0, 1, 2, 6, 7, 0, 1, 2});
+  const NodeId three = tree.child(0, 3), six = tree.child(0, 6);
+  ASSERT_GT(three, 0);
+  ASSERT_GT(six, 0);
+  EXPECT_GT(tree.child(three, 4), 0);
+  EXPECT_GT(tree.child(three, 5), 0);
+  EXPECT_GT(tree.child(six, 7), 0);
+}
+
+TEST(NgramDrafter, PrefersThePlaceWithTheLongerMatch) {
+  // After 8 1 2 came 3; the more recent place of 1 2 alone went on with 6.
+  const DraftTree tree = proposal("ngram:levels=1", {8, 1, 2, 3, 9, 1, 2, 6, 8, 1, 2});
+  EXPECT_EQ(first_path(tree).front(), 3);
+}
+
+TEST(NgramDrafter, GoesOnIntoTheDraftWhenTheTextRepeats) {
+  const DraftTree tree = proposal("ngram:levels=7,matches=1", {9, 4, 5, 6, 4, 5, 6});
+  EXPECT_EQ(first_path(tree), (std::vector<TokenId>{4, 5, 6, 4, 5, 6, 4}));
+}
+
+TEST(NgramDrafter, StaysWithinItsOptionsAndThePlan) {
+  std::mt19937 random(9);
+  for (int trial = 0; trial < 100; ++trial) {
+    std::vector<TokenId> text;
+    for (int i = 0; i < 60; ++i) text.push_back(static_cast<TokenId>(random() % 4));
+    const DraftTree tree = proposal("ngram:nodes=10,levels=4", text);
+    EXPECT_LE(tree.draft_nodes(), 10);
+    for (NodeId node = 0; node < tree.size(); ++node) EXPECT_LE(tree.depth(node), 4);
+    EXPECT_LE(proposal("ngram", text, 5, 2).draft_nodes(), 5);
+    for (const DraftTree& planned = proposal("ngram", text, 30, 2); NodeId node : {planned.size() - 1}) {
+      EXPECT_LE(planned.depth(node), 2);
+    }
+  }
+}
+
+TEST(NgramDrafter, ObservingInPiecesGivesTheSameTreeAsAtOnce) {
+  const std::vector<TokenId> text = {1, 2, 3, 1, 2, 4, 1, 2};
+  auto drafter = make_drafter("ngram", {});
+  auto state = drafter->start();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    drafter->observe(*state, {std::span(text).subspan(i, 1), static_cast<int>(i), {}, i > 0});
+  }
+  DraftTree tree(2);
+  DraftJob job{state.get(), nullptr, {64, 64, 64}, &tree};
+  drafter->propose({&job, 1});
+  const DraftTree whole = proposal("ngram", text);
+  EXPECT_EQ(tree.token, whole.token);
+  EXPECT_EQ(tree.parent, whole.parent);
+}
+
+TEST(NgramDrafter, ChancesOfSiblingsSumToAtMostOne) {
+  const DraftTree tree = proposal("ngram", {1, 2, 3, 1, 2, 4, 1, 2, 5, 2, 6, 1, 2});
+  double sum = 0;
+  for (NodeId node = 1; node < tree.size(); ++node) {
+    const auto i = static_cast<std::size_t>(node);
+    if (tree.parent[i] == 0) sum += std::exp(static_cast<double>(tree.log_p[i]));
+  }
+  EXPECT_GT(sum, 0.1);
+  EXPECT_LE(sum, 1.0);
+}
+
+}  // namespace
+}  // namespace talon

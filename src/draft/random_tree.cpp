@@ -1,0 +1,89 @@
+#include "draft/random_tree.h"
+
+#include <algorithm>
+#include <random>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+struct RandomTreeState : DraftState {
+  std::vector<TokenId> tokens;
+};
+
+/// std::uniform_int_distribution differs between standard libraries; this does not.
+int below(std::mt19937& random, int limit) {
+  return static_cast<int>(random() % static_cast<std::uint32_t>(limit));
+}
+
+class RandomTreeDrafter : public Drafter {
+ public:
+  RandomTreeDrafter(const RandomTreeOptions& options, std::vector<std::vector<TokenId>> texts)
+      : options_(options), texts_(std::move(texts)) {
+    expects(options.vocabulary > 1, "wrong tokens to choose from");
+  }
+
+  std::unique_ptr<DraftState> start() override { return std::make_unique<RandomTreeState>(); }
+
+  void observe(DraftState& state, const CommittedTokens& committed) override {
+    auto& tokens = static_cast<RandomTreeState&>(state).tokens;
+    expects(static_cast<int>(tokens.size()) == committed.first_position, "tokens are observed in order");
+    tokens.insert(tokens.end(), committed.tokens.begin(), committed.tokens.end());
+  }
+
+  void propose(std::span<DraftJob> jobs) override {
+    for (const DraftJob& job : jobs) grow(static_cast<const RandomTreeState&>(*job.state).tokens, job);
+  }
+
+ private:
+  void grow(const std::vector<TokenId>& tokens, const DraftJob& job) const {
+    const int most_nodes = std::min(options_.nodes, job.plan.nodes);
+    const int most_levels = std::min(options_.levels, job.plan.levels);
+    if (most_nodes < 1 || most_levels < 1) return;
+    std::mt19937 random(options_.seed + 7919u * static_cast<std::uint32_t>(tokens.size()));
+    std::span<const TokenId> right;
+    if (below(random, 1000) < options_.hit * 1000) right = continuation(tokens);
+    right = right.first(std::min<std::size_t>(right.size(), static_cast<std::size_t>(1 + below(random, most_levels))));
+
+    DraftTree& tree = *job.tree;
+    NodeId on_path = 0;
+    const int nodes = 1 + below(random, most_nodes);
+    // A random node may be there already and add none: the attempts are bounded, not only the nodes.
+    for (int attempt = 0; attempt < 4 * nodes && tree.draft_nodes() < nodes; ++attempt) {
+      if (!right.empty() && below(random, 2) == 0) {
+        on_path = add(tree, on_path, right.front(), random);
+        right = right.subspan(1);
+        continue;
+      }
+      const NodeId parent = below(random, tree.size());
+      if (tree.depth(parent) < most_levels) add(tree, parent, below(random, options_.vocabulary), random);
+    }
+  }
+
+  static NodeId add(DraftTree& tree, NodeId parent, TokenId token, std::mt19937& random) {
+    const float step = -static_cast<float>(below(random, 100)) / 50.0f;
+    return tree.add(parent, token, tree.log_p[static_cast<std::size_t>(parent)] + step);
+  }
+
+  std::span<const TokenId> continuation(const std::vector<TokenId>& tokens) const {
+    for (const auto& text : texts_) {
+      if (text.size() > tokens.size() && std::equal(tokens.begin(), tokens.end(), text.begin())) {
+        return std::span(text).subspan(tokens.size());
+      }
+    }
+    return {};
+  }
+
+  RandomTreeOptions options_;
+  std::vector<std::vector<TokenId>> texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Drafter> make_random_tree_drafter(const RandomTreeOptions& options,
+                                                  std::vector<std::vector<TokenId>> texts) {
+  return std::make_unique<RandomTreeDrafter>(options, std::move(texts));
+}
+
+}  // namespace talon

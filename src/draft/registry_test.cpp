@@ -1,0 +1,37 @@
+#include "draft/registry.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+TEST(Drafters, TheTableNamesEachDrafterOnceAndDescribesIt) {
+  std::vector<std::string_view> names;
+  for (const DrafterEntry& entry : drafters()) {
+    EXPECT_FALSE(entry.summary.empty()) << entry.name;
+    EXPECT_EQ(std::count(names.begin(), names.end(), entry.name), 0) << entry.name;
+    names.push_back(entry.name);
+  }
+  EXPECT_EQ(names.front(), "none");
+}
+
+TEST(Drafters, AnUnknownNameIsRefusedWithTheNamesThatExist) {
+  try {
+    make_drafter("ngrams", {});
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "drafter: expected one of none, ngram, eagle, eagle2, eagle3, found \"ngrams\"");
+  }
+}
+
+TEST(Drafters, OptionsAreChecked) {
+  EXPECT_NO_THROW(make_drafter("ngram:nodes=8,levels=4,ngram=3,matches=2", {}));
+  EXPECT_THROW(make_drafter("ngram:nodes=0", {}), UsageError);
+  EXPECT_THROW(make_drafter("ngram:topk=3", {}), UsageError);
+  EXPECT_THROW(make_drafter("none:nodes=1", {}), UsageError);
+}
+
+}  // namespace
+}  // namespace talon

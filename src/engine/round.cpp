@@ -1,0 +1,218 @@
+#include "engine/round.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+#include "engine/stopwatch.h"
+
+namespace talon {
+namespace {
+
+int count_decoding(const std::vector<Turn>& turns) {
+  return static_cast<int>(
+      std::count_if(turns.begin(), turns.end(), [](const Turn& turn) { return turn.decodes; }));
+}
+
+/// Rows of all turns, without draft nodes.
+int rows_without_drafts(const std::vector<Turn>& turns) {
+  return std::accumulate(turns.begin(), turns.end(), 0,
+                         [](int rows, const Turn& turn) { return rows + turn.grant.rows; });
+}
+
+/// Draft nodes that the cache has room for beside the root.
+int cached_draft_rows(Sequence& sequence, int wanted) {
+  const int admitted = sequence.limit - sequence.length();  // made room for when admitted
+  if (wanted <= admitted || sequence.cache->reserve(1 + wanted)) return wanted;
+  return admitted;
+}
+
+bool is_run(std::span<const NodeId> rows) {
+  return rows.back() - rows.front() + 1 == static_cast<NodeId>(rows.size());
+}
+
+}  // namespace
+
+Round::Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates)
+    : target_(target), drafter_(drafter), verifier_(verifier), estimates_(estimates) {
+  row_.resize(static_cast<std::size_t>(target.model().config.vocabulary));
+  if (target.feature_width() > 0) {
+    features_ = target.model().backend->allocate(target.max_rows(), target.feature_width());
+  }
+}
+
+void Round::propose(std::vector<Turn>& turns) {
+  const Stopwatch watch;
+  const int sequences = count_decoding(turns);
+  int rows = rows_without_drafts(turns);
+  std::vector<DraftJob> jobs;
+  for (Turn& turn : turns) {
+    Sequence& sequence = *turn.sequence;
+    turn.tree.reset(sequence.tokens.back());
+    if (!turn.decodes) continue;
+    turn.context = {sequence.length() - 1, cached_draft_rows(sequence, turn.grant.draft_rows),
+                    sequence.limit - sequence.length() - 1, sequences, rows - 1};
+    turn.plan = sequence.policy->plan(turn.context);
+    if (turn.plan.nodes > 0) {
+      jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree});
+    }
+  }
+  drafter_.propose(jobs);
+  for (Turn& turn : turns) {
+    if (!turn.decodes) continue;
+    turn.context.other_rows = rows - 1;
+    turn.sequence->policy->select(turn.tree, turn.plan, turn.context);
+    expects(turn.tree.draft_nodes() <= turn.context.rows_available, "a tree within its plan");
+    rows += turn.tree.draft_nodes();
+  }
+  draft_ms_ = watch.ms();
+}
+
+void Round::check(std::vector<Turn>& turns) {
+  const Stopwatch watch;
+  std::vector<SequenceRows> batch;
+  rows_ = 0;
+  for (Turn& turn : turns) {
+    Sequence& sequence = *turn.sequence;
+    SequenceRows rows{.sequence = &*sequence.cache, .tokens = turn.tree.token, .parents = turn.tree.parent};
+    if (!turn.decodes) {
+      rows.tokens = std::span(sequence.tokens).subspan(static_cast<std::size_t>(sequence.cache->length()),
+                                                       static_cast<std::size_t>(turn.grant.rows));
+      rows.parents = {};
+      rows.logits = turn.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
+    }
+    const auto count = static_cast<int>(rows.tokens.size());
+    const bool has_room = sequence.cache->reserve(count);
+    expects(has_room, "room in the cache for an admitted sequence");
+    rows_ += count;
+    batch.push_back(rows);
+  }
+  result_ = target_.forward(batch);
+  target_.model().backend->synchronize();
+  check_ms_ = watch.ms();
+}
+
+void Round::accept(std::vector<Turn>& turns) {
+  for (std::size_t index = 0; index < turns.size(); ++index) {
+    Turn& turn = turns[index];
+    if (!turn.draws) continue;
+    try {
+      turn.verdict = verify(turn, index);
+    } catch (const Error& error) {
+      turn.sequence->error = error.what();
+      turn.sequence->end(FinishReason::failed);
+    }
+  }
+}
+
+VerifyResult Round::verify(Turn& turn, std::size_t index) {
+  Backend& backend = *target_.model().backend;
+  const auto row_of = [&](NodeId node) {
+    return result_.logits.row_range(result_.first_logits_row[index] + node, 1);
+  };
+  VerifyInput input;
+  input.tree = &turn.tree;
+  input.logits = [&](NodeId node) -> std::span<const float> {
+    backend.download(row_of(node), row_);
+    return row_;
+  };
+  input.argmax = [&](NodeId node) {
+    const View row = row_of(node);
+    TokenId token = 0;
+    backend.argmax(row, std::span(&token, 1));
+    float logit = 0;
+    backend.download(row.col_range(token, 1), std::span(&logit, 1));
+    if (!std::isfinite(logit)) fail("choose the next token: expected finite logits, found {}", logit);
+    return token;
+  };
+  Sequence& sequence = *turn.sequence;
+  input.committed = sequence.tokens;
+  input.prompt_length = sequence.prompt_length();
+  input.sampler = &sequence.sampler;
+  input.random = &sequence.random;
+  return verifier_.verify(input);
+}
+
+void Round::commit(std::vector<Turn>& turns) {
+  for (std::size_t index = 0; index < turns.size(); ++index) {
+    Turn& turn = turns[index];
+    Sequence& sequence = *turn.sequence;
+    if (sequence.finish == FinishReason::failed) continue;
+    const int cached = sequence.cache->length();
+    const std::vector<NodeId> rows = append_news(turn);
+    const auto kept = std::span(sequence.tokens).subspan(static_cast<std::size_t>(cached), rows.size());
+    sequence.cache->keep(rows, kept);
+    if (!sequence.finished()) observe(turn, index, rows);
+  }
+  learn(turns);
+}
+
+/// Appends what the verdict says to the sequence, and returns the rows of the forward that produced committed tokens.
+std::vector<NodeId> Round::append_news(Turn& turn) {
+  Sequence& sequence = *turn.sequence;
+  if (!turn.decodes) {
+    if (turn.draws) sequence.append(std::span(&turn.verdict.next, 1));
+    std::vector<NodeId> rows(static_cast<std::size_t>(turn.grant.rows));
+    std::iota(rows.begin(), rows.end(), 0);
+    return rows;
+  }
+  std::vector<TokenId> tokens;
+  for (const NodeId node : std::span(turn.verdict.path).subspan(1)) {
+    tokens.push_back(turn.tree.token[static_cast<std::size_t>(node)]);
+  }
+  tokens.push_back(turn.verdict.next);
+  const int emitted = sequence.append(tokens);
+  sequence.accepted_news = std::min(emitted, static_cast<int>(turn.verdict.path.size()) - 1);
+  sequence.statistics.accepted.push_back(emitted - 1);
+  sequence.statistics.drafted.push_back(turn.tree.draft_nodes());
+  ++sequence.statistics.rounds;
+  turn.verdict.path.resize(static_cast<std::size_t>(emitted));  // the root and all emitted but the last
+  return turn.verdict.path;
+}
+
+/// Shows the drafter the tokens that `rows` of the forward produced; the first time, the start of the text as well.
+void Round::observe(Turn& turn, std::size_t index, std::span<const NodeId> rows) {
+  Sequence& sequence = *turn.sequence;
+  const int known = std::min(sequence.cache->length() + 1, sequence.length());
+  const auto first = static_cast<std::size_t>(sequence.observed);
+  CommittedTokens committed;
+  committed.tokens = std::span(sequence.tokens).subspan(first, static_cast<std::size_t>(known) - first);
+  committed.first_position = sequence.observed;
+  committed.first_has_row = sequence.observed > 0;
+  if (features_) committed.features = features_of(index, rows);
+  drafter_.observe(*sequence.draft, committed);
+  sequence.observed = known;
+}
+
+View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
+  const int first = result_.first_feature_row[index];
+  const int count = static_cast<int>(rows.size());
+  if (is_run(rows)) return result_.features.row_range(first + rows.front(), count);
+  std::vector<std::int32_t> from;
+  for (const NodeId row : rows) from.push_back(first + row);
+  const View gathered = features_->view().row_range(0, count);
+  target_.model().backend->gather_rows(result_.features, from, gathered);
+  return gathered;
+}
+
+void Round::learn(std::vector<Turn>& turns) {
+  const int sequences = count_decoding(turns);
+  const bool has_prompt_rows = sequences < static_cast<int>(turns.size());
+  if (!has_prompt_rows) estimates_.cost.observe(rows_, check_ms_);
+  int batch_tokens = 0;
+  for (const Turn& turn : turns) {
+    if (turn.decodes) batch_tokens += static_cast<int>(turn.sequence->news().size());
+  }
+  for (Turn& turn : turns) {
+    Sequence& sequence = *turn.sequence;
+    if (!turn.decodes) continue;
+    sequence.statistics.draft_ms += draft_ms_;
+    sequence.statistics.check_ms += check_ms_;
+    if (sequence.finished()) continue;
+    sequence.policy->learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_, sequences,
+                            rows_, batch_tokens});
+  }
+}
+
+}  // namespace talon

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "draft/drafter.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "model/target.h"
+#include "tree/policy_registry.h"
+#include "verify/verifier.h"
+
+namespace talon {
+
+/// One sequence in one round: a chunk of its prompt, or its tree.
+struct Turn {
+  Sequence* sequence = nullptr;
+  RowGrant grant;
+  bool decodes = false;            // has a tree; else a prompt chunk
+  bool draws = false;              // its last rows choose tokens: decoding, or the chunk that ends the prompt
+  TreePlan plan;
+  PlanContext context;
+  DraftTree tree{0};               // of a chunk: the root only, which is its last row
+  std::vector<TokenId> tokens;     // the rows of the forward
+  VerifyResult verdict;
+};
+
+/// The phases of Engine::step (DESIGN 2) over the turns of one round. Borrows everything; holds scratch memory.
+class Round {
+ public:
+  Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates);
+
+  /// Grows the trees of the sequences that decode.
+  void propose(std::vector<Turn>& turns);
+  /// Runs the target once over all prompt chunks and trees.
+  void check(std::vector<Turn>& turns);
+  /// Finds each tree's accepted path and the token that follows it. A sequence whose row cannot be sampled fails.
+  void accept(std::vector<Turn>& turns);
+  /// Keeps the accepted rows, shows the drafter the committed tokens and the policy the outcome.
+  void commit(std::vector<Turn>& turns);
+
+ private:
+  std::vector<NodeId> append_news(Turn& turn);
+  VerifyResult verify(Turn& turn, std::size_t index);
+  void observe(Turn& turn, std::size_t index, std::span<const NodeId> rows);
+  View features_of(std::size_t index, std::span<const NodeId> rows);
+  void learn(std::vector<Turn>& turns);
+
+  Target& target_;
+  Drafter& drafter_;
+  Verifier& verifier_;
+  SharedEstimates& estimates_;
+  ForwardResult result_;
+  std::vector<float> row_;                  // one row of logits
+  std::unique_ptr<DeviceBuffer> features_;  // of an accepted path whose rows are not neighbours
+  double draft_ms_ = 0, check_ms_ = 0;
+  int rows_ = 0;                            // of the check
+};
+
+}  // namespace talon

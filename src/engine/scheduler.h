@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace talon {
+
+/// What a running sequence could use in the next forward.
+struct RowDemand {
+  int prompt_rows = 0;  // of the prompt that are not computed yet; 0: it decodes
+};
+
+struct RowLimits {
+  int max_rows = 0;   // of one forward
+  int chunk = 0;      // prompt rows of one sequence
+  int max_nodes = 0;  // draft nodes of one tree
+};
+
+/// Rows of a sequence in the next forward.
+struct RowGrant {
+  int rows = 0;        // prompt rows, or 1 for the root of a tree; 0: the sequence waits for the next forward
+  int draft_rows = 0;  // most draft nodes beside the root
+};
+
+/// Shares the rows of one forward: first one for each sequence that decodes, then prompt chunks, and what is left in equal parts
+/// for draft trees. Sequences are served from index `first` on, around; a caller that moves it lets none wait for ever.
+std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLimits& limits, std::size_t first);
+
+}  // namespace talon

@@ -1,0 +1,82 @@
+#include "io/atomic_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "io/quote.h"
+
+namespace talon {
+namespace {
+
+[[noreturn]] void fail_write(const std::filesystem::path& path, int code) {
+  fail("write {}: {}", quote(path.string()), std::generic_category().message(code));
+}
+
+// Makes the new name itself last, too. A file system that cannot do this loses nothing but that.
+void flush_folder(const std::filesystem::path& folder) {
+  const int descriptor =
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    aside_ = path_;
+    aside_ += fmt::format(".{}.{}.tmp", ::getpid(), attempt);
+    descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) return;
+    if (errno != EEXIST) break;
+  }
+  fail_write(path_, errno);
+}
+
+AtomicFile::~AtomicFile() { give_up(); }
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  expects(descriptor_ >= 0, "AtomicFile::write: not committed yet");
+  while (!bytes.empty()) {
+    constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_write(path_, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  expects(descriptor_ >= 0, "AtomicFile::commit: not committed yet");
+  if (::fsync(descriptor_) != 0) fail_write(path_, errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0 ||
+      ::rename(aside_.c_str(), path_.c_str()) != 0) {
+    const int code = errno;
+    ::unlink(aside_.c_str());
+    fail_write(path_, code);
+  }
+  flush_folder(path_.parent_path());
+}
+
+void AtomicFile::give_up() {
+  if (descriptor_ < 0) return;
+  ::close(std::exchange(descriptor_, -1));
+  ::unlink(aside_.c_str());
+}
+
+void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+}  // namespace talon

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/storage_type.h"
+
+namespace talon {
+
+/// A tensor as a torch pickle describes it: a strided window of a storage, which is another file of
+/// the archive.
+struct PickledTensor {
+  std::string name;
+  StorageType type = StorageType::f32;
+  std::string_view storage_key;        // the storage lies in data/KEY; borrows from the pickle
+  std::uint64_t storage_elements = 0;  // as the pickle claims
+  std::uint64_t offset = 0;            // elements
+  std::vector<std::int64_t> shape;     // 0 .. 2^63 - 1 each
+  std::vector<std::int64_t> strides;   // elements, >= 0, as many as shape
+};
+
+/// Runs the pickle of a torch state dict (a dict or OrderedDict of tensors or Parameters) and
+/// returns its tensors in order. Nothing is imported or called: opcodes and classes other than
+/// those torch.save (protocol 2) writes for such a dict are refused by name. Memory is bounded by a
+/// multiple of the pickle's size. Throws Error, beginning with `doing`.
+std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle,
+                                           const std::string& doing);
+
+}  // namespace talon

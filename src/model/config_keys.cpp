@@ -1,0 +1,127 @@
+#include "model/config_keys.h"
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kShownLength = 60;  // of a found value, in messages
+
+std::string shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  if (text.size() > kShownLength) text = text.substr(0, kShownLength) + "...";
+  return text;
+}
+
+/// A whole number, written as an integer or as a float with nothing after the point.
+std::optional<std::int64_t> whole(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (number > std::uint64_t{INT64_MAX}) return std::nullopt;
+    return static_cast<std::int64_t>(number);
+  }
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const double number = value.get<double>();
+  if (!(std::fabs(number) < 1e15) || number != std::floor(number)) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace
+
+ConfigKeys::ConfigKeys(const Json& object, std::string where)
+    : object_(&object), where_(std::move(where)) {
+  if (!object.is_object()) {
+    fail("read {}: expected an object of keys, found {}", where_, shown(object));
+  }
+}
+
+const Json* ConfigKeys::find(std::string_view key) const {
+  const auto found = object_->find(std::string(key));
+  return found == object_->end() || found->is_null() ? nullptr : &*found;
+}
+
+bool ConfigKeys::has(std::string_view key) const { return find(key) != nullptr; }
+
+void ConfigKeys::refuse(std::string_view key, std::string_view expected) const {
+  const Json* value = find(key);
+  fail("read {}: \"{}\": expected {}, found {}", where_, key, expected,
+       value ? shown(*value) : "nothing");
+}
+
+const Json& ConfigKeys::require(std::string_view key, std::string_view expected) const {
+  const Json* value = find(key);
+  if (!value) refuse(key, expected);
+  return *value;
+}
+
+int ConfigKeys::integer(std::string_view key, int low, int high) const {
+  const std::string expected = fmt::format("an integer in {}..{}", low, high);
+  const auto value = whole(require(key, expected));
+  if (!value || *value < low || *value > high) refuse(key, expected);
+  return static_cast<int>(*value);
+}
+
+int ConfigKeys::integer_or(std::string_view key, int low, int high, int otherwise) const {
+  return has(key) ? integer(key, low, high) : otherwise;
+}
+
+double ConfigKeys::number(std::string_view key, double low, double high) const {
+  const std::string expected = fmt::format("a number in {}..{}", low, high);
+  const Json& value = require(key, expected);
+  if (!value.is_number()) refuse(key, expected);
+  const double number = value.get<double>();
+  if (!(number >= low && number <= high)) refuse(key, expected);
+  return number;
+}
+
+double ConfigKeys::number_or(std::string_view key, double low, double high,
+                             double otherwise) const {
+  return has(key) ? number(key, low, high) : otherwise;
+}
+
+bool ConfigKeys::flag_or(std::string_view key, bool otherwise) const {
+  const Json* value = find(key);
+  if (!value) return otherwise;
+  if (!value->is_boolean()) refuse(key, "true or false");
+  return value->get<bool>();
+}
+
+std::string ConfigKeys::text(std::string_view key) const {
+  const Json& value = require(key, "a text");
+  if (!value.is_string()) refuse(key, "a text");
+  return value.get<std::string>();
+}
+
+std::string ConfigKeys::text_or(std::string_view key, std::string_view otherwise) const {
+  return has(key) ? text(key) : std::string(otherwise);
+}
+
+std::vector<TokenId> ConfigKeys::tokens(std::string_view key, int vocabulary) const {
+  std::vector<TokenId> ids;
+  const Json* value = find(key);
+  if (!value) return ids;
+  const std::string expected = fmt::format("token ids below {}", vocabulary);
+  const auto add = [&](const Json& item) {
+    const auto id = whole(item);
+    if (!id || *id < 0 || *id >= vocabulary) refuse(key, expected);
+    ids.push_back(static_cast<TokenId>(*id));
+  };
+  if (value->is_array()) {
+    for (const Json& item : *value) add(item);
+  } else {
+    add(*value);
+  }
+  return ids;
+}
+
+std::optional<ConfigKeys> ConfigKeys::object(std::string_view key) const {
+  const Json* value = find(key);
+  if (!value) return std::nullopt;
+  if (!value->is_object()) refuse(key, "an object");
+  return ConfigKeys(*value, fmt::format("{} \"{}\"", where_, key));
+}
+
+}  // namespace talon

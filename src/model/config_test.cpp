@@ -1,0 +1,257 @@
+#include "model/config.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+Checkpoint checkpoint(CheckpointFormat format, Json metadata, std::vector<StoredTensor> tensors = {}) {
+  return {format, "some/model", std::move(metadata), std::move(tensors), {}, {}};
+}
+
+Json gguf_metadata(const std::string& architecture) {
+  return {{"general.architecture", architecture},
+          {architecture + ".block_count", 2},
+          {architecture + ".embedding_length", 64},
+          {architecture + ".feed_forward_length", 172},
+          {architecture + ".context_length", 512},
+          {architecture + ".attention.head_count", 8},
+          {architecture + ".attention.head_count_kv", 4},
+          {architecture + ".attention.layer_norm_rms_epsilon", 1e-5},
+          {"tokenizer.ggml.eos_token_id", 2},
+          {"tokenizer.ggml.tokens", {"<|endoftext|>", "a", "b"}}};
+}
+
+ModelConfig read_gguf(const Json& metadata, std::vector<StoredTensor> more = {}) {
+  more.push_back({"token_embd.weight", StorageType::f32, {300, 64}, {}});
+  return read_model_config(checkpoint(CheckpointFormat::gguf, metadata, std::move(more)));
+}
+
+Json hugging_face_json(const std::string& type) {
+  return {{"model_type", type},
+          {"num_hidden_layers", 4},
+          {"hidden_size", 64},
+          {"intermediate_size", 172},
+          {"max_position_embeddings", 32768},
+          {"vocab_size", 512},
+          {"num_attention_heads", 8},
+          {"num_key_value_heads", 4},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 50000.0},
+          {"eos_token_id", 7}};
+}
+
+ModelConfig read_hugging_face(const Json& json) {
+  return read_model_config(checkpoint(CheckpointFormat::hugging_face, json));
+}
+
+template <typename Read>
+std::string message_of(Read&& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_contains(const std::string& message, std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts) {
+    EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
+  }
+}
+
+TEST(GgufConfig, LlamaKeysAreReadAndItsRotaryOrderIsPairwise) {
+  const ModelConfig c = read_gguf(gguf_metadata("llama"));
+  EXPECT_EQ(c.architecture, "llama");
+  EXPECT_EQ(c.layers, 2);
+  EXPECT_EQ(c.head_dim, 8);
+  EXPECT_EQ(c.kv_heads, 4);
+  EXPECT_EQ(c.vocabulary, 300);
+  EXPECT_EQ(c.context, 512);
+  EXPECT_EQ(c.rope.base, 10000);
+  EXPECT_TRUE(c.tied_output);
+  EXPECT_TRUE(c.interleaved_rope);
+  EXPECT_FALSE(c.qk_norm);
+  EXPECT_EQ(c.end_tokens, (std::vector<TokenId>{2, 0}));  // the file's own, then the one known by its text
+}
+
+TEST(GgufConfig, QwenHasBiasesOrNormsAndHalfSplitOrder) {
+  const std::vector<StoredTensor> bias = {{"blk.0.attn_q.bias", StorageType::f32, {64}, {}}};
+  const ModelConfig qwen2 = read_gguf(gguf_metadata("qwen2"), bias);
+  EXPECT_TRUE(qwen2.qkv_bias);
+  EXPECT_FALSE(qwen2.interleaved_rope);
+  Json metadata = gguf_metadata("qwen3");
+  metadata["qwen3.attention.key_length"] = 16;
+  const ModelConfig qwen3 = read_gguf(metadata);
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_EQ(qwen3.head_dim, 16);
+}
+
+TEST(GgufConfig, ScalingsAreRead) {
+  Json metadata = gguf_metadata("llama");
+  metadata["llama.rope.scaling.type"] = "yarn";
+  metadata["llama.rope.scaling.factor"] = 4.0;
+  metadata["llama.rope.scaling.original_context_length"] = 128;
+  const ModelConfig c = read_gguf(metadata);
+  EXPECT_EQ(c.rope.scaling, RopeConfig::Scaling::yarn);
+  EXPECT_NEAR(c.rope.attention_factor, 1.1386294, 1e-6);
+  const float divisors[4] = {1, 1, 2, 8};
+  const ModelConfig llama3 =
+      read_gguf(gguf_metadata("llama"),
+                {{"rope_freqs.weight", StorageType::f32, {4}, std::as_bytes(std::span(divisors))}});
+  EXPECT_EQ(llama3.rope.frequency_divisors, (std::vector<float>{1, 1, 2, 8}));
+}
+
+TEST(GgufConfig, BadValuesAreRefusedByFileKeyExpectedAndFound) {
+  struct Bad {
+    std::string key;
+    Json value;
+  };
+  const Bad bad[] = {{"llama.block_count", 0},
+                     {"llama.block_count", -1},
+                     {"llama.block_count", 18446744073709551615U},
+                     {"llama.block_count", "two"},
+                     {"llama.block_count", nullptr},
+                     {"llama.embedding_length", 2147483648U},
+                     {"llama.embedding_length", 60},
+                     {"llama.context_length", 1U << 31U},
+                     {"llama.attention.head_count", 0},
+                     {"llama.attention.layer_norm_rms_epsilon", -1.0},
+                     {"llama.attention.key_length", 4096},
+                     {"llama.rope.dimension_count", 4},
+                     {"llama.rope.freq_base", 0.0},
+                     {"llama.rope.scaling.type", "longrope"},
+                     {"llama.expert_count", 8},
+                     {"general.architecture", "gpt2"},
+                     {"tokenizer.ggml.eos_token_id", 300}};
+  for (const auto& [key, value] : bad) {
+    Json metadata = gguf_metadata("llama");
+    metadata[key] = value;
+    const std::string message = message_of([&] { read_gguf(metadata); });
+    expect_contains(message, {"some/model", "\"" + key + "\"", "expected", "found"});
+  }
+  Json heads = gguf_metadata("llama");
+  heads["llama.attention.head_count_kv"] = 3;
+  expect_contains(message_of([&] { read_gguf(heads); }), {"some/model", "3 key-value", "found 8"});
+}
+
+TEST(HuggingFaceConfig, LlamaKeysAreRead) {
+  const ModelConfig c = read_hugging_face(hugging_face_json("llama"));
+  EXPECT_EQ(c.hidden, 64);
+  EXPECT_EQ(c.context, 32768);
+  EXPECT_EQ(c.rope.base, 50000);
+  EXPECT_FALSE(c.tied_output);
+  EXPECT_FALSE(c.interleaved_rope);
+  EXPECT_EQ(c.end_tokens, std::vector<TokenId>{7});
+  Json several = hugging_face_json("llama");
+  several["eos_token_id"] = {7, 9};
+  several["attention_bias"] = true;
+  several["tie_word_embeddings"] = true;
+  const ModelConfig more = read_hugging_face(several);
+  EXPECT_EQ(more.end_tokens, (std::vector<TokenId>{7, 9}));
+  EXPECT_TRUE(more.qkv_bias && more.output_bias && more.tied_output);
+}
+
+TEST(HuggingFaceConfig, EverySpellingOfRopeScalingIsUnderstood) {
+  Json json = hugging_face_json("llama");
+  json["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  EXPECT_EQ(read_hugging_face(json).rope.scaling, RopeConfig::Scaling::linear);
+  json["rope_scaling"] = {{"rope_type", "llama3"},
+                          {"factor", 8.0},
+                          {"low_freq_factor", 1.0},
+                          {"high_freq_factor", 4.0},
+                          {"original_max_position_embeddings", 8192}};
+  const ModelConfig llama3 = read_hugging_face(json);
+  EXPECT_EQ(llama3.rope.scaling, RopeConfig::Scaling::llama3);
+  EXPECT_EQ(llama3.rope.original_context, 8192);
+  json.erase("rope_scaling");
+  json.erase("rope_theta");
+  json["rope_parameters"] = {{"rope_type", "yarn"},
+                             {"rope_theta", 1e6},
+                             {"factor", 4.0},
+                             {"mscale", 1.0},
+                             {"mscale_all_dim", 0.7},
+                             {"original_max_position_embeddings", 32768}};
+  const ModelConfig yarn = read_hugging_face(json);
+  EXPECT_EQ(yarn.rope.scaling, RopeConfig::Scaling::yarn);
+  EXPECT_EQ(yarn.rope.base, 1e6);
+  EXPECT_NEAR(yarn.rope.attention_factor, 1.03791002, 1e-7);
+  EXPECT_EQ(yarn.context, 131072);
+  json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 123.0}};
+  EXPECT_EQ(read_hugging_face(json).rope.scaling, RopeConfig::Scaling::none);
+  EXPECT_EQ(read_hugging_face(json).rope.base, 123);
+}
+
+TEST(HuggingFaceConfig, WindowsAreThoseOfTheFamily) {
+  Json mistral = hugging_face_json("mistral");
+  mistral["sliding_window"] = 4096;
+  EXPECT_EQ(read_hugging_face(mistral).sliding_window, 4096);
+  mistral["sliding_window"] = nullptr;
+  EXPECT_EQ(read_hugging_face(mistral).sliding_window, 0);
+  Json qwen = hugging_face_json("qwen2");
+  qwen["sliding_window"] = 4096;
+  EXPECT_EQ(read_hugging_face(qwen).sliding_window, 0);
+  EXPECT_TRUE(read_hugging_face(qwen).qkv_bias);
+  EXPECT_FALSE(read_hugging_face(qwen).output_bias);
+  qwen["use_sliding_window"] = true;
+  qwen["max_window_layers"] = 4;  // of 4: no layer has one
+  EXPECT_EQ(read_hugging_face(qwen).sliding_window, 0);
+  qwen["max_window_layers"] = 0;
+  EXPECT_EQ(read_hugging_face(qwen).sliding_window, 4096);
+  qwen["max_window_layers"] = 2;
+  expect_contains(message_of([&] { read_hugging_face(qwen); }), {"max_window_layers", "found 2"});
+}
+
+TEST(HuggingFaceConfig, WhatItCannotRunIsRefused) {
+  struct Bad {
+    std::string key;
+    Json value;
+  };
+  const Bad bad[] = {{"model_type", "mixtral"},
+                     {"model_type", nullptr},
+                     {"hidden_act", "gelu"},
+                     {"mlp_bias", true},
+                     {"quantization_config", {{"bits", 4}}},
+                     {"num_hidden_layers", 1e9},
+                     {"num_hidden_layers", 1.5},
+                     {"vocab_size", -3},
+                     {"head_dim", 0},
+                     {"hidden_size", 65},
+                     {"rms_norm_eps", "small"},
+                     {"eos_token_id", {1, 512}},
+                     {"tie_word_embeddings", "yes"},
+                     {"rope_scaling", "linear"},
+                     {"sliding_window", -1}};
+  for (const auto& [key, value] : bad) {
+    Json json = hugging_face_json("llama");
+    json[key] = value;
+    const std::string message = message_of([&] { read_hugging_face(json); });
+    expect_contains(message, {"config.json", "\"" + key + "\"", "expected", "found"});
+  }
+  Json scaling = hugging_face_json("llama");
+  scaling["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 2.0}};
+  expect_contains(message_of([&] { read_hugging_face(scaling); }),
+                  {"rope_scaling", "rope_type", "found \"dynamic\""});
+  expect_contains(message_of([&] { read_hugging_face(Json::array()); }), {"expected an object"});
+}
+
+TEST(Llama2cConfig, HeaderBecomesAPairwiseLlama) {
+  const ModelConfig c = read_model_config(checkpoint(
+      CheckpointFormat::llama2c,
+      {{"dim", 288}, {"hidden_dim", 768}, {"n_layers", 6}, {"n_heads", 6}, {"n_kv_heads", 6},
+       {"vocab_size", 32000}, {"seq_len", 256}}));
+  EXPECT_EQ(c.head_dim, 48);
+  EXPECT_EQ(c.start_token, 1);
+  EXPECT_TRUE(c.interleaved_rope && c.tied_output);
+}
+
+TEST(ModelConfig, AHeadAloneIsNotATarget) {
+  expect_contains(message_of([] { read_model_config(checkpoint(CheckpointFormat::torch_bin, {})); }),
+                  {"some/model", "expected a GGUF file"});
+}
+
+}  // namespace
+}  // namespace talon

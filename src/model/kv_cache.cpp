@@ -1,0 +1,216 @@
+#include "model/kv_cache.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "model/page_memory.h"
+
+namespace talon {
+
+struct KvCache::State {
+  Backend* backend;
+  std::unique_ptr<KvStore> store;
+  PageMemory pages;
+
+  void copy_rows(PageId from, PageId to, int rows) {
+    std::vector<Slot> source, target;
+    for (int row = 0; row < rows; ++row) {
+      source.push_back(from * kPageRows + row);
+      target.push_back(to * kPageRows + row);
+    }
+    backend->copy_kv(*store, source, target);
+  }
+};
+
+struct KvSequence::State {
+  KvCache::State* cache;
+  std::vector<TokenId> tokens;  // committed
+  std::vector<PageId> pages;    // each with one reference of ours
+
+  int length() const { return static_cast<int>(tokens.size()); }
+  int full_pages() const { return length() / kPageRows; }
+  int tail_rows() const { return length() % kPageRows; }
+  PageId parent_of(int index) const {
+    return index == 0 ? PageMemory::kRoot : pages[static_cast<std::size_t>(index) - 1];
+  }
+  std::span<const TokenId> tokens_of(int index) const {
+    const auto all = std::span<const TokenId>(tokens).subspan(
+        static_cast<std::size_t>(index) * kPageRows);
+    return all.first(std::min<std::size_t>(all.size(), kPageRows));
+  }
+
+  ~State();
+  void adopt_prefix(std::span<const TokenId> prompt);
+  bool tail_is_writable() const;
+  bool make_tail_writable();
+  void remember_pages(int first);
+  void release_pages_from(std::size_t index);
+};
+
+namespace {
+
+KvShape kv_shape(const ModelConfig& config, std::size_t budget_bytes, KvType type) {
+  KvShape shape{config.layers, config.kv_heads, config.head_dim, 1, type};
+  const std::size_t page_bytes = kv_page_bytes(shape);
+  if (budget_bytes < page_bytes) {
+    fail("allocate the key-value cache: expected a budget of at least one page, {} bytes, found {}",
+         page_bytes, budget_bytes);
+  }
+  constexpr std::size_t kMostPages = INT32_MAX / kPageRows;  // a slot is an int32
+  shape.pages = static_cast<int>(std::min(budget_bytes / page_bytes, kMostPages));
+  return shape;
+}
+
+}  // namespace
+
+KvCache::KvCache(Backend& backend, const ModelConfig& config, std::size_t budget_bytes,
+                 KvType type) {
+  const KvShape shape = kv_shape(config, budget_bytes, type);
+  state_.reset(new State{&backend, backend.allocate_kv(shape), PageMemory(shape.pages)});
+}
+
+KvCache::~KvCache() = default;
+
+KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse) {
+  KvSequence sequence(std::unique_ptr<KvSequence::State>(new KvSequence::State{state_.get(), {}, {}}));
+  if (reuse && prompt.size() > 1) sequence.state_->adopt_prefix(prompt.first(prompt.size() - 1));
+  return sequence;
+}
+
+int KvCache::total_pages() const { return state_->pages.total(); }
+int KvCache::free_pages() const { return state_->pages.available(); }
+std::size_t KvCache::bytes() const { return state_->store->bytes; }
+KvStore& KvCache::store() { return *state_->store; }
+
+/// Takes over the remembered full pages with which `prompt` begins, and a copy of the rows of the page that goes on longest.
+void KvSequence::State::adopt_prefix(std::span<const TokenId> prompt) {
+  PageMemory& memory = cache->pages;
+  PageId parent = PageMemory::kRoot;
+  while (true) {
+    const auto rest = prompt.subspan(tokens.size());
+    const auto match = memory.longest_match(parent, rest);
+    if (match.rows < kPageRows) {
+      if (match.rows == 0) return;
+      memory.acquire(match.page);  // so that making room does not give it up
+      const auto copy = memory.allocate();
+      if (copy) {
+        cache->copy_rows(match.page, *copy, match.rows);
+        pages.push_back(*copy);
+        const auto reused = rest.first(static_cast<std::size_t>(match.rows));
+        tokens.insert(tokens.end(), reused.begin(), reused.end());
+      }
+      memory.release(match.page);
+      return;
+    }
+    memory.acquire(match.page);
+    pages.push_back(match.page);
+    tokens.insert(tokens.end(), rest.begin(), rest.begin() + kPageRows);
+    parent = match.page;
+  }
+}
+
+KvSequence::State::~State() {
+  // What the last page holds so far may begin a later prompt, too.
+  const int tail = full_pages();
+  if (tail_rows() > 0 && tail_is_writable()) {
+    cache->pages.remember_partial(pages[static_cast<std::size_t>(tail)], parent_of(tail),
+                                  tokens_of(tail));
+  }
+  release_pages_from(0);
+}
+
+void KvSequence::State::release_pages_from(std::size_t index) {
+  while (pages.size() > index) {
+    cache->pages.release(pages.back());
+    pages.pop_back();
+  }
+}
+
+bool KvSequence::State::tail_is_writable() const {
+  return tail_rows() == 0 ||
+         cache->pages.is_private(pages[static_cast<std::size_t>(full_pages())]);
+}
+
+/// After truncate() the tail may lie in a page that others read or the memory keeps: such a page is never written.
+bool KvSequence::State::make_tail_writable() {
+  if (tail_is_writable()) return true;
+  PageMemory& memory = cache->pages;
+  PageId& tail = pages[static_cast<std::size_t>(full_pages())];
+  if (memory.forget_if_ours(tail)) return true;
+  const auto copy = memory.allocate();
+  if (!copy) return false;
+  cache->copy_rows(tail, *copy, tail_rows());
+  memory.release(tail);
+  tail = *copy;
+  return true;
+}
+
+/// Remembers the full pages from `first` on. A page that the memory already has with the same tokens takes the place of ours: the
+/// values are the same to the bit (row-exactness).
+void KvSequence::State::remember_pages(int first) {
+  for (int index = first; index < full_pages(); ++index) {
+    PageId& page = pages[static_cast<std::size_t>(index)];
+    const PageId known = cache->pages.remember(page, parent_of(index), tokens_of(index));
+    if (known == page) continue;
+    cache->pages.acquire(known);
+    cache->pages.release(page);
+    page = known;
+  }
+}
+
+KvSequence::KvSequence(std::unique_ptr<State> state) : state_(std::move(state)) {}
+KvSequence::KvSequence(KvSequence&&) noexcept = default;
+KvSequence& KvSequence::operator=(KvSequence&&) noexcept = default;
+KvSequence::~KvSequence() = default;
+
+int KvSequence::length() const { return state_->length(); }
+std::span<const TokenId> KvSequence::tokens() const { return state_->tokens; }
+std::span<const PageId> KvSequence::pages() const { return state_->pages; }
+
+bool KvSequence::reserve(int rows) {
+  expects(rows >= 0);
+  PageMemory& memory = state_->cache->pages;
+  const auto needed = (static_cast<std::size_t>(state_->length()) + static_cast<std::size_t>(rows) +
+                       kPageRows - 1) / kPageRows;
+  const std::size_t held = state_->pages.size();
+  const std::size_t missing = needed > held ? needed - held : 0;
+  if (missing > static_cast<std::size_t>(memory.available())) return false;
+  for (std::size_t i = 0; i < missing; ++i) state_->pages.push_back(memory.allocate().value());
+  if (!state_->make_tail_writable()) {
+    state_->release_pages_from(held);
+    return false;
+  }
+  return true;
+}
+
+Slot KvSequence::slot(int row) const {
+  const int position = state_->length() + row;
+  const auto page = static_cast<std::size_t>(position / kPageRows);
+  expects(row >= 0 && page < state_->pages.size(), "the sequence has room for the row");
+  expects(state_->tail_is_writable(), "room was reserved after truncate()");
+  return state_->pages[page] * kPageRows + position % kPageRows;
+}
+
+void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tokens) {
+  expects(path.size() == tokens.size(), "a kept row has a token");
+  std::vector<Slot> from, to;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    expects(path[i] >= 0 && (i == 0 || path[i] > path[i - 1]), "a path ascends");
+    const Slot source = slot(path[i]);
+    if (path[i] == static_cast<NodeId>(i)) continue;
+    from.push_back(source);
+    to.push_back(slot(static_cast<int>(i)));
+  }
+  if (!from.empty()) state_->cache->backend->copy_kv(*state_->cache->store, from, to);
+  const int first = state_->full_pages();
+  state_->tokens.insert(state_->tokens.end(), tokens.begin(), tokens.end());
+  state_->remember_pages(first);
+}
+
+void KvSequence::truncate(int length) {
+  expects(length >= 0 && length <= state_->length(), "truncate() shortens");
+  state_->tokens.resize(static_cast<std::size_t>(length));
+  state_->release_pages_from(static_cast<std::size_t>((length + kPageRows - 1) / kPageRows));
+}
+
+}  // namespace talon

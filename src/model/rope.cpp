@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+#include "model/config.h"
+#include "model/config_readers.h"
+
+namespace talon {
+namespace {
+
+/// Llama 3.1: long wavelengths are stretched, short ones kept, those between are mixed.
+double llama3_frequency(const RopeConfig& rope, double frequency) {
+  const double wavelength = 2 * std::numbers::pi / frequency;
+  if (wavelength < rope.original_context / rope.high_frequency_factor) return frequency;
+  if (wavelength > rope.original_context / rope.low_frequency_factor) {
+    return frequency / rope.factor;
+  }
+  const double smooth = (rope.original_context / wavelength - rope.low_frequency_factor) /
+                        (rope.high_frequency_factor - rope.low_frequency_factor);
+  return (1 - smooth) * frequency / rope.factor + smooth * frequency;
+}
+
+/// The pair whose wavelength fits `rotations` times into the original context (YaRN, arXiv:2309.00071, section 3.2).
+double yarn_dimension(const RopeConfig& rope, int head_dim, double rotations) {
+  return head_dim * std::log(rope.original_context / (rotations * 2 * std::numbers::pi)) /
+         (2 * std::log(rope.base));
+}
+
+/// YaRN by parts: pairs below the fast border keep their frequency, those above the slow one are stretched.
+double yarn_frequency(const RopeConfig& rope, int head_dim, int pair, double frequency) {
+  const double low = std::max(std::floor(yarn_dimension(rope, head_dim, rope.beta_fast)), 0.0);
+  double high =
+      std::min(std::ceil(yarn_dimension(rope, head_dim, rope.beta_slow)), head_dim - 1.0);
+  if (low == high) high += 0.001;
+  const double ramp = std::clamp((pair - low) / (high - low), 0.0, 1.0);
+  return frequency / rope.factor * ramp + frequency * (1 - ramp);
+}
+
+double scaled_frequency(const RopeConfig& rope, int head_dim, int pair) {
+  const double frequency = std::pow(rope.base, -2.0 * pair / head_dim);
+  switch (rope.scaling) {
+    case RopeConfig::Scaling::none:
+      return frequency;
+    case RopeConfig::Scaling::linear:
+      return frequency / rope.factor;
+    case RopeConfig::Scaling::llama3:
+      return llama3_frequency(rope, frequency);
+    case RopeConfig::Scaling::yarn:
+      return yarn_frequency(rope, head_dim, pair, frequency);
+  }
+  return frequency;
+}
+
+}  // namespace
+
+double yarn_attention_factor(double factor, double exponent) {
+  return factor <= 1 ? 1.0 : 0.1 * exponent * std::log(factor) + 1.0;
+}
+
+std::vector<float> rope_table(const RopeConfig& rope, int head_dim, int positions) {
+  expects(head_dim > 0 && head_dim % 2 == 0 && positions > 0);
+  const int pairs = head_dim / 2;
+  std::vector<double> frequency(static_cast<std::size_t>(pairs));
+  for (int pair = 0; pair < pairs; ++pair) {
+    const auto i = static_cast<std::size_t>(pair);
+    frequency[i] = scaled_frequency(rope, head_dim, pair);
+    if (!rope.frequency_divisors.empty()) frequency[i] /= rope.frequency_divisors[i];
+  }
+  double amplitude = 1;
+  if (rope.scaling == RopeConfig::Scaling::yarn) {
+    amplitude =
+        rope.attention_factor != 0 ? rope.attention_factor : yarn_attention_factor(rope.factor);
+  }
+  std::vector<float> table(static_cast<std::size_t>(positions) *
+                           static_cast<std::size_t>(head_dim));
+  float* row = table.data();
+  for (int position = 0; position < positions; ++position, row += head_dim) {
+    for (int pair = 0; pair < pairs; ++pair) {
+      const double angle = position * frequency[static_cast<std::size_t>(pair)];
+      row[pair] = static_cast<float>(amplitude * std::cos(angle));
+      row[pair + pairs] = static_cast<float>(amplitude * std::sin(angle));
+    }
+  }
+  return table;
+}
+
+}  // namespace talon

@@ -1,0 +1,53 @@
+#include "model/row_layout.h"
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+/// Row `index` of `part`, whose rows begin at layout.rows[first]. A row that continues rows 0, 1, 2, ... lies where plain decoding
+/// would put it, so it needs no list. Any other row sees what its parent sees, then itself.
+void lay_out_row(const SequenceRows& part, std::size_t first, int index, AttentionLayout& layout) {
+  const int committed = part.sequence->length();
+  const NodeId parent =
+      part.parents.empty() ? index - 1 : part.parents[static_cast<std::size_t>(index)];
+  expects(parent >= -1 && parent < index, "parents precede children");
+
+  AttentionRow row;
+  row.sequence = static_cast<std::int32_t>(layout.pages.size()) - 1;
+  row.slot = part.sequence->slot(index);
+  row.extra_begin = static_cast<std::int32_t>(layout.extra.size());
+  AttentionRow above{.position = committed - 1, .contiguous = committed};
+  if (parent >= 0) above = layout.rows[first + static_cast<std::size_t>(parent)];
+  row.position = above.position + 1;
+  const bool parent_is_in_line = above.contiguous == above.position + 1;
+  if (parent_is_in_line && parent == index - 1) {
+    row.contiguous = row.position + 1;
+  } else {
+    row.contiguous = above.contiguous;
+    for (int i = 0; i < above.position + 1 - above.contiguous; ++i) {
+      layout.extra.push_back(layout.extra[static_cast<std::size_t>(above.extra_begin + i)]);
+    }
+    layout.extra.push_back(row.slot);
+  }
+  layout.rows.push_back(row);
+}
+
+}  // namespace
+
+void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout) {
+  layout.rows.clear();
+  layout.extra.clear();
+  layout.pages.clear();
+  for (const SequenceRows& part : batch) {
+    expects(part.parents.empty() || part.parents.size() == part.tokens.size(),
+            "every row has a parent");
+    layout.pages.push_back(part.sequence->pages());
+    const std::size_t first = layout.rows.size();
+    for (int index = 0; index < static_cast<int>(part.tokens.size()); ++index) {
+      lay_out_row(part, first, index, layout);
+    }
+  }
+}
+
+}  // namespace talon

@@ -1,0 +1,31 @@
+#include "text/added_pieces.h"
+
+#include <algorithm>
+
+namespace talon {
+
+AddedPieces::AddedPieces(std::vector<AddedPiece> pieces) : pieces_(std::move(pieces)) {
+  std::erase_if(pieces_, [](const AddedPiece& piece) { return piece.text.empty(); });
+  std::stable_sort(pieces_.begin(), pieces_.end(), [](const AddedPiece& a, const AddedPiece& b) {
+    return a.text.size() > b.text.size();
+  });
+  for (const AddedPiece& piece : pieces_) {
+    begins_piece_[static_cast<unsigned char>(piece.text[0])] = true;
+  }
+}
+
+std::optional<AddedPieces::Match> AddedPieces::find(std::string_view text, std::size_t from,
+                                                    bool parse_special) const {
+  for (std::size_t begin = from; begin < text.size(); ++begin) {
+    if (!begins_piece_[static_cast<unsigned char>(text[begin])]) continue;
+    const std::string_view rest = text.substr(begin);
+    for (const AddedPiece& piece : pieces_) {
+      if ((parse_special || !piece.special) && rest.starts_with(piece.text)) {
+        return Match{begin, piece.text.size(), piece.id};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace talon

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "text/sentencepiece_model.h"
+
+namespace talon {
+
+/// Finds the text of added tokens in a text: the leftmost, and of those that begin there the longest. Value type.
+class AddedPieces {
+ public:
+  explicit AddedPieces(std::vector<AddedPiece> pieces);
+
+  struct Match {
+    std::size_t begin;
+    std::size_t size;
+    TokenId id;
+  };
+  /// The first match at or after `from`; special pieces only if `parse_special`.
+  std::optional<Match> find(std::string_view text, std::size_t from, bool parse_special) const;
+
+ private:
+  std::vector<AddedPiece> pieces_;       // longest first
+  std::array<bool, 256> begins_piece_{};  // by first byte
+};
+
+}  // namespace talon

@@ -1,0 +1,111 @@
+//! What crosses the C border: owned buffers, borrowed slices, errors and panics as messages.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Once;
+
+pub type Result<T> = std::result::Result<T, String>;
+
+#[repr(C)]
+pub struct Buffer {
+    data: *mut u8,
+    size: usize,
+}
+
+#[repr(C)]
+pub struct Ids {
+    data: *mut i32,
+    size: usize,
+}
+
+impl From<Vec<u8>> for Buffer {
+    fn from(bytes: Vec<u8>) -> Self {
+        let (data, size) = leak(bytes);
+        Buffer { data, size }
+    }
+}
+
+impl From<Vec<i32>> for Ids {
+    fn from(ids: Vec<i32>) -> Self {
+        let (data, size) = leak(ids);
+        Ids { data, size }
+    }
+}
+
+fn leak<T>(items: Vec<T>) -> (*mut T, usize) {
+    let items = Box::leak(items.into_boxed_slice());
+    (items.as_mut_ptr(), items.len())
+}
+
+unsafe fn reclaim<T>(data: *mut T, size: usize) {
+    if !data.is_null() && size > 0 {
+        drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(data, size)));
+    }
+}
+
+/// # Safety
+/// `buffer` came from this crate and is freed once.
+#[no_mangle]
+pub unsafe extern "C" fn talon_buffer_free(buffer: Buffer) {
+    reclaim(buffer.data, buffer.size);
+}
+
+/// # Safety
+/// `ids` came from this crate and is freed once.
+#[no_mangle]
+pub unsafe extern "C" fn talon_ids_free(ids: Ids) {
+    reclaim(ids.data, ids.size);
+}
+
+/// The caller's `size` items at `data`, which may be null when there are none.
+///
+/// # Safety
+/// As for `std::slice::from_raw_parts`, for the caller's chosen lifetime.
+pub unsafe fn slice<'a, T>(data: *const T, size: usize) -> &'a [T] {
+    if size == 0 {
+        &[]
+    } else {
+        std::slice::from_raw_parts(data, size)
+    }
+}
+
+/// # Safety
+/// See `slice`.
+pub unsafe fn text<'a>(data: *const u8, size: usize) -> Result<&'a str> {
+    std::str::from_utf8(slice(data, size)).map_err(|e| format!("expected UTF-8: {e}"))
+}
+
+/// Runs `work`; a failure or a panic becomes a message in `error`.
+///
+/// # Safety
+/// `error` may be written.
+pub unsafe fn guard<T>(error: *mut Buffer, work: impl FnOnce() -> Result<T>) -> Option<T> {
+    quiet_panics();
+    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("internal failure: {}", what.unwrap_or("unknown")))
+    });
+    outcome
+        .map_err(|message| error.write(Buffer::from(message.into_bytes())))
+        .ok()
+}
+
+/// As `guard`, for a result that goes to `out`; true on success.
+///
+/// # Safety
+/// `out` and `error` may be written.
+pub unsafe fn guard_into<T, R: From<T>>(
+    out: *mut R,
+    error: *mut Buffer,
+    work: impl FnOnce() -> Result<T>,
+) -> bool {
+    guard(error, work).map(|value| out.write(R::from(value))).is_some()
+}
+
+/// A library prints nothing: the message of a panic travels in the error instead.
+fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+}

@@ -1,0 +1,7 @@
+//! The crates `tokenizers` and `minijinja` behind the C interface of `bridge.h`.
+
+mod border;
+mod chat_template;
+mod python;
+mod token_text;
+mod tokenizer;

@@ -1,0 +1,177 @@
+//! Values as Python writes them, which templates made for Jinja rely on.
+
+use minijinja::value::{Kwargs, Value, ValueKind};
+use minijinja::{Error, ErrorKind};
+use serde::Serialize;
+
+/// `str(value)`.
+pub fn to_str(value: &Value) -> String {
+    match value.kind() {
+        ValueKind::String => value.as_str().unwrap_or_default().to_owned(),
+        ValueKind::Undefined => String::new(),
+        _ => repr(value),
+    }
+}
+
+/// `repr(value)`.
+fn repr(value: &Value) -> String {
+    match value.kind() {
+        ValueKind::None => "None".to_owned(),
+        ValueKind::Undefined => "Undefined".to_owned(),
+        ValueKind::Bool => if value.is_true() { "True" } else { "False" }.to_owned(),
+        ValueKind::String => quoted(value.as_str().unwrap_or_default()),
+        ValueKind::Seq => {
+            let items: Vec<_> = value.try_iter().into_iter().flatten().map(|v| repr(&v)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        ValueKind::Map => {
+            let entry = |key: Value| {
+                let item = value.get_item(&key).unwrap_or_default();
+                format!("{}: {}", repr(&key), repr(&item))
+            };
+            let entries: Vec<_> = value.try_iter().into_iter().flatten().map(entry).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut out = String::from(quote);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\\' => out.push_str("\\\\"),
+            c if c == quote => out.extend(['\\', c]),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+/// The filter `tojson` as Hugging Face defines it: `json.dumps(value, ensure_ascii=False, ...)`, nothing escaped for HTML.
+pub fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    let ascii: Option<bool> = options.get("ensure_ascii")?;
+    let sorted: Option<bool> = options.get("sort_keys")?;
+    let separators: Option<Vec<String>> = options.get("separators")?;
+    options.assert_all_used()?;
+    if value.is_undefined() {
+        return Err(Error::new(ErrorKind::InvalidOperation, "tojson of an undefined value"));
+    }
+    let style = Style {
+        indent: indent.map(|width| " ".repeat(width.min(64))),
+        item: if indent.is_some() { "," } else { ", " }.to_owned(),
+        key: ": ".to_owned(),
+        ascii: ascii.unwrap_or(false),
+        depth: 0,
+        filled: false,
+    };
+    let style = match separators.as_deref() {
+        Some([item, key]) => Style { item: item.clone(), key: key.clone(), ..style },
+        _ => style,
+    };
+    let failed = |e: serde_json::Error| Error::new(ErrorKind::BadSerialization, e.to_string());
+    let mut plain = serde_json::to_value(value).map_err(failed)?;
+    if sorted.unwrap_or(false) {
+        plain.sort_all_objects();
+    }
+    let mut out = Vec::new();
+    plain.serialize(&mut serde_json::Serializer::with_formatter(&mut out, style)).map_err(failed)?;
+    Ok(Value::from_safe_string(String::from_utf8_lossy(&out).into_owned()))
+}
+
+/// `json.dumps` with its separators and indentation.
+struct Style {
+    indent: Option<String>,
+    item: String,
+    key: String,
+    ascii: bool,
+    depth: usize,
+    /// The list or object being written has items.
+    filled: bool,
+}
+
+type Written = std::io::Result<()>;
+
+impl Style {
+    fn new_line<W: ?Sized + std::io::Write>(&self, writer: &mut W) -> Written {
+        if let Some(indent) = &self.indent {
+            writer.write_all(b"\n")?;
+            for _ in 0..self.depth {
+                writer.write_all(indent.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> Written {
+        self.depth += 1;
+        self.filled = false;
+        writer.write_all(bracket)
+    }
+
+    fn close<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> Written {
+        self.depth -= 1;
+        if self.filled {
+            self.new_line(writer)?;
+        }
+        writer.write_all(bracket)
+    }
+
+    fn before_item<W: ?Sized + std::io::Write>(&self, writer: &mut W, first: bool) -> Written {
+        if !first {
+            writer.write_all(self.item.as_bytes())?;
+        }
+        self.new_line(writer)
+    }
+}
+
+impl serde_json::ser::Formatter for Style {
+    fn begin_array<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> Written {
+        self.open(writer, b"[")
+    }
+    fn end_array<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> Written {
+        self.close(writer, b"]")
+    }
+    fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> Written {
+        self.before_item(writer, first)
+    }
+    fn end_array_value<W: ?Sized + std::io::Write>(&mut self, _: &mut W) -> Written {
+        self.filled = true;
+        Ok(())
+    }
+    fn begin_object<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> Written {
+        self.open(writer, b"{")
+    }
+    fn end_object<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> Written {
+        self.close(writer, b"}")
+    }
+    fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> Written {
+        self.before_item(writer, first)
+    }
+    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> Written {
+        writer.write_all(self.key.as_bytes())
+    }
+    fn end_object_value<W: ?Sized + std::io::Write>(&mut self, _: &mut W) -> Written {
+        self.filled = true;
+        Ok(())
+    }
+    fn write_string_fragment<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, text: &str) -> Written {
+        if !self.ascii {
+            return writer.write_all(text.as_bytes());
+        }
+        for unit in text.encode_utf16() {
+            match u8::try_from(unit) {
+                Ok(byte) if byte.is_ascii() => writer.write_all(&[byte])?,
+                _ => write!(writer, "\\u{unit:04x}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,260 @@
+//! Tokenizers: made from a tokenizer.json or from the lists of a GGUF file.
+
+use crate::border::{guard, guard_into, slice, text, Buffer, Ids, Result};
+use crate::token_text::TokenText;
+use ahash::AHashMap;
+use serde_json::{json, Value};
+use std::sync::OnceLock;
+use tokenizers::models::bpe::BPE;
+use tokenizers::models::ModelWrapper;
+use tokenizers::normalizers::NormalizerWrapper;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::{AddedToken, Tokenizer};
+
+/// Ids beyond this are a broken file, not a vocabulary.
+const MAX_ID: u32 = 1 << 24;
+
+pub struct Handle {
+    tokenizer: Tokenizer,
+    /// The same, reading the text of special tokens as ordinary text. Made when first asked for.
+    plain: OnceLock<Tokenizer>,
+    token_text: TokenText,
+}
+
+impl Handle {
+    fn new(mut tokenizer: Tokenizer) -> Result<Self> {
+        tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
+        tokenizer.with_padding(None);
+        let decoder = serde_json::to_value(tokenizer.get_decoder()).map_err(|e| e.to_string())?;
+        Ok(Handle { tokenizer, plain: OnceLock::new(), token_text: TokenText::new(&decoder)? })
+    }
+
+    fn from_json(json: &[u8]) -> Result<Self> {
+        Self::new(Tokenizer::from_bytes(json).map_err(|e| e.to_string())?)
+    }
+
+    fn from_bpe(lists: &BpeLists) -> Result<Self> {
+        let pipeline = &lists.pipeline;
+        let vocabulary: AHashMap<String, u32> =
+            lists.tokens.iter().zip(0..).map(|(token, id)| ((*token).to_owned(), id)).collect();
+        let model = BPE::builder()
+            .vocab_and_merges(vocabulary, lists.merge_pairs()?)
+            .ignore_merges(pipeline["ignore_merges"] == true)
+            .build()
+            .map_err(|e| format!("merges: {e}"))?;
+        let mut tokenizer = Tokenizer::new(model);
+        tokenizer.with_normalizer(part::<NormalizerWrapper>(pipeline, "normalizer")?);
+        tokenizer.with_pre_tokenizer(part::<PreTokenizerWrapper>(pipeline, "pre_tokenizer")?);
+        tokenizer.with_decoder(Some(ByteLevel::default()));
+        let added = |special| {
+            let tokens = lists.tokens.iter().zip(lists.types);
+            let of_kind = tokens.filter(|(_, &kind)| kind == if special { 2 } else { 1 });
+            let make = |token: &str| AddedToken::from(token, special).normalized(false);
+            of_kind.map(|(token, _)| make(token)).collect::<Vec<_>>()
+        };
+        tokenizer.add_special_tokens(&added(true));
+        tokenizer.add_tokens(&added(false));
+        Self::new(tokenizer)
+    }
+
+    fn encode(&self, text: &str, parse_special: bool) -> Result<Vec<i32>> {
+        let tokenizer = if parse_special {
+            &self.tokenizer
+        } else {
+            self.plain.get_or_init(|| {
+                let mut plain = self.tokenizer.clone();
+                plain.set_encode_special_tokens(true);
+                plain
+            })
+        };
+        let encoding = tokenizer.encode_fast(text, false).map_err(|e| e.to_string())?;
+        Ok(encoding.get_ids().iter().map(|&id| id as i32).collect())
+    }
+
+    fn kind(&self) -> &'static str {
+        let spelled_in_bytes = self.token_text.is_byte_level();
+        match self.tokenizer.get_model() {
+            ModelWrapper::BPE(_) if spelled_in_bytes => "byte-level BPE",
+            ModelWrapper::BPE(_) if self.token_text.has_byte_fallback() => "SentencePiece BPE",
+            ModelWrapper::BPE(_) => "BPE",
+            ModelWrapper::Unigram(_) => "Unigram",
+            ModelWrapper::WordPiece(_) => "WordPiece",
+            ModelWrapper::WordLevel(_) => "WordLevel",
+        }
+    }
+
+    /// The special token that the post-processor puts before a text.
+    fn start_token(&self) -> Result<Option<u32>> {
+        let encoding = self.tokenizer.encode("a", true).map_err(|e| e.to_string())?;
+        let first = encoding.get_ids().first().copied();
+        Ok(first.filter(|_| encoding.get_special_tokens_mask().first() == Some(&1)))
+    }
+
+    fn describe(&self) -> Result<Vec<u8>> {
+        let facts = json!({
+            "kind": self.kind(),
+            "drops_first_space": self.token_text.drops_first_space,
+            "start_token": self.start_token()?,
+        });
+        Ok(facts.to_string().into_bytes())
+    }
+
+    fn pieces(&self) -> Result<Vec<u8>> {
+        let vocabulary = self.tokenizer.get_vocab(true);
+        let highest = vocabulary.values().copied().max();
+        if highest.is_some_and(|id| id > MAX_ID) {
+            return Err(format!("vocabulary: expected ids up to {MAX_ID}, found {highest:?}"));
+        }
+        let mut pieces = vec![None; highest.map_or(0, |id| id as usize + 1)];
+        for (piece, id) in vocabulary {
+            pieces[id as usize] = Some(piece);
+        }
+        let added = self.tokenizer.get_added_tokens_decoder();
+        let mut table = Vec::with_capacity(pieces.len() * 24);
+        for (id, piece) in pieces.iter().enumerate() {
+            let added = added.get(&(id as u32));
+            let text = match (piece, added) {
+                (Some(piece), None) => self.token_text.bytes(piece),
+                (Some(_), Some(added)) => added.content.as_bytes().to_vec(),
+                (None, _) => Vec::new(),
+            };
+            let special = added.is_some_and(|token| token.special);
+            let piece_bytes = piece.as_deref().unwrap_or_default().as_bytes();
+            table.extend_from_slice(&(piece_bytes.len() as u32).to_ne_bytes());
+            table.extend_from_slice(&(text.len() as u32).to_ne_bytes());
+            table.push(u8::from(piece.is_some()) | u8::from(special) << 1);
+            table.extend_from_slice(piece_bytes);
+            table.extend_from_slice(&text);
+        }
+        Ok(table)
+    }
+}
+
+/// The C struct of that name, checked.
+struct BpeLists<'a> {
+    tokens: Vec<&'a str>,
+    types: &'a [u8],
+    merges: Vec<&'a str>,
+    pipeline: Value,
+}
+
+impl<'a> BpeLists<'a> {
+    unsafe fn new(raw: &RawBpe) -> Result<Self> {
+        let pipeline = slice(raw.pipeline, raw.pipeline_size);
+        Ok(BpeLists {
+            tokens: strings("tokens", raw.tokens, slice(raw.token_sizes, raw.token_count))?,
+            types: slice(raw.token_types, raw.token_count),
+            merges: strings("merges", raw.merges, slice(raw.merge_sizes, raw.merge_count))?,
+            pipeline: serde_json::from_slice(pipeline).map_err(|e| e.to_string())?,
+        })
+    }
+
+    fn merge_pairs(&self) -> Result<Vec<(String, String)>> {
+        let pair = |(index, merge): (usize, &&str)| match merge.split_once(' ') {
+            Some((left, right)) if !left.is_empty() && !right.is_empty() => {
+                Ok((left.to_owned(), right.to_owned()))
+            }
+            _ => Err(format!("merges[{index}]: expected two pieces with a space between, found {merge:?}")),
+        };
+        self.merges.iter().enumerate().map(pair).collect()
+    }
+}
+
+unsafe fn strings<'a>(field: &str, data: *const u8, sizes: &[u32]) -> Result<Vec<&'a str>> {
+    let total: usize = sizes.iter().map(|&size| size as usize).sum();
+    let mut rest: &'a [u8] = slice(data, total);
+    let mut take = |(index, &size): (usize, &u32)| {
+        let (item, after) = rest.split_at(size as usize);
+        rest = after;
+        std::str::from_utf8(item).map_err(|e| format!("{field}[{index}]: expected UTF-8: {e}"))
+    };
+    sizes.iter().enumerate().map(&mut take).collect()
+}
+
+fn part<T: serde::de::DeserializeOwned>(pipeline: &Value, name: &str) -> Result<Option<T>> {
+    match &pipeline[name] {
+        Value::Null => Ok(None),
+        value => serde_json::from_value(value.clone()).map(Some).map_err(|e| format!("{name}: {e}")),
+    }
+}
+
+#[repr(C)]
+pub struct RawBpe {
+    tokens: *const u8,
+    token_sizes: *const u32,
+    token_types: *const u8,
+    token_count: usize,
+    merges: *const u8,
+    merge_sizes: *const u32,
+    merge_count: usize,
+    pipeline: *const u8,
+    pipeline_size: usize,
+}
+
+fn boxed(handle: Option<Handle>) -> *mut Handle {
+    handle.map_or(std::ptr::null_mut(), |handle| Box::into_raw(Box::new(handle)))
+}
+
+/// # Safety
+/// See bridge.h, as for all functions below.
+#[no_mangle]
+pub unsafe extern "C" fn talon_tokenizer_from_json(
+    json: *const u8,
+    size: usize,
+    error: *mut Buffer,
+) -> *mut Handle {
+    boxed(guard(error, || Handle::from_json(slice(json, size))))
+}
+
+/// # Safety
+/// See bridge.h.
+#[no_mangle]
+pub unsafe extern "C" fn talon_tokenizer_from_bpe(bpe: &RawBpe, error: *mut Buffer) -> *mut Handle {
+    boxed(guard(error, || Handle::from_bpe(&BpeLists::new(bpe)?)))
+}
+
+/// # Safety
+/// See bridge.h.
+#[no_mangle]
+pub unsafe extern "C" fn talon_tokenizer_free(tokenizer: *mut Handle) {
+    if !tokenizer.is_null() {
+        drop(Box::from_raw(tokenizer));
+    }
+}
+
+/// # Safety
+/// See bridge.h.
+#[no_mangle]
+pub unsafe extern "C" fn talon_tokenizer_encode(
+    tokenizer: &Handle,
+    data: *const u8,
+    size: usize,
+    parse_special: bool,
+    ids: *mut Ids,
+    error: *mut Buffer,
+) -> bool {
+    guard_into(ids, error, || tokenizer.encode(text(data, size)?, parse_special))
+}
+
+/// # Safety
+/// See bridge.h.
+#[no_mangle]
+pub unsafe extern "C" fn talon_tokenizer_describe(
+    tokenizer: &Handle,
+    json: *mut Buffer,
+    error: *mut Buffer,
+) -> bool {
+    guard_into(json, error, || tokenizer.describe())
+}
+
+/// # Safety
+/// See bridge.h.
+#[no_mangle]
+pub unsafe extern "C" fn talon_tokenizer_pieces(
+    tokenizer: &Handle,
+    table: *mut Buffer,
+    error: *mut Buffer,
+) -> bool {
+    guard_into(table, error, || tokenizer.pieces())
+}

@@ -1,0 +1,67 @@
+#include "text/chat_template.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/error.h"
+#include "text/bridge/bridge.h"
+#include "text/bridge_buffer.h"
+#include "text/utf8.h"
+
+namespace talon {
+namespace {
+
+// Templates that print a whole message print its keys in the order given.
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson messages_json(std::span<const ChatMessage> messages) {
+  OrderedJson list = OrderedJson::array();
+  for (const ChatMessage& message : messages) {
+    list.push_back({{"role", replace_ill_formed(message.role)},
+                    {"content", replace_ill_formed(message.content)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+struct ChatTemplate::Impl {
+  std::unique_ptr<talon_template, decltype(&talon_template_free)> compiled;
+  std::string start_text;
+  std::string end_text;
+};
+
+ChatTemplate::ChatTemplate(std::string_view source, std::string start_text, std::string end_text) {
+  const std::string text = replace_ill_formed(source);
+  BridgeBuffer error;
+  talon_template* compiled = talon_template_compile(text.data(), text.size(), error.out());
+  if (compiled == nullptr) fail("compile chat template: {}", error.text());
+  impl_ = std::make_unique<Impl>(Impl{
+      {compiled, &talon_template_free}, std::move(start_text), std::move(end_text)});
+}
+
+ChatTemplate::~ChatTemplate() = default;
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+
+std::string ChatTemplate::render(std::span<const ChatMessage> messages,
+                                 const ChatRenderOptions& options) const {
+  OrderedJson variables = {{"messages", messages_json(messages)},
+                           {"add_generation_prompt", options.add_generation_prompt},
+                           {"bos_token", impl_->start_text},
+                           {"eos_token", impl_->end_text},
+                           {"tools", nullptr},
+                           {"documents", nullptr}};
+  for (const auto& [name, value] : options.variables.items()) variables[name] = value;
+  const std::string json =
+      variables.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  BridgeBuffer text;
+  BridgeBuffer error;
+  if (!talon_template_render(impl_->compiled.get(), json.data(), json.size(), text.out(),
+                             error.out())) {
+    fail("render chat template: {}", error.text());
+  }
+  return std::string(text.text());
+}
+
+}  // namespace talon

@@ -1,0 +1,119 @@
+#include "text/chat_template.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+const std::vector<ChatMessage> kMessages = {{"user", "Hi"}, {"assistant", "Hello"}, {"user", "Bye"}};
+
+std::string render(std::string_view source, const Json& variables = Json::object(),
+                   const std::vector<ChatMessage>& messages = kMessages) {
+  return ChatTemplate(source, "<s>", "</s>")
+      .render(messages, {.add_generation_prompt = true, .variables = variables});
+}
+
+std::string error_of(std::string_view source) {
+  try {
+    render(source);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ChatTemplate, BlocksAreTrimmedAsHuggingFaceTrimsThem) {
+  EXPECT_EQ(render("{% for m in messages %}\n  {% if true %}\n{{ m.role }}\n  {% endif %}\n{% endfor %}\n"),
+            "user\nassistant\nuser\n");
+  EXPECT_EQ(render("a\n  {%- if true -%}  b  {%- endif %}\nc"), "abc");
+}
+
+TEST(ChatTemplate, VariablesAreThoseOfHuggingFace) {
+  EXPECT_EQ(render("{{ bos_token }}{{ eos_token }}{{ add_generation_prompt }}{{ tools }}"),
+            "<s></s>TrueNone");
+  EXPECT_EQ(render("{{ missing }}{{ missing is defined }}{% for x in missing %}x{% endfor %}"), "False");
+  EXPECT_EQ(render("{{ enable_thinking }}", {{"enable_thinking", false}}), "False");
+}
+
+TEST(ChatTemplate, PythonMethodsSlicesAndLoopControlsWork) {
+  EXPECT_EQ(render("{{ ' x '.strip() }}{{ 'a-b'.split('-')[-1] }}{{ 'abc'.startswith('a') }}"
+                   "{{ 'Title'.upper() }}{{ 'x\n'.rstrip('\n') }}"),
+            "xbTrueTITLEx");
+  EXPECT_EQ(render("{% for m in messages[::-1] %}{{ m.content }} {% endfor %}"), "Bye Hello Hi ");
+  EXPECT_EQ(render("{% for m in messages[1:] %}{% if loop.first %}{% continue %}{% endif %}"
+                   "{{ loop.index0 }}{{ m['role'] }}{% break %}{% endfor %}"),
+            "1user");
+  EXPECT_EQ(render("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}"
+                   "{% endfor %}{{ ns.n }}"),
+            "3");
+  EXPECT_EQ(render("{% for k, v in messages[0].items() %}{{ k }}={{ v }};{% endfor %}"),
+            "role=user;content=Hi;");
+  EXPECT_EQ(render("{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}{{ twice('ab') }}"), "abab");
+}
+
+TEST(ChatTemplate, TestsCountAsInPython) {
+  EXPECT_EQ(render("{{ 'a' is sequence }}{{ 'a' is string }}{{ messages[0] is mapping }}"
+                   "{{ messages is iterable }}{{ 1 is iterable }}{{ none is none }}"),
+            "TrueTrueTrueTrueFalseTrue");
+}
+
+TEST(ChatTemplate, ToJsonWritesWhatPythonsJsonDumpsWrites) {
+  const Json value = {{"a", {1, 2.5, nullptr}}, {"b", "<é\"\n>"}, {"c", Json::object()}};
+  EXPECT_EQ(render("{{ v | tojson }}", {{"v", value}}),
+            R"({"a": [1, 2.5, null], "b": "<é\"\n>", "c": {}})");
+  EXPECT_EQ(render("{{ v | tojson(indent=2) }}", {{"v", {{"a", {1}}, {"e", Json::array()}}}}),
+            "{\n  \"a\": [\n    1\n  ],\n  \"e\": []\n}");
+  EXPECT_EQ(render("{{ '🙂é' | tojson(ensure_ascii=true) }}"), R"("\ud83d\ude42\u00e9")");
+  EXPECT_EQ(render("{{ messages[0] | tojson }}"), R"({"role": "user", "content": "Hi"})");
+}
+
+TEST(ChatTemplate, ValuesPrintAsInPython) {
+  EXPECT_EQ(render("{{ ['a', 1, true, none] }}{{ {'k': \"it's\"} }}{{ true | string }}"),
+            "['a', 1, True, None]{'k': \"it's\"}True");
+}
+
+TEST(ChatTemplate, GenerationBlocksAreTransparent) {
+  EXPECT_EQ(render("{%- for m in messages -%}\n{% generation %}{{ m.content }}{%- endgeneration -%}\n "
+                   "{%- endfor -%}"),
+            "HiHelloBye");
+}
+
+TEST(ChatTemplate, TheTimeIsWrittenAsAskedFor) {
+  const std::string year = render("{{ strftime_now('%Y') }}");
+  EXPECT_EQ(year.size(), 4U);
+  EXPECT_GE(std::stoi(year), 2024);
+}
+
+TEST(ChatTemplate, WhatATemplateRaisesIsTheError) {
+  EXPECT_EQ(error_of("{{ raise_exception('roles must alternate') }}"),
+            "render chat template: roles must alternate");
+}
+
+TEST(ChatTemplate, SyntaxErrorsNameTheLine) {
+  EXPECT_NE(error_of("a\nb\n{% if %}").find(":3)"), std::string::npos) << error_of("a\nb\n{% if %}");
+  EXPECT_NE(error_of("{% for x in y %}").find("compile chat template"), std::string::npos);
+  EXPECT_NE(error_of("{{ missing.a.b }}").find("undefined"), std::string::npos);
+}
+
+TEST(ChatTemplate, ATemplateThatNeverEndsIsStopped) {
+  EXPECT_NE(error_of("{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}"
+                     "{% endfor %}{% endfor %}{% endfor %}")
+                .find("fuel"),
+            std::string::npos);
+  EXPECT_NE(error_of("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}"), "no error");
+}
+
+TEST(ChatTemplate, IllFormedTextInMessagesIsReplaced) {
+  EXPECT_EQ(render("{{ messages[0].content }}", Json::object(), {{"user", "a\xFFz\xC3"}}),
+            "a\uFFFDz\uFFFD");
+}
+
+TEST(ChatTemplate, SpecialCharactersAreNotEscaped) {
+  EXPECT_EQ(render("{{ messages[0].content }}", Json::object(), {{"user", "<b> & 'x' \"y\" {{ z }}"}}),
+            "<b> & 'x' \"y\" {{ z }}");
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,26 @@
+#include "text/encoder.h"
+
+#include <algorithm>
+
+namespace talon {
+namespace {
+
+constexpr std::string_view kEndTexts[] = {
+    "</s>",           "<|im_end|>",      "<|endoftext|>", "<|end_of_text|>",        "<|eot_id|>",
+    "<|eom_id|>",     "<|end|>",         "<end_of_turn>", "<|end_of_turn|>",        "<eos>",
+    "<|EOT|>",        "<|end▁of▁sentence|>", "<｜end▁of▁sentence｜>",
+};
+
+}  // namespace
+
+void add_end_token(std::vector<TokenId>& ends, TokenId id) {
+  if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+}
+
+void add_known_end_tokens(TokenizerParts& parts) {
+  for (const std::string_view text : kEndTexts) {
+    if (const auto id = parts.vocabulary.find_special(text)) add_end_token(parts.end_tokens, *id);
+  }
+}
+
+}  // namespace talon

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/types.h"
+#include "text/vocabulary.h"
+
+namespace talon {
+
+/// Text to ids: the part of a tokenizer that differs between its kinds. Immutable; may be used from several threads.
+class Encoder {
+ public:
+  virtual ~Encoder() = default;
+  /// `text` is well-formed UTF-8.
+  virtual std::vector<TokenId> encode(std::string_view text, bool parse_special) const = 0;
+};
+
+/// All of a tokenizer, as the loaders below make it.
+struct TokenizerParts {
+  std::unique_ptr<Encoder> encoder;
+  Vocabulary vocabulary;
+  std::string kind;
+  bool drops_first_space = false;
+  std::optional<TokenId> start_token;
+  bool wants_start_token = false;
+  std::vector<TokenId> end_tokens;
+  std::optional<std::string> chat_template;
+};
+
+/// Adds `id` to `ends` unless it is there already.
+void add_end_token(std::vector<TokenId>& ends, TokenId id);
+/// Adds the special tokens whose text is known to end an answer or a text: `<|im_end|>`, `</s>`, ...
+void add_known_end_tokens(TokenizerParts& parts);
+
+}  // namespace talon

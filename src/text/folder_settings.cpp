@@ -1,0 +1,158 @@
+#include "text/folder_settings.h"
+
+#include "core/error.h"
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "io/quote.h"
+#include "text/utf8.h"
+
+namespace talon {
+namespace {
+
+Json read_object(const std::filesystem::path& path) {
+  const auto text = read_text_file(path);
+  if (!text) return Json::object();
+  const std::string doing = fmt::format("load {}", quote(path.string()));
+  Json json = parse_json(*text, doing);
+  if (!json.is_object()) fail("{}: expected an object, found {}", doing, json.type_name());
+  return json;
+}
+
+/// A token is given by its text or as an object with its `content`.
+std::optional<std::string> text_of(const Json& token) {
+  if (token.is_string()) return token.get<std::string>();
+  if (!token.is_object()) return std::nullopt;
+  const auto content = token.find("content");
+  if (content == token.end() || !content->is_string()) return std::nullopt;
+  return content->get<std::string>();
+}
+
+const Json* member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+/// One template, or a list of them by name, of which `default` is meant (or the only one).
+std::optional<std::string> template_of(const Json& object) {
+  const Json* value = member(object, "chat_template");
+  if (value == nullptr) return std::nullopt;
+  if (value->is_string()) return value->get<std::string>();
+  if (!value->is_array()) return std::nullopt;
+  for (const Json& entry : *value) {
+    if (!entry.is_object()) continue;
+    const Json* source = member(entry, "template");
+    const bool meant = value->size() == 1 || entry.value("name", Json()) == "default";
+    if (meant && source != nullptr && source->is_string()) return source->get<std::string>();
+  }
+  return std::nullopt;
+}
+
+void append_ids(const Json& value, std::vector<Json>& ids) {
+  if (value.is_array()) {
+    ids.insert(ids.end(), value.begin(), value.end());
+  } else {
+    ids.push_back(value);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> read_text_file(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const MappedFile file(path);
+  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+}
+
+FolderSettings::FolderSettings(const std::filesystem::path& folder)
+    : folder_(folder),
+      tokenizer_config_(read_object(folder / "tokenizer_config.json")),
+      special_tokens_map_(read_object(folder / "special_tokens_map.json")),
+      added_tokens_(read_object(folder / "added_tokens.json")),
+      generation_config_(read_object(folder / "generation_config.json")),
+      config_(read_object(folder / "config.json")) {}
+
+std::vector<AddedPiece> FolderSettings::added_pieces() const {
+  std::vector<AddedPiece> pieces;
+  for (const auto& [text, id] : added_tokens_.items()) {
+    if (id.is_number_integer() && id >= 0 && id < (1 << 30)) {
+      pieces.push_back({id.get<TokenId>(), text, true});
+    }
+  }
+  const Json* decoder = member(tokenizer_config_, "added_tokens_decoder");
+  if (decoder == nullptr || !decoder->is_object()) return pieces;
+  for (const auto& [key, token] : decoder->items()) {
+    const auto text = text_of(token);
+    const bool is_number =
+        !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
+    if (!text || !is_number) {
+      fail("load {}: added_tokens_decoder: expected a token's id and content, found {}",
+           quote((folder_ / "tokenizer_config.json").string()), quote(key));
+    }
+    const bool special = token.value("special", Json()) != false;
+    std::erase_if(pieces, [&](const AddedPiece& piece) { return piece.text == *text; });
+    pieces.push_back({std::stoi(key), *text, special});
+  }
+  return pieces;
+}
+
+std::optional<std::string> FolderSettings::token_text(const char* name) const {
+  for (const Json* file : {&tokenizer_config_, &special_tokens_map_}) {
+    const Json* value = member(*file, name);
+    if (value == nullptr) continue;
+    if (auto text = text_of(*value)) return text;
+  }
+  return std::nullopt;
+}
+
+std::vector<TokenId> FolderSettings::token_ids(const char* name,
+                                               const Vocabulary& vocabulary) const {
+  std::vector<Json> values;
+  for (const Json* file : {&generation_config_, &config_}) {
+    if (const Json* value = member(*file, name)) append_ids(*value, values);
+  }
+  std::vector<TokenId> ids;
+  for (const Json& value : values) {
+    if (!value.is_number_integer() || value < 0 || value >= vocabulary.size()) {
+      fail("load tokenizer in {}: {}: expected a token id below {}, found {}",
+           quote(folder_.string()), name, vocabulary.size(),
+           value.is_number() ? value.dump() : value.type_name());
+    }
+    ids.push_back(value.get<TokenId>());
+  }
+  return ids;
+}
+
+std::optional<std::string> FolderSettings::chat_template() const {
+  if (auto text = read_text_file(folder_ / "chat_template.jinja")) return text;
+  if (auto text = template_of(tokenizer_config_)) return text;
+  return template_of(read_object(folder_ / "chat_template.json"));
+}
+
+void FolderSettings::apply(TokenizerParts& parts) const {
+  const std::optional<TokenId> from_post_processor = parts.start_token;
+  const auto by_text = [&](const char* name) -> std::optional<TokenId> {
+    const auto text = token_text(name);
+    return text ? parts.vocabulary.find_piece(*text) : std::nullopt;
+  };
+  if (const auto start = by_text("bos_token")) {
+    parts.start_token = start;
+  } else if (const auto ids = token_ids("bos_token_id", parts.vocabulary);
+             !parts.start_token && !ids.empty()) {
+    parts.start_token = ids.front();
+  }
+  const bool wanted = parts.wants_start_token && from_post_processor == parts.start_token;
+  const Json* add = member(tokenizer_config_, "add_bos_token");
+  const bool said = add != nullptr && add->is_boolean();
+  parts.wants_start_token = (said ? add->get<bool>() : wanted) && parts.start_token.has_value();
+
+  const std::vector<TokenId> of_model = std::exchange(parts.end_tokens, {});
+  if (const auto end = by_text("eos_token")) add_end_token(parts.end_tokens, *end);
+  for (const TokenId id : token_ids("eos_token_id", parts.vocabulary)) {
+    add_end_token(parts.end_tokens, id);
+  }
+  if (parts.end_tokens.empty()) parts.end_tokens = of_model;
+  add_known_end_tokens(parts);
+  parts.chat_template = chat_template();
+}
+
+}  // namespace talon

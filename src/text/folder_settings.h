@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+#include "text/encoder.h"
+#include "text/sentencepiece_model.h"
+
+namespace talon {
+
+/// What the files beside a Hugging Face tokenizer say about it. Files that are missing say nothing.
+class FolderSettings {
+ public:
+  /// Reads all files; throws Error for one that is no JSON object.
+  explicit FolderSettings(const std::filesystem::path& folder);
+
+  /// Tokens that the files add to the model's own, for a tokenizer.model.
+  std::vector<AddedPiece> added_pieces() const;
+
+  /// Sets start and end tokens and the chat template. Throws Error for an id that is not in the vocabulary.
+  void apply(TokenizerParts& parts) const;
+
+ private:
+  /// `bos_token` or `eos_token` as a text.
+  std::optional<std::string> token_text(const char* name) const;
+  /// `bos_token_id` or `eos_token_id`: none, one or several.
+  std::vector<TokenId> token_ids(const char* name, const Vocabulary& vocabulary) const;
+  std::optional<std::string> chat_template() const;
+
+  std::filesystem::path folder_;
+  Json tokenizer_config_, special_tokens_map_, added_tokens_, generation_config_, config_;
+};
+
+/// The whole of a small text file; nothing if there is none.
+std::optional<std::string> read_text_file(const std::filesystem::path& path);
+
+}  // namespace talon

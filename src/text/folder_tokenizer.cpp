@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "core/error.h"
+#include "io/mapped_file.h"
+#include "io/quote.h"
+#include "text/bridge_encoder.h"
+#include "text/folder_settings.h"
+#include "text/loaders.h"
+
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTokenizerJson = "tokenizer.json";
+constexpr const char* kTokenizerModel = "tokenizer.model";
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+std::string loading(const fs::path& path) {
+  return fmt::format("load tokenizer {}", quote(path.string()));
+}
+
+/// The tok*.bin files in `folder`, in a fixed order.
+std::vector<fs::path> tok_bins(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("tok") && name.ends_with(".bin")) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// The file whose number of tokens is the model's.
+TokenizerParts load_matching_tok_bin(const Checkpoint& checkpoint, const fs::path& folder) {
+  const auto tokens = checkpoint.metadata.at("vocab_size").get<std::int64_t>();
+  std::string tried;
+  for (const fs::path& path : tok_bins(folder)) {
+    TokenizerParts parts = load_llama2c_tokenizer(path);
+    if (parts.vocabulary.size() == tokens) return parts;
+    tried += fmt::format(" ({} has {})", quote(path.filename().string()), parts.vocabulary.size());
+  }
+  fail("load tokenizer of {}: expected {}, {} or a tok*.bin of {} tokens beside it, found none{}",
+       quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, tokens, tried);
+}
+
+}  // namespace
+
+TokenizerParts load_json_tokenizer(const fs::path& tokenizer_json) {
+  const MappedFile file(tokenizer_json);
+  TokenizerParts parts = load_tokenizer_json(text_of(file), loading(tokenizer_json));
+  FolderSettings(tokenizer_json.parent_path()).apply(parts);
+  return parts;
+}
+
+TokenizerParts load_sentencepiece_tokenizer(const fs::path& tokenizer_model) {
+  const MappedFile file(tokenizer_model);
+  const std::string doing = loading(tokenizer_model);
+  const FolderSettings settings(tokenizer_model.parent_path());
+  TokenizerParts parts = load_sentencepiece(parse_sentencepiece(file.bytes(), doing), doing,
+                                            settings.added_pieces());
+  settings.apply(parts);
+  return parts;
+}
+
+TokenizerParts load_tokenizer_beside(const Checkpoint& checkpoint) {
+  const fs::path folder =
+      fs::is_directory(checkpoint.path) ? checkpoint.path : checkpoint.path.parent_path();
+  if (fs::exists(folder / kTokenizerJson)) return load_json_tokenizer(folder / kTokenizerJson);
+  if (fs::exists(folder / kTokenizerModel)) {
+    return load_sentencepiece_tokenizer(folder / kTokenizerModel);
+  }
+  if (checkpoint.format == CheckpointFormat::llama2c) {
+    return load_matching_tok_bin(checkpoint, folder.empty() ? "." : folder);
+  }
+  fail("load tokenizer of {}: expected {} or {} in {}, found neither",
+       quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, quote(folder.string()));
+}
+
+}  // namespace talon

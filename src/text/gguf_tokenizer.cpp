@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "io/quote.h"
+#include "text/bridge_encoder.h"
+#include "text/gguf_fields.h"
+#include "text/loaders.h"
+#include "text/pre_tokenizer.h"
+#include "text/sentencepiece_model.h"
+
+// The tokenizer's keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
+namespace talon {
+namespace {
+
+enum TokenType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+
+/// The lists that both kinds have, of equal length.
+struct Tokens {
+  std::vector<std::string_view> texts;
+  std::vector<int> types;
+
+  int size() const { return static_cast<int>(texts.size()); }
+};
+
+void check_distinct(const std::vector<std::string_view>& texts, std::string_view doing) {
+  std::unordered_map<std::string_view, std::size_t> first;
+  first.reserve(texts.size());
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    const auto [where, is_new] = first.emplace(texts[id], id);
+    if (!is_new) {
+      fail("{}: tokenizer.ggml.tokens[{}]: expected a new text, found {} as in [{}]", doing, id,
+           quote(texts[id]), where->second);
+    }
+  }
+}
+
+Tokens read_tokens(const GgufFields& fields, std::string_view doing) {
+  constexpr std::size_t kMostTokens = 1 << 24;
+  Tokens tokens{fields.texts("tokenizer.ggml.tokens"), {}};
+  if (tokens.texts.empty() || tokens.texts.size() > kMostTokens) {
+    fail("{}: tokenizer.ggml.tokens: expected 1 to {} of them, found {}", doing, kMostTokens,
+         tokens.texts.size());
+  }
+  check_distinct(tokens.texts, doing);
+  tokens.types = fields.integers("tokenizer.ggml.token_type", tokens.texts.size(), kNormal, kByte);
+  if (tokens.types.empty()) tokens.types.assign(tokens.texts.size(), kNormal);
+  return tokens;
+}
+
+TokenizerParts load_byte_level(const GgufFields& fields, const Tokens& tokens,
+                               std::string_view doing) {
+  const std::string name = fields.text("tokenizer.ggml.pre").value_or("default");
+  const PreTokenizer* pre_tokenizer = find_pre_tokenizer(name);
+  if (pre_tokenizer == nullptr) {
+    fail("{}: tokenizer.ggml.pre: expected one of {}, found {}", doing, pre_tokenizer_names(),
+         quote(name));
+  }
+  ByteLevelBpe bpe;
+  bpe.tokens = tokens.texts;
+  for (const int type : tokens.types) {
+    const bool special = type == kControl || type == kUnknown;
+    bpe.kinds.push_back(special                ? ByteLevelBpe::Kind::added_special
+                        : type == kUserDefined ? ByteLevelBpe::Kind::added
+                                               : ByteLevelBpe::Kind::ordinary);
+  }
+  bpe.merges = fields.texts("tokenizer.ggml.merges");
+  bpe.pipeline = pre_tokenizer->pipeline;
+  TokenizerParts parts = load_bpe(bpe, doing);
+  parts.wants_start_token = pre_tokenizer->adds_start;
+  return parts;
+}
+
+TokenizerParts load_sentencepiece_style(const GgufFields& fields, const Tokens& tokens,
+                                        std::string_view doing) {
+  const auto scores = fields.numbers("tokenizer.ggml.scores", tokens.texts.size());
+  if (scores.empty()) fail("{}: tokenizer.ggml.scores: expected one a token, found none", doing);
+  SentencePieceModel model;
+  model.algorithm = SentencePieceModel::Algorithm::bpe;
+  model.add_dummy_prefix = fields.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
+  model.remove_extra_whitespaces = false;
+  model.split_at_user_defined = true;
+  for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
+    const auto type = static_cast<SentencePieceModel::Type>(tokens.types[id]);
+    model.pieces.push_back({std::string(tokens.texts[id]), scores[id], type});
+    model.byte_fallback |= tokens.types[id] == kByte;
+  }
+  TokenizerParts parts = load_sentencepiece(model, doing);
+  parts.start_token.reset();
+  parts.end_tokens.clear();
+  parts.wants_start_token = true;
+  return parts;
+}
+
+void read_start_and_ends(const GgufFields& fields, int tokens, TokenizerParts& parts) {
+  parts.start_token = fields.token("tokenizer.ggml.bos_token_id", tokens);
+  const bool wanted = fields.boolean("tokenizer.ggml.add_bos_token").value_or(parts.wants_start_token);
+  parts.wants_start_token = wanted && parts.start_token.has_value();
+  for (const std::string_view key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                     "tokenizer.ggml.eom_token_id"}) {
+    if (const auto id = fields.token(key, tokens)) add_end_token(parts.end_tokens, *id);
+  }
+  add_known_end_tokens(parts);
+}
+
+}  // namespace
+
+TokenizerParts load_gguf_tokenizer(const Json& metadata, std::string_view file_name) {
+  const std::string doing = fmt::format("load tokenizer of {}", quote(file_name));
+  const GgufFields fields(metadata, doing);
+  const auto model = fields.text("tokenizer.ggml.model");
+  if (!model || (*model != "gpt2" && *model != "llama")) {
+    fail("{}: tokenizer.ggml.model: expected \"gpt2\" or \"llama\", found {}", doing,
+         model ? quote(*model) : "none");
+  }
+  const Tokens tokens = read_tokens(fields, doing);
+  TokenizerParts parts = *model == "gpt2" ? load_byte_level(fields, tokens, doing)
+                                          : load_sentencepiece_style(fields, tokens, doing);
+  read_start_and_ends(fields, tokens.size(), parts);
+  parts.chat_template = fields.text("tokenizer.chat_template");
+  return parts;
+}
+
+}  // namespace talon

@@ -1,0 +1,204 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "core/error.h"
+#include "text/tokenizer.h"
+
+namespace talon {
+namespace {
+
+/// GPT-2's spelling of a byte.
+std::string spell(int byte) {
+  const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+  int code = byte;
+  if (!printable) code = byte < 0x21 ? 0x100 + byte : byte < 0xA1 ? 0x121 + byte - 0x7F : 0x143;
+  if (code < 0x80) return {static_cast<char>(code)};
+  return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+/// Ids 0 to 255 are the bytes; then runs of digits and letters, which show where text was cut.
+Json byte_level(const std::string& pre) {
+  Json tokens = Json::array();
+  Json types = Json::array();
+  for (int byte = 0; byte < 256; ++byte) tokens.push_back(spell(byte));
+  for (const char* token : {"11", "111", "1111", "Ġ1", "ab", "<|end|>", "<|im_end|>", "<user>", "Ã©"}) {
+    tokens.push_back(token);
+  }
+  for (std::size_t i = 0; i < tokens.size(); ++i) types.push_back(1);
+  types[261] = types[262] = 3;
+  types[263] = 4;
+  return {{"tokenizer.ggml.model", "gpt2"},
+          {"tokenizer.ggml.pre", pre},
+          {"tokenizer.ggml.tokens", tokens},
+          {"tokenizer.ggml.token_type", types},
+          {"tokenizer.ggml.merges", {"1 1", "11 1", "11 11", "Ġ 1", "a b", "Ã ©"}},
+          {"tokenizer.ggml.bos_token_id", 261},
+          {"tokenizer.ggml.eos_token_id", 261}};
+}
+
+Json sentencepiece() {
+  Json tokens = {"<unk>", "<s>", "</s>"};
+  Json types = {2, 3, 3};
+  for (int byte = 0; byte < 256; ++byte) {
+    tokens.push_back(fmt::format("<0x{:02X}>", byte));
+    types.push_back(6);
+  }
+  Json scores = std::vector<float>(259, 0.0F);
+  float score = 0.0F;
+  for (const char* piece : {"▁a", "ab", "▁", "a", "b", "<user>"}) {
+    tokens.push_back(piece);
+    types.push_back(1);
+    scores.push_back(score -= 1.0F);
+  }
+  types.back() = 4;
+  return {{"tokenizer.ggml.model", "llama"},        {"tokenizer.ggml.tokens", tokens},
+          {"tokenizer.ggml.token_type", types},     {"tokenizer.ggml.scores", scores},
+          {"tokenizer.ggml.bos_token_id", 1},       {"tokenizer.ggml.eos_token_id", 2},
+          {"tokenizer.chat_template", "{{ 'x' }}"}};
+}
+
+Tokenizer load(const Json& metadata) { return Tokenizer::from_gguf(metadata, "model.gguf"); }
+
+std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::string> pieces;
+  for (const TokenId id : tokenizer.encode(text)) pieces.push_back(tokenizer.piece_of(id));
+  return pieces;
+}
+
+using Pieces = std::vector<std::string>;
+
+TEST(GgufByteLevel, EachPreTokenizerCutsDigitsAsItsModelDoes) {
+  EXPECT_EQ(pieces(load(byte_level("gpt-2")), "1111 1"), (Pieces{"1111", "Ġ1"}));
+  EXPECT_EQ(pieces(load(byte_level("default")), "1111 1"), (Pieces{"1111", "Ġ1"}));
+  EXPECT_EQ(pieces(load(byte_level("llama-bpe")), "1111 1"), (Pieces{"111", "1", "Ġ", "1"}));
+  EXPECT_EQ(pieces(load(byte_level("qwen2")), "11 1"), (Pieces{"1", "1", "Ġ", "1"}));
+  EXPECT_EQ(pieces(load(byte_level("smollm")), "11 1"), (Pieces{"1", "1", "Ġ", "1"}));
+}
+
+TEST(GgufByteLevel, OnlyQwensTextIsNormalized) {
+  const std::string decomposed = "e\u0301";
+  EXPECT_EQ(pieces(load(byte_level("qwen2")), decomposed), Pieces{"Ã©"});
+  EXPECT_EQ(load(byte_level("llama-bpe")).decode(load(byte_level("llama-bpe")).encode(decomposed)),
+            decomposed);
+}
+
+TEST(GgufByteLevel, ControlTokensAreSpecialAndUserDefinedOnesAreText) {
+  const Tokenizer tokenizer = load(byte_level("gpt-2"));
+  const auto ids = tokenizer.encode("ab<|im_end|><user>ab");
+  EXPECT_EQ(ids, (std::vector<TokenId>{260, 262, 263, 260}));
+  EXPECT_TRUE(tokenizer.is_special(262));
+  EXPECT_FALSE(tokenizer.is_special(263));
+  EXPECT_EQ(tokenizer.decode(ids), "ab<user>ab");
+  EXPECT_EQ(tokenizer.end_tokens(), (std::vector<TokenId>{261, 262}));
+}
+
+TEST(GgufByteLevel, EveryByteHasItsToken) {
+  const Tokenizer tokenizer = load(byte_level("gpt-2"));
+  for (int byte = 0; byte < 256; ++byte) {
+    EXPECT_EQ(tokenizer.bytes_of(byte), std::string(1, static_cast<char>(byte))) << byte;
+  }
+}
+
+TEST(GgufByteLevel, Llama3TextBeginsWithTheStartTokenUnlessTheFileSaysNo) {
+  EXPECT_TRUE(load(byte_level("llama-bpe")).wants_start_token());
+  EXPECT_FALSE(load(byte_level("qwen2")).wants_start_token());
+  Json metadata = byte_level("llama-bpe");
+  metadata["tokenizer.ggml.add_bos_token"] = false;
+  EXPECT_FALSE(load(metadata).wants_start_token());
+}
+
+TEST(GgufSentencePiece, MergesByScoreWithAFirstSpaceAfterEverySpecialToken) {
+  const Tokenizer tokenizer = load(sentencepiece());
+  EXPECT_EQ(pieces(tokenizer, "ab"), (Pieces{"▁a", "b"}));
+  EXPECT_EQ(pieces(tokenizer, "ab</s>b"), (Pieces{"▁a", "b", "</s>", "▁", "b"}));
+  EXPECT_EQ(pieces(tokenizer, "a<user>a"), (Pieces{"▁a", "<user>", "▁a"}));
+  EXPECT_EQ(pieces(tokenizer, "é"), (Pieces{"▁", "<0xC3>", "<0xA9>"}));
+  EXPECT_EQ(tokenizer.chat_template(), "{{ 'x' }}");
+  EXPECT_TRUE(tokenizer.wants_start_token());
+}
+
+TEST(GgufSentencePiece, NoFirstSpaceWhereTheFileSaysSo) {
+  Json metadata = sentencepiece();
+  metadata["tokenizer.ggml.add_space_prefix"] = false;
+  const Tokenizer tokenizer = load(metadata);
+  EXPECT_EQ(pieces(tokenizer, "ab"), Pieces{"ab"});
+  EXPECT_FALSE(tokenizer.drops_first_space());
+}
+
+struct Damage {
+  const char* name;
+  std::function<void(Json&)> apply;
+  const char* named;  // what the message must name
+};
+
+void expect_error(Json metadata, const Damage& damage) {
+  damage.apply(metadata);
+  try {
+    load(metadata);
+    ADD_FAILURE() << damage.name << ": no error";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("model.gguf"), std::string::npos) << message;
+    EXPECT_NE(message.find(damage.named), std::string::npos) << damage.name << ": " << message;
+  }
+}
+
+TEST(GgufTokenizer, DamagedFieldsAreErrorsThatNameThem) {
+  const Damage both[] = {
+      {"no model", [](Json& m) { m.erase("tokenizer.ggml.model"); }, "tokenizer.ggml.model"},
+      {"other model", [](Json& m) { m["tokenizer.ggml.model"] = "rwkv"; }, "rwkv"},
+      {"model is a number", [](Json& m) { m["tokenizer.ggml.model"] = 1; }, "tokenizer.ggml.model"},
+      {"no tokens", [](Json& m) { m.erase("tokenizer.ggml.tokens"); }, "tokenizer.ggml.tokens"},
+      {"empty tokens", [](Json& m) { m["tokenizer.ggml.tokens"] = Json::array(); }, "tokens"},
+      {"tokens are no list", [](Json& m) { m["tokenizer.ggml.tokens"] = 3; }, "tokens"},
+      {"token is a number", [](Json& m) { m["tokenizer.ggml.tokens"][7] = 3; }, "tokens[7]"},
+      {"token is no UTF-8", [](Json& m) { m["tokenizer.ggml.tokens"][7] = "\xFF"; }, "tokens[7]"},
+      {"token twice", [](Json& m) { m["tokenizer.ggml.tokens"][7] = m["tokenizer.ggml.tokens"][5]; },
+       "tokens[7]"},
+      {"types too few", [](Json& m) { m["tokenizer.ggml.token_type"].erase(0); }, "token_type"},
+      {"type 0", [](Json& m) { m["tokenizer.ggml.token_type"][9] = 0; }, "token_type[9]"},
+      {"type 7", [](Json& m) { m["tokenizer.ggml.token_type"][9] = 7; }, "token_type[9]"},
+      {"type is a text", [](Json& m) { m["tokenizer.ggml.token_type"][9] = "x"; }, "token_type[9]"},
+      {"start beyond", [](Json& m) { m["tokenizer.ggml.bos_token_id"] = 99999; }, "bos_token_id"},
+      {"end negative", [](Json& m) { m["tokenizer.ggml.eos_token_id"] = -1; }, "eos_token_id"},
+      {"end is huge", [](Json& m) { m["tokenizer.ggml.eot_token_id"] = 18446744073709551615U; },
+       "eot_token_id"},
+      {"flag is a number", [](Json& m) { m["tokenizer.ggml.add_bos_token"] = 1; }, "add_bos_token"},
+      {"template is a list", [](Json& m) { m["tokenizer.chat_template"] = Json::array(); },
+       "chat_template"},
+  };
+  for (const Damage& damage : both) {
+    expect_error(byte_level("gpt-2"), damage);
+    expect_error(sentencepiece(), damage);
+  }
+  const Damage of_byte_level[] = {
+      {"unknown cutting", [](Json& m) { m["tokenizer.ggml.pre"] = "tekken"; }, "tekken"},
+      {"unknown cutting lists the known", [](Json& m) { m["tokenizer.ggml.pre"] = "x"; }, "smollm"},
+      {"no merges", [](Json& m) { m.erase("tokenizer.ggml.merges"); }, "tokenizer.ggml.merges"},
+      {"merge of one", [](Json& m) { m["tokenizer.ggml.merges"][2] = "11"; }, "merges[2]"},
+      {"merge of nothing", [](Json& m) { m["tokenizer.ggml.merges"][2] = " "; }, "merges[2]"},
+      {"merge of unknown", [](Json& m) { m["tokenizer.ggml.merges"][2] = "zz 1"; }, "zz"},
+      {"merge to unknown", [](Json& m) { m["tokenizer.ggml.merges"][2] = "1 a"; }, "1a"},
+  };
+  for (const Damage& damage : of_byte_level) expect_error(byte_level("gpt-2"), damage);
+  const Damage of_sentencepiece[] = {
+      {"no scores", [](Json& m) { m.erase("tokenizer.ggml.scores"); }, "tokenizer.ggml.scores"},
+      {"scores too few", [](Json& m) { m["tokenizer.ggml.scores"].erase(0); }, "scores"},
+      {"score is a text", [](Json& m) { m["tokenizer.ggml.scores"][4] = "x"; }, "scores[4]"},
+      {"score is no number", [](Json& m) { m["tokenizer.ggml.scores"][260] = NAN; }, "score of piece 260"},
+      {"score is infinite", [](Json& m) { m["tokenizer.ggml.scores"][260] = INFINITY; }, "score"},
+      {"token is empty", [](Json& m) { m["tokenizer.ggml.tokens"][260] = ""; }, "piece 260"},
+      {"no unknown token", [](Json& m) { m["tokenizer.ggml.token_type"][0] = 1; }, "unk"},
+      {"two unknown tokens", [](Json& m) { m["tokenizer.ggml.token_type"][1] = 2; }, "unk"},
+      {"byte missing", [](Json& m) { m["tokenizer.ggml.token_type"][5] = 1; }, "byte"},
+      {"byte misspelled", [](Json& m) { m["tokenizer.ggml.tokens"][5] = "<0xZZ>"; }, "<0xZZ>"},
+      {"space flag is a text", [](Json& m) { m["tokenizer.ggml.add_space_prefix"] = "no"; },
+       "add_space_prefix"},
+  };
+  for (const Damage& damage : of_sentencepiece) expect_error(sentencepiece(), damage);
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,117 @@
+#include "tree/draft_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+/// 0 -> 1 (a), 2 (b); 1 -> 3 (c); 3 -> 4 (d)
+DraftTree small_tree() {
+  DraftTree tree(7);
+  tree.add(0, 10, -0.1f);
+  tree.add(0, 11, -2.0f);
+  tree.add(1, 12, -0.5f);
+  tree.add(3, 13, -3.0f);
+  return tree;
+}
+
+TEST(DraftTree, DerivesDepthsPathsAndChildrenFromParents) {
+  const DraftTree tree = small_tree();
+  EXPECT_EQ(tree.draft_nodes(), 4);
+  EXPECT_EQ(tree.depth(0), 0);
+  EXPECT_EQ(tree.depth(4), 3);
+  EXPECT_EQ(tree.path(4), (std::vector<NodeId>{0, 1, 3, 4}));
+  EXPECT_EQ(tree.child(0, 11), 2);
+  EXPECT_EQ(tree.child(0, 12), -1);
+  EXPECT_NO_THROW(check_invariants(tree));
+}
+
+TEST(DraftTree, AddingAKnownChildKeepsOneNodeWithTheLargerLogP) {
+  DraftTree tree = small_tree();
+  EXPECT_EQ(tree.add(0, 11, -1.0f), 2);
+  EXPECT_EQ(tree.log_p[2], -1.0f);
+  EXPECT_EQ(tree.add(0, 11, -5.0f), 2);
+  EXPECT_EQ(tree.log_p[2], -1.0f);
+  EXPECT_EQ(tree.size(), 5);
+}
+
+TEST(DraftTree, AChildIsNeverLikelierThanItsParent) {
+  DraftTree tree = small_tree();
+  const NodeId child = tree.add(2, 50, -0.01f);
+  EXPECT_EQ(tree.log_p[static_cast<std::size_t>(child)], tree.log_p[2]);
+}
+
+TEST(DraftTree, PruneKeepsTheBestNodesInTheirOrder) {
+  DraftTree tree = small_tree();
+  tree.prune(2);
+  EXPECT_EQ(tree.token, (std::vector<TokenId>{7, 10, 12}));
+  EXPECT_EQ(tree.parent, (std::vector<NodeId>{-1, 0, 1}));
+  tree.prune(0);
+  EXPECT_EQ(tree.token, (std::vector<TokenId>{7}));
+}
+
+TEST(DraftTree, PruneBreaksTiesByDepthThenByOrder) {
+  DraftTree tree(1);
+  tree.add(0, 2, -1.0f);
+  tree.add(1, 3, -1.0f);
+  tree.add(0, 4, -1.0f);
+  tree.add(0, 5, -1.0f);
+  tree.prune(2);
+  EXPECT_EQ(tree.token, (std::vector<TokenId>{1, 2, 4}));
+}
+
+TEST(DraftTree, PruningRandomTreesKeepsTheInvariantsAndTheWholeRanking) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 200; ++trial) {
+    DraftTree tree(0);
+    for (int i = 0; i < 40; ++i) {
+      const auto parent = static_cast<NodeId>(random() % static_cast<unsigned>(tree.size()));
+      const float step = -static_cast<float>(random() % 4);
+      tree.add(parent, static_cast<TokenId>(random() % 6),
+               tree.log_p[static_cast<std::size_t>(parent)] + step);
+    }
+    check_invariants(tree);
+    std::vector<float> before(tree.log_p.begin() + 1, tree.log_p.end());
+    std::sort(before.rbegin(), before.rend());
+    tree.prune(12);
+    check_invariants(tree);
+    std::vector<float> after(tree.log_p.begin() + 1, tree.log_p.end());
+    std::sort(after.rbegin(), after.rend());
+    before.resize(std::min<std::size_t>(before.size(), 12));
+    EXPECT_EQ(after, before);
+  }
+}
+
+TEST(DraftTree, KeepRefusesANodeWhoseParentIsDropped) {
+  DraftTree tree = small_tree();
+  EXPECT_THROW(tree.keep(std::vector<NodeId>{3}), Bug);
+}
+
+TEST(DraftTree, InvariantsCatchABrokenTree) {
+  DraftTree tree = small_tree();
+  tree.parent[1] = 3;
+  EXPECT_THROW(check_invariants(tree), Bug);
+  tree = small_tree();
+  tree.token[2] = 10;
+  EXPECT_THROW(check_invariants(tree), Bug);
+  tree = small_tree();
+  tree.log_p[4] = 0.0f;
+  EXPECT_THROW(check_invariants(tree), Bug);
+}
+
+TEST(TreeMask, ARowSeesItselfAndItsAncestorsOnly) {
+  const std::vector<bool> mask = tree_mask(small_tree());
+  const std::vector<bool> expected = {true, false, false, false, false,  //
+                                      true, true,  false, false, false,  //
+                                      true, false, true,  false, false,  //
+                                      true, true,  false, true,  false,  //
+                                      true, true,  false, true,  true};
+  EXPECT_EQ(mask, expected);
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,44 @@
+#include "verify/checked_tree.h"
+
+#include <algorithm>
+
+namespace talon {
+
+CheckedTree::CheckedTree(const VerifyInput& input) : input_(input), children_(input.tree->token.size()) {
+  for (NodeId node = 1; node < input.tree->size(); ++node) {
+    children_[index(input.tree->parent[index(node)])].push_back(node);
+  }
+}
+
+Law<double> CheckedTree::target(NodeId node) {
+  const std::vector<TokenId> path = path_tokens(*input_.tree, node);
+  const SampleHistory history{input_.committed, path, input_.prompt_length};
+  Law<double> law;
+  for (const auto& [token, p] : input_.sampler->distribution_by_token(input_.logits(node), history)) {
+    law.entries.push_back({token, p});
+  }
+  return law;
+}
+
+std::vector<TokenId> path_tokens(const DraftTree& tree, NodeId node) {
+  std::vector<TokenId> tokens;
+  for (; node > 0; node = tree.parent[static_cast<std::size_t>(node)]) {
+    tokens.push_back(tree.token[static_cast<std::size_t>(node)]);
+  }
+  std::reverse(tokens.begin(), tokens.end());
+  return tokens;
+}
+
+bool PositionDecisions::accept(NodeId node, double probability) const {
+  const std::uint64_t root_position = input_.committed.size() - 1;
+  return input_.random->uniform(root_position, RandomUse::accept, static_cast<std::uint32_t>(node)) <
+         probability;
+}
+
+TokenId PositionDecisions::draw(NodeId node, const Law<double>& law) const {
+  const auto depth = static_cast<std::uint64_t>(input_.tree->depth(node));
+  const std::uint64_t position = input_.committed.size() + depth;
+  return pick(law, input_.random->uniform(position, RandomUse::sample));
+}
+
+}  // namespace talon

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tree/law.h"
+#include "verify/verifier.h"
+
+namespace talon {
+
+/// A checked tree as the sampled rules see it (proposal.h): laws in double, made from the rows with the request's sampler.
+class CheckedTree {
+ public:
+  using Number = double;
+
+  /// Borrows what `input` borrows.
+  explicit CheckedTree(const VerifyInput& input);
+
+  std::span<const NodeId> children(NodeId node) const { return children_[index(node)]; }
+  TokenId token(NodeId node) const { return input_.tree->token[index(node)]; }
+  Law<double> target(NodeId node);
+  const Law<double>* drawn_from(NodeId node) const { return input_.tree->drawn_from(node); }
+
+ private:
+  static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
+
+  const VerifyInput& input_;
+  std::vector<std::vector<NodeId>> children_;  // ascending
+};
+
+/// Tokens below the root on the way to `node`, itself included: what the sampler's penalties see as the text's end.
+std::vector<TokenId> path_tokens(const DraftTree& tree, NodeId node);
+
+/// Decisions by position-keyed randomness. Acceptance is keyed by the root's position and the node: a rule that looks ahead
+/// decides on positions that a later round decides on again, and the two must not share a number.
+class PositionDecisions {
+ public:
+  explicit PositionDecisions(const VerifyInput& input) : input_(input) {}
+  bool accept(NodeId node, double probability) const;
+  TokenId draw(NodeId node, const Law<double>& law) const;
+
+ private:
+  const VerifyInput& input_;
+};
+
+}  // namespace talon

@@ -1,0 +1,42 @@
+#include "core/error.h"
+#include "verify/rules.h"
+
+namespace talon {
+namespace {
+
+/// DESIGN 4: at each node draw the target's own token at that position, and descend to the child that equals it. Exact
+/// for every sampler, because a draw depends on the row and the position alone.
+class FollowRule : public Verifier {
+ public:
+  std::string_view name() const override { return "follow"; }
+  bool lossless() const override { return true; }
+
+  VerifyResult verify(const VerifyInput& input) override {
+    VerifyResult result{{0}, 0};
+    path_tokens_.clear();
+    while (true) {
+      const NodeId node = result.path.back();
+      result.next = draw(input, node);
+      const NodeId child = input.tree->child(node, result.next);
+      if (child < 0) return result;
+      result.path.push_back(child);
+      path_tokens_.push_back(result.next);
+    }
+  }
+
+ private:
+  TokenId draw(const VerifyInput& input, NodeId node) const {
+    if (input.sampler->plain_argmax()) return input.argmax(node);
+    const SampleHistory history{input.committed, path_tokens_, input.prompt_length};
+    const std::uint64_t position = input.committed.size() + path_tokens_.size();
+    return input.sampler->sample(input.logits(node), history, *input.random, position);
+  }
+
+  std::vector<TokenId> path_tokens_;  // below the root
+};
+
+}  // namespace
+
+std::unique_ptr<Verifier> make_follow_rule(OptionText&) { return std::make_unique<FollowRule>(); }
+
+}  // namespace talon

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "tree/law.h"
+
+namespace talon {
+
+// The sampled rules (token, block, traversal) are functions over two parameters, so that the code that decides in
+// double with Philox is the code whose output law the tests enumerate with fractions.
+//
+// A Tree has
+//   using Number;
+//   std::span<const NodeId> children(NodeId) const;        // in the order in which they were proposed
+//   TokenId token(NodeId) const;
+//   Law<Number> target(NodeId);                            // p: of the token after that node; sums to 1
+//   const Law<Number>* drawn_from(NodeId) const;           // q: of its first child; null: its children are fixed
+// Decisions have
+//   bool accept(NodeId node, const Number& probability);   // true with that probability; asked at most once per node
+//   TokenId draw(NodeId node, const Law<Number>& law);     // the token after `node`; asked once
+
+/// The law from which the next child of a node was proposed: what is left of the drawn one, or the child itself with certainty.
+template <typename Number>
+class Proposal {
+ public:
+  Proposal() = default;
+  explicit Proposal(const Law<Number>* drawn_from) : is_drawn_(drawn_from != nullptr) {
+    if (is_drawn_) law_ = *drawn_from;
+  }
+
+  const Law<Number>& of_next(TokenId token) {
+    if (!is_drawn_) law_ = Law<Number>::certain(token);
+    return law_;
+  }
+  /// The child with that token was rejected: the next one was drawn without it.
+  void reject(TokenId token) {
+    if (!is_drawn_) return;
+    law_.remove(token);
+    const Number total = law_.total();
+    if (Number(0) < total) law_.divide_by(total);
+  }
+
+ private:
+  bool is_drawn_ = false;
+  Law<Number> law_;
+};
+
+/// min(1, scale * p / q). A token that could not have been proposed is never accepted.
+template <typename Number>
+Number acceptance(const Number& scale, const Number& p, const Number& q) {
+  if (!(Number(0) < q)) return Number(0);
+  const Number ratio = scale * p / q;
+  return ratio < Number(1) ? ratio : Number(1);
+}
+
+/// Replaces p by the excess of scale * p over q, normalised, and returns its total before that. Leaves p alone when there is none.
+template <typename Number>
+Number replace_by_excess(const Number& scale, Law<Number>& p, const Law<Number>& q) {
+  Law<Number> left = excess(scale, p, q);
+  const Number total = left.total();
+  if (!(Number(0) < total)) return Number(0);
+  left.divide_by(total);
+  p = std::move(left);
+  return total;
+}
+
+}  // namespace talon

@@ -1,0 +1,255 @@
+#include "verify/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+using Candidate = Sampler::Candidate;
+
+constexpr float kBanned = -std::numeric_limits<float>::infinity();
+
+/// Descending probability, of equals the smaller id: a total order, so that every selection below has one result.
+bool likelier(const Candidate& a, const Candidate& b) {
+  return a.p != b.p ? a.p > b.p : a.token < b.token;
+}
+
+/// Sorts candidates by `before` and drops all after the first whose running sum reaches `mass`. Sorts in growing blocks,
+/// because usually few are kept.
+template <typename Before>
+void keep_mass(std::vector<Candidate>& candidates, double mass, Before before) {
+  std::size_t done = 0, block = 64;
+  double sum = 0;
+  while (done < candidates.size()) {
+    const std::size_t end = std::min(candidates.size(), done + block);
+    const auto first = candidates.begin() + static_cast<std::ptrdiff_t>(done);
+    const auto last = candidates.begin() + static_cast<std::ptrdiff_t>(end);
+    if (last != candidates.end()) std::nth_element(first, last, candidates.end(), before);
+    std::sort(first, last, before);
+    for (; done < end; ++done) {
+      sum += candidates[done].p;
+      if (sum >= mass) {
+        candidates.resize(done + 1);
+        return;
+      }
+    }
+    block *= 4;
+  }
+}
+
+double total(const std::vector<Candidate>& candidates) {
+  double sum = 0;
+  for (const Candidate& candidate : candidates) sum += candidate.p;
+  return sum;
+}
+
+/// Locally typical sampling: the candidates whose surprise is nearest to the mean surprise, until they hold `mass`.
+void keep_typical(std::vector<Candidate>& candidates, double mass) {
+  const double sum = total(candidates);
+  double entropy = 0;
+  for (const Candidate& candidate : candidates) {
+    const double p = candidate.p / sum;
+    if (p > 0) entropy -= p * std::log(p);
+  }
+  const auto oddity = [&](const Candidate& candidate) {
+    return candidate.p > 0 ? std::abs(-std::log(candidate.p / sum) - entropy)
+                           : std::numeric_limits<double>::infinity();
+  };
+  keep_mass(candidates, mass * sum, [&](const Candidate& a, const Candidate& b) {
+    const double odd_a = oddity(a), odd_b = oddity(b);
+    return odd_a != odd_b ? odd_a < odd_b : likelier(a, b);
+  });
+}
+
+/// The largest logit of a row; throws for rows no token can be drawn from.
+float largest_logit(std::span<const float> logits) {
+  float largest = kBanned;
+  bool is_nan = false;
+  for (const float logit : logits) {
+    is_nan |= logit != logit;
+    largest = std::max(largest, logit);
+  }
+  if (is_nan) fail("sample a token: expected numbers as logits, found NaN");
+  if (largest == kBanned) fail("sample a token: expected a token that may be drawn, found all banned");
+  if (std::isinf(largest)) fail("sample a token: expected finite logits, found infinity");
+  return largest;
+}
+
+}  // namespace
+
+Sampler::Sampler(SamplerOptions options, int vocabulary)
+    : options_(std::move(options)), vocabulary_(vocabulary) {
+  check(options_, vocabulary);
+}
+
+bool Sampler::plain_argmax() const {
+  return options_.temperature == 0 && options_.repetition_penalty == 1 && options_.presence_penalty == 0 &&
+         options_.frequency_penalty == 0 && options_.logit_bias.empty() && options_.banned.empty();
+}
+
+bool Sampler::cuts_to_top_k() const { return options_.top_k > 0 && options_.top_k < vocabulary_; }
+
+bool Sampler::cuts() const {
+  return cuts_to_top_k() || options_.top_p < 1 || options_.min_p > 0 || options_.typical_p < 1;
+}
+
+TokenId Sampler::sample(std::span<const float> logits, const SampleHistory& history,
+                        const PositionRandom& random, std::uint64_t position) {
+  collect(adjust(logits, history));
+  if (candidates_.size() == 1) return candidates_.front().token;
+  const double target = random.uniform(position, RandomUse::sample) * total(candidates_);
+  double sum = 0;
+  const Candidate* last_possible = nullptr;
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.p == 0) continue;
+    sum += candidate.p;
+    if (sum > target) return candidate.token;
+    last_possible = &candidate;
+  }
+  expects(last_possible != nullptr, "a candidate with a probability");
+  return last_possible->token;  // the sum fell short of the total by rounding
+}
+
+std::span<const Candidate> Sampler::distribution(std::span<const float> logits,
+                                                 const SampleHistory& history) {
+  collect(adjust(logits, history));
+  std::sort(candidates_.begin(), candidates_.end(), likelier);
+  normalize();
+  return candidates_;
+}
+
+std::span<const Candidate> Sampler::distribution_by_token(std::span<const float> logits,
+                                                          const SampleHistory& history) {
+  collect(adjust(logits, history));
+  const auto earlier = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
+  if (!std::is_sorted(candidates_.begin(), candidates_.end(), earlier)) {
+    std::sort(candidates_.begin(), candidates_.end(), earlier);
+  }
+  normalize();
+  return candidates_;
+}
+
+void Sampler::normalize() {
+  std::erase_if(candidates_, [](const Candidate& candidate) { return candidate.p == 0; });
+  const double sum = total(candidates_);
+  for (Candidate& candidate : candidates_) candidate.p /= sum;
+}
+
+/// The row after bans, bias and penalties: `logits` itself when there are none.
+std::span<const float> Sampler::adjust(std::span<const float> logits, const SampleHistory& history) {
+  expects(static_cast<int>(logits.size()) == vocabulary_, "a row holds one logit per token");
+  const bool penalized = options_.repetition_penalty != 1 || options_.presence_penalty != 0 ||
+                         options_.frequency_penalty != 0;
+  if (!penalized && options_.logit_bias.empty() && options_.banned.empty()) return logits;
+  adjusted_.assign(logits.begin(), logits.end());
+  for (const TokenId token : options_.banned) adjusted_[static_cast<std::size_t>(token)] = kBanned;
+  for (const auto& [token, bias] : options_.logit_bias) adjusted_[static_cast<std::size_t>(token)] += bias;
+  if (penalized) penalize(history);
+  return adjusted_;
+}
+
+void Sampler::penalize(const SampleHistory& history) {
+  seen_.resize(static_cast<std::size_t>(vocabulary_));
+  const std::size_t length = history.committed.size() + history.path.size();
+  const auto token_at = [&](std::size_t position) {
+    return static_cast<std::size_t>(position < history.committed.size()
+                                        ? history.committed[position]
+                                        : history.path[position - history.committed.size()]);
+  };
+  const auto for_each_seen = [&](std::size_t begin, auto&& change) {
+    for (std::size_t position = begin; position < length; ++position) ++seen_[token_at(position)];
+    for (std::size_t position = begin; position < length; ++position) {
+      const std::size_t token = token_at(position);
+      if (seen_[token] == 0) continue;  // done at an earlier occurrence
+      adjusted_[token] = static_cast<float>(change(static_cast<double>(adjusted_[token]), seen_[token]));
+      seen_[token] = 0;
+    }
+  };
+
+  const auto window = static_cast<std::size_t>(options_.penalty_window);
+  const std::size_t window_begin = window > 0 && window < length ? length - window : 0;
+  if (options_.repetition_penalty != 1) {
+    for_each_seen(window_begin, [&](double logit, int) {
+      return logit > 0 ? logit / options_.repetition_penalty : logit * options_.repetition_penalty;
+    });
+  }
+  if (options_.presence_penalty != 0 || options_.frequency_penalty != 0) {
+    for_each_seen(static_cast<std::size_t>(history.prompt_length), [&](double logit, int times) {
+      return logit - options_.presence_penalty - options_.frequency_penalty * times;
+    });
+  }
+}
+
+/// Fills candidates_ with the tokens that can be drawn; p is relative to the largest weight.
+void Sampler::collect(std::span<const float> logits) {
+  candidates_.clear();
+  const float largest = largest_logit(logits);
+  if (options_.temperature == 0) {
+    const auto at = std::find(logits.begin(), logits.end(), largest);
+    candidates_.push_back({static_cast<TokenId>(at - logits.begin()), 1.0});
+    return;
+  }
+  if (cuts_to_top_k()) {
+    collect_largest(logits, largest);
+  } else {
+    collect_nucleus(logits, largest);
+  }
+  if (cuts()) cut();
+}
+
+/// The top_k largest. A buffer of twice as many is cut back whenever it is full, after which only larger logits enter, so
+/// that the row is read once and few tokens are moved.
+void Sampler::collect_largest(std::span<const float> logits, float largest) {
+  const auto count = static_cast<std::size_t>(options_.top_k);
+  const std::size_t room = std::max<std::size_t>(2 * count, 64);
+  float least = kBanned;  // a token must be above it to enter: later tokens lose ties
+  const auto cut_back = [&] {
+    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count) - 1,
+                     candidates_.end(), likelier);
+    candidates_.resize(count);
+    least = static_cast<float>(candidates_.back().p);
+  };
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] > least)) continue;
+    candidates_.push_back({static_cast<TokenId>(i), static_cast<double>(logits[i])});
+    if (candidates_.size() == room) cut_back();
+  }
+  if (candidates_.size() > count) cut_back();
+  for (Candidate& candidate : candidates_) {
+    candidate.p = std::exp((candidate.p - static_cast<double>(largest)) / options_.temperature);
+  }
+}
+
+/// All tokens, less those that are certainly outside the nucleus: tokens below (1 - top_p) of the total, shared over the
+/// vocabulary, hold less than 1 - top_p together.
+void Sampler::collect_nucleus(std::span<const float> logits, float largest) {
+  weights_.resize(logits.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    weights_[i] = std::exp((static_cast<double>(logits[i]) - static_cast<double>(largest)) / options_.temperature);
+    sum += weights_[i];
+  }
+  const double least = options_.top_p < 1 ? (1 - options_.top_p) * sum / vocabulary_ : 0;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] >= least) candidates_.push_back({static_cast<TokenId>(i), weights_[i]});
+  }
+  if (options_.top_p < 1) keep_mass(candidates_, options_.top_p * sum, likelier);
+}
+
+/// The cuts that collecting has not made yet. Leaves the candidates in the order of distribution().
+void Sampler::cut() {
+  if (cuts_to_top_k() && options_.top_p < 1) {
+    keep_mass(candidates_, options_.top_p * total(candidates_), likelier);
+  }
+  if (options_.min_p > 0) {  // the largest p is 1
+    std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.p < options_.min_p; });
+  }
+  if (options_.typical_p < 1) keep_typical(candidates_, options_.typical_p);
+  std::sort(candidates_.begin(), candidates_.end(), likelier);
+}
+
+}  // namespace talon

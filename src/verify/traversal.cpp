@@ -1,0 +1,25 @@
+#include "verify/traversal_rule.h"
+
+#include "verify/checked_tree.h"
+#include "verify/rules.h"
+
+namespace talon {
+namespace {
+
+class TraversalRule : public Verifier {
+ public:
+  std::string_view name() const override { return "traversal"; }
+  bool lossless() const override { return true; }
+
+  VerifyResult verify(const VerifyInput& input) override {
+    CheckedTree tree(input);
+    PositionDecisions decisions(input);
+    return verify_by_traversal(tree, decisions);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Verifier> make_traversal_rule(OptionText&) { return std::make_unique<TraversalRule>(); }
+
+}  // namespace talon

@@ -1,0 +1,7 @@
+#include "fuzz_checkpoint.h"
+#include "io/parse.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  talon::fuzz::check_checkpoint(talon::parse_gguf, talon::fuzz::bytes_of(data, size));
+  return 0;
+}

@@ -1,0 +1,131 @@
+#include "eagle_run.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "draft/registry.h"
+#include "io/checkpoint.h"
+
+namespace talon {
+namespace {
+
+constexpr int kMostRows = 128;
+constexpr std::size_t kCacheBytes = std::size_t{16} << 20;
+
+std::string golden_folder() { return std::string(TALON_TEST_DATA) + "/golden/stories260k/"; }
+
+/// One sequence under greedy decoding.
+class Decoding {
+ public:
+  Decoding(EagleTarget& of, Drafter& drafter)
+      : backend_(*of.backend),
+        target_(of.model, *of.cache, kMostRows, drafter.taps()),
+        drafter_(drafter),
+        cache_(of.cache->start({}, /*reuse=*/false)),
+        state_(drafter.start()),
+        gathered_(backend_.allocate(kMostRows, target_.feature_width())) {}
+
+  TokenId prefill(std::span<const TokenId> prompt) {
+    const auto rows = static_cast<int>(prompt.size());
+    const ForwardResult result = forward(prompt, {});
+    const TokenId next = argmax(result, rows - 1);
+    std::vector<TokenId> committed(prompt.begin(), prompt.end());
+    committed.push_back(next);
+    keep_all(prompt);
+    drafter_.observe(*state_, {committed, 0, result.features.row_range(0, rows), /*first_has_row=*/false});
+    return next;
+  }
+
+  EagleRound round(TokenId root) {
+    EagleRound round;
+    round.seq_len = cache_.length();
+    round.tree.reset(root);
+    DraftJob job{state_.get(), nullptr, {kMostRows - 1, kMostRows, kMostRows}, &round.tree};
+    drafter_.propose(std::span(&job, 1));
+    check_invariants(round.tree);
+    const ForwardResult result = forward(round.tree.token, round.tree.parent);
+    for (NodeId node = 0; node >= 0; node = round.tree.child(node, round.next)) {
+      round.path.push_back(node);
+      round.next = argmax(result, node);
+    }
+    commit(round, result);
+    return round;
+  }
+
+ private:
+  ForwardResult forward(std::span<const TokenId> tokens, std::span<const NodeId> parents) {
+    EXPECT_TRUE(cache_.reserve(static_cast<int>(tokens.size())));
+    const SequenceRows rows{&cache_, tokens, parents};
+    return target_.forward(std::span(&rows, 1));
+  }
+  TokenId argmax(const ForwardResult& result, int row) {
+    TokenId token = 0;
+    backend_.argmax(result.logits.row_range(row, 1), std::span(&token, 1));
+    return token;
+  }
+  void keep_all(std::span<const TokenId> tokens) {
+    std::vector<NodeId> rows(tokens.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    cache_.keep(rows, tokens);
+  }
+  void commit(const EagleRound& round, const ForwardResult& result) {
+    std::vector<TokenId> kept, observed;
+    for (const NodeId node : round.path) kept.push_back(round.tree.token[static_cast<std::size_t>(node)]);
+    observed.assign(kept.begin() + 1, kept.end());
+    observed.push_back(round.next);
+    const View features = gathered_->view().row_range(0, static_cast<int>(round.path.size()));
+    backend_.gather_rows(result.features, round.path, features);
+    const int first_position = cache_.length() + 1;
+    cache_.keep(round.path, kept);
+    drafter_.observe(*state_, {observed, first_position, features});
+  }
+
+  Backend& backend_;
+  Target target_;
+  Drafter& drafter_;
+  KvSequence cache_;
+  std::unique_ptr<DraftState> state_;
+  std::unique_ptr<DeviceBuffer> gathered_;
+};
+
+}  // namespace
+
+EagleTarget::EagleTarget() : backend(make_reference_backend(2)) {
+  model = load_model(open_checkpoint(golden_folder() + "target"), *backend);
+  cache = std::make_unique<KvCache>(*backend, model.config, kCacheBytes, KvType::f32);
+}
+
+std::unique_ptr<Drafter> EagleTarget::make_drafter(const std::string& text, const std::string& head) const {
+  DrafterContext context;
+  context.target = &model;
+  context.head = head.find('/') == std::string::npos ? golden_folder() + head : head;
+  return talon::make_drafter(text, context);
+}
+
+EagleTarget& eagle_target() {
+  static EagleTarget target;
+  return target;
+}
+
+std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter, std::span<const TokenId> prompt,
+                                  int rounds) {
+  Decoding decoding(target, drafter);
+  TokenId root = decoding.prefill(prompt);
+  std::vector<EagleRound> done;
+  while (static_cast<int>(done.size()) < rounds) {
+    done.push_back(decoding.round(root));
+    root = done.back().next;
+  }
+  return done;
+}
+
+std::vector<TokenId> emitted(std::span<const EagleRound> rounds) {
+  std::vector<TokenId> tokens;
+  for (const EagleRound& round : rounds) {
+    for (const NodeId node : round.path) tokens.push_back(round.tree.token[static_cast<std::size_t>(node)]);
+  }
+  return tokens;
+}
+
+}  // namespace talon

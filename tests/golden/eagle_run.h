@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "draft/drafter.h"
+#include "model/target.h"
+
+namespace talon {
+
+/// The stories260K target of the EAGLE goldens on the reference backend, in float32.
+struct EagleTarget {
+  EagleTarget();
+  std::unique_ptr<Backend> backend;
+  Model model;
+  std::unique_ptr<KvCache> cache;
+
+  /// `text` names a drafter and its options; `head` a folder of tests/data/golden/stories260k or any other.
+  std::unique_ptr<Drafter> make_drafter(const std::string& text, const std::string& head) const;
+};
+/// One for the whole test program: it is never changed.
+EagleTarget& eagle_target();
+
+struct EagleRound {
+  int seq_len = 0;  // tokens before the root
+  DraftTree tree{0};
+  std::vector<NodeId> path;  // accepted, root included
+  TokenId next = 0;
+};
+
+/// Greedy decoding as the official code does it, round by round: draft a tree, check it, accept, show the drafter what was
+/// committed.
+std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter, std::span<const TokenId> prompt, int rounds);
+
+/// All new tokens of the rounds: root and accepted nodes of each.
+std::vector<TokenId> emitted(std::span<const EagleRound> rounds);
+
+}  // namespace talon
