@@ -9,10 +9,9 @@ shift
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(gguf safetensors torch_bin llama2c json_config tokenizer)
 
-
 cmake -S . -B build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++-16 -DTALON_FUZZ=ON -DTALON_TESTS=OFF \
   -DTALON_SANITIZE=fuzzer-no-link,address,undefined -DCMAKE_CXX_FLAGS='-fno-sanitize-recover=undefined -w' > /dev/null
-ninja -C build-fuzz --quiet "${targets[@]/#/fuzz_}"
+ninja -C build-fuzz "${targets[@]/#/fuzz_}" > build-fuzz/build.log || { grep -A20 FAILED build-fuzz/build.log >&2; exit 1; }
 
 export UBSAN_OPTIONS=print_stacktrace=1
 mkdir -p build-fuzz/findings
@@ -20,7 +19,7 @@ for target in "${targets[@]}"; do
   mkdir -p "build-fuzz/corpus/$target"
   echo "fuzz: $target for $seconds s" >&2
   "$(find build-fuzz -name "fuzz_$target" -type f -perm -u+x)" "build-fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
-    -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -max_total_time="$seconds" -max_len=65536 -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="build-fuzz/findings/$target-" > "build-fuzz/$target.log" 2>&1 ||
     { tail -60 "build-fuzz/$target.log" >&2; exit 1; }
   grep -E 'number_of_executed_units|new_units_added' "build-fuzz/$target.log" >&2

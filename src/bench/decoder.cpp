@@ -32,6 +32,7 @@ Decoder::Decoder(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
   options.max_rows = std::max(options.chunk, settings.max_nodes + 1);
   options.tokenizer = tokenizer;
   options.policy = settings.policy;
+  options.observer = settings.observer;
   target_ = std::make_unique<Target>(model, cache, options.max_rows, drafter_->taps());
   engine_ = std::make_unique<Engine>(*target_, *drafter_, *verifier_, options);
 }

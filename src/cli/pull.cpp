@@ -50,8 +50,15 @@ class Pull : public Command {
   int run() override {
     const std::filesystem::path folder = models_folder(folder_);
     if (name_ == "list") return list(folder);
-    if (is_url(name_)) return pull_url(folder);
-    return pull_entry(folder);
+    const InterruptGuard interrupt;
+    try {
+      return is_url(name_) ? pull_url(folder, interrupt.stop())
+                           : pull_entry(folder, interrupt.stop());
+    } catch (const Error& error) {
+      if (!interrupt.stop().requested()) throw;
+      note("talon: {}", error.what());
+      return kExitInterrupted;
+    }
   }
 
  private:
@@ -80,7 +87,7 @@ class Pull : public Command {
     return kExitDone;
   }
 
-  int pull_entry(const std::filesystem::path& folder) const {
+  int pull_entry(const std::filesystem::path& folder, const StopFlag& stop) const {
     const CatalogueEntry* entry = find_in_catalogue(name_);
     if (!entry) {
       throw UsageError(fmt::format("pull: expected {}, a URL or list, got \"{}\"",
@@ -92,13 +99,13 @@ class Pull : public Command {
     if (!had) {
       note("pull {}: about {} to fetch, licence {}", name_,
            bytes_text(static_cast<double>(entry->download_bytes)), entry->licence);
-      install(*entry, folder);
+      install(*entry, folder, stop);
     }
     say_done(catalogue_path(folder, *entry, entry->files.front()), had);
     return kExitDone;
   }
 
-  int pull_url(const std::filesystem::path& folder) {
+  int pull_url(const std::filesystem::path& folder, const StopFlag& stop) {
     check_sha256();
     const std::filesystem::path target =
         output_.empty() ? folder / file_name_of(name_) : std::filesystem::path(output_);
@@ -112,8 +119,7 @@ class Pull : public Command {
         fail("pull {}: cannot make the folder {}: {}", name_, target.parent_path().string(),
              problem.message());
     }
-    const InterruptGuard interrupt;
-    download({name_, target, sha256_, &interrupt.stop()});
+    download({name_, target, sha256_, &stop});
     say_done(target, false);
     return kExitDone;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/philox.h"
 #include "core/types.h"
 #include "model/target.h"
 #include "tree/draft_tree.h"
@@ -32,7 +33,12 @@ struct DraftJob {
   DraftState* state = nullptr;
   TreePolicy* policy = nullptr;  // asked with deeper() by drafters that grow level by level
   TreePlan plan;
-  DraftTree* tree = nullptr;  // holds its root only; the drafter adds at most plan.nodes nodes on at most plan.levels levels
+  /// Holds its root only, or branches of other drafters if this one extends_trees(). The drafter adds nodes on at most plan.levels
+  /// levels, until the tree has at most plan.nodes.
+  DraftTree* tree = nullptr;
+  /// For drafters that draw: RandomUse::draft at the root's position, another draw index for each node.
+  const PositionRandom* random = nullptr;
+  int position = 0;  // of the root
 };
 
 /// Guesses continuations. Weights are immutable and shared by all sequences; memory lives in a DraftState. Sees only committed
@@ -42,6 +48,11 @@ class Drafter {
   virtual ~Drafter() = default;
   /// What observe() wants of the target rows; the Target must have been made with the same taps.
   virtual std::vector<FeatureTap> taps() const { return {}; }
+  /// Whether propose() may be given trees that hold branches of other drafters (merged.h), to grow below their nodes as well as
+  /// from the root. It may propose their nodes again. Below them its log_p are relative to those it was given.
+  virtual bool extends_trees() const { return false; }
+  /// Whether children are drawn (DraftTree::drawn): such a drafter stands alone, since others may not add to its nodes.
+  virtual bool draws() const { return false; }
   virtual std::unique_ptr<DraftState> start() = 0;
   virtual void observe(DraftState& state, const CommittedTokens& committed) = 0;
   /// Grows each job's tree. The root of each is the token observed last. The engine cuts the trees with the job's

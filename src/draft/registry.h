@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/option_text.h"
 #include "draft/drafter.h"
@@ -29,7 +30,11 @@ struct DrafterEntry {
 };
 std::span<const DrafterEntry> drafters();
 
-/// Makes the drafter that `text` (`ngram:nodes=8`) names. Throws UsageError listing the names that exist.
+/// `a:key=value+b` in its parts. A + that no drafter's name follows belongs to a value, unless the part before it has no options.
+std::vector<std::string_view> split_drafters(std::string_view text);
+
+/// Makes the drafter that `text` (`ngram:nodes=8`) names, or several joined with + (`eagle3+ngram:nodes=8`) as one (merged.h).
+/// Throws UsageError listing the names that exist.
 std::unique_ptr<Drafter> make_drafter(std::string_view text, const DrafterContext& context);
 
 }  // namespace talon

@@ -22,7 +22,7 @@ TEST(Drafters, AnUnknownNameIsRefusedWithTheNamesThatExist) {
     make_drafter("ngrams", {});
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "drafter: expected one of none, ngram, eagle, eagle2, eagle3, found \"ngrams\"");
+    EXPECT_STREQ(error.what(), "drafter: expected one of none, ngram, suffix, eagle, eagle2, eagle3, found \"ngrams\"");
   }
 }
 
@@ -31,6 +31,18 @@ TEST(Drafters, OptionsAreChecked) {
   EXPECT_THROW(make_drafter("ngram:nodes=0", {}), UsageError);
   EXPECT_THROW(make_drafter("ngram:topk=3", {}), UsageError);
   EXPECT_THROW(make_drafter("none:nodes=1", {}), UsageError);
+}
+
+TEST(Drafters, SeveralAreJoinedWithPlus) {
+  using Parts = std::vector<std::string_view>;
+  EXPECT_EQ(split_drafters("suffix"), Parts{"suffix"});
+  EXPECT_EQ(split_drafters("suffix+ngram:nodes=8,levels=2+none"), (Parts{"suffix", "ngram:nodes=8,levels=2", "none"}));
+  EXPECT_EQ(split_drafters("eagle:head=a+b.bin+ngram"), (Parts{"eagle:head=a+b.bin", "ngram"}));
+  EXPECT_NO_THROW(make_drafter("suffix+ngram:nodes=8", {}));
+  EXPECT_THROW(make_drafter("suffix+ngrams", {}), UsageError);
+  EXPECT_THROW(make_drafter("suffix+", {}), UsageError);
+  EXPECT_THROW(make_drafter("+suffix", {}), UsageError);
+  EXPECT_THROW(make_drafter("suffix:nodes=8+ngrams", {}), UsageError);
 }
 
 }  // namespace

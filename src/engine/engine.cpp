@@ -54,6 +54,7 @@ struct Engine::State {
 
   std::vector<Turn> begin();
   void admit();
+  void show(double step_ms, std::span<const Turn> turns) const;
   void report(double step_ms, std::span<const Turn> turns);
   Sequence* find(SequenceId id);
 
@@ -83,7 +84,9 @@ std::span<const Progress> Engine::step() {
     state_->round.accept(turns);
     state_->round.commit(turns);
   }
-  state_->report(watch.ms(), turns);
+  const double step_ms = watch.ms();
+  if (state_->options.observer) state_->show(step_ms, turns);
+  state_->report(step_ms, turns);
   return state_->news;
 }
 
@@ -158,6 +161,28 @@ void Engine::State::admit() {
     waiting.front()->policy = make_policy(options.policy, {&estimates});
     running.push_back(std::move(waiting.front()));
     waiting.pop_front();
+  }
+}
+
+void Engine::State::show(double step_ms, std::span<const Turn> turns) const {
+  const auto sequences = static_cast<int>(
+      std::count_if(turns.begin(), turns.end(), [](const Turn& turn) { return turn.decodes; }));
+  for (const Turn& turn : turns) {
+    const Sequence& sequence = *turn.sequence;
+    if (!turn.decodes || sequence.finish == FinishReason::failed) continue;
+    RoundReport report;
+    report.sequence = sequence.id;
+    report.round = sequence.statistics.rounds;
+    report.position = sequence.length() - static_cast<int>(sequence.news().size()) - 1;
+    report.tree = &turn.tree;
+    report.accepted = turn.verdict.path;
+    report.emitted = sequence.news();
+    report.distortion = turn.verdict.distortion;
+    report.sequences = sequences;
+    report.draft_ms = turn.draft_ms;
+    report.check_ms = turn.check_ms;
+    report.other_ms = std::max(0.0, step_ms - turn.draft_ms - turn.check_ms);
+    options.observer(report);
   }
 }
 

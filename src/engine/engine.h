@@ -9,6 +9,7 @@
 
 #include "core/types.h"
 #include "draft/drafter.h"
+#include "engine/round_report.h"
 #include "model/target.h"
 #include "text/tokenizer.h"
 #include "verify/sampler.h"
@@ -58,6 +59,7 @@ struct SequenceStatistics {
   double decode_ms = 0;              // of the others; of these
   double draft_ms = 0;               // ... in the drafter and the policy
   double check_ms = 0;               // ... in the target
+  double distortion = 0;             // summed over rounds (VerifyResult::distortion); 0 for lossless rules
 };
 
 struct EngineOptions {
@@ -66,6 +68,7 @@ struct EngineOptions {
   int max_nodes = 64;   // most draft nodes of one tree
   const Tokenizer* tokenizer = nullptr;  // for text and stop texts; borrowed
   std::string policy = "throughput";     // `name:key=value,...` (tree/policy_registry.h)
+  RoundObserver observer;                // may be empty
 };
 
 /// Runs many sequences at once through one loop: propose, check, accept, commit (DESIGN 2). The answer to a request depends on

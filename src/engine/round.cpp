@@ -55,7 +55,8 @@ void Round::propose(std::vector<Turn>& turns) {
                     sequence.limit - sequence.length() - 1, sequences, rows - 1};
     turn.plan = sequence.policy->plan(turn.context);
     if (turn.plan.nodes > 0) {
-      jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree});
+      jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree, &sequence.random,
+                      turn.context.position});
     }
   }
   drafter_.propose(jobs);
@@ -209,6 +210,9 @@ void Round::learn(std::vector<Turn>& turns) {
     if (!turn.decodes) continue;
     sequence.statistics.draft_ms += draft_ms_;
     sequence.statistics.check_ms += check_ms_;
+    sequence.statistics.distortion += turn.verdict.distortion;
+    turn.draft_ms = draft_ms_;
+    turn.check_ms = check_ms_;
     if (sequence.finished()) continue;
     sequence.policy->learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_, sequences,
                             rows_, batch_tokens});

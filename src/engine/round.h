@@ -25,6 +25,7 @@ struct Turn {
   DraftTree tree{0};               // of a chunk: the root only, which is its last row
   std::vector<TokenId> tokens;     // the rows of the forward
   VerifyResult verdict;
+  double draft_ms = 0, check_ms = 0;  // of the whole round
 };
 
 /// The phases of Engine::step (DESIGN 2) over the turns of one round. Borrows everything; holds scratch memory.

@@ -99,9 +99,14 @@ std::size_t scan_type(StorageType type, const std::byte* bytes, std::size_t firs
 std::optional<std::size_t> find_not_finite(StorageType type, std::span<const std::byte> bytes,
                                            ThreadPool& pool) {
   constexpr std::size_t kChunk = 1 << 14;  // blocks a thread takes at a time
+  constexpr std::size_t kWorthSharing = std::size_t{1} << 20U;  // bytes
   constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   const BlockShape block = block_shape(type);
   const std::size_t blocks = bytes.size() / block.bytes;
+  if (bytes.size() < kWorthSharing) {
+    const std::size_t bad = scan_type(type, bytes.data(), 0, blocks);
+    return bad < blocks ? std::optional(bad * block.elements) : std::nullopt;
+  }
   std::atomic<std::size_t> found{kNone};
   pool.run([&](int) {
     for (std::size_t first; (first = pool.next(0, kChunk)) < blocks;) {

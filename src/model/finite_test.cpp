@@ -47,10 +47,12 @@ TEST(FindNotFinite, SaysOfEveryTypeWhatDequantisingSays) {
 
 TEST(FindNotFinite, SaysWhere) {
   ThreadPool pool(2, /*pin=*/false);
-  std::vector<float> values(100000, 1.5F);
-  EXPECT_FALSE(find_not_finite(StorageType::f32, std::as_bytes(std::span(values)), pool));
-  values[70001] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(find_not_finite(StorageType::f32, std::as_bytes(std::span(values)), pool), 70001U);
+  for (const std::size_t count : {100'000U, 1'000'000U}) {  // looked at by one thread, by all
+    std::vector<float> values(count, 1.5F);
+    EXPECT_FALSE(find_not_finite(StorageType::f32, std::as_bytes(std::span(values)), pool));
+    values[70'001] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(find_not_finite(StorageType::f32, std::as_bytes(std::span(values)), pool), 70'001U);
+  }
 }
 
 }  // namespace

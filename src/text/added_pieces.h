@@ -9,7 +9,8 @@
 
 namespace talon {
 
-/// Finds the text of added tokens in a text: the leftmost, and of those that begin there the longest. Value type.
+/// Finds the text of added tokens in a text: the leftmost, and of those that begin there the
+/// longest. Value type.
 class AddedPieces {
  public:
   explicit AddedPieces(std::vector<AddedPiece> pieces);
@@ -23,7 +24,7 @@ class AddedPieces {
   std::optional<Match> find(std::string_view text, std::size_t from, bool parse_special) const;
 
  private:
-  std::vector<AddedPiece> pieces_;       // longest first
+  std::vector<AddedPiece> pieces_;        // longest first
   std::array<bool, 256> begins_piece_{};  // by first byte
 };
 

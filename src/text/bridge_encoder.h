@@ -19,8 +19,8 @@ struct ByteLevelBpe {
   std::string_view pipeline;             // JSON, see talon_bpe in bridge.h
 };
 
-/// Tokenizers of the crate `tokenizers`. Set: encoder, vocabulary, kind, drops_first_space, and the start token if a
-/// post-processor names one. Throw Error, beginning with `doing`.
+/// Tokenizers of the crate `tokenizers`. Set: encoder, vocabulary, kind, drops_first_space, and the
+/// start token if a post-processor names one. Throw Error, beginning with `doing`.
 TokenizerParts load_bpe(const ByteLevelBpe& bpe, std::string_view doing);
 TokenizerParts load_tokenizer_json(std::string_view json, std::string_view doing);
 

@@ -28,8 +28,8 @@ void check_character_map(std::string_view map, std::string_view doing) {
   std::memcpy(&trie_bytes, map.data(), sizeof trie_bytes);
   map.remove_prefix(sizeof trie_bytes);
   if (trie_bytes == 0 || trie_bytes % sizeof(Unit) != 0 || trie_bytes >= map.size()) {
-    fail("{}: precompiled_charsmap: expected a trie that fits {} bytes, found one of {} bytes", doing,
-         map.size(), trie_bytes);
+    fail("{}: precompiled_charsmap: expected a trie that fits {} bytes, found one of {} bytes",
+         doing, map.size(), trie_bytes);
   }
   const std::string_view texts = map.substr(trie_bytes);
   if (texts.back() != '\0') {
@@ -46,8 +46,8 @@ void check_character_map(std::string_view map, std::string_view doing) {
     if (unit.is_value()) continue;
     const std::size_t children = i ^ unit.offset();
     if ((children | 0xFF) >= units) {
-      fail("{}: precompiled_charsmap: unit {}: expected children below {}, found {}", doing, i, units,
-           children);
+      fail("{}: precompiled_charsmap: unit {}: expected children below {}, found {}", doing, i,
+           units, children);
     }
     if (unit.has_leaf() && unit_at(children).value() >= texts.size()) {
       fail("{}: precompiled_charsmap: unit {}: expected a text below {}, found {}", doing, i,

@@ -36,8 +36,8 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string start_text, std:
   BridgeBuffer error;
   talon_template* compiled = talon_template_compile(text.data(), text.size(), error.out());
   if (compiled == nullptr) fail("compile chat template: {}", error.text());
-  impl_ = std::make_unique<Impl>(Impl{
-      {compiled, &talon_template_free}, std::move(start_text), std::move(end_text)});
+  impl_ = std::make_unique<Impl>(
+      Impl{{compiled, &talon_template_free}, std::move(start_text), std::move(end_text)});
 }
 
 ChatTemplate::~ChatTemplate() = default;
@@ -53,8 +53,7 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages,
                            {"tools", nullptr},
                            {"documents", nullptr}};
   for (const auto& [name, value] : options.variables.items()) variables[name] = value;
-  const std::string json =
-      variables.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  const std::string json = variables.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   BridgeBuffer text;
   BridgeBuffer error;
   if (!talon_template_render(impl_->compiled.get(), json.data(), json.size(), text.out(),

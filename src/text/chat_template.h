@@ -17,11 +17,12 @@ struct ChatMessage {
 
 struct ChatRenderOptions {
   bool add_generation_prompt = true;
-  Json variables = Json::object();  // further variables a template may read (`tools`, `enable_thinking`, ...)
+  Json variables =
+      Json::object();  // further variables a template may read (`tools`, `enable_thinking`, ...)
 };
 
-/// A model's chat template: Jinja as Hugging Face runs it (trim_blocks, lstrip_blocks, Python methods on strings and
-/// lists, raise_exception, strftime_now).
+/// A model's chat template: Jinja as Hugging Face runs it (trim_blocks, lstrip_blocks, Python
+/// methods on strings and lists, raise_exception, strftime_now).
 class ChatTemplate {
  public:
   /// Compiles `source`; throws Error with the line for a syntax error.
@@ -30,8 +31,10 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  /// The text to encode with parse_special. Throws Error when the template raises one ("roles must alternate").
-  std::string render(std::span<const ChatMessage> messages, const ChatRenderOptions& options = {}) const;
+  /// The text to encode with parse_special. Throws Error when the template raises one ("roles must
+  /// alternate").
+  std::string render(std::span<const ChatMessage> messages,
+                     const ChatRenderOptions& options = {}) const;
 
  private:
   struct Impl;

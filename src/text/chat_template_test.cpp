@@ -7,7 +7,8 @@
 namespace talon {
 namespace {
 
-const std::vector<ChatMessage> kMessages = {{"user", "Hi"}, {"assistant", "Hello"}, {"user", "Bye"}};
+const std::vector<ChatMessage> kMessages = {
+    {"user", "Hi"}, {"assistant", "Hello"}, {"user", "Bye"}};
 
 std::string render(std::string_view source, const Json& variables = Json::object(),
                    const std::vector<ChatMessage>& messages = kMessages) {
@@ -25,15 +26,18 @@ std::string error_of(std::string_view source) {
 }
 
 TEST(ChatTemplate, BlocksAreTrimmedAsHuggingFaceTrimsThem) {
-  EXPECT_EQ(render("{% for m in messages %}\n  {% if true %}\n{{ m.role }}\n  {% endif %}\n{% endfor %}\n"),
-            "user\nassistant\nuser\n");
+  EXPECT_EQ(
+      render(
+          "{% for m in messages %}\n  {% if true %}\n{{ m.role }}\n  {% endif %}\n{% endfor %}\n"),
+      "user\nassistant\nuser\n");
   EXPECT_EQ(render("a\n  {%- if true -%}  b  {%- endif %}\nc"), "abc");
 }
 
 TEST(ChatTemplate, VariablesAreThoseOfHuggingFace) {
   EXPECT_EQ(render("{{ bos_token }}{{ eos_token }}{{ add_generation_prompt }}{{ tools }}"),
             "<s></s>TrueNone");
-  EXPECT_EQ(render("{{ missing }}{{ missing is defined }}{% for x in missing %}x{% endfor %}"), "False");
+  EXPECT_EQ(render("{{ missing }}{{ missing is defined }}{% for x in missing %}x{% endfor %}"),
+            "False");
   EXPECT_EQ(render("{{ enable_thinking }}", {{"enable_thinking", false}}), "False");
 }
 
@@ -75,9 +79,10 @@ TEST(ChatTemplate, ValuesPrintAsInPython) {
 }
 
 TEST(ChatTemplate, GenerationBlocksAreTransparent) {
-  EXPECT_EQ(render("{%- for m in messages -%}\n{% generation %}{{ m.content }}{%- endgeneration -%}\n "
-                   "{%- endfor -%}"),
-            "HiHelloBye");
+  EXPECT_EQ(
+      render("{%- for m in messages -%}\n{% generation %}{{ m.content }}{%- endgeneration -%}\n "
+             "{%- endfor -%}"),
+      "HiHelloBye");
 }
 
 TEST(ChatTemplate, TheTimeIsWrittenAsAskedFor) {
@@ -92,17 +97,55 @@ TEST(ChatTemplate, WhatATemplateRaisesIsTheError) {
 }
 
 TEST(ChatTemplate, SyntaxErrorsNameTheLine) {
-  EXPECT_NE(error_of("a\nb\n{% if %}").find(":3)"), std::string::npos) << error_of("a\nb\n{% if %}");
+  EXPECT_NE(error_of("a\nb\n{% if %}").find(":3)"), std::string::npos)
+      << error_of("a\nb\n{% if %}");
   EXPECT_NE(error_of("{% for x in y %}").find("compile chat template"), std::string::npos);
   EXPECT_NE(error_of("{{ missing.a.b }}").find("undefined"), std::string::npos);
 }
 
 TEST(ChatTemplate, ATemplateThatNeverEndsIsStopped) {
-  EXPECT_NE(error_of("{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}"
-                     "{% endfor %}{% endfor %}{% endfor %}")
-                .find("fuel"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of("{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}"
+               "{% endfor %}{% endfor %}{% endfor %}")
+          .find("fuel"),
+      std::string::npos);
   EXPECT_NE(error_of("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}"), "no error");
+}
+
+TEST(ChatTemplate, ANamespaceCannotHoldItself) {
+  const std::string_view cycles[] = {
+      "{% set ns = namespace() %}{% set ns.self = ns %}{{ ns }}",
+      "{% set ns = namespace() %}{%- set ns.self=[{'a': ns}] -%}{{ ns | tojson }}",
+      "{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}{{ a ~ b }}",
+      "{% set a = namespace() %}{% set a.x, a.y = 1, a %}{{ a }}",
+  };
+  for (const std::string_view source : cycles) {
+    EXPECT_NE(error_of(source).find("namespace"), std::string::npos) << error_of(source);
+  }
+}
+
+TEST(ChatTemplate, ValuesThatGrowWithoutEndAreRefused) {
+  EXPECT_NE(error_of("{% set ns = namespace(a=[]) %}{% for i in range(999) %}"
+                     "{% set ns.a = [ns.a] %}{% endfor %}{{ ns.a }}")
+                .find("levels"),
+            std::string::npos);
+  EXPECT_NE(error_of("{% set ns = namespace(a='xxxxxxxx') %}{% for i in range(60) %}"
+                     "{% set ns.a = ns.a ~ ns.a %}{% endfor %}")
+                .find("64 MiB"),
+            std::string::npos);
+  EXPECT_NE(error_of("{% set x = 'x' * 1000000 %}{% for i in range(9999) %}{{ x }}{% endfor %}")
+                .find("64 MiB"),
+            std::string::npos);
+}
+
+TEST(ChatTemplate, AssignmentsKeepTheirMeaning) {
+  EXPECT_EQ(
+      render("{% set a, b = 1, '=%}' %}{%- set c = {'k': {'l': [a]}} -%} {{ a }}{{ b }}{{ c.k }}"
+             "{% set d %}block{% endset %}{{ d }}{% set e = missing %}{{ e is defined }}"
+             "{% set f = a == 1 %}{{ f }}{% set g | upper %}x=y{% endset %}{{ g }}"),
+      "1=%}{'l': [1]}blockFalseTrueX=Y");
+  EXPECT_EQ(render("{% raw %}{% set a = 1 %}{% endraw %}{# {% set it's #}{{ '{% set b = 2 %}' }}"),
+            "{% set a = 1 %}{% set b = 2 %}");
 }
 
 TEST(ChatTemplate, IllFormedTextInMessagesIsReplaced) {
@@ -111,8 +154,9 @@ TEST(ChatTemplate, IllFormedTextInMessagesIsReplaced) {
 }
 
 TEST(ChatTemplate, SpecialCharactersAreNotEscaped) {
-  EXPECT_EQ(render("{{ messages[0].content }}", Json::object(), {{"user", "<b> & 'x' \"y\" {{ z }}"}}),
-            "<b> & 'x' \"y\" {{ z }}");
+  EXPECT_EQ(
+      render("{{ messages[0].content }}", Json::object(), {{"user", "<b> & 'x' \"y\" {{ z }}"}}),
+      "<b> & 'x' \"y\" {{ z }}");
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ StopMatcher::StopMatcher(std::vector<std::string> stop_texts) : stop_texts_(std:
 StopMatcher::Output StopMatcher::push(std::string_view piece) {
   if (stopped_) return {"", true};
   held_.append(piece);
-  // The match that is complete first wins, so that how the text was cut into pieces changes nothing; of those that end
-  // together, the longest.
+  // The match that is complete first wins, so that how the text was cut into pieces changes
+  // nothing; of those that end together, the longest.
   std::size_t first_end = std::string::npos;
   std::size_t first_begin = std::string::npos;
   std::size_t keep = 0;

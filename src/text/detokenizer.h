@@ -9,13 +9,16 @@
 
 namespace talon {
 
-/// Turns a stream of tokens into a stream of text that never holds half a UTF-8 character: bytes that may still become a
-/// character wait, bytes that never can become U+FFFD. The pieces joined equal Tokenizer::decode of all tokens with
-/// ill-formed bytes replaced. Value type over a borrowed tokenizer.
+/// Turns a stream of tokens into a stream of text that never holds half a UTF-8 character: bytes
+/// that may still become a character wait, bytes that never can become U+FFFD. The pieces joined
+/// equal Tokenizer::decode of all tokens with ill-formed bytes replaced. Value type over a borrowed
+/// tokenizer.
 class Detokenizer {
  public:
-  /// `continues_text`: the answer follows a prompt, so a SentencePiece tokenizer's first space is kept.
-  explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = true, bool continues_text = true);
+  /// `continues_text`: the answer follows a prompt, so a SentencePiece tokenizer's first space is
+  /// kept.
+  explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = true,
+                       bool continues_text = true);
 
   /// Text made complete by this token; often empty.
   std::string push(TokenId token);
@@ -35,8 +38,9 @@ class StopMatcher {
   explicit StopMatcher(std::vector<std::string> stop_texts = {});
 
   struct Output {
-    std::string text;      // safe to show: can no longer be the beginning of a stop text
-    bool stopped = false;  // a stop text is complete; `text` ends before it, and all later text is dropped
+    std::string text;  // safe to show: can no longer be the beginning of a stop text
+    bool stopped =
+        false;  // a stop text is complete; `text` ends before it, and all later text is dropped
   };
   Output push(std::string_view piece);
   /// Held-back text once the stream has ended without a stop.

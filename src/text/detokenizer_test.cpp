@@ -12,10 +12,12 @@ namespace {
 class Streaming : public testing::TestWithParam<const char*> {
  protected:
   static Tokenizer tokenizer() {
-    const std::filesystem::path folder = std::filesystem::path(TALON_TEST_DATA "/text") / GetParam();
+    const std::filesystem::path folder =
+        std::filesystem::path(TALON_TEST_DATA "/text") / GetParam();
     const auto json = folder / "tokenizer.json";
-    return std::filesystem::exists(json) ? Tokenizer::from_json_file(json)
-                                         : Tokenizer::from_sentencepiece(folder / "tokenizer.model");
+    return std::filesystem::exists(json)
+               ? Tokenizer::from_json_file(json)
+               : Tokenizer::from_sentencepiece(folder / "tokenizer.model");
   }
 };
 

@@ -6,9 +6,19 @@ namespace talon {
 namespace {
 
 constexpr std::string_view kEndTexts[] = {
-    "</s>",           "<|im_end|>",      "<|endoftext|>", "<|end_of_text|>",        "<|eot_id|>",
-    "<|eom_id|>",     "<|end|>",         "<end_of_turn>", "<|end_of_turn|>",        "<eos>",
-    "<|EOT|>",        "<|end▁of▁sentence|>", "<｜end▁of▁sentence｜>",
+    "</s>",
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|end_of_turn|>",
+    "<eos>",
+    "<|EOT|>",
+    "<|end▁of▁sentence|>",
+    "<｜end▁of▁sentence｜>",
 };
 
 }  // namespace

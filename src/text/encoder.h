@@ -11,7 +11,8 @@
 
 namespace talon {
 
-/// Text to ids: the part of a tokenizer that differs between its kinds. Immutable; may be used from several threads.
+/// Text to ids: the part of a tokenizer that differs between its kinds. Immutable; may be used from
+/// several threads.
 class Encoder {
  public:
   virtual ~Encoder() = default;
@@ -33,7 +34,8 @@ struct TokenizerParts {
 
 /// Adds `id` to `ends` unless it is there already.
 void add_end_token(std::vector<TokenId>& ends, TokenId id);
-/// Adds the special tokens whose text is known to end an answer or a text: `<|im_end|>`, `</s>`, ...
+/// Adds the special tokens whose text is known to end an answer or a text: `<|im_end|>`, `</s>`,
+/// ...
 void add_known_end_tokens(TokenizerParts& parts);
 
 }  // namespace talon

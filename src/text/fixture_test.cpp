@@ -8,7 +8,8 @@
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
-// Small tokenizers of several kinds, with what their reference implementations do (tests/data/text/make_fixtures.py).
+// Small tokenizers of several kinds, with what their reference implementations do
+// (tests/data/text/make_fixtures.py).
 namespace talon {
 namespace {
 
@@ -35,9 +36,9 @@ TEST_P(Fixture, EveryTextHasTheIdsOfTheReferenceImplementation) {
   // The sentencepiece library never reads special tokens from a text.
   const bool parse_special = !std::string_view(GetParam()).starts_with("spm");
   for (const Json& test_case : cases()) {
-    EXPECT_EQ(tokenizer.encode(test_case.at("text").get<std::string>(),
-                               {.parse_special = parse_special}),
-              test_case.at("ids").get<std::vector<TokenId>>())
+    EXPECT_EQ(
+        tokenizer.encode(test_case.at("text").get<std::string>(), {.parse_special = parse_special}),
+        test_case.at("ids").get<std::vector<TokenId>>())
         << test_case.at("text");
   }
 }
@@ -117,7 +118,8 @@ TEST(SpecialText, IsOrdinaryTextUnlessAskedFor) {
     const Tokenizer tokenizer = load(folder);
     const std::string text = std::string("a") + special + "b";
     const auto contains_special = [&](const std::vector<TokenId>& ids) {
-      return std::any_of(ids.begin(), ids.end(), [&](TokenId id) { return tokenizer.is_special(id); });
+      return std::any_of(ids.begin(), ids.end(),
+                         [&](TokenId id) { return tokenizer.is_special(id); });
     };
     EXPECT_TRUE(contains_special(tokenizer.encode(text))) << folder;
     const auto plain = tokenizer.encode(text, {.parse_special = false});

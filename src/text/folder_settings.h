@@ -20,7 +20,8 @@ class FolderSettings {
   /// Tokens that the files add to the model's own, for a tokenizer.model.
   std::vector<AddedPiece> added_pieces() const;
 
-  /// Sets start and end tokens and the chat template. Throws Error for an id that is not in the vocabulary.
+  /// Sets start and end tokens and the chat template. Throws Error for an id that is not in the
+  /// vocabulary.
   void apply(TokenizerParts& parts) const;
 
  private:

@@ -60,8 +60,8 @@ TokenizerParts load_sentencepiece_tokenizer(const fs::path& tokenizer_model) {
   const MappedFile file(tokenizer_model);
   const std::string doing = loading(tokenizer_model);
   const FolderSettings settings(tokenizer_model.parent_path());
-  TokenizerParts parts = load_sentencepiece(parse_sentencepiece(file.bytes(), doing), doing,
-                                            settings.added_pieces());
+  TokenizerParts parts =
+      load_sentencepiece(parse_sentencepiece(file.bytes(), doing), doing, settings.added_pieces());
   settings.apply(parts);
   return parts;
 }

@@ -13,7 +13,8 @@ const Json* GgufFields::find(std::string_view key) const {
 std::optional<std::string> GgufFields::text(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) fail("{}: {}: expected a text, found {}", doing_, key, value->type_name());
+  if (!value->is_string())
+    fail("{}: {}: expected a text, found {}", doing_, key, value->type_name());
   return value->get<std::string>();
 }
 
@@ -72,7 +73,8 @@ std::vector<float> GgufFields::numbers(std::string_view key, std::size_t count) 
   numbers.reserve(count);
   for (const Json& item : *value) {
     if (!item.is_number()) {
-      fail("{}: {}[{}]: expected a number, found {}", doing_, key, numbers.size(), item.type_name());
+      fail("{}: {}[{}]: expected a number, found {}", doing_, key, numbers.size(),
+           item.type_name());
     }
     numbers.push_back(item.get<float>());
   }

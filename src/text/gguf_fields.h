@@ -10,7 +10,8 @@
 
 namespace talon {
 
-/// Reads the tokenizer's key-values of a GGUF, checking each: Errors name the file and the key. Borrows both.
+/// Reads the tokenizer's key-values of a GGUF, checking each: Errors name the file and the key.
+/// Borrows both.
 class GgufFields {
  public:
   GgufFields(const Json& metadata, std::string_view doing) : metadata_(metadata), doing_(doing) {}

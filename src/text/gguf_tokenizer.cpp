@@ -13,7 +13,14 @@
 namespace talon {
 namespace {
 
-enum TokenType { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+enum TokenType {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6
+};
 
 /// The lists that both kinds have, of equal length.
 struct Tokens {
@@ -94,7 +101,8 @@ TokenizerParts load_sentencepiece_style(const GgufFields& fields, const Tokens& 
 
 void read_start_and_ends(const GgufFields& fields, int tokens, TokenizerParts& parts) {
   parts.start_token = fields.token("tokenizer.ggml.bos_token_id", tokens);
-  const bool wanted = fields.boolean("tokenizer.ggml.add_bos_token").value_or(parts.wants_start_token);
+  const bool wanted =
+      fields.boolean("tokenizer.ggml.add_bos_token").value_or(parts.wants_start_token);
   parts.wants_start_token = wanted && parts.start_token.has_value();
   for (const std::string_view key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                      "tokenizer.ggml.eom_token_id"}) {

@@ -11,7 +11,8 @@ namespace {
 
 /// GPT-2's spelling of a byte.
 std::string spell(int byte) {
-  const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+  const bool printable =
+      (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
   int code = byte;
   if (!printable) code = byte < 0x21 ? 0x100 + byte : byte < 0xA1 ? 0x121 + byte - 0x7F : 0x143;
   if (code < 0x80) return {static_cast<char>(code)};
@@ -23,7 +24,8 @@ Json byte_level(const std::string& pre) {
   Json tokens = Json::array();
   Json types = Json::array();
   for (int byte = 0; byte < 256; ++byte) tokens.push_back(spell(byte));
-  for (const char* token : {"11", "111", "1111", "Ġ1", "ab", "<|end|>", "<|im_end|>", "<user>", "Ã©"}) {
+  for (const char* token :
+       {"11", "111", "1111", "Ġ1", "ab", "<|end|>", "<|im_end|>", "<user>", "Ã©"}) {
     tokens.push_back(token);
   }
   for (std::size_t i = 0; i < tokens.size(); ++i) types.push_back(1);
@@ -53,9 +55,9 @@ Json sentencepiece() {
     scores.push_back(score -= 1.0F);
   }
   types.back() = 4;
-  return {{"tokenizer.ggml.model", "llama"},        {"tokenizer.ggml.tokens", tokens},
-          {"tokenizer.ggml.token_type", types},     {"tokenizer.ggml.scores", scores},
-          {"tokenizer.ggml.bos_token_id", 1},       {"tokenizer.ggml.eos_token_id", 2},
+  return {{"tokenizer.ggml.model", "llama"},       {"tokenizer.ggml.tokens", tokens},
+          {"tokenizer.ggml.token_type", types},    {"tokenizer.ggml.scores", scores},
+          {"tokenizer.ggml.bos_token_id", 1},      {"tokenizer.ggml.eos_token_id", 2},
           {"tokenizer.chat_template", "{{ 'x' }}"}};
 }
 
@@ -155,8 +157,8 @@ TEST(GgufTokenizer, DamagedFieldsAreErrorsThatNameThem) {
       {"tokens are no list", [](Json& m) { m["tokenizer.ggml.tokens"] = 3; }, "tokens"},
       {"token is a number", [](Json& m) { m["tokenizer.ggml.tokens"][7] = 3; }, "tokens[7]"},
       {"token is no UTF-8", [](Json& m) { m["tokenizer.ggml.tokens"][7] = "\xFF"; }, "tokens[7]"},
-      {"token twice", [](Json& m) { m["tokenizer.ggml.tokens"][7] = m["tokenizer.ggml.tokens"][5]; },
-       "tokens[7]"},
+      {"token twice",
+       [](Json& m) { m["tokenizer.ggml.tokens"][7] = m["tokenizer.ggml.tokens"][5]; }, "tokens[7]"},
       {"types too few", [](Json& m) { m["tokenizer.ggml.token_type"].erase(0); }, "token_type"},
       {"type 0", [](Json& m) { m["tokenizer.ggml.token_type"][9] = 0; }, "token_type[9]"},
       {"type 7", [](Json& m) { m["tokenizer.ggml.token_type"][9] = 7; }, "token_type[9]"},
@@ -187,9 +189,12 @@ TEST(GgufTokenizer, DamagedFieldsAreErrorsThatNameThem) {
       {"no scores", [](Json& m) { m.erase("tokenizer.ggml.scores"); }, "tokenizer.ggml.scores"},
       {"scores too few", [](Json& m) { m["tokenizer.ggml.scores"].erase(0); }, "scores"},
       {"score is a text", [](Json& m) { m["tokenizer.ggml.scores"][4] = "x"; }, "scores[4]"},
-      {"score is no number", [](Json& m) { m["tokenizer.ggml.scores"][260] = NAN; }, "score of piece 260"},
+      {"score is no number", [](Json& m) { m["tokenizer.ggml.scores"][260] = NAN; },
+       "score of piece 260"},
       {"score is infinite", [](Json& m) { m["tokenizer.ggml.scores"][260] = INFINITY; }, "score"},
       {"token is empty", [](Json& m) { m["tokenizer.ggml.tokens"][260] = ""; }, "piece 260"},
+      {"token has a zero byte",
+       [](Json& m) { m["tokenizer.ggml.tokens"][260] = std::string("\0a", 2); }, "piece 260"},
       {"no unknown token", [](Json& m) { m["tokenizer.ggml.token_type"][0] = 1; }, "unk"},
       {"two unknown tokens", [](Json& m) { m["tokenizer.ggml.token_type"][1] = 2; }, "unk"},
       {"byte missing", [](Json& m) { m["tokenizer.ggml.token_type"][5] = 1; }, "byte"},

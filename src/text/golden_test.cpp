@@ -10,7 +10,8 @@
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 
-// Texts, ids and renderings recorded from independent implementations; the READMEs in tests/data/golden tell which.
+// Texts, ids and renderings recorded from independent implementations; the READMEs in
+// tests/data/golden tell which.
 namespace talon {
 namespace {
 
@@ -121,7 +122,8 @@ TEST_P(GoldenText, RecordedPromptsEncodeAndRecordedAnswersDecode) {
   }
 }
 
-/// `text` without the bytes that no token stands for: a byte-level vocabulary without them loses them silently.
+/// `text` without the bytes that no token stands for: a byte-level vocabulary without them loses
+/// them silently.
 std::string known_bytes(const Tokenizer& tokenizer, const std::string& text) {
   std::set<char> known;
   for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id) {
@@ -155,8 +157,7 @@ TEST_P(GoldenChat, DecodingTheIdsOfATextGivesTheTextBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenChat, testing::Values(kSmolLM2, kTinyLlama));
-INSTANTIATE_TEST_SUITE_P(Models, GoldenText,
-                         testing::Values(kSmolLM2, kTinyLlama, kStories15M));
+INSTANTIATE_TEST_SUITE_P(Models, GoldenText, testing::Values(kSmolLM2, kTinyLlama, kStories15M));
 
 }  // namespace
 }  // namespace talon

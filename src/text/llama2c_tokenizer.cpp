@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "core/error.h"
 #include "io/byte_reader.h"
 #include "io/mapped_file.h"
@@ -68,7 +70,8 @@ SentencePieceModel read_model(ByteReader& reader) {
     const auto score = reader.take<float>(what);
     const auto size = reader.take<std::int32_t>(what);
     if (size < 0 || static_cast<std::size_t>(size) > kLongestPiece) {
-      fail("{}: {}: expected a size of 0 to {}, found {}", reader.doing(), what, kLongestPiece, size);
+      fail("{}: {}: expected a size of 0 to {}, found {}", reader.doing(), what, kLongestPiece,
+           size);
     }
     const std::string_view text = reader.take_text(static_cast<std::size_t>(size), what);
     model.pieces.push_back(piece_of(id, text, score, reader.doing()));
@@ -82,14 +85,19 @@ SentencePieceModel read_model(ByteReader& reader) {
 
 }  // namespace
 
-TokenizerParts load_llama2c_tokenizer(const std::filesystem::path& tok_bin) {
-  const MappedFile file(tok_bin);
-  ByteReader reader(file.bytes(), fmt::format("load tokenizer {}", quote(tok_bin.string())));
+TokenizerParts parse_llama2c_tokenizer(std::span<const std::byte> bytes, std::string doing) {
+  ByteReader reader(bytes, std::move(doing));
   TokenizerParts parts = load_sentencepiece(read_model(reader), reader.doing());
   parts.start_token = kStart;
   parts.wants_start_token = true;
   parts.end_tokens = {kEnd, kStart};
   return parts;
+}
+
+TokenizerParts load_llama2c_tokenizer(const std::filesystem::path& tok_bin) {
+  const MappedFile file(tok_bin);
+  return parse_llama2c_tokenizer(file.bytes(),
+                                 fmt::format("load tokenizer {}", quote(tok_bin.string())));
 }
 
 }  // namespace talon

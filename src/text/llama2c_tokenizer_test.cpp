@@ -42,7 +42,8 @@ std::vector<Entry> read_entries(const std::string& bytes) {
   return entries;
 }
 
-/// The method of llama2.c: characters or their bytes, then again and again the pair whose piece has the best score.
+/// The method of llama2.c: characters or their bytes, then again and again the pair whose piece has
+/// the best score.
 std::vector<TokenId> merge_by_score(const std::vector<Entry>& entries, const std::string& text) {
   std::map<std::string, TokenId> ids;
   for (TokenId id = 259; id < static_cast<TokenId>(entries.size()); ++id) {
@@ -93,8 +94,9 @@ TEST(Llama2cTokenizer, EncodesAsLlama2cDoes) {
   EXPECT_EQ(tokenizer.encode("Once upon a time", {.add_start = true}),
             (std::vector<TokenId>{1, 403, 407, 261, 378}));
   std::mt19937 random(3);
-  const std::vector<std::string> parts = {"the ", "Lily",  " was", "happy", ".", "\n", "  ", "é", "🙂",
-                                          "and",  "a",     "e",    "ing",   "\"", "Q", "7",  "ed ", "s"};
+  const std::vector<std::string> parts = {"the ", "Lily", " was", "happy", ".",   "\n",
+                                          "  ",   "é",    "🙂", "and",   "a",   "e",
+                                          "ing",  "\"",   "Q",    "7",     "ed ", "s"};
   for (int round = 0; round < 500; ++round) {
     std::string text;
     for (std::size_t i = random() % 12; i > 0; --i) text += parts[random() % parts.size()];

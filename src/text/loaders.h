@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
-#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "io/checkpoint.h"
@@ -10,19 +12,24 @@
 
 namespace talon {
 
-/// One per source of a tokenizer; each gives all of TokenizerParts. Throw Error, naming the file and the field.
+/// One per source of a tokenizer; each gives all of TokenizerParts. Throw Error, naming the file
+/// and the field.
 TokenizerParts load_gguf_tokenizer(const Json& metadata, std::string_view file_name);
 
-/// With what the files beside it say: tokenizer_config.json, special_tokens_map.json, added_tokens.json,
-/// generation_config.json, config.json, chat_template.jinja, chat_template.json.
+/// With what the files beside it say: tokenizer_config.json, special_tokens_map.json,
+/// added_tokens.json, generation_config.json, config.json, chat_template.jinja, chat_template.json.
 TokenizerParts load_json_tokenizer(const std::filesystem::path& tokenizer_json);
 TokenizerParts load_sentencepiece_tokenizer(const std::filesystem::path& tokenizer_model);
 
-/// For a checkpoint that is no GGUF: from the files in its folder, or beside it. Throws Error, naming what was looked for.
+/// For a checkpoint that is no GGUF: from the files in its folder, or beside it. Throws Error,
+/// naming what was looked for.
 TokenizerParts load_tokenizer_beside(const Checkpoint& checkpoint);
 
-/// llama2.c's tok*.bin: int32 longest piece, then for each token float32 score, int32 bytes, the bytes; to the end of
-/// the file. Ids 3 to 258 are the 256 bytes; 1 begins and ends a story. https://github.com/karpathy/llama2.c, tokenizer.py
+/// llama2.c's tok*.bin: int32 longest piece, then for each token float32 score, int32 bytes, the
+/// bytes; to the end of the file. Ids 3 to 258 are the 256 bytes; 1 begins and ends a story.
+/// https://github.com/karpathy/llama2.c, tokenizer.py
 TokenizerParts load_llama2c_tokenizer(const std::filesystem::path& tok_bin);
+/// The same from bytes in memory; errors begin with `doing`.
+TokenizerParts parse_llama2c_tokenizer(std::span<const std::byte> bytes, std::string doing);
 
 }  // namespace talon

@@ -29,9 +29,10 @@ constexpr std::string_view kQwen2 = R"({
     {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]}})";
 
 constexpr PreTokenizer kPreTokenizers[] = {
-    {"default", kGpt2},       {"gpt-2", kGpt2},          {"smollm", kSingleDigits},
-    {"llama-bpe", kLlama3, true}, {"llama3", kLlama3, true}, {"llama-v3", kLlama3, true},
-    {"qwen2", kQwen2},        {"deepseek-r1-qwen", kQwen2},
+    {"default", kGpt2},        {"gpt-2", kGpt2},
+    {"smollm", kSingleDigits}, {"llama-bpe", kLlama3, true},
+    {"llama3", kLlama3, true}, {"llama-v3", kLlama3, true},
+    {"qwen2", kQwen2},         {"deepseek-r1-qwen", kQwen2},
 };
 
 }  // namespace

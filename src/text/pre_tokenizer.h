@@ -5,11 +5,12 @@
 
 namespace talon {
 
-/// What the name in a GGUF's `tokenizer.ggml.pre` stands for: how text is cut up before a byte-level BPE.
+/// What the name in a GGUF's `tokenizer.ggml.pre` stands for: how text is cut up before a
+/// byte-level BPE.
 struct PreTokenizer {
   std::string_view name;
   std::string_view pipeline;  // JSON, see talon_bpe in bridge.h: as the model's makers publish it
-  bool adds_start = false;    // whether text begins with the start token where the file does not say
+  bool adds_start = false;  // whether text begins with the start token where the file does not say
 };
 
 /// nullptr if the name is not known.

@@ -13,7 +13,8 @@ bool ProtoReader::next() {
   if (rest_.empty()) return false;
   const std::uint64_t tag = take_varint();
   const std::uint64_t field = tag >> 3;
-  if (field == 0 || field > 0x1FFFFFFF) fail("{}: expected a field number, found {}", doing_, field);
+  if (field == 0 || field > 0x1FFFFFFF)
+    fail("{}: expected a field number, found {}", doing_, field);
   field_ = static_cast<int>(field);
   wire_ = static_cast<Wire>(tag & 7);
   std::uint64_t size = 0;

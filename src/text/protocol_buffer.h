@@ -8,8 +8,8 @@
 
 namespace talon {
 
-/// Reads the fields of one protocol-buffer message in order. Untrusted bytes; throws Error, beginning with `doing`.
-/// https://protobuf.dev/programming-guides/encoding
+/// Reads the fields of one protocol-buffer message in order. Untrusted bytes; throws Error,
+/// beginning with `doing`. https://protobuf.dev/programming-guides/encoding
 class ProtoReader {
  public:
   enum class Wire { number = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
@@ -20,7 +20,8 @@ class ProtoReader {
   bool next();
   int field() const { return field_; }
 
-  /// The current field's value. Throw Error if it is of another kind; `name` is what the message calls it.
+  /// The current field's value. Throw Error if it is of another kind; `name` is what the message
+  /// calls it.
   std::uint64_t number(std::string_view name) const;
   bool boolean(std::string_view name) const { return number(name) != 0; }
   float float32(std::string_view name) const;

@@ -29,8 +29,14 @@ class SentencePieceEncoder : public Encoder {
   SentencePieceEncoder(const SentencePieceModel& model, std::vector<AddedPiece> added,
                        std::string_view doing)
       : added_(std::move(added)) {
-    const auto status = processor_.LoadFromSerializedProto(serialize(model));
-    if (!status.ok()) fail("{}: {}", doing, status.error_message());
+    try {
+      const auto status = processor_.LoadFromSerializedProto(serialize(model));
+      if (!status.ok()) fail("{}: {}", doing, status.error_message());
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {  // the trie that the library builds throws its own
+      fail("{}: {}", doing, error.what());
+    }
   }
 
   std::vector<TokenId> encode(std::string_view text, bool parse_special) const override {
@@ -65,8 +71,10 @@ void check(const SentencePieceModel& model, std::string_view doing) {
   }
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
     const Piece& piece = model.pieces[id];
-    if (piece.text.empty() || !is_well_formed(piece.text)) {
-      fail("{}: piece {}: expected text in UTF-8, found {}", doing, id, quote(piece.text));
+    if (piece.text.empty() || piece.text.find('\0') != std::string::npos ||
+        !is_well_formed(piece.text)) {
+      fail("{}: piece {}: expected text in UTF-8 without zero bytes, found {}", doing, id,
+           quote(piece.text));
     }
     if (!std::isfinite(piece.score)) {
       fail("{}: score of piece {} {}: expected a finite number, found {}", doing, id,
@@ -110,7 +118,8 @@ Vocabulary vocabulary_of(const SentencePieceModel& model, std::string_view doing
   return vocabulary;
 }
 
-/// Pieces that a text is cut at: those of the model, then the further ones, which also get their place in `vocabulary`.
+/// Pieces that a text is cut at: those of the model, then the further ones, which also get their
+/// place in `vocabulary`.
 std::vector<AddedPiece> cutting_pieces(const SentencePieceModel& model,
                                        std::span<const AddedPiece> added, Vocabulary& vocabulary) {
   std::vector<AddedPiece> cutting;

@@ -5,7 +5,8 @@
 #include "core/error.h"
 #include "text/protocol_buffer.h"
 
-// Field numbers of https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto
+// Field numbers of
+// https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto
 namespace talon {
 namespace {
 
@@ -65,7 +66,8 @@ void parse_trainer(std::string_view message, std::string_view doing, SentencePie
       case trainer_field::kAlgorithm: {
         const std::uint64_t type = reader.number("model_type");
         if (type != 1 && type != 2) {
-          fail("{}: trainer_spec.model_type: expected 1 (unigram) or 2 (BPE), found {}", doing, type);
+          fail("{}: trainer_spec.model_type: expected 1 (unigram) or 2 (BPE), found {}", doing,
+               type);
         }
         model.algorithm = static_cast<SentencePieceModel::Algorithm>(type);
         break;

@@ -11,7 +11,8 @@
 
 namespace talon {
 
-/// What a SentencePiece model holds, wherever it came from. The numbers are those of sentencepiece_model.proto.
+/// What a SentencePiece model holds, wherever it came from. The numbers are those of
+/// sentencepiece_model.proto.
 struct SentencePieceModel {
   enum class Algorithm { unigram = 1, bpe = 2 };
   enum class Type { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
@@ -36,7 +37,8 @@ struct SentencePieceModel {
   bool split_at_user_defined = false;
 };
 
-/// Reads the protocol buffer in a tokenizer.model. Throws Error, beginning with `doing`, that names the field.
+/// Reads the protocol buffer in a tokenizer.model. Throws Error, beginning with `doing`, that names
+/// the field.
 SentencePieceModel parse_sentencepiece(std::span<const std::byte> bytes, std::string_view doing);
 
 /// The same as a protocol buffer, for the sentencepiece library.
@@ -49,9 +51,10 @@ struct AddedPiece {
   bool special = true;
 };
 
-/// Sets encoder, vocabulary, kind, drops_first_space, and from the piece names start_token, wants_start_token and
-/// end_tokens. Control and unknown pieces are special tokens. Text between special tokens is encoded on its own, with
-/// its own first space. Throws Error, beginning with `doing`, for a model that cannot be.
+/// Sets encoder, vocabulary, kind, drops_first_space, and from the piece names start_token,
+/// wants_start_token and end_tokens. Control and unknown pieces are special tokens. Text between
+/// special tokens is encoded on its own, with its own first space. Throws Error, beginning with
+/// `doing`, for a model that cannot be.
 TokenizerParts load_sentencepiece(const SentencePieceModel& model, std::string_view doing,
                                   std::span<const AddedPiece> added = {});
 

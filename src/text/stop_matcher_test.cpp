@@ -32,7 +32,8 @@ Result run(const std::vector<std::string>& stops, const std::vector<std::string>
   return result;
 }
 
-/// What the text gives when it is looked at byte by byte: the first stop text to be complete ends it.
+/// What the text gives when it is looked at byte by byte: the first stop text to be complete ends
+/// it.
 Result expected(const std::vector<std::string>& stops, const std::string& text) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     const std::string seen = text.substr(0, end);

@@ -14,15 +14,18 @@
 namespace talon {
 
 struct EncodeOptions {
-  bool parse_special = true;  // text of special tokens (`<|im_end|>`) becomes their id; false: ordinary text
-  bool add_start = false;     // put the start token first, if the model has one and wants one
+  bool parse_special =
+      true;  // text of special tokens (`<|im_end|>`) becomes their id; false: ordinary text
+  bool add_start = false;  // put the start token first, if the model has one and wants one
 };
 
-/// Text to token ids and back, for one model. Immutable after load; may be used from several threads.
+/// Text to token ids and back, for one model. Immutable after load; may be used from several
+/// threads.
 class Tokenizer {
  public:
-  /// The tokenizer that belongs to a checkpoint: embedded in a GGUF; tokenizer.json, else tokenizer.model, in a folder;
-  /// tokenizer.json, tokenizer.model or tok*.bin beside a llama2.c file. Throws Error, naming what was looked for.
+  /// The tokenizer that belongs to a checkpoint: embedded in a GGUF; tokenizer.json, else
+  /// tokenizer.model, in a folder; tokenizer.json, tokenizer.model or tok*.bin beside a llama2.c
+  /// file. Throws Error, naming what was looked for.
   static Tokenizer for_checkpoint(const Checkpoint& checkpoint);
   static Tokenizer from_json_file(const std::filesystem::path& tokenizer_json);
   static Tokenizer from_sentencepiece(const std::filesystem::path& tokenizer_model);
@@ -33,26 +36,28 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  /// Invalid UTF-8 in `text` is replaced by U+FFFD, one for each maximal ill-formed part, before encoding.
+  /// Invalid UTF-8 in `text` is replaced by U+FFFD, one for each maximal ill-formed part, before
+  /// encoding.
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
 
-  /// The bytes that `id` adds to the text: for a byte token that byte, for a special token its text. Not necessarily whole
-  /// UTF-8 characters; a SentencePiece word start is a leading space. Throws Error if id is out of range.
+  /// The bytes that `id` adds to the text: for a byte token that byte, for a special token its
+  /// text. Not necessarily whole UTF-8 characters; a SentencePiece word start is a leading space.
+  /// Throws Error if id is out of range.
   std::string bytes_of(TokenId id) const;
   /// The piece as the vocabulary spells it (`Ġthe`, `▁the`, `<0x0A>`).
   std::string piece_of(TokenId id) const;
   bool is_special(TokenId id) const;
 
-  /// The whole text of `ids`. With skip_special, special tokens add nothing. A SentencePiece tokenizer drops the one space
-  /// that it put before the first word.
+  /// The whole text of `ids`. With skip_special, special tokens add nothing. A SentencePiece
+  /// tokenizer drops the one space that it put before the first word.
   std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;
 
   int vocabulary_size() const;
   std::optional<TokenId> start_token() const;
-  bool wants_start_token() const;                     // whether text fed to the model begins with it
-  const std::vector<TokenId>& end_tokens() const;     // each ends an answer; may be empty
-  bool drops_first_space() const;                     // see decode()
-  std::string_view kind() const;                      // "byte-level BPE", "SentencePiece BPE", ... for `talon inspect`
+  bool wants_start_token() const;                  // whether text fed to the model begins with it
+  const std::vector<TokenId>& end_tokens() const;  // each ends an answer; may be empty
+  bool drops_first_space() const;                  // see decode()
+  std::string_view kind() const;  // "byte-level BPE", "SentencePiece BPE", ... for `talon inspect`
 
   /// The model's chat template (Jinja source), if its files carry one.
   const std::optional<std::string>& chat_template() const;

@@ -47,7 +47,8 @@ TEST(Utf8, EachMaximalIllFormedPartBecomesOneReplacement) {
   EXPECT_EQ(replace_ill_formed("\x80"), kBad);
   EXPECT_EQ(replace_ill_formed("a\xE2\x82"), "a" + kBad);
   EXPECT_EQ(replace_ill_formed("\xF0\x9F\x98"), kBad);
-  EXPECT_EQ(replace_ill_formed(std::string("\0\xC3\0", 3)), std::string("\0", 1) + kBad + std::string("\0", 1));
+  EXPECT_EQ(replace_ill_formed(std::string("\0\xC3\0", 3)),
+            std::string("\0", 1) + kBad + std::string("\0", 1));
   EXPECT_EQ(replace_ill_formed(""), "");
 }
 

@@ -15,7 +15,8 @@ class Vocabulary {
  public:
   enum class Kind : std::uint8_t { ordinary, special, absent };
 
-  /// `piece`: as the model's files spell it. `bytes`: what it adds to a text. `absent`: an id that no token has.
+  /// `piece`: as the model's files spell it. `bytes`: what it adds to a text. `absent`: an id that
+  /// no token has.
   void add(std::string_view piece, std::string_view bytes, Kind kind);
 
   int size() const { return static_cast<int>(entries_.size()); }

@@ -15,29 +15,28 @@ void DraftTree::reset(TokenId root) {
   parent.assign(1, -1);
   log_p.assign(1, 0.0f);
   sources.assign(1, 0);
+  added_by = 1;
   drawn.clear();
 }
 
-NodeId DraftTree::add(NodeId parent_node, TokenId child_token, float path_log_p,
-                      std::uint32_t from_sources) {
+NodeId DraftTree::add(NodeId parent_node, TokenId child_token, float path_log_p) {
   expects(parent_node >= 0 && parent_node < size(), "a parent in the tree");
   path_log_p = std::min(path_log_p, log_p[static_cast<std::size_t>(parent_node)]);
   if (const NodeId known = child(parent_node, child_token); known >= 0) {
     float& known_log_p = log_p[static_cast<std::size_t>(known)];
     known_log_p = std::max(known_log_p, path_log_p);
-    sources[static_cast<std::size_t>(known)] |= from_sources;
+    sources[static_cast<std::size_t>(known)] |= added_by;
     return known;
   }
   expects(drawn_from(parent_node) == nullptr, "no other children beside drawn ones");
-  return append(parent_node, child_token, path_log_p, from_sources);
+  return append(parent_node, child_token, path_log_p);
 }
 
-NodeId DraftTree::append(NodeId parent_node, TokenId child_token, float path_log_p,
-                         std::uint32_t from_sources) {
+NodeId DraftTree::append(NodeId parent_node, TokenId child_token, float path_log_p) {
   token.push_back(child_token);
   parent.push_back(parent_node);
   log_p.push_back(path_log_p);
-  sources.push_back(from_sources);
+  sources.push_back(added_by);
   return size() - 1;
 }
 
@@ -49,7 +48,7 @@ NodeId DraftTree::add_drawn(NodeId parent_node, Law<double> law, std::span<const
   const float parent_log_p = log_p[static_cast<std::size_t>(parent_node)];
   for (const TokenId child_token : tokens) {
     const auto step = std::min(0.0f, static_cast<float>(std::log(law.of(child_token))));
-    append(parent_node, child_token, parent_log_p + step, 1);
+    append(parent_node, child_token, parent_log_p + step);
   }
   const auto place = std::find_if(drawn.begin(), drawn.end(), [&](const DrawnChildren& other) {
     return other.parent > parent_node;

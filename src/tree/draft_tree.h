@@ -18,6 +18,7 @@ struct DraftTree {
   std::vector<NodeId> parent;  // -1 for the root
   std::vector<float> log_p;    // of the whole path, as the drafter believes; 0 for the root
   std::vector<std::uint32_t> sources;  // bit i: drafter i of a merged drafter proposed the node; 0 for the root
+  std::uint32_t added_by = 1;          // what add() notes as the source of a node
 
   /// Children are fixed (chosen without randomness, such as the likeliest tokens) unless their parent is listed here: then they
   /// were drawn one after the other without replacement, in the order of their ids, from `law`, which sums to 1.
@@ -35,9 +36,8 @@ struct DraftTree {
 
   /// Adds a child and returns its id. If the parent has a child with that token already, returns that one, and its log_p becomes
   /// the larger of the two. A path is never likelier than its beginning: path_log_p is lowered to the parent's if it is above.
-  /// The sources of the node become those it had and these.
   /// REQUIRES: parent_node has no drawn children, unless one of them is the child.
-  NodeId add(NodeId parent_node, TokenId child_token, float path_log_p, std::uint32_t from_sources = 1);
+  NodeId add(NodeId parent_node, TokenId child_token, float path_log_p);
   /// Draws up to `count` children of a node from `law` (any weights; fewer children when fewer tokens have weight) and
   /// returns the first one's id; the others follow it. uniform(i) is a number in [0, 1) for the i-th draw, independent of all others.
   /// REQUIRES: parent_node has no children.
@@ -68,7 +68,7 @@ struct DraftTree {
   void keep(std::span<const NodeId> nodes);
 
  private:
-  NodeId append(NodeId parent_node, TokenId child_token, float path_log_p, std::uint32_t from_sources);
+  NodeId append(NodeId parent_node, TokenId child_token, float path_log_p);
   NodeId add_drawn(NodeId parent_node, Law<double> law, std::span<const TokenId> tokens);
 };
 

@@ -8,7 +8,8 @@
 
 namespace talon::fuzz {
 
-/// Parses `bytes` and, if they are accepted, does what users of a checkpoint do: trusts shapes against bytes, reads them all.
+/// Parses `bytes` and, if they are accepted, does what users of a checkpoint do: trusts shapes
+/// against bytes, reads them all.
 inline void check_checkpoint(Checkpoint (*parse)(std::span<const std::byte>,
                                                  const std::filesystem::path&),
                              std::span<const std::byte> bytes) {

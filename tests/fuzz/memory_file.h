@@ -10,7 +10,8 @@
 
 namespace talon::fuzz {
 
-/// Bytes that can be opened by path without touching a disk, for readers that take no memory. Linux.
+/// Bytes that can be opened by path without touching a disk, for readers that take no memory.
+/// Linux.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes) : descriptor_(::memfd_create("fuzz", 0)) {

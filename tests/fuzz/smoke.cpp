@@ -1,6 +1,7 @@
-// A short deterministic fuzzing run without libFuzzer, for compilers and test runs that do not have it:
-// fuzz_smoke_TARGET CORPUS_FOLDER SECONDS. Runs every seed as it is, then mutations of the seeds in an order that depends on
-// nothing but the corpus. A finding ends the program with the input in ./fuzz-finding.bin (exceptions) or by the sanitizer.
+// A short deterministic fuzzing run without libFuzzer, for compilers and test runs that do not have
+// it: fuzz_smoke_TARGET CORPUS_FOLDER SECONDS. Runs every seed as it is, then mutations of the
+// seeds in an order that depends on nothing but the corpus. A finding ends the program with the
+// input in ./fuzz-finding.bin (exceptions) or by the sanitizer.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -72,10 +73,9 @@ class Mutator {
   }
 
   void write_number(Input& input, std::size_t place) {
-    constexpr std::uint64_t kNumbers[] = {0,          1,          0x7F,         0xFF,
-                                          0xFFFF,     0x7FFFFFFF, 0x80000000,   0xFFFFFFFE,
-                                          0xFFFFFFFF, 1ull << 40, ~0ull >> 1,   ~0ull - 1,
-                                          ~0ull,      1ull << 63, 1ull << 61};
+    constexpr std::uint64_t kNumbers[] = {
+        0,          1,          0x7F,       0xFF,      0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE,
+        0xFFFFFFFF, 1ull << 40, ~0ull >> 1, ~0ull - 1, ~0ull,  1ull << 63, 1ull << 61};
     const std::uint64_t number = kNumbers[below(std::size(kNumbers))];
     const std::size_t width = std::size_t{1} << below(4);
     for (std::size_t i = 0; i < width && place + i < input.size(); ++i) {

@@ -23,6 +23,10 @@ ModelRun load(const Subject& subject, const Setting& setting) {
   return {subject.path(), std::move(backend), setting.kv, 1024};
 }
 
+/// 8-bit activations carry the noise that llama.cpp's do; any change in a last bit draws it anew, so its size is known to about a
+/// tenth. 16-bit ones have next to none.
+double part_of_the_peer(int activation_bits) { return activation_bits == 8 ? 1.1 : 0.05; }
+
 /// The bounds of an engine that quantises activations.
 void expect_quantised(const std::string& what, const Deviation& d) {
   print(what, d);
@@ -45,7 +49,9 @@ class CpuGolden : public testing::TestWithParam<Setting> {
     for (const GoldenPeer& peer : golden.peers) {
       const Deviation theirs = peer_deviation(peer, golden.text, rows);
       print("  llama.cpp " + peer.configuration + " text", theirs);
-      EXPECT_LE(text.nll_mean_abs, theirs.nll_mean_abs) << what;
+      EXPECT_LE(text.nll_mean_abs,
+                part_of_the_peer(GetParam().activation_bits) * theirs.nll_mean_abs)
+          << what;
     }
   }
 };

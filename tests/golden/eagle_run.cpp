@@ -10,7 +10,7 @@
 namespace talon {
 namespace {
 
-constexpr int kMostRows = 128;
+constexpr int kMostRows = 256;
 constexpr std::size_t kCacheBytes = std::size_t{16} << 20;
 
 std::string golden_folder() { return std::string(TALON_TEST_DATA) + "/golden/stories260k/"; }

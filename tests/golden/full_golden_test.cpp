@@ -103,8 +103,9 @@ TEST_P(FullGolden, CpuDivergesFromTheReferenceNoFurtherThanLlamaCpp) {
                  fmt::format("{} {}-bit kv{}", GetParam().golden, bits,
                              kv == KvType::f16 ? "f16" : "f32"),
                  mean(kl), *std::max_element(kl.begin(), kl.end()), mean(last_max), mean(last_kl));
-      EXPECT_LE(mean(kl), peer.mean_kl);
-      EXPECT_LE(mean(last_max), mean(peer.last_logits_max_abs));
+      const double part = bits == 8 ? 1.1 : 1;  // see part_of_the_peer() in cpu_golden_test.cpp
+      EXPECT_LE(mean(kl), part * peer.mean_kl + 1e-6);
+      EXPECT_LE(mean(last_max), part * mean(peer.last_logits_max_abs) + 1e-3);
     }
   }
 }

@@ -7,7 +7,8 @@
 namespace talon::cpu {
 namespace {
 
-// The formulas are in io/quant_tables.h. Minima that a type subtracts are kept as added ones: the sign of dmin is turned.
+// The formulas are in io/quant_tables.h. Minima that a type subtracts are kept as added ones: the
+// sign of dmin is turned.
 
 std::uint16_t read16(const std::uint8_t* p) {
   return static_cast<std::uint16_t>(p[0] | (p[1] << 8));
@@ -32,7 +33,8 @@ void unpack_pairs(const std::uint8_t* q, std::uint8_t* code) {
   }
 }
 
-/// ORs `value` into the codes whose bit in 32 bytes is set: bit g of byte i is that of code 32 * g + i.
+/// ORs `value` into the codes whose bit in 32 bytes is set: bit g of byte i is that of code 32 * g
+/// + i.
 void add_high_bits(const std::uint8_t* bits, int value, std::uint8_t* code) {
   for (int g = 0; g < 8; ++g, code += 32) {
     for (int i = 0; i < 32; ++i) {
@@ -142,9 +144,9 @@ void decode_iq4_xs(const std::uint8_t* block, DecodedBlock& out) {
 }
 
 // Codes 0, 1, 2 stand for 8, 25, 43, codes 4, 5, 6 for the negative ones.
-constexpr std::array<std::uint8_t, 16> kIq2Table = {128 + 8, 128 + 25, 128 + 43, 128,
-                                                    128 - 8, 128 - 25, 128 - 43, 128,
-                                                    128, 128, 128, 128, 128, 128, 128, 128};
+constexpr std::array<std::uint8_t, 16> kIq2Table = {
+    128 + 8, 128 + 25, 128 + 43, 128, 128 - 8, 128 - 25, 128 - 43, 128,
+    128,     128,      128,      128, 128,     128,      128,      128};
 
 /// Entry of the grid -> the codes of its eight magnitudes, byte by byte.
 constexpr std::array<std::uint64_t, 256> iq2_codes() {
@@ -186,7 +188,8 @@ void decode_iq2_xxs(const std::uint8_t* block, DecodedBlock& out) {
 
 constexpr std::array<std::uint8_t, 16> counting_table(int first) {
   std::array<std::uint8_t, 16> table{};
-  for (int i = 0; i < 16; ++i) table[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(first + i);
+  for (int i = 0; i < 16; ++i)
+    table[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(first + i);
   return table;
 }
 

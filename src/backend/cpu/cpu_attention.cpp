@@ -46,7 +46,7 @@ void check(const AttentionArgs& args) {
 struct Attention::Call {
   const AttentionArgs& args;
   Cache& cache;
-  int heads;      // query heads of one KV head
+  int heads;  // query heads of one KV head
   int dim;
   std::size_t partial_size;  // floats
   int blocks;                // partials per row and head in `partials`
@@ -62,8 +62,7 @@ struct Attention::Call {
   }
   Range blocks_of(int row) const {
     const Range range = visible(args.layout->rows[static_cast<std::size_t>(row)], args.window);
-    return {range.begin / kAttentionBlock,
-            (range.end + kAttentionBlock - 1) / kAttentionBlock};
+    return {range.begin / kAttentionBlock, (range.end + kAttentionBlock - 1) / kAttentionBlock};
   }
 };
 
@@ -79,10 +78,9 @@ void Attention::group_rows(const AttentionArgs& args) {
     const Range range = visible(place, args.window);
     const int first_block = range.begin / kAttentionBlock;
     const int end_block = (range.end + kAttentionBlock - 1) / kAttentionBlock;
-    const bool joins =
-        !groups_.empty() && groups_.back().count < most &&
-        args.layout->rows[static_cast<std::size_t>(groups_.back().first)].sequence ==
-            place.sequence;
+    const bool joins = !groups_.empty() && groups_.back().count < most &&
+                       args.layout->rows[static_cast<std::size_t>(groups_.back().first)].sequence ==
+                           place.sequence;
     if (!joins) groups_.push_back({row, 0, first_block, end_block});
     RowGroup& group = groups_.back();
     ++group.count;
@@ -118,7 +116,8 @@ void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker&
                    reinterpret_cast<const std::byte*>(stored + dim));
 }
 
-/// Partials of one block for the rows of a group that see some of it: into call.partials, else into the worker's second half.
+/// Partials of one block for the rows of a group that see some of it: into call.partials, else into
+/// the worker's second half.
 void Attention::attend_block(const Call& call, const RowGroup& group, int kv_head, int block,
                              Worker& worker) const {
   const AttentionArgs& args = call.args;
@@ -188,9 +187,9 @@ void Attention::attend_whole(const Call& call, const RowGroup& group, int kv_hea
   }
   for (int i = 0; i < group.count; ++i) {
     for (int h = 0; h < call.heads; ++h) {
-      kernels_.finish(totals + static_cast<std::size_t>(i * call.heads + h) * call.partial_size,
-                      call.dim,
-                      row_of(call.args.out, group.first + i) + (kv_head * call.heads + h) * call.dim);
+      kernels_.finish(
+          totals + static_cast<std::size_t>(i * call.heads + h) * call.partial_size, call.dim,
+          row_of(call.args.out, group.first + i) + (kv_head * call.heads + h) * call.dim);
     }
   }
 }

@@ -10,9 +10,9 @@
 
 namespace talon::cpu {
 
-/// attention() of the CPU backend. Every row and head goes through its visible positions in blocks of 128 (aligned to the
-/// sequence's positions); each block gives a partial result, and partials are joined in order. So blocks may be spread over
-/// workers, or rows, without changing a bit.
+/// attention() of the CPU backend. Every row and head goes through its visible positions in blocks
+/// of 128 (aligned to the sequence's positions); each block gives a partial result, and partials
+/// are joined in order. So blocks may be spread over workers, or rows, without changing a bit.
 class Attention {
  public:
   Attention(const Kernels& kernels, ThreadPool& pool);
@@ -27,7 +27,7 @@ class Attention {
     int end_block;
   };
   struct Worker {
-    Scratch stored;    // one key and value in the cache's type
+    Scratch stored;  // one key and value in the cache's type
     Scratch scores;
     Scratch partials;  // of the queries of a row group: joined so far, then of one block
     std::vector<AttentionQuery> queries;

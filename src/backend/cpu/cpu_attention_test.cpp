@@ -21,7 +21,8 @@ struct Shape {
   int window = 0;
 };
 
-/// A sequence of random keys, values and queries, position by position, and a cache whose pages are out of order.
+/// A sequence of random keys, values and queries, position by position, and a cache whose pages are
+/// out of order.
 class Sequence {
  public:
   Sequence(Backend& backend, const Shape& shape, int positions)
@@ -34,8 +35,8 @@ class Sequence {
         pages_(static_cast<std::size_t>(positions / kPageRows + 3)) {
     for (float& value : q_) value *= 0.2F;  // so that a softmax weighs many keys
     std::iota(pages_.rbegin(), pages_.rend(), 0);
-    cache_ = backend.allocate_kv({2, shape.kv_heads, shape.dim, static_cast<int>(pages_.size()),
-                                  shape.type});
+    cache_ = backend.allocate_kv(
+        {2, shape.kv_heads, shape.dim, static_cast<int>(pages_.size()), shape.type});
     rope_ = backend.allocate(positions, shape.dim);
     std::vector<float> table;
     for (int p = 0; p < positions; ++p) {
@@ -50,10 +51,12 @@ class Sequence {
   }
 
   Slot slot(int position) const {
-    return pages_[static_cast<std::size_t>(position / kPageRows)] * kPageRows + position % kPageRows;
+    return pages_[static_cast<std::size_t>(position / kPageRows)] * kPageRows +
+           position % kPageRows;
   }
 
-  /// Runs rows given by their position, their slot, and the slots of earlier positions that are not where logical order has them.
+  /// Runs rows given by their position, their slot, and the slots of earlier positions that are not
+  /// where logical order has them.
   struct Row {
     int position;
     Slot slot;
@@ -135,7 +138,8 @@ class Sequence {
       for (int d = 0; d < shape_.dim; ++d) {
         double value = 0;
         for (int p = first; p <= position; ++p) {
-          const auto at = static_cast<std::size_t>((p * shape_.kv_heads + kv_head) * shape_.dim + d);
+          const auto at =
+              static_cast<std::size_t>((p * shape_.kv_heads + kv_head) * shape_.dim + d);
           value += weight[static_cast<std::size_t>(p - first)] / sum * stored(v_[at]);
         }
         result.push_back(value);
@@ -232,7 +236,8 @@ TEST_P(AttentionKernels, ATreeNodeGetsTheBytesOfTheSameTokensInAChain) {
       std::vector<Sequence::Row> rows;
       for (int p = 0; p < committed; ++p) rows.push_back(sequence.in_order(p));
       sequence.run(rows);
-      // The path's nodes lie in every other slot, nodes of another branch (with other keys) between them.
+      // The path's nodes lie in every other slot, nodes of another branch (with other keys) between
+      // them.
       rows.clear();
       std::vector<Slot> path;
       for (int i = 0; i < kPath; ++i) {

@@ -21,7 +21,8 @@ namespace talon {
 namespace cpu {
 namespace {
 
-constexpr std::size_t kWorthSharing = std::size_t{1} << 15;  // values; fewer are done by the caller alone
+constexpr std::size_t kWorthSharing = std::size_t{1}
+                                      << 15;  // values; fewer are done by the caller alone
 
 float* row_of(const View& view, int row) {
   return view.data + static_cast<std::ptrdiff_t>(row) * view.stride;
@@ -141,18 +142,15 @@ class CpuBackend : public Backend {
   }
   void copy(const View& from, const View& to) override {
     expects_same_shape(from, to);
-    for_each_row(from.rows, from.cols,
-                 [&](int row) { copy_row(from, row, to, row); });
+    for_each_row(from.rows, from.cols, [&](int row) { copy_row(from, row, to, row); });
   }
   void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
     expects(to.rows == static_cast<int>(rows.size()) && from.cols == to.cols,
             "gather_rows(): a target row for every index");
-    for_each_row(to.rows, to.cols, [&](int row) {
-      copy_row(from, rows[static_cast<std::size_t>(row)], to, row);
-    });
+    for_each_row(to.rows, to.cols,
+                 [&](int row) { copy_row(from, rows[static_cast<std::size_t>(row)], to, row); });
   }
-  void scatter_rows(const View& from, std::span<const std::int32_t> rows,
-                    const View& to) override {
+  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
     expects(from.rows == static_cast<int>(rows.size()) && from.cols == to.cols,
             "scatter_rows(): an index for every source row");
     for (int row = 0; row < from.rows; ++row) {
@@ -212,8 +210,8 @@ class CpuBackend : public Backend {
     std::copy_n(row_of(from, from_row), from.cols, row_of(to, to_row));
   }
 
-  /// Keeps the k best so far in order; most values are below the least of them and are passed over 16 at a time. NaN counts as
-  /// the smallest value.
+  /// Keeps the k best so far in order; most values are below the least of them and are passed over
+  /// 16 at a time. NaN counts as the smallest value.
   void top_of_row(const float* x, int n, std::span<float> values,
                   std::span<TokenId> indices) const {
     if (values.empty()) return;

@@ -44,16 +44,15 @@ std::byte* Cache::block(int layer, int kv_head) const {
   return memory_.data() + static_cast<std::size_t>(layer * shape.kv_heads + kv_head) * block_bytes;
 }
 
-void Cache::write(int layer, int kv_head, Slot slot, const std::byte* key,
-                  const std::byte* value) {
+void Cache::write(int layer, int kv_head, Slot slot, const std::byte* key, const std::byte* value) {
   const std::size_t size = value_bytes();
-  std::byte* place = block(layer, kv_head) + static_cast<std::size_t>(slot / kPageRows) * page_stride;
+  std::byte* place =
+      block(layer, kv_head) + static_cast<std::size_t>(slot / kPageRows) * page_stride;
   std::byte* lane = place + key_index(shape.head_dim, slot) * size;
   for (int d = 0; d < shape.head_dim; ++d, key += size, lane += kLanes * size) {
     std::memcpy(lane, key, size);
   }
-  std::memcpy(place + value_offset +
-                  static_cast<std::size_t>(slot % kPageRows * padded_dim) * size,
+  std::memcpy(place + value_offset + static_cast<std::size_t>(slot % kPageRows * padded_dim) * size,
               value, static_cast<std::size_t>(shape.head_dim) * size);
 }
 
@@ -66,8 +65,7 @@ void Cache::read(int layer, int kv_head, Slot slot, std::byte* key, std::byte* v
     std::memcpy(key, lane, size);
   }
   std::memcpy(value,
-              place + value_offset +
-                  static_cast<std::size_t>(slot % kPageRows * padded_dim) * size,
+              place + value_offset + static_cast<std::size_t>(slot % kPageRows * padded_dim) * size,
               static_cast<std::size_t>(shape.head_dim) * size);
 }
 

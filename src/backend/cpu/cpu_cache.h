@@ -7,8 +7,8 @@
 
 namespace talon::cpu {
 
-/// [page][layer][kv_head] blocks, each holding the keys and values of 64 slots as AttentionCall wants them. Page by page, so that only
-/// pages in use take memory.
+/// [page][layer][kv_head] blocks, each holding the keys and values of 64 slots as AttentionCall
+/// wants them. Page by page, so that only pages in use take memory.
 struct Cache : KvStore {
   explicit Cache(const KvShape& shape);
 

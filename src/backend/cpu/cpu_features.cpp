@@ -31,7 +31,8 @@ bool has_avx512_vnni() {
 #endif
 }
 
-/// AMX tiles are large: beside the processor, the system must be asked for leave to use them, once per process.
+/// AMX tiles are large: beside the processor, the system must be asked for leave to use them, once
+/// per process.
 bool has_amx() {
 #if defined(__x86_64__)
   constexpr unsigned kAmxTile = 1U << 24;
@@ -42,9 +43,8 @@ bool has_amx() {
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
-  return has_avx512_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
-         (d & kAmxTile) != 0 && (d & kAmxInt8) != 0 &&
-         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return has_avx512_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxTile) != 0 &&
+         (d & kAmxInt8) != 0 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
 #endif
@@ -52,11 +52,16 @@ bool has_amx() {
 
 std::string_view name_of(CpuKernels kernels) {
   switch (kernels) {
-    case CpuKernels::best: return "best";
-    case CpuKernels::portable: return "portable";
-    case CpuKernels::avx2: return "avx2";
-    case CpuKernels::avx512_vnni: return "avx512_vnni";
-    case CpuKernels::amx: return "amx";
+    case CpuKernels::best:
+      return "best";
+    case CpuKernels::portable:
+      return "portable";
+    case CpuKernels::avx2:
+      return "avx2";
+    case CpuKernels::avx512_vnni:
+      return "avx512_vnni";
+    case CpuKernels::amx:
+      return "amx";
   }
   return "unknown";
 }
@@ -65,19 +70,24 @@ std::string_view name_of(CpuKernels kernels) {
 
 bool supported(CpuKernels kernels) {
   switch (kernels) {
-    case CpuKernels::avx2: return has_avx2();
-    case CpuKernels::avx512_vnni: return has_avx512_vnni();
-    case CpuKernels::amx: return has_amx();
+    case CpuKernels::avx2:
+      return has_avx2();
+    case CpuKernels::avx512_vnni:
+      return has_avx512_vnni();
+    case CpuKernels::amx:
+      return has_amx();
     case CpuKernels::best:
-    case CpuKernels::portable: return true;
+    case CpuKernels::portable:
+      return true;
   }
   return false;
 }
 
 const Kernels& choose_kernels(CpuKernels wanted) {
   if (!supported(wanted)) {
-    throw UsageError(fmt::format("choose CPU kernels: expected ones this processor and system run, got \"{}\"",
-                                 name_of(wanted)));
+    throw UsageError(
+        fmt::format("choose CPU kernels: expected ones this processor and system run, got \"{}\"",
+                    name_of(wanted)));
   }
 #if defined(__x86_64__)
   const bool best = wanted == CpuKernels::best;

@@ -8,9 +8,14 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kChunk = 512;  // inputs that one worker transforms at a time
-constexpr std::size_t kReadAhead = 1024;  // kernels may read (and not use) so much past the last record
-constexpr std::size_t kStreamBytes = std::size_t{16} << 10;  // of a piece when each weight is read once
-constexpr std::size_t kPanelBytes = std::size_t{256} << 10;  // of a piece that stays in the cache for many rows
+constexpr std::size_t kReadAhead =
+    1024;  // kernels may read (and not use) so much past the last record
+constexpr int kPrefetchBytes =
+    2048;  // ahead of the weights in use; measured: 1 and 4 KiB are slower
+constexpr std::size_t kStreamBytes = std::size_t{16}
+                                     << 10;  // of a piece when each weight is read once
+constexpr std::size_t kPanelBytes = std::size_t{256}
+                                    << 10;  // of a piece that stays in the cache for many rows
 
 const PackedWeight& packed(const Projection& projection) {
   return static_cast<const PackedWeight&>(*projection.weight);
@@ -31,9 +36,9 @@ void check(const LinearArgs& args) {
           "linear(): the norm is as wide as the input");
   for (const Projection& projection : args.outputs) {
     expects(projection.weight->cols == cols, "linear(): all projections read the same input");
-    expects(projection.out.rows == args.input.rows &&
-                projection.out.cols == projection.weight->rows,
-            "linear(): the output is [rows, weight rows]");
+    expects(
+        projection.out.rows == args.input.rows && projection.out.cols == projection.weight->rows,
+        "linear(): the output is [rows, weight rows]");
     expects(!projection.bias || projection.bias.cols == projection.weight->rows,
             "linear(): a bias per output");
   }
@@ -56,8 +61,8 @@ struct Linear::Forms {
 struct Linear::Input {
   int rows = 0;
   int cols = 0;
-  int groups = 0;        // of 32, padded
-  int float_units = 0;   // of 16, padded
+  int groups = 0;       // of 32, padded
+  int float_units = 0;  // of 16, padded
   std::byte* records = nullptr;
   std::byte* half_sums = nullptr;
   float* floats = nullptr;
@@ -157,9 +162,9 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
     const RowBlock block = block_of(float_blocks_);
     const int unit = first / kLanes;
     const int units = (last ? input.float_units : (first + count) / kLanes) - unit;
-    float* out = input.floats + static_cast<std::ptrdiff_t>(block.first * input.float_units +
-                                                            block.rows * unit) *
-                                    kLanes;
+    float* out =
+        input.floats +
+        static_cast<std::ptrdiff_t>(block.first * input.float_units + block.rows * unit) * kLanes;
     for (int u = 0; u < units; ++u) {
       float* lanes = out + static_cast<std::ptrdiff_t>(u * block.rows + row - block.first) * kLanes;
       for (int i = 0; i < kLanes; ++i) {
@@ -214,13 +219,14 @@ void Linear::multiply_piece(const Piece& piece, const Input& input) const {
       call.sums16 = input.half_sums == nullptr ? nullptr : input.half_sums + before * 16;
     }
     call.out = row_of(projection.out, block.first) + first_output;
-    call.prefetch = block.first == 0 ? 4096 : 0;
+    call.prefetch = block.first == 0 ? kPrefetchBytes : 0;
     kernels_.multiply(call);
   }
 }
 
-/// Pieces of all projections are numbered in order. The first three quarters are shared out beforehand, one contiguous
-/// run of memory for each worker; the rest goes to whoever is free, since a neighbour may have taken a processor.
+/// Pieces of all projections are numbered in order. The first three quarters are shared out
+/// beforehand, one contiguous run of memory for each worker; the rest goes to whoever is free,
+/// since a neighbour may have taken a processor.
 void Linear::multiply_pieces(const LinearArgs& args, const Input& input, int worker) {
   const bool stream = blocks_.list.size() == 1;
   const auto tiles_per_piece = [&](const PackedWeight& weight) {

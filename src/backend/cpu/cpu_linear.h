@@ -10,8 +10,8 @@
 
 namespace talon::cpu {
 
-/// linear() of the CPU backend: one parallel region that transforms and quantises the rows, then multiplies them by the tiles
-/// of all projections.
+/// linear() of the CPU backend: one parallel region that transforms and quantises the rows, then
+/// multiplies them by the tiles of all projections.
 class Linear {
  public:
   /// `activation_bits`: 8 or 16.
@@ -19,9 +19,9 @@ class Linear {
   void run(const LinearArgs& args);
 
  private:
-  struct Forms;   // of the input that the projections want
-  struct Input;   // where the prepared rows lie
-  struct Piece;   // consecutive tiles of one projection
+  struct Forms;  // of the input that the projections want
+  struct Input;  // where the prepared rows lie
+  struct Piece;  // consecutive tiles of one projection
   struct Worker {
     Scratch row;    // one transformed row
     Scratch input;  // all rows, prepared by this worker for itself

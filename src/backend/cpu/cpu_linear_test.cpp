@@ -50,9 +50,8 @@ std::vector<float> multiply(Backend& backend, std::span<const TestMatrix* const>
   return result;
 }
 
-std::vector<float> multiply(Backend& backend, const TestMatrix& matrix,
-                            const std::vector<float>& x, int first, int count,
-                            WeightLayout layout = WeightLayout::as_stored) {
+std::vector<float> multiply(Backend& backend, const TestMatrix& matrix, const std::vector<float>& x,
+                            int first, int count, WeightLayout layout = WeightLayout::as_stored) {
   const TestMatrix* one[] = {&matrix};
   return multiply(backend, one, x, first, count, layout);
 }
@@ -151,8 +150,10 @@ TEST_P(LinearKernels, ARowsBytesDoNotDependOnTheRowsBesideItNorOnThreads) {
       const auto y = multiply(*two, matrix, x, row, std::min(7, kRows - row));
       chunked.insert(chunked.end(), y.begin(), y.end());
     }
-    EXPECT_EQ(std::memcmp(together.data(), alone.data(), 4 * alone.size()), 0) << matrix.stored.name;
-    EXPECT_EQ(std::memcmp(together.data(), chunked.data(), 4 * alone.size()), 0) << matrix.stored.name;
+    EXPECT_EQ(std::memcmp(together.data(), alone.data(), 4 * alone.size()), 0)
+        << matrix.stored.name;
+    EXPECT_EQ(std::memcmp(together.data(), chunked.data(), 4 * alone.size()), 0)
+        << matrix.stored.name;
   }
 }
 

@@ -7,7 +7,8 @@
 
 namespace talon::cpu {
 
-/// Zeroed memory straight from the system, aligned to and backed by huge pages where it grants them. Pages take room only once touched.
+/// Zeroed memory straight from the system, aligned to and backed by huge pages where it grants
+/// them. Pages take room only once touched.
 class HugeBlock {
  public:
   /// Throws Error if the system has no room.
@@ -26,8 +27,9 @@ class HugeBlock {
   std::size_t bytes_;
 };
 
-/// Hands out 64-byte aligned pieces of HugeBlocks one after the other, so that small matrices share huge pages. A piece holds a share of
-/// its block, which goes when its last piece does: weights may be freed in any order, and after the arena.
+/// Hands out 64-byte aligned pieces of HugeBlocks one after the other, so that small matrices share
+/// huge pages. A piece holds a share of its block, which goes when its last piece does: weights may
+/// be freed in any order, and after the arena.
 class HugeArena {
  public:
   std::shared_ptr<std::byte> allocate(std::size_t bytes);

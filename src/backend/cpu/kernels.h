@@ -3,26 +3,30 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What every instruction set implements, as a table of function pointers, and the memory layouts they agree on. Units of one
-/// instruction set include this file, the lanes_*.h of their set and the shared loops (loops_*.h), which live in unnamed
-/// namespaces: nothing compiled with special flags may be seen by the linker as a common inline function.
+/// What every instruction set implements, as a table of function pointers, and the memory layouts
+/// they agree on. Units of one instruction set include this file, the lanes_*.h of their set and
+/// the shared loops (loops_*.h), which live in unnamed namespaces: nothing compiled with special
+/// flags may be seen by the linker as a common inline function.
 ///
-/// All sets do the same float operations in the same order (fused multiply-adds, 16 lanes, fixed reduction trees), so
-/// their results are equal to the byte; the integer sums are exact.
+/// All sets do the same float operations in the same order (fused multiply-adds, 16 lanes, fixed
+/// reduction trees), so their results are equal to the byte; the integer sums are exact.
 namespace talon::cpu {
 
-inline constexpr int kLanes = 16;        // outputs of a weight tile, keys of a cache block
-inline constexpr int kInputGroup = 32;   // inputs that share one activation scale
+inline constexpr int kLanes = 16;       // outputs of a weight tile, keys of a cache block
+inline constexpr int kInputGroup = 32;  // inputs that share one activation scale
 
 /// How one tile (16 outputs, all inputs) is laid out: a sequence of units.
 ///
-/// Codes: 64-byte vectors [16 outputs][4 inputs]; vector j of a group of 32 inputs holds inputs 4j .. 4j+3. With 4 bits, byte vector
-/// j < 4 holds vector j in its low nibbles and vector j + 4 in its high ones; a 16-entry table gives the value.
-/// Signed values are stored plus 128 (kinds without a minimum), unsigned ones as they are (kinds with a minimum).
+/// Codes: 64-byte vectors [16 outputs][4 inputs]; vector j of a group of 32 inputs holds inputs 4j
+/// .. 4j+3. With 4 bits, byte vector j < 4 holds vector j in its low nibbles and vector j + 4 in
+/// its high ones; a 16-entry table gives the value. Signed values are stored plus 128 (kinds
+/// without a minimum), unsigned ones as they are (kinds with a minimum).
 ///   direct kinds, unit of 64 inputs:  f16 scale[2][16], f16 minimum[2][16] if any, codes
-///   super kinds, unit of 256 inputs:  f16 d[16], f16 dmin[16], i8 scale[groups][16], i8 minimum[groups][16] if any, codes
+///   super kinds, unit of 256 inputs:  f16 d[16], f16 dmin[16], i8 scale[groups][16], i8
+///   minimum[groups][16] if any, codes
 ///                                     scale = (d * pre_scale) * i8, minimum = dmin * i8
-///   float kinds, unit of 16 inputs:   [16 inputs][16 outputs]; bf16: [8 input pairs][16 outputs][2]
+///   float kinds, unit of 16 inputs:   [16 inputs][16 outputs]; bf16: [8 input pairs][16
+///   outputs][2]
 /// value = scale * code (+ minimum)
 enum class TileKind : std::uint8_t {
   nibble,
@@ -41,8 +45,8 @@ enum class TileKind : std::uint8_t {
 };
 
 struct TileShape {
-  int bits;         // of a code
-  int group;        // inputs that share a scale
+  int bits;   // of a code
+  int group;  // inputs that share a scale
   bool super;
   bool minimum;
   int unit_inputs;
@@ -56,16 +60,16 @@ inline constexpr TileShape kTileShapes[] = {
     {16, 0, false, false, 16},
 };
 
-/// Quantised activations of a block of `rows` rows. Per group of 32 inputs one record: planes x i8[rows][32],
-/// f32 scale[rows], i32 zero[rows] = -128 * sum of the quantised values, f32 sum[rows] = scale * that sum.
-/// One plane: x = scale * a. Two planes: x = scale * (255 * a + b).
+/// Quantised activations of a block of `rows` rows. Per group of 32 inputs one record: planes x
+/// i8[rows][32], f32 scale[rows], i32 zero[rows] = -128 * sum of the quantised values, f32
+/// sum[rows] = scale * that sum. One plane: x = scale * a. Two planes: x = scale * (255 * a + b).
 /// Beside it, for kinds with groups of 16: i32 zero[2][rows], f32 sum[2][rows].
 struct QuantizedRow {
   std::byte* records;
   std::byte* sums16;  // null: not wanted
   int planes;
-  int rows;           // of the block
-  int row;            // of this row in the block
+  int rows;  // of the block
+  int row;   // of this row in the block
 };
 
 /// Multiplies consecutive tiles by one block of rows.
@@ -74,34 +78,37 @@ struct MultiplyCall {
   const std::byte* tiles;
   std::size_t tile_bytes;
   int tile_count;
-  int units;                // of a tile
+  int units;                  // of a tile
   const std::uint8_t* table;  // of 16 values, for nibble kinds
   float pre_scale;
-  const std::byte* input;   // records; for float kinds f32 [inputs / 16][rows][16]
+  const std::byte* input;  // records; for float kinds f32 [inputs / 16][rows][16]
   const std::byte* sums16;
   int planes;
-  int rows;                 // a number that block_rows() gave
-  float* out;               // of the first tile's first output, first row
+  int rows;    // a number that block_rows() gave
+  float* out;  // of the first tile's first output, first row
   std::ptrdiff_t out_stride;
-  int outputs;              // in all tiles together; the last tile may have fewer than 16
-  const float* bias;        // of the first output, or null
+  int outputs;        // in all tiles together; the last tile may have fewer than 16
+  const float* bias;  // of the first output, or null
   bool accumulate;
-  int prefetch;             // bytes ahead; 0: the tiles are in the cache
+  int prefetch;  // bytes ahead; 0: the tiles are in the cache
 };
 
-/// One query vector (a row's head) and the keys it sees in one block of kAttentionBlock logical positions.
+/// One query vector (a row's head) and the keys it sees in one block of kAttentionBlock logical
+/// positions.
 inline constexpr int kAttentionBlock = 128;
 struct AttentionQuery {
-  const float* q;          // rotated and scaled
-  float* partial;          // out: largest score, sum of exponentials, then the padded_dim weighted values
-  int begin;               // visible positions within the block: [begin, end)
+  const float* q;  // rotated and scaled
+  float* partial;  // out: largest score, sum of exponentials, then the padded_dim weighted values
+  int begin;       // visible positions within the block: [begin, end)
   int end;
-  int contiguous;          // positions below lie in the block's pages, others in extra[position - contiguous]
+  int contiguous;  // positions below lie in the block's pages, others in extra[position -
+                   // contiguous]
   const std::int32_t* extra;
 };
 
-/// Cache of one layer and one KV head: page p at pages + p * page_stride holds keys as [4 blocks of 16 slots][dim][16 slots] and,
-/// value_offset bytes later, values as [64 slots][padded_dim], both f16 or both f32.
+/// Cache of one layer and one KV head: page p at pages + p * page_stride holds keys as [4 blocks of
+/// 16 slots][dim][16 slots] and, value_offset bytes later, values as [64 slots][padded_dim], both
+/// f16 or both f32.
 struct AttentionCall {
   const std::byte* pages;
   std::size_t page_stride;
@@ -109,17 +116,18 @@ struct AttentionCall {
   const std::int32_t* page_ids;  // pages of this block of positions: kAttentionBlock / 64
   bool half;
   int dim;
-  int padded_dim;                // multiple of 16
+  int padded_dim;  // multiple of 16
   const AttentionQuery* queries;
   int query_count;
-  int heads;                     // consecutive queries of the same row; divides query_count
-  float* scores;                 // scratch [query_count][kAttentionBlock]
+  int heads;      // consecutive queries of the same row; divides query_count
+  float* scores;  // scratch [query_count][kAttentionBlock]
 };
 
 struct Kernels {
   const char* name;
 
-  /// How many of the rows that are left are multiplied together next: the rows of a call are cut into such blocks from the first on.
+  /// How many of the rows that are left are multiplied together next: the rows of a call are cut
+  /// into such blocks from the first on.
   int (*block_rows)(int rows_left, bool float_weights);
   void (*multiply)(const MultiplyCall& call);
   /// Quantises `cols` floats, and zeros up to `groups` * 32.
@@ -136,7 +144,8 @@ struct Kernels {
   /// The first index in [begin, n) with x[i] > limit, n if none.
   int (*find_above)(const float* x, int begin, int n, float limit);
 
-  /// Rotates one head in place by cos[dim / 2], sin[dim / 2] (pairs i, i + dim / 2), then multiplies by `scale`.
+  /// Rotates one head in place by cos[dim / 2], sin[dim / 2] (pairs i, i + dim / 2), then
+  /// multiplies by `scale`.
   void (*rotate)(float* x, const float* cos_sin, float scale, int dim);
   void (*store_half)(const float* x, int n, std::uint16_t* out);
   void (*attend)(const AttentionCall& call);

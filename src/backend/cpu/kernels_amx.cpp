@@ -3,14 +3,15 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/lanes_avx512.h"
 
-// For many rows: AMX tiles multiply 16 rows by 16 outputs and one group of inputs at a time; the exact integer sums are then
-// combined with the scales like in loops_multiply.h, operation by operation. Everything else is avx512_kernels().
+// For many rows: AMX tiles multiply 16 rows by 16 outputs and one group of inputs at a time; the
+// exact integer sums are then combined with the scales like in loops_multiply.h, operation by
+// operation. Everything else is avx512_kernels().
 namespace talon::cpu {
 namespace {
 
 constexpr int kTileRows = 16;
 constexpr int kMostRows = 64;
-constexpr int kLeastRows = 9;
+constexpr int kLeastRows = 16;
 constexpr int kChunk = 8;  // groups of 32 inputs handled between two visits of the totals
 constexpr int kTileBytes = kTileRows * kLanes * 4;
 
@@ -31,16 +32,17 @@ struct alignas(64) TileConfig {
   std::uint8_t rows[16] = {};
 };
 
-/// Tiles 0 and 3: activations [16 rows][group]; 1 and 4: codes [group / 4][16 outputs][4]; 2 and 5: sums.
+/// Tiles 0 and 1: activations [16 rows][group]; 2 and 3: codes [group / 4][16 outputs][4]; 4 to 7:
+/// sums.
 inline void configure_tiles(int group) {
   TileConfig config;
-  for (int i = 0; i < 6; i += 3) {
+  for (int i = 0; i < 8; ++i) {
     config.rows[i] = kTileRows;
+    config.column_bytes[i] = 64;
+  }
+  for (int i = 0; i < 2; ++i) {
     config.column_bytes[i] = static_cast<std::uint16_t>(group);
-    config.rows[i + 1] = static_cast<std::uint8_t>(group / 4);
-    config.column_bytes[i + 1] = 64;
-    config.rows[i + 2] = kTileRows;
-    config.column_bytes[i + 2] = 64;
+    config.rows[2 + i] = static_cast<std::uint8_t>(group / 4);
   }
   _tile_loadconfig(&config);
 }
@@ -131,29 +133,67 @@ struct Records {
   }
 };
 
+/// One product of tiles: 16 rows of one group of activations times its codes.
+struct Product {
+  const std::byte* activations;
+  const std::uint8_t* codes;
+  std::int32_t (*sums)[kLanes];
+};
+
+/// Independent products are interleaved: one takes some 50 cycles, but the next may start after 16.
+inline void multiply_four(const Product* p) {
+  _tile_loadd(2, p[0].codes, 64);
+  _tile_loadd(0, p[0].activations, kInputGroup);
+  _tile_zero(4);
+  _tile_dpbssd(4, 0, 2);
+  _tile_loadd(3, p[1].codes, 64);
+  _tile_loadd(1, p[1].activations, kInputGroup);
+  _tile_zero(5);
+  _tile_dpbssd(5, 1, 3);
+  _tile_loadd(2, p[2].codes, 64);
+  _tile_loadd(0, p[2].activations, kInputGroup);
+  _tile_zero(6);
+  _tile_dpbssd(6, 0, 2);
+  _tile_loadd(3, p[3].codes, 64);
+  _tile_loadd(1, p[3].activations, kInputGroup);
+  _tile_zero(7);
+  _tile_dpbssd(7, 1, 3);
+  _tile_stored(4, p[0].sums, 64);
+  _tile_stored(5, p[1].sums, 64);
+  _tile_stored(6, p[2].sums, 64);
+  _tile_stored(7, p[3].sums, 64);
+}
+
+inline void multiply_one(const Product& p) {
+  _tile_loadd(2, p.codes, 64);
+  _tile_loadd(0, p.activations, kInputGroup);
+  _tile_zero(4);
+  _tile_dpbssd(4, 0, 2);
+  _tile_stored(4, p.sums, 64);
+}
+
 /// Integer sums of 16 rows from `row` on, for the groups of a chunk.
-template <int kHalves>
+template <int kHalves, int kPlanes>
 inline void multiply_tiles(const Records& records, int row, int groups, Memory& memory) {
+  Product products[kPlanes * 2 * kChunk];
+  int count = 0;
   for (int g = 0; g < groups; ++g) {
     const std::byte* a = records.at + g * records.bytes() + row * kInputGroup;
     for (int half = 0; half < kHalves; ++half) {
-      const int index = g * kHalves + half;
-      _tile_loadd(1, memory.codes[g] + half * 4 * 64, 64);
-      _tile_loadd(0, a + half * 16, kInputGroup);
-      _tile_zero(2);
-      _tile_dpbssd(2, 0, 1);
-      _tile_stored(2, memory.sums[0][index], 64);
-      if (records.planes == 2) {
-        _tile_loadd(3, a + records.rows * kInputGroup + half * 16, kInputGroup);
-        _tile_zero(5);
-        _tile_dpbssd(5, 3, 1);
-        _tile_stored(5, memory.sums[1][index], 64);
+      for (int plane = 0; plane < kPlanes; ++plane) {
+        products[count++] = {a + plane * records.rows * kInputGroup + half * 16,
+                             memory.codes[g] + half * 4 * 64,
+                             memory.sums[plane][g * kHalves + half]};
       }
     }
   }
+  int i = 0;
+  for (; i + 4 <= count; i += 4) multiply_four(products + i);
+  for (; i < count; ++i) multiply_one(products[i]);
 }
 
-/// Adds a chunk's sums times scales to the totals of kRows rows; the first is row `row` of the block and `row % 16` of the tile.
+/// Adds a chunk's sums times scales to the totals of kRows rows; the first is row `row` of the
+/// block and `row % 16` of the tile.
 template <bool kMinimum, int kHalves, int kPlanes, int kRows>
 inline void add_scaled(const Records& records, int row, int groups, Memory& memory) {
   Floats total[kRows];
@@ -202,12 +242,10 @@ inline void add_scaled_rows(const Records& records, int row, int count, int grou
 }
 
 template <TileKind kKind, int kPlanes>
-void multiply_tile(const MultiplyCall& call, const std::byte* tile, __m512i table,
-                   Memory& memory) {
+void multiply_tile(const MultiplyCall& call, const std::byte* tile, __m512i table, Memory& memory) {
   constexpr Geometry kGeometry = geometry_of(kKind);
   constexpr bool kMinimum = kGeometry.shape.minimum;
-  constexpr int kUnitBytes =
-      kGeometry.scale_bytes + kGeometry.groups32 * kGeometry.group_bytes;
+  constexpr int kUnitBytes = kGeometry.scale_bytes + kGeometry.groups32 * kGeometry.group_bytes;
   constexpr int kChunkUnits = kChunk / kGeometry.groups32;
   for (int row = 0; row < call.rows; ++row) store(memory.total[row], zero_floats());
   Records records{call.input, call.sums16, kPlanes, call.rows};
@@ -227,7 +265,7 @@ void multiply_tile(const MultiplyCall& call, const std::byte* tile, __m512i tabl
     }
     for (int row = 0; row < call.rows; row += kTileRows) {
       const int count = call.rows - row < kTileRows ? call.rows - row : kTileRows;
-      multiply_tiles<kGeometry.halves>(records, row, groups, memory);
+      multiply_tiles<kGeometry.halves, kPlanes>(records, row, groups, memory);
       add_scaled_rows<kMinimum, kGeometry.halves, kPlanes>(records, row, count, groups, memory);
     }
     records.at += groups * records.bytes();
@@ -244,9 +282,12 @@ void multiply_all(const MultiplyCall& call) {
   configure_tiles(kGeometry.shape.group);
   const std::byte* tile = call.tiles;
   for (int t = 0; t < call.tile_count; ++t, tile += call.tile_bytes) {
-    multiply_tile<kKind, kPlanes>(call, tile, table, memory);
     const int first = t * kLanes;
     const int n = call.outputs - first;
+    for (int row = 0; row < call.rows; ++row) {
+      prefetch_for_write(call.out + row * call.out_stride + first);
+    }
+    multiply_tile<kKind, kPlanes>(call, tile, table, memory);
     for (int row = 0; row < call.rows; ++row) {
       float* out = call.out + row * call.out_stride + first;
       Floats y = load(memory.total[row]);
@@ -266,19 +307,30 @@ void multiply_all(const MultiplyCall& call) {
 void multiply_call(const MultiplyCall& call) {
   if (call.rows < kLeastRows) return avx512_kernels().multiply(call);
   switch (call.kind) {
-    case TileKind::nibble: return multiply_all<TileKind::nibble>(call);
-    case TileKind::nibble_min: return multiply_all<TileKind::nibble_min>(call);
-    case TileKind::nibble_super: return multiply_all<TileKind::nibble_super>(call);
-    case TileKind::nibble_super_min: return multiply_all<TileKind::nibble_super_min>(call);
-    case TileKind::nibble_super16: return multiply_all<TileKind::nibble_super16>(call);
-    case TileKind::nibble_super16_min: return multiply_all<TileKind::nibble_super16_min>(call);
-    case TileKind::byte: return multiply_all<TileKind::byte>(call);
-    case TileKind::byte_min: return multiply_all<TileKind::byte_min>(call);
-    case TileKind::byte_super_min: return multiply_all<TileKind::byte_super_min>(call);
-    case TileKind::byte_super16: return multiply_all<TileKind::byte_super16>(call);
+    case TileKind::nibble:
+      return multiply_all<TileKind::nibble>(call);
+    case TileKind::nibble_min:
+      return multiply_all<TileKind::nibble_min>(call);
+    case TileKind::nibble_super:
+      return multiply_all<TileKind::nibble_super>(call);
+    case TileKind::nibble_super_min:
+      return multiply_all<TileKind::nibble_super_min>(call);
+    case TileKind::nibble_super16:
+      return multiply_all<TileKind::nibble_super16>(call);
+    case TileKind::nibble_super16_min:
+      return multiply_all<TileKind::nibble_super16_min>(call);
+    case TileKind::byte:
+      return multiply_all<TileKind::byte>(call);
+    case TileKind::byte_min:
+      return multiply_all<TileKind::byte_min>(call);
+    case TileKind::byte_super_min:
+      return multiply_all<TileKind::byte_super_min>(call);
+    case TileKind::byte_super16:
+      return multiply_all<TileKind::byte_super16>(call);
     case TileKind::f32:
     case TileKind::f16:
-    case TileKind::bf16: return avx512_kernels().multiply(call);
+    case TileKind::bf16:
+      return avx512_kernels().multiply(call);
   }
 }
 

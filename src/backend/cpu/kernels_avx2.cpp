@@ -1,7 +1,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/lanes_avx2.h"
-#include "backend/cpu/loops_math.h"
 #include "backend/cpu/loops_attention.h"
+#include "backend/cpu/loops_math.h"
 #include "backend/cpu/loops_multiply.h"
 #include "backend/cpu/loops_table.h"
 

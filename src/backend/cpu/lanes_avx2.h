@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// Sixteen floats or integers as two AVX2 registers: the operations that loops_*.h is written in, with the results of
-// lanes_avx512.h to the bit. See there for what each does.
+// Sixteen floats or integers as two AVX2 registers: the operations that loops_*.h is written in,
+// with the results of lanes_avx512.h to the bit. See there for what each does.
 namespace talon::cpu {
 namespace {
 
-constexpr int kMaxRows = 4;      // rows multiplied at once
+constexpr int kMaxRows = 4;  // rows multiplied at once
 constexpr int kQueryBatch = 2;
 constexpr int kVectorBatch = 2;
 
@@ -98,9 +98,7 @@ inline float max_of(Floats x) {
 }
 
 inline Ints zero_ints() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-inline Floats to_floats(Ints x) {
-  return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)};
-}
+inline Floats to_floats(Ints x) { return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)}; }
 inline Ints round_to_ints(Floats x) {
   return {_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high)};
 }
@@ -116,8 +114,7 @@ inline Ints join_planes(Ints a, Ints b) {
 }
 inline int sum_of(Ints x) {
   const __m256i eight = _mm256_add_epi32(x.low, x.high);
-  __m128i four =
-      _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
   four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
   four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
   return _mm_cvtsi128_si32(four);
@@ -164,10 +161,11 @@ inline Floats load_bf16(const std::byte* p, int which) {
   return {_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)};
 }
 
-inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
+inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
-// Biased codes are turned back into signed ones at the load: there is no product of unsigned and signed bytes that would not
-// saturate, but |code| times the activation with the code's sign fits.
+// Biased codes are turned back into signed ones at the load: there is no product of unsigned and
+// signed bytes that would not saturate, but |code| times the activation with the code's sign fits.
 struct Codes {
   __m256i low, high;
 };
@@ -209,9 +207,9 @@ inline Ints start_sum(const std::int32_t*) {
 }
 template <bool kBiased>
 inline __m256i dot(__m256i sum, __m256i codes, __m256i x) {
-  const __m256i pairs = kBiased ? _mm256_maddubs_epi16(_mm256_abs_epi8(codes),
-                                                       _mm256_sign_epi8(x, codes))
-                                : _mm256_maddubs_epi16(codes, x);
+  const __m256i pairs =
+      kBiased ? _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
+              : _mm256_maddubs_epi16(codes, x);
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 template <bool kBiased>

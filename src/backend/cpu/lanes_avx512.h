@@ -53,9 +53,7 @@ inline Floats zero_below(Floats x, Floats keep, Floats limit) {
 inline unsigned greater_lanes(Floats a, Floats b) {
   return _mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ);
 }
-inline unsigned equal_lanes(Floats a, Floats b) {
-  return _mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ);
-}
+inline unsigned equal_lanes(Floats a, Floats b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ); }
 
 /// Lanes i and i + 8 are added, then i and i + 4, i + 2, i + 1.
 inline float sum_of(Floats x) {
@@ -100,19 +98,18 @@ inline Floats load_half(const std::byte* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
 inline void store_half(std::uint16_t* p, Floats x) {
-  _mm256_storeu_si256(
-      reinterpret_cast<__m256i*>(p),
-      _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 /// The first or second of each of 16 bf16 pairs.
 inline Floats load_bf16(const std::byte* p, int which) {
   const __m512i pairs = _mm512_loadu_si512(p);
-  return {_mm512_castsi512_ps(which == 0
-                                  ? _mm512_slli_epi32(pairs, 16)
-                                  : _mm512_and_si512(pairs, _mm512_set1_epi32(-65536)))};
+  return {_mm512_castsi512_ps(which == 0 ? _mm512_slli_epi32(pairs, 16)
+                                         : _mm512_and_si512(pairs, _mm512_set1_epi32(-65536)))};
 }
 
-inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
+inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
 // Weight codes: vectors [16 outputs][4 inputs] of bytes. kBiased: signed values stored plus 128.
 struct Codes {
@@ -130,8 +127,8 @@ template <bool kBiased>
 inline Codes load_bytes(const std::byte* p) {
   return {_mm512_loadu_si512(p)};
 }
-/// The values that the low or high nibbles of 64 bytes stand for. The permutation looks at six bits of an index and the table is
-/// repeated four times, so the other nibble need not be masked.
+/// The values that the low or high nibbles of 64 bytes stand for. The permutation looks at six bits
+/// of an index and the table is repeated four times, so the other nibble need not be masked.
 inline Codes load_low(const std::byte* p, Table table) {
   return {_mm512_permutexvar_epi8(_mm512_loadu_si512(p), table.v)};
 }

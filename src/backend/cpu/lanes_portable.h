@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// Sixteen floats or integers as arrays: the operations that loops_*.h is written in, with the results of lanes_avx512.h to
-// the bit. See there for what each does.
+// Sixteen floats or integers as arrays: the operations that loops_*.h is written in, with the
+// results of lanes_avx512.h to the bit. See there for what each does.
 namespace talon::cpu {
 namespace {
 
-constexpr int kMaxRows = 1;      // rows multiplied at once
+constexpr int kMaxRows = 1;  // rows multiplied at once
 constexpr int kQueryBatch = 1;
 constexpr int kVectorBatch = 1;
 
@@ -192,6 +192,7 @@ inline Floats load_bf16(const std::byte* p, int which) {
 }
 
 inline void prefetch(const std::byte* p) { __builtin_prefetch(p); }
+inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
 struct Codes {
   std::uint8_t v[4 * kLanes];

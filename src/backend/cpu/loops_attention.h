@@ -1,8 +1,11 @@
 #pragma once
 
-// Attention of query vectors over one block of cached positions, in terms of the lanes_*.h of one instruction set, which the
-// including unit has included before. Every score, every sum and every value is one chain of fused multiply-adds in
-// the order of logical positions, so it does not matter which queries are handled together.
+#include "backend/cpu/loops_math.h"
+
+// Attention of query vectors over one block of cached positions, in terms of the lanes_*.h of one
+// instruction set, which the including unit has included before. Every score, every sum and every
+// value is one chain of fused multiply-adds in the order of logical positions, so it does not
+// matter which queries are handled together.
 namespace talon::cpu {
 namespace {
 
@@ -56,7 +59,8 @@ inline void score_slots(const AttentionCall& call, const std::byte* keys,
 template <bool kHalf, int kQueries>
 void score_page(const AttentionCall& call, const std::byte* keys, int blocks,
                 const AttentionQuery* queries, float* scores, std::ptrdiff_t stride) {
-  const std::ptrdiff_t block_bytes = static_cast<std::ptrdiff_t>(call.dim) * (kHalf ? 2 : 4) * kLanes;
+  const std::ptrdiff_t block_bytes =
+      static_cast<std::ptrdiff_t>(call.dim) * (kHalf ? 2 : 4) * kLanes;
   int b = 0;
   for (; b + kVectorBatch <= blocks; b += kVectorBatch) {
     score_slots<kHalf, kQueries, kVectorBatch>(call, keys + b * block_bytes, queries,
@@ -85,8 +89,7 @@ void score_page(const AttentionCall& call, int query_count, const std::byte* key
 /// Adds weight[j] * value of slot j, j in [0, count), to the value sums of kQueries queries.
 template <bool kHalf, int kQueries, int kVectors>
 inline void add_values(const AttentionCall& call, const std::byte* values, int count, int dim,
-                       const AttentionQuery* queries, const float* weights,
-                       std::ptrdiff_t stride) {
+                       const AttentionQuery* queries, const float* weights, std::ptrdiff_t stride) {
   constexpr int kBytes = (kHalf ? 2 : 4);
   const std::ptrdiff_t row_bytes = static_cast<std::ptrdiff_t>(call.padded_dim) * kBytes;
   Floats sums[kQueries][kVectors];
@@ -136,11 +139,14 @@ template <bool kHalf>
 void add_values(const AttentionCall& call, int query_count, const std::byte* values, int count,
                 const AttentionQuery* queries, const float* weights, std::ptrdiff_t stride) {
   if constexpr (kQueryBatch >= 4) {
-    if (query_count == 4) return add_values<kHalf, 4>(call, values, count, queries, weights, stride);
-    if (query_count == 3) return add_values<kHalf, 3>(call, values, count, queries, weights, stride);
+    if (query_count == 4)
+      return add_values<kHalf, 4>(call, values, count, queries, weights, stride);
+    if (query_count == 3)
+      return add_values<kHalf, 3>(call, values, count, queries, weights, stride);
   }
   if constexpr (kQueryBatch >= 2) {
-    if (query_count == 2) return add_values<kHalf, 2>(call, values, count, queries, weights, stride);
+    if (query_count == 2)
+      return add_values<kHalf, 2>(call, values, count, queries, weights, stride);
   }
   add_values<kHalf, 1>(call, values, count, queries, weights, stride);
 }
@@ -168,8 +174,8 @@ void score_pages(const AttentionCall& call, const AttentionQuery* queries, int c
   }
 }
 
-/// Scores of the positions that lie in extra slots, for queries of the same row. Whole blocks of 16 slots are scored
-/// and the lane kept.
+/// Scores of the positions that lie in extra slots, for queries of the same row. Whole blocks of 16
+/// slots are scored and the lane kept.
 template <bool kHalf>
 void score_extra(const AttentionCall& call, const AttentionQuery* queries, int count,
                  float* scores) {
@@ -191,7 +197,8 @@ void score_extra(const AttentionCall& call, const AttentionQuery* queries, int c
   }
 }
 
-/// Scores become exponentials relative to the largest one; partial gets that one, their sum, and zeroed value sums.
+/// Scores become exponentials relative to the largest one; partial gets that one, their sum, and
+/// zeroed value sums.
 inline void exponentials(const AttentionQuery& query, int padded_dim, float* scores) {
   const int first = query.begin / kLanes * kLanes;
   const int last = (query.end + kLanes - 1) / kLanes * kLanes;
@@ -221,8 +228,8 @@ void add_paged_values(const AttentionCall& call, const AttentionQuery* queries, 
     const int page = begin / kPageSlots;
     const int run_end = lesser(end, (page + 1) * kPageSlots);
     const std::ptrdiff_t row = begin % kPageSlots;
-    const std::byte* values = page_of(call, call.page_ids[page]) + call.value_offset +
-                              row * call.padded_dim * kBytes;
+    const std::byte* values =
+        page_of(call, call.page_ids[page]) + call.value_offset + row * call.padded_dim * kBytes;
     add_values<kHalf>(call, count, values, run_end - begin, queries, weights + begin,
                       kAttentionBlock);
     begin = run_end;
@@ -254,8 +261,8 @@ void add_values_of_extra(const AttentionCall& call, const AttentionQuery* querie
   for (int j = greater(row.begin, row.contiguous); j < row.end; ++j) {
     const std::int32_t slot = row.extra[j - row.contiguous];
     const std::ptrdiff_t offset = slot % kPageSlots;
-    const std::byte* values = page_of(call, slot / kPageSlots) + call.value_offset +
-                              offset * call.padded_dim * kBytes;
+    const std::byte* values =
+        page_of(call, slot / kPageSlots) + call.value_offset + offset * call.padded_dim * kBytes;
     add_values<kHalf>(call, count, values, 1, queries, weights + j, kAttentionBlock);
   }
 }
@@ -281,8 +288,7 @@ void attend_block(const AttentionCall& call) {
   }
   for (int row = 0; row < call.query_count; row += call.heads) {
     for (int i = row; i < row + call.heads; i += kQueryBatch) {
-      add_values_of_extra<kHalf>(call, call.queries + i,
-                                 lesser(kQueryBatch, row + call.heads - i),
+      add_values_of_extra<kHalf>(call, call.queries + i, lesser(kQueryBatch, row + call.heads - i),
                                  call.scores + i * kAttentionBlock);
     }
   }

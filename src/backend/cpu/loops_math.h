@@ -1,6 +1,7 @@
 #pragma once
 
-// Row operations in terms of the lanes_*.h of one instruction set, which the including unit has included before.
+// Row operations in terms of the lanes_*.h of one instruction set, which the including unit has
+// included before.
 namespace talon::cpu {
 namespace {
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Weight tiles times rows, in terms of the lanes_*.h of one instruction set, which the including unit has included before.
+// Weight tiles times rows, in terms of the lanes_*.h of one instruction set, which the including
+// unit has included before.
 namespace talon::cpu {
 namespace {
 
@@ -35,7 +36,8 @@ struct HalfSums {
   }
 };
 
-/// Adds dot products of one vector of codes (inputs 4j .. 4j + 3 of the group) to the sums of all rows, for each plane.
+/// Adds dot products of one vector of codes (inputs 4j .. 4j + 3 of the group) to the sums of all
+/// rows, for each plane.
 template <bool kBiased, int kPlanes, int kRows>
 inline void dot_rows(Ints (&sums)[kPlanes][kRows], Codes codes, Record<kPlanes, kRows> record,
                      int j) {
@@ -43,8 +45,7 @@ inline void dot_rows(Ints (&sums)[kPlanes][kRows], Codes codes, Record<kPlanes, 
   for (int plane = 0; plane < kPlanes; ++plane) {
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
-      sums[plane][row] =
-          dot<kBiased>(sums[plane][row], codes, record.codes(plane, row) + 4 * j);
+      sums[plane][row] = dot<kBiased>(sums[plane][row], codes, record.codes(plane, row) + 4 * j);
     }
   }
 }
@@ -166,8 +167,8 @@ void multiply_tile(const MultiplyCall& call, const std::byte* tile, Floats (&tot
           start_rows<kBiased>(sums, half_sums.zero(half, 0));
           multiply_half<kShape.bits, kBiased>(sums, codes, table, record, half, call.prefetch);
         }
-        const auto scales = scales_of<kShape.super, kShape.minimum>(unit, g * kHalves + half,
-                                                                    kGroups, d, dmin);
+        const auto scales =
+            scales_of<kShape.super, kShape.minimum>(unit, g * kHalves + half, kGroups, d, dmin);
 #pragma GCC unroll 8
         for (int row = 0; row < kRows; ++row) {
           total[row] = fma(joined(sums, row), multiply(scales.scale, broadcast(record.scale(row))),
@@ -197,7 +198,8 @@ inline Floats load_weights(const std::byte* unit, int input) {
   }
 }
 
-/// Float weights: even and odd inputs are summed apart, so that the additions do not wait for each other.
+/// Float weights: even and odd inputs are summed apart, so that the additions do not wait for each
+/// other.
 template <TileKind kKind, int kRows>
 void multiply_float_tile(const MultiplyCall& call, const std::byte* tile, Floats (&total)[kRows]) {
   constexpr int kUnitBytes = kLanes * kLanes * kTileShapes[static_cast<int>(kKind)].bits / 8;
@@ -228,16 +230,19 @@ template <TileKind kKind, int kPlanes, int kRows>
 void multiply_tiles(const MultiplyCall& call) {
   const std::byte* tile = call.tiles;
   for (int t = 0; t < call.tile_count; ++t, tile += call.tile_bytes) {
+    const int first = t * kLanes;
+    const int n = call.outputs - first;
     Floats total[kRows];
 #pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) total[row] = zero_floats();
+    for (int row = 0; row < kRows; ++row) {
+      total[row] = zero_floats();
+      prefetch_for_write(call.out + row * call.out_stride + first);
+    }
     if constexpr (kKind >= TileKind::f32) {
       multiply_float_tile<kKind>(call, tile, total);
     } else {
       multiply_tile<kKind, kPlanes>(call, tile, total);
     }
-    const int first = t * kLanes;
-    const int n = call.outputs - first;
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       float* out = call.out + row * call.out_stride + first;
@@ -272,19 +277,32 @@ MultiplyTiles tiles_for(int planes, int rows) {
 
 MultiplyTiles tiles_for(TileKind kind, int planes, int rows) {
   switch (kind) {
-    case TileKind::nibble: return tiles_for<TileKind::nibble>(planes, rows);
-    case TileKind::nibble_min: return tiles_for<TileKind::nibble_min>(planes, rows);
-    case TileKind::nibble_super: return tiles_for<TileKind::nibble_super>(planes, rows);
-    case TileKind::nibble_super_min: return tiles_for<TileKind::nibble_super_min>(planes, rows);
-    case TileKind::nibble_super16: return tiles_for<TileKind::nibble_super16>(planes, rows);
-    case TileKind::nibble_super16_min: return tiles_for<TileKind::nibble_super16_min>(planes, rows);
-    case TileKind::byte: return tiles_for<TileKind::byte>(planes, rows);
-    case TileKind::byte_min: return tiles_for<TileKind::byte_min>(planes, rows);
-    case TileKind::byte_super_min: return tiles_for<TileKind::byte_super_min>(planes, rows);
-    case TileKind::byte_super16: return tiles_for<TileKind::byte_super16>(planes, rows);
-    case TileKind::f32: return tiles_for<TileKind::f32, 1>(rows);
-    case TileKind::f16: return tiles_for<TileKind::f16, 1>(rows);
-    case TileKind::bf16: return tiles_for<TileKind::bf16, 1>(rows);
+    case TileKind::nibble:
+      return tiles_for<TileKind::nibble>(planes, rows);
+    case TileKind::nibble_min:
+      return tiles_for<TileKind::nibble_min>(planes, rows);
+    case TileKind::nibble_super:
+      return tiles_for<TileKind::nibble_super>(planes, rows);
+    case TileKind::nibble_super_min:
+      return tiles_for<TileKind::nibble_super_min>(planes, rows);
+    case TileKind::nibble_super16:
+      return tiles_for<TileKind::nibble_super16>(planes, rows);
+    case TileKind::nibble_super16_min:
+      return tiles_for<TileKind::nibble_super16_min>(planes, rows);
+    case TileKind::byte:
+      return tiles_for<TileKind::byte>(planes, rows);
+    case TileKind::byte_min:
+      return tiles_for<TileKind::byte_min>(planes, rows);
+    case TileKind::byte_super_min:
+      return tiles_for<TileKind::byte_super_min>(planes, rows);
+    case TileKind::byte_super16:
+      return tiles_for<TileKind::byte_super16>(planes, rows);
+    case TileKind::f32:
+      return tiles_for<TileKind::f32, 1>(rows);
+    case TileKind::f16:
+      return tiles_for<TileKind::f16, 1>(rows);
+    case TileKind::bf16:
+      return tiles_for<TileKind::bf16, 1>(rows);
   }
   __builtin_unreachable();
 }
@@ -297,9 +315,7 @@ int block_rows(int rows_left, bool) {
   return 1;
 }
 
-void multiply_call(const MultiplyCall& call) {
-  tiles_for(call.kind, call.planes, call.rows)(call);
-}
+void multiply_call(const MultiplyCall& call) { tiles_for(call.kind, call.planes, call.rows)(call); }
 
 /// Quantises 32 floats (zeros past `n`) into the record of one row.
 inline void quantize_group(const float* x, int n, std::byte* record, std::byte* half_sums,

@@ -30,15 +30,16 @@ void check(const StoredMatrix& matrix) {
     fail("load weight \"{}\": expected {} bytes, got {}", matrix.name, expected,
          matrix.bytes.size());
   }
-  expects(matrix.row_order.empty() ||
-              matrix.row_order.size() == static_cast<std::size_t>(matrix.rows),
-          "a row order names every row");
+  expects(
+      matrix.row_order.empty() || matrix.row_order.size() == static_cast<std::size_t>(matrix.rows),
+      "a row order names every row");
 }
 
 std::span<const std::byte> stored_row(const StoredMatrix& matrix, int row) {
-  const auto index = matrix.row_order.empty()
-                         ? static_cast<std::size_t>(row)
-                         : static_cast<std::size_t>(matrix.row_order[static_cast<std::size_t>(row)]);
+  const auto index =
+      matrix.row_order.empty()
+          ? static_cast<std::size_t>(row)
+          : static_cast<std::size_t>(matrix.row_order[static_cast<std::size_t>(row)]);
   const std::size_t bytes = row_bytes(matrix);
   expects((index + 1) * bytes <= matrix.bytes.size(), "a row lies in the stored matrix");
   return matrix.bytes.subspan(index * bytes, bytes);
@@ -142,8 +143,8 @@ Plan plan_as_stored(const StoredMatrix& matrix) {
     return {recipe->kind, recipe->layout, true, recipe};
   }
   if (matrix.type == StorageType::f16) return {TileKind::f16, "f16, float32 arithmetic", true};
-  const bool bf16 = matrix.type == StorageType::bf16 ||
-                    (matrix.type == StorageType::f32 && fits_bf16(matrix));
+  const bool bf16 =
+      matrix.type == StorageType::bf16 || (matrix.type == StorageType::f32 && fits_bf16(matrix));
   if (bf16) return {TileKind::bf16, "bf16, float32 arithmetic", true};
   return {TileKind::f32, "f32", true};
 }
@@ -152,7 +153,8 @@ Plan plan_for(const StoredMatrix& matrix, WeightLayout layout) {
   const Plan stored = plan_as_stored(matrix);
   const StorageType type = matrix.type;
   switch (layout) {
-    case WeightLayout::as_stored: return stored;
+    case WeightLayout::as_stored:
+      return stored;
     case WeightLayout::int8:
       if (type == StorageType::q8_0) return stored;
       return {TileKind::byte, "8-bit groups of 32, f16 scale, rounded", false};
@@ -162,7 +164,8 @@ Plan plan_for(const StoredMatrix& matrix, WeightLayout layout) {
     case WeightLayout::bf16:
       if (stored.kind == TileKind::bf16) return stored;
       return {TileKind::bf16, "bf16, rounded, float32 arithmetic", false};
-    case WeightLayout::f32: return {TileKind::f32, "f32", true};
+    case WeightLayout::f32:
+      return {TileKind::f32, "f32", true};
   }
   return stored;
 }

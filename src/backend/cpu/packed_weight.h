@@ -29,7 +29,8 @@ struct PackedWeight : Weight {
   }
 };
 
-/// Repacks a stored matrix on all workers. Throws Error if a value is not finite or the bytes are not those of the shape.
+/// Repacks a stored matrix on all workers. Throws Error if a value is not finite or the bytes are
+/// not those of the shape.
 std::unique_ptr<PackedWeight> pack(const StoredMatrix& matrix, WeightLayout layout,
                                    HugeArena& arena, ThreadPool& pool);
 

@@ -19,9 +19,9 @@ struct TestMatrix {
 };
 
 inline constexpr StorageType kBlockTypes[] = {
-    StorageType::q8_0, StorageType::q4_0, StorageType::q4_1,   StorageType::q5_0,
-    StorageType::q5_1, StorageType::q2_k, StorageType::q3_k,   StorageType::q4_k,
-    StorageType::q5_k, StorageType::q6_k, StorageType::iq4_nl, StorageType::iq4_xs,
+    StorageType::q8_0,   StorageType::q4_0, StorageType::q4_1,   StorageType::q5_0,
+    StorageType::q5_1,   StorageType::q2_k, StorageType::q3_k,   StorageType::q4_k,
+    StorageType::q5_k,   StorageType::q6_k, StorageType::iq4_nl, StorageType::iq4_xs,
     StorageType::iq2_xxs};
 inline constexpr StorageType kFloatTypes[] = {StorageType::f32, StorageType::f16,
                                               StorageType::bf16};
@@ -32,11 +32,16 @@ inline std::vector<std::size_t> half_fields(StorageType type) {
     case StorageType::q4_1:
     case StorageType::q5_1:
     case StorageType::q4_k:
-    case StorageType::q5_k: return {0, 2};
-    case StorageType::q2_k: return {80, 82};
-    case StorageType::q3_k: return {108};
-    case StorageType::q6_k: return {208};
-    default: return {0};
+    case StorageType::q5_k:
+      return {0, 2};
+    case StorageType::q2_k:
+      return {80, 82};
+    case StorageType::q3_k:
+      return {108};
+    case StorageType::q6_k:
+      return {208};
+    default:
+      return {0};
   }
 }
 

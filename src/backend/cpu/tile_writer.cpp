@@ -105,8 +105,8 @@ void write_block(const PackedWeight& weight, int row, int block, const DecodedBl
   const int lane = row % kLanes;
   const int block_inputs = shape.super ? 256 : kInputGroup;
   const int blocks = shape.unit_inputs / block_inputs;
-  std::byte* unit = weight.tile(row / kLanes) +
-                    static_cast<std::size_t>(block / blocks) * unit_bytes(shape);
+  std::byte* unit =
+      weight.tile(row / kLanes) + static_cast<std::size_t>(block / blocks) * unit_bytes(shape);
   const int index = block % blocks;
   write_half(unit + 32 * index, lane, decoded.d);
   if (shape.super) {
@@ -158,9 +158,10 @@ void unpack_row(const PackedWeight& weight, int row, std::span<float> out) {
     const std::byte* unit = weight.tile(row / kLanes) +
                             static_cast<std::size_t>(group / unit_groups) * unit_bytes(shape);
     std::uint8_t code[kInputGroup];
-    read_codes(shape,
-               unit + scale_bytes(shape) + static_cast<std::size_t>(in_unit) * group_code_bytes(shape),
-               lane, code);
+    read_codes(
+        shape,
+        unit + scale_bytes(shape) + static_cast<std::size_t>(in_unit) * group_code_bytes(shape),
+        lane, code);
     const std::size_t count = std::min<std::size_t>(kInputGroup, out.size() - first);
     for (std::size_t i = 0; i < count; ++i) {
       const int scale_group = (in_unit * kInputGroup + static_cast<int>(i)) / shape.group;

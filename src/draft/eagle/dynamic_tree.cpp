@@ -10,8 +10,8 @@ namespace {
 
 class DynamicTreeGrowth : public TreeGrowth {
  public:
-  DynamicTreeGrowth(const DynamicTreeShape& shape, TreePolicy* policy)
-      : shape_(shape), policy_(policy) {}
+  DynamicTreeGrowth(const DynamicTreeShape& shape, TreePolicy* policy, const DraftTree& start)
+      : shape_(shape), policy_(policy), start_(start) {}
 
   std::span<const GrowthRow> grow(const RowChildren& children, int first_row) override {
     add_level(children, first_row);
@@ -39,8 +39,18 @@ class DynamicTreeGrowth : public TreeGrowth {
       for (std::size_t i = first; i < first + static_cast<std::size_t>(count); ++i) {
         pool_.add(beam_[row], children.token[i], children.log_p[i]);
       }
+      adopt_children(beam_[row]);
     }
     ++levels_;
+  }
+
+  void adopt_children(int candidate) {
+    const NodeId parent = candidate < 0 ? 0 : pool_.node(candidate);
+    if (parent < 0) return;
+    for (NodeId node = parent + 1; node < start_.size(); ++node) {
+      const auto i = static_cast<std::size_t>(node);
+      if (start_.parent[i] == parent) pool_.adopt(candidate, start_.token[i], node, start_.log_p[i]);
+    }
   }
 
   std::vector<int> next_beam() const {
@@ -55,6 +65,7 @@ class DynamicTreeGrowth : public TreeGrowth {
 
   DynamicTreeShape shape_;
   TreePolicy* policy_;
+  DraftTree start_;
   CandidatePool pool_;
   int levels_ = 0;
   std::vector<int> beam_ = {-1};  // whose children come next; at first the root
@@ -65,10 +76,11 @@ class DynamicTreeGrowth : public TreeGrowth {
 
 }  // namespace
 
-std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, TreePolicy* policy) {
+std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, TreePolicy* policy,
+                                              const DraftTree& start) {
   expects(shape.width >= 1 && shape.children >= 1 && shape.levels >= 1 && shape.nodes >= 1,
           "a dynamic tree has a width, children, levels and nodes");
-  return std::make_unique<DynamicTreeGrowth>(shape, policy);
+  return std::make_unique<DynamicTreeGrowth>(shape, policy, start);
 }
 
 }  // namespace talon

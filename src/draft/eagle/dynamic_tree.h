@@ -18,6 +18,9 @@ struct DynamicTreeShape {
 /// log-probability, the reranking phase keeps the best `nodes` of all. With one child per node the tree is a chain.
 /// `policy` (or null) is asked with deeper() after each level; borrowed. Beam nodes that the reranking could no longer
 /// choose are not run: the tree is the same, only cheaper.
-std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, TreePolicy* policy);
+/// Nodes that `start` has besides its root, other drafters' branches, take part in the expansion with their own scores and
+/// are kept in any case; `nodes` counts those that are added. `start` is borrowed for the call.
+std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, TreePolicy* policy,
+                                              const DraftTree& start);
 
 }  // namespace talon

@@ -39,6 +39,7 @@ class EagleDrafter : public Drafter {
         outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
 
   std::vector<FeatureTap> taps() const override { return head_.taps; }
+  bool extends_trees() const override { return !options_.fixed; }
   std::unique_ptr<DraftState> start() override { return memory_.start(); }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     memory_.observe(static_cast<HeadState&>(state), committed);
@@ -115,7 +116,7 @@ std::vector<GrowingTree> EagleDrafter::plant(std::span<DraftJob> jobs) {
     HeadState& state = *states[i];
     const int most_levels = std::min(job.plan.levels, context_ - state.cache.length());
     const bool can_draft = !state.lost && state.cache.length() > 0;
-    if (!can_draft || most_levels < 1 || job.plan.nodes < 1) continue;
+    if (!can_draft || most_levels < 1 || job.plan.nodes <= job.tree->draft_nodes()) continue;
     const int row = static_cast<int>(trees.size());
     backend_.copy(state.output->view(), outputs_->view().row_range(row, 1));
     GrowingTree tree;
@@ -131,13 +132,13 @@ std::vector<GrowingTree> EagleDrafter::plant(std::span<DraftJob> jobs) {
 std::unique_ptr<TreeGrowth> EagleDrafter::make_growth(const DraftJob& job, int most_levels) const {
   DynamicTreeShape shape = options_.dynamic;
   shape.levels = std::min(shape.levels, most_levels);
-  shape.nodes = std::min(shape.nodes, job.plan.nodes);
+  shape.nodes = std::min(shape.nodes, job.plan.nodes - job.tree->draft_nodes());
   if (options_.fixed) {
     return grow_static_tree(options_.fixed->cut(shape.levels, options_.fixed->children()), shape.nodes,
                             job.policy);
   }
   shape.width = std::max(1, std::min(shape.width, job.plan.width));
-  return grow_dynamic_tree(shape, job.policy);
+  return grow_dynamic_tree(shape, job.policy, *job.tree);
 }
 
 /// Gives each tree the children of its newest rows, finishes those that are complete, and returns for each row to run

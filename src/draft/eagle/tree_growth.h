@@ -32,7 +32,7 @@ class TreeGrowth {
   /// Takes the children of the rows asked for last (rows [first, first + count) of `children`) and returns the rows to run
   /// next, valid until the next call; none when the tree is complete. `children` may hold more per row than wanted.
   virtual std::span<const GrowthRow> grow(const RowChildren& children, int first_row) = 0;
-  /// Adds what was grown to `tree`, which holds its root only.
+  /// Adds what was grown to `tree`, which is as it was when the growth was made.
   virtual void finish(DraftTree& tree) const = 0;
 };
 

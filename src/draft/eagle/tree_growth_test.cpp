@@ -62,7 +62,7 @@ Drafted draft(TreeGrowth& growth, const Table& table, TokenId root, int count) {
 
 Drafted draft_dynamic(const DynamicTreeShape& shape, const Table& table, TokenId root,
                       TreePolicy* policy = nullptr) {
-  return draft(*grow_dynamic_tree(shape, policy), table, root, shape.children);
+  return draft(*grow_dynamic_tree(shape, policy, DraftTree(root)), table, root, shape.children);
 }
 
 /// Specification 4.6, by hand: tokens root, a .. j.
@@ -138,6 +138,43 @@ TEST(TreeGrowth, StopsWhereThePolicySaysSo) {
   const StaticTree shape = chain_tree(8);
   const auto fixed = draft(*grow_static_tree(shape, 50, &again), worked_example(), kRoot, 1);
   EXPECT_EQ(fixed.tree.token, (std::vector<TokenId>{kRoot, kA, kC}));
+}
+
+/// Another drafter's branch c, g, h below the root, where the head itself would not look for c.
+DraftTree foreign_branch() {
+  DraftTree tree(kRoot);
+  tree.add(tree.add(tree.add(0, kC, -0.1F), kG, -0.2F), kH, -0.3F);
+  return tree;
+}
+
+TEST(DynamicTree, ExtendsTheBranchesOfOtherDrafters) {
+  const DraftTree before = foreign_branch();
+  DraftTree tree = before;
+  Table table = worked_example();
+  table[kH][kI] = std::log(.9F);
+  const auto growth = grow_dynamic_tree({2, 2, 4, 6}, nullptr, tree);
+  std::vector<TokenId> tokens = {kRoot};
+  while (!tokens.empty()) {
+    const RowChildren children = children_of(table, tokens, 2);
+    tokens.clear();
+    for (const GrowthRow& row : growth->grow(children, 0)) tokens.push_back(row.token);
+  }
+  tree.added_by = 2;
+  growth->finish(tree);
+  check_invariants(tree);
+  EXPECT_EQ(tree.draft_nodes(), before.draft_nodes() + 6);
+  for (NodeId node = 1; node < before.size(); ++node) {
+    const auto i = static_cast<std::size_t>(node);
+    EXPECT_EQ(tree.token[i], before.token[i]);
+    EXPECT_EQ(tree.parent[i], before.parent[i]);
+    EXPECT_EQ(tree.log_p[i], before.log_p[i]);
+  }
+  EXPECT_EQ(tree.sources[2], 3U) << "g follows c for both drafters";
+  EXPECT_EQ(tree.sources[1], 1U);
+  const NodeId extension = tree.child(3, kI);
+  ASSERT_GT(extension, 0) << "the branch goes on where the other drafter stopped";
+  EXPECT_NEAR(tree.log_p[static_cast<std::size_t>(extension)], -0.3 + std::log(.9), 1e-6);
+  EXPECT_NE(tree.child(0, kA), -1) << "and the root has children of its own";
 }
 
 Json read_golden(const char* name) {

@@ -1,40 +1,43 @@
 //! Chat templates: Jinja set up as Hugging Face sets it up.
 
 use crate::border::{guard, guard_into, slice, text, Buffer, Result};
-use crate::python;
-use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State};
+use crate::{python, source};
+use minijinja::value::{Kwargs, Object, Rest, Value, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, Output, State};
 use std::ffi::CString;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const NAME: &str = "chat template";
 /// Instructions one rendering may take: far above any real template, and an end for one that loops.
-const FUEL: u64 = 50_000_000;
+const FUEL: u64 = 10_000_000;
+const MAX_TEXT: usize = 64 << 20;
+const MAX_DEPTH: usize = 64;
 
 pub struct Handle {
     environment: Environment<'static>,
 }
 
 impl Handle {
-    fn compile(source: &str) -> Result<Self> {
+    fn compile(text: &str) -> Result<Self> {
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);
         environment.set_lstrip_blocks(true);
         environment.set_fuel(Some(FUEL));
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.set_formatter(|out, _, value| {
-            out.write_str(&python::to_str(value)).map_err(Error::from)
-        });
+        environment.set_formatter(write_value);
         minijinja_contrib::add_to_environment(&mut environment);
         environment.add_filter("tojson", |value: &Value, options: Kwargs| python::to_json(value, options));
         environment.add_filter("string", |value: &Value| python::to_str(value));
         environment.add_test("sequence", |value: &Value| is_sequence(value));
         environment.add_test("iterable", |value: &Value| is_sequence(value) || value.kind() == ValueKind::Iterable);
         environment.add_function("raise_exception", raise_exception);
+        environment.add_function(source::KEEP, |values: Rest<Value>| keep(false, values));
+        environment.add_function(source::KEEP_IN_NAMESPACE, |values: Rest<Value>| keep(true, values));
         environment.add_function("strftime_now", strftime_now);
         environment
-            .add_template_owned(NAME, without_generation_tags(source))
+            .add_template_owned(NAME, source::guarded(text))
             .map_err(|e| explain(&e))?;
         Ok(Handle { environment })
     }
@@ -97,23 +100,53 @@ fn strftime_now(_: &State, format: String) -> std::result::Result<String, Error>
     Ok(String::from_utf8_lossy(&text[..size]).into_owned())
 }
 
-/// Hugging Face marks the assistant's words with `{% generation %}`, for training: here it is a block that is always taken.
-fn without_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let (before, tag) = rest.split_at(start);
-        out.push_str(before);
-        let end = tag.find("%}").map_or(tag.len(), |end| end + 2);
-        let word = tag[2..end].trim_end_matches("%}").trim_matches(['-', '+']).trim();
-        out.push_str(&match word {
-            "generation" => tag[..end].replacen("generation", "if true", 1),
-            "endgeneration" => tag[..end].replacen("endgeneration", "endif", 1),
-            _ => tag[..end].to_owned(),
-        });
-        rest = &tag[end..];
+/// What a `set` assigns, refused if it could make later steps never end: a value that holds others too deeply, or in
+/// a namespace one that holds a namespace, and so perhaps itself. Several values are a list, as in Jinja.
+fn keep(in_namespace: bool, values: Rest<Value>) -> std::result::Result<Value, Error> {
+    let values = values.0;
+    for value in &values {
+        check_kept(value, in_namespace, 0)?;
     }
-    out + rest
+    match <[Value; 1]>::try_from(values) {
+        Ok([value]) => Ok(value),
+        Err(values) => Ok(Value::from(values)),
+    }
+}
+
+fn check_kept(value: &Value, in_namespace: bool, depth: usize) -> std::result::Result<(), Error> {
+    let refuse = |what| Err(Error::new(ErrorKind::InvalidOperation, format!("cannot set {what}")));
+    if value.as_str().is_some_and(|text| text.len() > MAX_TEXT) {
+        return refuse("a text of more than 64 MiB");
+    }
+    let Some(object) = value.as_object() else { return Ok(()) };
+    if depth == MAX_DEPTH {
+        return refuse("a value of more than 64 levels");
+    }
+    if in_namespace && object.type_name().ends_with("::Namespace") {
+        return refuse("an attribute of a namespace to a namespace");
+    }
+    for key in value.try_iter().into_iter().flatten() {
+        check_kept(&key, in_namespace, depth + 1)?;
+        if value.kind() == ValueKind::Map {
+            check_kept(&value.get_item(&key)?, in_namespace, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// How much one rendering has written so far.
+#[derive(Debug, Default)]
+struct Written(AtomicUsize);
+
+impl Object for Written {}
+
+fn write_value(out: &mut Output, state: &State, value: &Value) -> std::result::Result<(), Error> {
+    let text = python::to_str(value);
+    let written = state.get_or_set_temp_object("written", Written::default);
+    if written.0.fetch_add(text.len(), Ordering::Relaxed) > MAX_TEXT {
+        return Err(Error::new(ErrorKind::InvalidOperation, "the text has more than 64 MiB"));
+    }
+    out.write_str(&text).map_err(Error::from)
 }
 
 /// # Safety

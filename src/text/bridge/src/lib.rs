@@ -3,5 +3,6 @@
 mod border;
 mod chat_template;
 mod python;
+mod source;
 mod token_text;
 mod tokenizer;

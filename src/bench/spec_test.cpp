@@ -1,0 +1,74 @@
+#include "bench/spec.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "bench/bandwidth.h"
+#include "bench/multiply.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+using Methods = std::vector<std::string>;
+
+TEST(SpecMethods, AreSplitAtCommasThatBeginAMethodOnly) {
+  EXPECT_EQ(split_methods("none"), Methods{"none"});
+  EXPECT_EQ(split_methods("none,ngram"), (Methods{"none", "ngram"}));
+  EXPECT_EQ(split_methods("ngram:nodes=8,levels=4,none,ngram:nodes=2"),
+            (Methods{"ngram:nodes=8,levels=4", "none", "ngram:nodes=2"}));
+  EXPECT_EQ(split_methods(""), Methods{});
+}
+
+class Questions : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& text) {
+    std::ofstream(path_) << text;
+    return path_;
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+  std::filesystem::path path_ =
+      std::filesystem::path(testing::TempDir()) /
+      (std::string("questions_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+TEST_F(Questions, AreReadWithTheirTurnsAndCategory) {
+  const auto file = write(
+      "{\"question_id\": 5, \"category\": \"qa\", \"turns\": [\"a\", \"b\"]}\n\n"
+      "{\"question_id\": \"x\", \"category\": \"math\", \"turns\": [\"c\"]}\n");
+  const std::vector<Question> all = read_questions(file, "", 0);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].turns, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(all[1].id, "x");
+  EXPECT_EQ(read_questions(file, "math", 0).size(), 1u);
+  EXPECT_EQ(read_questions(file, "", 1).size(), 1u);
+}
+
+TEST_F(Questions, ThatAreDamagedAreNamedByLine) {
+  for (const char* line :
+       {"[]", "{\"turns\": []}", "{\"turns\": [1]}", "{\"turns\": 3}", "{", "{}"}) {
+    const auto file = write(std::string("{\"turns\": [\"a\"]}\n") + line + "\n");
+    try {
+      read_questions(file, "", 0);
+      ADD_FAILURE() << line << " was taken for a question";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("line 2"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(Questions, ThatDoNotExistAreAnError) {
+  EXPECT_THROW(read_questions(path_, "", 0), Error);
+  const auto file = write("{\"category\": \"qa\", \"turns\": [\"a\"]}\n");
+  EXPECT_THROW(read_questions(file, "poetry", 0), Error);
+}
+
+TEST(MachineRates, ArePositiveAndPlausible) {
+  EXPECT_GT(read_bandwidth_gb_s(1, std::size_t{1} << 24, 1), 0.01);
+  EXPECT_LT(read_bandwidth_gb_s(1, std::size_t{1} << 24, 1), 1e5);
+  EXPECT_GT(measure_multiply_rate(1).gmac_s, 0.01);
+}
+
+}  // namespace
+}  // namespace talon

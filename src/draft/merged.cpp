@@ -1,0 +1,129 @@
+#include "draft/merged.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/error.h"
+#include "draft/merged_score.h"
+
+namespace talon {
+namespace {
+
+struct MergedState : DraftState {
+  explicit MergedState(SourceCalibration* shared) : calibration(shared) {}
+  std::vector<std::unique_ptr<DraftState>> parts;
+  SourceCalibration calibration;
+  std::optional<MergedTree> proposed;  // since the last token was observed, before the cut
+};
+
+class MergedDrafter : public Drafter {
+ public:
+  explicit MergedDrafter(std::vector<MergedPart> parts) : parts_(std::move(parts)) {
+    expects(parts_.size() >= 2 && parts_.size() <= 16, "2 to 16 drafters to merge");
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      if (drafter(part).draws()) {
+        throw UsageError(fmt::format("drafter {}: draws its tokens, and so cannot be merged with others", parts_[part].name));
+      }
+      taps_per_part_.push_back(drafter(part).taps().size());
+      if (!drafter(part).extends_trees()) order_.push_back(part);
+    }
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      if (drafter(part).extends_trees()) order_.push_back(part);
+    }
+  }
+
+  std::vector<FeatureTap> taps() const override {
+    std::vector<FeatureTap> all;
+    for (const MergedPart& part : parts_) {
+      const auto taps = part.drafter->taps();
+      all.insert(all.end(), taps.begin(), taps.end());
+    }
+    return all;
+  }
+
+  std::unique_ptr<DraftState> start() override {
+    auto state = std::make_unique<MergedState>(&calibration_);
+    for (const MergedPart& part : parts_) state->parts.push_back(part.drafter->start());
+    return state;
+  }
+
+  void observe(DraftState& draft_state, const CommittedTokens& committed) override {
+    auto& state = static_cast<MergedState&>(draft_state);
+    if (state.proposed) state.proposed->learn(committed.tokens, state.calibration);
+    state.proposed.reset();
+    std::size_t first_tap = 0;
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      CommittedTokens seen = committed;
+      seen.features = features_of(part, first_tap, committed.features);
+      drafter(part).observe(*state.parts[part], seen);
+      first_tap += taps_per_part_[part];
+    }
+  }
+
+  void propose(std::span<DraftJob> jobs) override {
+    for (DraftJob& job : jobs) state_of(job).proposed.emplace(job.tree->token[0]);
+    for (const std::size_t part : order_) grow(part, jobs);
+    for (DraftJob& job : jobs) {
+      *job.tree = state_of(job).proposed->tree();
+      job.tree->prune(job.plan.nodes);
+    }
+  }
+
+ private:
+  Drafter& drafter(std::size_t part) const { return *parts_[part].drafter; }
+  static MergedState& state_of(const DraftJob& job) { return static_cast<MergedState&>(*job.state); }
+
+  /// Lets one part grow a tree for every job, and merges it.
+  void grow(std::size_t part, std::span<DraftJob> jobs) const {
+    const bool extends = drafter(part).extends_trees();
+    const std::uint32_t source = 1u << part;
+    std::vector<DraftTree> trees;
+    std::vector<DraftJob> part_jobs(jobs.begin(), jobs.end());
+    for (const DraftJob& job : jobs) {
+      const DraftTree& merged = state_of(job).proposed->tree();
+      trees.push_back(extends ? merged : DraftTree(merged.token[0]));
+      trees.back().added_by = source;
+    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      part_jobs[i].state = state_of(jobs[i]).parts[part].get();
+      part_jobs[i].tree = &trees[i];
+      if (extends) part_jobs[i].plan.nodes += trees[i].draft_nodes();
+    }
+    drafter(part).propose(part_jobs);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      MergedState& state = state_of(jobs[i]);
+      if (extends) {
+        state.proposed->take_extended(std::move(trees[i]), source);
+      } else {
+        state.proposed->add(trees[i], source);
+      }
+      state.proposed->score(state.calibration);
+    }
+  }
+
+  /// The columns of the part's own taps.
+  View features_of(std::size_t part, std::size_t first_tap, const View& features) const {
+    const auto taps = static_cast<int>(taps_per_part_[part]);
+    if (!features || taps == 0) return {};
+    const int width = features.cols / static_cast<int>(taps_in_all());
+    return features.col_range(static_cast<int>(first_tap) * width, taps * width);
+  }
+  std::size_t taps_in_all() const {
+    std::size_t taps = 0;
+    for (const std::size_t count : taps_per_part_) taps += count;
+    return taps;
+  }
+
+  std::vector<MergedPart> parts_;
+  std::vector<std::size_t> taps_per_part_;
+  std::vector<std::size_t> order_;  // in which the parts grow
+  SourceCalibration calibration_;   // of all sequences
+};
+
+}  // namespace
+
+std::unique_ptr<Drafter> make_merged_drafter(std::vector<MergedPart> parts) {
+  return std::make_unique<MergedDrafter>(std::move(parts));
+}
+
+}  // namespace talon

@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <queue>
+#include <vector>
+
+#include "core/error.h"
+#include "draft/conversation_memory.h"
+#include "draft/drafters.h"
+#include "draft/repeat_odds.h"
+#include "draft/suffix_automaton.h"
+
+namespace talon {
+namespace {
+
+constexpr int kMostOrders = 4;       // suffixes of a place whose continuations are looked at
+constexpr std::size_t kMostChildren = 8;
+constexpr std::size_t kMostContinuations = 64;  // of a suffix; one with more says little of the next token and takes long to read
+
+struct SuffixOptions {
+  int nodes;
+  int levels;
+  int history;
+  double least;
+};
+
+/// A suffix of some place, as a match in one of the texts.
+struct Context {
+  const SuffixAutomaton* text;
+  SuffixAutomaton::Match match;
+};
+using Contexts = std::vector<Context>;  // this text first, so that it wins ties
+
+/// Where a text stands in a volume of the memory.
+struct Cursor {
+  std::uint64_t volume = 0;
+  SuffixAutomaton::Match match;
+};
+
+struct SuffixState : DraftState {
+  explicit SuffixState(ConversationMemory* the_memory, RepeatOdds start)
+      : memory(the_memory), odds(start) {}
+  ~SuffixState() override {
+    try {
+      memory->add(tokens);
+    } catch (const std::bad_alloc&) {  // then it is not remembered
+    }
+  }
+  ConversationMemory* memory;  // of the drafter, which outlives its states
+  RepeatOdds odds;
+  SuffixAutomaton text;
+  SuffixAutomaton::Match match;  // the longest suffix of the text that it had before
+  std::array<Cursor, ConversationMemory::kVolumes> cursors;
+  std::vector<TokenId> tokens;
+};
+
+/// Calls visit(context) for the longest suffix that has continuations, then shorter ones, until it returns false.
+template <typename Visit>
+void for_each_order(Contexts contexts, Visit&& visit) {
+  for (int order = 0; order < kMostOrders;) {
+    const auto longest =
+        std::max_element(contexts.begin(), contexts.end(),
+                         [](const Context& a, const Context& b) { return a.match.length < b.match.length; });
+    if (longest == contexts.end() || longest->match.length == 0) return;
+    const std::size_t ways = longest->text->transitions(longest->match.state).size();
+    if (ways > 0 && ways <= kMostContinuations) {
+      if (!visit(*longest)) return;
+      ++order;
+    }
+    longest->match = longest->text->shorter(longest->match);
+  }
+}
+
+double chance_to_repeat(const RepeatOdds& odds, const Context& context) {
+  return odds.chance(context.match.length, context.text->occurrences(context.match.state));
+}
+
+struct Continuation {
+  TokenId token;
+  double chance;
+};
+
+/// The likeliest next tokens. The longest suffix shares its chance to repeat among its continuations by their counts; what is left
+/// goes to the next shorter one for the tokens that longer ones never had (prediction by partial matching, Cleary and Witten, 1984).
+std::vector<Continuation> continuations(const Contexts& contexts, const RepeatOdds& odds) {
+  std::vector<Continuation> found;
+  std::vector<Context> longer;
+  double left = 1;
+  for_each_order(contexts, [&](const Context& context) {
+    const auto is_new = [&](TokenId token) {
+      return token >= 0 && std::none_of(longer.begin(), longer.end(), [&](const Context& other) {
+               return other.text->next(other.match.state, token) >= 0;
+             });
+    };
+    const std::size_t first = found.size();
+    double places = 0;
+    for (const auto& [token, to] : context.text->transitions(context.match.state)) {
+      if (!is_new(token)) continue;
+      found.push_back({token, static_cast<double>(context.text->occurrences(to))});
+      places += found.back().chance;
+    }
+    const double share = left * chance_to_repeat(odds, context);
+    for (std::size_t i = first; i < found.size(); ++i) found[i].chance *= share / std::max(places, 1.0);
+    left -= share;
+    longer.push_back(context);
+    return true;
+  });
+  const auto likelier = [](const Continuation& a, const Continuation& b) {
+    return a.chance != b.chance ? a.chance > b.chance : a.token < b.token;
+  };
+  const std::size_t kept = std::min(found.size(), kMostChildren);
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(kept), found.end(), likelier);
+  found.resize(kept);
+  return found;
+}
+
+/// A possible child, not in the tree yet.
+struct Candidate {
+  NodeId parent;
+  TokenId token;
+  double chance;  // of the whole path
+};
+struct LessLikely {
+  bool operator()(const Candidate& a, const Candidate& b) const {
+    if (a.chance != b.chance) return a.chance < b.chance;
+    return a.parent != b.parent ? a.parent > b.parent : a.token > b.token;
+  }
+};
+
+/// Grows one tree: always the likeliest candidate next, so that a cut to fewer nodes keeps a beginning.
+class Growth {
+ public:
+  Growth(const RepeatOdds& odds, DraftTree& tree, int most_levels)
+      : odds_(odds), tree_(tree), most_levels_(most_levels) {}
+
+  /// Opens the nodes that the tree has. `root`: the suffixes of the text.
+  void open_all(Contexts root) {
+    contexts_.push_back(std::move(root));
+    open(0, 1.0);
+    for (NodeId node = 1; node < tree_.size(); ++node) {
+      contexts_.push_back(contexts_after(tree_.parent[index(node)], tree_.token[index(node)]));
+      open(node, std::exp(static_cast<double>(tree_.log_p[index(node)])));
+    }
+  }
+  void grow(int most_nodes, double least_chance) {
+    while (!candidates_.empty() && candidates_.top().chance >= least_chance &&
+           tree_.draft_nodes() < most_nodes) {
+      const Candidate best = candidates_.top();
+      candidates_.pop();
+      const NodeId known = tree_.child(best.parent, best.token);
+      const NodeId node = tree_.add(best.parent, best.token, static_cast<float>(std::log(best.chance)));
+      if (known >= 0) continue;  // another drafter's, open already
+      contexts_.push_back(contexts_after(best.parent, best.token));
+      open(node, best.chance);
+    }
+  }
+
+ private:
+  static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
+
+  Contexts contexts_after(NodeId parent, TokenId token) const {
+    Contexts contexts = contexts_[index(parent)];
+    for (Context& context : contexts) context.match = context.text->advance(context.match, token);
+    return contexts;
+  }
+  void open(NodeId node, double chance) {
+    if (tree_.depth(node) >= most_levels_ || tree_.drawn_from(node)) return;
+    for (const auto& [token, step] : continuations(contexts_[index(node)], odds_)) {
+      candidates_.push({node, token, chance * step});
+    }
+  }
+
+  const RepeatOdds& odds_;
+  DraftTree& tree_;
+  int most_levels_;
+  std::vector<Contexts> contexts_;  // per node
+  std::priority_queue<Candidate, std::vector<Candidate>, LessLikely> candidates_;
+};
+
+/// Continues the text as it went on where its last tokens occurred before, in this text and in earlier conversations: suffix
+/// automata as in SAM decoding (arXiv:2411.10666), counts and a tree of the likeliest paths as in SuffixDecoding
+/// (arXiv:2411.04975). How much a match is worth is learned from the text.
+class SuffixDrafter : public Drafter {
+ public:
+  explicit SuffixDrafter(const SuffixOptions& options) : options_(options), memory_(options.history) {}
+
+  bool extends_trees() const override { return true; }
+  std::unique_ptr<DraftState> start() override {
+    return std::make_unique<SuffixState>(&memory_, odds_.aged());
+  }
+
+  void observe(DraftState& draft_state, const CommittedTokens& committed) override {
+    auto& state = static_cast<SuffixState&>(draft_state);
+    expects(static_cast<int>(state.tokens.size()) == committed.first_position,
+            "tokens are observed in order");
+    follow_memory(state);
+    for (const TokenId token : committed.tokens) {
+      learn(state, token);
+      append(state, token);
+    }
+  }
+
+  void propose(std::span<DraftJob> jobs) override {
+    for (const DraftJob& job : jobs) {
+      auto& state = static_cast<SuffixState&>(*job.state);
+      follow_memory(state);
+      const int levels = std::min(options_.levels, job.plan.levels);
+      const int known = job.tree->draft_nodes();
+      Growth growth(state.odds, *job.tree, levels);
+      growth.open_all(contexts(state));
+      growth.grow(std::min(known + options_.nodes, job.plan.nodes), options_.least);
+    }
+  }
+
+ private:
+  Contexts contexts(const SuffixState& state) const {
+    Contexts result = {{&state.text, state.match}};
+    for (std::size_t i = 0; i < ConversationMemory::kVolumes; ++i) {
+      const auto& text = memory_.volumes()[i].text;
+      if (text) result.push_back({text.get(), state.cursors[i].match});
+    }
+    return result;
+  }
+
+  /// Moves the state's cursors to where the volumes are now: one may have become the older, and others may have added to them.
+  void follow_memory(SuffixState& state) const {
+    const auto known = state.cursors;
+    for (std::size_t i = 0; i < ConversationMemory::kVolumes; ++i) {
+      const auto& volume = memory_.volumes()[i];
+      Cursor& cursor = state.cursors[i];
+      cursor = {volume.id, {}};
+      if (!volume.text) continue;
+      for (const Cursor& before : known) {
+        if (before.volume == volume.id) cursor.match = volume.text->refreshed(before.match);
+      }
+    }
+  }
+
+  void learn(SuffixState& state, TokenId token) {
+    for_each_order(contexts(state), [&](const Context& context) {
+      const int places = context.text->occurrences(context.match.state);
+      const bool repeated = context.text->next(context.match.state, token) >= 0;
+      state.odds.observe(context.match.length, places, repeated);
+      odds_.observe(context.match.length, places, repeated);
+      return !repeated;
+    });
+  }
+
+  void append(SuffixState& state, TokenId token) const {
+    state.match = state.text.advance(state.match, token);
+    state.text.append(token);
+    state.match = state.text.refreshed(state.match);
+    state.tokens.push_back(token);
+    for (std::size_t i = 0; i < ConversationMemory::kVolumes; ++i) {
+      const auto& text = memory_.volumes()[i].text;
+      if (text) state.cursors[i].match = text->advance(state.cursors[i].match, token);
+    }
+  }
+
+  SuffixOptions options_;
+  ConversationMemory memory_;
+  RepeatOdds odds_;  // of all texts
+};
+
+}  // namespace
+
+std::unique_ptr<Drafter> make_suffix_drafter(OptionText& options, const DrafterContext&) {
+  SuffixOptions parsed{};
+  parsed.nodes = options.take_int("nodes", 32, 1, 1024);
+  parsed.levels = options.take_int("levels", 16, 1, 256);
+  parsed.history = options.take_int("history", 0, 0, 1 << 24);
+  parsed.least = options.take_double("least", 0.01, 0, 1);
+  return std::make_unique<SuffixDrafter>(parsed);
+}
+
+}  // namespace talon

@@ -1,0 +1,207 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "core/error.h"
+#include "draft/conversation_memory.h"
+#include "draft/drafters.h"
+#include "draft/repeat_odds.h"
+
+namespace talon {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+/// A suffix drafter with one text.
+struct Text {
+  explicit Text(const std::string& options = "suffix") : Text(make(options)) {}
+  explicit Text(std::shared_ptr<Drafter> the_drafter)
+      : drafter(std::move(the_drafter)), state(drafter->start()) {}
+  static std::shared_ptr<Drafter> make(const std::string& text) {
+    OptionText options(text);
+    auto drafter = make_suffix_drafter(options, {});
+    options.finish();
+    return drafter;
+  }
+  void add(const Tokens& tokens) {
+    CommittedTokens committed;
+    committed.tokens = tokens;
+    committed.first_position = length;
+    drafter->observe(*state, committed);
+    length += static_cast<int>(tokens.size());
+    last = tokens.back();
+  }
+  DraftTree propose(int nodes = 64, int levels = 64) { return extend(DraftTree(last), nodes, levels); }
+  DraftTree extend(DraftTree tree, int nodes = 64, int levels = 64) {
+    DraftJob job;
+    job.state = state.get();
+    job.plan = {nodes, levels, nodes};
+    job.tree = &tree;
+    drafter->propose(std::span(&job, 1));
+    check_invariants(tree);
+    return tree;
+  }
+  std::shared_ptr<Drafter> drafter;
+  std::unique_ptr<DraftState> state;
+  int length = 0;
+  TokenId last = 0;
+};
+
+Tokens likeliest_path(const DraftTree& tree) {
+  Tokens path;
+  NodeId node = 0;
+  while (true) {
+    NodeId best = -1;
+    for (NodeId child = node + 1; child < tree.size(); ++child) {
+      const auto c = static_cast<std::size_t>(child);
+      if (tree.parent[c] == node && (best < 0 || tree.log_p[c] > tree.log_p[static_cast<std::size_t>(best)])) best = child;
+    }
+    if (best < 0) return path;
+    path.push_back(tree.token[static_cast<std::size_t>(best)]);
+    node = best;
+  }
+}
+
+Tokens random_text() {
+  std::mt19937 random(4);
+  Tokens tokens;
+  for (int i = 0; i < 400; ++i) tokens.push_back(static_cast<TokenId>(random() % 4));
+  return tokens;
+}
+
+double chance(const DraftTree& tree, TokenId child) {
+  const NodeId node = tree.child(0, child);
+  return node < 0 ? 0 : std::exp(static_cast<double>(tree.log_p[static_cast<std::size_t>(node)]));
+}
+
+TEST(SuffixDrafter, ContinuesAsTheTextWentOnBefore) {
+  Text text("suffix:least=0");
+  text.add({1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 3, 4, 5});
+  EXPECT_EQ(likeliest_path(text.propose()), (Tokens{6, 7, 8, 9, 20, 21, 3, 4, 5, 6, 7, 8, 9, 20, 21, 3}));
+}
+
+TEST(SuffixDrafter, ProposesNothingForATextWithoutRepeats) {
+  Text text;
+  text.add({1, 2, 3, 4, 5});
+  EXPECT_EQ(text.propose().draft_nodes(), 0);
+}
+
+TEST(SuffixDrafter, PrefersWhatFollowedMoreOften) {
+  Text text;
+  text.add({7, 1, 20, 7, 1, 21, 7, 2, 22, 7, 1, 23, 7});
+  const DraftTree tree = text.propose();
+  EXPECT_GT(chance(tree, 1), 2 * chance(tree, 2));
+  EXPECT_GT(chance(tree, 2), 0);
+  EXPECT_LE(chance(tree, 1) + chance(tree, 2), 1.0);
+}
+
+TEST(SuffixDrafter, ALongerMatchOutweighsAMoreFrequentContinuation) {
+  Text text;
+  text.add({5, 6, 7, 1, 9, 7, 2, 8, 7, 2, 9, 7, 2, 8, 5, 6, 7});
+  EXPECT_EQ(likeliest_path(text.propose()).front(), 1);
+}
+
+TEST(SuffixDrafter, StaysWithinItsPlan) {
+  Text text("suffix:least=0");
+  text.add(random_text());
+  const DraftTree tree = text.propose(9, 3);
+  EXPECT_EQ(tree.draft_nodes(), 9);
+  for (NodeId node = 0; node < tree.size(); ++node) EXPECT_LE(tree.depth(node), 3);
+  EXPECT_LE(text.propose(64, 64).draft_nodes(), 32);
+}
+
+/// A cut to fewer nodes is the same as a smaller plan: nodes come in order of their chance.
+TEST(SuffixDrafter, GrowsTheLikeliestNodesFirst) {
+  Text text("suffix:least=0");
+  text.add(random_text());
+  DraftTree large = text.propose(30);
+  const DraftTree small = text.propose(10);
+  large.truncate(10);
+  EXPECT_EQ(large.token, small.token);
+  EXPECT_TRUE(std::is_sorted(large.log_p.rbegin(), large.log_p.rend()));
+}
+
+TEST(SuffixDrafter, LearnsFromTheTextHowMuchAMatchIsWorth) {
+  Text faithful, fickle;
+  Tokens repeats, breaks;
+  for (int i = 0; i < 300; ++i) {
+    repeats.push_back(i % 10);
+    breaks.push_back(i % 3 == 2 ? 100 + i : i % 3);  // 0 1 x 0 1 y ...: a 1 is never followed by what followed one
+  }
+  repeats.resize(298);
+  breaks.resize(299);
+  faithful.add(repeats);
+  fickle.add(breaks);
+  EXPECT_GT(chance(faithful.propose(), 8), 0.9);
+  const DraftTree tree = fickle.propose();
+  double surest = 0;
+  for (const TokenId token : breaks) surest = std::max(surest, chance(tree, token));
+  EXPECT_LT(surest, 0.05);
+}
+
+TEST(SuffixDrafter, GrowsBelowTheBranchesOfOthers) {
+  Text text;
+  text.add({1, 2, 3, 4, 5, 6, 9, 8, 3, 4, 7});
+  DraftTree tree(7);
+  tree.added_by = 2;
+  const NodeId other = tree.add(0, 2, -0.5f);  // what a head might say; 7 was never followed by anything
+  EXPECT_EQ(text.propose().draft_nodes(), 0);
+  tree.added_by = 1;
+  const DraftTree grown = text.extend(tree);
+  const NodeId below = grown.child(other, 3);
+  ASSERT_GT(below, 0);
+  EXPECT_GT(grown.child(below, 4), 0);
+  EXPECT_EQ(grown.sources[static_cast<std::size_t>(other)], 2u);
+  EXPECT_EQ(grown.sources[static_cast<std::size_t>(below)], 1u);
+}
+
+TEST(SuffixDrafter, RemembersEarlierConversationsOnlyIfAsked) {
+  for (const int history : {0, 1000}) {
+    Text first("suffix:history=" + std::to_string(history));
+    first.add({1, 2, 3, 4, 5, 6});
+    Text second(first.drafter);
+    second.add({9, 2, 3});
+    EXPECT_EQ(second.propose().draft_nodes(), 0);  // the first still goes on
+    first.state.reset();
+    second.add({4});  // its first token after the other ended: then it has a place in the memory
+    second.add({5});
+    const DraftTree tree = second.propose();
+    EXPECT_EQ(likeliest_path(tree), history > 0 ? Tokens{6} : Tokens{});
+  }
+}
+
+TEST(ConversationMemory, KeepsToItsBound) {
+  ConversationMemory memory(100);
+  for (int conversation = 0; conversation < 50; ++conversation) {
+    Tokens tokens;
+    for (int i = 0; i < 5 + conversation * 3; ++i) tokens.push_back(conversation * 7 + i);
+    memory.add(tokens);
+    EXPECT_LE(memory.size(), 100);
+  }
+  EXPECT_GT(memory.size(), 40);
+}
+
+TEST(ConversationMemory, AConversationThatGoesOnIsRememberedOnce) {
+  ConversationMemory memory(1000);
+  memory.add(Tokens{1, 2, 3});
+  memory.add(Tokens{1, 2, 3, 4, 5});
+  EXPECT_EQ(memory.size(), 1 + 5);
+  memory.add(Tokens{1, 2});
+  EXPECT_EQ(memory.size(), 1 + 5 + 1 + 2);
+}
+
+TEST(RepeatOdds, ApproachWhatWasObserved) {
+  RepeatOdds odds;
+  EXPECT_LT(odds.chance(1, 1), odds.chance(5, 1));
+  for (int i = 0; i < 1000; ++i) odds.observe(5, 1, i % 4 == 0);
+  EXPECT_NEAR(odds.chance(6, 1), 0.25, 0.03);
+  EXPECT_EQ(odds.chance(7, 1), RepeatOdds().chance(7, 1));
+  RepeatOdds aged = odds.aged();
+  EXPECT_NEAR(aged.chance(5, 1), odds.chance(5, 1), 1e-9);
+  for (int i = 0; i < 50; ++i) aged.observe(5, 1, true);
+  EXPECT_GT(aged.chance(5, 1), 0.7);
+}
+
+}  // namespace
+}  // namespace talon

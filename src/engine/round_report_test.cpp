@@ -1,0 +1,161 @@
+#include "engine/round_report.h"
+
+#include <gtest/gtest.h>
+
+#include "draft/registry.h"
+#include "engine/engine.h"
+#include "engine/test_model.h"
+
+namespace talon {
+namespace {
+
+using test::Answer;
+using test::TestEngine;
+using test::TestModel;
+
+TestModel& small_model() {
+  static TestModel model(TALON_TEST_DATA "/golden/stories260k/target", make_reference_backend(1));
+  return model;
+}
+
+Request request(std::uint64_t seed = 1) {
+  Request result;
+  result.prompt = {1, 403, 407, 261, 378};
+  result.max_new = 40;
+  result.seed = seed;
+  result.sampler.temperature = 0.8;
+  return result;
+}
+
+/// What an observer saw, with the trees.
+struct Seen {
+  RoundReport report;
+  DraftTree tree{0};
+  std::vector<NodeId> accepted;
+  std::vector<TokenId> emitted;
+};
+EngineOptions observed(std::vector<Seen>& seen, std::string policy = "fixed") {
+  EngineOptions options;
+  options.policy = std::move(policy);
+  options.observer = [&seen](const RoundReport& report) {
+    seen.push_back({report, *report.tree, {report.accepted.begin(), report.accepted.end()},
+                    {report.emitted.begin(), report.emitted.end()}});
+  };
+  return options;
+}
+
+TEST(RoundObserver, SeesEveryRoundOfEverySequenceAsItBecameText) {
+  std::vector<Seen> seen;
+  TestEngine engine(small_model(), make_drafter("ngram", {}), observed(seen));
+  const std::vector<Answer> answers = engine.run(std::vector<Request>{request(1), request(2)}, 3);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    std::vector<TokenId> text = {answers[i].tokens.front()};  // of the prefill
+    int rounds = 0;
+    for (const Seen& round : seen) {
+      if (round.report.sequence != i + 1) continue;
+      EXPECT_EQ(round.report.round, ++rounds);
+      EXPECT_EQ(round.report.position, 5 + static_cast<int>(text.size()) - 1);
+      EXPECT_EQ(round.tree.token[0], text.back());
+      EXPECT_EQ(round.accepted, round.tree.path(round.accepted.back()));
+      ASSERT_EQ(round.emitted.size(), round.accepted.size());
+      for (std::size_t k = 1; k < round.accepted.size(); ++k) {
+        EXPECT_EQ(round.tree.token[static_cast<std::size_t>(round.accepted[k])], round.emitted[k - 1]);
+      }
+      EXPECT_GE(round.report.draft_ms, 0);
+      EXPECT_GT(round.report.check_ms, 0);
+      EXPECT_EQ(round.report.distortion, 0);
+      text.insert(text.end(), round.emitted.begin(), round.emitted.end());
+    }
+    EXPECT_EQ(text, answers[i].tokens);
+    EXPECT_EQ(rounds, answers[i].statistics.rounds);
+  }
+}
+
+TEST(RoundObserver, ARelaxedRulesDistortionAddsUp) {
+  std::vector<Seen> seen;
+  TestEngine engine(small_model(), make_drafter("ngram", {}), observed(seen), 64, make_verifier("typical"));
+  const Answer answer = engine.run(request());
+  double sum = 0;
+  for (const Seen& round : seen) sum += round.report.distortion;
+  EXPECT_GT(sum, 0);
+  EXPECT_DOUBLE_EQ(answer.statistics.distortion, sum);
+}
+
+/// Draws children from a law over ten frequent tokens: three below the root, one below each of those.
+class DrawingDrafter : public Drafter {
+ public:
+  bool draws() const override { return true; }
+  std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
+  void observe(DraftState&, const CommittedTokens&) override {}
+  void propose(std::span<DraftJob> jobs) override {
+    for (DraftJob& job : jobs) {
+      std::uint32_t used = 0;
+      const auto uniform = [&](int) {
+        return job.random->uniform(static_cast<std::uint64_t>(job.position), RandomUse::draft, used++);
+      };
+      Law<double> law;
+      for (const TokenId token : {261, 267, 269, 286, 300, 337, 378, 403, 426, 432}) law.entries.push_back({token, 1.0});
+      job.tree->draw_children(0, law, 3, uniform);
+      for (NodeId node = 1; node <= 3; ++node) job.tree->draw_children(node, law, 1, uniform);
+      proposed.push_back(job.tree->token);
+    }
+  }
+  std::vector<std::vector<TokenId>> proposed;
+};
+
+TEST(DrawnTrees, AreCheckedAsTheyWereDrawnUnderEveryPolicy) {
+  for (const PolicyEntry& policy : policies()) {
+    std::vector<Seen> seen;
+    auto drafter = std::make_unique<DrawingDrafter>();
+    DrawingDrafter& drawing = *drafter;
+    TestEngine engine(small_model(), std::move(drafter), observed(seen, std::string(policy.name)), 64,
+                      make_verifier("traversal"));
+    const Answer answer = engine.run(request());
+    EXPECT_EQ(answer.tokens.size(), 40u);
+    std::size_t drawn = 0, accepted = 0;
+    for (const Seen& round : seen) {
+      if (round.tree.draft_nodes() == 0) continue;
+      // Near the end of the answer fewer levels fit; else nothing is dropped.
+      const auto& proposed = drawing.proposed.at(drawn++);
+      ASSERT_LE(round.tree.token.size(), proposed.size());
+      EXPECT_TRUE(std::equal(round.tree.token.begin(), round.tree.token.end(), proposed.begin())) << policy.name;
+      accepted += round.accepted.size() - 1;
+    }
+    if (policy.name == "fixed") {
+      EXPECT_GT(accepted, 3u);
+    }
+  }
+}
+
+TEST(DrawnTrees, AtTemperatureZeroEveryLosslessRuleGivesThePlainTokens) {
+  Request greedy = request();
+  greedy.sampler.temperature = 0;
+  EngineOptions fixed;
+  fixed.policy = "fixed";
+  const auto expected = TestEngine(small_model(), make_drafter("none", {})).run(greedy).tokens;
+  for (const VerifierEntry& rule : verifiers()) {
+    TestEngine engine(small_model(), std::make_unique<DrawingDrafter>(), fixed, 64, make_verifier(rule.name));
+    EXPECT_EQ(engine.run(greedy).tokens, expected) << rule.name;
+  }
+}
+
+TEST(MergedDrafters, GiveTheTokensOfPlainDecoding) {
+  for (const double temperature : {0.0, 0.8}) {
+    Request asked = request();
+    asked.max_new = 120;
+    asked.sampler.temperature = temperature;
+    const auto expected = TestEngine(small_model(), make_drafter("none", {})).run(asked).tokens;
+    for (const char* drafter : {"suffix", "ngram+suffix", "suffix:history=1000+ngram:nodes=4", "none+suffix"}) {
+      for (const PolicyEntry& policy : policies()) {
+        EngineOptions options;
+        options.policy = policy.name;
+        TestEngine engine(small_model(), make_drafter(drafter, {}), options);
+        EXPECT_EQ(engine.run(asked).tokens, expected) << drafter << " " << policy.name;
+        EXPECT_EQ(engine.run(asked).tokens, expected) << drafter << " again";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,210 @@
+#include "exactness.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+#include "draft/random_tree.h"
+#include "draft/registry.h"
+#include "tree/policy_registry.h"
+
+namespace talon::test {
+namespace {
+
+constexpr std::uint64_t kSeed = 20240607;
+
+struct NamedDrafter {
+  std::string name;
+  std::function<std::unique_ptr<Drafter>(const Model&)> make;
+};
+
+/// One way to run a request. The plain one is the default.
+struct Setting {
+  std::string drafter = "none";
+  std::string policy = "fixed";
+  int chunk = 1024;
+  int threads = 1;
+  bool companions = false;
+  bool reuse = false;
+
+  std::string describe() const {
+    return fmt::format("{} {} chunk {} threads {}{}{}", drafter, policy, chunk, threads,
+                       companions ? " with companions" : "", reuse ? " reusing a prefix" : "");
+  }
+};
+
+class ExactnessCheck {
+ public:
+  ExactnessCheck(const ExactnessPlan& plan, const std::function<void(const std::string&)>& progress)
+      : plan_(plan), progress_(progress) {
+    expects(plan.prompts.size() >= 3, "a prompt and two companions");
+    for (const int threads : plan.threads) {
+      models_[threads] = std::make_unique<TestModel>(plan.model, plan.make_backend(threads));
+    }
+  }
+
+  ExactnessReport run() {
+    for (std::size_t sampler = 0; sampler < plan_.samplers.size(); ++sampler) {
+      decode_plainly(sampler);
+      for (const NamedDrafter& drafter : drafters_for_texts()) {
+        for (const std::string& policy : plan_.policies) check_drafter(sampler, drafter, policy);
+      }
+    }
+    for (auto& [name, tokens] : emitted_) report_.tau[name] = static_cast<double>(tokens) / rounds_[name];
+    return std::move(report_);
+  }
+
+ private:
+  Request request(std::size_t prompt, std::size_t sampler) const {
+    Request result;
+    result.prompt = plan_.prompts[prompt];
+    result.max_new = plan_.max_new;
+    result.sampler = plan_.samplers[sampler];
+    result.seed = kSeed + prompt;
+    result.reuse_prefix = false;
+    return result;
+  }
+
+  void decode_plainly(std::size_t sampler) {
+    TestEngine engine(*models_.begin()->second, make_drafter("none", {}), options({}), kPages);
+    expected_.clear();
+    for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
+      const Answer answer = engine.run(request(prompt, sampler));
+      if (!answer.error.empty()) throw Error(answer.error);
+      expected_.push_back(answer.tokens);
+    }
+  }
+
+  std::vector<NamedDrafter> drafters_for_texts() {
+    std::vector<NamedDrafter> all;
+    for (const DrafterEntry& entry : drafters()) {
+      if (const auto head = head_for(entry)) {
+        const std::string name(entry.name);
+        all.push_back({name, [name, head](const Model& model) {
+                         return make_drafter(name, {.target = &model, .head = *head});
+                       }});
+      }
+    }
+    std::vector<std::vector<TokenId>> texts = plan_.prompts;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      texts[i].insert(texts[i].end(), expected_[i].begin(), expected_[i].end());
+    }
+    for (const double hit : plan_.hits) {
+      all.push_back({fmt::format("random-tree:hit={}", hit), [texts, hit](const Model& model) {
+                       return make_random_tree_drafter({.hit = hit, .vocabulary = model.config.vocabulary}, texts);
+                     }});
+    }
+    return all;
+  }
+
+  /// The head to make a drafter with, "" if it needs none, nothing if it cannot be made.
+  std::optional<std::string> head_for(const DrafterEntry& entry) {
+    if (!entry.needs_head) return "";
+    std::string reason = "no draft head here";
+    for (const auto& head : plan_.heads) {
+      try {
+        make_drafter(entry.name, {.target = &models_.begin()->second->model, .head = head.string()});
+        return head.string();
+      } catch (const Error& error) {
+        reason = error.what();
+      }
+    }
+    const std::string line = fmt::format("{}: {}", entry.name, reason);
+    if (std::find(report_.skipped.begin(), report_.skipped.end(), line) == report_.skipped.end()) {
+      report_.skipped.push_back(line);
+    }
+    return std::nullopt;
+  }
+
+  static EngineOptions options(const Setting& setting) {
+    EngineOptions result;
+    result.chunk = setting.chunk;
+    result.policy = setting.policy;
+    return result;
+  }
+
+  void check_drafter(std::size_t sampler, const NamedDrafter& drafter, const std::string& policy) {
+    for (const int threads : plan_.threads) {
+      for (const int chunk : plan_.chunks) {
+        Setting setting{drafter.name, policy, chunk, threads};
+        TestModel& model = *models_[threads];
+        TestEngine engine(model, drafter.make(model.model), options(setting), kPages);
+        for (const bool companions : plan_.with_companions) {
+          for (const bool reuse : plan_.with_reuse) {
+            setting.companions = companions;
+            setting.reuse = reuse;
+            for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
+              check_case(engine, setting, prompt, sampler);
+            }
+          }
+        }
+      }
+    }
+    if (progress_) progress_(fmt::format("sampler {}: {} {} done, {} cases", sampler, drafter.name, policy, report_.cases));
+  }
+
+  /// A reused prefix is the prompt with the first part of the answer, as an earlier case left it in the cache; where that one drafted,
+  /// rows that were checked in a tree are reused.
+  void check_case(TestEngine& engine, const Setting& setting, std::size_t prompt, std::size_t sampler) {
+    Request asked = request(prompt, sampler);
+    std::span<const TokenId> expected = expected_[prompt];
+    if (setting.reuse) {
+      const std::size_t known = expected.size() / 2;
+      asked.prompt.insert(asked.prompt.end(), expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(known));
+      asked.max_new -= static_cast<int>(known);
+      asked.reuse_prefix = true;
+      expected = expected.subspan(known);
+    }
+    std::vector<Request> requests = {asked};
+    if (setting.companions) {
+      const std::size_t count = plan_.prompts.size();
+      requests.insert(requests.begin(), request((prompt + 1) % count, sampler));
+      requests.push_back(request((prompt + 2) % count, sampler));
+    }
+    const std::vector<Answer> answers = engine.run(requests, setting.companions ? 2 : 0);
+    const Answer& answer = answers[setting.companions ? 1 : 0];
+
+    ++report_.cases;
+    report_.tokens += static_cast<long>(answer.tokens.size());
+    const std::string name = setting.drafter + " " + setting.policy;
+    emitted_[name] += static_cast<long>(answer.tokens.size()) - 1;
+    rounds_[name] += answer.statistics.rounds;
+    if (setting.reuse && engine.drafter->taps().empty() && answer.statistics.reused_tokens == 0) {
+      report_.differences.push_back(setting.describe() + ": nothing was reused");
+    }
+    if (!std::equal(answer.tokens.begin(), answer.tokens.end(), expected.begin(), expected.end())) {
+      report_.differences.push_back(fmt::format("{} sampler {} prompt {}: expected {}, found {} {}", setting.describe(), sampler,
+                                                prompt, expected, answer.tokens, answer.error));
+    }
+  }
+
+  static constexpr int kPages = 64;
+  const ExactnessPlan& plan_;
+  const std::function<void(const std::string&)>& progress_;
+  std::map<int, std::unique_ptr<TestModel>> models_;  // by threads
+  std::vector<std::vector<TokenId>> expected_;        // per prompt, of the current sampler
+  ExactnessReport report_;
+  std::map<std::string, long> emitted_;
+  std::map<std::string, int> rounds_;
+};
+
+}  // namespace
+
+std::vector<SamplerOptions> standard_samplers() {
+  return {{}, {.temperature = 0.7}, {.temperature = 1.2, .top_p = 0.95}};
+}
+
+std::vector<std::string> all_policies() {
+  std::vector<std::string> names;
+  for (const PolicyEntry& entry : policies()) names.emplace_back(entry.name);
+  return names;
+}
+
+ExactnessReport check_exactness(const ExactnessPlan& plan, const std::function<void(const std::string&)>& progress) {
+  return ExactnessCheck(plan, progress).run();
+}
+
+}  // namespace talon::test

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/test_model.h"
+
+namespace talon::test {
+
+/// What is multiplied out: every combination must give the tokens of plain decoding (none, whole prompt at once, one thread, alone,
+/// empty cache).
+struct ExactnessPlan {
+  std::filesystem::path model;
+  std::function<std::unique_ptr<Backend>(int threads)> make_backend;
+  std::vector<std::vector<TokenId>> prompts;  // at least three
+  int max_new = 32;
+  std::vector<SamplerOptions> samplers;
+  std::vector<std::string> policies;
+  std::vector<double> hits = {0, 0.5, 0.9, 1};  // random-tree drafters, by how often they hold the right tokens
+  std::vector<int> chunks = {1, 7, 64, 1024};
+  std::vector<int> threads = {1, 2};
+  std::vector<bool> with_companions = {false, true};
+  std::vector<bool> with_reuse = {false, true};
+  std::vector<std::filesystem::path> heads;  // tried for drafters that need one
+};
+
+/// Temperatures 0, 0.7, and 1.2 with top-p.
+std::vector<SamplerOptions> standard_samplers();
+/// Names of all policies in the table.
+std::vector<std::string> all_policies();
+
+struct ExactnessReport {
+  int cases = 0;
+  long tokens = 0;                        // that were compared
+  std::map<std::string, double> tau;      // by drafter and policy: mean tokens per round, to see that drafts were accepted
+  std::vector<std::string> skipped;       // drafters that could not be made, and why
+  std::vector<std::string> differences;   // one line per case that differs
+};
+
+/// Iterates over the drafters' table and the random-tree drafters. progress (may be empty) gets a line now and then.
+ExactnessReport check_exactness(const ExactnessPlan& plan, const std::function<void(const std::string&)>& progress = {});
+
+}  // namespace talon::test

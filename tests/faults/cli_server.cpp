@@ -1,0 +1,92 @@
+#include "cli_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace talon::test {
+namespace {
+
+std::string header_of(const std::string& request, const std::string& name) {
+  const std::size_t begin = request.find("\r\n" + name + ": ");
+  if (begin == std::string::npos) return "";
+  const std::size_t value = begin + name.size() + 4;
+  return request.substr(value, request.find("\r\n", value) - value);
+}
+
+}  // namespace
+
+FileServer::FileServer(Behaviour behaviour) : behaviour_(std::move(behaviour)) {
+  listener_ = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (bind(listener_, generic, size) != 0 || listen(listener_, 4) != 0 ||
+      getsockname(listener_, generic, &size) != 0) {
+    throw std::runtime_error("the test's server did not start");
+  }
+  port_ = ntohs(address.sin_port);
+  thread_ = std::thread([this] { serve(); });
+}
+
+FileServer::~FileServer() {
+  stopping_ = true;
+  shutdown(listener_, SHUT_RDWR);
+  thread_.join();
+  close(listener_);
+}
+
+std::string FileServer::url() const {
+  return "http://127.0.0.1:" + std::to_string(port_) + "/model.gguf";
+}
+
+void FileServer::set_version(std::string body, std::string etag) {
+  behaviour_.body = std::move(body);
+  behaviour_.etag = std::move(etag);
+}
+
+void FileServer::serve() {
+  while (!stopping_) {
+    const int connection = accept(listener_, nullptr, nullptr);
+    if (connection < 0) continue;
+    answer(connection);
+    close(connection);
+  }
+}
+
+void FileServer::answer(int connection) {
+  std::string request;
+  char buffer[4096];
+  while (request.find("\r\n\r\n") == std::string::npos) {
+    const ssize_t count = recv(connection, buffer, sizeof(buffer), 0);
+    if (count <= 0) return;
+    request.append(buffer, static_cast<std::size_t>(count));
+  }
+  const std::string range = header_of(request, "Range");
+  ranges_.push_back(range);
+  const bool partial = !range.empty() && header_of(request, "If-Range") == behaviour_.etag;
+  const std::size_t first = partial ? std::stoul(range.substr(range.find('=') + 1)) : 0;
+  std::string body = behaviour_.body.substr(first);
+  const int status = behaviour_.status != 200 ? behaviour_.status : partial ? 206 : 200;
+  std::string response =
+      "HTTP/1.1 " + std::to_string(status) +
+      " X\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
+      "\r\nETag: " + behaviour_.etag + "\r\n\r\n";
+  if (behaviour_.break_after > 0) body.resize(std::min(body.size(), behaviour_.break_after));
+  behaviour_.break_after = 0;
+  response += body;
+  for (std::size_t sent = 0; sent < response.size();) {
+    const ssize_t count =
+        send(connection, response.data() + sent, response.size() - sent, MSG_NOSIGNAL);
+    if (count <= 0) return;
+    sent += static_cast<std::size_t>(count);
+  }
+}
+
+}  // namespace talon::test

@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include "cli_process.h"
+
+// What the user types wrong: exit code 2, nothing on standard output, and a message that names the
+// flag, what it may be and what it was.
+namespace talon::test {
+namespace {
+
+struct WrongUse {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::vector<std::string> said;  // parts of the message
+};
+
+std::ostream& operator<<(std::ostream& out, const WrongUse& use) { return out << use.name; }
+
+/// `talon run` on the small model with a prompt and these.
+WrongUse run_with(std::string name, std::vector<std::string> extra, std::vector<std::string> said) {
+  std::vector<std::string> arguments = {"run", "-m", small_model(), "-p", "Once"};
+  arguments.insert(arguments.end(), extra.begin(), extra.end());
+  return {std::move(name), std::move(arguments), std::move(said)};
+}
+
+class WrongUsage : public testing::TestWithParam<WrongUse> {};
+
+TEST_P(WrongUsage, EndsWithCodeTwoAndSaysWhatWasExpected) {
+  const Outcome outcome = run_talon(GetParam().arguments);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.output, "");
+  for (const std::string& part : GetParam().said)
+    EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli, WrongUsage,
+    testing::Values(
+        WrongUse{"NoCommand", {}, {"subcommand"}},
+        WrongUse{"UnknownCommand", {"frobnicate"}, {"run", "chat", "\"frobnicate\""}},
+        WrongUse{"UnknownBench", {"bench", "frobnicate"}, {"subcommand"}},
+        WrongUse{"NoModel", {"run", "-p", "x"}, {"--model"}},
+        WrongUse{"NoPrompt", {"run", "-m", small_model()}, {"-p", "-f", "--prompt-ids", "got 0"}},
+        WrongUse{"TwoPrompts",
+                 {"run", "-m", small_model(), "-p", "x", "-f", "y"},
+                 {"exactly one", "got 2"}},
+        run_with("UnknownFlag", {"--bogus"}, {"--bogus"}),
+        run_with("MissingValue", {"--seed"}, {"--seed"}),
+        run_with("TooFewNew", {"-n", "0"}, {"--max-new", "from 1", "\"0\""}),
+        run_with("NewNotANumber", {"-n", "5x"}, {"--max-new", "whole number", "\"5x\""}),
+        run_with("HotTemperature", {"--temperature", "hot"},
+                 {"--temperature", "from 0 to 100", "\"hot\""}),
+        run_with("NanTemperature", {"--temperature", "nan"}, {"--temperature", "\"nan\""}),
+        run_with("TopPAboveOne", {"--top-p", "1.5"}, {"--top-p", "from 0 to 1", "\"1.5\""}),
+        run_with("NegativeSeed", {"--seed", "-1"}, {"--seed", "\"-1\""}),
+        run_with("NegativeTopK", {"--top-k", "-3"}, {"--top-k", "\"-3\""}),
+        run_with("UnknownBackend", {"--backend", "cuda"},
+                 {"--backend", "cpu or reference", "\"cuda\""}),
+        run_with("UnknownWeights", {"--weights", "int3"}, {"--weights", "int8", "\"int3\""}),
+        run_with("TooManyThreads", {"--threads", "9999"}, {"--threads", "\"9999\""}),
+        run_with("ContextBeyondModel", {"--context", "513"}, {"--context", "512", "513"}),
+        run_with("UnknownDrafter", {"-d", "foo"}, {"drafter", "none", "ngram", "\"foo\""}),
+        run_with("UnknownDrafterOption", {"-d", "ngram:zz=1"}, {"ngram", "\"zz\"", "nodes"}),
+        run_with("BadDrafterOption", {"-d", "ngram:nodes=many"}, {"nodes", "\"many\""}),
+        run_with("UnknownPolicy", {"--policy", "foo"}, {"policy", "throughput", "\"foo\""}),
+        run_with("UnknownRule", {"--verify", "foo"}, {"verify", "follow", "\"foo\""}),
+        run_with("BannedOutOfRange", {"--ban", "512"}, {"0 to 511", "512"}),
+        run_with("BiasWithoutColon", {"--logit-bias", "5"}, {"--logit-bias", "ID:BIAS"}),
+        run_with("EmptyStopText", {"--stop", ""}, {"stop"}),
+        run_with("SystemWithoutChat", {"--system", "x"}, {"--system", "--chat"}),
+        WrongUse{"IdOutOfRange",
+                 {"run", "-m", small_model(), "--prompt-ids", "1,512"},
+                 {"512", "place 1", "0 to 511"}},
+        WrongUse{"IdNotANumber",
+                 {"run", "-m", small_model(), "--prompt-ids", "1,a"},
+                 {"--prompt-ids", "\"a\""}},
+        WrongUse{"NoIds", {"run", "-m", small_model(), "--prompt-ids", ""}, {"empty"}},
+        WrongUse{"DecodeOutOfRange",
+                 {"tokenize", "-m", small_model(), "--decode", "-p", "512"},
+                 {"512", "0 to 511"}},
+        WrongUse{"InspectNothing", {"inspect"}, {"--machine"}},
+        WrongUse{"CostOfNoRows",
+                 {"bench", "cost", "-m", small_model(), "--rows", "0"},
+                 {"--rows", "from 1", "\"0\""}},
+        WrongUse{"CostBeyondContext",
+                 {"bench", "cost", "-m", small_model(), "--context", "500"},
+                 {"--context", "512"}},
+        WrongUse{"PullUnknownName",
+                 {"pull", "gpt9"},
+                 {"smollm2", "tinyllama", "stories15m", "\"gpt9\""}},
+        WrongUse{"PullBadChecksum",
+                 {"pull", "file:///x/y", "--sha256", "12"},
+                 {"--sha256", "64", "\"12\""}},
+        WrongUse{"PullUrlWithoutName", {"pull", "file:///x/"}, {"file name"}},
+        WrongUse{"HelpUnknownTopic", {"help", "me"}, {"methods", "\"me\""}}),
+    [](const auto& use) { return use.param.name; });
+
+}  // namespace
+}  // namespace talon::test

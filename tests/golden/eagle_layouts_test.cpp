@@ -1,0 +1,295 @@
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "draft/eagle/head_config.h"
+#include "draft/eagle/head_weights.h"
+#include "eagle_head_files.h"
+#include "eagle_run.h"
+#include "golden_data.h"
+
+namespace talon {
+namespace {
+
+using Convert = std::function<void(HeadFiles&)>;
+
+struct Layout {
+  const char* name;
+  const char* golden_head;
+  const char* drafter;
+  const char* described_layout;
+  Convert convert;
+};
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+
+Json layer_config(const HeadFiles& files) {
+  Json layer = files.config;
+  layer.erase("architectures");
+  layer.erase("bias");
+  return layer;
+}
+
+std::vector<float> target_embedding() {
+  const Checkpoint target = open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
+  const StoredTensor& table = target.require("model.embed_tokens.weight");
+  std::vector<float> values(table.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), table.bytes.data(), table.bytes.size());
+  return values;
+}
+
+void to_sglang1(HeadFiles& files) { files.config["architectures"] = {"LlamaForCausalLMEagle"}; }
+
+/// The first engine's: the Llama configuration nested, an output matrix added, and two norms that nobody applies.
+void to_vllm1(HeadFiles& files) {
+  files.config = {{"model_type", "eagle"}, {"architectures", {"EAGLEModel"}}, {"model", layer_config(files)},
+                  {"truncated_vocab_size", 512}};
+  files.rename_prefix("layers.", "model.layers.");
+  files.rename_prefix("embed_tokens.", "model.embed_tokens.");
+  files.add("lm_head.weight", {512, 64}, target_embedding());
+  files.add("model.norm.weight", {64}, std::vector<float>(64, 1.0F));
+  files.add("model.layers.0.input_layernorm.weight", {64}, std::vector<float>(64, 1.0F));
+}
+
+void to_speculators1(HeadFiles& files) {
+  files.config = {{"speculators_model_type", "eagle"}, {"architectures", {"EagleSpeculator"}}, {"layernorms", false},
+                  {"fusion_bias", true}, {"transformer_layer_config", layer_config(files)}};
+  files.rename_prefix("fc.", "fusion_fc.");
+  files.rename_prefix("layers.0.", "transformer.");
+  files.tensors.erase("embed_tokens.weight");
+}
+
+void to_token_map1(HeadFiles& files) {
+  to_vllm1(files);
+  std::string ids;
+  for (std::int64_t id = 0; id < 512; ++id) ids.append(reinterpret_cast<const char*>(&id), sizeof(id));
+  files.tensors["token_map"] = {"I64", {512}, ids};
+}
+
+/// SpecForge and AngelSlim: outputs of layers 0, 1 and 3, which are the inputs of 1, 2 and 4; all heads' sizes named.
+void to_specforge3(HeadFiles& files) {
+  files.config["architectures"] = {"LlamaForCausalLMEagle3"};
+  files.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {0, 1, 3}}, {"use_aux_hidden_state", true}};
+  files.config["head_dim"] = 8;
+  files.add("embed_tokens.weight", {512, 64}, target_embedding());
+}
+
+void to_sglang3(HeadFiles& files) {
+  files.config["architectures"] = {"LlamaForCausalLMEagle3"};
+  files.rename_prefix("midlayer.", "model.midlayer.");
+  files.rename_prefix("fc.", "model.fc.");
+  files.rename_prefix("norm.", "model.norm.");
+}
+
+void to_vllm3(HeadFiles& files) {
+  files.config["architectures"] = {"Eagle3LlamaForCausalLM"};
+  files.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {1, 2, 4}}};
+  files.rename_prefix("midlayer.", "model.layers.0.");
+  files.rename("d2t", "draft_id_to_target_id");
+  files.tensors.erase("t2d");
+}
+
+void to_speculators3(HeadFiles& files) {
+  files.config = {{"speculators_model_type", "eagle3"}, {"architectures", {"Eagle3Speculator"}},
+                  {"draft_vocab_size", 160}, {"norm_before_residual", false}, {"target_hidden_size", nullptr},
+                  {"eagle_aux_hidden_state_layer_ids", {1, 2, 4}},
+                  {"transformer_layer_config", layer_config(files)}};
+  files.rename_prefix("midlayer.", "layers.0.");
+  files.add("embed_tokens.weight", {512, 64}, target_embedding());
+  files.add("verifier_norm.weight", {64}, std::vector<float>(64, 1.0F));
+}
+
+/// Some converters store ids in d2t, which t2d gives away.
+void to_absolute_ids(HeadFiles& files) {
+  std::string& bytes = files.tensors.at("d2t").bytes;
+  for (std::int64_t i = 0; i < 160; ++i) {
+    std::int64_t id = 0;
+    char* at = bytes.data() + static_cast<std::size_t>(i) * sizeof(id);
+    std::memcpy(&id, at, sizeof(id));
+    id += i;
+    std::memcpy(at, &id, sizeof(id));
+  }
+}
+
+void named_taps(HeadFiles& files) { files.config["tap_layers"] = {1, 2, 4}; }
+
+const Layout kLayouts[] = {
+    {"SGLangEagle1", "eagle1_head", "eagle2", "SGLang, SpecForge, AngelSlim", to_sglang1},
+    {"VllmEagle1", "eagle1_head", "eagle2", "vLLM", to_vllm1},
+    {"VllmEagle1WithTokenMap", "eagle1_head", "eagle2", "vLLM", to_token_map1},
+    {"SpeculatorsEagle1", "eagle1_head", "eagle2", "speculators", to_speculators1},
+    {"SpecForgeEagle3", "eagle3_head", "eagle3", "SGLang, SpecForge, AngelSlim", to_specforge3},
+    {"SGLangEagle3", "eagle3_head", "eagle3", "SGLang, SpecForge, AngelSlim", to_sglang3},
+    {"VllmEagle3", "eagle3_head", "eagle3", "vLLM", to_vllm3},
+    {"SpeculatorsEagle3", "eagle3_head", "eagle3", "speculators", to_speculators3},
+    {"AbsoluteDraftIds", "eagle3_head", "eagle3", "official", to_absolute_ids},
+    {"NamedTaps", "eagle3_head", "eagle3", "official", named_taps},
+};
+
+std::vector<TokenId> lily() {
+  return {1, 403, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315, 421, 395, 317, 426};
+}
+
+std::vector<EagleRound> drafts_of(const std::string& drafter, const std::string& head) {
+  const auto made = eagle_target().make_drafter(drafter + ":topk=4,levels=4,nodes=12,weights=f32", head);
+  return run_eagle(eagle_target(), *made, lily(), 6);
+}
+
+void expect_same_drafts(const std::vector<EagleRound>& a, const std::vector<EagleRound>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t round = 0; round < a.size(); ++round) {
+    EXPECT_EQ(a[round].tree.token, b[round].tree.token);
+    EXPECT_EQ(a[round].tree.parent, b[round].tree.parent);
+    EXPECT_EQ(a[round].tree.log_p, b[round].tree.log_p);
+  }
+}
+
+class HeadLayouts : public testing::TestWithParam<Layout> {};
+
+TEST_P(HeadLayouts, AConvertedCopyGivesIdenticalDrafts) {
+  const Layout& layout = GetParam();
+  HeadFiles files = HeadFiles::read(layout.golden_head);
+  layout.convert(files);
+  const test::TemporaryFolder folder;
+  files.write(folder);
+  expect_same_drafts(drafts_of(layout.drafter, layout.golden_head), drafts_of(layout.drafter, folder.path().string()));
+
+  const Json described = describe_head(open_checkpoint(folder.path()));
+  EXPECT_EQ(described.at("layout"), layout.described_layout);
+  EXPECT_EQ(described.at("variant"), std::string(layout.drafter) == "eagle3" ? "EAGLE-3" : "EAGLE-1/2");
+}
+
+std::string layout_name(const testing::TestParamInfo<Layout>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(All, HeadLayouts, testing::ValuesIn(kLayouts), layout_name);
+
+TEST(HeadFormats, TheTorchFileGivesTheDraftsOfTheSafetensorsFile) {
+  for (const auto& [head, drafter] : {std::pair{"eagle1_head", "eagle2"}, std::pair{"eagle3_head", "eagle3"},
+                                      std::pair{"eagle3_head_fullvocab", "eagle3"}}) {
+    const test::TemporaryFolder folder;
+    const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k" / head;
+    std::filesystem::copy_file(golden / "config.json", folder.path() / "config.json");
+    std::filesystem::copy_file(golden / "pytorch_model.bin", folder.path() / "pytorch_model.bin");
+    expect_same_drafts(drafts_of(drafter, head), drafts_of(drafter, folder.path().string()));
+  }
+}
+
+TEST(HeadEmbedding, AnEqualCopyOfTheTargetsTableIsNotKeptTwice) {
+  const auto golden = std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle1_head";
+  const HeadWeights head = load_head(open_checkpoint(golden), eagle_target().model);
+  EXPECT_EQ(head.own_embedding, nullptr);
+  EXPECT_EQ(head.embedding, eagle_target().model.embedding.get());
+}
+
+TEST(HeadEmbedding, ADifferentTableOfTheHeadWins) {
+  HeadFiles files = HeadFiles::read("eagle1_head");
+  auto table = files.values("embed_tokens.weight");
+  for (float& value : table) value = -value;
+  files.add("embed_tokens.weight", {512, 64}, table);
+  const test::TemporaryFolder folder;
+  files.write(folder);
+  const HeadWeights head = load_head(open_checkpoint(folder.path()), eagle_target().model);
+  ASSERT_NE(head.own_embedding, nullptr);
+  EXPECT_EQ(head.embedding, head.own_embedding.get());
+  EXPECT_NE(drafts_of("eagle2", folder.path().string())[0].tree.log_p, drafts_of("eagle2", "eagle1_head")[0].tree.log_p);
+}
+
+struct Refusal {
+  const char* name;
+  const char* golden_head;
+  const char* message;  // contains it
+  Convert spoil;
+};
+void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
+
+void remove(HeadFiles& files, const std::string& tensor) { files.tensors.erase(tensor); }
+
+const Refusal kRefusals[] = {
+    {"MissingTensor", "eagle3_head", "expected a tensor \"o_proj.weight\"",
+     [](HeadFiles& f) { remove(f, "midlayer.self_attn.o_proj.weight"); }},
+    {"PromisedBiasMissing", "eagle1_head", "\"fc.bias\": expected it, as \"bias\" says",
+     [](HeadFiles& f) { remove(f, "fc.bias"); }},
+    {"UnknownTensor", "eagle3_head", "\"mask_hidden\" besides",
+     [](HeadFiles& f) { f.add("mask_hidden", {1, 64}, std::vector<float>(64)); }},
+    {"SecondLayer", "eagle1_head", "\"layers.1.mlp.up_proj.weight\" besides",
+     [](HeadFiles& f) { f.add("layers.1.mlp.up_proj.weight", {1, 1}, {1}); }},
+    {"NormBeforeAttention", "eagle1_head", "\"layers.0.input_layernorm.weight\" besides",
+     [](HeadFiles& f) { f.add("layers.0.input_layernorm.weight", {64}, std::vector<float>(64)); }},
+    {"WrongShape", "eagle3_head", "\"midlayer.mlp.down_proj.weight\": expected [64, 172], found [172, 64]",
+     [](HeadFiles& f) { f.tensors.at("midlayer.mlp.down_proj.weight").shape = {172, 64}; }},
+    {"NotFinite", "eagle3_head", "\"norm.weight\": expected finite values",
+     [](HeadFiles& f) { f.add("norm.weight", {64}, std::vector<float>(64, std::numeric_limits<float>::quiet_NaN())); }},
+    {"WrongType", "eagle3_head", "\"norm.weight\": expected f32, f16, bf16 or f64, found i64",
+     [](HeadFiles& f) { f.tensors.at("norm.weight") = {"I64", {64}, std::string(512, '\0')}; }},
+    {"HeadsThatDoNotDivide", "eagle3_head", "expected whole heads",
+     [](HeadFiles& f) { f.config["head_dim"] = 48; }},
+    {"DraftIdOutOfRange", "eagle3_head", "\"d2t\": entry 159: expected a token id below 512",
+     [](HeadFiles& f) { remove(f, "t2d"), f.tensors.at("d2t").bytes[159 * 8] = '\xFF'; }},
+    {"VocabulariesThatDisagree", "eagle3_head", "\"t2d\": expected to mark the 160 tokens",
+     [](HeadFiles& f) { f.tensors.at("t2d").bytes[0] = f.tensors.at("t2d").bytes[0] == 0; }},
+    {"NoMapForAReducedVocabulary", "eagle3_head", "rows of \"lm_head.weight\": expected 512, or a \"d2t\", found 160",
+     [](HeadFiles& f) { remove(f, "t2d"), remove(f, "d2t"); }},
+    {"OtherVocabulary", "eagle3_head", "\"vocab_size\": expected 512, found 32000",
+     [](HeadFiles& f) { f.config["vocab_size"] = 32000; }},
+    {"OtherTargetWidth", "eagle3_head", "\"target_hidden_size\": expected 64, found 4096",
+     [](HeadFiles& f) { f.config["target_hidden_size"] = 4096; }},
+    {"TapBeyondTheTarget", "eagle3_head", "tap layer: expected at most the 5 layers of the target, found 6",
+     [](HeadFiles& f) { f.config["tap_layers"] = {1, 2, 6}; }},
+    {"TooFewTaps", "eagle3_head", "\"fc.weight\" reads 3 target layers",
+     [](HeadFiles& f) { f.config["tap_layers"] = {1, 2}; }},
+    {"SingleFeature", "eagle3_head", "\"use_aux_hidden_state\": expected true",
+     [](HeadFiles& f) { f.config["eagle_config"] = {{"use_aux_hidden_state", false}}; }},
+};
+
+class HeadRefusals : public testing::TestWithParam<Refusal> {};
+
+TEST_P(HeadRefusals, TheMessageNamesTheField) {
+  HeadFiles files = HeadFiles::read(GetParam().golden_head);
+  GetParam().spoil(files);
+  const test::TemporaryFolder folder;
+  files.write(folder);
+  const std::string message =
+      test::message_of([&] { load_head(open_checkpoint(folder.path()), eagle_target().model); });
+  EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
+}
+
+std::string refusal_name(const testing::TestParamInfo<Refusal>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(All, HeadRefusals, testing::ValuesIn(kRefusals), refusal_name);
+
+TEST(HeadFit, AHeadForATargetOfAnotherWidthIsRefused) {
+  const Checkpoint checkpoint = open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle1_head");
+  const HeadConfig head = read_head_config(checkpoint, HeadTensors(checkpoint));
+  ModelConfig wider = eagle_target().model.config;
+  wider.hidden = 128;
+  EXPECT_NE(test::message_of([&] { fit_to_target(head, wider, "load"); }).find("expected features of width 128"),
+            std::string::npos);
+}
+
+TEST(HeadFit, TheUsualTapsAreTheOfficialLayersWhereTheyDiffer) {
+  const Checkpoint checkpoint = open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle3_head");
+  const HeadConfig head = read_head_config(checkpoint, HeadTensors(checkpoint));
+  ModelConfig target = eagle_target().model.config;
+  const auto layers_of = [&](int layers) {
+    target.layers = layers;
+    std::vector<int> taps;
+    for (const FeatureTap& tap : fit_to_target(head, target, "load")) taps.push_back(tap.layer);
+    return taps;
+  };
+  EXPECT_EQ(layers_of(32), (std::vector<int>{2, 16, 29}));
+  EXPECT_EQ(layers_of(36), (std::vector<int>{2, 18, 33}));
+  EXPECT_EQ(layers_of(5), (std::vector<int>{1, 2, 4}));
+}
+
+TEST(HeadDrafters, AHeadOfTheOtherGenerationIsRefused) {
+  const auto message = [](const char* drafter, const char* head) {
+    return test::message_of([&] { eagle_target().make_drafter(drafter, head); });
+  };
+  EXPECT_NE(message("eagle3", "eagle1_head").find("use eagle or eagle2"), std::string::npos);
+  EXPECT_NE(message("eagle2", "eagle3_head").find("use eagle3"), std::string::npos);
+  EXPECT_NE(message("eagle2:depth=3", "eagle1_head").find("no option \"depth\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace talon
