@@ -49,10 +49,12 @@ class LineReader {
     if (field == json_.end()) fail("{}: expected \"{}\", found none", doing_, key);
     return *field;
   }
-  std::int64_t whole(const Json& value, const char* key, std::int64_t least, std::int64_t most) const {
-    const bool is_small = value.is_number_integer() &&
-                          (!value.is_number_unsigned() ||
-                           value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+  std::int64_t whole(const Json& value, const char* key, std::int64_t least,
+                     std::int64_t most) const {
+    const bool is_small =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() ||
+         value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
     if (!is_small || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
       refuse(key, fmt::format("whole numbers from {} to {}", least, most));
     }
@@ -69,12 +71,14 @@ class LineReader {
   template <typename Value>
   std::vector<Value> wholes(const char* key, std::int64_t least, std::int64_t most) const {
     std::vector<Value> values;
-    for (const Json& value : list(key)) values.push_back(static_cast<Value>(whole(value, key, least, most)));
+    for (const Json& value : list(key))
+      values.push_back(static_cast<Value>(whole(value, key, least, most)));
     return values;
   }
   const Json& list(const char* key) const {
     const Json& values = at(key);
-    if (!values.is_array() || values.size() > kMostNodes) refuse(key, fmt::format("a list of at most {}", kMostNodes));
+    if (!values.is_array() || values.size() > kMostNodes)
+      refuse(key, fmt::format("a list of at most {}", kMostNodes));
     return values;
   }
   [[noreturn]] void refuse(const char* key, std::string_view expected) const {
@@ -91,11 +95,13 @@ constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
 DraftTree read_tree(const LineReader& line) {
   const auto tokens = line.wholes<TokenId>("token", 0, kMostToken);
   const auto parents = line.wholes<NodeId>("parent", -1, kMostNodes);
-  const auto sources = line.wholes<std::uint32_t>("sources", 0, std::numeric_limits<std::uint32_t>::max());
+  const auto sources =
+      line.wholes<std::uint32_t>("sources", 0, std::numeric_limits<std::uint32_t>::max());
   const Json& log_p = line.list("log_p");
   if (tokens.empty()) line.refuse("token", "a root at least");
   const auto require_size = [&](std::size_t size, const char* key) {
-    if (size != tokens.size()) line.refuse(key, fmt::format("{} values, one per node", tokens.size()));
+    if (size != tokens.size())
+      line.refuse(key, fmt::format("{} values, one per node", tokens.size()));
   };
   require_size(parents.size(), "parent");
   require_size(sources.size(), "sources");
@@ -107,7 +113,8 @@ DraftTree read_tree(const LineReader& line) {
     if (!has_parent) line.refuse("parent", "earlier nodes");
     tree.added_by = sources[node];
     const double value = line.number(log_p[node], "log_p");
-    const NodeId added = tree.add(parents[node], tokens[node], static_cast<float>(std::clamp(value, -1e6, 0.0)));
+    const NodeId added =
+        tree.add(parents[node], tokens[node], static_cast<float>(std::clamp(value, -1e6, 0.0)));
     if (added != static_cast<NodeId>(node)) line.refuse("token", "other tokens than a sibling's");
   }
   return tree;
@@ -115,7 +122,8 @@ DraftTree read_tree(const LineReader& line) {
 
 TraceRound read_round(const LineReader& line) {
   TraceRound round;
-  round.sequence = static_cast<SequenceId>(line.whole(line.at("sequence"), "sequence", 0, std::numeric_limits<std::int64_t>::max()));
+  round.sequence = static_cast<SequenceId>(
+      line.whole(line.at("sequence"), "sequence", 0, std::numeric_limits<std::int64_t>::max()));
   round.round = line.count("round", 0);
   round.position = line.count("position", 0);
   round.tree = read_tree(line);
@@ -141,7 +149,8 @@ TraceRound read_round(const LineReader& line) {
 
 }  // namespace
 
-TraceWriter::TraceWriter(const std::filesystem::path& file, Json about, std::function<std::string(TokenId)> bytes_of)
+TraceWriter::TraceWriter(const std::filesystem::path& file, Json about,
+                         std::function<std::string(TokenId)> bytes_of)
     : path_(file), file_(file, std::ios::binary | std::ios::trunc), bytes_of_(std::move(bytes_of)) {
   expects(about.is_object(), "an object that describes the run");
   if (!file_) fail("write trace: cannot open {}", path_.string());
@@ -153,7 +162,8 @@ void TraceWriter::write(const RoundReport& report) {
   Json line = json_of(report);
   if (bytes_of_) {
     line["text"] = Json::array();
-    for (const TokenId token : report.tree->token) line["text"].push_back(replace_ill_formed(bytes_of_(token)));
+    for (const TokenId token : report.tree->token)
+      line["text"].push_back(replace_ill_formed(bytes_of_(token)));
   }
   write_line(line);
 }
@@ -170,7 +180,8 @@ void TraceWriter::finish() {
 
 Trace read_trace(const std::filesystem::path& file) {
   std::ifstream input(file, std::ios::binary);
-  if (!input || std::filesystem::is_directory(file)) fail("read trace: cannot open {}", file.string());
+  if (!input || std::filesystem::is_directory(file))
+    fail("read trace: cannot open {}", file.string());
   Trace trace;
   int number = 0;
   for (std::string text; std::getline(input, text);) {

@@ -11,16 +11,19 @@
 
 namespace talon {
 
-/// A trace is a file of JSON lines: first {"trace": 1, ...what the caller says of the run...}, then one line per round and
-/// sequence:
-/// {"sequence", "round", "position", "token": [per node], "parent", "log_p", "sources", "text": [per node, absent without a
-///  tokenizer], "accepted": [node ids], "emitted": [token ids], "distortion", "sequences", "draft_ms", "check_ms", "other_ms"}
+/// A trace is a file of JSON lines: first {"trace": 1, ...what the caller says of the run...}, then
+/// one line per round and sequence:
+/// {"sequence", "round", "position", "token": [per node], "parent", "log_p", "sources", "text":
+/// [per node, absent without a
+///  tokenizer], "accepted": [node ids], "emitted": [token ids], "distortion", "sequences",
+///  "draft_ms", "check_ms", "other_ms"}
 /// Fields as in RoundReport and DraftTree.
 class TraceWriter {
  public:
-  /// Opens `file` (an existing one is replaced) and writes the first line. `about`: an object. `bytes_of`: of a token; may be
-  /// empty. Throws Error naming the file.
-  TraceWriter(const std::filesystem::path& file, Json about, std::function<std::string(TokenId)> bytes_of = {});
+  /// Opens `file` (an existing one is replaced) and writes the first line. `about`: an object.
+  /// `bytes_of`: of a token; may be empty. Throws Error naming the file.
+  TraceWriter(const std::filesystem::path& file, Json about,
+              std::function<std::string(TokenId)> bytes_of = {});
   void write(const RoundReport& report);
   /// Throws Error unless all was written. Call it at the end: a full disk shows nowhere else.
   void finish();

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
 #include "bench/tree_text.h"
+#include "core/error.h"
 
 namespace talon {
 namespace {
@@ -12,7 +12,8 @@ class TraceFile : public testing::Test {
  protected:
   void SetUp() override {
     path_ = std::filesystem::temp_directory_path() /
-            (std::string("talon_trace_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+            (std::string("talon_trace_") +
+             testing::UnitTest::GetInstance()->current_test_info()->name());
     tree_.add(0, 5, -0.25f);
     tree_.added_by = 2;
     tree_.add(1, 7, -1.5f);
@@ -51,7 +52,8 @@ class TraceFile : public testing::Test {
 };
 
 TEST_F(TraceFile, ReadsBackWhatWasWritten) {
-  TraceWriter writer(path_, {{"drafter", "ngram"}}, [](TokenId token) { return token == 7 ? "\xc3" : "a"; });
+  TraceWriter writer(path_, {{"drafter", "ngram"}},
+                     [](TokenId token) { return token == 7 ? "\xc3" : "a"; });
   writer.write(report_);
   writer.write(report_);
   writer.finish();
@@ -79,7 +81,8 @@ TEST_F(TraceFile, RefusesWhatIsNoTraceNamingLineAndField) {
   write_lines({head, "[]"});
   EXPECT_NE(error_of_reading().find("line 2"), std::string::npos);
 
-  const Json good = Json::parse(R"({"sequence":1,"round":1,"position":4,"token":[1,2,3],"parent":[-1,0,1],"log_p":[0,-1,-2],
+  const Json good = Json::parse(
+      R"({"sequence":1,"round":1,"position":4,"token":[1,2,3],"parent":[-1,0,1],"log_p":[0,-1,-2],
     "sources":[0,1,1],"accepted":[0,1],"emitted":[2,9],"distortion":0,"sequences":1,"draft_ms":0,"check_ms":1,"other_ms":0})");
   write_lines({head, good.dump()});
   EXPECT_EQ(error_of_reading(), "");
@@ -93,10 +96,11 @@ TEST_F(TraceFile, RefusesWhatIsNoTraceNamingLineAndField) {
     EXPECT_NE(error_of_reading().find("\"" + key + "\""), std::string::npos) << key;
   }
   const std::pair<const char*, Json> wrong[] = {
-      {"parent", {-1, 0, 2}}, {"parent", {-1, 0, -1}}, {"parent", {-1, 0}},      {"token", Json::array()},
-      {"token", {1, 2, -3}},  {"parent", {-1, 0, 5}},  {"accepted", {0, 2}},     {"accepted", {0, 7}},
-      {"accepted", {1}},      {"log_p", {0, -1}},      {"log_p", {0, "a", -1}},  {"round", -1},
-      {"round", 1.5},         {"round", 1e300},        {"sequence", 18446744073709551615u}};
+      {"parent", {-1, 0, 2}},   {"parent", {-1, 0, -1}}, {"parent", {-1, 0}},
+      {"token", Json::array()}, {"token", {1, 2, -3}},   {"parent", {-1, 0, 5}},
+      {"accepted", {0, 2}},     {"accepted", {0, 7}},    {"accepted", {1}},
+      {"log_p", {0, -1}},       {"log_p", {0, "a", -1}}, {"round", -1},
+      {"round", 1.5},           {"round", 1e300},        {"sequence", 18446744073709551615u}};
   for (const auto& [key, value] : wrong) {
     Json bad = good;
     bad[key] = value;

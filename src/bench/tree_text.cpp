@@ -21,11 +21,16 @@ std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
 class TreeWriter {
  public:
   TreeWriter(const RoundReport& report, const TreeTextOptions& options)
-      : tree_(*report.tree), options_(options), children_(tree_.token.size()), accepted_(tree_.token.size()) {
-    for (NodeId node = 1; node < tree_.size(); ++node) children_[index(tree_.parent[index(node)])].push_back(node);
+      : tree_(*report.tree),
+        options_(options),
+        children_(tree_.token.size()),
+        accepted_(tree_.token.size()) {
+    for (NodeId node = 1; node < tree_.size(); ++node)
+      children_[index(tree_.parent[index(node)])].push_back(node);
     for (std::vector<NodeId>& siblings : children_) {
-      std::stable_sort(siblings.begin(), siblings.end(),
-                       [&](NodeId a, NodeId b) { return tree_.log_p[index(a)] > tree_.log_p[index(b)]; });
+      std::stable_sort(siblings.begin(), siblings.end(), [&](NodeId a, NodeId b) {
+        return tree_.log_p[index(a)] > tree_.log_p[index(b)];
+      });
     }
     for (const NodeId node : report.accepted) accepted_[index(node)] = true;
   }
@@ -110,7 +115,8 @@ std::string quoted_piece(std::string_view bytes) {
 
 std::vector<std::string> source_names(std::string_view drafter) {
   std::vector<std::string> names;
-  for (const std::string_view part : split_drafters(drafter)) names.emplace_back(part.substr(0, part.find(':')));
+  for (const std::string_view part : split_drafters(drafter))
+    names.emplace_back(part.substr(0, part.find(':')));
   if (names.size() == 1) names.clear();
   return names;
 }
@@ -118,13 +124,16 @@ std::vector<std::string> source_names(std::string_view drafter) {
 std::string tree_text(const RoundReport& report, const TreeTextOptions& options) {
   const int nodes = report.tree->draft_nodes();
   const int accepted = std::max(0, static_cast<int>(report.accepted.size()) - 1);
-  std::string text = fmt::format("round {} at position {}: {} of {} draft {} accepted; draft {:.2f} ms, check {:.2f} ms, other {:.2f} ms\n",
-                                 report.round, report.position, accepted, nodes, nodes == 1 ? "node" : "nodes",
-                                 report.draft_ms, report.check_ms, report.other_ms);
+  std::string text = fmt::format(
+      "round {} at position {}: {} of {} draft {} accepted; draft {:.2f} ms, check {:.2f} ms, "
+      "other {:.2f} ms\n",
+      report.round, report.position, accepted, nodes, nodes == 1 ? "node" : "nodes",
+      report.draft_ms, report.check_ms, report.other_ms);
   text += TreeWriter(report, options).write();
   std::string pieces;
   for (const TokenId token : report.emitted) {
-    pieces += " " + (options.bytes_of ? quoted_piece(options.bytes_of(token)) : fmt::format("{}", token));
+    pieces +=
+        " " + (options.bytes_of ? quoted_piece(options.bytes_of(token)) : fmt::format("{}", token));
   }
   return text + "text:" + pieces + "\n";
 }

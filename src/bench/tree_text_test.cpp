@@ -35,14 +35,16 @@ struct Example {
 };
 
 std::string piece(TokenId token) {
-  return std::vector<std::string>{"", " the", " cat", " sat", " ran", "\n", "\"x", "", "", "\xff\x1b"}.at(
-      static_cast<std::size_t>(token));
+  return std::vector<std::string>{"",   " the", " cat", " sat", " ran",
+                                  "\n", "\"x",  "",     "",     "\xff\x1b"}
+      .at(static_cast<std::size_t>(token));
 }
 
 TEST(TreeText, ShowsTheTreeItsChancesAndWhatWasAccepted) {
   const Example example;
   EXPECT_EQ(tree_text(example.report, {.bytes_of = piece}),
-            "round 7 at position 40: 2 of 5 draft nodes accepted; draft 0.50 ms, check 6.25 ms, other 0.12 ms\n"
+            "round 7 at position 40: 2 of 5 draft nodes accepted; draft 0.50 ms, check 6.25 ms, "
+            "other 0.12 ms\n"
             "\" the\"\n"
             "├─ 60% \" cat\" ✓\n"
             "│  ├─ 30% \" sat\" ✓\n"

@@ -100,7 +100,7 @@ class BenchCost : public Command {
                 {"settings",
                  {{"threads", thread_count(model_)},
                   {"weights", name_of(model_.weights)},
-                  {"activations", model_.activation_bits},
+                  {"activations", session.activation_bits},
                   {"repeats", settings_.repeats}}}});
   }
 

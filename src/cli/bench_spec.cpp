@@ -97,7 +97,7 @@ class BenchSpec : public Command {
             {"settings",
              {{"threads", thread_count(model_)},
               {"weights", name_of(model_.weights)},
-              {"activations", model_.activation_bits},
+              {"activations", session.activation_bits},
               {"policy", settings_.decode.policy},
               {"verify", settings_.decode.verify},
               {"max_new", settings_.max_new},

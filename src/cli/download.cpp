@@ -108,7 +108,7 @@ class Transfer {
       fail("pull {}: writing {} failed: {}", job_.url, part_.string(),
            write_problem_.empty() ? std::strerror(errno) : write_problem_);
     }
-    if (code == CURLE_ABORTED_BY_CALLBACK) fail("pull {}: interrupted", job_.url);
+    if (code == CURLE_ABORTED_BY_CALLBACK) fail("pull {}: stopped{}", job_.url, kept_text());
     if (code != CURLE_OK) {
       if (received_ == 0 && begun_ == 0) forget();
       const std::string reason = message_[0] ? message_ : curl_easy_strerror(code);

@@ -5,6 +5,7 @@
 
 #include "cli/progress_meter.h"
 #include "core/error.h"
+#include "draft/eagle/head_config.h"
 #include "model/config.h"
 #include "text/tokenizer.h"
 
@@ -156,7 +157,10 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, Backend& backend, WeightLa
     tensors.push_back(std::move(json));
     meter.update(tensors.size(), checkpoint.tensors.size());
   }
-  const Json config = or_problem([&] { return config_json(read_model_config(checkpoint)); });
+  const Json config = or_problem([&] {
+    return is_draft_head(checkpoint) ? describe_head(checkpoint)
+                                     : config_json(read_model_config(checkpoint));
+  });
   return {{"path", checkpoint.path.string()},
           {"format", talon::name_of(checkpoint.format)},
           {"architecture", config.value("architecture", Json())},

@@ -114,7 +114,7 @@ void check_room(const CatalogueEntry& entry, const std::filesystem::path& folder
 }
 
 void check_stop(const CatalogueEntry& entry, const StopFlag& stop) {
-  if (stop.requested()) fail("pull {}: interrupted", entry.name);
+  if (stop.requested()) fail("pull {}: stopped", entry.name);
 }
 
 std::vector<std::filesystem::path> fetch_packages(const CatalogueEntry& entry,

@@ -9,6 +9,8 @@ namespace talon {
 
 enum class BackendKind { cpu, reference };
 
+inline constexpr int kAutomatic = 0;  // chosen by what the model needs
+
 /// Which model, where it runs and how it is kept.
 struct ModelOptions {
   std::string model;          // a path or a catalogue name
@@ -17,7 +19,7 @@ struct ModelOptions {
   CpuKernels kernels = CpuKernels::best;
   int threads = 0;  // 0: all processors this process may use
   WeightLayout weights = WeightLayout::as_stored;
-  int activation_bits = CpuOptions{}.activation_bits;
+  int activation_bits = kAutomatic;  // 8, 16 or kAutomatic
   KvType kv = KvType::f16;
   int context = 0;   // positions; 0: all the model allows
   int cache_mb = 0;  // 0: enough for one text of the whole context, at most 1024

@@ -56,7 +56,7 @@ class Pull : public Command {
                            : pull_entry(folder, interrupt.stop());
     } catch (const Error& error) {
       if (!interrupt.stop().requested()) throw;
-      note("talon: {}", error.what());
+      note("talon: pull {}: interrupted ({})", name_, error.what());
       return kExitInterrupted;
     }
   }

@@ -22,11 +22,20 @@ std::size_t cache_budget(const ModelOptions& options, const ModelConfig& config)
   return std::min(pages * kv_page_bytes(one_page), kMostCacheBytes);
 }
 
-void check_context(const Checkpoint& checkpoint, const ModelOptions& options) {
-  const int most = read_model_config(checkpoint).context;
+/// Small models feel 8-bit inputs: on SmolLM2 (hidden 576) 16 bits bring the likelihoods a hundred
+/// times closer to float32 (docs/performance.md).
+constexpr int kHiddenThatNeeds16Bits = 1024;  // and less
+
+int activation_bits(const ModelOptions& options, const ModelConfig& config) {
+  if (options.activation_bits != kAutomatic) return options.activation_bits;
+  return config.hidden <= kHiddenThatNeeds16Bits ? 16 : 8;
+}
+
+void check_context(const ModelConfig& config, const ModelOptions& options) {
+  const int most = config.context;
   if (options.context > most) {
-    throw UsageError(fmt::format("--context: expected at most {}, which {} allows, got {}", most, options.model,
-                                 options.context));
+    throw UsageError(fmt::format("--context: expected at most {}, which {} allows, got {}", most,
+                                 options.model, options.context));
   }
 }
 
@@ -35,8 +44,10 @@ Model load(const Checkpoint& checkpoint, Backend& backend, const ModelOptions& o
   LoadOptions load_options;
   load_options.layout = options.weights;
   load_options.context = options.context;
-  load_options.progress = [&meter](std::size_t done, std::size_t total) {
+  load_options.progress = [&](std::size_t done, std::size_t total) {
     meter.update(done, total);
+    for (const MappedFile& file : checkpoint.files)
+      file.forget_pages();  // repacked: not needed twice
   };
   return load_model(checkpoint, backend, load_options);
 }
@@ -76,7 +87,7 @@ std::unique_ptr<Backend> make_backend(const ModelOptions& options) {
   CpuOptions cpu;
   cpu.threads = thread_count(options);
   cpu.kernels = options.kernels;
-  cpu.activation_bits = options.activation_bits;
+  if (options.activation_bits != kAutomatic) cpu.activation_bits = options.activation_bits;
   return make_cpu_backend(cpu);
 }
 
@@ -90,8 +101,12 @@ Session open_session(const ModelOptions& options) {
   } catch (const Error& error) {
     session.tokenizer_problem = error.what();  // a model fed with ids does without
   }
-  check_context(checkpoint, options);
-  session.backend = make_backend(options);
+  const ModelConfig config = read_model_config(checkpoint);
+  check_context(config, options);
+  ModelOptions resolved = options;
+  resolved.activation_bits = activation_bits(options, config);
+  session.activation_bits = resolved.activation_bits;
+  session.backend = make_backend(resolved);
   session.model = load(checkpoint, *session.backend, options);
   check_vocabulary(session);
   session.cache =

@@ -21,6 +21,7 @@ struct Session {
   std::unique_ptr<KvCache> cache;
   std::optional<Tokenizer> tokenizer;
   std::string tokenizer_problem;  // why there is none
+  int activation_bits = 0;
   double load_ms = 0;
 
   /// Throws Error with the reason if the model came without one.
@@ -30,6 +31,7 @@ struct Session {
   std::vector<TokenId> end_tokens() const;
 };
 
+/// An automatic choice that depends on the model is open_session()'s; here it means 8-bit inputs.
 std::unique_ptr<Backend> make_backend(const ModelOptions& options);
 /// The number of threads `options` stand for.
 int thread_count(const ModelOptions& options);

@@ -19,9 +19,10 @@ class DraftState {
   virtual ~DraftState() = default;
 };
 
-/// Committed tokens, in order, each once. features row i is the target row that produced tokens[i], that is the row of the
-/// token before it. The first token of a sequence was produced by no row: then first_has_row is false and features has
-/// one row less (row i belongs to tokens[i + 1]). Empty when the drafter has no taps. Borrowed for the call.
+/// Committed tokens, in order, each once. features row i is the target row that produced tokens[i],
+/// that is the row of the token before it. The first token of a sequence was produced by no row:
+/// then first_has_row is false and features has one row less (row i belongs to tokens[i + 1]).
+/// Empty when the drafter has no taps. Borrowed for the call.
 struct CommittedTokens {
   std::span<const TokenId> tokens;
   int first_position = 0;
@@ -33,30 +34,34 @@ struct DraftJob {
   DraftState* state = nullptr;
   TreePolicy* policy = nullptr;  // asked with deeper() by drafters that grow level by level
   TreePlan plan;
-  /// Holds its root only, or branches of other drafters if this one extends_trees(). The drafter adds nodes on at most plan.levels
-  /// levels, until the tree has at most plan.nodes.
+  /// Holds its root only, or branches of other drafters if this one extends_trees(). The drafter
+  /// adds nodes on at most plan.levels levels, until the tree has at most plan.nodes.
   DraftTree* tree = nullptr;
-  /// For drafters that draw: RandomUse::draft at the root's position, another draw index for each node.
+  /// For drafters that draw: RandomUse::draft at the root's position, another draw index for each
+  /// node.
   const PositionRandom* random = nullptr;
   int position = 0;  // of the root
 };
 
-/// Guesses continuations. Weights are immutable and shared by all sequences; memory lives in a DraftState. Sees only committed
-/// tokens: no drafter knows of rejection, rollback or batching. Batch first.
+/// Guesses continuations. Weights are immutable and shared by all sequences; memory lives in a
+/// DraftState. Sees only committed tokens: no drafter knows of rejection, rollback or batching.
+/// Batch first.
 class Drafter {
  public:
   virtual ~Drafter() = default;
   /// What observe() wants of the target rows; the Target must have been made with the same taps.
   virtual std::vector<FeatureTap> taps() const { return {}; }
-  /// Whether propose() may be given trees that hold branches of other drafters (merged.h), to grow below their nodes as well as
-  /// from the root. It may propose their nodes again. Below them its log_p are relative to those it was given.
+  /// Whether propose() may be given trees that hold branches of other drafters (merged.h), to grow
+  /// below their nodes as well as from the root. It may propose their nodes again. Below them its
+  /// log_p are relative to those it was given.
   virtual bool extends_trees() const { return false; }
-  /// Whether children are drawn (DraftTree::drawn): such a drafter stands alone, since others may not add to its nodes.
+  /// Whether children are drawn (DraftTree::drawn): such a drafter stands alone, since others may
+  /// not add to its nodes.
   virtual bool draws() const { return false; }
   virtual std::unique_ptr<DraftState> start() = 0;
   virtual void observe(DraftState& state, const CommittedTokens& committed) = 0;
-  /// Grows each job's tree. The root of each is the token observed last. The engine cuts the trees with the job's
-  /// TreePolicy::select afterwards.
+  /// Grows each job's tree. The root of each is the token observed last. The engine cuts the trees
+  /// with the job's TreePolicy::select afterwards.
   virtual void propose(std::span<DraftJob> jobs) = 0;
 };
 

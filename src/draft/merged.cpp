@@ -22,7 +22,9 @@ class MergedDrafter : public Drafter {
     expects(parts_.size() >= 2 && parts_.size() <= 16, "2 to 16 drafters to merge");
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       if (drafter(part).draws()) {
-        throw UsageError(fmt::format("drafter {}: draws its tokens, and so cannot be merged with others", parts_[part].name));
+        throw UsageError(
+            fmt::format("drafter {}: draws its tokens, and so cannot be merged with others",
+                        parts_[part].name));
       }
       taps_per_part_.push_back(drafter(part).taps().size());
       if (!drafter(part).extends_trees()) order_.push_back(part);
@@ -71,7 +73,9 @@ class MergedDrafter : public Drafter {
 
  private:
   Drafter& drafter(std::size_t part) const { return *parts_[part].drafter; }
-  static MergedState& state_of(const DraftJob& job) { return static_cast<MergedState&>(*job.state); }
+  static MergedState& state_of(const DraftJob& job) {
+    return static_cast<MergedState&>(*job.state);
+  }
 
   /// Lets one part grow a tree for every job, and merges it.
   void grow(std::size_t part, std::span<DraftJob> jobs) const {

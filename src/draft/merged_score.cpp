@@ -11,11 +11,13 @@ constexpr double kLeastChance = 1e-6;
 
 std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
 
-/// What a drafter believes of a node given its parent: by the parent's log_p in `given` if it has the parent.
+/// What a drafter believes of a node given its parent: by the parent's log_p in `given` if it has
+/// the parent.
 double belief_in(const DraftTree& tree, NodeId node, const DraftTree& given) {
   const NodeId parent = tree.parent[index(node)];
   const float parent_log_p = (parent < given.size() ? given : tree).log_p[index(parent)];
-  const double step = static_cast<double>(tree.log_p[index(node)]) - static_cast<double>(parent_log_p);
+  const double step =
+      static_cast<double>(tree.log_p[index(node)]) - static_cast<double>(parent_log_p);
   return std::exp(std::min(step, 0.0));
 }
 
@@ -64,7 +66,8 @@ void MergedTree::score(SourceCalibration& calibration) {
   for (std::size_t node = 1; node < beliefs_.size(); ++node) {
     const std::size_t parent = index(tree_.parent[node]);
     depth[node] = depth[parent] + 1;
-    const double calibrated = calibration.probability(tree_.sources[node], depth[node], beliefs_[node]);
+    const double calibrated =
+        calibration.probability(tree_.sources[node], depth[node], beliefs_[node]);
     chance[node] = std::max(calibrated, kLeastChance);
     of_children[parent] += chance[node];
   }

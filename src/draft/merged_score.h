@@ -11,7 +11,8 @@
 
 namespace talon {
 
-/// How often draft nodes are right, by the set of drafters that proposed them. One per sequence, upon one of all sequences.
+/// How often draft nodes are right, by the set of drafters that proposed them. One per sequence,
+/// upon one of all sequences.
 class SourceCalibration {
  public:
   /// `prior` (borrowed, may be null) is what little experience falls back on.
@@ -33,7 +34,8 @@ class MergedTree {
   explicit MergedTree(TokenId root) : tree_(root) {}
 
   const DraftTree& tree() const { return tree_; }
-  /// Adds the nodes of one drafter's tree with the same root. `source`: its bit of DraftTree::sources.
+  /// Adds the nodes of one drafter's tree with the same root. `source`: its bit of
+  /// DraftTree::sources.
   void add(const DraftTree& part, std::uint32_t source);
   /// Takes over what a drafter made of tree() by adding to it as `source`.
   void take_extended(DraftTree extended, std::uint32_t source);
@@ -44,7 +46,8 @@ class MergedTree {
 
  private:
   DraftTree tree_;
-  std::vector<double> beliefs_{1.0};  // per node: its chance given its parent, as the surest of its sources believes
+  std::vector<double> beliefs_{
+      1.0};  // per node: its chance given its parent, as the surest of its sources believes
 };
 
 }  // namespace talon

@@ -16,7 +16,8 @@ using Grow = std::function<void(DraftTree&)>;
 /// Proposes what a function says, and remembers what it was shown.
 class FakeDrafter : public Drafter {
  public:
-  explicit FakeDrafter(Grow grow, std::vector<FeatureTap> taps = {}, bool extends = false, bool is_random = false)
+  explicit FakeDrafter(Grow grow, std::vector<FeatureTap> taps = {}, bool extends = false,
+                       bool is_random = false)
       : grow_(std::move(grow)), taps_(std::move(taps)), extends_(extends), draws_(is_random) {}
   std::vector<FeatureTap> taps() const override { return taps_; }
   bool extends_trees() const override { return extends_; }
@@ -83,7 +84,8 @@ std::unique_ptr<FakeDrafter> chain(std::vector<TokenId> tokens, double step) {
   });
 }
 
-std::vector<std::unique_ptr<FakeDrafter>> pair_of(std::unique_ptr<FakeDrafter> a, std::unique_ptr<FakeDrafter> b) {
+std::vector<std::unique_ptr<FakeDrafter>> pair_of(std::unique_ptr<FakeDrafter> a,
+                                                  std::unique_ptr<FakeDrafter> b) {
   std::vector<std::unique_ptr<FakeDrafter>> both;
   both.push_back(std::move(a));
   both.push_back(std::move(b));
@@ -105,7 +107,8 @@ TEST(MergedDrafter, SharesPrefixesAndSaysWhoProposedWhat) {
   EXPECT_EQ(sources(tree.child(shared, 3)), 1u);
   EXPECT_EQ(sources(tree.child(shared, 4)), 2u);
   EXPECT_NEAR(chance(tree, shared), 0.25, 1e-5);
-  EXPECT_NEAR(chance(tree, tree.child(shared, 4)), 0.25 * 0.4, 1e-5);  // its own step below the shared prefix
+  EXPECT_NEAR(chance(tree, tree.child(shared, 4)), 0.25 * 0.4,
+              1e-5);  // its own step below the shared prefix
 }
 
 TEST(MergedDrafter, ChildrenOfOneNodeShareAtMostOne) {
@@ -186,8 +189,10 @@ TEST(MergedDrafter, GivesEachPartItsOwnFeatures) {
 
 TEST(MergedDrafter, RefusesPartsThatDraw) {
   const auto nothing = [](DraftTree&) {};
-  EXPECT_THROW(Setting(pair_of(chain({1}, 0.5), std::make_unique<FakeDrafter>(nothing, std::vector<FeatureTap>{}, false, true))),
-               UsageError);
+  EXPECT_THROW(
+      Setting(pair_of(chain({1}, 0.5), std::make_unique<FakeDrafter>(
+                                           nothing, std::vector<FeatureTap>{}, false, true))),
+      UsageError);
 }
 
 }  // namespace

@@ -15,36 +15,49 @@ namespace {
 
 constexpr std::array kDrafters = {
     DrafterEntry{"none", "plain decoding: proposes nothing", "", make_none_drafter},
-    DrafterEntry{"ngram",
-                 "continues the text as it went on after earlier places with the same last tokens "
-                 "(prompt lookup, several places merged into one tree)",
-                 "nodes=32 most draft nodes; levels=16 most levels; ngram=6 longest suffix matched; "
-                 "matches=6 places looked at",
-                 make_ngram_drafter},
-    DrafterEntry{"suffix",
-                 "continues the text, and earlier ones if asked, from the longest suffixes seen before, by counts "
-                 "(suffix automaton: arXiv:2411.10666, arXiv:2411.04975); grows other drafters' branches",
-                 "nodes=32 most draft nodes; levels=16 most levels; least=0.01 chance below which no path is drafted; "
-                 "history=0 tokens of earlier conversations remembered",
-                 make_suffix_drafter},
+    DrafterEntry{
+        "ngram",
+        "continues the text as it went on after earlier places with the same last tokens "
+        "(prompt lookup, several places merged into one tree)",
+        "nodes=32 most draft nodes; levels=16 most levels; ngram=6 longest suffix matched; "
+        "matches=6 places looked at",
+        make_ngram_drafter},
+    DrafterEntry{
+        "suffix",
+        "continues the text, and earlier ones if asked, from the longest suffixes seen before, by "
+        "counts "
+        "(suffix automaton: arXiv:2411.10666, arXiv:2411.04975); grows other drafters' branches",
+        "nodes=32 most draft nodes; levels=16 most levels; least=0.01 chance below which no path "
+        "is drafted; "
+        "history=0 tokens of earlier conversations remembered",
+        make_suffix_drafter},
     DrafterEntry{"eagle",
-                 "EAGLE-1 (arXiv:2401.15077): a head drafts a tree of fixed shape from the target's last features",
-                 "tree=FILE paths of ranks as JSON (default: the official 25 nodes); topk= most children per node; "
-                 "levels= most levels; nodes= most draft nodes; " "head=PATH the draft head; "
+                 "EAGLE-1 (arXiv:2401.15077): a head drafts a tree of fixed shape from the "
+                 "target's last features",
+                 "tree=FILE paths of ranks as JSON (default: the official 25 nodes); topk= most "
+                 "children per node; "
+                 "levels= most levels; nodes= most draft nodes; "
+                 "head=PATH the draft head; "
                  "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored",
                  make_eagle1_drafter, /*needs_head=*/true},
-    DrafterEntry{"eagle2",
-                 "EAGLE-2 (arXiv:2406.16858): an EAGLE-1 head drafts a tree that follows its confidence",
-                 "topk=10 nodes expanded per level and children of each; levels=6 tree levels below the root; nodes=59 "
-                 "draft nodes, root excluded; tree=FILE a fixed tree instead; "
-                 "head=PATH the draft head; "
-                 "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored", make_eagle2_drafter, /*needs_head=*/true},
+    DrafterEntry{
+        "eagle2",
+        "EAGLE-2 (arXiv:2406.16858): an EAGLE-1 head drafts a tree that follows its confidence",
+        "topk=10 nodes expanded per level and children of each; levels=6 tree levels below the "
+        "root; nodes=59 "
+        "draft nodes, root excluded; tree=FILE a fixed tree instead; "
+        "head=PATH the draft head; "
+        "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored",
+        make_eagle2_drafter, /*needs_head=*/true},
     DrafterEntry{"eagle3",
-                 "EAGLE-3 (arXiv:2503.01840): a head that fuses features of several layers drafts such a tree",
-                 "topk=10 nodes expanded per level and children of each; levels=8 tree levels below the root; nodes=59 "
+                 "EAGLE-3 (arXiv:2503.01840): a head that fuses features of several layers drafts "
+                 "such a tree",
+                 "topk=10 nodes expanded per level and children of each; levels=8 tree levels "
+                 "below the root; nodes=59 "
                  "draft nodes, root excluded; tree=FILE a fixed tree instead; "
                  "head=PATH the draft head; "
-                 "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored", make_eagle3_drafter, /*needs_head=*/true},
+                 "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored",
+                 make_eagle3_drafter, /*needs_head=*/true},
 };
 
 constexpr std::size_t kMostParts = 16;
@@ -78,7 +91,8 @@ std::span<const DrafterEntry> drafters() { return kDrafters; }
 std::vector<std::string_view> split_drafters(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
-  for (std::size_t plus = text.find('+'); plus != std::string_view::npos; plus = text.find('+', plus + 1)) {
+  for (std::size_t plus = text.find('+'); plus != std::string_view::npos;
+       plus = text.find('+', plus + 1)) {
     const std::string_view rest = text.substr(plus + 1);
     const bool has_options = text.substr(begin, plus - begin).find(':') != std::string_view::npos;
     if (has_options && !find_entry(rest.substr(0, rest.find_first_of(":+")))) continue;
@@ -96,7 +110,8 @@ std::unique_ptr<Drafter> make_drafter(std::string_view text, const DrafterContex
   }
   if (parts.size() == 1) return std::move(parts.front().drafter);
   if (parts.size() > kMostParts) {
-    throw UsageError(fmt::format("drafter: expected at most {} joined with +, found {}", kMostParts, parts.size()));
+    throw UsageError(fmt::format("drafter: expected at most {} joined with +, found {}", kMostParts,
+                                 parts.size()));
   }
   return make_merged_drafter(std::move(parts));
 }

@@ -15,26 +15,28 @@ namespace talon {
 /// What a drafter may need to be made. Borrowed.
 struct DrafterContext {
   const Model* target = nullptr;
-  std::string head = {};            // the draft head used when the options name none; empty: there is none
-  std::size_t cache_positions = 0;  // of all sequences together, for drafters with a cache; 0: the context of the target
+  std::string head = {};  // the draft head used when the options name none; empty: there is none
+  std::size_t cache_positions =
+      0;  // of all sequences together, for drafters with a cache; 0: the context of the target
 };
 
-/// A row of the explicit table of drafters: adding one is one .cpp file and one row. `help`, `bench` and the conformance tests iterate
-/// over the table.
+/// A row of the explicit table of drafters: adding one is one .cpp file and one row. `help`,
+/// `bench` and the conformance tests iterate over the table.
 struct DrafterEntry {
   std::string_view name;
   std::string_view summary;  // one line, with the paper
   std::string_view options;  // "ngram=3 longest suffix matched; ..."
   std::unique_ptr<Drafter> (*make)(OptionText& options, const DrafterContext& context);
-  bool needs_head = false;   // cannot be made without a draft head for the target
+  bool needs_head = false;  // cannot be made without a draft head for the target
 };
 std::span<const DrafterEntry> drafters();
 
-/// `a:key=value+b` in its parts. A + that no drafter's name follows belongs to a value, unless the part before it has no options.
+/// `a:key=value+b` in its parts. A + that no drafter's name follows belongs to a value, unless the
+/// part before it has no options.
 std::vector<std::string_view> split_drafters(std::string_view text);
 
-/// Makes the drafter that `text` (`ngram:nodes=8`) names, or several joined with + (`eagle3+ngram:nodes=8`) as one (merged.h).
-/// Throws UsageError listing the names that exist.
+/// Makes the drafter that `text` (`ngram:nodes=8`) names, or several joined with +
+/// (`eagle3+ngram:nodes=8`) as one (merged.h). Throws UsageError listing the names that exist.
 std::unique_ptr<Drafter> make_drafter(std::string_view text, const DrafterContext& context);
 
 }  // namespace talon

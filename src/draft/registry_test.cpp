@@ -22,7 +22,9 @@ TEST(Drafters, AnUnknownNameIsRefusedWithTheNamesThatExist) {
     make_drafter("ngrams", {});
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "drafter: expected one of none, ngram, suffix, eagle, eagle2, eagle3, found \"ngrams\"");
+    EXPECT_STREQ(
+        error.what(),
+        "drafter: expected one of none, ngram, suffix, eagle, eagle2, eagle3, found \"ngrams\"");
   }
 }
 
@@ -36,7 +38,8 @@ TEST(Drafters, OptionsAreChecked) {
 TEST(Drafters, SeveralAreJoinedWithPlus) {
   using Parts = std::vector<std::string_view>;
   EXPECT_EQ(split_drafters("suffix"), Parts{"suffix"});
-  EXPECT_EQ(split_drafters("suffix+ngram:nodes=8,levels=2+none"), (Parts{"suffix", "ngram:nodes=8,levels=2", "none"}));
+  EXPECT_EQ(split_drafters("suffix+ngram:nodes=8,levels=2+none"),
+            (Parts{"suffix", "ngram:nodes=8,levels=2", "none"}));
   EXPECT_EQ(split_drafters("eagle:head=a+b.bin+ngram"), (Parts{"eagle:head=a+b.bin", "ngram"}));
   EXPECT_NO_THROW(make_drafter("suffix+ngram:nodes=8", {}));
   EXPECT_THROW(make_drafter("suffix+ngrams", {}), UsageError);

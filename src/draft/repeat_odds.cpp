@@ -25,8 +25,8 @@ RepeatOdds::RepeatOdds() {
 std::size_t RepeatOdds::index(int length, int places) {
   const auto row = std::lower_bound(std::begin(kLongestLength), std::end(kLongestLength), length) -
                    std::begin(kLongestLength);
-  const auto column =
-      std::lower_bound(std::begin(kMostPlaces), std::end(kMostPlaces), places) - std::begin(kMostPlaces);
+  const auto column = std::lower_bound(std::begin(kMostPlaces), std::end(kMostPlaces), places) -
+                      std::begin(kMostPlaces);
   return static_cast<std::size_t>(row * kPlaces + column);
 }
 

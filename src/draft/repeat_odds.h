@@ -4,8 +4,9 @@
 
 namespace talon {
 
-/// How often a text goes on as it did at earlier places with the same last tokens, by how many tokens are the same and how many
-/// places there are. Begins with a guess and learns from every token of the text.
+/// How often a text goes on as it did at earlier places with the same last tokens, by how many
+/// tokens are the same and how many places there are. Begins with a guess and learns from every
+/// token of the text.
 class RepeatOdds {
  public:
   RepeatOdds();

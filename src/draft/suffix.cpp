@@ -13,9 +13,10 @@
 namespace talon {
 namespace {
 
-constexpr int kMostOrders = 4;       // suffixes of a place whose continuations are looked at
+constexpr int kMostOrders = 4;  // suffixes of a place whose continuations are looked at
 constexpr std::size_t kMostChildren = 8;
-constexpr std::size_t kMostContinuations = 64;  // of a suffix; one with more says little of the next token and takes long to read
+constexpr std::size_t kMostContinuations =
+    64;  // of a suffix; one with more says little of the next token and takes long to read
 
 struct SuffixOptions {
   int nodes;
@@ -54,13 +55,14 @@ struct SuffixState : DraftState {
   std::vector<TokenId> tokens;
 };
 
-/// Calls visit(context) for the longest suffix that has continuations, then shorter ones, until it returns false.
+/// Calls visit(context) for the longest suffix that has continuations, then shorter ones, until it
+/// returns false.
 template <typename Visit>
 void for_each_order(Contexts contexts, Visit&& visit) {
   for (int order = 0; order < kMostOrders;) {
-    const auto longest =
-        std::max_element(contexts.begin(), contexts.end(),
-                         [](const Context& a, const Context& b) { return a.match.length < b.match.length; });
+    const auto longest = std::max_element(
+        contexts.begin(), contexts.end(),
+        [](const Context& a, const Context& b) { return a.match.length < b.match.length; });
     if (longest == contexts.end() || longest->match.length == 0) return;
     const std::size_t ways = longest->text->transitions(longest->match.state).size();
     if (ways > 0 && ways <= kMostContinuations) {
@@ -80,8 +82,9 @@ struct Continuation {
   double chance;
 };
 
-/// The likeliest next tokens. The longest suffix shares its chance to repeat among its continuations by their counts; what is left
-/// goes to the next shorter one for the tokens that longer ones never had (prediction by partial matching, Cleary and Witten, 1984).
+/// The likeliest next tokens. The longest suffix shares its chance to repeat among its
+/// continuations by their counts; what is left goes to the next shorter one for the tokens that
+/// longer ones never had (prediction by partial matching, Cleary and Witten, 1984).
 std::vector<Continuation> continuations(const Contexts& contexts, const RepeatOdds& odds) {
   std::vector<Continuation> found;
   std::vector<Context> longer;
@@ -100,7 +103,8 @@ std::vector<Continuation> continuations(const Contexts& contexts, const RepeatOd
       places += found.back().chance;
     }
     const double share = left * chance_to_repeat(odds, context);
-    for (std::size_t i = first; i < found.size(); ++i) found[i].chance *= share / std::max(places, 1.0);
+    for (std::size_t i = first; i < found.size(); ++i)
+      found[i].chance *= share / std::max(places, 1.0);
     left -= share;
     longer.push_back(context);
     return true;
@@ -109,7 +113,8 @@ std::vector<Continuation> continuations(const Contexts& contexts, const RepeatOd
     return a.chance != b.chance ? a.chance > b.chance : a.token < b.token;
   };
   const std::size_t kept = std::min(found.size(), kMostChildren);
-  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(kept), found.end(), likelier);
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(kept), found.end(),
+                    likelier);
   found.resize(kept);
   return found;
 }
@@ -127,7 +132,8 @@ struct LessLikely {
   }
 };
 
-/// Grows one tree: always the likeliest candidate next, so that a cut to fewer nodes keeps a beginning.
+/// Grows one tree: always the likeliest candidate next, so that a cut to fewer nodes keeps a
+/// beginning.
 class Growth {
  public:
   Growth(const RepeatOdds& odds, DraftTree& tree, int most_levels)
@@ -148,7 +154,8 @@ class Growth {
       const Candidate best = candidates_.top();
       candidates_.pop();
       const NodeId known = tree_.child(best.parent, best.token);
-      const NodeId node = tree_.add(best.parent, best.token, static_cast<float>(std::log(best.chance)));
+      const NodeId node =
+          tree_.add(best.parent, best.token, static_cast<float>(std::log(best.chance)));
       if (known >= 0) continue;  // another drafter's, open already
       contexts_.push_back(contexts_after(best.parent, best.token));
       open(node, best.chance);
@@ -177,12 +184,14 @@ class Growth {
   std::priority_queue<Candidate, std::vector<Candidate>, LessLikely> candidates_;
 };
 
-/// Continues the text as it went on where its last tokens occurred before, in this text and in earlier conversations: suffix
-/// automata as in SAM decoding (arXiv:2411.10666), counts and a tree of the likeliest paths as in SuffixDecoding
-/// (arXiv:2411.04975). How much a match is worth is learned from the text.
+/// Continues the text as it went on where its last tokens occurred before, in this text and in
+/// earlier conversations: suffix automata as in SAM decoding (arXiv:2411.10666), counts and a tree
+/// of the likeliest paths as in SuffixDecoding (arXiv:2411.04975). How much a match is worth is
+/// learned from the text.
 class SuffixDrafter : public Drafter {
  public:
-  explicit SuffixDrafter(const SuffixOptions& options) : options_(options), memory_(options.history) {}
+  explicit SuffixDrafter(const SuffixOptions& options)
+      : options_(options), memory_(options.history) {}
 
   bool extends_trees() const override { return true; }
   std::unique_ptr<DraftState> start() override {
@@ -222,7 +231,8 @@ class SuffixDrafter : public Drafter {
     return result;
   }
 
-  /// Moves the state's cursors to where the volumes are now: one may have become the older, and others may have added to them.
+  /// Moves the state's cursors to where the volumes are now: one may have become the older, and
+  /// others may have added to them.
   void follow_memory(SuffixState& state) const {
     const auto known = state.cursors;
     for (std::size_t i = 0; i < ConversationMemory::kVolumes; ++i) {

@@ -15,13 +15,15 @@ SuffixAutomaton::SuffixAutomaton() : states_(1) {}
 
 SuffixAutomaton::State SuffixAutomaton::next(State state, TokenId token) const {
   const auto& transitions = at(state).transitions;
-  const auto found = std::lower_bound(transitions.begin(), transitions.end(), token, has_smaller_token);
+  const auto found =
+      std::lower_bound(transitions.begin(), transitions.end(), token, has_smaller_token);
   return found != transitions.end() && found->token == token ? found->to : -1;
 }
 
 void SuffixAutomaton::set(State state, TokenId token, State to) {
   auto& transitions = at(state).transitions;
-  const auto place = std::lower_bound(transitions.begin(), transitions.end(), token, has_smaller_token);
+  const auto place =
+      std::lower_bound(transitions.begin(), transitions.end(), token, has_smaller_token);
   if (place != transitions.end() && place->token == token) {
     place->to = to;
   } else {
@@ -48,7 +50,8 @@ void SuffixAutomaton::append(TokenId token) {
   }
 }
 
-/// Separates the strings of `state` that end in (before, token), which now also end at the end of the text.
+/// Separates the strings of `state` that end in (before, token), which now also end at the end of
+/// the text.
 SuffixAutomaton::State SuffixAutomaton::split(State state, State before, TokenId token) {
   const auto shorter_one = static_cast<State>(states_.size());
   Node copy = at(state);

@@ -9,9 +9,10 @@
 
 namespace talon {
 
-/// Every substring of a growing text, with how often it occurs and where it ended first (Blumer et al., 1985; SAM decoding,
-/// arXiv:2411.10666). Strings that end at the same places are one state. Appending a token takes amortised constant time plus a
-/// bounded walk that counts. Memory: at most two states per token, about 250 bytes per token in all.
+/// Every substring of a growing text, with how often it occurs and where it ended first (Blumer et
+/// al., 1985; SAM decoding, arXiv:2411.10666). Strings that end at the same places are one state.
+/// Appending a token takes amortised constant time plus a bounded walk that counts. Memory: at most
+/// two states per token, about 250 bytes per token in all.
 class SuffixAutomaton {
  public:
   using State = std::int32_t;
@@ -37,8 +38,8 @@ class SuffixAutomaton {
   int length(State state) const { return at(state).length; }
   /// Tokens up to and including the first place where a state's strings ended; 0 for the root.
   int first_end(State state) const { return at(state).first_end; }
-  /// Places where a state's strings end. Of a string that ends in more than kCountedStates nested states (aaaa...), only those
-  /// in the longest of them count.
+  /// Places where a state's strings end. Of a string that ends in more than kCountedStates nested
+  /// states (aaaa...), only those in the longest of them count.
   int occurrences(State state) const { return at(state).occurrences; }
   static constexpr int kCountedStates = 256;
 

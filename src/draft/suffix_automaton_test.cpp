@@ -18,7 +18,8 @@ using Tokens = std::vector<TokenId>;
 std::vector<TokenId> random_text(int length, int vocabulary, unsigned seed) {
   std::mt19937 random(seed);
   Tokens text;
-  for (int i = 0; i < length; ++i) text.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocabulary)));
+  for (int i = 0; i < length; ++i)
+    text.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocabulary)));
   return text;
 }
 
@@ -65,7 +66,8 @@ TEST(SuffixAutomaton, FollowsTheLongestEarlierSuffixWhileTheTextGrows) {
     const auto next = text.begin() + static_cast<std::ptrdiff_t>(i + 1);
     const Tokens suffix(next - match.length, next);
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(i);
-    EXPECT_TRUE(suffix.empty() || std::search(text.begin(), end, suffix.begin(), suffix.end()) != end);
+    EXPECT_TRUE(suffix.empty() ||
+                std::search(text.begin(), end, suffix.begin(), suffix.end()) != end);
     EXPECT_LE(match.length, automaton.length(match.state));
     EXPECT_TRUE(length == 0 || match.length > automaton.length(automaton.link(match.state)));
     if (length <= i) {  // one token more did not occur before
@@ -77,7 +79,8 @@ TEST(SuffixAutomaton, FollowsTheLongestEarlierSuffixWhileTheTextGrows) {
 
 TEST(SuffixAutomaton, MatchesAsTheOfficialSamDecoding) {
   std::ifstream file(TALON_TEST_DATA "/golden/methods/modelfree.json");
-  const Json json = parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "modelfree.json");
+  const Json json =
+      parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "modelfree.json");
   int checked = 0;
   for (const Json& stored : json["sam"]) {
     const auto text = stored["sequence"].get<Tokens>();
@@ -102,7 +105,8 @@ TEST(SuffixAutomaton, MatchesAsTheOfficialSamDecoding) {
 
 TEST(SuffixAutomaton, CountsAsTheOfficialSamDecodingOverDocuments) {
   std::ifstream file(TALON_TEST_DATA "/golden/methods/modelfree.json");
-  const Json json = parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "modelfree.json");
+  const Json json =
+      parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "modelfree.json");
   for (const Json& stored : json["sam"]) {
     const Json& fixed = stored["static"];
     SuffixAutomaton automaton;

@@ -32,7 +32,9 @@ struct Text {
     length += static_cast<int>(tokens.size());
     last = tokens.back();
   }
-  DraftTree propose(int nodes = 64, int levels = 64) { return extend(DraftTree(last), nodes, levels); }
+  DraftTree propose(int nodes = 64, int levels = 64) {
+    return extend(DraftTree(last), nodes, levels);
+  }
   DraftTree extend(DraftTree tree, int nodes = 64, int levels = 64) {
     DraftJob job;
     job.state = state.get();
@@ -55,7 +57,9 @@ Tokens likeliest_path(const DraftTree& tree) {
     NodeId best = -1;
     for (NodeId child = node + 1; child < tree.size(); ++child) {
       const auto c = static_cast<std::size_t>(child);
-      if (tree.parent[c] == node && (best < 0 || tree.log_p[c] > tree.log_p[static_cast<std::size_t>(best)])) best = child;
+      if (tree.parent[c] == node &&
+          (best < 0 || tree.log_p[c] > tree.log_p[static_cast<std::size_t>(best)]))
+        best = child;
     }
     if (best < 0) return path;
     path.push_back(tree.token[static_cast<std::size_t>(best)]);
@@ -78,7 +82,8 @@ double chance(const DraftTree& tree, TokenId child) {
 TEST(SuffixDrafter, ContinuesAsTheTextWentOnBefore) {
   Text text("suffix:least=0");
   text.add({1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 3, 4, 5});
-  EXPECT_EQ(likeliest_path(text.propose()), (Tokens{6, 7, 8, 9, 20, 21, 3, 4, 5, 6, 7, 8, 9, 20, 21, 3}));
+  EXPECT_EQ(likeliest_path(text.propose()),
+            (Tokens{6, 7, 8, 9, 20, 21, 3, 4, 5, 6, 7, 8, 9, 20, 21, 3}));
 }
 
 TEST(SuffixDrafter, ProposesNothingForATextWithoutRepeats) {
@@ -127,7 +132,9 @@ TEST(SuffixDrafter, LearnsFromTheTextHowMuchAMatchIsWorth) {
   Tokens repeats, breaks;
   for (int i = 0; i < 300; ++i) {
     repeats.push_back(i % 10);
-    breaks.push_back(i % 3 == 2 ? 100 + i : i % 3);  // 0 1 x 0 1 y ...: a 1 is never followed by what followed one
+    breaks.push_back(i % 3 == 2
+                         ? 100 + i
+                         : i % 3);  // 0 1 x 0 1 y ...: a 1 is never followed by what followed one
   }
   repeats.resize(298);
   breaks.resize(299);
@@ -145,7 +152,8 @@ TEST(SuffixDrafter, GrowsBelowTheBranchesOfOthers) {
   text.add({1, 2, 3, 4, 5, 6, 9, 8, 3, 4, 7});
   DraftTree tree(7);
   tree.added_by = 2;
-  const NodeId other = tree.add(0, 2, -0.5f);  // what a head might say; 7 was never followed by anything
+  const NodeId other =
+      tree.add(0, 2, -0.5f);  // what a head might say; 7 was never followed by anything
   EXPECT_EQ(text.propose().draft_nodes(), 0);
   tree.added_by = 1;
   const DraftTree grown = text.extend(tree);

@@ -11,16 +11,17 @@ namespace talon {
 /// What one round did for one sequence. Borrowed for the call.
 struct RoundReport {
   SequenceId sequence = 0;
-  int round = 0;     // 1 for the first after the prefill
-  int position = 0;  // of the root in the text, 0-based
+  int round = 0;                     // 1 for the first after the prefill
+  int position = 0;                  // of the root in the text, 0-based
   const DraftTree* tree = nullptr;   // as it was checked
   std::span<const NodeId> accepted;  // node ids, root included; of what became text
-  std::span<const TokenId> emitted;  // tokens that became text: those of the accepted nodes and the one that follows
-  double distortion = 0;             // VerifyResult::distortion
-  int sequences = 1;                 // that decoded in the round; they share the times
-  double draft_ms = 0;               // in the drafter and the policy
-  double check_ms = 0;               // in the target
-  double other_ms = 0;               // the rest of the step
+  std::span<const TokenId>
+      emitted;  // tokens that became text: those of the accepted nodes and the one that follows
+  double distortion = 0;  // VerifyResult::distortion
+  int sequences = 1;      // that decoded in the round; they share the times
+  double draft_ms = 0;    // in the drafter and the policy
+  double check_ms = 0;    // in the target
+  double other_ms = 0;    // the rest of the step
 };
 
 /// Called once per decoding sequence at the end of each Engine::step(). Must not call the engine.

@@ -55,6 +55,10 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::forget_pages() const {
+  ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);  // a refusal only costs memory
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),

@@ -18,6 +18,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
 
+  /// Gives back the memory of what has been read so far; reading it again fetches it anew.
+  void forget_pages() const;
+
  private:
   std::filesystem::path path_;
   const std::byte* data_ = nullptr;

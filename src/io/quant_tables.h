@@ -4,29 +4,41 @@
 #include <bit>
 #include <cstdint>
 
-/// The tables and bit rules of ggml's block types, for code that takes blocks apart itself. All
-/// multi-byte fields are little-endian; d, m and dmin are IEEE binary16. Value i of a block (QK =
-/// 32, or 256 for *_k, iq4_xs and iq2_xxs):
+/// The tables and bit rules of ggml's block types, for code that takes blocks apart itself.
+/// Fields of several bytes are little-endian; d, m and dmin are IEEE binary16.
 ///
-///   q8_0     d, i8 q[32]                              d * q[i]
-///   q4_0     d, u8 q[16]                              d * (n(i) - 8)     n(i): low nibble of q[i],
-///   then high of q[i - 16] q4_1     d, m, u8 q[16]                           d * n(i) + m q5_0 d,
-///   u32 h, u8 q[16]                       d * ((n(i) | bit i of h << 4) - 16) q5_1     d, m, u32
-///   h, u8 q[16]                    d * (n(i) | bit i of h << 4) + m q2_k     u8 s[16], u8 q[64],
-///   d, dmin              (d * (s[i / 16] & 15)) * c(i) - dmin * (s[i / 16] >> 4) q3_k     u8
-///   h[32], u8 q[64], u8 s[12], d          (d * q3_k_scale(s, i / 16)) * (c(i) - 4 * !(bit i / 32
-///   of h[i % 32])) q4_k     d, dmin, u8 s[12], u8 q[128]             (d * scale) * w(i) - dmin *
-///   min    of k_scale_min(s, i / 32) q5_k     d, dmin, u8 s[12], u8 h[32], u8 q[128]   (d * scale)
-///   * (w(i) | bit i / 32 of h[i % 32] << 4) - dmin * min q6_k     u8 q[128], u8 h[64], i8 s[16], d
-///   (d * s[i / 16]) * ((v(i) | c(i) of h << 4) - 32) iq4_nl   d, u8 q[16] d * kIq4Codebook[n(i)]
-///   iq4_xs   d, u16 sh, u8 sl[4], u8 q[128]           (d * (6-bit scale of i / 32, minus 32)) *
-///   kIq4Codebook[n of its 16 bytes] iq2_xxs  d, 8 x {u8 index[4], u32 a}              ((d * (0.5 +
-///   (a >> 28))) * 0.25) * kIq2XxsGrid[index[i / 8 % 4]][i % 8],
-///                                                     negative if bit i % 8 of iq2_signs(a >> 7 *
-///                                                     (i / 8 % 4) & 127)
+/// Value i of a block of 32:
 ///
-///   c(i): two bits of q[32 * (i / 128) + i % 32], shifted right by 2 * (i / 32 % 4)
-///   w(i): nibble of q[32 * (i / 64) + i % 32], the high one where i / 32 is odd
+///   q8_0     d, i8 q[32]            d * q[i]
+///   q4_0     d, u8 q[16]            d * (n(i) - 8)
+///   q4_1     d, m, u8 q[16]         d * n(i) + m
+///   q5_0     d, u32 h, u8 q[16]     d * ((n(i) | bit i of h << 4) - 16)
+///   q5_1     d, m, u32 h, u8 q[16]  d * (n(i) | bit i of h << 4) + m
+///   iq4_nl   d, u8 q[16]            d * kIq4Codebook[n(i)]
+///
+///   n(i): the low nibble of q[i], from 16 on the high nibble of q[i - 16]
+///
+/// Value i of a block of 256, where g = i / 32:
+///
+///   q2_k     u8 s[16], u8 q[64], d, dmin
+///            (d * (s[i / 16] & 15)) * c(i) - dmin * (s[i / 16] >> 4)
+///   q3_k     u8 h[32], u8 q[64], u8 s[12], d
+///            (d * q3_k_scale(s, i / 16)) * (c(i) - (bit g of h[i % 32] ? 0 : 4))
+///   q4_k     d, dmin, u8 s[12], u8 q[128]
+///            (d * scale) * w(i) - dmin * min, both of k_scale_min(s, g)
+///   q5_k     d, dmin, u8 s[12], u8 h[32], u8 q[128]
+///            (d * scale) * (w(i) | bit g of h[i % 32] << 4) - dmin * min
+///   q6_k     u8 q[128], u8 h[64], i8 s[16], d
+///            (d * s[i / 16]) * ((v(i) | c(i) of h << 4) - 32)
+///   iq4_xs   d, u16 high, u8 low[4], u8 q[128]
+///            (d * ((nibble g of low | bits 2g, 2g + 1 of high << 4) - 32)) * kIq4Codebook[n],
+///            n as above, of the 16 bytes from q[16 * g]
+///   iq2_xxs  d, 8 x {u8 index[4], u32 a}, part = i / 8 % 4
+///            ((d * (0.5 + (a >> 28))) * 0.25) * kIq2XxsGrid[index[part]][i % 8],
+///            negative where bit i % 8 of iq2_signs((a >> 7 * part) & 127) is set
+///
+///   c(i): two bits of q[32 * (i / 128) + i % 32], from bit 2 * (g % 4) on
+///   w(i): nibble of q[32 * (i / 64) + i % 32], the high one where g is odd
 ///   v(i): nibble of q[64 * (i / 128) + i % 64], the high one where i / 64 is odd
 ///
 /// Products are float32, in the order of the brackets.

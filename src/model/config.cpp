@@ -10,16 +10,18 @@ namespace {
 /// Relations between values that were each in range.
 void check_config(const ModelConfig& config, const std::string& where) {
   if (config.heads % config.kv_heads != 0) {
-    fail("read {}: expected a number of heads that is a multiple of the {} key-value heads, found {}",
-         where, config.kv_heads, config.heads);
+    fail(
+        "read {}: expected a number of heads that is a multiple of the {} key-value heads, found "
+        "{}",
+        where, config.kv_heads, config.heads);
   }
   if (config.head_dim % 2 != 0) {
     fail("read {}: expected an even head size, found {}", where, config.head_dim);
   }
   const auto divisors = config.rope.frequency_divisors.size();
   if (divisors != 0 && divisors != static_cast<std::size_t>(config.head_dim) / 2) {
-    fail("read {}: \"rope_freqs.weight\": expected {} values, found {}", where,
-         config.head_dim / 2, divisors);
+    fail("read {}: \"rope_freqs.weight\": expected {} values, found {}", where, config.head_dim / 2,
+         divisors);
   }
 }
 
@@ -38,8 +40,9 @@ ModelConfig read_model_config(const Checkpoint& checkpoint) {
       config = read_llama2c_config(checkpoint);
       break;
     default:
-      fail("read {}: expected a GGUF file, a Hugging Face folder or a llama2.c checkpoint, found {}",
-           checkpoint.path.string(), name_of(checkpoint.format));
+      fail(
+          "read {}: expected a GGUF file, a Hugging Face folder or a llama2.c checkpoint, found {}",
+          checkpoint.path.string(), name_of(checkpoint.format));
   }
   check_config(config, checkpoint.path.string());
   return config;
@@ -65,7 +68,8 @@ ModelConfig read_llama2c_config(const Checkpoint& checkpoint) {
   config.interleaved_rope = true;
   config.tied_output = checkpoint.find("output.weight") == nullptr;
   config.start_token = 1;
-  // A story ends where the next one would start; Llama's own end token never occurs in the training data, but ends too.
+  // A story ends where the next one would start; Llama's own end token never occurs in the training
+  // data, but ends too.
   config.end_tokens = {1, 2};
   return config;
 }

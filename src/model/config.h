@@ -19,8 +19,10 @@ struct RopeConfig {
   double high_frequency_factor = 4;      // llama3
   double original_context = 0;           // llama3, yarn
   double beta_fast = 32, beta_slow = 1;  // yarn
-  double attention_factor = 0;           // yarn: multiplies cos and sin; 0 means the default 0.1 ln(factor) + 1
-  std::vector<float> frequency_divisors; // GGUF `rope_freqs.weight`: divides each frequency; empty: none
+  double attention_factor =
+      0;  // yarn: multiplies cos and sin; 0 means the default 0.1 ln(factor) + 1
+  std::vector<float>
+      frequency_divisors;  // GGUF `rope_freqs.weight`: divides each frequency; empty: none
 };
 
 /// The Llama family as one configurable block (DESIGN 6).
@@ -40,14 +42,16 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection (Llama attention_bias)
   bool qk_norm = false;
-  int sliding_window = 0;  // 0: none
-  bool interleaved_rope = false;  // stored q and k rows are in pairwise order (GGUF llama, llama2.c) and get reordered at load
+  int sliding_window = 0;         // 0: none
+  bool interleaved_rope = false;  // stored q and k rows are in pairwise order (GGUF llama,
+                                  // llama2.c) and get reordered at load
   std::vector<TokenId> end_tokens;
   std::optional<TokenId> start_token;
 };
 
-/// Reads the configuration of a target from GGUF key-values, config.json or a llama2.c header. Throws Error naming the key, what was
-/// expected and what was found; refuses architectures and scalings it does not know.
+/// Reads the configuration of a target from GGUF key-values, config.json or a llama2.c header.
+/// Throws Error naming the key, what was expected and what was found; refuses architectures and
+/// scalings it does not know.
 ModelConfig read_model_config(const Checkpoint& checkpoint);
 
 /// cos then sin of every position, [context * head_dim] (see AttentionArgs::rope).

@@ -13,9 +13,10 @@ using Limits = ConfigLimits;
 
 constexpr std::array<std::string_view, 4> kArchitectures = {"llama", "mistral", "qwen2", "qwen3"};
 
-/// Tokens that end an answer in the chat formats of these families, besides the ones a file names by key.
-constexpr std::array<std::string_view, 6> kEndTexts = {"<|im_end|>", "<|endoftext|>", "<|eot_id|>",
-                                                       "<|eom_id|>", "<|end_of_text|>", "</s>"};
+/// Tokens that end an answer in the chat formats of these families, besides the ones a file names
+/// by key.
+constexpr std::array<std::string_view, 6> kEndTexts = {
+    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>"};
 
 std::string architecture_of(const ConfigKeys& keys) {
   const std::string name = keys.text("general.architecture");
@@ -121,13 +122,12 @@ ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
   config.intermediate = keys.integer(prefix + "feed_forward_length", 1, Limits::kWidth);
   config.context = keys.integer(prefix + "context_length", 1, Limits::kContext);
   config.heads = keys.integer(attention + "head_count", 1, Limits::kHeads);
-  config.kv_heads =
-      keys.integer_or(attention + "head_count_kv", 1, Limits::kHeads, config.heads);
+  config.kv_heads = keys.integer_or(attention + "head_count_kv", 1, Limits::kHeads, config.heads);
   if (!keys.has(attention + "key_length") && config.hidden % config.heads != 0) {
     keys.refuse(prefix + "embedding_length", fmt::format("a multiple of {} heads", config.heads));
   }
-  config.head_dim = keys.integer_or(attention + "key_length", 1, Limits::kHeadDim,
-                                    config.hidden / config.heads);
+  config.head_dim =
+      keys.integer_or(attention + "key_length", 1, Limits::kHeadDim, config.hidden / config.heads);
   const auto only_head_dim = [&](const std::string& key) {
     if (keys.integer_or(key, 0, Limits::kHeadDim, config.head_dim) != config.head_dim) {
       keys.refuse(key, fmt::format("the head size {}", config.head_dim));
@@ -135,8 +135,7 @@ ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
   };
   only_head_dim(attention + "value_length");
   only_head_dim(prefix + "rope.dimension_count");
-  config.norm_epsilon =
-      static_cast<float>(keys.number(attention + "layer_norm_rms_epsilon", 0, 1));
+  config.norm_epsilon = static_cast<float>(keys.number(attention + "layer_norm_rms_epsilon", 0, 1));
   config.sliding_window = keys.integer_or(attention + "sliding_window", 0, INT32_MAX, 0);
 
   config.rope = read_rope(keys, prefix + "rope.");

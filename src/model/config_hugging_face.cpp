@@ -13,13 +13,15 @@ using Limits = ConfigLimits;
 
 constexpr std::array<std::string_view, 4> kArchitectures = {"llama", "mistral", "qwen2", "qwen3"};
 
-/// The scaling part of config.json: `rope_parameters` (transformers 5), `rope_scaling` (before), or nothing.
+/// The scaling part of config.json: `rope_parameters` (transformers 5), `rope_scaling` (before), or
+/// nothing.
 std::optional<ConfigKeys> scaling_keys(const ConfigKeys& keys) {
   auto parameters = keys.object("rope_parameters");
   return parameters ? parameters : keys.object("rope_scaling");
 }
 
-/// YaRN's multiplier of cos and sin (arXiv:2309.00071 section 3.4), with DeepSeek's refinement by two exponents.
+/// YaRN's multiplier of cos and sin (arXiv:2309.00071 section 3.4), with DeepSeek's refinement by
+/// two exponents.
 double read_attention_factor(const ConfigKeys& scaling, double factor) {
   if (scaling.has("attention_factor")) return scaling.number("attention_factor", 1e-3, 1e3);
   const double mscale = scaling.number_or("mscale", 0, 1e3, 0);
@@ -58,7 +60,8 @@ void read_scaling(const ConfigKeys& scaling, int context, RopeConfig& rope) {
   if (!scaling.flag_or("truncate", true)) scaling.refuse("truncate", "true");
 }
 
-/// One window for all layers, or none. Qwen2 windows the layers from max_window_layers on, and only when told to.
+/// One window for all layers, or none. Qwen2 windows the layers from max_window_layers on, and only
+/// when told to.
 int read_window(const ConfigKeys& keys, const ModelConfig& config) {
   const int window = keys.integer_or("sliding_window", 0, INT32_MAX, 0);
   if (window == 0 || !keys.flag_or("use_sliding_window", config.architecture == "mistral")) {
@@ -131,15 +134,14 @@ ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
   if (!keys.has("head_dim") && config.hidden % config.heads != 0) {
     keys.refuse("hidden_size", fmt::format("a multiple of {} heads", config.heads));
   }
-  config.head_dim =
-      keys.integer_or("head_dim", 1, Limits::kHeadDim, config.hidden / config.heads);
+  config.head_dim = keys.integer_or("head_dim", 1, Limits::kHeadDim, config.hidden / config.heads);
   config.norm_epsilon = static_cast<float>(keys.number_or("rms_norm_eps", 0, 1, 1e-6));
 
   config.rope = read_hugging_face_rope(keys, config.context);
   if (config.rope.scaling == RopeConfig::Scaling::yarn) {
     const double stretched = config.rope.original_context * config.rope.factor;
-    config.context = std::max(
-        config.context, static_cast<int>(std::min<double>(stretched, Limits::kContext)));
+    config.context =
+        std::max(config.context, static_cast<int>(std::min<double>(stretched, Limits::kContext)));
   }
   config.sliding_window = read_window(keys, config);
   const bool attention_bias = keys.flag_or("attention_bias", false);

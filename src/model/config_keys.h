@@ -11,11 +11,13 @@
 
 namespace talon {
 
-/// Reads the keys of a model's metadata. Every value is checked before it is used; an Error names the file, the key, what
-/// was expected and what was found. A key whose value is null counts as absent.
+/// Reads the keys of a model's metadata. Every value is checked before it is used; an Error names
+/// the file, the key, what was expected and what was found. A key whose value is null counts as
+/// absent.
 class ConfigKeys {
  public:
-  /// Borrows `object`. `where` is the file, for messages. Throws Error unless `object` is a JSON object.
+  /// Borrows `object`. `where` is the file, for messages. Throws Error unless `object` is a JSON
+  /// object.
   ConfigKeys(const Json& object, std::string where);
 
   bool has(std::string_view key) const;

@@ -7,7 +7,8 @@
 namespace talon {
 namespace {
 
-Checkpoint checkpoint(CheckpointFormat format, Json metadata, std::vector<StoredTensor> tensors = {}) {
+Checkpoint checkpoint(CheckpointFormat format, Json metadata,
+                      std::vector<StoredTensor> tensors = {}) {
   return {format, "some/model", std::move(metadata), std::move(tensors), {}, {}};
 }
 
@@ -75,7 +76,8 @@ TEST(GgufConfig, LlamaKeysAreReadAndItsRotaryOrderIsPairwise) {
   EXPECT_TRUE(c.tied_output);
   EXPECT_TRUE(c.interleaved_rope);
   EXPECT_FALSE(c.qk_norm);
-  EXPECT_EQ(c.end_tokens, (std::vector<TokenId>{2, 0}));  // the file's own, then the one known by its text
+  EXPECT_EQ(c.end_tokens,
+            (std::vector<TokenId>{2, 0}));  // the file's own, then the one known by its text
 }
 
 TEST(GgufConfig, QwenHasBiasesOrNormsAndHalfSplitOrder) {
@@ -169,12 +171,9 @@ TEST(HuggingFaceConfig, EverySpellingOfRopeScalingIsUnderstood) {
   EXPECT_EQ(llama3.rope.original_context, 8192);
   json.erase("rope_scaling");
   json.erase("rope_theta");
-  json["rope_parameters"] = {{"rope_type", "yarn"},
-                             {"rope_theta", 1e6},
-                             {"factor", 4.0},
-                             {"mscale", 1.0},
-                             {"mscale_all_dim", 0.7},
-                             {"original_max_position_embeddings", 32768}};
+  json["rope_parameters"] = {{"rope_type", "yarn"},   {"rope_theta", 1e6},
+                             {"factor", 4.0},         {"mscale", 1.0},
+                             {"mscale_all_dim", 0.7}, {"original_max_position_embeddings", 32768}};
   const ModelConfig yarn = read_hugging_face(json);
   EXPECT_EQ(yarn.rope.scaling, RopeConfig::Scaling::yarn);
   EXPECT_EQ(yarn.rope.base, 1e6);
@@ -239,18 +238,23 @@ TEST(HuggingFaceConfig, WhatItCannotRunIsRefused) {
 }
 
 TEST(Llama2cConfig, HeaderBecomesAPairwiseLlama) {
-  const ModelConfig c = read_model_config(checkpoint(
-      CheckpointFormat::llama2c,
-      {{"dim", 288}, {"hidden_dim", 768}, {"n_layers", 6}, {"n_heads", 6}, {"n_kv_heads", 6},
-       {"vocab_size", 32000}, {"seq_len", 256}}));
+  const ModelConfig c =
+      read_model_config(checkpoint(CheckpointFormat::llama2c, {{"dim", 288},
+                                                               {"hidden_dim", 768},
+                                                               {"n_layers", 6},
+                                                               {"n_heads", 6},
+                                                               {"n_kv_heads", 6},
+                                                               {"vocab_size", 32000},
+                                                               {"seq_len", 256}}));
   EXPECT_EQ(c.head_dim, 48);
   EXPECT_EQ(c.start_token, 1);
   EXPECT_TRUE(c.interleaved_rope && c.tied_output);
 }
 
 TEST(ModelConfig, AHeadAloneIsNotATarget) {
-  expect_contains(message_of([] { read_model_config(checkpoint(CheckpointFormat::torch_bin, {})); }),
-                  {"some/model", "expected a GGUF file"});
+  expect_contains(
+      message_of([] { read_model_config(checkpoint(CheckpointFormat::torch_bin, {})); }),
+      {"some/model", "expected a GGUF file"});
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ bool finite_single(const std::byte* from) {
 }
 bool finite_double(const std::byte* from) { return std::fabs(load<double>(from)) <= FLT_MAX; }
 
-/// The first block of [first, last) that `good` refuses, or `last`. All of a chunk are looked at together, which vectorises.
+/// The first block of [first, last) that `good` refuses, or `last`. All of a chunk are looked at
+/// together, which vectorises.
 template <typename Good>
 std::size_t scan(const std::byte* bytes, std::size_t stride, std::size_t first, std::size_t last,
                  Good good) {
@@ -98,7 +99,7 @@ std::size_t scan_type(StorageType type, const std::byte* bytes, std::size_t firs
 
 std::optional<std::size_t> find_not_finite(StorageType type, std::span<const std::byte> bytes,
                                            ThreadPool& pool) {
-  constexpr std::size_t kChunk = 1 << 14;  // blocks a thread takes at a time
+  constexpr std::size_t kChunk = 1 << 14;                       // blocks a thread takes at a time
   constexpr std::size_t kWorthSharing = std::size_t{1} << 20U;  // bytes
   constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   const BlockShape block = block_shape(type);

@@ -10,12 +10,12 @@
 namespace talon {
 namespace {
 
-constexpr StorageType kTypes[] = {
-    StorageType::f32,  StorageType::f16,  StorageType::bf16,   StorageType::f64,
-    StorageType::q8_0, StorageType::q4_0, StorageType::q4_1,   StorageType::q5_0,
-    StorageType::q5_1, StorageType::q2_k, StorageType::q3_k,   StorageType::q4_k,
-    StorageType::q5_k, StorageType::q6_k, StorageType::iq4_nl, StorageType::iq4_xs,
-    StorageType::iq2_xxs};
+constexpr StorageType kTypes[] = {StorageType::f32,    StorageType::f16,    StorageType::bf16,
+                                  StorageType::f64,    StorageType::q8_0,   StorageType::q4_0,
+                                  StorageType::q4_1,   StorageType::q5_0,   StorageType::q5_1,
+                                  StorageType::q2_k,   StorageType::q3_k,   StorageType::q4_k,
+                                  StorageType::q5_k,   StorageType::q6_k,   StorageType::iq4_nl,
+                                  StorageType::iq4_xs, StorageType::iq2_xxs};
 
 bool dequantises_to_finite(StorageType type, std::span<const std::byte> block) {
   std::vector<float> values(block_shape(type).elements);

@@ -34,8 +34,8 @@ struct KvSequence::State {
     return index == 0 ? PageMemory::kRoot : pages[static_cast<std::size_t>(index) - 1];
   }
   std::span<const TokenId> tokens_of(int index) const {
-    const auto all = std::span<const TokenId>(tokens).subspan(
-        static_cast<std::size_t>(index) * kPageRows);
+    const auto all =
+        std::span<const TokenId>(tokens).subspan(static_cast<std::size_t>(index) * kPageRows);
     return all.first(std::min<std::size_t>(all.size(), kPageRows));
   }
 
@@ -72,7 +72,8 @@ KvCache::KvCache(Backend& backend, const ModelConfig& config, std::size_t budget
 KvCache::~KvCache() = default;
 
 KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse) {
-  KvSequence sequence(std::unique_ptr<KvSequence::State>(new KvSequence::State{state_.get(), {}, {}}));
+  KvSequence sequence(
+      std::unique_ptr<KvSequence::State>(new KvSequence::State{state_.get(), {}, {}}));
   if (reuse && prompt.size() > 1) sequence.state_->adopt_prefix(prompt.first(prompt.size() - 1));
   return sequence;
 }
@@ -82,7 +83,8 @@ int KvCache::free_pages() const { return state_->pages.available(); }
 std::size_t KvCache::bytes() const { return state_->store->bytes; }
 KvStore& KvCache::store() { return *state_->store; }
 
-/// Takes over the remembered full pages with which `prompt` begins, and a copy of the rows of the page that goes on longest.
+/// Takes over the remembered full pages with which `prompt` begins, and a copy of the rows of the
+/// page that goes on longest.
 void KvSequence::State::adopt_prefix(std::span<const TokenId> prompt) {
   PageMemory& memory = cache->pages;
   PageId parent = PageMemory::kRoot;
@@ -127,11 +129,11 @@ void KvSequence::State::release_pages_from(std::size_t index) {
 }
 
 bool KvSequence::State::tail_is_writable() const {
-  return tail_rows() == 0 ||
-         cache->pages.is_private(pages[static_cast<std::size_t>(full_pages())]);
+  return tail_rows() == 0 || cache->pages.is_private(pages[static_cast<std::size_t>(full_pages())]);
 }
 
-/// After truncate() the tail may lie in a page that others read or the memory keeps: such a page is never written.
+/// After truncate() the tail may lie in a page that others read or the memory keeps: such a page is
+/// never written.
 bool KvSequence::State::make_tail_writable() {
   if (tail_is_writable()) return true;
   PageMemory& memory = cache->pages;
@@ -145,8 +147,8 @@ bool KvSequence::State::make_tail_writable() {
   return true;
 }
 
-/// Remembers the full pages from `first` on. A page that the memory already has with the same tokens takes the place of ours: the
-/// values are the same to the bit (row-exactness).
+/// Remembers the full pages from `first` on. A page that the memory already has with the same
+/// tokens takes the place of ours: the values are the same to the bit (row-exactness).
 void KvSequence::State::remember_pages(int first) {
   for (int index = first; index < full_pages(); ++index) {
     PageId& page = pages[static_cast<std::size_t>(index)];
@@ -171,7 +173,8 @@ bool KvSequence::reserve(int rows) {
   expects(rows >= 0);
   PageMemory& memory = state_->cache->pages;
   const auto needed = (static_cast<std::size_t>(state_->length()) + static_cast<std::size_t>(rows) +
-                       kPageRows - 1) / kPageRows;
+                       kPageRows - 1) /
+                      kPageRows;
   const std::size_t held = state_->pages.size();
   const std::size_t missing = needed > held ? needed - held : 0;
   if (missing > static_cast<std::size_t>(memory.available())) return false;

@@ -14,18 +14,20 @@ namespace talon {
 
 class KvSequence;
 
-/// Pages of keys and values for all sequences under one hard memory budget. Full pages of committed tokens are remembered by
-/// the tokens they hold, so that a later sequence with the same beginning reuses them (a page is shared by reference
-/// count and never written while shared); remembered pages are given up, oldest first, when room is needed.
-/// Must outlive its sequences. One caller at a time.
+/// Pages of keys and values for all sequences under one hard memory budget. Full pages of committed
+/// tokens are remembered by the tokens they hold, so that a later sequence with the same beginning
+/// reuses them (a page is shared by reference count and never written while shared); remembered
+/// pages are given up, oldest first, when room is needed. Must outlive its sequences. One caller at
+/// a time.
 class KvCache {
  public:
   /// Throws Error if the budget does not hold even one page.
-  KvCache(Backend& backend, const ModelConfig& config, std::size_t budget_bytes, KvType type = KvType::f16);
+  KvCache(Backend& backend, const ModelConfig& config, std::size_t budget_bytes,
+          KvType type = KvType::f16);
   ~KvCache();
 
-  /// A new sequence that begins with the longest remembered prefix of `prompt`, but always leaves at least the last prompt
-  /// token to be computed.  `reuse` = false starts empty.
+  /// A new sequence that begins with the longest remembered prefix of `prompt`, but always leaves
+  /// at least the last prompt token to be computed.  `reuse` = false starts empty.
   KvSequence start(std::span<const TokenId> prompt, bool reuse = true);
 
   int total_pages() const;
@@ -39,8 +41,9 @@ class KvCache {
   std::unique_ptr<State> state_;
 };
 
-/// The cached positions of one sequence: `length()` committed ones, then rows of the forward in flight. Move-only; gives its
-/// pages back when destroyed. After a forward over n rows, keep() says which of them become committed.
+/// The cached positions of one sequence: `length()` committed ones, then rows of the forward in
+/// flight. Move-only; gives its pages back when destroyed. After a forward over n rows, keep() says
+/// which of them become committed.
 class KvSequence {
  public:
   KvSequence(KvSequence&&) noexcept;
@@ -51,14 +54,16 @@ class KvSequence {
   /// Tokens of the committed positions.
   std::span<const TokenId> tokens() const;
 
-  /// Makes room for `rows` more positions; false if the budget does not allow it (nothing changes then).
+  /// Makes room for `rows` more positions; false if the budget does not allow it (nothing changes
+  /// then).
   bool reserve(int rows);
-  /// The slot of row i of the forward in flight (it lies at logical position length() + i while it is in flight).
+  /// The slot of row i of the forward in flight (it lies at logical position length() + i while it
+  /// is in flight).
   Slot slot(int row) const;
   std::span<const PageId> pages() const;
 
-  /// Commits rows `path` (ascending, parents before children) of the forward in flight, whose tokens are `tokens`; the others
-  /// are dropped. Moves cache rows where path is not 0, 1, 2, ...
+  /// Commits rows `path` (ascending, parents before children) of the forward in flight, whose
+  /// tokens are `tokens`; the others are dropped. Moves cache rows where path is not 0, 1, 2, ...
   void keep(std::span<const NodeId> path, std::span<const TokenId> tokens);
   /// Forgets committed positions from `length` on.
   void truncate(int length);

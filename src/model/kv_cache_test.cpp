@@ -15,8 +15,8 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-/// A "model" whose value at a position is a hash of all tokens up to it, and whose attention is the mean of the visible values: a
-/// wrong, stale or missing row changes the answer.
+/// A "model" whose value at a position is a hash of all tokens up to it, and whose attention is the
+/// mean of the visible values: a wrong, stale or missing row changes the answer.
 class HashModel {
  public:
   explicit HashModel(int pages, KvType type = KvType::f32)
@@ -38,7 +38,8 @@ class HashModel {
   static std::size_t page_bytes(KvType type) { return kv_page_bytes({1, 1, 2, 1, type}); }
 
   /// Runs rows in flight and expects every row to see exactly its own past.
-  void forward(KvSequence& sequence, const Tokens& tokens, const std::vector<NodeId>& parents = {}) {
+  void forward(KvSequence& sequence, const Tokens& tokens,
+               const std::vector<NodeId>& parents = {}) {
     const int rows = static_cast<int>(tokens.size());
     const SequenceRows part{&sequence, tokens, parents, SequenceRows::Logits::none};
     AttentionLayout layout;
@@ -49,7 +50,8 @@ class HashModel {
       const auto parent_of = [&](int of) {
         return parents.empty() ? of - 1 : parents[static_cast<std::size_t>(of)];
       };
-      for (int r = row; r >= 0; r = parent_of(r)) past.push_back(tokens[static_cast<std::size_t>(r)]);
+      for (int r = row; r >= 0; r = parent_of(r))
+        past.push_back(tokens[static_cast<std::size_t>(r)]);
       past.insert(past.end(), sequence.tokens().rbegin(), sequence.tokens().rend());
       std::reverse(past.begin(), past.end());
       const std::vector<float> seen = hashes(past);
@@ -59,9 +61,17 @@ class HashModel {
     const auto q = backend->allocate(rows, 2), k = backend->allocate(rows, 2);
     const auto v = backend->allocate(rows, 2), out = backend->allocate(rows, 2);
     backend->upload(values, v->view());
-    backend->attention({.q = q->view(), .k = k->view(), .v = v->view(), .out = out->view(),
-                        .cache = &cache.store(), .layer = 0, .layout = &layout,
-                        .rope = rope->view(), .q_norm = {}, .k_norm = {}, .scale = 1});
+    backend->attention({.q = q->view(),
+                        .k = k->view(),
+                        .v = v->view(),
+                        .out = out->view(),
+                        .cache = &cache.store(),
+                        .layer = 0,
+                        .layout = &layout,
+                        .rope = rope->view(),
+                        .q_norm = {},
+                        .k_norm = {},
+                        .scale = 1});
     std::vector<float> found(static_cast<std::size_t>(rows) * 2);
     backend->download(out->view(), found);
     for (std::size_t row = 0; row < expected.size(); ++row) {
@@ -80,7 +90,8 @@ class HashModel {
     return true;
   }
 
-  /// A sequence over `prompt` that computes what the cache does not remember; the number it did remember.
+  /// A sequence over `prompt` that computes what the cache does not remember; the number it did
+  /// remember.
   std::pair<KvSequence, int> run(const Tokens& prompt) {
     KvSequence sequence = cache.start(prompt);
     const int reused = sequence.length();
@@ -134,7 +145,10 @@ TEST(KvCache, BudgetIsHardAndCountsWholePages) {
 TEST(KvCache, LaterPromptReusesTheFullPagesAndTheBeginningOfTheNext) {
   HashModel model(8);
   const Tokens prompt = numbered(200);
-  { auto [first, reused] = model.run(prompt); EXPECT_EQ(reused, 0); }
+  {
+    auto [first, reused] = model.run(prompt);
+    EXPECT_EQ(reused, 0);
+  }
   EXPECT_EQ(model.cache.free_pages(), 8);
   auto [again, reused] = model.run(prompt);
   EXPECT_EQ(reused, 199);  // the last token is always computed
@@ -218,7 +232,8 @@ TEST(KvCache, SequencesMoveAndGivePagesBack) {
   EXPECT_EQ(model.cache.free_pages(), 4);
 }
 
-/// Random work of several sequences over prompts that share beginnings, in a cache too small for all of it.
+/// Random work of several sequences over prompts that share beginnings, in a cache too small for
+/// all of it.
 class RandomWork {
  public:
   explicit RandomWork(unsigned seed) : random_(seed), model_(kPages) {}
@@ -279,7 +294,8 @@ class RandomWork {
     const auto known = static_cast<std::size_t>(sequence.length());
     ASSERT_LT(known, tokens.size());
     reused += static_cast<int>(known);
-    if (!append(sequence, {tokens.begin() + static_cast<std::ptrdiff_t>(known), tokens.end()})) return;
+    if (!append(sequence, {tokens.begin() + static_cast<std::ptrdiff_t>(known), tokens.end()}))
+      return;
     running_.push_back({std::move(sequence), tokens});
   }
 
@@ -303,7 +319,8 @@ class RandomWork {
   void grow(Running& r, bool tree) {
     Tokens tokens;
     const int rows = 1 + pick(tree ? 20 : 90);
-    for (int i = 0; i < rows; ++i) tokens.push_back(static_cast<int>(r.tokens.size()) + i + pick(2));
+    for (int i = 0; i < rows; ++i)
+      tokens.push_back(static_cast<int>(r.tokens.size()) + i + pick(2));
     if (!tree) {
       if (append(r.sequence, tokens)) r.tokens.insert(r.tokens.end(), tokens.begin(), tokens.end());
       return;
@@ -312,7 +329,8 @@ class RandomWork {
     for (int i = 0; i < rows; ++i) parents.push_back(pick(i + 1) - 1);
     if (!r.sequence.reserve(rows)) return;
     model_.forward(r.sequence, tokens, parents);
-    for (NodeId node = pick(rows + 1) - 1; node >= 0; node = parents[static_cast<std::size_t>(node)]) {
+    for (NodeId node = pick(rows + 1) - 1; node >= 0;
+         node = parents[static_cast<std::size_t>(node)]) {
       path.insert(path.begin(), node);
     }
     Tokens kept;

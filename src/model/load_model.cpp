@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "core/error.h"
 #include "core/thread_pool.h"
@@ -25,8 +25,8 @@ bool is_weight_type(StorageType type) {
   }
 }
 
-/// Row i of the result is stored row order[i]: within each head, pairwise rotary order (0 and 1 turn together, 2 and 3, ...) becomes
-/// half-split (0 and d/2, 1 and d/2 + 1, ...).
+/// Row i of the result is stored row order[i]: within each head, pairwise rotary order (0 and 1
+/// turn together, 2 and 3, ...) becomes half-split (0 and d/2, 1 and d/2 + 1, ...).
 std::vector<std::int32_t> half_split_order(int heads, int head_dim) {
   std::vector<std::int32_t> order;
   for (int head = 0; head < heads; ++head) {
@@ -88,8 +88,8 @@ Model Loader::load() {
   }
   model.final_norm = vector(std::string(names_.final_norm), config_.hidden);
   for (int layer = 0; layer < config_.layers; ++layer) model.layers.push_back(load_layer(layer));
-  model.rope = upload(rope_table(config_.rope, config_.head_dim, config_.context),
-                      config_.context, config_.head_dim);
+  model.rope = upload(rope_table(config_.rope, config_.head_dim, config_.context), config_.context,
+                      config_.head_dim);
   model.weight_bytes = weight_bytes_;
   model.config = std::move(config_);
   return model;
@@ -153,8 +153,8 @@ const StoredTensor& Loader::checked(const std::string& name, std::vector<std::in
 std::unique_ptr<Weight> Loader::matrix(const std::string& name, int rows, int cols,
                                        RowOrder order) {
   const StoredTensor& tensor = checked(name, {rows, cols});
-  auto weight = backend_.load_weight({name, tensor.type, rows, cols, tensor.bytes, order},
-                                     options_.layout);
+  auto weight =
+      backend_.load_weight({name, tensor.type, rows, cols, tensor.bytes, order}, options_.layout);
   weight_bytes_ += weight->bytes;
   report();
   return weight;

@@ -29,7 +29,8 @@ struct Model {
   std::unique_ptr<DeviceBuffer> final_norm;
   std::unique_ptr<DeviceBuffer> rope;  // [context, head_dim]
   std::vector<LayerWeights> layers;
-  std::size_t weight_bytes = 0;  // read by one forward of one row: all but the embedding table, unless tied
+  std::size_t weight_bytes =
+      0;  // read by one forward of one row: all but the embedding table, unless tied
 
   const Weight& output_weight() const { return output ? *output : *embedding; }
 };
@@ -40,8 +41,8 @@ struct LoadOptions {
   std::function<void(std::size_t done, std::size_t total)> progress;  // tensors; may be empty
 };
 
-/// Loads every tensor that the configuration calls for. Throws Error naming the tensor for a missing one, a wrong shape, or a value
-/// that is not finite.
+/// Loads every tensor that the configuration calls for. Throws Error naming the tensor for a
+/// missing one, a wrong shape, or a value that is not finite.
 Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options = {});
 
 }  // namespace talon

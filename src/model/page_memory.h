@@ -10,9 +10,10 @@
 
 namespace talon {
 
-/// Who uses which page, and what the unused ones still hold. Remembered pages form a tree: the path from the root to a page
-/// spells the tokens of a prompt, kPageRows a page (fewer only in a leaf). A remembered page is immutable; it is given up, the
-/// one longest unused and without children first, when allocate() finds no empty page.
+/// Who uses which page, and what the unused ones still hold. Remembered pages form a tree: the path
+/// from the root to a page spells the tokens of a prompt, kPageRows a page (fewer only in a leaf).
+/// A remembered page is immutable; it is given up, the one longest unused and without children
+/// first, when allocate() finds no empty page.
 class PageMemory {
  public:
   static constexpr PageId kRoot = -1;
@@ -33,10 +34,12 @@ class PageMemory {
     PageId page = kRoot;
     int rows = 0;
   };
-  /// The child of `parent` that shares the longest beginning with `tokens`; rows is the number of tokens shared.
+  /// The child of `parent` that shares the longest beginning with `tokens`; rows is the number of
+  /// tokens shared.
   Match longest_match(PageId parent, std::span<const TokenId> tokens) const;
 
-  /// Remembers the full page under `parent` and returns it, or the page remembered there with the same tokens.
+  /// Remembers the full page under `parent` and returns it, or the page remembered there with the
+  /// same tokens.
   PageId remember(PageId page, PageId parent, std::span<const TokenId> tokens);
   /// Remembers a page that is not full unless a remembered one begins with the same tokens.
   void remember_partial(PageId page, PageId parent, std::span<const TokenId> tokens);
@@ -51,7 +54,7 @@ class PageMemory {
     int references = 0;
     bool remembered = false;
     PageId parent = kRoot;
-    std::vector<TokenId> tokens;   // of a remembered page
+    std::vector<TokenId> tokens;  // of a remembered page
     std::vector<PageId> children;
     std::uint64_t last_use = 0;
   };

@@ -21,17 +21,18 @@ double llama3_frequency(const RopeConfig& rope, double frequency) {
   return (1 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
-/// The pair whose wavelength fits `rotations` times into the original context (YaRN, arXiv:2309.00071, section 3.2).
+/// The pair whose wavelength fits `rotations` times into the original context (YaRN,
+/// arXiv:2309.00071, section 3.2).
 double yarn_dimension(const RopeConfig& rope, int head_dim, double rotations) {
   return head_dim * std::log(rope.original_context / (rotations * 2 * std::numbers::pi)) /
          (2 * std::log(rope.base));
 }
 
-/// YaRN by parts: pairs below the fast border keep their frequency, those above the slow one are stretched.
+/// YaRN by parts: pairs below the fast border keep their frequency, those above the slow one are
+/// stretched.
 double yarn_frequency(const RopeConfig& rope, int head_dim, int pair, double frequency) {
   const double low = std::max(std::floor(yarn_dimension(rope, head_dim, rope.beta_fast)), 0.0);
-  double high =
-      std::min(std::ceil(yarn_dimension(rope, head_dim, rope.beta_slow)), head_dim - 1.0);
+  double high = std::min(std::ceil(yarn_dimension(rope, head_dim, rope.beta_slow)), head_dim - 1.0);
   if (low == high) high += 0.001;
   const double ramp = std::clamp((pair - low) / (high - low), 0.0, 1.0);
   return frequency / rope.factor * ramp + frequency * (1 - ramp);

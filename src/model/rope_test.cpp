@@ -7,7 +7,8 @@
 namespace talon {
 namespace {
 
-// Frequencies and amplitude as transformers 5.23 computes them (modeling_rope_utils, float32, nine digits).
+// Frequencies and amplitude as transformers 5.23 computes them (modeling_rope_utils, float32, nine
+// digits).
 void expect_frequencies(const RopeConfig& rope, double amplitude,
                         const std::vector<double>& expected) {
   const int head_dim = 2 * static_cast<int>(expected.size());
@@ -40,11 +41,11 @@ TEST(RopeTable, Llama3KeepsShortWavelengthsAndStretchesLongOnes) {
   rope.low_frequency_factor = 1;
   rope.high_frequency_factor = 4;
   rope.original_context = 8192;
-  expect_frequencies(rope, 1,
-                     {1.0, 0.440366626, 0.193922758, 0.0853971019, 0.0376060307, 0.0165604409,
-                      0.00729266508, 0.00321144611, 0.000524846022, 7.78465546e-05, 3.42810235e-05,
-                      1.50962178e-05, 6.64786967e-06, 2.92749974e-06, 1.28917316e-06,
-                      5.6770881e-07});
+  expect_frequencies(
+      rope, 1,
+      {1.0, 0.440366626, 0.193922758, 0.0853971019, 0.0376060307, 0.0165604409, 0.00729266508,
+       0.00321144611, 0.000524846022, 7.78465546e-05, 3.42810235e-05, 1.50962178e-05,
+       6.64786967e-06, 2.92749974e-06, 1.28917316e-06, 5.6770881e-07});
 }
 
 TEST(RopeTable, YarnMixesByPartsAndScalesTheAmplitude) {
@@ -53,11 +54,11 @@ TEST(RopeTable, YarnMixesByPartsAndScalesTheAmplitude) {
   rope.scaling = RopeConfig::Scaling::yarn;
   rope.factor = 4;
   rope.original_context = 32768;
-  expect_frequencies(rope, 1.138629436111989,
-                     {1.0, 0.421696514, 0.177827939, 0.0749894157, 0.0316227786, 0.0133352149,
-                      0.00477990136, 0.00165996165, 0.000549999997, 0.000168678584, 4.44569851e-05,
-                      1.87473561e-05, 7.90569356e-06, 3.33380353e-06, 1.40585337e-06,
-                      5.92843435e-07});
+  expect_frequencies(
+      rope, 1.138629436111989,
+      {1.0, 0.421696514, 0.177827939, 0.0749894157, 0.0316227786, 0.0133352149, 0.00477990136,
+       0.00165996165, 0.000549999997, 0.000168678584, 4.44569851e-05, 1.87473561e-05,
+       7.90569356e-06, 3.33380353e-06, 1.40585337e-06, 5.92843435e-07});
   rope.base = 10000;
   rope.original_context = 8192;
   rope.beta_fast = 16;

@@ -5,8 +5,9 @@
 namespace talon {
 namespace {
 
-/// Row `index` of `part`, whose rows begin at layout.rows[first]. A row that continues rows 0, 1, 2, ... lies where plain decoding
-/// would put it, so it needs no list. Any other row sees what its parent sees, then itself.
+/// Row `index` of `part`, whose rows begin at layout.rows[first]. A row that continues rows 0, 1,
+/// 2, ... lies where plain decoding would put it, so it needs no list. Any other row sees what its
+/// parent sees, then itself.
 void lay_out_row(const SequenceRows& part, std::size_t first, int index, AttentionLayout& layout) {
   const int committed = part.sequence->length();
   const NodeId parent =

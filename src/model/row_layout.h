@@ -7,8 +7,8 @@
 
 namespace talon {
 
-/// Says where every row of the batch is written and which cached rows it sees: the committed text, its ancestors, itself.
-/// Overwrites `layout`, which borrows the page lists of the sequences.
+/// Says where every row of the batch is written and which cached rows it sees: the committed text,
+/// its ancestors, itself. Overwrites `layout`, which borrows the page lists of the sequences.
 void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout);
 
 }  // namespace talon

@@ -42,7 +42,8 @@ View view_of(const std::unique_ptr<DeviceBuffer>& buffer) {
 
 }  // namespace
 
-Target::State::State(const Model& of, KvCache& kv, int most_rows, std::vector<FeatureTap> wanted_taps)
+Target::State::State(const Model& of, KvCache& kv, int most_rows,
+                     std::vector<FeatureTap> wanted_taps)
     : model(of),
       backend(*of.backend),
       cache(kv),
@@ -120,7 +121,8 @@ void Target::State::run_layers(int rows) {
   tap(FeatureTap::kFinalNorm, x);
 }
 
-/// The transformer block: attention and the gated feed-forward, each reading the normalised residual stream x and adding to it.
+/// The transformer block: attention and the gated feed-forward, each reading the normalised
+/// residual stream x and adding to it.
 void Target::State::run_layer(int layer, const View& x) {
   const LayerWeights& w = model.layers[static_cast<std::size_t>(layer)];
   const ModelConfig& c = model.config;
@@ -160,9 +162,8 @@ void Target::State::run_layer(int layer, const View& x) {
                   .norm_epsilon = c.norm_epsilon,
                   .outputs = gate_and_up});
   const Projection down[] = {{w.down.get(), x, {}, /*accumulate=*/true}};
-  backend.linear({.input = rows_of(gate_up, x.rows),
-                  .transform = InputTransform::silu_gate,
-                  .outputs = down});
+  backend.linear(
+      {.input = rows_of(gate_up, x.rows), .transform = InputTransform::silu_gate, .outputs = down});
 }
 
 /// Copies the residual stream x, as it enters `layer`, to every tap that wants it.

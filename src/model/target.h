@@ -11,28 +11,32 @@
 
 namespace talon {
 
-/// Which internal vectors of the target a draft head wants, concatenated in this order for each row.
+/// Which internal vectors of the target a draft head wants, concatenated in this order for each
+/// row.
 struct FeatureTap {
-  static constexpr int kFinalNorm = -1;  // after the last layer and the final norm: what the output matrix reads (EAGLE-1/2)
-  int layer = kFinalNorm;                // else the un-normalised residual stream entering this layer (EAGLE-3)
+  static constexpr int kFinalNorm =
+      -1;  // after the last layer and the final norm: what the output matrix reads (EAGLE-1/2)
+  int layer = kFinalNorm;  // else the un-normalised residual stream entering this layer (EAGLE-3)
 };
 
 /// The rows that one sequence adds to a forward.
 struct SequenceRows {
-  KvSequence* sequence = nullptr;   // has room for tokens.size() rows
+  KvSequence* sequence = nullptr;  // has room for tokens.size() rows
   std::span<const TokenId> tokens;
-  std::span<const NodeId> parents;  // per row: the row it follows, -1: the committed text. Empty: each row follows the one before
+  std::span<const NodeId> parents;  // per row: the row it follows, -1: the committed text. Empty:
+                                    // each row follows the one before
   enum class Logits { none, last, all } logits = Logits::all;
 };
 
 struct ForwardResult {
-  View logits;                          // [sum of rows that asked, vocabulary]; valid until the next forward
-  std::vector<int> first_logits_row;    // per SequenceRows
-  View features;                        // [all rows, taps * hidden], empty without taps; valid until the next forward
-  std::vector<int> first_feature_row;   // per SequenceRows
+  View logits;  // [sum of rows that asked, vocabulary]; valid until the next forward
+  std::vector<int> first_logits_row;  // per SequenceRows
+  View features;  // [all rows, taps * hidden], empty without taps; valid until the next forward
+  std::vector<int> first_feature_row;  // per SequenceRows
 };
 
-/// One pass of the target model over rows of any number of sequences. Owns the activations; weights and cache are borrowed.
+/// One pass of the target model over rows of any number of sequences. Owns the activations; weights
+/// and cache are borrowed.
 class Target {
  public:
   Target(const Model& model, KvCache& cache, int max_rows, std::vector<FeatureTap> taps = {});
@@ -43,8 +47,9 @@ class Target {
   int max_rows() const;
   int feature_width() const;
 
-  /// Runs the model over all rows (at most max_rows in all). The rows' keys and values lie in the cache as rows in flight
-  /// of their sequences; the caller keep()s or drops them. Row-exact: a row's logits depend on its tokens alone.
+  /// Runs the model over all rows (at most max_rows in all). The rows' keys and values lie in the
+  /// cache as rows in flight of their sequences; the caller keep()s or drops them. Row-exact: a
+  /// row's logits depend on its tokens alone.
   ForwardResult forward(std::span<const SequenceRows> batch);
 
  private:

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <list>
 #include <numeric>
 #include <random>
 
 #include "core/error.h"
-#include "model/tensor_names.h"
 
 namespace talon {
 namespace {
@@ -20,6 +21,8 @@ struct BackendCase {
   std::string name;
   std::unique_ptr<Backend> (*make)(int threads);
 };
+
+const std::string kStories260kPairwise = std::string(TALON_TEST_DATA) + "/models/stories260K.bin";
 
 std::vector<TokenId> random_tokens(int count, unsigned seed) {
   std::mt19937 random(seed);
@@ -57,8 +60,8 @@ struct Small {
   Rows prefill(KvSequence& sequence, std::span<const TokenId> tokens, int chunk) {
     Rows all;
     for (std::size_t begin = 0; begin < tokens.size(); begin += static_cast<std::size_t>(chunk)) {
-      const auto part = tokens.subspan(
-          begin, std::min(static_cast<std::size_t>(chunk), tokens.size() - begin));
+      const auto part =
+          tokens.subspan(begin, std::min(static_cast<std::size_t>(chunk), tokens.size() - begin));
       const Rows rows = logits(sequence, part);
       all.insert(all.end(), rows.begin(), rows.end());
       sequence.keep(first_rows(static_cast<int>(part.size())), part);
@@ -112,7 +115,8 @@ TEST_P(TargetOnEveryBackend, ATreeGivesThePlainLogitsOfEveryPath) {
       path.insert(path.begin() + 70, tokens[static_cast<std::size_t>(n)]);
     }
     KvSequence plain = s.cache.start(path);  // reuses the first page of the prompt
-    const Rows chain = s.prefill(plain, std::span(path).subspan(static_cast<std::size_t>(plain.length())), 16);
+    const Rows chain =
+        s.prefill(plain, std::span(path).subspan(static_cast<std::size_t>(plain.length())), 16);
     EXPECT_TRUE(same_bytes(row(tree, node), std::span(chain).last(512))) << "node " << node;
   }
 }
@@ -122,7 +126,8 @@ TEST_P(TargetOnEveryBackend, AfterAnAcceptedPathDecodingGoesOnAsIfItHadBeenPlain
   const auto prompt = random_tokens(60, 5);
   KvSequence sequence = s.cache.start({});
   s.prefill(sequence, prompt, 64);
-  s.logits(sequence, std::vector<TokenId>{1, 2, 3, 4, 5, 6}, std::vector<NodeId>{-1, -1, 1, 1, 3, 4});
+  s.logits(sequence, std::vector<TokenId>{1, 2, 3, 4, 5, 6},
+           std::vector<NodeId>{-1, -1, 1, 1, 3, 4});
   sequence.keep(std::vector<NodeId>{1, 3, 4, 5}, std::vector<TokenId>{2, 4, 5, 6});
   const Rows next = s.logits(sequence, std::vector<TokenId>{77});
 
@@ -159,6 +164,14 @@ TEST_P(TargetOnEveryBackend, TapsDoNotChangeLogits) {
   KvSequence a = plain.cache.start(tokens), b = tapped.cache.start(tokens);
   EXPECT_TRUE(same_bytes(plain.logits(a, tokens), tapped.logits(b, tokens)));
   EXPECT_EQ(tapped.target.feature_width(), 3 * 64);
+  ASSERT_TRUE(b.reserve(20));
+  const SequenceRows rows{&b, tokens, {}, SequenceRows::Logits::none};
+  const ForwardResult result = tapped.target.forward({&rows, 1});
+  EXPECT_FALSE(result.logits);
+  const Rows features = tapped.download(result.features);
+  const auto tap = [&](std::size_t at) { return std::span(features).subspan(at * 64, 64); };
+  EXPECT_FALSE(same_bytes(tap(0), tap(1)));
+  EXPECT_FALSE(same_bytes(tap(1), tap(2)));
 }
 
 std::unique_ptr<Backend> make_cpu(int threads) { return make_cpu_backend({.threads = threads}); }
@@ -260,10 +273,9 @@ TEST(LoadModel, AWrongShapeOfAnotherModelIsNamed) {
 }
 
 TEST(LoadModel, AWrongTypeIsNamed) {
-  expect_contains(load_error([](Checkpoint& c) {
-                    tensor(c, "model.norm.weight").type = StorageType::i32;
-                  }),
-                  {"model.norm.weight", "floating-point", "found i32"});
+  expect_contains(
+      load_error([](Checkpoint& c) { tensor(c, "model.norm.weight").type = StorageType::i32; }),
+      {"model.norm.weight", "floating-point", "found i32"});
 }
 
 TEST(LoadModel, NanAndInfinityAreFoundInEveryTensor) {
@@ -295,22 +307,89 @@ TEST(LoadModel, ProgressEndsAtTheNumberOfTensors) {
   EXPECT_EQ(model.rope->view().rows, 100);
 }
 
-TEST(LoadModel, PairwiseAndHalfSplitFilesOfOneModelGiveTheSameLogits) {
+/// The reference's logits of 30 fixed tokens.
+Rows logits_of(const Checkpoint& checkpoint) {
   const auto tokens = random_tokens(30, 10);
-  const auto logits = [&](const std::string& path) {
-    const auto backend = make_reference_backend(2);
-    const Model model = load_model(open_checkpoint(path), *backend);
-    KvCache cache(*backend, model.config, std::size_t{1} << 22U);
-    Target target(model, cache, 64);
-    KvSequence sequence = cache.start({});
-    EXPECT_TRUE(sequence.reserve(30));
-    const SequenceRows rows{&sequence, tokens, {}, SequenceRows::Logits::all};
-    Rows all(30U * 512);
-    backend->download(target.forward({&rows, 1}).logits, all);
-    return all;
-  };
-  EXPECT_TRUE(same_bytes(logits(kStories260k),
-                         logits(std::string(TALON_TEST_DATA) + "/models/stories260K.bin")));
+  const auto backend = make_reference_backend(2);
+  const Model model = load_model(checkpoint, *backend);
+  KvCache cache(*backend, model.config, std::size_t{1} << 22U);
+  Target target(model, cache, 64);
+  KvSequence sequence = cache.start({});
+  EXPECT_TRUE(sequence.reserve(30));
+  const SequenceRows rows{&sequence, tokens, {}, SequenceRows::Logits::all};
+  Rows all(30U * 512);
+  backend->download(target.forward({&rows, 1}).logits, all);
+  return all;
+}
+
+TEST(LoadModel, PairwiseAndHalfSplitFilesOfOneModelGiveTheSameLogits) {
+  EXPECT_TRUE(same_bytes(logits_of(open_checkpoint(kStories260k)),
+                         logits_of(open_checkpoint(kStories260kPairwise))));
+}
+
+/// Adds vectors of random values to a checkpoint, which borrows them.
+class Biases {
+ public:
+  void add(Checkpoint& to, const std::string& name, std::vector<float> values) {
+    values_.push_back(std::move(values));
+    const std::vector<float>& kept = values_.back();
+    to.tensors.push_back({name,
+                          StorageType::f32,
+                          {static_cast<std::int64_t>(kept.size())},
+                          std::as_bytes(std::span(kept))});
+  }
+
+ private:
+  std::list<std::vector<float>> values_;
+};
+
+std::vector<float> random_bias(int size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> values(static_cast<std::size_t>(size));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+/// Half-split rotary order to pairwise, heads of 8.
+std::vector<float> pairwise(const std::vector<float>& from) {
+  std::vector<float> to;
+  for (std::size_t head = 0; head < from.size(); head += 8) {
+    for (std::size_t i = 0; i < 4; ++i) to.insert(to.end(), {from[head + i], from[head + i + 4]});
+  }
+  return to;
+}
+
+TEST(LoadModel, BiasesArePutInTheOrderOfTheirRows) {
+  Checkpoint half_split = open_checkpoint(kStories260k);
+  const Rows without = logits_of(half_split);
+  half_split.metadata["attention_bias"] = true;
+  Checkpoint gguf = open_checkpoint(kStories260kPairwise);
+  gguf.format = CheckpointFormat::gguf;
+  gguf.metadata = {
+      {"general.architecture", "llama"},    {"llama.block_count", 5},
+      {"llama.embedding_length", 64},       {"llama.feed_forward_length", 172},
+      {"llama.context_length", 512},        {"llama.attention.head_count", 8},
+      {"llama.attention.head_count_kv", 4}, {"llama.attention.layer_norm_rms_epsilon", 1e-5}};
+  Biases biases;
+  for (int layer = 0; layer < 5; ++layer) {
+    const std::string ours = fmt::format("model.layers.{}.self_attn.", layer);
+    const std::string theirs = fmt::format("blk.{}.attn_", layer);
+    const auto seed = static_cast<unsigned>(layer) * 4;
+    const auto q = random_bias(64, seed), k = random_bias(32, seed + 1);
+    const auto v = random_bias(32, seed + 2), o = random_bias(64, seed + 3);
+    biases.add(half_split, ours + "q_proj.bias", q);
+    biases.add(half_split, ours + "k_proj.bias", k);
+    biases.add(half_split, ours + "v_proj.bias", v);
+    biases.add(half_split, ours + "o_proj.bias", o);
+    biases.add(gguf, theirs + "q.bias", pairwise(q));
+    biases.add(gguf, theirs + "k.bias", pairwise(k));
+    biases.add(gguf, theirs + "v.bias", v);
+    biases.add(gguf, theirs + "output.bias", o);
+  }
+  const Rows expected = logits_of(half_split);
+  EXPECT_FALSE(same_bytes(expected, without));
+  EXPECT_TRUE(same_bytes(expected, logits_of(gguf)));
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 namespace talon {
 namespace {
 
-constexpr TensorNames kGguf = {  // llama2.c checkpoints are given the same names
+constexpr TensorNames kGguf = {
+    // llama2.c checkpoints are given the same names
     .embedding = "token_embd.weight",
     .output = "output.weight",
     .final_norm = "output_norm.weight",

@@ -7,7 +7,8 @@
 
 namespace talon {
 
-/// What each tensor of the block is called in a file. Names of a layer hold "{}" for its number and lack ".weight" or ".bias".
+/// What each tensor of the block is called in a file. Names of a layer hold "{}" for its number and
+/// lack ".weight" or ".bias".
 struct TensorNames {
   std::string_view embedding, output, final_norm;
   std::string_view attention_norm, q, k, v, o, q_norm, k_norm;

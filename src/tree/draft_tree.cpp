@@ -120,7 +120,8 @@ void DraftTree::keep(std::span<const NodeId> nodes) {
   for (const DrawnChildren& children : drawn) {
     for (NodeId node = children.parent + 1; node < size(); ++node) {
       const bool is_drawn = parent[static_cast<std::size_t>(node)] == children.parent;
-      expects(!is_drawn || std::binary_search(nodes.begin(), nodes.end(), node), "a kept drawn node");
+      expects(!is_drawn || std::binary_search(nodes.begin(), nodes.end(), node),
+              "a kept drawn node");
     }
   }
   std::vector<NodeId> new_id(token.size(), -1);

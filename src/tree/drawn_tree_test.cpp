@@ -36,7 +36,8 @@ TEST(DrawnChildren, AreFewerWhenFewerTokensHaveWeight) {
 }
 
 TEST(DrawnChildren, AppearAsOftenAsTheirLawSays) {
-  // 30000 draws: a share is off by 0.015, five standard deviations, less than once in a million seeds.
+  // 30000 draws: a share is off by 0.015, five standard deviations, less than once in a million
+  // seeds.
   std::mt19937_64 random(11);
   std::uniform_real_distribution<double> uniform(0, 1);
   std::map<std::pair<TokenId, TokenId>, int> counts;

@@ -8,8 +8,8 @@
 
 namespace talon {
 
-/// A finite law over tokens, or what is left of one: the tokens that may have weight, ascending. Number is double, or an
-/// exact type in proofs by enumeration.
+/// A finite law over tokens, or what is left of one: the tokens that may have weight, ascending.
+/// Number is double, or an exact type in proofs by enumeration.
 template <typename Number>
 struct Law {
   struct Entry {
@@ -39,12 +39,14 @@ struct Law {
 
  private:
   auto find(TokenId token) const {
-    return std::lower_bound(entries.begin(), entries.end(), token,
-                            [](const Entry& entry, TokenId wanted) { return entry.token < wanted; });
+    return std::lower_bound(
+        entries.begin(), entries.end(), token,
+        [](const Entry& entry, TokenId wanted) { return entry.token < wanted; });
   }
 };
 
-/// The positive part of scale * p - q: where the target wants more than was proposed. Not normalised.
+/// The positive part of scale * p - q: where the target wants more than was proposed. Not
+/// normalised.
 template <typename Number>
 Law<Number> excess(const Number& scale, const Law<Number>& p, const Law<Number>& q) {
   Law<Number> left;
@@ -59,8 +61,8 @@ Law<Number> excess(const Number& scale, const Law<Number>& p, const Law<Number>&
   return left;
 }
 
-/// The token at which the running sum of weights exceeds u of the total: the law's draw for a uniform u in [0, 1).
-/// REQUIRES: some weight.
+/// The token at which the running sum of weights exceeds u of the total: the law's draw for a
+/// uniform u in [0, 1). REQUIRES: some weight.
 inline TokenId pick(const Law<double>& law, double u) {
   const double wanted = u * law.total();
   double sum = 0;
@@ -74,8 +76,8 @@ inline TokenId pick(const Law<double>& law, double u) {
   return last;  // also when the sum fell short of the total by rounding
 }
 
-/// Draws up to `count` tokens one after the other without replacement, fewer when no more have weight. draw(law) draws one
-/// token from a law that sums to 1.
+/// Draws up to `count` tokens one after the other without replacement, fewer when no more have
+/// weight. draw(law) draws one token from a law that sums to 1.
 template <typename Number, typename Draw>
 std::vector<TokenId> draw_without_replacement(Law<Number> law, int count, Draw&& draw) {
   std::vector<TokenId> drawn;

@@ -1,5 +1,4 @@
 #include "verify/block_rule.h"
-
 #include "verify/checked_tree.h"
 #include "verify/rules.h"
 

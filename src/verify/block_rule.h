@@ -34,9 +34,10 @@ std::vector<BlockPlace<typename Tree::Number>> block_places(Tree& tree) {
   }
 }
 
-/// Block verification (Sun et al., arXiv:2403.10444): keeps the longest beginning of a chain whose own trial succeeds, trials
-/// from the end on. Lossless, and accepts at least as much as the token rule. Of a tree it checks the first child of each
-/// node; traversal_rule.h is the same rule for whole trees.
+/// Block verification (Sun et al., arXiv:2403.10444): keeps the longest beginning of a chain whose
+/// own trial succeeds, trials from the end on. Lossless, and accepts at least as much as the token
+/// rule. Of a tree it checks the first child of each node; traversal_rule.h is the same rule for
+/// whole trees.
 template <typename Tree, typename Decisions>
 VerifyResult verify_block(Tree& tree, Decisions& decisions) {
   using Number = typename Tree::Number;

@@ -4,7 +4,8 @@
 
 namespace talon {
 
-CheckedTree::CheckedTree(const VerifyInput& input) : input_(input), children_(input.tree->token.size()) {
+CheckedTree::CheckedTree(const VerifyInput& input)
+    : input_(input), children_(input.tree->token.size()) {
   for (NodeId node = 1; node < input.tree->size(); ++node) {
     children_[index(input.tree->parent[index(node)])].push_back(node);
   }
@@ -14,7 +15,8 @@ Law<double> CheckedTree::target(NodeId node) {
   const std::vector<TokenId> path = path_tokens(*input_.tree, node);
   const SampleHistory history{input_.committed, path, input_.prompt_length};
   Law<double> law;
-  for (const auto& [token, p] : input_.sampler->distribution_by_token(input_.logits(node), history)) {
+  for (const auto& [token, p] :
+       input_.sampler->distribution_by_token(input_.logits(node), history)) {
     law.entries.push_back({token, p});
   }
   return law;
@@ -31,8 +33,8 @@ std::vector<TokenId> path_tokens(const DraftTree& tree, NodeId node) {
 
 bool PositionDecisions::accept(NodeId node, double probability) const {
   const std::uint64_t root_position = input_.committed.size() - 1;
-  return input_.random->uniform(root_position, RandomUse::accept, static_cast<std::uint32_t>(node)) <
-         probability;
+  return input_.random->uniform(root_position, RandomUse::accept,
+                                static_cast<std::uint32_t>(node)) < probability;
 }
 
 TokenId PositionDecisions::draw(NodeId node, const Law<double>& law) const {

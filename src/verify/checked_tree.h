@@ -8,7 +8,8 @@
 
 namespace talon {
 
-/// A checked tree as the sampled rules see it (proposal.h): laws in double, made from the rows with the request's sampler.
+/// A checked tree as the sampled rules see it (proposal.h): laws in double, made from the rows with
+/// the request's sampler.
 class CheckedTree {
  public:
   using Number = double;
@@ -28,11 +29,13 @@ class CheckedTree {
   std::vector<std::vector<NodeId>> children_;  // ascending
 };
 
-/// Tokens below the root on the way to `node`, itself included: what the sampler's penalties see as the text's end.
+/// Tokens below the root on the way to `node`, itself included: what the sampler's penalties see as
+/// the text's end.
 std::vector<TokenId> path_tokens(const DraftTree& tree, NodeId node);
 
-/// Decisions by position-keyed randomness. Acceptance is keyed by the root's position and the node: a rule that looks ahead
-/// decides on positions that a later round decides on again, and the two must not share a number.
+/// Decisions by position-keyed randomness. Acceptance is keyed by the root's position and the node:
+/// a rule that looks ahead decides on positions that a later round decides on again, and the two
+/// must not share a number.
 class PositionDecisions {
  public:
   explicit PositionDecisions(const VerifyInput& input) : input_(input) {}

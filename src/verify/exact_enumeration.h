@@ -11,7 +11,8 @@
 #include "core/types.h"
 #include "tree/law.h"
 
-// For tests: runs a random program once for every way its decisions can fall, with exact probabilities.
+// For tests: runs a random program once for every way its decisions can fall, with exact
+// probabilities.
 
 namespace talon {
 
@@ -35,8 +36,9 @@ class Rational {
   friend Rational operator+(const Rational& a, const Rational& b) {
     const Wide common = greatest_divisor(a.denominator_, b.denominator_);
     const Wide b_part = b.denominator_ / common;
-    return Rational(sum(product(a.numerator_, b_part), product(b.numerator_, a.denominator_ / common)),
-                    product(a.denominator_, b_part));
+    return Rational(
+        sum(product(a.numerator_, b_part), product(b.numerator_, a.denominator_ / common)),
+        product(a.denominator_, b_part));
   }
   friend Rational operator-(const Rational& a, const Rational& b) {
     return a + Rational(-b.numerator_, b.denominator_);
@@ -131,7 +133,8 @@ class Branches {
   Rational probability_{1};
 };
 
-/// Conditional laws of the next token by what came before ("" for nothing, "01" for tokens 0 and 1).
+/// Conditional laws of the next token by what came before ("" for nothing, "01" for tokens 0 and
+/// 1).
 template <typename Number>
 using Conditionals = std::map<std::string, Law<Number>>;
 
@@ -144,7 +147,8 @@ class TableTree {
   TableTree(const Conditionals<Number>& p, const Conditionals<Number>& q)
       : p_(&p), q_(&q), prefix_(1), children_(1), is_drawn_(1) {}
 
-  /// Gives a node its children, in the order in which they were proposed, and returns the first one's id.
+  /// Gives a node its children, in the order in which they were proposed, and returns the first
+  /// one's id.
   NodeId add(NodeId parent, std::span<const TokenId> tokens, bool drawn) {
     const auto first = static_cast<NodeId>(prefix_.size());
     is_drawn_[index(parent)] = drawn;

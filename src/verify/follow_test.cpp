@@ -37,13 +37,16 @@ struct Setting {
 };
 
 /// Tokens of one verify call.
-std::vector<TokenId> verified(const Setting& setting, std::span<const TokenId> committed, const DraftTree& tree) {
+std::vector<TokenId> verified(const Setting& setting, std::span<const TokenId> committed,
+                              const DraftTree& tree) {
   Sampler sampler(setting.options, kVocabulary);
   const PositionRandom random(5, 0);
   std::vector<float> row;
   VerifyInput input;
   input.tree = &tree;
-  input.logits = [&](NodeId node) -> std::span<const float> { return row = row_after(committed, path_tokens(tree, node)); };
+  input.logits = [&](NodeId node) -> std::span<const float> {
+    return row = row_after(committed, path_tokens(tree, node));
+  };
   input.argmax = [&](NodeId node) {
     const auto logits = row_after(committed, path_tokens(tree, node));
     return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -71,7 +74,8 @@ std::vector<TokenId> plain(const Setting& setting, int count) {
 std::vector<Setting> settings() {
   std::vector<Setting> all(4);
   all[1].options.temperature = 0.7;
-  all[2].options = {.temperature = 1.2, .top_p = 0.9, .repetition_penalty = 1.3, .frequency_penalty = 0.4};
+  all[2].options = {
+      .temperature = 1.2, .top_p = 0.9, .repetition_penalty = 1.3, .frequency_penalty = 0.4};
   all[3].options.repetition_penalty = 1.5;
   return all;
 }
@@ -110,7 +114,8 @@ TEST(FollowRule, StopsAtTheFirstTokenThatWasNotDrafted) {
 }
 
 TEST(Verifiers, TheTableMakesEachRuleByItsName) {
-  for (const VerifierEntry& entry : verifiers()) EXPECT_EQ(make_verifier(entry.name)->name(), entry.name);
+  for (const VerifierEntry& entry : verifiers())
+    EXPECT_EQ(make_verifier(entry.name)->name(), entry.name);
   EXPECT_TRUE(make_verifier("follow")->lossless());
   try {
     make_verifier("lead");

@@ -7,20 +7,23 @@
 
 namespace talon {
 
-// The sampled rules (token, block, traversal) are functions over two parameters, so that the code that decides in
-// double with Philox is the code whose output law the tests enumerate with fractions.
+// The sampled rules (token, block, traversal) are functions over two parameters, so that the code
+// that decides in double with Philox is the code whose output law the tests enumerate with
+// fractions.
 //
 // A Tree has
 //   using Number;
-//   std::span<const NodeId> children(NodeId) const;        // in the order in which they were proposed
-//   TokenId token(NodeId) const;
-//   Law<Number> target(NodeId);                            // p: of the token after that node; sums to 1
-//   const Law<Number>* drawn_from(NodeId) const;           // q: of its first child; null: its children are fixed
+//   std::span<const NodeId> children(NodeId) const;        // in the order in which they were
+//   proposed TokenId token(NodeId) const; Law<Number> target(NodeId);                            //
+//   p: of the token after that node; sums to 1 const Law<Number>* drawn_from(NodeId) const; // q:
+//   of its first child; null: its children are fixed
 // Decisions have
-//   bool accept(NodeId node, const Number& probability);   // true with that probability; asked at most once per node
-//   TokenId draw(NodeId node, const Law<Number>& law);     // the token after `node`; asked once
+//   bool accept(NodeId node, const Number& probability);   // true with that probability; asked at
+//   most once per node TokenId draw(NodeId node, const Law<Number>& law);     // the token after
+//   `node`; asked once
 
-/// The law from which the next child of a node was proposed: what is left of the drawn one, or the child itself with certainty.
+/// The law from which the next child of a node was proposed: what is left of the drawn one, or the
+/// child itself with certainty.
 template <typename Number>
 class Proposal {
  public:
@@ -54,7 +57,8 @@ Number acceptance(const Number& scale, const Number& p, const Number& q) {
   return ratio < Number(1) ? ratio : Number(1);
 }
 
-/// Replaces p by the excess of scale * p over q, normalised, and returns its total before that. Leaves p alone when there is none.
+/// Replaces p by the excess of scale * p over q, normalised, and returns its total before that.
+/// Leaves p alone when there is none.
 template <typename Number>
 Number replace_by_excess(const Number& scale, Law<Number>& p, const Law<Number>& q) {
   Law<Number> left = excess(scale, p, q);

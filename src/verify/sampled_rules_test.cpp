@@ -11,17 +11,19 @@
 namespace talon {
 namespace {
 
-// Texts of five tokens, made round by round by the rules with the randomness that the engine uses, against the exact law of a
-// target that looks at the last token. A chi-square statistic of 242 degrees of freedom is above its mean by more than
-// z = 4.75 (Wilson and Hilferty's approximation) once in a million seeds; the seeds are fixed, so a correct build always passes
-// or never does, and these pass.
+// Texts of five tokens, made round by round by the rules with the randomness that the engine uses,
+// against the exact law of a target that looks at the last token. A chi-square statistic of 242
+// degrees of freedom is above its mean by more than z = 4.75 (Wilson and Hilferty's approximation)
+// once in a million seeds; the seeds are fixed, so a correct build always passes or never does, and
+// these pass.
 
 constexpr int kVocabulary = 3;
 constexpr int kText = 5;
 constexpr int kTexts = 20000;
 constexpr int kCells = 243;
 
-const std::vector<std::vector<double>> kTarget = {{0.5, 0.3, 0.2}, {0.15, 0.25, 0.6}, {0.4, 0.35, 0.25}};
+const std::vector<std::vector<double>> kTarget = {
+    {0.5, 0.3, 0.2}, {0.15, 0.25, 0.6}, {0.4, 0.35, 0.25}};
 const std::vector<std::vector<double>> kDraft = {{0.2, 0.5, 0.3}, {0.4, 0.4, 0.2}, {0.3, 0.3, 0.4}};
 
 double chi_square_limit() {
@@ -32,7 +34,8 @@ double chi_square_limit() {
 Law<double> draft_law(TokenId last) {
   Law<double> law;
   for (TokenId token = 0; token < kVocabulary; ++token) {
-    law.entries.push_back({token, kDraft[static_cast<std::size_t>(last)][static_cast<std::size_t>(token)]});
+    law.entries.push_back(
+        {token, kDraft[static_cast<std::size_t>(last)][static_cast<std::size_t>(token)]});
   }
   return law;
 }
@@ -125,12 +128,15 @@ TEST(SampledRulesStatistics, ARelaxedRuleIsFoundOut) {
   EXPECT_GT(chi_square(named("typical"), fixed_tree), 10 * chi_square_limit());
 }
 
-/// Decisions keyed by the position they are about, so that the next round meets the numbers of this one again.
+/// Decisions keyed by the position they are about, so that the next round meets the numbers of this
+/// one again.
 struct SharedDecisions : PositionDecisions {
-  explicit SharedDecisions(const VerifyInput& the_input) : PositionDecisions(the_input), input(the_input) {}
+  explicit SharedDecisions(const VerifyInput& the_input)
+      : PositionDecisions(the_input), input(the_input) {}
   bool accept(NodeId node, double probability) const {
     const auto depth = static_cast<std::uint64_t>(input.tree->depth(node));
-    return input.random->uniform(input.committed.size() - 1 + depth, RandomUse::accept) < probability;
+    return input.random->uniform(input.committed.size() - 1 + depth, RandomUse::accept) <
+           probability;
   }
   const VerifyInput& input;
 };
@@ -149,8 +155,7 @@ TEST(SampledRules, AtTemperatureZeroGiveTheTokensOfPlainDecoding) {
   tree.add(0, 2, -0.5f);
   tree.add(0, 1, -0.7f);
   tree.add(2, 0, -1.0f);
-  const std::vector<std::vector<float>> rows = {
-      {0, 3, 1}, {5, 0, 0}, {4, 0, 1}, {1, 2, 0}};
+  const std::vector<std::vector<float>> rows = {{0, 3, 1}, {5, 0, 0}, {4, 0, 1}, {1, 2, 0}};
   for (const char* name : {"follow", "token", "traversal"}) {
     TestInput test(tree, rows, {});
     const VerifyResult result = make_verifier(name)->verify(test.input());
@@ -159,7 +164,8 @@ TEST(SampledRules, AtTemperatureZeroGiveTheTokensOfPlainDecoding) {
     EXPECT_EQ(result.distortion, 0) << name;
   }
   TestInput test(tree, rows, {});
-  const VerifyResult result = make_verifier("block")->verify(test.input());  // sees the first branch only
+  const VerifyResult result =
+      make_verifier("block")->verify(test.input());  // sees the first branch only
   EXPECT_EQ(result.path, (std::vector<NodeId>{0}));
   EXPECT_EQ(result.next, 1);
 }

@@ -57,9 +57,11 @@ TEST(Sampler, TemperatureOneIsTheSoftmaxInDescendingOrder) {
 
 TEST(Sampler, TemperatureDividesLogits) {
   // p^2, normalised: 0.16 + 0.09 + 0.0225 + 0.01 + 0.0025 = 0.285
-  expect_distribution(
-      distribution_of({.temperature = 0.5}, logits_of(kP)),
-      {{1, 0.16 / 0.285}, {3, 0.09 / 0.285}, {2, 0.0225 / 0.285}, {0, 0.01 / 0.285}, {4, 0.0025 / 0.285}});
+  expect_distribution(distribution_of({.temperature = 0.5}, logits_of(kP)), {{1, 0.16 / 0.285},
+                                                                             {3, 0.09 / 0.285},
+                                                                             {2, 0.0225 / 0.285},
+                                                                             {0, 0.01 / 0.285},
+                                                                             {4, 0.0025 / 0.285}});
 }
 
 TEST(Sampler, EqualLogitsAreOrderedById) {
@@ -70,7 +72,8 @@ TEST(Sampler, EqualLogitsAreOrderedById) {
 TEST(Sampler, TopKKeepsTheLargestAndOfEqualsTheSmallerIds) {
   expect_distribution(distribution_of({.temperature = 1, .top_k = 2}, logits_of(kP)),
                       {{1, 0.4 / 0.7}, {3, 0.3 / 0.7}});
-  expect_distribution(distribution_of({.temperature = 1, .top_k = 2}, {2, 2, 2, 2}), {{0, 0.5}, {1, 0.5}});
+  expect_distribution(distribution_of({.temperature = 1, .top_k = 2}, {2, 2, 2, 2}),
+                      {{0, 0.5}, {1, 0.5}});
 }
 
 TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
@@ -78,15 +81,17 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
                       {{1, 0.4 / 0.7}, {3, 0.3 / 0.7}});
   expect_distribution(distribution_of({.temperature = 1, .top_p = 0.71}, logits_of(kP)),
                       {{1, 0.4 / 0.85}, {3, 0.3 / 0.85}, {2, 0.15 / 0.85}});
-  expect_distribution(distribution_of({.temperature = 1, .top_p = 0.01}, logits_of(kP)), {{1, 1.0}});
+  expect_distribution(distribution_of({.temperature = 1, .top_p = 0.01}, logits_of(kP)),
+                      {{1, 1.0}});
 }
 
 TEST(Sampler, TopPLooksAtWhatTopKLeft) {
   // Of {0.4, 0.3, 0.15} / 0.85 the first two hold 0.8235.
   expect_distribution(distribution_of({.temperature = 1, .top_k = 3, .top_p = 0.8}, logits_of(kP)),
                       {{1, 0.4 / 0.7}, {3, 0.3 / 0.7}});
-  expect_distribution(distribution_of({.temperature = 1, .top_k = 100, .top_p = 0.8}, logits_of(kP)),
-                      {{1, 0.4 / 0.85}, {3, 0.3 / 0.85}, {2, 0.15 / 0.85}});
+  expect_distribution(
+      distribution_of({.temperature = 1, .top_k = 100, .top_p = 0.8}, logits_of(kP)),
+      {{1, 0.4 / 0.85}, {3, 0.3 / 0.85}, {2, 0.15 / 0.85}});
 }
 
 TEST(Sampler, MinPIsRelativeToTheLargest) {
@@ -95,8 +100,10 @@ TEST(Sampler, MinPIsRelativeToTheLargest) {
 }
 
 TEST(Sampler, TypicalPKeepsTheLeastSurprisinglySurprising) {
-  // Entropy 1.392; surprises 2.30, 0.92, 1.90, 1.20, 3.00: nearest are 3 (0.19), 1 (0.48), 2 (0.51), 0 (0.91), 4 (1.6).
-  expect_distribution(distribution_of({.temperature = 1, .typical_p = 0.25}, logits_of(kP)), {{3, 1.0}});
+  // Entropy 1.392; surprises 2.30, 0.92, 1.90, 1.20, 3.00: nearest are 3 (0.19), 1 (0.48), 2
+  // (0.51), 0 (0.91), 4 (1.6).
+  expect_distribution(distribution_of({.temperature = 1, .typical_p = 0.25}, logits_of(kP)),
+                      {{3, 1.0}});
   expect_distribution(distribution_of({.temperature = 1, .typical_p = 0.75}, logits_of(kP)),
                       {{1, 0.4 / 0.85}, {3, 0.3 / 0.85}, {2, 0.15 / 0.85}});
 }
@@ -127,7 +134,9 @@ TEST(Sampler, RepetitionDividesPositiveAndMultipliesNegativeLogitsOfSeenTokens) 
   double sum = 0;
   for (const double logit : expected) sum += std::exp(logit);
   expect_distribution(distribution_of(options, logits, {committed, path, 3}),
-                      {{2, std::exp(1.5) / sum}, {0, std::exp(1) / sum}, {3, std::exp(0.25) / sum},
+                      {{2, std::exp(1.5) / sum},
+                       {0, std::exp(1) / sum},
+                       {3, std::exp(0.25) / sum},
                        {1, std::exp(-2) / sum}});
 }
 
@@ -185,7 +194,8 @@ TEST(Sampler, ADrawDependsOnPositionAndSeedAlone) {
   EXPECT_GT(differ, 30);
 }
 
-/// Pearson's statistic of 20,000 draws against the distribution. With 4 degrees of freedom it exceeds 23.5 once in 10,000.
+/// Pearson's statistic of 20,000 draws against the distribution. With 4 degrees of freedom it
+/// exceeds 23.5 once in 10,000.
 double chi_square(const SamplerOptions& options) {
   const std::vector<float> logits = logits_of(kP);
   Sampler sampler(options, 5);
@@ -193,7 +203,8 @@ double chi_square(const SamplerOptions& options) {
   std::vector<double> count(5);
   constexpr int kDraws = 20000;
   for (int position = 0; position < kDraws; ++position) {
-    ++count[static_cast<std::size_t>(sampler.sample(logits, {}, random, static_cast<std::uint64_t>(position)))];
+    ++count[static_cast<std::size_t>(
+        sampler.sample(logits, {}, random, static_cast<std::uint64_t>(position)))];
   }
   double statistic = 0, reached = 0;
   for (const auto& [token, p] : distribution_of(options, logits)) {
@@ -220,7 +231,8 @@ std::vector<std::pair<TokenId, double>> slow_distribution(const SamplerOptions& 
   using Item = std::pair<TokenId, double>;
   std::vector<Item> items;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    items.emplace_back(static_cast<TokenId>(i), std::exp(static_cast<double>(logits[i]) / options.temperature));
+    items.emplace_back(static_cast<TokenId>(i),
+                       std::exp(static_cast<double>(logits[i]) / options.temperature));
   }
   const auto descending = [](const Item& a, const Item& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
@@ -285,17 +297,28 @@ TEST(SamplerOptions, BadValuesAreRefusedNamingTheField) {
     return "accepted";
   };
   EXPECT_EQ(message([](auto&) {}), "accepted");
-  EXPECT_EQ(message([](auto& o) { o.temperature = -1; }), "sampler temperature: expected 0 or more, found -1");
-  EXPECT_EQ(message([](auto& o) { o.temperature = NAN; }), "sampler temperature: expected 0 or more, found nan");
-  EXPECT_EQ(message([](auto& o) { o.top_p = 0; }), "sampler top_p: expected more than 0 and at most 1, found 0");
-  EXPECT_EQ(message([](auto& o) { o.top_k = -3; }), "sampler top_k: expected 0 (off) or more, found -3");
-  EXPECT_EQ(message([](auto& o) { o.banned = {100}; }), "sampler banned: expected token ids from 0 to 99, found 100");
+  EXPECT_EQ(message([](auto& o) { o.temperature = -1; }),
+            "sampler temperature: expected 0 or more, found -1");
+  EXPECT_EQ(message([](auto& o) { o.temperature = NAN; }),
+            "sampler temperature: expected 0 or more, found nan");
+  EXPECT_EQ(message([](auto& o) { o.top_p = 0; }),
+            "sampler top_p: expected more than 0 and at most 1, found 0");
+  EXPECT_EQ(message([](auto& o) { o.top_k = -3; }),
+            "sampler top_k: expected 0 (off) or more, found -3");
+  EXPECT_EQ(message([](auto& o) { o.banned = {100}; }),
+            "sampler banned: expected token ids from 0 to 99, found 100");
   for (const auto& change : std::vector<std::function<void(SamplerOptions&)>>{
-           [](auto& o) { o.top_p = 1.5; }, [](auto& o) { o.min_p = -0.1; }, [](auto& o) { o.min_p = 1.1; },
-           [](auto& o) { o.typical_p = 0; }, [](auto& o) { o.repetition_penalty = 0; },
-           [](auto& o) { o.presence_penalty = INFINITY; }, [](auto& o) { o.frequency_penalty = NAN; },
-           [](auto& o) { o.penalty_window = -1; }, [](auto& o) { o.logit_bias = {{-1, 0.0f}}; },
-           [](auto& o) { o.logit_bias = {{1, kNan}}; }}) {
+           [](auto& o) { o.top_p = 1.5; }, [](auto& o) { o.min_p = -0.1; },
+           [](auto& o) { o.min_p = 1.1; }, [](auto& o) { o.typical_p = 0; },
+           [](auto& o) { o.repetition_penalty = 0; },
+           [](auto& o) { o.presence_penalty = INFINITY; },
+           [](auto& o) { o.frequency_penalty = NAN; }, [](auto& o) { o.penalty_window = -1; },
+           [](auto& o) {
+             o.logit_bias = {{-1, 0.0f}};
+           },
+           [](auto& o) {
+             o.logit_bias = {{1, kNan}};
+           }}) {
     EXPECT_NE(message(change), "accepted");
   }
 }

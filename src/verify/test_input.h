@@ -23,7 +23,8 @@ struct TestInput {
     VerifyInput result;
     result.tree = &tree;
     result.logits = [this](NodeId node) -> std::span<const float> {
-      scratch = logits.at(static_cast<std::size_t>(node));  // as in the engine: one row at a time is valid
+      scratch = logits.at(
+          static_cast<std::size_t>(node));  // as in the engine: one row at a time is valid
       return scratch;
     };
     result.argmax = [this](NodeId node) {

@@ -1,7 +1,6 @@
-#include "verify/token_rule.h"
-
 #include "verify/checked_tree.h"
 #include "verify/rules.h"
+#include "verify/token_rule.h"
 
 namespace talon {
 namespace {

@@ -42,7 +42,8 @@ Law<double> processed(const std::vector<float>& logits, const Json& processor) {
   return law;
 }
 
-/// The tree with its children in the order of the recorded paths; node ids are those of the file's `retrieve`.
+/// The tree with its children in the order of the recorded paths; node ids are those of the file's
+/// `retrieve`.
 struct RecordedTree {
   RecordedTree(const Json& json, const Json& processor) {
     const auto tokens = json["tokens"].get<std::vector<TokenId>>();
@@ -50,7 +51,8 @@ struct RecordedTree {
     std::vector<std::string> prefixes(tokens.size());
     for (std::size_t node = 0; node < tokens.size(); ++node) {
       if (node > 0) {
-        prefixes[node] = prefixes[static_cast<std::size_t>(parents[node])] + static_cast<char>('0' + tokens[node]);
+        prefixes[node] = prefixes[static_cast<std::size_t>(parents[node])] +
+                         static_cast<char>('0' + tokens[node]);
       }
       laws[prefixes[node]] = processed(json["logits"][node].get<std::vector<float>>(), processor);
     }
@@ -62,10 +64,12 @@ struct RecordedTree {
     for (const Json& row : json["retrieve"]) {
       if (row[depth] != recorded || depth + 1 == row.size()) continue;
       const NodeId child = row[depth + 1];
-      if (child >= 0 && std::find(children.begin(), children.end(), child) == children.end()) children.push_back(child);
+      if (child >= 0 && std::find(children.begin(), children.end(), child) == children.end())
+        children.push_back(child);
     }
     std::vector<TokenId> child_tokens;
-    for (const NodeId child : children) child_tokens.push_back(tokens[static_cast<std::size_t>(child)]);
+    for (const NodeId child : children)
+      child_tokens.push_back(tokens[static_cast<std::size_t>(child)]);
     const NodeId first = tree.add(to, child_tokens, false);
     for (std::size_t i = 0; i < children.size(); ++i) {
       grow(json, tokens, first + static_cast<NodeId>(i), children[i], depth + 1);
@@ -77,7 +81,8 @@ struct RecordedTree {
 
 TEST(TokenRule, DecidesAsTheOfficialEagleCodeOnFixedTrees) {
   std::ifstream file(TALON_TEST_DATA "/golden/stories260k/posterior.json");
-  const Json json = parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "posterior.json");
+  const Json json =
+      parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "posterior.json");
   int cases = 0;
   for (const Json& stored : json["trees"]) {
     for (const Json& processor : stored["processors"]) {
@@ -92,11 +97,13 @@ TEST(TokenRule, DecidesAsTheOfficialEagleCodeOnFixedTrees) {
         std::string path;
         const Json& row = stored["retrieve"][one["best_candidate"].get<std::size_t>()];
         for (std::size_t depth = 1; depth < result.path.size(); ++depth) {
-          path += static_cast<char>('0' + stored["tokens"][row[depth].get<std::size_t>()].get<int>());
+          path +=
+              static_cast<char>('0' + stored["tokens"][row[depth].get<std::size_t>()].get<int>());
         }
         EXPECT_EQ(recorded.tree.prefix(result.path.back()), path);
         for (std::size_t token = 0; token < one["sample_p"].size(); ++token) {
-          EXPECT_NEAR(decisions.next_law.of(static_cast<TokenId>(token)), one["sample_p"][token].get<double>(), 2e-6);
+          EXPECT_NEAR(decisions.next_law.of(static_cast<TokenId>(token)),
+                      one["sample_p"][token].get<double>(), 2e-6);
         }
       }
     }

@@ -5,10 +5,12 @@
 
 namespace talon {
 
-/// Offers the children of a node to its target law `p` in turn. Each is accepted with min(1, p/q); a rejected one leaves
-/// the excess of p over q for the next. Returns the accepted child, or -1, and leaves in `p` the law of the next token.
+/// Offers the children of a node to its target law `p` in turn. Each is accepted with min(1, p/q);
+/// a rejected one leaves the excess of p over q for the next. Returns the accepted child, or -1,
+/// and leaves in `p` the law of the next token.
 template <typename Tree, typename Decisions>
-NodeId accepted_child(Tree& tree, NodeId node, Law<typename Tree::Number>& p, Decisions& decisions) {
+NodeId accepted_child(Tree& tree, NodeId node, Law<typename Tree::Number>& p,
+                      Decisions& decisions) {
   using Number = typename Tree::Number;
   Proposal<Number> proposal(tree.drawn_from(node));
   for (const NodeId child : tree.children(node)) {
@@ -22,9 +24,10 @@ NodeId accepted_child(Tree& tree, NodeId node, Law<typename Tree::Number>& p, De
   return -1;
 }
 
-/// Speculative sampling (Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318) on a chain; on a tree the
-/// recursive rule of SpecInfer (arXiv:2305.09781) and EAGLE-1 for siblings drawn without replacement. Lossless. For fixed
-/// children q is 1 on the child: then no lossless rule accepts more (methods specification 0.2).
+/// Speculative sampling (Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318) on a
+/// chain; on a tree the recursive rule of SpecInfer (arXiv:2305.09781) and EAGLE-1 for siblings
+/// drawn without replacement. Lossless. For fixed children q is 1 on the child: then no lossless
+/// rule accepts more (methods specification 0.2).
 template <typename Tree, typename Decisions>
 VerifyResult verify_by_token(Tree& tree, Decisions& decisions) {
   VerifyResult result{{0}, 0};

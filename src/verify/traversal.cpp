@@ -1,7 +1,6 @@
-#include "verify/traversal_rule.h"
-
 #include "verify/checked_tree.h"
 #include "verify/rules.h"
+#include "verify/traversal_rule.h"
 
 namespace talon {
 namespace {
@@ -20,6 +19,8 @@ class TraversalRule : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> make_traversal_rule(OptionText&) { return std::make_unique<TraversalRule>(); }
+std::unique_ptr<Verifier> make_traversal_rule(OptionText&) {
+  return std::make_unique<TraversalRule>();
+}
 
 }  // namespace talon

@@ -18,7 +18,8 @@ struct TraversalPlace {
   Proposal<Number> proposal;         // of the next child
   std::span<const NodeId> children;  // not rejected yet
 
-  /// The first child was rejected: its token's share of the target is spent. Without the change of `reach` the rule is biased.
+  /// The first child was rejected: its token's share of the target is spent. Without the change of
+  /// `reach` the rule is biased.
   void reject_first(TokenId token) {
     const Number unreached = Number(1) - reach;
     const Number more = replace_by_excess(reach, p, proposal.of_next(token));
@@ -37,8 +38,9 @@ TraversalPlace<typename Tree::Number> traversal_place(Tree& tree, NodeId node,
           tree.children(node)};
 }
 
-/// Traversal verification (arXiv:2505.12398, with the update of methods specification 7.2): bottom-up. The end of the leftmost
-/// path is accepted, and with it the whole path, or deleted, until the root is left. Lossless; on chains equal to block verification.
+/// Traversal verification (arXiv:2505.12398, with the update of methods specification 7.2):
+/// bottom-up. The end of the leftmost path is accepted, and with it the whole path, or deleted,
+/// until the root is left. Lossless; on chains equal to block verification.
 template <typename Tree, typename Decisions>
 VerifyResult verify_by_traversal(Tree& tree, Decisions& decisions) {
   using Number = typename Tree::Number;

@@ -25,10 +25,11 @@ bool better(const AcceptedPath& a, const AcceptedPath& b) {
   return a.depth != b.depth ? a.depth > b.depth : a.log_p > b.log_p;
 }
 
-/// Typical acceptance (Medusa, arXiv:2401.10774): a child is right when its probability exceeds min(epsilon, delta exp(-H))
-/// under the target's law with entropy H, and the longest path of right nodes is kept; of equal ones the likelier. The token
-/// after it is drawn with the request's sampler. Relaxed: a right child becomes text with certainty and not with p, so
-/// its law is 1 - p away from the target's in total variation.
+/// Typical acceptance (Medusa, arXiv:2401.10774): a child is right when its probability exceeds
+/// min(epsilon, delta exp(-H)) under the target's law with entropy H, and the longest path of right
+/// nodes is kept; of equal ones the likelier. The token after it is drawn with the request's
+/// sampler. Relaxed: a right child becomes text with certainty and not with p, so its law is 1 - p
+/// away from the target's in total variation.
 class TypicalRule : public Verifier {
  public:
   explicit TypicalRule(const TypicalOptions& options) : options_(options) {}
@@ -69,7 +70,8 @@ class TypicalRule : public Verifier {
 
   double threshold(const Law<double>& law) const {
     double entropy = 0;
-    for (const auto& [token, p] : law.entries) entropy -= p * std::log(p + 1e-5);  // as Medusa's code
+    for (const auto& [token, p] : law.entries)
+      entropy -= p * std::log(p + 1e-5);  // as Medusa's code
     return std::min(options_.epsilon, options_.delta * std::exp(-entropy));
   }
 

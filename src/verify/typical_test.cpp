@@ -11,7 +11,8 @@ namespace {
 
 TEST(TypicalRule, AcceptsWhatMedusasOfficialCodeAccepts) {
   std::ifstream file(TALON_TEST_DATA "/golden/methods/medusa.json");
-  const Json json = parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "medusa.json");
+  const Json json =
+      parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "medusa.json");
   const auto parents = json["trees"]["small"]["parent"].get<std::vector<NodeId>>();
   const Json& paths = json["trees"]["small"]["retrieve_indices"];
   int relaxed = 0;
@@ -19,11 +20,13 @@ TEST(TypicalRule, AcceptsWhatMedusasOfficialCodeAccepts) {
     DraftTree tree(stored["tokens"][0]);
     std::vector<NodeId> added = {0};  // siblings with the same token are one node
     for (std::size_t node = 1; node < parents.size(); ++node) {
-      added.push_back(tree.add(added[static_cast<std::size_t>(parents[node])], stored["tokens"][node], 0));
+      added.push_back(
+          tree.add(added[static_cast<std::size_t>(parents[node])], stored["tokens"][node], 0));
     }
     std::vector<std::vector<float>> rows(static_cast<std::size_t>(tree.size()));
     for (std::size_t node = 0; node < parents.size(); ++node) {
-      rows[static_cast<std::size_t>(added[node])] = stored["target_logits"][node].get<std::vector<float>>();
+      rows[static_cast<std::size_t>(added[node])] =
+          stored["target_logits"][node].get<std::vector<float>>();
     }
     for (const Json& result : stored["results"]) {
       TestInput test(tree, rows, {.temperature = result["temperature"]});
@@ -55,10 +58,12 @@ TEST(TypicalRule, AcceptsWhatMedusasOfficialCodeAccepts) {
 }
 
 TEST(TypicalRule, ReportsHowFarItsLawIsFromTheTargets) {
-  // Token 1 has p = 0.3 and is always accepted: the first token's law is 0.7 away from the target's.
+  // Token 1 has p = 0.3 and is always accepted: the first token's law is 0.7 away from the
+  // target's.
   DraftTree tree(0);
   tree.add(0, 1, -1.0f);
-  const std::vector<std::vector<float>> rows = {logits_of({0.5, 0.3, 0.2}), logits_of({0.5, 0.3, 0.2})};
+  const std::vector<std::vector<float>> rows = {logits_of({0.5, 0.3, 0.2}),
+                                                logits_of({0.5, 0.3, 0.2})};
   TestInput test(tree, rows, {.temperature = 1});
   const auto rule = make_verifier("typical");
   EXPECT_FALSE(rule->lossless());

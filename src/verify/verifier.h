@@ -16,7 +16,8 @@ namespace talon {
 
 struct VerifyInput {
   const DraftTree* tree = nullptr;
-  std::function<std::span<const float>(NodeId)> logits;  // the target's row after that node, valid during verify
+  std::function<std::span<const float>(NodeId)>
+      logits;                             // the target's row after that node, valid during verify
   std::function<TokenId(NodeId)> argmax;  // the same row's arg-max without copying the row
   std::span<const TokenId> committed;     // prompt and answer, root included
   int prompt_length = 0;
@@ -27,8 +28,9 @@ struct VerifyInput {
 struct VerifyResult {
   std::vector<NodeId> path;  // accepted node ids from the root (included) on
   TokenId next = 0;          // the token that follows the last of them: the next round's root
-  /// Summed over the accepted tokens and the next one: how far in total variation the law each was taken from, given the tree,
-  /// was from the target's. 0 for lossless rules; divided by the tokens it bounds the mean distortion per token.
+  /// Summed over the accepted tokens and the next one: how far in total variation the law each was
+  /// taken from, given the tree, was from the target's. 0 for lossless rules; divided by the tokens
+  /// it bounds the mean distortion per token.
   double distortion = 0;
 };
 
@@ -49,7 +51,8 @@ struct VerifierEntry {
   std::unique_ptr<Verifier> (*make)(OptionText& options);
 };
 std::span<const VerifierEntry> verifiers();
-/// Makes the rule that `text` (`typical:epsilon=0.1`) names. Throws UsageError listing the names that exist.
+/// Makes the rule that `text` (`typical:epsilon=0.1`) names. Throws UsageError listing the names
+/// that exist.
 std::unique_ptr<Verifier> make_verifier(std::string_view text);
 
 }  // namespace talon

@@ -23,8 +23,8 @@ ModelRun load(const Subject& subject, const Setting& setting) {
   return {subject.path(), std::move(backend), setting.kv, 1024};
 }
 
-/// 8-bit activations carry the noise that llama.cpp's do; any change in a last bit draws it anew, so its size is known to about a
-/// tenth. 16-bit ones have next to none.
+/// 8-bit activations carry the noise that llama.cpp's do; any change in a last bit draws it anew,
+/// so its size is known to about a tenth. 16-bit ones have next to none.
 double part_of_the_peer(int activation_bits) { return activation_bits == 8 ? 1.1 : 0.05; }
 
 /// The bounds of an engine that quantises activations.

@@ -35,8 +35,8 @@ struct Collector {
   }
 };
 
-void compare_last_logits(const GoldenCase& c, std::span<const float> logits,
-                         const RowSummary& row, Deviation& total) {
+void compare_last_logits(const GoldenCase& c, std::span<const float> logits, const RowSummary& row,
+                         Deviation& total) {
   const auto differ = [&](double found, double recorded) {
     total.last_logits_max = std::max(total.last_logits_max, std::fabs(found - recorded));
   };
@@ -91,10 +91,11 @@ Deviation peer_deviation(const GoldenPeer& peer, const GoldenText& text, int row
 }
 
 void print(const std::string& what, const Deviation& d) {
-  fmt::print("{:<44} rows {:4}  |nll| mean {:.6f} max {:.6f}  mean nll {:+.6f}  argmax {:.4f} "
-             "(missed margin {:.4f})  last logits {:.6f}\n",
-             what, d.rows, d.nll_mean_abs, d.nll_max, d.nll_mean_difference, d.argmax_agreement,
-             d.largest_missed_margin, d.last_logits_max);
+  fmt::print(
+      "{:<44} rows {:4}  |nll| mean {:.6f} max {:.6f}  mean nll {:+.6f}  argmax {:.4f} "
+      "(missed margin {:.4f})  last logits {:.6f}\n",
+      what, d.rows, d.nll_mean_abs, d.nll_max, d.nll_mean_difference, d.argmax_agreement,
+      d.largest_missed_margin, d.last_logits_max);
 }
 
 }  // namespace talon

@@ -7,7 +7,7 @@ namespace talon {
 
 /// How far an engine is from the recorded float32 outputs, teacher-forced.
 struct Deviation {
-  double last_logits_max = 0;   // of the recorded logits after the prompt, and of their statistics
+  double last_logits_max = 0;  // of the recorded logits after the prompt, and of their statistics
   double nll_mean_abs = 0, nll_max = 0;
   double nll_mean_difference = 0;  // of the means
   double argmax_agreement = 1;

@@ -91,7 +91,7 @@ class Decoding {
 
 }  // namespace
 
-EagleTarget::EagleTarget() : backend(make_reference_backend(2)) {
+EagleTarget::EagleTarget() : backend(make_reference_backend(1)) {
   model = load_model(open_checkpoint(golden_folder() + "target"), *backend);
   cache = std::make_unique<KvCache>(*backend, model.config, kCacheBytes, KvType::f32);
 }

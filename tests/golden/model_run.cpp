@@ -30,8 +30,8 @@ void ModelRun::run(std::span<const TokenId> ids, int first, const RowVisitor& vi
   for (int begin = 0, end = 0; begin < count; begin = end) {
     end = std::min(begin + kChunk, count);
     if (begin < first) end = std::min(end, first);
-    const auto tokens = ids.subspan(static_cast<std::size_t>(begin),
-                                    static_cast<std::size_t>(end - begin));
+    const auto tokens =
+        ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     if (!sequence.reserve(end - begin)) throw std::runtime_error("the cache of the test is small");
     const bool shown = begin >= first;
     const SequenceRows rows{

@@ -21,7 +21,8 @@ class ModelRun {
   Backend& backend() { return *backend_; }
 
   using RowVisitor = std::function<void(int row, std::span<const float> logits)>;
-  /// Runs the model over `ids` from an empty cache and shows the logits of rows `first` .. ids.size() - 1.
+  /// Runs the model over `ids` from an empty cache and shows the logits of rows `first` ..
+  /// ids.size() - 1.
   void run(std::span<const TokenId> ids, int first, const RowVisitor& visit);
 
   /// The taps of all rows, [ids.size(), feature_width].

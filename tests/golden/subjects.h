@@ -24,7 +24,8 @@ inline const Subject kSmolLm2 = {"smollm2-135m", "smollm2/SmolLM2-135M-Instruct.
 inline const Subject kTinyLlama = {"tinyllama-1.1b", "tinyllama/TinyLlama-1.1B-Chat.IQ2_XXS.gguf",
                                    2e-3};
 
-/// The bounds of a float32 engine: logits, likelihoods, and every greedy token whose margin exceeds twice the tolerance.
+/// The bounds of a float32 engine: logits, likelihoods, and every greedy token whose margin exceeds
+/// twice the tolerance.
 inline void expect_float32(const std::string& what, const Deviation& d, double tolerance) {
   print(what, d);
   EXPECT_LE(d.last_logits_max, tolerance);

@@ -44,10 +44,21 @@ void check(const LinearArgs& args) {
   }
 }
 
+/// Whether a projection writes where the input lies.
+bool writes_input(const LinearArgs& args) {
+  const auto end_of = [](const View& view) { return row_of(view, view.rows - 1) + view.cols; };
+  for (const Projection& projection : args.outputs) {
+    if (projection.out.data < end_of(args.input) && args.input.data < end_of(projection.out)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Whether every worker prepares all rows for itself, which costs less than waiting for each other.
 bool is_cheap(const LinearArgs& args) {
   const int cost = args.transform == InputTransform::silu_gate ? 3 : 1;
-  return args.input.rows * args.outputs[0].weight->cols * cost <= 4096;
+  return args.input.rows * args.outputs[0].weight->cols * cost <= 4096 && !writes_input(args);
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ void unpack_row(const PackedWeight& weight, int row, std::span<float> out) {
   const TileShape& shape = weight.shape();
   const int lane = row % kLanes;
   const int unit_groups = shape.unit_inputs / kInputGroup;
-  const std::size_t bias = shape.minimum ? 0 : 128;
+  const int bias = shape.minimum ? 0 : 128;
   for (std::size_t first = 0; first < out.size(); first += kInputGroup) {
     const int group = static_cast<int>(first) / kInputGroup;
     const int in_unit = group % unit_groups;
@@ -163,12 +163,14 @@ void unpack_row(const PackedWeight& weight, int row, std::span<float> out) {
         unit + scale_bytes(shape) + static_cast<std::size_t>(in_unit) * group_code_bytes(shape),
         lane, code);
     const std::size_t count = std::min<std::size_t>(kInputGroup, out.size() - first);
+    Scale scale{};
     for (std::size_t i = 0; i < count; ++i) {
-      const int scale_group = (in_unit * kInputGroup + static_cast<int>(i)) / shape.group;
-      const Scale scale = read_scale(weight, unit, lane, scale_group);
+      if (i % static_cast<std::size_t>(shape.group) == 0) {
+        const int index = (in_unit * kInputGroup + static_cast<int>(i)) / shape.group;
+        scale = read_scale(weight, unit, lane, index);
+      }
       const std::uint8_t value = shape.bits == 4 ? weight.table[code[i]] : code[i];
-      const float product =
-          scale.scale * static_cast<float>(static_cast<int>(value) - static_cast<int>(bias));
+      const float product = scale.scale * static_cast<float>(static_cast<int>(value) - bias);
       out[first + i] = shape.minimum ? product + scale.minimum : product;
     }
   }

@@ -168,8 +168,7 @@ void ReferenceBackend::transform_input(const LinearArgs& args, int cols) {
   });
 }
 
-void ReferenceBackend::project_tile(const Projection& output, int first, int last,
-                                    int input_rows) {
+void ReferenceBackend::project_tile(const Projection& output, int first, int last, int input_rows) {
   const auto& weight = static_cast<const DenseWeight&>(*output.weight);
   const auto cols = static_cast<std::size_t>(weight.cols);
   const std::vector<double> w(weight.row(first), weight.row(first) + (last - first) * weight.cols);
@@ -177,7 +176,8 @@ void ReferenceBackend::project_tile(const Projection& output, int first, int las
     const double* x = input_.data() + static_cast<std::size_t>(row) * cols;
     float* out = row_of(output.out, row);
     for (int column = first; column < last; ++column) {
-      double sum = reference::dot(x, w.data() + static_cast<std::size_t>(column - first) * cols, cols);
+      double sum =
+          reference::dot(x, w.data() + static_cast<std::size_t>(column - first) * cols, cols);
       if (output.bias) sum += output.bias.data[column];
       if (output.accumulate) sum += out[column];
       out[column] = static_cast<float>(sum);
@@ -185,8 +185,7 @@ void ReferenceBackend::project_tile(const Projection& output, int first, int las
   }
 }
 
-void ReferenceBackend::rms_norm(const View& x, const View& weight, float epsilon,
-                                const View& out) {
+void ReferenceBackend::rms_norm(const View& x, const View& weight, float epsilon, const View& out) {
   expects(same_shape(x, out) && weight.cols == x.cols);
   for_each(x.rows, [&](int row) {
     std::vector<double> values(row_of(x, row), row_of(x, row) + x.cols);
@@ -207,9 +206,8 @@ void ReferenceBackend::silu_gate(const View& gate, const View& up, const View& o
   expects(same_shape(gate, up) && same_shape(gate, out));
   for (int row = 0; row < gate.rows; ++row) {
     std::transform(row_of(gate, row), row_of(gate, row) + gate.cols, row_of(up, row),
-                   row_of(out, row), [](float g, float u) {
-                     return static_cast<float>(reference::silu_gate(g, u));
-                   });
+                   row_of(out, row),
+                   [](float g, float u) { return static_cast<float>(reference::silu_gate(g, u)); });
   }
 }
 
@@ -286,8 +284,8 @@ void ReferenceBackend::top_k(const View& x, int k, std::span<float> values,
       return value(a) != value(b) ? value(a) > value(b) : a < b;
     });
     for (int i = 0; i < k; ++i) {
-      const auto to = static_cast<std::size_t>(row) * static_cast<std::size_t>(k) +
-                      static_cast<std::size_t>(i);
+      const auto to =
+          static_cast<std::size_t>(row) * static_cast<std::size_t>(k) + static_cast<std::size_t>(i);
       indices[to] = order[static_cast<std::size_t>(i)];
       values[to] = from[indices[to]];
     }

@@ -5,7 +5,8 @@
 
 namespace talon::reference {
 
-/// sum of a[i] * b[i]. Eight partial sums in a fixed pattern, so that the compiler may keep them in vector registers.
+/// sum of a[i] * b[i]. Eight partial sums in a fixed pattern, so that the compiler may keep them in
+/// vector registers.
 double dot(const double* a, const double* b, std::size_t count);
 
 /// x / sqrt(mean(x^2) + epsilon) * weight, in place.

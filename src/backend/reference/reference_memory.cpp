@@ -34,8 +34,7 @@ std::size_t Cache::offset(int layer, Part part, Slot slot) const {
   const int slots = shape.pages * kPageRows;
   expects(layer >= 0 && layer < shape.layers && slot >= 0 && slot < slots, "a slot of the cache");
   const std::size_t matrix = static_cast<std::size_t>(layer) * 2 + static_cast<std::size_t>(part);
-  const std::size_t row =
-      matrix * static_cast<std::size_t>(slots) + static_cast<std::size_t>(slot);
+  const std::size_t row = matrix * static_cast<std::size_t>(slots) + static_cast<std::size_t>(slot);
   return row * row_bytes();
 }
 

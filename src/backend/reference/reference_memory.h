@@ -26,7 +26,8 @@ struct DenseWeight : Weight {
   }
 };
 
-/// [layer][keys, values][slot][kv_heads * head_dim], each value f32 or f16. Memory is touched only where rows are written.
+/// [layer][keys, values][slot][kv_heads * head_dim], each value f32 or f16. Memory is touched only
+/// where rows are written.
 struct Cache : KvStore {
   explicit Cache(const KvShape& shape);
 
@@ -34,7 +35,8 @@ struct Cache : KvStore {
   int width() const { return shape.kv_heads * shape.head_dim; }
   void write(int layer, Part part, Slot slot, std::span<const float> row);
   void read(int layer, Part part, Slot slot, std::span<double> row) const;
-  /// All layers, keys and values: slot from[i] to slot to[i], as if all were read before any is written.
+  /// All layers, keys and values: slot from[i] to slot to[i], as if all were read before any is
+  /// written.
   void copy_rows(std::span<const Slot> from, std::span<const Slot> to);
 
  private:

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "backend/backend.h"
@@ -9,8 +10,9 @@
 namespace talon {
 namespace {
 
-/// Before each operation the primary's inputs are copied into the reference, so that every difference is the operation's own. The
-/// two caches are fed by the same inputs and never compared: what they hold shows in what attention returns.
+/// Before each operation the primary's inputs are copied into the reference, so that every
+/// difference is the operation's own. The two caches are fed by the same inputs and never compared:
+/// what they hold shows in what attention returns.
 class Checking : public CheckingBackend {
  public:
   Checking(std::unique_ptr<Backend> primary, std::unique_ptr<Backend> reference, double tolerance)
@@ -71,8 +73,7 @@ class Checking : public CheckingBackend {
     reference_->gather_rows(shadow(from), rows, shadow(to));
     compare("gather_rows", to);
   }
-  void scatter_rows(const View& from, std::span<const std::int32_t> rows,
-                    const View& to) override {
+  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
     mirror({from, to});
     primary_->scatter_rows(from, rows, to);
     reference_->scatter_rows(shadow(from), rows, shadow(to));
@@ -110,6 +111,7 @@ class Checking : public CheckingBackend {
   View shadow(const View& view) const { return memory_.translate(view); }
   void mirror(std::initializer_list<View> inputs);
   void compare(const std::string& operation, const View& out);
+  /// Indices must be equal; a mismatch gives their distance and the one expected.
   void compare_choice(const std::string& operation, std::span<const TokenId> found,
                       std::span<const TokenId> expected);
 
@@ -208,8 +210,8 @@ void Checking::compare_choice(const std::string& operation, std::span<const Toke
                               std::span<const TokenId> expected) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] == expected[i]) continue;
-    const double difference = std::fabs(double{1} * found[i] - expected[i]);
-    mismatches_.push_back({operation, difference, static_cast<double>(expected[i])});
+    const double distance = std::abs(found[i] - expected[i]);
+    mismatches_.push_back({operation, distance, static_cast<double>(expected[i])});
   }
 }
 

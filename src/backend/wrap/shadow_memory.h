@@ -7,8 +7,8 @@
 
 namespace talon {
 
-/// Which memory of a shadow backend stands for which memory of the primary one. Views into an allocation of the primary are
-/// translated to the same place of its shadow.
+/// Which memory of a shadow backend stands for which memory of the primary one. Views into an
+/// allocation of the primary are translated to the same place of its shadow.
 class ShadowMemory {
  public:
   void add(const View& primary, const View& shadow);

@@ -39,7 +39,8 @@ class Tracing : public TracingBackend {
   void linear(const LinearArgs& args) override {
     std::size_t bytes = 0;
     for (const Projection& output : args.outputs) bytes += output.weight->bytes;
-    timed("linear", args.input.rows, [&] { backend_->linear(args); }, bytes);
+    timed(
+        "linear", args.input.rows, [&] { backend_->linear(args); }, bytes);
   }
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
     timed("rms_norm", x.rows, [&] { backend_->rms_norm(x, weight, epsilon, out); });
@@ -56,8 +57,7 @@ class Tracing : public TracingBackend {
   void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
     timed("gather_rows", to.rows, [&] { backend_->gather_rows(from, rows, to); });
   }
-  void scatter_rows(const View& from, std::span<const std::int32_t> rows,
-                    const View& to) override {
+  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
     timed("scatter_rows", from.rows, [&] { backend_->scatter_rows(from, rows, to); });
   }
   void attention(const AttentionArgs& args) override {

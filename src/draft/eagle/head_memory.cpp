@@ -83,6 +83,7 @@ void HeadMemory::extend(std::span<HeadState* const> states) {
     if (!state->cache.reserve(waiting_rows(*state))) {
       state->lost = true;
       state->waiting.clear();
+      state->cache.truncate(0);  // others may use the room
       continue;
     }
     if (rows + waiting_rows(*state) > network_.max_rows()) flush();

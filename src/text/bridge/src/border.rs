@@ -87,9 +87,7 @@ pub unsafe fn guard<T>(error: *mut Buffer, work: impl FnOnce() -> Result<T>) -> 
             .or_else(|| panic.downcast_ref::<&str>().copied());
         Err(format!("internal failure: {}", what.unwrap_or("unknown")))
     });
-    outcome
-        .map_err(|message| error.write(Buffer::from(message.into_bytes())))
-        .ok()
+    outcome.map_err(|message| error.write(Buffer::from(message.into_bytes()))).ok()
 }
 
 /// As `guard`, for a result that goes to `out`; true on success.

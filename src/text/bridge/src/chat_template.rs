@@ -31,14 +31,13 @@ impl Handle {
         environment.add_filter("tojson", |value: &Value, options: Kwargs| python::to_json(value, options));
         environment.add_filter("string", |value: &Value| python::to_str(value));
         environment.add_test("sequence", |value: &Value| is_sequence(value));
-        environment.add_test("iterable", |value: &Value| is_sequence(value) || value.kind() == ValueKind::Iterable);
+        environment
+            .add_test("iterable", |value: &Value| is_sequence(value) || value.kind() == ValueKind::Iterable);
         environment.add_function("raise_exception", raise_exception);
         environment.add_function(source::KEEP, |values: Rest<Value>| keep(false, values));
         environment.add_function(source::KEEP_IN_NAMESPACE, |values: Rest<Value>| keep(true, values));
         environment.add_function("strftime_now", strftime_now);
-        environment
-            .add_template_owned(NAME, source::guarded(text))
-            .map_err(|e| explain(&e))?;
+        environment.add_template_owned(NAME, source::guarded(text)).map_err(|e| explain(&e))?;
         Ok(Handle { environment })
     }
 

@@ -24,11 +24,8 @@ pub struct TokenText {
 impl TokenText {
     /// `decoder`: the field of that name in a tokenizer.json; null for none.
     pub fn new(decoder: &Value) -> Result<Self> {
-        let mut text = TokenText {
-            steps: Vec::new(),
-            drops_first_space: false,
-            byte_of_char: byte_level_alphabet(),
-        };
+        let mut text =
+            TokenText { steps: Vec::new(), drops_first_space: false, byte_of_char: byte_level_alphabet() };
         text.read(decoder)?;
         Ok(text)
     }
@@ -73,10 +70,7 @@ impl TokenText {
             }
             Some("BPEDecoder") => self.steps.push(Step::WordEnd { suffix: field("suffix") }),
             other => {
-                return Err(format!(
-                    "decoder: expected a known type, found {}",
-                    other.unwrap_or("none")
-                ))
+                return Err(format!("decoder: expected a known type, found {}", other.unwrap_or("none")))
             }
         }
         Ok(())
@@ -124,10 +118,7 @@ impl TokenText {
     }
 
     fn byte_level(&self, piece: &str) -> Option<Vec<u8>> {
-        piece
-            .chars()
-            .map(|c| self.byte_of_char.get(c as usize).copied().flatten())
-            .collect()
+        piece.chars().map(|c| self.byte_of_char.get(c as usize).copied().flatten()).collect()
     }
 }
 

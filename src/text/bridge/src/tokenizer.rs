@@ -32,7 +32,8 @@ impl Handle {
 
     fn from_json(json: &[u8]) -> Result<Self> {
         // The crate panics on some broken JSON.
-        serde_json::from_slice::<serde::de::IgnoredAny>(json).map_err(|e| e.to_string())?;
+        let text = std::str::from_utf8(json).map_err(|e| format!("expected UTF-8: {e}"))?;
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| e.to_string())?;
         Self::new(Tokenizer::from_bytes(json).map_err(|e| e.to_string())?)
     }
 

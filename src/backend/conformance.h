@@ -1,0 +1,135 @@
+#pragma once
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/test_matrices.h"
+#include "core/error.h"
+
+namespace talon::conformance {
+
+using cpu::random_matrix;
+using cpu::random_rows;
+using cpu::TestMatrix;
+
+// The same cases on every backend. Values are compared with the reference's, each operation fed the
+// same inputs (CheckingBackend); row-exactness is compared by bytes.
+
+struct BackendCase {
+  std::string name;
+  CpuKernels kernels = CpuKernels::best;
+  int activation_bits = 0;  // 0: the reference
+
+  std::unique_ptr<Backend> make(int threads) const {
+    if (activation_bits == 0) return make_reference_backend(threads);
+    return make_cpu_backend(
+        {.threads = threads, .kernels = kernels, .activation_bits = activation_bits});
+  }
+};
+
+/// The largest difference allowed, as a part of the root mean square of the expected row.
+struct Tolerance {
+  // Weights and activations in float32, sums in another order.
+  static constexpr double kFloat32 = 2e-5;
+  static constexpr double k16Bit = 6e-4;  // activations rounded to 1/65025 of their group's largest
+  static constexpr double k8Bit = 0.12;   // ... to 1/127
+  static constexpr double kHalfCache = 5e-3;  // keys and values on either side of a binary16 step
+  static double linear(StorageType weight, int activation_bits) {
+    const bool exact = weight == StorageType::f32 || weight == StorageType::f16 ||
+                       weight == StorageType::bf16 || activation_bits == 0;
+    return exact ? kFloat32 : activation_bits == 16 ? k16Bit : k8Bit;
+  }
+  static double attention(KvType cache) { return cache == KvType::f32 ? kFloat32 : kHalfCache; }
+};
+
+inline constexpr StorageType kAllTypes[] = {
+    StorageType::f32,  StorageType::f16,    StorageType::bf16,   StorageType::q8_0,
+    StorageType::q4_0, StorageType::q4_1,   StorageType::q5_0,   StorageType::q5_1,
+    StorageType::q2_k, StorageType::q3_k,   StorageType::q4_k,   StorageType::q5_k,
+    StorageType::q6_k, StorageType::iq4_nl, StorageType::iq4_xs, StorageType::iq2_xxs};
+
+/// A backend with a few conveniences.
+class Device {
+ public:
+  explicit Device(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  Backend* operator->() { return backend_.get(); }
+  Backend& backend() { return *backend_; }
+
+  View zeros(int rows, int cols) {
+    buffers_.push_back(backend_->allocate(rows, cols));
+    return buffers_.back()->view();
+  }
+  View put(std::span<const float> values, int rows, int cols) {
+    const View view = zeros(rows, cols);
+    backend_->upload(values, view);
+    return view;
+  }
+  View random(int rows, int cols, unsigned seed) {
+    return put(random_rows(rows, cols, seed), rows, cols);
+  }
+  std::vector<float> get(const View& view) {
+    std::vector<float> values(static_cast<std::size_t>(view.rows) *
+                              static_cast<std::size_t>(view.cols));
+    backend_->download(view, values);
+    return values;
+  }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
+};
+
+inline bool same_bytes(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+class Conformance : public testing::TestWithParam<BackendCase> {
+ protected:
+  void SetUp() override {
+    try {
+      GetParam().make(1);
+    } catch (const UsageError& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  Device plain(int threads = 2) { return Device(GetParam().make(threads)); }
+
+  /// Runs `body` on a device whose every operation is compared with the reference.
+  template <typename Body>
+  void check(double tolerance, const std::string& what, Body&& body) {
+    auto checking = make_checking_backend(GetParam().make(2), make_reference_backend(1), tolerance);
+    CheckingBackend& watched = *checking;
+    Device device(std::move(checking));
+    body(device);
+    for (const Mismatch& m : watched.mismatches()) {
+      ADD_FAILURE() << what << " " << m.operation << " differs by " << m.largest_difference
+                    << " where values are about " << m.scale;
+    }
+  }
+};
+
+inline std::vector<BackendCase> backend_cases() {
+  std::vector<BackendCase> cases = {{"reference"}};
+  const std::pair<std::string, CpuKernels> sets[] = {{"portable", CpuKernels::portable},
+                                                     {"avx2", CpuKernels::avx2},
+                                                     {"avx512_vnni", CpuKernels::avx512_vnni},
+                                                     {"amx", CpuKernels::amx}};
+  for (const auto& [name, kernels] : sets) {
+    for (const int bits : {8, 16})
+      cases.push_back({fmt::format("{}_{}", name, bits), kernels, bits});
+  }
+  return cases;
+}
+inline std::string case_name(const testing::TestParamInfo<BackendCase>& tested) {
+  return tested.param.name;
+}
+
+}  // namespace talon::conformance

@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "backend/conformance.h"
+
+namespace talon::conformance {
+namespace {
+
+class AttentionConformance : public Conformance {};
+
+struct AttentionCase {
+  std::string name;
+  int heads = 4, kv_heads = 4, head_dim = 64;
+  int window = 0;
+  bool head_norms = false;
+  KvType cache = KvType::f32;
+};
+
+const AttentionCase kAttentionCases[] = {
+    {"plain"},
+    {"three queries a key", 9, 3},
+    {"eight queries a key", 32, 4},
+    {"one key head", 4, 1, 128},
+    {"small heads", 8, 4, 8},
+    {"heads of 48", 6, 6, 48},
+    {"window", 4, 2, 64, 50},
+    {"window of one", 4, 2, 64, 1},
+    {"head norms", 4, 2, 64, 0, true},
+    {"binary16", 9, 3, 64, 0, false, KvType::f16},
+    {"binary16 with all", 8, 2, 32, 33, true, KvType::f16},
+};
+
+/// Random rows on a random tree: a trunk of committed text, then branches.
+struct Scene {
+  static constexpr int kPages = 8;
+  static constexpr int kRows = 330;  // rows 0 .. kTrunk - 1 are the trunk
+  static constexpr int kTrunk = 300;
+  std::vector<PageId> pages = {5, 2, 7, 0, 3, 1};
+  std::vector<NodeId> parent;
+
+  Scene() {
+    std::mt19937 random(15);
+    for (int i = 0; i < kRows; ++i) {
+      const int back = i < kTrunk ? 1 : 1 + static_cast<int>(random() % 4);
+      parent.push_back(i == 0 ? -1 : std::max(i - back, kTrunk - 1));
+      if (i < kTrunk) parent.back() = i - 1;
+    }
+  }
+  Slot slot(int position) const {
+    return pages[static_cast<std::size_t>(position / kPageRows)] * kPageRows + position % kPageRows;
+  }
+  std::vector<int> path(int node) const {  // root to node
+    std::vector<int> nodes;
+    for (int n = node; n >= 0; n = parent[static_cast<std::size_t>(n)]) nodes.push_back(n);
+    std::reverse(nodes.begin(), nodes.end());
+    return nodes;
+  }
+
+  /// Rows [first, first + count): trunk rows in line, branch rows with the list of their ancestors
+  /// past the trunk.
+  AttentionLayout layout(int first, int count) const {
+    AttentionLayout layout;
+    layout.pages.push_back(pages);
+    for (int node = first; node < first + count; ++node) {
+      const std::vector<int> nodes = path(node);
+      AttentionRow row;
+      row.position = static_cast<int>(nodes.size()) - 1;
+      row.slot = slot(node);
+      row.contiguous = std::min(row.position + 1, kTrunk);
+      row.extra_begin = static_cast<int>(layout.extra.size());
+      for (int i = row.contiguous; i <= row.position; ++i) {
+        layout.extra.push_back(slot(nodes[static_cast<std::size_t>(i)]));
+      }
+      layout.rows.push_back(row);
+    }
+    return layout;
+  }
+  /// One branch as plain decoding would lay it out.
+  AttentionLayout chain(int first, int count) const {
+    AttentionLayout layout;
+    layout.pages.push_back(pages);
+    for (int position = first; position < first + count; ++position) {
+      layout.rows.push_back(
+          {.position = position, .slot = slot(position), .contiguous = position + 1});
+    }
+    return layout;
+  }
+};
+
+/// Feeds rows of one scene to attention().
+class Attention {
+ public:
+  Attention(Device& device, const AttentionCase& c) : device_(device), case_(c) {
+    cache_ = device->allocate_kv({2, c.kv_heads, c.head_dim, Scene::kPages, c.cache});
+    rope_ = device.put(rotations(c.head_dim), Scene::kRows, c.head_dim);
+    q_norm_ = device.put(near_one(c.head_dim, 17), 1, c.head_dim);
+    k_norm_ = device.put(near_one(c.head_dim, 18), 1, c.head_dim);
+    q_ = random_rows(Scene::kRows, c.heads * c.head_dim, 19);
+    for (float& value : q_) value *= 0.25F;  // scores of about one
+    k_ = random_rows(Scene::kRows, c.kv_heads * c.head_dim, 20);
+    v_ = random_rows(Scene::kRows, c.kv_heads * c.head_dim, 21);
+  }
+  KvStore& cache() { return *cache_; }
+
+  /// Runs the rows of the scene named by `nodes`, placed by `layout`; [nodes, heads * head_dim].
+  std::vector<float> run(const AttentionLayout& layout, const std::vector<int>& nodes) {
+    const int rows = static_cast<int>(nodes.size());
+    const View out = device_.zeros(rows, case_.heads * case_.head_dim);
+    const View none;
+    device_->attention({.q = pick(q_, case_.heads, nodes),
+                        .k = pick(k_, case_.kv_heads, nodes),
+                        .v = pick(v_, case_.kv_heads, nodes),
+                        .out = out,
+                        .cache = cache_.get(),
+                        .layer = 1,
+                        .layout = &layout,
+                        .rope = rope_,
+                        .q_norm = case_.head_norms ? q_norm_ : none,
+                        .k_norm = case_.head_norms ? k_norm_ : none,
+                        .norm_epsilon = 1e-6F,
+                        .scale = 1.0F / std::sqrt(static_cast<float>(case_.head_dim)),
+                        .window = case_.window});
+    return device_.get(out);
+  }
+  std::vector<float> run(const Scene& scene, int first, int count) {
+    std::vector<int> nodes(static_cast<std::size_t>(count));
+    std::iota(nodes.begin(), nodes.end(), first);
+    return run(scene.layout(first, count), nodes);
+  }
+
+ private:
+  static std::vector<float> rotations(int head_dim) {
+    std::vector<float> table;
+    for (int position = 0; position < Scene::kRows; ++position) {
+      for (int i = 0; i < head_dim; ++i) {
+        const double angle = position * std::pow(100.0, -2.0 * (i % (head_dim / 2)) / head_dim);
+        table.push_back(static_cast<float>(i < head_dim / 2 ? std::cos(angle) : std::sin(angle)));
+      }
+    }
+    return table;
+  }
+  static std::vector<float> near_one(int count, unsigned seed) {
+    std::vector<float> values = random_rows(1, count, seed);
+    for (float& value : values) value = 1 + 0.1F * value;
+    return values;
+  }
+  View pick(const std::vector<float>& from, int heads, const std::vector<int>& nodes) {
+    const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(heads) * case_.head_dim;
+    std::vector<float> rows;
+    for (const int node : nodes) {
+      rows.insert(rows.end(), from.begin() + node * width, from.begin() + (node + 1) * width);
+    }
+    return device_.put(rows, static_cast<int>(nodes.size()), static_cast<int>(width));
+  }
+
+  Device& device_;
+  const AttentionCase& case_;
+  std::unique_ptr<KvStore> cache_;
+  View rope_, q_norm_, k_norm_;
+  std::vector<float> q_, k_, v_;
+};
+
+TEST_P(AttentionConformance, AttentionOfPromptsAndTrees) {
+  const Scene scene;
+  for (const AttentionCase& c : kAttentionCases) {
+    check(Tolerance::attention(c.cache), c.name, [&](Device& device) {
+      Attention attention(device, c);
+      attention.run(scene, 0, 200);
+      for (int first = 200; first < Scene::kTrunk; first += 25) attention.run(scene, first, 25);
+      attention.run(scene, Scene::kTrunk, Scene::kRows - Scene::kTrunk);
+    });
+  }
+}
+
+TEST_P(AttentionConformance, ARowOfAttentionHasTheSameBytesAloneInAChunkAndInATree) {
+  const Scene scene;
+  for (const AttentionCase& c : kAttentionCases) {
+    Device one = plain(1), two = plain(2);
+    Attention whole(one, c), parts(two, c);
+    const auto width = static_cast<std::size_t>(c.heads * c.head_dim);
+    std::vector<float> expected = whole.run(scene, 0, Scene::kTrunk);
+    const std::vector<float> tree = whole.run(scene, Scene::kTrunk, Scene::kRows - Scene::kTrunk);
+    expected.insert(expected.end(), tree.begin(), tree.end());
+
+    const int cuts[] = {0, 1, 3, 120, 128, 200, 201, Scene::kTrunk};
+    for (std::size_t i = 0; i + 1 < std::size(cuts); ++i) {
+      const auto found = parts.run(scene, cuts[i], cuts[i + 1] - cuts[i]);
+      const auto from = static_cast<std::size_t>(cuts[i]) * width;
+      EXPECT_TRUE(same_bytes(found, std::span(expected).subspan(from, found.size())))
+          << c.name << " from row " << cuts[i];
+    }
+    for (int node = Scene::kTrunk; node < Scene::kRows; node += 3) {
+      std::vector<int> branch = scene.path(node);
+      branch.erase(branch.begin(), branch.begin() + Scene::kTrunk);
+      const auto found =
+          parts.run(scene.chain(Scene::kTrunk, static_cast<int>(branch.size())), branch);
+      EXPECT_TRUE(
+          same_bytes(std::span(found).last(width),
+                     std::span(expected).subspan(static_cast<std::size_t>(node) * width, width)))
+          << c.name << " node " << node;
+    }
+  }
+}
+
+TEST_P(AttentionConformance, CacheRowsAreCopiedAsIfAllWereReadFirst) {
+  const Scene scene;
+  for (const AttentionCase& c : {kAttentionCases[0], kAttentionCases[9]}) {
+    Device device = plain();
+    Attention moved(device, c), expected(device, c);
+    moved.run(scene, 0, Scene::kTrunk);
+    expected.run(scene, 0, Scene::kTrunk - 2);
+    // The last row moves two places down through its neighbours: each reads what another has
+    // written.
+    const int last = Scene::kTrunk - 1;
+    device->copy_kv(
+        moved.cache(),
+        std::vector<Slot>{scene.slot(last - 2), scene.slot(last - 1), scene.slot(last)},
+        std::vector<Slot>{scene.slot(last), scene.slot(last - 2), scene.slot(last - 1)});
+    device->copy_kv(moved.cache(), std::vector<Slot>{scene.slot(last), scene.slot(last - 2)},
+                    std::vector<Slot>{scene.slot(last - 2), scene.slot(last)});
+    const AttentionLayout next = scene.chain(last - 1, 1);
+    EXPECT_TRUE(same_bytes(moved.run(next, {Scene::kTrunk}), expected.run(next, {Scene::kTrunk})));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionConformance, testing::ValuesIn(backend_cases()),
+                         case_name);
+
+}  // namespace
+}  // namespace talon::conformance

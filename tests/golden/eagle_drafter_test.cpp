@@ -1,0 +1,182 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "draft/eagle/eagle_drafter.h"
+#include "eagle_run.h"
+#include "io/checkpoint.h"
+
+namespace talon {
+namespace {
+
+/// A text with the target's features of each position.
+struct FeaturedText {
+  std::vector<TokenId> tokens;
+  std::unique_ptr<DeviceBuffer> features;  // row i: after tokens[i]
+};
+
+FeaturedText featured(std::vector<TokenId> tokens, std::vector<FeatureTap> taps) {
+  EagleTarget& of = eagle_target();
+  const int rows = static_cast<int>(tokens.size());
+  Target target(of.model, *of.cache, rows, std::move(taps));
+  KvSequence cache = of.cache->start({}, false);
+  EXPECT_TRUE(cache.reserve(rows));
+  const SequenceRows all{&cache, tokens, {}, SequenceRows::Logits::none};
+  FeaturedText text{std::move(tokens), of.backend->allocate(rows, target.feature_width())};
+  of.backend->copy(target.forward(std::span(&all, 1)).features, text.features->view());
+  return text;
+}
+
+/// Shows `count` tokens from `first` on.
+void observe(Drafter& drafter, DraftState& state, const FeaturedText& text, int first, int count) {
+  const auto tokens = std::span(text.tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  const bool starts = first == 0;
+  const View features = text.features->view().row_range(starts ? 0 : first - 1, starts ? count - 1 : count);
+  drafter.observe(state, {tokens, first, features, !starts});
+}
+
+constexpr TreePlan kNoLimit{1000, 1000, 1000};
+
+DraftTree propose(Drafter& drafter, DraftState& state, TokenId root, TreePlan plan = kNoLimit) {
+  DraftTree tree(root);
+  DraftJob job{&state, nullptr, plan, &tree};
+  drafter.propose(std::span(&job, 1));
+  check_invariants(tree);
+  return tree;
+}
+
+DraftTree draft(Drafter& drafter, const FeaturedText& text, TreePlan plan = kNoLimit) {
+  const auto state = drafter.start();
+  observe(drafter, *state, text, 0, static_cast<int>(text.tokens.size()));
+  return propose(drafter, *state, text.tokens.back(), plan);
+}
+
+std::vector<TokenId> story(int length) {
+  const std::vector<TokenId> start = {1, 403, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315, 421, 395, 317, 426};
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < length; ++i) tokens.push_back(i == 0 ? 1 : start[static_cast<std::size_t>(1 + (i - 1) % 15)]);
+  return tokens;
+}
+
+void expect_equal(const DraftTree& a, const DraftTree& b) {
+  EXPECT_EQ(a.token, b.token);
+  EXPECT_EQ(a.parent, b.parent);
+  EXPECT_EQ(a.log_p, b.log_p);
+}
+
+struct Case {
+  const char* name;
+  const char* drafter;
+  const char* head;
+};
+const Case kCases[] = {{"Eagle1", "eagle", "eagle1_head"},
+                       {"Eagle2", "eagle2:topk=6,levels=4,nodes=20", "eagle1_head"},
+                       {"Eagle3", "eagle3:topk=6,levels=4,nodes=20", "eagle3_head"}};
+
+class EagleDrafters : public testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<Drafter> make() const { return eagle_target().make_drafter(GetParam().drafter, GetParam().head); }
+};
+
+TEST_P(EagleDrafters, ManyJobsInOneCallDraftAsEachAlone) {
+  const auto drafter = make();
+  std::vector<FeaturedText> texts;
+  for (const int length : {5, 16, 90, 2, 31, 140, 40}) texts.push_back(featured(story(length), drafter->taps()));
+  std::vector<std::unique_ptr<DraftState>> states;
+  std::vector<DraftTree> trees;
+  std::vector<DraftJob> jobs;
+  for (const FeaturedText& text : texts) {
+    states.push_back(drafter->start());
+    observe(*drafter, *states.back(), text, 0, static_cast<int>(text.tokens.size()));
+    trees.emplace_back(text.tokens.back());
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) jobs.push_back({states[i].get(), nullptr, kNoLimit, &trees[i]});
+  drafter->propose(jobs);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_GT(trees[i].draft_nodes(), 0);
+    expect_equal(trees[i], draft(*drafter, texts[i]));
+  }
+}
+
+/// The head's cache holds what a pass over the whole text with the target's features gives, whatever happened on the way.
+TEST_P(EagleDrafters, PiecesPausesAndDraftsOnTheWayChangeNothing) {
+  const auto drafter = make();
+  const FeaturedText text = featured(story(150), drafter->taps());
+  const DraftTree whole = draft(*drafter, text);
+  for (const int piece : {1, 7, 149}) {
+    for (const bool drafts_on_the_way : {false, true}) {
+      const auto state = drafter->start();
+      for (int first = 0; first < 150; first += piece) {
+        const int count = std::min(piece, 150 - first);
+        observe(*drafter, *state, text, first, count);
+        const bool drafts = drafts_on_the_way && first + count < 150 && first % 3 == 0;
+        if (drafts) propose(*drafter, *state, text.tokens[static_cast<std::size_t>(first + count - 1)]);
+      }
+      expect_equal(propose(*drafter, *state, text.tokens.back()), whole);
+      expect_equal(propose(*drafter, *state, text.tokens.back()), whole);
+    }
+  }
+}
+
+TEST_P(EagleDrafters, ATreeStaysWithinItsPlan) {
+  const auto drafter = make();
+  const FeaturedText text = featured(story(16), drafter->taps());
+  const DraftTree whole = draft(*drafter, text);
+  for (const TreePlan& plan : {TreePlan{1, 8, 8}, TreePlan{3, 2, 8}, TreePlan{8, 1, 8}, TreePlan{8, 8, 1}, TreePlan{0, 8, 8}, TreePlan{8, 0, 8}}) {
+    const DraftTree tree = draft(*drafter, text, plan);
+    EXPECT_LE(tree.draft_nodes(), plan.nodes);
+    for (NodeId node = 1; node < tree.size(); ++node) EXPECT_LE(tree.depth(node), plan.levels);
+    EXPECT_EQ(tree.draft_nodes() > 0, plan.nodes > 0 && plan.levels > 0);
+    EXPECT_TRUE(tree.draft_nodes() == 0 || tree.token[1] == whole.token[1]);
+  }
+}
+
+TEST_P(EagleDrafters, TheFirstTokenAloneHasNoFeatureAndSoNoDraft) {
+  const auto drafter = make();
+  const FeaturedText text = featured(story(1), drafter->taps());
+  EXPECT_EQ(draft(*drafter, text).draft_nodes(), 0);
+}
+
+TEST_P(EagleDrafters, NearTheEndOfTheContextTheTreeEndsWithIt) {
+  const auto drafter = make();
+  const int context = eagle_target().model.config.context;
+  const FeaturedText text = featured(story(context - 2), drafter->taps());
+  const DraftTree tree = draft(*drafter, text);
+  for (NodeId node = 1; node < tree.size(); ++node) EXPECT_LE(tree.depth(node), 3);
+  EXPECT_GT(tree.draft_nodes(), 0);
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(All, EagleDrafters, testing::ValuesIn(kCases), case_name);
+
+TEST(EagleCache, ASequenceThatFindsNoRoomIsNotDraftedForAndDisturbsNoOther) {
+  const auto folder = std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle3_head";
+  const Model& model = eagle_target().model;
+  EagleOptions options;
+  options.dynamic = {4, 4, 3, 10};
+  options.cache_positions = 1;  // eight pages in all
+  const auto small = make_eagle_drafter(load_head(open_checkpoint(folder), model), model, options);
+  const FeaturedText longer = featured(story(400), small->taps()), shorter = featured(story(40), small->taps());
+  const auto first = small->start(), second = small->start(), third = small->start();
+  observe(*small, *first, longer, 0, 400);
+  EXPECT_GT(propose(*small, *first, longer.tokens.back()).draft_nodes(), 0);
+  observe(*small, *second, longer, 0, 400);
+  EXPECT_EQ(propose(*small, *second, longer.tokens.back()).draft_nodes(), 0);
+  observe(*small, *third, shorter, 0, 40);
+  const DraftTree tree = propose(*small, *third, shorter.tokens.back());
+  options.cache_positions = 0;
+  const auto large = make_eagle_drafter(load_head(open_checkpoint(folder), model), model, options);
+  expect_equal(tree, draft(*large, shorter));
+}
+
+TEST(EagleTrees, AChainIsTheLikeliestPath) {
+  const auto chain = eagle_target().make_drafter("eagle:topk=1,levels=7", "eagle1_head");
+  const FeaturedText text = featured(story(16), chain->taps());
+  const DraftTree tree = draft(*chain, text);
+  EXPECT_EQ(tree.parent, (std::vector<NodeId>{-1, 0, 1, 2, 3, 4, 5, 6}));
+  expect_equal(tree, draft(*eagle_target().make_drafter("eagle2:topk=1,levels=7,nodes=7", "eagle1_head"), text));
+}
+
+}  // namespace
+}  // namespace talon
