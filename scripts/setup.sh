@@ -3,7 +3,7 @@
 # usage: scripts/setup.sh [fuzz|format]
 set -euo pipefail
 
-packages=(cmake ninja-build g++ pkg-config git python3 nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev
+packages=(cmake ninja-build g++ pkg-config git python3 nlohmann-json3-dev libcli11-dev libfmt-dev
   libsentencepiece-dev libcurl4-openssl-dev libssl-dev libzstd-dev libarchive-dev libedit-dev libgtest-dev libbenchmark-dev)
 case "${1:-}" in
   fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;

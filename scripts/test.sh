@@ -11,4 +11,4 @@ ninja -C "$build" -j "$jobs" --quiet
 for model in smollm2 stories15m; do
   "$build/talon" pull "$model" --models downloads || echo "test: no $model, its tests are skipped" >&2
 done
-ctest --test-dir "$build" -j 1 -LE long --output-on-failure --no-tests=error 2>&1 | tee "$build/test.log" | grep -vE '^ *(Start|[0-9]+/[0-9]+ Test.*Passed)' 
+ctest --test-dir "$build" -j "$jobs" -LE long --output-on-failure --no-tests=error 2>&1 | tee "$build/test.log" | grep -vE '^ *(Start|[0-9]+/[0-9]+ Test.*Passed)' 

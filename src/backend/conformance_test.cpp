@@ -128,30 +128,45 @@ TEST_P(OperationConformance, ChoicesAreThoseOfTheReferenceWithTiesByIndex) {
   });
 }
 
+/// Rows [first, first + rows) of a fixed input through one weight.
+class RowRun {
+ public:
+  RowRun(Device device, const TestMatrix& matrix)
+      : device_(std::move(device)),
+        weight_(device_->load_weight(matrix.stored, WeightLayout::as_stored)),
+        x_(device_.random(kMost, 1024, 13)),
+        norm_(device_.random(1, 512, 14)),
+        out_(device_.zeros(kMost, 33)) {}
+
+  std::vector<float> run(InputTransform transform, int first, int rows) {
+    const bool gated = transform == InputTransform::silu_gate;
+    const View x = x_.row_range(first, rows), out = out_.row_range(first, rows);
+    const Projection output[] = {{weight_.get(), out}};
+    device_->linear({.input = gated ? x : x.col_range(0, 512),
+                     .transform = transform,
+                     .norm = norm_,
+                     .norm_epsilon = 1e-5F,
+                     .outputs = output});
+    return device_.get(out);
+  }
+  static constexpr int kMost = 70;
+
+ private:
+  Device device_;
+  std::unique_ptr<Weight> weight_;
+  View x_, norm_, out_;
+};
+
 TEST_P(OperationConformance, ARowOfLinearHasTheSameBytesAloneAndAmongOthers) {
-  constexpr int kMost = 70;
   for (const StorageType type : kAllTypes) {
     const TestMatrix matrix = random_matrix(type, 33, 512, 12);
-    Device one = plain(1), two = plain(2);
+    RowRun one(plain(1), matrix), two(plain(2), matrix);
     for (const auto transform :
          {InputTransform::none, InputTransform::rms_norm, InputTransform::silu_gate}) {
-      const int width = transform == InputTransform::silu_gate ? 1024 : 512;
-      const std::vector<float> input = random_rows(kMost, width, 13);
-      const auto run = [&](Device& device, int first, int rows) {
-        const auto weight = device->load_weight(matrix.stored, WeightLayout::as_stored);
-        const View x = device.put(input, kMost, width), out = device.zeros(kMost, 33);
-        const Projection output[] = {{weight.get(), out.row_range(first, rows)}};
-        device->linear({.input = x.row_range(first, rows),
-                        .transform = transform,
-                        .norm = device.random(1, 512, 14),
-                        .norm_epsilon = 1e-5F,
-                        .outputs = output});
-        return device.get(out.row_range(first, rows));
-      };
-      const std::vector<float> all = run(one, 0, kMost);
+      const std::vector<float> all = one.run(transform, 0, RowRun::kMost);
       for (const int rows : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64}) {
-        const int first = kMost - rows;
-        EXPECT_TRUE(same_bytes(run(two, first, rows),
+        const int first = RowRun::kMost - rows;
+        EXPECT_TRUE(same_bytes(two.run(transform, first, rows),
                                std::span(all).subspan(static_cast<std::size_t>(first) * 33)))
             << name_of(type) << " " << rows << " rows";
       }

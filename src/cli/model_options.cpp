@@ -63,8 +63,9 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
   add_choice<WeightLayout>(app, "--weights", options.weights, layouts(),
                            "how weights are kept in memory")
       ->group(kGroup);
-  add_choice<int>(app, "--activations", options.activation_bits, {{"auto", kAutomatic}, {"8", 8}, {"16", 16}},
-                  "bits of the inputs of 4- and 8-bit weights (cpu); auto: 16 for small models, else 8")
+  add_choice<int>(
+      app, "--activations", options.activation_bits, {{"auto", kAutomatic}, {"8", 8}, {"16", 16}},
+      "bits of the inputs of 4- and 8-bit weights (cpu); auto: 16 for small models, else 8")
       ->group(kGroup);
   add_choice<KvType>(app, "--kv", options.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
                      "type of the cache")

@@ -23,7 +23,9 @@ WeightLayout take_layout(OptionText& options) {
   if (text == "bf16") return WeightLayout::bf16;
   if (text == "f32") return WeightLayout::f32;
   if (text == "as_stored") return WeightLayout::as_stored;
-  misuse(options, fmt::format("option weights: expected int8, int4, bf16, f32 or as_stored, found {}", quote(text)));
+  misuse(options,
+         fmt::format("option weights: expected int8, int4, bf16, f32 or as_stored, found {}",
+                     quote(text)));
 }
 
 /// `1/8/14`: the target layers whose inputs are fused.
@@ -56,14 +58,16 @@ std::unique_ptr<Drafter> make_with_head(const OptionText& options, const ChosenH
                                         const DrafterContext& context, HeadGeneration wanted,
                                         EagleOptions eagle) {
   options.finish();
-  if (chosen.path.empty()) misuse(options, "needs head=PATH, a draft head that was trained for the model");
+  if (chosen.path.empty())
+    misuse(options, "needs head=PATH, a draft head that was trained for the model");
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(chosen.path);
   HeadWeights head = load_head(checkpoint, *context.target, chosen.options);
   if (head.config.generation != wanted) {
-    misuse(options, fmt::format("expected an {} head, found an {} one in {}: use {}", name_of(wanted),
-                                name_of(head.config.generation), quote(chosen.path),
-                                wanted == HeadGeneration::eagle3 ? "eagle or eagle2" : "eagle3"));
+    misuse(options,
+           fmt::format("expected an {} head, found an {} one in {}: use {}", name_of(wanted),
+                       name_of(head.config.generation), quote(chosen.path),
+                       wanted == HeadGeneration::eagle3 ? "eagle or eagle2" : "eagle3"));
   }
   eagle.cache_positions = context.cache_positions;
   return make_eagle_drafter(std::move(head), *context.target, eagle);
@@ -90,7 +94,8 @@ std::unique_ptr<Drafter> make_eagle1_drafter(OptionText& options, const DrafterC
   StaticTree tree = file.empty() ? eagle1_tree() : read_static_tree(file);
   const int children = options.take_int("topk", tree.children(), 1, kMostChildren);
   eagle.dynamic.levels = options.take_int("levels", tree.levels(), 1, kMostLevels);
-  eagle.dynamic.nodes = options.take_int("nodes", static_cast<int>(tree.nodes.size()), 1, kMostNodes);
+  eagle.dynamic.nodes =
+      options.take_int("nodes", static_cast<int>(tree.nodes.size()), 1, kMostNodes);
   const bool chain = children == 1 && file.empty();
   eagle.fixed = chain ? chain_tree(eagle.dynamic.levels) : tree.cut(eagle.dynamic.levels, children);
   const ChosenHead head = take_head(options, context);

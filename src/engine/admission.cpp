@@ -13,7 +13,9 @@ long cache_positions(Target& target) {
   return static_cast<long>(target.cache().total_pages()) * kPageRows;
 }
 
-Refusal bad_request(std::string message) { return {Refusal::Reason::bad_request, std::move(message)}; }
+Refusal bad_request(std::string message) {
+  return {Refusal::Reason::bad_request, std::move(message)};
+}
 
 std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& config) {
   if (request.prompt.empty()) return bad_request("prompt: expected at least one token, found none");
@@ -26,9 +28,10 @@ std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& 
   }
   const auto length = static_cast<long>(request.prompt.size());
   if (length >= config.context) {
-    return Refusal{Refusal::Reason::too_long,
-                   fmt::format("prompt: expected at most {} tokens, one less than the context, found {}",
-                               config.context - 1, length)};
+    return Refusal{
+        Refusal::Reason::too_long,
+        fmt::format("prompt: expected at most {} tokens, one less than the context, found {}",
+                    config.context - 1, length)};
   }
   return std::nullopt;
 }
@@ -55,15 +58,17 @@ std::optional<Refusal> refuse_options(const Request& request, const ModelConfig&
 
 }  // namespace
 
-std::optional<Refusal> refuse(const Request& request, Target& target, const EngineOptions& options) {
+std::optional<Refusal> refuse(const Request& request, Target& target,
+                              const EngineOptions& options) {
   const ModelConfig& config = target.model().config;
   if (auto refusal = refuse_prompt(request, config)) return refusal;
   if (auto refusal = refuse_options(request, config, options)) return refusal;
   const auto length = static_cast<long>(request.prompt.size());
   if (length >= cache_positions(target)) {
-    return Refusal{Refusal::Reason::no_room,
-                   fmt::format("prompt: expected at most {} tokens, one less than the cache holds, found {}",
-                               cache_positions(target) - 1, length)};
+    return Refusal{
+        Refusal::Reason::no_room,
+        fmt::format("prompt: expected at most {} tokens, one less than the cache holds, found {}",
+                    cache_positions(target) - 1, length)};
   }
   return std::nullopt;
 }
@@ -74,7 +79,8 @@ bool claim_room(Sequence& sequence, Target& target, bool reuse) {
   sequence.limit = static_cast<int>(std::min(most, cache_positions(target)));
   sequence.limit_reason = sequence.limit < most ? FinishReason::no_room : FinishReason::length;
 
-  KvSequence cache = target.cache().start(sequence.request.prompt, reuse && sequence.request.reuse_prefix);
+  KvSequence cache =
+      target.cache().start(sequence.request.prompt, reuse && sequence.request.reuse_prefix);
   if (!cache.reserve(sequence.limit - cache.length())) return false;
   sequence.statistics.reused_tokens = cache.length();
   sequence.cache.emplace(std::move(cache));

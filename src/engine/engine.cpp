@@ -12,13 +12,20 @@ namespace talon {
 
 std::string_view name_of(FinishReason reason) {
   switch (reason) {
-    case FinishReason::none: return "none";
-    case FinishReason::stop_token: return "stop";
-    case FinishReason::stop_text: return "stop_text";
-    case FinishReason::length: return "length";
-    case FinishReason::cancelled: return "cancelled";
-    case FinishReason::no_room: return "no_room";
-    case FinishReason::failed: return "failed";
+    case FinishReason::none:
+      return "none";
+    case FinishReason::stop_token:
+      return "stop";
+    case FinishReason::stop_text:
+      return "stop_text";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::no_room:
+      return "no_room";
+    case FinishReason::failed:
+      return "failed";
   }
   throw Bug("a finish reason without a name");
 }
@@ -28,7 +35,8 @@ namespace {
 EngineOptions checked(EngineOptions options, int target_rows) {
   const auto require = [](int value, int least, std::string_view field) {
     if (value < least) {
-      throw UsageError(fmt::format("engine {}: expected {} or more, found {}", field, least, value));
+      throw UsageError(
+          fmt::format("engine {}: expected {} or more, found {}", field, least, value));
     }
   };
   require(options.chunk, 1, "chunk");
@@ -49,7 +57,8 @@ struct Engine::State {
         round(the_target, the_drafter, the_verifier, estimates) {
     make_policy(options.policy, {&estimates});  // throws now rather than at the first request
     const int taps = static_cast<int>(drafter.taps().size());
-    expects(target.feature_width() == taps * target.model().config.hidden, "the target taps what the drafter wants");
+    expects(target.feature_width() == taps * target.model().config.hidden,
+            "the target taps what the drafter wants");
   }
 
   std::vector<Turn> begin();
@@ -122,7 +131,8 @@ Sequence* Engine::State::find(SequenceId id) {
   return in_waiting != waiting.end() ? in_waiting->get() : nullptr;
 }
 
-/// Admits what fits and gives each sequence that goes on its rows of the forward. Cancelled ones end here.
+/// Admits what fits and gives each sequence that goes on its rows of the forward. Cancelled ones
+/// end here.
 std::vector<Turn> Engine::State::begin() {
   finished.clear();
   news.clear();
@@ -194,8 +204,8 @@ void Engine::State::report(double step_ms, std::span<const Turn> turns) {
   }
   for (auto& sequence : running) {
     if (sequence->news().empty() && !sequence->finished()) continue;
-    news.push_back({sequence->id, sequence->news(), sequence->accepted_news, sequence->text, sequence->finish,
-                    sequence->error});
+    news.push_back({sequence->id, sequence->news(), sequence->accepted_news, sequence->text,
+                    sequence->finish, sequence->error});
     if (!sequence->finished()) continue;
     sequence->cache.reset();
     finished.push_back(std::move(sequence));

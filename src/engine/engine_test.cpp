@@ -40,14 +40,16 @@ Request request(int max_new = kNew) {
 std::unique_ptr<Drafter> plain() { return make_drafter("none", {}); }
 
 /// Knows the plain answer to `asked` and proposes it often.
-std::unique_ptr<Drafter> knowing(const Request& asked, const std::vector<TokenId>& answer, double hit = 1) {
+std::unique_ptr<Drafter> knowing(const Request& asked, const std::vector<TokenId>& answer,
+                                 double hit = 1) {
   std::vector<TokenId> text = asked.prompt;
   text.insert(text.end(), answer.begin(), answer.end());
   return make_random_tree_drafter({.hit = hit, .vocabulary = small_model().vocabulary()}, {text});
 }
 
 const std::vector<TokenId>& plain_answer() {
-  static const std::vector<TokenId> answer = TestEngine(small_model(), plain()).run(request()).tokens;
+  static const std::vector<TokenId> answer =
+      TestEngine(small_model(), plain()).run(request()).tokens;
   return answer;
 }
 
@@ -82,7 +84,8 @@ TEST(Engine, TheTokenLimitIsExactWhateverIsAccepted) {
     TestEngine test(small_model(), knowing_drafter(), fixed_policy());
     const Answer answer = test.run(request(limit));
     EXPECT_EQ(answer.finish, FinishReason::length);
-    EXPECT_EQ(answer.tokens, std::vector<TokenId>(plain_answer().begin(), plain_answer().begin() + limit));
+    EXPECT_EQ(answer.tokens,
+              std::vector<TokenId>(plain_answer().begin(), plain_answer().begin() + limit));
   }
 }
 
@@ -107,7 +110,8 @@ TEST(Engine, AStopTextEndsTheAnswerAtTheTokenThatCompletesItAndTheTextBeforeIt) 
     Request asked = request();
     asked.stop_texts = {"no such text", text.substr(begin, 3)};
     const std::size_t first = text.find(asked.stop_texts[1]);
-    TestEngine plain_test(small_model(), plain(), options), drafting(small_model(), knowing_drafter(), options);
+    TestEngine plain_test(small_model(), plain(), options),
+        drafting(small_model(), knowing_drafter(), options);
     const Answer expected = plain_test.run(asked), answer = drafting.run(asked);
     EXPECT_EQ(expected.finish, FinishReason::stop_text);
     EXPECT_EQ(expected.text, text.substr(0, first));
@@ -135,7 +139,8 @@ TEST(Engine, TheAnswerEndsWhereTheContextDoes) {
   for (auto make : {+[] { return plain(); }, +[] { return knowing_drafter(); }}) {
     const Answer answer = TestEngine(model, make(), fixed_policy()).run(request());
     EXPECT_EQ(answer.finish, FinishReason::length);
-    EXPECT_EQ(answer.tokens, std::vector<TokenId>(plain_answer().begin(), plain_answer().begin() + 15));
+    EXPECT_EQ(answer.tokens,
+              std::vector<TokenId>(plain_answer().begin(), plain_answer().begin() + 15));
   }
 }
 
@@ -199,7 +204,8 @@ TEST(Engine, ManySequencesShareFewRows) {
   std::vector<Request> requests(7, request(12));
   TestEngine test(small_model(), knowing_drafter(), options);
   for (const Answer& answer : test.run(requests)) {
-    EXPECT_EQ(answer.tokens, std::vector<TokenId>(plain_answer().begin(), plain_answer().begin() + 12));
+    EXPECT_EQ(answer.tokens,
+              std::vector<TokenId>(plain_answer().begin(), plain_answer().begin() + 12));
   }
 }
 
@@ -231,7 +237,8 @@ TEST(Engine, RefusesRequestsItCannotServeSayingWhy) {
     EXPECT_EQ(found_message, message);
     EXPECT_EQ(found_reason, reason);
   };
-  check([](Request& r) { r.prompt.clear(); }, Reason::bad_request, "prompt: expected at least one token, found none");
+  check([](Request& r) { r.prompt.clear(); }, Reason::bad_request,
+        "prompt: expected at least one token, found none");
   check([](Request& r) { r.prompt[2] = 512; }, Reason::bad_request,
         "prompt token 2: expected an id from 0 to 511, found 512");
   check([](Request& r) { r.prompt[0] = -1; }, Reason::bad_request,
@@ -240,7 +247,8 @@ TEST(Engine, RefusesRequestsItCannotServeSayingWhy) {
         "prompt: expected at most 511 tokens, one less than the context, found 512");
   check([](Request& r) { r.prompt.assign(128, 1); }, Reason::no_room,
         "prompt: expected at most 127 tokens, one less than the cache holds, found 128");
-  check([](Request& r) { r.max_new = 0; }, Reason::bad_request, "max_new: expected at least 1, found 0");
+  check([](Request& r) { r.max_new = 0; }, Reason::bad_request,
+        "max_new: expected at least 1, found 0");
   check([](Request& r) { r.sampler.top_p = 2; }, Reason::bad_request,
         "sampler top_p: expected more than 0 and at most 1, found 2");
   check([](Request& r) { r.stop_texts = {"x"}; }, Reason::bad_request,
@@ -265,7 +273,8 @@ TEST(Engine, StatisticsAddUp) {
   EXPECT_EQ(statistics.prompt_tokens, static_cast<int>(kPrompt.size()));
   EXPECT_EQ(static_cast<int>(statistics.accepted.size()), statistics.rounds);
   EXPECT_EQ(static_cast<int>(statistics.drafted.size()), statistics.rounds);
-  EXPECT_EQ(1 + statistics.rounds + std::accumulate(statistics.accepted.begin(), statistics.accepted.end(), 0),
+  EXPECT_EQ(1 + statistics.rounds +
+                std::accumulate(statistics.accepted.begin(), statistics.accepted.end(), 0),
             statistics.answer_tokens);
   EXPECT_GT(statistics.prefill_ms, 0);
   EXPECT_GT(statistics.check_ms, 0);
@@ -291,7 +300,8 @@ class RecordingDrafter : public Drafter {
     std::vector<TokenId> tokens;
     std::vector<float> features;  // a row per token but the first
   };
-  RecordingDrafter(std::unique_ptr<Drafter> inner, Backend& backend) : inner_(std::move(inner)), backend_(backend) {}
+  RecordingDrafter(std::unique_ptr<Drafter> inner, Backend& backend)
+      : inner_(std::move(inner)), backend_(backend) {}
   std::vector<FeatureTap> taps() const override { return {{FeatureTap::kFinalNorm}, {2}}; }
   std::unique_ptr<DraftState> start() override {
     auto state = std::make_unique<State>();
@@ -303,8 +313,10 @@ class RecordingDrafter : public Drafter {
     auto& state = static_cast<State&>(any_state);
     EXPECT_EQ(committed.first_position, static_cast<int>(state.tokens.size()));
     EXPECT_EQ(committed.first_has_row, committed.first_position > 0);
-    EXPECT_EQ(committed.features.rows, static_cast<int>(committed.tokens.size()) - (committed.first_has_row ? 0 : 1));
-    std::vector<float> rows(static_cast<std::size_t>(committed.features.rows * committed.features.cols));
+    EXPECT_EQ(committed.features.rows,
+              static_cast<int>(committed.tokens.size()) - (committed.first_has_row ? 0 : 1));
+    std::vector<float> rows(
+        static_cast<std::size_t>(committed.features.rows * committed.features.cols));
     if (!rows.empty()) backend_.download(committed.features, rows);
     state.tokens.insert(state.tokens.end(), committed.tokens.begin(), committed.tokens.end());
     state.features.insert(state.features.end(), rows.begin(), rows.end());
@@ -343,7 +355,8 @@ TEST(Engine, ADrafterSeesEachCommittedTokenOnceWithTheRowThatProducedIt) {
   for (const int chunk : {1, 2, 4, 5, 64}) {
     EngineOptions options = fixed_policy();
     options.chunk = chunk;
-    auto recording = std::make_unique<RecordingDrafter>(knowing(request(), plain_answer(), 0.8), *model.backend);
+    auto recording =
+        std::make_unique<RecordingDrafter>(knowing(request(), plain_answer(), 0.8), *model.backend);
     RecordingDrafter& drafter = *recording;
     TestEngine test(model, std::move(recording), options);
     for (int repeat = 0; repeat < 2; ++repeat) {  // the second time a prefix could be reused
@@ -353,8 +366,10 @@ TEST(Engine, ADrafterSeesEachCommittedTokenOnceWithTheRowThatProducedIt) {
       ASSERT_GT(drafter.seen_tokens.size(), text.size() - 20);
       EXPECT_TRUE(std::equal(drafter.seen_tokens.begin(), drafter.seen_tokens.end(), text.begin()));
       const std::size_t rows = drafter.seen_tokens.size() - 1;
-      ASSERT_EQ(drafter.seen_features.size(), rows * static_cast<std::size_t>(target.feature_width()));
-      EXPECT_TRUE(std::equal(drafter.seen_features.begin(), drafter.seen_features.end(), expected.begin()));
+      ASSERT_EQ(drafter.seen_features.size(),
+                rows * static_cast<std::size_t>(target.feature_width()));
+      EXPECT_TRUE(
+          std::equal(drafter.seen_features.begin(), drafter.seen_features.end(), expected.begin()));
     }
   }
 }

@@ -55,8 +55,8 @@ void Round::propose(std::vector<Turn>& turns) {
                     sequence.limit - sequence.length() - 1, sequences, rows - 1};
     turn.plan = sequence.policy->plan(turn.context);
     if (turn.plan.nodes > 0) {
-      jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree, &sequence.random,
-                      turn.context.position});
+      jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree,
+                      &sequence.random, turn.context.position});
     }
   }
   drafter_.propose(jobs);
@@ -76,10 +76,12 @@ void Round::check(std::vector<Turn>& turns) {
   rows_ = 0;
   for (Turn& turn : turns) {
     Sequence& sequence = *turn.sequence;
-    SequenceRows rows{.sequence = &*sequence.cache, .tokens = turn.tree.token, .parents = turn.tree.parent};
+    SequenceRows rows{
+        .sequence = &*sequence.cache, .tokens = turn.tree.token, .parents = turn.tree.parent};
     if (!turn.decodes) {
-      rows.tokens = std::span(sequence.tokens).subspan(static_cast<std::size_t>(sequence.cache->length()),
-                                                       static_cast<std::size_t>(turn.grant.rows));
+      rows.tokens = std::span(sequence.tokens)
+                        .subspan(static_cast<std::size_t>(sequence.cache->length()),
+                                 static_cast<std::size_t>(turn.grant.rows));
       rows.parents = {};
       rows.logits = turn.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
     }
@@ -124,7 +126,9 @@ VerifyResult Round::verify(Turn& turn, std::size_t index) {
     backend.argmax(row, std::span(&token, 1));
     float logit = 0;
     backend.download(row.col_range(token, 1), std::span(&logit, 1));
-    if (!std::isfinite(logit)) fail("choose the next token: expected finite logits, found {}", logit);
+    if (!std::isfinite(logit))
+      fail("choose the next token: expected finite logits, found {}",
+           std::isnan(logit) ? "NaN" : "infinity");
     return token;
   };
   Sequence& sequence = *turn.sequence;
@@ -142,14 +146,16 @@ void Round::commit(std::vector<Turn>& turns) {
     if (sequence.finish == FinishReason::failed) continue;
     const int cached = sequence.cache->length();
     const std::vector<NodeId> rows = append_news(turn);
-    const auto kept = std::span(sequence.tokens).subspan(static_cast<std::size_t>(cached), rows.size());
+    const auto kept =
+        std::span(sequence.tokens).subspan(static_cast<std::size_t>(cached), rows.size());
     sequence.cache->keep(rows, kept);
     if (!sequence.finished()) observe(turn, index, rows);
   }
   learn(turns);
 }
 
-/// Appends what the verdict says to the sequence, and returns the rows of the forward that produced committed tokens.
+/// Appends what the verdict says to the sequence, and returns the rows of the forward that produced
+/// committed tokens.
 std::vector<NodeId> Round::append_news(Turn& turn) {
   Sequence& sequence = *turn.sequence;
   if (!turn.decodes) {
@@ -168,17 +174,20 @@ std::vector<NodeId> Round::append_news(Turn& turn) {
   sequence.statistics.accepted.push_back(emitted - 1);
   sequence.statistics.drafted.push_back(turn.tree.draft_nodes());
   ++sequence.statistics.rounds;
-  turn.verdict.path.resize(static_cast<std::size_t>(emitted));  // the root and all emitted but the last
+  turn.verdict.path.resize(
+      static_cast<std::size_t>(emitted));  // the root and all emitted but the last
   return turn.verdict.path;
 }
 
-/// Shows the drafter the tokens that `rows` of the forward produced; the first time, the start of the text as well.
+/// Shows the drafter the tokens that `rows` of the forward produced; the first time, the start of
+/// the text as well.
 void Round::observe(Turn& turn, std::size_t index, std::span<const NodeId> rows) {
   Sequence& sequence = *turn.sequence;
   const int known = std::min(sequence.cache->length() + 1, sequence.length());
   const auto first = static_cast<std::size_t>(sequence.observed);
   CommittedTokens committed;
-  committed.tokens = std::span(sequence.tokens).subspan(first, static_cast<std::size_t>(known) - first);
+  committed.tokens =
+      std::span(sequence.tokens).subspan(first, static_cast<std::size_t>(known) - first);
   committed.first_position = sequence.observed;
   committed.first_has_row = sequence.observed > 0;
   if (features_) committed.features = features_of(index, rows);
@@ -214,8 +223,8 @@ void Round::learn(std::vector<Turn>& turns) {
     turn.draft_ms = draft_ms_;
     turn.check_ms = check_ms_;
     if (sequence.finished()) continue;
-    sequence.policy->learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_, sequences,
-                            rows_, batch_tokens});
+    sequence.policy->learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_,
+                            sequences, rows_, batch_tokens});
   }
 }
 

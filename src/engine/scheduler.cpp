@@ -25,7 +25,9 @@ std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLi
     rows_left -= grants[sequence].rows;
   }
   for (RowGrant& grant : grants) {
-    const bool draws_tree = grant.rows > 0 && demands[static_cast<std::size_t>(&grant - grants.data())].prompt_rows == 0;
+    const bool draws_tree =
+        grant.rows > 0 &&
+        demands[static_cast<std::size_t>(&grant - grants.data())].prompt_rows == 0;
     if (draws_tree) grant.draft_rows = std::min(limits.max_nodes, rows_left / trees);
   }
   return grants;

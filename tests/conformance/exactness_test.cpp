@@ -27,7 +27,8 @@ ExactnessPlan stories_plan(std::unique_ptr<Backend> (*make_backend)(int)) {
   plan.make_backend = make_backend;
   plan.prompts = story_prompts();
   plan.samplers = standard_samplers();
-  plan.policies = all_policies();
+  plan.policies = {"fixed"};
+  plan.max_new = 24;
   for (const char* head : {"eagle1_head", "eagle3_head"}) {
     plan.heads.push_back(std::filesystem::path(TALON_TEST_DATA "/golden/stories260k") / head);
   }
@@ -38,10 +39,18 @@ TEST(Exactness, Stories260kOnCpuGivesTheTokensOfPlainDecodingInEverySetting) {
   expect_exact(check_exactness(stories_plan(cpu_backend)), 2000);
 }
 
+TEST(Exactness, NoPolicyChangesATokenOnCpu) {
+  ExactnessPlan plan = stories_plan(cpu_backend);
+  plan.policies = all_policies();
+  plan.chunks = {7};
+  plan.threads = {1};
+  plan.max_new = 40;
+  expect_exact(check_exactness(plan), 500);
+}
+
 TEST(Exactness, Stories260kOnReferenceGivesTheTokensOfPlainDecoding) {
   ExactnessPlan plan = stories_plan(reference_backend);
   plan.chunks = {7, 1024};
-  plan.policies = {"fixed"};
   plan.hits = {0.9};
   plan.prompts.erase(plan.prompts.begin());
   plan.max_new = 20;
@@ -53,6 +62,7 @@ TEST(Exactness, HoldsWithPenaltiesAndEveryCut) {
   plan.samplers = {{.temperature = 0.9, .top_k = 40, .min_p = 0.02, .typical_p = 0.95},
                    {.temperature = 0.8, .repetition_penalty = 1.3, .penalty_window = 24},
                    {.repetition_penalty = 1.2}};
+  plan.hits = {0.5, 0.9};
   plan.chunks = {7};
   plan.threads = {2};
   expect_exact(check_exactness(plan), 100);
@@ -84,7 +94,6 @@ TEST(Exactness, Smollm2GivesTheTokensOfPlainDecoding) {
   plan.hits = {0.9};
   plan.chunks = {7};
   plan.threads = {2};
-  plan.with_reuse = {true};
   expect_exact(check_exactness(plan), 20);
 }
 

@@ -1,9 +1,10 @@
+#include "draft/eagle/eagle_drafter.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "draft/eagle/eagle_drafter.h"
 #include "eagle_run.h"
 #include "io/checkpoint.h"
 
@@ -30,9 +31,12 @@ FeaturedText featured(std::vector<TokenId> tokens, std::vector<FeatureTap> taps)
 
 /// Shows `count` tokens from `first` on.
 void observe(Drafter& drafter, DraftState& state, const FeaturedText& text, int first, int count) {
-  const auto tokens = std::span(text.tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  const auto tokens =
+      std::span(text.tokens)
+          .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
   const bool starts = first == 0;
-  const View features = text.features->view().row_range(starts ? 0 : first - 1, starts ? count - 1 : count);
+  const View features =
+      text.features->view().row_range(starts ? 0 : first - 1, starts ? count - 1 : count);
   drafter.observe(state, {tokens, first, features, !starts});
 }
 
@@ -53,9 +57,11 @@ DraftTree draft(Drafter& drafter, const FeaturedText& text, TreePlan plan = kNoL
 }
 
 std::vector<TokenId> story(int length) {
-  const std::vector<TokenId> start = {1, 403, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315, 421, 395, 317, 426};
+  const std::vector<TokenId> start = {1,   403, 407, 261, 378, 432, 383, 286,
+                                      261, 376, 298, 315, 421, 395, 317, 426};
   std::vector<TokenId> tokens;
-  for (int i = 0; i < length; ++i) tokens.push_back(i == 0 ? 1 : start[static_cast<std::size_t>(1 + (i - 1) % 15)]);
+  for (int i = 0; i < length; ++i)
+    tokens.push_back(i == 0 ? 1 : start[static_cast<std::size_t>(1 + (i - 1) % 15)]);
   return tokens;
 }
 
@@ -76,13 +82,16 @@ const Case kCases[] = {{"Eagle1", "eagle", "eagle1_head"},
 
 class EagleDrafters : public testing::TestWithParam<Case> {
  protected:
-  std::unique_ptr<Drafter> make() const { return eagle_target().make_drafter(GetParam().drafter, GetParam().head); }
+  std::unique_ptr<Drafter> make() const {
+    return eagle_target().make_drafter(GetParam().drafter, GetParam().head);
+  }
 };
 
 TEST_P(EagleDrafters, ManyJobsInOneCallDraftAsEachAlone) {
   const auto drafter = make();
   std::vector<FeaturedText> texts;
-  for (const int length : {5, 16, 90, 2, 31, 140, 40}) texts.push_back(featured(story(length), drafter->taps()));
+  for (const int length : {5, 16, 90, 2, 31, 140, 40})
+    texts.push_back(featured(story(length), drafter->taps()));
   std::vector<std::unique_ptr<DraftState>> states;
   std::vector<DraftTree> trees;
   std::vector<DraftJob> jobs;
@@ -91,7 +100,8 @@ TEST_P(EagleDrafters, ManyJobsInOneCallDraftAsEachAlone) {
     observe(*drafter, *states.back(), text, 0, static_cast<int>(text.tokens.size()));
     trees.emplace_back(text.tokens.back());
   }
-  for (std::size_t i = 0; i < texts.size(); ++i) jobs.push_back({states[i].get(), nullptr, kNoLimit, &trees[i]});
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    jobs.push_back({states[i].get(), nullptr, kNoLimit, &trees[i]});
   drafter->propose(jobs);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     EXPECT_GT(trees[i].draft_nodes(), 0);
@@ -99,7 +109,8 @@ TEST_P(EagleDrafters, ManyJobsInOneCallDraftAsEachAlone) {
   }
 }
 
-/// The head's cache holds what a pass over the whole text with the target's features gives, whatever happened on the way.
+/// The head's cache holds what a pass over the whole text with the target's features gives,
+/// whatever happened on the way.
 TEST_P(EagleDrafters, PiecesPausesAndDraftsOnTheWayChangeNothing) {
   const auto drafter = make();
   const FeaturedText text = featured(story(150), drafter->taps());
@@ -111,7 +122,8 @@ TEST_P(EagleDrafters, PiecesPausesAndDraftsOnTheWayChangeNothing) {
         const int count = std::min(piece, 150 - first);
         observe(*drafter, *state, text, first, count);
         const bool drafts = drafts_on_the_way && first + count < 150 && first % 3 == 0;
-        if (drafts) propose(*drafter, *state, text.tokens[static_cast<std::size_t>(first + count - 1)]);
+        if (drafts)
+          propose(*drafter, *state, text.tokens[static_cast<std::size_t>(first + count - 1)]);
       }
       expect_equal(propose(*drafter, *state, text.tokens.back()), whole);
       expect_equal(propose(*drafter, *state, text.tokens.back()), whole);
@@ -123,7 +135,8 @@ TEST_P(EagleDrafters, ATreeStaysWithinItsPlan) {
   const auto drafter = make();
   const FeaturedText text = featured(story(16), drafter->taps());
   const DraftTree whole = draft(*drafter, text);
-  for (const TreePlan& plan : {TreePlan{1, 8, 8}, TreePlan{3, 2, 8}, TreePlan{8, 1, 8}, TreePlan{8, 8, 1}, TreePlan{0, 8, 8}, TreePlan{8, 0, 8}}) {
+  for (const TreePlan& plan : {TreePlan{1, 8, 8}, TreePlan{3, 2, 8}, TreePlan{8, 1, 8},
+                               TreePlan{8, 8, 1}, TreePlan{0, 8, 8}, TreePlan{8, 0, 8}}) {
     const DraftTree tree = draft(*drafter, text, plan);
     EXPECT_LE(tree.draft_nodes(), plan.nodes);
     for (NodeId node = 1; node < tree.size(); ++node) EXPECT_LE(tree.depth(node), plan.levels);
@@ -157,7 +170,8 @@ TEST(EagleCache, ASequenceThatFindsNoRoomIsNotDraftedForAndDisturbsNoOther) {
   options.dynamic = {4, 4, 3, 10};
   options.cache_positions = 1;  // eight pages in all
   const auto small = make_eagle_drafter(load_head(open_checkpoint(folder), model), model, options);
-  const FeaturedText longer = featured(story(400), small->taps()), shorter = featured(story(40), small->taps());
+  const FeaturedText longer = featured(story(400), small->taps()),
+                     shorter = featured(story(40), small->taps());
   const auto first = small->start(), second = small->start(), third = small->start();
   observe(*small, *first, longer, 0, 400);
   EXPECT_GT(propose(*small, *first, longer.tokens.back()).draft_nodes(), 0);
@@ -175,7 +189,9 @@ TEST(EagleTrees, AChainIsTheLikeliestPath) {
   const FeaturedText text = featured(story(16), chain->taps());
   const DraftTree tree = draft(*chain, text);
   EXPECT_EQ(tree.parent, (std::vector<NodeId>{-1, 0, 1, 2, 3, 4, 5, 6}));
-  expect_equal(tree, draft(*eagle_target().make_drafter("eagle2:topk=1,levels=7,nodes=7", "eagle1_head"), text));
+  expect_equal(
+      tree,
+      draft(*eagle_target().make_drafter("eagle2:topk=1,levels=7,nodes=7", "eagle1_head"), text));
 }
 
 }  // namespace

@@ -9,9 +9,12 @@ namespace {
 
 const char* dtype_of(StorageType type) {
   switch (type) {
-    case StorageType::i64: return "I64";
-    case StorageType::boolean: return "BOOL";
-    default: return "F32";
+    case StorageType::i64:
+      return "I64";
+    case StorageType::boolean:
+      return "BOOL";
+    default:
+      return "F32";
   }
 }
 

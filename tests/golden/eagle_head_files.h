@@ -26,7 +26,8 @@ struct HeadFiles {
   void rename(const std::string& from, const std::string& to);
   /// Replaces the beginning of every name that starts with `from`.
   void rename_prefix(const std::string& from, const std::string& to);
-  void add(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<float>& values);
+  void add(const std::string& name, const std::vector<std::int64_t>& shape,
+           const std::vector<float>& values);
   void write(const test::TemporaryFolder& folder) const;
   std::vector<float> values(const std::string& name) const;
 };

@@ -1,6 +1,5 @@
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <cstring>
 #include <functional>
@@ -34,7 +33,8 @@ Json layer_config(const HeadFiles& files) {
 }
 
 std::vector<float> target_embedding() {
-  const Checkpoint target = open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
+  const Checkpoint target =
+      open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
   const StoredTensor& table = target.require("model.embed_tokens.weight");
   std::vector<float> values(table.bytes.size() / sizeof(float));
   std::memcpy(values.data(), table.bytes.data(), table.bytes.size());
@@ -43,9 +43,12 @@ std::vector<float> target_embedding() {
 
 void to_sglang1(HeadFiles& files) { files.config["architectures"] = {"LlamaForCausalLMEagle"}; }
 
-/// The first engine's: the Llama configuration nested, an output matrix added, and two norms that nobody applies.
+/// The first engine's: the Llama configuration nested, an output matrix added, and two norms that
+/// nobody applies.
 void to_vllm1(HeadFiles& files) {
-  files.config = {{"model_type", "eagle"}, {"architectures", {"EAGLEModel"}}, {"model", layer_config(files)},
+  files.config = {{"model_type", "eagle"},
+                  {"architectures", {"EAGLEModel"}},
+                  {"model", layer_config(files)},
                   {"truncated_vocab_size", 512}};
   files.rename_prefix("layers.", "model.layers.");
   files.rename_prefix("embed_tokens.", "model.embed_tokens.");
@@ -55,8 +58,11 @@ void to_vllm1(HeadFiles& files) {
 }
 
 void to_speculators1(HeadFiles& files) {
-  files.config = {{"speculators_model_type", "eagle"}, {"architectures", {"EagleSpeculator"}}, {"layernorms", false},
-                  {"fusion_bias", true}, {"transformer_layer_config", layer_config(files)}};
+  files.config = {{"speculators_model_type", "eagle"},
+                  {"architectures", {"EagleSpeculator"}},
+                  {"layernorms", false},
+                  {"fusion_bias", true},
+                  {"transformer_layer_config", layer_config(files)}};
   files.rename_prefix("fc.", "fusion_fc.");
   files.rename_prefix("layers.0.", "transformer.");
   files.tensors.erase("embed_tokens.weight");
@@ -65,14 +71,17 @@ void to_speculators1(HeadFiles& files) {
 void to_token_map1(HeadFiles& files) {
   to_vllm1(files);
   std::string ids;
-  for (std::int64_t id = 0; id < 512; ++id) ids.append(reinterpret_cast<const char*>(&id), sizeof(id));
+  for (std::int64_t id = 0; id < 512; ++id)
+    ids.append(reinterpret_cast<const char*>(&id), sizeof(id));
   files.tensors["token_map"] = {"I64", {512}, ids};
 }
 
-/// SpecForge and AngelSlim: outputs of layers 0, 1 and 3, which are the inputs of 1, 2 and 4; all heads' sizes named.
+/// SpecForge and AngelSlim: outputs of layers 0, 1 and 3, which are the inputs of 1, 2 and 4; all
+/// heads' sizes named.
 void to_specforge3(HeadFiles& files) {
   files.config["architectures"] = {"LlamaForCausalLMEagle3"};
-  files.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {0, 1, 3}}, {"use_aux_hidden_state", true}};
+  files.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {0, 1, 3}},
+                                  {"use_aux_hidden_state", true}};
   files.config["head_dim"] = 8;
   files.add("embed_tokens.weight", {512, 64}, target_embedding());
 }
@@ -93,8 +102,11 @@ void to_vllm3(HeadFiles& files) {
 }
 
 void to_speculators3(HeadFiles& files) {
-  files.config = {{"speculators_model_type", "eagle3"}, {"architectures", {"Eagle3Speculator"}},
-                  {"draft_vocab_size", 160}, {"norm_before_residual", false}, {"target_hidden_size", nullptr},
+  files.config = {{"speculators_model_type", "eagle3"},
+                  {"architectures", {"Eagle3Speculator"}},
+                  {"draft_vocab_size", 160},
+                  {"norm_before_residual", false},
+                  {"target_hidden_size", nullptr},
                   {"eagle_aux_hidden_state_layer_ids", {1, 2, 4}},
                   {"transformer_layer_config", layer_config(files)}};
   files.rename_prefix("midlayer.", "layers.0.");
@@ -134,7 +146,8 @@ std::vector<TokenId> lily() {
 }
 
 std::vector<EagleRound> drafts_of(const std::string& drafter, const std::string& head) {
-  const auto made = eagle_target().make_drafter(drafter + ":topk=4,levels=4,nodes=12,weights=f32", head);
+  const auto made =
+      eagle_target().make_drafter(drafter + ":topk=4,levels=4,nodes=12,weights=f32", head);
   return run_eagle(eagle_target(), *made, lily(), 6);
 }
 
@@ -155,19 +168,22 @@ TEST_P(HeadLayouts, AConvertedCopyGivesIdenticalDrafts) {
   layout.convert(files);
   const test::TemporaryFolder folder;
   files.write(folder);
-  expect_same_drafts(drafts_of(layout.drafter, layout.golden_head), drafts_of(layout.drafter, folder.path().string()));
+  expect_same_drafts(drafts_of(layout.drafter, layout.golden_head),
+                     drafts_of(layout.drafter, folder.path().string()));
 
   const Json described = describe_head(open_checkpoint(folder.path()));
   EXPECT_EQ(described.at("layout"), layout.described_layout);
-  EXPECT_EQ(described.at("variant"), std::string(layout.drafter) == "eagle3" ? "EAGLE-3" : "EAGLE-1/2");
+  EXPECT_EQ(described.at("variant"),
+            std::string(layout.drafter) == "eagle3" ? "EAGLE-3" : "EAGLE-1/2");
 }
 
 std::string layout_name(const testing::TestParamInfo<Layout>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(All, HeadLayouts, testing::ValuesIn(kLayouts), layout_name);
 
 TEST(HeadFormats, TheTorchFileGivesTheDraftsOfTheSafetensorsFile) {
-  for (const auto& [head, drafter] : {std::pair{"eagle1_head", "eagle2"}, std::pair{"eagle3_head", "eagle3"},
-                                      std::pair{"eagle3_head_fullvocab", "eagle3"}}) {
+  for (const auto& [head, drafter] :
+       {std::pair{"eagle1_head", "eagle2"}, std::pair{"eagle3_head", "eagle3"},
+        std::pair{"eagle3_head_fullvocab", "eagle3"}}) {
     const test::TemporaryFolder folder;
     const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k" / head;
     std::filesystem::copy_file(golden / "config.json", folder.path() / "config.json");
@@ -193,7 +209,8 @@ TEST(HeadEmbedding, ADifferentTableOfTheHeadWins) {
   const HeadWeights head = load_head(open_checkpoint(folder.path()), eagle_target().model);
   ASSERT_NE(head.own_embedding, nullptr);
   EXPECT_EQ(head.embedding, head.own_embedding.get());
-  EXPECT_NE(drafts_of("eagle2", folder.path().string())[0].tree.log_p, drafts_of("eagle2", "eagle1_head")[0].tree.log_p);
+  EXPECT_NE(drafts_of("eagle2", folder.path().string())[0].tree.log_p,
+            drafts_of("eagle2", "eagle1_head")[0].tree.log_p);
 }
 
 struct Refusal {
@@ -212,35 +229,54 @@ const Refusal kRefusals[] = {
     {"PromisedBiasMissing", "eagle1_head", "\"fc.bias\": expected it, as \"bias\" says",
      [](HeadFiles& f) { remove(f, "fc.bias"); }},
     {"UnknownTensor", "eagle3_head", "\"mask_hidden\" besides",
-     [](HeadFiles& f) { f.add("mask_hidden", {1, 64}, std::vector<float>(64)); }},
+     [](HeadFiles& f) {
+       f.add("mask_hidden", {1, 64}, std::vector<float>(64));
+     }},
     {"SecondLayer", "eagle1_head", "\"layers.1.mlp.up_proj.weight\" besides",
-     [](HeadFiles& f) { f.add("layers.1.mlp.up_proj.weight", {1, 1}, {1}); }},
+     [](HeadFiles& f) {
+       f.add("layers.1.mlp.up_proj.weight", {1, 1}, {1});
+     }},
     {"NormBeforeAttention", "eagle1_head", "\"layers.0.input_layernorm.weight\" besides",
      [](HeadFiles& f) { f.add("layers.0.input_layernorm.weight", {64}, std::vector<float>(64)); }},
-    {"WrongShape", "eagle3_head", "\"midlayer.mlp.down_proj.weight\": expected [64, 172], found [172, 64]",
-     [](HeadFiles& f) { f.tensors.at("midlayer.mlp.down_proj.weight").shape = {172, 64}; }},
+    {"WrongShape", "eagle3_head",
+     "\"midlayer.mlp.down_proj.weight\": expected [64, 172], found [172, 64]",
+     [](HeadFiles& f) {
+       f.tensors.at("midlayer.mlp.down_proj.weight").shape = {172, 64};
+     }},
     {"NotFinite", "eagle3_head", "\"norm.weight\": expected finite values",
-     [](HeadFiles& f) { f.add("norm.weight", {64}, std::vector<float>(64, std::numeric_limits<float>::quiet_NaN())); }},
+     [](HeadFiles& f) {
+       f.add("norm.weight", {64}, std::vector<float>(64, std::numeric_limits<float>::quiet_NaN()));
+     }},
     {"WrongType", "eagle3_head", "\"norm.weight\": expected f32, f16, bf16 or f64, found i64",
-     [](HeadFiles& f) { f.tensors.at("norm.weight") = {"I64", {64}, std::string(512, '\0')}; }},
+     [](HeadFiles& f) {
+       f.tensors.at("norm.weight") = {"I64", {64}, std::string(512, '\0')};
+     }},
     {"HeadsThatDoNotDivide", "eagle3_head", "expected whole heads",
      [](HeadFiles& f) { f.config["head_dim"] = 48; }},
     {"DraftIdOutOfRange", "eagle3_head", "\"d2t\": entry 159: expected a token id below 512",
      [](HeadFiles& f) { remove(f, "t2d"), f.tensors.at("d2t").bytes[159 * 8] = '\xFF'; }},
     {"VocabulariesThatDisagree", "eagle3_head", "\"t2d\": expected to mark the 160 tokens",
      [](HeadFiles& f) { f.tensors.at("t2d").bytes[0] = f.tensors.at("t2d").bytes[0] == 0; }},
-    {"NoMapForAReducedVocabulary", "eagle3_head", "rows of \"lm_head.weight\": expected 512, or a \"d2t\", found 160",
+    {"NoMapForAReducedVocabulary", "eagle3_head",
+     "rows of \"lm_head.weight\": expected 512, or a \"d2t\", found 160",
      [](HeadFiles& f) { remove(f, "t2d"), remove(f, "d2t"); }},
     {"OtherVocabulary", "eagle3_head", "\"vocab_size\": expected 512, found 32000",
      [](HeadFiles& f) { f.config["vocab_size"] = 32000; }},
     {"OtherTargetWidth", "eagle3_head", "\"target_hidden_size\": expected 64, found 4096",
      [](HeadFiles& f) { f.config["target_hidden_size"] = 4096; }},
-    {"TapBeyondTheTarget", "eagle3_head", "tap layer: expected at most the 5 layers of the target, found 6",
-     [](HeadFiles& f) { f.config["tap_layers"] = {1, 2, 6}; }},
+    {"TapBeyondTheTarget", "eagle3_head",
+     "tap layer: expected at most the 5 layers of the target, found 6",
+     [](HeadFiles& f) {
+       f.config["tap_layers"] = {1, 2, 6};
+     }},
     {"TooFewTaps", "eagle3_head", "\"fc.weight\" reads 3 target layers",
-     [](HeadFiles& f) { f.config["tap_layers"] = {1, 2}; }},
+     [](HeadFiles& f) {
+       f.config["tap_layers"] = {1, 2};
+     }},
     {"SingleFeature", "eagle3_head", "\"use_aux_hidden_state\": expected true",
-     [](HeadFiles& f) { f.config["eagle_config"] = {{"use_aux_hidden_state", false}}; }},
+     [](HeadFiles& f) {
+       f.config["eagle_config"] = {{"use_aux_hidden_state", false}};
+     }},
 };
 
 class HeadRefusals : public testing::TestWithParam<Refusal> {};
@@ -259,16 +295,20 @@ std::string refusal_name(const testing::TestParamInfo<Refusal>& info) { return i
 INSTANTIATE_TEST_SUITE_P(All, HeadRefusals, testing::ValuesIn(kRefusals), refusal_name);
 
 TEST(HeadFit, AHeadForATargetOfAnotherWidthIsRefused) {
-  const Checkpoint checkpoint = open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle1_head");
+  const Checkpoint checkpoint =
+      open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle1_head");
   const HeadConfig head = read_head_config(checkpoint, HeadTensors(checkpoint));
   ModelConfig wider = eagle_target().model.config;
   wider.hidden = 128;
-  EXPECT_NE(test::message_of([&] { fit_to_target(head, wider, "load"); }).find("expected features of width 128"),
+  EXPECT_NE(test::message_of([&] {
+              fit_to_target(head, wider, "load");
+            }).find("expected features of width 128"),
             std::string::npos);
 }
 
 TEST(HeadFit, TheUsualTapsAreTheOfficialLayersWhereTheyDiffer) {
-  const Checkpoint checkpoint = open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle3_head");
+  const Checkpoint checkpoint =
+      open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle3_head");
   const HeadConfig head = read_head_config(checkpoint, HeadTensors(checkpoint));
   ModelConfig target = eagle_target().model.config;
   const auto layers_of = [&](int layers) {
@@ -288,7 +328,8 @@ TEST(HeadDrafters, AHeadOfTheOtherGenerationIsRefused) {
   };
   EXPECT_NE(message("eagle3", "eagle1_head").find("use eagle or eagle2"), std::string::npos);
   EXPECT_NE(message("eagle2", "eagle3_head").find("use eagle3"), std::string::npos);
-  EXPECT_NE(message("eagle2:depth=3", "eagle1_head").find("no option \"depth\""), std::string::npos);
+  EXPECT_NE(message("eagle2:depth=3", "eagle1_head").find("no option \"depth\""),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "draft/eagle/head_network.h"
 #include "draft/eagle/head_weights.h"
@@ -35,8 +34,9 @@ class RecordedPasses {
  public:
   explicit RecordedPasses(const std::string& head)
       : backend_(*eagle_target().backend),
-        weights_(load_head(open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/" + head),
-                           eagle_target().model, {WeightLayout::f32, {}})),
+        weights_(
+            load_head(open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/" + head),
+                      eagle_target().model, {WeightLayout::f32, {}})),
         network_(weights_, kRows),
         cache_(backend_, cache_config(weights_.config), std::size_t{1} << 20, KvType::f32),
         pairs_(cache_.start({}, false)),
@@ -46,7 +46,8 @@ class RecordedPasses {
   const HeadWeights& weights() const { return weights_; }
 
   /// Pass over target rows: causal, and kept.
-  std::vector<float> run_target_rows(std::span<const TokenId> tokens, std::span<const float> features) {
+  std::vector<float> run_target_rows(std::span<const TokenId> tokens,
+                                     std::span<const float> features) {
     in_flight_ = {};
     const auto outputs = run(tokens, features, true, {});
     std::vector<NodeId> rows;
@@ -75,8 +76,8 @@ class RecordedPasses {
     return config;
   }
 
-  std::vector<float> run(std::span<const TokenId> tokens, std::span<const float> features, bool from_target,
-                         std::span<const NodeId> parents) {
+  std::vector<float> run(std::span<const TokenId> tokens, std::span<const float> features,
+                         bool from_target, std::span<const NodeId> parents) {
     const int rows = static_cast<int>(tokens.size());
     const int length = pairs_.length();
     EXPECT_TRUE(pairs_.reserve(static_cast<int>(in_flight_.size()) + rows));
@@ -87,11 +88,14 @@ class RecordedPasses {
       row.slot = pairs_.slot(static_cast<int>(in_flight_.size()) + i);
       row.extra_begin = static_cast<std::int32_t>(layout.extra.size());
       row.contiguous = from_target ? length + i + 1 : length;
-      row.position = from_target ? length + i : place_in_tree(parents[static_cast<std::size_t>(i)], row.slot, layout);
+      row.position = from_target
+                         ? length + i
+                         : place_in_tree(parents[static_cast<std::size_t>(i)], row.slot, layout);
       layout.rows.push_back(row);
     }
     for (int i = 0; !from_target && i < rows; ++i) {
-      in_flight_.push_back({layout.rows[static_cast<std::size_t>(i)].slot, parents[static_cast<std::size_t>(i)]});
+      in_flight_.push_back(
+          {layout.rows[static_cast<std::size_t>(i)].slot, parents[static_cast<std::size_t>(i)]});
     }
     const int width = from_target ? weights_.config.feature_width : weights_.config.hidden;
     const View input = inputs_->view().row_range(0, rows).col_range(0, width);
@@ -106,7 +110,8 @@ class RecordedPasses {
   /// Lists the ancestors, then the row; returns its position.
   int place_in_tree(NodeId parent, Slot slot, AttentionLayout& layout) {
     std::vector<Slot> path = {slot};
-    for (NodeId node = parent; node >= 0; node = in_flight_[static_cast<std::size_t>(node)].parent) {
+    for (NodeId node = parent; node >= 0;
+         node = in_flight_[static_cast<std::size_t>(node)].parent) {
       path.push_back(in_flight_[static_cast<std::size_t>(node)].slot);
     }
     layout.extra.insert(layout.extra.end(), path.rbegin(), path.rend());
@@ -152,7 +157,9 @@ void compare_top(RecordedPasses& passes, const Json& pass, int rows) {
 
 class EagleNumerics : public testing::TestWithParam<int> {
  protected:
-  const Json golden = read_golden_json("stories260k/numerics.json.zst").at("cases").at(static_cast<std::size_t>(GetParam()));
+  const Json golden = read_golden_json("stories260k/numerics.json.zst")
+                          .at("cases")
+                          .at(static_cast<std::size_t>(GetParam()));
 };
 
 TEST_P(EagleNumerics, TheTargetsFeaturesAreTheRecordedOnes) {
@@ -167,13 +174,16 @@ TEST_P(EagleNumerics, TheTargetsFeaturesAreTheRecordedOnes) {
   const ForwardResult result = forward.forward(std::span(&rows, 1));
   const Json& recorded = golden.at("target");
   const auto download = [&](const View& view) {
-    std::vector<float> values(static_cast<std::size_t>(view.rows) * static_cast<std::size_t>(view.cols));
+    std::vector<float> values(static_cast<std::size_t>(view.rows) *
+                              static_cast<std::size_t>(view.cols));
     target.backend->download(view, values);
     return values;
   };
   const int hidden = target.model.config.hidden;
-  expect_near(download(result.features.col_range(0, hidden)), flat(recorded.at("final_hidden")), "final_hidden");
-  expect_near(download(result.logits), recorded.at("last_logits").get<std::vector<float>>(), "last_logits");
+  expect_near(download(result.features.col_range(0, hidden)), flat(recorded.at("final_hidden")),
+              "final_hidden");
+  expect_near(download(result.logits), recorded.at("last_logits").get<std::vector<float>>(),
+              "last_logits");
   for (std::size_t tap = 0; recorded.at("taps").is_array() && tap < 3; ++tap) {
     expect_near(download(result.features.col_range(static_cast<int>(tap + 1) * hidden, hidden)),
                 flat(recorded.at("taps")[tap]), "taps");
@@ -183,13 +193,16 @@ TEST_P(EagleNumerics, TheTargetsFeaturesAreTheRecordedOnes) {
 TEST_P(EagleNumerics, EveryDraftPassGivesTheRecordedOutputs) {
   RecordedPasses passes(golden.at("head"));
   for (const Json& pass : golden.at("draft_passes")) {
-    SCOPED_TRACE(fmt::format("round {}, pass {}", pass.at("round").get<int>(), pass.at("pass_index").get<int>()));
+    SCOPED_TRACE(fmt::format("round {}, pass {}", pass.at("round").get<int>(),
+                             pass.at("pass_index").get<int>()));
     const auto tokens = pass.at("tokens").get<std::vector<TokenId>>();
     const auto input = flat(pass.at("input_hidden"));
     const int index = pass.at("pass_index");
     const int rows = static_cast<int>(tokens.size());
-    const auto ours = index == 0 ? passes.run_target_rows(tokens, input)
-                                 : passes.run_tree_rows(tokens, input, parents_of(pass.at("tree_mask"), rows * (index - 1)));
+    const auto ours =
+        index == 0 ? passes.run_target_rows(tokens, input)
+                   : passes.run_tree_rows(tokens, input,
+                                          parents_of(pass.at("tree_mask"), rows * (index - 1)));
     expect_near(ours, flat(pass.at("output_hidden")), "output_hidden");
     compare_top(passes, pass, rows);
   }

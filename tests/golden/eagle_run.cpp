@@ -33,7 +33,8 @@ class Decoding {
     std::vector<TokenId> committed(prompt.begin(), prompt.end());
     committed.push_back(next);
     keep_all(prompt);
-    drafter_.observe(*state_, {committed, 0, result.features.row_range(0, rows), /*first_has_row=*/false});
+    drafter_.observe(*state_,
+                     {committed, 0, result.features.row_range(0, rows), /*first_has_row=*/false});
     return next;
   }
 
@@ -71,7 +72,8 @@ class Decoding {
   }
   void commit(const EagleRound& round, const ForwardResult& result) {
     std::vector<TokenId> kept, observed;
-    for (const NodeId node : round.path) kept.push_back(round.tree.token[static_cast<std::size_t>(node)]);
+    for (const NodeId node : round.path)
+      kept.push_back(round.tree.token[static_cast<std::size_t>(node)]);
     observed.assign(kept.begin() + 1, kept.end());
     observed.push_back(round.next);
     const View features = gathered_->view().row_range(0, static_cast<int>(round.path.size()));
@@ -96,7 +98,8 @@ EagleTarget::EagleTarget() : backend(make_reference_backend(1)) {
   cache = std::make_unique<KvCache>(*backend, model.config, kCacheBytes, KvType::f32);
 }
 
-std::unique_ptr<Drafter> EagleTarget::make_drafter(const std::string& text, const std::string& head) const {
+std::unique_ptr<Drafter> EagleTarget::make_drafter(const std::string& text,
+                                                   const std::string& head) const {
   DrafterContext context;
   context.target = &model;
   context.head = head.find('/') == std::string::npos ? golden_folder() + head : head;
@@ -108,8 +111,8 @@ EagleTarget& eagle_target() {
   return target;
 }
 
-std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter, std::span<const TokenId> prompt,
-                                  int rounds) {
+std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
+                                  std::span<const TokenId> prompt, int rounds) {
   Decoding decoding(target, drafter);
   TokenId root = decoding.prefill(prompt);
   std::vector<EagleRound> done;
@@ -123,7 +126,8 @@ std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter, std::sp
 std::vector<TokenId> emitted(std::span<const EagleRound> rounds) {
   std::vector<TokenId> tokens;
   for (const EagleRound& round : rounds) {
-    for (const NodeId node : round.path) tokens.push_back(round.tree.token[static_cast<std::size_t>(node)]);
+    for (const NodeId node : round.path)
+      tokens.push_back(round.tree.token[static_cast<std::size_t>(node)]);
   }
   return tokens;
 }

@@ -18,7 +18,8 @@ struct EagleTarget {
   Model model;
   std::unique_ptr<KvCache> cache;
 
-  /// `text` names a drafter and its options; `head` a folder of tests/data/golden/stories260k or any other.
+  /// `text` names a drafter and its options; `head` a folder of tests/data/golden/stories260k or
+  /// any other.
   std::unique_ptr<Drafter> make_drafter(const std::string& text, const std::string& head) const;
 };
 /// One for the whole test program: it is never changed.
@@ -31,9 +32,10 @@ struct EagleRound {
   TokenId next = 0;
 };
 
-/// Greedy decoding as the official code does it, round by round: draft a tree, check it, accept, show the drafter what was
-/// committed.
-std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter, std::span<const TokenId> prompt, int rounds);
+/// Greedy decoding as the official code does it, round by round: draft a tree, check it, accept,
+/// show the drafter what was committed.
+std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
+                                  std::span<const TokenId> prompt, int rounds);
 
 /// All new tokens of the rounds: root and accepted nodes of each.
 std::vector<TokenId> emitted(std::span<const EagleRound> rounds);

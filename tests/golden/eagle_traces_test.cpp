@@ -1,6 +1,5 @@
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
@@ -12,30 +11,34 @@
 namespace talon {
 namespace {
 
-// Below this gap between two scores a different order of summation may decide otherwise (README of the golden).
+// Below this gap between two scores a different order of summation may decide otherwise (README of
+// the golden).
 constexpr double kSafeGap = 1e-4;
 constexpr double kScoreTolerance = 1e-4;
 
 struct Tally {
-  int rounds = 0;        // whose accepted length was compared
-  int trees = 0;         // compared node by node
-  int tree_sets = 0;     // compared as sets of paths
+  int rounds = 0;     // whose accepted length was compared
+  int trees = 0;      // compared node by node
+  int tree_sets = 0;  // compared as sets of paths
   double worst_score = 0;
 };
 
 std::vector<TokenId> tokens_of(const Json& json) { return json.get<std::vector<TokenId>>(); }
 
-std::set<std::vector<TokenId>> paths_of(const std::vector<TokenId>& token, const std::vector<NodeId>& parent) {
+std::set<std::vector<TokenId>> paths_of(const std::vector<TokenId>& token,
+                                        const std::vector<NodeId>& parent) {
   std::set<std::vector<TokenId>> paths;
   for (std::size_t node = 1; node < token.size(); ++node) {
     std::vector<TokenId> path;
-    for (std::size_t i = node; i > 0; i = static_cast<std::size_t>(parent[i])) path.push_back(token[i]);
+    for (std::size_t i = node; i > 0; i = static_cast<std::size_t>(parent[i]))
+      path.push_back(token[i]);
     paths.insert(path);
   }
   return paths;
 }
 
-void compare_tree(const EagleRound& ours, const Json& entry, const std::vector<NodeId>& parent, Tally& tally) {
+void compare_tree(const EagleRound& ours, const Json& entry, const std::vector<NodeId>& parent,
+                  Tally& tally) {
   const auto tokens = tokens_of(entry.at("draft_tokens"));
   const bool safe = entry.at("draft_gap").get<double>() > kSafeGap;
   if (!safe) {
@@ -60,7 +63,8 @@ void compare_tree(const EagleRound& ours, const Json& entry, const std::vector<N
 void compare_path(const EagleRound& ours, const Json& entry, const Json& retrieve) {
   const Json& row = retrieve.at(entry.at("best_candidate").get<std::size_t>());
   std::vector<NodeId> path;
-  for (std::size_t i = 0; i <= entry.at("accept_length").get<std::size_t>(); ++i) path.push_back(row[i]);
+  for (std::size_t i = 0; i <= entry.at("accept_length").get<std::size_t>(); ++i)
+    path.push_back(row[i]);
   const bool safe = entry.at("draft_gap").get<double>() > kSafeGap;
   EXPECT_TRUE(!safe || ours.path == path);
 }
@@ -72,7 +76,8 @@ struct RecordedRun {
   const Json* static_tree = nullptr;
 };
 
-/// The recorded round that begins where ours does, or -1: after a round decided by a tiny gap the two may be out of step.
+/// The recorded round that begins where ours does, or -1: after a round decided by a tiny gap the
+/// two may be out of step.
 int round_at(const RecordedRun& run, int seq_len) {
   int at = static_cast<int>(run.prompt.size());
   for (std::size_t round = 0; round < run.json.at("accept_lengths").size(); ++round) {
@@ -90,7 +95,8 @@ void compare_round(const EagleRound& ours, const RecordedRun& run, Tally& tally)
   EXPECT_EQ(ours.tree.token[0], run.json.at("roots")[round]);
   const char* gaps = run.json.contains("cut_gaps") ? "cut_gaps" : "draft_gaps";
   if (run.json.at(gaps)[round].get<double>() > kSafeGap) {
-    EXPECT_EQ(std::ssize(ours.path) - 1, run.json.at("accept_lengths")[round].get<std::ptrdiff_t>());
+    EXPECT_EQ(std::ssize(ours.path) - 1,
+              run.json.at("accept_lengths")[round].get<std::ptrdiff_t>());
     ++tally.rounds;
   }
   if (!run.json.contains("trace") || run.json.at("trace").empty()) return;
@@ -102,13 +108,15 @@ void compare_round(const EagleRound& ours, const RecordedRun& run, Tally& tally)
   compare_path(ours, entry, shape.at("retrieve"));
 }
 
-void compare_run(const std::string& drafter, const std::string& head, const RecordedRun& run, Tally& tally) {
+void compare_run(const std::string& drafter, const std::string& head, const RecordedRun& run,
+                 Tally& tally) {
   const auto made = eagle_target().make_drafter(drafter, head);
   const auto rounds = run_eagle(eagle_target(), *made, run.prompt, run.json.at("rounds"));
   for (const EagleRound& round : rounds) compare_round(round, run, tally);
   const auto text = emitted(rounds);
   const std::size_t common = std::min(text.size(), run.naive.size());
-  EXPECT_TRUE(std::equal(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(common), run.naive.begin()));
+  EXPECT_TRUE(std::equal(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(common),
+                         run.naive.begin()));
   if (text.size() == run.json.at("output_ids").size()) {
     EXPECT_EQ(text, tokens_of(run.json.at("output_ids")));
     EXPECT_EQ(rounds.back().next, run.json.at("next_token"));
@@ -117,8 +125,9 @@ void compare_run(const std::string& drafter, const std::string& head, const Reco
 
 std::string drafter_of(const std::string& method, const Json& run) {
   if (method == "eagle1") return "eagle:weights=f32";
-  return fmt::format("{}:topk={},levels={},nodes={},weights=f32", method.substr(0, 6), run.at("top_k").get<int>(),
-                     run.at("depth").get<int>() + 1, run.at("total_token").get<int>() - 1);
+  return fmt::format("{}:topk={},levels={},nodes={},weights=f32", method.substr(0, 6),
+                     run.at("top_k").get<int>(), run.at("depth").get<int>() + 1,
+                     run.at("total_token").get<int>() - 1);
 }
 
 enum class Runs { sample, all };
@@ -140,8 +149,10 @@ Tally compare_file(const std::string& name, Runs runs = Runs::sample) {
       const Json& run = prompt.at("runs").at(setting);
       const std::string drafter = drafter_of(golden.at("method"), run);
       SCOPED_TRACE(fmt::format("prompt {}, {}", prompt.at("prompt").get<int>(), drafter));
-      compare_run(drafter, golden.at("head"),
-                  {run, tokens_of(prompt.at("prompt_ids")), tokens_of(prompt.at("naive_ids")), static_tree}, tally);
+      compare_run(
+          drafter, golden.at("head"),
+          {run, tokens_of(prompt.at("prompt_ids")), tokens_of(prompt.at("naive_ids")), static_tree},
+          tally);
       if (testing::Test::HasFailure()) return tally;  // one failing run says enough
     }
   }
@@ -178,8 +189,8 @@ TEST(EagleGolden, DISABLED_EveryRecordedRunIsReproduced) {
   for (const char* name : {"eagle1", "eagle2", "eagle3", "eagle3_fullvocab"}) {
     SCOPED_TRACE(name);
     const Tally tally = compare_file(name, Runs::all);
-    fmt::print("{}: {} rounds, {} trees, {} trees as sets, largest difference of a score {:.2g}\n", name,
-               tally.rounds, tally.trees, tally.tree_sets, tally.worst_score);
+    fmt::print("{}: {} rounds, {} trees, {} trees as sets, largest difference of a score {:.2g}\n",
+               name, tally.rounds, tally.trees, tally.tree_sets, tally.worst_score);
   }
 }
 

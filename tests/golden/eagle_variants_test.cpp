@@ -19,18 +19,21 @@ constexpr double kTolerance = 1e-5;
 using Vector = std::vector<double>;
 using Change = std::function<void(HeadFiles&)>;
 
-/// The formulas of the specification (1.2, 1.3 and the norms of 1.4), one position after the other, in double: no batches, no
-/// cache, no fused operations.
+/// The formulas of the specification (1.2, 1.3 and the norms of 1.4), one position after the other,
+/// in double: no batches, no cache, no fused operations.
 class PlainHead {
  public:
-  explicit PlainHead(const HeadFiles& files) : files_(files), eagle3_(has("midlayer.hidden_norm.weight")) {}
+  explicit PlainHead(const HeadFiles& files)
+      : files_(files), eagle3_(has("midlayer.hidden_norm.weight")) {}
 
-  /// Outputs of rows 0 .. kRows - 1 that come from the target, then of one row that continues from the last output.
+  /// Outputs of rows 0 .. kRows - 1 that come from the target, then of one row that continues from
+  /// the last output.
   std::vector<Vector> run(const std::vector<TokenId>& tokens, const std::vector<Vector>& features) {
     std::vector<Vector> outputs;
     for (std::size_t row = 0; row < tokens.size(); ++row) {
       const bool from_target = row < features.size();
-      outputs.push_back(run_row(tokens[row], from_target ? features[row] : outputs.back(), from_target));
+      outputs.push_back(
+          run_row(tokens[row], from_target ? features[row] : outputs.back(), from_target));
     }
     return outputs;
   }
@@ -38,8 +41,12 @@ class PlainHead {
  private:
   bool has(const std::string& name) const { return files_.tensors.contains(name); }
   bool flag(const char* key) const { return files_.config.value(key, false); }
-  std::string layer(const std::string& name) const { return (eagle3_ ? "midlayer." : layer_prefix()) + name; }
-  std::string layer_prefix() const { return has("transformer.mlp.up_proj.weight") ? "transformer." : "layers.0."; }
+  std::string layer(const std::string& name) const {
+    return (eagle3_ ? "midlayer." : layer_prefix()) + name;
+  }
+  std::string layer_prefix() const {
+    return has("transformer.mlp.up_proj.weight") ? "transformer." : "layers.0.";
+  }
 
   Vector vector(const std::string& name) const {
     const auto stored = files_.values(name);
@@ -92,7 +99,8 @@ class PlainHead {
       Vector all;
       for (int tap = 0; tap < 3; ++tap) {
         const auto begin = taps.begin() + tap * kHidden;
-        all = joined(all, normed(Vector(begin, begin + kHidden), "fc_norm." + std::to_string(tap) + ".weight"));
+        all = joined(all, normed(Vector(begin, begin + kHidden),
+                                 "fc_norm." + std::to_string(tap) + ".weight"));
       }
       taps = all;
     }
@@ -108,7 +116,8 @@ class PlainHead {
       if (flag("norm_before_residual")) residual = hidden;
     } else {
       residual = product(has("fusion_fc.weight") ? "fusion_fc" : "fc",
-                         joined(normed(embedding(token), "embedding_layernorm.weight"), normed(feature, "hnorm.weight")));
+                         joined(normed(embedding(token), "embedding_layernorm.weight"),
+                                normed(feature, "hnorm.weight")));
       input = normed(residual, layer("input_layernorm.weight"));
     }
     const Vector h = sum(residual, attend(input));
@@ -122,7 +131,8 @@ class PlainHead {
 
   Vector attend(const Vector& input) {
     const auto position = static_cast<double>(keys_.size());
-    Vector q = product(layer("self_attn.q_proj"), input), k = product(layer("self_attn.k_proj"), input);
+    Vector q = product(layer("self_attn.q_proj"), input),
+           k = product(layer("self_attn.k_proj"), input);
     turn(q, layer("self_attn.q_norm.weight"), position);
     turn(k, layer("self_attn.k_norm.weight"), position);
     keys_.push_back(k);
@@ -134,7 +144,8 @@ class PlainHead {
       double total = 0;
       for (const Vector& key : keys_) {
         double dot = 0;
-        for (std::size_t i = 0; i < kHeadDim; ++i) dot += q[head * kHeadDim + i] * key[head / per_key * kHeadDim + i];
+        for (std::size_t i = 0; i < kHeadDim; ++i)
+          dot += q[head * kHeadDim + i] * key[head / per_key * kHeadDim + i];
         p.push_back(std::exp(dot / std::sqrt(static_cast<double>(kHeadDim))));
         total += p.back();
       }
@@ -153,7 +164,8 @@ class PlainHead {
       const auto begin = x.begin() + static_cast<std::ptrdiff_t>(head);
       const Vector v = normed(Vector(begin, begin + kHeadDim), norm);
       for (std::size_t i = 0; i < kHeadDim / 2; ++i) {
-        const double angle = position * std::pow(files_.config.value("rope_theta", 10000.0), -2.0 * static_cast<double>(i) / kHeadDim);
+        const double angle = position * std::pow(files_.config.value("rope_theta", 10000.0),
+                                                 -2.0 * static_cast<double>(i) / kHeadDim);
         const double a = v[i], b = v[i + kHeadDim / 2];
         x[head + i] = a * std::cos(angle) - b * std::sin(angle);
         x[head + i + kHeadDim / 2] = b * std::cos(angle) + a * std::sin(angle);
@@ -193,14 +205,17 @@ std::vector<Vector> run_network(const HeadWeights& head, const std::vector<Token
   lay_out_rows(std::span(&rows, 1), all);
   part = all;
   part.rows.resize(kRows);
-  network.forward({std::span(tokens).first(kRows), &part, &cache.store(), input->view(), true, output->view().row_range(0, kRows)});
+  network.forward({std::span(tokens).first(kRows), &part, &cache.store(), input->view(), true,
+                   output->view().row_range(0, kRows)});
   part.rows = {all.rows.back()};
-  network.forward({std::span(tokens).last(1), &part, &cache.store(), output->view().row_range(kRows - 1, 1), false,
+  network.forward({std::span(tokens).last(1), &part, &cache.store(),
+                   output->view().row_range(kRows - 1, 1), false,
                    output->view().row_range(kRows, 1)});
   std::vector<float> values((kRows + 1) * kHidden);
   backend.download(output->view(), values);
   std::vector<Vector> outputs;
-  for (auto row = values.begin(); row != values.end(); row += kHidden) outputs.emplace_back(row, row + kHidden);
+  for (auto row = values.begin(); row != values.end(); row += kHidden)
+    outputs.emplace_back(row, row + kHidden);
   return outputs;
 }
 
@@ -212,7 +227,8 @@ struct Variant {
 void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 
 void add_vector(HeadFiles& files, const std::string& name, std::size_t size, float around) {
-  files.add(name, {static_cast<std::int64_t>(size)}, random_values(size, static_cast<unsigned>(name.size()), around));
+  files.add(name, {static_cast<std::int64_t>(size)},
+            random_values(size, static_cast<unsigned>(name.size()), around));
 }
 
 void add_layer_norms(HeadFiles& files) {
@@ -240,19 +256,24 @@ const Variant kVariants[] = {
      [](HeadFiles& f) { f.tensors.erase("fc.bias"), f.config["bias"] = false; }},
     {"Eagle1WithQkvBiases", "eagle1_head",
      [](HeadFiles& f) { add_qkv_biases(f, "layers.0.self_attn."), f.config["qkv_bias"] = true; }},
-    {"Eagle1WithAnotherRopeBase", "eagle1_head", [](HeadFiles& f) { f.config["rope_theta"] = 500000.0; }},
+    {"Eagle1WithAnotherRopeBase", "eagle1_head",
+     [](HeadFiles& f) { f.config["rope_theta"] = 500000.0; }},
     {"Eagle1WithLayerNorms", "eagle1_head", add_layer_norms},
     {"Eagle3", "eagle3_head", [](HeadFiles&) {}},
     {"Eagle3WithTwoKvHeads", "eagle3_head_fullvocab", [](HeadFiles&) {}},
-    {"Eagle3NormBeforeResidual", "eagle3_head", [](HeadFiles& f) { f.config["norm_before_residual"] = true; }},
+    {"Eagle3NormBeforeResidual", "eagle3_head",
+     [](HeadFiles& f) { f.config["norm_before_residual"] = true; }},
     {"Eagle3NormOutput", "eagle3_head", [](HeadFiles& f) { f.config["norm_output"] = true; }},
     {"Eagle3NormBeforeFc", "eagle3_head",
-     [](HeadFiles& f) { f.config["norm_before_fc"] = true, add_vector(f, "input_norm.weight", 3 * kHidden, 1); }},
+     [](HeadFiles& f) {
+       f.config["norm_before_fc"] = true, add_vector(f, "input_norm.weight", 3 * kHidden, 1);
+     }},
     {"Eagle3NormPerTap", "eagle3_head",
      [](HeadFiles& f) {
        f.config["fc_norm"] = true;
        for (const char* tap : {"0", "1", "2"}) {
-         f.add(std::string("fc_norm.") + tap + ".weight", {kHidden}, random_values(kHidden, static_cast<unsigned>(*tap), 1));
+         f.add(std::string("fc_norm.") + tap + ".weight", {kHidden},
+               random_values(kHidden, static_cast<unsigned>(*tap), 1));
        }
      }},
     {"Eagle3WithFcBias", "eagle3_head",
@@ -273,7 +294,8 @@ TEST_P(HeadVariants, TheNetworkComputesTheFormulas) {
   GetParam().change(files);
   const test::TemporaryFolder folder;
   files.write(folder);
-  const HeadWeights head = load_head(open_checkpoint(folder.path()), eagle_target().model, {WeightLayout::f32, {}});
+  const HeadWeights head =
+      load_head(open_checkpoint(folder.path()), eagle_target().model, {WeightLayout::f32, {}});
   const std::vector<TokenId> tokens = {403, 407, 261, 378, 432, 383};
   const auto width = static_cast<std::size_t>(head.config.feature_width);
   const std::vector<float> features = random_values(kRows * width, 7);
@@ -286,7 +308,9 @@ TEST_P(HeadVariants, TheNetworkComputesTheFormulas) {
   ASSERT_EQ(ours.size(), expected.size());
   for (std::size_t row = 0; row < ours.size(); ++row) {
     for (std::size_t i = 0; i < kHidden; ++i) {
-      EXPECT_NEAR(ours[row][i], expected[row][i], kTolerance * std::max(1.0, std::abs(expected[row][i]))) << "row " << row;
+      EXPECT_NEAR(ours[row][i], expected[row][i],
+                  kTolerance * std::max(1.0, std::abs(expected[row][i])))
+          << "row " << row;
     }
   }
 }

@@ -16,8 +16,9 @@ void CandidatePool::add(int parent, TokenId token, float log_p) {
 
 void CandidatePool::adopt(int parent, TokenId token, NodeId node, float path_log_p) {
   const float score = std::min(score_above(parent), path_log_p);
-  const auto known = std::find_if(candidates_.begin() + newest_level_, candidates_.end(),
-                                  [&](const Candidate& c) { return c.parent == parent && c.token == token; });
+  const auto known =
+      std::find_if(candidates_.begin() + newest_level_, candidates_.end(),
+                   [&](const Candidate& c) { return c.parent == parent && c.token == token; });
   if (known == candidates_.end()) {
     candidates_.push_back({token, parent, 0.0F, score, node, /*ours=*/false});
     return;
@@ -68,9 +69,11 @@ void CandidatePool::rerank(int nodes, DraftTree& tree) const {
     const Candidate& candidate = candidates_[i];
     node_of[i] = candidate.node;
     if (!candidate.ours || (candidate.node < 0 && !is_kept[i])) continue;
-    const NodeId parent = candidate.parent < 0 ? 0 : node_of[static_cast<std::size_t>(candidate.parent)];
+    const NodeId parent =
+        candidate.parent < 0 ? 0 : node_of[static_cast<std::size_t>(candidate.parent)];
     expects(parent >= 0, "a kept candidate has a kept parent");
-    // Below another drafter's node the score counts from what that node has in the tree, so that our step stays ours.
+    // Below another drafter's node the score counts from what that node has in the tree, so that
+    // our step stays ours.
     const auto above = static_cast<std::size_t>(parent);
     const float log_p_above = above < log_p_before.size() ? log_p_before[above] : tree.log_p[above];
     node_of[i] = tree.add(parent, candidate.token, log_p_above + candidate.step);

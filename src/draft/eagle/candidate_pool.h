@@ -7,18 +7,20 @@
 
 namespace talon {
 
-/// The candidates of one dynamic tree in the order in which they were found: level by level, by rank of the parent in the
-/// beam, by rank among its children. Of equal scores the earlier candidate always wins, which is never the deeper one, so
-/// that the best candidates of any number form a tree. A child's score is at most its parent's.
+/// The candidates of one dynamic tree in the order in which they were found: level by level, by
+/// rank of the parent in the beam, by rank among its children. Of equal scores the earlier
+/// candidate always wins, which is never the deeper one, so that the best candidates of any number
+/// form a tree. A child's score is at most its parent's.
 class CandidatePool {
  public:
   /// The children added from now on are one level deeper than those before.
   void start_level() { newest_level_ = size(); }
-  /// Appends a child of `parent` (-1: the root) whose step has `log_p`; its score is the sum over the path. Steps that are not
-  /// finite (a head that overflowed, a probability of zero) are ignored.
+  /// Appends a child of `parent` (-1: the root) whose step has `log_p`; its score is the sum over
+  /// the path. Steps that are not finite (a head that overflowed, a probability of zero) are
+  /// ignored.
   void add(int parent, TokenId token, float log_p);
-  /// Notes that the tree already has the child, as `node`, with path_log_p: another drafter's, which is kept in any case. REQUIRES:
-  /// children of `parent` were added on the newest level only.
+  /// Notes that the tree already has the child, as `node`, with path_log_p: another drafter's,
+  /// which is kept in any case. REQUIRES: children of `parent` were added on the newest level only.
   void adopt(int parent, TokenId token, NodeId node, float path_log_p);
 
   int size() const { return static_cast<int>(candidates_.size()); }
@@ -30,11 +32,12 @@ class CandidatePool {
 
   /// Expansion phase: the best `width` candidates of the newest level, best first.
   std::vector<int> beam(int width) const;
-  /// Drops from `beam` what the reranking phase can no longer choose: `nodes` candidates are better already, and all
-  /// descendants would be worse still.
+  /// Drops from `beam` what the reranking phase can no longer choose: `nodes` candidates are better
+  /// already, and all descendants would be worse still.
   void drop_hopeless(std::vector<int>& beam, int nodes) const;
-  /// Reranking phase: adds the best `nodes` candidates of all levels to `tree`, adopted ones not counted, in pool order, so that
-  /// parents precede children. REQUIRES: tree is as it was when its nodes were adopted.
+  /// Reranking phase: adds the best `nodes` candidates of all levels to `tree`, adopted ones not
+  /// counted, in pool order, so that parents precede children. REQUIRES: tree is as it was when its
+  /// nodes were adopted.
   void rerank(int nodes, DraftTree& tree) const;
 
  private:
@@ -44,9 +47,11 @@ class CandidatePool {
     float step;   // log-probability given the parent
     float score;  // of the path
     NodeId node;
-    bool ours;    // proposed by the head, whether adopted or not
+    bool ours;  // proposed by the head, whether adopted or not
   };
-  const Candidate& at(int candidate) const { return candidates_[static_cast<std::size_t>(candidate)]; }
+  const Candidate& at(int candidate) const {
+    return candidates_[static_cast<std::size_t>(candidate)];
+  }
   float score_above(int parent) const { return parent < 0 ? 0.0F : score(parent); }
   bool better(int a, int b) const { return score(a) != score(b) ? score(a) > score(b) : a < b; }
   std::vector<int> best_new(int count) const;

@@ -55,13 +55,19 @@ std::vector<std::int64_t> read_differences(const HeadTensors& tensors, const Sto
 
 std::vector<std::int64_t> read_integers(const StoredTensor& tensor, const std::string& doing) {
   switch (tensor.type) {
-    case StorageType::i64: return read_as<std::int64_t>(tensor);
-    case StorageType::i32: return read_as<std::int32_t>(tensor);
-    case StorageType::i16: return read_as<std::int16_t>(tensor);
-    case StorageType::i8: return read_as<std::int8_t>(tensor);
+    case StorageType::i64:
+      return read_as<std::int64_t>(tensor);
+    case StorageType::i32:
+      return read_as<std::int32_t>(tensor);
+    case StorageType::i16:
+      return read_as<std::int16_t>(tensor);
+    case StorageType::i8:
+      return read_as<std::int8_t>(tensor);
     case StorageType::u8:
-    case StorageType::boolean: return read_as<std::uint8_t>(tensor);
-    default: break;
+    case StorageType::boolean:
+      return read_as<std::uint8_t>(tensor);
+    default:
+      break;
   }
   fail("{}: {}: expected integers, found {}", doing, quote(tensor.name), name_of(tensor.type));
 }

@@ -20,8 +20,8 @@ class DynamicTreeGrowth : public TreeGrowth {
     rows_.clear();
     for (const int candidate : beam_) {
       const int parent = pool_.parent(candidate);
-      rows_.push_back({pool_.token(candidate),
-                       parent < 0 ? -1 : row_of_[static_cast<std::size_t>(parent)]});
+      rows_.push_back(
+          {pool_.token(candidate), parent < 0 ? -1 : row_of_[static_cast<std::size_t>(parent)]});
       row_of_[static_cast<std::size_t>(candidate)] = row_count_++;
     }
     return rows_;
@@ -34,8 +34,8 @@ class DynamicTreeGrowth : public TreeGrowth {
     const int count = std::min(shape_.children, children.count);
     pool_.start_level();
     for (std::size_t row = 0; row < beam_.size(); ++row) {
-      const auto first = (static_cast<std::size_t>(first_row) + row) *
-                         static_cast<std::size_t>(children.count);
+      const auto first =
+          (static_cast<std::size_t>(first_row) + row) * static_cast<std::size_t>(children.count);
       for (std::size_t i = first; i < first + static_cast<std::size_t>(count); ++i) {
         pool_.add(beam_[row], children.token[i], children.log_p[i]);
       }
@@ -49,7 +49,8 @@ class DynamicTreeGrowth : public TreeGrowth {
     if (parent < 0) return;
     for (NodeId node = parent + 1; node < start_.size(); ++node) {
       const auto i = static_cast<std::size_t>(node);
-      if (start_.parent[i] == parent) pool_.adopt(candidate, start_.token[i], node, start_.log_p[i]);
+      if (start_.parent[i] == parent)
+        pool_.adopt(candidate, start_.token[i], node, start_.log_p[i]);
     }
   }
 

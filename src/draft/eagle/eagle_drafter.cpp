@@ -22,7 +22,8 @@ struct GrowingTree {
   std::vector<TokenId> tokens;  // of the rows in flight
   std::vector<NodeId> parents;  // likewise; -1: the newest pair
   int newest = 0;               // first row of the newest level
-  int first_output = 0;         // where the outputs of the newest level (at first: of the newest pair) begin
+  int first_output =
+      0;  // where the outputs of the newest level (at first: of the newest pair) begin
 };
 
 class EagleDrafter : public Drafter {
@@ -33,7 +34,8 @@ class EagleDrafter : public Drafter {
         options_(options),
         context_(target.config.context),
         network_(head_, std::max(kLeastRows, rows_per_level(options))),
-        cache_(backend_, cache_config(head_.config), cache_bytes(head_.config, options, context_), KvType::f32),
+        cache_(backend_, cache_config(head_.config), cache_bytes(head_.config, options, context_),
+               KvType::f32),
         memory_(head_, network_, cache_),
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
         outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
@@ -82,7 +84,8 @@ class EagleDrafter : public Drafter {
   std::unique_ptr<DeviceBuffer> outputs_;   // [rows of a level, H]
 };
 
-std::size_t EagleDrafter::cache_bytes(const HeadConfig& head, const EagleOptions& options, int context) {
+std::size_t EagleDrafter::cache_bytes(const HeadConfig& head, const EagleOptions& options,
+                                      int context) {
   const KvShape page{1, head.kv_heads, head.head_dim, 1, KvType::f32};
   const std::size_t positions =
       options.cache_positions > 0 ? options.cache_positions : static_cast<std::size_t>(context);
@@ -91,9 +94,11 @@ std::size_t EagleDrafter::cache_bytes(const HeadConfig& head, const EagleOptions
   return std::max(kv_page_bytes(page), std::min(pages * kv_page_bytes(page), kMostCacheBytes));
 }
 
-/// Specification 2.2 and 2.3: run the newly committed pairs, then grow the trees together, one level at a time.
+/// Specification 2.2 and 2.3: run the newly committed pairs, then grow the trees together, one
+/// level at a time.
 void EagleDrafter::propose_batch(std::span<DraftJob> jobs) {
-  const int children_per_row = options_.fixed ? options_.fixed->children() : options_.dynamic.children;
+  const int children_per_row =
+      options_.fixed ? options_.fixed->children() : options_.dynamic.children;
   std::vector<GrowingTree> trees = plant(jobs);
   int rows = static_cast<int>(trees.size());
   while (rows > 0) {
@@ -134,15 +139,15 @@ std::unique_ptr<TreeGrowth> EagleDrafter::make_growth(const DraftJob& job, int m
   shape.levels = std::min(shape.levels, most_levels);
   shape.nodes = std::min(shape.nodes, job.plan.nodes - job.tree->draft_nodes());
   if (options_.fixed) {
-    return grow_static_tree(options_.fixed->cut(shape.levels, options_.fixed->children()), shape.nodes,
-                            job.policy);
+    return grow_static_tree(options_.fixed->cut(shape.levels, options_.fixed->children()),
+                            shape.nodes, job.policy);
   }
   shape.width = std::max(1, std::min(shape.width, job.plan.width));
   return grow_dynamic_tree(shape, job.policy, *job.tree);
 }
 
-/// Gives each tree the children of its newest rows, finishes those that are complete, and returns for each row to run
-/// next which output its parent has.
+/// Gives each tree the children of its newest rows, finishes those that are complete, and returns
+/// for each row to run next which output its parent has.
 std::vector<std::int32_t> EagleDrafter::add_level(std::vector<GrowingTree>& trees,
                                                   const RowChildren& children) {
   std::vector<std::int32_t> parent_outputs;
@@ -166,11 +171,14 @@ std::vector<std::int32_t> EagleDrafter::add_level(std::vector<GrowingTree>& tree
   return parent_outputs;
 }
 
-/// Runs the newest rows of all trees: each pairs its token with what the head predicted for its parent.
-void EagleDrafter::run_level(std::span<GrowingTree> trees, std::span<const std::int32_t> parent_outputs) {
+/// Runs the newest rows of all trees: each pairs its token with what the head predicted for its
+/// parent.
+void EagleDrafter::run_level(std::span<GrowingTree> trees,
+                             std::span<const std::int32_t> parent_outputs) {
   std::vector<SequenceRows> batch;
   for (GrowingTree& tree : trees) {
-    batch.push_back({.sequence = &tree.state->cache, .tokens = tree.tokens, .parents = tree.parents});
+    batch.push_back(
+        {.sequence = &tree.state->cache, .tokens = tree.tokens, .parents = tree.parents});
   }
   AttentionLayout layout;
   lay_out_rows(batch, layout);

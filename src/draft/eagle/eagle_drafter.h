@@ -13,13 +13,16 @@ namespace talon {
 struct EagleOptions {
   DynamicTreeShape dynamic;         // used unless there is a `fixed` tree
   std::optional<StaticTree> fixed;  // dynamic.levels and dynamic.nodes limit it, too
-  std::size_t cache_positions = 0;  // that all sequences together may hold; 0: the context of the target
+  std::size_t cache_positions =
+      0;  // that all sequences together may hold; 0: the context of the target
 };
 
-/// Drafts with an EAGLE head (arXiv:2401.15077, 2406.16858, 2503.01840; specification 2). Each committed token is paired with the
-/// target's feature of the position before it; these pairs alone stay in the head's cache, which grows by them once a
-/// round. The rows of a growing tree, made from the head's own features, live behind them for one round. A tree is cut
-/// by the job's plan as well as by the options.
-std::unique_ptr<Drafter> make_eagle_drafter(HeadWeights head, const Model& target, const EagleOptions& options);
+/// Drafts with an EAGLE head (arXiv:2401.15077, 2406.16858, 2503.01840; specification 2). Each
+/// committed token is paired with the target's feature of the position before it; these pairs alone
+/// stay in the head's cache, which grows by them once a round. The rows of a growing tree, made
+/// from the head's own features, live behind them for one round. A tree is cut by the job's plan as
+/// well as by the options.
+std::unique_ptr<Drafter> make_eagle_drafter(HeadWeights head, const Model& target,
+                                            const EagleOptions& options);
 
 }  // namespace talon

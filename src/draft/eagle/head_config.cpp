@@ -16,7 +16,8 @@ using Limits = ConfigLimits;
 constexpr int kDefaultContext = 2048;  // what all official heads were trained for
 constexpr int kUsualTaps = 3;
 
-/// The configuration of a head: its own keys, and those of the transformer layer, which some layouts nest.
+/// The configuration of a head: its own keys, and those of the transformer layer, which some
+/// layouts nest.
 struct HeadKeys {
   ConfigKeys top;
   ConfigKeys layer;
@@ -63,7 +64,8 @@ const StoredTensor& require_matrix(const HeadTensors& tensors, std::string_view 
   return matrix;
 }
 
-/// A bias or norm that the configuration may promise: the tensor decides, but a broken promise is an error.
+/// A bias or norm that the configuration may promise: the tensor decides, but a broken promise is
+/// an error.
 bool read_optional(const HeadTensors& tensors, std::string_view name, std::int64_t size,
                    bool promised, std::string_view key) {
   const bool present = tensors.find(name, {size}) != nullptr;
@@ -88,11 +90,14 @@ void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig
     if (heads == 0) keys.layer.refuse("head_dim", "it, or \"num_attention_heads\"");
     config.head_dim = q_rows / heads;
   }
-  const bool whole = config.head_dim > 0 && q_rows % config.head_dim == 0 && k_rows % config.head_dim == 0;
+  const bool whole =
+      config.head_dim > 0 && q_rows % config.head_dim == 0 && k_rows % config.head_dim == 0;
   if (!whole || config.head_dim % 2 != 0 || q_rows % k_rows != 0) {
-    fail("{}: \"q_proj.weight\" and \"k_proj.weight\": expected whole heads of an even size that share "
-         "keys evenly, found {} and {} rows for heads of {}",
-         tensors.doing(), q_rows, k_rows, config.head_dim);
+    fail(
+        "{}: \"q_proj.weight\" and \"k_proj.weight\": expected whole heads of an even size that "
+        "share "
+        "keys evenly, found {} and {} rows for heads of {}",
+        tensors.doing(), q_rows, k_rows, config.head_dim);
   }
   config.heads = q_rows / config.head_dim;
   config.kv_heads = k_rows / config.head_dim;
@@ -132,7 +137,8 @@ void read_layer_keys(const HeadKeys& keys, HeadConfig& config) {
   config.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
   read_rope(keys, config);
   if (const Json* types = keys.layer.find("layer_types"); types && types->is_array()) {
-    const bool slides = std::find(types->begin(), types->end(), "sliding_attention") != types->end();
+    const bool slides =
+        std::find(types->begin(), types->end(), "sliding_attention") != types->end();
     if (slides) config.sliding_window = keys.layer.integer("sliding_window", 1, INT32_MAX);
   }
 }
@@ -140,18 +146,22 @@ void read_layer_keys(const HeadKeys& keys, HeadConfig& config) {
 void read_eagle1_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
   const int width = columns_of(tensors.require("fc.weight"));
   if (width != 2 * config.hidden) {
-    fail("{}: \"fc.weight\": expected twice as many columns as rows (EAGLE-1 and EAGLE-2) or a "
-         "\"hidden_norm.weight\" (EAGLE-3), found {}",
-         tensors.doing(), show_shape(tensors.require("fc.weight").shape));
+    fail(
+        "{}: \"fc.weight\": expected twice as many columns as rows (EAGLE-1 and EAGLE-2) or a "
+        "\"hidden_norm.weight\" (EAGLE-3), found {}",
+        tensors.doing(), show_shape(tensors.require("fc.weight").shape));
   }
   config.feature_width = config.hidden;
   config.embedding_norm = read_optional(tensors, "embedding_norm.weight", config.hidden, false, "");
   config.feature_norm = read_optional(tensors, "feature_norm.weight", config.hidden, false, "");
   const bool layer_norms = keys.top.flag_or("layernorms", false);  // speculators
   const bool known = layer_norms || config.embedding_norm;
-  if (!known) return;  // an official head has none of the next two, so finding one is worth a refusal
-  config.attention_norm = read_optional(tensors, "input_layernorm.weight", config.hidden, layer_norms, "layernorms");
-  config.output_norm = read_optional(tensors, "norm.weight", config.hidden, layer_norms, "layernorms");
+  if (!known)
+    return;  // an official head has none of the next two, so finding one is worth a refusal
+  config.attention_norm =
+      read_optional(tensors, "input_layernorm.weight", config.hidden, layer_norms, "layernorms");
+  config.output_norm =
+      read_optional(tensors, "norm.weight", config.hidden, layer_norms, "layernorms");
 }
 
 std::vector<int> read_tap_layers(const HeadKeys& keys, HeadLayout layout) {
@@ -161,7 +171,8 @@ std::vector<int> read_tap_layers(const HeadKeys& keys, HeadLayout layout) {
     return layers;
   };
   if (keys.top.has("tap_layers")) return read(keys.top, "tap_layers", 0);
-  // SpecForge and SGLang count the layers whose outputs they take, the others those whose inputs (specification 1.4).
+  // SpecForge and SGLang count the layers whose outputs they take, the others those whose inputs
+  // (specification 1.4).
   const int shift = layout == HeadLayout::sglang ? 1 : 0;
   constexpr std::string_view kIds = "eagle_aux_hidden_state_layer_ids";
   if (keys.eagle && keys.eagle->has(kIds)) return read(*keys.eagle, kIds, shift);
@@ -171,7 +182,8 @@ std::vector<int> read_tap_layers(const HeadKeys& keys, HeadLayout layout) {
 void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
   config.feature_width = columns_of(tensors.require("fc.weight"));
   config.embedding_norm = config.feature_norm = config.output_norm = true;
-  for (const std::string_view name : {"input_layernorm.weight", "hidden_norm.weight", "norm.weight"}) {
+  for (const std::string_view name :
+       {"input_layernorm.weight", "hidden_norm.weight", "norm.weight"}) {
     tensors.require(name, {config.hidden});
   }
   config.tap_layers = read_tap_layers(keys, config.layout);
@@ -243,18 +255,20 @@ void fit_width(const HeadConfig& config, const ModelConfig& target, const std::s
                   config.target_hidden);
   }
   if (config.feature_width % target.hidden != 0) {
-    refuse_target(doing, "\"fc.weight\": expected features of width {} (hidden_size) or a multiple, found {}",
-                  target.hidden, config.feature_width);
+    refuse_target(
+        doing, "\"fc.weight\": expected features of width {} (hidden_size) or a multiple, found {}",
+        target.hidden, config.feature_width);
   }
   if (config.hidden == target.hidden) return;
   const std::string_view missing = !config.own_embedding ? "embed_tokens.weight" : "lm_head.weight";
   if (!config.own_embedding || (config.draft_vocabulary == 0 && !config.tied_output)) {
-    refuse_target(doing, "hidden_size: expected {}, or an own \"{}\", found {}", target.hidden, missing,
-                  config.hidden);
+    refuse_target(doing, "hidden_size: expected {}, or an own \"{}\", found {}", target.hidden,
+                  missing, config.hidden);
   }
 }
 
-/// The official rule; where a shallow target makes its layers coincide, the second, the middle and the last one.
+/// The official rule; where a shallow target makes its layers coincide, the second, the middle and
+/// the last one.
 std::vector<int> usual_tap_layers(int layers) {
   const std::vector<int> official = {2, layers / 2, layers - 3};
   const bool ascending = official[0] < official[1] && official[1] < official[2];
@@ -267,8 +281,10 @@ std::vector<FeatureTap> fit_taps(const HeadConfig& config, const ModelConfig& ta
   std::vector<int> layers = config.tap_layers;
   if (layers.empty() && width == kUsualTaps) layers = usual_tap_layers(target.layers);
   if (static_cast<int>(layers.size()) != width) {
-    refuse_target(doing, "\"fc.weight\" reads {} target layers: expected \"tap_layers\" to name them, found {}",
-                  width, layers.size());
+    refuse_target(
+        doing,
+        "\"fc.weight\" reads {} target layers: expected \"tap_layers\" to name them, found {}",
+        width, layers.size());
   }
   if (config.tap_norms != 0 && config.tap_norms != width) {
     refuse_target(doing, "\"fc_norm\": expected {} norms, found {}", width, config.tap_norms);
@@ -292,10 +308,14 @@ std::string_view name_of(HeadGeneration generation) {
 
 std::string_view name_of(HeadLayout layout) {
   switch (layout) {
-    case HeadLayout::official: return "official";
-    case HeadLayout::sglang: return "SGLang, SpecForge, AngelSlim";
-    case HeadLayout::vllm: return "vLLM";
-    case HeadLayout::speculators: return "speculators";
+    case HeadLayout::official:
+      return "official";
+    case HeadLayout::sglang:
+      return "SGLang, SpecForge, AngelSlim";
+    case HeadLayout::vllm:
+      return "vLLM";
+    case HeadLayout::speculators:
+      return "speculators";
   }
   return "";
 }
@@ -313,7 +333,8 @@ HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& ten
   } else {
     read_eagle3_parts(tensors, keys, config);
   }
-  const std::string_view bias_key = config.layout == HeadLayout::speculators ? "fusion_bias" : "bias";
+  const std::string_view bias_key =
+      config.layout == HeadLayout::speculators ? "fusion_bias" : "bias";
   config.fc_bias = read_optional(tensors, "fc.bias", config.hidden, keys.flag(bias_key), bias_key);
   read_layer_keys(keys, config);
   read_attention(tensors, keys, config);

@@ -14,18 +14,20 @@ namespace talon {
 
 /// EAGLE-1 and EAGLE-2 share their heads (arXiv:2401.15077); EAGLE-3's differ (arXiv:2503.01840).
 enum class HeadGeneration { eagle1, eagle3 };
-/// Who wrote the files, which decides what a few keys mean. `sglang` is also SpecForge's and AngelSlim's.
+/// Who wrote the files, which decides what a few keys mean. `sglang` is also SpecForge's and
+/// AngelSlim's.
 enum class HeadLayout { official, sglang, vllm, speculators };
 std::string_view name_of(HeadGeneration generation);
 std::string_view name_of(HeadLayout layout);
 
-/// Everything about a head but its values. Sizes, biases and norms come from the tensors; the configuration is asked only for what
-/// tensors cannot tell.
+/// Everything about a head but its values. Sizes, biases and norms come from the tensors; the
+/// configuration is asked only for what tensors cannot tell.
 struct HeadConfig {
   HeadGeneration generation = HeadGeneration::eagle1;
   HeadLayout layout = HeadLayout::official;
-  int hidden = 0;         // H
-  int feature_width = 0;  // columns of `fc` that the target's features fill: H, or taps * hidden size of the target
+  int hidden = 0;  // H
+  int feature_width =
+      0;  // columns of `fc` that the target's features fill: H, or taps * hidden size of the target
   int intermediate = 0;
   int heads = 0;
   int kv_heads = 0;
@@ -36,30 +38,31 @@ struct HeadConfig {
   float norm_epsilon = 0;
   RopeConfig rope;
   int sliding_window = 0;
-  int target_hidden = 0;             // as the configuration says; 0: it does not
-  std::vector<int> tap_layers;       // target layers whose inputs are wanted; empty: the usual ones
+  int target_hidden = 0;        // as the configuration says; 0: it does not
+  std::vector<int> tap_layers;  // target layers whose inputs are wanted; empty: the usual ones
   bool own_embedding = false;
-  bool tied_output = false;          // no output matrix: the own embedding serves
-  bool reduced_vocabulary = false;   // d2t or token_map maps draft ids to target ids
+  bool tied_output = false;         // no output matrix: the own embedding serves
+  bool reduced_vocabulary = false;  // d2t or token_map maps draft ids to target ids
   bool fc_bias = false;
   bool qkv_bias = false;
-  bool output_bias = false;          // of the attention's output projection
+  bool output_bias = false;  // of the attention's output projection
   bool qk_norm = false;
-  bool embedding_norm = false;       // EAGLE-1 variants; EAGLE-3 always has it
-  bool feature_norm = false;         // likewise
-  bool attention_norm = false;       // EAGLE-1 variants
-  bool output_norm = false;          // likewise
-  int tap_norms = 0;                 // EAGLE-3.1: norms of single taps before fc; 0: none
-  bool fused_norm = false;           // EAGLE-3.1: one norm over all taps before fc
-  bool norm_before_residual = false; // EAGLE-3: the normed feature is the residual
-  bool norm_output = false;          // EAGLE-3.1: the normed output is fed back
+  bool embedding_norm = false;        // EAGLE-1 variants; EAGLE-3 always has it
+  bool feature_norm = false;          // likewise
+  bool attention_norm = false;        // EAGLE-1 variants
+  bool output_norm = false;           // likewise
+  int tap_norms = 0;                  // EAGLE-3.1: norms of single taps before fc; 0: none
+  bool fused_norm = false;            // EAGLE-3.1: one norm over all taps before fc
+  bool norm_before_residual = false;  // EAGLE-3: the normed feature is the residual
+  bool norm_output = false;           // EAGLE-3.1: the normed output is fed back
 };
 
-/// Throws Error naming the key or tensor that is missing, contradicts another or is of an unknown variant.
+/// Throws Error naming the key or tensor that is missing, contradicts another or is of an unknown
+/// variant.
 HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& tensors);
 
-/// The features that a head for this target wants, in order. Throws Error when the head does not fit the target, naming the
-/// field that disagrees, what the target has and what the head has.
+/// The features that a head for this target wants, in order. Throws Error when the head does not
+/// fit the target, naming the field that disagrees, what the target has and what the head has.
 std::vector<FeatureTap> fit_to_target(const HeadConfig& config, const ModelConfig& target,
                                       const std::string& doing);
 

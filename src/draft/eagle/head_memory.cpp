@@ -13,8 +13,8 @@ int feature_width(const HeadWeights& head) { return head.config.feature_width; }
 
 int waiting_rows(const HeadState& state) { return static_cast<int>(state.waiting.size()); }
 
-/// What the cache's memory of pages knows the pairs by. Pair i depends on all tokens up to i + 1, so the token i + 1 names it,
-/// but the first must stand for two.
+/// What the cache's memory of pages knows the pairs by. Pair i depends on all tokens up to i + 1,
+/// so the token i + 1 names it, but the first must stand for two.
 std::vector<TokenId> page_names(const HeadState& state) {
   std::vector<TokenId> names = state.waiting;
   if (state.cache.length() == 0) {
@@ -41,7 +41,8 @@ HeadMemory::HeadMemory(const HeadWeights& head, HeadNetwork& network, KvCache& c
       outputs_(backend_.allocate(network.max_rows(), head.config.hidden)) {}
 
 std::unique_ptr<HeadState> HeadMemory::start() {
-  return std::make_unique<HeadState>(cache_.start({}, /*reuse=*/false), backend_, head_, most_waiting_);
+  return std::make_unique<HeadState>(cache_.start({}, /*reuse=*/false), backend_, head_,
+                                     most_waiting_);
 }
 
 void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
@@ -61,10 +62,12 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
       extend(std::span(&only, 1));
       continue;
     }
-    const int rows = std::min(static_cast<int>(tokens.size()) - done, most_waiting_ - waiting_rows(state));
+    const int rows =
+        std::min(static_cast<int>(tokens.size()) - done, most_waiting_ - waiting_rows(state));
     backend_.copy(committed.features.row_range(done, rows),
                   state.features->view().row_range(waiting_rows(state), rows));
-    const auto news = tokens.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
+    const auto news =
+        tokens.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
     state.waiting.insert(state.waiting.end(), news.begin(), news.end());
     done += rows;
   }
@@ -123,7 +126,8 @@ View HeadMemory::gather_features(std::span<HeadState* const> states, int rows) {
   int row = 0;
   for (const HeadState* state : states) {
     const int count = waiting_rows(*state);
-    backend_.copy(state->features->view().row_range(0, count), features_->view().row_range(row, count));
+    backend_.copy(state->features->view().row_range(0, count),
+                  features_->view().row_range(row, count));
     row += count;
   }
   return features_->view().row_range(0, rows);

@@ -11,22 +11,24 @@
 
 namespace talon {
 
-/// What a head remembers of one sequence: the pairs (target feature of position i, token i + 1), first those that wait to be
-/// run, then as keys and values in its cache.
+/// What a head remembers of one sequence: the pairs (target feature of position i, token i + 1),
+/// first those that wait to be run, then as keys and values in its cache.
 struct HeadState : DraftState {
   HeadState(KvSequence pairs, Backend& backend, const HeadWeights& head, int most_waiting);
 
-  KvSequence cache;                        // of the pairs that were run; position i of the cache is pair i
-  std::vector<TokenId> waiting;            // tokens of the pairs to run next
+  KvSequence cache;              // of the pairs that were run; position i of the cache is pair i
+  std::vector<TokenId> waiting;  // tokens of the pairs to run next
   std::unique_ptr<DeviceBuffer> features;  // and their features, [most waiting, taps * hidden]
-  std::unique_ptr<DeviceBuffer> output;    // [1, H]: what the head predicted from the newest pair that was run
-  TokenId first_token = -1;                // of the sequence, which is in no pair
-  int observed = 0;                        // tokens
-  bool lost = false;                       // the cache was full: this sequence is drafted for no more
+  std::unique_ptr<DeviceBuffer>
+      output;                // [1, H]: what the head predicted from the newest pair that was run
+  TokenId first_token = -1;  // of the sequence, which is in no pair
+  int observed = 0;          // tokens
+  bool lost = false;         // the cache was full: this sequence is drafted for no more
 };
 
-/// Runs committed pairs through a head. Pairs wait until a tree is wanted or many have come together, so that a sequence for
-/// which nothing is drafted costs almost nothing and a prompt is run in large batches.
+/// Runs committed pairs through a head. Pairs wait until a tree is wanted or many have come
+/// together, so that a sequence for which nothing is drafted costs almost nothing and a prompt is
+/// run in large batches.
 class HeadMemory {
  public:
   HeadMemory(const HeadWeights& head, HeadNetwork& network, KvCache& cache);

@@ -8,7 +8,8 @@
 namespace talon {
 namespace {
 
-constexpr int kOutputRows = 64;  // rows of the output matrix product at once: bounds the logits' memory
+constexpr int kOutputRows =
+    64;  // rows of the output matrix product at once: bounds the logits' memory
 
 View view_of(const std::unique_ptr<DeviceBuffer>& buffer) {
   return buffer ? buffer->view() : View{};
@@ -80,7 +81,8 @@ void HeadNetwork::forward(const HeadPass& pass) {
   }
 }
 
-/// residual = fc([embedding; feature]), which attention reads as it is. No activation; official heads have no norm here.
+/// residual = fc([embedding; feature]), which attention reads as it is. No activation; official
+/// heads have no norm here.
 View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
   const View both = rows_of(pair, static_cast<int>(pass.tokens.size()));
   const View embedding = both.col_range(0, config.hidden);
@@ -98,7 +100,8 @@ View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
   return x;
 }
 
-/// residual = the fused taps (target rows) or the head's own earlier output; attention reads [norm(embedding); norm(residual)].
+/// residual = the fused taps (target rows) or the head's own earlier output; attention reads
+/// [norm(embedding); norm(residual)].
 View HeadNetwork::State::fuse_eagle3(const HeadPass& pass) {
   const View both = rows_of(pair, static_cast<int>(pass.tokens.size()));
   const View embedding = both.col_range(0, config.hidden);
@@ -207,7 +210,8 @@ RowChildren HeadNetwork::top_children(const View& features, int count) {
   }
   for (float& p : children.log_p) p = std::log(p);
   if (!head.target_token.empty()) {
-    for (TokenId& token : children.token) token = head.target_token[static_cast<std::size_t>(token)];
+    for (TokenId& token : children.token)
+      token = head.target_token[static_cast<std::size_t>(token)];
   }
   return children;
 }

@@ -10,14 +10,14 @@
 
 namespace talon {
 
-/// Rows of one pass of a head. Row r pairs the feature of a position i with the embedding of tokens[r], which stands at
-/// i + 1; layout.rows[r].position is i.
+/// Rows of one pass of a head. Row r pairs the feature of a position i with the embedding of
+/// tokens[r], which stands at i + 1; layout.rows[r].position is i.
 struct HeadPass {
   std::span<const TokenId> tokens;
   const AttentionLayout* layout = nullptr;
   KvStore* cache = nullptr;
-  /// The target's features, [rows, taps * hidden size of the target]; or else, with from_target off, what an earlier pass
-  /// of the head gave for the parents of the rows, [rows, H].
+  /// The target's features, [rows, taps * hidden size of the target]; or else, with from_target
+  /// off, what an earlier pass of the head gave for the parents of the rows, [rows, H].
   View features;
   bool from_target = true;
   View out;  // [rows, H]: the predicted features, fed back to the rows' children
@@ -32,7 +32,8 @@ class HeadNetwork {
   int max_rows() const;
   /// Runs the head on at most max_rows rows.
   void forward(const HeadPass& pass);
-  /// The `count` likeliest next tokens after each row of `features`, which are outputs of forward(). Any number of rows.
+  /// The `count` likeliest next tokens after each row of `features`, which are outputs of
+  /// forward(). Any number of rows.
   RowChildren top_children(const View& features, int count);
 
  private:

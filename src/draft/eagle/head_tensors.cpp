@@ -14,25 +14,29 @@ namespace {
 
 using Pair = std::pair<std::string_view, std::string_view>;
 
-// The one layer of a head: official EAGLE-3, everybody's EAGLE-1 and vLLM's EAGLE-3, speculators' EAGLE-1.
-constexpr std::array<std::string_view, 3> kLayerPrefixes = {"midlayer.", "layers.0.", "transformer."};
+// The one layer of a head: official EAGLE-3, everybody's EAGLE-1 and vLLM's EAGLE-3, speculators'
+// EAGLE-1.
+constexpr std::array<std::string_view, 3> kLayerPrefixes = {"midlayer.", "layers.0.",
+                                                            "transformer."};
 constexpr std::array<std::string_view, 2> kLayerParts = {"self_attn.", "mlp."};
 
 constexpr Pair kRenamed[] = {
-    {"fusion_fc.weight", "fc.weight"},                        // speculators, EAGLE-1
+    {"fusion_fc.weight", "fc.weight"},  // speculators, EAGLE-1
     {"fusion_fc.bias", "fc.bias"},
-    {"draft_id_to_target_id", "d2t"},                         // vLLM
-    {"embedding_layernorm.weight", "embedding_norm.weight"},  // speculators, EAGLE-1 with layer norms
-    {"embed_layernorm.weight", "embedding_norm.weight"},      // ... before their conversion
+    {"draft_id_to_target_id", "d2t"},  // vLLM
+    {"embedding_layernorm.weight",
+     "embedding_norm.weight"},                            // speculators, EAGLE-1 with layer norms
+    {"embed_layernorm.weight", "embedding_norm.weight"},  // ... before their conversion
     {"hidden_layernorm.weight", "input_layernorm.weight"},
     {"pre_lm_head_layernorm.weight", "norm.weight"},
     {"lm_head_layernorm.weight", "norm.weight"},
-    {"enorm.weight", "embedding_norm.weight"},                // vLLM, HASS with add_para_norm
+    {"enorm.weight", "embedding_norm.weight"},  // vLLM, HASS with add_para_norm
     {"hnorm.weight", "feature_norm.weight"},
 };
 
 // Used in training only, or constants that follow from the configuration.
-constexpr std::array<std::string_view, 2> kIgnored = {"verifier_norm.weight", "verifier_lm_head.weight"};
+constexpr std::array<std::string_view, 2> kIgnored = {"verifier_norm.weight",
+                                                      "verifier_lm_head.weight"};
 constexpr std::string_view kInverseFrequencies = "rotary_emb.inv_freq";
 
 bool strip(std::string_view& name, std::string_view prefix) {
@@ -58,9 +62,11 @@ std::optional<std::string> common_name(std::string_view name) {
   return std::string(name);
 }
 
-/// vLLM's first layout of EAGLE-1 nests the Llama configuration and carries two norms that nobody applies.
+/// vLLM's first layout of EAGLE-1 nests the Llama configuration and carries two norms that nobody
+/// applies.
 bool has_idle_norms(const Checkpoint& checkpoint) {
-  return checkpoint.metadata.is_object() && checkpoint.metadata.value("model_type", Json()) == "eagle";
+  return checkpoint.metadata.is_object() &&
+         checkpoint.metadata.value("model_type", Json()) == "eagle";
 }
 
 std::string show_expected(const std::vector<std::int64_t>& shape) {
@@ -123,8 +129,9 @@ const StoredTensor* HeadTensors::find(std::string_view name,
 void HeadTensors::refuse_unknown() const {
   for (const auto& [name, entry] : entries_) {
     if (!entry.known) {
-      fail("{}: expected the tensors of an EAGLE head, found {} besides, whose meaning is not known",
-           doing_, quote(entry.tensor->name));
+      fail(
+          "{}: expected the tensors of an EAGLE head, found {} besides, whose meaning is not known",
+          doing_, quote(entry.tensor->name));
     }
   }
 }

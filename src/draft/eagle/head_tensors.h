@@ -9,9 +9,10 @@
 
 namespace talon {
 
-/// The tensors of a draft head under one set of names, whoever wrote the file (official code, SGLang, vLLM, SpecForge, AngelSlim,
-/// speculators): those of the official EAGLE-3 files without the layer's prefix ("fc.weight", "q_proj.weight",
-/// "gate_proj.weight", "hidden_norm.weight", ...). Borrows the checkpoint.
+/// The tensors of a draft head under one set of names, whoever wrote the file (official code,
+/// SGLang, vLLM, SpecForge, AngelSlim, speculators): those of the official EAGLE-3 files without
+/// the layer's prefix ("fc.weight", "q_proj.weight", "gate_proj.weight", "hidden_norm.weight",
+/// ...). Borrows the checkpoint.
 class HeadTensors {
  public:
   /// Throws Error for two tensors that mean the same.
@@ -26,7 +27,8 @@ class HeadTensors {
   const StoredTensor& require(std::string_view name, const std::vector<std::int64_t>& shape) const;
   /// As find(), and of this shape if present.
   const StoredTensor* find(std::string_view name, const std::vector<std::int64_t>& shape) const;
-  /// Throws Error naming a tensor that nobody asked for: a variant whose meaning is not known must not be guessed.
+  /// Throws Error naming a tensor that nobody asked for: a variant whose meaning is not known must
+  /// not be guessed.
   void refuse_unknown() const;
 
   /// `load head "FOLDER"`: how messages begin.

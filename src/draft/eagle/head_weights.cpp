@@ -62,9 +62,11 @@ HeadWeights HeadLoader::load() {
   load_fusion(head);
   load_layer(head.layer);
   const int positions = target_.config.context;
-  head.rope = upload(rope_table(config_.rope, config_.head_dim, positions), positions, config_.head_dim);
+  head.rope =
+      upload(rope_table(config_.rope, config_.head_dim, positions), positions, config_.head_dim);
   const LayerWeights& layer = head.layer;
-  for (const auto* weight : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+  for (const auto* weight :
+       {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
     head.row_bytes += (*weight)->bytes;
   }
   head.row_bytes += head.output->bytes;
@@ -108,7 +110,8 @@ void HeadLoader::load_layer(LayerWeights& layer) {
   layer.down = matrix("down_proj.weight", options_.layout);
 }
 
-/// The head's own table wins over the target's; an equal copy, as in all official EAGLE-1 files, is not kept twice.
+/// The head's own table wins over the target's; an equal copy, as in all official EAGLE-1 files, is
+/// not kept twice.
 void HeadLoader::load_embedding(HeadWeights& head) {
   head.embedding = target_.embedding.get();
   if (!config_.own_embedding) return;
@@ -122,7 +125,8 @@ void HeadLoader::load_output(HeadWeights& head) {
   head.output = config_.tied_output ? head.own_embedding.get() : &target_.output_weight();
   if (config_.draft_vocabulary == 0) return;
   const StoredTensor& stored = checked("lm_head.weight");
-  StoredMatrix rows{stored.name, stored.type, config_.draft_vocabulary, config_.hidden, stored.bytes};
+  StoredMatrix rows{stored.name, stored.type, config_.draft_vocabulary, config_.hidden,
+                    stored.bytes};
   std::vector<std::byte> chosen;  // a token_map beside a full matrix chooses rows of it
   const std::size_t row_bytes = stored.bytes.size() / static_cast<std::size_t>(stored.shape[0]);
   if (stored.shape[0] != config_.draft_vocabulary) {
@@ -185,15 +189,17 @@ bool HeadLoader::equals_target_embedding(const StoredTensor& own) {
     std::vector<float> theirs(tokens.size() * static_cast<std::size_t>(table.cols));
     std::vector<float> ours(theirs.size());
     backend_.download(view, theirs);
-    dequantize(own.type,
-               own.bytes.subspan(static_cast<std::size_t>(first) * row_bytes, tokens.size() * row_bytes),
-               ours);
+    dequantize(
+        own.type,
+        own.bytes.subspan(static_cast<std::size_t>(first) * row_bytes, tokens.size() * row_bytes),
+        ours);
     if (theirs != ours) return false;
   }
   return true;
 }
 
-std::unique_ptr<DeviceBuffer> HeadLoader::upload(std::span<const float> values, int rows, int cols) {
+std::unique_ptr<DeviceBuffer> HeadLoader::upload(std::span<const float> values, int rows,
+                                                 int cols) {
   auto buffer = backend_.allocate(rows, cols);
   backend_.upload(values, buffer->view());
   return buffer;
@@ -201,7 +207,8 @@ std::unique_ptr<DeviceBuffer> HeadLoader::upload(std::span<const float> values, 
 
 }  // namespace
 
-HeadWeights load_head(const Checkpoint& checkpoint, const Model& target, const HeadOptions& options) {
+HeadWeights load_head(const Checkpoint& checkpoint, const Model& target,
+                      const HeadOptions& options) {
   return HeadLoader(checkpoint, target, options).load();
 }
 

@@ -11,7 +11,8 @@
 
 namespace talon {
 
-/// A draft head on the backend of its target. Immutable after load. Null buffers: the head has no such part.
+/// A draft head on the backend of its target. Immutable after load. Null buffers: the head has no
+/// such part.
 struct HeadWeights {
   HeadConfig config;
   std::vector<FeatureTap> taps;
@@ -28,7 +29,8 @@ struct HeadWeights {
   LayerWeights layer;
   std::unique_ptr<DeviceBuffer> rope;  // [context of the target, head_dim]
   std::vector<TokenId> target_token;   // of each draft id; empty: the same
-  std::size_t row_bytes = 0;           // of weights read to draft one row: all but the embedding table, and fc in EAGLE-3
+  std::size_t row_bytes =
+      0;  // of weights read to draft one row: all but the embedding table, and fc in EAGLE-3
 };
 
 struct HeadOptions {
@@ -36,8 +38,9 @@ struct HeadOptions {
   std::vector<int> tap_layers;  // in place of what the configuration says; empty: that
 };
 
-/// Loads the head in `checkpoint` for `target`, which is borrowed. Throws Error naming the field when files contradict themselves
-/// or the head does not fit the target.
-HeadWeights load_head(const Checkpoint& checkpoint, const Model& target, const HeadOptions& options = {});
+/// Loads the head in `checkpoint` for `target`, which is borrowed. Throws Error naming the field
+/// when files contradict themselves or the head does not fit the target.
+HeadWeights load_head(const Checkpoint& checkpoint, const Model& target,
+                      const HeadOptions& options = {});
 
 }  // namespace talon

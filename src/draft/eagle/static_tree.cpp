@@ -68,7 +68,8 @@ class StaticTreeGrowth : public TreeGrowth {
     int row = -1;
   };
 
-  /// Gives node `index` the token of its rank among its parent's children, and a row if it has children itself.
+  /// Gives node `index` the token of its rank among its parent's children, and a row if it has
+  /// children itself.
   void place(std::size_t index, const RowChildren& children, int first_row) {
     const StaticTree::Node& node = shape_.nodes[index];
     const Grown* parent =
@@ -128,7 +129,8 @@ Path read_path(const Json& json, std::string_view doing) {
     if (!rank.is_number_integer()) {
       fail("{}: expected a rank as a whole number, found {}", doing, rank.type_name());
     }
-    path.push_back(static_cast<int>(std::clamp<std::int64_t>(rank.get<std::int64_t>(), -1, kMostRanks)));
+    path.push_back(
+        static_cast<int>(std::clamp<std::int64_t>(rank.get<std::int64_t>(), -1, kMostRanks)));
   }
   return path;
 }
@@ -176,14 +178,15 @@ StaticTree parse_static_tree(const std::vector<Path>& paths, std::string_view do
   std::map<Path, int> index;
   for (const Path& path : sorted) {
     check_path(path, doing);
-    const auto parent = path.size() == 1 ? index.end() : index.find(Path(path.begin(), path.end() - 1));
+    const auto parent =
+        path.size() == 1 ? index.end() : index.find(Path(path.begin(), path.end() - 1));
     if (path.size() > 1 && parent == index.end()) {
       fail("{}: expected the beginning of {} to be a path too, found none", doing, show(path));
     }
     const int node = static_cast<int>(tree.nodes.size());
     if (!index.emplace(path, node).second) fail("{}: found {} twice", doing, show(path));
-    tree.nodes.push_back({path.size() == 1 ? -1 : parent->second, path.back(),
-                          static_cast<int>(path.size()) - 1});
+    tree.nodes.push_back(
+        {path.size() == 1 ? -1 : parent->second, path.back(), static_cast<int>(path.size()) - 1});
   }
   return tree;
 }
@@ -203,13 +206,32 @@ StaticTree read_static_tree(const std::filesystem::path& file) {
 }
 
 StaticTree eagle1_tree() {
-  return parse_static_tree(
-      {{0},          {1},          {2},          {3},          {0, 0},          {0, 1},
-       {0, 2},       {1, 0},       {1, 1},       {2, 0},       {2, 1},          {3, 0},
-       {0, 0, 0},    {0, 0, 1},    {0, 0, 2},    {0, 1, 0},    {0, 1, 1},       {0, 2, 0},
-       {0, 2, 1},    {1, 0, 0},    {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 2},    {0, 0, 0, 0, 0},
-       {0, 0, 0, 0, 1}},
-      "EAGLE-1's tree");
+  return parse_static_tree({{0},
+                            {1},
+                            {2},
+                            {3},
+                            {0, 0},
+                            {0, 1},
+                            {0, 2},
+                            {1, 0},
+                            {1, 1},
+                            {2, 0},
+                            {2, 1},
+                            {3, 0},
+                            {0, 0, 0},
+                            {0, 0, 1},
+                            {0, 0, 2},
+                            {0, 1, 0},
+                            {0, 1, 1},
+                            {0, 2, 0},
+                            {0, 2, 1},
+                            {1, 0, 0},
+                            {0, 0, 0, 0},
+                            {0, 0, 0, 1},
+                            {0, 0, 0, 2},
+                            {0, 0, 0, 0, 0},
+                            {0, 0, 0, 0, 1}},
+                           "EAGLE-1's tree");
 }
 
 StaticTree chain_tree(int levels) {

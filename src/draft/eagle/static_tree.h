@@ -9,14 +9,16 @@
 
 namespace talon {
 
-/// A tree of fixed shape: which ranks of which nodes are drafted, whatever the probabilities (EAGLE-1, Medusa).
+/// A tree of fixed shape: which ranks of which nodes are drafted, whatever the probabilities
+/// (EAGLE-1, Medusa).
 struct StaticTree {
   struct Node {
     int parent = 0;  // index into nodes; -1: the root
     int rank = 0;    // 0: the parent's likeliest child
     int level = 0;   // 0: a child of the root
   };
-  std::vector<Node> nodes;  // level by level, each in order of its path of ranks; the root is not among them
+  std::vector<Node>
+      nodes;  // level by level, each in order of its path of ranks; the root is not among them
 
   int levels() const { return nodes.empty() ? 0 : nodes.back().level + 1; }
   /// Of children to ask for per row: one more than the largest rank.
@@ -27,8 +29,9 @@ struct StaticTree {
   StaticTree cut(int levels, int children) const;
 };
 
-/// From paths of ranks ([[0], [1], [0, 0], ...]: the official `tree_choices`), in any order. Throws Error, beginning with
-/// `doing`, for a path without its beginning, a path given twice, or one that is empty, negative or absurdly long.
+/// From paths of ranks ([[0], [1], [0, 0], ...]: the official `tree_choices`), in any order. Throws
+/// Error, beginning with `doing`, for a path without its beginning, a path given twice, or one that
+/// is empty, negative or absurdly long.
 StaticTree parse_static_tree(const std::vector<std::vector<int>>& paths, std::string_view doing);
 
 /// The same from a JSON file that holds the list of paths.
@@ -39,8 +42,8 @@ StaticTree eagle1_tree();
 
 StaticTree chain_tree(int levels);
 
-/// Grows `tree` and keeps the best `nodes` by cumulative log-probability. `policy` (or null) is asked with deeper() after each
-/// level; borrowed.
+/// Grows `tree` and keeps the best `nodes` by cumulative log-probability. `policy` (or null) is
+/// asked with deeper() after each level; borrowed.
 std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, TreePolicy* policy);
 
 }  // namespace talon

@@ -21,16 +21,18 @@ struct RowChildren {
 /// A row that a draft head shall run: a node of the tree below the root.
 struct GrowthRow {
   TokenId token = 0;
-  int parent = -1;  // the row it follows, counted over all rows this growth has asked for; -1: the root
+  int parent =
+      -1;  // the row it follows, counted over all rows this growth has asked for; -1: the root
 };
 
-/// One tree while it grows, level by level. Knows nothing of networks: whoever drives it runs the rows it asks for and
-/// reports their children. The first children reported are the root's.
+/// One tree while it grows, level by level. Knows nothing of networks: whoever drives it runs the
+/// rows it asks for and reports their children. The first children reported are the root's.
 class TreeGrowth {
  public:
   virtual ~TreeGrowth() = default;
-  /// Takes the children of the rows asked for last (rows [first, first + count) of `children`) and returns the rows to run
-  /// next, valid until the next call; none when the tree is complete. `children` may hold more per row than wanted.
+  /// Takes the children of the rows asked for last (rows [first, first + count) of `children`) and
+  /// returns the rows to run next, valid until the next call; none when the tree is complete.
+  /// `children` may hold more per row than wanted.
   virtual std::span<const GrowthRow> grow(const RowChildren& children, int first_row) = 0;
   /// Adds what was grown to `tree`, which is as it was when the growth was made.
   virtual void finish(DraftTree& tree) const = 0;

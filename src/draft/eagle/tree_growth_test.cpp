@@ -16,7 +16,8 @@
 namespace talon {
 namespace {
 
-/// A draft without a network: the log-probabilities of the next token depend on the last token only.
+/// A draft without a network: the log-probabilities of the next token depend on the last token
+/// only.
 using Table = std::vector<std::vector<float>>;
 
 RowChildren children_of(const Table& table, std::span<const TokenId> tokens, int count) {
@@ -66,7 +67,8 @@ Drafted draft_dynamic(const DynamicTreeShape& shape, const Table& table, TokenId
 }
 
 /// Specification 4.6, by hand: tokens root, a .. j.
-constexpr TokenId kRoot = 0, kA = 1, kB = 2, kC = 3, kD = 4, kE = 5, kF = 6, kG = 7, kH = 8, kI = 9, kJ = 10;
+constexpr TokenId kRoot = 0, kA = 1, kB = 2, kC = 3, kD = 4, kE = 5, kF = 6, kG = 7, kH = 8, kI = 9,
+                  kJ = 10;
 Table worked_example() {
   Table table(11, std::vector<float>(11, std::log(1e-6F)));
   const auto set = [&](TokenId from, TokenId to, float p) {
@@ -203,7 +205,8 @@ TEST(StaticTree, TheDefaultIsTheOfficialTree) {
   const StaticTree tree = eagle1_tree();
   ASSERT_EQ(tree.nodes.size(), 25U);
   EXPECT_EQ(tree.levels(), 5);
-  const std::vector<int> parents = {0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 5, 5, 5, 6, 6, 7, 7, 8, 13, 13, 13, 21, 21};
+  const std::vector<int> parents = {0, 0, 0, 0, 1, 1, 1, 2,  2,  3,  3,  4, 5,
+                                    5, 5, 6, 6, 7, 7, 8, 13, 13, 13, 21, 21};
   for (std::size_t i = 0; i < parents.size(); ++i) {
     EXPECT_EQ(tree.nodes[i].parent + 1, parents[i]) << "node " << i + 1;
   }

@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/error.h"
+#include "text/tokenizer.h"
+
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A copy of a fixture's folder, to be changed.
+class Folder : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = fs::path(testing::TempDir()) /
+            (std::string("talon_folder_") +
+             testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(path_);
+  }
+  void TearDown() override { fs::remove_all(path_); }
+
+  void copy(const char* fixture) {
+    fs::copy(fs::path(TALON_TEST_DATA "/text") / fixture, path_, fs::copy_options::recursive);
+  }
+  void write(const char* name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+  }
+  std::string error() const {
+    try {
+      load();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+  Tokenizer load() const {
+    const Checkpoint checkpoint{.format = CheckpointFormat::hugging_face,
+                                .path = path_,
+                                .metadata = Json::object(),
+                                .tensors = {},
+                                .files = {},
+                                .owned = {}};
+    return Tokenizer::for_checkpoint(checkpoint);
+  }
+
+  fs::path path_;
+};
+
+void expect_named(const std::string& message, std::string_view named) {
+  EXPECT_NE(message.find(named), std::string::npos) << message;
+}
+
+TEST_F(Folder, WithoutATokenizerSaysWhatWasLookedFor) {
+  fs::create_directories(path_);
+  expect_named(error(), "tokenizer.json");
+  expect_named(error(), "tokenizer.model");
+}
+
+TEST_F(Folder, PrefersTokenizerJson) {
+  copy("byte_level");
+  fs::copy(TALON_TEST_DATA "/text/spm_bpe/tokenizer.model", path_);
+  EXPECT_EQ(load().kind(), "byte-level BPE");
+  fs::remove(path_ / "tokenizer.json");
+  fs::remove(path_ / "generation_config.json");
+  EXPECT_EQ(load().kind(), "SentencePiece BPE");
+}
+
+TEST_F(Folder, DamagedFilesAreNamed) {
+  copy("byte_level");
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                           "generation_config.json", "config.json", "chat_template.json"}) {
+    const fs::path saved = path_ / "saved";
+    const bool existed = fs::exists(path_ / name);
+    if (existed) fs::rename(path_ / name, saved);
+    for (const char* text : {"{", "[]", "{\"a\": 1,}", "\xFF", "nul"}) {
+      // The list of named templates comes first: without it, this file is read.
+      if (std::string_view(name) == "chat_template.json") write("tokenizer_config.json", "{}");
+      write(name, text);
+      expect_named(error(), name);
+    }
+    fs::remove(path_ / name);
+    if (existed) fs::rename(saved, path_ / name);
+  }
+  write("tokenizer.json", "{\"version\": 1.0");
+  expect_named(error(), "tokenizer.json");
+  write("tokenizer.json", "{}");
+  expect_named(error(), "tokenizer.json");
+}
+
+TEST_F(Folder, EveryTruncationOfTokenizerJsonIsAnError) {
+  copy("unigram");
+  std::ifstream file(path_ / "tokenizer.json", std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  for (std::size_t size = 1; size + 1 < whole.size(); size += size < 2000 ? 7 : 211) {
+    write("tokenizer.json", whole.substr(0, size));
+    expect_named(error(), "tokenizer.json");
+  }
+}
+
+TEST_F(Folder, IdsBeyondTheVocabularyAreErrors) {
+  copy("byte_level");
+  for (const char* value : {"99999", "-1", "[1, 99999]", "\"2\"", "18446744073709551615", "1.5"}) {
+    write("generation_config.json", std::string("{\"eos_token_id\": ") + value + "}");
+    expect_named(error(), "eos_token_id");
+  }
+}
+
+TEST_F(Folder, StartTokenIsWantedOrNotAsTheConfigurationSays) {
+  copy("llama_style");
+  EXPECT_TRUE(load().wants_start_token());
+  write("tokenizer_config.json", R"({"add_bos_token": false})");
+  EXPECT_FALSE(load().wants_start_token());
+  EXPECT_EQ(load().start_token(), 1);
+}
+
+TEST_F(Folder, ATemplateOfItsOwnFileComesFirst) {
+  copy("byte_level");
+  write("chat_template.jinja", "own file");
+  EXPECT_EQ(load().chat_template(), "own file");
+  fs::remove(path_ / "chat_template.jinja");
+  write("tokenizer_config.json", R"({"chat_template": "one"})");
+  EXPECT_EQ(load().chat_template(), "one");
+  write("tokenizer_config.json", "{}");
+  EXPECT_EQ(load().chat_template(), std::nullopt);
+  write("chat_template.json", R"({"chat_template": "beside"})");
+  EXPECT_EQ(load().chat_template(), "beside");
+}
+
+TEST_F(Folder, AddedTokensOfASentencePieceModelAreRead) {
+  copy("spm_bpe");
+  write("added_tokens.json", R"({"<|im_end|>": 700})");
+  write("tokenizer_config.json",
+        R"({"eos_token": "<|im_end|>", "added_tokens_decoder": {
+             "0": {"content": "<unk>", "special": true}, "701": {"content": "<tool>", "special": false}}})");
+  const Tokenizer tokenizer = load();
+  EXPECT_EQ(tokenizer.vocabulary_size(), 702);
+  EXPECT_EQ(tokenizer.encode("<|im_end|><tool>"), (std::vector<TokenId>{700, 701}));
+  EXPECT_TRUE(tokenizer.is_special(700));
+  EXPECT_FALSE(tokenizer.is_special(701));
+  EXPECT_EQ(tokenizer.end_tokens().front(), 700);
+  write("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "a"}}})");
+  expect_named(error(), "added_tokens_decoder");
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,146 @@
+#include "text/sentencepiece_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+#include "io/mapped_file.h"
+#include "text/character_map.h"
+#include "text/protocol_buffer.h"
+
+namespace talon {
+namespace {
+
+const std::filesystem::path kBpe = TALON_TEST_DATA "/text/spm_bpe/tokenizer.model";
+const std::filesystem::path kUnigram = TALON_TEST_DATA "/text/spm_unigram/tokenizer.model";
+
+SentencePieceModel read(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return parse_sentencepiece(file.bytes(), "load x");
+}
+
+template <typename Work>
+std::string error_of(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_named(const std::string& message, std::string_view named) {
+  EXPECT_NE(message.find(named), std::string::npos) << message;
+}
+
+TEST(SentencePieceModel, SerializedAndReadAgainIsTheSame) {
+  for (const auto& path : {kBpe, kUnigram}) {
+    const SentencePieceModel model = read(path);
+    const std::string bytes = serialize(model);
+    const SentencePieceModel again =
+        parse_sentencepiece(std::as_bytes(std::span(bytes.data(), bytes.size())), "load x");
+    EXPECT_EQ(serialize(again), bytes);
+    EXPECT_EQ(again.pieces.size(), model.pieces.size());
+    EXPECT_EQ(again.character_map, model.character_map);
+    EXPECT_EQ(again.remove_extra_whitespaces, model.remove_extra_whitespaces);
+  }
+}
+
+TEST(SentencePieceModel, EveryTruncationIsAnErrorOrAnotherSoundModel) {
+  for (const auto& path : {kBpe, kUnigram}) {
+    const MappedFile file(path);
+    int errors = 0;
+    for (std::size_t size = 0; size < file.bytes().size(); size += size < 64 ? 1 : 53) {
+      try {
+        const auto model = parse_sentencepiece(file.bytes().first(size), "load x");
+        load_sentencepiece(model, "load x").encoder->encode("Hello, world \u00e9", true);
+      } catch (const Error&) {
+        ++errors;
+      }
+    }
+    EXPECT_GT(errors, 100);
+  }
+}
+
+TEST(SentencePieceModel, FieldsThatCannotBeAreNamed) {
+  const auto parse = [](const ProtoWriter& out) {
+    const std::string& bytes = out.message();
+    return error_of([&] {
+      parse_sentencepiece(std::as_bytes(std::span(bytes.data(), bytes.size())), "load x");
+    });
+  };
+  ProtoWriter piece;
+  piece.number(3, 9);
+  ProtoWriter with_type;
+  with_type.bytes(1, piece.message());
+  expect_named(parse(with_type), "pieces[0]: type: expected 1 to 6, found 9");
+
+  ProtoWriter trainer;
+  trainer.number(3, 4);
+  ProtoWriter with_algorithm;
+  with_algorithm.bytes(2, trainer.message());
+  expect_named(parse(with_algorithm), "model_type: expected 1 (unigram) or 2 (BPE), found 4");
+
+  ProtoWriter of_other_kind;
+  of_other_kind.number(1, 5);
+  expect_named(parse(of_other_kind), "pieces: expected wire type 2, found 0");
+
+  const auto load = [](auto change) {
+    SentencePieceModel model = read(kBpe);
+    change(model);
+    return error_of([&] { load_sentencepiece(model, "load x"); });
+  };
+  using Model = SentencePieceModel;
+  expect_named(load([](Model& m) { m.pieces.clear(); }), "pieces: expected 1 to");
+  expect_named(load([](Model& m) { m.pieces[300].score = std::nanf(""); }), "score of piece 300");
+  expect_named(load([](Model& m) { m.pieces[300].text.clear(); }), "piece 300");
+  expect_named(load([](Model& m) { m.pieces[300].text = m.pieces[301].text; }), "load x");
+  expect_named(load([](Model& m) { m.pieces[10].type = Model::Type::normal; }), "byte");
+}
+
+TEST(SentencePieceModel, FurtherTokensFollowThePiecesAndAreCutOut) {
+  const SentencePieceModel model = read(kBpe);
+  const auto pieces = static_cast<TokenId>(model.pieces.size());
+  const AddedPiece added[] = {{pieces + 1, "<|im_start|>", true}, {pieces + 3, "<tool>", false}};
+  const TokenizerParts parts = load_sentencepiece(model, "load x", added);
+  EXPECT_EQ(parts.vocabulary.size(), pieces + 4);
+  EXPECT_EQ(parts.vocabulary.kind(pieces), Vocabulary::Kind::absent);
+  EXPECT_EQ(parts.vocabulary.kind(pieces + 1), Vocabulary::Kind::special);
+  EXPECT_EQ(parts.encoder->encode("<|im_start|><tool>", true),
+            (std::vector<TokenId>{pieces + 1, pieces + 3}));
+  EXPECT_EQ(parts.encoder->encode("<tool>", false), std::vector<TokenId>{pieces + 3});
+  const AddedPiece far[] = {{std::numeric_limits<TokenId>::max(), "<x>", true}};
+  expect_named(error_of([&] { load_sentencepiece(model, "load x", far); }), "added token \"<x>\"");
+}
+
+TEST(CharacterMap, EveryUnitThatLeadsOutsideIsAnError) {
+  const std::string map = read(kUnigram).character_map;
+  check_character_map(map, "load x");
+  std::uint32_t trie_bytes = 0;
+  std::memcpy(&trie_bytes, map.data(), sizeof trie_bytes);
+  for (std::size_t at = sizeof trie_bytes; at < sizeof trie_bytes + trie_bytes; at += 4) {
+    // An offset of 2^21 - 1 units, and no value.
+    const std::uint32_t far = 0x7FFFFC00;
+    std::string damaged = map;
+    std::memcpy(damaged.data() + at, &far, sizeof far);
+    ASSERT_THROW(check_character_map(damaged, "load x"), Error) << at;
+  }
+}
+
+TEST(CharacterMap, SizesThatDoNotFitAreErrors) {
+  const std::string map = read(kUnigram).character_map;
+  for (const std::uint32_t size : {0U, 3U, static_cast<std::uint32_t>(map.size()), 0xFFFFFFFCU}) {
+    std::string damaged = map;
+    std::memcpy(damaged.data(), &size, sizeof size);
+    EXPECT_THROW(check_character_map(damaged, "load x"), Error) << size;
+  }
+  EXPECT_THROW(check_character_map("abc", "load x"), Error);
+  EXPECT_THROW(check_character_map(map.substr(0, map.size() - 1), "load x"), Error);
+  EXPECT_THROW(check_character_map(map + "x", "load x"), Error);
+}
+
+}  // namespace
+}  // namespace talon
