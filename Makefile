@@ -35,10 +35,13 @@ fuzz: setup ## libFuzzer on every parser, FUZZ_SECONDS each (default 600)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),600)
 
 golden: setup ## every golden prompt on every backend, TinyLlama included (long)
-	@scripts/golden.sh $(BUILD) $(JOBS)
+	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TESTS=ON > /dev/null && $(NINJA) --quiet talon golden_full_test
+	@for model in smollm2 tinyllama stories15m; do $(BUILD)/talon pull $$model --models downloads || exit 1; done
+	@$(BUILD)/tests/golden/golden_full_test
 
 exactness: setup ## the full product of the exactness test on SmolLM2 (long)
-	@scripts/exactness.sh $(BUILD) $(JOBS)
+	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TESTS=ON > /dev/null && $(NINJA) --quiet talon exactness_full
+	@$(BUILD)/talon pull smollm2 --models downloads && $(BUILD)/tests/conformance/exactness_full
 
 bench: build ## the table of the README: plain and drafted decoding beside llama.cpp in one interleaved run
 	@scripts/bench.sh $(BUILD)/talon
