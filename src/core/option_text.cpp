@@ -28,7 +28,8 @@ bool parse(const std::string& text, Number& number) {
 OptionText::OptionText(std::string_view text) {
   const std::size_t colon = text.find(':');
   name_ = text.substr(0, colon);
-  if (name_.empty()) misuse("options \"{}\": expected NAME or NAME:KEY=VALUE,..., found no name", text);
+  if (name_.empty())
+    misuse("options \"{}\": expected NAME or NAME:KEY=VALUE,..., found no name", text);
   if (colon == std::string_view::npos) return;
 
   std::string_view rest = text.substr(colon + 1);
@@ -64,8 +65,8 @@ int OptionText::take_int(std::string_view key, int fallback, int least, int most
   if (!item) return fallback;
   int value = 0;
   if (!parse(item->value, value) || value < least || value > most) {
-    misuse("{}: option {}: expected a whole number from {} to {}, found \"{}\"", name_, key, least, most,
-           item->value);
+    misuse("{}: option {}: expected a whole number from {} to {}, found \"{}\"", name_, key, least,
+           most, item->value);
   }
   return value;
 }

@@ -45,7 +45,8 @@ TEST(OptionText, NamesTheOptionsThatExistWhenOneDoesNot) {
               text.finish();
             }),
             "x: no option \"nods\"; it has nodes, levels");
-  EXPECT_EQ(message_of([] { OptionText("none:a=1").finish(); }), "none: takes no options, found \"a\"");
+  EXPECT_EQ(message_of([] { OptionText("none:a=1").finish(); }),
+            "none: takes no options, found \"a\"");
 }
 
 TEST(OptionText, RefusesMalformedText) {

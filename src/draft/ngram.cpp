@@ -22,10 +22,12 @@ struct NgramState : DraftState {
   NgramIndex index;
 };
 
-/// An earlier place whose last tokens equal those of a path: its next token is a guess for the path's.
+/// An earlier place whose last tokens equal those of a path: its next token is a guess for the
+/// path's.
 struct Match {
-  int next;     // position of the token after the place; past the end of the text it is a position in the path
-  int length;   // tokens that are equal
+  int next;  // position of the token after the place; past the end of the text it is a position in
+             // the path
+  int length;  // tokens that are equal
   double weight;
 };
 
@@ -42,19 +44,23 @@ struct LessLikely {
   }
 };
 
-/// The chance that text which repeated `length` tokens repeats one more. A starting point: policies calibrate it.
+/// The chance that text which repeated `length` tokens repeats one more. A starting point: policies
+/// calibrate it.
 double repeat_chance(int length) {
   constexpr double kChance[] = {0.0, 0.15, 0.35, 0.5, 0.6, 0.68, 0.74, 0.79};
   return length < 8 ? kChance[length] : 0.85;
 }
 
-/// Prompt lookup (Saxena, 2023) generalised: the most recent places of the longest suffixes, whose continuations share one tree.
-/// Places vote for the next token, longer and more recent ones with more weight; the tree grows at its likeliest node first.
+/// Prompt lookup (Saxena, 2023) generalised: the most recent places of the longest suffixes, whose
+/// continuations share one tree. Places vote for the next token, longer and more recent ones with
+/// more weight; the tree grows at its likeliest node first.
 class NgramDrafter : public Drafter {
  public:
   explicit NgramDrafter(const NgramOptions& options) : options_(options) {}
 
-  std::unique_ptr<DraftState> start() override { return std::make_unique<NgramState>(options_.ngram); }
+  std::unique_ptr<DraftState> start() override {
+    return std::make_unique<NgramState>(options_.ngram);
+  }
 
   void observe(DraftState& state, const CommittedTokens& committed) override {
     auto& index = static_cast<NgramState&>(state).index;
@@ -87,7 +93,8 @@ class NgramDrafter : public Drafter {
     }
   }
 
-  /// The last places where the longest suffixes of the text occurred before, longest first, then most recent first.
+  /// The last places where the longest suffixes of the text occurred before, longest first, then
+  /// most recent first.
   std::vector<Match> find_matches(const NgramIndex& index) const {
     std::vector<Match> matches;
     const int last = static_cast<int>(index.tokens().size()) - 1;
@@ -104,8 +111,10 @@ class NgramDrafter : public Drafter {
     return matches;
   }
 
-  /// The children that the matches of a node vote for, likeliest first. Their node ids are not set yet.
-  static std::vector<Open> expand(const NgramIndex& index, const DraftTree& tree, const Open& from) {
+  /// The children that the matches of a node vote for, likeliest first. Their node ids are not set
+  /// yet.
+  static std::vector<Open> expand(const NgramIndex& index, const DraftTree& tree,
+                                  const Open& from) {
     std::vector<Open> children;
     std::vector<TokenId> tokens;
     std::vector<double> votes;
@@ -133,9 +142,10 @@ class NgramDrafter : public Drafter {
     return children;
   }
 
-  /// The token at a position of the text continued by the path to `node`: a place near the end of the text goes on into the
-  /// draft itself, as repeating text does.
-  static TokenId token_at(const NgramIndex& index, const DraftTree& tree, NodeId node, int position) {
+  /// The token at a position of the text continued by the path to `node`: a place near the end of
+  /// the text goes on into the draft itself, as repeating text does.
+  static TokenId token_at(const NgramIndex& index, const DraftTree& tree, NodeId node,
+                          int position) {
     const auto& tokens = index.tokens();
     const int beyond = position - static_cast<int>(tokens.size());
     if (beyond < 0) return tokens[static_cast<std::size_t>(position)];

@@ -11,8 +11,8 @@ NgramIndex::NgramIndex(int max_n) : levels_(static_cast<std::size_t>(max_n)) {
 void NgramIndex::append(TokenId token) {
   const auto position = static_cast<std::int32_t>(tokens_.size());
   tokens_.push_back(token);
-  // An n-gram is the (n-1)-gram that ends one position earlier, named by where that one ended first, and this token: the
-  // pair is a key without collisions.
+  // An n-gram is the (n-1)-gram that ends one position earlier, named by where that one ended
+  // first, and this token: the pair is a key without collisions.
   std::int32_t shorter_class = 0;
   for (std::size_t level_index = 0; level_index < levels_.size(); ++level_index) {
     Level& level = levels_[level_index];
@@ -24,8 +24,9 @@ void NgramIndex::append(TokenId token) {
     if (level_index > 0) {
       shorter_class = levels_[level_index - 1].first[static_cast<std::size_t>(position - 1)];
     }
-    const std::uint64_t key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(shorter_class)) << 32) |
-                              static_cast<std::uint32_t>(token);
+    const std::uint64_t key =
+        (static_cast<std::uint64_t>(static_cast<std::uint32_t>(shorter_class)) << 32) |
+        static_cast<std::uint32_t>(token);
     const auto [entry, is_new] = level.last.try_emplace(key, position);
     const std::int32_t before = is_new ? -1 : entry->second;
     level.previous.push_back(before);

@@ -8,7 +8,8 @@
 namespace talon {
 namespace {
 
-DraftTree proposal(std::string_view options, const std::vector<TokenId>& text, int nodes = 64, int levels = 64) {
+DraftTree proposal(std::string_view options, const std::vector<TokenId>& text, int nodes = 64,
+                   int levels = 64) {
   auto drafter = make_drafter(options, {});
   auto state = drafter->start();
   drafter->observe(*state, {text, 0, {}, false});
@@ -25,7 +26,9 @@ std::vector<TokenId> first_path(const DraftTree& tree) {
     NodeId best = -1;
     for (NodeId id = node + 1; id < tree.size(); ++id) {
       const auto i = static_cast<std::size_t>(id);
-      if (tree.parent[i] == node && (best < 0 || tree.log_p[i] > tree.log_p[static_cast<std::size_t>(best)])) best = id;
+      if (tree.parent[i] == node &&
+          (best < 0 || tree.log_p[i] > tree.log_p[static_cast<std::size_t>(best)]))
+        best = id;
     }
     if (best >= 0) tokens.push_back(tree.token[static_cast<std::size_t>(best)]);
     node = best;
@@ -45,7 +48,8 @@ TEST(NgramIndex, FindsTheLastEarlierPlaceOfEachSuffixLikeASearchDoes) {
     for (int end = n - 1; end < 300; ++end) {
       int expected = -1;
       for (int earlier = end - 1; earlier >= n - 1 && expected < 0; --earlier) {
-        if (std::equal(text.begin() + end - n + 1, text.begin() + end + 1, text.begin() + earlier - n + 1)) {
+        if (std::equal(text.begin() + end - n + 1, text.begin() + end + 1,
+                       text.begin() + earlier - n + 1)) {
           expected = earlier;
         }
       }
@@ -65,7 +69,8 @@ TEST(NgramDrafter, ProposesNothingForNewText) {
 }
 
 TEST(NgramDrafter, MergesSeveralPlacesIntoOneTree) {
-  const DraftTree tree = proposal("ngram:levels=2", {1, 2, 3, 4, 0, 1, 2, 3, 5, 0, 1, 2, 6, 7, 0, 1, 2});
+  const DraftTree tree =
+      proposal("ngram:levels=2", {1, 2, 3, 4, 0, 1, 2, 3, 5, 0, 1, 2, 6, 7, 0, 1, 2});
   const NodeId three = tree.child(0, 3), six = tree.child(0, 6);
   ASSERT_GT(three, 0);
   ASSERT_GT(six, 0);
@@ -94,7 +99,8 @@ TEST(NgramDrafter, StaysWithinItsOptionsAndThePlan) {
     EXPECT_LE(tree.draft_nodes(), 10);
     for (NodeId node = 0; node < tree.size(); ++node) EXPECT_LE(tree.depth(node), 4);
     EXPECT_LE(proposal("ngram", text, 5, 2).draft_nodes(), 5);
-    for (const DraftTree& planned = proposal("ngram", text, 30, 2); NodeId node : {planned.size() - 1}) {
+    for (const DraftTree& planned = proposal("ngram", text, 30, 2);
+         NodeId node : {planned.size() - 1}) {
       EXPECT_LE(planned.depth(node), 2);
     }
   }

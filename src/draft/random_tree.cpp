@@ -28,12 +28,14 @@ class RandomTreeDrafter : public Drafter {
 
   void observe(DraftState& state, const CommittedTokens& committed) override {
     auto& tokens = static_cast<RandomTreeState&>(state).tokens;
-    expects(static_cast<int>(tokens.size()) == committed.first_position, "tokens are observed in order");
+    expects(static_cast<int>(tokens.size()) == committed.first_position,
+            "tokens are observed in order");
     tokens.insert(tokens.end(), committed.tokens.begin(), committed.tokens.end());
   }
 
   void propose(std::span<DraftJob> jobs) override {
-    for (const DraftJob& job : jobs) grow(static_cast<const RandomTreeState&>(*job.state).tokens, job);
+    for (const DraftJob& job : jobs)
+      grow(static_cast<const RandomTreeState&>(*job.state).tokens, job);
   }
 
  private:
@@ -44,12 +46,14 @@ class RandomTreeDrafter : public Drafter {
     std::mt19937 random(options_.seed + 7919u * static_cast<std::uint32_t>(tokens.size()));
     std::span<const TokenId> right;
     if (below(random, 1000) < options_.hit * 1000) right = continuation(tokens);
-    right = right.first(std::min<std::size_t>(right.size(), static_cast<std::size_t>(1 + below(random, most_levels))));
+    right = right.first(std::min<std::size_t>(
+        right.size(), static_cast<std::size_t>(1 + below(random, most_levels))));
 
     DraftTree& tree = *job.tree;
     NodeId on_path = 0;
     const int nodes = 1 + below(random, most_nodes);
-    // A random node may be there already and add none: the attempts are bounded, not only the nodes.
+    // A random node may be there already and add none: the attempts are bounded, not only the
+    // nodes.
     for (int attempt = 0; attempt < 4 * nodes && tree.draft_nodes() < nodes; ++attempt) {
       if (!right.empty() && below(random, 2) == 0) {
         on_path = add(tree, on_path, right.front(), random);
@@ -57,7 +61,8 @@ class RandomTreeDrafter : public Drafter {
         continue;
       }
       const NodeId parent = below(random, tree.size());
-      if (tree.depth(parent) < most_levels) add(tree, parent, below(random, options_.vocabulary), random);
+      if (tree.depth(parent) < most_levels)
+        add(tree, parent, below(random, options_.vocabulary), random);
     }
   }
 

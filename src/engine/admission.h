@@ -10,8 +10,9 @@ namespace talon {
 /// Why the engine will not take the request; nothing if it will.
 std::optional<Refusal> refuse(const Request& request, Target& target, const EngineOptions& options);
 
-/// Opens the sequence in the cache, with room for its whole prompt and longest answer, so that no other sequence can
-/// shorten it; sets its limit. False if that room is not free now. reuse: whether a cached prefix may be used at all.
+/// Opens the sequence in the cache, with room for its whole prompt and longest answer, so that no
+/// other sequence can shorten it; sets its limit. False if that room is not free now. reuse:
+/// whether a cached prefix may be used at all.
 bool claim_room(Sequence& sequence, Target& target, bool reuse);
 
 }  // namespace talon

@@ -17,19 +17,23 @@
 
 namespace talon {
 
-/// no_room: the cache cannot hold more of this answer, whatever else runs. failed: the model gave no usable numbers.
+/// no_room: the cache cannot hold more of this answer, whatever else runs. failed: the model gave
+/// no usable numbers.
 enum class FinishReason { none, stop_token, stop_text, length, cancelled, no_room, failed };
-std::string_view name_of(FinishReason reason);  // "stop", "stop_text", "length", "cancelled", "no_room", "failed"
+/// "stop", "stop_text", "length", "cancelled", "no_room", "failed"
+std::string_view name_of(FinishReason reason);
 
 struct Request {
-  std::vector<TokenId> prompt;         // at least one token
-  int max_new = 128;                   // at least one; the answer also ends where the model's context does
+  std::vector<TokenId> prompt;  // at least one token
+  int max_new = 128;            // at least one; the answer also ends where the model's context does
   SamplerOptions sampler;
   std::uint64_t seed = 1;
-  std::uint32_t choice = 0;            // which of several answers to one prompt
-  std::vector<TokenId> end_tokens;     // each ends the answer and is its last token
-  std::vector<std::string> stop_texts; // need EngineOptions::tokenizer; the token that completes one is the last
-  bool reuse_prefix = true;            // ignored when the drafter has taps: cached positions have no features to show it
+  std::uint32_t choice = 0;         // which of several answers to one prompt
+  std::vector<TokenId> end_tokens;  // each ends the answer and is its last token
+  /// Need EngineOptions::tokenizer. The token that completes one is the last.
+  std::vector<std::string> stop_texts;
+  /// Ignored when the drafter has taps: cached positions have no features to show it.
+  bool reuse_prefix = true;
 };
 
 /// Why a request was not taken. Ordinary, not an error of the program.
@@ -43,53 +47,59 @@ struct Progress {
   SequenceId sequence = 0;
   std::span<const TokenId> tokens;  // new this round; valid until the next step
   int accepted = 0;                 // how many of the first of them had been drafted
-  std::string_view text;            // new text when the engine has a tokenizer, held back by stop texts; valid until the next step
+  std::string_view text;  // new text when the engine has a tokenizer, held back by stop texts;
+                          // valid until the next step
   FinishReason finish = FinishReason::none;
-  std::string_view error;           // why, when finish is failed
+  std::string_view error;  // why, when finish is failed
 };
 
 struct SequenceStatistics {
   int prompt_tokens = 0;
-  int reused_tokens = 0;             // of the prompt, found in the cache
-  int answer_tokens = 0;             // the first comes from the prefill: 1 + rounds + the sum of accepted
-  int rounds = 0;                    // checks after the prefill
-  std::vector<int> accepted;         // tokens a round emitted, less one: the draft nodes accepted, unless the text ended within
-  std::vector<int> drafted;          // draft nodes checked per round
-  double prefill_ms = 0;             // wall time of the steps that ran its prompt
-  double decode_ms = 0;              // of the others; of these
-  double draft_ms = 0;               // ... in the drafter and the policy
-  double check_ms = 0;               // ... in the target
-  double distortion = 0;             // summed over rounds (VerifyResult::distortion); 0 for lossless rules
+  int reused_tokens = 0;      // of the prompt, found in the cache
+  int answer_tokens = 0;      // the first comes from the prefill: 1 + rounds + the sum of accepted
+  int rounds = 0;             // checks after the prefill
+  std::vector<int> accepted;  // tokens a round emitted, less one: the draft nodes accepted, unless
+                              // the text ended within
+  std::vector<int> drafted;   // draft nodes checked per round
+  double prefill_ms = 0;      // wall time of the steps that ran its prompt
+  double decode_ms = 0;       // of the others; of these
+  double draft_ms = 0;        // ... in the drafter and the policy
+  double check_ms = 0;        // ... in the target
+  double distortion = 0;      // summed over rounds (VerifyResult::distortion); 0 for lossless rules
 };
 
 struct EngineOptions {
-  int chunk = 256;      // most prompt rows of one sequence in one forward
-  int max_rows = 512;   // most rows of one forward; Target::max_rows() if that is less
-  int max_nodes = 64;   // most draft nodes of one tree
+  int chunk = 256;     // most prompt rows of one sequence in one forward
+  int max_rows = 512;  // most rows of one forward; Target::max_rows() if that is less
+  int max_nodes = 64;  // most draft nodes of one tree
   const Tokenizer* tokenizer = nullptr;  // for text and stop texts; borrowed
   std::string policy = "throughput";     // `name:key=value,...` (tree/policy_registry.h)
   RoundObserver observer;                // may be empty
 };
 
-/// Runs many sequences at once through one loop: propose, check, accept, commit (DESIGN 2). The answer to a request depends on
-/// the request alone: not on the drafter, policy, other sequences, chunk size, cache state or thread count.
-/// A sequence that finds no room in the cache waits until others have finished, in the order of submission.
-/// One caller at a time. Target, drafter and verifier are borrowed and outlive the engine.
+/// Runs many sequences at once through one loop: propose, check, accept, commit (DESIGN 2). The
+/// answer to a request depends on the request alone: not on the drafter, policy, other sequences,
+/// chunk size, cache state or thread count. A sequence that finds no room in the cache waits until
+/// others have finished, in the order of submission. One caller at a time. Target, drafter and
+/// verifier are borrowed and outlive the engine.
 class Engine {
  public:
-  /// REQUIRES: the target was made with drafter.taps(). Throws UsageError for options out of range or an unknown policy.
+  /// REQUIRES: the target was made with drafter.taps(). Throws UsageError for options out of range
+  /// or an unknown policy.
   Engine(Target& target, Drafter& drafter, Verifier& verifier, EngineOptions options);
   ~Engine();
 
   std::variant<SequenceId, Refusal> submit(Request request);
-  /// One forward: a chunk of every sequence still in its prompt, a tree of every other. News of the sequences that got tokens or
-  /// ended; empty when nothing runs, and possibly while prompts are computed. Throws what backend and drafter throw.
+  /// One forward: a chunk of every sequence still in its prompt, a tree of every other. News of the
+  /// sequences that got tokens or ended; empty when nothing runs, and possibly while prompts are
+  /// computed. Throws what backend and drafter throw.
   std::span<const Progress> step();
   /// The sequence ends with FinishReason::cancelled at the next step(). Unknown ids are ignored.
   void cancel(SequenceId sequence);
   bool idle() const;
 
-  /// Statistics of a sequence: waiting, running or among those that finished in the last step(). Throws Error for others.
+  /// Statistics of a sequence: waiting, running or among those that finished in the last step().
+  /// Throws Error for others.
   const SequenceStatistics& statistics(SequenceId sequence) const;
 
  private:

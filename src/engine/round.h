@@ -18,17 +18,18 @@ namespace talon {
 struct Turn {
   Sequence* sequence = nullptr;
   RowGrant grant;
-  bool decodes = false;            // has a tree; else a prompt chunk
-  bool draws = false;              // its last rows choose tokens: decoding, or the chunk that ends the prompt
+  bool decodes = false;  // has a tree; else a prompt chunk
+  bool draws = false;    // its last rows choose tokens: decoding, or the chunk that ends the prompt
   TreePlan plan;
   PlanContext context;
-  DraftTree tree{0};               // of a chunk: the root only, which is its last row
-  std::vector<TokenId> tokens;     // the rows of the forward
+  DraftTree tree{0};            // of a chunk: the root only, which is its last row
+  std::vector<TokenId> tokens;  // the rows of the forward
   VerifyResult verdict;
   double draft_ms = 0, check_ms = 0;  // of the whole round
 };
 
-/// The phases of Engine::step (DESIGN 2) over the turns of one round. Borrows everything; holds scratch memory.
+/// The phases of Engine::step (DESIGN 2) over the turns of one round. Borrows everything; holds
+/// scratch memory.
 class Round {
  public:
   Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates);
@@ -37,7 +38,8 @@ class Round {
   void propose(std::vector<Turn>& turns);
   /// Runs the target once over all prompt chunks and trees.
   void check(std::vector<Turn>& turns);
-  /// Finds each tree's accepted path and the token that follows it. A sequence whose row cannot be sampled fails.
+  /// Finds each tree's accepted path and the token that follows it. A sequence whose row cannot be
+  /// sampled fails.
   void accept(std::vector<Turn>& turns);
   /// Keeps the accepted rows, shows the drafter the committed tokens and the policy the outcome.
   void commit(std::vector<Turn>& turns);
@@ -57,7 +59,7 @@ class Round {
   std::vector<float> row_;                  // one row of logits
   std::unique_ptr<DeviceBuffer> features_;  // of an accepted path whose rows are not neighbours
   double draft_ms_ = 0, check_ms_ = 0;
-  int rows_ = 0;                            // of the check
+  int rows_ = 0;  // of the check
 };
 
 }  // namespace talon

@@ -18,12 +18,15 @@ struct RowLimits {
 
 /// Rows of a sequence in the next forward.
 struct RowGrant {
-  int rows = 0;        // prompt rows, or 1 for the root of a tree; 0: the sequence waits for the next forward
+  /// Prompt rows, or 1 for the root of a tree. 0: the sequence waits for the next forward.
+  int rows = 0;
   int draft_rows = 0;  // most draft nodes beside the root
 };
 
-/// Shares the rows of one forward: first one for each sequence that decodes, then prompt chunks, and what is left in equal parts
-/// for draft trees. Sequences are served from index `first` on, around; a caller that moves it lets none wait for ever.
-std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLimits& limits, std::size_t first);
+/// Shares the rows of one forward: first one for each sequence that decodes, then prompt chunks,
+/// and what is left in equal parts for draft trees. Sequences are served from index `first` on,
+/// around; a caller that moves it lets none wait for ever.
+std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLimits& limits,
+                                 std::size_t first);
 
 }  // namespace talon

@@ -16,8 +16,8 @@
 
 namespace talon {
 
-/// One request on its way: the prompt, the answer so far, and what drafting it remembers. The last token is the root of the next
-/// tree: committed, but not yet in the cache.
+/// One request on its way: the prompt, the answer so far, and what drafting it remembers. The last
+/// token is the root of the next tree: committed, but not yet in the cache.
 struct Sequence {
   Sequence(SequenceId name, Request asked, int vocabulary, const Tokenizer* tokenizer);
 
@@ -28,8 +28,8 @@ struct Sequence {
   /// Rows of the prompt that are not in the cache yet; 0 once the answer has begun.
   int prompt_rows_left() const { return in_prompt() ? prompt_length() - cache->length() : 0; }
 
-  /// Appends tokens of the answer up to the first that ends it, sets `finish` and `text` accordingly, and returns how many
-  /// were appended.
+  /// Appends tokens of the answer up to the first that ends it, sets `finish` and `text`
+  /// accordingly, and returns how many were appended.
   int append(std::span<const TokenId> next_tokens);
   void end(FinishReason reason);
 

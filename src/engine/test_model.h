@@ -19,7 +19,9 @@ namespace talon::test {
 /// A model on a backend of its own.
 struct TestModel {
   TestModel(const std::filesystem::path& path, std::unique_ptr<Backend> on, int context = 0)
-      : backend(std::move(on)), checkpoint(open_checkpoint(path)), model(load_model(checkpoint, *backend, options(context))) {}
+      : backend(std::move(on)),
+        checkpoint(open_checkpoint(path)),
+        model(load_model(checkpoint, *backend, options(context))) {}
 
   static LoadOptions options(int context) {
     LoadOptions result;
@@ -34,7 +36,8 @@ struct TestModel {
 };
 
 inline std::size_t pages_bytes(const ModelConfig& config, int pages, KvType type = KvType::f16) {
-  return kv_page_bytes({config.layers, config.kv_heads, config.head_dim, 1, type}) * static_cast<std::size_t>(pages);
+  return kv_page_bytes({config.layers, config.kv_heads, config.head_dim, 1, type}) *
+         static_cast<std::size_t>(pages);
 }
 
 /// All that came of one request.
@@ -48,8 +51,8 @@ struct Answer {
 
 /// An engine with what it borrows.
 struct TestEngine {
-  TestEngine(TestModel& of, std::unique_ptr<Drafter> with, EngineOptions options = {}, int pages = 64,
-             std::unique_ptr<Verifier> rule = make_verifier("follow"))
+  TestEngine(TestModel& of, std::unique_ptr<Drafter> with, EngineOptions options = {},
+             int pages = 64, std::unique_ptr<Verifier> rule = make_verifier("follow"))
       : cache(*of.backend, of.model.config, pages_bytes(of.model.config, pages)),
         drafter(std::move(with)),
         target(of.model, cache, options.max_rows, drafter->taps()),
@@ -58,16 +61,19 @@ struct TestEngine {
 
   SequenceId submit(const Request& request) {
     auto result = engine.submit(request);
-    if (const auto* refusal = std::get_if<Refusal>(&result)) throw std::runtime_error(refusal->message);
+    if (const auto* refusal = std::get_if<Refusal>(&result))
+      throw std::runtime_error(refusal->message);
     return std::get<SequenceId>(result);
   }
 
-  /// Runs all requests together until they have ended; request i is submitted before step i * `apart`.
+  /// Runs all requests together until they have ended; request i is submitted before step i *
+  /// `apart`.
   std::vector<Answer> run(const std::vector<Request>& requests, std::size_t apart = 0) {
     std::vector<Answer> answers(requests.size());
     std::vector<SequenceId> ids;
     for (std::size_t step = 0; ids.size() < requests.size() || !engine.idle(); ++step) {
-      while (ids.size() < requests.size() && step >= ids.size() * apart) ids.push_back(submit(requests[ids.size()]));
+      while (ids.size() < requests.size() && step >= ids.size() * apart)
+        ids.push_back(submit(requests[ids.size()]));
       for (const Progress& progress : engine.step()) {
         for (std::size_t i = 0; i < ids.size(); ++i) {
           if (ids[i] == progress.sequence) note(progress, answers[i]);
@@ -83,7 +89,8 @@ struct TestEngine {
     answer.text += progress.text;
     answer.error = progress.error;
     answer.finish = progress.finish;
-    if (progress.finish != FinishReason::none) answer.statistics = engine.statistics(progress.sequence);
+    if (progress.finish != FinishReason::none)
+      answer.statistics = engine.statistics(progress.sequence);
   }
 
   KvCache cache;

@@ -109,6 +109,12 @@ TEST(Gguf, RefusesArraysNestedTooDeep) {
       "read GGUF \"x.gguf\": key \"x\": expected at most 8 arrays within each other, found more");
 }
 
+TEST(Gguf, RefusesBooleansOtherThanZeroAndOne) {
+  GgufParts parts;
+  parts.add_value<std::uint8_t>("x", 7, 2);
+  EXPECT_EQ(refusal(parts), "read GGUF \"x.gguf\": key \"x\": expected a boolean, 0 or 1, found 2");
+}
+
 TEST(Gguf, RefusesKeysTensorsAndBytesUsedTwice) {
   GgufParts keys;
   keys.add_text("x", "");

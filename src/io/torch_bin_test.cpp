@@ -131,6 +131,29 @@ TEST(TorchBin, RefusesEntriesThatAreNoTensor) {
             "read torch file \"x.bin\": entry \"epoch\": expected a tensor, found an integer");
 }
 
+TEST(TorchBin, RefusesOneNameTwice) {
+  PickleWriter pickle;
+  pickle.begin_dict().op("(").text("t").tensor("FloatStorage", "0", 6, 0, {6}, {1});
+  pickle.text("t").tensor("FloatStorage", "0", 6, 0, {6}, {1});
+  EXPECT_NE(refusal(with_pickle(pickle.end_dict()))
+                .find("tensor \"t\": expected one of that name, found two"),
+            std::string::npos);
+}
+
+TEST(TorchBin, CopiesNoMoreThanTheFileIsLarge) {
+  const auto with_windows = [](int count) {
+    PickleWriter pickle;
+    pickle.begin_dict().op("(");
+    for (int i = 0; i < count; ++i) {
+      pickle.text(std::to_string(i)).tensor("FloatStorage", "0", 1024, 0, {32, 32}, {1, 32});
+    }
+    return refusal(torch_file(pickle.end_dict(), {{"0", test_data(4096)}}));
+  };
+  EXPECT_EQ(with_windows(1), "no error");
+  EXPECT_NE(with_windows(9).find("expected strided tensors no larger together than the file"),
+            std::string::npos);
+}
+
 TEST(TorchBin, RefusesWindowsThatLeaveTheirStorage) {
   EXPECT_EQ(refusal(one_tensor(0, {2, 3}, {3, 1})), "no error");
   EXPECT_EQ(refusal(one_tensor(5, {1}, {1})), "no error");
@@ -184,6 +207,45 @@ TEST(StoredZip, RefusesCompressedEncryptedDuplicateAndForeignEntries) {
   EXPECT_NE(
       refusal(zip_file({{"a", content}, {"a", content}})).find("zip entry \"a\": found twice"),
       std::string::npos);
+}
+
+// Overwrites the number that stands in the nth field of that name.
+void set_field(TestFile& file, std::string_view name, std::size_t nth, std::uint32_t value) {
+  for (const Field& field : file.fields) {
+    if (field.name != name || nth-- != 0) continue;
+    std::memcpy(file.bytes.data() + field.offset, &value, field.width);
+    return;
+  }
+  FAIL() << "no field " << name;
+}
+
+TEST(StoredZip, RefusesEntriesThatReachIntoTheDirectory) {
+  TestFile file = small_torch();
+  set_field(file, "compressed size", 0, 1 << 20);
+  set_field(file, "size", 0, 1 << 20);
+  EXPECT_NE(
+      refusal(file).find("\"archive/data.pkl\": expected its data before the directory, found "
+                         "1048576 bytes"),
+      std::string::npos);
+}
+
+TEST(StoredZip, RefusesEntriesWhoseLocalHeaderNamesAnother) {
+  TestFile file = small_torch();
+  set_field(file, "local offset", 1, 0);
+  EXPECT_NE(
+      refusal(file).find("zip entry \"archive/byteorder\": expected the same name in its local "
+                         "header, found \"archive/data.pkl\""),
+      std::string::npos);
+}
+
+TEST(StoredZip, RefusesAnEntryInsideAnother) {
+  constexpr std::size_t kLocalHeader = 30 + 1 + 4;  // with the name and the extra field
+  const std::string inner = zip_file({{"b", {"x", {}}}}).bytes.substr(0, kLocalHeader + 1);
+  TestFile file = zip_file({{"a", {inner, {}}}, {"b", {"x", {}}}});
+  EXPECT_NE(refusal(file).find("FOLDER/data.pkl"), std::string::npos) << "sound, but not of torch";
+  set_field(file, "local offset", 1, kLocalHeader);
+  EXPECT_NE(refusal(file).find("expected each byte in one zip entry, found it in two"),
+            std::string::npos);
 }
 
 TEST(StoredZip, FindsTheDirectoryBeforeAComment) {

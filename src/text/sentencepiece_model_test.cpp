@@ -116,18 +116,46 @@ TEST(SentencePieceModel, FurtherTokensFollowThePiecesAndAreCutOut) {
   expect_named(error_of([&] { load_sentencepiece(model, "load x", far); }), "added token \"<x>\"");
 }
 
-TEST(CharacterMap, EveryUnitThatLeadsOutsideIsAnError) {
-  const std::string map = read(kUnigram).character_map;
-  check_character_map(map, "load x");
-  std::uint32_t trie_bytes = 0;
-  std::memcpy(&trie_bytes, map.data(), sizeof trie_bytes);
-  for (std::size_t at = sizeof trie_bytes; at < sizeof trie_bytes + trie_bytes; at += 4) {
-    // An offset of 2^21 - 1 units, and no value.
-    const std::uint32_t far = 0x7FFFFC00;
-    std::string damaged = map;
-    std::memcpy(damaged.data() + at, &far, sizeof far);
-    ASSERT_THROW(check_character_map(damaged, "load x"), Error) << at;
+/// A map with its trie as numbers, put back together by bytes().
+struct Map {
+  explicit Map(const std::string& bytes) {
+    std::uint32_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof size);
+    units.resize(size / sizeof(std::uint32_t));
+    std::memcpy(units.data(), bytes.data() + sizeof size, size);
+    texts = bytes.substr(sizeof size + size);
   }
+  std::string bytes() const {
+    const auto size = static_cast<std::uint32_t>(units.size() * sizeof(std::uint32_t));
+    return std::string(reinterpret_cast<const char*>(&size), sizeof size) +
+           std::string(reinterpret_cast<const char*>(units.data()), size) + texts;
+  }
+  std::vector<std::uint32_t> units;
+  std::string texts;
+};
+
+TEST(CharacterMap, EveryUnitThatLeadsJustOutsideTheTrieIsAnError) {
+  const Map map(read(kUnigram).character_map);
+  check_character_map(map.bytes(), "load x");
+  for (std::size_t i = 0; i < map.units.size(); ++i) {
+    Map damaged = map;
+    damaged.units[i] = static_cast<std::uint32_t>(i ^ map.units.size()) << 10;
+    ASSERT_THROW(check_character_map(damaged.bytes(), "load x"), Error) << i;
+  }
+}
+
+TEST(CharacterMap, EveryValueJustOutsideTheTextsIsAnError) {
+  const Map map(read(kUnigram).character_map);
+  int values = 0;
+  for (std::size_t i = 0; i < map.units.size(); ++i) {
+    const bool is_value = map.units[i] >> 31 != 0;
+    if (!is_value || (map.units[i] & 0x7FFFFFFF) >= map.texts.size()) continue;
+    ++values;
+    Map damaged = map;
+    damaged.units[i] = static_cast<std::uint32_t>(map.texts.size()) | 1U << 31;
+    EXPECT_THROW(check_character_map(damaged.bytes(), "load x"), Error) << i;
+  }
+  EXPECT_EQ(values, 7);  // one for each different text in rules.tsv
 }
 
 TEST(CharacterMap, SizesThatDoNotFitAreErrors) {

@@ -16,7 +16,8 @@ struct Block {
   double weight;
 };
 
-/// Pools neighbours whose costs fall with the row count (isotonic regression, pool adjacent violators).
+/// Pools neighbours whose costs fall with the row count (isotonic regression, pool adjacent
+/// violators).
 void append_monotone(std::vector<Block>& blocks, Block block) {
   while (!blocks.empty() && blocks.back().ms > block.ms) {
     const Block& before = blocks.back();
@@ -46,7 +47,8 @@ double CostModel::check_ms(int rows) const {
 }
 
 void CostModel::observe(int rows, double ms) {
-  if (rows < 1 || rows > static_cast<int>(samples_.size()) || !(ms > 0) || !std::isfinite(ms)) return;
+  if (rows < 1 || rows > static_cast<int>(samples_.size()) || !(ms > 0) || !std::isfinite(ms))
+    return;
   Samples& samples = samples_[static_cast<std::size_t>(rows - 1)];
   samples.ms[static_cast<std::size_t>(samples.seen++ % kMemory)] = ms;
   const int count = std::min(samples.seen, kMemory);
@@ -63,8 +65,8 @@ void CostModel::rebuild() {
     const Samples& samples = samples_[i];
     if (samples.seen == 0) continue;
     const int rows = static_cast<int>(i) + 1;
-    append_monotone(blocks, {rows, rows, samples.median,
-                             static_cast<double>(std::min(samples.seen, kMemory))});
+    append_monotone(
+        blocks, {rows, rows, samples.median, static_cast<double>(std::min(samples.seen, kMemory))});
   }
   const Block& first = blocks.front();
   const double one_row = first.ms / relative_prior(first.first);

@@ -46,7 +46,8 @@ TEST(CostModel, CostsNeverFallWithMoreRowsAndNoRowIsFree) {
   observe_often(model, 4, 9);
   observe_often(model, 8, 9);
   observe_often(model, 16, 30);
-  for (int rows = 2; rows <= 64; ++rows) EXPECT_GT(model.check_ms(rows), model.check_ms(rows - 1)) << rows;
+  for (int rows = 2; rows <= 64; ++rows)
+    EXPECT_GT(model.check_ms(rows), model.check_ms(rows - 1)) << rows;
   EXPECT_NEAR(model.check_ms(1), 28.0 / 3, 1e-9);  // the three measured counts that fall are pooled
 }
 

@@ -12,9 +12,10 @@ namespace talon {
 namespace {
 
 constexpr std::array kPolicies = {
-    PolicyEntry{"throughput",
-                "buys draft nodes while they gain more time than they cost on this machine (default)", "",
-                make_throughput_policy},
+    PolicyEntry{
+        "throughput",
+        "buys draft nodes while they gain more time than they cost on this machine (default)", "",
+        make_throughput_policy},
     PolicyEntry{"fixed", "always the whole tree that the drafter's own options describe", "",
                 make_fixed_policy},
 };

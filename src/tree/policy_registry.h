@@ -11,8 +11,8 @@
 
 namespace talon {
 
-/// What all sequences of an engine learn together about the machine and the drafter. Owned by the engine, which feeds `cost`
-/// once per check; policies feed `calibration`. Outlives the policies.
+/// What all sequences of an engine learn together about the machine and the drafter. Owned by the
+/// engine, which feeds `cost` once per check; policies feed `calibration`. Outlives the policies.
 struct SharedEstimates {
   explicit SharedEstimates(int max_rows) : cost(max_rows) {}
   CostModel cost;
@@ -33,7 +33,8 @@ struct PolicyEntry {
 };
 std::span<const PolicyEntry> policies();
 
-/// Makes the policy that `text` (`throughput`) names. Throws UsageError listing the names that exist.
+/// Makes the policy that `text` (`throughput`) names. Throws UsageError listing the names that
+/// exist.
 std::unique_ptr<TreePolicy> make_policy(std::string_view text, const PolicyContext& context);
 
 }  // namespace talon

@@ -1,6 +1,7 @@
 #include "verify/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -12,14 +13,18 @@ namespace {
 using Candidate = Sampler::Candidate;
 
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
+// Tokens whose weight is below e^-kHeadDepth of the largest are the tail: many, together nearly
+// nothing, and looked at only when that little decides something.
+constexpr double kHeadDepth = 20;
 
-/// Descending probability, of equals the smaller id: a total order, so that every selection below has one result.
+/// Descending probability, of equals the smaller id: a total order, so that every selection below
+/// has one result.
 bool likelier(const Candidate& a, const Candidate& b) {
   return a.p != b.p ? a.p > b.p : a.token < b.token;
 }
 
-/// Sorts candidates by `before` and drops all after the first whose running sum reaches `mass`. Sorts in growing blocks,
-/// because usually few are kept.
+/// Sorts candidates by `before` and drops all after the first whose running sum reaches `mass`.
+/// Sorts in growing blocks, because usually few are kept.
 template <typename Before>
 void keep_mass(std::vector<Candidate>& candidates, double mass, Before before) {
   std::size_t done = 0, block = 64;
@@ -47,7 +52,8 @@ double total(const std::vector<Candidate>& candidates) {
   return sum;
 }
 
-/// Locally typical sampling: the candidates whose surprise is nearest to the mean surprise, until they hold `mass`.
+/// Locally typical sampling: the candidates whose surprise is nearest to the mean surprise, until
+/// they hold `mass`.
 void keep_typical(std::vector<Candidate>& candidates, double mass) {
   const double sum = total(candidates);
   double entropy = 0;
@@ -67,16 +73,29 @@ void keep_typical(std::vector<Candidate>& candidates, double mass) {
 
 /// The largest logit of a row; throws for rows no token can be drawn from.
 float largest_logit(std::span<const float> logits) {
-  float largest = kBanned;
-  bool is_nan = false;
-  for (const float logit : logits) {
-    is_nan |= logit != logit;
-    largest = std::max(largest, logit);
+  constexpr std::size_t kLanes = 8;  // a chain of comparisons each waits for the one before
+  std::array<float, kLanes> largest;
+  largest.fill(kBanned);
+  std::array<bool, kLanes> is_nan{};
+  const auto take = [&](std::size_t lane, float logit) {
+    largest[lane] = logit > largest[lane] ? logit : largest[lane];
+    is_nan[lane] |= logit != logit;
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) take(lane, logits[i + lane]);
   }
-  if (is_nan) fail("sample a token: expected numbers as logits, found NaN");
-  if (largest == kBanned) fail("sample a token: expected a token that may be drawn, found all banned");
-  if (std::isinf(largest)) fail("sample a token: expected finite logits, found infinity");
-  return largest;
+  for (; i < logits.size(); ++i) take(0, logits[i]);
+
+  const float result = *std::max_element(largest.begin(), largest.end());
+  if (std::find(is_nan.begin(), is_nan.end(), true) != is_nan.end()) {
+    fail("sample a token: expected numbers as logits, found NaN");
+  }
+  if (result == kBanned) {
+    fail("sample a token: expected a token that may be drawn, found all banned");
+  }
+  if (std::isinf(result)) fail("sample a token: expected finite logits, found infinity");
+  return result;
 }
 
 }  // namespace
@@ -87,8 +106,9 @@ Sampler::Sampler(SamplerOptions options, int vocabulary)
 }
 
 bool Sampler::plain_argmax() const {
-  return options_.temperature == 0 && options_.repetition_penalty == 1 && options_.presence_penalty == 0 &&
-         options_.frequency_penalty == 0 && options_.logit_bias.empty() && options_.banned.empty();
+  return options_.temperature == 0 && options_.repetition_penalty == 1 &&
+         options_.presence_penalty == 0 && options_.frequency_penalty == 0 &&
+         options_.logit_bias.empty() && options_.banned.empty();
 }
 
 bool Sampler::cuts_to_top_k() const { return options_.top_k > 0 && options_.top_k < vocabulary_; }
@@ -99,18 +119,40 @@ bool Sampler::cuts() const {
 
 TokenId Sampler::sample(std::span<const float> logits, const SampleHistory& history,
                         const PositionRandom& random, std::uint64_t position) {
-  collect(adjust(logits, history));
-  if (candidates_.size() == 1) return candidates_.front().token;
-  const double target = random.uniform(position, RandomUse::sample) * total(candidates_);
+  const std::span<const float> row = adjust(logits, history);
+  const double uniform = random.uniform(position, RandomUse::sample);
+  if (options_.temperature == 0 || cuts()) {
+    collect(row);
+    return draw(uniform, 0).value();
+  }
+  const float largest = largest_logit(row);
+  const double most_in_tail = collect_head(row, largest);
+  if (const auto token = draw(uniform, most_in_tail)) return *token;
+  collect_tail(row, largest);
+  return draw(uniform, 0).value();
+}
+
+/// The candidate at the share `uniform` of the whole weight, to which up to `most_unknown` may be
+/// missing; nothing if that could change the choice.
+std::optional<TokenId> Sampler::draw(double uniform, double most_unknown) const {
+  const double known = total(candidates_);
+  const double target = uniform * known, highest_target = uniform * (known + most_unknown);
   double sum = 0;
   const Candidate* last_possible = nullptr;
   for (const Candidate& candidate : candidates_) {
     if (candidate.p == 0) continue;
+    const double before = sum;
     sum += candidate.p;
-    if (sum > target) return candidate.token;
+    if (sum > target) {
+      // What is missing may lie before or behind the candidate.
+      if (sum > highest_target && before + most_unknown <= target) return candidate.token;
+      if (most_unknown == 0) return candidate.token;
+      return std::nullopt;
+    }
     last_possible = &candidate;
   }
   expects(last_possible != nullptr, "a candidate with a probability");
+  if (most_unknown > 0) return std::nullopt;
   return last_possible->token;  // the sum fell short of the total by rounding
 }
 
@@ -140,14 +182,16 @@ void Sampler::normalize() {
 }
 
 /// The row after bans, bias and penalties: `logits` itself when there are none.
-std::span<const float> Sampler::adjust(std::span<const float> logits, const SampleHistory& history) {
+std::span<const float> Sampler::adjust(std::span<const float> logits,
+                                       const SampleHistory& history) {
   expects(static_cast<int>(logits.size()) == vocabulary_, "a row holds one logit per token");
   const bool penalized = options_.repetition_penalty != 1 || options_.presence_penalty != 0 ||
                          options_.frequency_penalty != 0;
   if (!penalized && options_.logit_bias.empty() && options_.banned.empty()) return logits;
   adjusted_.assign(logits.begin(), logits.end());
   for (const TokenId token : options_.banned) adjusted_[static_cast<std::size_t>(token)] = kBanned;
-  for (const auto& [token, bias] : options_.logit_bias) adjusted_[static_cast<std::size_t>(token)] += bias;
+  for (const auto& [token, bias] : options_.logit_bias)
+    adjusted_[static_cast<std::size_t>(token)] += bias;
   if (penalized) penalize(history);
   return adjusted_;
 }
@@ -165,7 +209,8 @@ void Sampler::penalize(const SampleHistory& history) {
     for (std::size_t position = begin; position < length; ++position) {
       const std::size_t token = token_at(position);
       if (seen_[token] == 0) continue;  // done at an earlier occurrence
-      adjusted_[token] = static_cast<float>(change(static_cast<double>(adjusted_[token]), seen_[token]));
+      adjusted_[token] =
+          static_cast<float>(change(static_cast<double>(adjusted_[token]), seen_[token]));
       seen_[token] = 0;
     }
   };
@@ -195,20 +240,25 @@ void Sampler::collect(std::span<const float> logits) {
   }
   if (cuts_to_top_k()) {
     collect_largest(logits, largest);
-  } else {
+  } else if (options_.top_p < 1) {
     collect_nucleus(logits, largest);
+  } else {
+    collect_head(logits, largest);
+    const bool min_p_drops_tail = options_.min_p > weight(head_begin(largest), largest);
+    if (!min_p_drops_tail) collect_tail(logits, largest);
   }
   if (cuts()) cut();
 }
 
-/// The top_k largest. A buffer of twice as many is cut back whenever it is full, after which only larger logits enter, so
-/// that the row is read once and few tokens are moved.
+/// The top_k largest. A buffer of twice as many is cut back whenever it is full, after which only
+/// larger logits enter, so that the row is read once and few tokens are moved.
 void Sampler::collect_largest(std::span<const float> logits, float largest) {
   const auto count = static_cast<std::size_t>(options_.top_k);
   const std::size_t room = std::max<std::size_t>(2 * count, 64);
   float least = kBanned;  // a token must be above it to enter: later tokens lose ties
   const auto cut_back = [&] {
-    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(count) - 1,
+    std::nth_element(candidates_.begin(),
+                     candidates_.begin() + static_cast<std::ptrdiff_t>(count) - 1,
                      candidates_.end(), likelier);
     candidates_.resize(count);
     least = static_cast<float>(candidates_.back().p);
@@ -220,24 +270,60 @@ void Sampler::collect_largest(std::span<const float> logits, float largest) {
   }
   if (candidates_.size() > count) cut_back();
   for (Candidate& candidate : candidates_) {
-    candidate.p = std::exp((candidate.p - static_cast<double>(largest)) / options_.temperature);
+    candidate.p = weight(static_cast<float>(candidate.p), largest);
   }
 }
 
-/// All tokens, less those that are certainly outside the nucleus: tokens below (1 - top_p) of the total, shared over the
-/// vocabulary, hold less than 1 - top_p together.
+/// The nucleus, without a look at the tail unless the tail could make it larger.
 void Sampler::collect_nucleus(std::span<const float> logits, float largest) {
-  weights_.resize(logits.size());
-  double sum = 0;
+  const double most_in_tail = collect_head(logits, largest);
+  const double known = total(candidates_);
+  keep_nucleus(known);
+  if (total(candidates_) >= options_.top_p * (known + most_in_tail)) return;
+  collect_head(logits, largest);
+  collect_tail(logits, largest);
+  keep_nucleus(total(candidates_));
+}
+
+/// Tokens below (1 - top_p) of the whole, shared over the vocabulary, hold less than 1 - top_p
+/// together: they are outside, and need not be sorted.
+void Sampler::keep_nucleus(double whole) {
+  const double least = (1 - options_.top_p) * whole / vocabulary_;
+  std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.p < least; });
+  keep_mass(candidates_, options_.top_p * whole, likelier);
+}
+
+/// Puts the tokens above the tail into candidates_, by id, and returns the most that the tail can
+/// weigh.
+double Sampler::collect_head(std::span<const float> logits, float largest) {
+  const float least = head_begin(largest);
+  candidates_.clear();
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    weights_[i] = std::exp((static_cast<double>(logits[i]) - static_cast<double>(largest)) / options_.temperature);
-    sum += weights_[i];
+    if (logits[i] >= least) {
+      candidates_.push_back({static_cast<TokenId>(i), weight(logits[i], largest)});
+    }
   }
-  const double least = options_.top_p < 1 ? (1 - options_.top_p) * sum / vocabulary_ : 0;
-  for (std::size_t i = 0; i < weights_.size(); ++i) {
-    if (weights_[i] >= least) candidates_.push_back({static_cast<TokenId>(i), weights_[i]});
+  return static_cast<double>(logits.size() - candidates_.size()) * weight(least, largest);
+}
+
+/// Adds the tail to the head, by id.
+void Sampler::collect_tail(std::span<const float> logits, float largest) {
+  const float least = head_begin(largest);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] < least) {
+      candidates_.push_back({static_cast<TokenId>(i), weight(logits[i], largest)});
+    }
   }
-  if (options_.top_p < 1) keep_mass(candidates_, options_.top_p * sum, likelier);
+}
+
+float Sampler::head_begin(float largest) const {
+  return static_cast<float>(static_cast<double>(largest) - kHeadDepth * options_.temperature);
+}
+
+/// In units of the largest logit's.
+double Sampler::weight(float logit, float largest) const {
+  return std::exp((static_cast<double>(logit) - static_cast<double>(largest)) /
+                  options_.temperature);
 }
 
 /// The cuts that collecting has not made yet. Leaves the candidates in the order of distribution().
@@ -246,7 +332,8 @@ void Sampler::cut() {
     keep_mass(candidates_, options_.top_p * total(candidates_), likelier);
   }
   if (options_.min_p > 0) {  // the largest p is 1
-    std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.p < options_.min_p; });
+    std::erase_if(candidates_,
+                  [&](const Candidate& candidate) { return candidate.p < options_.min_p; });
   }
   if (options_.typical_p < 1) keep_typical(candidates_, options_.typical_p);
   std::sort(candidates_.begin(), candidates_.end(), likelier);

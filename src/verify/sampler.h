@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,56 +10,66 @@
 
 namespace talon {
 
-/// How a token is drawn from a row of logits. Applied in this order: banned tokens, logit bias, penalties (repetition, presence,
-/// frequency), temperature, then the cuts top-k, top-p, min-p, typical-p, each on what the one before left, made to sum to 1.
+/// How a token is drawn from a row of logits. Applied in this order: banned tokens, logit bias,
+/// penalties (repetition, presence, frequency), temperature, then the cuts top-k, top-p, min-p,
+/// typical-p, each on what the one before left, made to sum to 1.
 struct SamplerOptions {
   double temperature = 0;  // 0: the largest logit (the smallest id of equals)
   int top_k = 0;           // 0: off
   double top_p = 1;        // 1: off
   double min_p = 0;        // 0: off; keeps p >= min_p * largest p
   double typical_p = 1;    // 1: off; locally typical sampling, arXiv:2202.00666
-  double repetition_penalty = 1;  // CTRL, arXiv:1909.05858: divides positive, multiplies negative logits of seen tokens
-  double presence_penalty = 0;    // subtracted once for a token seen in the answer
-  double frequency_penalty = 0;   // subtracted for each time it was seen in the answer
-  int penalty_window = 0;         // last tokens (prompt included) that count as seen for repetition; 0: all
+  /// CTRL, arXiv:1909.05858: divides positive, multiplies negative logits of seen tokens.
+  double repetition_penalty = 1;
+  double presence_penalty = 0;   // subtracted once for a token seen in the answer
+  double frequency_penalty = 0;  // subtracted for each time it was seen in the answer
+  /// Last tokens (prompt included) that count as seen for repetition; 0: all.
+  int penalty_window = 0;
   std::vector<std::pair<TokenId, float>> logit_bias = {};
   std::vector<TokenId> banned = {};
 };
 /// Throws UsageError naming the field, what it may be and what it is.
 void check(const SamplerOptions& options, int vocabulary);
 
-/// Tokens before the row being sampled: what penalties look at. `path` are draft tokens from the root's child on.
+/// Tokens before the row being sampled: what penalties look at. `path` are draft tokens from the
+/// root's child on.
 struct SampleHistory {
   std::span<const TokenId> committed;  // prompt and answer, root included
   std::span<const TokenId> path;
   int prompt_length = 0;
 };
 
-/// Draws the target's own next token from a row of logits. A pure function of (options, row, history, random, position): float
-/// logits, double arithmetic, one uniform number per position through the inverse of the cumulative distribution. The
-/// candidates stand in the order of distribution() when a cut is set, else by token id.
+/// Draws the target's own next token from a row of logits. A pure function of (options, row,
+/// history, random, position): float logits, double arithmetic, one uniform number per position
+/// through the inverse of the cumulative distribution. The candidates stand in the order of
+/// distribution() when a cut is set, else by token id, the very unlikely ones after the others.
 /// Holds scratch memory, so one per thread.
 class Sampler {
  public:
   /// REQUIRES: check(options, vocabulary) passes.
   Sampler(SamplerOptions options, int vocabulary);
   const SamplerOptions& options() const { return options_; }
-  /// Whether sampling is the plain largest logit, with nothing that looks at history or changes logits.
+  /// Whether sampling is the plain largest logit, with nothing that looks at history or changes
+  /// logits.
   bool plain_argmax() const;
 
-  /// The token at `position` given its row. Throws Error if every token is banned or the row holds NaN or +infinity.
-  TokenId sample(std::span<const float> logits, const SampleHistory& history, const PositionRandom& random,
-                 std::uint64_t position);
+  /// The token at `position` given its row. Throws Error if every token is banned or the row holds
+  /// NaN or +infinity.
+  TokenId sample(std::span<const float> logits, const SampleHistory& history,
+                 const PositionRandom& random, std::uint64_t position);
 
   struct Candidate {
     TokenId token;
     double p;
   };
-  /// The processed distribution: tokens that can be drawn, by descending probability (ties: smaller id), summing to 1.
-  /// At temperature 0 one token with p = 1. Valid until the next call. Throws as sample().
-  std::span<const Candidate> distribution(std::span<const float> logits, const SampleHistory& history);
+  /// The processed distribution: tokens that can be drawn, by descending probability (ties: smaller
+  /// id), summing to 1. At temperature 0 one token with p = 1. Valid until the next call. Throws as
+  /// sample().
+  std::span<const Candidate> distribution(std::span<const float> logits,
+                                          const SampleHistory& history);
   /// The same, ascending by token: cheaper where most tokens can be drawn.
-  std::span<const Candidate> distribution_by_token(std::span<const float> logits, const SampleHistory& history);
+  std::span<const Candidate> distribution_by_token(std::span<const float> logits,
+                                                   const SampleHistory& history);
 
  private:
   bool cuts_to_top_k() const;
@@ -69,6 +79,12 @@ class Sampler {
   void collect(std::span<const float> logits);
   void collect_largest(std::span<const float> logits, float largest);
   void collect_nucleus(std::span<const float> logits, float largest);
+  void keep_nucleus(double whole);
+  double collect_head(std::span<const float> logits, float largest);
+  void collect_tail(std::span<const float> logits, float largest);
+  float head_begin(float largest) const;
+  double weight(float logit, float largest) const;
+  std::optional<TokenId> draw(double uniform, double most_unknown) const;
   void cut();
   void normalize();
 
@@ -76,7 +92,6 @@ class Sampler {
   int vocabulary_;
   std::vector<Candidate> candidates_;  // after collect(): p is in units of the largest
   std::vector<float> adjusted_;
-  std::vector<double> weights_;
   std::vector<int> seen_;  // per token, how often; all zero between calls
 };
 

@@ -285,6 +285,30 @@ TEST(Sampler, FastSelectionEqualsTheDefinitionOnRandomRows) {
   }
 }
 
+TEST(Sampler, VeryUnlikelyTokensAreDrawnAsOftenAsTheyShould) {
+  // 60,000 tokens whose weight is e^-20.5 of the first's hold 7.5e-5 together: 15 of 200,000 draws.
+  // Of Poisson(15) fewer than 3 or more than 32 are seen once in 20,000.
+  std::vector<float> logits(60001, -20.5f);
+  logits[0] = 0;
+  Sampler sampler({.temperature = 1}, 60001);
+  const PositionRandom random(3, 0);
+  int unlikely = 0;
+  for (std::uint64_t position = 0; position < 200000; ++position) {
+    if (random.uniform(position, RandomUse::sample) < 0.999) continue;  // certainly the first
+    unlikely += sampler.sample(logits, {}, random, position) != 0;
+  }
+  EXPECT_GE(unlikely, 3);
+  EXPECT_LE(unlikely, 32);
+}
+
+TEST(Sampler, ANucleusThatReachesIntoTheUnlikelyTokensHoldsThem) {
+  std::vector<float> logits(60001, -20.5f);
+  logits[0] = 0;
+  const auto found = distribution_of({.temperature = 1, .top_p = 0.99999}, logits);
+  EXPECT_EQ(found.size(), slow_distribution({.temperature = 1, .top_p = 0.99999}, logits).size());
+  EXPECT_GT(found.size(), 10000u);
+}
+
 TEST(SamplerOptions, BadValuesAreRefusedNamingTheField) {
   const auto message = [](const std::function<void(SamplerOptions&)>& change) -> std::string {
     SamplerOptions options;

@@ -53,7 +53,8 @@ class ExactnessCheck {
         for (const std::string& policy : plan_.policies) check_drafter(sampler, drafter, policy);
       }
     }
-    for (auto& [name, tokens] : emitted_) report_.tau[name] = static_cast<double>(tokens) / rounds_[name];
+    for (auto& [name, tokens] : emitted_)
+      report_.tau[name] = static_cast<double>(tokens) / rounds_[name];
     return std::move(report_);
   }
 
@@ -94,7 +95,8 @@ class ExactnessCheck {
     }
     for (const double hit : plan_.hits) {
       all.push_back({fmt::format("random-tree:hit={}", hit), [texts, hit](const Model& model) {
-                       return make_random_tree_drafter({.hit = hit, .vocabulary = model.config.vocabulary}, texts);
+                       return make_random_tree_drafter(
+                           {.hit = hit, .vocabulary = model.config.vocabulary}, texts);
                      }});
     }
     return all;
@@ -106,7 +108,8 @@ class ExactnessCheck {
     std::string reason = "no draft head here";
     for (const auto& head : plan_.heads) {
       try {
-        make_drafter(entry.name, {.target = &models_.begin()->second->model, .head = head.string()});
+        make_drafter(entry.name,
+                     {.target = &models_.begin()->second->model, .head = head.string()});
         return head.string();
       } catch (const Error& error) {
         reason = error.what();
@@ -143,17 +146,21 @@ class ExactnessCheck {
         }
       }
     }
-    if (progress_) progress_(fmt::format("sampler {}: {} {} done, {} cases", sampler, drafter.name, policy, report_.cases));
+    if (progress_)
+      progress_(fmt::format("sampler {}: {} {} done, {} cases", sampler, drafter.name, policy,
+                            report_.cases));
   }
 
-  /// A reused prefix is the prompt with the first part of the answer, as an earlier case left it in the cache; where that one drafted,
-  /// rows that were checked in a tree are reused.
-  void check_case(TestEngine& engine, const Setting& setting, std::size_t prompt, std::size_t sampler) {
+  /// A reused prefix is the prompt with the first part of the answer, as an earlier case left it in
+  /// the cache; where that one drafted, rows that were checked in a tree are reused.
+  void check_case(TestEngine& engine, const Setting& setting, std::size_t prompt,
+                  std::size_t sampler) {
     Request asked = request(prompt, sampler);
     std::span<const TokenId> expected = expected_[prompt];
     if (setting.reuse) {
       const std::size_t known = expected.size() / 2;
-      asked.prompt.insert(asked.prompt.end(), expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(known));
+      asked.prompt.insert(asked.prompt.end(), expected.begin(),
+                          expected.begin() + static_cast<std::ptrdiff_t>(known));
       asked.max_new -= static_cast<int>(known);
       asked.reuse_prefix = true;
       expected = expected.subspan(known);
@@ -176,8 +183,9 @@ class ExactnessCheck {
       report_.differences.push_back(setting.describe() + ": nothing was reused");
     }
     if (!std::equal(answer.tokens.begin(), answer.tokens.end(), expected.begin(), expected.end())) {
-      report_.differences.push_back(fmt::format("{} sampler {} prompt {}: expected {}, found {} {}", setting.describe(), sampler,
-                                                prompt, expected, answer.tokens, answer.error));
+      report_.differences.push_back(fmt::format("{} sampler {} prompt {}: expected {}, found {} {}",
+                                                setting.describe(), sampler, prompt, expected,
+                                                answer.tokens, answer.error));
     }
   }
 
@@ -203,7 +211,8 @@ std::vector<std::string> all_policies() {
   return names;
 }
 
-ExactnessReport check_exactness(const ExactnessPlan& plan, const std::function<void(const std::string&)>& progress) {
+ExactnessReport check_exactness(const ExactnessPlan& plan,
+                                const std::function<void(const std::string&)>& progress) {
   return ExactnessCheck(plan, progress).run();
 }
 

@@ -11,8 +11,8 @@
 
 namespace talon::test {
 
-/// What is multiplied out: every combination must give the tokens of plain decoding (none, whole prompt at once, one thread, alone,
-/// empty cache).
+/// What is multiplied out: every combination must give the tokens of plain decoding (none, whole
+/// prompt at once, one thread, alone, empty cache).
 struct ExactnessPlan {
   std::filesystem::path model;
   std::function<std::unique_ptr<Backend>(int threads)> make_backend;
@@ -20,7 +20,8 @@ struct ExactnessPlan {
   int max_new = 32;
   std::vector<SamplerOptions> samplers;
   std::vector<std::string> policies;
-  std::vector<double> hits = {0, 0.5, 0.9, 1};  // random-tree drafters, by how often they hold the right tokens
+  std::vector<double> hits = {0, 0.5, 0.9,
+                              1};  // random-tree drafters, by how often they hold the right tokens
   std::vector<int> chunks = {1, 7, 64, 1024};
   std::vector<int> threads = {1, 2};
   std::vector<bool> with_companions = {false, true};
@@ -35,13 +36,16 @@ std::vector<std::string> all_policies();
 
 struct ExactnessReport {
   int cases = 0;
-  long tokens = 0;                        // that were compared
-  std::map<std::string, double> tau;      // by drafter and policy: mean tokens per round, to see that drafts were accepted
-  std::vector<std::string> skipped;       // drafters that could not be made, and why
-  std::vector<std::string> differences;   // one line per case that differs
+  long tokens = 0;  // that were compared
+  std::map<std::string, double>
+      tau;  // by drafter and policy: mean tokens per round, to see that drafts were accepted
+  std::vector<std::string> skipped;      // drafters that could not be made, and why
+  std::vector<std::string> differences;  // one line per case that differs
 };
 
-/// Iterates over the drafters' table and the random-tree drafters. progress (may be empty) gets a line now and then.
-ExactnessReport check_exactness(const ExactnessPlan& plan, const std::function<void(const std::string&)>& progress = {});
+/// Iterates over the drafters' table and the random-tree drafters. progress (may be empty) gets a
+/// line now and then.
+ExactnessReport check_exactness(const ExactnessPlan& plan,
+                                const std::function<void(const std::string&)>& progress = {});
 
 }  // namespace talon::test

@@ -73,7 +73,8 @@ TEST(Exactness, Stories15mGivesTheTokensOfPlainDecoding) {
   ExactnessPlan plan;
   plan.model = kStories15m;
   plan.make_backend = cpu_backend;
-  plan.prompts = {{1, 9038, 2501, 263, 931}, {1, 450, 6635, 3290, 373, 278}, {1, 4335, 322, 3685, 3512}};
+  plan.prompts = {
+      {1, 9038, 2501, 263, 931}, {1, 450, 6635, 3290, 373, 278}, {1, 4335, 322, 3685, 3512}};
   plan.max_new = 24;
   plan.samplers = standard_samplers();
   plan.policies = {"fixed"};

@@ -17,7 +17,8 @@ TEST(EngineFaults, ANanRowEndsItsSequenceAndLeavesTheOthersAlone) {
     second.prompt = {1, 261, 378};
     first.max_new = second.max_new = 12;
     first.sampler.temperature = second.sampler.temperature = temperature;
-    const std::vector<TokenId> expected = TestEngine(model, make_drafter("none", {})).run(second).tokens;
+    const std::vector<TokenId> expected =
+        TestEngine(model, make_drafter("none", {})).run(second).tokens;
 
     TestEngine test(model, make_drafter("none", {}));
     const SequenceId broken = test.submit(first), whole = test.submit(second);

@@ -13,11 +13,15 @@ class ForwardingBackend : public Backend {
 
   std::string_view name() const override { return inner_->name(); }
   std::string description() const override { return inner_->description(); }
-  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override { return inner_->allocate(rows, cols); }
+  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
+    return inner_->allocate(rows, cols);
+  }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {
     return inner_->load_weight(matrix, layout);
   }
-  std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override { return inner_->allocate_kv(shape); }
+  std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override {
+    return inner_->allocate_kv(shape);
+  }
   void upload(std::span<const float> from, const View& to) override { inner_->upload(from, to); }
   void download(const View& from, std::span<float> to) override { inner_->download(from, to); }
   void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override {
@@ -28,7 +32,9 @@ class ForwardingBackend : public Backend {
     inner_->rms_norm(x, weight, epsilon, out);
   }
   void add(const View& a, const View& b, const View& out) override { inner_->add(a, b, out); }
-  void silu_gate(const View& gate, const View& up, const View& out) override { inner_->silu_gate(gate, up, out); }
+  void silu_gate(const View& gate, const View& up, const View& out) override {
+    inner_->silu_gate(gate, up, out);
+  }
   void copy(const View& from, const View& to) override { inner_->copy(from, to); }
   void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
     inner_->gather_rows(from, rows, to);

@@ -13,16 +13,18 @@ std::vector<std::vector<TokenId>> story_prompts() {
   for (const char* text :
        {"Once upon a time, there was a little girl named Lily.",
         "The cat sat on the mat. The dog sat on the mat. The cat sat on the mat. The dog sat on",
-        "Tom and Sam went to the park. Tom and Sam saw a big ball. Tom said, \"Let's play with the ball!\" Sam said, "
-        "\"Yes, let's play with the big ball!\" Tom and Sam played with the ball. Then Tom and Sam"}) {
+        "Tom and Sam went to the park. Tom and Sam saw a big ball. Tom said, \"Let's play with the "
+        "ball!\" Sam said, "
+        "\"Yes, let's play with the big ball!\" Tom and Sam played with the ball. Then Tom and "
+        "Sam"}) {
     prompts.push_back(tokenizer.encode(text));
     prompts.back().insert(prompts.back().begin(), 1);
   }
   return prompts;
 }
 
-std::vector<std::vector<TokenId>> question_prompts(const std::filesystem::path& model, std::size_t count,
-                                                   std::size_t longest) {
+std::vector<std::vector<TokenId>> question_prompts(const std::filesystem::path& model,
+                                                   std::size_t count, std::size_t longest) {
   const Tokenizer tokenizer = Tokenizer::for_checkpoint(open_checkpoint(model));
   std::ifstream file(TALON_TEST_DATA "/spec_bench_dev.jsonl");
   std::vector<std::string> lines;

@@ -29,7 +29,8 @@ class RowBytes {
     expected_ = in_chunks(text_length());
     compare("in chunks of 7", in_chunks(7));
     compare("row by row", in_chunks(1));
-    for (int nodes : {1, 5, 17, 64}) compare(fmt::format("in trees of {} wrong nodes", nodes), in_trees(nodes, false));
+    for (int nodes : {1, 5, 17, 64})
+      compare(fmt::format("in trees of {} wrong nodes", nodes), in_trees(nodes, false));
     compare("in trees beside other sequences", in_trees(24, true));
     return differences_;
   }
@@ -42,16 +43,20 @@ class RowBytes {
     for (int i = 0; i < length; ++i) tokens.push_back(random_token());
     return tokens;
   }
-  TokenId random_token() { return static_cast<TokenId>(random_() % static_cast<std::uint32_t>(model_.vocabulary())); }
+  TokenId random_token() {
+    return static_cast<TokenId>(random_() % static_cast<std::uint32_t>(model_.vocabulary()));
+  }
 
   Rows in_chunks(int chunk) {
     Rows rows;
     KvSequence sequence = cache_.start(text_, false);
     for (int begin = 0; begin < text_length(); begin += chunk) {
       const auto tokens = std::span(text_).subspan(static_cast<std::size_t>(begin));
-      const auto part = tokens.first(std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(chunk)));
+      const auto part =
+          tokens.first(std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(chunk)));
       expects(sequence.reserve(static_cast<int>(part.size())), "room in the cache");
-      const std::vector<SequenceRows> batch = {{.sequence = &sequence, .tokens = part, .parents = {}}};
+      const std::vector<SequenceRows> batch = {
+          {.sequence = &sequence, .tokens = part, .parents = {}}};
       const ForwardResult result = target_.forward(batch);
       std::vector<NodeId> all;
       for (int row = 0; row < static_cast<int>(part.size()); ++row) {
@@ -63,7 +68,8 @@ class RowBytes {
     return rows;
   }
 
-  /// Each forward checks a tree that holds the next few tokens of the text among `wrong_nodes` others, and keeps their path.
+  /// Each forward checks a tree that holds the next few tokens of the text among `wrong_nodes`
+  /// others, and keeps their path.
   Rows in_trees(int wrong_nodes, bool beside_others) {
     Rows rows;
     KvSequence sequence = cache_.start(text_, false);
@@ -75,22 +81,26 @@ class RowBytes {
       std::vector<NodeId> path;
       const DraftTree tree = tree_around(right, wrong_nodes, path);
       expects(sequence.reserve(tree.size()), "room in the cache");
-      std::vector<SequenceRows> batch = {{.sequence = &sequence, .tokens = tree.token, .parents = tree.parent}};
+      std::vector<SequenceRows> batch = {
+          {.sequence = &sequence, .tokens = tree.token, .parents = tree.parent}};
       if (beside_others) {
         for (std::size_t i = 0; i < others.size(); ++i) {
           expects(others[i].reserve(static_cast<int>(other_texts_[i].size())), "room in the cache");
-          batch.insert(i == 0 ? batch.begin() : batch.end(), {.sequence = &others[i], .tokens = other_texts_[i], .parents = {}});
+          batch.insert(i == 0 ? batch.begin() : batch.end(),
+                       {.sequence = &others[i], .tokens = other_texts_[i], .parents = {}});
         }
       }
       const ForwardResult result = target_.forward(batch);
       const int first = result.first_logits_row[beside_others ? 1 : 0];
-      for (const NodeId node : path) rows.push_back(download(result.logits.row_range(first + node, 1)));
+      for (const NodeId node : path)
+        rows.push_back(download(result.logits.row_range(first + node, 1)));
       sequence.keep(path, right);
     }
     return rows;
   }
 
-  DraftTree tree_around(std::span<const TokenId> right, int wrong_nodes, std::vector<NodeId>& path) {
+  DraftTree tree_around(std::span<const TokenId> right, int wrong_nodes,
+                        std::vector<NodeId>& path) {
     DraftTree tree(right.front());
     path = {0};
     std::size_t added = 1;
@@ -98,7 +108,8 @@ class RowBytes {
       if (added < right.size() && (wrong_nodes == 0 || random_() % 4 == 0)) {
         path.push_back(tree.add(path.back(), right[added++], 0));
       } else {
-        const auto parent = static_cast<NodeId>(random_() % static_cast<std::uint32_t>(tree.size()));
+        const auto parent =
+            static_cast<NodeId>(random_() % static_cast<std::uint32_t>(tree.size()));
         tree.add(parent, random_token(), 0);
         --wrong_nodes;
       }

@@ -14,14 +14,16 @@ TEST(RowBytes, EveryWayToComputeARowGivesTheSameBytes) {
     for (auto make : {cpu_backend, reference_backend}) {
       TestModel model(kStories260k, make(threads));
       for (std::uint32_t seed = 1; seed <= 3; ++seed) {
-        EXPECT_EQ(differing_rows(model, seed), std::vector<std::string>{}) << model.backend->name() << ", threads " << threads;
+        EXPECT_EQ(differing_rows(model, seed), std::vector<std::string>{})
+            << model.backend->name() << ", threads " << threads;
       }
     }
   }
 }
 
 TEST(RowBytes, EveryKernelSetGivesTheSameBytesForARow) {
-  for (const CpuKernels kernels : {CpuKernels::portable, CpuKernels::avx2, CpuKernels::avx512_vnni, CpuKernels::amx}) {
+  for (const CpuKernels kernels :
+       {CpuKernels::portable, CpuKernels::avx2, CpuKernels::avx512_vnni, CpuKernels::amx}) {
     std::unique_ptr<Backend> backend;
     try {
       backend = make_cpu_backend({.threads = 2, .kernels = kernels, .pin = false});

@@ -9,6 +9,7 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kGroupQueries = 32;
+constexpr std::size_t kMostPartialFloats = std::size_t{4} << 20;
 
 float* row_of(const View& view, int row) {
   return view.data + static_cast<std::ptrdiff_t>(row) * view.stride;
@@ -86,6 +87,19 @@ void Attention::group_rows(const AttentionArgs& args) {
     ++group.count;
     group.first_block = std::min(group.first_block, first_block);
     group.end_block = std::max(group.end_block, end_block);
+  }
+}
+
+/// All working memory of a run: between a region's barriers nothing may throw.
+void Attention::reserve(const Call& call) {
+  int rows = 0;
+  for (const RowGroup& group : groups_) rows = std::max(rows, group.count);
+  const auto queries = static_cast<std::size_t>(rows * call.heads);
+  for (Worker& worker : workers_) {
+    worker.stored.reserve<std::uint16_t>(2 * static_cast<std::size_t>(call.dim));
+    worker.scores.reserve<float>(queries * kAttentionBlock);
+    worker.partials.reserve<float>(2 * queries * call.partial_size);
+    worker.queries.reserve(queries);
   }
 }
 
@@ -225,12 +239,13 @@ void Attention::run(const AttentionArgs& args) {
             static_cast<int>(most_blocks),
             nullptr};
   const std::size_t whole_items = groups_.size() * kv_heads;
+  const std::size_t partial_floats =
+      rows * static_cast<std::size_t>(all_heads) * most_blocks * call.partial_size;
   const bool spread = pool_.threads() > 1 && most_blocks > 1 &&
-                      whole_items < 4 * static_cast<std::size_t>(pool_.threads());
-  if (spread) {
-    call.partials = partials_.reserve<float>(rows * static_cast<std::size_t>(all_heads) *
-                                             most_blocks * call.partial_size);
-  }
+                      whole_items < 4 * static_cast<std::size_t>(pool_.threads()) &&
+                      partial_floats <= kMostPartialFloats;
+  if (spread) call.partials = partials_.reserve<float>(partial_floats);
+  reserve(call);
 
   pool_.run([&](int index) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];

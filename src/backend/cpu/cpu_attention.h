@@ -35,6 +35,7 @@ class Attention {
   struct Call;
 
   void group_rows(const AttentionArgs& args);
+  void reserve(const Call& call);
   void rotate_and_store(const Call& call, int row, int kv_head, Worker& worker) const;
   void attend_block(const Call& call, const RowGroup& group, int kv_head, int block,
                     Worker& worker) const;

@@ -288,6 +288,8 @@ void Linear::run(const LinearArgs& args) {
     return;
   }
   const Input input = place_input(args, forms, shared_);
+  // Between a region's barriers nothing may throw.
+  for (Worker& worker : workers_) worker.row.reserve<float>(static_cast<std::size_t>(input.cols));
   pool_.run([&](int index) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
     prepare_shared(args, input, worker);

@@ -14,10 +14,13 @@ float ln(double p) { return static_cast<float>(std::log(p)); }
 struct Machine {
   explicit Machine(double row_ms) : estimates(256) {
     for (int i = 0; i < CostModel::kMemory; ++i) {
-      for (const int rows : {1, 2, 4, 8, 16, 64, 256}) estimates.cost.observe(rows, 10 + row_ms * (rows - 1));
+      for (const int rows : {1, 2, 4, 8, 16, 64, 256})
+        estimates.cost.observe(rows, 10 + row_ms * (rows - 1));
     }
   }
-  std::unique_ptr<TreePolicy> policy(std::string_view name) { return make_policy(name, {&estimates}); }
+  std::unique_ptr<TreePolicy> policy(std::string_view name) {
+    return make_policy(name, {&estimates});
+  }
   SharedEstimates estimates;
 };
 
@@ -26,12 +29,13 @@ PlanContext alone() { return {.position = 10, .rows_available = 64, .levels_avai
 /// A chain whose nodes each follow with probability p.
 DraftTree chain(int nodes, double p) {
   DraftTree tree(0);
-  for (NodeId node = 0; node < nodes; ++node) tree.add(node, 1, static_cast<float>((node + 1) * std::log(p)));
+  for (NodeId node = 0; node < nodes; ++node)
+    tree.add(node, 1, static_cast<float>((node + 1) * std::log(p)));
   return tree;
 }
 
-/// One round of a policy with `tree` proposed, of which the text follows the first `right` nodes of a chain. Returns the nodes
-/// that were checked.
+/// One round of a policy with `tree` proposed, of which the text follows the first `right` nodes of
+/// a chain. Returns the nodes that were checked.
 int play(TreePolicy& policy, const SharedEstimates& estimates, DraftTree tree, int right) {
   const TreePlan plan = policy.plan(alone());
   if (plan.nodes == 0) tree.reset(0);
@@ -92,7 +96,8 @@ TEST(FixedPolicy, KeepsTheDraftersWholeTree) {
 }
 
 TEST(ThroughputPolicy, BuysNodesWhileTheyAreWorthTheirTime) {
-  // A token is worth 10 ms and a row costs 2: nodes pay down to a chance of 0.2. The start stake buys two rows at most.
+  // A token is worth 10 ms and a row costs 2: nodes pay down to a chance of 0.2. The start stake
+  // buys two rows at most.
   Machine machine(2);
   auto policy = machine.policy("throughput");
   DraftTree tree(0);
@@ -127,7 +132,8 @@ TEST(ThroughputPolicy, DraftsDeepWhereTheDrafterIsRight) {
   Machine machine(1);
   auto policy = machine.policy("throughput");
   int nodes = 0;
-  for (int round = 0; round < 40; ++round) nodes = play(*policy, machine.estimates, chain(16, 0.6), 16);
+  for (int round = 0; round < 40; ++round)
+    nodes = play(*policy, machine.estimates, chain(16, 0.6), 16);
   EXPECT_GE(nodes, 12);
 }
 
@@ -135,9 +141,11 @@ TEST(ThroughputPolicy, RecoversWhenADrafterThatWasWrongBecomesRight) {
   Machine machine(1);
   auto policy = machine.policy("throughput");
   for (int round = 0; round < 200; ++round) play(*policy, machine.estimates, chain(8, 0.6), 0);
-  EXPECT_EQ(play(*policy, machine.estimates, chain(8, 0.6), 8), 0);  // it has learned that this is useless
+  EXPECT_EQ(play(*policy, machine.estimates, chain(8, 0.6), 8),
+            0);  // it has learned that this is useless
   int nodes = 0;
-  for (int round = 0; round < 60; ++round) nodes = play(*policy, machine.estimates, chain(8, 0.6), 8);
+  for (int round = 0; round < 60; ++round)
+    nodes = play(*policy, machine.estimates, chain(8, 0.6), 8);
   EXPECT_GE(nodes, 4);
 }
 

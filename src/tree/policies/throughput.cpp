@@ -9,18 +9,20 @@
 namespace talon {
 namespace {
 
-// A sequence may lose this much before it has won anything, so that the worst case is a known fraction of plain decoding.
-constexpr double kStartStake = 0.5;        // tokens' worth of time
-constexpr double kStakePerToken = 0.007;   // that each token adds
-constexpr double kRateMemory = 0.95;       // weight of the past in the running tokens per millisecond
-constexpr double kCheapDraft = 0.005;      // of a plain step: drafts this cheap are always worth a look
-constexpr int kLongestPause = 64;          // rounds without a look at what an expensive drafter proposes
+// A sequence may lose this much before it has won anything, so that the worst case is a known
+// fraction of plain decoding.
+constexpr double kStartStake = 0.5;       // tokens' worth of time
+constexpr double kStakePerToken = 0.007;  // that each token adds
+constexpr double kRateMemory = 0.95;   // weight of the past in the running tokens per millisecond
+constexpr double kCheapDraft = 0.005;  // of a plain step: drafts this cheap are always worth a look
+constexpr int kLongestPause = 64;  // rounds without a look at what an expensive drafter proposes
 constexpr int kTreeWidth = 10;
 
-/// Drafting for throughput (DESIGN 5): draft nodes are bought in order of their calibrated chance to become text, up to the
-/// count where the tokens they bring, less the time they take at the current tokens per millisecond, are most. The cost of
-/// rows comes from CostModel, the chances from Calibration, which also learns from nodes that were proposed but not bought.
-/// A stake bounds the loss: what drafting may cost beyond what it has already gained.
+/// Drafting for throughput (DESIGN 5): draft nodes are bought in order of their calibrated chance
+/// to become text, up to the count where the tokens they bring, less the time they take at the
+/// current tokens per millisecond, are most. The cost of rows comes from CostModel, the chances
+/// from Calibration, which also learns from nodes that were proposed but not bought. A stake bounds
+/// the loss: what drafting may cost beyond what it has already gained.
 class ThroughputPolicy : public TreePolicy {
  public:
   explicit ThroughputPolicy(SharedEstimates& shared)
@@ -38,7 +40,8 @@ class ThroughputPolicy : public TreePolicy {
   }
 
   bool deeper(std::span<const float> path_log_p) override {
-    double reach = 0;  // the chance that the text gets this far, and so the most a further level can bring
+    double reach =
+        0;  // the chance that the text gets this far, and so the most a further level can bring
     for (const float log_p : path_log_p) reach += std::exp(static_cast<double>(log_p));
     return std::min(reach, 1.0) > rate() * level_ms_;
   }
@@ -55,7 +58,8 @@ class ThroughputPolicy : public TreePolicy {
   void learn(const RoundOutcome& outcome) override {
     const int draft_nodes = outcome.tree->draft_nodes();
     const double check = shared_.cost.check_ms(outcome.batch_rows);
-    const double check_without = shared_.cost.check_ms(std::max(1, outcome.batch_rows - draft_nodes));
+    const double check_without =
+        shared_.cost.check_ms(std::max(1, outcome.batch_rows - draft_nodes));
     const double token_ms = check_without / outcome.sequences;
     const double draft_ms = outcome.draft_ms / outcome.sequences;
     rate_tokens_ = kRateMemory * rate_tokens_ + outcome.batch_tokens;
@@ -71,13 +75,15 @@ class ThroughputPolicy : public TreePolicy {
   }
 
  private:
-  /// Tokens per millisecond: what a millisecond spent on drafting must bring. At least those of plain decoding.
+  /// Tokens per millisecond: what a millisecond spent on drafting must bring. At least those of
+  /// plain decoding.
   double rate() const {
     const double plain = context_.sequences / shared_.cost.check_ms(context_.other_rows + 1);
     return rate_ms_ > 0 ? std::max(plain, rate_tokens_ / rate_ms_) : plain;
   }
 
-  /// Fills chance_ with the calibrated path probability of each node, and ranked_ with the draft nodes by it.
+  /// Fills chance_ with the calibrated path probability of each node, and ranked_ with the draft
+  /// nodes by it.
   void score(const DraftTree& tree) {
     const auto size = static_cast<std::size_t>(tree.size());
     chance_.assign(size, 1.0);
@@ -85,7 +91,8 @@ class ThroughputPolicy : public TreePolicy {
     for (std::size_t node = 1; node < size; ++node) {
       const auto parent = static_cast<std::size_t>(tree.parent[node]);
       depth_[node] = depth_[parent] + 1;
-      chance_[node] = chance_[parent] * calibration_.probability(depth_[node], predicted(tree, node));
+      chance_[node] =
+          chance_[parent] * calibration_.probability(depth_[node], predicted(tree, node));
     }
     ranked_.resize(size - 1);
     std::iota(ranked_.begin(), ranked_.end(), 1);
@@ -96,8 +103,8 @@ class ThroughputPolicy : public TreePolicy {
     });
   }
 
-  /// The first of ranked_ whose gain less cost is largest, in ascending order. The cost of rows may be neither convex nor
-  /// concave, so all counts are tried.
+  /// The first of ranked_ whose gain less cost is largest, in ascending order. The cost of rows may
+  /// be neither convex nor concave, so all counts are tried.
   std::span<const NodeId> best_nodes() {
     const int base_rows = context_.other_rows + 1;
     const double base_ms = shared_.cost.check_ms(base_rows);
@@ -109,8 +116,7 @@ class ThroughputPolicy : public TreePolicy {
     double best_gain = 0, tokens = 0;
     for (std::size_t count = 1; count <= most; ++count) {
       tokens += chance_[static_cast<std::size_t>(ranked_[count - 1])];
-      const double extra_ms =
-          shared_.cost.check_ms(base_rows + static_cast<int>(count)) - base_ms;
+      const double extra_ms = shared_.cost.check_ms(base_rows + static_cast<int>(count)) - base_ms;
       if (extra_ms > stake_ * token_ms) break;
       const double gain = tokens - current_rate * extra_ms;
       if (gain > best_gain) {
@@ -125,7 +131,8 @@ class ThroughputPolicy : public TreePolicy {
   /// The drafter's chance that the node follows its parent.
   static double predicted(const DraftTree& tree, std::size_t node) {
     const auto parent = static_cast<std::size_t>(tree.parent[node]);
-    return std::exp(static_cast<double>(tree.log_p[node]) - static_cast<double>(tree.log_p[parent]));
+    return std::exp(static_cast<double>(tree.log_p[node]) -
+                    static_cast<double>(tree.log_p[parent]));
   }
 
   /// Every proposed child of a node on the way the text took was a trial, bought or not.
@@ -146,7 +153,8 @@ class ThroughputPolicy : public TreePolicy {
     }
   }
 
-  /// An expensive drafter that does not pay is asked again after pauses that double while it does not pay.
+  /// An expensive drafter that does not pay is asked again after pauses that double while it does
+  /// not pay.
   void learn_draft_cost(double draft_ms, double gain, double token_ms) {
     int levels = 1;
     for (const int depth : depth_) levels = std::max(levels, depth);
