@@ -1,8 +1,12 @@
-# talon_folder(NAME DEPENDS libs...) makes the library talon_NAME of all sources in src/NAME (recursively) and, when
+# talon_folder(NAME [FOLDER folder] DEPENDS libs...) makes the library talon_NAME of all sources in src/NAME, or in
+# src/FOLDER (recursively) and, when
 # tests are built, one test program NAME_test of all its x_test.cpp files, which stand beside what they test.
 function(talon_folder name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;EXCLUDE" ${ARGN})
-  set(folder ${PROJECT_SOURCE_DIR}/src/${name})
+  cmake_parse_arguments(ARG "" "FOLDER" "DEPENDS;EXCLUDE" ${ARGN})
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER ${name})
+  endif()
+  set(folder ${PROJECT_SOURCE_DIR}/src/${ARG_FOLDER})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")

@@ -4,7 +4,8 @@
 set -euo pipefail
 
 packages=(cmake ninja-build g++ pkg-config git python3 nlohmann-json3-dev libcli11-dev libfmt-dev
-  libsentencepiece-dev libcurl4-openssl-dev libssl-dev libzstd-dev libarchive-dev libedit-dev libgtest-dev libbenchmark-dev)
+  libsentencepiece-dev libcurl4-openssl-dev libssl-dev libzstd-dev libxxhash-dev libarchive-dev libedit-dev libgtest-dev libbenchmark-dev
+  libcpp-httplib-dev)
 case "${1:-}" in
   fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;
   format) packages+=(clang-format-14 clang-tidy-14) ;;

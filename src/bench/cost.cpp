@@ -1,6 +1,7 @@
 #include "bench/cost.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/error.h"
 #include "engine/stopwatch.h"
@@ -29,58 +30,151 @@ void forward_rows(Target& target, KvSequence& sequence, std::span<const TokenId>
   target.model().backend->synchronize();
 }
 
-void fill_context(Target& target, KvSequence& sequence, int context) {
+/// Commits arbitrary tokens up to `context` positions.
+void extend_to(Target& target, KvSequence& sequence, int context) {
   const std::vector<TokenId> tokens = arbitrary_tokens(context, target.model().config.vocabulary);
   std::vector<NodeId> path;
-  for (int first = 0; first < context; first += target.max_rows()) {
+  while (sequence.length() < context) {
+    const int first = sequence.length();
     const int count = std::min(target.max_rows(), context - first);
     const auto chunk =
         std::span(tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
     forward_rows(target, sequence, chunk, SequenceRows::Logits::none);
     path.resize(chunk.size());
-    for (int i = 0; i < count; ++i) path[static_cast<std::size_t>(i)] = i;
+    std::iota(path.begin(), path.end(), 0);
     sequence.keep(path, chunk);
   }
 }
 
 double macs_of(const Weight& weight) { return static_cast<double>(weight.rows) * weight.cols; }
 
+bool is_float(const Weight& weight) {
+  return 8 * static_cast<double>(weight.bytes) >= 15 * macs_of(weight);
+}
+
+/// The output matrix is the last that a forward multiplies.
+ForwardSplit split_of(std::span<const TraceEntry> entries, double total_ms) {
+  ForwardSplit split;
+  double last_linear_ms = 0;
+  for (const TraceEntry& entry : entries) {
+    if (entry.operation == "attention") split.attention_ms += entry.ms;
+    if (entry.operation != "linear") continue;
+    split.projections_ms += entry.ms;
+    last_linear_ms = entry.ms;
+  }
+  split.head_ms = last_linear_ms;
+  split.projections_ms -= last_linear_ms;
+  split.rest_ms = total_ms - split.attention_ms - split.projections_ms - split.head_ms;
+  return split;
+}
+
+ForwardSplit median_of(const std::vector<ForwardSplit>& splits) {
+  const auto median = [&](double ForwardSplit::*part) {
+    std::vector<double> values;
+    for (const ForwardSplit& split : splits) values.push_back(split.*part);
+    return spread_of(std::move(values)).median;
+  };
+  return {median(&ForwardSplit::attention_ms), median(&ForwardSplit::projections_ms),
+          median(&ForwardSplit::head_ms), median(&ForwardSplit::rest_ms)};
+}
+
+/// Milliseconds of one forward over the first `rows` of `tokens`, which are dropped again.
+double time_rows(Target& target, KvSequence& sequence, std::span<const TokenId> tokens, int rows) {
+  const Stopwatch watch;
+  forward_rows(target, sequence, tokens.first(static_cast<std::size_t>(rows)),
+               SequenceRows::Logits::all);
+  const double ms = watch.ms();
+  sequence.keep({}, {});
+  return ms;
+}
+
+struct Samples {
+  std::vector<double> ms;
+  std::vector<ForwardSplit> splits;
+};
+
+/// Rows after one context.
+class CostRun {
+ public:
+  CostRun(const CostTargets& targets, KvSequence& sequence, int context, std::vector<int> rows)
+      : targets_(targets),
+        sequence_(sequence),
+        context_(context),
+        rows_(std::move(rows)),
+        tokens_(arbitrary_tokens(rows_.back(), targets.plain.model().config.vocabulary)),
+        samples_(rows_.size()) {
+    extend_to(targets.plain, sequence, context);
+  }
+
+  void warm_up() {
+    measure_once();
+    samples_.assign(rows_.size(), {});
+  }
+
+  void measure_once() {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      samples_[i].ms.push_back(time_rows(targets_.plain, sequence_, tokens_, rows_[i]));
+      targets_.trace.clear();
+      const double traced_ms = time_rows(targets_.traced, sequence_, tokens_, rows_[i]);
+      samples_[i].splits.push_back(split_of(targets_.trace.entries(), traced_ms));
+    }
+  }
+
+  void add_to(std::vector<ForwardCost>& costs) const {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      costs.push_back(
+          {context_, rows_[i], spread_of(samples_[i].ms), median_of(samples_[i].splits)});
+    }
+  }
+
+ private:
+  const CostTargets& targets_;
+  KvSequence& sequence_;
+  int context_;
+  std::vector<int> rows_;
+  std::vector<TokenId> tokens_;
+  std::vector<Samples> samples_;
+};
+
 }  // namespace
 
 ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int context) {
-  double macs = macs_of(model.output_weight());
+  ForwardWork work;
+  const auto add = [&](const Weight& weight) {
+    (is_float(weight) ? work.float_macs : work.integer_macs) += macs_of(weight) * rows;
+  };
+  add(model.output_weight());
   for (const LayerWeights& layer : model.layers) {
     for (const auto* weight :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      macs += macs_of(**weight);
+      add(**weight);
     }
   }
   KvShape one_page = cache;
   one_page.pages = 1;
   const double position_bytes = static_cast<double>(kv_page_bytes(one_page)) / kPageRows;
-  return {static_cast<double>(model.weight_bytes) + position_bytes * context, macs * rows};
+  work.bytes = static_cast<double>(model.weight_bytes) + position_bytes * context;
+  return work;
 }
 
-std::vector<ForwardCost> measure_forward_cost(Target& target, const CostSettings& settings,
+std::vector<ForwardCost> measure_forward_cost(const CostTargets& targets,
+                                              const CostSettings& settings,
                                               const std::function<void()>& between) {
-  const std::vector<TokenId> tokens =
-      arbitrary_tokens(settings.rows.back(), target.model().config.vocabulary);
-  KvSequence sequence = target.cache().start({}, false);
-  fill_context(target, sequence, settings.context);
-  std::vector<std::vector<double>> ms(settings.rows.size());
-  for (int repeat = -1; repeat < settings.repeats; ++repeat) {  // the first warms up
-    if (between && repeat >= 0) between();
-    for (std::size_t i = 0; i < settings.rows.size(); ++i) {
-      const Stopwatch watch;
-      forward_rows(target, sequence,
-                   std::span(tokens).first(static_cast<std::size_t>(settings.rows[i])),
-                   SequenceRows::Logits::all);
-      if (repeat >= 0) ms[i].push_back(watch.ms());
-      sequence.keep({}, {});
-    }
-  }
+  const int most_positions = targets.plain.model().config.context;
+  KvSequence sequence = targets.plain.cache().start({}, false);
   std::vector<ForwardCost> costs;
-  for (std::size_t i = 0; i < ms.size(); ++i) costs.push_back({settings.rows[i], spread_of(ms[i])});
+  for (const int context : settings.contexts) {
+    std::vector<int> rows = settings.rows;
+    std::erase_if(rows, [&](int count) { return context + count > most_positions; });
+    if (rows.empty()) continue;
+    CostRun run(targets, sequence, context, std::move(rows));
+    run.warm_up();
+    for (int repeat = 0; repeat < settings.repeats; ++repeat) {
+      if (between) between();
+      run.measure_once();
+    }
+    run.add_to(costs);
+  }
   return costs;
 }
 

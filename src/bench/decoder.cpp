@@ -7,8 +7,37 @@
 
 #include "core/error.h"
 #include "draft/registry.h"
+#include "tree/policy_registry.h"
 
 namespace talon {
+namespace {
+
+/// Takes the first token of what another rule gives.
+class OneToken : public Verifier {
+ public:
+  explicit OneToken(std::unique_ptr<Verifier> rule) : rule_(std::move(rule)) {}
+  std::string_view name() const override { return rule_->name(); }
+  bool lossless() const override { return rule_->lossless(); }
+  VerifyResult verify(const VerifyInput& input) override {
+    VerifyResult result = rule_->verify(input);
+    if (result.path.size() > 1) {
+      result.next = input.tree->token[static_cast<std::size_t>(result.path[1])];
+      result.path.resize(1);
+    }
+    return result;
+  }
+
+ private:
+  std::unique_ptr<Verifier> rule_;
+};
+
+std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings) {
+  auto rule = make_verifier(settings.verify);
+  if (!settings.every_position) return rule;
+  return std::make_unique<OneToken>(std::move(rule));
+}
+
+}  // namespace
 
 double Decoded::tau() const {
   const std::vector<int>& accepted = statistics.accepted;
@@ -25,7 +54,7 @@ double Decoded::tokens_per_second() const {
 Decoder::Decoder(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
                  const DecodeSettings& settings)
     : drafter_(make_drafter(settings.drafter, DrafterContext{&model})),
-      verifier_(make_verifier(settings.verify)) {
+      verifier_(make_rule(settings)) {
   EngineOptions options;
   options.chunk = std::min(settings.chunk, model.config.context);
   options.max_nodes = settings.max_nodes;
@@ -33,7 +62,12 @@ Decoder::Decoder(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
   options.tokenizer = tokenizer;
   options.policy = settings.policy;
   options.observer = settings.observer;
-  target_ = std::make_unique<Target>(model, cache, options.max_rows, drafter_->taps());
+  if (settings.drafter != "none" && policy_uses_costs(settings.policy)) {
+    options.costs =
+        obtain_costs(model, cache.store().shape.type, *drafter_, settings.drafter, settings.costs);
+  }
+  target_ = std::make_unique<Target>(model, cache, options.max_rows,
+                                     taps_for(*drafter_, options.policy));
   engine_ = std::make_unique<Engine>(*target_, *drafter_, *verifier_, options);
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/stop.h"
 #include "engine/engine.h"
+#include "engine/measure_costs.h"
 
 namespace talon {
 
@@ -19,6 +20,10 @@ struct DecodeSettings {
   int chunk = EngineOptions{}.chunk;          // prompt rows per forward
   int max_nodes = EngineOptions{}.max_nodes;  // draft nodes per check
   RoundObserver observer = {};                // sees every round; may be empty
+  CostCache costs = {};                       // where measured costs are kept between runs
+  /// Takes one token a round, whatever was accepted: slow, but the observer then sees a tree at
+  /// every position of the text. The tokens are the same.
+  bool every_position = false;
 };
 
 /// One finished answer.

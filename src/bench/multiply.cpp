@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "backend/cpu/cpu_features.h"
 #include "core/thread_pool.h"
 #include "engine/stopwatch.h"
 
@@ -12,27 +13,40 @@ namespace {
 constexpr int kRuns = 5;
 constexpr double kRunMs = 15;
 
+template <typename Value, typename Sum>
 std::int32_t portable_loop(long iterations) {
-  std::int8_t a[64];
-  std::int8_t b[64];
-  std::int32_t sums[64] = {};
+  Value a[64];
+  Value b[64];
+  Sum sums[64] = {};
   for (int i = 0; i < 64; ++i) {
-    a[i] = static_cast<std::int8_t>(i);
-    b[i] = static_cast<std::int8_t>(64 - i);
+    a[i] = static_cast<Value>(i);
+    b[i] = static_cast<Value>(64 - i);
   }
   for (long n = 0; n < iterations; ++n) {
-    for (int i = 0; i < 64; ++i) sums[i] += a[i] * b[i];
+    for (int i = 0; i < 64; ++i) sums[i] += static_cast<Sum>(a[i] * b[i]);
     asm volatile("" : : "r"(sums), "r"(a), "r"(b) : "memory");
   }
-  std::int32_t all = 0;
-  for (const std::int32_t sum : sums) all += sum;
-  return all;
+  bool any = false;
+  for (const Sum sum : sums) any |= sum != 0;
+  return any;
 }
 
-MultiplyKernel best_kernel() {
-  if (const MultiplyKernel kernel = avx512_multiply_kernel(); kernel.loop) return kernel;
-  if (const MultiplyKernel kernel = avx2_multiply_kernel(); kernel.loop) return kernel;
-  return {portable_loop, 64, "portable"};
+MultiplyKernel portable_multiply_kernel(Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::f32) return {portable_loop<float, float>, 64, "portable f32"};
+  return {portable_loop<std::int8_t, std::uint32_t>, 64, "portable"};
+}
+
+MultiplyKernel kernel_for(Arithmetic arithmetic, CpuKernels kernels) {
+  const auto usable = [&](CpuKernels wanted) {
+    return (kernels == CpuKernels::best || kernels == wanted) && cpu::supported(wanted);
+  };
+  if (usable(CpuKernels::amx)) {
+    return arithmetic == Arithmetic::int8 ? amx_multiply_kernel()
+                                          : avx512_multiply_kernel(arithmetic);
+  }
+  if (usable(CpuKernels::avx512_vnni)) return avx512_multiply_kernel(arithmetic);
+  if (usable(CpuKernels::avx2)) return avx2_multiply_kernel(arithmetic);
+  return portable_multiply_kernel(arithmetic);
 }
 
 double ms_of(ThreadPool& pool, const MultiplyKernel& kernel, long iterations) {
@@ -44,9 +58,9 @@ double ms_of(ThreadPool& pool, const MultiplyKernel& kernel, long iterations) {
 
 }  // namespace
 
-MultiplyRate measure_multiply_rate(int threads) {
+MultiplyRate measure_multiply_rate(int threads, Arithmetic arithmetic, CpuKernels kernels) {
   ThreadPool pool(threads > 0 ? threads : available_processors());
-  const MultiplyKernel kernel = best_kernel();
+  const MultiplyKernel kernel = kernel_for(arithmetic, kernels);
   long iterations = 1000;
   while (ms_of(pool, kernel, iterations) < kRunMs) iterations *= 2;
   double best_ms = ms_of(pool, kernel, iterations);

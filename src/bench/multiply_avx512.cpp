@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kAccumulators = 20;  // independent, to cover the latency of two ports
 
-__attribute__((target("avx512f,avx512vnni"))) std::int32_t loop(long iterations) {
+__attribute__((target("avx512f,avx512vnni"))) std::int32_t int8_loop(long iterations) {
   __m512i sums[kAccumulators];
   for (auto& sum : sums) sum = _mm512_setzero_si512();
   __m512i a = _mm512_set1_epi8(3);
@@ -21,23 +21,34 @@ __attribute__((target("avx512f,avx512vnni"))) std::int32_t loop(long iterations)
 #pragma GCC unroll 20
     for (int i = 0; i < kAccumulators; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], a, b);
   }
-  std::int32_t all = 0;
-  for (const __m512i sum : sums) {
-    alignas(64) std::int32_t lanes[16];
-    _mm512_store_si512(lanes, sum);
-    for (const std::int32_t lane : lanes) all += lane;
+  __m512i all = sums[0];
+  for (const __m512i sum : sums) all = _mm512_xor_si512(all, sum);
+  return static_cast<std::int32_t>(_mm512_test_epi32_mask(all, all));
+}
+
+__attribute__((target("avx512f"))) std::int32_t f32_loop(long iterations) {
+  __m512 sums[kAccumulators];
+  for (auto& sum : sums) sum = _mm512_setzero_ps();
+  __m512 a = _mm512_set1_ps(3);
+  __m512 b = _mm512_set1_ps(2);
+  for (long n = 0; n < iterations; ++n) {
+    asm volatile("" : "+v"(a), "+v"(b));
+#pragma GCC unroll 20
+    for (int i = 0; i < kAccumulators; ++i) sums[i] = _mm512_fmadd_ps(a, b, sums[i]);
   }
-  return all;
+  __m512i all = _mm512_castps_si512(sums[0]);
+  for (const __m512 sum : sums) all = _mm512_xor_si512(all, _mm512_castps_si512(sum));
+  return static_cast<std::int32_t>(_mm512_test_epi32_mask(all, all));
 }
 
 }  // namespace
 
-MultiplyKernel avx512_multiply_kernel() {
-  if (!__builtin_cpu_supports("avx512vnni")) return {};
-  return {loop, 64.0 * kAccumulators, "avx512 vnni"};
+MultiplyKernel avx512_multiply_kernel(Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::f32) return {f32_loop, 16.0 * kAccumulators, "avx512 f32"};
+  return {int8_loop, 64.0 * kAccumulators, "avx512 vnni"};
 }
 #else
-MultiplyKernel avx512_multiply_kernel() { return {}; }
+MultiplyKernel avx512_multiply_kernel(Arithmetic) { return {}; }
 #endif
 
 }  // namespace talon

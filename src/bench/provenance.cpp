@@ -1,9 +1,12 @@
 #include "bench/provenance.h"
 
+#include <fmt/chrono.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <ctime>
 #include <fstream>
+#include <utility>
 
 #include "core/thread_pool.h"
 
@@ -46,6 +49,13 @@ Json to_json(const Machine& machine) {
           {"processors", machine.processors},
           {"memory_gib", machine.memory_gib},
           {"last_level_cache_mib", machine.last_level_cache_mib}};
+}
+
+Json provenance(Json settings) {
+  return {{"commit", build_commit()},
+          {"date", fmt::format("{:%Y-%m-%dT%H:%MZ}", fmt::gmtime(std::time(nullptr)))},
+          {"machine", to_json(describe_machine())},
+          {"settings", std::move(settings)}};
 }
 
 }  // namespace talon

@@ -20,4 +20,8 @@ struct Machine {
 Machine describe_machine();
 Json to_json(const Machine& machine);
 
+/// What the last line of every bench command carries beside its own results: {"commit", "date"
+/// (UTC), "machine", "settings"}.
+Json provenance(Json settings);
+
 }  // namespace talon

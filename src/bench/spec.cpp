@@ -1,169 +1,185 @@
 #include "bench/spec.h"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
+#include <utility>
 
 #include "core/error.h"
 
 namespace talon {
 namespace {
 
-/// Sums of one method's answers: to one question, or to all.
-struct Tally {
-  int decoded_tokens = 0;  // after the prefill's
-  int new_tokens = 0;
-  int rounds = 0;
-  int accepted = 0;
-  double prefill_ms = 0, decode_ms = 0, draft_ms = 0, check_ms = 0;
-  bool equal = true;
-  double worst = 1;  // least speed over `none` of any question
-  bool any = false;
+using Turns = std::vector<std::vector<TokenId>>;
 
-  double tok_s() const { return decode_ms > 0 ? decoded_tokens / decode_ms * 1000 : 0; }
-  double tau() const { return rounds > 0 ? 1.0 + static_cast<double>(accepted) / rounds : 1; }
-
-  void add(const Decoded& answer) {
-    const SequenceStatistics& statistics = answer.statistics;
-    new_tokens += static_cast<int>(answer.tokens.size());
-    decoded_tokens += std::max(0, static_cast<int>(answer.tokens.size()) - 1);
-    rounds += statistics.rounds;
-    for (const int count : statistics.accepted) accepted += count;
-    prefill_ms += statistics.prefill_ms;
-    decode_ms += statistics.decode_ms;
-    draft_ms += statistics.draft_ms;
-    check_ms += statistics.check_ms;
-  }
-  void add(const Tally& question, double speed_over_plain) {
-    new_tokens += question.new_tokens;
-    decoded_tokens += question.decoded_tokens;
-    rounds += question.rounds;
-    accepted += question.accepted;
-    decode_ms += question.decode_ms;
-    equal = equal && question.equal;
-    worst = any ? std::min(worst, speed_over_plain) : speed_over_plain;
-    any = true;
-  }
-};
-
-struct Answers {
-  Tally tally;
-  std::vector<std::vector<TokenId>> tokens;  // per turn
-};
-
-std::vector<TokenId> prompt_of(const SpecModel& model, const std::vector<ChatMessage>& messages) {
-  std::string text;
-  if (model.chat_template) {
-    text = model.chat_template->render(messages);
-  } else {
-    for (const ChatMessage& message : messages) text += message.content + "\n";
-  }
-  const std::string start = model.tokenizer.start_text();
-  const bool has_start = !start.empty() && text.starts_with(start);
-  return model.tokenizer.encode(text,
-                                {.parse_special = model.chat_template != nullptr,
-                                 .add_start = model.tokenizer.wants_start_token() && !has_start});
-}
-
-/// Nothing if some turn leaves no room for an answer.
-std::optional<Answers> answer_question(const SpecModel& model, const SpecSettings& settings,
-                                       Decoder& decoder, const Question& question) {
-  Answers answers;
-  std::vector<ChatMessage> messages;
-  for (const std::string& turn : question.turns) {
-    messages.push_back({"user", turn});
-    Request request;
-    request.prompt = prompt_of(model, messages);
-    request.max_new = settings.max_new;
-    request.sampler = settings.sampler;
-    request.seed = settings.seed;
-    request.end_tokens = model.end_tokens;
-    request.reuse_prefix = false;
-    if (static_cast<int>(request.prompt.size()) + request.max_new > model.model.config.context)
-      return {};
-    const Decoded answer = decoder.decode(std::move(request));
-    messages.push_back({"assistant", answer.text});
-    answers.tally.add(answer);
-    answers.tokens.push_back(answer.tokens);
-  }
-  return answers;
-}
-
-Json line_of(const Question& question, const std::string& method, const Tally& tally) {
-  return {{"question_id", question.id},
-          {"category", question.category},
-          {"method", method},
-          {"new_tokens", tally.new_tokens},
-          {"tok_s", tally.tok_s()},
-          {"tau", tally.tau()},
-          {"equal", tally.equal},
-          {"rounds", tally.rounds},
-          {"prefill_ms", tally.prefill_ms},
-          {"decode_ms", tally.decode_ms},
-          {"draft_ms", tally.draft_ms},
-          {"check_ms", tally.check_ms}};
-}
-
-/// The answers of each method to one question, or nothing if it does not fit. `turn` says which
-/// method goes first.
-std::optional<std::vector<Answers>> answer_with_all(const SpecModel& model,
-                                                    const SpecSettings& settings,
-                                                    std::vector<Decoder>& decoders,
-                                                    const Question& question, std::size_t turn) {
-  std::vector<Answers> all(decoders.size());
-  for (std::size_t i = 0; i < decoders.size(); ++i) {
-    const std::size_t method = (i + turn) % decoders.size();
-    auto answers = answer_question(model, settings, decoders[method], question);
-    if (!answers) return {};
-    all[method] = std::move(*answers);
-  }
-  for (Answers& answers : all) answers.tally.equal = answers.tokens == all.front().tokens;
-  return all;
-}
-
-Json summary_of(const SpecSettings& settings, const std::vector<Tally>& totals) {
-  Json summary = Json::object();
-  for (std::size_t method = 0; method < totals.size(); ++method) {
-    const Tally& total = totals[method];
-    const double plain = totals.front().tok_s();
-    summary[settings.methods[method]] = {{"tok_s", total.tok_s()},
-                                         {"speedup", plain > 0 ? total.tok_s() / plain : 1},
-                                         {"tau", total.tau()},
-                                         {"equal", total.equal},
-                                         {"worst", total.worst}};
-  }
-  return summary;
-}
+double per_second(int tokens, double ms) { return ms > 0 ? tokens / ms * 1000 : 0; }
 
 }  // namespace
 
-Json run_spec_bench(const SpecModel& model, const std::vector<Question>& questions,
-                    const SpecSettings& settings, const std::function<void(const Json&)>& line,
-                    const std::function<void(const Question&, const std::string&)>& skipped) {
-  expects(!settings.methods.empty() && settings.methods.front() == "none",
-          "plain decoding as the first method");
-  std::vector<Decoder> decoders;
-  for (const std::string& method : settings.methods) {
-    DecodeSettings decode = settings.decode;
-    decode.drafter = method;
-    decoders.emplace_back(model.model, model.cache, &model.tokenizer, decode);
-  }
-  std::vector<Tally> totals(decoders.size());
-  for (std::size_t q = 0; q < questions.size(); ++q) {
-    const auto answers = answer_with_all(model, settings, decoders, questions[q], q);
-    if (!answers) {
-      skipped(questions[q], fmt::format("prompt and answer exceed the context of {} tokens",
-                                        model.model.config.context));
-      continue;
+/// One question with one temperature and seed.
+struct SpecBench::Condition {
+  const Question* question;
+  double temperature;
+  std::uint64_t seed;
+  std::size_t turn;  // of the rotating order
+};
+
+/// One contestant's answers to one question, all repeats.
+struct SpecBench::Answers {
+  SpecCell cell;
+  std::vector<Turns> tokens;  // per repeat
+
+  void add(const Turns& turns, const TurnAnswer& sums) {
+    tokens.push_back(turns);
+    int count = 0, decoded = 0;
+    for (const std::vector<TokenId>& turn : turns) {
+      count += static_cast<int>(turn.size());
+      decoded += std::max(0, static_cast<int>(turn.size()) - 1);  // the prefill's token aside
     }
-    const double plain = answers->front().tally.tok_s();
-    for (std::size_t method = 0; method < totals.size(); ++method) {
-      const Tally& tally = (*answers)[method].tally;
-      totals[method].add(tally, plain > 0 && tally.tok_s() > 0 ? tally.tok_s() / plain : 1);
-      line(line_of(questions[q], settings.methods[method], tally));
+    cell.new_tokens = count;
+    cell.tok_s.push_back(per_second(decoded, sums.decode_ms));
+    cell.wall_tok_s.push_back(per_second(count, sums.prefill_ms + sums.decode_ms));
+    cell.prefill_ms += sums.prefill_ms;
+    cell.decode_ms += sums.decode_ms;
+    cell.draft_ms += sums.draft_ms;
+    cell.check_ms += sums.check_ms;
+    cell.rounds.add(sums.rounds);
+  }
+};
+
+SpecBench::SpecBench(const SpecPrompts& prompts, const Contestants& contestants,
+                     SpecSettings settings, const StopFlag* stop)
+    : prompts_(prompts), contestants_(contestants), settings_(std::move(settings)), stop_(stop) {
+  expects(!contestants_.empty(), "plain decoding as the first contestant");
+}
+
+void SpecBench::warm_up(const Question& question) {
+  const Condition condition{&question, settings_.temperatures.front(), settings_.seeds.front(), 0};
+  for (int i = 0; i < settings_.warm_up; ++i) {
+    for (const auto& contestant : contestants_) {
+      Answers ignored;
+      if (!stopped()) answer(*contestant, condition, ignored);
     }
   }
-  return summary_of(settings, totals);
+}
+
+bool SpecBench::run(const std::vector<Question>& questions, const Events& events) {
+  const std::vector<Condition> todo = conditions(questions, events);
+  const auto repeats = static_cast<std::size_t>(settings_.repeats);
+  const std::size_t per_condition = contestants_.size() * repeats;
+  for (std::size_t c = 0; c < todo.size(); ++c) {
+    const Condition& condition = todo[c];
+    std::vector<Answers> answers(contestants_.size());
+    bool fits = true;
+    for (std::size_t i = 0; i < per_condition && fits; ++i) {
+      const std::size_t repeat = i / contestants_.size();
+      const std::size_t who = (i + repeat + condition.turn) % contestants_.size();
+      fits = answer(*contestants_[who], condition, answers[who]);
+      if (stopped()) return false;
+      if (events.progress) events.progress(c * per_condition + i + 1, todo.size() * per_condition);
+    }
+    if (fits) {
+      events.answered(cells_of(condition, answers));
+    } else {
+      events.skipped(
+          *condition.question,
+          fmt::format("prompt and answer exceed the context of {} tokens", prompts_.context));
+    }
+  }
+  return true;
+}
+
+std::vector<SpecBench::Condition> SpecBench::conditions(const std::vector<Question>& questions,
+                                                        const Events& events) const {
+  std::vector<Condition> todo;
+  std::size_t turn = 0;
+  for (const Question& question : questions) {
+    for (const double temperature : settings_.temperatures) {
+      for (const std::uint64_t seed : settings_.seeds) {
+        if (temperature == 0 && seed != settings_.seeds.front()) continue;
+        SpecCell cell;
+        cell.question_id = question.id;
+        cell.category = question.category;
+        cell.temperature = temperature;
+        cell.seed = seed;
+        const std::size_t place = turn++;
+        if (events.is_done && events.is_done(condition_of(cell))) continue;
+        todo.push_back({&question, temperature, seed, place});
+      }
+    }
+  }
+  return todo;
+}
+
+std::vector<TokenId> SpecBench::prompt_of(const std::vector<ChatMessage>& messages) const {
+  std::string text;
+  if (prompts_.chat_template) {
+    text = prompts_.chat_template->render(messages);
+  } else {
+    for (const ChatMessage& message : messages) text += message.content + "\n";
+  }
+  const std::string start = prompts_.tokenizer.start_text();
+  const bool has_start = !start.empty() && text.starts_with(start);
+  return prompts_.tokenizer.encode(
+      text, {.parse_special = prompts_.chat_template != nullptr,
+             .add_start = prompts_.tokenizer.wants_start_token() && !has_start});
+}
+
+/// Adds one repeat, or the reason why there is none. False if some turn leaves no room for an
+/// answer.
+bool SpecBench::answer(Contestant& contestant, const Condition& condition, Answers& answers) const {
+  std::vector<ChatMessage> messages;
+  Turns tokens;
+  TurnAnswer sums;
+  try {
+    for (const std::string& text : condition.question->turns) {
+      messages.push_back({"user", text});
+      Request request;
+      request.prompt = prompt_of(messages);
+      request.max_new = settings_.max_new;
+      request.sampler = settings_.sampler;
+      request.sampler.temperature = condition.temperature;
+      request.seed = condition.seed;
+      request.end_tokens = prompts_.end_tokens;
+      request.reuse_prefix = false;
+      if (static_cast<int>(request.prompt.size()) + request.max_new > prompts_.context)
+        return false;
+      TurnAnswer turn = contestant.answer(request, stop_);
+      messages.push_back({"assistant", turn.text});
+      sums.prefill_ms += turn.prefill_ms;
+      sums.decode_ms += turn.decode_ms;
+      sums.draft_ms += turn.draft_ms;
+      sums.check_ms += turn.check_ms;
+      sums.rounds.add(turn.rounds);
+      tokens.push_back(std::move(turn.tokens));
+    }
+    answers.add(tokens, sums);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    answers.cell.error = error.what();
+  }
+  return true;
+}
+
+std::vector<SpecCell> SpecBench::cells_of(const Condition& condition,
+                                          const std::vector<Answers>& answers) const {
+  std::vector<SpecCell> cells;
+  const std::vector<Turns>& plain = answers.front().tokens;
+  for (std::size_t who = 0; who < answers.size(); ++who) {
+    SpecCell cell = answers[who].cell;
+    cell.question_id = condition.question->id;
+    cell.category = condition.question->category;
+    cell.method = contestants_[who]->name();
+    cell.temperature = condition.temperature;
+    cell.seed = condition.seed;
+    cell.claims_equal = contestants_[who]->claims_same_tokens();
+    cell.equal =
+        !plain.empty() && std::all_of(answers[who].tokens.begin(), answers[who].tokens.end(),
+                                      [&](const Turns& turns) { return turns == plain.front(); });
+    for (double* ms : {&cell.prefill_ms, &cell.decode_ms, &cell.draft_ms, &cell.check_ms})
+      *ms /= settings_.repeats;
+    cells.push_back(std::move(cell));
+  }
+  return cells;
 }
 
 }  // namespace talon

@@ -1,27 +1,31 @@
+#include "bench/spec_questions.h"
+
+#include <algorithm>
+#include <array>
 #include <fstream>
 
-#include "bench/spec.h"
 #include "core/error.h"
+#include "io/json_text.h"
 
 namespace talon {
 namespace {
 
-Question parse_question(const std::string& text, const std::filesystem::path& file, int line) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object())
-    fail("read questions {}, line {}: expected a JSON object", file.string(), line);
+Question parse_question(const std::string& text, const std::string& doing, int line) {
+  const Json json = parse_json(text, doing);
+  if (!json.is_object()) fail("{}: expected a JSON object", doing);
   const auto turns = json.find("turns");
-  if (turns == json.end() || !turns->is_array() || turns->empty()) {
-    fail("read questions {}, line {}: expected \"turns\" with at least one text", file.string(),
-         line);
-  }
+  if (turns == json.end() || !turns->is_array() || turns->empty())
+    fail("{}: field \"turns\": expected a list with at least one text", doing);
   Question question;
   question.id = json.value("question_id", Json(line));
-  question.category =
-      json.contains("category") && json["category"].is_string() ? json["category"] : "";
+  if (!question.id.is_string() && !question.id.is_number_integer())
+    fail("{}: field \"question_id\": expected a whole number or a text", doing);
+  if (const auto category = json.find("category"); category != json.end()) {
+    if (!category->is_string()) fail("{}: field \"category\": expected a text", doing);
+    question.category = *category;
+  }
   for (const Json& turn : *turns) {
-    if (!turn.is_string())
-      fail("read questions {}, line {}: a turn is not a text", file.string(), line);
+    if (!turn.is_string()) fail("{}: field \"turns\": expected texts only", doing);
     question.turns.push_back(turn);
   }
   return question;
@@ -29,8 +33,10 @@ Question parse_question(const std::string& text, const std::filesystem::path& fi
 
 }  // namespace
 
-std::vector<Question> read_questions(const std::filesystem::path& file, const std::string& category,
-                                     int limit) {
+std::vector<Question> read_questions(const std::string& source) {
+  const std::size_t equals = source.find('=');
+  const bool is_named = equals != source.npos && !std::filesystem::exists(source);
+  const std::filesystem::path file = is_named ? source.substr(equals + 1) : source;
   std::ifstream input(file);
   if (!input || std::filesystem::is_directory(file))
     fail("read questions: cannot open {}", file.string());
@@ -38,32 +44,34 @@ std::vector<Question> read_questions(const std::filesystem::path& file, const st
   int line = 0;
   for (std::string text; std::getline(input, text);) {
     ++line;
-    if (text.empty()) continue;
-    if (limit > 0 && static_cast<int>(questions.size()) >= limit) break;
-    Question question = parse_question(text, file, line);
-    if (category.empty() || question.category == category) questions.push_back(std::move(question));
+    if (text.find_first_not_of(" \t\r") == text.npos) continue;
+    const std::string doing = fmt::format("read questions {}, line {}", file.string(), line);
+    questions.push_back(parse_question(text, doing, line));
+    if (is_named) questions.back().category = source.substr(0, equals);
   }
-  if (questions.empty()) {
-    fail("read questions {}: expected at least one{}{}, found none", file.string(),
-         category.empty() ? "" : " of category ", category);
-  }
+  if (questions.empty())
+    fail("read questions {}: expected at least one, found none", file.string());
   return questions;
 }
 
-std::vector<std::string> split_methods(std::string_view list) {
-  std::vector<std::string> methods;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    const std::string_view piece = list.substr(0, comma);
-    const bool is_option = piece.find('=') < piece.find(':');
-    if (is_option && !methods.empty()) {
-      methods.back().append(",").append(piece);
-    } else {
-      methods.emplace_back(piece);
-    }
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return methods;
+std::vector<Question> select_questions(std::vector<Question> questions, std::string_view category,
+                                       int limit) {
+  std::erase_if(questions, [&](const Question& question) {
+    return !category.empty() && question.category != category &&
+           subtask_of(question.category) != category;
+  });
+  if (questions.empty()) fail("read questions: expected some of category {}, found none", category);
+  if (limit > 0 && static_cast<std::size_t>(limit) < questions.size())
+    questions.resize(static_cast<std::size_t>(limit));
+  return questions;
+}
+
+std::string subtask_of(std::string_view category) {
+  static constexpr std::array<std::string_view, 8> kMultiTurn = {
+      "writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities"};
+  const bool is_multi_turn =
+      std::find(kMultiTurn.begin(), kMultiTurn.end(), category) != kMultiTurn.end();
+  return is_multi_turn ? "multi_turn" : std::string(category);
 }
 
 }  // namespace talon

@@ -11,16 +11,6 @@
 namespace talon {
 namespace {
 
-using Methods = std::vector<std::string>;
-
-TEST(SpecMethods, AreSplitAtCommasThatBeginAMethodOnly) {
-  EXPECT_EQ(split_methods("none"), Methods{"none"});
-  EXPECT_EQ(split_methods("none,ngram"), (Methods{"none", "ngram"}));
-  EXPECT_EQ(split_methods("ngram:nodes=8,levels=4,none,ngram:nodes=2"),
-            (Methods{"ngram:nodes=8,levels=4", "none", "ngram:nodes=2"}));
-  EXPECT_EQ(split_methods(""), Methods{});
-}
-
 class Questions : public testing::Test {
  protected:
   std::filesystem::path write(const std::string& text) {
@@ -37,12 +27,12 @@ TEST_F(Questions, AreReadWithTheirTurnsAndCategory) {
   const auto file = write(
       "{\"question_id\": 5, \"category\": \"qa\", \"turns\": [\"a\", \"b\"]}\n\n"
       "{\"question_id\": \"x\", \"category\": \"math\", \"turns\": [\"c\"]}\n");
-  const std::vector<Question> all = read_questions(file, "", 0);
+  const std::vector<Question> all = read_questions(file.string());
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].turns, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(all[1].id, "x");
-  EXPECT_EQ(read_questions(file, "math", 0).size(), 1u);
-  EXPECT_EQ(read_questions(file, "", 1).size(), 1u);
+  EXPECT_EQ(select_questions(all, "math", 0).size(), 1u);
+  EXPECT_EQ(select_questions(all, "", 1).size(), 1u);
 }
 
 TEST_F(Questions, ThatAreDamagedAreNamedByLine) {
@@ -50,7 +40,7 @@ TEST_F(Questions, ThatAreDamagedAreNamedByLine) {
        {"[]", "{\"turns\": []}", "{\"turns\": [1]}", "{\"turns\": 3}", "{", "{}"}) {
     const auto file = write(std::string("{\"turns\": [\"a\"]}\n") + line + "\n");
     try {
-      read_questions(file, "", 0);
+      read_questions(file.string());
       ADD_FAILURE() << line << " was taken for a question";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("line 2"), std::string::npos) << error.what();
@@ -59,9 +49,9 @@ TEST_F(Questions, ThatAreDamagedAreNamedByLine) {
 }
 
 TEST_F(Questions, ThatDoNotExistAreAnError) {
-  EXPECT_THROW(read_questions(path_, "", 0), Error);
+  EXPECT_THROW(read_questions(path_.string()), Error);
   const auto file = write("{\"category\": \"qa\", \"turns\": [\"a\"]}\n");
-  EXPECT_THROW(read_questions(file, "poetry", 0), Error);
+  EXPECT_THROW(select_questions(read_questions(file.string()), "poetry", 0), Error);
 }
 
 TEST(MachineRates, ArePositiveAndPlausible) {

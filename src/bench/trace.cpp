@@ -214,4 +214,19 @@ RoundReport report_of(const TraceRound& round) {
   return report;
 }
 
+TraceRound keep(const RoundReport& report) {
+  return {report.sequence,
+          report.round,
+          report.position,
+          *report.tree,
+          {},
+          {report.accepted.begin(), report.accepted.end()},
+          {report.emitted.begin(), report.emitted.end()},
+          report.distortion,
+          report.sequences,
+          report.draft_ms,
+          report.check_ms,
+          report.other_ms};
+}
+
 }  // namespace talon

@@ -58,5 +58,7 @@ Trace read_trace(const std::filesystem::path& file);
 
 /// Borrows `round`.
 RoundReport report_of(const TraceRound& round);
+/// A copy of what `report` borrows, without text.
+TraceRound keep(const RoundReport& report);
 
 }  // namespace talon

@@ -1,10 +1,14 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <optional>
+#include <functional>
 
 #include "bench/bandwidth.h"
 #include "bench/cost.h"
+#include "bench/cost_page.h"
 #include "bench/multiply.h"
 #include "bench/provenance.h"
+#include "cli/bench_report.h"
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/flags.h"
@@ -16,6 +20,7 @@ namespace {
 
 constexpr std::size_t kProbeBytes = std::size_t{1}
                                     << 30;  // larger than any cache it might measure by mistake
+constexpr int kFillRows = 256;              // context rows per forward
 
 class BenchCost : public Command {
  public:
@@ -23,89 +28,132 @@ class BenchCost : public Command {
       : Command(parent.add_subcommand(
             "cost", "milliseconds of a forward of n rows, beside the machine's limit")) {
     add_model_flag(*app_, model_);
-    app_->add_option_function<std::string>(
-            "--rows",
-            [this](const std::string& text) {
-              settings_.rows = parse_int_list("--rows", text, 1, 4096);
-            },
-            "row counts")
-        ->type_name("N,N,...")
-        ->default_str("1,2,4,8,16,32,64");
-    add_int(*app_, "--context", settings_.context, 1, 1 << 24,
-            "committed positions before the rows");
+    add_counts("--rows", settings_.rows, 1, 4096, "row counts");
+    add_counts("--context", settings_.contexts, 1, 1 << 24, "committed positions before the rows");
     add_int(*app_, "--repeats", settings_.repeats, 1, 1000, "forwards per row count, interleaved");
     add_forward_flags(*app_, model_);
+    app_->add_option("--report", report_, "write cost.html, cost.md and cost.jsonl there")
+        ->type_name("DIR");
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
 
   int run() override {
-    std::sort(settings_.rows.begin(), settings_.rows.end());
-    settings_.rows.erase(std::unique(settings_.rows.begin(), settings_.rows.end()),
-                         settings_.rows.end());
-    if (settings_.rows.empty()) throw UsageError("--rows: expected at least one number, got none");
+    sort_counts("--rows", settings_.rows);
+    sort_counts("--context", settings_.contexts);
     Session session = open_session(model_);
     check_context(session);
-    const MultiplyRate multiply = measure_multiply_rate(model_.threads);
+    const Rates rates = {measure_multiply_rate(model_.threads, Arithmetic::int8, model_.kernels),
+                         measure_multiply_rate(model_.threads, Arithmetic::f32, model_.kernels)};
     std::vector<double> bandwidths;
     BandwidthProbe probe(model_.threads, kProbeBytes);
-    Target target(session.model, *session.cache, settings_.rows.back());
     const std::vector<ForwardCost> costs =
-        measure_forward_cost(target, settings_, [&] { bandwidths.push_back(probe.sweep()); });
+        measure(session, [&] { bandwidths.push_back(probe.sweep()); });
     const Spread bandwidth = spread_of(bandwidths);
-    for (const ForwardCost& cost : costs)
-      print_cost(session, cost, costs.front(), bandwidth.median, multiply.gmac_s);
-    print_machine(session, bandwidth, multiply);
+    std::vector<Json> lines;
+    for (const ForwardCost& cost : costs) {
+      const auto first = std::find_if(costs.begin(), costs.end(), [&](const ForwardCost& other) {
+        return other.context == cost.context;
+      });
+      lines.push_back(line_of(session, cost, first->ms.median, bandwidth.median, rates));
+    }
+    lines.push_back(closing_line(session, bandwidth, rates));
+    for (const Json& line : lines) write_json(line);
+    if (!report_.empty()) write_report(report_, "cost", cost_page(lines), cost_table(lines), lines);
     return kExitDone;
   }
 
  private:
+  struct Rates {
+    MultiplyRate integer, real;
+  };
+
+  void add_counts(const std::string& name, std::vector<int>& counts, int least, int most,
+                  const std::string& help) {
+    app_->add_option_function<std::string>(
+            name,
+            [=, &counts](const std::string& text) {
+              counts = parse_int_list(name, text, least, most);
+            },
+            help)
+        ->type_name("N,N,...")
+        ->default_str(fmt::format("{}", fmt::join(counts, ",")));
+  }
+
+  static void sort_counts(std::string_view name, std::vector<int>& counts) {
+    std::sort(counts.begin(), counts.end());
+    counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+    if (counts.empty())
+      throw UsageError(fmt::format("{}: expected at least one number, got none", name));
+  }
+
   void check_context(const Session& session) const {
-    const int context = session.model.config.context;
-    if (settings_.context + settings_.rows.back() > context) {
+    const int most = session.model.config.context;
+    if (settings_.contexts.front() + settings_.rows.front() > most) {
       throw UsageError(
           fmt::format("--context: {} positions and {} rows exceed the {} positions of {}",
-                      settings_.context, settings_.rows.back(), context, model_.model));
+                      settings_.contexts.front(), settings_.rows.front(), most, model_.model));
     }
+    if (settings_.contexts.back() + settings_.rows.back() > most)
+      note("bench cost: leaving out rows beyond the {} positions of {}", most, model_.model);
   }
 
-  void print_cost(const Session& session, const ForwardCost& cost, const ForwardCost& first,
-                  double bandwidth_gb_s, double gmac_s) const {
+  /// Measures with the session's backend and with one that watches it.
+  std::vector<ForwardCost> measure(Session& session, const std::function<void()>& between) const {
+    const int most_rows = std::max(settings_.rows.back(), kFillRows);
+    Target plain(session.model, *session.cache, most_rows);
+    std::unique_ptr<TracingBackend> trace = make_tracing_backend(std::move(session.backend));
+    session.model.backend = trace.get();
+    Target traced(session.model, *session.cache, most_rows);
+    const std::vector<ForwardCost> costs =
+        measure_forward_cost({plain, traced, *trace}, settings_, between);
+    session.backend = std::move(trace);
+    return costs;
+  }
+
+  Json line_of(const Session& session, const ForwardCost& cost, double first_ms,
+               double bandwidth_gb_s, const Rates& rates) const {
     const ForwardWork work =
-        forward_work(session.model, session.cache->store().shape, cost.rows, settings_.context);
-    const double limit_ms = std::max(work.bytes / bandwidth_gb_s, work.macs / gmac_s) / 1e6;
-    write_json({{"rows", cost.rows},
-                {"context", settings_.context},
-                {"ms", cost.ms.median},
-                {"ms_least", cost.ms.least},
-                {"ms_most", cost.ms.most},
-                {"c", cost.ms.median / first.ms.median},
-                {"gb_s", work.bytes / cost.ms.median / 1e6},
-                {"gmac_s", work.macs / cost.ms.median / 1e6},
-                {"limit_ms", limit_ms},
-                {"percent_of_limit", 100 * limit_ms / cost.ms.median}});
+        forward_work(session.model, session.cache->store().shape, cost.rows, cost.context);
+    const int planes = session.activation_bits / 8;
+    const double multiply_ms = work.integer_macs * planes / rates.integer.gmac_s / 1e6 +
+                               work.float_macs / rates.real.gmac_s / 1e6;
+    const double limit_ms = std::max(work.bytes / bandwidth_gb_s / 1e6, multiply_ms);
+    return {{"rows", cost.rows},
+            {"context", cost.context},
+            {"ms", cost.ms.median},
+            {"ms_least", cost.ms.least},
+            {"ms_most", cost.ms.most},
+            {"c", cost.ms.median / first_ms},
+            {"attention_ms", cost.split.attention_ms},
+            {"projections_ms", cost.split.projections_ms},
+            {"head_ms", cost.split.head_ms},
+            {"rest_ms", cost.split.rest_ms},
+            {"gb_s", work.bytes / cost.ms.median / 1e6},
+            {"gmac_s", (work.integer_macs + work.float_macs) / cost.ms.median / 1e6},
+            {"limit_ms", limit_ms},
+            {"percent_of_limit", 100 * limit_ms / cost.ms.median}};
   }
 
-  void print_machine(const Session& session, const Spread& bandwidth,
-                     const MultiplyRate& multiply) const {
-    write_json({{"bandwidth_gb_s", bandwidth.median},
-                {"bandwidth_gb_s_least", bandwidth.least},
-                {"bandwidth_gb_s_most", bandwidth.most},
-                {"multiply_gmac_s", multiply.gmac_s},
-                {"multiply_instruction", multiply.instruction},
-                {"weights_bytes", session.model.weight_bytes},
-                {"model", model_.model},
-                {"backend", session.backend->description()},
-                {"commit", build_commit()},
-                {"machine", to_json(describe_machine())},
-                {"settings",
-                 {{"threads", thread_count(model_)},
-                  {"weights", name_of(model_.weights)},
-                  {"activations", session.activation_bits},
-                  {"repeats", settings_.repeats}}}});
+  Json closing_line(const Session& session, const Spread& bandwidth, const Rates& rates) const {
+    Json line = provenance({{"threads", thread_count(model_)},
+                            {"weights", name_of(model_.weights)},
+                            {"activations", session.activation_bits},
+                            {"repeats", settings_.repeats}});
+    line["bandwidth_gb_s"] = bandwidth.median;
+    line["bandwidth_gb_s_least"] = bandwidth.least;
+    line["bandwidth_gb_s_most"] = bandwidth.most;
+    line["multiply_gmac_s"] = rates.integer.gmac_s;
+    line["multiply_instruction"] = rates.integer.instruction;
+    line["multiply_f32_gmac_s"] = rates.real.gmac_s;
+    line["weights_bytes"] = session.model.weight_bytes;
+    line["model"] = model_.model;
+    line["backend"] = session.backend->description();
+    return line;
   }
 
   ModelOptions model_;
   CostSettings settings_;
+  std::string report_;
 };
 
 }  // namespace

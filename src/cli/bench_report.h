@@ -1,27 +1,17 @@
 #pragma once
 
-#include <fstream>
+#include <filesystem>
 #include <string>
+#include <vector>
 
+#include "bench/page.h"
 #include "io/json.h"
 
 namespace talon {
 
-/// JSON lines of a bench on standard output and, with a folder, also in spec.jsonl there.
-class BenchReport {
- public:
-  /// `folder` empty: standard output only. Creates the folder; throws Error if it cannot.
-  explicit BenchReport(std::string folder);
-  void line(const Json& json);
-  /// Writes spec.md with `table`.
-  void finish(const std::string& table);
-
- private:
-  std::string folder_;
-  std::ofstream lines_;
-};
-
-/// A Markdown table of the summary of `talon bench spec`.
-std::string summary_table(const Json& summary);
+/// Writes NAME.html (the page), NAME.md (the table) and NAME.jsonl (the lines) into `folder`, which
+/// is made if it is not there. Throws Error naming the file and the reason.
+void write_report(const std::filesystem::path& folder, const std::string& name, const Page& page,
+                  const PageTable& table, const std::vector<Json>& lines);
 
 }  // namespace talon

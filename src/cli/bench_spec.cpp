@@ -1,13 +1,21 @@
 #include <algorithm>
+#include <limits>
 #include <optional>
 
+#include "bench/peer.h"
 #include "bench/provenance.h"
 #include "bench/spec.h"
+#include "bench/spec_log.h"
+#include "bench/spec_page.h"
+#include "bench/spec_summary.h"
+#include "bench/trace.h"
 #include "cli/bench_report.h"
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/cost_cache.h"
 #include "cli/draft_options.h"
 #include "cli/flags.h"
+#include "cli/interrupt.h"
 #include "cli/progress_meter.h"
 #include "cli/prompt_options.h"
 #include "cli/sampler_options.h"
@@ -17,101 +25,284 @@
 namespace talon {
 namespace {
 
+constexpr const char* kPlain = "none";
+
+std::string file_name_of(const std::string& method) {
+  std::string name = method;
+  for (char& c : name) {
+    const bool is_safe = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-';
+    if (!is_safe) c = '_';
+  }
+  return name + ".jsonl";
+}
+
 class BenchSpec : public Command {
  public:
   explicit BenchSpec(CLI::App& parent)
       : Command(parent.add_subcommand(
             "spec", "drafters beside plain decoding on questions, with the same answers")) {
     add_model_flag(*app_, model_);
-    app_->add_option("--methods", methods_, "drafters; none is added where it is missing")
+    app_->add_option("--methods", methods_,
+                     "DRAFTER[@policy=POLICY][@verify=RULE]; none is added where it is missing")
         ->type_name("M1,M2,...")
         ->required();
-    app_->add_option("--questions", questions_, "Spec-Bench questions, JSON lines")
-        ->type_name("FILE")
-        ->required();
+    app_->add_option("--peers", peers_list_,
+                     "other engines, beside ours: llama.cpp[:SPECULATION]=PATH of llama-server, "
+                     "openai=URL[#MODEL]")
+        ->type_name("P1,P2,...");
+    app_->add_option("--questions", sources_,
+                     "Spec-Bench questions, JSON lines; may be repeated; NAME= sets the category")
+        ->type_name("[NAME=]FILE")
+        ->required()
+        ->allow_extra_args(false);
     add_int(*app_, "-n,--max-new", settings_.max_new, 1, 1 << 20, "most tokens of an answer");
     add_int(*app_, "--limit", limit_, 0, 1 << 30, "first questions only, 0 for all");
-    app_->add_option("--category", category_, "questions of this category only")->type_name("NAME");
-    app_->add_option("--report", report_, "also write spec.jsonl and spec.md there")
+    app_->add_option("--category", category_, "questions of this category or subtask only")
+        ->type_name("NAME");
+    add_int(*app_, "--repeats", settings_.repeats, 1, 1000, "of every answer; medians count");
+    add_int(*app_, "--warm-up", settings_.warm_up, 0, 1000,
+            "answers of each method to the first question that do not count");
+    app_->add_option("--output", output_,
+                     "also write the lines there; what a file already holds is not done again")
+        ->type_name("FILE");
+    app_->add_option("--report", report_, "write spec.html, spec.md and spec.jsonl there")
         ->type_name("DIR");
-    add_sampler_flags(*app_, settings_.sampler, settings_.seed);
-    add_decode_flags(*app_, settings_.decode);
+    app_->add_option("--trace", trace_, "write every round of each drafting method there")
+        ->type_name("DIR");
+    app_->add_flag("--every-position", decode_.every_position,
+                   "take one token a round: slow, for traces with a tree at every position");
+    add_sampling_flags();
+    add_decode_flags(*app_, decode_);
     add_backend_flags(*app_, model_);
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
 
   int run() override {
     set_methods();
-    const std::vector<Question> questions = read_questions(questions_, category_, limit_);
+    std::vector<Question> questions;
+    for (const std::string& source : sources_) {
+      for (Question& question : read_questions(source)) questions.push_back(std::move(question));
+    }
+    questions = select_questions(std::move(questions), category_, limit_);
     Session session = open_session(model_);
     std::optional<ChatTemplate> chat;
     if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
-    const SpecModel model{session.model, *session.cache, *session.tokenizer,
-                          chat ? &*chat : nullptr, session.end_tokens()};
-    BenchReport report(report_);
-    std::size_t answered = 0;
-    ProgressMeter meter("bench spec, answers");
-    int skipped = 0;
-    const Json summary = run_spec_bench(
-        model, questions, settings_,
-        [&](const Json& line) {
-          report.line(line);
-          meter.update(++answered, questions.size() * settings_.methods.size());
-        },
-        [&](const Question& question, const std::string& reason) {
-          ++skipped;
-          note("skipped question {}: {}", question.id.dump(), reason);
-        });
-    report.line(closing_line(session, summary, skipped));
-    report.finish(summary_table(summary));
-    return all_equal(summary) ? kExitDone : kExitFailed;
+    const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens(),
+                              session.model.config.context};
+    const Contestants contestants = make_contestants(session);
+    const Json about = provenance(settings_json(session));
+    SpecLog log(output_, run_fingerprint({model_.model, about["settings"], about["commit"]}),
+                methods_list_);
+    return measure(session, prompts, contestants, questions, log, about);
   }
 
  private:
+  /// Temperatures and seeds are lists here.
+  void add_sampling_flags() {
+    add_sampler_flags(*app_, settings_.sampler, unused_seed_);
+    for (const char* name : {"--temperature", "--seed"})
+      app_->remove_option(app_->get_option(name));
+    const auto add_list = [&](const char* name, auto& values, const char* help, auto parse) {
+      app_->add_option_function<std::string>(
+              name,
+              [&values, parse](const std::string& text) {
+                values.clear();
+                for (const auto& word : CLI::detail::split(text, ','))
+                  values.push_back(parse(word));
+              })
+          ->description(help)
+          ->group("Sampling");
+    };
+    add_list("--temperature", settings_.temperatures,
+             "one or more; 0 takes the most probable token",
+             [](const std::string& word) { return parse_real("--temperature", word, 0, 100); });
+    app_->get_option("--temperature")->type_name("T,T,...")->default_str("0");
+    add_list("--seed", settings_.seeds, "one or more, of the random numbers",
+             [](const std::string& word) {
+               constexpr long long kMost = std::numeric_limits<long long>::max();
+               return static_cast<std::uint64_t>(parse_int("--seed", word, 0, kMost));
+             });
+    app_->get_option("--seed")->type_name("N,N,...")->default_str("1");
+  }
+
   void set_methods() {
-    settings_.methods = split_methods(methods_);
-    if (std::find(settings_.methods.begin(), settings_.methods.end(), "none") ==
-        settings_.methods.end()) {
+    peers_ = parse_peers(peers_list_);
+    methods_list_ = split_methods(methods_);
+    if (std::find(methods_list_.begin(), methods_list_.end(), kPlain) == methods_list_.end())
       note("note: adding the method none, which the others are compared with");
+    std::erase(methods_list_, kPlain);
+    methods_list_.insert(methods_list_.begin(), kPlain);
+    for (std::size_t i = 0; i < methods_list_.size(); ++i) {
+      parse_method(methods_list_[i]);
+      if (std::count(methods_list_.begin(), methods_list_.end(), methods_list_[i]) > 1)
+        throw UsageError(fmt::format("--methods: \"{}\" is there twice", methods_list_[i]));
     }
-    std::erase(settings_.methods, "none");
-    settings_.methods.insert(settings_.methods.begin(), "none");
+    if (decode_.every_position && trace_.empty())
+      throw UsageError("--every-position: only makes sense with --trace");
   }
 
-  static bool all_equal(const Json& summary) {
-    for (const auto& [method, values] : summary.items()) {
-      if (values["equal"] == true) continue;
-      note("talon: {} changed the tokens of an answer, which must never happen", method);
-      return false;
+  Contestants make_contestants(const Session& session) {
+    const ContestantModel model{session.model, *session.cache, *session.tokenizer};
+    Contestants contestants;
+    for (const std::string& text : methods_list_) {
+      DecodeSettings settings = decode_;
+      settings.costs = cost_cache(session, model_);
+      if (!trace_.empty() && text != kPlain) settings.observer = tracer_of(session, text);
+      if (text == kPlain) settings.every_position = false;
+      contestants.push_back(make_contestant(model, parse_method(text), settings));
     }
-    return true;
+    add_peers(session, contestants);
+    return contestants;
   }
 
-  Json closing_line(const Session& session, const Json& summary, int skipped) const {
-    return {{"summary", summary},
-            {"skipped", skipped},
-            {"model", model_.model},
-            {"backend", session.backend->description()},
-            {"commit", build_commit()},
-            {"machine", to_json(describe_machine())},
-            {"settings",
-             {{"threads", thread_count(model_)},
-              {"weights", name_of(model_.weights)},
-              {"activations", session.activation_bits},
-              {"policy", settings_.decode.policy},
-              {"verify", settings_.decode.verify},
-              {"max_new", settings_.max_new},
-              {"temperature", settings_.sampler.temperature},
-              {"seed", settings_.seed}}}};
+  void add_peers(const Session& session, Contestants& contestants) {
+    const PeerSetting setting{session.path, *session.tokenizer, thread_count(model_),
+                              session.model.config.context};
+    for (const PeerChoice& peer : peers_) {
+      contestants.push_back(make_peer(peer, setting));
+      methods_list_.push_back(peer.name);
+    }
+  }
+
+  RoundObserver tracer_of(const Session& session, const std::string& text) {
+    std::error_code ignored;  // opening the file says what is wrong
+    std::filesystem::create_directories(trace_, ignored);
+    Json about = provenance(settings_json(session));
+    about["model"] = model_.model;
+    about["method"] = text;
+    about["every_position"] = decode_.every_position;
+    traces_.push_back(std::make_unique<TraceWriter>(
+        std::filesystem::path(trace_) / file_name_of(text), std::move(about)));
+    return [this, writer = traces_.back().get()](const RoundReport& round) {
+      if (tracing_) writer->write(round);
+    };
+  }
+
+  int measure(const Session& session, const SpecPrompts& prompts, const Contestants& contestants,
+              const std::vector<Question>& questions, SpecLog& log, const Json& about) {
+    std::vector<SpecCell> cells;
+    std::vector<Json> lines;
+    const auto add = [&](const SpecCell& cell, bool is_new) {
+      cells.push_back(cell);
+      lines.push_back(log.line_of(cell));
+      write_json(lines.back());
+      if (is_new) log.write(lines.back());
+    };
+    for (const SpecCell& cell : log.known()) add(cell, false);
+    if (!log.known().empty())
+      note("going on: {} answers are in {} already", log.known().size(), output_);
+    int skipped = 0;
+    SpecBench::Events events;
+    events.answered = [&](const std::vector<SpecCell>& group) {
+      for (const SpecCell& cell : group) {
+        if (!cell.error.empty())
+          note("{}, question {}: {}", cell.method, cell.question_id.dump(), cell.error);
+        add(cell, true);
+      }
+    };
+    events.skipped = [&](const Question& question, const std::string& reason) {
+      ++skipped;
+      note("skipped question {}: {}", question.id.dump(), reason);
+    };
+    events.is_done = [&](const std::string& condition) { return log.is_known(condition); };
+    ProgressMeter meter("bench spec, answers");
+    events.progress = [&](std::size_t done, std::size_t total) { meter.update(done, total); };
+
+    const InterruptGuard interrupt;
+    SpecBench bench(prompts, contestants, settings_, &interrupt.stop());
+    bench.warm_up(questions.front());
+    tracing_ = true;
+    const bool finished = bench.run(questions, events);
+    for (const auto& trace : traces_) trace->finish();
+
+    Json closing = about;
+    closing["model"] = model_.model;
+    closing["backend"] = session.backend->description();
+    closing["skipped"] = skipped;
+    closing["partial"] = !finished;
+    add_summaries(closing, cells);
+    lines.push_back(closing);
+    write_json(closing);
+    log.write(closing);
+    report(cells, lines);
+    if (!finished) return kExitInterrupted;
+    return all_as_claimed(cells) ? kExitDone : kExitFailed;
+  }
+
+  void add_summaries(Json& closing, const std::vector<SpecCell>& cells) const {
+    closing["summary"] = json_of(summarize(cells, methods_list_));
+    const auto split = [&](const char* key, const auto& name_of) {
+      closing[key] = Json::object();
+      for (const auto& [name, group] : group_cells(cells, name_of))
+        closing[key][name] = json_of(summarize(group, methods_list_));
+    };
+    split("subtasks", [](const SpecCell& cell) { return subtask_of(cell.category); });
+    split("temperatures", [](const SpecCell& cell) { return fmt::format("{}", cell.temperature); });
+  }
+
+  void report(const std::vector<SpecCell>& cells, const std::vector<Json>& lines) const {
+    const PageTable table = spec_table(cells, methods_list_);
+    note("{}", markdown_of(table));
+    if (report_.empty()) return;
+    write_report(report_, "spec", spec_page(cells, methods_list_, lines.back()), table, lines);
+    note("report: {}", (std::filesystem::path(report_) / "spec.html").string());
+  }
+
+  static bool all_as_claimed(const std::vector<SpecCell>& cells) {
+    bool all = true;
+    for (const SpecCell& cell : cells) {
+      const bool broke = cell.error.empty() && !cell.equal && cell.claims_equal;
+      if (broke)
+        note("talon: {} changed the tokens of question {}, which must never happen", cell.method,
+             cell.question_id.dump());
+      all = all && cell.error.empty() && !broke;
+    }
+    return all;
+  }
+
+  Json settings_json(const Session& session) const {
+    const SamplerOptions& sampler = settings_.sampler;
+    return {{"methods", methods_list_},
+            {"questions", sources_},
+            {"max_new", settings_.max_new},
+            {"temperatures", settings_.temperatures},
+            {"seeds", settings_.seeds},
+            {"top_k", sampler.top_k},
+            {"top_p", sampler.top_p},
+            {"min_p", sampler.min_p},
+            {"typical_p", sampler.typical_p},
+            {"repeat_penalty", sampler.repetition_penalty},
+            {"presence_penalty", sampler.presence_penalty},
+            {"frequency_penalty", sampler.frequency_penalty},
+            {"repeats", settings_.repeats},
+            {"warm_up", settings_.warm_up},
+            {"policy", decode_.policy},
+            {"verify", decode_.verify},
+            {"max_nodes", decode_.max_nodes},
+            {"every_position", decode_.every_position},
+            {"threads", thread_count(model_)},
+            {"backend", session.backend->name()},
+            {"weights", name_of(model_.weights)},
+            {"activations", session.activation_bits},
+            {"kv", model_.kv == KvType::f32 ? "f32" : "f16"}};
   }
 
   ModelOptions model_;
+  DecodeSettings decode_;
   SpecSettings settings_;
   std::string methods_;
-  std::string questions_;
+  std::string peers_list_;
+  std::vector<PeerChoice> peers_;
+  std::vector<std::string> methods_list_;
+  std::vector<std::string> sources_;
   std::string category_;
+  std::string output_;
   std::string report_;
+  std::string trace_;
+  std::vector<std::unique_ptr<TraceWriter>> traces_;
+  bool tracing_ = false;
   int limit_ = 0;
+  std::uint64_t unused_seed_ = 1;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/conversation.h"
+#include "cli/cost_cache.h"
 #include "cli/draft_options.h"
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
@@ -144,6 +145,7 @@ class Chat : public Command {
   int run() override {
     Session session = open_session(model_);
     const bool marks = output_is_terminal() && !plain_text_;
+    decode_.costs = cost_cache(session, model_);
     ChatLoop loop(session, decode_, answer_, system_, marks);
     note("{}: /help lists the commands, Ctrl-D leaves", model_.model);
     if (marks && decode_.drafter != "none") note("{}", mark_legend());

@@ -33,9 +33,15 @@ std::unique_ptr<Command> make_score(CLI::App& parent);
 std::unique_ptr<Command> make_inspect(CLI::App& parent);
 std::unique_ptr<Command> make_pull(CLI::App& parent);
 std::unique_ptr<Command> make_help(CLI::App& parent);
+std::unique_ptr<Command> make_bench_compare(CLI::App& parent);
+std::unique_ptr<Command> make_bench_calibration(CLI::App& parent);
 std::unique_ptr<Command> make_bench_cost(CLI::App& parent);
+std::unique_ptr<Command> make_bench_kernels(CLI::App& parent);
 std::unique_ptr<Command> make_bench_signature(CLI::App& parent);
+std::unique_ptr<Command> make_bench_simulate(CLI::App& parent);
 std::unique_ptr<Command> make_bench_spec(CLI::App& parent);
+std::unique_ptr<Command> make_bench_tree(CLI::App& parent);
+std::unique_ptr<Command> make_train_data(CLI::App& parent);
 
 /// All of them, in the order in which help lists them.
 std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app);

@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/train_head.h"
 
 namespace talon {
 
@@ -14,7 +15,17 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   bench.require_subcommand(1);
   commands.push_back(make_bench_spec(bench));
   commands.push_back(make_bench_cost(bench));
+  commands.push_back(make_bench_calibration(bench));
+  commands.push_back(make_bench_kernels(bench));
   commands.push_back(make_bench_signature(bench));
+  commands.push_back(make_bench_compare(bench));
+  commands.push_back(make_bench_simulate(bench));
+  commands.push_back(make_bench_tree(bench));
+  CLI::App& train = *app.add_subcommand("train", "make draft heads for a model");
+  train.require_subcommand(1);
+  commands.push_back(make_train_data(train));
+  commands.push_back(
+      make_train_head(train, [](const TrainHeadRequest&) { return start_trainer_program(); }));
   commands.push_back(make_help(app));
   return commands;
 }

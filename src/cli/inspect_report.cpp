@@ -6,6 +6,7 @@
 #include "cli/progress_meter.h"
 #include "core/error.h"
 #include "draft/eagle/head_config.h"
+#include "draft/medusa/medusa_weights.h"
 #include "model/config.h"
 #include "text/tokenizer.h"
 
@@ -158,8 +159,9 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, Backend& backend, WeightLa
     meter.update(tensors.size(), checkpoint.tensors.size());
   }
   const Json config = or_problem([&] {
-    return is_draft_head(checkpoint) ? describe_head(checkpoint)
-                                     : config_json(read_model_config(checkpoint));
+    if (is_draft_head(checkpoint)) return describe_head(checkpoint);
+    if (is_medusa_head(checkpoint)) return describe_medusa(checkpoint);
+    return config_json(read_model_config(checkpoint));
   });
   return {{"path", checkpoint.path.string()},
           {"format", talon::name_of(checkpoint.format)},

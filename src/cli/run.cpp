@@ -5,10 +5,12 @@
 #include "cli/answer_stream.h"
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/cost_cache.h"
 #include "cli/draft_options.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/prompt_options.h"
+#include "cli/round_watch.h"
 #include "cli/run_report.h"
 #include "cli/sampler_options.h"
 #include "cli/session.h"
@@ -25,6 +27,7 @@ struct RunOptions {
   PromptOptions prompt;
   AnswerOptions answer;
   DecodeSettings decode;
+  WatchOptions watch;
   bool compare = false;
   bool plain_text = false;
   bool statistics = false;
@@ -82,6 +85,7 @@ class Run : public Command {
                    "answer plainly first, then with drafts; fail unless the tokens are the same");
     app_->add_flag("--plain-text", options_.plain_text,
                    "do not mark accepted drafted tokens on a terminal");
+    add_watch_flags(*app_, options_.watch);
     app_->add_flag("--stats", options_.statistics, "say where the time went");
     app_->add_flag("--json", options_.json, "print one JSON object");
   }
@@ -121,9 +125,17 @@ class Run : public Command {
     outcome.working_set = session.model.weight_bytes;
     const InterruptGuard interrupt;
     if (options_.compare) outcome.plain = answer_plainly(session, request, interrupt.stop());
-    Decoder decoder(session.model, *session.cache, session.tokenizer_or_null(), options_.decode);
+    DecodeSettings settings = options_.decode;
+    settings.costs = cost_cache(session, options_.model);
+    RoundWatch watch(options_.watch, session, settings.drafter, about_run(request));
+    if (options_.watch.any()) settings.observer = watch.observer();
+    Decoder decoder(session.model, *session.cache, session.tokenizer_or_null(), settings);
     if (options_.compare && !options_.json) note("\n-- {} --", options_.decode.drafter);
     outcome.answer = stream(session, decoder, request, interrupt.stop());
+    watch.finish();
+    if (const auto tree = watch.shown_tree(notes_are_terminal() && !options_.plain_text)) {
+      note("\n{}", *tree);
+    }
     if (interrupt.stop().requested()) {
       outcome.exit_code = kExitInterrupted;
     } else if (outcome.plain && outcome.plain->tokens != outcome.answer.tokens) {
@@ -131,6 +143,15 @@ class Run : public Command {
       outcome.exit_code = kExitFailed;
     }
     return outcome;
+  }
+
+  /// The first line of a trace.
+  Json about_run(const Request& request) const {
+    const DecodeSettings& decode = options_.decode;
+    return {{"model", options_.model.model},  {"method", decode.drafter},
+            {"policy", decode.policy},        {"verify", decode.verify},
+            {"seed", options_.answer.seed},   {"temperature", request.sampler.temperature},
+            {"prompt_tokens", request.prompt}};
   }
 
   Decoded answer_plainly(Session& session, const Request& request, StopFlag& stop) {

@@ -32,7 +32,8 @@ struct CommittedTokens {
 
 struct DraftJob {
   DraftState* state = nullptr;
-  TreePolicy* policy = nullptr;  // asked with deeper() by drafters that grow level by level
+  TreePolicy* policy =
+      nullptr;  // asked with start() and expand() by drafters that grow level by level
   TreePlan plan;
   /// Holds its root only, or branches of other drafters if this one extends_trees(). The drafter
   /// adds nodes on at most plan.levels levels, until the tree has at most plan.nodes.

@@ -12,5 +12,6 @@ std::unique_ptr<Drafter> make_suffix_drafter(OptionText& options, const DrafterC
 std::unique_ptr<Drafter> make_eagle1_drafter(OptionText& options, const DrafterContext& context);
 std::unique_ptr<Drafter> make_eagle2_drafter(OptionText& options, const DrafterContext& context);
 std::unique_ptr<Drafter> make_eagle3_drafter(OptionText& options, const DrafterContext& context);
+std::unique_ptr<Drafter> make_medusa_drafter(OptionText& options, const DrafterContext& context);
 
 }  // namespace talon

@@ -3,29 +3,14 @@
 #include "core/error.h"
 #include "draft/drafters.h"
 #include "draft/eagle/eagle_drafter.h"
+#include "draft/head_options.h"
 #include "io/quote.h"
 
 namespace talon {
 namespace {
 
-constexpr int kMostNodes = 1024;
-constexpr int kMostLevels = 64;
-constexpr int kMostChildren = 64;
-
 [[noreturn]] void misuse(const OptionText& options, std::string_view message) {
   throw UsageError(fmt::format("{}: {}", options.name(), message));
-}
-
-WeightLayout take_layout(OptionText& options) {
-  const std::string text = options.take_text("weights", "int8");
-  if (text == "int8") return WeightLayout::int8;
-  if (text == "int4") return WeightLayout::int4;
-  if (text == "bf16") return WeightLayout::bf16;
-  if (text == "f32") return WeightLayout::f32;
-  if (text == "as_stored") return WeightLayout::as_stored;
-  misuse(options,
-         fmt::format("option weights: expected int8, int4, bf16, f32 or as_stored, found {}",
-                     quote(text)));
 }
 
 /// `1/8/14`: the target layers whose inputs are fused.
@@ -48,7 +33,7 @@ struct ChosenHead {
 
 ChosenHead take_head(OptionText& options, const DrafterContext& context) {
   ChosenHead head;
-  head.path = options.take_text("head", context.head);
+  head.path = take_head_path(options, context);
   head.options.layout = take_layout(options);
   head.options.tap_layers = take_tap_layers(options);
   return head;
@@ -58,8 +43,7 @@ std::unique_ptr<Drafter> make_with_head(const OptionText& options, const ChosenH
                                         const DrafterContext& context, HeadGeneration wanted,
                                         EagleOptions eagle) {
   options.finish();
-  if (chosen.path.empty())
-    misuse(options, "needs head=PATH, a draft head that was trained for the model");
+  require_head(options, chosen.path);
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(chosen.path);
   HeadWeights head = load_head(checkpoint, *context.target, chosen.options);
@@ -77,9 +61,9 @@ std::unique_ptr<Drafter> make_dynamic(OptionText& options, const DrafterContext&
                                       HeadGeneration generation, int usual_levels) {
   EagleOptions eagle;
   DynamicTreeShape& shape = eagle.dynamic;
-  shape.children = shape.width = options.take_int("topk", 10, 1, kMostChildren);
-  shape.levels = options.take_int("levels", usual_levels, 1, kMostLevels);
-  shape.nodes = options.take_int("nodes", 59, 1, kMostNodes);
+  shape.children = shape.width = options.take_int("topk", 10, 1, kMostDraftChildren);
+  shape.levels = options.take_int("levels", usual_levels, 1, kMostDraftLevels);
+  shape.nodes = options.take_int("nodes", 59, 1, kMostDraftNodes);
   const std::string tree = options.take_text("tree", "");
   if (!tree.empty()) eagle.fixed = read_static_tree(tree).cut(shape.levels, shape.children);
   const ChosenHead head = take_head(options, context);
@@ -92,10 +76,10 @@ std::unique_ptr<Drafter> make_eagle1_drafter(OptionText& options, const DrafterC
   EagleOptions eagle;
   const std::string file = options.take_text("tree", "");
   StaticTree tree = file.empty() ? eagle1_tree() : read_static_tree(file);
-  const int children = options.take_int("topk", tree.children(), 1, kMostChildren);
-  eagle.dynamic.levels = options.take_int("levels", tree.levels(), 1, kMostLevels);
+  const int children = options.take_int("topk", tree.children(), 1, kMostDraftChildren);
+  eagle.dynamic.levels = options.take_int("levels", tree.levels(), 1, kMostDraftLevels);
   eagle.dynamic.nodes =
-      options.take_int("nodes", static_cast<int>(tree.nodes.size()), 1, kMostNodes);
+      options.take_int("nodes", static_cast<int>(tree.nodes.size()), 1, kMostDraftNodes);
   const bool chain = children == 1 && file.empty();
   eagle.fixed = chain ? chain_tree(eagle.dynamic.levels) : tree.cut(eagle.dynamic.levels, children);
   const ChosenHead head = take_head(options, context);

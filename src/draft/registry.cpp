@@ -58,6 +58,14 @@ constexpr std::array kDrafters = {
                  "head=PATH the draft head; "
                  "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored",
                  make_eagle3_drafter, /*needs_head=*/true},
+    DrafterEntry{"medusa",
+                 "Medusa (arXiv:2401.10774): independent heads guess the next places at once, and "
+                 "the likeliest products are checked",
+                 "topk=10 guesses of each head; levels= heads used; nodes=63 draft nodes, root "
+                 "excluded; tree=FILE paths of ranks as JSON instead (medusa_choices); "
+                 "head=PATH the heads; "
+                 "weights=int8 how they are kept: int8, int4, bf16, f32 or as_stored",
+                 make_medusa_drafter, /*needs_head=*/true},
 };
 
 constexpr std::size_t kMostParts = 16;

@@ -22,9 +22,10 @@ TEST(Drafters, AnUnknownNameIsRefusedWithTheNamesThatExist) {
     make_drafter("ngrams", {});
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "drafter: expected one of none, ngram, suffix, eagle, eagle2, eagle3, found \"ngrams\"");
+    const std::string_view message = error.what();
+    EXPECT_TRUE(message.starts_with("drafter: expected one of none, ngram, suffix, eagle"))
+        << message;
+    EXPECT_TRUE(message.ends_with(", found \"ngrams\"")) << message;
   }
 }
 

@@ -30,6 +30,13 @@ std::string_view name_of(FinishReason reason) {
   throw Bug("a finish reason without a name");
 }
 
+std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy) {
+  std::vector<FeatureTap> taps = drafter.taps();
+  const std::vector<FeatureTap> more = policy_taps(policy);
+  taps.insert(taps.end(), more.begin(), more.end());
+  return taps;
+}
+
 namespace {
 
 EngineOptions checked(EngineOptions options, int target_rows) {
@@ -53,12 +60,11 @@ struct Engine::State {
       : target(the_target),
         drafter(the_drafter),
         options(checked(std::move(the_options), the_target.max_rows())),
-        estimates(options.max_rows),
+        estimates(options.max_rows, options.costs),
         round(the_target, the_drafter, the_verifier, estimates) {
-    make_policy(options.policy, {&estimates});  // throws now rather than at the first request
-    const int taps = static_cast<int>(drafter.taps().size());
+    const int taps = static_cast<int>(taps_for(drafter, options.policy).size());
     expects(target.feature_width() == taps * target.model().config.hidden,
-            "the target taps what the drafter wants");
+            "the target taps what drafter and policy want");
   }
 
   std::vector<Turn> begin();
@@ -94,6 +100,7 @@ std::span<const Progress> Engine::step() {
     state_->round.commit(turns);
   }
   const double step_ms = watch.ms();
+  if (!turns.empty()) state_->round.learn_rest(step_ms);
   if (state_->options.observer) state_->show(step_ms, turns);
   state_->report(step_ms, turns);
   return state_->news;
@@ -166,7 +173,7 @@ void Engine::State::admit() {
     if (sequence->cancelled) running.push_back(std::move(sequence));
   }
   std::erase(waiting, nullptr);
-  while (!waiting.empty() && claim_room(*waiting.front(), target, drafter.taps().empty())) {
+  while (!waiting.empty() && claim_room(*waiting.front(), target, target.feature_width() == 0)) {
     waiting.front()->draft = drafter.start();
     waiting.front()->policy = make_policy(options.policy, {&estimates});
     running.push_back(std::move(waiting.front()));

@@ -12,6 +12,7 @@
 #include "engine/round_report.h"
 #include "model/target.h"
 #include "text/tokenizer.h"
+#include "tree/cost_profile.h"
 #include "verify/sampler.h"
 #include "verify/verifier.h"
 
@@ -32,7 +33,7 @@ struct Request {
   std::vector<TokenId> end_tokens;  // each ends the answer and is its last token
   /// Need EngineOptions::tokenizer. The token that completes one is the last.
   std::vector<std::string> stop_texts;
-  /// Ignored when the drafter has taps: cached positions have no features to show it.
+  /// Ignored when drafter or policy have taps: cached positions have no features to show it.
   bool reuse_prefix = true;
 };
 
@@ -75,7 +76,12 @@ struct EngineOptions {
   const Tokenizer* tokenizer = nullptr;  // for text and stop texts; borrowed
   std::string policy = "throughput";     // `name:key=value,...` (tree/policy_registry.h)
   RoundObserver observer;                // may be empty
+  CostProfile costs;                     // what policies start from (measure_costs.h); may be empty
 };
+
+/// What a Target must tap for an engine: the drafter's taps, then the policy's. Throws UsageError
+/// for an unknown policy.
+std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy);
 
 /// Runs many sequences at once through one loop: propose, check, accept, commit (DESIGN 2). The
 /// answer to a request depends on the request alone: not on the drafter, policy, other sequences,
@@ -84,7 +90,7 @@ struct EngineOptions {
 /// verifier are borrowed and outlive the engine.
 class Engine {
  public:
-  /// REQUIRES: the target was made with drafter.taps(). Throws UsageError for options out of range
+  /// REQUIRES: the target was made with taps_for(drafter, options.policy). Throws UsageError for options out of range
   /// or an unknown policy.
   Engine(Target& target, Drafter& drafter, Verifier& verifier, EngineOptions options);
   ~Engine();

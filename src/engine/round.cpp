@@ -37,6 +37,7 @@ bool is_run(std::span<const NodeId> rows) {
 Round::Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates)
     : target_(target), drafter_(drafter), verifier_(verifier), estimates_(estimates) {
   row_.resize(static_cast<std::size_t>(target.model().config.vocabulary));
+  drafter_width_ = static_cast<int>(drafter.taps().size()) * target.model().config.hidden;
   if (target.feature_width() > 0) {
     features_ = target.model().backend->allocate(target.max_rows(), target.feature_width());
   }
@@ -52,7 +53,8 @@ void Round::propose(std::vector<Turn>& turns) {
     turn.tree.reset(sequence.tokens.back());
     if (!turn.decodes) continue;
     turn.context = {sequence.length() - 1, cached_draft_rows(sequence, turn.grant.draft_rows),
-                    sequence.limit - sequence.length() - 1, sequences, rows - 1};
+                    sequence.limit - sequence.length() - 1, sequences, rows - 1,
+                    sequence.length() - 1 - sequence.prompt_length(), sequence.feature};
     turn.plan = sequence.policy->plan(turn.context);
     if (turn.plan.nodes > 0) {
       jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree,
@@ -60,6 +62,9 @@ void Round::propose(std::vector<Turn>& turns) {
     }
   }
   drafter_.propose(jobs);
+  for (Turn& turn : turns) {
+    if (turn.decodes) turn.sequence->policy->offer(turn.tree, turn.context);
+  }
   for (Turn& turn : turns) {
     if (!turn.decodes) continue;
     turn.context.other_rows = rows - 1;
@@ -149,7 +154,7 @@ void Round::commit(std::vector<Turn>& turns) {
     const auto kept =
         std::span(sequence.tokens).subspan(static_cast<std::size_t>(cached), rows.size());
     sequence.cache->keep(rows, kept);
-    if (!sequence.finished()) observe(turn, index, rows);
+    observe(turn, index, rows);
   }
   learn(turns);
 }
@@ -190,9 +195,22 @@ void Round::observe(Turn& turn, std::size_t index, std::span<const NodeId> rows)
       std::span(sequence.tokens).subspan(first, static_cast<std::size_t>(known) - first);
   committed.first_position = sequence.observed;
   committed.first_has_row = sequence.observed > 0;
-  if (features_) committed.features = features_of(index, rows);
+  if (features_) {
+    const View features = features_of(index, rows);
+    if (drafter_width_ > 0) committed.features = features.col_range(0, drafter_width_);
+    show_policy(sequence, features);
+  }
   drafter_.observe(*sequence.draft, committed);
   sequence.observed = known;
+}
+
+/// Keeps what the policy wants of the row that produced the next root.
+void Round::show_policy(Sequence& sequence, const View& features) const {
+  const int width = features.cols - drafter_width_;
+  if (width == 0) return;
+  sequence.feature.resize(static_cast<std::size_t>(width));
+  const View last = features.row_range(features.rows - 1, 1).col_range(drafter_width_, width);
+  target_.model().backend->download(last, sequence.feature);
 }
 
 View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
@@ -208,11 +226,16 @@ View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
 
 void Round::learn(std::vector<Turn>& turns) {
   const int sequences = count_decoding(turns);
-  const bool has_prompt_rows = sequences < static_cast<int>(turns.size());
-  if (!has_prompt_rows) estimates_.cost.observe(rows_, check_ms_);
+  decodes_only_ = sequences == static_cast<int>(turns.size());
   int batch_tokens = 0;
+  long positions = 0;
   for (const Turn& turn : turns) {
     if (turn.decodes) batch_tokens += static_cast<int>(turn.sequence->news().size());
+    positions += turn.context.position;
+  }
+  if (decodes_only_) {
+    const auto context = static_cast<int>(positions / std::max(1, sequences));
+    estimates_.cost.observe_check(rows_, context, check_ms_);
   }
   for (Turn& turn : turns) {
     Sequence& sequence = *turn.sequence;
@@ -226,6 +249,10 @@ void Round::learn(std::vector<Turn>& turns) {
     sequence.policy->learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_,
                             sequences, rows_, batch_tokens});
   }
+}
+
+void Round::learn_rest(double step_ms) {
+  if (decodes_only_) estimates_.cost.observe_rest(step_ms - draft_ms_ - check_ms_);
 }
 
 }  // namespace talon

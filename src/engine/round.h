@@ -43,11 +43,14 @@ class Round {
   void accept(std::vector<Turn>& turns);
   /// Keeps the accepted rows, shows the drafter the committed tokens and the policy the outcome.
   void commit(std::vector<Turn>& turns);
+  /// The step took step_ms in all.
+  void learn_rest(double step_ms);
 
  private:
   std::vector<NodeId> append_news(Turn& turn);
   VerifyResult verify(Turn& turn, std::size_t index);
   void observe(Turn& turn, std::size_t index, std::span<const NodeId> rows);
+  void show_policy(Sequence& sequence, const View& features) const;
   View features_of(std::size_t index, std::span<const NodeId> rows);
   void learn(std::vector<Turn>& turns);
 
@@ -60,6 +63,8 @@ class Round {
   std::unique_ptr<DeviceBuffer> features_;  // of an accepted path whose rows are not neighbours
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;  // of the check
+  bool decodes_only_ = false;  // no prompt rows among them
+  int drafter_width_ = 0;      // of the features; the rest are the policies'
 };
 
 }  // namespace talon

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "draft/registry.h"
 #include "engine/engine.h"
 #include "engine/test_model.h"
+#include "tree/policies/test_files.h"
 #include "tree/policy_registry.h"
 
 namespace talon {
@@ -94,10 +97,10 @@ class DrawingDrafter : public Drafter {
         law.entries.push_back({token, 1.0});
       job.tree->draw_children(0, law, 3, uniform);
       for (NodeId node = 1; node <= 3; ++node) job.tree->draw_children(node, law, 1, uniform);
-      proposed.push_back(job.tree->token);
+      proposed[job.position] = job.tree->token;
     }
   }
-  std::vector<std::vector<TokenId>> proposed;
+  std::map<int, std::vector<TokenId>> proposed;  // by the root's position
 };
 
 TEST(RoundObserver, ARelaxedRulesDistortionAddsUp) {
@@ -116,17 +119,17 @@ TEST(DrawnTrees, AreCheckedAsTheyWereDrawnUnderEveryPolicy) {
     std::vector<Seen> seen;
     auto drafter = std::make_unique<DrawingDrafter>();
     DrawingDrafter& drawing = *drafter;
-    TestEngine engine(small_model(), std::move(drafter), observed(seen, std::string(policy.name)),
+    TestEngine engine(small_model(), std::move(drafter), observed(seen, test::policy_text(policy)),
                       64, make_verifier("traversal"));
     Request asked = request();
     asked.max_new = 200;
     const Answer answer = engine.run(asked);
     EXPECT_EQ(answer.tokens.size(), 200u);
-    std::size_t drawn = 0, accepted = 0;
+    std::size_t accepted = 0;
     for (const Seen& round : seen) {
       if (round.tree.draft_nodes() == 0) continue;
       // Near the end of the answer fewer levels fit; else nothing is dropped.
-      const auto& proposed = drawing.proposed.at(drawn++);
+      const auto& proposed = drawing.proposed.at(round.report.position);
       ASSERT_LE(round.tree.token.size(), proposed.size());
       EXPECT_TRUE(std::equal(round.tree.token.begin(), round.tree.token.end(), proposed.begin()))
           << policy.name;
@@ -161,7 +164,7 @@ TEST(MergedDrafters, GiveTheTokensOfPlainDecoding) {
          {"suffix", "ngram+suffix", "suffix:history=1000+ngram:nodes=4", "none+suffix"}) {
       for (const PolicyEntry& policy : policies()) {
         EngineOptions options;
-        options.policy = policy.name;
+        options.policy = test::policy_text(policy);
         TestEngine engine(small_model(), make_drafter(drafter, {}), options);
         EXPECT_EQ(engine.run(asked).tokens, expected) << drafter << " " << policy.name;
         EXPECT_EQ(engine.run(asked).tokens, expected) << drafter << " again";

@@ -50,6 +50,7 @@ struct Sequence {
   std::unique_ptr<DraftState> draft;
   std::unique_ptr<TreePolicy> policy;
   int observed = 0;  // tokens shown to the drafter
+  std::vector<float> feature;  // what the policy wants of the row that produced the last token
 
   std::optional<Detokenizer> detokenizer;
   StopMatcher stop_matcher;

@@ -55,7 +55,7 @@ struct TestEngine {
              int pages = 64, std::unique_ptr<Verifier> rule = make_verifier("follow"))
       : cache(*of.backend, of.model.config, pages_bytes(of.model.config, pages)),
         drafter(std::move(with)),
-        target(of.model, cache, options.max_rows, drafter->taps()),
+        target(of.model, cache, options.max_rows, taps_for(*drafter, options.policy)),
         verifier(std::move(rule)),
         engine(target, *drafter, *verifier, options) {}
 

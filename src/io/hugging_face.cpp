@@ -99,7 +99,9 @@ Checkpoint read_hugging_face(const fs::path& folder) {
   } kinds[] = {{"model.safetensors", false, read_safetensors},
                {"model.safetensors.index.json", true, read_safetensors},
                {"pytorch_model.bin", false, read_torch_bin},
-               {"pytorch_model.bin.index.json", true, read_torch_bin}};
+               {"pytorch_model.bin.index.json", true, read_torch_bin},
+               {"medusa_lm_head.safetensors", false, read_safetensors},
+               {"medusa_lm_head.pt", false, read_torch_bin}};
   for (const auto& kind : kinds) {
     const fs::path file = folder / kind.file;
     if (!is_there(file)) continue;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
 
 #include "core/error.h"
 #include "text/tokenizer.h"
@@ -78,6 +79,70 @@ TEST(GgufByteLevel, EachPreTokenizerCutsDigitsAsItsModelDoes) {
   EXPECT_EQ(pieces(load(byte_level("qwen2")), "11 1"), (Pieces{"1", "1", "Ġ", "1"}));
   EXPECT_EQ(pieces(load(byte_level("smollm")), "11 1"), (Pieces{"1", "1", "Ġ", "1"}));
 }
+
+/// How a pre-tokenizer cuts text, where every piece that it leaves whole is a token.
+struct Cut {
+  const char* pre;
+  const char* text;
+  std::vector<std::string> pieces;
+};
+void PrintTo(const Cut& cut, std::ostream* out) { *out << cut.pre << ": " << cut.text; }
+
+class PreTokenizers : public testing::TestWithParam<Cut> {};
+
+/// A vocabulary in which the expected pieces, and any two of them side by side, are tokens: a
+/// missing cut would show as a longer piece.
+Json vocabulary_for(const Cut& cut) {
+  Json metadata = byte_level(cut.pre);
+  Json& tokens = metadata["tokenizer.ggml.tokens"];
+  Json& merges = metadata["tokenizer.ggml.merges"];
+  tokens = Json::array();
+  merges = Json::array();
+  for (int byte = 0; byte < 256; ++byte) tokens.push_back(spell(byte));
+  std::set<std::string> known;
+  const auto learn = [&](const std::string& bytes) {
+    std::string token = spell(static_cast<unsigned char>(bytes[0]));
+    for (std::size_t i = 1; i < bytes.size(); ++i) {
+      const std::string next = spell(static_cast<unsigned char>(bytes[i]));
+      if (known.insert(token + next).second) {
+        tokens.push_back(token + next);
+        merges.push_back(token + " " + next);
+      }
+      token += next;
+    }
+  };
+  for (std::size_t i = 0; i < cut.pieces.size(); ++i) {
+    learn(cut.pieces[i]);
+    if (i > 0) learn(cut.pieces[i - 1] + cut.pieces[i]);
+  }
+  metadata["tokenizer.ggml.token_type"] = std::vector<int>(tokens.size(), 1);
+  metadata["tokenizer.ggml.bos_token_id"] = metadata["tokenizer.ggml.eos_token_id"] = 0;
+  return metadata;
+}
+
+TEST_P(PreTokenizers, CutTextAsTheModelsMakersDo) {
+  const Tokenizer tokenizer = load(vocabulary_for(GetParam()));
+  std::vector<std::string> found;
+  for (const TokenId id : tokenizer.encode(GetParam().text)) {
+    found.push_back(tokenizer.bytes_of(id));
+  }
+  EXPECT_EQ(found, GetParam().pieces);
+}
+
+// The expected pieces follow from the published regular expressions.
+INSTANTIATE_TEST_SUITE_P(
+    All, PreTokenizers,
+    testing::Values(Cut{"gpt-2", "It's 2024!", {"It", "'s", " 2024", "!"}},
+                    Cut{"smollm", "It's 24!", {"It", "'s", " ", "2", "4", "!"}},
+                    Cut{"llama-bpe", "IT'S 2024!", {"IT", "'S", " ", "202", "4", "!"}},
+                    Cut{"qwen2", "go 24", {"go", " ", "2", "4"}},
+                    Cut{"deepseek-llm", "hi, you 2024\n", {"hi", ",", " you", " ", "2024", "\n"}},
+                    Cut{"deepseek-llm", "is \u4f60\u597d", {"is", " ", "\u4f60\u597d"}},
+                    Cut{"deepseek-coder", "x;; 24", {"x", ";;", " ", "2", "4"}},
+                    Cut{"deepseek-v3", "a.b 2024", {"a", ".b", " ", "202", "4"}},
+                    Cut{"deepseek-v3", "of\u4f60x", {"of", "\u4f60", "x"}},
+                    Cut{"tekken", "fooBar 24", {"foo", "Bar", " ", "2", "4"}}),
+    [](const auto& of) { return fmt::format("Case{}", of.index); });
 
 TEST(GgufByteLevel, OnlyQwensTextIsNormalized) {
   const std::string decomposed = "e\u0301";
@@ -176,7 +241,7 @@ TEST(GgufTokenizer, DamagedFieldsAreErrorsThatNameThem) {
     expect_error(sentencepiece(), damage);
   }
   const Damage of_byte_level[] = {
-      {"unknown cutting", [](Json& m) { m["tokenizer.ggml.pre"] = "tekken"; }, "tekken"},
+      {"unknown cutting", [](Json& m) { m["tokenizer.ggml.pre"] = "bloom"; }, "bloom"},
       {"unknown cutting lists the known", [](Json& m) { m["tokenizer.ggml.pre"] = "x"; }, "smollm"},
       {"no merges", [](Json& m) { m.erase("tokenizer.ggml.merges"); }, "tokenizer.ggml.merges"},
       {"merge of one", [](Json& m) { m["tokenizer.ggml.merges"][2] = "11"; }, "merges[2]"},

@@ -4,9 +4,10 @@
 
 namespace talon {
 
-/// How often draft nodes are right, against how sure the drafter was. Learns the chance that a node
-/// is right given that its parent is, in buckets of depth and of the drafter's own estimate of that
-/// chance; the last few hundred trials of a bucket count.
+/// How often draft nodes are right, against how sure the drafter was. Learns, by depth and by the
+/// drafter's estimate of the chance that a node is right given that its parent is, the ratio of
+/// rights to what the estimates promised; recent trials count most. Between the centres of two
+/// buckets of estimates the ratio is interpolated, so that nodes keep their order within a depth.
 class Calibration {
  public:
   /// With few trials the answer stays near `prior`'s (borrowed), or near the drafter's own estimate
@@ -19,16 +20,22 @@ class Calibration {
   void observe(int depth, double predicted, bool right);
 
  private:
-  static constexpr int kDepths = 4;      // 1, 2, 3, 4 and deeper
-  static constexpr int kEstimates = 10;  // equal parts of [0, 1]
+  static constexpr int kDepths = 4;  // 1, 2, 3, 4 and deeper
+  static constexpr int kBuckets = 10;
   struct Bucket {
     double right = 0;
-    double trials = 0;
+    double promised = 0;  // the sum of the estimates
   };
-  static std::size_t bucket_index(int depth, double predicted);
+  /// Where an estimate lies between bucket centres.
+  struct Place {
+    std::size_t below;
+    double share_above;
+  };
+  static Place place_of(double predicted);
+  double ratio(std::size_t depth_row, std::size_t bucket) const;
 
   const Calibration* prior_;
-  std::array<Bucket, static_cast<std::size_t>(kDepths) * kEstimates> buckets_{};
+  std::array<std::array<Bucket, kBuckets>, kDepths> buckets_{};
 };
 
 }  // namespace talon

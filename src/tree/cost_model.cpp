@@ -1,95 +1,80 @@
 #include "tree/cost_model.h"
 
 #include <algorithm>
-#include <cmath>
-
-#include "core/error.h"
+#include <limits>
 
 namespace talon {
 namespace {
 
-/// A measured stretch of the curve: row counts [first, last] that are believed to cost the same.
-struct Block {
-  int first;
-  int last;
-  double ms;
-  double weight;
-};
-
-/// Pools neighbours whose costs fall with the row count (isotonic regression, pool adjacent
-/// violators).
-void append_monotone(std::vector<Block>& blocks, Block block) {
-  while (!blocks.empty() && blocks.back().ms > block.ms) {
-    const Block& before = blocks.back();
-    const double weight = before.weight + block.weight;
-    block = {before.first, block.last,
-             (before.ms * before.weight + block.ms * block.weight) / weight, weight};
-    blocks.pop_back();
+double ms_at(const CostProfile& profile, int rows, int context) {
+  for (const auto& check : profile.checks) {
+    if (check.rows == rows && check.context == context) return check.ms;
   }
-  blocks.push_back(block);
+  return 0;
 }
-
-double relative_prior(int rows) { return 1 + CostModel::kPriorRowShare * (rows - 1); }
 
 }  // namespace
 
-CostModel::CostModel(int max_rows)
-    : samples_(static_cast<std::size_t>(max_rows)), curve_(static_cast<std::size_t>(max_rows)) {
-  expects(max_rows >= 1, "room for one row");
-  for (int rows = 1; rows <= max_rows; ++rows) {
-    curve_[static_cast<std::size_t>(rows - 1)] = relative_prior(rows);
+/// The part that grows with the context is fitted, by least squares over the row counts that were
+/// measured at two contexts, as positions * (a + b * rows).
+CostModel::CostModel(int max_rows, const CostProfile& profile)
+    : check_(max_rows, kCheckRowShare), pass_(max_rows, kPassRowShare) {
+  for (const auto& [rows, ms] : profile.levels) pass_.seed(rows, ms);
+  if (profile.empty()) return;
+  const auto by_context = [](const auto& a, const auto& b) { return a.context < b.context; };
+  const auto [least, most] =
+      std::minmax_element(profile.checks.begin(), profile.checks.end(), by_context);
+  reference_context_ = least->context;
+  double count = 0, sum_rows = 0, sum_rows2 = 0, sum = 0, sum_product = 0;
+  for (const auto& check : profile.checks) {
+    if (check.context == reference_context_) check_.seed(check.rows, check.ms);
+    if (check.context != most->context || most->context == least->context) continue;
+    const double near_ms = ms_at(profile, check.rows, reference_context_);
+    if (near_ms == 0) continue;
+    const double slope = (check.ms - near_ms) / (most->context - least->context);
+    count += 1;
+    sum_rows += check.rows;
+    sum_rows2 += static_cast<double>(check.rows) * check.rows;
+    sum += slope;
+    sum_product += slope * check.rows;
   }
+  const double spread = count * sum_rows2 - sum_rows * sum_rows;
+  if (spread > 0) {
+    per_position_row_ = std::max(0.0, (count * sum_product - sum_rows * sum) / spread);
+  }
+  if (count > 0) per_position_ = std::max(0.0, (sum - per_position_row_ * sum_rows) / count);
 }
 
-double CostModel::check_ms(int rows) const {
-  expects(rows >= 1, "a check has rows");
-  return curve_[std::min(static_cast<std::size_t>(rows), curve_.size()) - 1];
+double CostModel::beyond_reference(int rows, int context) const {
+  const int positions = std::max(0, context - reference_context_);
+  return check_.pace() * positions * (per_position_ + per_position_row_ * rows);
 }
 
-void CostModel::observe(int rows, double ms) {
-  if (rows < 1 || rows > static_cast<int>(samples_.size()) || !(ms > 0) || !std::isfinite(ms))
-    return;
-  Samples& samples = samples_[static_cast<std::size_t>(rows - 1)];
-  samples.ms[static_cast<std::size_t>(samples.seen++ % kMemory)] = ms;
-  const int count = std::min(samples.seen, kMemory);
-  std::array<double, kMemory> sorted = samples.ms;
-  const auto middle = sorted.begin() + (count - 1) / 2;
-  std::nth_element(sorted.begin(), middle, sorted.begin() + count);
-  samples.median = *middle;
-  rebuild();
+void CostModel::observe_check(int rows, int context, double ms) {
+  check_.observe(rows, ms - beyond_reference(rows, context));
 }
 
-void CostModel::rebuild() {
-  std::vector<Block> blocks;
-  for (std::size_t i = 0; i < samples_.size(); ++i) {
-    const Samples& samples = samples_[i];
-    if (samples.seen == 0) continue;
-    const int rows = static_cast<int>(i) + 1;
-    append_monotone(
-        blocks, {rows, rows, samples.median, static_cast<double>(std::min(samples.seen, kMemory))});
-  }
-  const Block& first = blocks.front();
-  const double one_row = first.ms / relative_prior(first.first);
-  std::size_t next = 0;  // the first block that does not end before `rows`
-  for (int rows = 1; rows <= static_cast<int>(curve_.size()); ++rows) {
-    while (next < blocks.size() && blocks[next].last < rows) ++next;
-    double ms = 0;
-    if (next == 0 && rows < first.first) {
-      ms = one_row * relative_prior(rows);
-    } else if (next == blocks.size()) {
-      const Block& last = blocks.back();
-      ms = last.ms + (rows - last.last) * kPriorRowShare * one_row;
-    } else if (rows >= blocks[next].first) {
-      ms = blocks[next].ms;
-    } else {
-      const Block& below = blocks[next - 1];
-      const Block& above = blocks[next];
-      const double share = static_cast<double>(rows - below.last) / (above.first - below.last);
-      ms = below.ms + share * (above.ms - below.ms);
-    }
-    const auto i = static_cast<std::size_t>(rows - 1);
-    curve_[i] = i == 0 ? ms : std::max(ms, curve_[i - 1] + kLeastRowShare * one_row);
-  }
+double CostModel::check_ms(int rows, int context) const {
+  return check_.ms(rows) + beyond_reference(rows, context);
 }
+
+double CostModel::pass_ms(int rows) const {
+  const double unit = pass_.measured() ? 1 : kPassShare * check_.ms(1);
+  return unit * pass_.ms(rows);
+}
+
+double CostModel::passes_ms(std::span<const int> rows) const {
+  double ms = 0;
+  for (const int count : rows) ms += pass_ms(count);
+  return ms;
+}
+
+void CostModel::observe_passes(std::span<const int> rows, double ms) {
+  double predicted_ms = 0;
+  for (const int count : rows) predicted_ms += pass_.ms(count);
+  pass_.observe_pace(ms, predicted_ms);
+}
+
+void CostModel::observe_rest(double ms) { rest_.add(ms); }
 
 }  // namespace talon

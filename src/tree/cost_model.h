@@ -1,41 +1,47 @@
 #pragma once
 
-#include <array>
-#include <vector>
+#include <span>
+
+#include "tree/cost_curve.h"
+#include "tree/cost_profile.h"
 
 namespace talon {
 
-/// What a check of n rows costs on this machine, learned from the checks that ran. Never falls with
-/// n. One per engine: all sequences share the machine.
+/// What a round's parts cost on this machine: a check of n rows by context, a pass of the draft
+/// head over n rows, and the rest. Starts from a profile and is corrected by what rounds take. One
+/// per engine: all sequences share the machine.
 class CostModel {
  public:
   /// REQUIRES: max_rows >= 1.
-  explicit CostModel(int max_rows);
+  explicit CostModel(int max_rows, const CostProfile& profile = {});
 
-  /// A check of `rows` rows took `ms`. A row count is believed to cost the median of its last
-  /// kMemory checks, so that a rare slow one changes nothing and a lasting change is followed after
-  /// a few.
-  void observe(int rows, double ms);
-  /// Milliseconds of a check of `rows` rows; more than max_rows count as max_rows. Between measured
-  /// row counts the cost is interpolated, and elsewhere each row adds kPriorRowShare of a one-row
-  /// check. In units of one such check until anything was measured.
-  double check_ms(int rows) const;
+  /// A check of `rows` rows took `ms`. context: committed positions before a row, on average.
+  void observe_check(int rows, int context, double ms);
+  /// Passes over these many rows, one after the other, took `ms` together.
+  void observe_passes(std::span<const int> rows, double ms);
+  /// What a round took beside draft and check.
+  void observe_rest(double ms);
 
-  static constexpr double kPriorRowShare = 0.15;
-  /// No row is free: keeps a flat noisy curve from buying everything.
-  static constexpr double kLeastRowShare = 0.01;
-  static constexpr int kMemory = 9;
+  /// Milliseconds of a check; in units of a check of one row until anything was measured.
+  double check_ms(int rows, int context = 0) const;
+  /// Of one pass of the draft head; a share of a check until anything was measured.
+  double pass_ms(int rows) const;
+  double passes_ms(std::span<const int> rows) const;
+  double rest_ms() const { return rest_.value(); }
+
+  static constexpr double kCheckRowShare = 0.15;
+  static constexpr double kPassRowShare = 0.02;
+  static constexpr double kPassShare = 0.15;  // of a check of one row
 
  private:
-  struct Samples {
-    std::array<double, kMemory> ms{};
-    int seen = 0;
-    double median = 0;
-  };
-  void rebuild();
+  double beyond_reference(int rows, int context) const;
 
-  std::vector<Samples> samples_;  // by rows - 1
-  std::vector<double> curve_;     // by rows - 1
+  CostCurve check_;  // at the reference context
+  CostCurve pass_;
+  int reference_context_ = 0;
+  double per_position_ = 0;      // ms that each position of context adds to a check,
+  double per_position_row_ = 0;  // ... and to each of its rows
+  RecentMedian rest_;
 };
 
 }  // namespace talon

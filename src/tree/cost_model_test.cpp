@@ -2,61 +2,97 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace talon {
 namespace {
 
-void observe_often(CostModel& model, int rows, double ms) {
-  for (int i = 0; i < CostModel::kMemory; ++i) model.observe(rows, ms);
+/// 10 ms, 1 ms for each further row, and per position of context 0.002 ms and 0.001 ms per row.
+double truth(int rows, int context) { return 9 + rows + context * (0.002 + 0.001 * rows); }
+
+CostProfile profile() {
+  CostProfile result;
+  for (const int context : {64, 1024}) {
+    for (const int rows : {1, 4, 16})
+      result.checks.push_back({rows, context, truth(rows, context)});
+  }
+  result.levels = {{1, 2.0}, {10, 3.8}};
+  return result;
 }
 
-TEST(CostModel, GuessesALineUntilSomethingIsMeasured) {
+TEST(CostModel, WithoutAProfileOneCheckIsTheUnitAndAPassIsAShareOfIt) {
   const CostModel model(64);
   EXPECT_DOUBLE_EQ(model.check_ms(1), 1.0);
-  EXPECT_DOUBLE_EQ(model.check_ms(11), 1 + 10 * CostModel::kPriorRowShare);
+  EXPECT_DOUBLE_EQ(model.check_ms(11, 4000), 1 + 10 * CostModel::kCheckRowShare);
+  EXPECT_DOUBLE_EQ(model.pass_ms(1), CostModel::kPassShare);
 }
 
-TEST(CostModel, InterpolatesBetweenMeasuredRowCounts) {
+TEST(CostModel, InterpolatesTheProfileInRowsAndContext) {
+  const CostModel model(64, profile());
+  for (const int context : {64, 300, 1024, 2000}) {
+    for (const int rows : {1, 2, 10, 16}) {
+      EXPECT_NEAR(model.check_ms(rows, context), truth(rows, context), 1e-6)
+          << rows << " " << context;
+    }
+  }
+  EXPECT_NEAR(model.pass_ms(4), 2.6, 1e-9);
+}
+
+TEST(CostModel, AChangeOfPaceHoldsForEveryContext) {
+  CostModel model(64, profile());
+  for (int i = 0; i < 30; ++i) model.observe_check(4, 800, 2 * truth(4, 800));
+  EXPECT_NEAR(model.check_ms(4, 800), 2 * truth(4, 800), 0.01);
+  EXPECT_NEAR(model.check_ms(16, 64), 2 * truth(16, 64), 0.5);
+}
+
+TEST(CostModel, PassesAreCorrectedByTheirSum) {
+  CostModel model(64, profile());
+  const std::vector<int> passes = {1, 10, 10};
+  EXPECT_NEAR(model.passes_ms(passes), 2 + 3.8 + 3.8, 1e-9);
+  for (int i = 0; i < 15; ++i) model.observe_passes(passes, 2 * 9.6);
+  EXPECT_NEAR(model.pass_ms(10), 7.6, 1e-9);
+}
+
+TEST(CostModel, LearnsPassesWithoutAProfile) {
   CostModel model(64);
-  observe_often(model, 1, 10);
-  observe_often(model, 9, 18);
-  EXPECT_DOUBLE_EQ(model.check_ms(1), 10);
-  EXPECT_DOUBLE_EQ(model.check_ms(5), 14);
-  EXPECT_DOUBLE_EQ(model.check_ms(9), 18);
-  EXPECT_DOUBLE_EQ(model.check_ms(11), 18 + 2 * CostModel::kPriorRowShare * 10);
-  EXPECT_DOUBLE_EQ(model.check_ms(65), model.check_ms(64));
+  for (int i = 0; i < 15; ++i) model.observe_passes(std::vector<int>{1, 1, 1, 1}, 12);
+  EXPECT_NEAR(model.pass_ms(1), 3, 1e-9);
 }
 
-TEST(CostModel, OneSlowCheckChangesNothing) {
+TEST(CostModel, TheRestIsTheMedianOfTheLastRounds) {
   CostModel model(64);
-  observe_often(model, 1, 10);
-  model.observe(1, 500);
-  EXPECT_DOUBLE_EQ(model.check_ms(1), 10);
+  for (const double ms : {1.0, 1.0, 30.0, 1.0, 1.0}) model.observe_rest(ms);
+  EXPECT_DOUBLE_EQ(model.rest_ms(), 1);
 }
 
-TEST(CostModel, FollowsALastingChangeWithinItsMemory) {
-  CostModel model(64);
-  observe_often(model, 1, 10);
-  for (int i = 0; i < CostModel::kMemory / 2 + 1; ++i) model.observe(1, 20);
-  EXPECT_DOUBLE_EQ(model.check_ms(1), 20);
+std::filesystem::path temporary(const char* name) {
+  return std::filesystem::path(testing::TempDir()) / name;
 }
 
-TEST(CostModel, CostsNeverFallWithMoreRowsAndNoRowIsFree) {
-  CostModel model(64);
-  observe_often(model, 1, 10);
-  observe_often(model, 4, 9);
-  observe_often(model, 8, 9);
-  observe_often(model, 16, 30);
-  for (int rows = 2; rows <= 64; ++rows)
-    EXPECT_GT(model.check_ms(rows), model.check_ms(rows - 1)) << rows;
-  EXPECT_NEAR(model.check_ms(1), 28.0 / 3, 1e-9);  // the three measured counts that fall are pooled
+TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
+  const auto file = temporary("costs.json");
+  write_cost_profile(file, "this machine", profile());
+  const auto read = read_cost_profile(file, "this machine");
+  ASSERT_TRUE(read.has_value());
+  ASSERT_EQ(read->checks.size(), 6u);
+  EXPECT_EQ(read->checks[4].rows, 4);
+  EXPECT_EQ(read->checks[4].context, 1024);
+  EXPECT_DOUBLE_EQ(read->checks[4].ms, truth(4, 1024));
+  EXPECT_DOUBLE_EQ(read->levels[1].ms, 3.8);
+  EXPECT_FALSE(read_cost_profile(file, "another machine").has_value());
 }
 
-TEST(CostModel, IgnoresWhatIsNoMeasurement) {
-  CostModel model(8);
-  model.observe(9, 1);
-  model.observe(1, 0);
-  model.observe(1, -1);
-  EXPECT_DOUBLE_EQ(model.check_ms(1), 1.0);
+TEST(CostProfile, ADamagedFileIsAsGoodAsNone) {
+  EXPECT_FALSE(read_cost_profile(temporary("nothing.json"), "k").has_value());
+  for (const char* text :
+       {"", "{", "[]", R"({"key":"k"})",
+        R"({"key":"k","checks":[{"rows":0,"context":1,"ms":1}],"levels":[]})",
+        R"({"key":"k","checks":[{"rows":1,"context":1,"ms":-1}],"levels":[]})",
+        R"({"key":"k","checks":[{"rows":"x","context":1,"ms":1}],"levels":[]})"}) {
+    const auto file = temporary("damaged.json");
+    std::ofstream(file) << text;
+    EXPECT_FALSE(read_cost_profile(file, "k").has_value()) << text;
+  }
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
+#include "model/target.h"
 #include "tree/draft_tree.h"
 
 namespace talon {
@@ -20,6 +22,10 @@ struct PlanContext {
   int levels_available = 0;
   int sequences = 1;   // that decode in this round, this one included
   int other_rows = 0;  // rows of the check besides this sequence's draft nodes, as far as known
+  int answer_position = 0;  // of the root in the answer: 0 for its first token
+  /// [taps * hidden], what taps() asked for of the target row that produced the root; empty without
+  /// taps. Borrowed for the call.
+  std::span<const float> feature = {};
 };
 
 /// What a round brought, for policies that learn.
@@ -36,19 +42,31 @@ struct RoundOutcome {
 };
 
 /// How big the next tree is (DESIGN 3). One per sequence. Never influences which tokens come out,
-/// only how fast. A round asks plan(), then deeper() after each level that is grown, then select(),
-/// and reports with learn().
+/// only how fast. A round asks plan(); drafters whose levels cost time ask start() and, after each
+/// level, expand(); then all sequences offer() and after that select(); learn() ends it.
 class TreePolicy {
  public:
   virtual ~TreePolicy() = default;
+  /// What plan() wants to see of the target; the Target must have been made with the drafter's taps
+  /// and then these.
+  virtual std::vector<FeatureTap> taps() const { return {}; }
   virtual TreePlan plan(const PlanContext& context) = 0;
-  /// Asked by drafters that grow level by level: whether one more is worth it. path_log_p: of the
-  /// nodes of the newest level, descending.
-  virtual bool deeper(std::span<const float> path_log_p) = 0;
+  /// Asked before the first pass of a drafter that grows level by level: whether it is worth it.
+  /// tree: the root and what cheaper drafters proposed.
+  virtual bool start(const DraftTree& tree);
+  /// Asked by such drafters after each level: how many of its best nodes to expand; 0: no further
+  /// level. path_log_p: of the nodes of the newest level, descending.
+  virtual int expand(std::span<const float> path_log_p) = 0;
+  /// Shows the finished tree before any sequence of the round cuts its own, so that they can share
+  /// the rows of the check by worth.
+  virtual void offer(const DraftTree& tree, const PlanContext& context);
   /// Cuts the finished tree to what is sent to the check: at most context.rows_available draft
   /// nodes. The context may have become more precise since plan().
   virtual void select(DraftTree& tree, const TreePlan& plan, const PlanContext& context) = 0;
   virtual void learn(const RoundOutcome& outcome) = 0;
 };
+
+inline bool TreePolicy::start(const DraftTree&) { return true; }
+inline void TreePolicy::offer(const DraftTree&, const PlanContext&) {}
 
 }  // namespace talon

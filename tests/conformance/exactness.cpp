@@ -9,7 +9,9 @@
 #include "core/error.h"
 #include "draft/random_tree.h"
 #include "draft/registry.h"
+#include "tree/policies/test_files.h"
 #include "tree/policy_registry.h"
+#include "verify/verifier.h"
 
 namespace talon::test {
 namespace {
@@ -25,13 +27,14 @@ struct NamedDrafter {
 struct Setting {
   std::string drafter = "none";
   std::string policy = "fixed";
+  std::string rule = "follow";
   int chunk = 1024;
   int threads = 1;
   bool companions = false;
   bool reuse = false;
 
   std::string describe() const {
-    return fmt::format("{} {} chunk {} threads {}{}{}", drafter, policy, chunk, threads,
+    return fmt::format("{} {} {} chunk {} threads {}{}{}", drafter, policy, rule, chunk, threads,
                        companions ? " with companions" : "", reuse ? " reusing a prefix" : "");
   }
 };
@@ -44,13 +47,18 @@ class ExactnessCheck {
     for (const int threads : plan.threads) {
       models_[threads] = std::make_unique<TestModel>(plan.model, plan.make_backend(threads));
     }
+    if (!plan.stop_texts.empty()) tokenizer_ = plan.make_tokenizer();
   }
 
   ExactnessReport run() {
     for (std::size_t sampler = 0; sampler < plan_.samplers.size(); ++sampler) {
       decode_plainly(sampler);
       for (const NamedDrafter& drafter : drafters_for_texts()) {
-        for (const std::string& policy : plan_.policies) check_drafter(sampler, drafter, policy);
+        for (const std::string& policy : plan_.policies) {
+          for (const std::string& rule : plan_.rules) {
+            check_drafter(sampler, drafter, policy, rule);
+          }
+        }
       }
     }
     for (auto& [name, tokens] : emitted_)
@@ -66,6 +74,7 @@ class ExactnessCheck {
     result.sampler = plan_.samplers[sampler];
     result.seed = kSeed + prompt;
     result.reuse_prefix = false;
+    result.stop_texts = plan_.stop_texts;
     return result;
   }
 
@@ -79,16 +88,33 @@ class ExactnessCheck {
     }
   }
 
-  std::vector<NamedDrafter> drafters_for_texts() {
+  static NamedDrafter named(const std::string& name, const std::string& text) {
+    return {name, [text](const Model& model) { return make_drafter(text, {.target = &model}); }};
+  }
+
+  /// Every drafter of the table; if asked for, each joined with ngram, and all of them joined.
+  std::vector<NamedDrafter> drafters_of_table() {
     std::vector<NamedDrafter> all;
+    std::string every_name, every_text;
     for (const DrafterEntry& entry : drafters()) {
-      if (const auto head = head_for(entry)) {
-        const std::string name(entry.name);
-        all.push_back({name, [name, head](const Model& model) {
-                         return make_drafter(name, {.target = &model, .head = *head});
-                       }});
-      }
+      const auto head = head_for(entry);
+      if (!head) continue;
+      const std::string name(entry.name);
+      const std::string text = head->empty() ? name : name + ":head=" + *head;
+      all.push_back(named(name, text));
+      const bool joins =
+          name != "none" && !all.back().make(models_.begin()->second->model)->draws();
+      if (!plan_.merged || !joins) continue;
+      if (name != "ngram") all.push_back(named(name + "+ngram", text + "+ngram"));
+      every_name += every_name.empty() ? name : "+" + name;
+      every_text += every_text.empty() ? text : "+" + text;
     }
+    if (plan_.merged) all.push_back(named(every_name, every_text));
+    return all;
+  }
+
+  std::vector<NamedDrafter> drafters_for_texts() {
+    std::vector<NamedDrafter> all = drafters_of_table();
     std::vector<std::vector<TokenId>> texts = plan_.prompts;
     for (std::size_t i = 0; i < texts.size(); ++i) {
       texts[i].insert(texts[i].end(), expected_[i].begin(), expected_[i].end());
@@ -122,19 +148,22 @@ class ExactnessCheck {
     return std::nullopt;
   }
 
-  static EngineOptions options(const Setting& setting) {
+  EngineOptions options(const Setting& setting) const {
     EngineOptions result;
+    if (!plan_.stop_texts.empty()) result.tokenizer = &*tokenizer_;
     result.chunk = setting.chunk;
     result.policy = setting.policy;
     return result;
   }
 
-  void check_drafter(std::size_t sampler, const NamedDrafter& drafter, const std::string& policy) {
+  void check_drafter(std::size_t sampler, const NamedDrafter& drafter, const std::string& policy,
+                     const std::string& rule) {
     for (const int threads : plan_.threads) {
       for (const int chunk : plan_.chunks) {
-        Setting setting{drafter.name, policy, chunk, threads};
+        Setting setting{drafter.name, policy, rule, chunk, threads};
         TestModel& model = *models_[threads];
-        TestEngine engine(model, drafter.make(model.model), options(setting), kPages);
+        TestEngine engine(model, drafter.make(model.model), options(setting), kPages,
+                          make_verifier(rule));
         for (const bool companions : plan_.with_companions) {
           for (const bool reuse : plan_.with_reuse) {
             setting.companions = companions;
@@ -179,7 +208,8 @@ class ExactnessCheck {
     const std::string name = setting.drafter + " " + setting.policy;
     emitted_[name] += static_cast<long>(answer.tokens.size()) - 1;
     rounds_[name] += answer.statistics.rounds;
-    if (setting.reuse && engine.drafter->taps().empty() && answer.statistics.reused_tokens == 0) {
+    const bool may_reuse = taps_for(*engine.drafter, setting.policy).empty();
+    if (setting.reuse && may_reuse && answer.statistics.reused_tokens == 0) {
       report_.differences.push_back(setting.describe() + ": nothing was reused");
     }
     if (!std::equal(answer.tokens.begin(), answer.tokens.end(), expected.begin(), expected.end())) {
@@ -192,6 +222,7 @@ class ExactnessCheck {
   static constexpr int kPages = 64;
   const ExactnessPlan& plan_;
   const std::function<void(const std::string&)>& progress_;
+  std::optional<Tokenizer> tokenizer_;                // for stop texts
   std::map<int, std::unique_ptr<TestModel>> models_;  // by threads
   std::vector<std::vector<TokenId>> expected_;        // per prompt, of the current sampler
   ExactnessReport report_;
@@ -205,9 +236,17 @@ std::vector<SamplerOptions> standard_samplers() {
   return {{}, {.temperature = 0.7}, {.temperature = 1.2, .top_p = 0.95}};
 }
 
+std::vector<std::string> lossless_rules() {
+  std::vector<std::string> names;
+  for (const VerifierEntry& entry : verifiers()) {
+    if (make_verifier(entry.name)->lossless()) names.emplace_back(entry.name);
+  }
+  return names;
+}
+
 std::vector<std::string> all_policies() {
   std::vector<std::string> names;
-  for (const PolicyEntry& entry : policies()) names.emplace_back(entry.name);
+  for (const PolicyEntry& entry : policies()) names.push_back(policy_text(entry));
   return names;
 }
 

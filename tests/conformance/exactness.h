@@ -20,6 +20,10 @@ struct ExactnessPlan {
   int max_new = 32;
   std::vector<SamplerOptions> samplers;
   std::vector<std::string> policies;
+  std::vector<std::string> rules = {"follow"};
+  std::vector<std::string> stop_texts = {};
+  std::function<Tokenizer()> make_tokenizer = {};  // needed for stop texts
+  bool merged = false;  // drafters joined with ngram, and all joined, as well
   std::vector<double> hits = {0, 0.5, 0.9,
                               1};  // random-tree drafters, by how often they hold the right tokens
   std::vector<int> chunks = {1, 7, 64, 1024};
@@ -31,7 +35,9 @@ struct ExactnessPlan {
 
 /// Temperatures 0, 0.7, and 1.2 with top-p.
 std::vector<SamplerOptions> standard_samplers();
-/// Names of all policies in the table.
+/// Rules that keep the distribution, and at temperature 0 so the tokens.
+std::vector<std::string> lossless_rules();
+/// All policies in the table, those that need a file with that of stories260K.
 std::vector<std::string> all_policies();
 
 struct ExactnessReport {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "draft/registry.h"
+#include "io/test_files.h"
 #include "models.h"
+#include "random_heads.h"
 
 namespace talon::test {
 namespace {
@@ -21,6 +23,19 @@ void expect_exact(const ExactnessReport& report, int least_cases) {
   for (const std::string& line : report.skipped) std::cout << "skipped " << line << "\n";
 }
 
+/// Trained EAGLE heads, and random ones for the drafters that have no trained one.
+std::vector<std::filesystem::path> stories_heads() {
+  static const TemporaryFolder folder;
+  static const auto random =
+      write_random_heads(folder.path(), read_model_config(open_checkpoint(kStories260k)));
+  std::vector<std::filesystem::path> heads;
+  for (const char* head : {"eagle1_head", "eagle3_head"}) {
+    heads.push_back(std::filesystem::path(TALON_TEST_DATA "/golden/stories260k") / head);
+  }
+  heads.insert(heads.end(), random.begin(), random.end());
+  return heads;
+}
+
 ExactnessPlan stories_plan(std::unique_ptr<Backend> (*make_backend)(int)) {
   ExactnessPlan plan;
   plan.model = kStories260k;
@@ -29,9 +44,7 @@ ExactnessPlan stories_plan(std::unique_ptr<Backend> (*make_backend)(int)) {
   plan.samplers = standard_samplers();
   plan.policies = {"fixed"};
   plan.max_new = 24;
-  for (const char* head : {"eagle1_head", "eagle3_head"}) {
-    plan.heads.push_back(std::filesystem::path(TALON_TEST_DATA "/golden/stories260k") / head);
-  }
+  plan.heads = stories_heads();
   return plan;
 }
 
@@ -42,6 +55,7 @@ TEST(Exactness, Stories260kOnCpuGivesTheTokensOfPlainDecodingInEverySetting) {
 TEST(Exactness, NoPolicyChangesATokenOnCpu) {
   ExactnessPlan plan = stories_plan(cpu_backend);
   plan.policies = all_policies();
+  plan.merged = true;
   plan.chunks = {7};
   plan.threads = {1};
   plan.max_new = 40;
@@ -62,10 +76,50 @@ TEST(Exactness, HoldsWithPenaltiesAndEveryCut) {
   plan.samplers = {{.temperature = 0.9, .top_k = 40, .min_p = 0.02, .typical_p = 0.95},
                    {.temperature = 0.8, .repetition_penalty = 1.3, .penalty_window = 24},
                    {.repetition_penalty = 1.2}};
-  plan.hits = {0.5, 0.9};
+  plan.hits = {0.9};
   plan.chunks = {7};
   plan.threads = {2};
   expect_exact(check_exactness(plan), 100);
+}
+
+TEST(Exactness, HoldsWithPenaltiesOnTheAnswerAlone) {
+  ExactnessPlan plan = stories_plan(cpu_backend);
+  plan.samplers = {{.temperature = 0.7,
+                    .presence_penalty = 0.4,
+                    .frequency_penalty = 0.2,
+                    .logit_bias = {{261, 2.0F}, {298, -3.0F}},
+                    .banned = {376}}};
+  plan.hits = {0.5, 0.9};
+  plan.chunks = {7};
+  plan.threads = {2};
+  plan.with_reuse = {false};  // a part of the answer would be in the prompt
+  expect_exact(check_exactness(plan), 20);
+}
+
+TEST(Exactness, HoldsWithStopTexts) {
+  ExactnessPlan plan = stories_plan(cpu_backend);
+  plan.stop_texts = {"and", "the p"};
+  plan.make_tokenizer = [] {
+    return Tokenizer::from_llama2c(TALON_TEST_DATA "/models/tok512.bin");
+  };
+  plan.merged = true;
+  plan.hits = {0.9};
+  plan.chunks = {7};
+  plan.threads = {1};
+  plan.with_reuse = {false};  // the first part of a stop text would be in the prompt
+  plan.max_new = 48;
+  expect_exact(check_exactness(plan), 100);
+}
+
+TEST(Exactness, EveryLosslessRuleGivesTheTokensOfPlainDecodingAtTemperatureZero) {
+  ExactnessPlan plan = stories_plan(cpu_backend);
+  plan.samplers = {{}, {.repetition_penalty = 1.2}};
+  plan.rules = lossless_rules();
+  plan.hits = {0.9};
+  plan.chunks = {7};
+  plan.threads = {1};
+  EXPECT_GE(plan.rules.size(), 4U);
+  expect_exact(check_exactness(plan), 200);
 }
 
 TEST(Exactness, Stories15mGivesTheTokensOfPlainDecoding) {

@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"bench", "cost", "-m", small_model(), "--rows", "0"},
                  {"--rows", "from 1", "\"0\""}},
         WrongUse{"CostBeyondContext",
-                 {"bench", "cost", "-m", small_model(), "--context", "500"},
+                 {"bench", "cost", "-m", small_model(), "--context", "512"},
                  {"--context", "512"}},
         WrongUse{"PullUnknownName",
                  {"pull", "gpt9"},

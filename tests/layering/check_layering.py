@@ -18,7 +18,8 @@ ALLOWED = {
     "verify": {"core", "io", "backend", "model", "tree"},
     "engine": {"core", "io", "text", "backend", "model", "tree", "draft", "verify"},
     "bench": {"core", "io", "text", "backend", "model", "tree", "draft", "verify", "engine"},
-    "cli": {"core", "io", "text", "backend", "model", "tree", "draft", "verify", "engine", "bench"},
+    "train": {"core", "io", "text", "backend", "model", "tree", "draft", "verify", "engine"},
+    "cli": {"core", "io", "text", "backend", "model", "tree", "draft", "verify", "engine", "bench", "train"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 

@@ -58,7 +58,7 @@ std::vector<float> multiply(Backend& backend, const TestMatrix& matrix, const st
 
 /// What the int8 and int4 kernels see of a row: groups of 32 on a symmetric grid.
 std::vector<double> on_grid(std::span<const float> row, int bits) {
-  const float steps = bits == 8 ? 127.0F : 32512.0F;
+  const float steps = bits == 8 ? 127.0F : 32639.0F;
   std::vector<double> result;
   for (std::size_t first = 0; first < row.size(); first += 32) {
     const auto group = row.subspan(first, std::min<std::size_t>(32, row.size() - first));
@@ -66,7 +66,12 @@ std::vector<double> on_grid(std::span<const float> row, int bits) {
     for (const float value : group) largest = std::max(largest, std::fabs(value));
     const float inverse = steps / largest;
     for (const float value : group) {
-      result.push_back(static_cast<double>(largest / steps) * std::nearbyint(value * inverse));
+      float whole = std::nearbyint(value * inverse);
+      if (bits == 16) {
+        const float high = 256.0F * std::nearbyint(whole / 256.0F);
+        whole = high + std::clamp(whole - high, -127.0F, 127.0F);
+      }
+      result.push_back(static_cast<double>(largest / steps) * whole);
     }
   }
   return result;

@@ -12,15 +12,17 @@ namespace {
 constexpr int kTileRows = 16;
 constexpr int kMostRows = 64;
 constexpr int kLeastRows = 16;
-constexpr int kChunk = 8;  // groups of 32 inputs handled between two visits of the totals
-constexpr int kTileBytes = kTileRows * kLanes * 4;
+constexpr int kChunk = 24;  // groups of 32 inputs handled between two visits of the totals
+constexpr int kSteps = 2 * kChunk;
 
 /// Working memory of one call: fits in the first-level cache.
 struct alignas(64) Memory {
   std::uint8_t codes[kChunk][kInputGroup * kLanes];  // signed, as the tiles want them
-  float scale[2 * kChunk][kLanes];
-  float minimum[2 * kChunk][kLanes];
-  std::int32_t sums[2][2 * kChunk][kTileRows][kLanes];  // [plane][group]
+  float scale[kSteps][kLanes];
+  float minimum[kSteps][kLanes];
+  std::int32_t sums[2][2][kTileRows][kLanes];  // [step % 2][plane]
+  float row_scale[kSteps][kTileRows];          // zero past the last row
+  float row_sum[kSteps][kTileRows];
   float total[kMostRows][kLanes];
 };
 
@@ -32,17 +34,14 @@ struct alignas(64) TileConfig {
   std::uint8_t rows[16] = {};
 };
 
-/// Tiles 0 and 1: activations [16 rows][group]; 2 and 3: codes [group / 4][16 outputs][4]; 4 to 7:
-/// sums.
-inline void configure_tiles(int group) {
+/// The tile instructions take literal numbers only. Tiles 0 and 1: activations [rows][group], a
+/// plane each; 2: codes [group / 4][16 outputs][4];
+/// 4 to 7: sums [rows][16 outputs] of a plane, of even steps and of odd ones.
+inline void configure_tiles(int group, int rows) {
   TileConfig config;
   for (int i = 0; i < 8; ++i) {
-    config.rows[i] = kTileRows;
-    config.column_bytes[i] = 64;
-  }
-  for (int i = 0; i < 2; ++i) {
-    config.column_bytes[i] = static_cast<std::uint16_t>(group);
-    config.rows[2 + i] = static_cast<std::uint8_t>(group / 4);
+    config.rows[i] = static_cast<std::uint8_t>(i == 2 ? group / 4 : rows);
+    config.column_bytes[i] = i < 2 ? static_cast<std::uint16_t>(group) : 64;
   }
   _tile_loadconfig(&config);
 }
@@ -69,13 +68,12 @@ constexpr Geometry geometry_of(TileKind kind) {
 
 /// Codes of one group as signed bytes.
 template <TileKind kKind>
-inline void unpack_codes(const std::byte* codes, __m512i table, std::uint8_t* out, int ahead) {
+inline void unpack_codes(const std::byte* codes, __m512i table, std::uint8_t* out) {
   constexpr Geometry kGeometry = geometry_of(kKind);
   const __m512i bias = _mm512_set1_epi8(kGeometry.shape.minimum ? 0 : -128);
   if constexpr (kGeometry.shape.bits == 4) {
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
-      prefetch(codes + 64 * j + ahead);
       const __m512i pairs = _mm512_loadu_si512(codes + 64 * j);
       _mm512_store_si512(out + 64 * j, _mm512_permutexvar_epi8(pairs, table));
       _mm512_store_si512(out + 64 * (j + 4),
@@ -84,7 +82,6 @@ inline void unpack_codes(const std::byte* codes, __m512i table, std::uint8_t* ou
   } else {
 #pragma GCC unroll 8
     for (int j = 0; j < 8; ++j) {
-      prefetch(codes + 64 * j + ahead);
       _mm512_store_si512(out + 64 * j, _mm512_xor_si512(_mm512_loadu_si512(codes + 64 * j), bias));
     }
   }
@@ -133,143 +130,178 @@ struct Records {
   }
 };
 
-/// One product of tiles: 16 rows of one group of activations times its codes.
-struct Product {
-  const std::byte* activations;
-  const std::uint8_t* codes;
-  std::int32_t (*sums)[kLanes];
+inline void prefetch_near(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+
+/// Memory of the weights ahead, fetched bit by bit so that it is never idle nor flooded.
+struct Ahead {
+  const std::byte* next;
+  int lines;  // per step
+
+  void fetch() {
+    for (int i = 0; i < lines; ++i, next += 64) prefetch(next);
+  }
 };
 
-/// Independent products are interleaved: one takes some 50 cycles, but the next may start after 16.
-inline void multiply_four(const Product* p) {
-  _tile_loadd(2, p[0].codes, 64);
-  _tile_loadd(0, p[0].activations, kInputGroup);
-  _tile_zero(4);
-  _tile_dpbssd(4, 0, 2);
-  _tile_loadd(3, p[1].codes, 64);
-  _tile_loadd(1, p[1].activations, kInputGroup);
-  _tile_zero(5);
-  _tile_dpbssd(5, 1, 3);
-  _tile_loadd(2, p[2].codes, 64);
-  _tile_loadd(0, p[2].activations, kInputGroup);
-  _tile_zero(6);
-  _tile_dpbssd(6, 0, 2);
-  _tile_loadd(3, p[3].codes, 64);
-  _tile_loadd(1, p[3].activations, kInputGroup);
-  _tile_zero(7);
-  _tile_dpbssd(7, 1, 3);
-  _tile_stored(4, p[0].sums, 64);
-  _tile_stored(5, p[1].sums, 64);
-  _tile_stored(6, p[2].sums, 64);
-  _tile_stored(7, p[3].sums, 64);
-}
+/// Rows [first, first + count) of a block, handled together as kRows >= count rows of the tiles.
+struct RowTile {
+  int first;
+  int count;
+};
 
-inline void multiply_one(const Product& p) {
-  _tile_loadd(2, p.codes, 64);
-  _tile_loadd(0, p.activations, kInputGroup);
-  _tile_zero(4);
-  _tile_dpbssd(4, 0, 2);
-  _tile_stored(4, p.sums, 64);
-}
-
-/// Integer sums of 16 rows from `row` on, for the groups of a chunk.
-template <int kHalves, int kPlanes>
-inline void multiply_tiles(const Records& records, int row, int groups, Memory& memory) {
-  Product products[kPlanes * 2 * kChunk];
-  int count = 0;
-  for (int g = 0; g < groups; ++g) {
-    const std::byte* a = records.at + g * records.bytes() + row * kInputGroup;
-    for (int half = 0; half < kHalves; ++half) {
-      for (int plane = 0; plane < kPlanes; ++plane) {
-        products[count++] = {a + plane * records.rows * kInputGroup + half * 16,
-                             memory.codes[g] + half * 4 * 64,
-                             memory.sums[plane][g * kHalves + half]};
-      }
+/// Starts the products of one step: 16 outputs, the inputs that share a scale, all rows. A step's
+/// sums are complete some 50 cycles later, while those of the step before are scaled.
+template <int kHalves, int kPlanes, int kOdd>
+inline void start_step(const Records& records, RowTile rows, int step, const Memory& memory) {
+  const int group = step / kHalves;
+  const int half = step % kHalves;
+  const std::byte* a = records.at + group * records.bytes() + rows.first * kInputGroup + half * 16;
+  for (int plane = 0; plane < kPlanes; ++plane) {
+    const std::byte* soon = a + 2 * records.bytes() + plane * records.rows * kInputGroup;
+    for (int i = 0; half == 0 && i < kTileRows * kInputGroup; i += 64) prefetch_near(soon + i);
+  }
+  _tile_loadd(2, memory.codes[group] + half * 4 * 64, 64);
+  _tile_loadd(0, a, kInputGroup);
+  if constexpr (kOdd == 0) {
+    _tile_zero(4);
+    _tile_dpbssd(4, 0, 2);
+  } else {
+    _tile_zero(6);
+    _tile_dpbssd(6, 0, 2);
+  }
+  if constexpr (kPlanes == 2) {
+    _tile_loadd(1, a + records.rows * kInputGroup, kInputGroup);
+    if constexpr (kOdd == 0) {
+      _tile_zero(5);
+      _tile_dpbssd(5, 1, 2);
+    } else {
+      _tile_zero(7);
+      _tile_dpbssd(7, 1, 2);
     }
   }
-  int i = 0;
-  for (; i + 4 <= count; i += 4) multiply_four(products + i);
-  for (; i < count; ++i) multiply_one(products[i]);
 }
 
-/// Adds a chunk's sums times scales to the totals of kRows rows; the first is row `row` of the
-/// block and `row % 16` of the tile.
+template <int kPlanes, int kOdd>
+inline void store_sums(Memory& memory) {
+  if constexpr (kOdd == 0) {
+    _tile_stored(4, memory.sums[0][0], 64);
+    if constexpr (kPlanes == 2) _tile_stored(5, memory.sums[0][1], 64);
+  } else {
+    _tile_stored(6, memory.sums[1][0], 64);
+    if constexpr (kPlanes == 2) _tile_stored(7, memory.sums[1][1], 64);
+  }
+}
+
+template <bool kMinimum, int kHalves>
+inline void gather_row_scales(const Records& records, RowTile rows, int steps, Memory& memory) {
+  for (int step = 0; step < steps; ++step) {
+    const int group = step / kHalves;
+    store(memory.row_scale[step], load_first(records.scales(group) + rows.first, rows.count));
+    if constexpr (kMinimum) {
+      const float* sums = records.sums(group, kHalves, step % kHalves);
+      store(memory.row_sum[step], load_first(sums + rows.first, rows.count));
+    }
+  }
+}
+
+/// Adds a step's sums times scales to the totals.
+template <bool kMinimum, int kPlanes, int kRows, int kOdd>
+inline void scale_step(const Memory& memory, int step, Floats (&total)[kRows]) {
+  const float* row_scale = memory.row_scale[step];
+  const float* row_sum = memory.row_sum[step];
+  const Floats scale = load(memory.scale[step]);
+  Floats minimum{};
+  if constexpr (kMinimum) minimum = load(memory.minimum[step]);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    Ints sum{_mm512_load_si512(memory.sums[kOdd][0][i])};
+    if constexpr (kPlanes == 2) {
+      sum = join_planes(sum, {_mm512_load_si512(memory.sums[kOdd][1][i])});
+    }
+    total[i] = fma(to_floats(sum), multiply(scale, broadcast(row_scale[i])), total[i]);
+    if constexpr (kMinimum) total[i] = fma(minimum, broadcast(row_sum[i]), total[i]);
+  }
+}
+
+/// Multiplies a chunk of `groups` (an even number) by the rows of one tile.
 template <bool kMinimum, int kHalves, int kPlanes, int kRows>
-inline void add_scaled(const Records& records, int row, int groups, Memory& memory) {
+void multiply_rows(const Records& records, RowTile rows, int groups, Ahead ahead, Memory& memory) {
   Floats total[kRows];
-  const int tile_row = row % kTileRows;
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) total[i] = load(memory.total[row + i]);
-  for (int g = 0; g < groups; ++g) {
-    const float* scales = records.scales(g) + row;
-    for (int half = 0; half < kHalves; ++half) {
-      const int index = g * kHalves + half;
-      const Floats weight_scale = load(memory.scale[index]);
-      Floats weight_minimum{};
-      const float* sums = nullptr;
-      if constexpr (kMinimum) {
-        weight_minimum = load(memory.minimum[index]);
-        sums = records.sums(g, kHalves, half) + row;
-      }
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        Ints sum{_mm512_load_si512(memory.sums[0][index][tile_row + i])};
-        if constexpr (kPlanes == 2) {
-          sum = join_planes(sum, {_mm512_load_si512(memory.sums[1][index][tile_row + i])});
-        }
-        total[i] = fma(to_floats(sum), multiply(weight_scale, broadcast(scales[i])), total[i]);
-        if constexpr (kMinimum) total[i] = fma(weight_minimum, broadcast(sums[i]), total[i]);
-      }
+  for (int i = 0; i < kRows; ++i) total[i] = load(memory.total[rows.first + i]);
+  const int steps = groups * kHalves;
+  gather_row_scales<kMinimum, kHalves>(records, rows, steps, memory);
+  start_step<kHalves, kPlanes, 0>(records, rows, 0, memory);
+  for (int step = 0; step < steps; step += 2) {
+    start_step<kHalves, kPlanes, 1>(records, rows, step + 1, memory);
+    store_sums<kPlanes, 0>(memory);
+    ahead.fetch();
+    if (step > 0) {
+      scale_step<kMinimum, kPlanes, kRows, 1>(memory, step - 1, total);
     }
+    if (step + 2 < steps) start_step<kHalves, kPlanes, 0>(records, rows, step + 2, memory);
+    store_sums<kPlanes, 1>(memory);
+    ahead.fetch();
+    scale_step<kMinimum, kPlanes, kRows, 0>(memory, step, total);
   }
+  scale_step<kMinimum, kPlanes, kRows, 1>(memory, steps - 1, total);
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) store(memory.total[row + i], total[i]);
+  for (int i = 0; i < kRows; ++i) store(memory.total[rows.first + i], total[i]);
 }
 
 template <bool kMinimum, int kHalves, int kPlanes>
-inline void add_scaled_rows(const Records& records, int row, int count, int groups,
-                            Memory& memory) {
-  if (count == kTileRows) {
-    return add_scaled<kMinimum, kHalves, kPlanes, 16>(records, row, groups, memory);
-  }
-  int i = 0;
-  for (; i + 4 <= count; i += 4) {
-    add_scaled<kMinimum, kHalves, kPlanes, 4>(records, row + i, groups, memory);
-  }
-  for (; i < count; ++i) {
-    add_scaled<kMinimum, kHalves, kPlanes, 1>(records, row + i, groups, memory);
+inline void multiply_rows(int tile_rows, const Records& records, RowTile rows, int groups,
+                          Ahead ahead, Memory& memory) {
+  if (tile_rows == 16) {
+    multiply_rows<kMinimum, kHalves, kPlanes, 16>(records, rows, groups, ahead, memory);
+  } else if (tile_rows == 12) {
+    multiply_rows<kMinimum, kHalves, kPlanes, 12>(records, rows, groups, ahead, memory);
+  } else if (tile_rows == 8) {
+    multiply_rows<kMinimum, kHalves, kPlanes, 8>(records, rows, groups, ahead, memory);
+  } else {
+    multiply_rows<kMinimum, kHalves, kPlanes, 4>(records, rows, groups, ahead, memory);
   }
 }
 
+/// Rows of one tile: as even a division of a block as steps of 4 allow.
+int tile_rows_of(int rows) {
+  const int tiles = (rows + kTileRows - 1) / kTileRows;
+  return ((rows + tiles - 1) / tiles + 3) / 4 * 4;
+}
+
 template <TileKind kKind, int kPlanes>
-void multiply_tile(const MultiplyCall& call, const std::byte* tile, __m512i table, Memory& memory) {
+void multiply_tile(const MultiplyCall& call, const std::byte* tile, __m512i table, int tile_rows,
+                   const float* out, Memory& memory) {
   constexpr Geometry kGeometry = geometry_of(kKind);
-  constexpr bool kMinimum = kGeometry.shape.minimum;
+  constexpr int kHalves = kGeometry.halves;
   constexpr int kUnitBytes = kGeometry.scale_bytes + kGeometry.groups32 * kGeometry.group_bytes;
+  constexpr int kUnitSteps = kGeometry.groups32 * kHalves;
   constexpr int kChunkUnits = kChunk / kGeometry.groups32;
-  for (int row = 0; row < call.rows; ++row) store(memory.total[row], zero_floats());
+  for (auto& total : memory.total) store(total, zero_floats());
   Records records{call.input, call.sums16, kPlanes, call.rows};
   for (int first = 0; first < call.units; first += kChunkUnits) {
     const int units = call.units - first < kChunkUnits ? call.units - first : kChunkUnits;
     const int groups = units * kGeometry.groups32;
-    for (int u = 0; u < units; ++u) {
-      const std::byte* unit = tile + (first + u) * kUnitBytes;
-      const int scale_index = u * kGeometry.groups32 * kGeometry.halves;
-      unpack_scales<kKind>(call, unit, 0, kGeometry.groups32 * kGeometry.halves,
-                           memory.scale + scale_index, memory.minimum + scale_index);
-      for (int i = 0; i < kGeometry.scale_bytes; i += 64) prefetch(unit + i + call.prefetch);
+    const std::byte* unit = tile + first * kUnitBytes;
+    Ahead ahead{unit + call.prefetch, (kUnitBytes + 64 * kUnitSteps - 1) / (64 * kUnitSteps)};
+    for (int u = 0; u < units; ++u, unit += kUnitBytes) {
+      unpack_scales<kKind>(call, unit, 0, kUnitSteps, memory.scale + u * kUnitSteps,
+                           memory.minimum + u * kUnitSteps);
       for (int g = 0; g < kGeometry.groups32; ++g) {
         unpack_codes<kKind>(unit + kGeometry.scale_bytes + g * kGeometry.group_bytes, table,
-                            memory.codes[u * kGeometry.groups32 + g], call.prefetch);
+                            memory.codes[u * kGeometry.groups32 + g]);
       }
     }
-    for (int row = 0; row < call.rows; row += kTileRows) {
-      const int count = call.rows - row < kTileRows ? call.rows - row : kTileRows;
-      multiply_tiles<kGeometry.halves, kPlanes>(records, row, groups, memory);
-      add_scaled_rows<kMinimum, kGeometry.halves, kPlanes>(records, row, count, groups, memory);
+    for (int row = 0; row < call.rows; row += tile_rows) {
+      if (row > 0 || call.prefetch == 0) ahead.lines = 0;
+      const int count = call.rows - row < tile_rows ? call.rows - row : tile_rows;
+      for (int i = row; first + units == call.units && i < row + count; ++i) {
+        prefetch_for_write(out + i * call.out_stride);
+      }
+      multiply_rows<kGeometry.shape.minimum, kHalves, kPlanes>(tile_rows, records, {row, count},
+                                                               groups, ahead, memory);
     }
     records.at += groups * records.bytes();
-    if (kGeometry.halves == 2) records.half_sums += groups * 16 * call.rows;
+    if (kHalves == 2) records.half_sums += groups * 16 * call.rows;
   }
 }
 
@@ -279,15 +311,13 @@ void multiply_all(const MultiplyCall& call) {
   Memory memory;
   const __m512i bias = _mm512_set1_epi8(kGeometry.shape.minimum ? 0 : -128);
   const __m512i table = _mm512_xor_si512(load_table<true>(call.table).v, bias);
-  configure_tiles(kGeometry.shape.group);
+  const int tile_rows = tile_rows_of(call.rows);
+  configure_tiles(kGeometry.shape.group, tile_rows);
   const std::byte* tile = call.tiles;
   for (int t = 0; t < call.tile_count; ++t, tile += call.tile_bytes) {
     const int first = t * kLanes;
     const int n = call.outputs - first;
-    for (int row = 0; row < call.rows; ++row) {
-      prefetch_for_write(call.out + row * call.out_stride + first);
-    }
-    multiply_tile<kKind, kPlanes>(call, tile, table, memory);
+    multiply_tile<kKind, kPlanes>(call, tile, table, tile_rows, call.out + first, memory);
     for (int row = 0; row < call.rows; ++row) {
       float* out = call.out + row * call.out_stride + first;
       Floats y = load(memory.total[row]);

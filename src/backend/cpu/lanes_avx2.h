@@ -107,7 +107,7 @@ inline Floats round_to_integers(Floats x) {
           _mm256_round_ps(x.high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 inline __m256i join_planes(__m256i a, __m256i b) {
-  return _mm256_add_epi32(_mm256_sub_epi32(_mm256_slli_epi32(a, 8), a), b);
+  return _mm256_add_epi32(_mm256_slli_epi32(a, 8), b);
 }
 inline Ints join_planes(Ints a, Ints b) {
   return {join_planes(a.low, b.low), join_planes(a.high, b.high)};
@@ -161,7 +161,7 @@ inline Floats load_bf16(const std::byte* p, int which) {
   return {_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)};
 }
 
-inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
 // Biased codes are turned back into signed ones at the load: there is no product of unsigned and

@@ -76,9 +76,9 @@ inline Ints round_to_ints(Floats x) { return {_mm512_cvtps_epi32(x.v)}; }
 inline Floats round_to_integers(Floats x) {
   return {_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-/// a * 255 + b.
+/// a * 256 + b.
 inline Ints join_planes(Ints a, Ints b) {
-  return {_mm512_add_epi32(_mm512_sub_epi32(_mm512_slli_epi32(a.v, 8), a.v), b.v)};
+  return {_mm512_add_epi32(_mm512_slli_epi32(a.v, 8), b.v)};
 }
 inline int sum_of(Ints x) { return _mm512_reduce_add_epi32(x.v); }
 inline void store_int8(std::int8_t* p, Ints x) {
@@ -108,7 +108,7 @@ inline Floats load_bf16(const std::byte* p, int which) {
                                          : _mm512_and_si512(pairs, _mm512_set1_epi32(-65536)))};
 }
 
-inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
 // Weight codes: vectors [16 outputs][4 inputs] of bytes. kBiased: signed values stored plus 128.

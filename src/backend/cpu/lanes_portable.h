@@ -123,7 +123,7 @@ inline Floats round_to_integers(const Floats& x) {
   return floats([&](int i) { return x.v[i] + 12582912.0F - 12582912.0F; });
 }
 inline Ints join_planes(const Ints& a, const Ints& b) {
-  return each_lane<Ints>([&](int i) { return a.v[i] * 255 + b.v[i]; });
+  return each_lane<Ints>([&](int i) { return a.v[i] * 256 + b.v[i]; });
 }
 inline int sum_of(const Ints& x) {
   std::uint32_t sum = 0;
@@ -191,7 +191,7 @@ inline Floats load_bf16(const std::byte* p, int which) {
   });
 }
 
-inline void prefetch(const std::byte* p) { __builtin_prefetch(p); }
+inline void prefetch(const std::byte* p) { __builtin_prefetch(p, 0, 2); }
 inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
 struct Codes {

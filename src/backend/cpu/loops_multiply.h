@@ -323,33 +323,34 @@ inline void quantize_group(const float* x, int n, std::byte* record, std::byte* 
   const Floats a = load_first(x, n > 0 ? n : 0);
   const Floats b = load_first(x + kLanes, n > kLanes ? n - kLanes : 0);
   const float largest_value = max_of(larger(absolute(a), absolute(b)));
-  const float steps = out.planes == 1 ? 127.0F : 32512.0F;
+  const float steps = out.planes == 1 ? 127.0F : 32639.0F;
   // Values so small that their scale would lose bits count as zero.
   const bool usable = largest_value > 1e-30F;
   const float scale = usable ? largest_value / steps : 0.0F;
   const Floats inverse = broadcast(usable ? steps / largest_value : 0.0F);
-  const Floats whole_a = round_to_integers(multiply(a, inverse));
-  const Floats whole_b = round_to_integers(multiply(b, inverse));
-  const Ints codes_a = round_to_ints(whole_a);
-  const Ints codes_b = round_to_ints(whole_b);
-  const int sum_a = sum_of(codes_a);
-  const int sum_b = sum_of(codes_b);
+  Floats whole_a = round_to_integers(multiply(a, inverse));
+  Floats whole_b = round_to_integers(multiply(b, inverse));
 
   auto* bytes = reinterpret_cast<std::int8_t*>(record) + out.row * kInputGroup;
-  if (out.planes == 1) {
-    store_int8(bytes, codes_a);
-    store_int8(bytes + kLanes, codes_b);
-  } else {
-    // value = 255 * high + low with both in [-127, 127]
-    const Floats part = broadcast(1.0F / 255.0F);
-    const Floats high_a = round_to_integers(multiply(whole_a, part));
-    const Floats high_b = round_to_integers(multiply(whole_b, part));
+  if (out.planes == 2) {
+    const auto split = [](Floats& whole, std::int8_t* high_codes, std::int8_t* low_codes) {
+      const Floats high = round_to_integers(multiply(whole, broadcast(1.0F / 256.0F)));
+      // Without -128 and 128: products of bytes must fit for every instruction set.
+      const Floats rest = fma(high, broadcast(-256.0F), whole);
+      const Floats low = larger(smaller(rest, broadcast(127.0F)), broadcast(-127.0F));
+      whole = fma(high, broadcast(256.0F), low);
+      store_int8(high_codes, round_to_ints(high));
+      store_int8(low_codes, round_to_ints(low));
+    };
     std::int8_t* low = bytes + out.rows * kInputGroup;
-    store_int8(bytes, round_to_ints(high_a));
-    store_int8(bytes + kLanes, round_to_ints(high_b));
-    store_int8(low, round_to_ints(fma(high_a, broadcast(-255.0F), whole_a)));
-    store_int8(low + kLanes, round_to_ints(fma(high_b, broadcast(-255.0F), whole_b)));
+    split(whole_a, bytes, low);
+    split(whole_b, bytes + kLanes, low + kLanes);
+  } else {
+    store_int8(bytes, round_to_ints(whole_a));
+    store_int8(bytes + kLanes, round_to_ints(whole_b));
   }
+  const int sum_a = sum_of(round_to_ints(whole_a));
+  const int sum_b = sum_of(round_to_ints(whole_b));
   std::byte* scales = record + out.planes * out.rows * kInputGroup;
   reinterpret_cast<float*>(scales)[out.row] = scale;
   reinterpret_cast<std::int32_t*>(scales)[out.rows + out.row] = -128 * (sum_a + sum_b);

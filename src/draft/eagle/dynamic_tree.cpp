@@ -60,7 +60,8 @@ class DynamicTreeGrowth : public TreeGrowth {
     std::vector<float> scores;
     for (const int candidate : beam) scores.push_back(pool_.score(candidate));
     pool_.drop_hopeless(beam, shape_.nodes);
-    if (beam.empty() || (policy_ && !policy_->deeper(scores))) return {};
+    if (beam.empty() || !policy_) return beam;
+    beam.resize(std::min(beam.size(), static_cast<std::size_t>(policy_->expand(scores))));
     return beam;
   }
 

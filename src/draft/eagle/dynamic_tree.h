@@ -17,7 +17,7 @@ struct DynamicTreeShape {
 
 /// EAGLE-2, arXiv:2406.16858: the expansion phase runs the best `width` candidates of each level by
 /// cumulative log-probability, the reranking phase keeps the best `nodes` of all. With one child
-/// per node the tree is a chain. `policy` (or null) is asked with deeper() after each level;
+/// per node the tree is a chain. `policy` (or null) is asked with expand() after each level;
 /// borrowed. Beam nodes that the reranking could no longer choose are not run: the tree is the
 /// same, only cheaper. Nodes that `start` has besides its root, other drafters' branches, take part
 /// in the expansion with their own scores and are kept in any case; `nodes` counts those that are

@@ -48,9 +48,14 @@ class EagleDrafter : public Drafter {
   }
 
   void propose(std::span<DraftJob> jobs) override {
+    std::vector<DraftJob> wanted;
+    for (const DraftJob& job : jobs) {
+      if (!job.policy || job.policy->start(*job.tree)) wanted.push_back(job);
+    }
+    const std::span batch(wanted);
     const auto most = static_cast<std::size_t>(network_.max_rows() / rows_per_level(options_));
-    for (std::size_t first = 0; first < jobs.size(); first += most) {
-      propose_batch(jobs.subspan(first, std::min(most, jobs.size() - first)));
+    for (std::size_t first = 0; first < batch.size(); first += most) {
+      propose_batch(batch.subspan(first, std::min(most, batch.size() - first)));
     }
   }
 

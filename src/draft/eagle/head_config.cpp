@@ -267,14 +267,6 @@ void fit_width(const HeadConfig& config, const ModelConfig& target, const std::s
   }
 }
 
-/// The official rule; where a shallow target makes its layers coincide, the second, the middle and
-/// the last one.
-std::vector<int> usual_tap_layers(int layers) {
-  const std::vector<int> official = {2, layers / 2, layers - 3};
-  const bool ascending = official[0] < official[1] && official[1] < official[2];
-  return ascending ? official : std::vector<int>{1, layers / 2, layers - 1};
-}
-
 std::vector<FeatureTap> fit_taps(const HeadConfig& config, const ModelConfig& target,
                                  const std::string& doing) {
   const int width = config.feature_width / target.hidden;
@@ -301,6 +293,12 @@ std::vector<FeatureTap> fit_taps(const HeadConfig& config, const ModelConfig& ta
 }
 
 }  // namespace
+
+std::vector<int> usual_tap_layers(int layers) {
+  const std::vector<int> official = {2, layers / 2, layers - 3};
+  const bool ascending = official[0] < official[1] && official[1] < official[2];
+  return ascending ? official : std::vector<int>{1, layers / 2, layers - 1};
+}
 
 std::string_view name_of(HeadGeneration generation) {
   return generation == HeadGeneration::eagle1 ? "EAGLE-1/2" : "EAGLE-3";

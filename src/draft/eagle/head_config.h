@@ -57,6 +57,10 @@ struct HeadConfig {
   bool norm_output = false;           // EAGLE-3.1: the normed output is fed back
 };
 
+/// The layers that EAGLE-3 taps where nothing else is said: 2, the middle and the last but two;
+/// where a shallow target makes these coincide, the second, the middle and the last one.
+std::vector<int> usual_tap_layers(int layers);
+
 /// Throws Error naming the key or tensor that is missing, contradicts another or is of an unknown
 /// variant.
 HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& tensors);

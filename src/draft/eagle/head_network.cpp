@@ -1,15 +1,12 @@
 #include "draft/eagle/head_network.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
+#include "draft/output_head.h"
 
 namespace talon {
 namespace {
-
-constexpr int kOutputRows =
-    64;  // rows of the output matrix product at once: bounds the logits' memory
 
 View view_of(const std::unique_ptr<DeviceBuffer>& buffer) {
   return buffer ? buffer->view() : View{};
@@ -38,11 +35,15 @@ struct HeadNetwork::State {
   std::unique_ptr<DeviceBuffer> pair;      // embedding and feature side by side, [.., 2 H]
   std::unique_ptr<DeviceBuffer> features;  // the target's, normed, where a head norms them
   std::unique_ptr<DeviceBuffer> residual, q, k, v, attended, gate_up;
-  std::unique_ptr<DeviceBuffer> logits;  // [kOutputRows, draft vocabulary]
+  OutputHead output;
 };
 
 HeadNetwork::State::State(const HeadWeights& of, int most_rows)
-    : head(of), config(of.config), backend(*of.backend), max_rows(most_rows) {
+    : head(of),
+      config(of.config),
+      backend(*of.backend),
+      max_rows(most_rows),
+      output(backend, *of.output, of.target_token) {
   expects(max_rows >= 1);
   const HeadConfig& c = config;
   pair = backend.allocate(max_rows, 2 * c.hidden);
@@ -55,7 +56,6 @@ HeadNetwork::State::State(const HeadWeights& of, int most_rows)
   v = backend.allocate(max_rows, c.kv_heads * c.head_dim);
   attended = backend.allocate(max_rows, c.heads * c.head_dim);
   gate_up = backend.allocate(max_rows, 2 * c.intermediate);
-  logits = backend.allocate(kOutputRows, head.output->rows);
 }
 
 HeadNetwork::HeadNetwork(const HeadWeights& weights, int max_rows)
@@ -185,35 +185,10 @@ void HeadNetwork::State::norm(const View& x, const std::unique_ptr<DeviceBuffer>
 }
 
 RowChildren HeadNetwork::top_children(const View& features, int count) {
-  State& s = *state_;
-  const HeadWeights& head = s.head;
-  RowChildren children;
-  children.count = std::min(count, head.output->rows);
-  const auto per_row = static_cast<std::size_t>(children.count);
-  children.token.resize(static_cast<std::size_t>(features.rows) * per_row);
-  children.log_p.resize(children.token.size());
-  const bool normed = head.output_norm && !s.config.norm_output;
-  for (int first = 0; first < features.rows; first += kOutputRows) {
-    const int rows = std::min(kOutputRows, features.rows - first);
-    const View logits = s.rows_of(s.logits, rows);
-    const Projection output[] = {{head.output, logits}};
-    s.backend.linear({.input = features.row_range(first, rows),
-                      .transform = normed ? InputTransform::rms_norm : InputTransform::none,
-                      .norm = view_of(head.output_norm),
-                      .norm_epsilon = s.config.norm_epsilon,
-                      .outputs = output});
-    s.backend.softmax(logits, 1.0F, logits);
-    const std::size_t begin = static_cast<std::size_t>(first) * per_row;
-    const std::size_t size = static_cast<std::size_t>(rows) * per_row;
-    s.backend.top_k(logits, children.count, std::span(children.log_p).subspan(begin, size),
-                    std::span(children.token).subspan(begin, size));
-  }
-  for (float& p : children.log_p) p = std::log(p);
-  if (!head.target_token.empty()) {
-    for (TokenId& token : children.token)
-      token = head.target_token[static_cast<std::size_t>(token)];
-  }
-  return children;
+  const bool normed = state_->head.output_norm && !state_->config.norm_output;
+  const OutputNorm norm{normed ? view_of(state_->head.output_norm) : View{},
+                              state_->config.norm_epsilon};
+  return state_->output.top_children(features, count, norm);
 }
 
 }  // namespace talon

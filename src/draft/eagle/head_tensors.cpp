@@ -82,18 +82,24 @@ bool matches(const std::vector<std::int64_t>& expected, const std::vector<std::i
 
 }  // namespace
 
-HeadTensors::HeadTensors(const Checkpoint& checkpoint)
+HeadTensors::HeadTensors(const Checkpoint& checkpoint, Naming name_of)
     : doing_(fmt::format("load head {}", quote(checkpoint.path.string()))) {
-  const bool idle_norms = has_idle_norms(checkpoint);
   for (const StoredTensor& tensor : checkpoint.tensors) {
-    const auto name = common_name(tensor.name);
-    if (!name) continue;
-    if (idle_norms && (*name == "input_layernorm.weight" || *name == "norm.weight")) continue;
-    const auto [entry, added] = entries_.emplace(*name, Entry{&tensor});
-    if (!added) {
-      fail("{}: expected one tensor {}, found {} and {}", doing_, quote(*name),
-           quote(entry->second.tensor->name), quote(tensor.name));
-    }
+    if (auto name = name_of(tensor.name)) add(std::move(*name), tensor);
+  }
+}
+
+HeadTensors::HeadTensors(const Checkpoint& checkpoint) : HeadTensors(checkpoint, common_name) {
+  if (!has_idle_norms(checkpoint)) return;
+  entries_.erase("input_layernorm.weight");
+  entries_.erase("norm.weight");
+}
+
+void HeadTensors::add(std::string name, const StoredTensor& tensor) {
+  const auto [entry, added] = entries_.emplace(std::move(name), Entry{&tensor});
+  if (!added) {
+    fail("{}: expected one tensor {}, found {} and {}", doing_, quote(entry->first),
+         quote(entry->second.tensor->name), quote(tensor.name));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,10 @@ class HeadTensors {
  public:
   /// Throws Error for two tensors that mean the same.
   explicit HeadTensors(const Checkpoint& checkpoint);
+  /// The same for another kind of head. name_of: the common name of a tensor, nothing for one
+  /// without meaning.
+  using Naming = std::optional<std::string> (*)(std::string_view name);
+  HeadTensors(const Checkpoint& checkpoint, Naming name_of);
 
   /// The tensor, or nullptr. Marks it known.
   const StoredTensor* find(std::string_view name) const;
@@ -39,6 +44,8 @@ class HeadTensors {
     const StoredTensor* tensor;
     mutable bool known = false;
   };
+  void add(std::string name, const StoredTensor& tensor);
+
   std::map<std::string, Entry, std::less<>> entries_;
   std::string doing_;
 };

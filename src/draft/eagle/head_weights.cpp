@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/thread_pool.h"
 #include "draft/eagle/draft_vocabulary.h"
+#include "draft/weight_reader.h"
 #include "io/quote.h"
-#include "model/finite.h"
 
 namespace talon {
 namespace {
@@ -21,7 +20,7 @@ class HeadLoader {
         target_(target),
         backend_(*target.backend),
         options_(options),
-        pool_(available_processors(), /*pin=*/false),
+        reader_(tensors_, backend_),
         config_(read_head_config(checkpoint, tensors_)) {}
 
   HeadWeights load();
@@ -32,24 +31,21 @@ class HeadLoader {
   void load_embedding(HeadWeights& head);
   void load_output(HeadWeights& head);
 
-  std::unique_ptr<Weight> matrix(std::string_view name, WeightLayout layout);
-  std::unique_ptr<DeviceBuffer> vector(std::string_view name, bool present = true);
-  const StoredTensor& checked(std::string_view name);
+  std::unique_ptr<Weight> matrix(std::string_view name) {
+    return reader_.matrix(name, options_.layout);
+  }
+  std::unique_ptr<DeviceBuffer> vector(std::string_view name, bool present = true) {
+    return reader_.vector(name, present);
+  }
   bool equals_target_embedding(const StoredTensor& own);
-  std::unique_ptr<DeviceBuffer> upload(std::span<const float> values, int rows, int cols);
 
   HeadTensors tensors_;
   const Model& target_;
   Backend& backend_;
   const HeadOptions& options_;
-  ThreadPool pool_;
+  WeightReader reader_;
   HeadConfig config_;
 };
-
-bool is_float(StorageType type) {
-  return type == StorageType::f32 || type == StorageType::f16 || type == StorageType::bf16 ||
-         type == StorageType::f64;
-}
 
 HeadWeights HeadLoader::load() {
   if (!options_.tap_layers.empty()) config_.tap_layers = options_.tap_layers;
@@ -62,8 +58,8 @@ HeadWeights HeadLoader::load() {
   load_fusion(head);
   load_layer(head.layer);
   const int positions = target_.config.context;
-  head.rope =
-      upload(rope_table(config_.rope, config_.head_dim, positions), positions, config_.head_dim);
+  head.rope = reader_.upload(rope_table(config_.rope, config_.head_dim, positions), positions,
+                             config_.head_dim);
   const LayerWeights& layer = head.layer;
   for (const auto* weight :
        {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
@@ -77,7 +73,7 @@ HeadWeights HeadLoader::load() {
 
 void HeadLoader::load_fusion(HeadWeights& head) {
   const bool eagle3 = config_.generation == HeadGeneration::eagle3;
-  head.fc = matrix("fc.weight", options_.layout);
+  head.fc = matrix("fc.weight");
   head.fc_bias = vector("fc.bias", config_.fc_bias);
   head.fused_norm = vector("input_norm.weight", config_.fused_norm);
   for (std::size_t tap = 0; config_.tap_norms != 0 && tap < head.taps.size(); ++tap) {
@@ -94,10 +90,10 @@ void HeadLoader::load_fusion(HeadWeights& head) {
 
 void HeadLoader::load_layer(LayerWeights& layer) {
   layer.attention_norm = vector("input_layernorm.weight", config_.attention_norm);
-  layer.q = matrix("q_proj.weight", options_.layout);
-  layer.k = matrix("k_proj.weight", options_.layout);
-  layer.v = matrix("v_proj.weight", options_.layout);
-  layer.o = matrix("o_proj.weight", options_.layout);
+  layer.q = matrix("q_proj.weight");
+  layer.k = matrix("k_proj.weight");
+  layer.v = matrix("v_proj.weight");
+  layer.o = matrix("o_proj.weight");
   layer.q_bias = vector("q_proj.bias", config_.qkv_bias);
   layer.k_bias = vector("k_proj.bias", config_.qkv_bias);
   layer.v_bias = vector("v_proj.bias", config_.qkv_bias);
@@ -105,9 +101,9 @@ void HeadLoader::load_layer(LayerWeights& layer) {
   layer.q_norm = vector("q_norm.weight", config_.qk_norm);
   layer.k_norm = vector("k_norm.weight", config_.qk_norm);
   layer.ffn_norm = vector("post_attention_layernorm.weight");
-  layer.gate = matrix("gate_proj.weight", options_.layout);
-  layer.up = matrix("up_proj.weight", options_.layout);
-  layer.down = matrix("down_proj.weight", options_.layout);
+  layer.gate = matrix("gate_proj.weight");
+  layer.up = matrix("up_proj.weight");
+  layer.down = matrix("down_proj.weight");
 }
 
 /// The head's own table wins over the target's; an equal copy, as in all official EAGLE-1 files, is
@@ -115,16 +111,17 @@ void HeadLoader::load_layer(LayerWeights& layer) {
 void HeadLoader::load_embedding(HeadWeights& head) {
   head.embedding = target_.embedding.get();
   if (!config_.own_embedding) return;
-  if (!config_.tied_output && equals_target_embedding(checked("embed_tokens.weight"))) return;
+  if (!config_.tied_output && equals_target_embedding(reader_.checked("embed_tokens.weight")))
+    return;
   const auto layout = config_.tied_output ? options_.layout : WeightLayout::as_stored;
-  head.own_embedding = matrix("embed_tokens.weight", layout);
+  head.own_embedding = reader_.matrix("embed_tokens.weight", layout);
   head.embedding = head.own_embedding.get();
 }
 
 void HeadLoader::load_output(HeadWeights& head) {
   head.output = config_.tied_output ? head.own_embedding.get() : &target_.output_weight();
   if (config_.draft_vocabulary == 0) return;
-  const StoredTensor& stored = checked("lm_head.weight");
+  const StoredTensor& stored = reader_.checked("lm_head.weight");
   StoredMatrix rows{stored.name, stored.type, config_.draft_vocabulary, config_.hidden,
                     stored.bytes};
   std::vector<std::byte> chosen;  // a token_map beside a full matrix chooses rows of it
@@ -143,35 +140,6 @@ void HeadLoader::load_output(HeadWeights& head) {
   }
   head.own_output = backend_.load_weight(rows, options_.layout);
   head.output = head.own_output.get();
-}
-
-/// A tensor whose type and values have been looked at; read_head_config() has seen its shape.
-const StoredTensor& HeadLoader::checked(std::string_view name) {
-  const StoredTensor& tensor = tensors_.require(name);
-  if (!is_float(tensor.type)) {
-    fail("{}: {}: expected f32, f16, bf16 or f64, found {}", tensors_.doing(), quote(tensor.name),
-         name_of(tensor.type));
-  }
-  if (const auto value = find_not_finite(tensor.type, tensor.bytes, pool_)) {
-    fail("{}: {}: expected finite values, found NaN or infinity at value {}", tensors_.doing(),
-         quote(tensor.name), *value);
-  }
-  return tensor;
-}
-
-std::unique_ptr<Weight> HeadLoader::matrix(std::string_view name, WeightLayout layout) {
-  const StoredTensor& tensor = checked(name);
-  return backend_.load_weight({tensor.name, tensor.type, static_cast<int>(tensor.shape[0]),
-                               static_cast<int>(tensor.shape[1]), tensor.bytes},
-                              layout);
-}
-
-std::unique_ptr<DeviceBuffer> HeadLoader::vector(std::string_view name, bool present) {
-  if (!present) return nullptr;
-  const StoredTensor& tensor = checked(name);
-  std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
-  dequantize(tensor.type, tensor.bytes, values);
-  return upload(values, 1, static_cast<int>(values.size()));
 }
 
 bool HeadLoader::equals_target_embedding(const StoredTensor& own) {
@@ -196,13 +164,6 @@ bool HeadLoader::equals_target_embedding(const StoredTensor& own) {
     if (theirs != ours) return false;
   }
   return true;
-}
-
-std::unique_ptr<DeviceBuffer> HeadLoader::upload(std::span<const float> values, int rows,
-                                                 int cols) {
-  auto buffer = backend_.allocate(rows, cols);
-  backend_.upload(values, buffer->view());
-  return buffer;
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class StaticTreeGrowth : public TreeGrowth {
     }
     newest_rows_begin_ = rows_before;
     ++level_;
-    if (rows_.empty() || (policy_ && !goes_deeper(scores))) {
+    if (rows_.empty() || (policy_ && !goes_on(scores))) {
       next_ = shape_.nodes.size();
       return {};
     }
@@ -87,9 +87,9 @@ class StaticTreeGrowth : public TreeGrowth {
     rows_.push_back({grown.token, parent ? parent->row : -1});
   }
 
-  bool goes_deeper(std::vector<float>& scores) const {
+  bool goes_on(std::vector<float>& scores) const {
     std::sort(scores.begin(), scores.end(), std::greater<>());
-    return policy_->deeper(scores);
+    return policy_->expand(scores) > 0;
   }
 
   StaticTree shape_;

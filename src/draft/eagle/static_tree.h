@@ -43,7 +43,7 @@ StaticTree eagle1_tree();
 StaticTree chain_tree(int levels);
 
 /// Grows `tree` and keeps the best `nodes` by cumulative log-probability. `policy` (or null) is
-/// asked with deeper() after each level; borrowed.
+/// asked with expand() after each level; borrowed.
 std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, TreePolicy* policy);
 
 }  // namespace talon

@@ -120,9 +120,9 @@ class StopAfter : public TreePolicy {
  public:
   explicit StopAfter(int levels) : levels_(levels) {}
   TreePlan plan(const PlanContext&) override { return {}; }
-  bool deeper(std::span<const float> path_log_p) override {
+  int expand(std::span<const float> path_log_p) override {
     EXPECT_TRUE(std::is_sorted(path_log_p.rbegin(), path_log_p.rend()));
-    return --levels_ > 0;
+    return --levels_ > 0 ? static_cast<int>(path_log_p.size()) : 0;
   }
   void select(DraftTree&, const TreePlan&, const PlanContext&) override {}
   void learn(const RoundOutcome&) override {}

@@ -9,7 +9,9 @@ class FixedPolicy : public TreePolicy {
   TreePlan plan(const PlanContext& context) override {
     return {context.rows_available, context.levels_available, context.rows_available};
   }
-  bool deeper(std::span<const float>) override { return true; }
+  int expand(std::span<const float> path_log_p) override {
+    return static_cast<int>(path_log_p.size());
+  }
   void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
     tree.prune(context.rows_available);
   }

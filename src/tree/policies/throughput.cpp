@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "core/error.h"
+#include "tree/policies/level_forecast.h"
 #include "tree/policies/policies.h"
+#include "tree/policies/trial.h"
 
 namespace talon {
 namespace {
@@ -12,120 +15,219 @@ namespace {
 // A sequence may lose this much before it has won anything, so that the worst case is a known
 // fraction of plain decoding.
 constexpr double kStartStake = 0.5;       // tokens' worth of time
+constexpr double kStakeShare = 0.012;     // of the answer at most, where drafts paid before
+constexpr double kMostStartStake = 1.5;
 constexpr double kStakePerToken = 0.007;  // that each token adds
 constexpr double kRateMemory = 0.95;   // weight of the past in the running tokens per millisecond
 constexpr double kCheapDraft = 0.005;  // of a plain step: drafts this cheap are always worth a look
-constexpr int kLongestPause = 64;  // rounds without a look at what an expensive drafter proposes
 constexpr int kTreeWidth = 10;
+constexpr std::size_t kMostIndices = 256;  // nodes of a drawn tree whose record is kept
+
+struct ThroughputOptions {
+  int width;
+};
 
 /// Drafting for throughput (DESIGN 5): draft nodes are bought in order of their calibrated chance
 /// to become text, up to the count where the tokens they bring, less the time they take at the
-/// current tokens per millisecond, are most. The cost of rows comes from CostModel, the chances
-/// from Calibration, which also learns from nodes that were proposed but not bought. A stake bounds
-/// the loss: what drafting may cost beyond what it has already gained.
+/// current tokens per millisecond, are most; and a level is drafted while the tokens it is likely
+/// to bring exceed its time and its rows. The costs come from CostModel, the chances from
+/// Calibration, which also learns from nodes that were proposed but not bought. A stake bounds the
+/// loss: what drafting may cost beyond what it has already gained.
 class ThroughputPolicy : public TreePolicy {
  public:
-  explicit ThroughputPolicy(SharedEstimates& shared)
-      : shared_(shared), calibration_(&shared.calibration), proposed_(0) {}
+  ThroughputPolicy(SharedEstimates& shared, const ThroughputOptions& options)
+      : shared_(shared), options_(options), calibration_(&shared.calibration), proposed_(0) {
+    for (std::size_t i = 0; i < passes_trial_.size(); ++i) {
+      passes_trial_[i] = Trial(shared.pass_gain[i]);
+    }
+  }
 
   TreePlan plan(const PlanContext& context) override {
     proposed_.reset(0);
+    pass_rows_.clear();
+    context_ = context;
+    forecast_.begin_round();
+    if (!has_begun_) stake_ = start_stake(context.levels_available);
+    has_begun_ = true;
     if (context.rows_available == 0 || context.levels_available == 0) return {};
-    if (pause_left_ > 0) {
-      --pause_left_;
-      return {};
-    }
+    if (!drafts_trial_.wants()) return {};
     return {context.rows_available, context.levels_available,
-            std::min(kTreeWidth, context.rows_available)};
+            std::min(options_.width, context.rows_available)};
   }
 
-  bool deeper(std::span<const float> path_log_p) override {
-    double reach =
-        0;  // the chance that the text gets this far, and so the most a further level can bring
-    for (const float log_p : path_log_p) reach += std::exp(static_cast<double>(log_p));
-    return std::min(reach, 1.0) > rate() * level_ms_;
+  bool start(const DraftTree& tree) override {
+    cheap_sources_ = std::accumulate(tree.sources.begin(), tree.sources.end(), 0u, std::bit_or());
+    double covered = 0;
+    for (std::size_t node = 1; node < tree.token.size(); ++node) {
+      if (tree.parent[node] == 0) covered += calibration_.probability(1, predicted(tree, node));
+    }
+    coverage_ = std::min(static_cast<std::size_t>(covered * static_cast<double>(kCoverages)),
+                         kCoverages - 1);
+    if (!passes_trial_[coverage_].wants() || !can_afford(pass_ms(1))) return false;
+    pass_rows_.push_back(context_.sequences);
+    return true;
+  }
+
+  int expand(std::span<const float> path_log_p) override {
+    forecast_.see(path_log_p);
+    const int most = std::min(static_cast<int>(path_log_p.size()), LevelForecast::kWidth);
+    int best = 0;
+    double best_gain = 0;
+    for (int count = 1; count <= most; ++count) {
+      const double ms = pass_ms(count);
+      const double gain = forecast_.gain_of_next(count, row_price()) - rate() * ms;
+      if (gain <= best_gain || !can_afford(ms)) continue;
+      best_gain = gain;
+      best = count;
+    }
+    forecast_.expand(best);
+    if (best > 0) pass_rows_.push_back(best * context_.sequences);
+    return best;
+  }
+
+  void offer(const DraftTree& tree, const PlanContext& context) override {
+    proposed_ = tree;
+    context_ = context;
+    score();
+    shared_.rows.offer(std::span(offered_).first(affordable_nodes()));
   }
 
   void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
-    proposed_ = tree;
-    context_ = context;
-    if (tree.draft_nodes() == 0) return;
-    if (!tree.drawn.empty()) return tree.truncate(context.rows_available);  // see DraftTree::drawn
-    score(tree);
-    tree.keep(best_nodes());
+    const int base_rows = context_.other_rows + 1;  // as it was when all made their offers
+    shared_.rows.settle([&](int count) { return extra_ms(base_rows, count); }, rate());
+    const std::size_t most =
+        std::min(static_cast<std::size_t>(context.rows_available), affordable_nodes());
+    std::size_t count = 0;
+    expected_by_passes_ = 0;
+    for (; count < most && shared_.rows.buy(offered_[count]); ++count) {
+      if (!by_cheaper(proposed_, ranked_[count])) expected_by_passes_ += offered_[count];
+    }
+    if (!tree.drawn.empty()) return tree.truncate(static_cast<int>(count));
+    std::sort(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(count));
+    tree.keep(std::span(ranked_).first(count));
   }
 
   void learn(const RoundOutcome& outcome) override {
-    const int draft_nodes = outcome.tree->draft_nodes();
-    const double check = shared_.cost.check_ms(outcome.batch_rows);
-    const double check_without =
-        shared_.cost.check_ms(std::max(1, outcome.batch_rows - draft_nodes));
-    const double token_ms = check_without / outcome.sequences;
-    const double draft_ms = outcome.draft_ms / outcome.sequences;
+    const int base_rows = context_.other_rows + 1;
+    const double extra = extra_ms(base_rows, std::max(0, outcome.batch_rows - base_rows));
+    const double node_ms = extra / std::max(1, outcome.batch_rows - base_rows);
+    const double draft_ms = usual_draft_ms(outcome);
     rate_tokens_ = kRateMemory * rate_tokens_ + outcome.batch_tokens;
-    rate_ms_ = kRateMemory * rate_ms_ + check + outcome.draft_ms;
+    rate_ms_ = kRateMemory * rate_ms_ + draft_ms * outcome.sequences + extra + plain_ms(base_rows);
 
+    const double token_ms = plain_ms(base_rows) / outcome.sequences;
+    const double rows_ms = node_ms * outcome.tree->draft_nodes();
     const double extra_tokens = static_cast<double>(outcome.emitted.size()) - 1;
-    const double gain = extra_tokens - (check - check_without + draft_ms) / token_ms;
+    const double gain = extra_tokens - (rows_ms + draft_ms) / token_ms;
     stake_ += kStakePerToken * static_cast<double>(outcome.emitted.size()) + gain;
-    if (proposed_.draft_nodes() > 0) {
-      learn_calibration(outcome.emitted);
-      learn_draft_cost(draft_ms, gain, token_ms);
-    }
+    if (pass_rows_.empty() && draft_ms >= kCheapDraft * token_ms) drafts_trial_.learn(gain);
+    if (!pass_rows_.empty()) learn_passes(outcome, draft_ms, node_ms);
+    if (proposed_.draft_nodes() > 0) learn_chances(outcome.emitted);
   }
 
  private:
+  static constexpr std::size_t kCoverages = SharedEstimates::kCoverages;
+
+  double plain_ms(int base_rows) const {
+    return shared_.cost.check_ms(base_rows, context_.position) + shared_.cost.rest_ms();
+  }
+  double extra_ms(int base_rows, int nodes) const {
+    if (nodes == 0) return 0;
+    return shared_.cost.check_ms(base_rows + nodes, context_.position) -
+           shared_.cost.check_ms(base_rows, context_.position);
+  }
+  /// More than the usual stake for a long answer, if drafts paid in others: a bad start should not
+  /// end what is good on the whole.
+  double start_stake(int most_tokens) const {
+    const auto& gains = shared_.pass_gain;
+    if (*std::max_element(gains.begin(), gains.end()) <= 0) return kStartStake;
+    return std::clamp(kStakeShare * most_tokens, kStartStake, kMostStartStake);
+  }
+  /// This sequence's share of a pass in which each sequence has `rows`.
+  double pass_ms(int rows) const {
+    return shared_.cost.pass_ms(rows * context_.sequences) / context_.sequences;
+  }
+  double passes_ms() const { return shared_.cost.passes_ms(pass_rows_) / context_.sequences; }
+  double token_ms() const { return plain_ms(context_.other_rows + 1) / context_.sequences; }
   /// Tokens per millisecond: what a millisecond spent on drafting must bring. At least those of
   /// plain decoding.
   double rate() const {
-    const double plain = context_.sequences / shared_.cost.check_ms(context_.other_rows + 1);
+    const double plain = context_.sequences / plain_ms(context_.other_rows + 1);
     return rate_ms_ > 0 ? std::max(plain, rate_tokens_ / rate_ms_) : plain;
   }
+  bool can_afford(double more_ms) const { return passes_ms() + more_ms <= stake_ * token_ms(); }
+  /// Tokens that one more node must bring, at the size that trees have lately.
+  double row_price() const {
+    const int base_rows = context_.other_rows + 1;
+    const int nodes = std::max(1, static_cast<int>(usual_nodes_ * context_.sequences));
+    const double ms = extra_ms(base_rows, 2 * nodes) - extra_ms(base_rows, nodes);
+    return rate() * ms / nodes;
+  }
 
-  /// Fills chance_ with the calibrated path probability of each node, and ranked_ with the draft
-  /// nodes by it.
-  void score(const DraftTree& tree) {
-    const auto size = static_cast<std::size_t>(tree.size());
+  std::size_t affordable_nodes() const {
+    const int base_rows = context_.other_rows + 1;
+    const double left_ms = stake_ * token_ms() - passes_ms();
+    std::size_t count = 0;
+    while (count < offered_.size() && static_cast<int>(count) < context_.rows_available &&
+           extra_ms(base_rows, static_cast<int>(count) + 1) <= left_ms) {
+      ++count;
+    }
+    return count;
+  }
+
+  /// Fills chance_ with the calibrated path probability of each node of proposed_, and ranked_ and
+  /// offered_ with the draft nodes by it. Nodes that were drawn keep their order, and their chance
+  /// is that of others in their place before: it may not depend on their tokens.
+  void score() {
+    const auto size = static_cast<std::size_t>(proposed_.size());
     chance_.assign(size, 1.0);
     depth_.assign(size, 0);
     for (std::size_t node = 1; node < size; ++node) {
-      const auto parent = static_cast<std::size_t>(tree.parent[node]);
+      const auto parent = static_cast<std::size_t>(proposed_.parent[node]);
       depth_[node] = depth_[parent] + 1;
       chance_[node] =
-          chance_[parent] * calibration_.probability(depth_[node], predicted(tree, node));
+          chance_[parent] * calibration_.probability(depth_[node], predicted(proposed_, node));
     }
     ranked_.resize(size - 1);
+    offered_.resize(size - 1);
     std::iota(ranked_.begin(), ranked_.end(), 1);
-    std::sort(ranked_.begin(), ranked_.end(), [&](NodeId left, NodeId right) {
-      const auto a = static_cast<std::size_t>(left), b = static_cast<std::size_t>(right);
-      if (chance_[a] != chance_[b]) return chance_[a] > chance_[b];
-      return depth_[a] != depth_[b] ? depth_[a] < depth_[b] : a < b;
-    });
+    if (proposed_.drawn.empty()) {
+      std::sort(ranked_.begin(), ranked_.end(), [&](NodeId left, NodeId right) {
+        const auto a = static_cast<std::size_t>(left), b = static_cast<std::size_t>(right);
+        if (chance_[a] != chance_[b]) return chance_[a] > chance_[b];
+        return depth_[a] != depth_[b] ? depth_[a] < depth_[b] : a < b;
+      });
+    }
+    double least = 1;
+    for (std::size_t i = 0; i < ranked_.size(); ++i) {
+      const auto node = static_cast<std::size_t>(ranked_[i]);
+      least = std::min(least, proposed_.drawn.empty() ? chance_[node] : place_chance(node));
+      offered_[i] = least;
+    }
   }
 
-  /// The first of ranked_ whose gain less cost is largest, in ascending order. The cost of rows may
-  /// be neither convex nor concave, so all counts are tried.
-  std::span<const NodeId> best_nodes() {
-    const int base_rows = context_.other_rows + 1;
-    const double base_ms = shared_.cost.check_ms(base_rows);
-    const double token_ms = base_ms / context_.sequences;
-    const double current_rate = rate();
-    const std::size_t most =
-        std::min(ranked_.size(), static_cast<std::size_t>(context_.rows_available));
-    std::size_t best = 0;
-    double best_gain = 0, tokens = 0;
-    for (std::size_t count = 1; count <= most; ++count) {
-      tokens += chance_[static_cast<std::size_t>(ranked_[count - 1])];
-      const double extra_ms = shared_.cost.check_ms(base_rows + static_cast<int>(count)) - base_ms;
-      if (extra_ms > stake_ * token_ms) break;
-      const double gain = tokens - current_rate * extra_ms;
-      if (gain > best_gain) {
-        best_gain = gain;
-        best = count;
-      }
+  /// Whether a drafter proposed the node that had finished when the passes began.
+  bool by_cheaper(const DraftTree& tree, NodeId node) const {
+    return (tree.sources[static_cast<std::size_t>(node)] & cheap_sources_) != 0;
+  }
+
+  /// This sequence's share of what such a draft takes: a round that the machine disturbed says
+  /// nothing about drafting.
+  double usual_draft_ms(const RoundOutcome& outcome) {
+    if (!pass_rows_.empty()) {
+      shared_.cost.observe_passes(pass_rows_, outcome.draft_ms);
+      return passes_ms();
     }
-    std::sort(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(best));
-    return std::span(ranked_).first(best);
+    RecentMedian& kind = proposed_.draft_nodes() > 0 ? drafted_ms_ : idle_ms_;
+    kind.add(outcome.draft_ms / outcome.sequences);
+    return kind.value();
+  }
+
+  double place_chance(std::size_t node) const {
+    constexpr double kPriorTrials = 4;
+    const Place& place = places_[std::min(node, kMostIndices - 1)];
+    return (kPriorTrials * std::pow(0.6, depth_[node]) + place.right) /
+           (kPriorTrials + place.trials);
   }
 
   /// The drafter's chance that the node follows its parent.
@@ -135,9 +237,27 @@ class ThroughputPolicy : public TreePolicy {
                     static_cast<double>(tree.log_p[parent]));
   }
 
+  /// What the passes brought beyond the nodes that cheaper drafters proposed.
+  void learn_passes(const RoundOutcome& outcome, double draft_ms, double node_ms) {
+    const DraftTree& tree = *outcome.tree;
+    const auto is_cheap = [&](NodeId node) { return by_cheaper(tree, node); };
+    std::size_t without = 1;
+    while (without < outcome.accepted.size() && is_cheap(outcome.accepted[without])) ++without;
+    int nodes = 0;
+    for (NodeId node = 1; node < tree.size(); ++node) nodes += is_cheap(node) ? 0 : 1;
+    // The mean of what came true and what was to be expected, which varies less.
+    const double tokens =
+        (static_cast<double>(outcome.accepted.size() - without) + expected_by_passes_) / 2;
+    const double gain = tokens - rate() * (draft_ms + node_ms * nodes);
+    passes_trial_[coverage_].learn(gain);
+    shared_.pass_gain[coverage_] += 0.02 * (gain - shared_.pass_gain[coverage_]);
+    usual_nodes_ += 0.1 * (tree.draft_nodes() - usual_nodes_);
+  }
+
   /// Every proposed child of a node on the way the text took was a trial, bought or not.
-  void learn_calibration(std::span<const TokenId> emitted) {
+  void learn_chances(std::span<const TokenId> emitted) {
     NodeId on_path = 0;
+    int matched = 0;
     for (std::size_t level = 0; level < emitted.size() && on_path >= 0; ++level) {
       NodeId next = -1;
       for (std::size_t node = 1; node < proposed_.token.size(); ++node) {
@@ -149,45 +269,68 @@ class ThroughputPolicy : public TreePolicy {
         shared_.calibration.observe(depth, estimate, right);
         if (right) next = static_cast<NodeId>(node);
       }
+      if (next >= 0) ++matched;
       on_path = next;
     }
+    forecast_.learn(matched, on_path < 0);
+    if (!proposed_.drawn.empty()) learn_places(emitted);
   }
 
-  /// An expensive drafter that does not pay is asked again after pauses that double while it does
-  /// not pay.
-  void learn_draft_cost(double draft_ms, double gain, double token_ms) {
-    int levels = 1;
-    for (const int depth : depth_) levels = std::max(levels, depth);
-    level_ms_ += 0.2 * (draft_ms / levels - level_ms_);
-    value_ += 0.2 * (gain - value_);
-    const bool pays = value_ > 0 && stake_ > 0;
-    if (pays || draft_ms < kCheapDraft * token_ms) {
-      pause_ = 0;
-      return;
+  /// Which nodes of a drawn tree the text went through.
+  void learn_places(std::span<const TokenId> emitted) {
+    on_text_.assign(proposed_.token.size(), false);
+    on_text_[0] = true;
+    for (std::size_t node = 1; node < proposed_.token.size(); ++node) {
+      const auto level = static_cast<std::size_t>(depth_[node] - 1);
+      if (level >= emitted.size()) continue;  // not known
+      on_text_[node] = on_text_[static_cast<std::size_t>(proposed_.parent[node])] &&
+                       proposed_.token[node] == emitted[level];
+      Place& place = places_[std::min(node, kMostIndices - 1)];
+      place.right = 0.98 * place.right + (on_text_[node] ? 1 : 0);
+      place.trials = 0.98 * place.trials + 1;
     }
-    pause_ = std::clamp(2 * pause_, 4, kLongestPause);
-    pause_left_ = pause_;
   }
+
+  struct Place {
+    double right = 0;
+    double trials = 0;
+  };
 
   SharedEstimates& shared_;
+  ThroughputOptions options_;
   Calibration calibration_;
-  DraftTree proposed_;  // as the drafter made it
-  PlanContext context_;
-  std::vector<double> chance_;  // per node of proposed_
-  std::vector<int> depth_;
-  std::vector<NodeId> ranked_;
+  LevelForecast forecast_;
+  Trial drafts_trial_;                          // of drafters that cost time without asking
+  std::array<Trial, kCoverages> passes_trial_;  // by how much cheaper drafters cover already
+  std::array<Place, kMostIndices> places_{};    // of drawn trees, by node id
+  bool has_begun_ = false;
   double stake_ = kStartStake;  // tokens' worth of time that drafting may still lose
   double rate_tokens_ = 0, rate_ms_ = 0;
-  double level_ms_ = 0;  // of drafting one level
-  double value_ = 0;     // running gain of a round with a draft, in tokens
-  int pause_ = 0, pause_left_ = 0;
+  double usual_nodes_ = 8;
+  RecentMedian drafted_ms_, idle_ms_;  // rounds without passes, with and without a proposal
+
+  // Of the current round:
+  PlanContext context_;
+  DraftTree proposed_;  // as the drafter made it
+  std::uint32_t cheap_sources_ = 0;
+  std::size_t coverage_ = 0;
+  double expected_by_passes_ = 0;  // tokens, of bought nodes that no cheaper drafter proposed
+  std::vector<int> pass_rows_;     // of the whole batch, per pass
+  std::vector<double> chance_;     // per node of proposed_
+  std::vector<int> depth_;         // likewise
+  std::vector<NodeId> ranked_;     // draft nodes, likeliest first
+  std::vector<double> offered_;    // their chances, descending
+  std::vector<bool> on_text_;
 };
 
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_throughput_policy(OptionText&, const PolicyContext& context) {
+std::unique_ptr<TreePolicy> make_throughput_policy(OptionText& options,
+                                                   const PolicyContext& context) {
   expects(context.estimates != nullptr, "a throughput policy has estimates");
-  return std::make_unique<ThroughputPolicy>(*context.estimates);
+  ThroughputOptions parsed{};
+  parsed.width = options.take_int("width", kTreeWidth, 1, LevelForecast::kWidth);
+  return std::make_unique<ThroughputPolicy>(*context.estimates, parsed);
 }
 
 }  // namespace talon

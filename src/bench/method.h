@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace talon {
+
+/// A way to answer, as one text: DRAFTER[@policy=POLICY][@verify=RULE], each with its own options:
+/// `eagle3:nodes=32,topk=8+ngram@policy=ddd:threshold=0.1@verify=follow`.
+struct Method {
+  std::string text;  // all of it, which is its name
+  std::string drafter;
+  std::string policy;  // empty: none given
+  std::string verify;  // likewise
+};
+
+/// Throws UsageError for an @key that is neither policy nor verify, or given twice, or empty.
+Method parse_method(std::string_view text);
+
+/// Splits `none,ngram:nodes=8,levels=4@policy=fixed,eagle2@policy=ddd` at the commas that begin a
+/// method, not those between options.
+std::vector<std::string> split_methods(std::string_view list);
+
+}  // namespace talon

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/json.h"
+
+namespace talon {
+
+/// One question of a Spec-Bench file: {"question_id", "category", "turns": [text, ...]} on a line.
+struct Question {
+  Json id;
+  std::string category;
+  std::vector<std::string> turns;
+};
+
+/// `source`: FILE, or NAME=FILE to give all its questions the category NAME (EAGLE's own sets are
+/// one file per category). Throws Error naming the file, line and field, or if there is none.
+std::vector<Question> read_questions(const std::string& source);
+
+/// Those of `category` (empty: of all; also a Spec-Bench subtask), then the first `limit` (0: all).
+/// Throws Error if none is left.
+std::vector<Question> select_questions(std::vector<Question> questions, std::string_view category,
+                                       int limit);
+
+/// Spec-Bench counts the eight categories of MT-Bench as one subtask, multi_turn; every other
+/// category is its own.
+std::string subtask_of(std::string_view category);
+
+}  // namespace talon

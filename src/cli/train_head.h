@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "train/head/head_options.h"
+
+namespace talon {
+
+/// What `talon train head` was given.
+struct TrainHeadRequest {
+  ModelOptions model;
+  HeadTrainOptions train;
+  std::string questions;  // file to measure on; empty: the head is not measured
+  int question_limit = 24;
+  int max_new = 128;
+};
+
+/// Runs it; the exit code.
+using TrainHeadRunner = std::function<int(const TrainHeadRequest&)>;
+
+/// The same command in `talon`, where `run` starts talon-train, and in talon-train itself.
+std::unique_ptr<Command> make_train_head(CLI::App& parent, TrainHeadRunner run);
+
+/// Replaces this process by the program `talon-train` beside it, with the same arguments. Throws
+/// Error if it is not there: this build has no libtorch.
+int start_trainer_program();
+
+}  // namespace talon

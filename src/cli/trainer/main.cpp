@@ -1,0 +1,113 @@
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <exception>
+
+#include "bench/spec.h"
+#include "bench/spec_questions.h"
+#include "cli/console.h"
+#include "cli/interrupt.h"
+#include "cli/models_folder.h"
+#include "cli/prompt_options.h"
+#include "cli/session.h"
+#include "cli/train_head.h"
+#include "core/error.h"
+#include "train/head/measure_head.h"
+#include "train/head/train_head.h"
+
+// talon-train: the commands of `talon train` that need libtorch.
+namespace talon {
+namespace {
+
+/// The head's drafters of growing size, the first of which decides.
+std::vector<std::pair<std::string, std::string>> measured_drafters(const std::string& kind) {
+  if (kind == "medusa") return {{"tree16", "medusa:nodes=15"}};
+  const std::string name = kind == "eagle" ? "eagle2" : "eagle3";
+  return {{"chain4", name + ":topk=1,levels=4,nodes=4"},
+          {"tree16", name + ":topk=8,levels=6,nodes=15"}};
+}
+
+/// First turns, evenly spread over the file, with the target's chat template.
+HeadMeasure make_measure(const Session& session, const TrainHeadRequest& request) {
+  HeadMeasure measure;
+  measure.max_new = request.max_new;
+  measure.end_tokens = session.end_tokens();
+  const Tokenizer& tokenizer = session.require_tokenizer();
+  const std::vector<Question> all = read_questions(request.questions);
+  const std::size_t count =
+      std::min(all.size(), static_cast<std::size_t>(request.question_limit));
+  PromptOptions chat;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& turn = all[i * all.size() / count].turns.front();
+    const std::string text =
+        tokenizer.chat_template() ? render_chat(tokenizer, chat, turn) : turn;
+    std::vector<TokenId> prompt = encode_prompt(tokenizer, text);
+    const auto longest = static_cast<std::size_t>(session.model.config.context - request.max_new);
+    if (prompt.size() < longest) measure.prompts.push_back(std::move(prompt));
+  }
+  return measure;
+}
+
+int train(const TrainHeadRequest& request) {
+  TrainHeadRequest resolved = request;
+  resolved.model.threads = request.train.threads;
+  const auto path =
+      resolve_model(request.model.model, models_folder(request.model.models_folder));
+  const Checkpoint target = open_checkpoint(path);
+  HeadTrainHooks hooks;
+  hooks.log = [](std::string_view line) { note("{}", line); };
+  const InterruptGuard interrupt;
+  hooks.stop = &interrupt.stop();
+  std::optional<Session> session;
+  HeadMeasure measure;
+  if (!request.questions.empty() && request.train.rank == 0) {
+    session.emplace(open_session(resolved.model));
+    session->cache.reset();  // measurements have caches of their own
+    measure = make_measure(*session, request);
+    hooks.evaluate = [&](const std::filesystem::path& head) {
+      HeadScores scores;
+      for (const auto& [name, drafter] : measured_drafters(request.train.kind)) {
+        scores.emplace_back(name, measure_acceptance(session->model, measure,
+                                                     drafter + ",head=" + head.string()));
+      }
+      return scores;
+    };
+  }
+  const HeadTrainResult result = train_head(request.train, target, hooks);
+  if (request.train.rank != 0) return kExitDone;
+  if (result.head.empty()) {
+    note("stopped; the same command goes on");
+    return kExitInterrupted;
+  }
+  note("head in {}: {}", result.head.string(), result.facts.dump());
+  return kExitDone;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Talon's trainer of draft heads: started by talon train", "talon");
+  app.require_subcommand(1);
+  CLI::App& parent = *app.add_subcommand("train", "make draft heads");
+  parent.require_subcommand(1);
+  const auto head = make_train_head(parent, train);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitDone : kExitUsage;
+  }
+  return head->run();
+}
+
+}  // namespace
+}  // namespace talon
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return talon::run(argc, argv);
+  } catch (const talon::UsageError& error) {
+    talon::note("talon: {}", error.what());
+    return talon::kExitUsage;
+  } catch (const std::exception& error) {
+    talon::note("talon: {}", error.what());
+  }
+  return talon::kExitFailed;
+}

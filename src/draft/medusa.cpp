@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <optional>
+
+#include "core/error.h"
+#include "draft/drafters.h"
+#include "draft/head_options.h"
+#include "draft/medusa/medusa_network.h"
+#include "draft/medusa/product_tree.h"
+
+namespace talon {
+namespace {
+
+struct MedusaOptions {
+  int children = 10;
+  int levels = 0;
+  int nodes = 63;
+  std::optional<StaticTree> fixed;
+};
+
+/// The newest feature: that of the token before the root.
+struct MedusaState : DraftState {
+  std::unique_ptr<DeviceBuffer> feature;  // [1, hidden]
+  bool known = false;
+};
+
+/// Medusa, arXiv:2401.10774: independent heads on the target's last feature guess the tokens at the
+/// next places all at once; a tree of their products is checked. Has no cache: a round costs one
+/// pass of the heads, whatever the tree.
+class MedusaDrafter : public Drafter {
+ public:
+  MedusaDrafter(MedusaWeights weights, const MedusaOptions& options)
+      : weights_(std::move(weights)),
+        backend_(*weights_.backend),
+        options_(options),
+        network_(weights_),
+        features_(backend_.allocate(MedusaNetwork::kMostRows, weights_.config.hidden)) {}
+
+  std::vector<FeatureTap> taps() const override { return {{FeatureTap::kFinalNorm}}; }
+
+  std::unique_ptr<DraftState> start() override {
+    auto state = std::make_unique<MedusaState>();
+    state->feature = backend_.allocate(1, weights_.config.hidden);
+    return state;
+  }
+
+  void observe(DraftState& draft_state, const CommittedTokens& committed) override {
+    auto& state = static_cast<MedusaState&>(draft_state);
+    if (committed.features.rows == 0) return;
+    const View newest = committed.features.row_range(committed.features.rows - 1, 1);
+    backend_.copy(newest, state.feature->view());
+    state.known = true;
+  }
+
+  void propose(std::span<DraftJob> jobs) override {
+    std::vector<DraftJob*> wanted;
+    for (DraftJob& job : jobs) {
+      const bool known = static_cast<MedusaState&>(*job.state).known;
+      if (known && job.plan.nodes > 0 && job.plan.levels > 0) wanted.push_back(&job);
+    }
+    constexpr std::size_t kBatch = MedusaNetwork::kMostRows;
+    for (std::size_t first = 0; first < wanted.size(); first += kBatch) {
+      propose_batch(std::span(wanted).subspan(first, std::min(kBatch, wanted.size() - first)));
+    }
+  }
+
+ private:
+  void propose_batch(std::span<DraftJob* const> jobs) {
+    const View features = features_->view().row_range(0, static_cast<int>(jobs.size()));
+    for (int row = 0; row < features.rows; ++row) {
+      auto& state = static_cast<MedusaState&>(*jobs[static_cast<std::size_t>(row)]->state);
+      backend_.copy(state.feature->view(), features.row_range(row, 1));
+    }
+    const std::vector<RowChildren> heads = network_.guess(features, options_.children);
+    for (int row = 0; row < features.rows; ++row) {
+      grow(ProductGuesses::of(heads, row), *jobs[static_cast<std::size_t>(row)]);
+    }
+  }
+
+  void grow(const ProductGuesses& guesses, DraftJob& job) const {
+    const int levels = std::min(options_.levels, job.plan.levels);
+    const int nodes = std::min(options_.nodes, job.plan.nodes);
+    if (options_.fixed) {
+      const StaticTree shape = options_.fixed->cut(levels, options_.children);
+      place_product_tree(guesses, shape, nodes, *job.tree);
+    } else {
+      grow_product_tree(guesses, levels, nodes, *job.tree);
+    }
+  }
+
+  MedusaWeights weights_;
+  Backend& backend_;
+  MedusaOptions options_;
+  MedusaNetwork network_;
+  std::unique_ptr<DeviceBuffer> features_;  // [kMostRows, hidden]
+};
+
+}  // namespace
+
+std::unique_ptr<Drafter> make_medusa_drafter(OptionText& options, const DrafterContext& context) {
+  MedusaOptions medusa;
+  const std::string tree = options.take_text("tree", "");
+  if (!tree.empty()) medusa.fixed = read_static_tree(tree);
+  const int usual = medusa.fixed ? medusa.fixed->children() : medusa.children;
+  medusa.children = options.take_int("topk", usual, 1, kMostDraftChildren);
+  medusa.levels = options.take_int("levels", kMostDraftLevels, 1, kMostDraftLevels);
+  medusa.nodes = options.take_int("nodes", medusa.nodes, 1, kMostDraftNodes);
+  const WeightLayout layout = take_layout(options);
+  const std::string path = take_head_path(options, context);
+  options.finish();
+  require_head(options, path);
+  expects(context.target != nullptr, "a drafter with a head has a target");
+  return std::make_unique<MedusaDrafter>(
+      load_medusa(open_checkpoint(path), *context.target, layout, medusa.levels), medusa);
+}
+
+}  // namespace talon

@@ -1,0 +1,68 @@
+#include "draft/medusa/medusa_network.h"
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+/// The rows of one head out of those of all heads, each with `rows`.
+RowChildren part_of(const RowChildren& all, std::size_t head, int rows) {
+  const auto size = static_cast<std::ptrdiff_t>(rows) * all.count;
+  const auto first = static_cast<std::ptrdiff_t>(head) * size;
+  return {all.count,
+          {all.token.begin() + first, all.token.begin() + first + size},
+          {all.log_p.begin() + first, all.log_p.begin() + first + size}};
+}
+
+}  // namespace
+
+MedusaNetwork::MedusaNetwork(const MedusaWeights& weights)
+    : weights_(weights), backend_(*weights.backend) {
+  const int hidden = weights.config.hidden;
+  const std::size_t matrices = weights.config.own_outputs ? weights.heads.size() : 1;
+  for (std::size_t head = 0; head < matrices; ++head) {
+    outputs_.emplace_back(backend_, weights.output_of(head), weights.target_token);
+  }
+  hidden_ = backend_.allocate(weights.config.heads * kMostRows, hidden);
+  inner_ = backend_.allocate(kMostRows, hidden);
+  ones_ = backend_.allocate(kMostRows, hidden);
+  const std::vector<float> ones(
+      static_cast<std::size_t>(kMostRows) * static_cast<std::size_t>(hidden), 1.0F);
+  backend_.upload(ones, ones_->view());
+}
+
+std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count) {
+  expects(features.rows >= 1 && features.rows <= kMostRows, "at most kMostRows rows");
+  const int rows = features.rows;
+  std::vector<RowChildren> guesses;
+  for (std::size_t head = 0; head < weights_.heads.size(); ++head) {
+    const View hidden = hidden_->view().row_range(static_cast<int>(head) * rows, rows);
+    run_blocks(features, weights_.heads[head], hidden);
+    if (outputs_.size() > 1) guesses.push_back(outputs_[head].top_children(hidden, count));
+  }
+  if (outputs_.size() > 1) return guesses;
+  // The matrix that all heads share is read once.
+  const View hidden = hidden_->view().row_range(0, weights_.config.heads * rows);
+  const RowChildren all = outputs_.front().top_children(hidden, count);
+  for (std::size_t head = 0; head < weights_.heads.size(); ++head) {
+    guesses.push_back(part_of(all, head, rows));
+  }
+  return guesses;
+}
+
+/// out = x + silu(W x + b), block after block.
+void MedusaNetwork::run_blocks(const View& features, const MedusaWeights::Head& head,
+                               const View& out) {
+  const View inner = inner_->view().row_range(0, out.rows);
+  const View ones = ones_->view().row_range(0, out.rows);
+  backend_.copy(features, out);
+  for (const MedusaWeights::Block& block : head.blocks) {
+    const View bias = block.bias ? block.bias->view() : View{};
+    const Projection projection[] = {{block.weight.get(), inner, bias}};
+    backend_.linear({.input = out, .outputs = projection});
+    backend_.silu_gate(inner, ones, inner);
+    backend_.add(out, inner, out);
+  }
+}
+
+}  // namespace talon

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "draft/medusa/medusa_weights.h"
+#include "draft/output_head.h"
+
+namespace talon {
+
+/// Runs Medusa heads. Owns the activations; weights are borrowed.
+class MedusaNetwork {
+ public:
+  static constexpr int kMostRows = 32;
+  explicit MedusaNetwork(const MedusaWeights& weights);
+
+  /// The `count` likeliest tokens that each head guesses from each row of `features` [at most
+  /// kMostRows, hidden], by head.
+  std::vector<RowChildren> guess(const View& features, int count);
+
+ private:
+  void run_blocks(const View& features, const MedusaWeights::Head& head, const View& out);
+
+  const MedusaWeights& weights_;
+  Backend& backend_;
+  std::vector<OutputHead> outputs_;       // per head, or one for all
+  std::unique_ptr<DeviceBuffer> hidden_;  // [heads * kMostRows, hidden]
+  std::unique_ptr<DeviceBuffer> inner_;   // [kMostRows, hidden]
+  std::unique_ptr<DeviceBuffer> ones_;    // likewise, for silu alone
+};
+
+}  // namespace talon

@@ -1,0 +1,78 @@
+#include "draft/medusa/product_tree.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+namespace talon {
+namespace {
+
+/// The beginning of a path: a guess of head `level` below a node of the tree.
+struct Candidate {
+  NodeId parent;
+  std::size_t level;
+  std::size_t rank;
+  float log_p;
+
+  /// Of equals the shallower comes first, then the one with the earlier parent.
+  bool operator<(const Candidate& other) const {
+    if (log_p != other.log_p) return log_p < other.log_p;
+    if (level != other.level) return level > other.level;
+    return parent > other.parent;
+  }
+};
+
+}  // namespace
+
+ProductGuesses ProductGuesses::of(std::span<const RowChildren> heads, int row) {
+  ProductGuesses guesses;
+  for (const RowChildren& children : heads) {
+    auto& list = guesses.heads.emplace_back();
+    const auto first = static_cast<std::size_t>(row) * static_cast<std::size_t>(children.count);
+    for (std::size_t i = first; i < first + static_cast<std::size_t>(children.count); ++i) {
+      if (!std::isfinite(children.log_p[i])) break;
+      list.push_back({children.token[i], std::min(children.log_p[i], 0.0F)});
+    }
+  }
+  return guesses;
+}
+
+void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, DraftTree& tree) {
+  const std::size_t deepest = std::min(guesses.heads.size(), static_cast<std::size_t>(levels));
+  std::priority_queue<Candidate> open;
+  const auto offer = [&](NodeId parent, std::size_t level, std::size_t rank) {
+    if (level >= deepest || rank >= guesses.heads[level].size()) return;
+    const float above = tree.log_p[static_cast<std::size_t>(parent)];
+    open.push({parent, level, rank, above + guesses.heads[level][rank].log_p});
+  };
+  offer(0, 0, 0);
+  for (int added = 0; added < nodes && !open.empty(); ++added) {
+    const Candidate best = open.top();
+    open.pop();
+    const NodeId node =
+        tree.add(best.parent, guesses.heads[best.level][best.rank].token, best.log_p);
+    offer(best.parent, best.level, best.rank + 1);
+    offer(node, best.level + 1, 0);
+  }
+}
+
+void place_product_tree(const ProductGuesses& guesses, const StaticTree& shape, int nodes,
+                        DraftTree& tree) {
+  std::vector<NodeId> node_of;
+  for (const StaticTree::Node& node : shape.nodes) {
+    const NodeId parent = node.parent < 0 ? 0 : node_of[static_cast<std::size_t>(node.parent)];
+    const auto level = static_cast<std::size_t>(node.level);
+    const auto rank = static_cast<std::size_t>(node.rank);
+    const bool guessed = level < guesses.heads.size() && rank < guesses.heads[level].size();
+    if (parent < 0 || !guessed) {
+      node_of.push_back(-1);
+      continue;
+    }
+    const auto& guess = guesses.heads[level][rank];
+    node_of.push_back(
+        tree.add(parent, guess.token, tree.log_p[static_cast<std::size_t>(parent)] + guess.log_p));
+  }
+  tree.prune(nodes);
+}
+
+}  // namespace talon

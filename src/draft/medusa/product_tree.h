@@ -1,0 +1,33 @@
+#pragma once
+
+#include <span>
+
+#include "draft/eagle/static_tree.h"
+#include "draft/eagle/tree_growth.h"
+#include "tree/draft_tree.h"
+
+namespace talon {
+
+/// What Medusa heads guess for one sequence: of each head its likeliest tokens, likeliest first. A
+/// guess of head i does not know those of the heads before it, so every choice of one token per
+/// head is a path, and its probability is the product.
+struct ProductGuesses {
+  struct Guess {
+    TokenId token;
+    float log_p;
+  };
+  std::vector<std::vector<Guess>> heads;
+
+  /// Row `row` of each head's children. Guesses that are not finite are left out.
+  static ProductGuesses of(std::span<const RowChildren> heads, int row);
+};
+
+/// Adds to the root of `tree` the `nodes` likeliest beginnings of paths, at most `levels` long.
+void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, DraftTree& tree);
+
+/// Adds those that `shape` names (Medusa's `medusa_choices`: paths of ranks), the likeliest
+/// `nodes`.
+void place_product_tree(const ProductGuesses& guesses, const StaticTree& shape, int nodes,
+                        DraftTree& tree);
+
+}  // namespace talon

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "backend/backend.h"
+#include "core/thread_pool.h"
+#include "draft/eagle/head_tensors.h"
+
+namespace talon {
+
+/// Brings the tensors of a head onto a backend, after a look at their types and values. Shapes must
+/// have been checked before. Borrows both.
+class WeightReader {
+ public:
+  WeightReader(const HeadTensors& tensors, Backend& backend);
+
+  /// A tensor of floating-point numbers that are all finite. Throws Error naming it if it is not.
+  const StoredTensor& checked(std::string_view name);
+  std::unique_ptr<Weight> matrix(std::string_view name, WeightLayout layout);
+  /// Null unless it should be `present`.
+  std::unique_ptr<DeviceBuffer> vector(std::string_view name, bool present = true);
+  std::unique_ptr<DeviceBuffer> upload(std::span<const float> values, int rows, int cols);
+
+ private:
+  const HeadTensors& tensors_;
+  Backend& backend_;
+  ThreadPool pool_;
+};
+
+}  // namespace talon

@@ -1,0 +1,198 @@
+#include "engine/measure_costs.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "core/error.h"
+#include "engine/stopwatch.h"
+#include "io/sha256.h"
+#include "model/target.h"
+
+namespace talon {
+namespace {
+
+constexpr int kNearContext = 64;
+constexpr int kFarContext = 512;
+constexpr int kMostRows = 32;
+constexpr int kMostSweeps = 5;
+constexpr int kPromptRows = 8;  // shown to the drafter
+constexpr int kLevels = 5;      // of the longer of two drafts, whose difference is that of passes
+
+std::size_t cache_bytes(const ModelConfig& config, KvType type) {
+  constexpr int kPages = (kFarContext + kMostRows) / kPageRows + 2;
+  return kv_page_bytes({config.layers, config.kv_heads, config.head_dim, 1, type}) * kPages;
+}
+
+/// Grows trees of a given size and says whether it was asked.
+class ProbePolicy : public TreePolicy {
+ public:
+  ProbePolicy(int levels, int width) : levels_(levels), width_(width) {}
+  TreePlan plan(const PlanContext&) override { return {64, levels_, width_}; }
+  bool start(const DraftTree&) override {
+    asked_ = true;
+    return true;
+  }
+  int expand(std::span<const float> path_log_p) override {
+    return std::min(width_, static_cast<int>(path_log_p.size()));
+  }
+  void select(DraftTree&, const TreePlan&, const PlanContext&) override {}
+  void learn(const RoundOutcome&) override {}
+  bool asked() const { return asked_; }
+
+ private:
+  int levels_;
+  int width_;
+  bool asked_ = false;
+};
+
+class CostMeasurement {
+ public:
+  CostMeasurement(const Model& model, KvType type, Drafter& drafter, double budget_ms)
+      : model_(model),
+        drafter_(drafter),
+        budget_ms_(budget_ms),
+        cache_(*model.backend, model.config, cache_bytes(model.config, type), type),
+        target_(model, cache_, kMostRows, drafter.taps()),
+        sequence_(cache_.start({}, false)) {}
+
+  CostProfile run() {
+    measure_passes();
+    measure_checks();
+    return std::move(profile_);
+  }
+
+ private:
+  /// A chain of `rows` arbitrary tokens after the committed ones. Its rows stay in flight.
+  ForwardResult forward(int rows) {
+    tokens_.clear();
+    for (int i = 0; i < rows; ++i) tokens_.push_back((i * 7919 + 13) % model_.config.vocabulary);
+    const bool has_room = sequence_.reserve(rows);
+    expects(has_room, "room in a cache of its own");
+    const SequenceRows chain{.sequence = &sequence_, .tokens = tokens_, .parents = {}};
+    const ForwardResult result = target_.forward({&chain, 1});
+    model_.backend->synchronize();
+    return result;
+  }
+
+  /// Commits positions that were never computed: what they hold does not change the time.
+  void move_to(int context) {
+    const int missing = context - sequence_.length();
+    const bool has_room = sequence_.reserve(missing);
+    expects(has_room, "room in a cache of its own");
+    std::vector<NodeId> path;
+    for (int i = 0; i < missing; ++i) path.push_back(i);
+    sequence_.keep(path, std::vector<TokenId>(path.size(), 0));
+  }
+
+  /// The least milliseconds of each run, over as many sweeps as the budget allows.
+  std::vector<double> least_ms(std::span<const std::function<void()>> runs, double budget_ms) {
+    std::vector<double> least(runs.size(), 0);
+    const Stopwatch all;
+    for (int sweep = 0; sweep < kMostSweeps && (sweep == 0 || all.ms() < budget_ms); ++sweep) {
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        const Stopwatch watch;
+        runs[i]();
+        const double ms = watch.ms();
+        least[i] = sweep == 0 ? ms : std::min(least[i], ms);
+      }
+    }
+    return least;
+  }
+
+  void measure_checks() {
+    const Stopwatch first;
+    forward(1);
+    const bool is_slow = 20 * first.ms() > budget_ms_;
+    const std::vector<int> near_rows =
+        is_slow ? std::vector<int>{1, 8} : std::vector<int>{1, 2, 4, 8, 16, 32};
+    measure_checks_at(std::min(kNearContext, model_.config.context - kMostRows), near_rows, 0.5);
+    const int far = std::min(kFarContext, model_.config.context - kMostRows);
+    if (far > kNearContext) measure_checks_at(far, {1, near_rows[near_rows.size() / 2]}, 0.25);
+  }
+
+  void measure_checks_at(int context, const std::vector<int>& rows, double share) {
+    move_to(std::max(context, 1));
+    std::vector<std::function<void()>> runs;
+    for (const int count : rows) runs.push_back([this, count] { forward(count); });
+    const auto ms = least_ms(runs, share * budget_ms_);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      profile_.checks.push_back({rows[i], sequence_.length(), ms[i]});
+    }
+  }
+
+  /// Two drafts of different depth at two widths: their differences are what passes cost.
+  void measure_passes() {
+    const ForwardResult result = forward(kPromptRows);
+    state_ = drafter_.start();
+    CommittedTokens committed;
+    committed.tokens = tokens_;
+    committed.first_has_row = false;
+    if (result.features) committed.features = result.features.row_range(0, kPromptRows - 1);
+    drafter_.observe(*state_, committed);
+    if (!draft(1, 1)) return;  // brings the drafter up to date as well
+    const std::vector<int> widths = {1, 10};
+    std::vector<std::function<void()>> runs;
+    for (const int width : widths) {
+      runs.push_back([this, width] { draft(1, width); });
+      runs.push_back([this, width] { draft(kLevels, width); });
+    }
+    const auto ms = least_ms(runs, 0.25 * budget_ms_);
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const double pass_ms = (ms[2 * i + 1] - ms[2 * i]) / (kLevels - 1);
+      if (pass_ms > 0) profile_.levels.push_back({widths[i], pass_ms});
+    }
+  }
+
+  /// Whether the drafter asks policies about its passes.
+  bool draft(int levels, int width) {
+    ProbePolicy policy(levels, width);
+    DraftTree tree(tokens_.back());
+    const PositionRandom random(1, 0);
+    DraftJob job{state_.get(), &policy, policy.plan({}), &tree, &random, kPromptRows - 1};
+    drafter_.propose({&job, 1});
+    model_.backend->synchronize();
+    return policy.asked();
+  }
+
+  const Model& model_;
+  Drafter& drafter_;
+  double budget_ms_;
+  KvCache cache_;
+  Target target_;
+  KvSequence sequence_;
+  std::unique_ptr<DraftState> state_;
+  std::vector<TokenId> tokens_;
+  CostProfile profile_;
+};
+
+}  // namespace
+
+CostProfile measure_costs(const Model& model, KvType cache_type, Drafter& drafter,
+                          double budget_ms) {
+  if (model.config.context <= kMostRows + kPromptRows) return {};
+  return CostMeasurement(model, cache_type, drafter, budget_ms).run();
+}
+
+CostProfile obtain_costs(const Model& model, KvType cache_type, Drafter& drafter,
+                         const std::string& drafter_text, const CostCache& cache) {
+  const std::string key = cache.key + "; drafter " + drafter_text;
+  const std::filesystem::path file =
+      cache.folder.empty()
+          ? ""
+          : cache.folder / (sha256_of(std::as_bytes(std::span(key))).substr(0, 24) + ".json");
+  if (!file.empty()) {
+    if (auto known = read_cost_profile(file, key)) return *std::move(known);
+  }
+  CostProfile profile = measure_costs(model, cache_type, drafter);
+  if (file.empty() || profile.empty()) return profile;
+  try {
+    std::filesystem::create_directories(cache.folder);
+    write_cost_profile(file, key, profile);
+  } catch (const std::exception&) {
+    // It is measured again next time.
+  }
+  return profile;
+}
+
+}  // namespace talon

@@ -1,0 +1,132 @@
+#include "train/data/dataset.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "core/philox.h"
+#include "io/mapped_file.h"
+#include "io/quote.h"
+#include "train/data/manifest.h"
+#include "train/data/shard.h"
+
+namespace talon {
+namespace {
+
+struct Entry {
+  std::uint32_t file = 0;
+  RecordPlace place;
+};
+
+std::string source_of(std::span<const std::byte> payload, const RecordPlace& place,
+                      const PayloadLayout& layout) {
+  return {reinterpret_cast<const char*>(payload.data() + layout.source), place.header.source_bytes};
+}
+
+}  // namespace
+
+struct Dataset::State {
+  void add_folder(const std::filesystem::path& folder);
+  void add_shard(const std::filesystem::path& path);
+
+  DatasetInfo info;
+  std::optional<ShardKind> kind;
+  std::vector<MappedFile> files;
+  std::vector<Entry> entries;
+  std::vector<std::filesystem::path> torn;
+  std::uint64_t tokens = 0, response_tokens = 0;
+};
+
+Dataset::Dataset(const std::vector<std::filesystem::path>& folders)
+    : state_(std::make_unique<State>()) {
+  for (const auto& folder : folders) state_->add_folder(folder);
+}
+Dataset::~Dataset() = default;
+Dataset::Dataset(Dataset&&) noexcept = default;
+Dataset& Dataset::operator=(Dataset&&) noexcept = default;
+
+void Dataset::State::add_folder(const std::filesystem::path& folder) {
+  const auto manifest = read_manifest(folder);
+  if (!manifest) {
+    fail("open training data: expected manifest.json in {}, found none", quote(folder.string()));
+  }
+  const ShardKind found = manifest->shard_kind();
+  if (kind && *kind != found) {
+    fail(
+        "open training data in {}: expected the target, taps and settings of the folder before "
+        "it, found others",
+        quote(folder.string()));
+  }
+  kind = found;
+  info = manifest->info;
+  for (const auto& shard : list_shards(folder)) add_shard(shard);
+}
+
+void Dataset::State::add_shard(const std::filesystem::path& path) {
+  if (std::filesystem::file_size(path) == 0) {  // its writer is about to begin
+    torn.push_back(path);
+    return;
+  }
+  MappedFile file(path);
+  const ShardContents contents = scan_shard(file, *kind);
+  if (contents.torn) torn.push_back(path);
+  for (const RecordPlace& place : contents.records) {
+    entries.push_back({static_cast<std::uint32_t>(files.size()), place});
+    tokens += place.header.tokens;
+    response_tokens += place.header.tokens - place.header.response_begin;
+  }
+  files.push_back(std::move(file));
+}
+
+const DatasetInfo& Dataset::info() const { return state_->info; }
+std::size_t Dataset::size() const { return state_->entries.size(); }
+std::uint64_t Dataset::tokens() const { return state_->tokens; }
+std::uint64_t Dataset::response_tokens() const { return state_->response_tokens; }
+const std::vector<std::filesystem::path>& Dataset::torn_shards() const { return state_->torn; }
+
+ConversationSize Dataset::size_of(std::size_t index) const {
+  expects(index < size(), "an index of the data set");
+  const RecordHeader& header = state_->entries[index].place.header;
+  return {static_cast<int>(header.tokens), static_cast<int>(header.response_begin),
+          header.temperature};
+}
+
+Conversation Dataset::read(std::size_t index) const {
+  expects(index < size(), "an index of the data set");
+  const Entry& entry = state_->entries[index];
+  const RecordHeader& header = entry.place.header;
+  const MappedFile& file = state_->files[entry.file];
+  const auto payload = read_payload(file, entry.place, *state_->kind);
+  const PayloadLayout layout = payload_layout(header, state_->kind->row_values);
+
+  Conversation conversation;
+  conversation.tokens = {reinterpret_cast<const TokenId*>(payload.data()), header.tokens};
+  for (const TokenId token : conversation.tokens) {
+    if (token < 0 || token >= state_->info.vocabulary) {
+      fail("read {}: the record at byte {}: expected tokens from 0 to {}, found {}",
+           quote(file.path().string()), entry.place.offset, state_->info.vocabulary - 1, token);
+    }
+  }
+  conversation.response_begin = static_cast<int>(header.response_begin);
+  conversation.temperature = header.temperature;
+  conversation.source = source_of(payload, entry.place, layout);
+  conversation.row_values = static_cast<int>(state_->kind->row_values);
+  conversation.features = {reinterpret_cast<const std::uint16_t*>(payload.data() + layout.features),
+                           std::size_t{header.tokens - 1} * state_->kind->row_values};
+  return conversation;
+}
+
+std::vector<std::size_t> Dataset::shuffled(std::uint64_t seed) const {
+  std::vector<std::size_t> order(size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const PositionRandom random(seed, 0);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    const double uniform = random.uniform(i, RandomUse::sample);
+    std::swap(order[i - 1], order[static_cast<std::size_t>(uniform * static_cast<double>(i))]);
+  }
+  return order;
+}
+
+}  // namespace talon

@@ -1,0 +1,206 @@
+#include "train/data/generate.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "core/error.h"
+#include "draft/registry.h"
+#include "engine/engine.h"
+#include "engine/stopwatch.h"
+#include "train/data/recorder.h"
+
+namespace talon {
+namespace {
+
+/// A conversation under way.
+struct Running {
+  const DataJob* job = nullptr;
+  std::vector<TokenId> answer;
+  Recording recording;
+};
+
+std::size_t cache_bytes(const Model& model, const DataPlan& plan, const GenerateOptions& options) {
+  std::size_t longest = 0;
+  for (const AskedPrompt& prompt : plan.prompts) longest = std::max(longest, prompt.tokens.size());
+  const auto most = static_cast<std::size_t>(model.config.context);
+  const std::size_t positions =
+      std::min(longest + static_cast<std::size_t>(options.max_new), most) + kPageRows;
+  const std::size_t pages = (positions / kPageRows + 2) * static_cast<std::size_t>(options.batch);
+  return pages * kv_page_bytes({model.config.layers, model.config.kv_heads, model.config.head_dim,
+                                1, options.kv});
+}
+
+DrafterContext drafter_context(const Model& model, const GenerateOptions& options) {
+  DrafterContext context;
+  context.target = &model;
+  context.cache_positions =
+      static_cast<std::size_t>(options.batch) * static_cast<std::size_t>(model.config.context);
+  return context;
+}
+
+EngineOptions engine_options(const GenerateOptions& options) {
+  EngineOptions engine;
+  engine.chunk = options.chunk;
+  engine.max_rows = std::max(options.max_rows, options.batch);
+  engine.policy = options.policy;
+  return engine;
+}
+
+class Generation {
+ public:
+  Generation(const Model& model, const DataPlan& plan, const FinishedJobs& finished,
+             ShardWriter& writer, const GenerateOptions& options)
+      : plan_(plan),
+        options_(options),
+        writer_(writer),
+        recorder_(make_drafter(options.drafter, drafter_context(model, options)), options.taps,
+                  *model.backend),
+        verifier_(make_verifier("follow")),
+        cache_(*model.backend, model.config, cache_bytes(model, plan, options), options.kv),
+        target_(model, cache_, engine_options(options).max_rows, recorder_.taps()),
+        engine_(target_, recorder_, *verifier_, engine_options(options)) {
+    for (const DataJob& job : plan.jobs) {
+      const auto found = finished.find(job.id);
+      if (found == finished.end()) {
+        left_.push_back(&job);
+        continue;
+      }
+      ++report_.resumed_conversations;
+      report_.resumed_response_tokens += found->second;
+    }
+  }
+
+  GenerateReport run(const GenerateProgress& progress, const StopFlag& stop) {
+    const Stopwatch watch;
+    while (!stop.requested()) {
+      submit();
+      if (running_.empty()) break;
+      for (const Progress& news : engine_.step()) take(news);
+      report_.seconds = watch.ms() / 1000;
+      if (progress) progress(report_, total());
+    }
+    writer_.flush();
+    report_.complete = running_.empty() && (next_ == left_.size() || has_enough());
+    return report_;
+  }
+
+ private:
+  std::uint64_t response_tokens() const {
+    return report_.response_tokens + report_.resumed_response_tokens;
+  }
+  std::uint64_t conversations() const {
+    return report_.conversations + report_.resumed_conversations;
+  }
+  double mean_response() const {
+    if (conversations() == 0) return options_.max_new;
+    return static_cast<double>(response_tokens()) / static_cast<double>(conversations());
+  }
+  /// Whether what runs will bring as many tokens as are wanted.
+  bool has_enough() const {
+    const double coming = mean_response() * static_cast<double>(running_.size());
+    return options_.tokens > 0 &&
+           static_cast<double>(response_tokens()) + coming >= static_cast<double>(options_.tokens);
+  }
+  std::uint64_t total() const {
+    const auto all =
+        static_cast<std::uint64_t>(mean_response() * static_cast<double>(plan_.jobs.size()));
+    return options_.tokens > 0 ? std::min(options_.tokens, all) : all;
+  }
+
+  void submit() {
+    while (running_.size() < static_cast<std::size_t>(options_.batch) && next_ < left_.size() &&
+           !has_enough()) {
+      const DataJob& job = *left_[next_++];
+      auto running = std::make_unique<Running>();
+      running->job = &job;
+      recorder_.record_into(running->recording);
+      const auto submitted = engine_.submit(request_for(job));
+      if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) throw Error(refusal->message);
+      running_.emplace(std::get<SequenceId>(submitted), std::move(running));
+    }
+  }
+
+  /// A ready-made response is the end of the prompt; the one token that follows is not used.
+  Request request_for(const DataJob& job) const {
+    const AskedPrompt& asked = plan_.prompts[job.prompt];
+    Request request;
+    request.prompt = asked.tokens;
+    request.max_new = asked.response_begin > 0 ? 1 : options_.max_new;
+    request.sampler.temperature = asked.response_begin > 0 ? 0 : job.temperature;
+    request.seed = job.seed;
+    request.end_tokens = options_.end_tokens;
+    return request;
+  }
+
+  void take(const Progress& news) {
+    Running& running = *running_.at(news.sequence);
+    running.answer.insert(running.answer.end(), news.tokens.begin(), news.tokens.end());
+    if (news.finish == FinishReason::none) return;
+    if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
+    write(running);
+    running_.erase(news.sequence);
+  }
+
+  void write(Running& running) {
+    const AskedPrompt& asked = plan_.prompts[running.job->prompt];
+    Record record;
+    record.tokens = asked.tokens;
+    if (asked.response_begin == 0) {
+      record.tokens.insert(record.tokens.end(), running.answer.begin(), running.answer.end());
+    }
+    record.response_begin =
+        asked.response_begin > 0 ? asked.response_begin : static_cast<int>(asked.tokens.size());
+    record.source = asked.source;
+    record.job = running.job->id;
+    record.temperature = running.job->temperature;
+    record.saturated = running.recording.saturated;
+    record.features = std::move(running.recording.rows);
+    const auto width =
+        static_cast<std::size_t>(target_.model().config.hidden) * options_.taps.size();
+    expects(record.features.size() >= (record.tokens.size() - 1) * width, "a row for every token");
+    record.features.resize((record.tokens.size() - 1) * width);
+    writer_.append(record);
+    ++report_.conversations;
+    report_.prompt_tokens += static_cast<std::uint64_t>(record.response_begin);
+    report_.response_tokens +=
+        record.tokens.size() - static_cast<std::size_t>(record.response_begin);
+    report_.saturated += record.saturated;
+  }
+
+  const DataPlan& plan_;
+  const GenerateOptions& options_;
+  ShardWriter& writer_;
+  std::map<SequenceId, std::unique_ptr<Running>> running_;
+  RecordingDrafter recorder_;
+  std::unique_ptr<Verifier> verifier_;
+  KvCache cache_;
+  Target target_;
+  Engine engine_;
+  std::vector<const DataJob*> left_;
+  std::size_t next_ = 0;
+  GenerateReport report_;
+};
+
+}  // namespace
+
+FinishedJobs finished_jobs(const std::filesystem::path& folder, const ShardKind& kind) {
+  FinishedJobs finished;
+  for (const auto& path : list_shards(folder)) {
+    if (std::filesystem::file_size(path) == 0) continue;
+    for (const RecordPlace& place : scan_shard(MappedFile(path), kind).records) {
+      finished.emplace(place.header.job, place.header.tokens - place.header.response_begin);
+    }
+  }
+  return finished;
+}
+
+GenerateReport generate(const Model& model, const DataPlan& plan, const FinishedJobs& finished,
+                        ShardWriter& writer, const GenerateOptions& options,
+                        const GenerateProgress& progress, const StopFlag& stop) {
+  Generation generation(model, plan, finished, writer, options);
+  return generation.run(progress, stop);
+}
+
+}  // namespace talon

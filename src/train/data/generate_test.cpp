@@ -1,0 +1,215 @@
+#include "train/data/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/half.h"
+#include "draft/registry.h"
+#include "train/data/recorder.h"
+#include "train/data/test_folder.h"
+
+namespace talon {
+namespace {
+
+using test::contents;
+using test::data_model;
+using test::DataFolder;
+using test::fill;
+using test::letters_plan;
+using test::small_plan;
+using test::small_work;
+
+/// What one forward over all tokens gives, as half floats.
+std::vector<std::uint16_t> rows_of_a_fresh_forward(const Conversation& conversation,
+                                                   const std::vector<FeatureTap>& taps) {
+  const auto& model = data_model();
+  KvCache cache(*model.backend, model.model.config, test::pages_bytes(model.model.config, 4));
+  const auto tokens = conversation.tokens.first(conversation.tokens.size() - 1);
+  Target target(model.model, cache, static_cast<int>(tokens.size()), taps);
+  KvSequence sequence = cache.start(tokens, false);
+  EXPECT_TRUE(sequence.reserve(static_cast<int>(tokens.size())));
+  const SequenceRows rows{&sequence, tokens, {}, SequenceRows::Logits::none};
+  const View features = target.forward(std::span(&rows, 1)).features;
+  std::vector<float> values(static_cast<std::size_t>(features.rows * features.cols));
+  model.backend->download(features, values);
+  std::vector<std::uint16_t> halves;
+  for (const float value : values) halves.push_back(float_to_half(value));
+  return halves;
+}
+
+TEST(TrainData, FeaturesAreThoseOfAFreshForward) {
+  for (const char* drafter : {"none", "ngram"}) {
+    GenerateOptions options = small_work();
+    options.drafter = drafter;
+    options.policy = "fixed";
+    DataFolder folder;
+    fill(folder.path(), letters_plan(5), options);
+    const Dataset dataset(folder.path());
+    ASSERT_GE(dataset.size(), 5u);
+    for (std::size_t i = 0; i < dataset.size(); ++i) {
+      const Conversation conversation = dataset.read(i);
+      const auto fresh = rows_of_a_fresh_forward(conversation, options.taps);
+      EXPECT_TRUE(std::equal(fresh.begin(), fresh.end(), conversation.features.begin(),
+                             conversation.features.end()))
+          << drafter << " conversation " << i;
+    }
+  }
+}
+
+TEST(TrainData, AnswersAreThoseOfTheEngineAlone) {
+  DataFolder folder;
+  const DataPlan plan = letters_plan(6);
+  fill(folder.path(), plan, small_work());
+  const auto all = contents(folder.path());
+  ASSERT_EQ(all.size(), plan.jobs.size());
+  test::TestEngine engine(data_model(), make_drafter("none", {}));
+  for (const DataJob& job : plan.jobs) {
+    Request request;
+    request.prompt = plan.prompts[job.prompt].tokens;
+    request.max_new = small_work().max_new;
+    request.sampler.temperature = job.temperature;
+    request.seed = job.seed;
+    request.end_tokens = small_work().end_tokens;
+    std::vector<TokenId> tokens = request.prompt;
+    const auto answer = engine.run(request).tokens;
+    tokens.insert(tokens.end(), answer.begin(), answer.end());
+    const auto found = all.find(tokens);
+    ASSERT_NE(found, all.end());
+    EXPECT_EQ(found->second.response_begin, static_cast<int>(request.prompt.size()));
+    EXPECT_EQ(found->second.source, plan.prompts[job.prompt].source);
+  }
+}
+
+TEST(TrainData, BatchChunkAndDrafterChangeNothing) {
+  DataFolder one, other;
+  GenerateOptions options = small_work();
+  fill(one.path(), letters_plan(7), options);
+  options.batch = 5;
+  options.chunk = 100;
+  options.max_rows = 64;
+  options.drafter = "ngram";
+  fill(other.path(), letters_plan(7), options);
+  EXPECT_EQ(contents(one.path()), contents(other.path()));
+}
+
+TEST(TrainData, TwoShardsHoldWhatOneRunDoes) {
+  DataFolder one, two;
+  fill(one.path(), letters_plan(9), small_work());
+  for (int shard = 0; shard < 2; ++shard) {
+    PlanOptions options = small_plan();
+    options.shard = shard;
+    options.shards = 2;
+    fill(two.path(), letters_plan(9, options), small_work(), options);
+  }
+  EXPECT_EQ(list_shards(two.path()).size(), 2u);
+  EXPECT_EQ(contents(one.path()), contents(two.path()));
+}
+
+TEST(TrainData, KilledAtAnyByteAndStartedAgainItHoldsTheSame) {
+  DataFolder folder;
+  fill(folder.path(), letters_plan(4), small_work());
+  const auto whole = contents(folder.path());
+  const auto shard = folder.only_shard();
+  const auto bytes = std::filesystem::file_size(shard);
+  for (const std::uintmax_t end : {std::uintmax_t{0}, std::uintmax_t{20}, std::uintmax_t{64},
+                                   std::uintmax_t{65}, bytes / 2, bytes - 1}) {
+    std::filesystem::resize_file(shard, end);
+    EXPECT_LT(Dataset(folder.path()).size(), whole.size());
+    std::string notes;
+    const GenerateReport report = fill(folder.path(), letters_plan(4), small_work(), {}, &notes);
+    EXPECT_TRUE(report.complete);
+    EXPECT_EQ(report.conversations + report.resumed_conversations, whole.size());
+    EXPECT_EQ(contents(folder.path()), whole) << "cut at byte " << end;
+    if (end > 64) {
+      EXPECT_NE(notes.find("cut off"), std::string::npos) << notes;
+    }
+  }
+}
+
+TEST(TrainData, StopsWhenAskedAndGoesOn) {
+  DataFolder whole, folder;
+  fill(whole.path(), letters_plan(6), small_work());
+  StopFlag stop;
+  const auto stop_soon = [&](const GenerateReport& report, std::uint64_t) {
+    if (report.conversations >= 2) stop.request();
+  };
+  const GenerateReport first =
+      fill(folder.path(), letters_plan(6), small_work(), {}, nullptr, stop_soon, stop);
+  EXPECT_FALSE(first.complete);
+  EXPECT_GE(first.conversations, 2u);
+  EXPECT_LT(first.conversations, letters_plan(6).jobs.size());
+  const GenerateReport second = fill(folder.path(), letters_plan(6), small_work());
+  EXPECT_TRUE(second.complete);
+  EXPECT_EQ(second.resumed_conversations, first.conversations);
+  EXPECT_EQ(contents(folder.path()), contents(whole.path()));
+}
+
+TEST(TrainData, EndsNearTheTokensAskedFor) {
+  DataFolder folder;
+  GenerateOptions options = small_work();
+  options.tokens = 60;
+  const GenerateReport report = fill(folder.path(), letters_plan(20), options);
+  EXPECT_TRUE(report.complete);
+  EXPECT_GE(report.response_tokens, 40u);
+  EXPECT_LE(report.response_tokens, 60u + 3 * 12);
+}
+
+TEST(TrainData, ReadsReadyMadeResponsesAsTheyAre) {
+  const std::vector<ReadyResponse> ready = {{{1, 300, 301}, {302, 303, 2}, 0.5, "s"},
+                                            {{1, 300, 301}, {302, 303, 2}, 0.5, "s"},
+                                            {{1, 310}, {311}, 0, "t"}};
+  const DataPlan plan = plan_responses(ready, small_plan());
+  EXPECT_EQ(plan.duplicates, 1);
+  DataFolder folder;
+  const GenerateReport report = fill(folder.path(), plan, small_work());
+  EXPECT_EQ(report.response_tokens, 4u);
+  const Dataset dataset(folder.path());
+  ASSERT_EQ(dataset.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Conversation c = dataset.read(i);
+    const ReadyResponse& from = c.source == "s" ? ready[0] : ready[2];
+    EXPECT_EQ(c.temperature, from.temperature);
+    EXPECT_EQ(std::vector(c.tokens.begin(), c.tokens.begin() + c.response_begin), from.prompt);
+    EXPECT_EQ(std::vector(c.tokens.begin() + c.response_begin, c.tokens.end()), from.response);
+    const auto fresh = rows_of_a_fresh_forward(c, small_work().taps);
+    EXPECT_EQ(std::vector(c.features.begin(), c.features.end()), fresh);
+  }
+}
+
+TEST(TrainData, WithoutFeaturesItHoldsTokens) {
+  DataFolder with, without;
+  GenerateOptions options = small_work();
+  fill(with.path(), letters_plan(5), options);
+  options.taps.clear();
+  fill(without.path(), letters_plan(5), options);
+  const Dataset dataset(without.path());
+  EXPECT_EQ(dataset.read(0).rows(), 0);
+  EXPECT_EQ(dataset.tokens(), Dataset(with.path()).tokens());
+}
+
+TEST(RecordingDrafter, StoresValuesBeyondHalfFloatsAsTheLargestAndSaysSo) {
+  Backend& backend = *data_model().backend;
+  const auto rows = backend.allocate(1, 4);
+  const std::vector<float> values = {1e6F, -1e6F, 65504.0F, 0.5F};
+  backend.upload(values, rows->view());
+  RecordingDrafter drafter(make_drafter("none", {}), {{1}}, backend);
+  Recording recording;
+  drafter.record_into(recording);
+  const auto state = drafter.start();
+  const TokenId token = 5;
+  drafter.observe(*state, {std::span(&token, 1), 1, rows->view(), true});
+  EXPECT_EQ(recording.saturated, 2u);
+  EXPECT_EQ(half_to_float(recording.rows[0]), 65504.0F);
+  EXPECT_EQ(half_to_float(recording.rows[1]), -65504.0F);
+  EXPECT_EQ(half_to_float(recording.rows[2]), 65504.0F);
+  EXPECT_EQ(half_to_float(recording.rows[3]), 0.5F);
+
+  const std::vector<float> bad = {0, 0, NAN, 0};
+  backend.upload(bad, rows->view());
+  EXPECT_THROW(drafter.observe(*state, {std::span(&token, 1), 2, rows->view(), true}), Error);
+}
+
+}  // namespace
+}  // namespace talon

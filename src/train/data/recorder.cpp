@@ -1,0 +1,82 @@
+#include "train/data/recorder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+#include "core/half.h"
+
+namespace talon {
+namespace {
+
+constexpr float kLargestHalf = 65504;
+
+struct RecordingState : DraftState {
+  std::unique_ptr<DraftState> inner;
+  Recording* recording = nullptr;
+};
+
+RecordingState& state_of(DraftState& state) { return static_cast<RecordingState&>(state); }
+
+}  // namespace
+
+RecordingDrafter::RecordingDrafter(std::unique_ptr<Drafter> inner, std::vector<FeatureTap> taps,
+                                   Backend& backend)
+    : inner_(std::move(inner)), taps_(std::move(taps)), backend_(backend) {}
+
+std::vector<FeatureTap> RecordingDrafter::taps() const {
+  std::vector<FeatureTap> all = taps_;
+  const auto inner = inner_->taps();
+  all.insert(all.end(), inner.begin(), inner.end());
+  return all;
+}
+
+std::unique_ptr<DraftState> RecordingDrafter::start() {
+  expects(!waiting_.empty(), "a recording for every sequence");
+  auto state = std::make_unique<RecordingState>();
+  state->inner = inner_->start();
+  state->recording = waiting_.front();
+  waiting_.pop_front();
+  return state;
+}
+
+void RecordingDrafter::observe(DraftState& draft_state, const CommittedTokens& committed) {
+  RecordingState& state = state_of(draft_state);
+  CommittedTokens seen = committed;
+  if (committed.features) {
+    const auto taps_in_all = static_cast<int>(taps().size());
+    const int own = committed.features.cols / taps_in_all * static_cast<int>(taps_.size());
+    record(committed.features.col_range(0, own), *state.recording);
+    const int rest = committed.features.cols - own;
+    seen.features = rest > 0 ? committed.features.col_range(own, rest) : View{};
+  }
+  inner_->observe(*state.inner, seen);
+}
+
+void RecordingDrafter::record(const View& rows, Recording& recording) {
+  const std::size_t count =
+      static_cast<std::size_t>(rows.rows) * static_cast<std::size_t>(rows.cols);
+  if (count == 0) return;
+  values_.resize(count);
+  backend_.download(rows, values_);
+  const std::size_t before = recording.rows.size();
+  recording.rows.resize(before + count);
+  std::uint16_t* out = recording.rows.data() + before;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float value = values_[i];
+    if (!(std::abs(value) <= kLargestHalf)) {
+      if (std::isnan(value)) fail("record features: expected numbers, found NaN");
+      ++recording.saturated;
+    }
+    out[i] = float_to_half(std::clamp(value, -kLargestHalf, kLargestHalf));
+  }
+}
+
+void RecordingDrafter::propose(std::span<DraftJob> jobs) {
+  std::vector<DraftJob> inner_jobs(jobs.begin(), jobs.end());
+  for (DraftJob& job : inner_jobs) job.state = state_of(*job.state).inner.get();
+  inner_->propose(inner_jobs);
+}
+
+}  // namespace talon

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "draft/drafter.h"
+
+namespace talon {
+
+/// The rows of one sequence as half floats.
+struct Recording {
+  std::vector<std::uint16_t> rows;  // [rows, taps * hidden]
+  std::uint32_t saturated = 0;      // values beyond the half floats, stored as the largest
+};
+
+/// Records the target's rows that it is shown while another drafter works: features cost no pass of
+/// their own.
+class RecordingDrafter : public Drafter {
+ public:
+  /// Records `taps`, none of them: nothing. `backend` is the target's, borrowed.
+  RecordingDrafter(std::unique_ptr<Drafter> inner, std::vector<FeatureTap> taps, Backend& backend);
+
+  /// Sequences start in the order in which they were submitted: the next one that does, for which
+  /// none was named yet, goes into `recording`, borrowed for as long as it runs. Call it with every
+  /// submission.
+  void record_into(Recording& recording) { waiting_.push_back(&recording); }
+
+  std::vector<FeatureTap> taps() const override;
+  bool extends_trees() const override { return inner_->extends_trees(); }
+  bool draws() const override { return inner_->draws(); }
+  std::unique_ptr<DraftState> start() override;
+  /// Throws Error for a row that holds NaN.
+  void observe(DraftState& state, const CommittedTokens& committed) override;
+  void propose(std::span<DraftJob> jobs) override;
+
+ private:
+  void record(const View& rows, Recording& recording);
+
+  std::unique_ptr<Drafter> inner_;
+  std::vector<FeatureTap> taps_;
+  Backend& backend_;
+  std::deque<Recording*> waiting_;
+  std::vector<float> values_;  // of the rows being converted
+};
+
+}  // namespace talon

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "io/json.h"
+#include "model/config.h"
+#include "train/head/head_model.h"
+#include "train/head/parameters.h"
+
+namespace talon {
+
+struct HeadExport {
+  const HeadShape& shape;
+  const ParameterStore& parameters;
+  torch::Tensor values;               // [count]: the values to export, laid out as parameters'
+  const TargetTables& target;
+  std::span<const TokenId> draft_vocabulary;  // ascending; empty: all tokens
+  const ModelConfig& config;
+  Json origin = {};  // how the head was made: goes into config.json under "talon"
+};
+
+/// Writes config.json and model.safetensors (f16) in the official layout (specification eagle.md
+/// 1.2, 1.3; a Medusa head's in methods.md 7.3, with the output rows shared by all heads) into
+/// `folder`, made if missing. A reduced vocabulary adds lm_head.weight, d2t and t2d. Throws Error
+/// for a value that f16 does not hold.
+void export_head(const HeadExport& head, const std::filesystem::path& folder);
+
+}  // namespace talon

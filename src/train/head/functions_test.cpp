@@ -1,0 +1,164 @@
+#include "train/head/functions.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/api/include/torch/autograd.h>
+
+#include <functional>
+
+namespace talon {
+namespace {
+
+using torch::Tensor;
+
+constexpr double kStep = 1e-6;
+constexpr double kTolerance = 1e-6;  // of the largest gradient: central differences in double
+
+Tensor random(std::vector<std::int64_t> shape) { return torch::randn(shape, torch::kDouble); }
+
+Parameter parameter(std::vector<std::int64_t> shape) {
+  const Tensor value = random(shape).requires_grad_();
+  return {value, value.detach()};
+}
+
+/// Compares the gradient of `scalar` for each of `inputs`, which it reads, with central
+/// differences.
+void expect_gradients(const std::function<Tensor()>& scalar, std::vector<Tensor> inputs) {
+  for (Tensor& input : inputs) input.mutable_grad() = Tensor();
+  scalar().backward();
+  for (Tensor& input : inputs) {
+    ASSERT_TRUE(input.grad().defined());
+    const Tensor found = input.grad().reshape(-1);
+    const torch::NoGradGuard no_gradient;
+    Tensor flat = input.detach().view(-1);  // shares memory
+    Tensor expected = torch::zeros_like(found);
+    for (std::int64_t i = 0; i < flat.numel(); ++i) {
+      const double at = flat[i].item<double>();
+      flat[i] = at + kStep;
+      const double above = scalar().item<double>();
+      flat[i] = at - kStep;
+      const double below = scalar().item<double>();
+      flat[i] = at;
+      expected[i] = (above - below) / (2 * kStep);
+    }
+    const double scale = std::max(1.0, expected.abs().max().item<double>());
+    EXPECT_LT((found - expected).abs().max().item<double>() / scale, kTolerance);
+  }
+}
+
+/// A scalar that every element of x enters with another weight.
+Tensor mixed(const Tensor& x) {
+  const Tensor weights = torch::linspace(-1, 2, x.numel(), torch::kDouble).cos();
+  return (x.reshape(-1) * weights).sum();
+}
+
+class HeadFunctions : public ::testing::Test {
+ protected:
+  void SetUp() override { torch::manual_seed(7); }
+};
+
+TEST_F(HeadFunctions, GradientOfLinear) {
+  const Parameter weight = parameter({4, 3});
+  const Tensor x = random({5, 3}).requires_grad_();
+  expect_gradients([&] { return mixed(linear(x, weight)); }, {x, weight.value});
+}
+
+TEST_F(HeadFunctions, GradientOfRmsNorm) {
+  const Parameter weight = parameter({6});
+  const Tensor x = random({4, 6}).requires_grad_();
+  expect_gradients([&] { return mixed(rms_norm(x, weight, 1e-5, torch::kDouble)); },
+                   {x, weight.value});
+}
+
+TEST_F(HeadFunctions, GradientOfSiluGate) {
+  const Tensor x = random({3, 8}).requires_grad_();
+  expect_gradients([&] { return mixed(silu_gate(x)); }, {x});
+}
+
+TEST_F(HeadFunctions, GradientOfRotate) {
+  const Tensor x = random({3, 2 * 4}).requires_grad_();
+  const Tensor angle = random({3, 2});
+  expect_gradients([&] { return mixed(rotate(x, angle.cos(), angle.sin())); }, {x});
+}
+
+/// Two sequences, grouped heads, two later steps.
+struct AttentionCase {
+  static constexpr int kDim = 2;
+  std::vector<SequenceRange> sequences = {{0, 4, 0, 2}, {4, 3, 2, 3}};
+  AttentionInput input{random({5, 4 * kDim}).requires_grad_(),
+                       random({7, 2 * kDim}).requires_grad_(),
+                       random({7, 2 * kDim}).requires_grad_(),
+                       random({2, 5, 2 * kDim}).requires_grad_(),
+                       random({2, 5, 2 * kDim}).requires_grad_()};
+};
+
+TEST_F(HeadFunctions, GradientOfAttention) {
+  const AttentionCase c;
+  expect_gradients([&] { return mixed(attend(c.input, c.sequences, AttentionCase::kDim)); },
+                   {c.input.q, c.input.k, c.input.v, c.input.later_k, c.input.later_v});
+}
+
+TEST_F(HeadFunctions, AttentionSeesThePastOfItsSequenceAndItsOwnLaterKeys) {
+  const AttentionCase c;
+  const Tensor out = attend(c.input, c.sequences, AttentionCase::kDim);
+  for (const SequenceRange& s : c.sequences) {
+    for (std::int64_t r = 0; r < s.query_count; ++r) {
+      const std::int64_t row = s.query_begin + r, visible = s.key_count - s.query_count + r + 1;
+      for (int head = 0; head < 4; ++head) {
+        const auto part = [&](const Tensor& x, int of) {
+          return x.narrow(-1, of * AttentionCase::kDim, AttentionCase::kDim);
+        };
+        const Tensor q = part(c.input.q[row], head);
+        const Tensor k = at::cat({part(c.input.k, head / 2).narrow(0, s.key_begin, visible),
+                                  part(c.input.later_k.select(1, row), head / 2)});
+        const Tensor v = at::cat({part(c.input.v, head / 2).narrow(0, s.key_begin, visible),
+                                  part(c.input.later_v.select(1, row), head / 2)});
+        const Tensor weight = at::softmax(at::mv(k, q) / std::sqrt(2.0), 0);
+        EXPECT_TRUE(at::allclose(part(out[row], head), at::mv(v.t(), weight)));
+      }
+    }
+  }
+}
+
+class HeadLosses : public HeadFunctions {
+ protected:
+  void SetUp() override {
+    HeadFunctions::SetUp();
+    h = random({4, 3}).requires_grad_();
+    rows = random({6, 3});
+    p = at::softmax(random({4, 6}) * 2, 1);
+    row_weight = torch::tensor({0.5, 1.0, 0.0, 2.0}, torch::kDouble);
+  }
+  Tensor h, rows, p, row_weight;
+};
+
+TEST_F(HeadLosses, SoftCrossEntropyIsItsDefinition) {
+  const WantedTokens wanted{p.sum(1), at::mm(p, rows)};
+  const Tensor expected =
+      -((p * at::log_softmax(at::mm(h, rows.t()), 1)).sum(1) * row_weight).sum();
+  EXPECT_NEAR(soft_cross_entropy(h, rows, wanted, row_weight).item<double>(),
+              expected.item<double>(), 1e-12);
+}
+
+TEST_F(HeadLosses, GradientOfSoftCrossEntropy) {
+  const WantedTokens wanted{p.sum(1), at::mm(p, rows)};
+  expect_gradients([&] { return soft_cross_entropy(h, rows, wanted, row_weight); }, {h});
+}
+
+TEST_F(HeadLosses, GradientOfTopTokenDistillation) {
+  const auto [values, indices] = p.topk(2, 1);
+  const Tensor top = torch::zeros_like(p).scatter(1, indices, values);
+  const WantedTokens wanted{top.sum(1), at::mm(top, rows)};
+  expect_gradients([&] { return soft_cross_entropy(h, rows, wanted, row_weight); }, {h});
+}
+
+TEST_F(HeadLosses, GradientOfLikelihoodOfAcceptance) {
+  expect_gradients([&] { return acceptance_loss(h, rows, p, row_weight); }, {h});
+}
+
+TEST_F(HeadLosses, GradientOfSmoothL1) {
+  const Tensor wanted = random({4, 3}) * 2;
+  expect_gradients([&] { return smooth_l1(h, wanted, row_weight); }, {h});
+}
+
+}  // namespace
+}  // namespace talon

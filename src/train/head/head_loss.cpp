@@ -1,0 +1,82 @@
+#include "train/head/head_loss.h"
+
+#include <cmath>
+
+namespace talon {
+namespace {
+
+using torch::Tensor;
+
+constexpr int kTopTokens = 10;  // as HASS
+
+/// What the target wants of the queries, made once for all steps.
+struct Wanted {
+  Tensor rows;         // [tokens, hidden] of the output matrix
+  WantedTokens tokens;
+  Tensor p;            // [queries, tokens], if the acceptance loss needs it
+  Tensor likeliest;    // [queries], if asked for
+};
+
+Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor& chosen,
+                   const LossOptions& options, bool count_right) {
+  const torch::NoGradGuard frozen;
+  Wanted wanted;
+  wanted.rows = target.output.index_select(0, chosen);
+  const Tensor logits = at::mm(batch.wanted.to(wanted.rows.scalar_type()), wanted.rows.t());
+  const Tensor p = at::softmax(logits, 1);
+  Tensor weights = options.soft == 1 ? p : p * options.soft;
+  if (options.top > 0) {
+    const auto [values, indices] = p.topk(std::min<std::int64_t>(kTopTokens, p.size(1)), 1);
+    weights = weights.scatter_add(1, indices, values * options.top);
+  }
+  if (count_right || options.hard > 0) wanted.likeliest = logits.argmax(1);
+  if (options.hard > 0) {
+    weights = weights.scatter_add(1, wanted.likeliest.unsqueeze(1),
+                                  at::full({p.size(0), 1}, options.hard, p.options()));
+  }
+  const auto wide = batch.wanted.scalar_type();
+  wanted.tokens.mass = at::full({p.size(0)}, options.soft + options.hard, batch.wanted.options());
+  if (options.top > 0) wanted.tokens.mass = weights.sum(1, false, wide);
+  wanted.tokens.output = at::mm(weights, wanted.rows).to(wide);
+  if (options.acceptance > 0) wanted.p = p;
+  return wanted;
+}
+
+}  // namespace
+
+HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Batch& batch,
+                   const Tensor& chosen, int steps, const LossOptions& options, bool count_right) {
+  const Wanted wanted = make_wanted(target, batch, chosen, options, count_right);
+  const std::vector<Tensor> features = model.forward(batch, steps);
+  const double queries = static_cast<double>(batch.queries());
+  HeadLoss loss;
+  for (std::size_t step = 0; step < features.size(); ++step) {
+    const Tensor& row = batch.step_wanted[step];
+    const Tensor weight = batch.step_weight[step] / queries;
+    const Tensor h = model.output_input(features[step]);
+    const WantedTokens tokens{wanted.tokens.mass.index_select(0, row),
+                              wanted.tokens.output.index_select(0, row)};
+    Tensor sum = soft_cross_entropy(h, wanted.rows, tokens, weight);
+    loss.step_loss.push_back(sum.item<double>());
+    if (options.acceptance > 0) {
+      sum = sum + options.acceptance * acceptance_loss(h, wanted.rows,
+                                                       wanted.p.index_select(0, row), weight);
+    }
+    if (options.feature > 0) {
+      const double scale = 1 / options.feature_rms;
+      sum = sum + options.feature * smooth_l1(features[step] * scale,
+                                              batch.wanted.index_select(0, row) * scale, weight);
+    }
+    const double share = std::pow(options.decay, static_cast<double>(step));
+    loss.total = step == 0 ? sum : loss.total + share * sum;
+    if (count_right) {
+      const torch::NoGradGuard no_gradient;
+      const Tensor right =
+          at::mm(h.detach(), wanted.rows.t()).argmax(1).eq(wanted.likeliest.index_select(0, row));
+      loss.step_right.push_back((right * weight).sum().item<double>());
+    }
+  }
+  return loss;
+}
+
+}  // namespace talon

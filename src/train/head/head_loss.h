@@ -1,0 +1,37 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "train/head/batch.h"
+#include "train/head/head_model.h"
+
+namespace talon {
+
+/// Weights of the parts of the loss; each is a mean over queries, and unrolled step j counts
+/// decay^j.
+struct LossOptions {
+  double soft = 1;        // cross-entropy with the target's distribution
+  double top = 0;         // the same with its ten likeliest tokens (HASS, methods.md 7.5)
+  double hard = 0;        // the same with its likeliest token: what greedy decoding accepts
+  double acceptance = 0;  // -log of the likelihood of acceptance
+  double feature = 0;     // smooth-L1 to the target's vector (EAGLE-1)
+  double decay = 0.8;
+  double feature_rms = 1;  // by which features are divided before smooth-L1
+};
+
+struct HeadLoss {
+  torch::Tensor total;              // differentiable
+  std::vector<double> step_loss;    // cross-entropy part of each step, per query
+  std::vector<double> step_right;   // share of queries whose likeliest token is the target's; only
+                                    // when asked for
+};
+
+/// The loss of a batch over the tokens `chosen` ([tokens] i64, ascending): target and head are both
+/// restricted to them and renormalised.
+HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Batch& batch,
+                   const torch::Tensor& chosen, int steps, const LossOptions& options,
+                   bool count_right);
+
+}  // namespace talon

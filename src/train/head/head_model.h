@@ -1,0 +1,77 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "train/head/batch.h"
+#include "train/head/parameters.h"
+
+namespace talon {
+
+enum class HeadKind { eagle, eagle3, medusa };
+std::string_view name_of(HeadKind kind);
+
+/// Sizes of a head. Those of the transformer layer are its target's.
+struct HeadShape {
+  HeadKind kind = HeadKind::eagle3;
+  int hidden = 0;
+  int intermediate = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int taps = 0;             // EAGLE-3
+  int medusa_heads = 4;
+  int medusa_layers = 1;    // residual blocks of each Medusa head
+  double norm_epsilon = 0;
+  /// EAGLE-3: taps are divided by these before fc, and its output multiplied by stream_scale;
+  /// both are folded into fc when the head is exported (training.md 6).
+  std::vector<double> tap_scale;
+  double stream_scale = 1;
+};
+
+/// The parameters that a head of this shape has. gate and up are one matrix ("gate_up"), so are k
+/// and v ("kv").
+std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape);
+
+/// What the head reads of its target. All frozen.
+struct TargetTables {
+  torch::Tensor embedding;  // [vocabulary, hidden], low type
+  torch::Tensor output;     // likewise
+  torch::Tensor cosine, sine;  // [positions, head_dim / 2], low type
+};
+
+/// The forward pass of a head over a packed batch, differentiable: specification eagle.md 1.2, 1.3
+/// and 6.3 with training-time test, methods.md 7.3.
+class HeadModel {
+ public:
+  /// Borrows parameters and tables.
+  HeadModel(HeadShape shape, const ParameterStore& parameters, const TargetTables& target);
+
+  /// Of each unrolled step (Medusa: head), the predicted feature of each query, [queries, hidden]
+  /// in the type of the values.
+  std::vector<torch::Tensor> forward(const Batch& batch, int steps) const;
+  /// What the output matrix reads of such a feature, in low_type().
+  torch::Tensor output_input(const torch::Tensor& feature) const;
+  /// The type of the output matrix's input.
+  torch::ScalarType low_type() const { return target_.output.scalar_type(); }
+
+ private:
+  struct Fused {
+    torch::Tensor input, residual;  // of the layer; both [rows, ...]
+  };
+  Fused fuse(const torch::Tensor& feature, const torch::Tensor& tokens, bool from_target) const;
+  torch::Tensor layer(const torch::Tensor& attended, const torch::Tensor& residual) const;
+  torch::Tensor rotated(const torch::Tensor& x, const torch::Tensor& position) const;
+  std::vector<torch::Tensor> unroll(const Batch& batch, int steps) const;
+  std::vector<torch::Tensor> medusa(const Batch& batch, int steps) const;
+
+  HeadShape shape_;
+  const ParameterStore& parameters_;
+  const TargetTables& target_;
+  torch::Tensor tap_factor_;  // [taps * hidden]
+};
+
+}  // namespace talon

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/types.h"
+#include "model/model.h"
+
+namespace talon {
+
+/// What a head is measured on: greedy answers of the target to prompts.
+struct HeadMeasure {
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<TokenId> end_tokens;
+  int max_new = 128;
+};
+
+/// Tokens per check of the target (bonus included) with `drafter` (`eagle3:head=FOLDER,...`), all
+/// prompts decoded together through the real engine with trees as large as the drafter's options
+/// say.
+double measure_acceptance(const Model& target, const HeadMeasure& measure,
+                          const std::string& drafter);
+
+}  // namespace talon

@@ -1,0 +1,184 @@
+#include "train/head/target_weights.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/half.h"
+#include "model/tensor_names.h"
+
+namespace talon {
+namespace {
+
+using torch::Tensor;
+
+constexpr std::size_t kMeasuredConversations = 32;
+constexpr double kRandomShare = 0.3;  // of the usual random start: training.md 5
+
+Tensor read_tensor(const Checkpoint& target, const std::string& name,
+                   const std::vector<std::int64_t>& shape) {
+  const StoredTensor& stored = target.require(name);
+  if (stored.shape != shape) {
+    fail("train head: target tensor \"{}\" of {}: not of the shape its configuration says", name,
+         target.path.string());
+  }
+  Tensor values = torch::empty(shape, torch::kFloat);
+  dequantize(stored.type, stored.bytes,
+             std::span(values.data_ptr<float>(), static_cast<std::size_t>(values.numel())));
+  return values;
+}
+
+/// The tensors of the target's last layer, as float32, with half-split rotary rows.
+class LastLayer {
+ public:
+  LastLayer(const Checkpoint& target, const ModelConfig& config)
+      : target_(target), config_(config), names_(TensorNames::of(target.format)) {}
+
+  Tensor q() const { return rotary(names_.q, config_.heads); }
+  Tensor kv() const {
+    return at::cat({rotary(names_.k, config_.kv_heads),
+                    matrix(names_.v, config_.kv_heads * config_.head_dim, config_.hidden)});
+  }
+  Tensor o() const {
+    return matrix(names_.o, config_.hidden, config_.heads * config_.head_dim);
+  }
+  Tensor gate_up() const {
+    return at::cat({matrix(names_.gate, config_.intermediate, config_.hidden),
+                    matrix(names_.up, config_.intermediate, config_.hidden)});
+  }
+  Tensor down() const { return matrix(names_.down, config_.hidden, config_.intermediate); }
+  Tensor attention_norm() const { return norm(layer_tensor(names_.attention_norm, last())); }
+  Tensor ffn_norm() const { return norm(layer_tensor(names_.ffn_norm, last())); }
+  Tensor final_norm() const { return norm(std::string(names_.final_norm)); }
+
+ private:
+  int last() const { return config_.layers - 1; }
+  Tensor norm(const std::string& name) const { return read_tensor(target_, name, {config_.hidden}); }
+  Tensor matrix(std::string_view name, std::int64_t rows, std::int64_t cols) const {
+    return read_tensor(target_, layer_tensor(name, last()), {rows, cols});
+  }
+  Tensor rotary(std::string_view name, std::int64_t heads) const {
+    const Tensor stored = matrix(name, heads * config_.head_dim, config_.hidden);
+    if (!config_.interleaved_rope) return stored;
+    return stored.view({heads, config_.head_dim / 2, 2, config_.hidden})
+        .transpose(1, 2)
+        .reshape({heads * config_.head_dim, config_.hidden});
+  }
+
+  const Checkpoint& target_;
+  const ModelConfig& config_;
+  const TensorNames& names_;
+};
+
+double mean_square(const Conversation& from, int first_column, int count) {
+  double sum = 0;
+  for (int row = 1; row < from.rows(); ++row) {
+    for (const std::uint16_t half : from.row(row).subspan(static_cast<std::size_t>(first_column),
+                                                          static_cast<std::size_t>(count))) {
+      const double value = half_to_float(half);
+      sum += value * value;
+    }
+  }
+  return sum / std::max(1, (from.rows() - 1) * count);
+}
+
+}  // namespace
+
+FeatureScales measure_features(const Dataset& data) {
+  const FeatureLayout layout = feature_layout(data.info());
+  const std::size_t measured = std::min(kMeasuredConversations, data.size());
+  std::vector<double> squares(static_cast<std::size_t>(layout.taps) + 1);
+  for (std::size_t i = 0; i < measured; ++i) {
+    const Conversation conversation = data.read(i);
+    for (std::size_t tap = 0; tap < squares.size(); ++tap) {
+      squares[tap] +=
+          mean_square(conversation, static_cast<int>(tap) * layout.hidden, layout.hidden);
+    }
+  }
+  FeatureScales scales;
+  for (const double square : squares)
+    scales.taps.push_back(std::sqrt(square / static_cast<double>(std::max<std::size_t>(1, measured))));
+  for (double& scale : scales.taps) scale = scale > 0 ? scale : 1;
+  scales.last = scales.taps.back();
+  scales.taps.pop_back();
+  return scales;
+}
+
+HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScales& scales) {
+  HeadShape shape;
+  shape.kind = kind;
+  shape.hidden = target.hidden;
+  shape.intermediate = target.intermediate;
+  shape.heads = target.heads;
+  shape.kv_heads = target.kv_heads;
+  shape.head_dim = target.head_dim;
+  shape.norm_epsilon = target.norm_epsilon;
+  if (kind != HeadKind::eagle3) return shape;
+  shape.taps = static_cast<int>(scales.taps.size());
+  shape.tap_scale = scales.taps;
+  shape.stream_scale = scales.taps.back();
+  return shape;
+}
+
+TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& config, int positions,
+                                torch::ScalarType low, torch::Device device) {
+  const TensorNames& names = TensorNames::of(target.format);
+  const auto options = torch::TensorOptions().dtype(low).device(device);
+  const std::vector<std::int64_t> shape = {config.vocabulary, config.hidden};
+  TargetTables tables;
+  tables.embedding = read_tensor(target, std::string(names.embedding), shape).to(options);
+  tables.output = config.tied_output
+                      ? tables.embedding
+                      : read_tensor(target, std::string(names.output), shape).to(options);
+  RopeConfig rope;
+  rope.base = config.rope.base;
+  std::vector<float> angles = rope_table(rope, config.head_dim, positions);
+  const Tensor table =
+      torch::from_blob(angles.data(), {positions, config.head_dim}, torch::kFloat).to(options);
+  const auto halves = table.chunk(2, 1);
+  tables.cosine = halves[0].contiguous();
+  tables.sine = halves[1].contiguous();
+  return tables;
+}
+
+void set_initial_values(ParameterStore& parameters, const HeadShape& shape,
+                        const Checkpoint& target, const ModelConfig& config,
+                        const FeatureScales& scales, std::uint64_t seed) {
+  const torch::NoGradGuard no_gradient;
+  if (shape.kind == HeadKind::medusa) return;
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  const auto random = [&](std::int64_t rows, std::int64_t cols, std::int64_t inputs) {
+    const double bound = kRandomShare / std::sqrt(static_cast<double>(inputs));
+    return torch::empty({rows, cols}, torch::kFloat).uniform_(-bound, bound, generator);
+  };
+  const LastLayer last(target, config);
+  const std::int64_t h = shape.hidden;
+  const Tensor q = last.q(), kv = last.kv(), same = torch::eye(h);
+  parameters.set("gate_up", last.gate_up());
+  parameters.set("post_norm", last.ffn_norm());
+  if (shape.kind == HeadKind::eagle3) {
+    parameters.set("q", at::cat({random(q.size(0), h, 2 * h), q}, 1));
+    parameters.set("kv", at::cat({random(kv.size(0), h, 2 * h), kv}, 1));
+    Tensor fc = random(h, shape.taps * h, shape.taps * h);
+    fc.narrow(1, (shape.taps - 1) * h, h).add_(same);
+    parameters.set("fc", fc);
+    parameters.set("o", last.o());
+    parameters.set("down", last.down());
+    parameters.set("embedding_norm", torch::ones({h}));
+    parameters.set("feature_norm", last.attention_norm());
+    parameters.set("output_norm", last.final_norm());
+    return;
+  }
+  // The layer reads and writes final vectors, which are smaller than the stream it was made for.
+  const Tensor folded = last.attention_norm() / scales.last;
+  const double shrink = 1 / std::max(1.0, scales.taps.empty() ? 1.0 : scales.taps.back());
+  parameters.set("q", q * folded);
+  parameters.set("kv", kv * folded);
+  parameters.set("fc", at::cat({random(h, h, 2 * h), same}, 1));
+  parameters.set("o", last.o() * shrink);
+  parameters.set("down", last.down() * shrink);
+}
+
+}  // namespace talon

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include "io/checkpoint.h"
+#include "model/config.h"
+#include "train/head/head_model.h"
+
+namespace talon {
+
+/// The size of a target's vectors in a data set, for initial scales: root mean squares, without
+/// those of first tokens, which are a thousand times larger (training.md 6).
+struct FeatureScales {
+  std::vector<double> taps;
+  double last = 1;  // of the vector that the output matrix reads
+};
+FeatureScales measure_features(const Dataset& data);
+
+/// A head of this kind for the target, scaled for its features.
+HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScales& scales);
+
+/// What the head reads of its target, dequantised from its files. positions: of the rotary table.
+TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& config, int positions,
+                                torch::ScalarType low, torch::Device device);
+
+/// Starts from the target's last layer: training.md 5. A Medusa head starts as the identity.
+void set_initial_values(ParameterStore& parameters, const HeadShape& shape,
+                        const Checkpoint& target, const ModelConfig& config,
+                        const FeatureScales& scales, std::uint64_t seed);
+
+}  // namespace talon

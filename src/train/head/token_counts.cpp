@@ -1,0 +1,34 @@
+#include "train/head/token_counts.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace talon {
+
+std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size) {
+  std::vector<TokenId> tokens(counts.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  std::stable_sort(tokens.begin(), tokens.end(), [&](TokenId a, TokenId b) {
+    return counts[static_cast<std::size_t>(a)] > counts[static_cast<std::size_t>(b)];
+  });
+  tokens.resize(std::min(size, tokens.size()));
+  std::sort(tokens.begin(), tokens.end());
+  return tokens;
+}
+
+double coverage(const TokenCounts& counts, std::span<const TokenId> tokens) {
+  const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  std::int64_t covered = 0;
+  for (const TokenId token : tokens) covered += counts[static_cast<std::size_t>(token)];
+  return all == 0 ? 0 : static_cast<double>(covered) / static_cast<double>(all);
+}
+
+std::vector<TokenId> union_of(std::span<const TokenId> frequent, std::span<const TokenId> batch) {
+  std::vector<TokenId> tokens(frequent.begin(), frequent.end());
+  tokens.insert(tokens.end(), batch.begin(), batch.end());
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
+}  // namespace talon

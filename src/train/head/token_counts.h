@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/types.h"
+
+namespace talon {
+
+/// How often each token was seen in responses.
+using TokenCounts = std::vector<std::int64_t>;
+
+/// The `size` most frequent tokens, ascending; those never seen come last, by id, which is a good
+/// prior for byte-pair vocabularies (training.md 4).
+std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size);
+/// The share of the counted tokens that `tokens` (ascending) cover; 0 if nothing was counted.
+double coverage(const TokenCounts& counts, std::span<const TokenId> tokens);
+/// `frequent` and the tokens of a batch, ascending, each once.
+std::vector<TokenId> union_of(std::span<const TokenId> frequent, std::span<const TokenId> batch);
+
+}  // namespace talon

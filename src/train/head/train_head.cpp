@@ -1,0 +1,414 @@
+#include "train/head/train_head.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "core/error.h"
+#include "train/head/curves.h"
+#include "train/head/exchange.h"
+#include "train/head/export_head.h"
+#include "train/head/head_loss.h"
+#include "train/head/target_weights.h"
+#include "train/head/train_state.h"
+
+namespace talon {
+namespace {
+
+using torch::Tensor;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kCountedConversations = 1000;  // for the frequent tokens of the loss
+
+HeadKind kind_of(const std::string& text) {
+  for (const HeadKind kind : {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa}) {
+    if (text == name_of(kind)) return kind;
+  }
+  throw UsageError("--kind: expected eagle, eagle3 or medusa, got " + text);
+}
+
+std::vector<std::filesystem::path> folders(const HeadTrainOptions& options) {
+  return {options.data.begin(), options.data.end()};
+}
+
+OptimizerOptions optimizer_options(const HeadTrainOptions& options) {
+  return {.rate = options.rate,
+          .warmup = static_cast<double>(options.warmup),
+          .decline = options.decline == "cosine" ? Decline::cosine : Decline::linear,
+          .clip = options.clip,
+          .weight_decay = options.weight_decay,
+          .average = options.average};
+}
+
+/// The settings that a resumed run must share with the one it resumes.
+Json settings_of(const HeadTrainOptions& options, const DatasetInfo& info) {
+  return {{"kind", options.kind},
+          {"target_sha256", info.model_sha256},
+          {"batch", options.batch},
+          {"steps", options.steps},
+          {"rate", options.rate},
+          {"decline", options.decline},
+          {"warmup", options.warmup},
+          {"clip", options.clip},
+          {"weight_decay", options.weight_decay},
+          {"average", options.average},
+          {"loss", {options.soft, options.top, options.hard, options.acceptance, options.feature}},
+          {"noise", options.noise},
+          {"loss_tokens", options.loss_tokens},
+          {"max_tokens", options.max_tokens},
+          {"seed", options.seed},
+          {"precision", options.precision},
+          {"ranks", options.ranks}};
+}
+
+class HeadTrainer {
+ public:
+  HeadTrainer(const HeadTrainOptions& options, const Checkpoint& target,
+              const HeadTrainHooks& hooks);
+  HeadTrainResult run();
+
+ private:
+  void prepare(const Checkpoint& target);
+  void start_or_resume();
+  void count_tokens();
+  double progress() const;
+  int steps_now() const;
+  Batch next_batch();
+  void open_epoch();
+  void train_once();
+  HeadLoss loss_of(const Batch& batch, bool count_right);
+  void log_progress(const HeadLoss& loss, double norm);
+  bool evaluate(const Tensor& values, const char* what);
+  void save();
+  void export_to(const std::filesystem::path& folder, const Tensor& values);
+  Json facts() const;
+  bool leads() const { return options_.rank == 0; }
+  std::filesystem::path at(std::string_view name) const {
+    return std::filesystem::path(options_.out) / name;
+  }
+
+  HeadTrainOptions options_;
+  HeadTrainHooks hooks_;
+  ModelConfig config_;
+  HeadKind kind_;
+  Dataset data_;
+  BatchOptions batch_options_;
+  torch::ScalarType low_;
+  torch::Device device_;
+  FeatureScales scales_;
+  HeadShape shape_;
+  TargetTables tables_;
+  std::optional<ParameterStore> parameters_;
+  std::optional<HeadModel> model_;
+  std::optional<Optimizer> optimizer_;
+  std::optional<CurveFile> curve_, evaluations_;
+  std::unique_ptr<Exchange> exchange_;
+  LossOptions loss_options_;
+  TrainState state_;
+  std::vector<std::size_t> order_;  // of the current epoch
+  HeadScores best_scores_;
+  Clock::time_point mark_;  // training time is counted from here
+};
+
+HeadTrainer::HeadTrainer(const HeadTrainOptions& options, const Checkpoint& target,
+                         const HeadTrainHooks& hooks)
+    : options_(options),
+      hooks_(hooks),
+      config_(read_model_config(target)),
+      kind_(kind_of(options.kind)),
+      data_(folders(options)),
+      low_(options.precision == "f32" ? torch::kFloat : torch::kBFloat16),
+      device_(options.device) {
+  at::set_num_threads(options.threads);
+  prepare(target);
+  start_or_resume();
+}
+
+void HeadTrainer::prepare(const Checkpoint& target) {
+  const DatasetInfo& info = data_.info();
+  if (info.hidden != config_.hidden || info.vocabulary != config_.vocabulary) {
+    fail("train head: data of {}: expected vectors of {} and {} tokens, as {} has, found {} and {}",
+         info.model, config_.hidden, config_.vocabulary, target.path.string(), info.hidden,
+         info.vocabulary);
+  }
+  batch_options_ = {.steps = options_.steps,
+                    .with_taps = kind_ == HeadKind::eagle3,
+                    .most_tokens = options_.max_tokens};
+  scales_ = measure_features(data_);
+  shape_ = head_shape(kind_, config_, scales_);
+  if (kind_ == HeadKind::medusa) shape_.medusa_heads = options_.steps;
+  if (kind_ == HeadKind::eagle3 && shape_.taps == 0)
+    fail("train head: an EAGLE-3 head needs data with taps of layers, found none");
+  tables_ = read_target_tables(target, config_, options_.max_tokens + options_.steps, low_, device_);
+  parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_);
+  set_initial_values(*parameters_, shape_, target, config_, scales_, options_.seed);
+  parameters_->refresh_low();
+  model_.emplace(shape_, *parameters_, tables_);
+  optimizer_.emplace(*parameters_, optimizer_options(options_));
+  const double feature = kind_ == HeadKind::eagle ? 1 : 0;
+  loss_options_ = {.soft = options_.soft,
+                   .top = options_.top,
+                   .hard = options_.hard,
+                   .acceptance = options_.acceptance,
+                   .feature = options_.feature < 0 ? feature : options_.feature,
+                   .feature_rms = scales_.last};
+  if (options_.ranks > 1) exchange_ = make_exchange(options_.rank, options_.ranks, options_.meet);
+}
+
+void HeadTrainer::start_or_resume() {
+  std::error_code problem;
+  std::filesystem::create_directories(options_.out, problem);
+  if (problem) fail("train head: cannot make {}: {}", options_.out, problem.message());
+  const auto file = at("checkpoint.safetensors");
+  if (std::filesystem::exists(file)) {
+    load_checkpoint(file, settings_of(options_, data_.info()), state_, *parameters_, *optimizer_);
+    hooks_.log(fmt::format("resumed at iteration {}, {} pairs", optimizer_->iterations,
+                           state_.pairs));
+    order_ = data_.shuffled(options_.seed + static_cast<std::uint64_t>(state_.epoch));
+    if (data_.size() != state_.epoch_size) open_epoch();  // the data has grown
+  } else {
+    count_tokens();
+    std::int64_t pairs = 0;
+    for (std::size_t i = 0; i < data_.size(); ++i) {
+      const ConversationSize size = data_.size_of(i);
+      if (usable(size, batch_options_)) pairs += pairs_of(size, batch_options_);
+    }
+    if (pairs == 0) fail("train head: the data has no response of two tokens or more");
+    state_.planned = static_cast<std::int64_t>(options_.epochs * static_cast<double>(pairs));
+    state_.epoch = -1;
+    open_epoch();
+  }
+  if (leads()) {
+    curve_.emplace(at("curve.csv"), optimizer_->iterations);
+    evaluations_.emplace(at("evaluations.csv"), optimizer_->iterations);
+  }
+  mark_ = Clock::now();
+}
+
+void HeadTrainer::count_tokens() {
+  state_.counts.assign(static_cast<std::size_t>(config_.vocabulary), 0);
+  TokenCounts sample = state_.counts;
+  const auto order = data_.shuffled(options_.seed);
+  for (std::size_t i = 0; i < std::min(order.size(), kCountedConversations); ++i) {
+    const Conversation conversation = data_.read(order[i]);
+    for (const TokenId token :
+         conversation.tokens.subspan(static_cast<std::size_t>(conversation.response_begin)))
+      ++sample[static_cast<std::size_t>(token)];
+  }
+  state_.frequent = frequent_tokens(sample, static_cast<std::size_t>(options_.loss_tokens));
+}
+
+double HeadTrainer::progress() const {
+  double share = static_cast<double>(state_.pairs) / static_cast<double>(state_.planned);
+  if (options_.minutes > 0) share = std::max(share, state_.seconds / (60 * options_.minutes));
+  return share;
+}
+
+/// Few unrolled steps first, since they are cheaper: training.md 5.
+int HeadTrainer::steps_now() const {
+  if (kind_ == HeadKind::medusa) return options_.steps;
+  const double share = progress();
+  return share < 0.45 ? 1 : std::min(options_.steps, share < 0.7 ? 2 : options_.steps);
+}
+
+void HeadTrainer::open_epoch() {
+  if (optimizer_->iterations > 0) data_ = Dataset(folders(options_));  // it may have grown
+  ++state_.epoch;
+  order_ = data_.shuffled(options_.seed + static_cast<std::uint64_t>(state_.epoch));
+  state_.epoch_size = order_.size();
+  state_.next = 0;
+}
+
+Batch HeadTrainer::next_batch() {
+  std::vector<std::size_t> chosen;
+  // Processes take turns: each builds the batches of all and keeps its own, so that they agree on
+  // where the epoch is.
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    std::vector<std::size_t> batch;
+    std::int64_t pairs = 0;
+    while (pairs < options_.batch) {
+      if (state_.next == order_.size()) open_epoch();
+      const std::size_t index = order_[state_.next++];
+      const ConversationSize size = data_.size_of(index);
+      if (!usable(size, batch_options_)) continue;
+      batch.push_back(index);
+      pairs += pairs_of(size, batch_options_);
+    }
+    state_.pairs += pairs;
+    if (rank == options_.rank) chosen = std::move(batch);
+  }
+  BatchOptions now = batch_options_;
+  now.steps = steps_now();
+  Batch batch = pack_batch(data_, chosen, now, torch::kFloat, device_);
+  if (state_.epoch == 0) {
+    for (const TokenId token : batch.response_tokens) ++state_.counts[static_cast<std::size_t>(token)];
+  }
+  return batch;
+}
+
+HeadLoss HeadTrainer::loss_of(const Batch& batch, bool count_right) {
+  const std::vector<TokenId> tokens = union_of(state_.frequent, batch.response_tokens);
+  const std::vector<std::int64_t> ids(tokens.begin(), tokens.end());
+  const Tensor chosen = torch::tensor(ids, torch::kLong).to(device_);
+  return head_loss(*model_, tables_, batch, chosen, static_cast<int>(batch.step_token.size()),
+                   loss_options_, count_right);
+}
+
+void HeadTrainer::train_once() {
+  Batch batch = next_batch();
+  if (options_.noise > 0 && kind_ == HeadKind::eagle) {
+    at::Generator generator = at::detail::createCPUGenerator(
+        options_.seed + static_cast<std::uint64_t>(optimizer_->iterations));
+    const double bound = options_.noise * scales_.last;
+    batch.features.add_(torch::empty(batch.features.sizes(), torch::kFloat)
+                            .uniform_(-bound, bound, generator)
+                            .to(device_));
+  }
+  const bool log = (optimizer_->iterations + 1) % options_.log_every == 0;
+  const HeadLoss loss = loss_of(batch, log);
+  loss.total.backward();
+  if (exchange_) {
+    exchange_->sum(parameters_->gradients());
+    parameters_->gradients().div_(options_.ranks);
+  }
+  const double norm = optimizer_->step(progress());
+  if (!std::isfinite(norm)) {
+    fail(
+        "train head: iteration {}: the loss is {} and its gradient not finite: lower --rate, or "
+        "look at the data; the last good checkpoint is kept in {}",
+        optimizer_->iterations + 1, loss.total.item<double>(), options_.out);
+  }
+  const auto now = Clock::now();
+  state_.seconds += std::chrono::duration<double>(now - mark_).count();
+  mark_ = now;
+  if (log && leads()) log_progress(loss, norm);
+}
+
+void HeadTrainer::log_progress(const HeadLoss& loss, double norm) {
+  CurveRow row = {{"iteration", static_cast<double>(optimizer_->iterations)},
+                  {"pairs", static_cast<double>(state_.pairs)},
+                  {"seconds", state_.seconds},
+                  {"epoch", static_cast<double>(state_.epoch)},
+                  {"rate", optimizer_->rate_at(progress())},
+                  {"norm", norm}};
+  std::string right;
+  for (int step = 0; step < options_.steps; ++step) {
+    const auto i = static_cast<std::size_t>(step);
+    const bool ran = i < loss.step_loss.size();
+    row.emplace_back(fmt::format("loss_{}", step + 1), ran ? loss.step_loss[i] : NAN);
+  }
+  for (int step = 0; step < options_.steps; ++step) {
+    const auto i = static_cast<std::size_t>(step);
+    const bool ran = i < loss.step_right.size();
+    row.emplace_back(fmt::format("right_{}", step + 1), ran ? loss.step_right[i] : NAN);
+    if (ran) right += fmt::format(" {:.3f}", loss.step_right[i]);
+  }
+  curve_->append(row);
+  hooks_.log(fmt::format(
+      "iteration {}: {:.2f} M pairs, {:.0f} pairs/s, {:.0f} %, loss {:.3f}, right{}",
+      optimizer_->iterations, static_cast<double>(state_.pairs) / 1e6,
+      static_cast<double>(state_.pairs) / state_.seconds, 100 * progress(),
+      loss.step_loss.front(), right));
+}
+
+/// Exports the values, measures them and keeps them if they are the best so far. False when early
+/// stopping says so.
+bool HeadTrainer::evaluate(const Tensor& values, const char* what) {
+  if (!leads()) return true;
+  const auto trial = at("trial");
+  export_to(trial, values);
+  HeadScores scores;
+  if (hooks_.evaluate) scores = hooks_.evaluate(trial);
+  const double score = scores.empty() ? static_cast<double>(optimizer_->iterations) : scores[0].second;
+  CurveRow row = {{"iteration", static_cast<double>(optimizer_->iterations)},
+                  {"pairs", static_cast<double>(state_.pairs)},
+                  {"seconds", state_.seconds}};
+  std::string line;
+  for (const auto& [name, value] : scores) {
+    row.emplace_back(name, value);
+    line += fmt::format(" {} {:.3f}", name, value);
+  }
+  if (!scores.empty()) {
+    evaluations_->append(row);
+    hooks_.log(fmt::format("{} at iteration {}:{}", what, optimizer_->iterations, line));
+  }
+  const bool better = best_scores_.empty() ? score >= state_.best : score > state_.best;
+  state_.since_best = better ? 0 : state_.since_best + 1;
+  if (better) {
+    state_.best = score;
+    best_scores_ = scores;
+    export_to(at("head"), values);
+  }
+  write_curve_page(at("curves.html"), {curve_->path(), evaluations_->path()});
+  mark_ = Clock::now();
+  return options_.patience == 0 || state_.since_best < options_.patience;
+}
+
+void HeadTrainer::export_to(const std::filesystem::path& folder, const Tensor& values) {
+  std::vector<TokenId> drafted;
+  if (options_.draft_vocabulary > 0 && options_.draft_vocabulary < config_.vocabulary)
+    drafted = frequent_tokens(state_.counts, static_cast<std::size_t>(options_.draft_vocabulary));
+  export_head({shape_, *parameters_, values, tables_, drafted, config_, facts()}, folder);
+}
+
+Json HeadTrainer::facts() const {
+  const DatasetInfo& info = data_.info();
+  std::vector<int> taps = info.taps;
+  if (!taps.empty()) taps.pop_back();
+  const auto drafted =
+      frequent_tokens(state_.counts, static_cast<std::size_t>(options_.draft_vocabulary));
+  return {{"target", info.model},
+          {"target_sha256", info.model_sha256},
+          {"tap_layers", taps},
+          {"conversations", data_.size()},
+          {"response_tokens", data_.response_tokens()},
+          {"pairs_trained", state_.pairs},
+          {"epochs", state_.epoch},
+          {"iterations", optimizer_->iterations},
+          {"seconds", std::round(state_.seconds)},
+          {"draft_vocabulary", options_.draft_vocabulary},
+          {"draft_vocabulary_coverage", coverage(state_.counts, drafted)},
+          {"settings", settings_of(options_, info)}};
+}
+
+void HeadTrainer::save() {
+  if (leads()) {
+    save_checkpoint(at("checkpoint.safetensors"), state_, settings_of(options_, data_.info()),
+                    *parameters_, *optimizer_);
+  }
+  mark_ = Clock::now();
+}
+
+HeadTrainResult HeadTrainer::run() {
+  const auto every = [&](int period) {
+    return period > 0 && optimizer_->iterations % period == 0;
+  };
+  while (progress() < 1) {
+    train_once();
+    if (every(options_.checkpoint_every)) save();
+    if (every(options_.evaluate_every) && !evaluate(optimizer_->average, "average")) break;
+    if (hooks_.stop && hooks_.stop->requested()) {
+      save();
+      return {{}, {}, facts()};
+    }
+  }
+  save();
+  evaluate(optimizer_->average, "average");
+  evaluate(parameters_->values(), "final values");
+  if (!leads()) return {};
+  std::filesystem::remove_all(at("trial"));
+  return {at("head"), best_scores_, facts()};
+}
+
+}  // namespace
+
+HeadTrainResult train_head(const HeadTrainOptions& options, const Checkpoint& target,
+                           const HeadTrainHooks& hooks) {
+  return HeadTrainer(options, target, hooks).run();
+}
+
+}  // namespace talon

@@ -1,0 +1,111 @@
+#include "train/head/train_state.h"
+
+#include <cstring>
+
+#include "core/error.h"
+#include "io/checkpoint.h"
+#include "io/json_text.h"
+#include "io/write_safetensors.h"
+
+namespace talon {
+namespace {
+
+std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.data_ptr()),
+          static_cast<std::size_t>(tensor.numel()) * tensor.element_size()};
+}
+
+Json to_json(const TrainState& state, const Optimizer& optimizer) {
+  return {{"iterations", optimizer.iterations}, {"pairs", state.pairs},
+          {"planned", state.planned},           {"seconds", state.seconds},
+          {"epoch", state.epoch},               {"epoch_size", state.epoch_size},
+          {"next", state.next},                 {"best", state.best},
+          {"since_best", state.since_best}};
+}
+
+void check_settings(const std::filesystem::path& file, const Json& expected, const Json& found) {
+  for (const auto& [name, value] : expected.items()) {
+    if (found.contains(name) && found[name] == value) continue;
+    fail("resume {}: setting \"{}\": expected {}, as asked for, found {}: use another --out",
+         file.string(), name, value.dump(), found.value(name, Json()).dump());
+  }
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& file, const TrainState& state,
+                     const Json& settings, const ParameterStore& parameters,
+                     const Optimizer& optimizer) {
+  std::vector<torch::Tensor> kept;
+  std::vector<TensorToWrite> tensors;
+  const auto add = [&](const char* name, const torch::Tensor& tensor) {
+    kept.push_back(tensor.to(torch::kCPU));
+    const StorageType type =
+        tensor.scalar_type() == torch::kDouble ? StorageType::f64 : StorageType::f32;
+    tensors.push_back({name, type, {tensor.numel()}, bytes_of(kept.back())});
+  };
+  add("values", parameters.values());
+  add("first_moment", optimizer.first_moment);
+  add("second_moment", optimizer.second_moment);
+  add("average", optimizer.average);
+  tensors.push_back({"counts",
+                     StorageType::i64,
+                     {static_cast<std::int64_t>(state.counts.size())},
+                     std::as_bytes(std::span(state.counts))});
+  tensors.push_back({"frequent",
+                     StorageType::i32,
+                     {static_cast<std::int64_t>(state.frequent.size())},
+                     std::as_bytes(std::span(state.frequent))});
+  write_safetensors(file, tensors,
+                    {{"state", to_json(state, optimizer).dump()}, {"settings", settings.dump()}});
+}
+
+void load_checkpoint(const std::filesystem::path& file, const Json& settings, TrainState& state,
+                     ParameterStore& parameters, Optimizer& optimizer) {
+  const Checkpoint checkpoint = read_safetensors(file);
+  const std::string doing = "resume " + file.string();
+  const auto text = [&](const char* name) -> Json {
+    if (!checkpoint.metadata.contains(name) || !checkpoint.metadata[name].is_string())
+      fail("{}: expected a checkpoint of talon train head, found no \"{}\"", doing, name);
+    return parse_json(checkpoint.metadata[name].get<std::string>(), doing);
+  };
+  check_settings(file, settings, text("settings"));
+  const Json json = text("state");
+  try {
+    json.at("iterations").get_to(optimizer.iterations);
+    json.at("pairs").get_to(state.pairs);
+    json.at("planned").get_to(state.planned);
+    json.at("seconds").get_to(state.seconds);
+    json.at("epoch").get_to(state.epoch);
+    json.at("epoch_size").get_to(state.epoch_size);
+    json.at("next").get_to(state.next);
+    json.at("best").get_to(state.best);
+    json.at("since_best").get_to(state.since_best);
+  } catch (const Json::exception& problem) {
+    fail("{}: state: {}", doing, problem.what());
+  }
+  const auto copy = [&](const char* name, torch::Tensor to) {
+    const StoredTensor& stored = checkpoint.require(name);
+    torch::Tensor values = torch::empty(to.sizes(), to.options().device(torch::kCPU));
+    if (stored.bytes.size() != bytes_of(values).size())
+      fail("{}: tensor \"{}\": expected {} values, found {} bytes", doing, name, to.numel(),
+           stored.bytes.size());
+    std::memcpy(values.data_ptr(), stored.bytes.data(), stored.bytes.size());
+    const torch::NoGradGuard no_gradient;
+    to.copy_(values);
+  };
+  copy("values", parameters.values());
+  copy("first_moment", optimizer.first_moment);
+  copy("second_moment", optimizer.second_moment);
+  copy("average", optimizer.average);
+  const auto integers = [&](const char* name, auto& to) {
+    const StoredTensor& stored = checkpoint.require(name);
+    to.resize(stored.bytes.size() / sizeof(to[0]));
+    if (!to.empty()) std::memcpy(to.data(), stored.bytes.data(), stored.bytes.size());
+  };
+  integers("counts", state.counts);
+  integers("frequent", state.frequent);
+  parameters.refresh_low();
+}
+
+}  // namespace talon

@@ -1,0 +1,86 @@
+#include "tree/cost_profile.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "io/atomic_file.h"
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "io/quote.h"
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kLargestFile = 1 << 20;
+constexpr int kMostRows = 1 << 16;
+
+int count_in(const Json& json, const char* field) {
+  const int count = json.at(field).get<int>();
+  if (count < 0 || count > (1 << 24)) fail("{}: expected a count, found {}", field, count);
+  return count;
+}
+
+int rows_in(const Json& json) {
+  const int rows = json.at("rows").get<int>();
+  if (rows < 1 || rows > kMostRows) fail("rows: expected 1 to {}, found {}", kMostRows, rows);
+  return rows;
+}
+
+double ms_in(const Json& json) {
+  const double ms = json.at("ms").get<double>();
+  if (!(ms > 0) || !std::isfinite(ms)) fail("ms: expected a positive time, found {}", ms);
+  return ms;
+}
+
+CostProfile profile_of(const Json& json) {
+  CostProfile profile;
+  for (const Json& check : json.at("checks")) {
+    profile.checks.push_back({rows_in(check), count_in(check, "context"), ms_in(check)});
+  }
+  for (const Json& level : json.at("levels")) {
+    profile.levels.push_back({rows_in(level), ms_in(level)});
+  }
+  return profile;
+}
+
+Json json_of(const CostProfile& profile) {
+  Json json = {{"checks", Json::array()}, {"levels", Json::array()}};
+  for (const auto& [rows, context, ms] : profile.checks) {
+    json["checks"].push_back({{"rows", rows}, {"context", context}, {"ms", ms}});
+  }
+  for (const auto& [rows, ms] : profile.levels) {
+    json["levels"].push_back({{"rows", rows}, {"ms", ms}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::optional<CostProfile> read_cost_profile(const std::filesystem::path& file,
+                                             const std::string& key) {
+  std::error_code problem;
+  const auto size = std::filesystem::file_size(file, problem);
+  if (problem || size == 0 || size > kLargestFile) return {};
+  try {
+    const MappedFile mapped(file);
+    const auto bytes = mapped.bytes();
+    const Json json = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                 "read costs " + quote(file.string()));
+    if (json.at("key") != key) return {};
+    return profile_of(json);
+  } catch (const Error&) {
+    return {};
+  } catch (const Json::exception&) {
+    return {};
+  }
+}
+
+void write_cost_profile(const std::filesystem::path& file, const std::string& key,
+                        const CostProfile& profile) {
+  Json json = json_of(profile);
+  json["key"] = key;
+  const std::string text = json.dump(1) + "\n";
+  write_file(file, std::as_bytes(std::span(text)));
+}
+
+}  // namespace talon

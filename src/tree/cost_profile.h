@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace talon {
+
+/// What was measured of a model and a drafter on one machine (engine/measure_costs.h): where a
+/// CostModel starts. Empty: nothing.
+struct CostProfile {
+  struct Check {
+    int rows = 0;
+    int context = 0;  // committed positions that each row attends to
+    double ms = 0;
+  };
+  struct Level {
+    int rows = 0;
+    double ms = 0;
+  };
+  std::vector<Check> checks;
+  std::vector<Level> levels;  // of one pass of the draft head over that many rows; none for
+                              // drafters without passes
+  bool empty() const { return checks.empty(); }
+};
+
+/// Reads what write_cost_profile() wrote, or nothing if there is no such file, it was written for
+/// another key or it is damaged: a cache may be absent for any reason.
+std::optional<CostProfile> read_cost_profile(const std::filesystem::path& file,
+                                             const std::string& key);
+/// key: names everything the costs depend on (machine, model, threads, kernels, drafter). Throws
+/// Error if the file cannot be written.
+void write_cost_profile(const std::filesystem::path& file, const std::string& key,
+                        const CostProfile& profile);
+
+}  // namespace talon

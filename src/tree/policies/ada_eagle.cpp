@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "tree/policies/length_predictor.h"
+#include "tree/policies/policies.h"
+#include "tree/policies/tree_limits.h"
+
+namespace talon {
+namespace {
+
+constexpr double kRateMemory = 0.95;  // weight of the past in the running tokens per millisecond
+
+struct AdaEagleOptions {
+  TreeLimits limits;
+  bool hybrid;
+  double threshold;
+  double least;  // 0: from the costs
+};
+
+/// AdaEAGLE, arXiv:2412.18910: a predictor reads the target's state and says before the round how
+/// many levels to draft; none means plain decoding. hybrid: a draft goes on while it is shorter
+/// than predicted or its probability is at least `threshold` (section 1.4 of the specification). An
+/// ordinal predictor drafts while the chance that a level is accepted is at least `least`; by
+/// default what one pass costs at the current speed, which is the best quantile (1.3 there).
+class AdaEaglePolicy : public TreePolicy {
+ public:
+  AdaEaglePolicy(const AdaEagleOptions& options, LengthPredictor predictor, const CostModel& cost)
+      : options_(options), predictor_(std::move(predictor)), cost_(cost) {}
+
+  std::vector<FeatureTap> taps() const override { return {{0}, {FeatureTap::kFinalNorm}}; }
+
+  TreePlan plan(const PlanContext& context) override {
+    level_ = 0;
+    TreePlan plan = options_.limits.within(context);
+    if (context.feature.empty()) return plan;
+    if (static_cast<int>(context.feature.size()) != predictor_.inputs()) {
+      fail("ada_eagle: expected a predictor of {} inputs, twice the model's hidden size, found {}",
+           context.feature.size(), predictor_.inputs());
+    }
+    predicted_ = predicted_length(context.feature);
+    const bool none = predicted_ == 0 && !options_.hybrid;
+    if (none) return {};
+    if (!options_.hybrid) plan.levels = std::min(plan.levels, predicted_);
+    return plan;
+  }
+
+  int expand(std::span<const float> path_log_p) override {
+    ++level_;
+    const bool is_short = level_ < predicted_;
+    const bool is_sure = options_.hybrid && log_sum_exp(path_log_p) >= options_.threshold;
+    return is_short || is_sure ? static_cast<int>(path_log_p.size()) : 0;
+  }
+
+  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
+    tree.prune(options_.limits.within(context).nodes);
+  }
+
+  void learn(const RoundOutcome& outcome) override {
+    rate_tokens_ = kRateMemory * rate_tokens_ + outcome.batch_tokens;
+    rate_ms_ = kRateMemory * rate_ms_ + outcome.check_ms + outcome.draft_ms;
+  }
+
+ private:
+  int predicted_length(std::span<const float> feature) {
+    const auto result = predictor_.predict(feature);
+    if (predictor_.kind() == LengthPredictor::Kind::asymmetric) {
+      const float length = std::isfinite(result[0]) ? std::round(result[0]) : 0;
+      return std::clamp(static_cast<int>(std::clamp(length, 0.0F, 1000.0F)), 0, predictor_.most());
+    }
+    const double least = options_.least > 0 ? options_.least : price_of_level();
+    int length = 0;
+    for (const float chance : result) length += static_cast<double>(chance) >= least ? 1 : 0;
+    return length;
+  }
+
+  double price_of_level() const {
+    const double rate = rate_ms_ > 0 ? rate_tokens_ / rate_ms_ : 1 / cost_.check_ms(1);
+    const double row_ms = cost_.check_ms(4) - cost_.check_ms(3);
+    return rate * (cost_.pass_ms(options_.limits.topk) + row_ms);
+  }
+
+  AdaEagleOptions options_;
+  LengthPredictor predictor_;
+  const CostModel& cost_;
+  int predicted_ = 1 << 20;
+  int level_ = 0;
+  double rate_tokens_ = 0, rate_ms_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<TreePolicy> make_ada_eagle_policy(OptionText& options,
+                                                  const PolicyContext& context) {
+  expects(context.estimates != nullptr, "ada_eagle has estimates");
+  AdaEagleOptions parsed{};
+  parsed.limits = take_limits(options, {1, 8, 59});
+  parsed.hybrid = options.take_int("hybrid", 0, 0, 1) == 1;
+  parsed.threshold = options.take_double("threshold", -0.6, -100, 0);
+  parsed.least = options.take_double("least", 0, 0, 1);
+  const std::string predictor = options.take_text("predictor", "");
+  if (predictor.empty()) {
+    throw UsageError("ada_eagle: needs predictor=PATH, trained for the model and its head");
+  }
+  return std::make_unique<AdaEaglePolicy>(parsed, LengthPredictor(open_checkpoint(predictor)),
+                                          context.estimates->cost);
+}
+
+}  // namespace talon

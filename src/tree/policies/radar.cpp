@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
+#include "core/philox.h"
+#include "tree/policies/policies.h"
+#include "tree/policies/radar_network.h"
+#include "tree/policies/tree_limits.h"
+
+namespace talon {
+namespace {
+
+/// Keeps the policy's random numbers apart from those that choose the text.
+constexpr std::uint32_t kRadarChoice = 0x52414441;
+
+/// RADAR, arXiv:2512.14069: before each expansion a trained network says stop or go on, from the
+/// scores of the beam. Decisions are drawn, as in the official code, or the likelier one.
+class RadarPolicy : public TreePolicy {
+ public:
+  RadarPolicy(const TreeLimits& limits, RadarNetwork network, bool draws, std::uint64_t seed)
+      : limits_(limits), network_(std::move(network)), draws_(draws), random_(seed, kRadarChoice) {}
+
+  TreePlan plan(const PlanContext& context) override {
+    network_.begin_round();
+    position_ = static_cast<std::uint64_t>(context.position);
+    calls_ = 0;
+    return limits_.within(context);
+  }
+
+  int expand(std::span<const float> path_log_p) override {
+    if (path_log_p.empty()) return 0;
+    std::array<float, RadarNetwork::kState> state;
+    state.fill(path_log_p.back());  // a beam that is narrower than the network was trained on
+    const std::size_t count = std::min(state.size(), path_log_p.size());
+    std::copy_n(path_log_p.begin(), count, state.begin());
+    const double uniform = draws_ ? random_.uniform(position_, RandomUse::draft, calls_++) : 0.5;
+    const bool stops = uniform < network_.stop_chance(state);
+    return stops ? 0 : static_cast<int>(path_log_p.size());
+  }
+
+  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
+    tree.prune(limits_.within(context).nodes);
+  }
+  void learn(const RoundOutcome&) override {}
+
+ private:
+  TreeLimits limits_;
+  RadarNetwork network_;
+  bool draws_;
+  PositionRandom random_;
+  std::uint64_t position_ = 0;
+  std::uint32_t calls_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<TreePolicy> make_radar_policy(OptionText& options, const PolicyContext&) {
+  const TreeLimits limits = take_limits(options, {10, 8, 59});
+  const bool draws = options.take_int("draw", 1, 0, 1) == 1;
+  const int seed = options.take_int("seed", 1, 0, 1 << 30);
+  const std::string weights = options.take_text("weights", "");
+  if (weights.empty()) {
+    throw UsageError("radar: needs weights=PATH, a network that was trained for the model");
+  }
+  return std::make_unique<RadarPolicy>(limits, RadarNetwork(open_checkpoint(weights)), draws,
+                                       static_cast<std::uint64_t>(seed));
+}
+
+}  // namespace talon

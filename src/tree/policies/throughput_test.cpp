@@ -1,0 +1,206 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tree/policies/test_machine.h"
+
+namespace talon {
+namespace {
+
+using test::alone;
+using test::chain;
+using test::cut;
+using test::ln;
+using test::Machine;
+using test::play;
+
+TEST(ThroughputPolicy, BuysNodesWhileTheyAreWorthTheirTime) {
+  // A token is worth 10 ms and a row costs 2: nodes pay down to a chance of 0.2. The start stake
+  // buys two rows at most.
+  Machine machine(2);
+  auto policy = machine.policy("throughput");
+  DraftTree tree(0);
+  tree.add(0, 1, ln(0.6));
+  tree.add(0, 2, ln(0.25));
+  tree.add(0, 3, ln(0.1));
+  cut(*policy, tree);
+  EXPECT_EQ(tree.token, (std::vector<TokenId>{0, 1, 2}));
+}
+
+TEST(ThroughputPolicy, DoesNotDraftWhenRowsCostMoreThanTheyBring) {
+  Machine machine(9);
+  auto policy = machine.policy("throughput");
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EQ(play(*policy, machine.estimates, chain(8, 0.5), 0), 0);
+  }
+}
+
+TEST(ThroughputPolicy, LosesAtMostTwoPercentToADrafterThatIsAlwaysSureAndAlwaysWrong) {
+  Machine machine(3);
+  auto policy = machine.policy("throughput");
+  double spent_ms = 0;
+  for (int token = 0; token < 128; ++token) {
+    const int nodes = play(*policy, machine.estimates, chain(16, 0.99), 0);
+    spent_ms += machine.estimates.cost.check_ms(1 + nodes);
+  }
+  EXPECT_LE(spent_ms, 128 * 10 * 1.02);
+  EXPECT_GT(spent_ms, 128 * 10);  // it did try
+}
+
+TEST(ThroughputPolicy, DraftsDeepWhereTheDrafterIsRight) {
+  Machine machine(1);
+  auto policy = machine.policy("throughput");
+  int nodes = 0;
+  for (int round = 0; round < 40; ++round)
+    nodes = play(*policy, machine.estimates, chain(16, 0.6), 16);
+  EXPECT_GE(nodes, 12);
+}
+
+TEST(ThroughputPolicy, RecoversWhenADrafterThatWasWrongBecomesRight) {
+  Machine machine(1);
+  auto policy = machine.policy("throughput");
+  for (int round = 0; round < 200; ++round) play(*policy, machine.estimates, chain(8, 0.6), 0);
+  EXPECT_EQ(play(*policy, machine.estimates, chain(8, 0.6), 8),
+            0);  // it has learned that this is useless
+  int nodes = 0;
+  for (int round = 0; round < 60; ++round)
+    nodes = play(*policy, machine.estimates, chain(8, 0.6), 8);
+  EXPECT_GE(nodes, 4);
+}
+
+TEST(ThroughputPolicy, AsksAnExpensiveDrafterThatNeverHelpsOnlyRarely) {
+  Machine machine(1);
+  auto policy = machine.policy("throughput");
+  int asked = 0;
+  for (int round = 0; round < 500; ++round) {
+    DraftTree tree(0);
+    tree.add(0, 1, ln(0.5));
+    const TreePlan plan = cut(*policy, tree);
+    asked += plan.nodes > 0 ? 1 : 0;
+    test::report(*policy, machine.estimates, tree, 0, plan.nodes > 0 ? 5 : 0);
+  }
+  EXPECT_LT(asked, 30);
+  EXPECT_GT(asked, 5);
+}
+
+/// A head that grows a chain level by level, each node right with chance p given its parent and
+/// sure of just that. Returns the levels that were grown.
+struct ChainHead {
+  double p;
+  double pass_ms;
+
+  int draft(TreePolicy& policy, DraftTree& tree, double& draft_ms) const {
+    draft_ms = 0;
+    if (!policy.start(tree)) return 0;
+    int levels = 0;
+    bool more = true;
+    while (more && levels < 16) {
+      draft_ms += pass_ms;
+      ++levels;
+      tree.add(levels - 1, 1, static_cast<float>(levels * std::log(p)));
+      const std::vector<float> beam = {tree.log_p.back()};
+      more = policy.expand(beam) > 0;
+    }
+    return levels;
+  }
+};
+
+/// Tokens per millisecond of a chain of `levels`, all of it checked.
+double chain_rate(double p, int levels, double row_ms, double pass_ms) {
+  double tokens = 1;
+  for (int level = 1; level <= levels; ++level) tokens += std::pow(p, level);
+  return tokens / (10 + levels * (row_ms + pass_ms));
+}
+
+TEST(ThroughputPolicy, DraftsAsDeepAsIsFastest) {
+  constexpr double kRowMs = 0.4;
+  for (const double p : {0.4, 0.6, 0.8, 0.9}) {
+    for (const double pass_ms : {0.5, 1.5, 3.0}) {
+      Machine machine(kRowMs, pass_ms);
+      auto policy = machine.policy("throughput");
+      std::mt19937 random(4);
+      std::uniform_real_distribution<double> uniform(0, 1);
+      const ChainHead head{p, pass_ms};
+      double tokens = 0, ms = 0;
+      for (int round = 0; round < 4000; ++round) {
+        DraftTree tree(0);
+        double draft_ms = 0;
+        const TreePlan plan = policy->plan(alone());
+        if (plan.nodes > 0) head.draft(*policy, tree, draft_ms);
+        policy->offer(tree, alone());
+        policy->select(tree, plan, alone());
+        int right = 0;
+        while (right < 20 && uniform(random) < p) ++right;
+        if (round >= 1000) {
+          tokens += 1 + std::min(right, tree.draft_nodes());
+          ms += machine.estimates.cost.check_ms(tree.size()) + draft_ms;
+        }
+        test::report(*policy, machine.estimates, tree, right, draft_ms);
+      }
+      double best = 0;
+      for (int levels = 0; levels <= 16; ++levels)
+        best = std::max(best, chain_rate(p, levels, kRowMs, pass_ms));
+      EXPECT_GT(tokens / ms, 0.96 * best) << "p " << p << ", pass " << pass_ms << " ms";
+    }
+  }
+}
+
+TEST(ThroughputPolicy, StopsAskingAHeadThatDoesNotPayButTakesItBackWhenItDoes) {
+  Machine machine(0.4, 3);
+  auto policy = machine.policy("throughput");
+  const ChainHead head{0.7, 3};
+  const auto asked_in = [&](int rounds, int right) {
+    int asked = 0;
+    for (int round = 0; round < rounds; ++round) {
+      DraftTree tree(0);
+      double draft_ms = 0;
+      const TreePlan plan = policy->plan(alone());
+      asked += head.draft(*policy, tree, draft_ms) > 0 ? 1 : 0;
+      policy->offer(tree, alone());
+      policy->select(tree, plan, alone());
+      test::report(*policy, machine.estimates, tree, right, draft_ms);
+    }
+    return asked;
+  };
+  EXPECT_LT(asked_in(300, 0), 15);
+  asked_in(600, 16);
+  EXPECT_EQ(asked_in(20, 16), 20);
+}
+
+TEST(ThroughputPolicy, SameCostsGiveTheSameTrees) {
+  const auto sizes = [] {
+    Machine machine(0.5);
+    auto policy = machine.policy("throughput");
+    std::vector<int> result;
+    for (int round = 0; round < 100; ++round)
+      result.push_back(play(*policy, machine.estimates, chain(12, 0.7), round * 7 % 13));
+    return result;
+  };
+  EXPECT_EQ(sizes(), sizes());
+}
+
+TEST(ThroughputPolicy, ACrowdedMachineEndsAtPlainDecoding) {
+  // 30 sequences, and every row costs as much as a token brings.
+  Machine machine(0.33);
+  auto policy = machine.policy("throughput");
+  PlanContext context = alone();
+  context.sequences = 30;
+  context.other_rows = 29;
+  DraftTree tree = chain(8, 0.5);
+  cut(*policy, tree, context);
+  EXPECT_EQ(tree.draft_nodes(), 0);
+}
+
+TEST(ThroughputPolicy, CutsADrawnTreeByPlaceAndNotByToken) {
+  Machine machine(0.5);
+  for (const double uniform : {0.1, 0.9}) {  // a likely and an unlikely token
+    auto policy = machine.policy("throughput");
+    DraftTree tree(0);
+    tree.draw_children(0, {{{2, 0.8}, {4, 0.2}}}, 2, [&](int) { return uniform; });
+    cut(*policy, tree);
+    EXPECT_EQ(tree.draft_nodes(), 2) << uniform;
+  }
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/option_text.h"
+#include "tree/tree_policy.h"
+
+namespace talon {
+
+/// The limits of an EAGLE-2 tree, as options of the policies that stop it early. The drafter's own
+/// limits hold as well.
+struct TreeLimits {
+  int topk;    // nodes expanded per level
+  int levels;  // below the root
+  int nodes;   // sent to the check, root excluded
+
+  TreePlan within(const PlanContext& context) const;
+};
+TreeLimits take_limits(OptionText& options, TreeLimits usual);
+
+/// `5/7/9`: whole numbers from 1 to `most`. Throws UsageError.
+std::vector<int> take_counts(OptionText& options, std::string_view key, std::string_view usual,
+                             int most);
+
+/// log of the sum of the paths' probabilities: how much of the drafter's belief is alive at a
+/// level.
+double log_sum_exp(std::span<const float> path_log_p);
+
+}  // namespace talon

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace talon {
+
+/// How many of `chances` (descending) to check: the count whose expected tokens, less the time they
+/// take at `rate` tokens per millisecond, are most (DESIGN 5). extra_ms(n): what n nodes add to the
+/// check; it may have steps, so all counts are tried.
+int best_count(std::span<const double> chances, const std::function<double(int)>& extra_ms,
+               double rate);
+
+/// One budget of rows for all sequences of a round: every sequence offers the chances of its nodes,
+/// and what is worth its time anywhere is bought at one price. One per engine.
+class RowMarket {
+ public:
+  /// Chances of nodes that one sequence could afford. The first offer after settle() opens a new
+  /// round.
+  void offer(std::span<const double> chances);
+  /// Fixes what is bought. Only the first call of a round counts.
+  void settle(const std::function<double(int)>& extra_ms, double rate);
+  /// Whether the round buys a node of that chance. Asked once per offered node.
+  bool buy(double chance);
+
+ private:
+  std::vector<double> offers_;
+  bool settled_ = false;
+  double price_ = 0;   // the least chance that is bought
+  int ties_left_ = 0;  // nodes of just that chance still to be bought
+};
+
+}  // namespace talon

@@ -1,0 +1,118 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/philox.h"
+#include "draft/registry.h"
+#include "models.h"
+
+namespace talon::test {
+namespace {
+
+constexpr int kRuns = 4000;
+// With random seeds a right rule would fail once in 10,000 runs.
+constexpr double kNormalQuantile = 3.719;
+
+/// Draws a small tree from a law that is far from the target's: mostly four tokens that stories use
+/// often. If it lies, it tells the rule another.
+class DrawingDrafter : public Drafter {
+ public:
+  explicit DrawingDrafter(bool lies) : lies_(lies) {}
+  bool draws() const override { return true; }
+  std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
+  void observe(DraftState&, const CommittedTokens&) override {}
+  void propose(std::span<DraftJob> jobs) override {
+    for (DraftJob& job : jobs) {
+      if (job.plan.nodes < 5 || job.plan.levels < 2) continue;
+      const auto uniform = [&](int index) {
+        return job.random->uniform(static_cast<std::uint64_t>(job.position), RandomUse::draft,
+                                   static_cast<std::uint32_t>(index));
+      };
+      job.tree->draw_children(0, law(), 3, uniform);
+      for (NodeId node = 1; node <= 2; ++node) {
+        job.tree->draw_children(node, law(), 1,
+                                [&](int) { return uniform(10 + static_cast<int>(node)); });
+      }
+      if (!lies_) continue;
+      for (auto& drawn : job.tree->drawn) {
+        for (auto& [token, p] : drawn.law.entries) p = token == kUsual ? 0.1 : 0.3;
+      }
+    }
+  }
+
+ private:
+  static constexpr TokenId kUsual = 261;
+  static Law<double> law() { return {{{kUsual, 0.5}, {262, 0.1}, {286, 0.3}, {298, 0.1}}}; }
+  bool lies_;
+};
+
+using Counts = std::map<std::vector<TokenId>, double>;
+
+/// How often each text of three tokens comes out.
+Counts count_texts(std::unique_ptr<Drafter> drafter, const std::string& rule, std::uint64_t seed) {
+  static TestModel model(kStories260k, reference_backend(1));
+  EngineOptions options;
+  options.policy = "fixed";
+  TestEngine engine(model, std::move(drafter), options, 64, make_verifier(rule));
+  Counts counts;
+  for (int run = 0; run < kRuns; ++run) {
+    Request request;
+    request.prompt = {1, 403, 407, 261, 378, 432};
+    request.max_new = 4;
+    request.sampler = {.temperature = 3, .top_k = 4};
+    request.seed = seed + static_cast<std::uint64_t>(run);
+    ++counts[engine.run(request).tokens];
+  }
+  return counts;
+}
+
+/// The chi-square of two samples of equal size, as a standard normal number (Wilson and Hilferty).
+/// Texts with few counts are taken together.
+double difference(const Counts& a, const Counts& b) {
+  std::map<std::vector<TokenId>, std::pair<double, double>> both;
+  for (const auto& [text, count] : a) both[text].first = count;
+  for (const auto& [text, count] : b) both[text].second = count;
+  double chi_square = 0, rare_a = 0, rare_b = 0;
+  int cells = 0;
+  const auto add = [&](double x, double y) {
+    chi_square += (x - y) * (x - y) / (x + y);
+    ++cells;
+  };
+  for (const auto& [text, counts] : both) {
+    if (counts.first + counts.second >= 20) {
+      add(counts.first, counts.second);
+    } else {
+      rare_a += counts.first;
+      rare_b += counts.second;
+    }
+  }
+  if (rare_a + rare_b > 0) add(rare_a, rare_b);
+  const double freedom = cells - 1;
+  const double spread = 2 / (9 * freedom);
+  return (std::cbrt(chi_square / freedom) - (1 - spread)) / std::sqrt(spread);
+}
+
+const Counts& plain_counts() {
+  static const Counts counts = count_texts(make_drafter("none", {}), "follow", 1);
+  return counts;
+}
+
+class SampledRules : public testing::TestWithParam<const char*> {};
+
+TEST_P(SampledRules, GiveTheTargetsDistributionOnARealModel) {
+  const Counts counts = count_texts(std::make_unique<DrawingDrafter>(false), GetParam(), 1'000'000);
+  EXPECT_GT(counts.size(), 20U);
+  EXPECT_LT(difference(plain_counts(), counts), kNormalQuantile);
+}
+
+TEST_P(SampledRules, AWrongLawOfTheDraftsIsNoticed) {
+  const Counts counts = count_texts(std::make_unique<DrawingDrafter>(true), GetParam(), 1'000'000);
+  EXPECT_GT(difference(plain_counts(), counts), kNormalQuantile);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SampledRules, testing::Values("token", "block", "traversal"),
+                         [](const auto& of) { return std::string(of.param); });
+
+}  // namespace
+}  // namespace talon::test
