@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 NINJA = ninja -C $(BUILD) -j $(JOBS)
 
-.PHONY: help demo test build setup asan tsan fuzz golden exactness bench format tidy signature clean
+.PHONY: help demo test build setup trainer asan tsan fuzz golden exactness bench format tidy signature clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,12 @@ build: setup ## the binary: build/talon
 	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TESTS=OFF $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || (cat $(BUILD).log; exit 1)
 	@rm -f $(BUILD).log
 	@$(NINJA) --quiet talon
+
+trainer: ## build/talon-train beside build/talon, for `talon train head` (installs libtorch, about 260 MB)
+	@scripts/setup.sh train
+	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TRAIN=ON $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || (cat $(BUILD).log; exit 1)
+	@rm -f $(BUILD).log
+	@$(NINJA) --quiet talon talon-train
 
 asan: setup ## unit and conformance tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/sanitize.sh address,undefined build-asan $(JOBS)

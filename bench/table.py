@@ -1,7 +1,9 @@
-"""Prints the README's table from bench/results/*.jsonl. usage: bench/table.py FOLDER"""
+"""Puts the tables of bench/results between the README's marks and prints them. usage: bench/table.py RESULTS README"""
 import json
 import pathlib
 import sys
+
+BEGIN, END = "<!-- make bench -->", "<!-- end of make bench -->"
 
 
 def spread(cell: dict, digits: int = 1) -> str:
@@ -23,13 +25,17 @@ def peer_table(file: pathlib.Path) -> list[str]:
     return rows
 
 
-def lookup_table(file: pathlib.Path) -> list[str]:
-    summary = json.loads(file.read_text().splitlines()[-1])["summary"]
-    rows = ["| drafter, SmolLM2, summarisation questions, greedy | tok/s | speed-up | worst question | tau | answers equal to plain |", "|---|---|---|---|---|---|"]
-    for method, cell in summary.items():
-        rows.append(f"| `{method}` | {cell['tok_s']:.1f} | {cell['speedup']:.2f} | {cell['worst']:.2f} | {cell['tau']:.2f} | {cell['equal']} |")
-    return rows
+def main() -> None:
+    results, readme = map(pathlib.Path, sys.argv[1:])
+    parts = [file.read_text().rstrip() for file in sorted(results.glob("spec_*.md"))]
+    parts.append("\n".join(peer_table(results / "peer.jsonl")))
+    tables = "\n\n".join(parts)
+    before, rest = readme.read_text().split(BEGIN)
+    after = rest.split(END)[1]
+    aside = readme.with_suffix(".tmp")
+    aside.write_text(f"{before}{BEGIN}\n{tables}\n{END}{after}")
+    aside.rename(readme)
+    print(tables)
 
 
-folder = pathlib.Path(sys.argv[1])
-print("\n".join(peer_table(folder / "peer.jsonl") + [""] + lookup_table(folder / "ngram_summarization.jsonl")))
+main()

@@ -10,7 +10,8 @@ if(NOT Torch_FOUND)
 endif()
 # sentencepiece needs libprotobuf-lite, libtorch the whole libprotobuf. Their symbols have the same names: a program with both
 # must find those of the latter first, or it crashes before main().
-find_library(TALON_FIRST_LIBRARIES protobuf)
-if(NOT TALON_FIRST_LIBRARIES)
-  set(TALON_FIRST_LIBRARIES "")
+find_library(TALON_PROTOBUF protobuf)
+set(TALON_FIRST_LIBRARIES "")
+if(TALON_PROTOBUF)
+  set(TALON_FIRST_LIBRARIES "-Wl,--push-state,--no-as-needed,${TALON_PROTOBUF},--pop-state")
 endif()

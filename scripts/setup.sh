@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need and this machine lacks. Idempotent and quiet: says what it installs.
-# usage: scripts/setup.sh [fuzz|format]
+# usage: scripts/setup.sh [fuzz|format|train]
 set -euo pipefail
 
 packages=(cmake ninja-build g++ pkg-config git python3 nlohmann-json3-dev libcli11-dev libfmt-dev
@@ -9,6 +9,7 @@ packages=(cmake ninja-build g++ pkg-config git python3 nlohmann-json3-dev libcli
 case "${1:-}" in
   fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;
   format) packages+=(clang-format-14 clang-tidy-14) ;;
+  train) packages+=(libtorch-dev libgloo-dev libopenblas0-pthread) ;;  # about 260 MB of downloads
 esac
 
 # tokenizers needs a Rust compiler of 2024 or later; Debian 12 carries one as rustc-web beside its old default.

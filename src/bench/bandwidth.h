@@ -7,6 +7,9 @@
 
 namespace talon {
 
+/// Larger than any cache that would be measured by mistake.
+inline constexpr std::size_t kProbeBytes = std::size_t{1} << 30;
+
 /// Measures how fast this machine's threads read memory: each thread sweeps its own part of one
 /// buffer. A buffer that fits in a cache measures that cache, so the buffer should be as large as
 /// what it is compared with.

@@ -123,8 +123,8 @@ std::vector<Change> compare_spec(const std::filesystem::path& before_file,
 std::map<std::string, Spread> read_spreads(const std::filesystem::path& file) {
   std::ifstream input(file, std::ios::binary);
   if (!input) fail("read results: cannot open {}", file.string());
-  static const std::set<std::string> kAbout = {"rows",  "context",   "kernels", "model",
-                                               "shape", "operation", "format",  "layout"};
+  static const std::set<std::string> kAbout = {"rows",  "context", "kernels", "model",
+                                               "shape", "op",      "format",  "layout"};
   std::map<std::string, Spread> spreads;
   int number = 0;
   for (std::string text; std::getline(input, text);) {

@@ -66,8 +66,8 @@ Decoder::Decoder(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
     options.costs =
         obtain_costs(model, cache.store().shape.type, *drafter_, settings.drafter, settings.costs);
   }
-  target_ = std::make_unique<Target>(model, cache, options.max_rows,
-                                     taps_for(*drafter_, options.policy));
+  target_ =
+      std::make_unique<Target>(model, cache, options.max_rows, taps_for(*drafter_, options.policy));
   engine_ = std::make_unique<Engine>(*target_, *drafter_, *verifier_, options);
 }
 

@@ -18,10 +18,10 @@ h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .4
 caption { caption-side: bottom; text-align: left; color: #555; font-size: .85rem; padding-top: .3rem; }
 th, td { padding: .2rem .6rem; border-bottom: 1px solid #e2e2e2; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid #999; vertical-align: bottom; white-space: normal; } th:first-child, td:first-child { text-align: left; }
-td:first-child { font-family: ui-monospace, monospace; font-size: .92em; }
+td:first-child { font-family: ui-monospace, monospace; font-size: .92em; } td:last-child { white-space: normal; }
 figure { margin: 1rem 0; } svg { width: 100%; max-width: 46rem; height: auto; }
 @media print { body { max-width: none; margin: 0; font-size: 10pt; } nav { display: none; } h2 { break-after: avoid; }
-  figure, tr { break-inside: avoid; } figure { max-width: 16cm; } .wide { overflow: visible; } th, td { padding: .1rem .4rem; white-space: normal; }
+  figure, tr { break-inside: avoid; } figure { max-width: 16cm; } .wide { overflow: visible; } th, td { padding: .1rem .35rem; font-size: 8pt; } td:first-child { white-space: normal; overflow-wrap: anywhere; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 )";
 

@@ -1,52 +1,39 @@
 #include "bench/peer.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 
 namespace talon {
 namespace {
 
+constexpr std::string_view kPeer = "peer:";
 constexpr std::string_view kLlama = "llama.cpp";
 constexpr std::string_view kOpenai = "openai";
 
-PeerChoice parse_peer(std::string_view text) {
-  const std::size_t equals = text.find('=');
-  const std::string_view name = text.substr(0, equals);
-  const std::size_t colon = name.find(':');
-  PeerChoice peer;
-  peer.name = "peer:" + std::string(name);
-  if (equals != std::string_view::npos) peer.place = text.substr(equals + 1);
-  if (colon != std::string_view::npos) peer.speculation = name.substr(colon + 1);
-  const std::string_view kind = name.substr(0, colon);
-  if (kind == kOpenai && colon == std::string_view::npos) {
-    peer.kind = PeerChoice::Kind::openai;
-  } else if (kind != kLlama || (colon != std::string_view::npos && peer.speculation.empty())) {
-    throw UsageError(fmt::format(
-        "peer: expected llama.cpp=PATH, llama.cpp:SPECULATION=PATH or openai=URL, got \"{}\"",
-        text));
-  }
-  if (peer.place.empty()) {
-    throw UsageError(fmt::format("peer {}: expected =PATH or =URL after the name", name));
-  }
-  return peer;
-}
-
 }  // namespace
 
-std::vector<PeerChoice> parse_peers(std::string_view list) {
-  std::vector<PeerChoice> peers;
-  while (!list.empty()) {
-    const std::size_t comma = list.find(',');
-    PeerChoice peer = parse_peer(list.substr(0, comma));
-    const bool twice = std::any_of(peers.begin(), peers.end(), [&](const PeerChoice& other) {
-      return other.name == peer.name;
-    });
-    if (twice) throw UsageError(fmt::format("{}: given twice", peer.name));
-    peers.push_back(std::move(peer));
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+bool is_peer(std::string_view method) { return method.starts_with(kPeer); }
+
+PeerChoice parse_peer(std::string_view method) {
+  const std::size_t equals = method.find('=');
+  PeerChoice peer;
+  peer.name = method.substr(0, equals);
+  if (equals != method.npos) peer.place = method.substr(equals + 1);
+  const std::string_view engine = std::string_view(peer.name).substr(kPeer.size());
+  const std::size_t colon = engine.find(':');
+  if (colon != engine.npos) peer.speculation = engine.substr(colon + 1);
+  if (engine == kOpenai) {
+    peer.kind = PeerChoice::Kind::openai;
+  } else if (engine.substr(0, colon) != kLlama || engine.ends_with(':')) {
+    throw UsageError(
+        fmt::format("method \"{}\": expected peer:llama.cpp=PATH, peer:llama.cpp:SPECULATION=PATH "
+                    "or peer:openai=URL",
+                    method));
   }
-  return peers;
+  if (peer.place.empty()) {
+    throw UsageError(fmt::format("method \"{}\": expected {} behind the name", method,
+                                 engine == kOpenai ? "=URL" : "=PATH of llama-server"));
+  }
+  return peer;
 }
 
 std::unique_ptr<Contestant> make_peer(const PeerChoice& choice, const PeerSetting& setting) {

@@ -4,17 +4,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "bench/contestant.h"
 #include "text/tokenizer.h"
 
 namespace talon {
 
-/// Another engine that answers the same questions, as one text:
-///   llama.cpp[:SPECULATION]=PATH   llama-server or its folder; SPECULATION is one of its
-///   --spec-type openai=URL[#MODEL]             an endpoint up to its version:
-///   http://127.0.0.1:8000/v1
+/// Another engine that answers the same questions, as a method of `talon bench spec`:
+///   peer:llama.cpp[:SPECULATION]=PATH  llama-server or its folder; SPECULATION: its --spec-type
+///   peer:openai=URL[#MODEL]            an endpoint with its version: http://127.0.0.1:8000/v1
 struct PeerChoice {
   enum class Kind { llama_cpp, openai } kind = Kind::llama_cpp;
   std::string name;         // "peer:llama.cpp", "peer:llama.cpp:ngram-simple", "peer:openai"
@@ -22,8 +20,10 @@ struct PeerChoice {
   std::string place;        // path or URL
 };
 
-/// Splits `A=B,C=D`. Throws UsageError naming the peer and what was expected.
-std::vector<PeerChoice> parse_peers(std::string_view list);
+/// Whether a method is a peer.
+bool is_peer(std::string_view method);
+/// Throws UsageError naming the peer and what was expected.
+PeerChoice parse_peer(std::string_view method);
 
 /// What a peer is given. Borrowed.
 struct PeerSetting {

@@ -93,10 +93,12 @@ class LlamaPeer : public Contestant {
 
   static Json body_of(const Request& request) {
     const SamplerOptions& sampler = request.sampler;
+    // The most probable token is the same with 1, which spares it a softmax over the vocabulary.
+    const int top_k = sampler.temperature == 0 ? 1 : sampler.top_k;
     return {{"prompt", request.prompt},
             {"n_predict", request.max_new},
             {"temperature", sampler.temperature},
-            {"top_k", sampler.top_k},
+            {"top_k", top_k},
             {"top_p", sampler.top_p},
             {"min_p", sampler.min_p},
             {"typical_p", sampler.typical_p},

@@ -79,8 +79,7 @@ Request small_request() {
 }
 
 std::unique_ptr<Contestant> openai(const std::string& url) {
-  const std::vector<PeerChoice> peers = parse_peers("openai=" + url);
-  return make_peer(peers.front(), {"model.gguf", tokenizer(), 1, 512});
+  return make_peer(parse_peer("peer:openai=" + url), {"model.gguf", tokenizer(), 1, 512});
 }
 
 std::string message_of(const std::function<void()>& body) {
@@ -92,23 +91,27 @@ std::string message_of(const std::function<void()>& body) {
   return "no error";
 }
 
-TEST(Peers, AreReadFromAList) {
-  const std::vector<PeerChoice> peers = parse_peers(
-      "llama.cpp=/opt/llama,llama.cpp:ngram-simple=/opt/llama,openai=http://127.0.0.1:8000/v1#m");
-  ASSERT_EQ(peers.size(), 3u);
-  EXPECT_EQ(peers[0].name, "peer:llama.cpp");
-  EXPECT_EQ(peers[0].place, "/opt/llama");
-  EXPECT_EQ(peers[1].name, "peer:llama.cpp:ngram-simple");
-  EXPECT_EQ(peers[1].speculation, "ngram-simple");
-  EXPECT_EQ(peers[2].kind, PeerChoice::Kind::openai);
-  EXPECT_EQ(peers[2].place, "http://127.0.0.1:8000/v1#m");
-  EXPECT_TRUE(parse_peers("").empty());
+TEST(Peers, AreMethodsWithAPlace) {
+  EXPECT_TRUE(is_peer("peer:llama.cpp=/opt/llama"));
+  EXPECT_FALSE(is_peer("ngram"));
+  const PeerChoice plain = parse_peer("peer:llama.cpp=/opt/llama");
+  EXPECT_EQ(plain.kind, PeerChoice::Kind::llama_cpp);
+  EXPECT_EQ(plain.name, "peer:llama.cpp");
+  EXPECT_EQ(plain.place, "/opt/llama");
+  const PeerChoice drafting = parse_peer("peer:llama.cpp:ngram-simple=/opt/llama");
+  EXPECT_EQ(drafting.name, "peer:llama.cpp:ngram-simple");
+  EXPECT_EQ(drafting.speculation, "ngram-simple");
+  const PeerChoice endpoint = parse_peer("peer:openai=http://127.0.0.1:8000/v1#m");
+  EXPECT_EQ(endpoint.kind, PeerChoice::Kind::openai);
+  EXPECT_EQ(endpoint.name, "peer:openai");
+  EXPECT_EQ(endpoint.place, "http://127.0.0.1:8000/v1#m");
 }
 
 TEST(Peers, ThatCannotBeMeantAreRefused) {
-  for (const char* list : {"llama.cpp", "llama.cpp=", "llama.cpp:=/x", "gpt=/x",
-                           "openai:x=http://y", "openai=http://y,openai=http://z", "=x"}) {
-    EXPECT_THROW(parse_peers(list), UsageError) << list;
+  for (const char* method :
+       {"peer:llama.cpp", "peer:llama.cpp=", "peer:llama.cpp:=/x", "peer:gpt=/x",
+        "peer:openai:x=http://y", "peer:openai", "peer:=x", "peer:"}) {
+    EXPECT_THROW(parse_peer(method), UsageError) << method;
   }
 }
 
@@ -199,13 +202,13 @@ TEST(PeerProcesses, OfProgramsThatDoNotExistAreAnError) {
 }
 
 TEST(LlamaPeer, WithoutServerOrGgufSaysWhatWasExpected) {
-  const std::vector<PeerChoice> peers = parse_peers("llama.cpp=/no/such/folder");
+  const PeerChoice choice = parse_peer("peer:llama.cpp=/no/such/folder");
   EXPECT_NE(message_of([&] {
-              make_peer(peers[0], {"m.bin", tokenizer(), 1, 512});
+              make_peer(choice, {"m.bin", tokenizer(), 1, 512});
             }).find("GGUF"),
             std::string::npos);
   EXPECT_NE(message_of([&] {
-              make_peer(peers[0], {"m.gguf", tokenizer(), 1, 512});
+              make_peer(choice, {"m.gguf", tokenizer(), 1, 512});
             }).find("/no/such/folder"),
             std::string::npos);
 }
@@ -245,8 +248,8 @@ TEST(LlamaPeer, IsStartedAskedAndWhenItDiesAnError) {
       std::filesystem::path(testing::TempDir()) / "fake_llama_server";
   std::ofstream(file) << kFakeLlama;
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-  const std::vector<PeerChoice> peers = parse_peers("llama.cpp=" + file.string());
-  const auto peer = make_peer(peers.front(), {"m.gguf", tokenizer(), 1, 512});
+  const auto peer =
+      make_peer(parse_peer("peer:llama.cpp=" + file.string()), {"m.gguf", tokenizer(), 1, 512});
   Request request = small_request();
   request.end_tokens = {2};
   const TurnAnswer answer = peer->answer(request, nullptr);

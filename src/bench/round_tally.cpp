@@ -86,10 +86,10 @@ Json json_of(const RoundTally& tally) {
     json["depth"].push_back({tally.tried[i], tally.right[i]});
   json["calibration"] = Json::array();
   for (const RoundTally::Bucket& bucket : tally.calibration)
-    json["calibration"].push_back({bucket.trials, bucket.right, bucket.predicted});
+    json["calibration"].push_back({bucket.trials, bucket.right, rounded(bucket.predicted)});
   json["checks"] = Json::array();
   for (const auto& [rows, ms] : tally.check_ms)
-    json["checks"].push_back({rows, ms.size(), spread_of(ms).median});
+    json["checks"].push_back({rows, ms.size(), rounded(spread_of(ms).median)});
   return json;
 }
 

@@ -129,11 +129,13 @@ bool SpecBench::answer(Contestant& contestant, const Condition& condition, Answe
   std::vector<ChatMessage> messages;
   Turns tokens;
   TurnAnswer sums;
+  int prompt_tokens = 0;
   try {
     for (const std::string& text : condition.question->turns) {
       messages.push_back({"user", text});
       Request request;
       request.prompt = prompt_of(messages);
+      prompt_tokens += static_cast<int>(request.prompt.size());
       request.max_new = settings_.max_new;
       request.sampler = settings_.sampler;
       request.sampler.temperature = condition.temperature;
@@ -151,6 +153,7 @@ bool SpecBench::answer(Contestant& contestant, const Condition& condition, Answe
       sums.rounds.add(turn.rounds);
       tokens.push_back(std::move(turn.tokens));
     }
+    answers.cell.prompt_tokens = prompt_tokens;
     answers.add(tokens, sums);
   } catch (const UsageError&) {
     throw;

@@ -110,6 +110,8 @@ TEST_F(SpecProtocol, LaterTurnsSeeTheConversationSoFar) {
             tokenizer_.encode("Once\nword\nOnce\n", {.parse_special = false,
                                                      .add_start = tokenizer_.wants_start_token()}));
   EXPECT_EQ(cells_[0].new_tokens, 6);
+  EXPECT_EQ(cells_[0].prompt_tokens,
+            static_cast<int>(log_[0].second.prompt.size() + of_none(1).size()));
 }
 
 TEST_F(SpecProtocol, EveryTemperatureMeetsEverySeedExceptZero) {

@@ -15,6 +15,11 @@ std::vector<double> numbers(const Json& json, const char* key) {
   return values;
 }
 
+std::vector<double> all_rounded(std::vector<double> values) {
+  for (double& value : values) value = rounded(value);
+  return values;
+}
+
 }  // namespace
 
 std::string condition_of(const SpecCell& cell) {
@@ -28,6 +33,7 @@ Json json_of(const SpecCell& cell) {
                {"method", cell.method},
                {"temperature", cell.temperature},
                {"seed", cell.seed},
+               {"prompt_tokens", cell.prompt_tokens},
                {"new_tokens", cell.new_tokens},
                {"equal", cell.equal}};
   if (!cell.claims_equal) json["claims_equal"] = false;
@@ -37,15 +43,15 @@ Json json_of(const SpecCell& cell) {
     json["tau"] = nullptr;
     return json;
   }
-  json["tok_s"] = spread_of(cell.tok_s).median;
+  json["tok_s"] = rounded(spread_of(cell.tok_s).median);
   json["tau"] = cell.rounds.tau();
-  json["wall_tok_s"] = spread_of(cell.wall_tok_s).median;
-  json["tok_s_repeats"] = cell.tok_s;
-  json["wall_tok_s_repeats"] = cell.wall_tok_s;
-  json["prefill_ms"] = cell.prefill_ms;
-  json["decode_ms"] = cell.decode_ms;
-  json["draft_ms"] = cell.draft_ms;
-  json["check_ms"] = cell.check_ms;
+  json["wall_tok_s"] = rounded(spread_of(cell.wall_tok_s).median);
+  json["tok_s_repeats"] = all_rounded(cell.tok_s);
+  json["wall_tok_s_repeats"] = all_rounded(cell.wall_tok_s);
+  json["prefill_ms"] = rounded(cell.prefill_ms);
+  json["decode_ms"] = rounded(cell.decode_ms);
+  json["draft_ms"] = rounded(cell.draft_ms);
+  json["check_ms"] = rounded(cell.check_ms);
   json.update(json_of(cell.rounds));
   return json;
 }
@@ -61,6 +67,7 @@ SpecCell cell_from(const Json& json, const std::string& doing) {
     cell.error = json.value("error", "");
     cell.equal = json.at("equal");
     cell.claims_equal = json.value("claims_equal", true);
+    cell.prompt_tokens = json.value("prompt_tokens", 0);
     cell.new_tokens = json.at("new_tokens");
     if (!cell.error.empty()) return cell;
     cell.tok_s = json.contains("tok_s_repeats") ? numbers(json, "tok_s_repeats")

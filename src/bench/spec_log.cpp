@@ -46,7 +46,7 @@ void SpecLog::read(const std::vector<std::string>& methods) {
           "this is \"{}\"): give another --output or remove the file",
           file_.string(), i + 1, run, run_);
     }
-    answered[condition_of(cell)].insert(cell.method);
+    if (cell.error.empty()) answered[condition_of(cell)].insert(cell.method);
   }
   const std::set<std::string> all(methods.begin(), methods.end());
   for (const auto& [condition, who] : answered) {

@@ -15,7 +15,8 @@ namespace talon {
 class SpecLog {
  public:
   /// `file` empty: nothing is kept. What is there already must be of the same `run` (fingerprint of
-  /// the settings); questions that lack one of `methods` are dropped, and so is the closing line.
+  /// the settings); questions that lack the answer of one of `methods` are dropped to be asked
+  /// again, and so is the closing line.
   /// Throws Error naming the file and line.
   SpecLog(std::filesystem::path file, std::string run, const std::vector<std::string>& methods);
 

@@ -8,6 +8,7 @@
 
 #include "bench/spec_questions.h"
 #include "bench/spec_summary.h"
+#include "bench/spec_table.h"
 
 namespace talon {
 namespace {
@@ -19,54 +20,9 @@ constexpr std::size_t kGrey = 7;  // of the palette
 
 using Summaries = std::vector<MethodSummary>;
 
-std::string number(double value, int digits) {
-  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–";
-}
-
-std::string with_range(double value, const Interval& range) {
-  if (!std::isfinite(range.low)) return number(value, 2);
-  return fmt::format("{} [{}, {}]", number(value, 2), number(range.low, 2), number(range.high, 2));
-}
-
 PlotValue plot_value(double value, const Interval& range) {
   if (!std::isfinite(range.low)) return {value, {}, {}};
   return {value, range.low, range.high};
-}
-
-std::string same_tokens(const MethodSummary& summary) {
-  if (summary.cells == 0) return "–";
-  if (summary.equal()) return "yes";
-  std::string text;
-  if (summary.unequal > 0)
-    text = fmt::format("{}: {} of {} differ", summary.claims_equal ? "NO" : "not claimed",
-                       summary.unequal, summary.cells);
-  if (summary.failed > 0)
-    text += fmt::format("{}{} failed", text.empty() ? "" : ", ", summary.failed);
-  return text;
-}
-
-PageTable overall_table(const Summaries& summaries) {
-  PageTable table;
-  table.columns = {"method",
-                   "tok/s",
-                   "speed-up",
-                   "speed-up with prefill",
-                   "tau",
-                   "drafted per check",
-                   "worst question",
-                   "same tokens"};
-  for (const MethodSummary& s : summaries) {
-    const double checks = std::max(1, s.rounds.rounds);
-    table.rows.push_back({s.method, number(s.tok_s, 1), with_range(s.speedup, s.speedup_range),
-                          with_range(s.wall_speedup, s.wall_speedup_range),
-                          with_range(s.tau, s.tau_range), number(s.rounds.drafted / checks, 1),
-                          number(s.worst, 2), same_tokens(s)});
-  }
-  table.caption =
-      "Brackets: 95 % intervals from a paired bootstrap over questions. tau: tokens per check. A "
-      "question whose tokens are not those of plain decoding counts in no mean of a method that "
-      "claims the same tokens.";
-  return table;
 }
 
 XyPlot::Series guide_of(const std::string& name) {
@@ -87,9 +43,12 @@ class SpecPages {
     }
   }
 
-  void add_to(Page& page) const {
+  void add_to(Page& page, const Json& closing) const {
     page.section("Overview");
-    page.add(overall_table(all_));
+    page.add(spec_table(all_));
+    page.paragraph(kSpecTableNote);
+    if (const std::string bound = spec_bound(all_.front(), closing); !bound.empty())
+      page.paragraph(bound);
     add_temperatures(page);
     add_subtasks(page);
     add_price(page);
@@ -126,7 +85,7 @@ class SpecPages {
     });
     if (groups.size() < 2) return;
     for (const auto& [name, group] : groups) {
-      PageTable table = overall_table(summarize(group, methods_));
+      PageTable table = spec_table(summarize(group, methods_));
       table.caption = name;
       page.add(table);
     }
@@ -208,12 +167,14 @@ class SpecPages {
     plot.y_label = "chance that the text stays in the tree";
     plot.y_least = 0;
     plot.y_most = 1;
+    double deepest = 7;  // fewer would put marks between whole depths
     for (const MethodSummary& s : all_) {
       if (!drafts(s)) continue;
       XyPlot::Series series = series_of(s.method, true);
       for (std::size_t d = 0; d < s.rounds.tried.size(); ++d) {
         if (s.rounds.tried[d] < static_cast<int>(kFewest)) break;
         const double rate = static_cast<double>(s.rounds.right[d]) / s.rounds.tried[d];
+        deepest = std::max(deepest, static_cast<double>(d + 1));
         series.points.push_back({static_cast<double>(d + 1),
                                  {rate},
                                  fmt::format("{} of {}", s.rounds.right[d], s.rounds.tried[d])});
@@ -221,6 +182,8 @@ class SpecPages {
       plot.series.push_back(std::move(series));
     }
     if (plot.series.empty()) return;
+    plot.x_least = 1;
+    plot.x_most = deepest;
     page.section("Acceptance by depth",
                  "Of the checks in which the text followed the tree so far and the tree went on: "
                  "how many found the next token in it.");
@@ -233,7 +196,7 @@ class SpecPages {
     std::vector<BarChart::Series> parts = {{"draft", {}}, {"check", {}}, {"other", {}}};
     PageTable table;
     table.columns = {"method", "ms per token", "draft",        "check",
-                     "other",  "ms per draft", "ms per check", "prefill ms per answer"};
+                     "other",  "ms per draft", "ms per check", "prefill tok/s"};
     for (const MethodSummary& s : all_) {
       double tokens = 0;
       for (const SpecCell& cell : cells_) {
@@ -247,11 +210,12 @@ class SpecPages {
       parts[0].values.push_back(PlotValue{s.draft_ms / tokens});
       parts[1].values.push_back(PlotValue{s.check_ms / tokens});
       parts[2].values.push_back(PlotValue{other / tokens});
-      table.rows.push_back(
-          {s.method, number(s.decode_ms / tokens, 2), number(s.draft_ms / tokens, 2),
-           number(s.check_ms / tokens, 2), number(other / tokens, 2),
-           rounds > 0 ? number(s.draft_ms / rounds, 2) : "–",
-           rounds > 0 ? number(s.check_ms / rounds, 2) : "–", number(s.prefill_ms / s.counted, 1)});
+      table.rows.push_back({s.method, number(s.decode_ms / tokens, 2),
+                            number(s.draft_ms / tokens, 2), number(s.check_ms / tokens, 2),
+                            number(other / tokens, 2),
+                            rounds > 0 ? number(s.draft_ms / rounds, 2) : "–",
+                            rounds > 0 ? number(s.check_ms / rounds, 2) : "–",
+                            s.prompt_tokens > 0 ? number(s.prefill_tok_s(), 0) : "–"});
     }
     chart.series = std::move(parts);
     page.section("Where the time goes");
@@ -362,21 +326,6 @@ class SpecPages {
   std::vector<std::pair<std::string, Summaries>> subtasks_;
 };
 
-/// "model smollm2, 2 threads, ..." from the closing line.
-std::string subtitle_of(const Json& closing) {
-  std::string text;
-  const auto append = [&](const std::string& part) { text += (text.empty() ? "" : " · ") + part; };
-  const auto value_of = [](const Json& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-  };
-  for (const char* key : {"model", "backend", "date", "commit"}) {
-    if (closing.contains(key)) append(value_of(closing[key]));
-  }
-  if (closing.contains("machine") && closing["machine"].is_object())
-    append(closing["machine"].value("processor", ""));
-  return text;
-}
-
 PageTable settings_table(const Json& closing) {
   PageTable table;
   table.columns = {"setting", "value"};
@@ -390,18 +339,14 @@ PageTable settings_table(const Json& closing) {
 
 }  // namespace
 
-PageTable spec_table(std::span<const SpecCell> cells, const std::vector<std::string>& methods) {
-  return overall_table(summarize(cells, methods));
-}
-
 Page spec_page(std::span<const SpecCell> cells, const std::vector<std::string>& methods,
                const Json& closing) {
-  Page page("Talon: drafters beside plain decoding", subtitle_of(closing));
+  Page page("Talon: drafters beside plain decoding", spec_subtitle(closing));
   if (closing.value("partial", false))
     page.paragraph("The run was stopped early: this is what it had answered by then.");
   if (const int skipped = closing.value("skipped", 0); skipped > 0)
     page.paragraph(fmt::format("{} questions did not fit the model's context.", skipped));
-  SpecPages(cells, methods).add_to(page);
+  SpecPages(cells, methods).add_to(page, closing);
   page.section("How it was measured");
   page.add(settings_table(closing));
   page.embed("results", closing);

@@ -9,10 +9,6 @@
 
 namespace talon {
 
-/// The overall table: method, tok/s, speed-up with interval, with the prefill, tau, worst question,
-/// same tokens.
-PageTable spec_table(std::span<const SpecCell> cells, const std::vector<std::string>& methods);
-
 /// The report of `talon bench spec`: tables and drawings of everything the cells say. `closing`:
 /// the last line of the results, of which it takes model, machine, commit, date and settings.
 Page spec_page(std::span<const SpecCell> cells, const std::vector<std::string>& methods,

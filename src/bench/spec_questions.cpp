@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <map>
 
 #include "core/error.h"
 #include "io/json_text.h"
@@ -54,15 +55,18 @@ std::vector<Question> read_questions(const std::string& source) {
   return questions;
 }
 
-std::vector<Question> select_questions(std::vector<Question> questions, std::string_view category,
-                                       int limit) {
+std::vector<Question> select_questions(std::vector<Question> questions,
+                                       const QuestionChoice& choice) {
+  const std::string& category = choice.category;
+  std::map<std::string, int> taken;  // by subtask
   std::erase_if(questions, [&](const Question& question) {
-    return !category.empty() && question.category != category &&
-           subtask_of(question.category) != category;
+    const std::string subtask = subtask_of(question.category);
+    if (!category.empty() && question.category != category && subtask != category) return true;
+    return choice.per_category > 0 && ++taken[subtask] > choice.per_category;
   });
   if (questions.empty()) fail("read questions: expected some of category {}, found none", category);
-  if (limit > 0 && static_cast<std::size_t>(limit) < questions.size())
-    questions.resize(static_cast<std::size_t>(limit));
+  if (choice.limit > 0 && static_cast<std::size_t>(choice.limit) < questions.size())
+    questions.resize(static_cast<std::size_t>(choice.limit));
   return questions;
 }
 

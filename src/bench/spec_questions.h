@@ -20,10 +20,14 @@ struct Question {
 /// one file per category). Throws Error naming the file, line and field, or if there is none.
 std::vector<Question> read_questions(const std::string& source);
 
-/// Those of `category` (empty: of all; also a Spec-Bench subtask), then the first `limit` (0: all).
+struct QuestionChoice {
+  std::string category = {};  // or a Spec-Bench subtask; empty: all
+  int per_category = 0;       // the first of each subtask; 0: all
+  int limit = 0;              // the first of what is left; 0: all
+};
 /// Throws Error if none is left.
-std::vector<Question> select_questions(std::vector<Question> questions, std::string_view category,
-                                       int limit);
+std::vector<Question> select_questions(std::vector<Question> questions,
+                                       const QuestionChoice& choice);
 
 /// Spec-Bench counts the eight categories of MT-Bench as one subtask, multi_turn; every other
 /// category is its own.

@@ -171,6 +171,20 @@ TEST_F(ResultFile, ARunThatWasCutShortGoesOnWithWhatIsComplete) {
   EXPECT_TRUE(file.closing.contains("summary"));
 }
 
+TEST_F(ResultFile, WhatFailedIsAskedAgain) {
+  {
+    SpecLog log(path(""), "run1", kMethods);
+    for (const SpecCell& each : run_of(2, 200)) log.write(log.line_of(each));
+    log.write(log.line_of(cell(3, "none", 100)));
+    SpecCell failed = cell(3, "ngram", 0);
+    failed.error = "the peer died";
+    log.write(log.line_of(failed));
+  }
+  const SpecLog log(path(""), "run1", kMethods);
+  EXPECT_EQ(log.known().size(), 4u);
+  EXPECT_FALSE(log.is_known(condition_of(cell(3, "none", 0))));
+}
+
 TEST_F(ResultFile, OfOtherSettingsIsNotMixedIn) {
   {
     SpecLog log(path(""), "run1", kMethods);
@@ -257,6 +271,13 @@ TEST_F(ResultFile, OtherBenchesAreComparedByTheirSpreads) {
   ASSERT_EQ(changes.size(), 2u);
   EXPECT_FALSE(changes[0].worse(0));
   EXPECT_TRUE(changes[1].worse(0.02));
+}
+
+TEST_F(ResultFile, CallsOfAForwardAreComparedOneByOne) {
+  std::ofstream(path("a")) << R"({"op":"qkv","rows":1,"ms":4.0,"ms_least":3.9,"ms_most":4.2}
+{"op":"head","rows":1,"ms":8.0,"ms_least":7.5,"ms_most":9})"
+                           << "\n";
+  EXPECT_EQ(compare_results(path("a"), path("a"), CompareMetric::tok_s).size(), 2u);
 }
 
 TEST_F(ResultFile, WithNothingInCommonAreAnError) {

@@ -49,6 +49,7 @@ void add_cell(MethodSummary& summary, QuestionSums& sums, const SpecCell& cell,
   sums.accepted += cell.rounds.accepted;
   sums.rounds += cell.rounds.rounds;
   summary.worst = std::min(summary.worst, speed / plain_speed);
+  summary.prompt_tokens += cell.prompt_tokens;
   summary.prefill_ms += cell.prefill_ms;
   summary.decode_ms += cell.decode_ms;
   summary.draft_ms += cell.draft_ms;
@@ -157,6 +158,7 @@ Json json_of(const std::vector<MethodSummary>& summaries) {
                             {"failed", summary.failed},
                             {"claims_equal", summary.claims_equal},
                             {"drafted_per_check", summary.rounds.drafted / checks},
+                            {"prefill_tok_s", summary.prefill_tok_s()},
                             {"prefill_ms", summary.prefill_ms},
                             {"decode_ms", summary.decode_ms},
                             {"draft_ms", summary.draft_ms},

@@ -31,11 +31,15 @@ struct MethodSummary {
   Interval tau_range;
 
   double prefill_ms = 0, decode_ms = 0, draft_ms = 0, check_ms = 0;  // sums over counted cells
+  long prompt_tokens = 0;                                            // likewise
   RoundTally rounds;
 
   /// Whether every answer was given and has the tokens of plain decoding.
   bool equal() const { return unequal == 0 && failed == 0; }
   double other_ms() const { return decode_ms - draft_ms - check_ms; }
+  double prefill_tok_s() const {
+    return prefill_ms > 0 ? static_cast<double>(prompt_tokens) / prefill_ms * 1000 : 0;
+  }
 };
 
 /// One summary per method, in the order of `methods`, of which the first is plain decoding.

@@ -31,8 +31,18 @@ TEST_F(Questions, AreReadWithTheirTurnsAndCategory) {
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].turns, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(all[1].id, "x");
-  EXPECT_EQ(select_questions(all, "math", 0).size(), 1u);
-  EXPECT_EQ(select_questions(all, "", 1).size(), 1u);
+  EXPECT_EQ(select_questions(all, {.category = "math"}).size(), 1u);
+  EXPECT_EQ(select_questions(all, {.limit = 1}).size(), 1u);
+}
+
+TEST_F(Questions, CanBeTheFirstOfEachSubtask) {
+  std::string lines;
+  for (const char* category : {"writing", "qa", "math", "qa", "qa", "coding"})
+    lines += fmt::format("{{\"category\": \"{}\", \"turns\": [\"a\"]}}\n", category);
+  const auto chosen = select_questions(read_questions(write(lines).string()), {.per_category = 2});
+  std::vector<int> ids;
+  for (const Question& question : chosen) ids.push_back(question.id);
+  EXPECT_EQ(ids, (std::vector<int>{1, 2, 3, 4})) << "writing and math are both multi_turn";
 }
 
 TEST_F(Questions, ThatAreDamagedAreNamedByLine) {
@@ -51,7 +61,7 @@ TEST_F(Questions, ThatAreDamagedAreNamedByLine) {
 TEST_F(Questions, ThatDoNotExistAreAnError) {
   EXPECT_THROW(read_questions(path_.string()), Error);
   const auto file = write("{\"category\": \"qa\", \"turns\": [\"a\"]}\n");
-  EXPECT_THROW(select_questions(read_questions(file.string()), "poetry", 0), Error);
+  EXPECT_THROW(select_questions(read_questions(file.string()), {.category = "poetry"}), Error);
 }
 
 TEST(MachineRates, ArePositiveAndPlausible) {

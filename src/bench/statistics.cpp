@@ -24,6 +24,8 @@ Spread spread_of(std::vector<double> values) {
   return {quantile(values, 0.5), values.front(), values.back()};
 }
 
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
 Interval bootstrap(std::size_t units,
                    const std::function<double(std::span<const std::size_t>)>& statistic,
                    const BootstrapSettings& settings) {

@@ -16,6 +16,9 @@ struct Spread {
 };
 Spread spread_of(std::vector<double> values);
 
+/// To three digits behind the point: what a result file keeps of a measurement.
+double rounded(double value);
+
 struct Interval {
   double low = 0;
   double high = 0;

@@ -41,7 +41,7 @@ class BenchCalibration : public Command {
   int run() override {
     if (decode_.drafter == "none")
       throw UsageError("bench calibration: expected a drafter (-d), got none");
-    const auto questions = select_questions(read_questions(questions_), "", limit_);
+    const auto questions = select_questions(read_questions(questions_), {.limit = limit_});
     Session session = open_session(model_);
     const Tokenizer& tokenizer = session.require_tokenizer();
     std::optional<ChatTemplate> chat;
@@ -88,18 +88,21 @@ class BenchCalibration : public Command {
 
   void print(const Reliability& reliability) const {
     std::vector<Json> lines = reliability.lines();
-    lines.push_back({{"summary", reliability.summary()},
-                     {"model", model_.model},
-                     {"drafter", decode_.drafter},
-                     {"policy", decode_.policy},
-                     {"temperature", sampler_.temperature},
-                     {"commit", build_commit()},
-                     {"machine", to_json(describe_machine())}});
+    Json closing = provenance({{"drafter", decode_.drafter},
+                               {"policy", decode_.policy},
+                               {"questions", questions_},
+                               {"max_new", max_new_},
+                               {"temperature", sampler_.temperature},
+                               {"threads", thread_count(model_)}});
+    closing["model"] = model_.model;
+    closing["summary"] = reliability.summary();
+    lines.push_back(std::move(closing));
     for (const Json& line : lines) write_json(line);
     note("{}", markdown_of(reliability.table()));
     if (report_.empty()) return;
     const std::string subtitle = fmt::format("{} with {}", model_.model, decode_.drafter);
-    write_report(report_, "calibration", reliability.page(subtitle), reliability.table(), lines);
+    write_report(report_, "calibration", reliability.page(subtitle),
+                 markdown_of(reliability.table()), lines);
   }
 
   ModelOptions model_;

@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "bench/bandwidth.h"
@@ -14,13 +15,15 @@
 #include "cli/flags.h"
 #include "cli/session.h"
 #include "core/error.h"
+#include "draft/registry.h"
+#include "engine/measure_costs.h"
 
 namespace talon {
 namespace {
 
-constexpr std::size_t kProbeBytes = std::size_t{1}
-                                    << 30;  // larger than any cache it might measure by mistake
-constexpr int kFillRows = 256;              // context rows per forward
+constexpr int kFillRows = 256;  // context rows per forward
+constexpr std::array kPassRows = {1, 2, 4, 8, 10};
+constexpr double kPassBudgetMs = 200;  // per repeat
 
 class BenchCost : public Command {
  public:
@@ -30,6 +33,9 @@ class BenchCost : public Command {
     add_model_flag(*app_, model_);
     add_counts("--rows", settings_.rows, 1, 4096, "row counts");
     add_counts("--context", settings_.contexts, 1, 1 << 24, "committed positions before the rows");
+    app_->add_option("-d,--drafter", drafter_,
+                     "also passes of its draft head, over the row counts it can have")
+        ->type_name("DRAFTER");
     add_int(*app_, "--repeats", settings_.repeats, 1, 1000, "forwards per row count, interleaved");
     add_forward_flags(*app_, model_);
     app_->add_option("--report", report_, "write cost.html, cost.md and cost.jsonl there")
@@ -56,9 +62,11 @@ class BenchCost : public Command {
       });
       lines.push_back(line_of(session, cost, first->ms.median, bandwidth.median, rates));
     }
+    if (!drafter_.empty()) add_pass_lines(session, bandwidth.median, lines);
     lines.push_back(closing_line(session, bandwidth, rates));
     for (const Json& line : lines) write_json(line);
-    if (!report_.empty()) write_report(report_, "cost", cost_page(lines), cost_table(lines), lines);
+    if (!report_.empty())
+      write_report(report_, "cost", cost_page(lines), markdown_of(cost_table(lines)), lines);
     return kExitDone;
   }
 
@@ -134,6 +142,28 @@ class BenchCost : public Command {
             {"percent_of_limit", 100 * limit_ms / cost.ms.median}};
   }
 
+  /// What one level of a draft costs beside reading the head's weights once.
+  void add_pass_lines(Session& session, double bandwidth_gb_s, std::vector<Json>& lines) const {
+    const auto drafter = make_drafter(drafter_, {.target = &session.model});
+    const auto bytes = static_cast<double>(drafter->pass_bytes());
+    if (bytes == 0) {
+      throw UsageError(
+          fmt::format("bench cost: expected a drafter with a head that grows trees level by level, "
+                      "got {}",
+                      drafter_));
+    }
+    const double limit_ms = bytes / bandwidth_gb_s / 1e6;
+    for (const auto& [rows, ms] : measure_passes(session.model, model_.kv, *drafter, kPassRows,
+                                                 kPassBudgetMs * settings_.repeats)) {
+      lines.push_back({{"draft_rows", rows},
+                       {"ms", ms},
+                       {"gb_s", bytes / ms / 1e6},
+                       {"limit_ms", limit_ms},
+                       {"times_limit", ms / limit_ms},
+                       {"drafter", drafter_}});
+    }
+  }
+
   Json closing_line(const Session& session, const Spread& bandwidth, const Rates& rates) const {
     Json line = provenance({{"threads", thread_count(model_)},
                             {"weights", name_of(model_.weights)},
@@ -153,6 +183,7 @@ class BenchCost : public Command {
 
   ModelOptions model_;
   CostSettings settings_;
+  std::string drafter_;
   std::string report_;
 };
 

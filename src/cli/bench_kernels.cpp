@@ -126,7 +126,7 @@ class BenchKernels : public Command {
         [&](std::size_t done, std::size_t total) { meter.update(done, total); });
     print(closing_line());
     if (!report_.empty())
-      write_report(report_, "kernels", kernel_page(lines), kernel_table(lines), lines);
+      write_report(report_, "kernels", kernel_page(lines), markdown_of(kernel_table(lines)), lines);
     return interrupt.stop().requested() ? kExitInterrupted : kExitDone;
   }
 

@@ -15,12 +15,12 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
 }  // namespace
 
 void write_report(const std::filesystem::path& folder, const std::string& name, const Page& page,
-                  const PageTable& table, const std::vector<Json>& lines) {
+                  const std::string& markdown, const std::vector<Json>& lines) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) fail("--report: cannot make {}: {}", folder.string(), problem.message());
   page.write(folder / (name + ".html"));
-  write_text(folder / (name + ".md"), markdown_of(table));
+  write_text(folder / (name + ".md"), markdown);
   std::string text;
   for (const Json& line : lines)
     text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "bench/provenance.h"
 #include "bench/signature.h"
 #include "cli/command.h"
 #include "cli/console.h"
@@ -34,7 +35,11 @@ class BenchSignature : public Command {
     const std::string signature = signature_text(
         engine_signature(session.model, *session.cache, session.require_tokenizer()));
     if (json_) {
-      write_json({{"signature", signature}});
+      Json line = provenance(Json::object());
+      line["model"] = model_.model;
+      line["backend"] = session.backend->description();
+      line["signature"] = signature;
+      write_json(line);
     } else {
       write_output(signature + "\n");
     }

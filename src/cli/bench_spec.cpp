@@ -1,13 +1,15 @@
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
+#include "bench/bandwidth.h"
 #include "bench/peer.h"
 #include "bench/provenance.h"
 #include "bench/spec.h"
 #include "bench/spec_log.h"
 #include "bench/spec_page.h"
-#include "bench/spec_summary.h"
+#include "bench/spec_table.h"
 #include "bench/trace.h"
 #include "cli/bench_report.h"
 #include "cli/command.h"
@@ -20,12 +22,15 @@
 #include "cli/prompt_options.h"
 #include "cli/sampler_options.h"
 #include "cli/session.h"
+#include "cli/shipped_heads.h"
 #include "core/error.h"
+#include "engine/stopwatch.h"
 
 namespace talon {
 namespace {
 
 constexpr const char* kPlain = "none";
+constexpr double kSweepEveryMs = 5000;  // a sweep of memory takes a tenth of a second
 
 std::string file_name_of(const std::string& method) {
   std::string name = method;
@@ -42,22 +47,22 @@ class BenchSpec : public Command {
       : Command(parent.add_subcommand(
             "spec", "drafters beside plain decoding on questions, with the same answers")) {
     add_model_flag(*app_, model_);
-    app_->add_option("--methods", methods_,
-                     "DRAFTER[@policy=POLICY][@verify=RULE]; none is added where it is missing")
+    app_->add_option("--methods", list_,
+                     "DRAFTER[@policy=POLICY][@verify=RULE]; none is added where it is missing. "
+                     "Other engines: peer:llama.cpp[:SPECULATION]=PATH of llama-server, "
+                     "peer:openai=URL[#MODEL]")
         ->type_name("M1,M2,...")
         ->required();
-    app_->add_option("--peers", peers_list_,
-                     "other engines, beside ours: llama.cpp[:SPECULATION]=PATH of llama-server, "
-                     "openai=URL[#MODEL]")
-        ->type_name("P1,P2,...");
     app_->add_option("--questions", sources_,
                      "Spec-Bench questions, JSON lines; may be repeated; NAME= sets the category")
         ->type_name("[NAME=]FILE")
         ->required()
         ->allow_extra_args(false);
     add_int(*app_, "-n,--max-new", settings_.max_new, 1, 1 << 20, "most tokens of an answer");
-    add_int(*app_, "--limit", limit_, 0, 1 << 30, "first questions only, 0 for all");
-    app_->add_option("--category", category_, "questions of this category or subtask only")
+    add_int(*app_, "--limit", choice_.limit, 0, 1 << 30, "first questions only, 0 for all");
+    add_int(*app_, "--per-category", choice_.per_category, 0, 1 << 30,
+            "first questions of each subtask only, 0 for all");
+    app_->add_option("--category", choice_.category, "questions of this category or subtask only")
         ->type_name("NAME");
     add_int(*app_, "--repeats", settings_.repeats, 1, 1000, "of every answer; medians count");
     add_int(*app_, "--warm-up", settings_.warm_up, 0, 1000,
@@ -83,16 +88,19 @@ class BenchSpec : public Command {
     for (const std::string& source : sources_) {
       for (Question& question : read_questions(source)) questions.push_back(std::move(question));
     }
-    questions = select_questions(std::move(questions), category_, limit_);
+    questions = select_questions(std::move(questions), choice_);
     Session session = open_session(model_);
     std::optional<ChatTemplate> chat;
     if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
     const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens(),
                               session.model.config.context};
     const Contestants contestants = make_contestants(session);
-    const Json about = provenance(settings_json(session));
+    Json about = provenance(settings_json(session));
     SpecLog log(output_, run_fingerprint({model_.model, about["settings"], about["commit"]}),
-                methods_list_);
+                methods_);
+    about["settings"]["category"] = choice_.category;
+    about["settings"]["per_category"] = choice_.per_category;
+    about["settings"]["limit"] = choice_.limit;
     return measure(session, prompts, contestants, questions, log, about);
   }
 
@@ -126,16 +134,17 @@ class BenchSpec : public Command {
   }
 
   void set_methods() {
-    peers_ = parse_peers(peers_list_);
-    methods_list_ = split_methods(methods_);
-    if (std::find(methods_list_.begin(), methods_list_.end(), kPlain) == methods_list_.end())
+    std::vector<std::string> texts = split_methods(list_);
+    if (std::erase(texts, kPlain) == 0)
       note("note: adding the method none, which the others are compared with");
-    std::erase(methods_list_, kPlain);
-    methods_list_.insert(methods_list_.begin(), kPlain);
-    for (std::size_t i = 0; i < methods_list_.size(); ++i) {
-      parse_method(methods_list_[i]);
-      if (std::count(methods_list_.begin(), methods_list_.end(), methods_list_[i]) > 1)
-        throw UsageError(fmt::format("--methods: \"{}\" is there twice", methods_list_[i]));
+    texts.insert(texts.begin(), kPlain);
+    for (const std::string& text : texts) {
+      const bool peer = is_peer(text);
+      const std::string name = peer ? parse_peer(text).name : parse_method(text).text;
+      if (peer) peers_[name] = parse_peer(text);
+      if (std::find(methods_.begin(), methods_.end(), name) != methods_.end())
+        throw UsageError(fmt::format("--methods: \"{}\" is there twice", name));
+      methods_.push_back(name);
     }
     if (decode_.every_position && trace_.empty())
       throw UsageError("--every-position: only makes sense with --trace");
@@ -143,25 +152,23 @@ class BenchSpec : public Command {
 
   Contestants make_contestants(const Session& session) {
     const ContestantModel model{session.model, *session.cache, *session.tokenizer};
+    const PeerSetting peer_setting{session.path, *session.tokenizer, thread_count(model_),
+                                   session.model.config.context};
     Contestants contestants;
-    for (const std::string& text : methods_list_) {
+    for (const std::string& name : methods_) {
+      if (const auto peer = peers_.find(name); peer != peers_.end()) {
+        contestants.push_back(make_peer(peer->second, peer_setting));
+        continue;
+      }
       DecodeSettings settings = decode_;
       settings.costs = cost_cache(session, model_);
-      if (!trace_.empty() && text != kPlain) settings.observer = tracer_of(session, text);
-      if (text == kPlain) settings.every_position = false;
-      contestants.push_back(make_contestant(model, parse_method(text), settings));
+      if (!trace_.empty() && name != kPlain) settings.observer = tracer_of(session, name);
+      if (name == kPlain) settings.every_position = false;
+      Method method = parse_method(name);
+      method.drafter = with_shipped_heads(method.drafter, model_.model);
+      contestants.push_back(make_contestant(model, method, settings));
     }
-    add_peers(session, contestants);
     return contestants;
-  }
-
-  void add_peers(const Session& session, Contestants& contestants) {
-    const PeerSetting setting{session.path, *session.tokenizer, thread_count(model_),
-                              session.model.config.context};
-    for (const PeerChoice& peer : peers_) {
-      contestants.push_back(make_peer(peer, setting));
-      methods_list_.push_back(peer.name);
-    }
   }
 
   RoundObserver tracer_of(const Session& session, const std::string& text) {
@@ -192,6 +199,9 @@ class BenchSpec : public Command {
     if (!log.known().empty())
       note("going on: {} answers are in {} already", log.known().size(), output_);
     int skipped = 0;
+    BandwidthProbe probe(thread_count(model_), kProbeBytes);
+    std::vector<double> bandwidths;
+    Stopwatch since_sweep;
     SpecBench::Events events;
     events.answered = [&](const std::vector<SpecCell>& group) {
       for (const SpecCell& cell : group) {
@@ -199,18 +209,21 @@ class BenchSpec : public Command {
           note("{}, question {}: {}", cell.method, cell.question_id.dump(), cell.error);
         add(cell, true);
       }
+      if (!bandwidths.empty() && since_sweep.ms() < kSweepEveryMs) return;
+      probe.sweep();  // memory that was idle is slow the first time
+      bandwidths.push_back(probe.sweep());
+      since_sweep = {};
     };
     events.skipped = [&](const Question& question, const std::string& reason) {
       ++skipped;
       note("skipped question {}: {}", question.id.dump(), reason);
     };
     events.is_done = [&](const std::string& condition) { return log.is_known(condition); };
-    ProgressMeter meter("bench spec, answers");
-    events.progress = [&](std::size_t done, std::size_t total) { meter.update(done, total); };
-
     const InterruptGuard interrupt;
     SpecBench bench(prompts, contestants, settings_, &interrupt.stop());
     bench.warm_up(questions.front());
+    ProgressMeter meter("bench spec, answers");
+    events.progress = [&](std::size_t done, std::size_t total) { meter.update(done, total); };
     tracing_ = true;
     const bool finished = bench.run(questions, events);
     for (const auto& trace : traces_) trace->finish();
@@ -218,8 +231,16 @@ class BenchSpec : public Command {
     Json closing = about;
     closing["model"] = model_.model;
     closing["backend"] = session.backend->description();
+    closing["questions"] = questions.size();
     closing["skipped"] = skipped;
     closing["partial"] = !finished;
+    closing["weights_bytes"] = session.model.weight_bytes;
+    if (!bandwidths.empty()) {
+      const Spread bandwidth = spread_of(bandwidths);
+      closing["bandwidth_gb_s"] = bandwidth.median;
+      closing["bandwidth_gb_s_least"] = bandwidth.least;
+      closing["bandwidth_gb_s_most"] = bandwidth.most;
+    }
     add_summaries(closing, cells);
     lines.push_back(closing);
     write_json(closing);
@@ -230,21 +251,21 @@ class BenchSpec : public Command {
   }
 
   void add_summaries(Json& closing, const std::vector<SpecCell>& cells) const {
-    closing["summary"] = json_of(summarize(cells, methods_list_));
+    closing["summary"] = json_of(summarize(cells, methods_));
     const auto split = [&](const char* key, const auto& name_of) {
       closing[key] = Json::object();
       for (const auto& [name, group] : group_cells(cells, name_of))
-        closing[key][name] = json_of(summarize(group, methods_list_));
+        closing[key][name] = json_of(summarize(group, methods_));
     };
     split("subtasks", [](const SpecCell& cell) { return subtask_of(cell.category); });
     split("temperatures", [](const SpecCell& cell) { return fmt::format("{}", cell.temperature); });
   }
 
   void report(const std::vector<SpecCell>& cells, const std::vector<Json>& lines) const {
-    const PageTable table = spec_table(cells, methods_list_);
-    note("{}", markdown_of(table));
+    const std::string markdown = spec_markdown(summarize(cells, methods_), lines.back());
+    note("{}", markdown);
     if (report_.empty()) return;
-    write_report(report_, "spec", spec_page(cells, methods_list_, lines.back()), table, lines);
+    write_report(report_, "spec", spec_page(cells, methods_, lines.back()), markdown, lines);
     note("report: {}", (std::filesystem::path(report_) / "spec.html").string());
   }
 
@@ -262,7 +283,7 @@ class BenchSpec : public Command {
 
   Json settings_json(const Session& session) const {
     const SamplerOptions& sampler = settings_.sampler;
-    return {{"methods", methods_list_},
+    return {{"methods", methods_},
             {"questions", sources_},
             {"max_new", settings_.max_new},
             {"temperatures", settings_.temperatures},
@@ -290,18 +311,16 @@ class BenchSpec : public Command {
   ModelOptions model_;
   DecodeSettings decode_;
   SpecSettings settings_;
-  std::string methods_;
-  std::string peers_list_;
-  std::vector<PeerChoice> peers_;
-  std::vector<std::string> methods_list_;
+  std::string list_;
+  std::vector<std::string> methods_;         // names, plain decoding first
+  std::map<std::string, PeerChoice> peers_;  // by name
   std::vector<std::string> sources_;
-  std::string category_;
+  QuestionChoice choice_;
   std::string output_;
   std::string report_;
   std::string trace_;
   std::vector<std::unique_ptr<TraceWriter>> traces_;
   bool tracing_ = false;
-  int limit_ = 0;
   std::uint64_t unused_seed_ = 1;
 };
 

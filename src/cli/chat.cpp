@@ -2,9 +2,9 @@
 #include <optional>
 
 #include "cli/answer_stream.h"
+#include "cli/chat_history.h"
 #include "cli/command.h"
 #include "cli/console.h"
-#include "cli/conversation.h"
 #include "cli/cost_cache.h"
 #include "cli/draft_options.h"
 #include "cli/interrupt.h"
@@ -12,6 +12,7 @@
 #include "cli/run_report.h"
 #include "cli/sampler_options.h"
 #include "cli/session.h"
+#include "cli/shipped_heads.h"
 #include "core/error.h"
 
 namespace talon {
@@ -33,7 +34,7 @@ class ChatLoop {
            const std::string& system, bool marks)
       : session_(session),
         answer_options_(answer),
-        conversation_(session.require_tokenizer(), system),
+        history_(session.require_tokenizer(), system),
         decoder_(session.model, *session.cache, session.tokenizer_or_null(), decode),
         marks_(marks) {}
 
@@ -63,11 +64,11 @@ class ChatLoop {
     if (command == "/help") {
       note("{}", kHelp);
     } else if (command == "/reset") {
-      conversation_.reset();
+      history_.reset();
       note("the conversation is forgotten");
     } else if (command == "/system") {
-      conversation_.set_system(rest);
-      conversation_.reset();
+      history_.set_system(rest);
+      history_.reset();
       note("{}", rest.empty() ? "no system message" : "system message set");
     } else if (command == "/stats") {
       note("{}", last_ ? speed_text(*last_) + "; " + statistics_text(*last_) : "no answer yet");
@@ -77,20 +78,20 @@ class ChatLoop {
   }
 
   void reply(const std::string& message) {
-    conversation_.ask(message);
+    history_.ask(message);
     try {
       const Decoded answer = decode(make_request());
-      conversation_.answer(answer.text);
+      history_.answer(answer.text, answer.tokens);
       last_ = answer;
     } catch (const Error& error) {
-      conversation_.answer("");
+      history_.answer("", {});
       note("talon: {}", error.what());  // the next message may do better
     }
   }
 
   Request make_request() {
     const int context = session_.model.config.context;
-    const Conversation::Prompt prompt = conversation_.prompt(std::max(1, context - kLeastAnswer));
+    const ChatHistory::Prompt prompt = history_.prompt(std::max(1, context - kLeastAnswer));
     if (prompt.dropped_turns > 0) {
       note("note: the context of {} tokens is full: the {} oldest {} forgotten", context,
            prompt.dropped_turns, prompt.dropped_turns == 1 ? "turn is" : "turns are");
@@ -100,7 +101,7 @@ class ChatLoop {
     request.max_new =
         std::min(answer_options_.max_new, context - static_cast<int>(prompt.tokens.size()));
     request.sampler = answer_options_.sampler;
-    request.seed = answer_options_.seed + static_cast<std::uint64_t>(conversation_.turns());
+    request.seed = answer_options_.seed + static_cast<std::uint64_t>(history_.turns());
     request.stop_texts = answer_options_.stop_texts;
     if (!answer_options_.ignore_end) request.end_tokens = session_.end_tokens();
     return request;
@@ -121,7 +122,7 @@ class ChatLoop {
 
   Session& session_;
   const AnswerOptions& answer_options_;
-  Conversation conversation_;
+  ChatHistory history_;
   Decoder decoder_;
   bool marks_;
   LineEditor editor_;
@@ -146,6 +147,7 @@ class Chat : public Command {
     Session session = open_session(model_);
     const bool marks = output_is_terminal() && !plain_text_;
     decode_.costs = cost_cache(session, model_);
+    decode_.drafter = with_shipped_heads(decode_.drafter, model_.model);
     ChatLoop loop(session, decode_, answer_, system_, marks);
     note("{}: /help lists the commands, Ctrl-D leaves", model_.model);
     if (marks && decode_.drafter != "none") note("{}", mark_legend());

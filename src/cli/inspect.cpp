@@ -37,7 +37,7 @@ class Inspect : public Command {
   Json inspect_model() const {
     const Checkpoint checkpoint =
         open_checkpoint(resolve_model(options_.model, models_folder(options_.models_folder)));
-    return inspect_checkpoint(checkpoint, *make_backend(options_), options_.weights);
+    return inspect_checkpoint(checkpoint, options_);
   }
 
   ModelOptions options_;

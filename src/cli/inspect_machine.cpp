@@ -8,8 +8,6 @@
 namespace talon {
 namespace {
 
-constexpr std::size_t kProbeBytes = std::size_t{512} << 20;
-
 /// Whether this processor can run the kernels.
 bool available(CpuKernels kernels) {
   try {

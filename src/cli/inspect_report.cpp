@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/progress_meter.h"
+#include "cli/session.h"
 #include "core/error.h"
 #include "draft/eagle/head_config.h"
 #include "draft/medusa/medusa_weights.h"
@@ -27,6 +28,9 @@ std::string_view name_of(RopeConfig::Scaling scaling) {
   throw Bug("a rope scaling without a name");
 }
 
+/// The double that prints as the float does: 1e-05, not 9.999999747378752e-06.
+double shortest(float value) { return std::stod(fmt::format("{}", value)); }
+
 Json config_json(const ModelConfig& c) {
   return {
       {"architecture", c.architecture},
@@ -38,7 +42,7 @@ Json config_json(const ModelConfig& c) {
       {"head_dim", c.head_dim},
       {"vocabulary", c.vocabulary},
       {"context", c.context},
-      {"norm_epsilon", c.norm_epsilon},
+      {"norm_epsilon", shortest(c.norm_epsilon)},
       {"rope",
        {{"base", c.rope.base}, {"scaling", name_of(c.rope.scaling)}, {"factor", c.rope.factor}}},
       {"tied_output", c.tied_output},
@@ -142,7 +146,8 @@ std::string section_text(const std::string& title, const Json& section) {
 
 }  // namespace
 
-Json inspect_checkpoint(const Checkpoint& checkpoint, Backend& backend, WeightLayout layout) {
+Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& options) {
+  const auto backend = make_backend(options);
   Json tensors = Json::array();
   ProgressMeter meter("load " + checkpoint.path.filename().string());
   for (const StoredTensor& tensor : checkpoint.tensors) {
@@ -151,33 +156,37 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, Backend& backend, WeightLa
                  {"shape", tensor.shape},
                  {"bytes", tensor.bytes.size()}};
     try {
-      add_kept(json, tensor, backend, layout);
+      add_kept(json, tensor, *backend, options.weights);
     } catch (const Error& error) {
       json["problem"] = error.what();
     }
     tensors.push_back(std::move(json));
     meter.update(tensors.size(), checkpoint.tensors.size());
   }
-  const Json config = or_problem([&] {
+  Json report = {{"path", checkpoint.path.string()},
+                 {"format", talon::name_of(checkpoint.format)},
+                 {"tokenizer", nullptr},
+                 {"activation_bits", nullptr},
+                 {"kept", grouped(tensors)},
+                 {"tensors", tensors}};
+  report["config"] = or_problem([&] {
     if (is_draft_head(checkpoint)) return describe_head(checkpoint);
     if (is_medusa_head(checkpoint)) return describe_medusa(checkpoint);
-    return config_json(read_model_config(checkpoint));
+    const ModelConfig config = read_model_config(checkpoint);
+    report["activation_bits"] = activation_bits(options, config);
+    report["tokenizer"] =
+        or_problem([&] { return tokenizer_json(Tokenizer::for_checkpoint(checkpoint)); });
+    return config_json(config);
   });
-  return {{"path", checkpoint.path.string()},
-          {"format", talon::name_of(checkpoint.format)},
-          {"architecture", config.value("architecture", Json())},
-          {"config", config},
-          {"tokenizer",
-           or_problem([&] { return tokenizer_json(Tokenizer::for_checkpoint(checkpoint)); })},
-          {"kept", grouped(tensors)},
-          {"tensors", tensors}};
+  report["architecture"] = report["config"].value("architecture", Json());
+  return report;
 }
 
 std::string inspect_text(const Json& report) {
   std::string text = fmt::format("{}: {}\n", report["path"].get<std::string>(),
                                  report["format"].get<std::string>());
   text += section_text("model", report["config"]);
-  text += section_text("tokenizer", report["tokenizer"]);
+  if (!report["tokenizer"].is_null()) text += section_text("tokenizer", report["tokenizer"]);
   text += "tensors\n";
   for (const Json& tensor : report["tensors"]) {
     text += fmt::format("  {:<40} {:<8} {:<16} {:>9}  {}\n", tensor["name"].get<std::string>(),
@@ -195,7 +204,10 @@ std::string inspect_text(const Json& report) {
                     group["kept"].get<std::string>(), bytes_text(group["kept_bytes"].get<double>()),
                     group["exact"].get<bool>() ? "" : " (rounded)");
   }
-  return text + fmt::format("  {} in all\n", bytes_text(static_cast<double>(total)));
+  text += fmt::format("  {} in all\n", bytes_text(static_cast<double>(total)));
+  if (report["activation_bits"].is_null()) return text;
+  return text + fmt::format("  inputs of 4- and 8-bit weights have {} bits\n",
+                            report["activation_bits"].get<int>());
 }
 
 }  // namespace talon

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "backend/backend.h"
 #include "cli/model_options.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
@@ -10,9 +9,10 @@
 namespace talon {
 
 /// What a model's or head's files hold: {"path", "format", "config", "tensors", "kept",
-/// "tokenizer"}; "config" and "tokenizer" are {"problem": reason} where the files do not describe
-/// one. Loads every tensor on `backend`, one at a time, to say how it is kept in memory.
-Json inspect_checkpoint(const Checkpoint& checkpoint, Backend& backend, WeightLayout layout);
+/// "tokenizer", "activation_bits"}; "config" and "tokenizer" are {"problem": reason} where the files
+/// do not describe one. A head has no tokenizer and computes as its target does: both null. Loads
+/// every tensor as `options` say, one at a time, to say how it is kept in memory.
+Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& options);
 
 /// The same for people.
 std::string inspect_text(const Json& report);

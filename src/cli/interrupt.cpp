@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace talon {
@@ -8,8 +9,18 @@ namespace {
 
 StopFlag interrupted;  // what a signal handler may touch has to be global
 
+constexpr time_t kSeconds = 1;  // a program that starts others may pass one Ctrl-C on to them
+
+time_t now() {
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec;
+}
+
 void on_interrupt(int) {
-  if (interrupted.requested()) _exit(130);
+  static volatile time_t first = 0;
+  if (!interrupted.requested()) first = now();
+  if (interrupted.requested() && now() - first > kSeconds) _exit(130);
   interrupted.request();
 }
 

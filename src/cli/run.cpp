@@ -14,6 +14,7 @@
 #include "cli/run_report.h"
 #include "cli/sampler_options.h"
 #include "cli/session.h"
+#include "cli/shipped_heads.h"
 #include "core/error.h"
 
 namespace talon {
@@ -126,6 +127,7 @@ class Run : public Command {
     const InterruptGuard interrupt;
     if (options_.compare) outcome.plain = answer_plainly(session, request, interrupt.stop());
     DecodeSettings settings = options_.decode;
+    settings.drafter = with_shipped_heads(settings.drafter, options_.model.model);
     settings.costs = cost_cache(session, options_.model);
     RoundWatch watch(options_.watch, session, settings.drafter, about_run(request));
     if (options_.watch.any()) settings.observer = watch.observer();

@@ -26,11 +26,6 @@ std::size_t cache_budget(const ModelOptions& options, const ModelConfig& config)
 /// times closer to float32 (docs/performance.md).
 constexpr int kHiddenThatNeeds16Bits = 1024;  // and less
 
-int activation_bits(const ModelOptions& options, const ModelConfig& config) {
-  if (options.activation_bits != kAutomatic) return options.activation_bits;
-  return config.hidden <= kHiddenThatNeeds16Bits ? 16 : 8;
-}
-
 void check_context(const ModelConfig& config, const ModelOptions& options) {
   const int most = config.context;
   if (options.context > most) {
@@ -75,6 +70,11 @@ std::vector<TokenId> Session::end_tokens() const {
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   return tokens;
+}
+
+int activation_bits(const ModelOptions& options, const ModelConfig& config) {
+  if (options.activation_bits != kAutomatic) return options.activation_bits;
+  return config.hidden <= kHiddenThatNeeds16Bits ? 16 : 8;
 }
 
 int thread_count(const ModelOptions& options) {

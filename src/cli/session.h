@@ -33,6 +33,8 @@ struct Session {
 
 /// An automatic choice that depends on the model is open_session()'s; here it means 8-bit inputs.
 std::unique_ptr<Backend> make_backend(const ModelOptions& options);
+/// Bits of the inputs of 4- and 8-bit weights that `options` stand for with this model.
+int activation_bits(const ModelOptions& options, const ModelConfig& config);
 /// The number of threads `options` stand for.
 int thread_count(const ModelOptions& options);
 

@@ -239,7 +239,8 @@ class TrainData : public Command {
         session.model, plan, finished, writer, options_,
         [&](const GenerateReport& report, std::uint64_t total) {
           const std::uint64_t before = report.resumed_response_tokens;
-          meter.update(report.response_tokens, total > before ? total - before : 0);
+          meter.update(std::max(report.response_tokens, report.drawn_tokens),
+                       total > before ? total - before : 0);
         },
         interrupt.stop());
   }

@@ -20,8 +20,8 @@ constexpr int kMany = 1 << 30;
 class TrainHead : public Command {
  public:
   TrainHead(CLI::App& parent, TrainHeadRunner run)
-      : Command(parent.add_subcommand(
-            "head", "train a draft head on what talon train data recorded")),
+      : Command(
+            parent.add_subcommand("head", "train a draft head on what talon train data recorded")),
         run_(std::move(run)) {
     add_model_flag(*app_, request_.model);
     HeadTrainOptions& train = request_.train;
@@ -65,6 +65,11 @@ class TrainHead : public Command {
     add_real(*app_, "--weight-decay", train.weight_decay, 0, 1, "of AdamW")->group(group);
     add_real(*app_, "--average", train.average, 0, 1, "decay of the average of the weights")
         ->group(group);
+    app_->add_option("--start", train.start,
+                     "checkpoint of another run to start from, with all steps from the beginning; "
+                     "without it heads start from the target's last layer")
+        ->type_name("FILE")
+        ->group(group);
     app_->add_option("--seed", train.seed, "of order and initial values")
         ->type_name("N")
         ->capture_default_str()
@@ -74,7 +79,8 @@ class TrainHead : public Command {
   void add_loss_options() {
     const char* group = "Loss";
     HeadTrainOptions& train = request_.train;
-    add_real(*app_, "--loss-soft", train.soft, 0, 100, "weight of soft cross-entropy")->group(group);
+    add_real(*app_, "--loss-soft", train.soft, 0, 100, "weight of soft cross-entropy")
+        ->group(group);
     add_real(*app_, "--loss-top", train.top, 0, 100, "of the same over the ten likeliest tokens")
         ->group(group);
     add_real(*app_, "--loss-hard", train.hard, 0, 100, "of the same with the likeliest token")
@@ -157,11 +163,13 @@ std::unique_ptr<Command> make_train_head(CLI::App& parent, TrainHeadRunner run) 
 }
 
 int start_trainer_program() {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "talon-train";
+  const auto program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "talon-train";
   if (!std::filesystem::exists(program)) {
-    fail("train: expected the program {}, found none: it is built where libtorch is installed "
-         "(scripts/setup.sh train, then build again)",
-         program.string());
+    fail(
+        "train: expected the program {}, found none: it is built where libtorch is installed "
+        "(scripts/setup.sh train, then build again)",
+        program.string());
   }
   std::vector<std::string> arguments = own_arguments();
   std::vector<char*> pointers;

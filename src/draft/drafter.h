@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
@@ -56,6 +57,9 @@ class Drafter {
   /// below their nodes as well as from the root. It may propose their nodes again. Below them its
   /// log_p are relative to those it was given.
   virtual bool extends_trees() const { return false; }
+  /// Bytes of weights that growing a tree by one level reads; 0: its levels are not passes of a
+  /// network.
+  virtual std::size_t pass_bytes() const { return 0; }
   /// Whether children are drawn (DraftTree::drawn): such a drafter stands alone, since others may
   /// not add to its nodes.
   virtual bool draws() const { return false; }

@@ -31,11 +31,12 @@ struct ChosenHead {
   HeadOptions options;
 };
 
-ChosenHead take_head(OptionText& options, const DrafterContext& context) {
+ChosenHead take_head(OptionText& options, const DrafterContext& context,
+                     HeadGeneration generation) {
   ChosenHead head;
   head.path = take_head_path(options, context);
   head.options.layout = take_layout(options);
-  head.options.tap_layers = take_tap_layers(options);
+  if (generation == HeadGeneration::eagle3) head.options.tap_layers = take_tap_layers(options);
   return head;
 }
 
@@ -66,7 +67,7 @@ std::unique_ptr<Drafter> make_dynamic(OptionText& options, const DrafterContext&
   shape.nodes = options.take_int("nodes", 59, 1, kMostDraftNodes);
   const std::string tree = options.take_text("tree", "");
   if (!tree.empty()) eagle.fixed = read_static_tree(tree).cut(shape.levels, shape.children);
-  const ChosenHead head = take_head(options, context);
+  const ChosenHead head = take_head(options, context, generation);
   return make_with_head(options, head, context, generation, std::move(eagle));
 }
 
@@ -82,7 +83,7 @@ std::unique_ptr<Drafter> make_eagle1_drafter(OptionText& options, const DrafterC
       options.take_int("nodes", static_cast<int>(tree.nodes.size()), 1, kMostDraftNodes);
   const bool chain = children == 1 && file.empty();
   eagle.fixed = chain ? chain_tree(eagle.dynamic.levels) : tree.cut(eagle.dynamic.levels, children);
-  const ChosenHead head = take_head(options, context);
+  const ChosenHead head = take_head(options, context, HeadGeneration::eagle1);
   return make_with_head(options, head, context, HeadGeneration::eagle1, std::move(eagle));
 }
 

@@ -43,6 +43,12 @@ class MergedDrafter : public Drafter {
     return all;
   }
 
+  std::size_t pass_bytes() const override {
+    std::size_t bytes = 0;
+    for (const MergedPart& part : parts_) bytes += part.drafter->pass_bytes();
+    return bytes;
+  }
+
   std::unique_ptr<DraftState> start() override {
     auto state = std::make_unique<MergedState>(&calibration_);
     for (const MergedPart& part : parts_) state->parts.push_back(part.drafter->start());

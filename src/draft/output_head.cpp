@@ -17,7 +17,8 @@ OutputHead::OutputHead(Backend& backend, const Weight& matrix,
       target_token_(target_token),
       logits_(backend.allocate(kMostRows, matrix.rows)) {}
 
-RowChildren OutputHead::top_children(const View& features, int count, const OutputNorm& norm) const {
+RowChildren OutputHead::top_children(const View& features, int count,
+                                     const OutputNorm& norm) const {
   RowChildren children;
   children.count = std::min(count, matrix_.rows);
   const auto per_row = static_cast<std::size_t>(children.count);

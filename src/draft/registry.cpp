@@ -55,6 +55,7 @@ constexpr std::array kDrafters = {
                  "topk=10 nodes expanded per level and children of each; levels=8 tree levels "
                  "below the root; nodes=59 "
                  "draft nodes, root excluded; tree=FILE a fixed tree instead; "
+                 "taps=1/8/14 target layers whose inputs it reads (default: as the head says); "
                  "head=PATH the draft head; "
                  "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored",
                  make_eagle3_drafter, /*needs_head=*/true},

@@ -61,7 +61,7 @@ struct Engine::State {
         drafter(the_drafter),
         options(checked(std::move(the_options), the_target.max_rows())),
         estimates(options.max_rows, options.costs),
-        round(the_target, the_drafter, the_verifier, estimates) {
+        round(the_target, the_drafter, the_verifier, estimates, options.timekeeper) {
     const int taps = static_cast<int>(taps_for(drafter, options.policy).size());
     expects(target.feature_width() == taps * target.model().config.hidden,
             "the target taps what drafter and policy want");

@@ -76,6 +76,7 @@ struct EngineOptions {
   const Tokenizer* tokenizer = nullptr;  // for text and stop texts; borrowed
   std::string policy = "throughput";     // `name:key=value,...` (tree/policy_registry.h)
   RoundObserver observer;                // may be empty
+  Timekeeper timekeeper;                 // likewise: what was measured counts
   CostProfile costs;                     // what policies start from (measure_costs.h); may be empty
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "core/error.h"
@@ -15,9 +16,11 @@ namespace {
 constexpr int kNearContext = 64;
 constexpr int kFarContext = 512;
 constexpr int kMostRows = 32;
+constexpr int kLeastSweeps = 2;
 constexpr int kMostSweeps = 5;
-constexpr int kPromptRows = 8;  // shown to the drafter
-constexpr int kLevels = 5;      // of the longer of two drafts, whose difference is that of passes
+constexpr double kSteady = 1.5;  // the second best time of a run over its best, at most
+constexpr int kPromptRows = 8;   // shown to the drafter
+constexpr int kLevels = 5;       // of the longer of two drafts, whose difference is that of passes
 
 std::size_t cache_bytes(const ModelConfig& config, KvType type) {
   constexpr int kPages = (kFarContext + kMostRows) / kPageRows + 2;
@@ -28,7 +31,7 @@ std::size_t cache_bytes(const ModelConfig& config, KvType type) {
 class ProbePolicy : public TreePolicy {
  public:
   ProbePolicy(int levels, int width) : levels_(levels), width_(width) {}
-  TreePlan plan(const PlanContext&) override { return {64, levels_, width_}; }
+  TreePlan plan(const PlanContext&) override { return {1024, levels_, width_}; }
   bool start(const DraftTree&) override {
     asked_ = true;
     return true;
@@ -57,9 +60,14 @@ class CostMeasurement {
         sequence_(cache_.start({}, false)) {}
 
   CostProfile run() {
-    measure_passes();
+    const std::vector<int> rows = {1, 10};
+    measure_passes(rows, 0.25 * budget_ms_);
     measure_checks();
     return std::move(profile_);
+  }
+  std::vector<CostProfile::Level> passes(std::span<const int> rows) {
+    measure_passes(rows, budget_ms_);
+    return std::move(profile_.levels);
   }
 
  private:
@@ -87,15 +95,21 @@ class CostMeasurement {
 
   /// The least milliseconds of each run, over as many sweeps as the budget allows.
   std::vector<double> least_ms(std::span<const std::function<void()>> runs, double budget_ms) {
-    std::vector<double> least(runs.size(), 0);
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    std::vector<double> least(runs.size(), kNever), second(runs.size(), kNever);
     const Stopwatch all;
-    for (int sweep = 0; sweep < kMostSweeps && (sweep == 0 || all.ms() < budget_ms); ++sweep) {
+    for (int sweep = 0; sweep < kLeastSweeps || (sweep < kMostSweeps && all.ms() < budget_ms);
+         ++sweep) {
       for (std::size_t i = 0; i < runs.size(); ++i) {
         const Stopwatch watch;
         runs[i]();
         const double ms = watch.ms();
-        least[i] = sweep == 0 ? ms : std::min(least[i], ms);
+        second[i] = std::clamp(ms, least[i], second[i]);
+        least[i] = std::min(least[i], ms);
       }
+    }
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      profile_.steady = profile_.steady && second[i] <= kSteady * least[i];
     }
     return least;
   }
@@ -122,7 +136,7 @@ class CostMeasurement {
   }
 
   /// Two drafts of different depth at two widths: their differences are what passes cost.
-  void measure_passes() {
+  void measure_passes(std::span<const int> widths, double budget_ms) {
     const ForwardResult result = forward(kPromptRows);
     state_ = drafter_.start();
     CommittedTokens committed;
@@ -131,13 +145,12 @@ class CostMeasurement {
     if (result.features) committed.features = result.features.row_range(0, kPromptRows - 1);
     drafter_.observe(*state_, committed);
     if (!draft(1, 1)) return;  // brings the drafter up to date as well
-    const std::vector<int> widths = {1, 10};
     std::vector<std::function<void()>> runs;
     for (const int width : widths) {
       runs.push_back([this, width] { draft(1, width); });
       runs.push_back([this, width] { draft(kLevels, width); });
     }
-    const auto ms = least_ms(runs, 0.25 * budget_ms_);
+    const auto ms = least_ms(runs, budget_ms);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const double pass_ms = (ms[2 * i + 1] - ms[2 * i]) / (kLevels - 1);
       if (pass_ms > 0) profile_.levels.push_back({widths[i], pass_ms});
@@ -174,6 +187,13 @@ CostProfile measure_costs(const Model& model, KvType cache_type, Drafter& drafte
   return CostMeasurement(model, cache_type, drafter, budget_ms).run();
 }
 
+std::vector<CostProfile::Level> measure_passes(const Model& model, KvType cache_type,
+                                               Drafter& drafter, std::span<const int> rows,
+                                               double budget_ms) {
+  if (model.config.context <= kMostRows + kPromptRows) return {};
+  return CostMeasurement(model, cache_type, drafter, budget_ms).passes(rows);
+}
+
 CostProfile obtain_costs(const Model& model, KvType cache_type, Drafter& drafter,
                          const std::string& drafter_text, const CostCache& cache) {
   const std::string key = cache.key + "; drafter " + drafter_text;
@@ -185,7 +205,7 @@ CostProfile obtain_costs(const Model& model, KvType cache_type, Drafter& drafter
     if (auto known = read_cost_profile(file, key)) return *std::move(known);
   }
   CostProfile profile = measure_costs(model, cache_type, drafter);
-  if (file.empty() || profile.empty()) return profile;
+  if (file.empty() || profile.empty() || !profile.steady) return profile;
   try {
     std::filesystem::create_directories(cache.folder);
     write_cost_profile(file, key, profile);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "draft/drafter.h"
 #include "model/kv_cache.h"
@@ -12,17 +14,24 @@ namespace talon {
 
 /// Times checks of a few row counts at two contexts, and passes of the drafter's head, on a cache
 /// of its own. Of repeated measurements the least counts: noise only adds. budget_ms: about how
-/// long it takes; a large model gets fewer measurements, and at least one of each. `drafter` is
+/// long it takes; a large model gets fewer measurements, and at least two of each. `drafter` is
 /// none's or any other's; its sequences are not touched. Throws what backend and drafter throw.
 CostProfile measure_costs(const Model& model, KvType cache_type, Drafter& drafter,
                           double budget_ms = 300);
+
+/// Only the passes, over each number of rows; none if the drafter has no passes. Fewer rows run
+/// where the drafter allows fewer children of a node, or too few nodes for five levels of them.
+std::vector<CostProfile::Level> measure_passes(const Model& model, KvType cache_type,
+                                               Drafter& drafter, std::span<const int> rows,
+                                               double budget_ms);
 
 /// Where costs are kept between runs.
 struct CostCache {
   std::filesystem::path folder;  // empty: not kept
   std::string key;               // machine, model, threads, kernels: what the costs depend on
 };
-/// What the folder knows of this drafter; else measures it and, if that is possible, keeps it.
+/// What the folder knows of this drafter; else measures it and keeps it, unless that is not
+/// possible or the machine was disturbed.
 CostProfile obtain_costs(const Model& model, KvType cache_type, Drafter& drafter,
                          const std::string& drafter_text, const CostCache& cache);
 

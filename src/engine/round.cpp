@@ -34,8 +34,13 @@ bool is_run(std::span<const NodeId> rows) {
 
 }  // namespace
 
-Round::Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates)
-    : target_(target), drafter_(drafter), verifier_(verifier), estimates_(estimates) {
+Round::Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates,
+             Timekeeper timekeeper)
+    : target_(target),
+      drafter_(drafter),
+      verifier_(verifier),
+      estimates_(estimates),
+      timekeeper_(std::move(timekeeper)) {
   row_.resize(static_cast<std::size_t>(target.model().config.vocabulary));
   drafter_width_ = static_cast<int>(drafter.taps().size()) * target.model().config.hidden;
   if (target.feature_width() > 0) {
@@ -52,9 +57,13 @@ void Round::propose(std::vector<Turn>& turns) {
     Sequence& sequence = *turn.sequence;
     turn.tree.reset(sequence.tokens.back());
     if (!turn.decodes) continue;
-    turn.context = {sequence.length() - 1, cached_draft_rows(sequence, turn.grant.draft_rows),
-                    sequence.limit - sequence.length() - 1, sequences, rows - 1,
-                    sequence.length() - 1 - sequence.prompt_length(), sequence.feature};
+    turn.context = {sequence.length() - 1,
+                    cached_draft_rows(sequence, turn.grant.draft_rows),
+                    sequence.limit - sequence.length() - 1,
+                    sequences,
+                    rows - 1,
+                    sequence.length() - 1 - sequence.prompt_length(),
+                    sequence.feature};
     turn.plan = sequence.policy->plan(turn.context);
     if (turn.plan.nodes > 0) {
       jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree,
@@ -72,7 +81,7 @@ void Round::propose(std::vector<Turn>& turns) {
     expects(turn.tree.draft_nodes() <= turn.context.rows_available, "a tree within its plan");
     rows += turn.tree.draft_nodes();
   }
-  draft_ms_ = watch.ms();
+  draft_ms_ = kept_ms(StepPart::draft, watch.ms());
 }
 
 void Round::check(std::vector<Turn>& turns) {
@@ -98,7 +107,7 @@ void Round::check(std::vector<Turn>& turns) {
   }
   result_ = target_.forward(batch);
   target_.model().backend->synchronize();
-  check_ms_ = watch.ms();
+  check_ms_ = kept_ms(StepPart::check, watch.ms());
 }
 
 void Round::accept(std::vector<Turn>& turns) {
@@ -252,7 +261,12 @@ void Round::learn(std::vector<Turn>& turns) {
 }
 
 void Round::learn_rest(double step_ms) {
-  if (decodes_only_) estimates_.cost.observe_rest(step_ms - draft_ms_ - check_ms_);
+  const double rest_ms = kept_ms(StepPart::rest, step_ms - draft_ms_ - check_ms_);
+  if (decodes_only_) estimates_.cost.observe_rest(rest_ms);
+}
+
+double Round::kept_ms(StepPart part, double measured_ms) const {
+  return timekeeper_ ? timekeeper_(part, measured_ms) : measured_ms;
 }
 
 }  // namespace talon

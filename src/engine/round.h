@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "draft/drafter.h"
+#include "engine/round_report.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "model/target.h"
@@ -32,7 +33,8 @@ struct Turn {
 /// scratch memory.
 class Round {
  public:
-  Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates);
+  Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates,
+        Timekeeper timekeeper);
 
   /// Grows the trees of the sequences that decode.
   void propose(std::vector<Turn>& turns);
@@ -47,6 +49,7 @@ class Round {
   void learn_rest(double step_ms);
 
  private:
+  double kept_ms(StepPart part, double measured_ms) const;
   std::vector<NodeId> append_news(Turn& turn);
   VerifyResult verify(Turn& turn, std::size_t index);
   void observe(Turn& turn, std::size_t index, std::span<const NodeId> rows);
@@ -58,11 +61,12 @@ class Round {
   Drafter& drafter_;
   Verifier& verifier_;
   SharedEstimates& estimates_;
+  Timekeeper timekeeper_;
   ForwardResult result_;
   std::vector<float> row_;                  // one row of logits
   std::unique_ptr<DeviceBuffer> features_;  // of an accepted path whose rows are not neighbours
   double draft_ms_ = 0, check_ms_ = 0;
-  int rows_ = 0;  // of the check
+  int rows_ = 0;               // of the check
   bool decodes_only_ = false;  // no prompt rows among them
   int drafter_width_ = 0;      // of the features; the rest are the policies'
 };

@@ -8,26 +8,9 @@
 namespace talon {
 namespace {
 
-/// A measured stretch of the curve: row counts [first, last] that are believed to cost the same.
-struct Block {
-  int first;
-  int last;
-  double ms;
-  double weight;
-};
-
-/// Pools neighbours whose costs fall with the row count (isotonic regression, pool adjacent
-/// violators).
-void append_monotone(std::vector<Block>& blocks, Block block) {
-  while (!blocks.empty() && blocks.back().ms > block.ms) {
-    const Block& before = blocks.back();
-    const double weight = before.weight + block.weight;
-    block = {before.first, block.last,
-             (before.ms * before.weight + block.ms * block.weight) / weight, weight};
-    blocks.pop_back();
-  }
-  blocks.push_back(block);
-}
+/// How far off the curve one measurement may lie: while the machine changes its pace, the shape of
+/// the curve should hardly follow.
+constexpr double kShapeStep = 1.06;
 
 bool is_time(double ms) { return ms > 0 && std::isfinite(ms); }
 
@@ -37,6 +20,7 @@ CostCurve::CostCurve(int max_rows, double row_share)
     : row_share_(row_share),
       samples_(static_cast<std::size_t>(max_rows)),
       curve_(static_cast<std::size_t>(max_rows)) {
+  blocks_.reserve(curve_.size());
   expects(max_rows >= 1, "room for one row");
   for (std::size_t i = 0; i < curve_.size(); ++i)
     curve_[i] = 1 + row_share_ * static_cast<double>(i);
@@ -56,8 +40,13 @@ double CostCurve::ms(int rows) const {
 
 void CostCurve::observe(int rows, double ms) {
   if (rows < 1 || rows > max_rows() || !is_time(ms)) return;
-  if (seeded_) observe_pace(ms, this->ms(rows));
-  samples_[static_cast<std::size_t>(rows - 1)].add(ms / pace());
+  const auto i = static_cast<std::size_t>(rows - 1);
+  double at_pace = ms / pace();
+  if (seeded_) {
+    observe_pace(ms, this->ms(rows));
+    at_pace = std::clamp(ms / pace(), curve_[i] / kShapeStep, curve_[i] * kShapeStep);
+  }
+  samples_[i].add(at_pace);
   observed_ = true;
   rebuild();
 }
@@ -66,29 +55,42 @@ void CostCurve::observe_pace(double ms, double predicted_ms) {
   if (is_time(ms) && is_time(predicted_ms)) pace_.add(ms / predicted_ms * pace());
 }
 
+/// Pools neighbours whose costs fall with the row count (isotonic regression, pool adjacent
+/// violators).
+void CostCurve::append_monotone(Block block) {
+  while (!blocks_.empty() && blocks_.back().ms > block.ms) {
+    const Block& before = blocks_.back();
+    const double weight = before.weight + block.weight;
+    block = {before.first, block.last,
+             (before.ms * before.weight + block.ms * block.weight) / weight, weight};
+    blocks_.pop_back();
+  }
+  blocks_.push_back(block);
+}
+
 void CostCurve::rebuild() {
-  std::vector<Block> blocks;
+  blocks_.clear();
   for (int rows = 1; rows <= max_rows(); ++rows) {
     const RecentMedian& samples = samples_[static_cast<std::size_t>(rows - 1)];
     if (samples.count() == 0) continue;
-    append_monotone(blocks, {rows, rows, samples.value(), static_cast<double>(samples.count())});
+    append_monotone({rows, rows, samples.value(), static_cast<double>(samples.count())});
   }
-  const Block& first = blocks.front();
+  const Block& first = blocks_.front();
   const double one_row = first.ms / (1 + row_share_ * (first.first - 1));
   std::size_t next = 0;  // the first block that does not end before `rows`
   for (int rows = 1; rows <= max_rows(); ++rows) {
-    while (next < blocks.size() && blocks[next].last < rows) ++next;
+    while (next < blocks_.size() && blocks_[next].last < rows) ++next;
     double ms = 0;
     if (next == 0 && rows < first.first) {
       ms = one_row * (1 + row_share_ * (rows - 1));
-    } else if (next == blocks.size()) {
-      const Block& last = blocks.back();
+    } else if (next == blocks_.size()) {
+      const Block& last = blocks_.back();
       ms = last.ms + (rows - last.last) * row_share_ * one_row;
-    } else if (rows >= blocks[next].first) {
-      ms = blocks[next].ms;
+    } else if (rows >= blocks_[next].first) {
+      ms = blocks_[next].ms;
     } else {
-      const Block& below = blocks[next - 1];
-      const Block& above = blocks[next];
+      const Block& below = blocks_[next - 1];
+      const Block& above = blocks_[next];
       const double share = static_cast<double>(rows - below.last) / (above.first - below.last);
       ms = below.ms + share * (above.ms - below.ms);
     }

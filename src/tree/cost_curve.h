@@ -68,12 +68,21 @@ class CostCurve {
   static constexpr double kLeastRowShare = 0.01;
 
  private:
+  /// A measured stretch of the curve: row counts [first, last] that are believed to cost the same.
+  struct Block {
+    int first;
+    int last;
+    double ms;
+    double weight;
+  };
+  void append_monotone(Block block);
   void rebuild();
   int max_rows() const { return static_cast<int>(samples_.size()); }
 
   double row_share_;
   std::vector<RecentMedian> samples_;  // by rows - 1, at pace 1
   std::vector<double> curve_;          // by rows - 1, at pace 1
+  std::vector<Block> blocks_;          // what the curve was last built from
   RecentMiddle<15, 7> pace_;
   bool seeded_ = false;
   bool observed_ = false;

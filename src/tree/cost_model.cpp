@@ -59,7 +59,7 @@ double CostModel::check_ms(int rows, int context) const {
 }
 
 double CostModel::pass_ms(int rows) const {
-  const double unit = pass_.measured() ? 1 : kPassShare * check_.ms(1);
+  const double unit = pass_.measured() ? check_.pace() : kPassShare * check_.ms(1);
   return unit * pass_.ms(rows);
 }
 
@@ -72,7 +72,7 @@ double CostModel::passes_ms(std::span<const int> rows) const {
 void CostModel::observe_passes(std::span<const int> rows, double ms) {
   double predicted_ms = 0;
   for (const int count : rows) predicted_ms += pass_.ms(count);
-  pass_.observe_pace(ms, predicted_ms);
+  pass_.observe_pace(ms / check_.pace(), predicted_ms);
 }
 
 void CostModel::observe_rest(double ms) { rest_.add(ms); }

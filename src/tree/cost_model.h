@@ -37,7 +37,7 @@ class CostModel {
   double beyond_reference(int rows, int context) const;
 
   CostCurve check_;  // at the reference context
-  CostCurve pass_;
+  CostCurve pass_;   // as if the check were at pace 1: what slows one slows the other
   int reference_context_ = 0;
   double per_position_ = 0;      // ms that each position of context adds to a check,
   double per_position_row_ = 0;  // ... and to each of its rows

@@ -22,6 +22,7 @@ struct CostProfile {
   std::vector<Check> checks;
   std::vector<Level> levels;  // of one pass of the draft head over that many rows; none for
                               // drafters without passes
+  bool steady = true;         // measurements agreed when they were repeated: worth keeping
   bool empty() const { return checks.empty(); }
 };
 

@@ -124,23 +124,23 @@ void DraftTree::keep(std::span<const NodeId> nodes) {
               "a kept drawn node");
     }
   }
-  std::vector<NodeId> new_id(token.size(), -1);
-  new_id[0] = 0;
+  const auto new_id = [&](NodeId node) {
+    if (node == 0) return 0;
+    const auto kept = std::lower_bound(nodes.begin(), nodes.end(), node);
+    expects(kept != nodes.end() && *kept == node, "a kept parent");
+    return static_cast<NodeId>(kept - nodes.begin()) + 1;
+  };
   NodeId next = 1;
   for (const NodeId node : nodes) {
     const auto old = static_cast<std::size_t>(node), to = static_cast<std::size_t>(next);
     expects(node >= next && node < size(), "ascending ids of draft nodes");
-    const NodeId new_parent = new_id[static_cast<std::size_t>(parent[old])];
-    expects(new_parent >= 0, "a kept parent");
     token[to] = token[old];
-    parent[to] = new_parent;
+    parent[to] = new_id(parent[old]);
     log_p[to] = log_p[old];
     sources[to] = sources[old];
-    new_id[old] = next++;
+    ++next;
   }
-  for (DrawnChildren& children : drawn) {
-    children.parent = new_id[static_cast<std::size_t>(children.parent)];
-  }
+  for (DrawnChildren& children : drawn) children.parent = new_id(children.parent);
   token.resize(static_cast<std::size_t>(next));
   parent.resize(static_cast<std::size_t>(next));
   log_p.resize(static_cast<std::size_t>(next));

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
@@ -161,6 +162,21 @@ TEST(InspectJson, SaysShapesTypesLayoutAndTokenizer) {
     expect_fields(tensor, {"name", "type", "shape", "bytes", "kept"});
 }
 
+TEST(InspectJson, NamesTheVariantOfAHead) {
+  const std::string heads = TALON_TEST_DATA "/golden/stories260k/";
+  const Json eagle1 = json_of({"inspect", heads + "eagle1_head", "--json"});
+  EXPECT_EQ(eagle1["config"]["variant"], "EAGLE-1/2");
+  EXPECT_EQ(eagle1["config"]["layout"], "official");
+  EXPECT_EQ(json_of({"inspect", heads + "eagle3_head", "--json"})["config"]["variant"], "EAGLE-3");
+  EXPECT_TRUE(eagle1["tokenizer"].is_null());
+}
+
+TEST(InspectJson, SaysTheBitsOfInputsThatAreChosenForTheModel) {
+  EXPECT_EQ(json_of({"inspect", small_model(), "--json"})["activation_bits"], 16);
+  const Json chosen = json_of({"inspect", small_model(), "--activations", "8", "--json"});
+  EXPECT_EQ(chosen["activation_bits"], 8);
+}
+
 TEST(InspectJson, MachineNamesItsKernelsAndSpeed) {
   expect_fields(
       json_of({"inspect", "--machine", "--json"}),
@@ -178,6 +194,17 @@ TEST(BenchCost, PrintsOneLinePerRowCountAndTheMachine) {
   EXPECT_EQ(lines[1]["rows"], 4);
   expect_fields(lines[2], {"bandwidth_gb_s", "multiply_gmac_s", "weights_bytes", "commit",
                            "machine", "settings"});
+}
+
+TEST(BenchCost, MeasuresThePassesOfAHeadToo) {
+  const std::string head = TALON_TEST_DATA "/golden/stories260k/eagle3_head";
+  const std::vector<Json> lines =
+      lines_of({"bench", "cost", "-m", small_model(), "--rows", "1", "--context", "32", "--repeats",
+                "2", "-d", "eagle3:head=" + head});
+  ASSERT_GE(lines.size(), 3u);
+  for (std::size_t i = 1; i + 1 < lines.size(); ++i) {
+    expect_fields(lines[i], {"draft_rows", "ms", "gb_s", "limit_ms", "times_limit", "drafter"});
+  }
 }
 
 TEST(BenchSignature, IsTheSameTwice) {
@@ -233,6 +260,22 @@ TEST(Chat, KeepsTheConversationInTheCacheAndObeysCommands) {
   EXPECT_EQ(outcome.notes.find("(0 found in the cache)"), std::string::npos) << outcome.notes;
   EXPECT_NE(outcome.notes.find("the conversation is forgotten"), std::string::npos);
   EXPECT_NE(outcome.notes.find("no such command: /bogus"), std::string::npos);
+}
+
+TEST(Chat, FindsAllOfTheEarlierTurnsInTheCacheHoweverTheyWereTokenized) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  // At this temperature some words come as other tokens than their text is encoded to.
+  const Outcome outcome = run_talon(
+      Start{.arguments = {"chat", "-m", model, "-n", "200", "--temperature", "1.5", "--seed", "4"},
+            .input = "Say a few odd words.\nAnd now?\n/stats\n"});
+  ASSERT_EQ(outcome.code, 0) << outcome.notes;
+  int prompt = 0, found = 0;
+  const std::size_t at = outcome.notes.rfind("prompt ");
+  ASSERT_NE(at, std::string::npos) << outcome.notes;
+  ASSERT_EQ(std::sscanf(outcome.notes.c_str() + at, "prompt %d tokens (%d found", &prompt, &found),
+            2);
+  EXPECT_GE(found, (prompt - 20) / 64 * 64) << outcome.notes;  // whole pages; 20 are new
 }
 
 TEST(Chat, ForgetsTheOldestTurnsWhenTheContextIsFull) {

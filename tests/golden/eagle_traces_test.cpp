@@ -184,8 +184,7 @@ TEST(EagleGolden, Eagle3WithTheFullVocabularyDraftsTheOfficialTreesAtAllSettings
   EXPECT_GT(tally.rounds, 600);
 }
 
-/// Takes minutes: run it with --gtest_also_run_disabled_tests.
-TEST(EagleGolden, DISABLED_EveryRecordedRunIsReproduced) {
+TEST(EagleGoldenLong, EveryRecordedRunIsReproduced) {
   for (const char* name : {"eagle1", "eagle2", "eagle3", "eagle3_fullvocab"}) {
     SCOPED_TRACE(name);
     const Tally tally = compare_file(name, Runs::all);

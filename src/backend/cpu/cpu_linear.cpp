@@ -11,10 +11,12 @@ constexpr int kChunk = 512;  // inputs that one worker transforms at a time
 constexpr std::size_t kReadAhead =
     1024;  // kernels may read (and not use) so much past the last record
 /// Ahead of the weights in use, into the second-level cache: enough to keep memory busy while a
-/// group is multiplied. Measured: 2 KiB, and the first-level cache, cost a third of the speed.
-constexpr int kPrefetchBytes = 8192;
+/// group is multiplied. Measured: 8 KiB is slower by a few percent, 2 KiB and the first-level cache
+/// by a third.
+constexpr int kPrefetchBytes = 16384;
 constexpr std::size_t kStreamBytes = std::size_t{16}
                                      << 10;  // of a piece when each weight is read once
+constexpr int kTilesAtOnce = 2;              // that kernels like to multiply side by side
 constexpr std::size_t kPanelBytes = std::size_t{256}
                                     << 10;  // of a piece that stays in the cache for many rows
 
@@ -59,7 +61,7 @@ bool writes_input(const LinearArgs& args) {
 /// Whether every worker prepares all rows for itself, which costs less than waiting for each other.
 bool is_cheap(const LinearArgs& args) {
   const int cost = args.transform == InputTransform::silu_gate ? 3 : 1;
-  return args.input.rows * args.outputs[0].weight->cols * cost <= 4096 && !writes_input(args);
+  return args.input.rows * args.outputs[0].weight->cols * cost <= 5120 && !writes_input(args);
 }
 
 }  // namespace
@@ -80,7 +82,7 @@ struct Linear::Input {
   float* floats = nullptr;
 };
 
-struct Linear::Piece {
+struct Linear::Run {
   const Projection* projection = nullptr;
   int first_tile = 0;
   int tiles = 0;
@@ -203,21 +205,21 @@ void Linear::prepare_shared(const LinearArgs& args, const Input& input, Worker& 
   }
 }
 
-void Linear::multiply_piece(const Piece& piece, const Input& input) const {
-  const Projection& projection = *piece.projection;
+void Linear::multiply_tiles(const Run& run, const Input& input) const {
+  const Projection& projection = *run.projection;
   const PackedWeight& weight = packed(projection);
-  const int first_output = piece.first_tile * kLanes;
+  const int first_output = run.first_tile * kLanes;
   MultiplyCall call{};
   call.kind = weight.kind;
-  call.tiles = weight.tile(piece.first_tile);
+  call.tiles = weight.tile(run.first_tile);
   call.tile_bytes = weight.tile_bytes;
-  call.tile_count = piece.tiles;
+  call.tile_count = run.tiles;
   call.units = weight.units;
   call.table = weight.table.data();
   call.pre_scale = weight.pre_scale;
   call.planes = planes_;
   call.out_stride = projection.out.stride;
-  call.outputs = std::min(piece.tiles * kLanes, weight.rows - first_output);
+  call.outputs = std::min(run.tiles * kLanes, weight.rows - first_output);
   call.bias = projection.bias ? projection.bias.data + first_output : nullptr;
   call.accumulate = projection.accumulate;
   for (const RowBlock& block : (weight.is_float() ? float_blocks_ : blocks_).list) {
@@ -236,40 +238,53 @@ void Linear::multiply_piece(const Piece& piece, const Input& input) const {
   }
 }
 
-/// Pieces of all projections are numbered in order. The first three quarters are shared out
-/// beforehand, one contiguous run of memory for each worker; the rest goes to whoever is free,
-/// since a neighbour may have taken a processor.
-void Linear::multiply_pieces(const LinearArgs& args, const Input& input, int worker) {
-  const bool stream = blocks_.list.size() == 1;
-  const auto tiles_per_piece = [&](const PackedWeight& weight) {
-    const std::size_t bytes = stream ? kStreamBytes : kPanelBytes;
-    const auto fitting = static_cast<int>(std::max<std::size_t>(bytes / weight.tile_bytes, 1));
-    return stream ? fitting : std::min(fitting, 4);
-  };
-  int pieces = 0;
-  for (const Projection& projection : args.outputs) {
-    const int per_piece = tiles_per_piece(packed(projection));
-    pieces += (packed(projection).tiles + per_piece - 1) / per_piece;
+/// Pieces of all projections, numbered in order.
+struct Linear::Pieces {
+  const LinearArgs& args;
+  bool stream;  // each weight is read once, else by every block of rows
+
+  int tiles_of(const PackedWeight& weight) const {
+    const auto fitting =
+        static_cast<int>((stream ? kStreamBytes : kPanelBytes) / weight.tile_bytes);
+    if (!stream) return std::clamp(fitting, 1, 4);
+    return std::max(fitting / kTilesAtOnce, 1) * kTilesAtOnce;
   }
-  const auto multiply_number = [&](int number) {
-    for (const Projection& projection : args.outputs) {
-      const PackedWeight& weight = packed(projection);
-      const int per_piece = tiles_per_piece(weight);
-      const int count = (weight.tiles + per_piece - 1) / per_piece;
-      if (number < count) {
-        const int first = number * per_piece;
-        multiply_piece({&projection, first, std::min(per_piece, weight.tiles - first)}, input);
-        return;
-      }
-      number -= count;
+  int count_of(const Projection& projection) const {
+    const PackedWeight& weight = packed(projection);
+    return (weight.tiles + tiles_of(weight) - 1) / tiles_of(weight);
+  }
+  int count() const {
+    int pieces = 0;
+    for (const Projection& projection : args.outputs) pieces += count_of(projection);
+    return pieces;
+  }
+};
+
+void Linear::multiply_pieces(const Pieces& pieces, const Input& input, int first, int count) const {
+  for (const Projection& projection : pieces.args.outputs) {
+    const PackedWeight& weight = packed(projection);
+    const int here = pieces.count_of(projection);
+    const int per_piece = pieces.tiles_of(weight);
+    const int end = std::min((first + count) * per_piece, weight.tiles);
+    const int step = pieces.stream ? std::max(count, 1) * per_piece : per_piece;
+    for (int tile = std::max(first, 0) * per_piece; tile < end; tile += step) {
+      multiply_tiles({&projection, tile, std::min(step, end - tile)}, input);
     }
-  };
+    first -= here;
+  }
+}
+
+/// The first three quarters are shared out beforehand, one contiguous run of memory for each
+/// worker; the rest goes to whoever is free, since a neighbour may have taken a processor.
+void Linear::multiply(const LinearArgs& args, const Input& input, int worker) {
+  const Pieces pieces{args, blocks_.list.size() == 1};
+  const int count = pieces.count();
   const int threads = pool_.threads();
-  const int share = pieces * 3 / 4 / threads;
-  for (int i = 0; i < share; ++i) multiply_number(worker * share + i);
-  const auto rest = static_cast<std::size_t>(pieces - share * threads);
+  const int share = count * 3 / 4 / threads;
+  multiply_pieces(pieces, input, worker * share, share);
+  const auto rest = static_cast<std::size_t>(count - share * threads);
   for (std::size_t i; (i = pool_.next(1)) < rest;) {
-    multiply_number(share * threads + static_cast<int>(i));
+    multiply_pieces(pieces, input, share * threads + static_cast<int>(i), 1);
   }
 }
 
@@ -284,7 +299,7 @@ void Linear::run(const LinearArgs& args) {
       Worker& worker = workers_[static_cast<std::size_t>(index)];
       const Input input = place_input(args, forms, worker.input);
       for (int row = 0; row < input.rows; ++row) prepare_row(args, input, row, worker);
-      multiply_pieces(args, input, index);
+      multiply(args, input, index);
     });
     return;
   }
@@ -295,7 +310,7 @@ void Linear::run(const LinearArgs& args) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
     prepare_shared(args, input, worker);
     pool_.barrier();
-    multiply_pieces(args, input, index);
+    multiply(args, input, index);
   });
 }
 

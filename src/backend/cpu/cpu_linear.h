@@ -19,9 +19,10 @@ class Linear {
   void run(const LinearArgs& args);
 
  private:
-  struct Forms;  // of the input that the projections want
-  struct Input;  // where the prepared rows lie
-  struct Piece;  // consecutive tiles of one projection
+  struct Forms;   // of the input that the projections want
+  struct Input;   // where the prepared rows lie
+  struct Run;     // consecutive tiles of one projection
+  struct Pieces;  // of all projections, to be shared out
   struct Worker {
     Scratch row;    // one transformed row
     Scratch input;  // all rows, prepared by this worker for itself
@@ -33,8 +34,9 @@ class Linear {
                Worker& worker) const;
   void prepare_row(const LinearArgs& args, const Input& input, int row, Worker& worker) const;
   void prepare_shared(const LinearArgs& args, const Input& input, Worker& worker);
-  void multiply_pieces(const LinearArgs& args, const Input& input, int worker);
-  void multiply_piece(const Piece& piece, const Input& input) const;
+  void multiply(const LinearArgs& args, const Input& input, int worker);
+  void multiply_pieces(const Pieces& pieces, const Input& input, int first, int count) const;
+  void multiply_tiles(const Run& run, const Input& input) const;
 
   struct RowBlock {
     int first;

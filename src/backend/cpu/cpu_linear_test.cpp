@@ -137,28 +137,31 @@ TEST_P(LinearKernels, ColumnsThatFillNoWholeUnitArePadded) {
 
 TEST_P(LinearKernels, ARowsBytesDoNotDependOnTheRowsBesideItNorOnThreads) {
   constexpr int kRows = 23;
-  const auto one = backend_with(GetParam(), 1);
-  const auto two = backend_with(GetParam(), 2);
   std::vector<StorageType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
   types.insert(types.end(), std::begin(kFloatTypes), std::end(kFloatTypes));
-  for (const StorageType type : types) {
-    const TestMatrix matrix = random_matrix(type, 50, 256, 7);
-    const auto x = random_rows(kRows, 256, 8);
-    const auto together = multiply(*two, matrix, x, 0, kRows);
-    std::vector<float> alone;
-    for (int row = 0; row < kRows; ++row) {
-      const auto y = multiply(*one, matrix, x, row, 1);
-      alone.insert(alone.end(), y.begin(), y.end());
+  for (const int bits : {8, 16}) {
+    const auto one = backend_with(GetParam(), 1, bits);
+    const auto two = backend_with(GetParam(), 2, bits);
+    for (const StorageType type : types) {
+      const TestMatrix matrix = random_matrix(type, 68, 256, 7);
+      const auto x = random_rows(kRows, 256, 8);
+      const auto in_chunks = [&](Backend& backend, int size) {
+        std::vector<float> all;
+        for (int row = 0; row < kRows; row += size) {
+          const auto y = multiply(backend, matrix, x, row, std::min(size, kRows - row));
+          all.insert(all.end(), y.begin(), y.end());
+        }
+        return all;
+      };
+      const auto together = multiply(*two, matrix, x, 0, kRows);
+      for (const int size : {1, 2, 7, 13}) {
+        for (Backend* backend : {one.get(), two.get()}) {
+          const auto chunked = in_chunks(*backend, size);
+          EXPECT_EQ(std::memcmp(together.data(), chunked.data(), 4 * chunked.size()), 0)
+              << matrix.stored.name << ", " << size << " rows at once, " << bits << " bits";
+        }
+      }
     }
-    std::vector<float> chunked;
-    for (int row = 0; row < kRows; row += 7) {
-      const auto y = multiply(*two, matrix, x, row, std::min(7, kRows - row));
-      chunked.insert(chunked.end(), y.begin(), y.end());
-    }
-    EXPECT_EQ(std::memcmp(together.data(), alone.data(), 4 * alone.size()), 0)
-        << matrix.stored.name;
-    EXPECT_EQ(std::memcmp(together.data(), chunked.data(), 4 * alone.size()), 0)
-        << matrix.stored.name;
   }
 }
 

@@ -62,8 +62,8 @@ inline constexpr TileShape kTileShapes[] = {
 
 /// Quantised activations of a block of `rows` rows. Per group of 32 inputs one record: planes x
 /// i8[rows][32], f32 scale[rows], i32 zero[rows] = -128 * sum of the quantised values, f32
-/// sum[rows] = scale * that sum. One plane: x = scale * a. Two planes: x = scale * (256 * a + b), |a|, |b| <= 127.
-/// Beside it, for kinds with groups of 16: i32 zero[2][rows], f32 sum[2][rows].
+/// sum[rows] = scale * that sum. One plane: x = scale * a. Two planes: x = scale * (256 * a + b),
+/// |a|, |b| <= 127. Beside it, for kinds with groups of 16: i32 zero[2][rows], f32 sum[2][rows].
 struct QuantizedRow {
   std::byte* records;
   std::byte* sums16;  // null: not wanted

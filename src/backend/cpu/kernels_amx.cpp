@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kTileRows = 16;
 constexpr int kMostRows = 64;
-constexpr int kLeastRows = 16;
-constexpr int kChunk = 24;  // groups of 32 inputs handled between two visits of the totals
+constexpr int kLeastRows = 12;  // fewer are done sooner by avx512_kernels()
+constexpr int kChunk = 24;      // groups of 32 inputs handled between two visits of the totals
 constexpr int kSteps = 2 * kChunk;
 
 /// Working memory of one call: fits in the first-level cache.

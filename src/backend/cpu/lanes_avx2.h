@@ -11,6 +11,7 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kMaxRows = 4;  // rows multiplied at once
+constexpr int tiles_at_once(int, int) { return 1; }
 constexpr int kQueryBatch = 2;
 constexpr int kVectorBatch = 2;
 

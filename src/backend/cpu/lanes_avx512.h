@@ -9,7 +9,10 @@
 namespace talon::cpu {
 namespace {
 
-constexpr int kMaxRows = 8;      // rows multiplied at once
+constexpr int kMaxRows = 8;  // rows multiplied at once
+/// Tiles multiplied side by side: few rows leave registers free, and two sums that do not wait for
+/// each other.
+constexpr int tiles_at_once(int planes, int rows) { return planes * rows <= 4 ? 2 : 1; }
 constexpr int kQueryBatch = 4;   // query vectors in flight in attention
 constexpr int kVectorBatch = 4;  // key blocks or value vectors per query
 

@@ -68,41 +68,53 @@ inline Floats joined(const Ints (&sums)[kPlanes][kRows], int row) {
   }
 }
 
-/// Codes of a group of 32 inputs, or of one half of it, times all rows.
-template <int kBits, bool kBiased, int kPlanes, int kRows>
-inline void multiply_group(Ints (&sums)[kPlanes][kRows], const std::byte* codes, Table table,
-                           Record<kPlanes, kRows> record, int prefetch_distance) {
-  if constexpr (kBits == 4) {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      prefetch(codes + 64 * j + prefetch_distance);
-      dot_rows<kBiased>(sums, load_low(codes + 64 * j, table), record, j);
-      dot_rows<kBiased>(sums, load_high(codes + 64 * j, table), record, j + 4);
-    }
-  } else {
+/// Consecutive tiles read side by side: `at` lies in the first, in the others at the same place.
+template <int kTiles>
+struct Stream {
+  const std::byte* at;
+  std::size_t tile_bytes;
+  int ahead;  // of prefetches
+
+  const std::byte* operator[](int tile) const {
+    return at + static_cast<std::size_t>(tile) * tile_bytes;
+  }
+};
+
+/// Codes of a group of 32 inputs, or of one half of it, times all rows. `codes`: offset in `unit`.
+template <int kBits, bool kBiased, int kTiles, int kPlanes, int kRows>
+inline void multiply_group(Ints (&sums)[kTiles][kPlanes][kRows], Stream<kTiles> unit, int codes,
+                           Table table, Record<kPlanes, kRows> record) {
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      prefetch(codes + 64 * j + prefetch_distance);
-      dot_rows<kBiased>(sums, load_bytes<kBiased>(codes + 64 * j), record, j);
+  for (int j = 0; j < (kBits == 4 ? 4 : 8); ++j) {
+#pragma GCC unroll 4
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const std::byte* vector = unit[tile] + codes + 64 * j;
+      prefetch(vector + unit.ahead);
+      if constexpr (kBits == 4) {
+        dot_rows<kBiased>(sums[tile], load_low(vector, table), record, j);
+        dot_rows<kBiased>(sums[tile], load_high(vector, table), record, j + 4);
+      } else {
+        dot_rows<kBiased>(sums[tile], load_bytes<kBiased>(vector), record, j);
+      }
     }
   }
 }
-template <int kBits, bool kBiased, int kPlanes, int kRows>
-inline void multiply_half(Ints (&sums)[kPlanes][kRows], const std::byte* codes, Table table,
-                          Record<kPlanes, kRows> record, int half, int prefetch_distance) {
+template <int kBits, bool kBiased, int kTiles, int kPlanes, int kRows>
+inline void multiply_half(Ints (&sums)[kTiles][kPlanes][kRows], Stream<kTiles> unit, int codes,
+                          Table table, Record<kPlanes, kRows> record, int half) {
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
-    if constexpr (kBits == 4) {
-      if (half == 0) {
-        prefetch(codes + 64 * j + prefetch_distance);
-        dot_rows<kBiased>(sums, load_low(codes + 64 * j, table), record, j);
+#pragma GCC unroll 4
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const std::byte* vector = unit[tile] + codes + 64 * (kBits == 4 ? j : 4 * half + j);
+      if (kBits == 8 || half == 0) prefetch(vector + unit.ahead);
+      if constexpr (kBits == 4) {
+        dot_rows<kBiased>(sums[tile],
+                          half == 0 ? load_low(vector, table) : load_high(vector, table), record,
+                          4 * half + j);
       } else {
-        dot_rows<kBiased>(sums, load_high(codes + 64 * j, table), record, j + 4);
+        dot_rows<kBiased>(sums[tile], load_bytes<kBiased>(vector), record, 4 * half + j);
       }
-    } else {
-      const std::byte* vector = codes + 64 * (4 * half + j);
-      prefetch(vector + prefetch_distance);
-      dot_rows<kBiased>(sums, load_bytes<kBiased>(vector), record, 4 * half + j);
     }
   }
 }
@@ -131,8 +143,10 @@ inline Scales<kMinimum> scales_of(const std::byte* unit, int index, int groups, 
   return scales;
 }
 
-template <TileKind kKind, int kPlanes, int kRows>
-void multiply_tile(const MultiplyCall& call, const std::byte* tile, Floats (&total)[kRows]) {
+/// Adds kTiles consecutive tiles, from `tile` on, times all rows to `total`.
+template <TileKind kKind, int kPlanes, int kTiles, int kRows>
+void multiply_tile(const MultiplyCall& call, const std::byte* tile,
+                   Floats (&total)[kTiles][kRows]) {
   constexpr TileShape kShape = kTileShapes[static_cast<int>(kKind)];
   constexpr bool kBiased = !kShape.minimum;
   constexpr int kGroups32 = kShape.unit_inputs / kInputGroup;
@@ -145,37 +159,44 @@ void multiply_tile(const MultiplyCall& call, const std::byte* tile, Floats (&tot
   const Table table = load_table<kBiased>(call.table);
   Record<kPlanes, kRows> record{call.input};
   HalfSums<kRows> half_sums{call.sums16};
-  const std::byte* unit = tile;
+  Stream<kTiles> unit{tile, call.tile_bytes, call.prefetch};
   for (int u = 0; u < call.units; ++u) {
-    Floats d{}, dmin{};
-    if constexpr (kShape.super) {
-      d = multiply(load_half(unit), broadcast(call.pre_scale));
-      if constexpr (kShape.minimum) dmin = load_half(unit + 2 * kLanes);
-    }
+    Floats d[kTiles]{}, dmin[kTiles]{};
+#pragma GCC unroll 4
+    for (int t = 0; t < kTiles; ++t) {
+      if constexpr (kShape.super) {
+        d[t] = multiply(load_half(unit[t]), broadcast(call.pre_scale));
+        if constexpr (kShape.minimum) dmin[t] = load_half(unit[t] + 2 * kLanes);
+      }
 #pragma GCC unroll 1
-    for (int i = 0; i < kScaleBytes; i += 64) prefetch(unit + i + call.prefetch);
-    const std::byte* codes = unit + kScaleBytes;
+      for (int i = 0; i < kScaleBytes; i += 64) prefetch(unit[t] + i + unit.ahead);
+    }
+    int codes = kScaleBytes;
 #pragma GCC unroll 1
     for (int g = 0; g < kGroups32; ++g) {
 #pragma GCC unroll 2
       for (int half = 0; half < kHalves; ++half) {
-        Ints sums[kPlanes][kRows];
+        Ints sums[kTiles][kPlanes][kRows];
         if constexpr (kHalves == 1) {
-          start_rows<kBiased>(sums, record.zero(0));
-          multiply_group<kShape.bits, kBiased>(sums, codes, table, record, call.prefetch);
+          for (auto& tile_sums : sums) start_rows<kBiased>(tile_sums, record.zero(0));
+          multiply_group<kShape.bits, kBiased>(sums, unit, codes, table, record);
         } else {
-          start_rows<kBiased>(sums, half_sums.zero(half, 0));
-          multiply_half<kShape.bits, kBiased>(sums, codes, table, record, half, call.prefetch);
+          for (auto& tile_sums : sums) start_rows<kBiased>(tile_sums, half_sums.zero(half, 0));
+          multiply_half<kShape.bits, kBiased>(sums, unit, codes, table, record, half);
         }
-        const auto scales =
-            scales_of<kShape.super, kShape.minimum>(unit, g * kHalves + half, kGroups, d, dmin);
+#pragma GCC unroll 4
+        for (int t = 0; t < kTiles; ++t) {
+          const auto scales = scales_of<kShape.super, kShape.minimum>(unit[t], g * kHalves + half,
+                                                                      kGroups, d[t], dmin[t]);
 #pragma GCC unroll 8
-        for (int row = 0; row < kRows; ++row) {
-          total[row] = fma(joined(sums, row), multiply(scales.scale, broadcast(record.scale(row))),
-                           total[row]);
-          if constexpr (kShape.minimum) {
-            const float sum = kHalves == 1 ? record.sum(row) : half_sums.sum(half, row);
-            total[row] = fma(scales.minimum, broadcast(sum), total[row]);
+          for (int row = 0; row < kRows; ++row) {
+            Floats& sum = total[t][row];
+            sum = fma(joined(sums[t], row), multiply(scales.scale, broadcast(record.scale(row))),
+                      sum);
+            if constexpr (kShape.minimum) {
+              const float inputs = kHalves == 1 ? record.sum(row) : half_sums.sum(half, row);
+              sum = fma(scales.minimum, broadcast(inputs), sum);
+            }
           }
         }
       }
@@ -183,7 +204,7 @@ void multiply_tile(const MultiplyCall& call, const std::byte* tile, Floats (&tot
       record.at += Record<kPlanes, kRows>::kBytes;
       if constexpr (kHalves == 2) half_sums.at += HalfSums<kRows>::kBytes;
     }
-    unit = codes;
+    unit.at += kScaleBytes + kGroups32 * kGroupBytes;
   }
 }
 
@@ -226,31 +247,49 @@ void multiply_float_tile(const MultiplyCall& call, const std::byte* tile, Floats
   for (int row = 0; row < kRows; ++row) total[row] = add(total[row], odd[row]);
 }
 
-template <TileKind kKind, int kPlanes, int kRows>
-void multiply_tiles(const MultiplyCall& call) {
-  const std::byte* tile = call.tiles;
-  for (int t = 0; t < call.tile_count; ++t, tile += call.tile_bytes) {
-    const int first = t * kLanes;
-    const int n = call.outputs - first;
-    Floats total[kRows];
+/// Tiles [first, first + kTiles) of a call.
+template <TileKind kKind, int kPlanes, int kTiles, int kRows>
+inline void multiply_some_tiles(const MultiplyCall& call, int first) {
+  const std::byte* tile = call.tiles + static_cast<std::size_t>(first) * call.tile_bytes;
+  Floats total[kTiles][kRows];
+#pragma GCC unroll 4
+  for (int t = 0; t < kTiles; ++t) {
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
-      total[row] = zero_floats();
-      prefetch_for_write(call.out + row * call.out_stride + first);
+      total[t][row] = zero_floats();
+      prefetch_for_write(call.out + row * call.out_stride + (first + t) * kLanes);
     }
-    if constexpr (kKind >= TileKind::f32) {
-      multiply_float_tile<kKind>(call, tile, total);
-    } else {
-      multiply_tile<kKind, kPlanes>(call, tile, total);
-    }
+  }
+  if constexpr (kKind >= TileKind::f32) {
+    static_assert(kTiles == 1);
+    multiply_float_tile<kKind>(call, tile, total[0]);
+  } else {
+    multiply_tile<kKind, kPlanes>(call, tile, total);
+  }
+#pragma GCC unroll 4
+  for (int t = 0; t < kTiles; ++t) {
+    const int output = (first + t) * kLanes;
+    const int n = call.outputs - output;
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
-      float* out = call.out + row * call.out_stride + first;
-      Floats y = total[row];
-      if (call.bias != nullptr) y = add(y, load_first(call.bias + first, n));
+      float* out = call.out + row * call.out_stride + output;
+      Floats y = total[t][row];
+      if (call.bias != nullptr) y = add(y, load_first(call.bias + output, n));
       if (call.accumulate) y = add(load_first(out, n), y);
       store_first(out, y, n);
     }
+  }
+}
+
+template <TileKind kKind, int kPlanes, int kRows>
+void multiply_tiles(const MultiplyCall& call) {
+  constexpr int kTiles = kKind >= TileKind::f32 ? 1 : tiles_at_once(kPlanes, kRows);
+  int first = 0;
+  for (; first + kTiles <= call.tile_count; first += kTiles) {
+    multiply_some_tiles<kKind, kPlanes, kTiles, kRows>(call, first);
+  }
+  for (; kTiles > 1 && first < call.tile_count; ++first) {
+    multiply_some_tiles<kKind, kPlanes, 1, kRows>(call, first);
   }
 }
 

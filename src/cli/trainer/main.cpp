@@ -1,3 +1,6 @@
+#include <dlfcn.h>
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
@@ -18,6 +21,16 @@
 namespace talon {
 namespace {
 
+/// Training makes and frees the same large tensors in every iteration: they are to stay with the
+/// process. OpenBLAS, which does only small products here, would start threads of its own.
+void tune_process(int threads) {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  if (void* set_threads = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) {
+    reinterpret_cast<void (*)(int)>(set_threads)(threads);
+  }
+}
+
 /// The head's drafters of growing size, the first of which decides.
 std::vector<std::pair<std::string, std::string>> measured_drafters(const std::string& kind) {
   if (kind == "medusa") return {{"tree16", "medusa:nodes=15"}};
@@ -33,13 +46,11 @@ HeadMeasure make_measure(const Session& session, const TrainHeadRequest& request
   measure.end_tokens = session.end_tokens();
   const Tokenizer& tokenizer = session.require_tokenizer();
   const std::vector<Question> all = read_questions(request.questions);
-  const std::size_t count =
-      std::min(all.size(), static_cast<std::size_t>(request.question_limit));
+  const std::size_t count = std::min(all.size(), static_cast<std::size_t>(request.question_limit));
   PromptOptions chat;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& turn = all[i * all.size() / count].turns.front();
-    const std::string text =
-        tokenizer.chat_template() ? render_chat(tokenizer, chat, turn) : turn;
+    const std::string text = tokenizer.chat_template() ? render_chat(tokenizer, chat, turn) : turn;
     std::vector<TokenId> prompt = encode_prompt(tokenizer, text);
     const auto longest = static_cast<std::size_t>(session.model.config.context - request.max_new);
     if (prompt.size() < longest) measure.prompts.push_back(std::move(prompt));
@@ -48,10 +59,10 @@ HeadMeasure make_measure(const Session& session, const TrainHeadRequest& request
 }
 
 int train(const TrainHeadRequest& request) {
+  tune_process(request.train.threads);
   TrainHeadRequest resolved = request;
   resolved.model.threads = request.train.threads;
-  const auto path =
-      resolve_model(request.model.model, models_folder(request.model.models_folder));
+  const auto path = resolve_model(request.model.model, models_folder(request.model.models_folder));
   const Checkpoint target = open_checkpoint(path);
   HeadTrainHooks hooks;
   hooks.log = [](std::string_view line) { note("{}", line); };
@@ -66,8 +77,8 @@ int train(const TrainHeadRequest& request) {
     hooks.evaluate = [&](const std::filesystem::path& head) {
       HeadScores scores;
       for (const auto& [name, drafter] : measured_drafters(request.train.kind)) {
-        scores.emplace_back(name, measure_acceptance(session->model, measure,
-                                                     drafter + ",head=" + head.string()));
+        scores.emplace_back(
+            name, measure_acceptance(session->model, measure, drafter + ",head=" + head.string()));
       }
       return scores;
     };

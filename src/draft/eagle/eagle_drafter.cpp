@@ -42,6 +42,7 @@ class EagleDrafter : public Drafter {
 
   std::vector<FeatureTap> taps() const override { return head_.taps; }
   bool extends_trees() const override { return !options_.fixed; }
+  std::size_t pass_bytes() const override { return head_.pass_bytes; }
   std::unique_ptr<DraftState> start() override { return memory_.start(); }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     memory_.observe(static_cast<HeadState&>(state), committed);

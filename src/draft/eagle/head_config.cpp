@@ -254,10 +254,10 @@ void fit_width(const HeadConfig& config, const ModelConfig& target, const std::s
     refuse_target(doing, "\"target_hidden_size\": expected {}, found {}", target.hidden,
                   config.target_hidden);
   }
-  if (config.feature_width % target.hidden != 0) {
-    refuse_target(
-        doing, "\"fc.weight\": expected features of width {} (hidden_size) or a multiple, found {}",
-        target.hidden, config.feature_width);
+  const bool taps = config.generation == HeadGeneration::eagle3;
+  if (taps ? config.feature_width % target.hidden != 0 : config.feature_width != target.hidden) {
+    refuse_target(doing, "\"fc.weight\": expected features of width {} (hidden_size){}, found {}",
+                  target.hidden, taps ? " or a multiple" : "", config.feature_width);
   }
   if (config.hidden == target.hidden) return;
   const std::string_view missing = !config.own_embedding ? "embed_tokens.weight" : "lm_head.weight";
@@ -373,6 +373,7 @@ Json describe_head(const Checkpoint& checkpoint) {
   note(config.fused_norm, "a norm over all taps");
   note(config.norm_before_residual, "normed residual");
   note(config.norm_output, "normed output fed back");
+  const char* const usual = eagle1 ? "the final norm's output" : "2, half and last but two";
   return {{"architecture", "draft head"},
           {"variant", name_of(config.generation)},
           {"layout", name_of(config.layout)},
@@ -385,9 +386,9 @@ Json describe_head(const Checkpoint& checkpoint) {
           {"vocabulary", config.vocabulary},
           {"draft_vocabulary", config.draft_vocabulary},
           {"context", config.context},
-          {"norm_epsilon", config.norm_epsilon},
+          {"norm_epsilon", std::stod(fmt::format("{}", config.norm_epsilon))},
           {"rope_base", config.rope.base},
-          {"tap_layers", config.tap_layers},
+          {"tap_layers", config.tap_layers.empty() ? Json(usual) : Json(config.tap_layers)},
           {"parts", parts}};
 }
 

@@ -187,7 +187,7 @@ void HeadNetwork::State::norm(const View& x, const std::unique_ptr<DeviceBuffer>
 RowChildren HeadNetwork::top_children(const View& features, int count) {
   const bool normed = state_->head.output_norm && !state_->config.norm_output;
   const OutputNorm norm{normed ? view_of(state_->head.output_norm) : View{},
-                              state_->config.norm_epsilon};
+                        state_->config.norm_epsilon};
   return state_->output.top_children(features, count, norm);
 }
 

@@ -63,10 +63,10 @@ HeadWeights HeadLoader::load() {
   const LayerWeights& layer = head.layer;
   for (const auto* weight :
        {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-    head.row_bytes += (*weight)->bytes;
+    head.pass_bytes += (*weight)->bytes;
   }
-  head.row_bytes += head.output->bytes;
-  if (config_.generation == HeadGeneration::eagle1) head.row_bytes += head.fc->bytes;
+  head.pass_bytes += head.output->bytes;
+  if (config_.generation == HeadGeneration::eagle1) head.pass_bytes += head.fc->bytes;
   head.config = std::move(config_);
   return head;
 }

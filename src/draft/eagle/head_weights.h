@@ -29,8 +29,8 @@ struct HeadWeights {
   LayerWeights layer;
   std::unique_ptr<DeviceBuffer> rope;  // [context of the target, head_dim]
   std::vector<TokenId> target_token;   // of each draft id; empty: the same
-  std::size_t row_bytes =
-      0;  // of weights read to draft one row: all but the embedding table, and fc in EAGLE-3
+  std::size_t pass_bytes =
+      0;  // of weights read to draft one level: all but the embedding table, and fc in EAGLE-3
 };
 
 struct HeadOptions {

@@ -15,10 +15,21 @@
 namespace talon {
 namespace {
 
+struct Shard {
+  MappedFile file;
+  ShardKind kind;
+};
 struct Entry {
-  std::uint32_t file = 0;
+  std::uint32_t shard = 0;
   RecordPlace place;
 };
+
+/// Whether what was learnt from one folder holds for the other. Settings of the target, such as the
+/// bits of its activations, may differ: they change its vectors by rounding only.
+bool same_target(const DatasetInfo& a, const DatasetInfo& b) {
+  return a.model_sha256 == b.model_sha256 && a.hidden == b.hidden && a.vocabulary == b.vocabulary &&
+         a.taps == b.taps;
+}
 
 std::string source_of(std::span<const std::byte> payload, const RecordPlace& place,
                       const PayloadLayout& layout) {
@@ -29,11 +40,10 @@ std::string source_of(std::span<const std::byte> payload, const RecordPlace& pla
 
 struct Dataset::State {
   void add_folder(const std::filesystem::path& folder);
-  void add_shard(const std::filesystem::path& path);
+  void add_shard(const std::filesystem::path& path, const ShardKind& kind);
 
-  DatasetInfo info;
-  std::optional<ShardKind> kind;
-  std::vector<MappedFile> files;
+  std::optional<DatasetInfo> info;
+  std::vector<Shard> shards;
   std::vector<Entry> entries;
   std::vector<std::filesystem::path> torn;
   std::uint64_t tokens = 0, response_tokens = 0;
@@ -52,35 +62,33 @@ void Dataset::State::add_folder(const std::filesystem::path& folder) {
   if (!manifest) {
     fail("open training data: expected manifest.json in {}, found none", quote(folder.string()));
   }
-  const ShardKind found = manifest->shard_kind();
-  if (kind && *kind != found) {
+  if (info && !same_target(*info, manifest->info)) {
     fail(
-        "open training data in {}: expected the target, taps and settings of the folder before "
-        "it, found others",
-        quote(folder.string()));
+        "open training data in {}: expected the target and taps of the folder before it ({}), "
+        "found others ({})",
+        quote(folder.string()), info->model, manifest->info.model);
   }
-  kind = found;
-  info = manifest->info;
-  for (const auto& shard : list_shards(folder)) add_shard(shard);
+  if (!info) info = manifest->info;
+  for (const auto& shard : list_shards(folder)) add_shard(shard, manifest->shard_kind());
 }
 
-void Dataset::State::add_shard(const std::filesystem::path& path) {
+void Dataset::State::add_shard(const std::filesystem::path& path, const ShardKind& kind) {
   if (std::filesystem::file_size(path) == 0) {  // its writer is about to begin
     torn.push_back(path);
     return;
   }
   MappedFile file(path);
-  const ShardContents contents = scan_shard(file, *kind);
+  const ShardContents contents = scan_shard(file, kind);
   if (contents.torn) torn.push_back(path);
   for (const RecordPlace& place : contents.records) {
-    entries.push_back({static_cast<std::uint32_t>(files.size()), place});
+    entries.push_back({static_cast<std::uint32_t>(shards.size()), place});
     tokens += place.header.tokens;
     response_tokens += place.header.tokens - place.header.response_begin;
   }
-  files.push_back(std::move(file));
+  shards.push_back({std::move(file), kind});
 }
 
-const DatasetInfo& Dataset::info() const { return state_->info; }
+const DatasetInfo& Dataset::info() const { return *state_->info; }
 std::size_t Dataset::size() const { return state_->entries.size(); }
 std::uint64_t Dataset::tokens() const { return state_->tokens; }
 std::uint64_t Dataset::response_tokens() const { return state_->response_tokens; }
@@ -97,24 +105,24 @@ Conversation Dataset::read(std::size_t index) const {
   expects(index < size(), "an index of the data set");
   const Entry& entry = state_->entries[index];
   const RecordHeader& header = entry.place.header;
-  const MappedFile& file = state_->files[entry.file];
-  const auto payload = read_payload(file, entry.place, *state_->kind);
-  const PayloadLayout layout = payload_layout(header, state_->kind->row_values);
+  const auto& [file, kind] = state_->shards[entry.shard];
+  const auto payload = read_payload(file, entry.place, kind);
+  const PayloadLayout layout = payload_layout(header, kind.row_values);
 
   Conversation conversation;
   conversation.tokens = {reinterpret_cast<const TokenId*>(payload.data()), header.tokens};
   for (const TokenId token : conversation.tokens) {
-    if (token < 0 || token >= state_->info.vocabulary) {
+    if (token < 0 || token >= info().vocabulary) {
       fail("read {}: the record at byte {}: expected tokens from 0 to {}, found {}",
-           quote(file.path().string()), entry.place.offset, state_->info.vocabulary - 1, token);
+           quote(file.path().string()), entry.place.offset, info().vocabulary - 1, token);
     }
   }
   conversation.response_begin = static_cast<int>(header.response_begin);
   conversation.temperature = header.temperature;
   conversation.source = source_of(payload, entry.place, layout);
-  conversation.row_values = static_cast<int>(state_->kind->row_values);
+  conversation.row_values = static_cast<int>(kind.row_values);
   conversation.features = {reinterpret_cast<const std::uint16_t*>(payload.data() + layout.features),
-                           std::size_t{header.tokens - 1} * state_->kind->row_values};
+                           std::size_t{header.tokens - 1} * kind.row_values};
   return conversation;
 }
 

@@ -60,8 +60,8 @@ struct ConversationSize {
 class Dataset {
  public:
   /// Throws Error naming the folder or shard, the place and the reason: no manifest, folders of
-  /// different targets, a shard of another run, a damaged record header. A record cut off at the
-  /// end of a shard is left out (torn_shards()).
+  /// different targets or taps, a shard of another run, a damaged record header. A record cut off
+  /// at the end of a shard is left out (torn_shards()).
   explicit Dataset(const std::vector<std::filesystem::path>& folders);
   explicit Dataset(const std::filesystem::path& folder)
       : Dataset(std::vector<std::filesystem::path>{folder}) {}

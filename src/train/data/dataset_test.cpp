@@ -105,6 +105,15 @@ TEST(Dataset, SeveralFoldersOfOneTargetAreOneAndOthersAreRefused) {
   EXPECT_NE(problem_of(other).find("another target"), std::string::npos);
 }
 
+TEST(Dataset, FoldersMayDifferInTheSettingsOfTheirTarget) {
+  DataFolder one, rounded;
+  write(one, 0, 2);
+  Manifest manifest = test::data_target(kTaps);
+  manifest.target_settings = {{"activations", 8}};
+  add_run(rounded.path(), manifest, Json::object());
+  EXPECT_EQ(Dataset({one.path(), rounded.path()}).size(), 2u);
+}
+
 TEST(Dataset, ShufflesByTheSeedAlone) {
   DataFolder folder;
   write(folder, 0, 20);

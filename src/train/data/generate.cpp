@@ -137,6 +137,7 @@ class Generation {
   void take(const Progress& news) {
     Running& running = *running_.at(news.sequence);
     running.answer.insert(running.answer.end(), news.tokens.begin(), news.tokens.end());
+    report_.drawn_tokens += news.tokens.size();
     if (news.finish == FinishReason::none) return;
     if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
     write(running);

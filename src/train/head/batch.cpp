@@ -30,6 +30,7 @@ class Packer {
   Batch finish(torch::ScalarType wide, torch::Device device);
 
  private:
+  void pad();
   void copy_rows(const Conversation& from, int first, int count, int column, const Tensor& to,
                  std::int64_t at) const;
 
@@ -41,8 +42,8 @@ class Packer {
   std::vector<std::vector<std::int64_t>> step_token_, step_wanted_, step_weight_;
 };
 
-void Packer::copy_rows(const Conversation& from, int first, int count, int column,
-                       const Tensor& to, std::int64_t at) const {
+void Packer::copy_rows(const Conversation& from, int first, int count, int column, const Tensor& to,
+                       std::int64_t at) const {
   const auto width = static_cast<std::size_t>(to.size(1));
   auto* out = static_cast<std::uint16_t*>(to.data_ptr()) + at * to.size(1);
   for (int row = first; row < first + count; ++row, out += width) {
@@ -79,13 +80,37 @@ void Packer::add(const Conversation& conversation) {
       step_weight_[j].push_back(ahead < queries ? 1 : 0);
     }
   }
-  const auto response = conversation.tokens.subspan(
-      static_cast<std::size_t>(conversation.response_begin),
-      static_cast<std::size_t>(tokens - conversation.response_begin));
+  const auto response =
+      conversation.tokens.subspan(static_cast<std::size_t>(conversation.response_begin),
+                                  static_cast<std::size_t>(tokens - conversation.response_begin));
   batch_.response_tokens.insert(batch_.response_tokens.end(), response.begin(), response.end());
 }
 
+std::int64_t rounded_up(std::int64_t count, std::int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+void Packer::pad() {
+  batch_.real_queries = static_cast<std::int64_t>(query_pair_.size());
+  const auto pairs = static_cast<std::size_t>(features_.size(0));
+  const auto queries = static_cast<std::size_t>(wanted_.size(0));
+  features_
+      .narrow(0, static_cast<std::int64_t>(pair_token_.size()),
+              static_cast<std::int64_t>(pairs - pair_token_.size()))
+      .zero_();
+  wanted_.narrow(0, batch_.real_queries, wanted_.size(0) - batch_.real_queries).zero_();
+  pair_token_.resize(pairs);
+  position_.resize(pairs);
+  query_pair_.resize(queries);
+  for (std::size_t j = 0; j < step_token_.size(); ++j) {
+    step_token_[j].resize(queries);
+    step_wanted_[j].resize(queries);
+    step_weight_[j].resize(queries);
+  }
+}
+
 Batch Packer::finish(torch::ScalarType wide, torch::Device device) {
+  pad();
   const auto whole = [&](const std::vector<std::int64_t>& values) {
     return torch::tensor(values, torch::kLong).to(device);
   };
@@ -152,7 +177,8 @@ Batch pack_batch(const Dataset& data, const std::vector<std::size_t>& conversati
     pairs += pairs_of(size, options);
     queries += kept_tokens(size, options) - 1 - size.response_begin;
   }
-  Packer packer(feature_layout(data.info()), options, pairs, queries);
+  Packer packer(feature_layout(data.info()), options, rounded_up(pairs, options.multiple),
+                rounded_up(queries, options.multiple));
   for (const std::size_t index : conversations) packer.add(data.read(index));
   return packer.finish(wide, device);
 }

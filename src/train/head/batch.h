@@ -19,7 +19,8 @@ struct FeatureLayout {
 FeatureLayout feature_layout(const DatasetInfo& info);
 
 /// Several conversations, packed: pair i of a conversation is (target row i, token i + 1), which
-/// predicts token i + 2. Only pairs whose prediction belongs to the response are queries.
+/// predicts token i + 2. Only pairs whose prediction belongs to the response are queries. Rows are
+/// padded to BatchOptions::multiple with zeros of weight 0 that belong to no sequence.
 struct Batch {
   std::vector<SequenceRange> sequences;
   torch::Tensor taps;        // [pairs, taps * hidden] f16, if options.with_taps; else
@@ -33,14 +34,18 @@ struct Batch {
   std::vector<torch::Tensor> step_token, step_wanted, step_weight;
   std::vector<TokenId> response_tokens;  // all of them, for the choice of loss tokens
 
+  std::int64_t real_queries = 0;  // without the padding
+
   std::int64_t queries() const { return wanted.size(0); }
   std::int64_t pairs() const { return pair_token.size(0); }
 };
 
 struct BatchOptions {
   int steps = 1;
-  bool with_taps = true;    // EAGLE-3's features, or the others'
+  bool with_taps = true;   // EAGLE-3's features, or the others'
   int most_tokens = 2048;  // of a conversation; the rest is cut off
+  /// Of the rows: matrix products of few shapes are compiled once by oneDNN, others each time.
+  int multiple = 256;
 };
 
 /// Whether the conversation, cut to options.most_tokens, has anything to learn from.

@@ -21,7 +21,8 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
   return lines;
 }
 
-constexpr std::string_view kPageBegin = R"(<!doctype html><meta charset="utf-8"><title>talon train head</title>
+constexpr std::string_view kPageBegin =
+    R"(<!doctype html><meta charset="utf-8"><title>talon train head</title>
 <style>body{font:14px sans-serif;margin:1em;max-width:70em}svg{border:1px solid #ccc;margin:.3em}</style>
 <h1>Learning curves</h1><div id="plots"></div><script>const files=)";
 constexpr std::string_view kPageEnd = R"(;

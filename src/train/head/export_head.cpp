@@ -48,9 +48,7 @@ Tensor unscaled_fc(const HeadShape& shape, const Tensor& fc) {
 void add_layer(const HeadExport& head, TensorList& list) {
   const bool eagle3 = head.shape.kind == HeadKind::eagle3;
   const std::string layer = eagle3 ? "midlayer." : "layers.0.";
-  const auto value = [&](std::string_view name) {
-    return head.parameters.part(head.values, name);
-  };
+  const auto value = [&](std::string_view name) { return head.parameters.part(head.values, name); };
   list.add("fc.weight", eagle3 ? unscaled_fc(head.shape, value("fc")) : value("fc"));
   if (eagle3) {
     list.add(layer + "input_layernorm.weight", value("embedding_norm"));
@@ -78,7 +76,8 @@ void add_vocabulary(const HeadExport& head, TensorList& list) {
   }
   std::vector<std::int64_t> ids(head.draft_vocabulary.begin(), head.draft_vocabulary.end());
   const Tensor rows = torch::tensor(ids, torch::kLong);
-  list.add("lm_head.weight", head.target.output.index_select(0, rows.to(head.target.output.device())));
+  list.add("lm_head.weight",
+           head.target.output.index_select(0, rows.to(head.target.output.device())));
   list.keep("d2t", StorageType::i64, rows - torch::arange(rows.size(0), torch::kLong));
   Tensor used = torch::zeros({head.config.vocabulary}, torch::kBool);
   used.index_fill_(0, rows, true);
@@ -87,8 +86,9 @@ void add_vocabulary(const HeadExport& head, TensorList& list) {
 
 Json configuration(const HeadExport& head, const std::vector<int>& tap_layers) {
   const ModelConfig& target = head.config;
-  const int drafted = head.draft_vocabulary.empty() ? target.vocabulary
-                                                    : static_cast<int>(head.draft_vocabulary.size());
+  const int drafted = head.draft_vocabulary.empty()
+                          ? target.vocabulary
+                          : static_cast<int>(head.draft_vocabulary.size());
   if (head.shape.kind == HeadKind::medusa) {
     return {{"model_type", "medusa"},
             {"architectures", {"MedusaModel"}},

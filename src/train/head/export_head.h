@@ -16,7 +16,7 @@ namespace talon {
 struct HeadExport {
   const HeadShape& shape;
   const ParameterStore& parameters;
-  torch::Tensor values;               // [count]: the values to export, laid out as parameters'
+  torch::Tensor values;  // [count]: the values to export, laid out as parameters'
   const TargetTables& target;
   std::span<const TokenId> draft_vocabulary;  // ascending; empty: all tokens
   const ModelConfig& config;

@@ -1,7 +1,7 @@
 #include "train/head/functions.h"
 
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/api/include/torch/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
 #include <limits>
@@ -95,21 +95,28 @@ struct Rotate : Function<Rotate> {
 };
 
 /// The rows of one sequence, one matrix per key head: queries [kv, group * R, d], in the order of
-/// (head of the group, row); keys [kv, K, d]; later keys [kv, 1, R, d] per step.
+/// (head of the group, row); keys [kv, K, d]; later keys [kv, 1, R, d] per step. R and K are
+/// padded, so that few shapes of products occur: oneDNN compiles each anew.
 struct HeadRows {
+  static constexpr std::int64_t kMultiple = 64;
   std::int64_t kv, group, d;
 
+  static std::int64_t padded(std::int64_t count) {
+    return (count + kMultiple - 1) / kMultiple * kMultiple;
+  }
   Tensor queries(const Tensor& x, const SequenceRange& s) const {
-    return x.narrow(0, s.query_begin, s.query_count)
-        .view({s.query_count, kv, group, d})
-        .permute({1, 2, 0, 3})
-        .reshape({kv, group * s.query_count, d});
+    const Tensor out = at::zeros({kv, group, padded(s.query_count), d}, x.options());
+    out.narrow(2, 0, s.query_count)
+        .copy_(x.narrow(0, s.query_begin, s.query_count)
+                   .view({s.query_count, kv, group, d})
+                   .permute({1, 2, 0, 3}));
+    return out.view({kv, -1, d});
   }
   Tensor keys(const Tensor& x, const SequenceRange& s) const {
-    return x.narrow(0, s.key_begin, s.key_count)
-        .view({s.key_count, kv, d})
-        .transpose(0, 1)
-        .contiguous();
+    const Tensor out = at::zeros({kv, padded(s.key_count), d}, x.options());
+    out.narrow(1, 0, s.key_count)
+        .copy_(x.narrow(0, s.key_begin, s.key_count).view({s.key_count, kv, d}).transpose(0, 1));
+    return out;
   }
   Tensor later(const Tensor& x, std::int64_t step, const SequenceRange& s) const {
     return x.select(0, step)
@@ -117,8 +124,9 @@ struct HeadRows {
         .view({s.query_count, kv, 1, d})
         .permute({1, 2, 0, 3});
   }
+  /// [kv, group, R, ...] without the padding.
   Tensor by_head(const Tensor& x, const SequenceRange& s) const {
-    return x.view({kv, group, s.query_count, -1});
+    return x.view({kv, group, padded(s.query_count), -1}).narrow(2, 0, s.query_count);
   }
   void put_queries(const Tensor& x, const SequenceRange& s, const Tensor& to) const {
     to.narrow(0, s.query_begin, s.query_count)
@@ -126,7 +134,9 @@ struct HeadRows {
         .copy_(by_head(x, s).permute({2, 0, 1, 3}));
   }
   void put_keys(const Tensor& x, const SequenceRange& s, const Tensor& to) const {
-    to.narrow(0, s.key_begin, s.key_count).view({s.key_count, kv, d}).copy_(x.transpose(0, 1));
+    to.narrow(0, s.key_begin, s.key_count)
+        .view({s.key_count, kv, d})
+        .copy_(x.narrow(1, 0, s.key_count).transpose(0, 1));
   }
   void put_later(const Tensor& x, std::int64_t step, const SequenceRange& s,
                  const Tensor& to) const {
@@ -137,10 +147,11 @@ struct HeadRows {
   }
 };
 
-/// [R, K]: true where query row r may not look.
+/// [R, padded K]: true where query row r may not look.
 Tensor future(const SequenceRange& s, const torch::Device& device) {
   const auto options = torch::TensorOptions().device(device).dtype(torch::kBool);
-  return at::ones({s.query_count, s.key_count}, options).triu(s.key_count - s.query_count + 1);
+  return at::ones({s.query_count, HeadRows::padded(s.key_count)}, options)
+      .triu(s.key_count - s.query_count + 1);
 }
 
 struct Attend : Function<Attend> {
@@ -151,20 +162,21 @@ struct Attend : Function<Attend> {
     const double scale = 1 / std::sqrt(static_cast<double>(d));
     const auto wide = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
     const std::int64_t steps = later_k.size(0);
-    Tensor out = at::empty_like(q);
+    Tensor out = at::zeros_like(q);  // rows of no sequence: padding
     std::vector<Tensor> weights;
     for (const SequenceRange& s : sequences) {
       const Tensor query = rows.queries(q, s);
-      const std::int64_t keys = s.key_count;
-      Tensor scores =
-          at::empty({rows.kv, query.size(1), keys + steps}, q.options().dtype(wide));
+      const std::int64_t keys = HeadRows::padded(s.key_count);
+      Tensor scores = at::zeros({rows.kv, query.size(1), keys + steps}, q.options().dtype(wide));
       const Tensor first = scores.narrow(2, 0, keys);
       first.copy_(at::bmm(query, rows.keys(k, s).transpose(1, 2)));
-      rows.by_head(scores, s).narrow(3, 0, keys).masked_fill_(
-          future(s, q.device()), -std::numeric_limits<double>::infinity());
+      rows.by_head(scores, s)
+          .narrow(3, 0, keys)
+          .masked_fill_(future(s, q.device()), -std::numeric_limits<double>::infinity());
       for (std::int64_t j = 0; j < steps; ++j) {
-        rows.by_head(scores, s).select(3, keys + j).copy_(
-            (rows.by_head(query, s) * rows.later(later_k, j, s)).sum(3));
+        rows.by_head(scores, s)
+            .select(3, keys + j)
+            .copy_((rows.by_head(query, s) * rows.later(later_k, j, s)).sum(3));
       }
       const Tensor weight = at::softmax(scores.mul_(scale), 2).to(q.scalar_type());
       Tensor sum = at::bmm(weight.narrow(2, 0, keys), rows.keys(v, s));
@@ -197,20 +209,21 @@ struct Attend : Function<Attend> {
     const auto flat = ctx->saved_data["sequences"].toIntVector();
     const auto weights = ctx->saved_data["weights"].toTensorVector();
     const std::int64_t steps = later_k.size(0);
-    Tensor dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
-    Tensor dlater_k = at::empty_like(later_k), dlater_v = at::empty_like(later_v);
+    Tensor dq = at::zeros_like(q), dk = at::zeros_like(k), dv = at::zeros_like(v);
+    Tensor dlater_k = at::zeros_like(later_k), dlater_v = at::zeros_like(later_v);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const SequenceRange s{flat[4 * i], flat[4 * i + 1], flat[4 * i + 2], flat[4 * i + 3]};
       const Tensor& weight = weights[i];
-      const std::int64_t keys = s.key_count;
+      const std::int64_t keys = HeadRows::padded(s.key_count);
       const Tensor query = rows.queries(q, s), dsum = rows.queries(dout, s);
       const Tensor query4 = rows.by_head(query, s), dsum4 = rows.by_head(dsum, s);
       // dS = P * (dP - sum over keys of P * dP), and that sum is dO . O
       Tensor dscores = at::empty_like(weight);
       dscores.narrow(2, 0, keys).copy_(at::bmm(dsum, rows.keys(v, s).transpose(1, 2)));
       for (std::int64_t j = 0; j < steps; ++j) {
-        rows.by_head(dscores, s).select(3, keys + j).copy_(
-            (dsum4 * rows.later(later_v, j, s)).sum(3));
+        rows.by_head(dscores, s)
+            .select(3, keys + j)
+            .copy_((dsum4 * rows.later(later_v, j, s)).sum(3));
       }
       const Tensor mean = (dsum * rows.queries(out, s)).sum(2, /*keepdim=*/true);
       dscores.sub_(mean).mul_(weight).mul_(scale);
@@ -278,10 +291,13 @@ Tensor soft_cross_entropy(const Tensor& h, const Tensor& output_rows, const Want
     const torch::NoGradGuard forward_only;
     const auto wide = wide_type(h);
     const Tensor logits = at::mm(h, output_rows.t());
-    const Tensor log_sum = at::logsumexp(logits, {1}).to(wide);
+    const Tensor q = at::softmax(logits, 1);
+    const auto [largest, where] = q.max(1, /*keepdim=*/true);
+    const Tensor log_sum =
+        (logits.gather(1, where).to(wide) - largest.to(wide).log()).squeeze(1);  // one pass fewer
     const Tensor drawn = (h.to(wide) * wanted.output).sum(1);
     value = ((wanted.mass * log_sum - drawn) * row_weight).sum();
-    const Tensor expected = at::mm(at::softmax(logits, 1), output_rows).to(wide);
+    const Tensor expected = at::mm(q, output_rows).to(wide);
     gradient = expected.mul_(wanted.mass.unsqueeze(1))
                    .sub_(wanted.output)
                    .mul_(row_weight.unsqueeze(1))
@@ -300,8 +316,8 @@ Tensor acceptance_loss(const Tensor& h, const Tensor& output_rows, const Tensor&
     const Tensor accepted = at::minimum(q, p.to(wide)).sum(1);
     value = (-accepted.log() * row_weight).sum();
     const Tensor risen = q * (q < p.to(wide));  // tokens whose q still limits acceptance
-    const Tensor dlogits = (q * risen.sum(1, true)).sub_(risen).mul_(
-        (row_weight / accepted).unsqueeze(1));
+    const Tensor dlogits =
+        (q * risen.sum(1, true)).sub_(risen).mul_((row_weight / accepted).unsqueeze(1));
     gradient = at::mm(dlogits.to(h.scalar_type()), output_rows);
   }
   return ReadyGradient::apply(h, value, gradient);
@@ -315,8 +331,8 @@ Tensor smooth_l1(const Tensor& a, const Tensor& b, const Tensor& row_weight) {
     const Tensor size = difference.abs();
     const Tensor each = at::where(size < 1, difference.square().mul_(0.5), size - 0.5);
     value = (each.mean(1) * row_weight).sum();
-    gradient = difference.clamp(-1, 1).mul_(
-        (row_weight / static_cast<double>(a.size(1))).unsqueeze(1));
+    gradient =
+        difference.clamp(-1, 1).mul_((row_weight / static_cast<double>(a.size(1))).unsqueeze(1));
   }
   return ReadyGradient::apply(a, value, gradient);
 }

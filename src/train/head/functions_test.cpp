@@ -84,11 +84,10 @@ TEST_F(HeadFunctions, GradientOfRotate) {
 struct AttentionCase {
   static constexpr int kDim = 2;
   std::vector<SequenceRange> sequences = {{0, 4, 0, 2}, {4, 3, 2, 3}};
-  AttentionInput input{random({5, 4 * kDim}).requires_grad_(),
-                       random({7, 2 * kDim}).requires_grad_(),
-                       random({7, 2 * kDim}).requires_grad_(),
-                       random({2, 5, 2 * kDim}).requires_grad_(),
-                       random({2, 5, 2 * kDim}).requires_grad_()};
+  AttentionInput input{
+      random({5, 4 * kDim}).requires_grad_(), random({7, 2 * kDim}).requires_grad_(),
+      random({7, 2 * kDim}).requires_grad_(), random({2, 5, 2 * kDim}).requires_grad_(),
+      random({2, 5, 2 * kDim}).requires_grad_()};
 };
 
 TEST_F(HeadFunctions, GradientOfAttention) {

@@ -11,10 +11,10 @@ constexpr int kTopTokens = 10;  // as HASS
 
 /// What the target wants of the queries, made once for all steps.
 struct Wanted {
-  Tensor rows;         // [tokens, hidden] of the output matrix
+  Tensor rows;  // [tokens, hidden] of the output matrix
   WantedTokens tokens;
-  Tensor p;            // [queries, tokens], if the acceptance loss needs it
-  Tensor likeliest;    // [queries], if asked for
+  Tensor p;          // [queries, tokens], if the acceptance loss needs it
+  Tensor likeliest;  // [queries], if asked for
 };
 
 Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor& chosen,
@@ -48,7 +48,7 @@ HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Bat
                    const Tensor& chosen, int steps, const LossOptions& options, bool count_right) {
   const Wanted wanted = make_wanted(target, batch, chosen, options, count_right);
   const std::vector<Tensor> features = model.forward(batch, steps);
-  const double queries = static_cast<double>(batch.queries());
+  const double queries = static_cast<double>(batch.real_queries);
   HeadLoss loss;
   for (std::size_t step = 0; step < features.size(); ++step) {
     const Tensor& row = batch.step_wanted[step];
@@ -59,8 +59,8 @@ HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Bat
     Tensor sum = soft_cross_entropy(h, wanted.rows, tokens, weight);
     loss.step_loss.push_back(sum.item<double>());
     if (options.acceptance > 0) {
-      sum = sum + options.acceptance * acceptance_loss(h, wanted.rows,
-                                                       wanted.p.index_select(0, row), weight);
+      sum = sum + options.acceptance *
+                      acceptance_loss(h, wanted.rows, wanted.p.index_select(0, row), weight);
     }
     if (options.feature > 0) {
       const double scale = 1 / options.feature_rms;

@@ -22,10 +22,10 @@ struct LossOptions {
 };
 
 struct HeadLoss {
-  torch::Tensor total;              // differentiable
-  std::vector<double> step_loss;    // cross-entropy part of each step, per query
-  std::vector<double> step_right;   // share of queries whose likeliest token is the target's; only
-                                    // when asked for
+  torch::Tensor total;             // differentiable
+  std::vector<double> step_loss;   // cross-entropy part of each step, per query
+  std::vector<double> step_right;  // share of queries whose likeliest token is the target's; only
+                                   // when asked for
 };
 
 /// The loss of a batch over the tokens `chosen` ([tokens] i64, ascending): target and head are both

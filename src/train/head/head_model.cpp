@@ -92,8 +92,7 @@ HeadModel::Fused HeadModel::fuse(const Tensor& feature, const Tensor& tokens,
       from_target ? linear(feature, p["fc"]).to(wide) * shape_.stream_scale : feature;
   const Tensor normed_embedding =
       rms_norm(embedding.to(wide), p["embedding_norm"], shape_.norm_epsilon, low_type());
-  const Tensor normed =
-      rms_norm(residual, p["feature_norm"], shape_.norm_epsilon, low_type());
+  const Tensor normed = rms_norm(residual, p["feature_norm"], shape_.norm_epsilon, low_type());
   return {at::cat({normed_embedding, normed}, 1), residual};
 }
 
@@ -139,8 +138,8 @@ std::vector<Tensor> HeadModel::unroll(const Batch& batch, int steps) const {
       return later.empty() ? k.new_empty({0, batch.queries(), kv}) : at::stack(later);
     };
     const Tensor q = rotated(linear(rows.input, p["q"]), position);
-    const Tensor attended = attend({q, k, v, stacked(later_k), stacked(later_v)}, batch.sequences,
-                                   shape_.head_dim);
+    const Tensor attended =
+        attend({q, k, v, stacked(later_k), stacked(later_v)}, batch.sequences, shape_.head_dim);
     outputs.push_back(layer(attended, rows.residual));
   }
   return outputs;

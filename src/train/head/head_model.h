@@ -22,9 +22,9 @@ struct HeadShape {
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  int taps = 0;             // EAGLE-3
+  int taps = 0;  // EAGLE-3
   int medusa_heads = 4;
-  int medusa_layers = 1;    // residual blocks of each Medusa head
+  int medusa_layers = 1;  // residual blocks of each Medusa head
   double norm_epsilon = 0;
   /// EAGLE-3: taps are divided by these before fc, and its output multiplied by stream_scale;
   /// both are folded into fc when the head is exported (training.md 6).
@@ -38,8 +38,8 @@ std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape);
 
 /// What the head reads of its target. All frozen.
 struct TargetTables {
-  torch::Tensor embedding;  // [vocabulary, hidden], low type
-  torch::Tensor output;     // likewise
+  torch::Tensor embedding;     // [vocabulary, hidden], low type
+  torch::Tensor output;        // likewise
   torch::Tensor cosine, sine;  // [positions, head_dim / 2], low type
 };
 

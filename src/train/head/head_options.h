@@ -12,10 +12,10 @@ struct HeadTrainOptions {
   std::string kind = "eagle3";  // eagle, eagle3, medusa
   std::vector<std::string> data;
   std::string out;
-  double epochs = 3;       // of the data as it is when training starts
-  double minutes = 0;      // of training; the schedule ends with whichever limit comes first
-  int batch = 2048;        // pairs of one optimiser step, per process
-  int steps = 5;           // most unrolled steps (Medusa: heads)
+  double epochs = 3;   // of the data as it is when training starts
+  double minutes = 0;  // of training; the schedule ends with whichever limit comes first
+  int batch = 2048;    // pairs of one optimiser step, per process
+  int steps = 5;       // most unrolled steps (Medusa: heads)
   double rate = 1e-3;
   std::string decline = "linear";  // linear, cosine
   int warmup = 20;
@@ -23,21 +23,21 @@ struct HeadTrainOptions {
   double weight_decay = 0;
   double average = 0.998;
   double soft = 1, top = 0, hard = 0, acceptance = 0, feature = -1;  // -1: as the kind wants
-  double noise = 0;          // added to EAGLE-1 features, uniform in +- noise * their size
-  int loss_tokens = 4096;    // frequent tokens in the loss, beside those of the batch
+  double noise = 0;              // added to EAGLE-1 features, uniform in +- noise * their size
+  int loss_tokens = 4096;        // frequent tokens in the loss, beside those of the batch
   int draft_vocabulary = 12288;  // rows of the exported output matrix; 0: all tokens
-  int max_tokens = 1024;     // of a conversation
+  int max_tokens = 1024;         // of a conversation
   std::uint64_t seed = 1;
-  int log_every = 20;        // iterations
-  int evaluate_every = 0;    // iterations; 0: at the end only
-  int patience = 0;          // evaluations without a better one after which it stops
+  int log_every = 20;      // iterations
+  int evaluate_every = 0;  // iterations; 0: at the end only
+  int patience = 0;        // evaluations without a better one after which it stops
   int checkpoint_every = 200;
   int threads = 1;
   std::string device = "cpu";
   std::string precision = "bf16";  // of matrix products: bf16, f32
   int rank = 0, ranks = 1;
-  std::string meet;          // a file where the processes of one run find each other
-  std::string starting_head;  // checkpoint of another run to start from; empty: the target's layer
+  std::string meet;   // a file where the processes of one run find each other
+  std::string start;  // checkpoint of another run to start from; empty: the target's layer
 };
 
 }  // namespace talon

@@ -10,6 +10,7 @@ namespace {
 constexpr double kBeta1 = 0.9;
 constexpr double kBeta2 = 0.95;  // as EAGLE (specification eagle.md 7)
 constexpr double kEpsilon = 1e-8;
+constexpr std::int64_t kChunk = 1 << 16;  // values: all that a chunk needs stays in the cache
 
 }  // namespace
 
@@ -22,9 +23,8 @@ Optimizer::Optimizer(ParameterStore& parameters, const OptimizerOptions& options
 
 double Optimizer::rate_at(double progress) const {
   const double left = std::clamp(1 - progress, 0.0, 1.0);
-  const double decline = options_.decline == Decline::linear
-                             ? left
-                             : 0.5 * (1 - std::cos(std::numbers::pi * left));
+  const double decline =
+      options_.decline == Decline::linear ? left : 0.5 * (1 - std::cos(std::numbers::pi * left));
   const double warm =
       std::min(1.0, static_cast<double>(iterations + 1) / std::max(1.0, options_.warmup));
   return options_.rate * decline * warm;
@@ -36,21 +36,31 @@ double Optimizer::step(double progress) {
   torch::Tensor& values = parameters_.values();
   const double norm = gradient.norm().item<double>();
   if (!std::isfinite(norm)) return norm;
-  const double factor = norm > options_.clip ? options_.clip / norm : 1.0;
   const double rate = rate_at(progress);
   ++iterations;
-  const double t = static_cast<double>(iterations);
-  if (factor != 1.0) gradient.mul_(factor);
-  first_moment.lerp_(gradient, 1 - kBeta1);
-  second_moment.mul_(kBeta2).addcmul_(gradient, gradient, 1 - kBeta2);
-  const double first_share = 1 - std::pow(kBeta1, t), second_share = 1 - std::pow(kBeta2, t);
-  gradient.copy_(second_moment).sqrt_().mul_(1 / std::sqrt(second_share)).add_(kEpsilon);
-  if (options_.weight_decay > 0) values.mul_(1 - rate * options_.weight_decay);
-  values.addcdiv_(first_moment, gradient, -rate / first_share);
-  gradient.zero_();
-  average.lerp_(values, 1 - std::min(options_.average, t / (t + 10)));
+  const std::int64_t count = values.numel(), most = values.is_cuda() ? count : kChunk;
+  for (std::int64_t begin = 0; begin < count; begin += most) {
+    update(begin, std::min(most, count - begin), rate,
+           norm > options_.clip ? options_.clip / norm : 1.0);
+  }
   parameters_.refresh_low();
   return norm;
+}
+
+void Optimizer::update(std::int64_t begin, std::int64_t count, double rate, double factor) {
+  const auto part = [&](torch::Tensor& all) { return all.narrow(0, begin, count); };
+  torch::Tensor gradient = part(parameters_.gradients()), values = part(parameters_.values());
+  torch::Tensor first = part(first_moment), second = part(second_moment);
+  const double t = static_cast<double>(iterations);
+  if (factor != 1.0) gradient.mul_(factor);
+  first.lerp_(gradient, 1 - kBeta1);
+  second.mul_(kBeta2).addcmul_(gradient, gradient, 1 - kBeta2);
+  const double first_share = 1 - std::pow(kBeta1, t), second_share = 1 - std::pow(kBeta2, t);
+  gradient.copy_(second).sqrt_().mul_(1 / std::sqrt(second_share)).add_(kEpsilon);
+  if (options_.weight_decay > 0) values.mul_(1 - rate * options_.weight_decay);
+  values.addcdiv_(first, gradient, -rate / first_share);
+  gradient.zero_();
+  part(average).lerp_(values, 1 - std::min(options_.average, t / (t + 10)));
 }
 
 }  // namespace talon

@@ -33,6 +33,9 @@ class Optimizer {
   double rate_at(double progress) const;
 
  private:
+  /// The step of values [begin, begin + count), their gradient scaled by `factor`.
+  void update(std::int64_t begin, std::int64_t count, double rate, double factor);
+
   ParameterStore& parameters_;
   OptimizerOptions options_;
 };

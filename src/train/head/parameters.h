@@ -25,9 +25,9 @@ class ParameterStore {
   const std::vector<std::string>& names() const { return names_; }
   bool has(std::string_view name) const;
 
-  torch::Tensor& values() { return values_; }          // [count], all of them
+  torch::Tensor& values() { return values_; }  // [count], all of them
   const torch::Tensor& values() const { return values_; }
-  torch::Tensor& gradients() { return gradients_; }    // [count], added to by backward()
+  torch::Tensor& gradients() { return gradients_; }  // [count], added to by backward()
   std::int64_t count() const { return values_.numel(); }
   /// Of `flat` [count], laid out as values() is, the part of that name, as its shape.
   torch::Tensor part(const torch::Tensor& flat, std::string_view name) const;

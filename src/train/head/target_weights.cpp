@@ -41,9 +41,7 @@ class LastLayer {
     return at::cat({rotary(names_.k, config_.kv_heads),
                     matrix(names_.v, config_.kv_heads * config_.head_dim, config_.hidden)});
   }
-  Tensor o() const {
-    return matrix(names_.o, config_.hidden, config_.heads * config_.head_dim);
-  }
+  Tensor o() const { return matrix(names_.o, config_.hidden, config_.heads * config_.head_dim); }
   Tensor gate_up() const {
     return at::cat({matrix(names_.gate, config_.intermediate, config_.hidden),
                     matrix(names_.up, config_.intermediate, config_.hidden)});
@@ -55,7 +53,9 @@ class LastLayer {
 
  private:
   int last() const { return config_.layers - 1; }
-  Tensor norm(const std::string& name) const { return read_tensor(target_, name, {config_.hidden}); }
+  Tensor norm(const std::string& name) const {
+    return read_tensor(target_, name, {config_.hidden});
+  }
   Tensor matrix(std::string_view name, std::int64_t rows, std::int64_t cols) const {
     return read_tensor(target_, layer_tensor(name, last()), {rows, cols});
   }
@@ -99,7 +99,8 @@ FeatureScales measure_features(const Dataset& data) {
   }
   FeatureScales scales;
   for (const double square : squares)
-    scales.taps.push_back(std::sqrt(square / static_cast<double>(std::max<std::size_t>(1, measured))));
+    scales.taps.push_back(
+        std::sqrt(square / static_cast<double>(std::max<std::size_t>(1, measured))));
   for (double& scale : scales.taps) scale = scale > 0 ? scale : 1;
   scales.last = scales.taps.back();
   scales.taps.pop_back();

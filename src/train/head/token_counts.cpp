@@ -23,11 +23,22 @@ double coverage(const TokenCounts& counts, std::span<const TokenId> tokens) {
   return all == 0 ? 0 : static_cast<double>(covered) / static_cast<double>(all);
 }
 
-std::vector<TokenId> union_of(std::span<const TokenId> frequent, std::span<const TokenId> batch) {
-  std::vector<TokenId> tokens(frequent.begin(), frequent.end());
-  tokens.insert(tokens.end(), batch.begin(), batch.end());
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+std::vector<TokenId> union_of(std::span<const TokenId> frequent, std::span<const TokenId> batch,
+                              std::size_t multiple, int vocabulary) {
+  std::vector<bool> chosen(static_cast<std::size_t>(vocabulary), false);
+  std::size_t count = 0;
+  const auto choose = [&](TokenId token) {
+    if (chosen[static_cast<std::size_t>(token)]) return;
+    chosen[static_cast<std::size_t>(token)] = true;
+    ++count;
+  };
+  for (const TokenId token : frequent) choose(token);
+  for (const TokenId token : batch) choose(token);
+  for (TokenId token = 0; token < vocabulary && count % multiple != 0; ++token) choose(token);
+  std::vector<TokenId> tokens;
+  for (TokenId token = 0; token < vocabulary; ++token) {
+    if (chosen[static_cast<std::size_t>(token)]) tokens.push_back(token);
+  }
   return tokens;
 }
 

@@ -16,7 +16,9 @@ using TokenCounts = std::vector<std::int64_t>;
 std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size);
 /// The share of the counted tokens that `tokens` (ascending) cover; 0 if nothing was counted.
 double coverage(const TokenCounts& counts, std::span<const TokenId> tokens);
-/// `frequent` and the tokens of a batch, ascending, each once.
-std::vector<TokenId> union_of(std::span<const TokenId> frequent, std::span<const TokenId> batch);
+/// `frequent` and the tokens of a batch, ascending, each once, and the lowest other ids below
+/// `vocabulary` until their number is a multiple of `multiple`, if there are enough.
+std::vector<TokenId> union_of(std::span<const TokenId> frequent, std::span<const TokenId> batch,
+                              std::size_t multiple, int vocabulary);
 
 }  // namespace talon

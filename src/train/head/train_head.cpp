@@ -13,6 +13,7 @@
 #include "train/head/exchange.h"
 #include "train/head/export_head.h"
 #include "train/head/head_loss.h"
+#include "train/head/model_card.h"
 #include "train/head/target_weights.h"
 #include "train/head/train_state.h"
 
@@ -23,6 +24,7 @@ using torch::Tensor;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kCountedConversations = 1000;  // for the frequent tokens of the loss
+constexpr std::size_t kLossTokensMultiple = 512;     // as BatchOptions::multiple
 
 HeadKind kind_of(const std::string& text) {
   for (const HeadKind kind : {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa}) {
@@ -62,7 +64,8 @@ Json settings_of(const HeadTrainOptions& options, const DatasetInfo& info) {
           {"max_tokens", options.max_tokens},
           {"seed", options.seed},
           {"precision", options.precision},
-          {"ranks", options.ranks}};
+          {"ranks", options.ranks},
+          {"start", options.start}};
 }
 
 class HeadTrainer {
@@ -123,6 +126,9 @@ HeadTrainer::HeadTrainer(const HeadTrainOptions& options, const Checkpoint& targ
       data_(folders(options)),
       low_(options.precision == "f32" ? torch::kFloat : torch::kBFloat16),
       device_(options.device) {
+  if (options_.ranks > 1 && options_.minutes > 0) {
+    throw UsageError("--minutes: several processes (--ranks) must agree on the end: use --epochs");
+  }
   at::set_num_threads(options.threads);
   prepare(target);
   start_or_resume();
@@ -143,10 +149,12 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   if (kind_ == HeadKind::medusa) shape_.medusa_heads = options_.steps;
   if (kind_ == HeadKind::eagle3 && shape_.taps == 0)
     fail("train head: an EAGLE-3 head needs data with taps of layers, found none");
-  tables_ = read_target_tables(target, config_, options_.max_tokens + options_.steps, low_, device_);
+  tables_ =
+      read_target_tables(target, config_, options_.max_tokens + options_.steps, low_, device_);
   parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_);
   set_initial_values(*parameters_, shape_, target, config_, scales_, options_.seed);
   parameters_->refresh_low();
+  if (!options_.start.empty()) load_start(options_.start, *parameters_);
   model_.emplace(shape_, *parameters_, tables_);
   optimizer_.emplace(*parameters_, optimizer_options(options_));
   const double feature = kind_ == HeadKind::eagle ? 1 : 0;
@@ -166,8 +174,8 @@ void HeadTrainer::start_or_resume() {
   const auto file = at("checkpoint.safetensors");
   if (std::filesystem::exists(file)) {
     load_checkpoint(file, settings_of(options_, data_.info()), state_, *parameters_, *optimizer_);
-    hooks_.log(fmt::format("resumed at iteration {}, {} pairs", optimizer_->iterations,
-                           state_.pairs));
+    hooks_.log(
+        fmt::format("resumed at iteration {}, {} pairs", optimizer_->iterations, state_.pairs));
     order_ = data_.shuffled(options_.seed + static_cast<std::uint64_t>(state_.epoch));
     if (data_.size() != state_.epoch_size) open_epoch();  // the data has grown
   } else {
@@ -210,13 +218,14 @@ double HeadTrainer::progress() const {
 
 /// Few unrolled steps first, since they are cheaper: training.md 5.
 int HeadTrainer::steps_now() const {
-  if (kind_ == HeadKind::medusa) return options_.steps;
+  if (kind_ == HeadKind::medusa || !options_.start.empty()) return options_.steps;
   const double share = progress();
   return share < 0.45 ? 1 : std::min(options_.steps, share < 0.7 ? 2 : options_.steps);
 }
 
 void HeadTrainer::open_epoch() {
-  if (optimizer_->iterations > 0) data_ = Dataset(folders(options_));  // it may have grown
+  const bool may_grow = optimizer_->iterations > 0 && options_.ranks == 1;  // else all must agree
+  if (may_grow) data_ = Dataset(folders(options_));
   ++state_.epoch;
   order_ = data_.shuffled(options_.seed + static_cast<std::uint64_t>(state_.epoch));
   state_.epoch_size = order_.size();
@@ -245,13 +254,15 @@ Batch HeadTrainer::next_batch() {
   now.steps = steps_now();
   Batch batch = pack_batch(data_, chosen, now, torch::kFloat, device_);
   if (state_.epoch == 0) {
-    for (const TokenId token : batch.response_tokens) ++state_.counts[static_cast<std::size_t>(token)];
+    for (const TokenId token : batch.response_tokens)
+      ++state_.counts[static_cast<std::size_t>(token)];
   }
   return batch;
 }
 
 HeadLoss HeadTrainer::loss_of(const Batch& batch, bool count_right) {
-  const std::vector<TokenId> tokens = union_of(state_.frequent, batch.response_tokens);
+  const std::vector<TokenId> tokens =
+      union_of(state_.frequent, batch.response_tokens, kLossTokensMultiple, config_.vocabulary);
   const std::vector<std::int64_t> ids(tokens.begin(), tokens.end());
   const Tensor chosen = torch::tensor(ids, torch::kLong).to(device_);
   return head_loss(*model_, tables_, batch, chosen, static_cast<int>(batch.step_token.size()),
@@ -308,11 +319,11 @@ void HeadTrainer::log_progress(const HeadLoss& loss, double norm) {
     if (ran) right += fmt::format(" {:.3f}", loss.step_right[i]);
   }
   curve_->append(row);
-  hooks_.log(fmt::format(
-      "iteration {}: {:.2f} M pairs, {:.0f} pairs/s, {:.0f} %, loss {:.3f}, right{}",
-      optimizer_->iterations, static_cast<double>(state_.pairs) / 1e6,
-      static_cast<double>(state_.pairs) / state_.seconds, 100 * progress(),
-      loss.step_loss.front(), right));
+  hooks_.log(
+      fmt::format("iteration {}: {:.2f} M pairs, {:.0f} pairs/s, {:.0f} %, loss {:.3f}, right{}",
+                  optimizer_->iterations, static_cast<double>(state_.pairs) / 1e6,
+                  static_cast<double>(state_.pairs) / state_.seconds, 100 * progress(),
+                  loss.step_loss.front(), right));
 }
 
 /// Exports the values, measures them and keeps them if they are the best so far. False when early
@@ -323,7 +334,8 @@ bool HeadTrainer::evaluate(const Tensor& values, const char* what) {
   export_to(trial, values);
   HeadScores scores;
   if (hooks_.evaluate) scores = hooks_.evaluate(trial);
-  const double score = scores.empty() ? static_cast<double>(optimizer_->iterations) : scores[0].second;
+  const double score =
+      scores.empty() ? static_cast<double>(optimizer_->iterations) : scores[0].second;
   CurveRow row = {{"iteration", static_cast<double>(optimizer_->iterations)},
                   {"pairs", static_cast<double>(state_.pairs)},
                   {"seconds", state_.seconds}};
@@ -384,9 +396,7 @@ void HeadTrainer::save() {
 }
 
 HeadTrainResult HeadTrainer::run() {
-  const auto every = [&](int period) {
-    return period > 0 && optimizer_->iterations % period == 0;
-  };
+  const auto every = [&](int period) { return period > 0 && optimizer_->iterations % period == 0; };
   while (progress() < 1) {
     train_once();
     if (every(options_.checkpoint_every)) save();
@@ -401,7 +411,9 @@ HeadTrainResult HeadTrainer::run() {
   evaluate(parameters_->values(), "final values");
   if (!leads()) return {};
   std::filesystem::remove_all(at("trial"));
-  return {at("head"), best_scores_, facts()};
+  const HeadTrainResult result{at("head"), best_scores_, facts()};
+  write_model_card(result, evaluations_->path());
+  return result;
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ struct HeadTrainHooks {
 };
 
 struct HeadTrainResult {
-  std::filesystem::path head;  // folder of the exported head; empty when it was stopped before the end
+  std::filesystem::path
+      head;  // folder of the exported head; empty when it was stopped before the end
   HeadScores scores;
   Json facts;  // data, pairs, seconds, settings, coverage: what a model card says
 };

@@ -16,10 +16,14 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
 }
 
 Json to_json(const TrainState& state, const Optimizer& optimizer) {
-  return {{"iterations", optimizer.iterations}, {"pairs", state.pairs},
-          {"planned", state.planned},           {"seconds", state.seconds},
-          {"epoch", state.epoch},               {"epoch_size", state.epoch_size},
-          {"next", state.next},                 {"best", state.best},
+  return {{"iterations", optimizer.iterations},
+          {"pairs", state.pairs},
+          {"planned", state.planned},
+          {"seconds", state.seconds},
+          {"epoch", state.epoch},
+          {"epoch_size", state.epoch_size},
+          {"next", state.next},
+          {"best", state.best},
           {"since_best", state.since_best}};
 }
 
@@ -29,6 +33,17 @@ void check_settings(const std::filesystem::path& file, const Json& expected, con
     fail("resume {}: setting \"{}\": expected {}, as asked for, found {}: use another --out",
          file.string(), name, value.dump(), found.value(name, Json()).dump());
   }
+}
+
+void copy_tensor(const Checkpoint& checkpoint, const char* name, torch::Tensor to) {
+  const StoredTensor& stored = checkpoint.require(name);
+  torch::Tensor values = torch::empty(to.sizes(), to.options().device(torch::kCPU));
+  if (stored.bytes.size() != bytes_of(values).size())
+    fail("load {}: tensor \"{}\": expected {} values, found {} bytes", checkpoint.path.string(),
+         name, to.numel(), stored.bytes.size());
+  std::memcpy(values.data_ptr(), stored.bytes.data(), stored.bytes.size());
+  const torch::NoGradGuard no_gradient;
+  to.copy_(values);
 }
 
 }  // namespace
@@ -84,20 +99,10 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
   } catch (const Json::exception& problem) {
     fail("{}: state: {}", doing, problem.what());
   }
-  const auto copy = [&](const char* name, torch::Tensor to) {
-    const StoredTensor& stored = checkpoint.require(name);
-    torch::Tensor values = torch::empty(to.sizes(), to.options().device(torch::kCPU));
-    if (stored.bytes.size() != bytes_of(values).size())
-      fail("{}: tensor \"{}\": expected {} values, found {} bytes", doing, name, to.numel(),
-           stored.bytes.size());
-    std::memcpy(values.data_ptr(), stored.bytes.data(), stored.bytes.size());
-    const torch::NoGradGuard no_gradient;
-    to.copy_(values);
-  };
-  copy("values", parameters.values());
-  copy("first_moment", optimizer.first_moment);
-  copy("second_moment", optimizer.second_moment);
-  copy("average", optimizer.average);
+  copy_tensor(checkpoint, "values", parameters.values());
+  copy_tensor(checkpoint, "first_moment", optimizer.first_moment);
+  copy_tensor(checkpoint, "second_moment", optimizer.second_moment);
+  copy_tensor(checkpoint, "average", optimizer.average);
   const auto integers = [&](const char* name, auto& to) {
     const StoredTensor& stored = checkpoint.require(name);
     to.resize(stored.bytes.size() / sizeof(to[0]));
@@ -105,6 +110,11 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
   };
   integers("counts", state.counts);
   integers("frequent", state.frequent);
+  parameters.refresh_low();
+}
+
+void load_start(const std::filesystem::path& file, ParameterStore& parameters) {
+  copy_tensor(read_safetensors(file), "average", parameters.values());
   parameters.refresh_low();
 }
 

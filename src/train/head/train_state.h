@@ -12,24 +12,28 @@ namespace talon {
 
 /// Where a run is, beside its values and moments: all that the next iteration depends on.
 struct TrainState {
-  std::int64_t pairs = 0;       // trained on, all processes
-  std::int64_t planned = 0;     // pairs of the whole run
-  double seconds = 0;           // spent training
+  std::int64_t pairs = 0;    // trained on, all processes
+  std::int64_t planned = 0;  // pairs of the whole run
+  double seconds = 0;        // spent training
   int epoch = 0;
-  std::size_t epoch_size = 0;   // conversations of the current epoch
-  std::size_t next = 0;         // position in the epoch's order
-  double best = 0;              // of the evaluations
-  int since_best = 0;           // evaluations since then
-  TokenCounts counts;           // of response tokens, first epoch
+  std::size_t epoch_size = 0;     // conversations of the current epoch
+  std::size_t next = 0;           // position in the epoch's order
+  double best = 0;                // of the evaluations
+  int since_best = 0;             // evaluations since then
+  TokenCounts counts;             // of response tokens, first epoch
   std::vector<TokenId> frequent;  // the tokens of the loss
 };
 
 /// One safetensors file with values, moments, average and state, written aside and renamed. Throws
 /// Error with the path and the system's reason.
-void save_checkpoint(const std::filesystem::path& file, const TrainState& state, const Json& settings,
-                     const ParameterStore& parameters, const Optimizer& optimizer);
+void save_checkpoint(const std::filesystem::path& file, const TrainState& state,
+                     const Json& settings, const ParameterStore& parameters,
+                     const Optimizer& optimizer);
 /// Throws Error naming the setting that differs, or the tensor that does not fit.
 void load_checkpoint(const std::filesystem::path& file, const Json& settings, TrainState& state,
                      ParameterStore& parameters, Optimizer& optimizer);
+
+/// Values to start another run from: the average of a checkpoint of the same kind of head.
+void load_start(const std::filesystem::path& file, ParameterStore& parameters);
 
 }  // namespace talon

@@ -32,6 +32,7 @@ class AdjacencyPolicy : public TreePolicy {
 
   TreePlan plan(const PlanContext& context) override {
     begin_ = static_cast<std::size_t>(context.answer_position);
+    map_.reserve(begin_ + static_cast<std::size_t>(context.levels_available) + 1);
     shape_ = next_shape(begin_);
     return {std::min(options_.nodes, context.rows_available),
             std::min(shape_.depth, context.levels_available), shape_.width};

@@ -8,7 +8,9 @@ namespace {
 
 constexpr double kMostPromised = 32;  // then the sums are halved: old rounds fade
 constexpr double kPriorWeight = 4;
-constexpr double kShapeWeight = 0.1;  // of a new level in the running shape
+constexpr double kShapeWeight = 0.1;  // of a new level in the running shape, later on
+constexpr double kShapePrior = 2;     // times seen that a level's first shape, or before it was
+                                      // seen the one of the level above, is worth
 
 }  // namespace
 
@@ -34,8 +36,10 @@ void LevelForecast::see(std::span<const float> path_log_p) {
     const auto i = static_cast<std::size_t>(j);
     chance_[i] = j < count_ ? std::exp(static_cast<double>(path_log_p[i])) : 0;
     reach += chance_[i];
-    if (expanded_ > 0) level.shape[i] += kShapeWeight * (chance_[i] / expanded_ - level.shape[i]);
+    const double weight = std::max(kShapeWeight, 1 / (kShapePrior + level.seen));
+    if (expanded_ > 0) level.shape[i] += weight * (chance_[i] / expanded_ - level.shape[i]);
   }
+  ++level.seen;
   if (level_ <= kLevels) promised_[static_cast<std::size_t>(level_)] = std::min(reach, 1.0);
 }
 
@@ -53,8 +57,11 @@ double LevelForecast::gain_of_next(int count, double row_price) const {
     expanded += chance_[static_cast<std::size_t>(j)];
   const Level& next = at(level_ + 1);
   const double scale = std::min(next.scale(), 1 / std::max(expanded, 1e-9));
+  const Level& newest = at(std::max(1, level_));
+  const double known = next.seen / (kShapePrior + next.seen);
   double gain = 0;
-  for (const double share : next.shape) {
+  for (std::size_t j = 0; j < next.shape.size(); ++j) {
+    const double share = known * next.shape[j] + (1 - known) * newest.shape[j];
     gain += std::max(0.0, expanded * share * scale - row_price);
   }
   return gain;

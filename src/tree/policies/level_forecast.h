@@ -31,6 +31,7 @@ class LevelForecast {
   struct Level {
     double right = 0;
     double promised = 0;
+    int seen = 0;
     std::array<double, kWidth> shape;  // chance of the j-th best node over the reach that was
                                        // expanded
     Level();

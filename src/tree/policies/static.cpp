@@ -30,28 +30,28 @@ class StaticPolicy : public TreePolicy {
   }
   void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
     if (!tree.drawn.empty()) return tree.truncate(context.rows_available);
-    tree.keep(shape_within(tree));
+    find_shape_within(tree);
+    tree.keep(within_);
     tree.prune(context.rows_available);
   }
   void learn(const RoundOutcome&) override {}
 
  private:
   static constexpr int kMostNodes = 1024;
+  static constexpr int kOutside = -1;
 
-  std::vector<NodeId> shape_within(const DraftTree& tree) const {
+  void find_shape_within(const DraftTree& tree) {
     const auto size = static_cast<std::size_t>(tree.size());
-    std::vector<int> depth(size, 0);
-    std::vector<bool> kept(size, false);
-    kept[0] = true;
-    std::vector<NodeId> nodes;
+    level_.assign(size, kOutside);
+    level_[0] = 0;
+    within_.clear();
     for (std::size_t node = 1; node < size; ++node) {
-      const auto parent = static_cast<std::size_t>(tree.parent[node]);
-      depth[node] = depth[parent] + 1;
-      const auto level = static_cast<std::size_t>(depth[parent]);
-      kept[node] = kept[parent] && level < children_.size() && rank(tree, node) < children_[level];
-      if (kept[node]) nodes.push_back(static_cast<NodeId>(node));
+      const int level = level_[static_cast<std::size_t>(tree.parent[node])];
+      if (level == kOutside || level >= static_cast<int>(children_.size())) continue;
+      if (rank(tree, node) >= children_[static_cast<std::size_t>(level)]) continue;
+      level_[node] = level + 1;
+      within_.push_back(static_cast<NodeId>(node));
     }
-    return nodes;
   }
 
   /// Among the children of its parent.
@@ -69,6 +69,9 @@ class StaticPolicy : public TreePolicy {
   std::vector<int> children_;
   int widest_ = 1;
   int nodes_ = 0;
+  // Of the current round:
+  std::vector<int> level_;  // of each node that is in the shape
+  std::vector<NodeId> within_;
 };
 
 }  // namespace

@@ -14,10 +14,12 @@ namespace {
 
 // A sequence may lose this much before it has won anything, so that the worst case is a known
 // fraction of plain decoding.
-constexpr double kStartStake = 0.5;       // tokens' worth of time
-constexpr double kStakeShare = 0.012;     // of the answer at most, where drafts paid before
+constexpr double kStartStake = 0.5;    // tokens' worth of time
+constexpr double kStakeShare = 0.007;  // of the answer at most, where drafts paid before
 constexpr double kMostStartStake = 1.5;
-constexpr double kStakePerToken = 0.007;  // that each token adds
+constexpr double kStakePerToken = 0.006;  // that each token adds
+constexpr double kDeeperShare = 0.5;      // of the stake that one round's levels may take but for
+                                          // the first: a few bad rounds should not end drafting
 constexpr double kRateMemory = 0.95;   // weight of the past in the running tokens per millisecond
 constexpr double kCheapDraft = 0.005;  // of a plain step: drafts this cheap are always worth a look
 constexpr int kTreeWidth = 10;
@@ -50,6 +52,7 @@ class ThroughputPolicy : public TreePolicy {
     if (!has_begun_) stake_ = start_stake(context.levels_available);
     has_begun_ = true;
     if (context.rows_available == 0 || context.levels_available == 0) return {};
+    if (drafted_.value() >= kCheapDraft && drafted_.value() > stake_) return {};
     if (!drafts_trial_.wants()) return {};
     return {context.rows_available, context.levels_available,
             std::min(options_.width, context.rows_available)};
@@ -63,7 +66,7 @@ class ThroughputPolicy : public TreePolicy {
     }
     coverage_ = std::min(static_cast<std::size_t>(covered * static_cast<double>(kCoverages)),
                          kCoverages - 1);
-    if (!passes_trial_[coverage_].wants() || !can_afford(pass_ms(1))) return false;
+    if (!passes_trial_[coverage_].wants() || !can_afford(pass_ms(1), 1)) return false;
     pass_rows_.push_back(context_.sequences);
     return true;
   }
@@ -76,7 +79,7 @@ class ThroughputPolicy : public TreePolicy {
     for (int count = 1; count <= most; ++count) {
       const double ms = pass_ms(count);
       const double gain = forecast_.gain_of_next(count, row_price()) - rate() * ms;
-      if (gain <= best_gain || !can_afford(ms)) continue;
+      if (gain <= best_gain || !can_afford(ms, kDeeperShare)) continue;
       best_gain = gain;
       best = count;
     }
@@ -155,7 +158,13 @@ class ThroughputPolicy : public TreePolicy {
     const double plain = context_.sequences / plain_ms(context_.other_rows + 1);
     return rate_ms_ > 0 ? std::max(plain, rate_tokens_ / rate_ms_) : plain;
   }
-  bool can_afford(double more_ms) const { return passes_ms() + more_ms <= stake_ * token_ms(); }
+  /// Whether `share` of the stake pays for one more pass and the rows that make it of use: one for
+  /// each level, or more where trees have been larger lately.
+  bool can_afford(double pass_ms, double share) const {
+    const int levels = static_cast<int>(pass_rows_.size()) + 1;
+    const double rows_ms = extra_ms(context_.other_rows + 1, levels);
+    return passes_ms() + pass_ms + rows_ms <= share * stake_ * token_ms();
+  }
   /// Tokens that one more node must bring, at the size that trees have lately.
   double row_price() const {
     const int base_rows = context_.other_rows + 1;
@@ -218,9 +227,9 @@ class ThroughputPolicy : public TreePolicy {
       shared_.cost.observe_passes(pass_rows_, outcome.draft_ms);
       return passes_ms();
     }
-    RecentMedian& kind = proposed_.draft_nodes() > 0 ? drafted_ms_ : idle_ms_;
-    kind.add(outcome.draft_ms / outcome.sequences);
-    return kind.value();
+    RecentMedian& kind = proposed_.draft_nodes() > 0 ? drafted_ : idle_;
+    kind.add(outcome.draft_ms / outcome.sequences / token_ms());
+    return kind.value() * token_ms();
   }
 
   double place_chance(std::size_t node) const {
@@ -307,7 +316,8 @@ class ThroughputPolicy : public TreePolicy {
   double stake_ = kStartStake;  // tokens' worth of time that drafting may still lose
   double rate_tokens_ = 0, rate_ms_ = 0;
   double usual_nodes_ = 8;
-  RecentMedian drafted_ms_, idle_ms_;  // rounds without passes, with and without a proposal
+  RecentMedian drafted_, idle_;  // tokens' worth of time that drafting took in rounds without
+                                 // passes, with and without a proposal
 
   // Of the current round:
   PlanContext context_;

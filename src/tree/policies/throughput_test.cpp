@@ -80,7 +80,7 @@ TEST(ThroughputPolicy, AsksAnExpensiveDrafterThatNeverHelpsOnlyRarely) {
     test::report(*policy, machine.estimates, tree, 0, plan.nodes > 0 ? 5 : 0);
   }
   EXPECT_LT(asked, 30);
-  EXPECT_GT(asked, 5);
+  EXPECT_GE(asked, 4);
 }
 
 /// A head that grows a chain level by level, each node right with chance p given its parent and

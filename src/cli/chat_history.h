@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,9 @@
 namespace talon {
 
 /// The messages of a chat so far, and how they become a prompt.
-class Conversation {
+class ChatHistory {
  public:
-  Conversation(const Tokenizer& tokenizer, std::string system);
+  ChatHistory(const Tokenizer& tokenizer, std::string system);
 
   void set_system(std::string system);
   const std::string& system() const { return system_; }
@@ -21,24 +22,34 @@ class Conversation {
 
   /// Adds the user's next message.
   void ask(std::string message);
-  /// Adds the answer to it; an empty one takes the message back.
-  void answer(std::string message);
+  /// Adds the answer to it, as text and as the tokens that followed the last prompt(); an empty one
+  /// takes the message back.
+  void answer(std::string message, std::span<const TokenId> tokens);
 
   struct Prompt {
     std::vector<TokenId> tokens;
     int dropped_turns = 0;  // oldest turns forgotten to make room
   };
   /// All of it as tokens, at most `room`: where it is longer the oldest turns (a question and its
-  /// answer each) are forgotten. Throws Error if the newest message alone is too long.
+  /// answer each) are forgotten. Earlier answers keep the tokens they were generated as, which need
+  /// not be those that their text is encoded to: so the cache still knows them. Throws Error if the
+  /// newest message alone is too long.
   Prompt prompt(int room);
 
  private:
-  std::vector<TokenId> render() const;
+  /// Text up to the end token of an answer, and its tokens.
+  struct Known {
+    std::string text;
+    std::vector<TokenId> tokens;
+  };
+  void render();
 
   const Tokenizer& tokenizer_;
   ChatTemplate template_;
   std::string system_;
   std::vector<ChatMessage> turns_;  // user, assistant, user, ...
+  Known known_;                     // of earlier turns
+  Known prompt_;                    // rendered last
 };
 
 }  // namespace talon

@@ -1,0 +1,63 @@
+#include "engine/measure_costs.h"
+
+#include <gtest/gtest.h>
+
+#include "draft/registry.h"
+#include "engine/test_model.h"
+#include "io/test_files.h"
+
+namespace talon {
+namespace {
+
+const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
+
+test::TestModel& small_model() {
+  static test::TestModel model(kGolden + "target", make_cpu_backend({.threads = 1}));
+  return model;
+}
+
+std::unique_ptr<Drafter> head() {
+  return make_drafter("eagle3:nodes=512",
+                      {.target = &small_model().model, .head = kGolden + "eagle3_head"});
+}
+
+TEST(MeasureCosts, TimesChecksAtTwoContextsWithoutTouchingTheDraftersSequences) {
+  const auto drafter = head();
+  const CostProfile profile = measure_costs(small_model().model, KvType::f16, *drafter, 50);
+  ASSERT_GE(profile.checks.size(), 4u);
+  EXPECT_LT(profile.checks.front().context, profile.checks.back().context);
+  for (const CostProfile::Check& check : profile.checks) EXPECT_GT(check.ms, 0);
+  EXPECT_LE(profile.levels.size(), 2u);
+}
+
+TEST(MeasureCosts, FindsThePassesOfDraftersThatHaveSome) {
+  const auto none = make_drafter("ngram", {});
+  EXPECT_EQ(none->pass_bytes(), 0u);
+  EXPECT_TRUE(measure_passes(small_model().model, KvType::f16, *none, std::array{1}, 20).empty());
+  const auto drafter = head();
+  EXPECT_GT(drafter->pass_bytes(), 50'000u);  // 73 thousand weights of 8 bits
+  const auto rows = std::array{1, 8};
+  for (const auto& level : measure_passes(small_model().model, KvType::f16, *drafter, rows, 50)) {
+    EXPECT_GT(level.ms, 0);
+  }
+}
+
+TEST(ObtainCosts, ReadsWhatWasKeptUnderTheSameKeyOnly) {
+  const test::TemporaryFolder folder;
+  const auto drafter = head();
+  const auto obtain = [&](const std::string& key) {
+    return obtain_costs(small_model().model, KvType::f16, *drafter, "eagle3", {folder.path(), key});
+  };
+  CostProfile first;
+  for (int attempt = 0; attempt < 50 && std::filesystem::is_empty(folder.path()); ++attempt) {
+    first = obtain("a machine");  // nothing is kept while the machine is disturbed
+  }
+  ASSERT_FALSE(std::filesystem::is_empty(folder.path()));
+  ASSERT_TRUE(first.steady);
+  EXPECT_EQ(obtain("a machine").checks.front().ms, first.checks.front().ms);
+  EXPECT_EQ(obtain("a machine").levels.size(), first.levels.size());
+  EXPECT_NE(obtain("another machine").checks.front().ms, first.checks.front().ms);
+}
+
+}  // namespace
+}  // namespace talon

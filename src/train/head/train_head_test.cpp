@@ -1,0 +1,235 @@
+#include "train/head/train_head.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "core/error.h"
+#include "train/data/test_folder.h"
+#include "train/head/exchange.h"
+#include "train/head/measure_head.h"
+
+namespace talon {
+namespace {
+
+using test::data_model;
+using test::DataFolder;
+
+constexpr const char* kTarget = TALON_TEST_DATA "/golden/stories260k/target";
+
+/// Stories of the target itself, begun with letters.
+void write_stories(const std::filesystem::path& folder, int prompts) {
+  PlanOptions plan;
+  plan.temperatures = TemperatureMix("0:0.5,0.5-0.9:0.5");
+  plan.max_new = 40;
+  GenerateOptions work = test::small_work();
+  work.max_new = plan.max_new;
+  work.batch = 8;
+  work.max_rows = 64;
+  test::fill(folder, test::letters_plan(prompts, plan), work);
+}
+
+HeadTrainOptions small_run(const DataFolder& data, const DataFolder& out) {
+  HeadTrainOptions options;
+  options.data = {data.path().string()};
+  options.out = out.path().string();
+  options.epochs = 1;
+  options.batch = 128;
+  options.steps = 2;
+  options.rate = 3e-3;
+  options.warmup = 2;
+  options.loss_tokens = 256;
+  options.draft_vocabulary = 0;
+  options.max_tokens = 128;
+  options.log_every = 1;
+  options.precision = "f32";
+  return options;
+}
+
+HeadTrainHooks quiet() {
+  HeadTrainHooks hooks;
+  hooks.log = [](std::string_view) {};
+  return hooks;
+}
+
+HeadTrainResult train(const HeadTrainOptions& options, const HeadTrainHooks& hooks = quiet()) {
+  return train_head(options, open_checkpoint(kTarget), hooks);
+}
+
+std::string bytes_of(const std::filesystem::path& file) {
+  std::ifstream input(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(input), {}};
+}
+
+/// What goes wrong, as text; empty if nothing does.
+std::string failure_of(const HeadTrainOptions& options) {
+  try {
+    train(options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Tokens per check on prompts that were not trained on.
+double tau_of(const std::filesystem::path& head, const std::string& drafter) {
+  HeadMeasure measure;
+  for (int i = 0; i < 8; ++i) {
+    measure.prompts.push_back(test::encode_letters(std::string(6, static_cast<char>('A' + i))));
+  }
+  measure.max_new = 40;
+  measure.end_tokens = {2};
+  return measure_acceptance(data_model().model, measure, drafter + ",head=" + head.string());
+}
+
+struct KindCase {
+  const char* kind;
+  const char* drafter;
+};
+
+class TinyHead : public ::testing::TestWithParam<KindCase> {};
+
+TEST_P(TinyHead, OfStories260kRaisesTau) {
+  DataFolder data, before, after;
+  write_stories(data.path(), 60);
+  HeadTrainOptions options = small_run(data, before);
+  options.kind = GetParam().kind;
+  options.epochs = 0.001;  // one step
+  const double untrained = tau_of(train(options).head, GetParam().drafter);
+  options.out = after.path().string();
+  options.epochs = 25;
+  const double trained = tau_of(train(options).head, GetParam().drafter);
+  RecordProperty("untrained", std::to_string(untrained));
+  RecordProperty("trained", std::to_string(trained));
+  EXPECT_GT(trained, untrained + 0.3) << untrained << " to " << trained;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TinyHead,
+                         ::testing::Values(KindCase{"eagle3", "eagle3:topk=1,levels=4,nodes=4"},
+                                           KindCase{"eagle", "eagle2:topk=1,levels=4,nodes=4"},
+                                           KindCase{"medusa", "medusa:nodes=8"}),
+                         [](const auto& test) { return std::string(test.param.kind); });
+
+TEST(TrainHead, StoppedAndStartedAgainItGivesTheSameHeadBitForBit) {
+  DataFolder data, straight, stopped;
+  write_stories(data.path(), 12);
+  HeadTrainOptions options = small_run(data, straight);
+  options.epochs = 3;
+  train(options);
+  options.out = stopped.path().string();
+  StopFlag stop;
+  int lines = 0;
+  HeadTrainHooks hooks;
+  hooks.log = [&](std::string_view) {
+    if (++lines == 3) stop.request();
+  };
+  hooks.stop = &stop;
+  EXPECT_TRUE(train(options, hooks).head.empty());
+  EXPECT_FALSE(train(options).head.empty());
+  EXPECT_EQ(bytes_of(straight.path() / "head/model.safetensors"),
+            bytes_of(stopped.path() / "head/model.safetensors"));
+}
+
+TEST(TrainHead, CheckpointOfOtherSettingsIsRefusedByTheirName) {
+  DataFolder data, out;
+  write_stories(data.path(), 6);
+  HeadTrainOptions options = small_run(data, out);
+  EXPECT_EQ(failure_of(options), "");
+  options.rate = 1e-4;
+  EXPECT_NE(failure_of(options).find("setting \"rate\""), std::string::npos) << failure_of(options);
+}
+
+TEST(TrainHead, StartsFromTheWeightsOfAnotherRun) {
+  DataFolder data, first, second;
+  write_stories(data.path(), 12);
+  HeadTrainOptions options = small_run(data, first);
+  options.epochs = 10;
+  train(options);
+  options.out = second.path().string();
+  options.epochs = 0.001;
+  options.rate = 0;
+  options.start = (first.path() / "checkpoint.safetensors").string();
+  train(options);
+  const double tau = tau_of(first.path() / "head", "eagle3:topk=1,levels=4,nodes=4");
+  EXPECT_NEAR(tau_of(second.path() / "head", "eagle3:topk=1,levels=4,nodes=4"), tau, 0.3);
+}
+
+TEST(TrainHead, DamagedShardIsNamedAndTheCheckpointKept) {
+  DataFolder data, out;
+  write_stories(data.path(), 6);
+  HeadTrainOptions options = small_run(data, out);
+  train(options);
+  const std::string checkpoint = bytes_of(out.path() / "checkpoint.safetensors");
+  std::fstream shard(data.only_shard(), std::ios::in | std::ios::out | std::ios::binary);
+  shard.seekp(400);
+  shard.put('\x7f').put('\x7f').flush();
+  options.epochs = 2;
+  DataFolder other;
+  options.out = other.path().string();
+  const std::string failure = failure_of(options);
+  EXPECT_NE(failure.find(data.only_shard().filename().string()), std::string::npos) << failure;
+  EXPECT_EQ(bytes_of(out.path() / "checkpoint.safetensors"), checkpoint);
+}
+
+TEST(TrainHead, LossThatIsNotFiniteIsNamedAndTheCheckpointKept) {
+  DataFolder data, out;
+  write_stories(data.path(), 12);
+  HeadTrainOptions options = small_run(data, out);
+  options.epochs = 4;
+  options.rate = 1e30;
+  options.checkpoint_every = 1;
+  options.warmup = 0;
+  const std::string failure = failure_of(options);
+  EXPECT_NE(failure.find("not finite"), std::string::npos) << failure;
+  EXPECT_TRUE(std::filesystem::exists(out.path() / "checkpoint.safetensors"));
+}
+
+TEST(TrainHead, FullDiskIsNamedAndTheCheckpointKept) {
+  DataFolder data, out;
+  write_stories(data.path(), 6);
+  HeadTrainOptions options = small_run(data, out);
+  train(options);
+  const std::string checkpoint = bytes_of(out.path() / "checkpoint.safetensors");
+  options.epochs = 1;  // it resumes at its end, and saves
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string failure = failure_of(options);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(failure.find("checkpoint.safetensors"), std::string::npos) << failure;
+  EXPECT_EQ(bytes_of(out.path() / "checkpoint.safetensors"), checkpoint);
+}
+
+TEST(TrainHead, TwoProcessesTrainOneHeadTogether) {
+  DataFolder data, out, meeting;
+  write_stories(data.path(), 24);
+  HeadTrainOptions options = small_run(data, out);
+  options.ranks = 2;
+  options.meet = (meeting.path() / "meet").string();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    options.rank = 1;
+    _exit(failure_of(options).empty() ? 0 : 1);
+  }
+  const HeadTrainResult result = train(options);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(std::filesystem::exists(result.head / "model.safetensors"));
+  // Both processes' pairs count: an epoch of the data takes half as many steps.
+  EXPECT_GE(result.facts["pairs_trained"].get<double>(),
+            2 * options.batch * result.facts["iterations"].get<double>());
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,153 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli_process.h"
+
+// The benches as a user meets them: bad question files, Ctrl-C and going on, a peer that dies, and
+// the exit codes of a comparison.
+namespace talon::test {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<Json> lines_in(const std::string& text) {
+  std::vector<Json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(Json::parse(line, nullptr, false));
+  return lines;
+}
+
+std::string questions(int count, int first = 1) {
+  std::string text;
+  for (int i = first; i < first + count; ++i)
+    text += "{\"question_id\": " + std::to_string(i) +
+            ", \"category\": \"qa\", \"turns\": [\"Once upon a time\"]}\n";
+  return text;
+}
+
+std::vector<std::string> spec(const std::string& methods, const std::string& file,
+                              const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {"bench",     "spec",  "-m",          small_model(),
+                                        "--methods", methods, "--questions", file};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(BenchSpec, NamesLineAndFieldOfABadQuestion) {
+  const Folder folder;
+  const std::string file =
+      folder.write("q.jsonl", questions(1) + "{\"question_id\": 2, \"turns\": [7]}\n");
+  const Outcome outcome = run_talon(spec("ngram", file));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.output, "");
+  for (const char* part : {"q.jsonl", "line 2", "\"turns\""})
+    EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
+}
+
+TEST(BenchSpec, ReportsWhatItHasWhenInterruptedAndGoesOnLater) {
+  const Folder folder;
+  const std::string endless(4000, 'x');  // does not fit, which is said at once
+  const std::string file =
+      folder.write("q.jsonl", questions(3) + "{\"question_id\": 0, \"turns\": [\"" + endless +
+                                  "\"]}\n" + questions(25, 11));
+  const std::vector<std::string> arguments =
+      spec("ngram", file,
+           {"-n", "100", "--warm-up", "0", "--threads", "1", "--output", folder.file("out"),
+            "--report", folder.file("report")});
+  const Outcome cut = run_talon({.arguments = arguments, .interrupt_after = "skipped question"});
+  EXPECT_EQ(cut.code, 130) << cut.notes;
+  EXPECT_EQ(lines_in(cut.output).back()["partial"], true);
+  EXPECT_NE(read_file(folder.file("report/spec.html")).find("stopped early"), std::string::npos);
+
+  const Outcome rest = run_talon(arguments);
+  EXPECT_EQ(rest.code, 0) << rest.notes;
+  EXPECT_NE(rest.notes.find("going on: "), std::string::npos) << rest.notes;
+  const std::vector<Json> lines = lines_in(rest.output);
+  ASSERT_EQ(lines.size(), 2 * 28u + 1);
+  EXPECT_EQ(lines.back()["partial"], false);
+  EXPECT_EQ(lines.back()["summary"]["ngram"]["cells"], 28);
+  EXPECT_EQ(lines_in(read_file(folder.file("out"))), lines);
+}
+
+TEST(BenchSpec, GoesOnWithoutAPeerThatDies) {
+  const Folder folder;
+  const std::string server = folder.write("server", R"(#!/usr/bin/env python3
+import json, os, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+port = int(sys.argv[sys.argv.index("--port") + 1])
+class Handler(BaseHTTPRequestHandler):
+    answers = 0
+    def reply(self, value):
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self): self.reply({"status": "ok"})
+    def do_POST(self):
+        Handler.answers += 1
+        if Handler.answers > 2: os._exit(1)
+        self.reply({"content": "x", "tokens": [1, 2, 3],
+                    "timings": {"prompt_ms": 1.0, "predicted_ms": 1.0, "predicted_n": 3}})
+    def log_message(self, *_): pass
+HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+)");
+  std::filesystem::permissions(server, std::filesystem::perms::owner_all);
+  const std::string model = folder.write("model.gguf", read_file(small_model()));
+  const auto tokenizer = std::filesystem::path(small_model()).parent_path() / "tok512.bin";
+  folder.write("tok512.bin", read_file(tokenizer));
+  std::vector<std::string> arguments =
+      spec("none,peer:llama.cpp=" + server, folder.write("q.jsonl", questions(3)), {"-n", "8"});
+  arguments[3] = model;
+  const Outcome outcome = run_talon(arguments);
+  EXPECT_EQ(outcome.code, 1) << outcome.notes;
+  const std::vector<Json> lines = lines_in(outcome.output);
+  ASSERT_EQ(lines.size(), 7u) << outcome.notes;
+  EXPECT_TRUE(lines[1]["tok_s"].is_number());  // the other answer was the warm-up
+  for (const std::size_t dead : {3u, 5u}) {
+    EXPECT_TRUE(lines[dead]["tok_s"].is_null());
+    EXPECT_NE(lines[dead]["error"].get<std::string>().find("peer:llama.cpp"), std::string::npos);
+    EXPECT_TRUE(lines[dead - 1]["tok_s"].is_number()) << "plain decoding goes on";
+  }
+  EXPECT_EQ(lines[6]["summary"]["peer:llama.cpp"]["failed"], 2);
+}
+
+/// Results of `talon bench spec` with the same speed everywhere.
+std::string results(double tok_s) {
+  std::string text;
+  for (int i = 1; i <= 20; ++i)
+    text += Json({{"question_id", i},
+                  {"category", "qa"},
+                  {"method", "none"},
+                  {"new_tokens", 8},
+                  {"tok_s", tok_s + i},
+                  {"equal", true}})
+                .dump() +
+            "\n";
+  return text;
+}
+
+TEST(BenchCompare, TellsByItsExitCodeWhetherSomethingGotWorse) {
+  const Folder folder;
+  const std::string fast = folder.write("fast", results(100)),
+                    slow = folder.write("slow", results(80));
+  const auto compare = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"bench", "compare"});
+    return run_talon(arguments);
+  };
+  EXPECT_EQ(compare({fast, fast}).code, 0);
+  EXPECT_EQ(compare({slow, fast}).code, 0);
+  const Outcome worse = compare({fast, slow, "--json"});
+  EXPECT_EQ(worse.code, 1);
+  EXPECT_EQ(lines_in(worse.output).front()["verdict"], "WORSE");
+  EXPECT_EQ(lines_in(worse.output).back()["worse"], true);
+  EXPECT_EQ(compare({fast, slow, "--tolerance", "0.3"}).code, 0);
+  EXPECT_EQ(compare({fast}).code, 2);
+}
+
+}  // namespace
+}  // namespace talon::test
