@@ -182,11 +182,18 @@ class Backend {
 /// Scalar, double sums, dequantised weights: slow and obviously right. Threads only split independent results.
 std::unique_ptr<Backend> make_reference_backend(int threads);
 
+/// How the CPU rounds the inputs of int8 and int4 weights, in groups of 32 that share a scale: to 8
+/// bits; to 16, nearly float32 at two products in place of one; or to 16 only in the few groups of a
+/// row whose values are far larger than the others', since those make most of the error.
+enum class Activations { bits8, mixed, bits16 };
+/// "8", "mixed" or "16".
+std::string_view name_of(Activations activations);
+
 enum class CpuKernels { best, portable, avx2, avx512_vnni, amx };
 struct CpuOptions {
   int threads = 0;               // 0: all processors this process may use
   CpuKernels kernels = CpuKernels::best;
-  int activation_bits = 8;       // of the inputs of int8 and int4 weights: 8, or 16 (slower for many rows, nearly float32)
+  Activations activations = Activations::bits8;
   bool pin = true;
 };
 /// Throws UsageError if this machine lacks the kernels asked for.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,12 +27,12 @@ using cpu::TestMatrix;
 struct BackendCase {
   std::string name;
   CpuKernels kernels = CpuKernels::best;
-  int activation_bits = 0;  // 0: the reference
+  std::optional<Activations> activations;  // none: the reference
 
   std::unique_ptr<Backend> make(int threads) const {
-    if (activation_bits == 0) return make_reference_backend(threads);
+    if (!activations) return make_reference_backend(threads);
     return make_cpu_backend(
-        {.threads = threads, .kernels = kernels, .activation_bits = activation_bits});
+        {.threads = threads, .kernels = kernels, .activations = *activations});
   }
 };
 
@@ -42,10 +43,10 @@ struct Tolerance {
   static constexpr double k16Bit = 6e-4;  // activations rounded to 1/65278 of their group's largest
   static constexpr double k8Bit = 0.12;   // ... to 1/127
   static constexpr double kHalfCache = 5e-3;  // keys and values on either side of a binary16 step
-  static double linear(StorageType weight, int activation_bits) {
+  static double linear(StorageType weight, std::optional<Activations> activations) {
     const bool exact = weight == StorageType::f32 || weight == StorageType::f16 ||
-                       weight == StorageType::bf16 || activation_bits == 0;
-    return exact ? kFloat32 : activation_bits == 16 ? k16Bit : k8Bit;
+                       weight == StorageType::bf16 || !activations;
+    return exact ? kFloat32 : activations == Activations::bits16 ? k16Bit : k8Bit;
   }
   static double attention(KvType cache) { return cache == KvType::f32 ? kFloat32 : kHalfCache; }
 };
@@ -117,14 +118,16 @@ class Conformance : public testing::TestWithParam<BackendCase> {
 };
 
 inline std::vector<BackendCase> backend_cases() {
-  std::vector<BackendCase> cases = {{"reference"}};
+  std::vector<BackendCase> cases = {{"reference", CpuKernels::best, std::nullopt}};
   const std::pair<std::string, CpuKernels> sets[] = {{"portable", CpuKernels::portable},
                                                      {"avx2", CpuKernels::avx2},
                                                      {"avx512_vnni", CpuKernels::avx512_vnni},
                                                      {"amx", CpuKernels::amx}};
   for (const auto& [name, kernels] : sets) {
-    for (const int bits : {8, 16})
-      cases.push_back({fmt::format("{}_{}", name, bits), kernels, bits});
+    for (const Activations activations :
+         {Activations::bits8, Activations::mixed, Activations::bits16}) {
+      cases.push_back({fmt::format("{}_{}", name, name_of(activations)), kernels, activations});
+    }
   }
   return cases;
 }

@@ -14,7 +14,7 @@ TEST_P(OperationConformance, LinearOfEveryStoredTypeAndTransform) {
   for (const StorageType type : kAllTypes) {
     const TestMatrix first = random_matrix(type, 40, 512, 1),
                      second = random_matrix(type, 17, 512, 2);
-    check(Tolerance::linear(type, GetParam().activation_bits), std::string(name_of(type)),
+    check(Tolerance::linear(type, GetParam().activations), std::string(name_of(type)),
           [&](Device& device) {
             const auto a = device->load_weight(first.stored, WeightLayout::as_stored);
             const auto b = device->load_weight(second.stored, WeightLayout::as_stored);
@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, OperationConformance, testing::ValuesIn(backe
 
 TEST(CheckingBackend, ReportsWhatDiffersAndOnlyThat) {
   // 8-bit activations differ from float32 by far more than the tolerance; a copy does not.
-  auto checking = make_checking_backend(make_cpu_backend({.threads = 1, .activation_bits = 8}),
+  auto checking = make_checking_backend(make_cpu_backend({.threads = 1, .activations = Activations::bits8}),
                                         make_reference_backend(1), 1e-6);
   CheckingBackend& watched = *checking;
   Device device(std::move(checking));

@@ -81,7 +81,7 @@ class KernelBench {
       : settings_(settings),
         name_(name_of(kernels)),
         probe_(probe),
-        backend_(make_cpu_backend({settings.threads, kernels, settings.activation_bits, true})),
+        backend_(make_cpu_backend({settings.threads, kernels, settings.activations, true})),
         int8_(measure_multiply_rate(settings.threads, Arithmetic::int8, kernels)),
         f32_(measure_multiply_rate(settings.threads, Arithmetic::f32, kernels)) {}
 
@@ -140,7 +140,7 @@ class KernelBench {
     cost.macs = workload.macs(rows);
     const bool floats = group.is_attention() || block_shape(group.format).elements == 1;
     const MultiplyRate& rate = floats ? f32_ : int8_;
-    const int planes = floats ? 1 : settings_.activation_bits / 8;
+    const int planes = floats ? 1 : settings_.activations == Activations::bits16 ? 2 : 1;
     cost.multiply_gmac_s = rate.gmac_s / planes;
     cost.instruction = rate.instruction;
     return cost;

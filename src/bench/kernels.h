@@ -23,7 +23,7 @@ struct KernelSettings {
   std::vector<int> contexts = {16, 512, 2000};  // of attention
   KvType kv = KvType::f16;
   int threads = 0;                                  // 0: all processors this process may use
-  int activation_bits = 8;                          // 16 takes two integer products for each
+  Activations activations = Activations::bits8;
   int repeats = 3;                                  // medians of so many, row counts interleaved
   double least_ms = 2;                              // of calls timed together
   std::size_t ring_bytes = std::size_t{512} << 20;  // more than any cache holds

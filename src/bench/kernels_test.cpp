@@ -59,9 +59,9 @@ TEST(Kernels, SixteenBitInputsTakeTwoProducts) {
   settings.operations = {"output"};
   settings.formats = {StorageType::q4_1, StorageType::bf16};
   settings.rows = {1};
-  settings.activation_bits = 16;
+  settings.activations = Activations::bits16;
   const std::vector<KernelCost> sixteen = measure(settings);
-  settings.activation_bits = 8;
+  settings.activations = Activations::bits8;
   const std::vector<KernelCost> eight = measure(settings);
   EXPECT_LT(sixteen[0].multiply_gmac_s, 0.75 * eight[0].multiply_gmac_s);
   EXPECT_GT(sixteen[1].multiply_gmac_s, 0.5 * eight[1].multiply_gmac_s) << "floats have no planes";

@@ -122,7 +122,7 @@ class BenchCost : public Command {
                double bandwidth_gb_s, const Rates& rates) const {
     const ForwardWork work =
         forward_work(session.model, session.cache->store().shape, cost.rows, cost.context);
-    const int planes = session.activation_bits / 8;
+    const int planes = session.activations == Activations::bits16 ? 2 : 1;
     const double multiply_ms = work.integer_macs * planes / rates.integer.gmac_s / 1e6 +
                                work.float_macs / rates.real.gmac_s / 1e6;
     const double limit_ms = std::max(work.bytes / bandwidth_gb_s / 1e6, multiply_ms);
@@ -167,7 +167,7 @@ class BenchCost : public Command {
   Json closing_line(const Session& session, const Spread& bandwidth, const Rates& rates) const {
     Json line = provenance({{"threads", thread_count(model_)},
                             {"weights", name_of(model_.weights)},
-                            {"activations", session.activation_bits},
+                            {"activations", name_of(session.activations)},
                             {"repeats", settings_.repeats}});
     line["bandwidth_gb_s"] = bandwidth.median;
     line["bandwidth_gb_s_least"] = bandwidth.least;

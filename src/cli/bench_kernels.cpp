@@ -12,6 +12,7 @@
 #include "cli/console.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
+#include "cli/model_options.h"
 #include "cli/progress_meter.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
@@ -94,7 +95,7 @@ class BenchKernels : public Command {
     add_list("--format", formats_, "stored types of the weights: " + names_of(format_choices()));
     add_ints("--rows", settings_.rows, 1, 4096, "row counts");
     add_ints("--context", settings_.contexts, 0, 1 << 20, "cached positions of attention");
-    add_choice<int>(*app_, "--activations", settings_.activation_bits, {{"8", 8}, {"16", 16}},
+    add_choice<Activations>(*app_, "--activations", settings_.activations, activation_choices(),
                     "bits of the inputs of 4- and 8-bit weights");
     add_choice<KvType>(*app_, "--kv", settings_.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
                        "type of the cache");
@@ -172,7 +173,7 @@ class BenchKernels : public Command {
   Json closing_line() const {
     const int threads = settings_.threads > 0 ? settings_.threads : available_processors();
     return provenance({{"threads", threads},
-                       {"activations", settings_.activation_bits},
+                       {"activations", name_of(settings_.activations)},
                        {"repeats", settings_.repeats},
                        {"ring_mb", ring_mb_}});
   }

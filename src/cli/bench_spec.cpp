@@ -304,7 +304,7 @@ class BenchSpec : public Command {
             {"threads", thread_count(model_)},
             {"backend", session.backend->name()},
             {"weights", name_of(model_.weights)},
-            {"activations", session.activation_bits},
+            {"activations", name_of(session.activations)},
             {"kv", model_.kv == KvType::f32 ? "f32" : "f16"}};
   }
 

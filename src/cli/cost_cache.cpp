@@ -25,10 +25,10 @@ CostCache cost_cache(const Session& session, const ModelOptions& options) {
   const std::string model = std::filesystem::weakly_canonical(session.path, ignored).string();
   return {cache_folder(),
           fmt::format("{}, {} processors; talon {}; {}, {} bytes of weights, {}; {} threads, {}, "
-                      "{}-bit inputs, cache {}",
+                      "{} inputs, cache {}",
                       machine.processor, machine.processors, build_commit(), model,
                       session.model.weight_bytes, name_of(options.weights), thread_count(options),
-                      session.backend->description(), session.activation_bits,
+                      session.backend->description(), name_of(session.activations),
                       options.kv == KvType::f16 ? "f16" : "f32")};
 }
 

@@ -166,14 +166,14 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& option
   Json report = {{"path", checkpoint.path.string()},
                  {"format", talon::name_of(checkpoint.format)},
                  {"tokenizer", nullptr},
-                 {"activation_bits", nullptr},
+                 {"activations", nullptr},
                  {"kept", grouped(tensors)},
                  {"tensors", tensors}};
   report["config"] = or_problem([&] {
     if (is_draft_head(checkpoint)) return describe_head(checkpoint);
     if (is_medusa_head(checkpoint)) return describe_medusa(checkpoint);
     const ModelConfig config = read_model_config(checkpoint);
-    report["activation_bits"] = activation_bits(options, config);
+    report["activations"] = name_of(activations_for(options, config));
     report["tokenizer"] =
         or_problem([&] { return tokenizer_json(Tokenizer::for_checkpoint(checkpoint)); });
     return config_json(config);
@@ -205,9 +205,10 @@ std::string inspect_text(const Json& report) {
                     group["exact"].get<bool>() ? "" : " (rounded)");
   }
   text += fmt::format("  {} in all\n", bytes_text(static_cast<double>(total)));
-  if (report["activation_bits"].is_null()) return text;
+  if (report["activations"].is_null()) return text;
   return text + fmt::format("  inputs of 4- and 8-bit weights have {} bits\n",
-                            report["activation_bits"].get<int>());
+                            report["activations"] == "mixed" ? "8, in large groups 16,"
+                                                             : report["activations"].get<std::string>());
 }
 
 }  // namespace talon

@@ -19,6 +19,17 @@ const Choices<WeightLayout>& layouts() {
 
 }  // namespace
 
+const Choices<Activations>& activation_choices() {
+  static const Choices<Activations> kChoices = [] {
+    Choices<Activations> choices;
+    for (const auto value : {Activations::bits8, Activations::mixed, Activations::bits16}) {
+      choices.emplace_back(name_of(value), value);
+    }
+    return choices;
+  }();
+  return kChoices;
+}
+
 std::string_view name_of(WeightLayout layout) {
   for (const auto& [name, value] : layouts()) {
     if (value == layout) return name;
@@ -63,9 +74,12 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
   add_choice<WeightLayout>(app, "--weights", options.weights, layouts(),
                            "how weights are kept in memory")
       ->group(kGroup);
-  add_choice<int>(
-      app, "--activations", options.activation_bits, {{"auto", kAutomatic}, {"8", 8}, {"16", 16}},
-      "bits of the inputs of 4- and 8-bit weights (cpu); auto: 16 for small models, else 8")
+  Choices<std::optional<Activations>> choices = {{"auto", std::nullopt}};
+  for (const auto& [name, value] : activation_choices()) choices.emplace_back(name, value);
+  add_choice<std::optional<Activations>>(
+      app, "--activations", options.activations, choices,
+      "bits of the inputs of 4- and 8-bit weights (cpu); mixed: 16 for groups with large values, "
+      "else 8; auto: mixed for small models, else 8")
       ->group(kGroup);
   add_choice<KvType>(app, "--kv", options.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
                      "type of the cache")

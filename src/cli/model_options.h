@@ -1,15 +1,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "backend/backend.h"
+#include "cli/flags.h"
 
 namespace talon {
 
 enum class BackendKind { cpu, reference };
 
-inline constexpr int kAutomatic = 0;  // chosen by what the model needs
 
 /// Which model, where it runs and how it is kept.
 struct ModelOptions {
@@ -19,7 +20,7 @@ struct ModelOptions {
   CpuKernels kernels = CpuKernels::best;
   int threads = 0;  // 0: all processors this process may use
   WeightLayout weights = WeightLayout::as_stored;
-  int activation_bits = kAutomatic;  // 8, 16 or kAutomatic
+  std::optional<Activations> activations;  // none: fit for the model
   KvType kv = KvType::f16;
   int context = 0;   // positions; 0: all the model allows
   int cache_mb = 0;  // 0: enough for one text of the whole context, at most 1024
@@ -35,5 +36,7 @@ void add_forward_flags(CLI::App& app, ModelOptions& options);
 void add_backend_flags(CLI::App& app, ModelOptions& options);
 
 std::string_view name_of(WeightLayout layout);
+/// Values of --activations.
+const Choices<Activations>& activation_choices();
 
 }  // namespace talon

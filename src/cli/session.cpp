@@ -22,9 +22,9 @@ std::size_t cache_budget(const ModelOptions& options, const ModelConfig& config)
   return std::min(pages * kv_page_bytes(one_page), kMostCacheBytes);
 }
 
-/// Small models feel 8-bit inputs: on SmolLM2 (hidden 576) 16 bits bring the likelihoods a hundred
-/// times closer to float32 (docs/performance.md).
-constexpr int kHiddenThatNeeds16Bits = 1024;  // and less
+/// Small models feel 8-bit inputs: on SmolLM2 (hidden 576) 16 bits for the largest groups halve the
+/// distance of the likelihoods to float32 (docs/performance.md).
+constexpr int kHiddenThatNeedsMixed = 1024;  // and less
 
 void check_context(const ModelConfig& config, const ModelOptions& options) {
   const int most = config.context;
@@ -72,9 +72,9 @@ std::vector<TokenId> Session::end_tokens() const {
   return tokens;
 }
 
-int activation_bits(const ModelOptions& options, const ModelConfig& config) {
-  if (options.activation_bits != kAutomatic) return options.activation_bits;
-  return config.hidden <= kHiddenThatNeeds16Bits ? 16 : 8;
+Activations activations_for(const ModelOptions& options, const ModelConfig& config) {
+  if (options.activations) return *options.activations;
+  return config.hidden <= kHiddenThatNeedsMixed ? Activations::mixed : Activations::bits8;
 }
 
 int thread_count(const ModelOptions& options) {
@@ -87,7 +87,7 @@ std::unique_ptr<Backend> make_backend(const ModelOptions& options) {
   CpuOptions cpu;
   cpu.threads = thread_count(options);
   cpu.kernels = options.kernels;
-  if (options.activation_bits != kAutomatic) cpu.activation_bits = options.activation_bits;
+  if (options.activations) cpu.activations = *options.activations;
   return make_cpu_backend(cpu);
 }
 
@@ -104,8 +104,8 @@ Session open_session(const ModelOptions& options) {
   const ModelConfig config = read_model_config(checkpoint);
   check_context(config, options);
   ModelOptions resolved = options;
-  resolved.activation_bits = activation_bits(options, config);
-  session.activation_bits = resolved.activation_bits;
+  resolved.activations = activations_for(options, config);
+  session.activations = *resolved.activations;
   session.backend = make_backend(resolved);
   session.model = load(checkpoint, *session.backend, options);
   check_vocabulary(session);

@@ -21,7 +21,7 @@ struct Session {
   std::unique_ptr<KvCache> cache;
   std::optional<Tokenizer> tokenizer;
   std::string tokenizer_problem;  // why there is none
-  int activation_bits = 0;
+  Activations activations = Activations::bits8;
   double load_ms = 0;
 
   /// Throws Error with the reason if the model came without one.
@@ -33,8 +33,8 @@ struct Session {
 
 /// An automatic choice that depends on the model is open_session()'s; here it means 8-bit inputs.
 std::unique_ptr<Backend> make_backend(const ModelOptions& options);
-/// Bits of the inputs of 4- and 8-bit weights that `options` stand for with this model.
-int activation_bits(const ModelOptions& options, const ModelConfig& config);
+/// How `options` round the inputs of 4- and 8-bit weights of this model.
+Activations activations_for(const ModelOptions& options, const ModelConfig& config);
 /// The number of threads `options` stand for.
 int thread_count(const ModelOptions& options);
 

@@ -197,7 +197,7 @@ class TrainData : public Command {
     manifest.info.vocabulary = config.vocabulary;
     for (const FeatureTap& tap : options_.taps) manifest.info.taps.push_back(tap.layer);
     manifest.target_settings = {{"weights", name_of(model_.weights)},
-                                {"activations", session.activation_bits},
+                                {"activations", name_of(session.activations)},
                                 {"cache", model_.kv == KvType::f16 ? "f16" : "f32"}};
     return manifest;
   }

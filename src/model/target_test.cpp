@@ -176,7 +176,7 @@ TEST_P(TargetOnEveryBackend, TapsDoNotChangeLogits) {
 
 std::unique_ptr<Backend> make_cpu(int threads) { return make_cpu_backend({.threads = threads}); }
 std::unique_ptr<Backend> make_cpu16(int threads) {
-  return make_cpu_backend({.threads = threads, .activation_bits = 16});
+  return make_cpu_backend({.threads = threads, .activations = Activations::bits16});
 }
 std::string case_name(const testing::TestParamInfo<BackendCase>& tested) {
   return tested.param.name;

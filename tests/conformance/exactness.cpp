@@ -41,7 +41,7 @@ struct Setting {
 
 class ExactnessCheck {
  public:
-  ExactnessCheck(const ExactnessPlan& plan, const std::function<void(const std::string&)>& progress)
+  ExactnessCheck(const ExactnessPlan& plan, const ExactnessProgress& progress)
       : plan_(plan), progress_(progress) {
     expects(plan.prompts.size() >= 3, "a prompt and two companions");
     for (const int threads : plan.threads) {
@@ -158,6 +158,9 @@ class ExactnessCheck {
 
   void check_drafter(std::size_t sampler, const NamedDrafter& drafter, const std::string& policy,
                      const std::string& rule) {
+    const std::string part =
+        fmt::format("sampler {}, {}, {}, {}", sampler, drafter.name, policy, rule);
+    if (plan_.is_done && plan_.is_done(part)) return;
     for (const int threads : plan_.threads) {
       for (const int chunk : plan_.chunks) {
         Setting setting{drafter.name, policy, rule, chunk, threads};
@@ -175,9 +178,7 @@ class ExactnessCheck {
         }
       }
     }
-    if (progress_)
-      progress_(fmt::format("sampler {}: {} {} done, {} cases", sampler, drafter.name, policy,
-                            report_.cases));
+    if (progress_) progress_(part, report_);
   }
 
   /// A reused prefix is the prompt with the first part of the answer, as an earlier case left it in
@@ -221,7 +222,7 @@ class ExactnessCheck {
 
   static constexpr int kPages = 64;
   const ExactnessPlan& plan_;
-  const std::function<void(const std::string&)>& progress_;
+  const ExactnessProgress& progress_;
   std::optional<Tokenizer> tokenizer_;                // for stop texts
   std::map<int, std::unique_ptr<TestModel>> models_;  // by threads
   std::vector<std::vector<TokenId>> expected_;        // per prompt, of the current sampler
@@ -250,8 +251,7 @@ std::vector<std::string> all_policies() {
   return names;
 }
 
-ExactnessReport check_exactness(const ExactnessPlan& plan,
-                                const std::function<void(const std::string&)>& progress) {
+ExactnessReport check_exactness(const ExactnessPlan& plan, const ExactnessProgress& progress) {
   return ExactnessCheck(plan, progress).run();
 }
 

@@ -31,6 +31,7 @@ struct ExactnessPlan {
   std::vector<bool> with_companions = {false, true};
   std::vector<bool> with_reuse = {false, true};
   std::vector<std::filesystem::path> heads;  // tried for drafters that need one
+  std::function<bool(const std::string& part)> is_done = {};  // parts that need not be run again
 };
 
 /// Temperatures 0, 0.7, and 1.2 with top-p.
@@ -49,9 +50,11 @@ struct ExactnessReport {
   std::vector<std::string> differences;  // one line per case that differs
 };
 
-/// Iterates over the drafters' table and the random-tree drafters. progress (may be empty) gets a
-/// line now and then.
-ExactnessReport check_exactness(const ExactnessPlan& plan,
-                                const std::function<void(const std::string&)>& progress = {});
+/// Called after each part (a sampler, drafter, policy and rule in all their settings) with its name.
+using ExactnessProgress =
+    std::function<void(const std::string& part, const ExactnessReport& so_far)>;
+
+/// Iterates over the drafters' table and the random-tree drafters.
+ExactnessReport check_exactness(const ExactnessPlan& plan, const ExactnessProgress& progress = {});
 
 }  // namespace talon::test

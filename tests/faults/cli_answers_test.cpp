@@ -171,10 +171,10 @@ TEST(InspectJson, NamesTheVariantOfAHead) {
   EXPECT_TRUE(eagle1["tokenizer"].is_null());
 }
 
-TEST(InspectJson, SaysTheBitsOfInputsThatAreChosenForTheModel) {
-  EXPECT_EQ(json_of({"inspect", small_model(), "--json"})["activation_bits"], 16);
+TEST(InspectJson, SaysHowInputsAreRoundedForTheModel) {
+  EXPECT_EQ(json_of({"inspect", small_model(), "--json"})["activations"], "mixed");
   const Json chosen = json_of({"inspect", small_model(), "--activations", "8", "--json"});
-  EXPECT_EQ(chosen["activation_bits"], 8);
+  EXPECT_EQ(chosen["activations"], "8");
 }
 
 TEST(InspectJson, MachineNamesItsKernelsAndSpeed) {

@@ -10,22 +10,25 @@ namespace talon {
 namespace {
 
 struct Setting {
-  int activation_bits;
+  Activations activations;
   KvType kv;
 };
 
 std::string name_of(const Setting& s) {
-  return fmt::format("{}bit_kv{}", s.activation_bits, s.kv == KvType::f16 ? 16 : 32);
+  return fmt::format("activations{}_kv{}", name_of(s.activations), s.kv == KvType::f16 ? 16 : 32);
 }
 
 ModelRun load(const Subject& subject, const Setting& setting) {
-  auto backend = make_cpu_backend({.threads = 2, .activation_bits = setting.activation_bits});
+  auto backend = make_cpu_backend({.threads = 2, .activations = setting.activations});
   return {subject.path(), std::move(backend), setting.kv, 1024};
 }
 
 /// 8-bit activations carry the noise that llama.cpp's do; any change in a last bit draws it anew,
 /// so its size is known to about a tenth. 16-bit ones have next to none.
-double part_of_the_peer(int activation_bits) { return activation_bits == 8 ? 1.1 : 0.05; }
+double part_of_the_peer(Activations activations) {
+  constexpr double kParts[] = {1.1, 0.75, 0.05};
+  return kParts[static_cast<int>(activations)];
+}
 
 /// The bounds of an engine that quantises activations.
 void expect_quantised(const std::string& what, const Deviation& d) {
@@ -50,7 +53,7 @@ class CpuGolden : public testing::TestWithParam<Setting> {
       const Deviation theirs = peer_deviation(peer, golden.text, rows);
       print("  llama.cpp " + peer.configuration + " text", theirs);
       EXPECT_LE(text.nll_mean_abs,
-                part_of_the_peer(GetParam().activation_bits) * theirs.nll_mean_abs)
+                part_of_the_peer(GetParam().activations) * theirs.nll_mean_abs)
           << what;
     }
   }
@@ -64,14 +67,17 @@ std::string setting_name(const testing::TestParamInfo<Setting>& tested) {
   return name_of(tested.param);
 }
 INSTANTIATE_TEST_SUITE_P(Settings, CpuGolden,
-                         testing::Values(Setting{8, KvType::f16}, Setting{8, KvType::f32},
-                                         Setting{16, KvType::f16}, Setting{16, KvType::f32}),
+                         testing::Values(Setting{Activations::bits8, KvType::f16},
+                                         Setting{Activations::bits8, KvType::f32},
+                                         Setting{Activations::mixed, KvType::f16},
+                                         Setting{Activations::bits16, KvType::f16},
+                                         Setting{Activations::bits16, KvType::f32}),
                          setting_name);
 
 TEST(CpuGoldenSmall, Stories15mIsWithinTheNoiseOfItsCache) {
   if (kStories15m.missing()) GTEST_SKIP() << kStories15m.path();
   const Golden golden = read_golden(kStories15m.golden);
-  ModelRun run = load(kStories15m, {8, KvType::f16});
+  ModelRun run = load(kStories15m, {Activations::bits8, KvType::f16});
   const Deviation cases = check_cases(run, golden.cases);
   print("stories15m cases", cases);
   EXPECT_LE(cases.last_logits_max, 0.02);

@@ -185,7 +185,7 @@ class AttentionKernels : public testing::TestWithParam<CpuKernels> {
  protected:
   void SetUp() override {
     if (!supported(GetParam())) GTEST_SKIP() << "not on this processor";
-    backend_ = make_cpu_backend({2, GetParam(), 8, false});
+    backend_ = make_cpu_backend({2, GetParam(), Activations::bits8, false});
   }
   std::unique_ptr<Backend> backend_;
 };
@@ -213,8 +213,8 @@ TEST_P(AttentionKernels, GivesTheSoftmaxWeightedValues) {
 }
 
 TEST_P(AttentionKernels, ARowsBytesDoNotDependOnChunksNorThreadsNorKernels) {
-  const auto one_thread = make_cpu_backend({1, GetParam(), 8, false});
-  const auto portable = make_cpu_backend({2, CpuKernels::portable, 8, false});
+  const auto one_thread = make_cpu_backend({1, GetParam(), Activations::bits8, false});
+  const auto portable = make_cpu_backend({2, CpuKernels::portable, Activations::bits8, false});
   for (const Shape& shape : kShapes) {
     const auto together = Sequence(*backend_, shape, 280).run_all(280);
     for (const int chunk : {1, 7, 64}) {

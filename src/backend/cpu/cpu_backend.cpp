@@ -57,21 +57,26 @@ class Buffer : public DeviceBuffer {
   View view_;
 };
 
+std::string_view words_for(Activations activations) {
+  constexpr std::string_view kWords[] = {"8-bit", "mixed 8- and 16-bit", "16-bit"};
+  return kWords[static_cast<int>(activations)];
+}
+
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options)
       : kernels_(choose_kernels(options.kernels)),
         pool_(options.threads > 0 ? options.threads : available_processors(), options.pin),
-        activation_bits_(options.activation_bits),
-        linear_(kernels_, pool_, options.activation_bits),
+        activations_(options.activations),
+        linear_(kernels_, pool_, options.activations),
         attention_(kernels_, pool_) {}
 
   std::string_view name() const override { return "cpu"; }
 
   std::string description() const override {
     return fmt::format(
-        "{} kernels, {} threads, {}-bit activations, L2 {} KiB, L3 {} KiB, {} MiB in huge pages",
-        kernels_.name, pool_.threads(), activation_bits_, sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024,
+        "{} kernels, {} threads, {} activations, L2 {} KiB, L3 {} KiB, {} MiB in huge pages",
+        kernels_.name, pool_.threads(), words_for(activations_), sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024,
         sysconf(_SC_LEVEL3_CACHE_SIZE) / 1024, huge_page_bytes() >> 20);
   }
 
@@ -233,7 +238,7 @@ class CpuBackend : public Backend {
 
   const Kernels& kernels_;
   ThreadPool pool_;
-  int activation_bits_;
+  Activations activations_;
   HugeArena arena_;
   Linear linear_;
   Attention attention_;
@@ -242,11 +247,12 @@ class CpuBackend : public Backend {
 }  // namespace
 }  // namespace cpu
 
+std::string_view name_of(Activations activations) {
+  constexpr std::string_view kNames[] = {"8", "mixed", "16"};
+  return kNames[static_cast<int>(activations)];
+}
+
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
-  if (options.activation_bits != 8 && options.activation_bits != 16) {
-    throw UsageError(fmt::format("make CPU backend: expected 8 or 16 activation bits, got {}",
-                                 options.activation_bits));
-  }
   return std::make_unique<cpu::CpuBackend>(options);
 }
 

@@ -7,7 +7,9 @@
 namespace talon::cpu {
 namespace {
 
-constexpr int kChunk = 512;  // inputs that one worker transforms at a time
+/// With mixed activations, groups whose largest value is above this times the mean of their segment
+/// get 16 bits: docs/performance.md has the likelihoods and the time at other values.
+constexpr float kFineAbove = 3.0F;
 constexpr std::size_t kReadAhead =
     1024;  // kernels may read (and not use) so much past the last record
 /// Ahead of the weights in use, into the second-level cache: enough to keep memory busy while a
@@ -29,6 +31,13 @@ float* row_of(const View& view, int row) {
 }
 
 int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
+
+/// Inputs of a segment: a row is cut into the fewest nearly equal ones. Mixed activations compare a
+/// group with its segment, so the cut is the same whoever quantises the row.
+int segment_of(int cols) {
+  const int segments = (cols + kLongestSegment - 1) / kLongestSegment;
+  return round_up((cols + segments - 1) / segments, 64);
+}
 
 void check(const LinearArgs& args) {
   expects(!args.outputs.empty(), "linear() has a projection");
@@ -78,6 +87,7 @@ struct Linear::Input {
   int groups = 0;       // of 32, padded
   int float_units = 0;  // of 16, padded
   std::byte* records = nullptr;
+  std::byte* second = nullptr;
   std::byte* half_sums = nullptr;
   float* floats = nullptr;
 };
@@ -88,10 +98,11 @@ struct Linear::Run {
   int tiles = 0;
 };
 
-Linear::Linear(const Kernels& kernels, ThreadPool& pool, int activation_bits)
+Linear::Linear(const Kernels& kernels, ThreadPool& pool, Activations activations)
     : kernels_(kernels),
       pool_(pool),
-      planes_(activation_bits == 16 ? 2 : 1),
+      planes_(activations == Activations::bits8 ? 1 : 2),
+      fine_above_(activations == Activations::mixed ? kFineAbove : 0.0F),
       workers_(static_cast<std::size_t>(pool.threads())) {}
 
 Linear::Forms Linear::forms_of(const LinearArgs& args) {
@@ -126,25 +137,38 @@ Linear::Input Linear::place_input(const LinearArgs& args, const Forms& forms,
   input.float_units = round_up(input.cols, kLanes) / kLanes;
   const auto rows = static_cast<std::size_t>(input.rows);
   const auto groups = static_cast<std::size_t>(input.groups);
-  const std::size_t record_bytes =
-      rows * groups * static_cast<std::size_t>(planes_ * kInputGroup + 12);
-  const std::size_t half_sum_bytes = rows * groups * 16;
+  const std::size_t records = rows * groups * static_cast<std::size_t>(record_bytes(planes_));
+  const std::size_t half_sums = rows * groups * static_cast<std::size_t>(half_sum_bytes(planes_));
   const std::size_t float_bytes = rows * static_cast<std::size_t>(input.float_units) * kLanes * 4;
-  std::byte* at = memory.reserve<std::byte>((forms.quantized ? record_bytes + kReadAhead : 0) +
-                                            (forms.half_sums ? half_sum_bytes + 64 : 0) +
+  const std::size_t second = planes_ == 2 ? rows * groups * kInputGroup : 0;
+  std::byte* at = memory.reserve<std::byte>((forms.quantized ? records + second + kReadAhead : 0) +
+                                            (forms.half_sums ? half_sums + 64 : 0) +
                                             (forms.floats ? float_bytes : 0));
   const auto take = [&](std::size_t bytes) {
     std::byte* piece = at;
     at += (bytes + 63) / 64 * 64;
     return piece;
   };
-  if (forms.quantized) input.records = take(record_bytes + kReadAhead - 64);
-  if (forms.half_sums) input.half_sums = take(half_sum_bytes);
+  if (forms.quantized && planes_ == 2) input.second = take(second);
+  if (forms.quantized) input.records = take(records + kReadAhead - 64);
+  if (forms.half_sums) input.half_sums = take(half_sums);
   if (forms.floats) input.floats = reinterpret_cast<float*>(take(float_bytes));
   return input;
 }
 
-/// Stores inputs [first, first + count) of a transformed row, `x`, in the forms wanted.
+/// Where `groups` groups of rows later begin; the parts that are not wanted stay null.
+Linear::Input Linear::after(const Input& input, std::size_t groups) const {
+  const auto advance = [groups](std::byte*& part, int bytes) {
+    if (part != nullptr) part += groups * static_cast<std::size_t>(bytes);
+  };
+  Input later = input;
+  advance(later.records, record_bytes(planes_));
+  advance(later.second, kInputGroup);
+  advance(later.half_sums, half_sum_bytes(planes_));
+  return later;
+}
+
+/// Stores inputs [first, first + count), a segment or all, of a transformed row in the forms wanted.
 void Linear::prepare(const LinearArgs& args, const Input& input, int row, int first, int count,
                      Worker& worker) const {
   const float* x = row_of(args.input, row) + first;
@@ -163,14 +187,17 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
   };
   if (input.records != nullptr) {
     const RowBlock block = block_of(blocks_);
-    const int group = first / kInputGroup;
-    const int groups = last ? input.groups - group : count / kInputGroup;
-    const auto before = static_cast<std::size_t>(block.first * input.groups + block.rows * group);
-    const QuantizedRow out{
-        input.records + before * static_cast<std::size_t>(planes_ * kInputGroup + 12),
-        input.half_sums == nullptr ? nullptr : input.half_sums + before * 16, planes_, block.rows,
-        row - block.first};
-    kernels_.quantize(x, count, groups, out);
+    const int segment = segment_of(input.cols);
+    for (int at = 0; at < count; at += segment) {
+      const int group = (first + at) / kInputGroup;
+      const int cols = std::min(segment, count - at);
+      const int groups = last && at + cols == count ? input.groups - group : cols / kInputGroup;
+      const auto before = static_cast<std::size_t>(block.first * input.groups + block.rows * group);
+      const Input place = after(input, before);
+      const QuantizedRow out{place.records, place.second, place.half_sums, planes_,
+                             fine_above_,   block.rows,   row - block.first};
+      kernels_.quantize(x + at, cols, groups, out);
+    }
   }
   if (input.floats != nullptr) {
     const RowBlock block = block_of(float_blocks_);
@@ -195,7 +222,7 @@ void Linear::prepare_row(const LinearArgs& args, const Input& input, int row,
 
 void Linear::prepare_shared(const LinearArgs& args, const Input& input, Worker& worker) {
   const bool whole_rows = args.transform == InputTransform::rms_norm || input.rows >= 8;
-  const int chunk = whole_rows ? input.cols : kChunk;
+  const int chunk = whole_rows ? input.cols : segment_of(input.cols);
   const auto chunks = static_cast<std::size_t>((input.cols + chunk - 1) / chunk);
   const std::size_t items = chunks * static_cast<std::size_t>(input.rows);
   for (std::size_t item; (item = pool_.next(0)) < items;) {
@@ -229,8 +256,10 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
       call.input = reinterpret_cast<const std::byte*>(
           input.floats + static_cast<std::ptrdiff_t>(block.first * input.float_units) * kLanes);
     } else {
-      call.input = input.records + before * static_cast<std::size_t>(planes_ * kInputGroup + 12);
-      call.sums16 = input.half_sums == nullptr ? nullptr : input.half_sums + before * 16;
+      const Input place = after(input, before);
+      call.input = place.records;
+      call.second = place.second;
+      call.sums16 = place.half_sums;
     }
     call.out = row_of(projection.out, block.first) + first_output;
     call.prefetch = block.first == 0 ? kPrefetchBytes : 0;

@@ -14,8 +14,7 @@ namespace talon::cpu {
 /// multiplies them by the tiles of all projections.
 class Linear {
  public:
-  /// `activation_bits`: 8 or 16.
-  Linear(const Kernels& kernels, ThreadPool& pool, int activation_bits);
+  Linear(const Kernels& kernels, ThreadPool& pool, Activations activations);
   void run(const LinearArgs& args);
 
  private:
@@ -30,6 +29,7 @@ class Linear {
 
   static Forms forms_of(const LinearArgs& args);
   Input place_input(const LinearArgs& args, const Forms& forms, Scratch& memory) const;
+  Input after(const Input& input, std::size_t groups) const;
   void prepare(const LinearArgs& args, const Input& input, int row, int first, int count,
                Worker& worker) const;
   void prepare_row(const LinearArgs& args, const Input& input, int row, Worker& worker) const;
@@ -52,6 +52,7 @@ class Linear {
   const Kernels& kernels_;
   ThreadPool& pool_;
   int planes_;
+  float fine_above_;  // of QuantizedRow
   Blocks blocks_;
   Blocks float_blocks_;
   Scratch shared_;

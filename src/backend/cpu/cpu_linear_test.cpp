@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/test_matrices.h"
@@ -13,8 +14,23 @@ namespace {
 constexpr CpuKernels kAllKernels[] = {CpuKernels::portable, CpuKernels::avx2,
                                       CpuKernels::avx512_vnni, CpuKernels::amx};
 
-std::unique_ptr<Backend> backend_with(CpuKernels kernels, int threads, int activation_bits = 8) {
-  return make_cpu_backend({threads, kernels, activation_bits, false});
+constexpr Activations kAllActivations[] = {Activations::bits8, Activations::mixed,
+                                           Activations::bits16};
+
+std::unique_ptr<Backend> backend_with(CpuKernels kernels, int threads,
+                                      Activations activations = Activations::bits8) {
+  return make_cpu_backend({threads, kernels, activations, false});
+}
+
+/// Rows of which every fifth group or so is far larger than the others, another one in each row.
+std::vector<float> rows_with_outliers(int rows, int cols, unsigned seed) {
+  std::vector<float> x = random_rows(rows, cols, seed);
+  for (int row = 0; row < rows; ++row) {
+    for (int i = 0; i < cols; ++i) {
+      if ((i / 32 + row) % 5 == 1) x[static_cast<std::size_t>(row * cols + i)] *= 20.0F;
+    }
+  }
+  return x;
 }
 
 /// weights * rows, rows [first, first + count) of `x` only.
@@ -56,29 +72,34 @@ std::vector<float> multiply(Backend& backend, const TestMatrix& matrix, const st
   return multiply(backend, one, x, first, count, layout);
 }
 
-/// What the int8 and int4 kernels see of a row: groups of 32 on a symmetric grid.
-std::vector<double> on_grid(std::span<const float> row, int bits) {
-  const float steps = bits == 8 ? 127.0F : 32639.0F;
+/// What the int8 and int4 kernels see of a row of one segment: groups of 32 on a symmetric grid.
+std::vector<double> on_grid(std::span<const float> row, Activations activations) {
+  std::vector<float> largest;  // of each group
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (i % 32 == 0) largest.push_back(0);
+    largest.back() = std::max(largest.back(), std::fabs(row[i]));
+  }
+  largest.resize((row.size() + 63) / 64 * 2);
+  const double mean =
+      std::accumulate(largest.begin(), largest.end(), 0.0) / static_cast<double>(largest.size());
   std::vector<double> result;
-  for (std::size_t first = 0; first < row.size(); first += 32) {
-    const auto group = row.subspan(first, std::min<std::size_t>(32, row.size() - first));
-    float largest = 0;
-    for (const float value : group) largest = std::max(largest, std::fabs(value));
-    const float inverse = steps / largest;
-    for (const float value : group) {
-      float whole = std::nearbyint(value * inverse);
-      if (bits == 16) {
-        const float high = 256.0F * std::nearbyint(whole / 256.0F);
-        whole = high + std::clamp(whole - high, -127.0F, 127.0F);
-      }
-      result.push_back(static_cast<double>(largest / steps) * whole);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const float most = largest[i / 32];
+    const bool fine = activations == Activations::bits16 ||
+                      (activations == Activations::mixed && most > 3.0 * mean);
+    const float steps = fine ? 32639.0F : 127.0F;
+    float whole = std::nearbyint(row[i] * (steps / most));
+    if (fine) {
+      const float high = 256.0F * std::nearbyint(whole / 256.0F);
+      whole = high + std::clamp(whole - high, -127.0F, 127.0F);
     }
+    result.push_back(static_cast<double>(most / steps) * whole);
   }
   return result;
 }
 
-void expect_products(const TestMatrix& matrix, const std::vector<float>& x, int rows, int bits,
-                     const std::vector<float>& got) {
+void expect_products(const TestMatrix& matrix, const std::vector<float>& x, int rows,
+                     Activations activations, const std::vector<float>& got) {
   const std::vector<float> w = values_of(matrix);
   const auto cols = static_cast<std::size_t>(matrix.stored.cols);
   const auto outputs = static_cast<std::size_t>(matrix.stored.rows);
@@ -86,7 +107,7 @@ void expect_products(const TestMatrix& matrix, const std::vector<float>& x, int 
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
     const auto row = std::span(x).subspan(r * cols, cols);
     const std::vector<double> a =
-        floats ? std::vector<double>(row.begin(), row.end()) : on_grid(row, bits);
+        floats ? std::vector<double>(row.begin(), row.end()) : on_grid(row, activations);
     for (std::size_t o = 0; o < outputs; ++o) {
       double expected = 0;
       double magnitude = 0;
@@ -109,17 +130,17 @@ class LinearKernels : public testing::TestWithParam<CpuKernels> {
 INSTANTIATE_TEST_SUITE_P(All, LinearKernels, testing::ValuesIn(kAllKernels));
 
 TEST_P(LinearKernels, EveryTypeGivesTheProductsOfItsValuesAndTheActivationsOnTheirGrid) {
-  for (const int bits : {8, 16}) {
-    const auto backend = backend_with(GetParam(), 2, bits);
+  for (const Activations activations : kAllActivations) {
+    const auto backend = backend_with(GetParam(), 2, activations);
     for (const StorageType type : kBlockTypes) {
       const TestMatrix matrix = random_matrix(type, 37, 512, 1);
-      const auto x = random_rows(3, 512, 2);
-      expect_products(matrix, x, 3, bits, multiply(*backend, matrix, x, 0, 3));
+      const auto x = rows_with_outliers(3, 512, 2);
+      expect_products(matrix, x, 3, activations, multiply(*backend, matrix, x, 0, 3));
     }
     for (const StorageType type : kFloatTypes) {
       const TestMatrix matrix = random_matrix(type, 37, 75, 3);
       const auto x = random_rows(3, 75, 4);
-      expect_products(matrix, x, 3, bits, multiply(*backend, matrix, x, 0, 3));
+      expect_products(matrix, x, 3, activations, multiply(*backend, matrix, x, 0, 3));
     }
   }
 }
@@ -130,7 +151,7 @@ TEST_P(LinearKernels, ColumnsThatFillNoWholeUnitArePadded) {
     for (const StorageType type : {StorageType::q4_0, StorageType::q4_1, StorageType::q8_0}) {
       const TestMatrix matrix = random_matrix(type, 5, cols, 5);
       const auto x = random_rows(2, cols, 6);
-      expect_products(matrix, x, 2, 8, multiply(*backend, matrix, x, 0, 2));
+      expect_products(matrix, x, 2, Activations::bits8, multiply(*backend, matrix, x, 0, 2));
     }
   }
 }
@@ -139,12 +160,12 @@ TEST_P(LinearKernels, ARowsBytesDoNotDependOnTheRowsBesideItNorOnThreads) {
   constexpr int kRows = 23;
   std::vector<StorageType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
   types.insert(types.end(), std::begin(kFloatTypes), std::end(kFloatTypes));
-  for (const int bits : {8, 16}) {
-    const auto one = backend_with(GetParam(), 1, bits);
-    const auto two = backend_with(GetParam(), 2, bits);
+  for (const Activations activations : kAllActivations) {
+    const auto one = backend_with(GetParam(), 1, activations);
+    const auto two = backend_with(GetParam(), 2, activations);
     for (const StorageType type : types) {
       const TestMatrix matrix = random_matrix(type, 68, 256, 7);
-      const auto x = random_rows(kRows, 256, 8);
+      const auto x = rows_with_outliers(kRows, 256, 8);
       const auto in_chunks = [&](Backend& backend, int size) {
         std::vector<float> all;
         for (int row = 0; row < kRows; row += size) {
@@ -158,7 +179,8 @@ TEST_P(LinearKernels, ARowsBytesDoNotDependOnTheRowsBesideItNorOnThreads) {
         for (Backend* backend : {one.get(), two.get()}) {
           const auto chunked = in_chunks(*backend, size);
           EXPECT_EQ(std::memcmp(together.data(), chunked.data(), 4 * chunked.size()), 0)
-              << matrix.stored.name << ", " << size << " rows at once, " << bits << " bits";
+              << matrix.stored.name << ", " << size << " rows at once, activations "
+              << name_of(activations);
         }
       }
     }
@@ -166,14 +188,14 @@ TEST_P(LinearKernels, ARowsBytesDoNotDependOnTheRowsBesideItNorOnThreads) {
 }
 
 TEST_P(LinearKernels, BytesAreThoseOfThePortableKernels) {
-  for (const int bits : {8, 16}) {
-    const auto portable = backend_with(CpuKernels::portable, 1, bits);
-    const auto backend = backend_with(GetParam(), 2, bits);
+  for (const Activations activations : kAllActivations) {
+    const auto portable = backend_with(CpuKernels::portable, 1, activations);
+    const auto backend = backend_with(GetParam(), 2, activations);
     std::vector<StorageType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
     types.insert(types.end(), std::begin(kFloatTypes), std::end(kFloatTypes));
     for (const StorageType type : types) {
       const TestMatrix matrix = random_matrix(type, 40, 512, 9);
-      const auto x = random_rows(40, 512, 10);
+      const auto x = rows_with_outliers(40, 512, 10);
       const auto expected = multiply(*portable, matrix, x, 0, 40);
       const auto got = multiply(*backend, matrix, x, 0, 40);
       EXPECT_EQ(std::memcmp(expected.data(), got.data(), 4 * got.size()), 0) << matrix.stored.name;
@@ -186,11 +208,11 @@ TEST_P(LinearKernels, ExtremeCodesAndActivationsDoNotOverflow) {
   for (std::size_t i = 0; i < matrix.bytes.size(); ++i) {
     if (i % 34 >= 2) matrix.bytes[i] = static_cast<std::byte>(i / 34 % 2 == 0 ? -128 : 127);
   }
-  for (const int bits : {8, 16}) {
-    const auto backend = backend_with(GetParam(), 1, bits);
+  for (const Activations activations : kAllActivations) {
+    const auto backend = backend_with(GetParam(), 1, activations);
     for (const float value : {3.0F, -3.0F}) {
       const std::vector<float> x(64, value);
-      expect_products(matrix, x, 1, bits, multiply(*backend, matrix, x, 0, 1));
+      expect_products(matrix, x, 1, activations, multiply(*backend, matrix, x, 0, 1));
     }
   }
 }
@@ -217,13 +239,13 @@ TEST_P(LinearKernels, ProjectionsOfDifferentTypesShareOneInput) {
 
 TEST_P(LinearKernels, NormGateBiasAndAccumulationAreThoseOfSeparateSteps) {
   constexpr int kCols = 1536;
-  const auto backend = backend_with(GetParam(), 2);
+  const auto backend = backend_with(GetParam(), 2, Activations::mixed);
   const TestMatrix matrix = random_matrix(StorageType::q4_k, 33, kCols, 16);
   const auto weight = backend->load_weight(matrix.stored, WeightLayout::as_stored);
   for (const int rows : {1, 2, 3, 17}) {
     const auto upload = [&](int cols, unsigned seed) {
       auto buffer = backend->allocate(rows, cols);
-      backend->upload(random_rows(rows, cols, seed), buffer->view());
+      backend->upload(rows_with_outliers(rows, cols, seed), buffer->view());
       return buffer;
     };
     const auto x = upload(2 * kCols, 17);
@@ -284,7 +306,7 @@ TEST(LinearRows, ZeroRowsAndTinyAndHugeValuesGiveWhatTheyShould) {
     }
   }
   const std::vector<float> large(64, 1e30F);
-  expect_products(matrix, large, 1, 8, multiply(*backend, matrix, large, 0, 1));
+  expect_products(matrix, large, 1, Activations::bits8, multiply(*backend, matrix, large, 0, 1));
 }
 
 }  // namespace

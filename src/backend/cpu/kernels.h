@@ -14,6 +14,7 @@ namespace talon::cpu {
 
 inline constexpr int kLanes = 16;       // outputs of a weight tile, keys of a cache block
 inline constexpr int kInputGroup = 32;  // inputs that share one activation scale
+inline constexpr int kLongestSegment = 1024;  // inputs that are quantised together
 
 /// How one tile (16 outputs, all inputs) is laid out: a sequence of units.
 ///
@@ -60,14 +61,21 @@ inline constexpr TileShape kTileShapes[] = {
     {16, 0, false, false, 16},
 };
 
-/// Quantised activations of a block of `rows` rows. Per group of 32 inputs one record: planes x
-/// i8[rows][32], f32 scale[rows], i32 zero[rows] = -128 * sum of the quantised values, f32
-/// sum[rows] = scale * that sum. One plane: x = scale * a. Two planes: x = scale * (256 * a + b),
-/// |a|, |b| <= 127. Beside it, for kinds with groups of 16: i32 zero[2][rows], f32 sum[2][rows].
+/// Quantised activations of a block of `rows` rows, in one plane, x = scale * a, or two,
+/// x = scale * (a + b / 256), |a|, |b| <= 127. Per group of 32 inputs one record: i8 a[rows][32],
+/// f32 scale[rows], f32 sum[rows] of the x as quantised, i32 zero[planes][rows] = -128 * sum of the
+/// codes and, of two planes, i32 fine[rows]: whether b is used. It is where a group's largest value
+/// is above `fine_above` times the mean of the groups' largest values; kernels leave out a plane
+/// that no row of theirs uses, which changes no sum. Beside the records: i8 b[groups][rows][32] and,
+/// for kinds with groups of 16, f32 sum[2][rows], i32 zero[2][planes][rows] of each group.
+constexpr int record_bytes(int planes) { return kInputGroup + 8 * planes + 4; }  // of a row
+constexpr int half_sum_bytes(int planes) { return 8 * planes + 8; }
 struct QuantizedRow {
   std::byte* records;
+  std::byte* second;  // plane, of two
   std::byte* sums16;  // null: not wanted
   int planes;
+  float fine_above;  // 0: every group uses both planes
   int rows;  // of the block
   int row;   // of this row in the block
 };
@@ -82,6 +90,7 @@ struct MultiplyCall {
   const std::uint8_t* table;  // of 16 values, for nibble kinds
   float pre_scale;
   const std::byte* input;  // records; for float kinds f32 [inputs / 16][rows][16]
+  const std::byte* second;
   const std::byte* sums16;
   int planes;
   int rows;    // a number that block_rows() gave
@@ -130,7 +139,7 @@ struct Kernels {
   /// into such blocks from the first on.
   int (*block_rows)(int rows_left, bool float_weights);
   void (*multiply)(const MultiplyCall& call);
-  /// Quantises `cols` floats, and zeros up to `groups` * 32.
+  /// Quantises `cols` floats, and zeros up to `groups` * 32 <= kLongestSegment.
   void (*quantize)(const float* x, int cols, int groups, const QuantizedRow& out);
 
   /// out = x / sqrt(mean(x^2) + epsilon) * weight. out may be x.

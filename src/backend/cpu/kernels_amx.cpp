@@ -116,17 +116,25 @@ inline void unpack_scales(const MultiplyCall& call, const std::byte* unit, int f
 
 struct Records {
   const std::byte* at;
+  const std::byte* second;
   const std::byte* half_sums;
   int planes;
   int rows;
 
-  int bytes() const { return rows * (planes * kInputGroup + 12); }
+  int bytes() const { return rows * record_bytes(planes); }
   const float* scales(int group) const {
-    return reinterpret_cast<const float*>(at + group * bytes() + planes * rows * kInputGroup);
+    return reinterpret_cast<const float*>(at + group * bytes() + rows * kInputGroup);
   }
   const float* sums(int group, int halves, int half) const {
-    if (halves == 1) return scales(group) + 2 * rows;
-    return reinterpret_cast<const float*>(half_sums + group * 16 * rows + 8 * rows) + half * rows;
+    if (halves == 1) return scales(group) + rows;
+    return reinterpret_cast<const float*>(half_sums + group * half_sum_bytes(planes) * rows) +
+           half * rows;
+  }
+  /// Whether a row of [first, first + count) uses the second plane.
+  bool is_fine(int group, int first, int count) const {
+    const __m512i fine =
+        _mm512_maskz_loadu_epi32(first_lanes(count), scales(group) + (2 + planes) * rows + first);
+    return _mm512_test_epi32_mask(fine, fine) != 0;
   }
 };
 
@@ -149,15 +157,15 @@ struct RowTile {
 };
 
 /// Starts the products of one step: 16 outputs, the inputs that share a scale, all rows. A step's
-/// sums are complete some 50 cycles later, while those of the step before are scaled.
+/// sums are complete some 50 cycles later, while those of the step before are scaled. Returns
+/// whether the second plane takes part, which it need not where it is zero.
 template <int kHalves, int kPlanes, int kOdd>
-inline void start_step(const Records& records, RowTile rows, int step, const Memory& memory) {
+inline bool start_step(const Records& records, RowTile rows, int step, const Memory& memory) {
   const int group = step / kHalves;
   const int half = step % kHalves;
   const std::byte* a = records.at + group * records.bytes() + rows.first * kInputGroup + half * 16;
-  for (int plane = 0; plane < kPlanes; ++plane) {
-    const std::byte* soon = a + 2 * records.bytes() + plane * records.rows * kInputGroup;
-    for (int i = 0; half == 0 && i < kTileRows * kInputGroup; i += 64) prefetch_near(soon + i);
+  for (int i = 0; half == 0 && i < kTileRows * kInputGroup; i += 64) {
+    prefetch_near(a + 2 * records.bytes() + i);
   }
   _tile_loadd(2, memory.codes[group] + half * 4 * 64, 64);
   _tile_loadd(0, a, kInputGroup);
@@ -169,7 +177,9 @@ inline void start_step(const Records& records, RowTile rows, int step, const Mem
     _tile_dpbssd(6, 0, 2);
   }
   if constexpr (kPlanes == 2) {
-    _tile_loadd(1, a + records.rows * kInputGroup, kInputGroup);
+    if (!records.is_fine(group, rows.first, rows.count)) return false;
+    const std::byte* second = records.second + group * records.rows * kInputGroup;
+    _tile_loadd(1, second + rows.first * kInputGroup + half * 16, kInputGroup);
     if constexpr (kOdd == 0) {
       _tile_zero(5);
       _tile_dpbssd(5, 1, 2);
@@ -177,17 +187,19 @@ inline void start_step(const Records& records, RowTile rows, int step, const Mem
       _tile_zero(7);
       _tile_dpbssd(7, 1, 2);
     }
+    return true;
   }
+  return false;
 }
 
-template <int kPlanes, int kOdd>
-inline void store_sums(Memory& memory) {
+template <int kOdd>
+inline void store_sums(Memory& memory, bool both) {
   if constexpr (kOdd == 0) {
     _tile_stored(4, memory.sums[0][0], 64);
-    if constexpr (kPlanes == 2) _tile_stored(5, memory.sums[0][1], 64);
+    if (both) _tile_stored(5, memory.sums[0][1], 64);
   } else {
     _tile_stored(6, memory.sums[1][0], 64);
-    if constexpr (kPlanes == 2) _tile_stored(7, memory.sums[1][1], 64);
+    if (both) _tile_stored(7, memory.sums[1][1], 64);
   }
 }
 
@@ -203,22 +215,30 @@ inline void gather_row_scales(const Records& records, RowTile rows, int steps, M
   }
 }
 
-/// Adds a step's sums times scales to the totals.
-template <bool kMinimum, int kPlanes, int kRows, int kOdd>
-inline void scale_step(const Memory& memory, int step, Floats (&total)[kRows]) {
+/// Adds a step's sums times scales to the totals. kBoth: of two planes.
+template <bool kMinimum, bool kBoth, int kOdd, int kRows>
+[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step, Floats (&total)[kRows]) {
   const float* row_scale = memory.row_scale[step];
   const float* row_sum = memory.row_sum[step];
-  const Floats scale = load(memory.scale[step]);
+  Floats scale = load(memory.scale[step]);
+  if constexpr (kBoth) scale = multiply(scale, broadcast(1.0F / 256.0F));
   Floats minimum{};
   if constexpr (kMinimum) minimum = load(memory.minimum[step]);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
     Ints sum{_mm512_load_si512(memory.sums[kOdd][0][i])};
-    if constexpr (kPlanes == 2) {
-      sum = join_planes(sum, {_mm512_load_si512(memory.sums[kOdd][1][i])});
-    }
+    if constexpr (kBoth) sum = join_planes(sum, {_mm512_load_si512(memory.sums[kOdd][1][i])});
     total[i] = fma(to_floats(sum), multiply(scale, broadcast(row_scale[i])), total[i]);
     if constexpr (kMinimum) total[i] = fma(minimum, broadcast(row_sum[i]), total[i]);
+  }
+}
+
+template <bool kMinimum, int kPlanes, int kOdd, int kRows>
+[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step, bool both, Floats (&total)[kRows]) {
+  if (kPlanes == 2 && both) {
+    scale_step<kMinimum, true, kOdd>(memory, step, total);
+  } else {
+    scale_step<kMinimum, false, kOdd>(memory, step, total);
   }
 }
 
@@ -230,20 +250,23 @@ void multiply_rows(const Records& records, RowTile rows, int groups, Ahead ahead
   for (int i = 0; i < kRows; ++i) total[i] = load(memory.total[rows.first + i]);
   const int steps = groups * kHalves;
   gather_row_scales<kMinimum, kHalves>(records, rows, steps, memory);
-  start_step<kHalves, kPlanes, 0>(records, rows, 0, memory);
+  bool even = start_step<kHalves, kPlanes, 0>(records, rows, 0, memory);  // whether both planes
+  bool odd = false;
   for (int step = 0; step < steps; step += 2) {
-    start_step<kHalves, kPlanes, 1>(records, rows, step + 1, memory);
-    store_sums<kPlanes, 0>(memory);
+    const bool odd_before = odd;
+    odd = start_step<kHalves, kPlanes, 1>(records, rows, step + 1, memory);
+    store_sums<0>(memory, even);
     ahead.fetch();
     if (step > 0) {
-      scale_step<kMinimum, kPlanes, kRows, 1>(memory, step - 1, total);
+      scale_step<kMinimum, kPlanes, 1>(memory, step - 1, odd_before, total);
     }
-    if (step + 2 < steps) start_step<kHalves, kPlanes, 0>(records, rows, step + 2, memory);
-    store_sums<kPlanes, 1>(memory);
+    const bool even_before = even;
+    if (step + 2 < steps) even = start_step<kHalves, kPlanes, 0>(records, rows, step + 2, memory);
+    store_sums<1>(memory, odd);
     ahead.fetch();
-    scale_step<kMinimum, kPlanes, kRows, 0>(memory, step, total);
+    scale_step<kMinimum, kPlanes, 0>(memory, step, even_before, total);
   }
-  scale_step<kMinimum, kPlanes, kRows, 1>(memory, steps - 1, total);
+  scale_step<kMinimum, kPlanes, 1>(memory, steps - 1, odd, total);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) store(memory.total[rows.first + i], total[i]);
 }
@@ -277,7 +300,7 @@ void multiply_tile(const MultiplyCall& call, const std::byte* tile, __m512i tabl
   constexpr int kUnitSteps = kGeometry.groups32 * kHalves;
   constexpr int kChunkUnits = kChunk / kGeometry.groups32;
   for (auto& total : memory.total) store(total, zero_floats());
-  Records records{call.input, call.sums16, kPlanes, call.rows};
+  Records records{call.input, call.second, call.sums16, kPlanes, call.rows};
   for (int first = 0; first < call.units; first += kChunkUnits) {
     const int units = call.units - first < kChunkUnits ? call.units - first : kChunkUnits;
     const int groups = units * kGeometry.groups32;
@@ -301,7 +324,8 @@ void multiply_tile(const MultiplyCall& call, const std::byte* tile, __m512i tabl
                                                                groups, ahead, memory);
     }
     records.at += groups * records.bytes();
-    if (kHalves == 2) records.half_sums += groups * 16 * call.rows;
+    if (kPlanes == 2) records.second += groups * call.rows * kInputGroup;
+    if (kHalves == 2) records.half_sums += groups * half_sum_bytes(kPlanes) * call.rows;
   }
 }
 

@@ -82,7 +82,7 @@ TEST_P(MathKernels, RmsNormDividesByTheRootMeanSquare) {
 }
 
 TEST(CpuBackendRows, TopKIsSortedWithTiesByIndexAndNanLast) {
-  const auto backend = make_cpu_backend({2, CpuKernels::best, 8, false});
+  const auto backend = make_cpu_backend({2, CpuKernels::best, Activations::bits8, false});
   const auto x = backend->allocate(2, 40);
   std::vector<float> values(80, 1.0F);
   values[7] = 5.0F;

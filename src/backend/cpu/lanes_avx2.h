@@ -162,6 +162,13 @@ inline Floats load_bf16(const std::byte* p, int which) {
   return {_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)};
 }
 
+template <int kCount>
+inline bool any_set(const std::int32_t* p) {
+  std::int32_t bits = 0;
+  for (int i = 0; i < kCount; ++i) bits |= p[i];
+  return bits != 0;
+}
+
 inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 

@@ -111,6 +111,13 @@ inline Floats load_bf16(const std::byte* p, int which) {
                                          : _mm512_and_si512(pairs, _mm512_set1_epi32(-65536)))};
 }
 
+/// Whether one of kCount <= 16 integers is not 0.
+template <int kCount>
+inline bool any_set(const std::int32_t* p) {
+  const __m512i values = _mm512_maskz_loadu_epi32(first_lanes(kCount), p);
+  return _mm512_test_epi32_mask(values, values) != 0;
+}
+
 inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 

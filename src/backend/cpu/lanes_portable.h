@@ -192,6 +192,13 @@ inline Floats load_bf16(const std::byte* p, int which) {
   });
 }
 
+template <int kCount>
+inline bool any_set(const std::int32_t* p) {
+  std::int32_t bits = 0;
+  for (int i = 0; i < kCount; ++i) bits |= p[i];
+  return bits != 0;
+}
+
 inline void prefetch(const std::byte* p) { __builtin_prefetch(p, 0, 2); }
 inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 

@@ -9,40 +9,49 @@ namespace {
 template <int kPlanes, int kRows>
 struct Record {
   const std::byte* at;
+  const std::byte* second;
 
-  static constexpr int kScale = kPlanes * kRows * kInputGroup;
-  static constexpr int kBytes = kScale + 12 * kRows;
+  static constexpr int kScale = kRows * kInputGroup;
+  static constexpr int kZero = kScale + 8 * kRows;
+  static constexpr int kBytes = record_bytes(kPlanes) * kRows;
   const std::int8_t* codes(int plane, int row) const {
-    return reinterpret_cast<const std::int8_t*>(at) + (plane * kRows + row) * kInputGroup;
+    return reinterpret_cast<const std::int8_t*>(plane == 0 ? at : second) + row * kInputGroup;
   }
   float scale(int row) const { return reinterpret_cast<const float*>(at + kScale)[row]; }
-  const std::int32_t* zero(int row) const {
-    return reinterpret_cast<const std::int32_t*>(at + kScale + 4 * kRows) + row;
+  float sum(int row) const { return reinterpret_cast<const float*>(at + kScale + 4 * kRows)[row]; }
+  /// [planes][rows]
+  const std::int32_t* zero() const { return reinterpret_cast<const std::int32_t*>(at + kZero); }
+  void advance() {
+    at += kBytes;
+    if constexpr (kPlanes == 2) second += kRows * kInputGroup;
   }
-  float sum(int row) const { return reinterpret_cast<const float*>(at + kScale + 8 * kRows)[row]; }
+  /// Whether a row uses the second plane here.
+  bool is_fine() const {
+    return kPlanes == 2 && any_set<kRows>(zero() + kPlanes * kRows);
+  }
 };
 
 /// The same for the sums of 16 inputs.
-template <int kRows>
+template <int kPlanes, int kRows>
 struct HalfSums {
   const std::byte* at;
 
-  static constexpr int kBytes = 16 * kRows;
-  const std::int32_t* zero(int half, int row) const {
-    return reinterpret_cast<const std::int32_t*>(at) + half * kRows + row;
-  }
+  static constexpr int kBytes = half_sum_bytes(kPlanes) * kRows;
   float sum(int half, int row) const {
-    return reinterpret_cast<const float*>(at + 8 * kRows)[half * kRows + row];
+    return reinterpret_cast<const float*>(at)[half * kRows + row];
+  }
+  const std::int32_t* zero(int half) const {
+    return reinterpret_cast<const std::int32_t*>(at + 8 * kRows) + half * kPlanes * kRows;
   }
 };
 
 /// Adds dot products of one vector of codes (inputs 4j .. 4j + 3 of the group) to the sums of all
-/// rows, for each plane.
-template <bool kBiased, int kPlanes, int kRows>
-inline void dot_rows(Ints (&sums)[kPlanes][kRows], Codes codes, Record<kPlanes, kRows> record,
+/// rows, for each of the planes used.
+template <bool kBiased, int kUsed, int kPlanes, int kRows>
+inline void dot_rows(Ints (&sums)[kUsed][kRows], Codes codes, Record<kPlanes, kRows> record,
                      int j) {
 #pragma GCC unroll 2
-  for (int plane = 0; plane < kPlanes; ++plane) {
+  for (int plane = 0; plane < kUsed; ++plane) {
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       sums[plane][row] = dot<kBiased>(sums[plane][row], codes, record.codes(plane, row) + 4 * j);
@@ -50,18 +59,20 @@ inline void dot_rows(Ints (&sums)[kPlanes][kRows], Codes codes, Record<kPlanes, 
   }
 }
 
-template <bool kBiased, int kPlanes, int kRows>
-inline void start_rows(Ints (&sums)[kPlanes][kRows], const std::int32_t* zero) {
+template <bool kBiased, int kUsed, int kRows>
+inline void start_rows(Ints (&sums)[kUsed][kRows], const std::int32_t* zero) {
+#pragma GCC unroll 2
+  for (int plane = 0; plane < kUsed; ++plane) {
 #pragma GCC unroll 8
-  for (int row = 0; row < kRows; ++row) {
-    sums[kPlanes - 1][row] = start_sum<kBiased>(zero + row);
-    if constexpr (kPlanes == 2) sums[0][row] = zero_ints();
+    for (int row = 0; row < kRows; ++row) {
+      sums[plane][row] = start_sum<kBiased>(zero + plane * kRows + row);
+    }
   }
 }
 
-template <int kPlanes, int kRows>
-inline Floats joined(const Ints (&sums)[kPlanes][kRows], int row) {
-  if constexpr (kPlanes == 1) {
+template <int kUsed, int kRows>
+inline Floats joined(const Ints (&sums)[kUsed][kRows], int row) {
+  if constexpr (kUsed == 1) {
     return to_floats(sums[0][row]);
   } else {
     return to_floats(join_planes(sums[0][row], sums[1][row]));
@@ -81,8 +92,8 @@ struct Stream {
 };
 
 /// Codes of a group of 32 inputs, or of one half of it, times all rows. `codes`: offset in `unit`.
-template <int kBits, bool kBiased, int kTiles, int kPlanes, int kRows>
-inline void multiply_group(Ints (&sums)[kTiles][kPlanes][kRows], Stream<kTiles> unit, int codes,
+template <int kBits, bool kBiased, int kTiles, int kUsed, int kPlanes, int kRows>
+inline void multiply_group(Ints (&sums)[kTiles][kUsed][kRows], Stream<kTiles> unit, int codes,
                            Table table, Record<kPlanes, kRows> record) {
 #pragma GCC unroll 8
   for (int j = 0; j < (kBits == 4 ? 4 : 8); ++j) {
@@ -99,8 +110,8 @@ inline void multiply_group(Ints (&sums)[kTiles][kPlanes][kRows], Stream<kTiles> 
     }
   }
 }
-template <int kBits, bool kBiased, int kTiles, int kPlanes, int kRows>
-inline void multiply_half(Ints (&sums)[kTiles][kPlanes][kRows], Stream<kTiles> unit, int codes,
+template <int kBits, bool kBiased, int kTiles, int kUsed, int kPlanes, int kRows>
+inline void multiply_half(Ints (&sums)[kTiles][kUsed][kRows], Stream<kTiles> unit, int codes,
                           Table table, Record<kPlanes, kRows> record, int half) {
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
@@ -143,68 +154,95 @@ inline Scales<kMinimum> scales_of(const std::byte* unit, int index, int groups, 
   return scales;
 }
 
+/// What follows from a kind of tiles of codes.
+template <TileKind kKind>
+struct Layout {
+  static constexpr TileShape kShape = kTileShapes[static_cast<int>(kKind)];
+  static constexpr bool kBiased = !kShape.minimum;
+  static constexpr int kGroups32 = kShape.unit_inputs / kInputGroup;
+  static constexpr int kHalves = kInputGroup / kShape.group;
+  static constexpr int kGroups = kGroups32 * kHalves;
+  static constexpr int kScaleBytes =
+      (kShape.super ? 64 + kLanes * kGroups : 64) +
+      (kShape.minimum ? (kShape.super ? kLanes * kGroups : 64) : 0);
+  static constexpr int kGroupBytes = kInputGroup * kLanes * kShape.bits / 8;
+};
+
+/// Group `g` of 32 inputs of a unit in kTiles tiles.
+template <int kTiles>
+struct TileGroup {
+  Stream<kTiles> unit;
+  int g;
+  Floats d[kTiles];
+  Floats dmin[kTiles];
+};
+
+/// Adds one group of inputs times all rows to `total`, by the first kUsed planes.
+template <TileKind kKind, int kUsed, int kTiles, int kPlanes, int kRows>
+inline void add_group(const TileGroup<kTiles>& group, Table table, Record<kPlanes, kRows> record,
+                      HalfSums<kPlanes, kRows> half_sums, Floats (&total)[kTiles][kRows]) {
+  using L = Layout<kKind>;
+  const int codes = L::kScaleBytes + group.g * L::kGroupBytes;
+#pragma GCC unroll 2
+  for (int half = 0; half < L::kHalves; ++half) {
+    Ints sums[kTiles][kUsed][kRows];
+    if constexpr (L::kHalves == 1) {
+      for (auto& tile_sums : sums) start_rows<L::kBiased>(tile_sums, record.zero());
+      multiply_group<L::kShape.bits, L::kBiased>(sums, group.unit, codes, table, record);
+    } else {
+      for (auto& tile_sums : sums) start_rows<L::kBiased>(tile_sums, half_sums.zero(half));
+      multiply_half<L::kShape.bits, L::kBiased>(sums, group.unit, codes, table, record, half);
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < kTiles; ++t) {
+      auto scales = scales_of<L::kShape.super, L::kShape.minimum>(
+          group.unit[t], group.g * L::kHalves + half, L::kGroups, group.d[t], group.dmin[t]);
+      if (kUsed == 2) scales.scale = multiply(scales.scale, broadcast(1.0F / 256.0F));
+#pragma GCC unroll 8
+      for (int row = 0; row < kRows; ++row) {
+        Floats& sum = total[t][row];
+        sum =
+            fma(joined(sums[t], row), multiply(scales.scale, broadcast(record.scale(row))), sum);
+        if constexpr (L::kShape.minimum) {
+          const float inputs = L::kHalves == 1 ? record.sum(row) : half_sums.sum(half, row);
+          sum = fma(scales.minimum, broadcast(inputs), sum);
+        }
+      }
+    }
+  }
+}
+
 /// Adds kTiles consecutive tiles, from `tile` on, times all rows to `total`.
 template <TileKind kKind, int kPlanes, int kTiles, int kRows>
 void multiply_tile(const MultiplyCall& call, const std::byte* tile,
                    Floats (&total)[kTiles][kRows]) {
-  constexpr TileShape kShape = kTileShapes[static_cast<int>(kKind)];
-  constexpr bool kBiased = !kShape.minimum;
-  constexpr int kGroups32 = kShape.unit_inputs / kInputGroup;
-  constexpr int kHalves = kInputGroup / kShape.group;
-  constexpr int kGroups = kGroups32 * kHalves;
-  constexpr int kScaleBytes = (kShape.super ? 64 + kLanes * kGroups : 64) +
-                              (kShape.minimum ? (kShape.super ? kLanes * kGroups : 64) : 0);
-  constexpr int kGroupBytes = kInputGroup * kLanes * kShape.bits / 8;
-
-  const Table table = load_table<kBiased>(call.table);
-  Record<kPlanes, kRows> record{call.input};
-  HalfSums<kRows> half_sums{call.sums16};
-  Stream<kTiles> unit{tile, call.tile_bytes, call.prefetch};
+  using L = Layout<kKind>;
+  const Table table = load_table<L::kBiased>(call.table);
+  Record<kPlanes, kRows> record{call.input, call.second};
+  HalfSums<kPlanes, kRows> half_sums{call.sums16};
+  TileGroup<kTiles> group{{tile, call.tile_bytes, call.prefetch}, 0, {}, {}};
+  Stream<kTiles>& unit = group.unit;
   for (int u = 0; u < call.units; ++u) {
-    Floats d[kTiles]{}, dmin[kTiles]{};
 #pragma GCC unroll 4
     for (int t = 0; t < kTiles; ++t) {
-      if constexpr (kShape.super) {
-        d[t] = multiply(load_half(unit[t]), broadcast(call.pre_scale));
-        if constexpr (kShape.minimum) dmin[t] = load_half(unit[t] + 2 * kLanes);
+      if constexpr (L::kShape.super) {
+        group.d[t] = multiply(load_half(unit[t]), broadcast(call.pre_scale));
+        if constexpr (L::kShape.minimum) group.dmin[t] = load_half(unit[t] + 2 * kLanes);
       }
 #pragma GCC unroll 1
-      for (int i = 0; i < kScaleBytes; i += 64) prefetch(unit[t] + i + unit.ahead);
+      for (int i = 0; i < L::kScaleBytes; i += 64) prefetch(unit[t] + i + unit.ahead);
     }
-    int codes = kScaleBytes;
 #pragma GCC unroll 1
-    for (int g = 0; g < kGroups32; ++g) {
-#pragma GCC unroll 2
-      for (int half = 0; half < kHalves; ++half) {
-        Ints sums[kTiles][kPlanes][kRows];
-        if constexpr (kHalves == 1) {
-          for (auto& tile_sums : sums) start_rows<kBiased>(tile_sums, record.zero(0));
-          multiply_group<kShape.bits, kBiased>(sums, unit, codes, table, record);
-        } else {
-          for (auto& tile_sums : sums) start_rows<kBiased>(tile_sums, half_sums.zero(half, 0));
-          multiply_half<kShape.bits, kBiased>(sums, unit, codes, table, record, half);
-        }
-#pragma GCC unroll 4
-        for (int t = 0; t < kTiles; ++t) {
-          const auto scales = scales_of<kShape.super, kShape.minimum>(unit[t], g * kHalves + half,
-                                                                      kGroups, d[t], dmin[t]);
-#pragma GCC unroll 8
-          for (int row = 0; row < kRows; ++row) {
-            Floats& sum = total[t][row];
-            sum = fma(joined(sums[t], row), multiply(scales.scale, broadcast(record.scale(row))),
-                      sum);
-            if constexpr (kShape.minimum) {
-              const float inputs = kHalves == 1 ? record.sum(row) : half_sums.sum(half, row);
-              sum = fma(scales.minimum, broadcast(inputs), sum);
-            }
-          }
-        }
+    for (group.g = 0; group.g < L::kGroups32; ++group.g) {
+      if (record.is_fine()) {
+        add_group<kKind, kPlanes>(group, table, record, half_sums, total);
+      } else {
+        add_group<kKind, 1>(group, table, record, half_sums, total);
       }
-      codes += kGroupBytes;
-      record.at += Record<kPlanes, kRows>::kBytes;
-      if constexpr (kHalves == 2) half_sums.at += HalfSums<kRows>::kBytes;
+      record.advance();
+      if constexpr (L::kHalves == 2) half_sums.at += HalfSums<kPlanes, kRows>::kBytes;
     }
-    unit.at += kScaleBytes + kGroups32 * kGroupBytes;
+    unit.at += L::kScaleBytes + L::kGroups32 * L::kGroupBytes;
   }
 }
 
@@ -356,61 +394,108 @@ int block_rows(int rows_left, bool) {
 
 void multiply_call(const MultiplyCall& call) { tiles_for(call.kind, call.planes, call.rows)(call); }
 
-/// Quantises 32 floats (zeros past `n`) into the record of one row.
-inline void quantize_group(const float* x, int n, std::byte* record, std::byte* half_sums,
+/// 32 values, zeros past `n`.
+struct Group {
+  Floats a, b;
+
+  Group(const float* x, int n)
+      : a(load_first(x, n > 0 ? n : 0)),
+        b(load_first(x + kLanes, n > kLanes ? n - kLanes : 0)) {}
+  float largest() const { return max_of(larger(absolute(a), absolute(b))); }
+};
+
+/// Integers in [-127, 127] of one plane of a group.
+struct Plane {
+  Floats a, b;
+
+  void store(std::int8_t* codes) const {
+    store_int8(codes, round_to_ints(a));
+    store_int8(codes + kLanes, round_to_ints(b));
+  }
+  // Sums of so few small integers are exact in floats.
+  int sum_a() const { return static_cast<int>(sum_of(a)); }
+  int sum_b() const { return static_cast<int>(sum_of(b)); }
+  int sum() const { return static_cast<int>(sum_of(add(a, b))); }
+};
+
+/// Splits integers up to 32639 in size into 256 times what stays in `high`, and the rest.
+inline Plane split_low(Plane& high) {
+  const auto split = [](Floats& whole) {
+    const Floats upper = round_to_integers(multiply(whole, broadcast(1.0F / 256.0F)));
+    // Without -128 and 128: products of bytes must fit for every instruction set.
+    const Floats rest = fma(upper, broadcast(-256.0F), whole);
+    whole = upper;
+    return larger(smaller(rest, broadcast(127.0F)), broadcast(-127.0F));
+  };
+  return {split(high.a), split(high.b)};
+}
+
+/// Quantises a group, whose place `out` names.
+inline void quantize_group(const Group& group, float largest_value, bool fine,
                            const QuantizedRow& out) {
-  const Floats a = load_first(x, n > 0 ? n : 0);
-  const Floats b = load_first(x + kLanes, n > kLanes ? n - kLanes : 0);
-  const float largest_value = max_of(larger(absolute(a), absolute(b)));
-  const float steps = out.planes == 1 ? 127.0F : 32639.0F;
+  const float steps = fine ? 32639.0F / 256.0F : 127.0F;
   // Values so small that their scale would lose bits count as zero.
   const bool usable = largest_value > 1e-30F;
   const float scale = usable ? largest_value / steps : 0.0F;
-  const Floats inverse = broadcast(usable ? steps / largest_value : 0.0F);
-  Floats whole_a = round_to_integers(multiply(a, inverse));
-  Floats whole_b = round_to_integers(multiply(b, inverse));
+  const Floats inverse = broadcast(usable ? (fine ? 256.0F : 1.0F) * steps / largest_value : 0.0F);
+  Plane high{round_to_integers(multiply(group.a, inverse)),
+             round_to_integers(multiply(group.b, inverse))};
+  Plane low{zero_floats(), zero_floats()};
+  if (fine) low = split_low(high);
 
-  auto* bytes = reinterpret_cast<std::int8_t*>(record) + out.row * kInputGroup;
+  const auto codes_at = [&](std::byte* plane) {
+    return reinterpret_cast<std::int8_t*>(plane) + out.row * kInputGroup;
+  };
+  high.store(codes_at(out.records));
+  if (out.planes == 2) low.store(codes_at(out.second));
+  const auto real_sum = [&](int high_sum, int low_sum) {
+    return scale / 256.0F * static_cast<float>(256 * high_sum + low_sum);
+  };
+  const int high_sum = high.sum();
+  const int low_sum = fine ? low.sum() : 0;
+  auto* scales = reinterpret_cast<float*>(out.records + out.rows * kInputGroup);
+  scales[out.row] = scale;
+  scales[out.rows + out.row] = real_sum(high_sum, low_sum);
+  auto* zeros = reinterpret_cast<std::int32_t*>(scales + 2 * out.rows) + out.row;
+  zeros[0] = -128 * high_sum;
   if (out.planes == 2) {
-    const auto split = [](Floats& whole, std::int8_t* high_codes, std::int8_t* low_codes) {
-      const Floats high = round_to_integers(multiply(whole, broadcast(1.0F / 256.0F)));
-      // Without -128 and 128: products of bytes must fit for every instruction set.
-      const Floats rest = fma(high, broadcast(-256.0F), whole);
-      const Floats low = larger(smaller(rest, broadcast(127.0F)), broadcast(-127.0F));
-      whole = fma(high, broadcast(256.0F), low);
-      store_int8(high_codes, round_to_ints(high));
-      store_int8(low_codes, round_to_ints(low));
-    };
-    std::int8_t* low = bytes + out.rows * kInputGroup;
-    split(whole_a, bytes, low);
-    split(whole_b, bytes + kLanes, low + kLanes);
-  } else {
-    store_int8(bytes, round_to_ints(whole_a));
-    store_int8(bytes + kLanes, round_to_ints(whole_b));
+    zeros[out.rows] = -128 * low_sum;
+    zeros[2 * out.rows] = fine ? 1 : 0;
   }
-  const int sum_a = sum_of(round_to_ints(whole_a));
-  const int sum_b = sum_of(round_to_ints(whole_b));
-  std::byte* scales = record + out.planes * out.rows * kInputGroup;
-  reinterpret_cast<float*>(scales)[out.row] = scale;
-  reinterpret_cast<std::int32_t*>(scales)[out.rows + out.row] = -128 * (sum_a + sum_b);
-  reinterpret_cast<float*>(scales)[2 * out.rows + out.row] =
-      scale * static_cast<float>(sum_a + sum_b);
-  if (half_sums == nullptr) return;
-  auto* zeros = reinterpret_cast<std::int32_t*>(half_sums);
-  auto* sums = reinterpret_cast<float*>(half_sums + 8 * out.rows);
-  zeros[out.row] = -128 * sum_a;
-  zeros[out.rows + out.row] = -128 * sum_b;
-  sums[out.row] = scale * static_cast<float>(sum_a);
-  sums[out.rows + out.row] = scale * static_cast<float>(sum_b);
+  if (out.sums16 == nullptr) return;
+  const int high_a = high.sum_a(), high_b = high.sum_b();
+  const int low_a = fine ? low.sum_a() : 0, low_b = fine ? low.sum_b() : 0;
+  auto* sums = reinterpret_cast<float*>(out.sums16);
+  sums[out.row] = real_sum(high_a, low_a);
+  sums[out.rows + out.row] = real_sum(high_b, low_b);
+  zeros = reinterpret_cast<std::int32_t*>(sums + 2 * out.rows) + out.row;
+  zeros[0] = -128 * high_a;
+  zeros[out.planes * out.rows] = -128 * high_b;
+  if (out.planes == 2) {
+    zeros[out.rows] = -128 * low_a;
+    zeros[3 * out.rows] = -128 * low_b;
+  }
 }
 
+/// REQUIRES: groups <= kLongestSegment / 32.
 void quantize_row(const float* x, int cols, int groups, const QuantizedRow& out) {
-  const int record_bytes = out.rows * (out.planes * kInputGroup + 12);
-  for (int g = 0; g < groups; ++g) {
-    std::byte* half_sums = out.sums16 == nullptr ? nullptr : out.sums16 + g * 16 * out.rows;
+  const auto group_at = [&](int g) {
     const int n = cols - g * kInputGroup;
-    quantize_group(n > 0 ? x + g * kInputGroup : x, n, out.records + g * record_bytes, half_sums,
-                   out);
+    return Group(n > 0 ? x + g * kInputGroup : x, n);
+  };
+  float largest[kLongestSegment / kInputGroup];
+  for (int g = 0; g < groups; ++g) largest[g] = group_at(g).largest();
+  float limit = 0.0F;
+  if (out.planes == 2 && out.fine_above > 0.0F) {
+    for (int g = 0; g < groups; ++g) limit += largest[g];
+    limit *= out.fine_above / static_cast<float>(groups);
+  }
+  QuantizedRow at = out;
+  for (int g = 0; g < groups; ++g) {
+    quantize_group(group_at(g), largest[g], out.planes == 2 && largest[g] > limit, at);
+    at.records += record_bytes(out.planes) * out.rows;
+    if (at.second != nullptr) at.second += kInputGroup * out.rows;
+    if (at.sums16 != nullptr) at.sums16 += half_sum_bytes(out.planes) * out.rows;
   }
 }
 
