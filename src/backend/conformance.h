@@ -5,9 +5,9 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,8 +31,7 @@ struct BackendCase {
 
   std::unique_ptr<Backend> make(int threads) const {
     if (!activations) return make_reference_backend(threads);
-    return make_cpu_backend(
-        {.threads = threads, .kernels = kernels, .activations = *activations});
+    return make_cpu_backend({.threads = threads, .kernels = kernels, .activations = *activations});
   }
 };
 

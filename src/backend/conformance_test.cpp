@@ -194,8 +194,9 @@ INSTANTIATE_TEST_SUITE_P(Backends, OperationConformance, testing::ValuesIn(backe
 
 TEST(CheckingBackend, ReportsWhatDiffersAndOnlyThat) {
   // 8-bit activations differ from float32 by far more than the tolerance; a copy does not.
-  auto checking = make_checking_backend(make_cpu_backend({.threads = 1, .activations = Activations::bits8}),
-                                        make_reference_backend(1), 1e-6);
+  auto checking =
+      make_checking_backend(make_cpu_backend({.threads = 1, .activations = Activations::bits8}),
+                            make_reference_backend(1), 1e-6);
   CheckingBackend& watched = *checking;
   Device device(std::move(checking));
   const TestMatrix matrix = random_matrix(StorageType::q8_0, 8, 64, 23);

@@ -22,7 +22,7 @@ struct KernelSettings {
   std::vector<int> rows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 32, 48, 64};
   std::vector<int> contexts = {16, 512, 2000};  // of attention
   KvType kv = KvType::f16;
-  int threads = 0;                                  // 0: all processors this process may use
+  int threads = 0;  // 0: all processors this process may use
   Activations activations = Activations::bits8;
   int repeats = 3;                                  // medians of so many, row counts interleaved
   double least_ms = 2;                              // of calls timed together

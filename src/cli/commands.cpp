@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/train_head.h"
+#include "cli/train_policy.h"
 
 namespace talon {
 
@@ -21,11 +22,13 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   commands.push_back(make_bench_compare(bench));
   commands.push_back(make_bench_simulate(bench));
   commands.push_back(make_bench_tree(bench));
-  CLI::App& train = *app.add_subcommand("train", "make draft heads for a model");
+  CLI::App& train = *app.add_subcommand("train", "make draft heads and policies for a model");
   train.require_subcommand(1);
   commands.push_back(make_train_data(train));
   commands.push_back(
       make_train_head(train, [](const TrainHeadRequest&) { return start_trainer_program(); }));
+  commands.push_back(
+      make_train_policy(train, [](const TrainPolicyRequest&) { return start_trainer_program(); }));
   commands.push_back(make_help(app));
   return commands;
 }

@@ -207,8 +207,9 @@ std::string inspect_text(const Json& report) {
   text += fmt::format("  {} in all\n", bytes_text(static_cast<double>(total)));
   if (report["activations"].is_null()) return text;
   return text + fmt::format("  inputs of 4- and 8-bit weights have {} bits\n",
-                            report["activations"] == "mixed" ? "8, in large groups 16,"
-                                                             : report["activations"].get<std::string>());
+                            report["activations"] == "mixed"
+                                ? "8, in large groups 16,"
+                                : report["activations"].get<std::string>());
 }
 
 }  // namespace talon

@@ -11,7 +11,6 @@ namespace talon {
 
 enum class BackendKind { cpu, reference };
 
-
 /// Which model, where it runs and how it is kept.
 struct ModelOptions {
   std::string model;          // a path or a catalogue name

@@ -32,7 +32,8 @@ RowChildren OutputHead::top_children(const View& features, int count,
                      .transform = norm.weight ? InputTransform::rms_norm : InputTransform::none,
                      .norm = norm.weight,
                      .norm_epsilon = norm.epsilon,
-                     .outputs = output});
+                     .outputs = output,
+                     .rough = true});
     backend_.softmax(logits, 1.0F, logits);
     const std::size_t begin = static_cast<std::size_t>(first) * per_row;
     const std::size_t size = static_cast<std::size_t>(rows) * per_row;

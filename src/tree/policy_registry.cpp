@@ -43,19 +43,19 @@ constexpr std::array kPolicies = {
                 "at; topk=10; levels=11 most draft calls; nodes=59",
                 make_ddd_policy,
                 {}},
-    PolicyEntry{
-        "ada_eagle",
-        "AdaEAGLE (arXiv:2412.18910): a predictor says how deep to draft, from the "
-        "target's state",
-        "predictor=PATH, laid out as docs/policies.md says; hybrid=0 1: go on while the draft "
-        "is likely, too; threshold=-0.6 how likely; least=0 chance that a level must "
-        "have (ordinal predictors; 0: from the costs); topk=1; levels=8; nodes=59",
-        make_ada_eagle_policy,
-        {.uses_costs = true, .file_option = "predictor"}},
+    PolicyEntry{"ada_eagle",
+                "AdaEAGLE (arXiv:2412.18910): a predictor says how deep to draft, from the "
+                "target's state",
+                "predictor=PATH, made by talon train policy; hybrid=0 1: go on while the draft "
+                "is likely, too; threshold=-0.6 how likely; least=0 chance that a level must "
+                "have (ordinal predictors; 0: from the costs); topk=1; levels=8; nodes=59",
+                make_ada_eagle_policy,
+                {.uses_costs = true, .file_option = "predictor"}},
     PolicyEntry{"radar",
                 "RADAR (arXiv:2512.14069): a network that sees the beam says stop or go on "
                 "before each level",
-                "weights=PATH the network; draw=1 decisions are drawn, 0: the likelier one; "
+                "weights=PATH the network, made by talon train policy; draw=1 decisions are drawn, "
+                "0: the likelier one; "
                 "seed=1; topk=10; levels=8; nodes=59",
                 make_radar_policy,
                 {.file_option = "weights"}},

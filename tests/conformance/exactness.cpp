@@ -97,7 +97,10 @@ class ExactnessCheck {
     std::vector<NamedDrafter> all;
     std::string every_name, every_text;
     for (const DrafterEntry& entry : drafters()) {
-      const auto head = head_for(entry);
+      const bool wanted = plan_.drafters.empty() ||
+                          std::find(plan_.drafters.begin(), plan_.drafters.end(), entry.name) !=
+                              plan_.drafters.end();
+      const auto head = wanted ? head_for(entry) : std::nullopt;
       if (!head) continue;
       const std::string name(entry.name);
       const std::string text = head->empty() ? name : name + ":head=" + *head;

@@ -23,6 +23,7 @@ struct ExactnessPlan {
   std::vector<std::string> rules = {"follow"};
   std::vector<std::string> stop_texts = {};
   std::function<Tokenizer()> make_tokenizer = {};  // needed for stop texts
+  std::vector<std::string> drafters = {};          // of the table; empty: all
   bool merged = false;  // drafters joined with ngram, and all joined, as well
   std::vector<double> hits = {0, 0.5, 0.9,
                               1};  // random-tree drafters, by how often they hold the right tokens
@@ -30,7 +31,7 @@ struct ExactnessPlan {
   std::vector<int> threads = {1, 2};
   std::vector<bool> with_companions = {false, true};
   std::vector<bool> with_reuse = {false, true};
-  std::vector<std::filesystem::path> heads;  // tried for drafters that need one
+  std::vector<std::filesystem::path> heads;                   // tried for drafters that need one
   std::function<bool(const std::string& part)> is_done = {};  // parts that need not be run again
 };
 
@@ -50,7 +51,8 @@ struct ExactnessReport {
   std::vector<std::string> differences;  // one line per case that differs
 };
 
-/// Called after each part (a sampler, drafter, policy and rule in all their settings) with its name.
+/// Called after each part (a sampler, drafter, policy and rule in all their settings) with its
+/// name.
 using ExactnessProgress =
     std::function<void(const std::string& part, const ExactnessReport& so_far)>;
 

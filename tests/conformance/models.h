@@ -20,8 +20,7 @@ inline std::unique_ptr<Backend> reference_backend(int threads) {
 }
 /// With the activations that talon chooses for models so small.
 inline std::unique_ptr<Backend> cpu_backend(int threads) {
-  return make_cpu_backend(
-      {.threads = threads, .activations = Activations::mixed, .pin = false});
+  return make_cpu_backend({.threads = threads, .activations = Activations::mixed, .pin = false});
 }
 
 /// Prompts of the stories models, of 1 to 75 tokens; some repeat themselves, so that n-grams are

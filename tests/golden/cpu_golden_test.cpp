@@ -52,8 +52,7 @@ class CpuGolden : public testing::TestWithParam<Setting> {
     for (const GoldenPeer& peer : golden.peers) {
       const Deviation theirs = peer_deviation(peer, golden.text, rows);
       print("  llama.cpp " + peer.configuration + " text", theirs);
-      EXPECT_LE(text.nll_mean_abs,
-                part_of_the_peer(GetParam().activations) * theirs.nll_mean_abs)
+      EXPECT_LE(text.nll_mean_abs, part_of_the_peer(GetParam().activations) * theirs.nll_mean_abs)
           << what;
     }
   }

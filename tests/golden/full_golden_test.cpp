@@ -90,8 +90,8 @@ TEST_P(FullGolden, CpuDivergesFromTheReferenceNoFurtherThanLlamaCpp) {
   for (const Activations activations :
        {Activations::bits8, Activations::mixed, Activations::bits16}) {
     for (const KvType kv : {KvType::f16, KvType::f32}) {
-      ModelRun run(GetParam().path(), make_cpu_backend({.threads = 2, .activations = activations}), kv,
-                   1024);
+      ModelRun run(GetParam().path(), make_cpu_backend({.threads = 2, .activations = activations}),
+                   kv, 1024);
       const Recording found = record(run, golden_);
       std::vector<double> kl, last_kl, last_max;
       for (std::size_t i = 0; i < found.text.size(); ++i) {
@@ -104,9 +104,12 @@ TEST_P(FullGolden, CpuDivergesFromTheReferenceNoFurtherThanLlamaCpp) {
       fmt::print(
           "{:<36} text KL mean {:.7f} max {:.7f}  last logits: largest difference, mean "
           "{:.5f}; KL mean {:.7f}\n",
-          fmt::format("{} {} activations, kv{}", GetParam().golden, name_of(activations), kv == KvType::f16 ? "f16" : "f32"),
+          fmt::format("{} {} activations, kv{}", GetParam().golden, name_of(activations),
+                      kv == KvType::f16 ? "f16" : "f32"),
           mean(kl), *std::max_element(kl.begin(), kl.end()), mean(last_max), mean(last_kl));
-      const double part = activations == Activations::bits8 ? 1.1 : 1;  // see part_of_the_peer() in cpu_golden_test.cpp
+      const double part = activations == Activations::bits8
+                              ? 1.1
+                              : 1;  // see part_of_the_peer() in cpu_golden_test.cpp
       EXPECT_LE(mean(kl), part * peer.mean_kl + 1e-6);
       EXPECT_LE(mean(last_max), part * mean(peer.last_logits_max_abs) + 1e-3);
     }

@@ -76,8 +76,9 @@ class CpuBackend : public Backend {
   std::string description() const override {
     return fmt::format(
         "{} kernels, {} threads, {} activations, L2 {} KiB, L3 {} KiB, {} MiB in huge pages",
-        kernels_.name, pool_.threads(), words_for(activations_), sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024,
-        sysconf(_SC_LEVEL3_CACHE_SIZE) / 1024, huge_page_bytes() >> 20);
+        kernels_.name, pool_.threads(), words_for(activations_),
+        sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024, sysconf(_SC_LEVEL3_CACHE_SIZE) / 1024,
+        huge_page_bytes() >> 20);
   }
 
   std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {

@@ -12,8 +12,8 @@
 /// reduction trees), so their results are equal to the byte; the integer sums are exact.
 namespace talon::cpu {
 
-inline constexpr int kLanes = 16;       // outputs of a weight tile, keys of a cache block
-inline constexpr int kInputGroup = 32;  // inputs that share one activation scale
+inline constexpr int kLanes = 16;             // outputs of a weight tile, keys of a cache block
+inline constexpr int kInputGroup = 32;        // inputs that share one activation scale
 inline constexpr int kLongestSegment = 1024;  // inputs that are quantised together
 
 /// How one tile (16 outputs, all inputs) is laid out: a sequence of units.
@@ -66,8 +66,8 @@ inline constexpr TileShape kTileShapes[] = {
 /// f32 scale[rows], f32 sum[rows] of the x as quantised, i32 zero[planes][rows] = -128 * sum of the
 /// codes and, of two planes, i32 fine[rows]: whether b is used. It is where a group's largest value
 /// is above `fine_above` times the mean of the groups' largest values; kernels leave out a plane
-/// that no row of theirs uses, which changes no sum. Beside the records: i8 b[groups][rows][32] and,
-/// for kinds with groups of 16, f32 sum[2][rows], i32 zero[2][planes][rows] of each group.
+/// that no row of theirs uses, which changes no sum. Beside the records: i8 b[groups][rows][32]
+/// and, for kinds with groups of 16, f32 sum[2][rows], i32 zero[2][planes][rows] of each group.
 constexpr int record_bytes(int planes) { return kInputGroup + 8 * planes + 4; }  // of a row
 constexpr int half_sum_bytes(int planes) { return 8 * planes + 8; }
 struct QuantizedRow {
@@ -76,8 +76,8 @@ struct QuantizedRow {
   std::byte* sums16;  // null: not wanted
   int planes;
   float fine_above;  // 0: every group uses both planes
-  int rows;  // of the block
-  int row;   // of this row in the block
+  int rows;          // of the block
+  int row;           // of this row in the block
 };
 
 /// Multiplies consecutive tiles by one block of rows.

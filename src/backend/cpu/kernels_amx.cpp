@@ -217,7 +217,8 @@ inline void gather_row_scales(const Records& records, RowTile rows, int steps, M
 
 /// Adds a step's sums times scales to the totals. kBoth: of two planes.
 template <bool kMinimum, bool kBoth, int kOdd, int kRows>
-[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step, Floats (&total)[kRows]) {
+[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step,
+                                              Floats (&total)[kRows]) {
   const float* row_scale = memory.row_scale[step];
   const float* row_sum = memory.row_sum[step];
   Floats scale = load(memory.scale[step]);
@@ -234,7 +235,8 @@ template <bool kMinimum, bool kBoth, int kOdd, int kRows>
 }
 
 template <bool kMinimum, int kPlanes, int kOdd, int kRows>
-[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step, bool both, Floats (&total)[kRows]) {
+[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step, bool both,
+                                              Floats (&total)[kRows]) {
   if (kPlanes == 2 && both) {
     scale_step<kMinimum, true, kOdd>(memory, step, total);
   } else {

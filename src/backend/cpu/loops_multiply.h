@@ -26,9 +26,7 @@ struct Record {
     if constexpr (kPlanes == 2) second += kRows * kInputGroup;
   }
   /// Whether a row uses the second plane here.
-  bool is_fine() const {
-    return kPlanes == 2 && any_set<kRows>(zero() + kPlanes * kRows);
-  }
+  bool is_fine() const { return kPlanes == 2 && any_set<kRows>(zero() + kPlanes * kRows); }
 };
 
 /// The same for the sums of 16 inputs.
@@ -162,9 +160,8 @@ struct Layout {
   static constexpr int kGroups32 = kShape.unit_inputs / kInputGroup;
   static constexpr int kHalves = kInputGroup / kShape.group;
   static constexpr int kGroups = kGroups32 * kHalves;
-  static constexpr int kScaleBytes =
-      (kShape.super ? 64 + kLanes * kGroups : 64) +
-      (kShape.minimum ? (kShape.super ? kLanes * kGroups : 64) : 0);
+  static constexpr int kScaleBytes = (kShape.super ? 64 + kLanes * kGroups : 64) +
+                                     (kShape.minimum ? (kShape.super ? kLanes * kGroups : 64) : 0);
   static constexpr int kGroupBytes = kInputGroup * kLanes * kShape.bits / 8;
 };
 
@@ -179,8 +176,10 @@ struct TileGroup {
 
 /// Adds one group of inputs times all rows to `total`, by the first kUsed planes.
 template <TileKind kKind, int kUsed, int kTiles, int kPlanes, int kRows>
-inline void add_group(const TileGroup<kTiles>& group, Table table, Record<kPlanes, kRows> record,
-                      HalfSums<kPlanes, kRows> half_sums, Floats (&total)[kTiles][kRows]) {
+[[gnu::always_inline]] inline void add_group(const TileGroup<kTiles>& group, Table table,
+                                             Record<kPlanes, kRows> record,
+                                             HalfSums<kPlanes, kRows> half_sums,
+                                             Floats (&total)[kTiles][kRows]) {
   using L = Layout<kKind>;
   const int codes = L::kScaleBytes + group.g * L::kGroupBytes;
 #pragma GCC unroll 2
@@ -201,8 +200,7 @@ inline void add_group(const TileGroup<kTiles>& group, Table table, Record<kPlane
 #pragma GCC unroll 8
       for (int row = 0; row < kRows; ++row) {
         Floats& sum = total[t][row];
-        sum =
-            fma(joined(sums[t], row), multiply(scales.scale, broadcast(record.scale(row))), sum);
+        sum = fma(joined(sums[t], row), multiply(scales.scale, broadcast(record.scale(row))), sum);
         if constexpr (L::kShape.minimum) {
           const float inputs = L::kHalves == 1 ? record.sum(row) : half_sums.sum(half, row);
           sum = fma(scales.minimum, broadcast(inputs), sum);
@@ -399,8 +397,7 @@ struct Group {
   Floats a, b;
 
   Group(const float* x, int n)
-      : a(load_first(x, n > 0 ? n : 0)),
-        b(load_first(x + kLanes, n > kLanes ? n - kLanes : 0)) {}
+      : a(load_first(x, n > 0 ? n : 0)), b(load_first(x + kLanes, n > kLanes ? n - kLanes : 0)) {}
   float largest() const { return max_of(larger(absolute(a), absolute(b))); }
 };
 

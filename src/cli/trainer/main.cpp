@@ -5,14 +5,14 @@
 #include <csignal>
 #include <exception>
 
-#include "bench/spec.h"
-#include "bench/spec_questions.h"
 #include "cli/console.h"
 #include "cli/interrupt.h"
 #include "cli/models_folder.h"
-#include "cli/prompt_options.h"
 #include "cli/session.h"
 #include "cli/train_head.h"
+#include "cli/train_policy.h"
+#include "cli/trainer/policy.h"
+#include "cli/trainer/question_prompts.h"
 #include "core/error.h"
 #include "train/head/measure_head.h"
 #include "train/head/train_head.h"
@@ -39,22 +39,12 @@ std::vector<std::pair<std::string, std::string>> measured_drafters(const std::st
           {"tree16", name + ":topk=8,levels=6,nodes=15"}};
 }
 
-/// First turns, evenly spread over the file, with the target's chat template.
 HeadMeasure make_measure(const Session& session, const TrainHeadRequest& request) {
   HeadMeasure measure;
   measure.max_new = request.max_new;
   measure.end_tokens = session.end_tokens();
-  const Tokenizer& tokenizer = session.require_tokenizer();
-  const std::vector<Question> all = read_questions(request.questions);
-  const std::size_t count = std::min(all.size(), static_cast<std::size_t>(request.question_limit));
-  PromptOptions chat;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string& turn = all[i * all.size() / count].turns.front();
-    const std::string text = tokenizer.chat_template() ? render_chat(tokenizer, chat, turn) : turn;
-    std::vector<TokenId> prompt = encode_prompt(tokenizer, text);
-    const auto longest = static_cast<std::size_t>(session.model.config.context - request.max_new);
-    if (prompt.size() < longest) measure.prompts.push_back(std::move(prompt));
-  }
+  measure.prompts =
+      question_prompts(session, request.questions, request.question_limit, request.max_new);
   return measure;
 }
 
@@ -94,17 +84,21 @@ int train(const TrainHeadRequest& request) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Talon's trainer of draft heads: started by talon train", "talon");
+  CLI::App app("Talon's trainer of draft heads and policies: started by talon train", "talon");
   app.require_subcommand(1);
   CLI::App& parent = *app.add_subcommand("train", "make draft heads");
   parent.require_subcommand(1);
   const auto head = make_train_head(parent, train);
+  const auto policy = make_train_policy(parent, [](const TrainPolicyRequest& request) {
+    tune_process(request.train.threads);
+    return train_policy_command(request);
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitUsage;
   }
-  return head->run();
+  return policy->chosen() ? policy->run() : head->run();
 }
 
 }  // namespace

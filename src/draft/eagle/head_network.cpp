@@ -96,7 +96,7 @@ View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
   }
   const View x = rows_of(residual, both.rows);
   const Projection fc[] = {{head.fc.get(), x, view_of(head.fc_bias)}};
-  backend.linear({.input = both, .outputs = fc});
+  backend.linear({.input = both, .outputs = fc, .rough = true});
   return x;
 }
 
@@ -132,7 +132,7 @@ void HeadNetwork::State::reduce_taps(const View& taps, const View& out) {
     }
   }
   const Projection fc[] = {{head.fc.get(), out, view_of(head.fc_bias)}};
-  backend.linear({.input = input, .outputs = fc});
+  backend.linear({.input = input, .outputs = fc, .rough = true});
 }
 
 void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const View& x) {
@@ -146,7 +146,8 @@ void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const V
                   .transform = w.attention_norm ? InputTransform::rms_norm : InputTransform::none,
                   .norm = view_of(w.attention_norm),
                   .norm_epsilon = config.norm_epsilon,
-                  .outputs = qkv});
+                  .outputs = qkv,
+                  .rough = true});
   backend.attention({.q = q_rows,
                      .k = k_rows,
                      .v = v_rows,
@@ -161,7 +162,7 @@ void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const V
                      .scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim)),
                      .window = config.sliding_window});
   const Projection o[] = {{w.o.get(), x, view_of(w.o_bias), /*accumulate=*/true}};
-  backend.linear({.input = attended_rows, .outputs = o});
+  backend.linear({.input = attended_rows, .outputs = o, .rough = true});
 }
 
 void HeadNetwork::State::feed_forward(const View& x) {
@@ -174,9 +175,11 @@ void HeadNetwork::State::feed_forward(const View& x) {
                   .transform = InputTransform::rms_norm,
                   .norm = view_of(w.ffn_norm),
                   .norm_epsilon = config.norm_epsilon,
-                  .outputs = gate_and_up});
+                  .outputs = gate_and_up,
+                  .rough = true});
   const Projection down[] = {{w.down.get(), x, {}, /*accumulate=*/true}};
-  backend.linear({.input = both, .transform = InputTransform::silu_gate, .outputs = down});
+  backend.linear(
+      {.input = both, .transform = InputTransform::silu_gate, .outputs = down, .rough = true});
 }
 
 void HeadNetwork::State::norm(const View& x, const std::unique_ptr<DeviceBuffer>& weight,

@@ -59,7 +59,7 @@ void MedusaNetwork::run_blocks(const View& features, const MedusaWeights::Head& 
   for (const MedusaWeights::Block& block : head.blocks) {
     const View bias = block.bias ? block.bias->view() : View{};
     const Projection projection[] = {{block.weight.get(), inner, bias}};
-    backend_.linear({.input = out, .outputs = projection});
+    backend_.linear({.input = out, .outputs = projection, .rough = true});
     backend_.silu_gate(inner, ones, inner);
     backend_.add(out, inner, out);
   }

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <array>
-
 #include "core/error.h"
 #include "core/philox.h"
 #include "tree/policies/policies.h"
@@ -29,10 +26,7 @@ class RadarPolicy : public TreePolicy {
 
   int expand(std::span<const float> path_log_p) override {
     if (path_log_p.empty()) return 0;
-    std::array<float, RadarNetwork::kState> state;
-    state.fill(path_log_p.back());  // a beam that is narrower than the network was trained on
-    const std::size_t count = std::min(state.size(), path_log_p.size());
-    std::copy_n(path_log_p.begin(), count, state.begin());
+    const auto state = radar_state(path_log_p);
     const double uniform = draws_ ? random_.uniform(position_, RandomUse::draft, calls_++) : 0.5;
     const bool stops = uniform < network_.stop_chance(state);
     return stops ? 0 : static_cast<int>(path_log_p.size());

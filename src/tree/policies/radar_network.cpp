@@ -51,4 +51,11 @@ double RadarNetwork::stop_chance(std::span<const float> state) {
   return 1 / (1 + std::exp(static_cast<double>(logits_[1]) - static_cast<double>(logits_[0])));
 }
 
+std::array<float, RadarNetwork::kState> radar_state(std::span<const float> path_log_p) {
+  std::array<float, RadarNetwork::kState> state;
+  state.fill(path_log_p.back());
+  std::copy_n(path_log_p.begin(), std::min(state.size(), path_log_p.size()), state.begin());
+  return state;
+}
+
 }  // namespace talon

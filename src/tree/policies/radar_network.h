@@ -32,4 +32,8 @@ class RadarNetwork {
   std::array<float, 2> logits_{};
 };
 
+/// The state of a beam of these scores, descending; a beam that is narrower than the network was
+/// trained on repeats its last. REQUIRES: it has one.
+std::array<float, RadarNetwork::kState> radar_state(std::span<const float> path_log_p);
+
 }  // namespace talon

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "train/policy/policy_options.h"
+
+namespace talon {
+
+/// What `talon train policy` was given.
+struct TrainPolicyRequest {
+  ModelOptions model;
+  PolicyTrainOptions train;
+  std::string questions;
+  int question_limit = 0;
+  int max_new = 128;
+  int texts_at_once = 4;
+};
+
+/// Runs it; the exit code.
+using TrainPolicyRunner = std::function<int(const TrainPolicyRequest&)>;
+
+/// The same command in `talon`, where `run` starts talon-train, and in talon-train itself.
+std::unique_ptr<Command> make_train_policy(CLI::App& parent, TrainPolicyRunner run);
+
+}  // namespace talon

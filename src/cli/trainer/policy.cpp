@@ -1,0 +1,102 @@
+#include "cli/trainer/policy.h"
+
+#include "cli/console.h"
+#include "cli/cost_cache.h"
+#include "cli/interrupt.h"
+#include "cli/progress_meter.h"
+#include "cli/session.h"
+#include "cli/shipped_heads.h"
+#include "cli/trainer/question_prompts.h"
+#include "core/error.h"
+#include "draft/registry.h"
+#include "train/policy/gather_drafts.h"
+#include "train/policy/train_policy.h"
+#include "tree/cost_model.h"
+
+namespace talon {
+namespace {
+
+GatherOptions gather_options(const TrainPolicyRequest& request, const Session& session) {
+  const PolicyTrainOptions& train = request.train;
+  GatherOptions options;
+  options.drafter = train.is_radar() ? with_whole_pool(train.drafter) : train.drafter;
+  options.drafts = {.levels = train.most,
+                    .width = train.topk_used(),
+                    .most_nodes = train.nodes,
+                    .every_position = !train.is_radar(),
+                    .features = !train.is_radar(),
+                    .end_tokens = session.end_tokens()};
+  options.max_new = request.max_new;
+  options.batch = request.texts_at_once;
+  return options;
+}
+
+/// What rounds cost on this machine, which the policy is trained for.
+RoundCosts measured_costs(const Session& session, const TrainPolicyRequest& request) {
+  const PolicyTrainOptions& train = request.train;
+  const auto drafter = make_drafter(train.drafter, {.target = &session.model});
+  const CostProfile profile = obtain_costs(session.model, request.model.kv, *drafter, train.drafter,
+                                           cost_cache(session, request.model));
+  if (!profile.steady)
+    note("note: the machine was busy while its costs were measured: they may not hold");
+  const CostModel cost(train.nodes + 1, profile);
+  const double pass_ms = cost.pass_ms(train.topk_used());
+  note("a level costs {:.3f} ms, a check {:.3f} ms with 1 row and {:.3f} with {}", pass_ms,
+       cost.check_ms(1), cost.check_ms(train.nodes + 1), train.nodes + 1);
+  return {[cost, pass_ms](int levels, int nodes) {
+            return cost.check_ms(nodes + 1) + cost.pass_ms(1) + (levels - 1) * pass_ms;
+          },
+          pass_ms};
+}
+
+RoundCosts costs_of(const Session& session, const TrainPolicyRequest& request) {
+  if (request.train.is_radar() && request.train.pass_cost == 0)
+    return measured_costs(session, request);
+  return flat_costs(request.train.pass_cost);
+}
+
+std::vector<DraftExample> gather(const Session& session, const TrainPolicyRequest& request,
+                                 const StopFlag& stop) {
+  const auto prompts =
+      question_prompts(session, request.questions, request.question_limit, request.max_new);
+  ProgressMeter meter("answers");
+  auto examples = gather_drafts(
+      session.model, prompts, gather_options(request, session),
+      [&](std::size_t texts, std::size_t) { meter.update(texts, prompts.size()); }, &stop);
+  if (!stop.requested()) note("{} answers, {} drafts", prompts.size(), examples.size());
+  return examples;
+}
+
+}  // namespace
+
+int train_policy_command(const TrainPolicyRequest& asked) {
+  TrainPolicyRequest request = asked;
+  request.model.threads = request.train.threads;
+  request.train.drafter = with_shipped_heads(request.train.drafter, request.model.model);
+  Session session = open_session(request.model);
+  session.cache.reset();  // gathering has a cache of its own
+  const InterruptGuard interrupt;
+  const RoundCosts costs = costs_of(session, request);
+  std::vector<DraftExample> examples = gather(session, request, interrupt.stop());
+  if (interrupt.stop().requested()) {
+    note("stopped while gathering drafts: nothing is written");
+    return kExitInterrupted;
+  }
+  FitHooks hooks;
+  hooks.log = [](std::string_view line) { note("{}", line); };
+  hooks.stop = &interrupt.stop();
+  const Json origin = {{"model", request.model.model},
+                       {"drafter", request.train.drafter},
+                       {"questions", request.questions},
+                       {"tokens per answer", request.max_new}};
+  const PolicyTrainResult result =
+      train_policy(request.train, std::move(examples), costs, origin, hooks);
+  if (result.file.empty()) {
+    note("stopped before the end of the first epoch: nothing is written");
+    return kExitInterrupted;
+  }
+  note("{} in {}: {}", request.train.kind, result.file.string(), result.facts.dump());
+  return result.stopped ? kExitInterrupted : kExitDone;
+}
+
+}  // namespace talon

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "cli/train_policy.h"
+
+namespace talon {
+
+/// `talon train policy` itself: gathers drafts with the real engine, trains on them and writes the
+/// network. The exit code.
+int train_policy_command(const TrainPolicyRequest& request);
+
+}  // namespace talon

@@ -1,0 +1,29 @@
+#include "cli/trainer/question_prompts.h"
+
+#include <algorithm>
+
+#include "bench/spec_questions.h"
+#include "cli/prompt_options.h"
+
+namespace talon {
+
+std::vector<std::vector<TokenId>> question_prompts(const Session& session, const std::string& file,
+                                                   int limit, int max_new) {
+  const Tokenizer& tokenizer = session.require_tokenizer();
+  const std::vector<Question> all = read_questions(file);
+  const std::size_t most = limit > 0 ? static_cast<std::size_t>(limit) : all.size();
+  const std::size_t count = std::min(all.size(), most);
+  const int room = session.model.config.context - max_new;
+  const auto longest = static_cast<std::size_t>(std::max(0, room));
+  const PromptOptions chat;
+  std::vector<std::vector<TokenId>> prompts;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& turn = all[i * all.size() / count].turns.front();
+    const std::string text = tokenizer.chat_template() ? render_chat(tokenizer, chat, turn) : turn;
+    std::vector<TokenId> prompt = encode_prompt(tokenizer, text);
+    if (prompt.size() < longest) prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+}  // namespace talon
