@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "io/test_files.h"
 #include "text/tokenizer.h"
 
 namespace talon {
@@ -130,8 +131,8 @@ TEST(Llama2cTokenizer, IsFoundBesideItsModelByItsNumberOfTokens) {
 
 class DamagedTokBin : public testing::Test {
  protected:
-  const std::filesystem::path path_ = testing::TempDir() + "talon_damaged_tok.bin";
-  void TearDown() override { std::filesystem::remove(path_); }
+  const test::TemporaryFolder folder_;  // other tests run beside this one
+  const std::filesystem::path path_ = folder_.path() / "talon_damaged_tok.bin";
 
   void expect_error(const std::string& bytes, std::string_view named) {
     std::ofstream(path_, std::ios::binary) << bytes;
