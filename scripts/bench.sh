@@ -5,6 +5,7 @@
 #   BENCH_QUESTIONS=N   first questions of each category only; 2 take about three minutes (default: all, an hour and more)
 #   BENCH_CATEGORY=C    of this category only: results of their own
 #   BENCH_METHODS=M,N   instead of the methods below
+#   BENCH_REPEATS=N     answers of each, medians count (default 1)
 #   BENCH_ROUNDS=N      rounds of the second part (default 5; 0: none, which is the default when the questions are limited)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,7 +36,7 @@ work=build/bench
 mkdir -p $work bench/results
 status=0
 "$talon" bench spec -m smollm2 --models downloads --methods "$methods" --questions tests/data/spec_bench_dev.jsonl \
-  --category "$category" --per-category "$limit" -n 128 \
+  --category "$category" --per-category "$limit" --repeats "${BENCH_REPEATS:-1}" -n 128 \
   --output "$work/$name-$(git describe --always).jsonl" --report "$work/$name" > /dev/null || status=$?
 if [ $status -gt 1 ]; then exit $status; fi
 for kind in jsonl md; do cp "$work/$name/spec.$kind" "bench/results/$name.$kind"; done

@@ -36,7 +36,7 @@ std::vector<float> rows_with_outliers(int rows, int cols, unsigned seed) {
 /// weights * rows, rows [first, first + count) of `x` only.
 std::vector<float> multiply(Backend& backend, std::span<const TestMatrix* const> matrices,
                             const std::vector<float>& x, int first, int count,
-                            WeightLayout layout = WeightLayout::as_stored) {
+                            WeightLayout layout = WeightLayout::as_stored, bool rough = false) {
   const int cols = matrices[0]->stored.cols;
   auto input = backend.allocate(count, cols);
   backend.upload(std::span(x).subspan(static_cast<std::size_t>(first * cols),
@@ -53,6 +53,7 @@ std::vector<float> multiply(Backend& backend, std::span<const TestMatrix* const>
   LinearArgs args{};
   args.input = input->view();
   args.outputs = projections;
+  args.rough = rough;
   backend.linear(args);
   std::vector<float> result;
   for (int row = 0; row < count; ++row) {
@@ -200,6 +201,19 @@ TEST_P(LinearKernels, BytesAreThoseOfThePortableKernels) {
       const auto got = multiply(*backend, matrix, x, 0, 40);
       EXPECT_EQ(std::memcmp(expected.data(), got.data(), 4 * got.size()), 0) << matrix.stored.name;
     }
+  }
+}
+
+TEST_P(LinearKernels, RoughInputsAreThoseOf8Bits) {
+  const TestMatrix matrix = random_matrix(StorageType::q4_1, 40, 512, 30);
+  const TestMatrix* one[] = {&matrix};
+  const auto x = rows_with_outliers(13, 512, 31);
+  const auto expected =
+      multiply(*backend_with(GetParam(), 1, Activations::bits8), matrix, x, 0, 13);
+  for (const Activations activations : kAllActivations) {
+    const auto backend = backend_with(GetParam(), 2, activations);
+    EXPECT_EQ(multiply(*backend, one, x, 0, 13, WeightLayout::as_stored, true), expected)
+        << name_of(activations);
   }
 }
 
