@@ -57,14 +57,17 @@ endfunction()
 
 # talon_test(NAME SOURCES files... DEPENDS libs...): a GoogleTest program; every TEST is one ctest case. Tests read
 # their data below TALON_TEST_DATA (tests/data) and downloaded models below TALON_DOWNLOADS, and skip without the latter.
+# HEADERS NONE: without the common precompiled headers.
 # HAS_LONG: tests of suites named *Long get the label long alone, which `make test` leaves out.
 function(talon_test name)
-  cmake_parse_arguments(ARG "HAS_LONG" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
     TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TALON_DOWNLOADS="${PROJECT_SOURCE_DIR}/downloads")
-  talon_precompile(${name} talon_test_headers)
+  if(NOT ARG_HEADERS)
+    talon_precompile(${name} talon_test_headers)
+  endif()
   set(quick "")
   if(ARG_HAS_LONG)
     set(quick TEST_FILTER "-*Long.*")
