@@ -67,10 +67,21 @@ bool writes_input(const LinearArgs& args) {
   return false;
 }
 
-/// Whether every worker prepares all rows for itself, which costs less than waiting for each other.
-bool is_cheap(const LinearArgs& args) {
+/// Whether workers share out the inputs of rows, which leaves no line of records to two of them.
+bool is_cut_by_columns(const LinearArgs& args, int threads) {
+  const int cols = args.outputs[0].weight->cols;
+  const int segments = (cols + segment_of(cols) - 1) / segment_of(cols);
+  return args.transform != InputTransform::rms_norm && segments > 1 && segments >= threads;
+}
+
+/// Whether every worker prepares all rows for itself, which costs less than waiting for each other
+/// or than writing to the same lines: few rows, or fewer than a line of scales for each worker.
+bool is_prepared_by_all(const LinearArgs& args, int threads) {
   const int cost = args.transform == InputTransform::silu_gate ? 3 : 1;
-  return args.input.rows * args.outputs[0].weight->cols * cost <= 5120 && !writes_input(args);
+  const int rows = args.input.rows;
+  const bool few = rows * args.outputs[0].weight->cols * cost <= 5120;
+  const bool narrow = rows < kLanes * threads && !is_cut_by_columns(args, threads);
+  return (few || narrow) && !writes_input(args);
 }
 
 }  // namespace
@@ -219,20 +230,16 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
   }
 }
 
-void Linear::prepare_row(const LinearArgs& args, const Input& input, int row,
-                         Worker& worker) const {
-  prepare(args, input, row, 0, input.cols, worker);
-}
-
-void Linear::prepare_shared(const LinearArgs& args, const Input& input, Worker& worker) {
-  const bool whole_rows = args.transform == InputTransform::rms_norm || input.rows >= 8;
-  const int chunk = whole_rows ? input.cols : segment_of(input.cols);
-  const auto chunks = static_cast<std::size_t>((input.cols + chunk - 1) / chunk);
-  const std::size_t items = chunks * static_cast<std::size_t>(input.rows);
-  for (std::size_t item; (item = pool_.next(0)) < items;) {
-    const int row = static_cast<int>(item / chunks);
-    const int first = static_cast<int>(item % chunks) * chunk;
-    prepare(args, input, row, first, std::min(chunk, input.cols - first), worker);
+/// Each worker prepares one run of the items, which are rows, or segments of them in the order of
+/// columns.
+void Linear::prepare_shared(const LinearArgs& args, const Input& input, int index) {
+  const int threads = pool_.threads();
+  Worker& worker = workers_[static_cast<std::size_t>(index)];
+  const int chunk = is_cut_by_columns(args, threads) ? segment_of(input.cols) : input.cols;
+  const int items = (input.cols + chunk - 1) / chunk * input.rows;
+  for (int item = items * index / threads; item < items * (index + 1) / threads; ++item) {
+    const int first = item / input.rows * chunk;
+    prepare(args, input, item % input.rows, first, std::min(chunk, input.cols - first), worker);
   }
 }
 
@@ -327,11 +334,11 @@ void Linear::run(const LinearArgs& args) {
   const Forms forms = forms_of(args);
   cut(args.input.rows, false, blocks_);
   cut(args.input.rows, true, float_blocks_);
-  if (is_cheap(args)) {
+  if (is_prepared_by_all(args, pool_.threads())) {
     pool_.run([&](int index) {
       Worker& worker = workers_[static_cast<std::size_t>(index)];
       const Input input = place_input(args, forms, worker.input);
-      for (int row = 0; row < input.rows; ++row) prepare_row(args, input, row, worker);
+      for (int row = 0; row < input.rows; ++row) prepare(args, input, row, 0, input.cols, worker);
       multiply(args, input, index);
     });
     return;
@@ -340,8 +347,7 @@ void Linear::run(const LinearArgs& args) {
   // Between a region's barriers nothing may throw.
   for (Worker& worker : workers_) worker.row.reserve<float>(static_cast<std::size_t>(input.cols));
   pool_.run([&](int index) {
-    Worker& worker = workers_[static_cast<std::size_t>(index)];
-    prepare_shared(args, input, worker);
+    prepare_shared(args, input, index);
     pool_.barrier();
     multiply(args, input, index);
   });

@@ -32,8 +32,7 @@ class Linear {
   Input after(const Input& input, std::size_t groups) const;
   void prepare(const LinearArgs& args, const Input& input, int row, int first, int count,
                Worker& worker) const;
-  void prepare_row(const LinearArgs& args, const Input& input, int row, Worker& worker) const;
-  void prepare_shared(const LinearArgs& args, const Input& input, Worker& worker);
+  void prepare_shared(const LinearArgs& args, const Input& input, int index);
   void multiply(const LinearArgs& args, const Input& input, int worker);
   void multiply_pieces(const Pieces& pieces, const Input& input, int first, int count) const;
   void multiply_tiles(const Run& run, const Input& input) const;

@@ -12,18 +12,22 @@ namespace {
 constexpr int kTileRows = 16;
 constexpr int kMostRows = 64;
 constexpr int kLeastRows = 12;  // fewer are done sooner by avx512_kernels()
-constexpr int kChunk = 24;      // groups of 32 inputs handled between two visits of the totals
-constexpr int kSteps = 2 * kChunk;
+/// Weight tiles times groups that share a scale, between two visits of the totals: more would not
+/// fit in the first-level cache.
+constexpr int kSlots = 16;
+constexpr int kMostTiles = 2;  // multiplied by the same inputs
 
-/// Working memory of one call: fits in the first-level cache.
+/// Working memory of one call: what is used of it at a time fits in the first-level cache. Slot
+/// tile * (steps of a chunk) + step belongs to a step of a tile.
 struct alignas(64) Memory {
-  std::uint8_t codes[kChunk][kInputGroup * kLanes];  // signed, as the tiles want them
-  float scale[kSteps][kLanes];
-  float minimum[kSteps][kLanes];
-  std::int32_t sums[2][2][kTileRows][kLanes];  // [step % 2][plane]
-  float row_scale[kSteps][kTileRows];          // zero past the last row
-  float row_sum[kSteps][kTileRows];
-  float total[kMostRows][kLanes];
+  std::uint8_t codes[kSlots][kInputGroup * kLanes];  // signed, as the tiles want them
+  float scale[kSlots][kLanes];
+  float minimum[kSlots][kLanes];
+  std::int32_t sums[kSlots][kTileRows][kLanes];
+  float row_scale[kSlots][kTileRows];  // of a step, zero past the last row
+  float row_sum[kSlots][kTileRows];
+  float total[kMostTiles][kMostRows][kLanes];
+  std::int32_t second_sums[kSlots][kTileRows][kLanes];  // where the second plane counts
 };
 
 struct alignas(64) TileConfig {
@@ -35,12 +39,12 @@ struct alignas(64) TileConfig {
 };
 
 /// The tile instructions take literal numbers only. Tiles 0 and 1: activations [rows][group], a
-/// plane each; 2: codes [group / 4][16 outputs][4];
-/// 4 to 7: sums [rows][16 outputs] of a plane, of even steps and of odd ones.
+/// plane each; 2 and 3: codes [group / 4][16 outputs][4] of two tiles of weights; 4 and 5: their
+/// sums [rows][16 outputs] of the first plane, 6 and 7: of the second.
 inline void configure_tiles(int group, int rows) {
   TileConfig config;
   for (int i = 0; i < 8; ++i) {
-    config.rows[i] = static_cast<std::uint8_t>(i == 2 ? group / 4 : rows);
+    config.rows[i] = static_cast<std::uint8_t>(i == 2 || i == 3 ? group / 4 : rows);
     config.column_bytes[i] = i < 2 ? static_cast<std::uint16_t>(group) : 64;
   }
   _tile_loadconfig(&config);
@@ -52,6 +56,10 @@ struct Geometry {
   int halves;       // scales per group of 32
   int scale_bytes;  // before the codes of a unit
   int group_bytes;  // codes of a group of 32
+  int unit_bytes;
+  int unit_steps;
+  int chunk_steps;  // at most, of each tile
+  int tiles;        // at once
 };
 
 constexpr Geometry geometry_of(TileKind kind) {
@@ -63,6 +71,10 @@ constexpr Geometry geometry_of(TileKind kind) {
   const int scales = shape.super ? kLanes * g.groups32 * g.halves : 64;
   g.scale_bytes = (shape.super ? 64 : 0) + scales * (shape.minimum ? 2 : 1);
   g.group_bytes = kInputGroup * kLanes * shape.bits / 8;
+  g.unit_bytes = g.scale_bytes + g.groups32 * g.group_bytes;
+  g.unit_steps = g.groups32 * g.halves;
+  g.chunk_steps = g.unit_steps > kSlots / kMostTiles ? kSlots : kSlots / kMostTiles;
+  g.tiles = kSlots / g.chunk_steps;
   return g;
 }
 
@@ -88,27 +100,25 @@ inline void unpack_codes(const std::byte* codes, __m512i table, std::uint8_t* ou
 }
 
 template <TileKind kKind>
-inline void unpack_scales(const MultiplyCall& call, const std::byte* unit, int first, int count,
-                          float (*scale)[kLanes], float (*minimum)[kLanes]) {
+inline void unpack_scales(const MultiplyCall& call, const std::byte* unit, float (*scale)[kLanes],
+                          float (*minimum)[kLanes]) {
   constexpr Geometry kGeometry = geometry_of(kKind);
-  constexpr int kGroups = kGeometry.groups32 * kGeometry.halves;
   Floats d{}, dmin{};
   if constexpr (kGeometry.shape.super) {
     d = multiply(load_half(unit), broadcast(call.pre_scale));
     if constexpr (kGeometry.shape.minimum) dmin = load_half(unit + 2 * kLanes);
   }
-  for (int i = 0; i < count; ++i) {
-    const int index = first + i;
+  for (int i = 0; i < kGeometry.unit_steps; ++i) {
     if constexpr (kGeometry.shape.super) {
-      const std::byte* codes = unit + 64 + kLanes * index;
+      const std::byte* codes = unit + 64 + kLanes * i;
       store(scale[i], multiply(d, load_int8(codes)));
       if constexpr (kGeometry.shape.minimum) {
-        store(minimum[i], multiply(dmin, load_int8(codes + kLanes * kGroups)));
+        store(minimum[i], multiply(dmin, load_int8(codes + kLanes * kGeometry.unit_steps)));
       }
     } else {
-      store(scale[i], load_half(unit + 2 * kLanes * index));
+      store(scale[i], load_half(unit + 2 * kLanes * i));
       if constexpr (kGeometry.shape.minimum) {
-        store(minimum[i], load_half(unit + 64 + 2 * kLanes * index));
+        store(minimum[i], load_half(unit + 64 + 2 * kLanes * i));
       }
     }
   }
@@ -156,134 +166,127 @@ struct RowTile {
   int count;
 };
 
-/// Starts the products of one step: 16 outputs, the inputs that share a scale, all rows. A step's
-/// sums are complete some 50 cycles later, while those of the step before are scaled. Returns
-/// whether the second plane takes part, which it need not where it is zero.
-template <int kHalves, int kPlanes, int kOdd>
-inline bool start_step(const Records& records, RowTile rows, int step, const Memory& memory) {
+/// The integer sums of one step: kCount times 16 outputs, the inputs that share a scale, all rows.
+/// `fine`: the second plane counts.
+template <const Geometry& kGeometry, int kPlanes, int kCount>
+inline void multiply_step(const Records& records, RowTile rows, int step, bool fine,
+                          Memory& memory) {
+  constexpr int kHalves = kGeometry.halves;
+  constexpr int kSecond = kGeometry.chunk_steps;  // slot of the second tile's first step
   const int group = step / kHalves;
   const int half = step % kHalves;
+  const int codes = half * 4 * 64;
   const std::byte* a = records.at + group * records.bytes() + rows.first * kInputGroup + half * 16;
   for (int i = 0; half == 0 && i < kTileRows * kInputGroup; i += 64) {
     prefetch_near(a + 2 * records.bytes() + i);
   }
-  _tile_loadd(2, memory.codes[group] + half * 4 * 64, 64);
   _tile_loadd(0, a, kInputGroup);
-  if constexpr (kOdd == 0) {
-    _tile_zero(4);
-    _tile_dpbssd(4, 0, 2);
-  } else {
-    _tile_zero(6);
-    _tile_dpbssd(6, 0, 2);
+  _tile_loadd(2, memory.codes[group] + codes, 64);
+  _tile_zero(4);
+  _tile_dpbssd(4, 0, 2);
+  if constexpr (kCount == 2) {
+    _tile_loadd(3, memory.codes[kSecond + group] + codes, 64);
+    _tile_zero(5);
+    _tile_dpbssd(5, 0, 3);
   }
-  if constexpr (kPlanes == 2) {
-    if (!records.is_fine(group, rows.first, rows.count)) return false;
+  if (kPlanes == 2 && fine) {
     const std::byte* second = records.second + group * records.rows * kInputGroup;
     _tile_loadd(1, second + rows.first * kInputGroup + half * 16, kInputGroup);
-    if constexpr (kOdd == 0) {
-      _tile_zero(5);
-      _tile_dpbssd(5, 1, 2);
-    } else {
+    _tile_zero(6);
+    _tile_dpbssd(6, 1, 2);
+    if constexpr (kCount == 2) {
       _tile_zero(7);
-      _tile_dpbssd(7, 1, 2);
+      _tile_dpbssd(7, 1, 3);
     }
-    return true;
+    _tile_stored(6, memory.second_sums[step], 64);
+    if constexpr (kCount == 2) _tile_stored(7, memory.second_sums[kSecond + step], 64);
   }
-  return false;
+  _tile_stored(4, memory.sums[step], 64);
+  if constexpr (kCount == 2) _tile_stored(5, memory.sums[kSecond + step], 64);
 }
 
-template <int kOdd>
-inline void store_sums(Memory& memory, bool both) {
-  if constexpr (kOdd == 0) {
-    _tile_stored(4, memory.sums[0][0], 64);
-    if (both) _tile_stored(5, memory.sums[0][1], 64);
-  } else {
-    _tile_stored(6, memory.sums[1][0], 64);
-    if (both) _tile_stored(7, memory.sums[1][1], 64);
-  }
-}
-
-template <bool kMinimum, int kHalves>
+template <const Geometry& kGeometry>
 inline void gather_row_scales(const Records& records, RowTile rows, int steps, Memory& memory) {
+  constexpr int kHalves = kGeometry.halves;
   for (int step = 0; step < steps; ++step) {
     const int group = step / kHalves;
     store(memory.row_scale[step], load_first(records.scales(group) + rows.first, rows.count));
-    if constexpr (kMinimum) {
+    if constexpr (kGeometry.shape.minimum) {
       const float* sums = records.sums(group, kHalves, step % kHalves);
       store(memory.row_sum[step], load_first(sums + rows.first, rows.count));
     }
   }
 }
 
-/// Adds a step's sums times scales to the totals. kBoth: of two planes.
-template <bool kMinimum, bool kBoth, int kOdd, int kRows>
-[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step,
+/// Adds the sums of a step of a tile (which have a slot) times scales to the totals. kFine: of two
+/// planes.
+template <bool kMinimum, bool kFine, int kRows>
+[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step, int slot,
                                               Floats (&total)[kRows]) {
   const float* row_scale = memory.row_scale[step];
   const float* row_sum = memory.row_sum[step];
-  Floats scale = load(memory.scale[step]);
-  if constexpr (kBoth) scale = multiply(scale, broadcast(1.0F / 256.0F));
+  Floats scale = load(memory.scale[slot]);
+  if constexpr (kFine) scale = multiply(scale, broadcast(1.0F / 256.0F));
   Floats minimum{};
-  if constexpr (kMinimum) minimum = load(memory.minimum[step]);
+  if constexpr (kMinimum) minimum = load(memory.minimum[slot]);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    Ints sum{_mm512_load_si512(memory.sums[kOdd][0][i])};
-    if constexpr (kBoth) sum = join_planes(sum, {_mm512_load_si512(memory.sums[kOdd][1][i])});
+    Ints sum{_mm512_load_si512(memory.sums[slot][i])};
+    if constexpr (kFine) sum = join_planes(sum, {_mm512_load_si512(memory.second_sums[slot][i])});
     total[i] = fma(to_floats(sum), multiply(scale, broadcast(row_scale[i])), total[i]);
     if constexpr (kMinimum) total[i] = fma(minimum, broadcast(row_sum[i]), total[i]);
   }
 }
 
-template <bool kMinimum, int kPlanes, int kOdd, int kRows>
-[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step, bool both,
-                                              Floats (&total)[kRows]) {
-  if (kPlanes == 2 && both) {
-    scale_step<kMinimum, true, kOdd>(memory, step, total);
-  } else {
-    scale_step<kMinimum, false, kOdd>(memory, step, total);
+/// The steps, as bits, in which a row of the tile uses the second plane.
+inline unsigned fine_steps(const Records& records, RowTile rows, int steps, int halves) {
+  unsigned fine = 0;
+  for (int step = 0; step < steps; ++step) {
+    fine |= static_cast<unsigned>(records.is_fine(step / halves, rows.first, rows.count)) << step;
   }
+  return fine;
 }
 
-/// Multiplies a chunk of `groups` (an even number) by the rows of one tile.
-template <bool kMinimum, int kHalves, int kPlanes, int kRows>
-void multiply_rows(const Records& records, RowTile rows, int groups, Ahead ahead, Memory& memory) {
-  Floats total[kRows];
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) total[i] = load(memory.total[rows.first + i]);
-  const int steps = groups * kHalves;
-  gather_row_scales<kMinimum, kHalves>(records, rows, steps, memory);
-  bool even = start_step<kHalves, kPlanes, 0>(records, rows, 0, memory);  // whether both planes
-  bool odd = false;
-  for (int step = 0; step < steps; step += 2) {
-    const bool odd_before = odd;
-    odd = start_step<kHalves, kPlanes, 1>(records, rows, step + 1, memory);
-    store_sums<0>(memory, even);
+/// Multiplies a chunk of steps by the rows of one tile: first all integer sums, then their
+/// scaling, because beside tile instructions the processor has one float unit, not two.
+template <const Geometry& kGeometry, int kPlanes, int kCount, int kRows>
+void multiply_rows(const Records& records, RowTile rows, int steps, Ahead ahead, Memory& memory) {
+  constexpr bool kMinimum = kGeometry.shape.minimum;
+  const unsigned fine = kPlanes == 2 ? fine_steps(records, rows, steps, kGeometry.halves) : 0;
+  const auto is_fine = [fine](int step) { return (fine >> step & 1) != 0; };
+  for (int step = 0; step < steps; ++step) {
+    multiply_step<kGeometry, kPlanes, kCount>(records, rows, step, is_fine(step), memory);
     ahead.fetch();
-    if (step > 0) {
-      scale_step<kMinimum, kPlanes, 1>(memory, step - 1, odd_before, total);
+  }
+  gather_row_scales<kGeometry>(records, rows, steps, memory);
+  for (int tile = 0; tile < kCount; ++tile) {
+    Floats total[kRows];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) total[i] = load(memory.total[tile][rows.first + i]);
+    for (int step = 0; step < steps; ++step) {
+      const int slot = tile * kGeometry.chunk_steps + step;
+      if (kPlanes == 2 && is_fine(step)) {
+        scale_step<kMinimum, true>(memory, step, slot, total);
+      } else {
+        scale_step<kMinimum, false>(memory, step, slot, total);
+      }
     }
-    const bool even_before = even;
-    if (step + 2 < steps) even = start_step<kHalves, kPlanes, 0>(records, rows, step + 2, memory);
-    store_sums<1>(memory, odd);
-    ahead.fetch();
-    scale_step<kMinimum, kPlanes, 0>(memory, step, even_before, total);
-  }
-  scale_step<kMinimum, kPlanes, 1>(memory, steps - 1, odd, total);
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) store(memory.total[rows.first + i], total[i]);
+    for (int i = 0; i < kRows; ++i) store(memory.total[tile][rows.first + i], total[i]);
+  }
 }
 
-template <bool kMinimum, int kHalves, int kPlanes>
-inline void multiply_rows(int tile_rows, const Records& records, RowTile rows, int groups,
+template <const Geometry& kGeometry, int kPlanes, int kCount>
+inline void multiply_rows(int tile_rows, const Records& records, RowTile rows, int steps,
                           Ahead ahead, Memory& memory) {
   if (tile_rows == 16) {
-    multiply_rows<kMinimum, kHalves, kPlanes, 16>(records, rows, groups, ahead, memory);
+    multiply_rows<kGeometry, kPlanes, kCount, 16>(records, rows, steps, ahead, memory);
   } else if (tile_rows == 12) {
-    multiply_rows<kMinimum, kHalves, kPlanes, 12>(records, rows, groups, ahead, memory);
+    multiply_rows<kGeometry, kPlanes, kCount, 12>(records, rows, steps, ahead, memory);
   } else if (tile_rows == 8) {
-    multiply_rows<kMinimum, kHalves, kPlanes, 8>(records, rows, groups, ahead, memory);
+    multiply_rows<kGeometry, kPlanes, kCount, 8>(records, rows, steps, ahead, memory);
   } else {
-    multiply_rows<kMinimum, kHalves, kPlanes, 4>(records, rows, groups, ahead, memory);
+    multiply_rows<kGeometry, kPlanes, kCount, 4>(records, rows, steps, ahead, memory);
   }
 }
 
@@ -293,41 +296,60 @@ int tile_rows_of(int rows) {
   return ((rows + tiles - 1) / tiles + 3) / 4 * 4;
 }
 
-template <TileKind kKind, int kPlanes>
-void multiply_tile(const MultiplyCall& call, const std::byte* tile, __m512i table, int tile_rows,
-                   const float* out, Memory& memory) {
+template <TileKind kKind>
+inline constexpr Geometry kGeometryOf = geometry_of(kKind);
+
+/// Unpacks units of kCount tiles into the slots.
+template <TileKind kKind, int kCount>
+inline void unpack_chunk(const MultiplyCall& call, const std::byte* units, int count, __m512i table,
+                         Memory& memory) {
   constexpr Geometry kGeometry = geometry_of(kKind);
-  constexpr int kHalves = kGeometry.halves;
-  constexpr int kUnitBytes = kGeometry.scale_bytes + kGeometry.groups32 * kGeometry.group_bytes;
-  constexpr int kUnitSteps = kGeometry.groups32 * kHalves;
-  constexpr int kChunkUnits = kChunk / kGeometry.groups32;
-  for (auto& total : memory.total) store(total, zero_floats());
-  Records records{call.input, call.second, call.sums16, kPlanes, call.rows};
-  for (int first = 0; first < call.units; first += kChunkUnits) {
-    const int units = call.units - first < kChunkUnits ? call.units - first : kChunkUnits;
-    const int groups = units * kGeometry.groups32;
-    const std::byte* unit = tile + first * kUnitBytes;
-    Ahead ahead{unit + call.prefetch, (kUnitBytes + 64 * kUnitSteps - 1) / (64 * kUnitSteps)};
-    for (int u = 0; u < units; ++u, unit += kUnitBytes) {
-      unpack_scales<kKind>(call, unit, 0, kUnitSteps, memory.scale + u * kUnitSteps,
-                           memory.minimum + u * kUnitSteps);
+  for (int tile = 0; tile < kCount; ++tile) {
+    const std::byte* unit = units + tile * call.tile_bytes;
+    for (int u = 0; u < count; ++u, unit += kGeometry.unit_bytes) {
+      const int slot = tile * kGeometry.chunk_steps + u * kGeometry.unit_steps;
+      unpack_scales<kKind>(call, unit, memory.scale + slot, memory.minimum + slot);
       for (int g = 0; g < kGeometry.groups32; ++g) {
+        const int group = tile * kGeometry.chunk_steps + u * kGeometry.groups32 + g;
         unpack_codes<kKind>(unit + kGeometry.scale_bytes + g * kGeometry.group_bytes, table,
-                            memory.codes[u * kGeometry.groups32 + g]);
+                            memory.codes[group]);
       }
     }
+  }
+}
+
+/// kCount tiles of weights, all rows: the results are memory.total then.
+template <TileKind kKind, int kPlanes, int kCount>
+void multiply_tiles(const MultiplyCall& call, const std::byte* tiles, __m512i table, int tile_rows,
+                    const float* out, Memory& memory) {
+  constexpr const Geometry& kGeometry = kGeometryOf<kKind>;
+  constexpr int kMostUnits = kGeometry.chunk_steps / kGeometry.unit_steps;
+  constexpr int kUnitLines = (kGeometry.unit_bytes + 63) / 64;
+  const int chunks = (call.units + kMostUnits - 1) / kMostUnits;
+  const int chunk_units = (call.units + chunks - 1) / chunks;
+  for (int tile = 0; tile < kCount; ++tile) {
+    for (int row = 0; row < call.rows; ++row) store(memory.total[tile][row], zero_floats());
+  }
+  Records records{call.input, call.second, call.sums16, kPlanes, call.rows};
+  for (int first = 0; first < call.units; first += chunk_units) {
+    const int units = call.units - first < chunk_units ? call.units - first : chunk_units;
+    const int groups = units * kGeometry.groups32;
+    const int steps = units * kGeometry.unit_steps;
+    unpack_chunk<kKind, kCount>(call, tiles + first * kGeometry.unit_bytes, units, table, memory);
+    Ahead ahead{tiles + kCount * first * kGeometry.unit_bytes + call.prefetch,
+                (kCount * kUnitLines + kGeometry.unit_steps - 1) / kGeometry.unit_steps};
     for (int row = 0; row < call.rows; row += tile_rows) {
       if (row > 0 || call.prefetch == 0) ahead.lines = 0;
       const int count = call.rows - row < tile_rows ? call.rows - row : tile_rows;
       for (int i = row; first + units == call.units && i < row + count; ++i) {
         prefetch_for_write(out + i * call.out_stride);
       }
-      multiply_rows<kGeometry.shape.minimum, kHalves, kPlanes>(tile_rows, records, {row, count},
-                                                               groups, ahead, memory);
+      multiply_rows<kGeometry, kPlanes, kCount>(tile_rows, records, {row, count}, steps, ahead,
+                                                memory);
     }
     records.at += groups * records.bytes();
     if (kPlanes == 2) records.second += groups * call.rows * kInputGroup;
-    if (kHalves == 2) records.half_sums += groups * half_sum_bytes(kPlanes) * call.rows;
+    if (kGeometry.halves == 2) records.half_sums += groups * half_sum_bytes(kPlanes) * call.rows;
   }
 }
 
@@ -339,17 +361,24 @@ void multiply_all(const MultiplyCall& call) {
   const __m512i table = _mm512_xor_si512(load_table<true>(call.table).v, bias);
   const int tile_rows = tile_rows_of(call.rows);
   configure_tiles(kGeometry.shape.group, tile_rows);
-  const std::byte* tile = call.tiles;
-  for (int t = 0; t < call.tile_count; ++t, tile += call.tile_bytes) {
-    const int first = t * kLanes;
-    const int n = call.outputs - first;
-    multiply_tile<kKind, kPlanes>(call, tile, table, tile_rows, call.out + first, memory);
-    for (int row = 0; row < call.rows; ++row) {
-      float* out = call.out + row * call.out_stride + first;
-      Floats y = load(memory.total[row]);
-      if (call.bias != nullptr) y = add(y, load_first(call.bias + first, n));
-      if (call.accumulate) y = add(load_first(out, n), y);
-      store_first(out, y, n);
+  for (int t = 0; t < call.tile_count; t += kGeometry.tiles) {
+    const std::byte* tiles = call.tiles + t * call.tile_bytes;
+    const int count = call.tile_count - t < kGeometry.tiles ? 1 : kGeometry.tiles;
+    float* out = call.out + t * kLanes;
+    if (count == kGeometry.tiles) {
+      multiply_tiles<kKind, kPlanes, kGeometry.tiles>(call, tiles, table, tile_rows, out, memory);
+    } else {
+      multiply_tiles<kKind, kPlanes, 1>(call, tiles, table, tile_rows, out, memory);
+    }
+    for (int row = 0; row < call.rows; ++row, out += call.out_stride) {
+      for (int tile = 0; tile < count; ++tile) {
+        const int first = (t + tile) * kLanes;
+        const int n = call.outputs - first;
+        Floats y = load(memory.total[tile][row]);
+        if (call.bias != nullptr) y = add(y, load_first(call.bias + first, n));
+        if (call.accumulate) y = add(load_first(out + tile * kLanes, n), y);
+        store_first(out + tile * kLanes, y, n);
+      }
     }
   }
   _tile_release();
