@@ -9,6 +9,7 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kGroupQueries = 32;
+constexpr std::size_t kLongBlocks = 8;  // from so many on, spreading blocks costs little
 constexpr std::size_t kMostPartialFloats = std::size_t{4} << 20;
 
 float* row_of(const View& view, int row) {
@@ -18,6 +19,12 @@ float* row_of(const View& view, int row) {
 struct Range {
   int begin;
   int end;
+};
+
+/// Items of one worker.
+struct Share {
+  std::size_t begin;
+  std::size_t end;
 };
 
 Range visible(const AttentionRow& row, int window) {
@@ -72,7 +79,10 @@ Attention::Attention(const Kernels& kernels, ThreadPool& pool)
 
 void Attention::group_rows(const AttentionArgs& args) {
   const int heads = args.q.cols / args.k.cols;
-  const int most = std::clamp(kGroupQueries / heads, 1, 8);
+  const int wanted =
+      (2 * pool_.threads() + args.cache->shape.kv_heads - 1) / args.cache->shape.kv_heads;
+  const int most =
+      std::clamp(std::min(kGroupQueries / heads, (args.q.rows + wanted - 1) / wanted), 1, 8);
   groups_.clear();
   for (int row = 0; row < args.q.rows; ++row) {
     const AttentionRow& place = args.layout->rows[static_cast<std::size_t>(row)];
@@ -235,28 +245,42 @@ void Attention::run(const AttentionArgs& args) {
             cache,
             args.q.cols / args.k.cols,
             cache.shape.head_dim,
-            static_cast<std::size_t>(2 + cache.padded_dim),
+            static_cast<std::size_t>(kPartialHead + cache.padded_dim),
             static_cast<int>(most_blocks),
             nullptr};
   const std::size_t whole_items = groups_.size() * kv_heads;
   const std::size_t partial_floats =
       rows * static_cast<std::size_t>(all_heads) * most_blocks * call.partial_size;
-  const bool spread = pool_.threads() > 1 && most_blocks > 1 &&
-                      whole_items < 4 * static_cast<std::size_t>(pool_.threads()) &&
+  const auto threads = static_cast<std::size_t>(pool_.threads());
+  const bool uneven = whole_items % threads != 0 || most_blocks >= kLongBlocks;
+  const bool spread = threads > 1 && most_blocks > 1 && whole_items < 4 * threads && uneven &&
                       partial_floats <= kMostPartialFloats;
   if (spread) call.partials = partials_.reserve<float>(partial_floats);
   reserve(call);
 
+  const auto share_of = [threads](std::size_t items, int index) {
+    const auto i = static_cast<std::size_t>(index);
+    return Share{items * i / threads, items * (i + 1) / threads};
+  };
   pool_.run([&](int index) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
-    for (std::size_t item; (item = pool_.next(0)) < rows * kv_heads;) {
-      rotate_and_store(call, static_cast<int>(item / kv_heads), static_cast<int>(item % kv_heads),
-                       worker);
+    // Keys of neighbouring positions share lines: each worker writes a run of rows of few heads.
+    const Share mine = share_of(rows * kv_heads, index);
+    for (std::size_t item = mine.begin; item < mine.end; ++item) {
+      rotate_and_store(call, static_cast<int>(item % rows), static_cast<int>(item / rows), worker);
     }
     pool_.barrier();
     if (!spread) {
-      for (std::size_t item; (item = pool_.next(1)) < whole_items;) {
-        attend_whole(call, groups_[item / kv_heads], static_cast<int>(item % kv_heads), worker);
+      // Few items are shared out beforehand, so that a worker finds most queries in its cache.
+      const auto attend = [&](std::size_t item) {
+        attend_whole(call, groups_[item % groups_.size()], static_cast<int>(item / groups_.size()),
+                     worker);
+      };
+      if (whole_items < 4 * threads) {
+        const Share whole = share_of(whole_items, index);
+        for (std::size_t item = whole.begin; item < whole.end; ++item) attend(item);
+      } else {
+        for (std::size_t item; (item = pool_.next(1)) < whole_items;) attend(item);
       }
       return;
     }
@@ -267,8 +291,8 @@ void Attention::run(const AttentionArgs& args) {
       attend_block(call, group, static_cast<int>(item % kv_heads), block, worker);
     }
     pool_.barrier();
-    const std::size_t joins = rows * static_cast<std::size_t>(all_heads);
-    for (std::size_t item; (item = pool_.next(2)) < joins;) {
+    const Share joins = share_of(rows * static_cast<std::size_t>(all_heads), index);
+    for (std::size_t item = joins.begin; item < joins.end; ++item) {
       join(call, static_cast<int>(item) / all_heads, static_cast<int>(item) % all_heads);
     }
   });

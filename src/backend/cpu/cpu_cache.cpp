@@ -49,8 +49,16 @@ void Cache::write(int layer, int kv_head, Slot slot, const std::byte* key, const
   std::byte* place =
       block(layer, kv_head) + static_cast<std::size_t>(slot / kPageRows) * page_stride;
   std::byte* lane = place + key_index(shape.head_dim, slot) * size;
-  for (int d = 0; d < shape.head_dim; ++d, key += size, lane += kLanes * size) {
-    std::memcpy(lane, key, size);
+  const auto scatter = [&]<typename Value>(Value) {
+    for (int d = 0; d < shape.head_dim; ++d) {
+      std::memcpy(lane + static_cast<std::size_t>(d) * kLanes * sizeof(Value),
+                  key + static_cast<std::size_t>(d) * sizeof(Value), sizeof(Value));
+    }
+  };
+  if (shape.type == KvType::f16) {
+    scatter(std::uint16_t{});
+  } else {
+    scatter(float{});
   }
   std::memcpy(place + value_offset + static_cast<std::size_t>(slot % kPageRows * padded_dim) * size,
               value, static_cast<std::size_t>(shape.head_dim) * size);

@@ -105,9 +105,11 @@ struct MultiplyCall {
 /// One query vector (a row's head) and the keys it sees in one block of kAttentionBlock logical
 /// positions.
 inline constexpr int kAttentionBlock = 128;
+inline constexpr int kPartialHead = 16;  // floats before the values of a partial
 struct AttentionQuery {
   const float* q;  // rotated and scaled
-  float* partial;  // out: largest score, sum of exponentials, then the padded_dim weighted values
+  float* partial;  // out: largest score, sum of exponentials, from kPartialHead on the padded_dim
+                   // weighted values; aligned to 64 bytes
   int begin;       // visible positions within the block: [begin, end)
   int end;
   int contiguous;  // positions below lie in the block's pages, others in extra[position -

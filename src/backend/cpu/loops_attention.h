@@ -97,7 +97,7 @@ inline void add_values(const AttentionCall& call, const std::byte* values, int c
   for (int i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      sums[i][v] = load(queries[i].partial + 2 + dim + v * kLanes);
+      sums[i][v] = load(queries[i].partial + kPartialHead + dim + v * kLanes);
     }
   }
   values += static_cast<std::ptrdiff_t>(dim) * kBytes;
@@ -118,7 +118,7 @@ inline void add_values(const AttentionCall& call, const std::byte* values, int c
   for (int i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      store(queries[i].partial + 2 + dim + v * kLanes, sums[i][v]);
+      store(queries[i].partial + kPartialHead + dim + v * kLanes, sums[i][v]);
     }
   }
 }
@@ -216,7 +216,8 @@ inline void exponentials(const AttentionQuery& query, int padded_dim, float* sco
   }
   query.partial[0] = largest_score;
   query.partial[1] = sum_of(sum);
-  for (int d = 0; d < padded_dim; d += kLanes) store(query.partial + 2 + d, zero_floats());
+  for (int d = 0; d < padded_dim; d += kLanes)
+    store(query.partial + kPartialHead + d, zero_floats());
 }
 
 /// Values of positions [begin, end), all in pages.
@@ -306,18 +307,19 @@ void join_partials(float* total, const float* next, int padded_dim) {
   const float top = next[0] > total[0] ? next[0] : total[0];
   const Floats keep = broadcast(exponential(total[0] - top));
   const Floats take = broadcast(exponential(next[0] - top));
-  for (int i = 1; i < 2 + padded_dim; i += kLanes) {
-    const int n = 2 + padded_dim - i;
+  const auto join = [&](int i, int n) {
     const Floats kept = multiply(load_first(total + i, n), keep);
     store_first(total + i, fma(load_first(next + i, n), take, kept), n);
-  }
+  };
+  join(1, 1);
+  for (int d = 0; d < padded_dim; d += kLanes) join(kPartialHead + d, kLanes);
   total[0] = top;
 }
 
 void finish_partial(const float* total, int dim, float* out) {
   const Floats sum = broadcast(total[1]);
   for (int d = 0; d < dim; d += kLanes) {
-    store_first(out + d, divide(load_first(total + 2 + d, dim - d), sum), dim - d);
+    store_first(out + d, divide(load_first(total + kPartialHead + d, dim - d), sum), dim - d);
   }
 }
 
