@@ -20,6 +20,12 @@
 namespace talon {
 namespace {
 
+/// Bits are numbers in manifests, which older folders have, too.
+Json activations_json(Activations activations) {
+  if (activations == Activations::mixed) return "mixed";
+  return activations == Activations::bits8 ? 8 : 16;
+}
+
 constexpr int kMostTokens = 1 << 20;
 
 /// "0/2": the first of two.
@@ -197,7 +203,7 @@ class TrainData : public Command {
     manifest.info.vocabulary = config.vocabulary;
     for (const FeatureTap& tap : options_.taps) manifest.info.taps.push_back(tap.layer);
     manifest.target_settings = {{"weights", name_of(model_.weights)},
-                                {"activations", name_of(session.activations)},
+                                {"activations", activations_json(session.activations)},
                                 {"cache", model_.kv == KvType::f16 ? "f16" : "f32"}};
     return manifest;
   }
