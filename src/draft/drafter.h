@@ -64,6 +64,17 @@ class Drafter {
   /// not add to its nodes.
   virtual bool draws() const { return false; }
   virtual std::unique_ptr<DraftState> start() = 0;
+  /// How many first tokens of a prompt resume() can take. The target does not run the rows of a
+  /// prefix that its cache remembers, so drafters with taps must remember them, too.
+  virtual int remembers(std::span<const TokenId> prompt) {
+    return taps().empty() ? static_cast<int>(prompt.size()) : 0;
+  }
+  /// As start(), then `known` observed: the first tokens of a prompt, at most remembers() of them.
+  virtual std::unique_ptr<DraftState> resume(std::span<const TokenId> known) {
+    auto state = start();
+    if (!known.empty()) observe(*state, {.tokens = known, .first_has_row = false});
+    return state;
+  }
   virtual void observe(DraftState& state, const CommittedTokens& committed) = 0;
   /// Grows each job's tree. The root of each is the token observed last. The engine cuts the trees
   /// with the job's TreePolicy::select afterwards.

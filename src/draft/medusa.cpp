@@ -43,6 +43,11 @@ class MedusaDrafter : public Drafter {
     return state;
   }
 
+  /// Only the newest row counts, and the last token of a prompt is always run.
+  int remembers(std::span<const TokenId> prompt) override {
+    return static_cast<int>(prompt.size());
+  }
+
   void observe(DraftState& draft_state, const CommittedTokens& committed) override {
     auto& state = static_cast<MedusaState&>(draft_state);
     if (committed.features.rows == 0) return;

@@ -55,6 +55,18 @@ class MergedDrafter : public Drafter {
     return state;
   }
 
+  int remembers(std::span<const TokenId> prompt) override {
+    int known = static_cast<int>(prompt.size());
+    for (const MergedPart& part : parts_) known = std::min(known, part.drafter->remembers(prompt));
+    return known;
+  }
+
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
+    auto state = std::make_unique<MergedState>(&calibration_);
+    for (const MergedPart& part : parts_) state->parts.push_back(part.drafter->resume(known));
+    return state;
+  }
+
   void observe(DraftState& draft_state, const CommittedTokens& committed) override {
     auto& state = static_cast<MergedState&>(draft_state);
     if (state.proposed) state.proposed->learn(committed.tokens, state.calibration);

@@ -73,14 +73,15 @@ std::optional<Refusal> refuse(const Request& request, Target& target,
   return std::nullopt;
 }
 
-bool claim_room(Sequence& sequence, Target& target, bool reuse) {
+bool claim_room(Sequence& sequence, Target& target, int most_reused) {
   const long wanted = static_cast<long>(sequence.prompt_length()) + sequence.request.max_new;
   const long most = std::min(wanted, static_cast<long>(target.model().config.context));
   sequence.limit = static_cast<int>(std::min(most, cache_positions(target)));
   sequence.limit_reason = sequence.limit < most ? FinishReason::no_room : FinishReason::length;
 
-  KvSequence cache =
-      target.cache().start(sequence.request.prompt, reuse && sequence.request.reuse_prefix);
+  const bool reuse = sequence.request.reuse_prefix && most_reused > 0;
+  KvSequence cache = target.cache().start(sequence.request.prompt, reuse);
+  if (cache.length() > most_reused) cache.truncate(most_reused);
   if (!cache.reserve(sequence.limit - cache.length())) return false;
   sequence.statistics.reused_tokens = cache.length();
   sequence.cache.emplace(std::move(cache));

@@ -11,8 +11,8 @@ namespace talon {
 std::optional<Refusal> refuse(const Request& request, Target& target, const EngineOptions& options);
 
 /// Opens the sequence in the cache, with room for its whole prompt and longest answer, so that no
-/// other sequence can shorten it; sets its limit. False if that room is not free now. reuse:
-/// whether a cached prefix may be used at all.
-bool claim_room(Sequence& sequence, Target& target, bool reuse);
+/// other sequence can shorten it; sets its limit. Of the prompt, at most the first `most_reused`
+/// tokens are taken from the cache. False if that room is not free now.
+bool claim_room(Sequence& sequence, Target& target, int most_reused);
 
 }  // namespace talon

@@ -173,9 +173,16 @@ void Engine::State::admit() {
     if (sequence->cancelled) running.push_back(std::move(sequence));
   }
   std::erase(waiting, nullptr);
-  while (!waiting.empty() && claim_room(*waiting.front(), target, target.feature_width() == 0)) {
-    waiting.front()->draft = drafter.start();
-    waiting.front()->policy = make_policy(options.policy, {&estimates});
+  while (!waiting.empty()) {
+    Sequence& sequence = *waiting.front();
+    const std::span<const TokenId> prompt = sequence.request.prompt;
+    // The first row that is run produces the token after the next.
+    const int most_reused = std::max(drafter.remembers(prompt) - 1, 0);
+    if (!claim_room(sequence, target, most_reused)) return;
+    const int reused = sequence.cache->length();
+    sequence.observed = reused == 0 ? 0 : reused + 1;
+    sequence.draft = drafter.resume(prompt.first(static_cast<std::size_t>(sequence.observed)));
+    sequence.policy = make_policy(options.policy, {&estimates});
     running.push_back(std::move(waiting.front()));
     waiting.pop_front();
   }

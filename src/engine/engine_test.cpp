@@ -374,6 +374,46 @@ TEST(Engine, ADrafterSeesEachCommittedTokenOnceWithTheRowThatProducedIt) {
   }
 }
 
+/// Has taps, and remembers the first tokens of every prompt.
+class RememberingDrafter : public RecordingDrafter {
+ public:
+  RememberingDrafter(std::unique_ptr<Drafter> inner, Backend& backend, int most)
+      : RecordingDrafter(std::move(inner), backend), most_(most) {}
+  int remembers(std::span<const TokenId>) override { return most_; }
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
+    auto state = start();
+    latest->tokens.assign(known.begin(), known.end());
+    resumed = static_cast<int>(known.size());
+    return state;
+  }
+
+  int resumed = 0;  // tokens
+
+ private:
+  int most_;
+};
+
+TEST(Engine, ADrafterThatRemembersAPrefixSeesTheRowsAfterIt) {
+  TestModel& model = small_model();
+  for (const int most : {0, 1, 2, 3, 5}) {
+    auto remembering = std::make_unique<RememberingDrafter>(plain(), *model.backend, most);
+    RememberingDrafter& drafter = *remembering;
+    TestEngine test(model, std::move(remembering), fixed_policy());
+    EXPECT_EQ(test.run(request()).tokens, plain_answer());
+    EXPECT_EQ(drafter.resumed, 0);  // nothing in the cache yet
+    const std::vector<float> all = drafter.seen_features;
+    const Answer again = test.run(request());
+    EXPECT_EQ(again.tokens, plain_answer());
+    const int reused = most > 1 ? most - 1 : 0;
+    EXPECT_EQ(again.statistics.reused_tokens, reused);
+    EXPECT_EQ(drafter.resumed, reused == 0 ? 0 : most);
+    const std::size_t width = all.size() / (drafter.seen_tokens.size() - 1);
+    const std::size_t skipped = static_cast<std::size_t>(reused) * width;
+    EXPECT_EQ(drafter.seen_features,
+              std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(skipped), all.end()));
+  }
+}
+
 TEST(FinishReasons, HaveTheNamesOfTheCommandLine) {
   EXPECT_EQ(name_of(FinishReason::stop_token), "stop");
   EXPECT_EQ(name_of(FinishReason::stop_text), "stop_text");

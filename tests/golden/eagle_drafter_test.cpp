@@ -131,6 +131,27 @@ TEST_P(EagleDrafters, PiecesPausesAndDraftsOnTheWayChangeNothing) {
   }
 }
 
+/// A later sequence begins like an earlier one: the target's rows of that beginning are not run
+/// again.
+TEST_P(EagleDrafters, AResumedStateDraftsAsOneThatSawEverything) {
+  const auto drafter = make();
+  const FeaturedText text = featured(story(200), drafter->taps());
+  EXPECT_EQ(drafter->remembers(text.tokens), 0);
+  const DraftTree whole = draft(*drafter, text);
+  const int known = drafter->remembers(text.tokens);
+  EXPECT_EQ(known, 199);  // all but the last, which is always to be run
+  for (const int from : {known, 2 * kPageRows + 1, 70, 2}) {
+    const auto state =
+        drafter->resume(std::span(text.tokens).first(static_cast<std::size_t>(from)));
+    observe(*drafter, *state, text, from, 200 - from);
+    expect_equal(propose(*drafter, *state, text.tokens.back()), whole);
+  }
+  std::vector<TokenId> other = text.tokens;
+  other[0] = 2;  // which no name of a pair but the first tells
+  EXPECT_EQ(drafter->remembers(other), 0);
+  EXPECT_EQ(drafter->remembers(std::span(text.tokens).first(1)), 0);
+}
+
 TEST_P(EagleDrafters, ATreeStaysWithinItsPlan) {
   const auto drafter = make();
   const FeaturedText text = featured(story(16), drafter->taps());

@@ -44,6 +44,10 @@ class EagleDrafter : public Drafter {
   bool extends_trees() const override { return !options_.fixed; }
   std::size_t pass_bytes() const override { return head_.pass_bytes; }
   std::unique_ptr<DraftState> start() override { return memory_.start(); }
+  int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
+    return memory_.resume(known);
+  }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     memory_.observe(static_cast<HeadState&>(state), committed);
   }

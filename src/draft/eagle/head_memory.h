@@ -34,6 +34,11 @@ class HeadMemory {
   HeadMemory(const HeadWeights& head, HeadNetwork& network, KvCache& cache);
 
   std::unique_ptr<HeadState> start();
+  /// First tokens of a text whose pairs are all in pages that earlier sequences left.
+  int remembers(std::span<const TokenId> text);
+  /// A state that has observed `known`, the first tokens of a text: none, or some that remembers()
+  /// counted.
+  std::unique_ptr<HeadState> resume(std::span<const TokenId> known);
   void observe(HeadState& state, const CommittedTokens& committed);
   /// Runs the waiting pairs of `states`, batched.
   void extend(std::span<HeadState* const> states);
