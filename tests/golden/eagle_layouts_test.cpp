@@ -294,16 +294,20 @@ TEST_P(HeadRefusals, TheMessageNamesTheField) {
 std::string refusal_name(const testing::TestParamInfo<Refusal>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(All, HeadRefusals, testing::ValuesIn(kRefusals), refusal_name);
 
+/// Also a head that needs no table of its target.
 TEST(HeadFit, AHeadForATargetOfAnotherWidthIsRefused) {
-  const Checkpoint checkpoint =
-      open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle1_head");
-  const HeadConfig head = read_head_config(checkpoint, HeadTensors(checkpoint));
   ModelConfig wider = eagle_target().model.config;
   wider.hidden = 128;
-  EXPECT_NE(test::message_of([&] {
-              fit_to_target(head, wider, "load");
-            }).find("expected features of width 128"),
-            std::string::npos);
+  for (const bool own_table : {false, true}) {
+    HeadFiles files = HeadFiles::read("eagle1_head");
+    if (own_table) files.add("embed_tokens.weight", {512, 64}, std::vector<float>(512 * 64, 0.5F));
+    const test::TemporaryFolder folder;
+    files.write(folder);
+    const Checkpoint checkpoint = open_checkpoint(folder.path());
+    const HeadConfig head = read_head_config(checkpoint, HeadTensors(checkpoint));
+    const std::string message = test::message_of([&] { fit_to_target(head, wider, "load"); });
+    EXPECT_NE(message.find("expected features of width 128"), std::string::npos) << message;
+  }
 }
 
 TEST(HeadFit, TheUsualTapsAreTheOfficialLayersWhereTheyDiffer) {
