@@ -78,6 +78,10 @@ ForwardSplit median_of(const std::vector<ForwardSplit>& splits) {
           median(&ForwardSplit::head_ms), median(&ForwardSplit::rest_ms)};
 }
 
+/// A measurement of the memory's bandwidth, or the start of the program, leaves the caches of the
+/// host to others; after so many forwards they are near to where a decoding loop has them.
+constexpr int kWarmForwards = 10;
+
 /// Milliseconds of one forward over the first `rows` of `tokens`, which are dropped again.
 double time_rows(Target& target, KvSequence& sequence, std::span<const TokenId> tokens, int rows) {
   const Stopwatch watch;
@@ -113,6 +117,7 @@ class CostRun {
 
   void measure_once() {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
+      for (int k = 0; k < kWarmForwards; ++k) time_rows(targets_.plain, sequence_, tokens_, 1);
       samples_[i].ms.push_back(time_rows(targets_.plain, sequence_, tokens_, rows_[i]));
       targets_.trace.clear();
       const double traced_ms = time_rows(targets_.traced, sequence_, tokens_, rows_[i]);

@@ -281,19 +281,15 @@ inline void multiply_rows(int tile_rows, const Records& records, RowTile rows, i
                           Ahead ahead, Memory& memory) {
   if (tile_rows == 16) {
     multiply_rows<kGeometry, kPlanes, kCount, 16>(records, rows, steps, ahead, memory);
-  } else if (tile_rows == 12) {
-    multiply_rows<kGeometry, kPlanes, kCount, 12>(records, rows, steps, ahead, memory);
-  } else if (tile_rows == 8) {
-    multiply_rows<kGeometry, kPlanes, kCount, 8>(records, rows, steps, ahead, memory);
   } else {
-    multiply_rows<kGeometry, kPlanes, kCount, 4>(records, rows, steps, ahead, memory);
+    multiply_rows<kGeometry, kPlanes, kCount, 12>(records, rows, steps, ahead, memory);
   }
 }
 
-/// Rows of one tile: as even a division of a block as steps of 4 allow.
+/// Rows of one tile, 12 or 16 as kLeastRows is 12: as even a division of a block as they allow.
 int tile_rows_of(int rows) {
   const int tiles = (rows + kTileRows - 1) / kTileRows;
-  return ((rows + tiles - 1) / tiles + 3) / 4 * 4;
+  return (rows + tiles - 1) / tiles > 12 ? kTileRows : 12;
 }
 
 template <TileKind kKind>
@@ -328,7 +324,7 @@ void multiply_tiles(const MultiplyCall& call, const std::byte* tiles, __m512i ta
   const int chunks = (call.units + kMostUnits - 1) / kMostUnits;
   const int chunk_units = (call.units + chunks - 1) / chunks;
   for (int tile = 0; tile < kCount; ++tile) {
-    for (int row = 0; row < call.rows; ++row) store(memory.total[tile][row], zero_floats());
+    for (auto& total : memory.total[tile]) store(total, zero_floats());
   }
   Records records{call.input, call.second, call.sums16, kPlanes, call.rows};
   for (int first = 0; first < call.units; first += chunk_units) {
