@@ -79,6 +79,7 @@ Attention::Attention(const Kernels& kernels, ThreadPool& pool)
 
 void Attention::group_rows(const AttentionArgs& args) {
   const int heads = args.q.cols / args.k.cols;
+  // Groups of rows for two items or more of each worker.
   const int wanted =
       (2 * pool_.threads() + args.cache->shape.kv_heads - 1) / args.cache->shape.kv_heads;
   const int most =

@@ -5,44 +5,19 @@
 
 #include <functional>
 
+#include "train/head/gradient_check.h"
+
 namespace talon {
 namespace {
 
+using test::expect_gradients;
 using torch::Tensor;
-
-constexpr double kStep = 1e-6;
-constexpr double kTolerance = 1e-6;  // of the largest gradient: central differences in double
 
 Tensor random(std::vector<std::int64_t> shape) { return torch::randn(shape, torch::kDouble); }
 
 Parameter parameter(std::vector<std::int64_t> shape) {
   const Tensor value = random(shape).requires_grad_();
   return {value, value.detach()};
-}
-
-/// Compares the gradient of `scalar` for each of `inputs`, which it reads, with central
-/// differences.
-void expect_gradients(const std::function<Tensor()>& scalar, std::vector<Tensor> inputs) {
-  for (Tensor& input : inputs) input.mutable_grad() = Tensor();
-  scalar().backward();
-  for (Tensor& input : inputs) {
-    ASSERT_TRUE(input.grad().defined());
-    const Tensor found = input.grad().reshape(-1);
-    const torch::NoGradGuard no_gradient;
-    Tensor flat = input.detach().view(-1);  // shares memory
-    Tensor expected = torch::zeros_like(found);
-    for (std::int64_t i = 0; i < flat.numel(); ++i) {
-      const double at = flat[i].item<double>();
-      flat[i] = at + kStep;
-      const double above = scalar().item<double>();
-      flat[i] = at - kStep;
-      const double below = scalar().item<double>();
-      flat[i] = at;
-      expected[i] = (above - below) / (2 * kStep);
-    }
-    const double scale = std::max(1.0, expected.abs().max().item<double>());
-    EXPECT_LT((found - expected).abs().max().item<double>() / scale, kTolerance);
-  }
 }
 
 /// A scalar that every element of x enters with another weight.

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "train/head/gradient_check.h"
 #include "train/policy/policy_network.h"
 
 namespace talon {
@@ -12,28 +13,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr double kStep = 1e-6;
-constexpr double kTolerance = 1e-6;  // central differences in double
-
 Tensor random(std::vector<std::int64_t> shape) { return at::randn(shape, torch::kDouble); }
-
-/// The gradient of `scalar` for `input`, which it reads, is that of central differences.
-void expect_gradient(const std::function<Tensor()>& scalar, const Tensor& input) {
-  input.mutable_grad() = Tensor();
-  scalar().backward();
-  const Tensor found = input.grad().reshape(-1);
-  const torch::NoGradGuard no_gradient;
-  Tensor flat = input.detach().view(-1);  // shares memory
-  for (std::int64_t i = 0; i < flat.numel(); ++i) {
-    const double at = flat[i].item<double>();
-    flat[i] = at + kStep;
-    const double above = scalar().item<double>();
-    flat[i] = at - kStep;
-    const double below = scalar().item<double>();
-    flat[i] = at;
-    EXPECT_NEAR(found[i].item<double>(), (above - below) / (2 * kStep), kTolerance) << i;
-  }
-}
 
 class PolicyLosses : public ::testing::Test {
  protected:
@@ -45,12 +25,12 @@ TEST_F(PolicyLosses, GradientOfAsymmetric) {
   const Tensor predicted = torch::tensor({0.5, 2.2, 1.7, 3.1}, torch::kDouble).requires_grad_();
   EXPECT_NEAR(asymmetric_loss(predicted, length, 3).item<double>(),
               (0.5 + 3 * 0.8 + 0.7 + 3 * 0.9) / 4, 1e-12);
-  expect_gradient([&] { return asymmetric_loss(predicted, length, 3); }, predicted);
+  test::expect_gradients([&] { return asymmetric_loss(predicted, length, 3); }, {predicted});
 }
 
 TEST_F(PolicyLosses, GradientOfOrdinal) {
   const Tensor logits = random({4, 5}).requires_grad_();
-  expect_gradient([&] { return ordinal_loss(logits, length); }, logits);
+  test::expect_gradients([&] { return ordinal_loss(logits, length); }, {logits});
   const Tensor certain = torch::full({1, 5}, 50.0, torch::kDouble);
   const Tensor all = torch::tensor({5.0}, torch::kDouble);
   EXPECT_NEAR(ordinal_loss(certain, all).item<double>(), 0, 1e-9);
@@ -78,11 +58,13 @@ TEST_F(StopLosses, TheLawOfStopsSumsToOneAndEndsWhereNothingIsDecided) {
 }
 
 TEST_F(StopLosses, GradientOfThroughput) {
-  expect_gradient([&] { return throughput_loss(stop_law(logit, decides), tokens, ms); }, logit);
+  test::expect_gradients([&] { return throughput_loss(stop_law(logit, decides), tokens, ms); },
+                         {logit});
 }
 
 TEST_F(StopLosses, GradientOfReward) {
-  expect_gradient([&] { return reward_loss(stop_law(logit, decides), tokens / ms); }, logit);
+  test::expect_gradients([&] { return reward_loss(stop_law(logit, decides), tokens / ms); },
+                         {logit});
 }
 
 TEST_F(StopLosses, GradientThroughRadarsNetwork) {
@@ -90,12 +72,12 @@ TEST_F(StopLosses, GradientThroughRadarsNetwork) {
   set_random_values(parameters);
   const Tensor states = -random({4, 3, 10}).abs();
   for (const char* name : {"lstm.weight_hh_l0", "lstm.bias_ih_l0", "mlp.0.weight", "mlp.3.bias"}) {
-    expect_gradient(
+    test::expect_gradients(
         [&] {
           return throughput_loss(stop_law(radar_stop_logit(parameters, states, 0), decides), tokens,
                                  ms);
         },
-        parameters[name].value);
+        {parameters[name].value});
   }
 }
 
