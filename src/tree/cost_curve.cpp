@@ -11,6 +11,11 @@ namespace {
 /// How far off the curve one measurement may lie: while the machine changes its pace, the shape of
 /// the curve should hardly follow.
 constexpr double kShapeStep = 1.06;
+/// How much each measurement is drawn to the seeds, so that an error that all of them share (their
+/// median differs a little from what the pace takes for the middle) cannot add up without end.
+constexpr double kSeedPull = 0.05;
+/// Rounds without a measurement of the anchor after which others tell the pace.
+constexpr int kAnchorLasts = 2;
 
 bool is_time(double ms) { return ms > 0 && std::isfinite(ms); }
 
@@ -29,8 +34,9 @@ CostCurve::CostCurve(int max_rows, double row_share)
 void CostCurve::seed(int rows, double ms) {
   if (rows < 1 || rows > max_rows() || !is_time(ms)) return;
   samples_[static_cast<std::size_t>(rows - 1)].fill(ms);
-  seeded_ = true;
+  anchor_ = anchor_ == 0 ? rows : std::min(anchor_, rows);
   rebuild();
+  seeds_ = curve_;
 }
 
 double CostCurve::ms(int rows) const {
@@ -42,9 +48,12 @@ void CostCurve::observe(int rows, double ms) {
   if (rows < 1 || rows > max_rows() || !is_time(ms)) return;
   const auto i = static_cast<std::size_t>(rows - 1);
   double at_pace = ms / pace();
-  if (seeded_) {
-    observe_pace(ms, this->ms(rows));
+  if (is_seeded()) {
+    since_anchor_ = rows == anchor_ ? 0 : since_anchor_ + 1;
+    if (since_anchor_ == 0 || since_anchor_ > kAnchorLasts) observe_pace(ms, this->ms(rows));
+    if (rows == anchor_) return;
     at_pace = std::clamp(ms / pace(), curve_[i] / kShapeStep, curve_[i] * kShapeStep);
+    at_pace *= std::pow(seeds_[i] / curve_[i], kSeedPull);
   }
   samples_[i].add(at_pace);
   observed_ = true;

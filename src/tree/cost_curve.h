@@ -47,7 +47,9 @@ using RecentMedian = RecentMiddle<31, 1>;
 /// rows are pooled; between measured counts the cost is interpolated, and elsewhere each row adds
 /// `row_share` of one row's cost. A curve that was seeded also has a pace: how much slower than the
 /// seeds the machine is now, over all row counts, so that it changes as a whole when the machine
-/// does and not only where it is looked at.
+/// does and not only where it is looked at. Rounds of the least seeded count, the anchor, tell the
+/// pace alone, and others tell it only where those are missing: were both corrected by each
+/// measurement, the shape could drift against what does not run.
 class CostCurve {
  public:
   /// REQUIRES: max_rows >= 1.
@@ -61,7 +63,7 @@ class CostCurve {
   /// More than max_rows count as max_rows. In units of one row's cost until anything was measured.
   double ms(int rows) const;
   /// Whether it has seen any time.
-  bool measured() const { return seeded_ || pace_.count() > 0 || observed_; }
+  bool measured() const { return is_seeded() || pace_.count() > 0 || observed_; }
   double pace() const { return pace_.count() > 0 ? pace_.value() : 1; }
 
   /// No row is free: keeps a flat noisy curve from buying everything.
@@ -78,13 +80,16 @@ class CostCurve {
   void append_monotone(Block block);
   void rebuild();
   int max_rows() const { return static_cast<int>(samples_.size()); }
+  bool is_seeded() const { return anchor_ > 0; }
 
   double row_share_;
   std::vector<RecentMedian> samples_;  // by rows - 1, at pace 1
   std::vector<double> curve_;          // by rows - 1, at pace 1
+  std::vector<double> seeds_;          // the curve as it was seeded
   std::vector<Block> blocks_;          // what the curve was last built from
   RecentMiddle<15, 7> pace_;
-  bool seeded_ = false;
+  int anchor_ = 0;        // the least seeded row count; 0 without a seed
+  int since_anchor_ = 0;  // measurements since one of it
   bool observed_ = false;
 };
 
