@@ -15,7 +15,8 @@ constexpr std::array kPolicies = {
     PolicyEntry{
         "throughput",
         "buys draft nodes while they gain more time than they cost on this machine (default)",
-        "width=10 most nodes expanded per level",
+        "width=10 most nodes expanded per level; margin=1.2 gain that is asked, in multiples of "
+        "the cost",
         make_throughput_policy,
         {.uses_costs = true}},
     PolicyEntry{"fixed",

@@ -14,7 +14,7 @@ namespace {
 
 // A sequence may lose this much before it has won anything, so that the worst case is a known
 // fraction of plain decoding.
-constexpr double kStartStake = 0.5;    // tokens' worth of time
+constexpr double kStartStake = 0.4;    // tokens' worth of time
 constexpr double kStakeShare = 0.007;  // of the answer at most, where drafts paid before
 constexpr double kMostStartStake = 1.5;
 constexpr double kStakePerToken = 0.006;  // that each token adds
@@ -23,10 +23,12 @@ constexpr double kDeeperShare = 0.5;      // of the stake that one round's level
 constexpr double kRateMemory = 0.95;   // weight of the past in the running tokens per millisecond
 constexpr double kCheapDraft = 0.005;  // of a plain step: drafts this cheap are always worth a look
 constexpr int kTreeWidth = 10;
+constexpr double kMargin = 1.2;            // gain that is asked, in multiples of the cost
 constexpr std::size_t kMostIndices = 256;  // nodes of a drawn tree whose record is kept
 
 struct ThroughputOptions {
   int width;
+  double margin;
 };
 
 /// Drafting for throughput (DESIGN 5): draft nodes are bought in order of their calibrated chance
@@ -97,7 +99,7 @@ class ThroughputPolicy : public TreePolicy {
 
   void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
     const int base_rows = context_.other_rows + 1;  // as it was when all made their offers
-    shared_.rows.settle([&](int count) { return extra_ms(base_rows, count); }, rate());
+    shared_.rows.settle([&](int count) { return extra_ms(base_rows, count); }, price());
     const std::size_t most =
         std::min(static_cast<std::size_t>(context.rows_available), affordable_nodes());
     std::size_t count = 0;
@@ -158,6 +160,9 @@ class ThroughputPolicy : public TreePolicy {
     const double plain = context_.sequences / plain_ms(context_.other_rows + 1);
     return rate_ms_ > 0 ? std::max(plain, rate_tokens_ / rate_ms_) : plain;
   }
+  /// What a millisecond of rows must promise: some more, since the nodes that look best are often
+  /// those that were overestimated.
+  double price() const { return options_.margin * rate(); }
   /// Whether `share` of the stake pays for one more pass and the rows that make it of use: one for
   /// each level, or more where trees have been larger lately.
   bool can_afford(double pass_ms, double share) const {
@@ -170,7 +175,7 @@ class ThroughputPolicy : public TreePolicy {
     const int base_rows = context_.other_rows + 1;
     const int nodes = std::max(1, static_cast<int>(usual_nodes_ * context_.sequences));
     const double ms = extra_ms(base_rows, 2 * nodes) - extra_ms(base_rows, nodes);
-    return rate() * ms / nodes;
+    return price() * ms / nodes;
   }
 
   std::size_t affordable_nodes() const {
@@ -340,6 +345,7 @@ std::unique_ptr<TreePolicy> make_throughput_policy(OptionText& options,
   expects(context.estimates != nullptr, "a throughput policy has estimates");
   ThroughputOptions parsed{};
   parsed.width = options.take_int("width", kTreeWidth, 1, LevelForecast::kWidth);
+  parsed.margin = options.take_double("margin", kMargin, 0.1, 10);
   return std::make_unique<ThroughputPolicy>(*context.estimates, parsed);
 }
 

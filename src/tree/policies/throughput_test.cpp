@@ -27,6 +27,19 @@ TEST(ThroughputPolicy, BuysNodesWhileTheyAreWorthTheirTime) {
   EXPECT_EQ(tree.token, (std::vector<TokenId>{0, 1, 2}));
 }
 
+TEST(ThroughputPolicy, AsksForMoreGainThanCostByTheMargin) {
+  for (const auto& [name, bought] :
+       {std::pair{"throughput:margin=1", 2}, {"throughput:margin=1.5", 1}}) {
+    Machine machine(2);  // a row costs 0.2 tokens
+    auto policy = machine.policy(name);
+    DraftTree tree(0);
+    tree.add(0, 1, ln(0.6));
+    tree.add(0, 2, ln(0.25));
+    cut(*policy, tree);
+    EXPECT_EQ(tree.draft_nodes(), bought) << name;
+  }
+}
+
 TEST(ThroughputPolicy, DoesNotDraftWhenRowsCostMoreThanTheyBring) {
   Machine machine(9);
   auto policy = machine.policy("throughput");
@@ -65,7 +78,7 @@ TEST(ThroughputPolicy, RecoversWhenADrafterThatWasWrongBecomesRight) {
   int nodes = 0;
   for (int round = 0; round < 60; ++round)
     nodes = play(*policy, machine.estimates, chain(8, 0.6), 8);
-  EXPECT_GE(nodes, 4);
+  EXPECT_GE(nodes, 3);
 }
 
 TEST(ThroughputPolicy, AsksAnExpensiveDrafterThatNeverHelpsOnlyRarely) {
@@ -117,7 +130,7 @@ TEST(ThroughputPolicy, DraftsAsDeepAsIsFastest) {
   for (const double p : {0.4, 0.6, 0.8, 0.9}) {
     for (const double pass_ms : {0.5, 1.5, 3.0}) {
       Machine machine(kRowMs, pass_ms);
-      auto policy = machine.policy("throughput");
+      auto policy = machine.policy("throughput:margin=1");
       std::mt19937 random(4);
       std::uniform_real_distribution<double> uniform(0, 1);
       const ChainHead head{p, pass_ms};
