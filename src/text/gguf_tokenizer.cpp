@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -58,10 +60,10 @@ Tokens read_tokens(const GgufFields& fields, std::string_view doing) {
 TokenizerParts load_byte_level(const GgufFields& fields, const Tokens& tokens,
                                std::string_view doing) {
   const std::string name = fields.text("tokenizer.ggml.pre").value_or("default");
-  const PreTokenizer* pre_tokenizer = find_pre_tokenizer(name);
-  if (pre_tokenizer == nullptr) {
-    fail("{}: tokenizer.ggml.pre: expected one of {}, found {}", doing, pre_tokenizer_names(),
-         quote(name));
+  const std::optional<PreTokenizer> pre_tokenizer = find_pre_tokenizer(name);
+  if (!pre_tokenizer) {
+    fail("{}: tokenizer.ggml.pre: expected one of {}, found {}", doing,
+         fmt::join(pre_tokenizer_names(), ", "), quote(name));
   }
   ByteLevelBpe bpe;
   bpe.tokens = tokens.texts;

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "core/error.h"
+#include "io/test_files.h"
+#include "text/pre_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace talon {
@@ -130,25 +132,150 @@ TEST_P(PreTokenizers, CutTextAsTheModelsMakersDo) {
 }
 
 // The expected pieces follow from the published regular expressions.
-INSTANTIATE_TEST_SUITE_P(
-    All, PreTokenizers,
-    testing::Values(Cut{"gpt-2", "It's 2024!", {"It", "'s", " 2024", "!"}},
-                    Cut{"smollm", "It's 24!", {"It", "'s", " ", "2", "4", "!"}},
-                    Cut{"llama-bpe", "IT'S 2024!", {"IT", "'S", " ", "202", "4", "!"}},
-                    Cut{"qwen2", "go 24", {"go", " ", "2", "4"}},
-                    Cut{"deepseek-llm", "hi, you 2024\n", {"hi", ",", " you", " ", "2024", "\n"}},
-                    Cut{"deepseek-llm", "is \u4f60\u597d", {"is", " ", "\u4f60\u597d"}},
-                    Cut{"deepseek-coder", "x;; 24", {"x", ";;", " ", "2", "4"}},
-                    Cut{"deepseek-v3", "a.b 2024", {"a", ".b", " ", "202", "4"}},
-                    Cut{"deepseek-v3", "of\u4f60x", {"of", "\u4f60", "x"}},
-                    Cut{"tekken", "fooBar 24", {"foo", "Bar", " ", "2", "4"}}),
-    [](const auto& of) { return fmt::format("Case{}", of.index); });
+const Cut kCuts[] = {
+    {"gpt-2", "It's 2024!", {"It", "'s", " 2024", "!"}},
+    {"gpt-2", "a   b\n\nc", {"a", "  ", " b", "\n", "\n", "c"}},
+    {"phi-2", "you'LL", {"you", "'", "LL"}},
+    {"mpt", "It's 2024!", {"It", "'s", " 2024", "!"}},
+    {"olmo", "x 12 \u4f60\u597d", {"x", " 12", " \u4f60\u597d"}},
+    {"smollm", "It's 24!", {"It", "'s", " ", "2", "4", "!"}},
+    {"codeshell", "f(12)", {"f", "(", "1", "2", ")"}},
+    {"exaone", "in 24", {"in", " ", "2", "4"}},
+    {"minerva-7b", "in 24", {"in", " ", "2", "4"}},
+    {"command-r", "it's 42\n", {"it", "'s", " ", "4", "2", "\n"}},
+    {"falcon", "hi!! 12345", {"hi", "!!", " ", "123", "45"}},
+    {"falcon", "it's", {"it", "'", "s"}},
+    {"llama-bpe", "IT'S 2024!", {"IT", "'S", " ", "202", "4", "!"}},
+    {"lfm2", "IT'S 2024!", {"IT", "'S", " ", "202", "4", "!"}},
+    {"dbrx", "x;\n2024", {"x", ";\n", "202", "4"}},
+    {"smaug-bpe", "x;\n2024", {"x", ";\n", "202", "4"}},
+    {"glm4", "in \u4f60\u597d 2024", {"in", " \u4f60\u597d", " ", "202", "4"}},
+    {"qwen2", "go 24", {"go", " ", "2", "4"}},
+    {"qwen2", "q\u0301", {"q", "\u0301"}},
+    {"qwen35", "q\u0301 24", {"q\u0301", " ", "2", "4"}},
+    {"stablelm2", "go 24", {"go", " ", "2", "4"}},
+    {"grok-2", "it'S 24", {"it", "'S", " ", "2", "4"}},
+    {"ufakzeka", "Ali'de 24", {"Ali", "'de", " ", "2", "4"}},
+    {"laguna", "a.\nb", {"a", ".", "\n", "b"}},
+    {"seed-coder", "a;\nb 12", {"a", ";", "\n", "b", " ", "1", "2"}},
+    {"bailingmoe", "it'll go\n\n72", {"it", "'ll", " go", "\n\n", "7", "2"}},
+    {"exaone-moe", "see you 34", {"see you", " ", "3", "4"}},
+    {"minicpm5", "v 12345", {"v", " ", "123", "45"}},
+    {"jais-2", "a\t\v\f \t\v b 1234", {"a", "\t\v\f ", "\t\v", " b", " ", "123", "4"}},
+    {"tekken", "fooBar 24", {"foo", "Bar", " ", "2", "4"}},
+    {"gpt-4o", "HelloWorld's 12345//\n", {"Hello", "World's", " ", "123", "45", "//\n"}},
+    {"llama4", "of\u4f60\u597dx", {"of\u4f60\u597dx"}},
+    {"kimi-k2", "of\u4f60\u597dx 1234", {"of", "\u4f60\u597d", "x", " ", "123", "4"}},
+    {"tiny_aya", "it's 1234567", {"it's", " ", "1", "234", "567"}},
+    {"superbpe", "go 1234567", {"go ", "1", "234", "567"}},
+    {"youtu", "fooBar\uff0c12", {"foo", "Bar", "\uff0c", "1", "2"}},
+    {"bloom", "a.b, c (12)", {"a", ".", "b", ",", " c", " (", "12", ")"}},
+    {"poro-chat", "a.b", {"a", ".", "b"}},
+    {"viking", "ab 12.", {"ab", " ", "1", "2", "."}},
+    {"chameleon", "a  b!! 12", {"a", "  ", "b", "!", "!", " ", "1", "2"}},
+    {"deepseek-llm", "hi, you 2024\n", {"hi", ",", " you", " ", "2024", "\n"}},
+    {"deepseek-llm", "is \u4f60\u597d", {"is", " ", "\u4f60\u597d"}},
+    {"deepseek-coder", "x;; 24", {"x", ";;", " ", "2", "4"}},
+    {"deepseek-v3", "a.b 2024", {"a", ".b", " ", "202", "4"}},
+    {"deepseek-v3", "of\u4f60x", {"of", "\u4f60", "x"}},
+    {"hunyuan-dense", "of\u4f60x", {"of", "\u4f60", "x"}},
+    {"spark2_5", "a.\n12", {"a", ".", "\n", "1", "2"}},
+    {"afmoe", "x 1234567 \u4f60", {"x", " ", "1", "234", "567", " ", "\u4f60"}},
+};
+INSTANTIATE_TEST_SUITE_P(All, PreTokenizers, testing::ValuesIn(kCuts),
+                         [](const auto& of) { return fmt::format("Case{}", of.index); });
 
-TEST(GgufByteLevel, OnlyQwensTextIsNormalized) {
+/// Numbers, contractions, scripts, marks, punctuation, newlines and spaces in composed form.
+const char* const kText =
+    "It's 1234567, we'LL see!!  \tf(x_1) = {2.50};\r\n\r\n\n    return   \u00e9t\u00e9 "
+    "\u00bd\u00b2;\n"
+    "\u4f60\u597d\uff0c\u4e16\u754c12\u3002 \u3053\u3093 \ud55c\uae00 \u0915\u093f \u0e2a\u0e27 "
+    "camelCaseHTML <sentinel:7> // a--b... \U0001F600 \n \n x  ";
+
+TEST(GgufByteLevel, NoNameLosesText) {
+  for (const std::string_view name : pre_tokenizer_names()) {
+    const Tokenizer tokenizer = load(byte_level(std::string(name)));
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(kText)), kText) << name;
+  }
+}
+
+/// The parts of a `tokenizer.json` that cut text, as its makers published it.
+struct Published {
+  const char* pre;
+  const char* normalizer;
+  const char* pre_tokenizer;
+};
+
+const Published kPublished[] = {
+    {"falcon", "null", R"({"type": "Sequence", "pretokenizers": [
+       {"type": "Punctuation", "behavior": "Contiguous"},
+       {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+       {"type": "Digits", "individual_digits": false},
+       {"type": "Split", "pattern": {"Regex": "[0-9][0-9][0-9]"}, "behavior": "Isolated", "invert": false}]})"},
+    {"command-r", R"({"type": "NFC"})", R"({"type": "Sequence", "pretokenizers": [
+       {"type": "Digits", "individual_digits": true},
+       {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}]})"},
+    {"olmo", R"({"type": "NFC"})",
+     R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true})"},
+    {"bloom", "null", R"({"type": "Sequence", "pretokenizers": [
+       {"type": "Split", "pattern": {"Regex": " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"},
+        "behavior": "Isolated", "invert": false},
+       {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]})"},
+    {"llama4", "null", R"({"type": "Sequence", "pretokenizers": [
+       {"type": "Split", "pattern": {"Regex": "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+        "behavior": "Isolated", "invert": false},
+       {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]})"},
+};
+
+/// A `tokenizer.json` of the same tokens and merges.
+Json hugging_face(const Json& gguf, const Published& published) {
+  Json vocabulary = Json::object();
+  for (const Json& token : gguf["tokenizer.ggml.tokens"]) {
+    const int id = static_cast<int>(vocabulary.size());
+    vocabulary[token.get<std::string>()] = id;
+  }
+  return {{"version", "1.0"},
+          {"normalizer", Json::parse(published.normalizer)},
+          {"pre_tokenizer", Json::parse(published.pre_tokenizer)},
+          {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}}},
+          {"model",
+           {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", gguf["tokenizer.ggml.merges"]}}}};
+}
+
+/// Every two characters that stand side by side in `text` are a token: a difference in one cut is a
+/// difference in ids.
+Json pairs_of(const char* pre, std::string_view text) {
+  Cut cut{pre, "", {}};
+  for (std::size_t i = 0; i < text.size(); ++i) cut.pieces.emplace_back(1, text[i]);
+  return vocabulary_for(cut);
+}
+
+TEST(GgufByteLevel, CutsAsThePublishedTokenizerDoes) {
+  const test::TemporaryFolder folder;
+  for (const Published& published : kPublished) {
+    const Json gguf = pairs_of(published.pre, kText);
+    const std::string json = hugging_face(gguf, published).dump();
+    const auto path = folder.add(fmt::format("{}.json", published.pre), json);
+    EXPECT_EQ(load(gguf).encode(kText), Tokenizer::from_json_file(path).encode(kText))
+        << published.pre;
+  }
+}
+
+TEST(GgufByteLevel, NamesWithoutByteLevelBpeAreRefused) {
+  for (const char* name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace"}) {
+    EXPECT_THROW(load(byte_level(name)), Error) << name;
+  }
+}
+
+TEST(GgufByteLevel, TextIsComposedWhereTheModelsMakersDo) {
   const std::string decomposed = "e\u0301";
-  EXPECT_EQ(pieces(load(byte_level("qwen2")), decomposed), Pieces{"Ã©"});
-  EXPECT_EQ(load(byte_level("llama-bpe")).decode(load(byte_level("llama-bpe")).encode(decomposed)),
-            decomposed);
+  for (const char* name : {"qwen2", "qwen35", "stablelm2", "command-r", "mpt", "olmo"}) {
+    EXPECT_EQ(pieces(load(byte_level(name)), decomposed), Pieces{"\u00c3\u00a9"}) << name;
+  }
+  for (const char* name : {"llama-bpe", "gpt-2", "falcon", "deepseek-v3"}) {
+    EXPECT_EQ(load(byte_level(name)).decode(load(byte_level(name)).encode(decomposed)), decomposed)
+        << name;
+  }
 }
 
 TEST(GgufByteLevel, ControlTokensAreSpecialAndUserDefinedOnesAreText) {
@@ -241,7 +368,7 @@ TEST(GgufTokenizer, DamagedFieldsAreErrorsThatNameThem) {
     expect_error(sentencepiece(), damage);
   }
   const Damage of_byte_level[] = {
-      {"unknown cutting", [](Json& m) { m["tokenizer.ggml.pre"] = "bloom"; }, "bloom"},
+      {"unknown cutting", [](Json& m) { m["tokenizer.ggml.pre"] = "gemma4"; }, "gemma4"},
       {"unknown cutting lists the known", [](Json& m) { m["tokenizer.ggml.pre"] = "x"; }, "smollm"},
       {"no merges", [](Json& m) { m.erase("tokenizer.ggml.merges"); }, "tokenizer.ggml.merges"},
       {"merge of one", [](Json& m) { m["tokenizer.ggml.merges"][2] = "11"; }, "merges[2]"},
