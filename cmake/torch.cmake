@@ -8,10 +8,8 @@ endif()
 if(NOT Torch_FOUND)
   message(STATUS "talon-train is not built: no libtorch (scripts/setup.sh train)")
 endif()
-# sentencepiece needs libprotobuf-lite, libtorch the whole libprotobuf. Their symbols have the same names: a program with both
-# must find those of the latter first, or it crashes before main().
-find_library(TALON_PROTOBUF protobuf)
-set(TALON_FIRST_LIBRARIES "")
-if(TALON_PROTOBUF)
-  set(TALON_FIRST_LIBRARIES "-Wl,--push-state,--no-as-needed,${TALON_PROTOBUF},--pop-state")
-endif()
+# talon_with_torch(TARGET): a program that links libtorch. It loads sentencepiece as a module (src/text/CMakeLists.txt), which stands
+# beside it or in the build folder.
+function(talon_with_torch target)
+  set_target_properties(${target} PROPERTIES TALON_TORCH ON BUILD_RPATH "$ORIGIN;${CMAKE_BINARY_DIR}")
+endfunction()

@@ -1,5 +1,3 @@
-#include <sentencepiece_processor.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,6 +6,7 @@
 #include "io/quote.h"
 #include "text/added_pieces.h"
 #include "text/character_map.h"
+#include "text/sentencepiece/piece_encoder.h"
 #include "text/sentencepiece_model.h"
 #include "text/utf8.h"
 
@@ -29,14 +28,9 @@ class SentencePieceEncoder : public Encoder {
   SentencePieceEncoder(const SentencePieceModel& model, std::vector<AddedPiece> added,
                        std::string_view doing)
       : added_(std::move(added)) {
-    try {
-      const auto status = processor_.LoadFromSerializedProto(serialize(model));
-      if (!status.ok()) fail("{}: {}", doing, status.error_message());
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {  // the trie that the library builds throws its own
-      fail("{}: {}", doing, error.what());
-    }
+    std::string problem;
+    pieces_.reset(talon_make_piece_encoder(serialize(model), problem));
+    if (pieces_ == nullptr) fail("{}: {}", doing, problem);
   }
 
   std::vector<TokenId> encode(std::string_view text, bool parse_special) const override {
@@ -56,12 +50,12 @@ class SentencePieceEncoder : public Encoder {
   void encode_stretch(std::string_view text, std::vector<TokenId>& ids) const {
     if (text.empty()) return;
     std::vector<int> found;
-    const auto status = processor_.Encode(text, &found);
-    if (!status.ok()) fail("encode text of {} bytes: {}", text.size(), status.error_message());
+    const std::string problem = pieces_->encode(text, found);
+    if (!problem.empty()) fail("encode text of {} bytes: {}", text.size(), problem);
     ids.insert(ids.end(), found.begin(), found.end());
   }
 
-  sentencepiece::SentencePieceProcessor processor_;
+  std::unique_ptr<PieceEncoder> pieces_;
   AddedPieces added_;
 };
 

@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli_process.h"
+
+// `talon train` from a prompts file to a measured head and a policy, for a target whose tokenizer
+// is SentencePiece-style (llama2.c).
+namespace talon::test {
+namespace {
+
+std::string questions() { return TALON_TEST_DATA "/story_questions.jsonl"; }
+
+std::string data_of(const Folder& folder) {
+  const std::string prompts = folder.write(
+      "prompts.jsonl", R"({"prompt":"Once upon a time","source":"test","licence":"CC0"})"
+                       "\n");
+  const Outcome outcome =
+      run_talon({"train", "data", "-m", small_model(), "--prompts", prompts, "--no-chat", "-n",
+                 "60", "--tokens", "200", "--threads", "1", "--temperature-mix", "1", "--samples",
+                 "4", "-o", folder.file("data")});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  return folder.file("data");
+}
+
+class Trainer : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(TALON_TRAINER)) GTEST_SKIP() << "talon-train was not built";
+  }
+};
+
+TEST_F(Trainer, MeasuresAHeadOnQuestionsForASentencePieceTarget) {
+  const Folder folder;
+  const std::string data = data_of(folder);
+  const Outcome outcome = run_talon({"train",
+                                     "head",
+                                     "-m",
+                                     small_model(),
+                                     "--kind",
+                                     "eagle",
+                                     "--data",
+                                     data,
+                                     "-o",
+                                     folder.file("run"),
+                                     "--questions",
+                                     questions(),
+                                     "--limit",
+                                     "2",
+                                     "-n",
+                                     "12",
+                                     "--epochs",
+                                     "1",
+                                     "--batch",
+                                     "64",
+                                     "--steps",
+                                     "1",
+                                     "--draft-vocab",
+                                     "0"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  const std::string evaluations = read_file(folder.path() / "run" / "evaluations.csv");
+  EXPECT_NE(evaluations.find("chain4"), std::string::npos) << evaluations;
+}
+
+TEST_F(Trainer, TrainsAPolicyForASentencePieceTarget) {
+  const Folder folder;
+  const Outcome outcome = run_talon(
+      {"train",       "policy",
+       "-m",          small_model(),
+       "--kind",      "ada_eagle",
+       "-d",          "eagle2:topk=1,head=" TALON_TEST_DATA "/golden/stories260k/eagle1_head",
+       "--questions", questions(),
+       "--limit",     "3",
+       "-n",          "24",
+       "--epochs",    "1",
+       "--threads",   "1",
+       "-o",          folder.file("policy")});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "policy" / "ada_eagle.safetensors"));
+}
+
+}  // namespace
+}  // namespace talon::test
