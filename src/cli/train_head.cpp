@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "cli/flags.h"
+#include "cli/train_flags.h"
 #include "core/error.h"
 
 namespace talon {
 namespace {
-
-constexpr int kMany = 1 << 30;
 
 class TrainHead : public Command {
  public:
@@ -31,10 +30,9 @@ class TrainHead : public Command {
     app_->add_option("--data", train.data, "folders of talon train data")
         ->type_name("FOLDER...")
         ->required();
-    app_->add_option("-o,--out", train.out,
-                     "folder for head/, checkpoint and curves; a run in it is gone on with")
-        ->type_name("FOLDER")
-        ->required();
+    add_out_flag(*app_, train.out,
+                 "folder for head/, checkpoint and curves; a run in it is gone on with");
+    add_schedule_flags(*app_, train, {"tokens of one step, per process", "evaluations"});
     add_schedule_options();
     add_loss_options();
     add_measure_options();
@@ -50,29 +48,21 @@ class TrainHead : public Command {
     add_real(*app_, "--epochs", train.epochs, 0.001, 1e6, "passes over the data")->group(group);
     add_real(*app_, "--minutes", train.minutes, 0, 1e6, "of training at most, 0 for no limit")
         ->group(group);
-    add_int(*app_, "--batch", train.batch, 1, kMany, "tokens of one step, per process")
-        ->group(group);
     add_int(*app_, "--steps", train.steps, 1, 16,
             "unrolled steps (training-time test), of Medusa: heads")
         ->group(group);
-    add_real(*app_, "--rate", train.rate, 0, 1, "highest learning rate")->group(group);
     add_choice<std::string>(*app_, "--decline", train.decline,
                             {{"linear", "linear"}, {"cosine", "cosine"}}, "of the learning rate")
         ->group(group);
     add_int(*app_, "--warmup", train.warmup, 0, kMany, "iterations to the highest rate")
         ->group(group);
     add_real(*app_, "--clip", train.clip, 0, 1e6, "largest norm of the gradient")->group(group);
-    add_real(*app_, "--weight-decay", train.weight_decay, 0, 1, "of AdamW")->group(group);
     add_real(*app_, "--average", train.average, 0, 1, "decay of the average of the weights")
         ->group(group);
     app_->add_option("--start", train.start,
                      "checkpoint of another run to start from, with all steps from the beginning; "
                      "without it heads start from the target's last layer")
         ->type_name("FILE")
-        ->group(group);
-    app_->add_option("--seed", train.seed, "of order and initial values")
-        ->type_name("N")
-        ->capture_default_str()
         ->group(group);
   }
 
@@ -104,21 +94,12 @@ class TrainHead : public Command {
 
   void add_measure_options() {
     const char* group = "Measurement";
-    app_->add_option("--questions", request_.questions,
-                     "Spec-Bench questions on which heads are measured")
-        ->type_name("FILE")
-        ->group(group);
-    add_int(*app_, "--limit", request_.question_limit, 1, kMany,
-            "of the questions, evenly spread over the file")
-        ->group(group);
-    add_int(*app_, "-n,--max-new", request_.max_new, 1, 1 << 20, "most tokens of an answer")
-        ->group(group);
+    add_question_flags(
+        *app_, request_.questions,
+        {.group = group, .help = "Spec-Bench questions on which heads are measured"});
     HeadTrainOptions& train = request_.train;
     add_int(*app_, "--evaluate-every", train.evaluate_every, 0, kMany,
             "iterations, 0 for at the end only")
-        ->group(group);
-    add_int(*app_, "--patience", train.patience, 0, kMany,
-            "evaluations without a better one before it stops, 0 for never")
         ->group(group);
     add_int(*app_, "--log-every", train.log_every, 1, kMany, "iterations")->group(group);
   }
@@ -126,7 +107,6 @@ class TrainHead : public Command {
   void add_work_options() {
     const char* group = "Work";
     HeadTrainOptions& train = request_.train;
-    add_int(*app_, "--threads", train.threads, 1, 1024, "of each process")->group(group);
     add_int(*app_, "--checkpoint-every", train.checkpoint_every, 0, kMany, "iterations")
         ->group(group);
     app_->add_option("--device", train.device, "cpu, or cuda with a CUDA build of libtorch")

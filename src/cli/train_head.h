@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/model_options.h"
+#include "cli/train_flags.h"
 #include "train/head/head_options.h"
 
 namespace talon {
@@ -14,9 +15,7 @@ namespace talon {
 struct TrainHeadRequest {
   ModelOptions model;
   HeadTrainOptions train;
-  std::string questions;  // file to measure on; empty: the head is not measured
-  int question_limit = 24;
-  int max_new = 128;
+  QuestionOptions questions = {.limit = 24};  // to measure on; without a file: not measured
 };
 
 /// Runs it; the exit code.

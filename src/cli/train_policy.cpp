@@ -1,11 +1,10 @@
 #include "cli/train_policy.h"
 
 #include "cli/flags.h"
+#include "cli/train_flags.h"
 
 namespace talon {
 namespace {
-
-constexpr int kMany = 1 << 30;
 
 class TrainPolicy : public Command {
  public:
@@ -22,9 +21,7 @@ class TrainPolicy : public Command {
                      "whose drafts it learns about, as it will be used: eagle3:head=FOLDER")
         ->type_name("DRAFTER")
         ->required();
-    app_->add_option("-o,--out", train.out, "folder for KIND.safetensors and README.md")
-        ->type_name("FOLDER")
-        ->required();
+    add_out_flag(*app_, train.out, "folder for KIND.safetensors and README.md");
     add_text_options();
     add_draft_options();
     add_loss_options();
@@ -36,16 +33,12 @@ class TrainPolicy : public Command {
  private:
   void add_text_options() {
     const char* group = "Texts";
-    app_->add_option("--questions", request_.questions,
-                     "Spec-Bench questions that the target answers; not those you measure on")
-        ->type_name("FILE")
-        ->required()
-        ->group(group);
-    add_int(*app_, "--limit", request_.question_limit, 0, kMany,
-            "of the questions, evenly spread over the file, 0 for all")
-        ->group(group);
-    add_int(*app_, "-n,--max-new", request_.max_new, 16, 1 << 20, "most tokens of an answer")
-        ->group(group);
+    add_question_flags(
+        *app_, request_.questions,
+        {.group = group,
+         .help = "Spec-Bench questions that the target answers; not those you measure on",
+         .least_new = 16})
+        ->required();
     add_int(*app_, "--texts", request_.texts_at_once, 1, 256, "answers at once")->group(group);
     add_real(*app_, "--held-out", request_.train.held_out, 0.01, 0.9,
              "share of the answers that it is measured on and does not learn from")
@@ -87,24 +80,13 @@ class TrainPolicy : public Command {
   void add_schedule_options() {
     const char* group = "Schedule";
     PolicyTrainOptions& train = request_.train;
+    add_schedule_flags(*app_, train, {"drafts of one step", "epochs"});
     add_int(*app_, "--width", train.width, 0, 1 << 16,
             "of the layers; 0 for 256 in ada_eagle, 128 in radar")
         ->group(group);
     add_int(*app_, "--epochs", train.epochs, 1, kMany, "passes over the drafts at most")
         ->group(group);
-    add_int(*app_, "--patience", train.patience, 0, kMany,
-            "epochs without a better one before it stops, 0 for never")
-        ->group(group);
-    add_int(*app_, "--batch", train.batch, 1, kMany, "drafts of one step")->group(group);
-    add_real(*app_, "--rate", train.rate, 0, 1, "highest learning rate")->group(group);
-    add_real(*app_, "--weight-decay", train.weight_decay, 0, 1, "of AdamW")->group(group);
     add_real(*app_, "--dropout", train.dropout, 0, 0.9, "of radar's middle layer")->group(group);
-    app_->add_option("--seed", train.seed, "of order and initial values")
-        ->type_name("N")
-        ->capture_default_str()
-        ->group(group);
-    add_int(*app_, "--threads", train.threads, 1, 1024, "of the target and of training")
-        ->group(group);
   }
 
   TrainPolicyRunner run_;

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/model_options.h"
+#include "cli/train_flags.h"
 #include "train/policy/policy_options.h"
 
 namespace talon {
@@ -14,9 +15,7 @@ namespace talon {
 struct TrainPolicyRequest {
   ModelOptions model;
   PolicyTrainOptions train;
-  std::string questions;
-  int question_limit = 0;
-  int max_new = 128;
+  QuestionOptions questions;
   int texts_at_once = 4;
 };
 

@@ -41,10 +41,9 @@ std::vector<std::pair<std::string, std::string>> measured_drafters(const std::st
 
 HeadMeasure make_measure(const Session& session, const TrainHeadRequest& request) {
   HeadMeasure measure;
-  measure.max_new = request.max_new;
+  measure.max_new = request.questions.max_new;
   measure.end_tokens = session.end_tokens();
-  measure.prompts =
-      question_prompts(session, request.questions, request.question_limit, request.max_new);
+  measure.prompts = question_prompts(session, request.questions);
   return measure;
 }
 
@@ -60,7 +59,7 @@ int train(const TrainHeadRequest& request) {
   hooks.stop = &interrupt.stop();
   std::optional<Session> session;
   HeadMeasure measure;
-  if (!request.questions.empty() && request.train.rank == 0) {
+  if (!request.questions.file.empty() && request.train.rank == 0) {
     session.emplace(open_session(resolved.model));
     session->cache.reset();  // measurements have caches of their own
     measure = make_measure(*session, request);

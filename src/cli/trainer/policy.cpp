@@ -26,7 +26,7 @@ GatherOptions gather_options(const TrainPolicyRequest& request, const Session& s
                     .every_position = !train.is_radar(),
                     .features = !train.is_radar(),
                     .end_tokens = session.end_tokens()};
-  options.max_new = request.max_new;
+  options.max_new = request.questions.max_new;
   options.batch = request.texts_at_once;
   return options;
 }
@@ -57,8 +57,7 @@ RoundCosts costs_of(const Session& session, const TrainPolicyRequest& request) {
 
 std::vector<DraftExample> gather(const Session& session, const TrainPolicyRequest& request,
                                  const StopFlag& stop) {
-  const auto prompts =
-      question_prompts(session, request.questions, request.question_limit, request.max_new);
+  const auto prompts = question_prompts(session, request.questions);
   ProgressMeter meter("answers");
   auto examples = gather_drafts(
       session.model, prompts, gather_options(request, session),
@@ -87,8 +86,8 @@ int train_policy_command(const TrainPolicyRequest& asked) {
   hooks.stop = &interrupt.stop();
   const Json origin = {{"model", request.model.model},
                        {"drafter", request.train.drafter},
-                       {"questions", request.questions},
-                       {"tokens per answer", request.max_new}};
+                       {"questions", request.questions.file},
+                       {"tokens per answer", request.questions.max_new}};
   const PolicyTrainResult result =
       train_policy(request.train, std::move(examples), costs, origin, hooks);
   if (result.file.empty()) {
