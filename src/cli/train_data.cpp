@@ -20,12 +20,6 @@
 namespace talon {
 namespace {
 
-/// Bits are numbers in manifests, which older folders have, too.
-Json activations_json(Activations activations) {
-  if (activations == Activations::mixed) return "mixed";
-  return activations == Activations::bits8 ? 8 : 16;
-}
-
 constexpr int kMostTokens = 1 << 20;
 
 /// "0/2": the first of two.

@@ -114,6 +114,50 @@ TEST(Dataset, FoldersMayDifferInTheSettingsOfTheirTarget) {
   EXPECT_EQ(Dataset({one.path(), rounded.path()}).size(), 2u);
 }
 
+/// A folder as the first versions wrote it, with `activations` as its JSON text.
+void write_older_folder(const DataFolder& folder, const std::string& activations) {
+  std::ofstream(folder.path() / "manifest.json")
+      << R"({"counts": {}, "format": "talon training data", "runs": [{"kind": "prompts"}], "target": {)"
+      << R"("hidden": 64, "model": "stories260k", "settings": {"activations": )" << activations
+      << R"(, "cache": "f16", "weights": "auto"}, "sha256": "sum", "taps": [1, -1], )"
+      << R"("vocabulary": 512}, "version": 1})";
+}
+
+Manifest computed_with(Activations activations) {
+  Manifest manifest = test::data_target(kTaps);
+  manifest.target_settings = {
+      {"activations", activations_json(activations)}, {"cache", "f16"}, {"weights", "auto"}};
+  return manifest;
+}
+
+TEST(Dataset, FoldersOfEarlierVersionsAreAddedTo) {
+  const std::pair<const char*, Activations> kinds[] = {
+      {"8", Activations::bits8}, {"16", Activations::bits16}, {"\"mixed\"", Activations::mixed}};
+  for (const auto& [text, activations] : kinds) {
+    DataFolder folder;
+    write_older_folder(folder, text);
+    const Manifest older = read_manifest(folder.path()).value();
+    const Manifest now = computed_with(activations);
+    const Manifest added = add_run(folder.path(), now, {{"kind", "responses"}});
+    EXPECT_EQ(added.runs.size(), 2u) << text;
+    // Shards carry this sum: that of old ones must stay what new ones get.
+    EXPECT_EQ(older.shard_kind(), now.shard_kind()) << text;
+  }
+}
+
+TEST(Dataset, OtherActivationsAreNotAddedToAFolderAndAreNamed) {
+  DataFolder folder;
+  write_older_folder(folder, "8");
+  try {
+    add_run(folder.path(), computed_with(Activations::mixed), Json::object());
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find(R"("activations":8)"), std::string::npos) << message;
+    EXPECT_NE(message.find(R"("activations":"mixed")"), std::string::npos) << message;
+  }
+}
+
 TEST(Dataset, ShufflesByTheSeedAlone) {
   DataFolder folder;
   write(folder, 0, 20);

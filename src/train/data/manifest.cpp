@@ -142,6 +142,11 @@ ShardKind Manifest::shard_kind() const {
           static_cast<std::uint32_t>(info.vocabulary)};
 }
 
+Json activations_json(Activations activations) {
+  if (activations == Activations::mixed) return name_of(activations);
+  return activations == Activations::bits8 ? 8 : 16;
+}
+
 std::optional<Manifest> read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kFileName;
   if (!std::filesystem::exists(path)) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "io/json.h"
 #include "train/data/dataset.h"
 #include "train/data/shard.h"
@@ -22,6 +23,10 @@ struct Manifest {
   /// What shards of this folder carry.
   ShardKind shard_kind() const;
 };
+
+/// The setting "activations": 8 and 16 as numbers, which folders of earlier versions have, too,
+/// mixed as a word.
+Json activations_json(Activations activations);
 
 /// Nothing if there is none. Throws Error naming file and field.
 std::optional<Manifest> read_manifest(const std::filesystem::path& folder);
