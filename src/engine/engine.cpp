@@ -84,6 +84,7 @@ struct Engine::State {
   std::vector<std::unique_ptr<Sequence>> finished;  // in the last step
   std::vector<Progress> news;
   std::size_t first_served = 0;
+  bool no_room = false;  // for the first that waits, until a sequence ends
 };
 
 Engine::Engine(Target& target, Drafter& drafter, Verifier& verifier, EngineOptions options)
@@ -173,12 +174,16 @@ void Engine::State::admit() {
     if (sequence->cancelled) running.push_back(std::move(sequence));
   }
   std::erase(waiting, nullptr);
+  // Others may hold pages of the cache, too: with nothing running there is no end to wait for.
+  if (no_room && !running.empty()) return;
+  no_room = false;
   while (!waiting.empty()) {
     Sequence& sequence = *waiting.front();
     const std::span<const TokenId> prompt = sequence.request.prompt;
     // The first row that is run produces the token after the next.
     const int most_reused = std::max(drafter.remembers(prompt) - 1, 0);
-    if (!claim_room(sequence, target, most_reused)) return;
+    no_room = !claim_room(sequence, target, most_reused);
+    if (no_room) return;
     const int reused = sequence.cache->length();
     sequence.observed = reused == 0 ? 0 : reused + 1;
     sequence.draft = drafter.resume(prompt.first(static_cast<std::size_t>(sequence.observed)));
@@ -222,6 +227,7 @@ void Engine::State::report(double step_ms, std::span<const Turn> turns) {
                     sequence->finish, sequence->error});
     if (!sequence->finished()) continue;
     sequence->cache.reset();
+    no_room = false;
     finished.push_back(std::move(sequence));
   }
   std::erase(running, nullptr);

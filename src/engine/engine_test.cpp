@@ -379,7 +379,10 @@ class RememberingDrafter : public RecordingDrafter {
  public:
   RememberingDrafter(std::unique_ptr<Drafter> inner, Backend& backend, int most)
       : RecordingDrafter(std::move(inner), backend), most_(most) {}
-  int remembers(std::span<const TokenId>) override { return most_; }
+  int remembers(std::span<const TokenId>) override {
+    ++asked;
+    return most_;
+  }
   std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
     auto state = start();
     latest->tokens.assign(known.begin(), known.end());
@@ -388,6 +391,7 @@ class RememberingDrafter : public RecordingDrafter {
   }
 
   int resumed = 0;  // tokens
+  int asked = 0;
 
  private:
   int most_;
@@ -412,6 +416,33 @@ TEST(Engine, ADrafterThatRemembersAPrefixSeesTheRowsAfterIt) {
     EXPECT_EQ(drafter.seen_features,
               std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(skipped), all.end()));
   }
+}
+
+TEST(Engine, ADrafterIsAskedWhatItRemembersOnlyWhenThereMayBeRoom) {
+  TestModel& model = small_model();
+  auto remembering = std::make_unique<RememberingDrafter>(plain(), *model.backend, 0);
+  RememberingDrafter& drafter = *remembering;
+  TestEngine test(model, std::move(remembering), fixed_policy(), 3);
+  for (int i = 0; i < 3; ++i) test.submit(request(100));
+  int steps = 0;
+  for (; !test.engine.idle(); ++steps) test.engine.step();
+  EXPECT_GT(steps, 200) << "all three had room at once?";
+  // Each is asked about when the one before it is admitted and when that one has ended.
+  EXPECT_EQ(drafter.asked, 5);
+}
+
+TEST(Engine, ACancelledSequenceThatWaitsDoesNotKeepTheNextFromBeingTried) {
+  TestEngine test(small_model(), plain(), fixed_policy(), 3);
+  const SequenceId running = test.submit(request(100)), large = test.submit(request(100)),
+                   small = test.submit(request(3));
+  test.engine.step();
+  test.engine.cancel(large);
+  std::vector<SequenceId> ended;
+  while (!test.engine.idle()) {
+    for (const Progress& progress : test.engine.step())
+      if (progress.finish != FinishReason::none) ended.push_back(progress.sequence);
+  }
+  EXPECT_EQ(ended, (std::vector{large, small, running}));
 }
 
 TEST(FinishReasons, HaveTheNamesOfTheCommandLine) {
