@@ -1,29 +1,89 @@
 #!/usr/bin/env bash
-# Makes the heads in models/ anew, or goes on with them: data, training, export. Stop it at any moment and start it again.
-# usage: scripts/train_heads.sh PROMPTS RESPONSES QUESTIONS [MINUTES of training per head, default 600] [TOKENS of answers, default 10000000]
-# PROMPTS: train_prompts.jsonl.zst, RESPONSES: smollm2_responses.jsonl.zst, QUESTIONS: held-out questions (Spec-Bench lines), on which heads are measured.
+# Makes the heads in models/ from the prompts file, or goes on with them: data, training, export. Stop it at any moment and start it again.
+# usage: scripts/train_heads.sh PROMPTS RESPONSES QUESTIONS [HEAD...]
+# PROMPTS: train_prompts.jsonl.zst, RESPONSES: smollm2_responses.jsonl.zst or "" for none, QUESTIONS: held-out questions (Spec-Bench lines),
+# on which heads are measured. HEAD: of smollm2-eagle3, smollm2-eagle2, smollm2-medusa, stories15m-eagle2 (default: these) and
+# tinyllama-eagle3. Settings, as environment variables, with their defaults:
+#   MINUTES=600, STORY_MINUTES=10     of training of a head
+#   TOKENS=10000000, STORY_TOKENS=1000000, TINYLLAMA_TOKENS=1000000   response tokens to have (4.6, 2.3 and 16.4 kB each on disk)
+#   JOBS=<processors>                 processes at once, of one thread each
+#   LIMIT=24                          questions that a head is measured on
+#   DATA=downloads/train, HEADS=models, TALON_BUILD=build    folders
 set -euo pipefail
-prompts=$1 responses=$2 questions=$3 minutes=${4:-600} tokens=${5:-10000000}
-talon=${TALON_BUILD:-build}/talon
-data=downloads/train runs=downloads/train/runs
+[ $# -ge 3 ] || { sed -n 3,11p "$0" >&2; exit 2; }
+prompts=$1 responses=$2 questions=$3
+shift 3
+[ $# -gt 0 ] || set -- smollm2-eagle3 smollm2-eagle2 smollm2-medusa stories15m-eagle2
+root=$(cd "$(dirname "$0")/.." && pwd)
+export talon=${TALON_BUILD:-build}/talon data=${DATA:-downloads/train} heads=${HEADS:-models}
+jobs=${JOBS:-$(nproc)}
 
-"$talon" train data -m smollm2 --responses "$responses" -o $data/smollm2_ready
-for shard in 0 1; do
-  "$talon" train data -m smollm2 --prompts "$prompts" --held-out "$questions" -o $data/smollm2 --temperature-mix 0:0.75,0.5-0.9:0.25 \
-    -n 192 --max-prompt 400 --samples 4 --activations 8 --threads 1 --batch 64 --tokens "$tokens" --shard $shard/2 --seed 7 &
-done
-wait
-python3 scripts/story_prompts.py > $data/story_prompts.jsonl
-"$talon" train data -m stories15m --prompts $data/story_prompts.jsonl --no-chat --samples 4 -n 240 --max-prompt 64 --temperature-mix 0:0.3,1:0.7 --tokens 1000000 -o $data/stories15m
+# Runs the functions named on standard input, with their arguments, a line each, as many at once as there are jobs; fails if one fails.
+at_once() { xargs -r -d '\n' -P "$jobs" -I '{}' bash -euo pipefail -c '{}'; }
 
-head() { # KIND NAME options...
-  "$talon" train head -m smollm2 --kind "$1" --data $data/smollm2_ready $data/smollm2 -o "$runs/$2" --minutes "$minutes" --epochs 1000 \
-    --batch 1024 --questions "$questions" --limit 24 -n 64 "${@:3}"
-  mkdir -p "models/$2" && cp -r "$runs/$2/head/." "models/$2/"
+# answers MODEL FOLDER TOKENS options...: shares of the answers, several a process, so that none waits long for the slowest.
+answers() {
+  local shares=$((jobs * 8)) share
+  for ((share = 0; share < shares; share++)); do
+    printf '%q ' "$talon" train data -m "$1" -o "$data/$2" --tokens "$3" --shard $share/$shares --threads 1 --batch 64 "${@:4}"
+    echo
+  done | at_once
 }
-head eagle3 smollm2-eagle3 --steps 4
-head eagle smollm2-eagle2 --steps 3
-head medusa smollm2-medusa --steps 4
-"$talon" train head -m stories15m --kind eagle --data $data/stories15m -o $runs/stories15m-eagle2 --minutes 10 --epochs 1000 --batch 1024 \
-  --steps 3 --loss-tokens 2048 --draft-vocab 0
-mkdir -p models/stories15m-eagle2 && cp -r $runs/stories15m-eagle2/head/. models/stories15m-eagle2/
+
+# head NAME MODEL KIND options...: trains, or goes on, and copies the best head so far.
+head() {
+  "$talon" train head -m "$2" --kind "$3" -o "$data/runs/$1" --epochs 1000 --batch 1024 "${@:4}"
+  mkdir -p "$heads/$1"
+  cp -r "$data/runs/$1/head/." "$heads/$1/"
+}
+export -f head
+
+wanted() { # HEAD-PREFIX
+  local name
+  for name in "${all[@]}"; do [[ $name == "$1"* ]] && return; done
+  return 1
+}
+all=("$@")
+for name in "${all[@]}"; do
+  case $name in
+    smollm2-eagle3 | smollm2-eagle2 | smollm2-medusa | stories15m-eagle2 | tinyllama-eagle3) ;;
+    *) echo "train_heads: expected a head of the list above, found $name" >&2; exit 2 ;;
+  esac
+done
+
+mkdir -p "$data/runs"
+mix=0:0.75,0.5-0.9:0.25
+if wanted smollm2; then
+  folders="$data/smollm2"
+  if [ -n "$responses" ]; then
+    "$talon" train data -m smollm2 --responses "$responses" -o "$data/smollm2_ready"
+    folders="$data/smollm2_ready $folders"
+  fi
+  answers smollm2 smollm2 "${TOKENS:-10000000}" --prompts "$prompts" --held-out "$questions" --temperature-mix $mix -n 192 --max-prompt 400 \
+    --samples 4 --activations 8 --seed 7
+fi
+if wanted stories15m; then
+  [ -s "$data/story_prompts.jsonl" ] || python3 "$root/scripts/story_prompts.py" > "$data/story_prompts.jsonl.part"
+  [ -s "$data/story_prompts.jsonl" ] || mv "$data/story_prompts.jsonl.part" "$data/story_prompts.jsonl"
+  answers stories15m stories15m "${STORY_TOKENS:-1000000}" --prompts "$data/story_prompts.jsonl" --no-chat --samples 4 -n 240 --max-prompt 64 \
+    --temperature-mix 0:0.3,1:0.7
+fi
+if wanted tinyllama; then
+  answers tinyllama tinyllama "${TINYLLAMA_TOKENS:-1000000}" --prompts "$prompts" --held-out "$questions" --temperature-mix $mix -n 192 \
+    --max-prompt 400 --samples 4 --seed 7
+fi
+
+measured="--questions $questions --limit ${LIMIT:-24} -n 64"
+for name in "${all[@]}"; do
+  case $name in
+    smollm2-eagle3) echo "head $name smollm2 eagle3 --data $folders --steps 4 --minutes ${MINUTES:-600} $measured" ;;
+    smollm2-eagle2) echo "head $name smollm2 eagle --data $folders --steps 3 --minutes ${MINUTES:-600} $measured" ;;
+    smollm2-medusa) echo "head $name smollm2 medusa --data $folders --steps 4 --minutes ${MINUTES:-600} $measured" ;;
+    # A vocabulary of 8,192 keeps the file at 157 MB: nothing else of a head for 2,048 numbers a token is small.
+    tinyllama-eagle3) echo "head $name tinyllama eagle3 --data $data/tinyllama --steps 4 --minutes ${MINUTES:-600} --draft-vocab 8192 $measured" ;;
+    stories15m-eagle2)
+      echo "head $name stories15m eagle --data $data/stories15m --steps 3 --minutes ${STORY_MINUTES:-10} --loss-tokens 2048 --draft-vocab 0" \
+        "--questions $root/tests/data/story_questions.jsonl --limit ${LIMIT:-24} -n 64"
+      ;;
+  esac
+done | at_once
