@@ -2,8 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include "core/error.h"
 #include "io/quote.h"
@@ -12,16 +14,34 @@
 namespace talon {
 namespace {
 
-/// Eight sums side by side: one after the other they would wait for each other.
-float dot(std::span<const float> a, const float* b) {
-  std::array<float, 8> sums{};
-  std::size_t i = 0;
-  for (; i + 8 <= a.size(); i += 8) {
-    for (std::size_t lane = 0; lane < 8; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  for (; i < a.size(); ++i) sums[0] += a[i] * b[i];
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+/// What every 64-bit processor multiplies at once; the compiler finds this by itself only at -O3,
+/// and not always.
+using Four [[gnu::vector_size(16)]] = float;
+/// Outputs whose sums run side by side: four vectors, since a sum waits for the one before.
+constexpr std::size_t kPanel = 16;
+constexpr std::array<float, kPanel> kZeros{};
+
+/// Weights this small change no output, but weight decay leaves many, and a product below the least
+/// normal number takes a hundred times as long as another.
+constexpr float kLeastWeight = 1e-20F;
+
+Four load(const float* values) {
+  Four four;
+  std::memcpy(&four, values, sizeof four);
+  return four;
 }
+
+struct Sums {
+  Four a, b, c, d;
+
+  explicit Sums(const float* w) : a(load(w)), b(load(w + 4)), c(load(w + 8)), d(load(w + 12)) {}
+  void add(const float* w, float x) {
+    a += load(w) * x;
+    b += load(w + 4) * x;
+    c += load(w + 8) * x;
+    d += load(w + 12) * x;
+  }
+};
 
 std::vector<float> read_values(const Checkpoint& file, const StoredTensor& tensor) {
   const bool is_plain = tensor.type == StorageType::f32 || tensor.type == StorageType::f16 ||
@@ -45,11 +65,42 @@ std::vector<float> read_values(const Checkpoint& file, const StoredTensor& tenso
 
 }  // namespace
 
+Dense::Dense(std::span<const float> weight, std::span<const float> bias)
+    : outputs_(static_cast<int>(bias.size())) {
+  expects(!bias.empty() && weight.size() % bias.size() == 0, "a row of the matrix per output");
+  const std::size_t inputs = weight.size() / bias.size();
+  inputs_ = static_cast<int>(inputs);
+  bias_.assign((bias.size() + kPanel - 1) / kPanel * kPanel, 0.0F);
+  std::copy(bias.begin(), bias.end(), bias_.begin());
+  panels_.assign(bias_.size() * inputs, 0.0F);
+  for (std::size_t row = 0; row < bias.size(); ++row) {
+    float* lane = panels_.data() + row / kPanel * kPanel * inputs + row % kPanel;
+    for (std::size_t i = 0; i < inputs; ++i) {
+      const float value = weight[row * inputs + i];
+      lane[i * kPanel] = std::abs(value) < kLeastWeight ? 0.0F : value;
+    }
+  }
+}
+
 void Dense::apply(std::span<const float> in, std::span<float> out) const {
-  expects(static_cast<int>(in.size()) == inputs && static_cast<int>(out.size()) == outputs,
+  expects(static_cast<int>(in.size()) == inputs_ && static_cast<int>(out.size()) == outputs_,
           "vectors of the matrix's size");
-  for (std::size_t row = 0; row < out.size(); ++row) {
-    out[row] = bias[row] + dot(in, weight.data() + row * in.size());
+  const float* weight = panels_.data();
+  for (std::size_t first = 0; first < out.size(); first += kPanel) {
+    // Two sums of half the inputs each: less rounding, and less waiting.
+    Sums even(bias_.data() + first), odd(kZeros.data());
+    std::size_t i = 0;
+    for (; i + 2 <= in.size(); i += 2, weight += 2 * kPanel) {
+      even.add(weight, in[i]);
+      odd.add(weight + kPanel, in[i + 1]);
+    }
+    if (i < in.size()) {
+      even.add(weight, in[i]);
+      weight += kPanel;
+    }
+    const std::array<Four, 4> sums = {even.a + odd.a, even.b + odd.b, even.c + odd.c,
+                                      even.d + odd.d};
+    std::memcpy(out.data() + first, &sums, std::min(kPanel, out.size() - first) * sizeof(float));
   }
 }
 
@@ -70,12 +121,7 @@ Dense read_dense(const Checkpoint& file, const std::string& weight, const std::s
     fail("read {} of {}: expected {} numbers, found {}", quote(bias), quote(file.path.string()),
          matrix.shape[0], fmt::format("[{}]", fmt::join(vector.shape, ",")));
   }
-  Dense dense;
-  dense.outputs = static_cast<int>(matrix.shape[0]);
-  dense.inputs = static_cast<int>(matrix.shape[1]);
-  dense.weight = read_values(file, matrix);
-  dense.bias = read_values(file, vector);
-  return dense;
+  return Dense(read_values(file, matrix), read_values(file, vector));
 }
 
 }  // namespace talon

@@ -21,7 +21,7 @@ class LengthPredictor {
   explicit LengthPredictor(const Checkpoint& file);
 
   Kind kind() const { return kind_; }
-  int inputs() const { return in_.inputs; }  // twice the target's hidden size
+  int inputs() const { return in_.inputs(); }  // twice the target's hidden size
   int most() const { return most_; }         // the longest draft that it was trained to predict
   /// feature: [inputs()]. asymmetric: one number; ordinal: most() chances, made to fall. Valid
   /// until the next call.

@@ -9,40 +9,47 @@ namespace talon {
 namespace {
 
 float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+/// In terms of the same exponential, which takes a third of the library's time.
+float tangent(float x) { return 2 * sigmoid(2 * x) - 1; }
 
 }  // namespace
 
 RadarNetwork::RadarNetwork(const Checkpoint& file)
     : input_(read_dense(file, "lstm.weight_ih_l0", "lstm.bias_ih_l0", -1, kState)) {
-  const int width = input_.outputs / 4;
+  const int width = input_.outputs() / 4;
   hidden_ = read_dense(file, "lstm.weight_hh_l0", "lstm.bias_hh_l0", 4 * width, width);
-  if (hidden_.outputs != input_.outputs) {
-    fail("read lstm.weight_ih_l0: expected a multiple of four rows, found {}", input_.outputs);
+  if (hidden_.outputs() != input_.outputs()) {
+    fail("read lstm.weight_ih_l0: expected a multiple of four rows, found {}", input_.outputs());
   }
   first_ = read_dense(file, "mlp.0.weight", "mlp.0.bias", -1, width + static_cast<int>(kState));
-  second_ = read_dense(file, "mlp.3.weight", "mlp.3.bias", 2, first_.outputs);
-  gates_.resize(static_cast<std::size_t>(input_.outputs));
+  second_ = read_dense(file, "mlp.3.weight", "mlp.3.bias", 2, first_.outputs());
+  gates_.resize(static_cast<std::size_t>(input_.outputs()));
   from_hidden_.resize(gates_.size());
   c_.resize(static_cast<std::size_t>(width));
   h_and_state_.resize(c_.size() + kState);
-  between_.resize(static_cast<std::size_t>(first_.outputs));
+  between_.resize(static_cast<std::size_t>(first_.outputs()));
 }
 
 void RadarNetwork::begin_round() {
   std::fill(c_.begin(), c_.end(), 0.0F);
-  std::fill(h_and_state_.begin(), h_and_state_.end(), 0.0F);
+  has_hidden_ = false;
 }
 
 double RadarNetwork::stop_chance(std::span<const float> state) {
   const std::size_t width = c_.size();
   const auto h = std::span(h_and_state_).first(width);
   input_.apply(state, gates_);
-  hidden_.apply(h, from_hidden_);
+  if (has_hidden_) {
+    hidden_.apply(h, from_hidden_);
+  } else {  // all zeros: three quarters of the weights need not be read
+    std::copy_n(hidden_.bias().begin(), from_hidden_.size(), from_hidden_.begin());
+  }
+  has_hidden_ = true;
   for (std::size_t i = 0; i < gates_.size(); ++i) gates_[i] += from_hidden_[i];
   for (std::size_t i = 0; i < width; ++i) {
     const float forget = sigmoid(gates_[width + i]);
-    c_[i] = forget * c_[i] + sigmoid(gates_[i]) * std::tanh(gates_[2 * width + i]);
-    h[i] = sigmoid(gates_[3 * width + i]) * std::tanh(c_[i]);
+    c_[i] = forget * c_[i] + sigmoid(gates_[i]) * tangent(gates_[2 * width + i]);
+    h[i] = sigmoid(gates_[3 * width + i]) * tangent(c_[i]);
   }
   std::copy(state.begin(), state.end(), h_and_state_.begin() + static_cast<std::ptrdiff_t>(width));
   first_.apply(h_and_state_, between_);

@@ -30,6 +30,7 @@ class RadarNetwork {
   Dense second_;
   std::vector<float> gates_, from_hidden_, h_and_state_, c_, between_;
   std::array<float, 2> logits_{};
+  bool has_hidden_ = false;  // h is not what a round begins with
 };
 
 /// The state of a beam of these scores, descending; a beam that is narrower than the network was
