@@ -76,6 +76,9 @@ class Drafter {
     return state;
   }
   virtual void observe(DraftState& state, const CommittedTokens& committed) = 0;
+  /// The sequence of `state` has ended, and a later one may begin with its text: what remembers()
+  /// should count is put where it lasts. Nothing but destruction follows.
+  virtual void finish(DraftState&) {}
   /// Grows each job's tree. The root of each is the token observed last. The engine cuts the trees
   /// with the job's TreePolicy::select afterwards.
   virtual void propose(std::span<DraftJob> jobs) = 0;

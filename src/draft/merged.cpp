@@ -80,6 +80,12 @@ class MergedDrafter : public Drafter {
     }
   }
 
+  void finish(DraftState& draft_state) override {
+    auto& state = static_cast<MergedState&>(draft_state);
+    for (std::size_t part = 0; part < parts_.size(); ++part)
+      drafter(part).finish(*state.parts[part]);
+  }
+
   void propose(std::span<DraftJob> jobs) override {
     for (DraftJob& job : jobs) state_of(job).proposed.emplace(job.tree->token[0]);
     for (const std::size_t part : order_) grow(part, jobs);

@@ -33,8 +33,10 @@ class FakeDrafter : public Drafter {
       EXPECT_LE(job.tree->draft_nodes(), job.plan.nodes);
     }
   }
+  void finish(DraftState&) override { ++finished; }
   std::vector<TokenId> tokens;
   View features;
+  int finished = 0;
 
  private:
   Grow grow_;
@@ -94,6 +96,14 @@ std::vector<std::unique_ptr<FakeDrafter>> pair_of(std::unique_ptr<FakeDrafter> a
 
 double chance(const DraftTree& tree, NodeId node) {
   return std::exp(static_cast<double>(tree.log_p.at(static_cast<std::size_t>(node))));
+}
+
+TEST(MergedDrafter, TellsAllPartsOfTheEnd) {
+  std::vector<std::unique_ptr<FakeDrafter>> fakes;
+  for (int i = 0; i < 2; ++i) fakes.push_back(std::make_unique<FakeDrafter>([](DraftTree&) {}));
+  Setting setting(std::move(fakes));
+  setting.drafter->finish(*setting.state);
+  for (const FakeDrafter* fake : setting.all) EXPECT_EQ(fake->finished, 1);
 }
 
 TEST(MergedDrafter, SharesPrefixesAndSaysWhoProposedWhat) {

@@ -70,6 +70,7 @@ struct Engine::State {
   std::vector<Turn> begin();
   void admit();
   void show(double step_ms, std::span<const Turn> turns) const;
+  void retire(Sequence& sequence);
   void report(double step_ms, std::span<const Turn> turns);
   Sequence* find(SequenceId id);
 
@@ -215,6 +216,14 @@ void Engine::State::show(double step_ms, std::span<const Turn> turns) const {
   }
 }
 
+/// Leaves what later sequences may begin with, and gives back the rest.
+void Engine::State::retire(Sequence& sequence) {
+  const bool whole = sequence.draft && sequence.finish != FinishReason::failed;
+  if (whole && sequence.request.reuse_prefix) drafter.finish(*sequence.draft);
+  sequence.draft.reset();
+  sequence.cache.reset();
+}
+
 /// Tells the news of the round and retires the sequences that ended.
 void Engine::State::report(double step_ms, std::span<const Turn> turns) {
   for (const Turn& turn : turns) {
@@ -226,7 +235,7 @@ void Engine::State::report(double step_ms, std::span<const Turn> turns) {
     news.push_back({sequence->id, sequence->news(), sequence->accepted_news, sequence->text,
                     sequence->finish, sequence->error});
     if (!sequence->finished()) continue;
-    sequence->cache.reset();
+    retire(*sequence);
     no_room = false;
     finished.push_back(std::move(sequence));
   }

@@ -390,8 +390,14 @@ class RememberingDrafter : public RecordingDrafter {
     return state;
   }
 
+  void finish(DraftState& state) override {
+    EXPECT_EQ(&state, latest);
+    ++finished;
+  }
+
   int resumed = 0;  // tokens
   int asked = 0;
+  int finished = 0;  // sequences
 
  private:
   int most_;
@@ -416,6 +422,19 @@ TEST(Engine, ADrafterThatRemembersAPrefixSeesTheRowsAfterIt) {
     EXPECT_EQ(drafter.seen_features,
               std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(skipped), all.end()));
   }
+}
+
+TEST(Engine, ADrafterIsToldOfTheEndWhereALaterSequenceMayBeginAlike) {
+  TestModel& model = small_model();
+  auto remembering = std::make_unique<RememberingDrafter>(plain(), *model.backend, 0);
+  RememberingDrafter& drafter = *remembering;
+  TestEngine test(model, std::move(remembering), fixed_policy());
+  test.run(request());
+  EXPECT_EQ(drafter.finished, 1);
+  Request alone = request();
+  alone.reuse_prefix = false;
+  test.run(alone);
+  EXPECT_EQ(drafter.finished, 1);
 }
 
 TEST(Engine, ADrafterIsAskedWhatItRemembersOnlyWhenThereMayBeRoom) {

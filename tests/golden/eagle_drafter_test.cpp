@@ -152,6 +152,22 @@ TEST_P(EagleDrafters, AResumedStateDraftsAsOneThatSawEverything) {
   EXPECT_EQ(drafter->remembers(std::span(text.tokens).first(1)), 0);
 }
 
+/// Pairs wait until a draft is wanted: a sequence without one leaves them, too.
+TEST_P(EagleDrafters, AFinishedSequenceIsRememberedEvenIfNothingWasDraftedForIt) {
+  const auto drafter = make();
+  const FeaturedText text = featured(story(100), drafter->taps());
+  auto state = drafter->start();
+  observe(*drafter, *state, text, 0, 100);
+  drafter->finish(*state);
+  state.reset();
+  const int known = drafter->remembers(text.tokens);
+  EXPECT_EQ(known, 99);
+  const auto later = drafter->resume(std::span(text.tokens).first(99));
+  observe(*drafter, *later, text, 99, 1);
+  const DraftTree resumed = propose(*drafter, *later, text.tokens.back());
+  expect_equal(resumed, draft(*make(), text));
+}
+
 TEST_P(EagleDrafters, ATreeStaysWithinItsPlan) {
   const auto drafter = make();
   const FeaturedText text = featured(story(16), drafter->taps());

@@ -52,6 +52,11 @@ class EagleDrafter : public Drafter {
     memory_.observe(static_cast<HeadState&>(state), committed);
   }
 
+  void finish(DraftState& any_state) override {
+    auto* state = static_cast<HeadState*>(&any_state);
+    memory_.extend(std::span(&state, 1));
+  }
+
   void propose(std::span<DraftJob> jobs) override {
     std::vector<DraftJob> wanted;
     for (const DraftJob& job : jobs) {
