@@ -30,13 +30,19 @@ constexpr const char* kHelp =
 /// A running chat: the loop from line to answer.
 class ChatLoop {
  public:
+  struct Options {
+    std::string system;
+    bool marks = false;
+    bool reuse = true;
+  };
+
   ChatLoop(Session& session, const DecodeSettings& decode, const AnswerOptions& answer,
-           const std::string& system, bool marks)
+           const Options& options)
       : session_(session),
         answer_options_(answer),
-        history_(session.require_tokenizer(), system),
+        history_(session.require_tokenizer(), options.system),
         decoder_(session.model, *session.cache, session.tokenizer_or_null(), decode),
-        marks_(marks) {}
+        options_(options) {}
 
   void run() {
     std::string line;
@@ -103,12 +109,13 @@ class ChatLoop {
     request.sampler = answer_options_.sampler;
     request.seed = answer_options_.seed + static_cast<std::uint64_t>(history_.turns());
     request.stop_texts = answer_options_.stop_texts;
+    request.reuse_prefix = options_.reuse;
     if (!answer_options_.ignore_end) request.end_tokens = session_.end_tokens();
     return request;
   }
 
   Decoded decode(const Request& request) {
-    AnswerStream output(session_.tokenizer_or_null(), marks_);
+    AnswerStream output(session_.tokenizer_or_null(), options_.marks);
     const Decoded answer = decoder_.decode(
         request, [&](const Progress& progress) { output.push(progress); }, &interrupt_.stop());
     output.finish();
@@ -124,7 +131,7 @@ class ChatLoop {
   const AnswerOptions& answer_options_;
   ChatHistory history_;
   Decoder decoder_;
-  bool marks_;
+  const Options options_;
   LineEditor editor_;
   InterruptGuard interrupt_;
   std::optional<Decoded> last_;
@@ -141,6 +148,8 @@ class Chat : public Command {
     add_backend_flags(*app_, model_);
     app_->add_flag("--plain-text", plain_text_,
                    "do not mark accepted drafted tokens on a terminal");
+    app_->add_flag("--reuse,!--no-reuse", reuse_,
+                   "take what earlier turns left in the cache (default), or read it again");
   }
 
   int run() override {
@@ -148,7 +157,7 @@ class Chat : public Command {
     const bool marks = output_is_terminal() && !plain_text_;
     decode_.costs = cost_cache(session, model_);
     decode_.drafter = with_shipped_heads(decode_.drafter, model_.model);
-    ChatLoop loop(session, decode_, answer_, system_, marks);
+    ChatLoop loop(session, decode_, answer_, {system_, marks, reuse_});
     note("{}: /help lists the commands, Ctrl-D leaves", model_.model);
     if (marks && decode_.drafter != "none") note("{}", mark_legend());
     loop.run();
@@ -161,6 +170,7 @@ class Chat : public Command {
   DecodeSettings decode_;
   std::string system_;
   bool plain_text_ = false;
+  bool reuse_ = true;
 };
 
 }  // namespace

@@ -262,6 +262,19 @@ TEST(Chat, KeepsTheConversationInTheCacheAndObeysCommands) {
   EXPECT_NE(outcome.notes.find("no such command: /bogus"), std::string::npos);
 }
 
+TEST(Chat, AnswersTheSameWithoutTheCacheOfEarlierTurns) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const std::string input = "Tell me about the sea.\nAnd about rivers, in a few words?\n/stats\n";
+  const Outcome with =
+      run_talon(Start{.arguments = {"chat", "-m", model, "-n", "40"}, .input = input});
+  const Outcome without = run_talon(
+      Start{.arguments = {"chat", "-m", model, "-n", "40", "--no-reuse"}, .input = input});
+  EXPECT_EQ(without.code, 0) << without.notes;
+  EXPECT_NE(without.notes.find("(0 found in the cache)"), std::string::npos) << without.notes;
+  EXPECT_EQ(without.output, with.output);
+}
+
 TEST(Chat, FindsAllOfTheEarlierTurnsInTheCacheHoweverTheyWereTokenized) {
   const std::string model = chat_model();
   if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
