@@ -9,27 +9,25 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kGroupQueries = 32;
-constexpr std::size_t kLongBlocks = 8;  // from so many on, spreading blocks costs little
+constexpr int kLongGroupQueries = 64;  // where reading keys and values costs more than a few rows
+constexpr int kLongBlocks = 8;         // from so many on, spreading blocks costs little
+constexpr int kReadCost = 2;           // of a block's keys and values, in rows
+constexpr std::size_t kDirectQueries = 8;  // up to so many read keys and values as stored
+constexpr int kBlockPages = kAttentionBlock / kPageRows;
+constexpr float kLog2E = 1.442695041F;
 constexpr std::size_t kMostPartialFloats = std::size_t{4} << 20;
 
 float* row_of(const View& view, int row) {
   return view.data + static_cast<std::ptrdiff_t>(row) * view.stride;
 }
 
-struct Range {
-  int begin;
-  int end;
-};
-
 /// Items of one worker.
 struct Share {
   std::size_t begin;
   std::size_t end;
 };
-
-Range visible(const AttentionRow& row, int window) {
-  const int end = row.position + 1;
-  return {window > 0 ? std::max(0, end - window) : 0, end};
+Share share_of(std::size_t items, std::size_t index, std::size_t workers) {
+  return {items * index / workers, items * (index + 1) / workers};
 }
 
 void check(const AttentionArgs& args) {
@@ -50,24 +48,35 @@ void check(const AttentionArgs& args) {
 
 }  // namespace
 
+Attention::Range Attention::visible(const AttentionRow& row, int window) {
+  const int end = row.position + 1;
+  return {window > 0 ? std::max(0, end - window) : 0, end};
+}
+
 /// What the items of one run() share.
 struct Attention::Call {
   const AttentionArgs& args;
   Cache& cache;
+  std::size_t workers;
   int heads;  // query heads of one KV head
   int dim;
-  std::size_t partial_size;  // floats
-  int blocks;                // partials per row and head in `partials`
-  float* partials;           // null: not spread
+  int partial_size;  // floats
+  float* partials;   // [block of a row][row][head]; null: no run of blocks is cut
 
-  float* partial(int row, int head, int block) const {
-    const auto all_heads = static_cast<std::size_t>(heads * cache.shape.kv_heads);
-    const std::size_t index =
-        (static_cast<std::size_t>(row) * all_heads + static_cast<std::size_t>(head)) *
-            static_cast<std::size_t>(blocks) +
-        static_cast<std::size_t>(block);
-    return partials + index * partial_size;
+  /// Of all query heads of a KV head.
+  float* partial(int row, int kv_head, int block) const {
+    const std::size_t index = (static_cast<std::size_t>(block - blocks_of(row).begin) *
+                                   static_cast<std::size_t>(args.q.rows) +
+                               static_cast<std::size_t>(row)) *
+                                  static_cast<std::size_t>(heads * cache.shape.kv_heads) +
+                              static_cast<std::size_t>(kv_head * heads);
+    return partials + index * static_cast<std::size_t>(partial_size);
   }
+  std::span<const PageId> pages_of(int row) const {
+    const auto sequence = args.layout->rows[static_cast<std::size_t>(row)].sequence;
+    return args.layout->pages[static_cast<std::size_t>(sequence)];
+  }
+  std::size_t row_floats() const { return static_cast<std::size_t>(heads * partial_size); }
   Range blocks_of(int row) const {
     const Range range = visible(args.layout->rows[static_cast<std::size_t>(row)], args.window);
     return {range.begin / kAttentionBlock, (range.end + kAttentionBlock - 1) / kAttentionBlock};
@@ -79,11 +88,19 @@ Attention::Attention(const Kernels& kernels, ThreadPool& pool)
 
 void Attention::group_rows(const AttentionArgs& args) {
   const int heads = args.q.cols / args.k.cols;
-  // Groups of rows for two items or more of each worker.
+  int most_blocks = 0;
+  for (const AttentionRow& row : args.layout->rows) {
+    const Range range = visible(row, args.window);
+    most_blocks = std::max(most_blocks, (range.end - range.begin) / kAttentionBlock);
+  }
+  // Over short contexts groups of rows for two items or more of each worker, over long ones as many
+  // rows as possible for each read of the cache.
   const int wanted =
       (2 * pool_.threads() + args.cache->shape.kv_heads - 1) / args.cache->shape.kv_heads;
   const int most =
-      std::clamp(std::min(kGroupQueries / heads, (args.q.rows + wanted - 1) / wanted), 1, 8);
+      most_blocks >= kLongBlocks
+          ? std::max(kLongGroupQueries / heads, 1)
+          : std::clamp(std::min(kGroupQueries / heads, (args.q.rows + wanted - 1) / wanted), 1, 8);
   groups_.clear();
   for (int row = 0; row < args.q.rows; ++row) {
     const AttentionRow& place = args.layout->rows[static_cast<std::size_t>(row)];
@@ -109,9 +126,35 @@ void Attention::reserve(const Call& call) {
   for (Worker& worker : workers_) {
     worker.stored.reserve<std::uint16_t>(2 * static_cast<std::size_t>(call.dim));
     worker.scores.reserve<float>(queries * kAttentionBlock);
-    worker.partials.reserve<float>(2 * queries * call.partial_size);
+    worker.floats.reserve<float>(static_cast<std::size_t>(kPageRows * call.cache.padded_dim));
+    worker.partials.reserve<float>(2 * queries * static_cast<std::size_t>(call.partial_size));
     worker.queries.reserve(queries);
   }
+}
+
+std::size_t Attention::cost_of(const RowGroup& group, int kv_heads) const {
+  return static_cast<std::size_t>(kv_heads * (group.end_block - group.first_block)) *
+         static_cast<std::size_t>(group.count + kReadCost);
+}
+
+/// Where the places before it have cost `cost`.
+Attention::Place Attention::place_at(std::size_t cost, int kv_heads) const {
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const RowGroup& group = groups_[i];
+    if (cost < cost_of(group, kv_heads)) {
+      const int index = static_cast<int>(cost / static_cast<std::size_t>(group.count + kReadCost));
+      const int blocks = group.end_block - group.first_block;
+      return {i, index / blocks, group.first_block + index % blocks};
+    }
+    cost -= cost_of(group, kv_heads);
+  }
+  return {groups_.size(), 0, 0};
+}
+
+Attention::Place Attention::share_begin(const Call& call, std::size_t worker) const {
+  std::size_t cost = 0;
+  for (const RowGroup& group : groups_) cost += cost_of(group, call.cache.shape.kv_heads);
+  return place_at(share_of(cost, worker, call.workers).begin, call.cache.shape.kv_heads);
 }
 
 /// The query heads of one KV head, and its key and value, of one row.
@@ -123,7 +166,7 @@ void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker&
   for (int i = 0; i < call.heads; ++i) {
     float* q = row_of(args.q, row) + (kv_head * call.heads + i) * dim;
     if (args.q_norm) kernels_.rms_norm(q, args.q_norm.data, args.norm_epsilon, dim, q);
-    kernels_.rotate(q, cos_sin, args.scale, dim);
+    kernels_.rotate(q, cos_sin, args.scale * kLog2E, dim);
   }
   float* k = row_of(args.k, row) + kv_head * dim;
   const float* v = row_of(args.v, row) + kv_head * dim;
@@ -141,91 +184,171 @@ void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker&
                    reinterpret_cast<const std::byte*>(stored + dim));
 }
 
-/// Partials of one block for the rows of a group that see some of it: into call.partials, else into
-/// the worker's second half.
-void Attention::attend_block(const Call& call, const RowGroup& group, int kv_head, int block,
+/// The pages that follow a place in a run of blocks, or in the next KV head.
+void Attention::look_ahead(const Call& call, const Place& place, int run_end,
+                           AttentionCall& kernel) const {
+  const RowGroup& group = groups_[place.group];
+  const bool same_head = place.block + 1 < run_end;
+  if (!same_head && (run_end < group.end_block || place.kv_head + 1 == call.cache.shape.kv_heads)) {
+    return;
+  }
+  const auto pages = call.pages_of(group.first);
+  const std::byte* base =
+      call.cache.block(call.args.layer, same_head ? place.kv_head : place.kv_head + 1);
+  const int block = same_head ? place.block + 1 : group.first_block;
+  for (int i = 0; i < kBlockPages; ++i) {
+    const auto page = static_cast<std::size_t>(block * kBlockPages + i);
+    if (page >= pages.size()) return;
+    kernel.next[i] = base + static_cast<std::size_t>(pages[page]) * call.cache.page_stride;
+  }
+}
+
+/// The query heads of the rows of a group that see some of a block. The partials of a row that
+/// begins in this run of blocks go to the worker's totals, or behind them, to be joined; the others
+/// are left in call.partials. Returns whether all see the same positions in pages.
+bool Attention::list_queries(const Call& call, const Place& place, int run_begin,
                              Worker& worker) const {
-  const AttentionArgs& args = call.args;
-  const AttentionLayout& layout = *args.layout;
-  const int start = block * kAttentionBlock;
-  const auto queries_in_group = static_cast<std::size_t>(group.count * call.heads);
+  const AttentionLayout& layout = *call.args.layout;
+  const RowGroup& group = groups_[place.group];
+  const int start = place.block * kAttentionBlock;
+  float* totals = worker.partials.reserve<float>(0);
+  bool uniform = true;
   worker.queries.clear();
   for (int i = 0; i < group.count; ++i) {
     const int row = group.first + i;
-    const AttentionRow& place = layout.rows[static_cast<std::size_t>(row)];
-    const Range range = visible(place, args.window);
+    const AttentionRow& seen = layout.rows[static_cast<std::size_t>(row)];
+    const Range range = visible(seen, call.args.window);
     const int begin = std::max(range.begin - start, 0);
     const int end = std::min(range.end - start, kAttentionBlock);
     if (begin >= end) continue;
-    for (int h = 0; h < call.heads; ++h) {
-      const int head = kv_head * call.heads + h;
-      const std::size_t local = queries_in_group + static_cast<std::size_t>(i * call.heads + h);
-      AttentionQuery query{};
-      query.q = row_of(args.q, row) + head * call.dim;
-      query.partial = call.partials != nullptr
-                          ? call.partial(row, head, block - call.blocks_of(row).begin)
-                          : worker.partials.reserve<float>(0) + local * call.partial_size;
+    const int first_block = range.begin / kAttentionBlock;
+    const int local = first_block == place.block ? i : group.count + i;
+    float* partial = first_block < run_begin
+                         ? call.partial(row, place.kv_head, place.block)
+                         : totals + static_cast<std::size_t>(local) * call.row_floats();
+    const float* q = row_of(call.args.q, row) + place.kv_head * call.heads * call.dim;
+    for (int h = 0; h < call.heads; ++h, q += call.dim, partial += call.partial_size) {
+      AttentionQuery& query = worker.queries.emplace_back();
+      query.q = q;
+      query.partial = partial;
       query.begin = begin;
       query.end = end;
-      query.contiguous = place.contiguous - start;
-      query.extra = layout.extra.data() + place.extra_begin;
-      worker.queries.push_back(query);
+      query.contiguous = seen.contiguous - start;
+      query.extra = layout.extra.data() + seen.extra_begin;
     }
+    const AttentionQuery& first = worker.queries.front();
+    uniform = uniform && begin == first.begin &&
+              std::min(end, seen.contiguous - start) == std::min(first.end, first.contiguous);
   }
-  const auto pages = layout.pages[static_cast<std::size_t>(
-      layout.rows[static_cast<std::size_t>(group.first)].sequence)];
+  return uniform;
+}
+
+void Attention::attend_block(const Call& call, const Place& place, Range run,
+                             Worker& worker) const {
   AttentionCall kernel{};
-  kernel.pages = call.cache.block(args.layer, kv_head);
+  kernel.uniform = list_queries(call, place, run.begin, worker);
+  kernel.pages = call.cache.block(call.args.layer, place.kv_head);
   kernel.page_stride = call.cache.page_stride;
   kernel.value_offset = call.cache.value_offset;
-  kernel.page_ids = pages.data() + start / kPageRows;
+  kernel.page_ids = call.pages_of(groups_[place.group].first).data() + place.block * kBlockPages;
   kernel.half = call.cache.shape.type == KvType::f16;
   kernel.dim = call.dim;
   kernel.padded_dim = call.cache.padded_dim;
   kernel.queries = worker.queries.data();
   kernel.query_count = static_cast<int>(worker.queries.size());
   kernel.heads = call.heads;
-  kernel.scores = worker.scores.reserve<float>(queries_in_group * kAttentionBlock);
+  kernel.scores = worker.scores.reserve<float>(0);
+  kernel.floats =
+      worker.queries.size() > kDirectQueries ? worker.floats.reserve<float>(0) : nullptr;
+  look_ahead(call, place, run.end, kernel);
   kernels_.attend(kernel);
 }
 
-/// All blocks of a row group, joined as they come.
-void Attention::attend_whole(const Call& call, const RowGroup& group, int kv_head,
-                             Worker& worker) const {
-  const auto count = static_cast<std::size_t>(group.count * call.heads);
-  float* totals = worker.partials.reserve<float>(2 * count * call.partial_size);
-  const float* fresh = totals + count * call.partial_size;
-  for (int block = group.first_block; block < group.end_block; ++block) {
-    attend_block(call, group, kv_head, block, worker);
-    for (int i = 0; i < group.count; ++i) {
-      const Range range = call.blocks_of(group.first + i);
-      if (block < range.begin || block >= range.end) continue;
-      for (int h = 0; h < call.heads; ++h) {
-        const std::size_t at = static_cast<std::size_t>(i * call.heads + h) * call.partial_size;
-        if (block == range.begin) {
-          std::copy_n(fresh + at, call.partial_size, totals + at);
-        } else {
-          kernels_.join(totals + at, fresh + at, call.cache.padded_dim);
-        }
-      }
-    }
+/// Joins the partials of a block to the totals of the rows that have begun before it in this run.
+void Attention::join_block(const Call& call, const Place& place, int run_begin,
+                           Worker& worker) const {
+  const RowGroup& group = groups_[place.group];
+  float* totals = worker.partials.reserve<float>(0);
+  const auto joins = [&](int i) {
+    const Range range = call.blocks_of(group.first + i);
+    return range.begin >= run_begin && range.begin < place.block && place.block < range.end;
+  };
+  for (int first = 0; first < group.count; ++first) {
+    int end = first;
+    while (end < group.count && joins(end)) ++end;
+    if (end == first) continue;
+    float* total = totals + static_cast<std::size_t>(first) * call.row_floats();
+    kernels_.join(total, total + static_cast<std::size_t>(group.count) * call.row_floats(),
+                  (end - first) * call.heads, call.partial_size);
+    first = end;
   }
-  for (int i = 0; i < group.count; ++i) {
-    for (int h = 0; h < call.heads; ++h) {
-      kernels_.finish(
-          totals + static_cast<std::size_t>(i * call.heads + h) * call.partial_size, call.dim,
-          row_of(call.args.out, group.first + i) + (kv_head * call.heads + h) * call.dim);
+}
+
+/// Blocks from `begin` to `end_block`, joined as they come.
+void Attention::attend_run(const Call& call, const Place& begin, int end_block,
+                           Worker& worker) const {
+  const RowGroup& group = groups_[begin.group];
+  for (Place place = begin; place.block < end_block; ++place.block) {
+    attend_block(call, place, {begin.block, end_block}, worker);
+    join_block(call, place, begin.block, worker);
+  }
+  const float* totals = worker.partials.reserve<float>(0);
+  for (int i = 0; i < group.count; ++i, totals += call.row_floats()) {
+    const int row = group.first + i;
+    const Range range = call.blocks_of(row);
+    if (range.begin < begin.block || range.begin >= end_block) continue;
+    if (range.end <= end_block) {
+      finish(call, totals, row, begin.kv_head);
+    } else {
+      std::copy_n(totals, call.row_floats(), call.partial(row, begin.kv_head, range.begin));
     }
   }
 }
 
-void Attention::join(const Call& call, int row, int head) const {
-  const Range blocks = call.blocks_of(row);
-  float* total = call.partial(row, head, 0);
-  for (int block = 1; block < blocks.end - blocks.begin; ++block) {
-    kernels_.join(total, call.partial(row, head, block), call.cache.padded_dim);
+void Attention::attend_share(const Call& call, std::size_t index, Worker& worker) const {
+  Place place = share_begin(call, index);
+  const Place end = share_begin(call, index + 1);
+  while (place != end) {
+    const RowGroup& group = groups_[place.group];
+    const bool cut = place.group == end.group && place.kv_head == end.kv_head;
+    attend_run(call, place, cut ? end.block : group.end_block, worker);
+    if (cut) return;
+    if (++place.kv_head == call.cache.shape.kv_heads) {
+      place.kv_head = 0;
+      ++place.group;
+    }
+    place.block = place.group < groups_.size() ? groups_[place.group].first_block : 0;
   }
-  kernels_.finish(total, call.dim, row_of(call.args.out, row) + head * call.dim);
+}
+
+/// Finishes rows whose blocks were cut first where the share of worker `cut` begins.
+void Attention::join_cut(const Call& call, std::size_t cut, std::size_t index) const {
+  const Place place = share_begin(call, cut);
+  if (place.group == groups_.size()) return;
+  int after = 0;  // where the cut before this one was
+  for (std::size_t other = 1; other < cut; ++other) {
+    const Place earlier = share_begin(call, other);
+    if (earlier.group == place.group && earlier.kv_head == place.kv_head) after = earlier.block;
+  }
+  const RowGroup& group = groups_[place.group];
+  const Share rows = share_of(static_cast<std::size_t>(group.count), index, call.workers);
+  for (std::size_t i = rows.begin; i < rows.end; ++i) {
+    const int row = group.first + static_cast<int>(i);
+    const Range range = call.blocks_of(row);
+    if (range.begin < after || range.begin >= place.block || range.end <= place.block) continue;
+    float* totals = call.partial(row, place.kv_head, range.begin);
+    for (int block = place.block; block < range.end; ++block) {
+      kernels_.join(totals, call.partial(row, place.kv_head, block), call.heads, call.partial_size);
+    }
+    finish(call, totals, row, place.kv_head);
+  }
+}
+
+void Attention::finish(const Call& call, const float* totals, int row, int kv_head) const {
+  float* out = row_of(call.args.out, row) + kv_head * call.heads * call.dim;
+  for (int h = 0; h < call.heads; ++h, out += call.dim, totals += call.partial_size) {
+    kernels_.finish(totals, call.dim, out);
+  }
 }
 
 void Attention::run(const AttentionArgs& args) {
@@ -233,68 +356,56 @@ void Attention::run(const AttentionArgs& args) {
   if (args.q.rows == 0) return;
   auto& cache = static_cast<Cache&>(*args.cache);
   const auto kv_heads = static_cast<std::size_t>(cache.shape.kv_heads);
-  const int all_heads = args.q.cols / cache.shape.head_dim;
   const auto rows = static_cast<std::size_t>(args.q.rows);
   group_rows(args);
 
-  std::size_t most_blocks = 0;
+  int most_blocks = 0;
   for (const RowGroup& group : groups_) {
-    most_blocks =
-        std::max(most_blocks, static_cast<std::size_t>(group.end_block - group.first_block));
+    most_blocks = std::max(most_blocks, group.end_block - group.first_block);
   }
+  const auto threads = static_cast<std::size_t>(pool_.threads());
   Call call{args,
             cache,
+            threads,
             args.q.cols / args.k.cols,
             cache.shape.head_dim,
-            static_cast<std::size_t>(kPartialHead + cache.padded_dim),
-            static_cast<int>(most_blocks),
+            kPartialHead + cache.padded_dim,
             nullptr};
   const std::size_t whole_items = groups_.size() * kv_heads;
   const std::size_t partial_floats =
-      rows * static_cast<std::size_t>(all_heads) * most_blocks * call.partial_size;
-  const auto threads = static_cast<std::size_t>(pool_.threads());
+      static_cast<std::size_t>(most_blocks) * rows * kv_heads * call.row_floats();
   const bool uneven = whole_items % threads != 0 || most_blocks >= kLongBlocks;
   const bool spread = threads > 1 && most_blocks > 1 && whole_items < 4 * threads && uneven &&
                       partial_floats <= kMostPartialFloats;
   if (spread) call.partials = partials_.reserve<float>(partial_floats);
   reserve(call);
 
-  const auto share_of = [threads](std::size_t items, int index) {
-    const auto i = static_cast<std::size_t>(index);
-    return Share{items * i / threads, items * (i + 1) / threads};
-  };
-  pool_.run([&](int index) {
-    Worker& worker = workers_[static_cast<std::size_t>(index)];
+  pool_.run([&](int worker_index) {
+    const auto index = static_cast<std::size_t>(worker_index);
+    Worker& worker = workers_[index];
     // Keys of neighbouring positions share lines: each worker writes a run of rows of few heads.
-    const Share mine = share_of(rows * kv_heads, index);
+    const Share mine = share_of(rows * kv_heads, index, threads);
     for (std::size_t item = mine.begin; item < mine.end; ++item) {
       rotate_and_store(call, static_cast<int>(item % rows), static_cast<int>(item / rows), worker);
     }
     pool_.barrier();
-    if (!spread) {
-      // Few items are shared out beforehand, so that a worker finds most queries in its cache.
-      const auto attend = [&](std::size_t item) {
-        attend_whole(call, groups_[item % groups_.size()], static_cast<int>(item / groups_.size()),
-                     worker);
-      };
-      if (whole_items < 4 * threads) {
-        const Share whole = share_of(whole_items, index);
-        for (std::size_t item = whole.begin; item < whole.end; ++item) attend(item);
-      } else {
-        for (std::size_t item; (item = pool_.next(1)) < whole_items;) attend(item);
-      }
+    if (spread) {
+      attend_share(call, index, worker);
+      pool_.barrier();
+      for (std::size_t cut = 1; cut < threads; ++cut) join_cut(call, cut, index);
       return;
     }
-    for (std::size_t item; (item = pool_.next(1)) < whole_items * most_blocks;) {
-      const RowGroup& group = groups_[item / (kv_heads * most_blocks)];
-      const int block = group.first_block + static_cast<int>(item / kv_heads % most_blocks);
-      if (block >= group.end_block) continue;
-      attend_block(call, group, static_cast<int>(item % kv_heads), block, worker);
-    }
-    pool_.barrier();
-    const Share joins = share_of(rows * static_cast<std::size_t>(all_heads), index);
-    for (std::size_t item = joins.begin; item < joins.end; ++item) {
-      join(call, static_cast<int>(item) / all_heads, static_cast<int>(item) % all_heads);
+    // Few items are shared out beforehand, so that a worker finds most queries in its cache.
+    const auto attend = [&](std::size_t item) {
+      const std::size_t group = item % groups_.size();
+      const Place begin{group, static_cast<int>(item / groups_.size()), groups_[group].first_block};
+      attend_run(call, begin, groups_[group].end_block, worker);
+    };
+    if (whole_items < 4 * threads) {
+      const Share whole = share_of(whole_items, index, threads);
+      for (std::size_t item = whole.begin; item < whole.end; ++item) attend(item);
+    } else {
+      for (std::size_t item; (item = pool_.next(1)) < whole_items;) attend(item);
     }
   });
 }

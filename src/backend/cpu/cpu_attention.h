@@ -29,18 +29,38 @@ class Attention {
   struct Worker {
     Scratch stored;  // one key and value in the cache's type
     Scratch scores;
+    Scratch floats;    // keys or values of a page
     Scratch partials;  // of the queries of a row group: joined so far, then of one block
     std::vector<AttentionQuery> queries;
+  };
+  struct Range {
+    int begin;
+    int end;
+  };
+  static Range visible(const AttentionRow& row, int window);
+  /// A block of positions for one row group and KV head: they are gone through in this order.
+  struct Place {
+    std::size_t group;
+    int kv_head;
+    int block;
+    bool operator==(const Place&) const = default;
   };
   struct Call;
 
   void group_rows(const AttentionArgs& args);
   void reserve(const Call& call);
+  std::size_t cost_of(const RowGroup& group, int kv_heads) const;
+  Place place_at(std::size_t cost, int kv_heads) const;
+  Place share_begin(const Call& call, std::size_t worker) const;
   void rotate_and_store(const Call& call, int row, int kv_head, Worker& worker) const;
-  void attend_block(const Call& call, const RowGroup& group, int kv_head, int block,
-                    Worker& worker) const;
-  void attend_whole(const Call& call, const RowGroup& group, int kv_head, Worker& worker) const;
-  void join(const Call& call, int row, int head) const;
+  void look_ahead(const Call& call, const Place& place, int run_end, AttentionCall& kernel) const;
+  bool list_queries(const Call& call, const Place& place, int run_begin, Worker& worker) const;
+  void attend_block(const Call& call, const Place& place, Range run, Worker& worker) const;
+  void join_block(const Call& call, const Place& place, int run_begin, Worker& worker) const;
+  void attend_run(const Call& call, const Place& begin, int end_block, Worker& worker) const;
+  void attend_share(const Call& call, std::size_t index, Worker& worker) const;
+  void join_cut(const Call& call, std::size_t cut, std::size_t index) const;
+  void finish(const Call& call, const float* totals, int row, int kv_head) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;

@@ -226,6 +226,33 @@ TEST_P(AttentionKernels, ARowsBytesDoNotDependOnChunksNorThreadsNorKernels) {
   }
 }
 
+TEST_P(AttentionKernels, LongContextsGiveTheSameBytesWhereverTheirBlocksAreCut) {
+  constexpr int kPositions = 1200;
+  constexpr int kRows = 13;
+  const Shape shapes[] = {
+      {9, 3, 64, KvType::f16, 0}, {4, 1, 48, KvType::f32, 0}, {6, 2, 16, KvType::f16, 1100}};
+  for (const Shape& shape : shapes) {
+    Sequence sequence(*backend_, shape, kPositions);
+    const auto want = sequence.run_all(64);
+    const auto width = static_cast<std::size_t>(shape.heads * shape.dim);
+    const auto exact = sequence.expected(kPositions - 1);
+    for (std::size_t i = 0; i < width; ++i) {
+      ASSERT_NEAR(want[want.size() - width + i], exact[i], shape.type == KvType::f16 ? 1e-3 : 2e-5);
+    }
+    std::vector<Sequence::Row> rows;
+    for (int p = kPositions - kRows; p < kPositions; ++p) rows.push_back(sequence.in_order(p));
+    for (const int threads : {1, 5}) {
+      const auto backend = make_cpu_backend({threads, GetParam(), Activations::bits8, false});
+      Sequence again(*backend, shape, kPositions);
+      again.run_all(300);
+      const auto got = again.run(rows);
+      EXPECT_TRUE(std::equal(got.rbegin(), got.rend(), want.rbegin())) << threads;
+      const auto alone = again.run({rows.back()});
+      EXPECT_TRUE(std::equal(alone.rbegin(), alone.rend(), want.rbegin())) << threads;
+    }
+  }
+}
+
 TEST_P(AttentionKernels, ATreeNodeGetsTheBytesOfTheSameTokensInAChain) {
   for (const Shape& shape : kShapes) {
     for (const int committed : {5, 120, 200}) {

@@ -107,8 +107,8 @@ struct MultiplyCall {
 inline constexpr int kAttentionBlock = 128;
 inline constexpr int kPartialHead = 16;  // floats before the values of a partial
 struct AttentionQuery {
-  const float* q;  // rotated and scaled
-  float* partial;  // out: largest score, sum of exponentials, from kPartialHead on the padded_dim
+  const float* q;  // rotated and scaled, also by log2(e): weights are powers of two
+  float* partial;  // out: largest score, sum of powers of two, from kPartialHead on the padded_dim
                    // weighted values; aligned to 64 bytes
   int begin;       // visible positions within the block: [begin, end)
   int end;
@@ -132,6 +132,11 @@ struct AttentionCall {
   int query_count;
   int heads;      // consecutive queries of the same row; divides query_count
   float* scores;  // scratch [query_count][kAttentionBlock]
+  float* floats;  // scratch [64][padded_dim] for a page's keys or values as floats, which pays for
+                  // many queries; null: none
+  bool uniform;   // all queries have the same begin and the same end of what lies in pages
+  const std::byte* next[kAttentionBlock / 64];  // pages of the next call, fetched meanwhile; null:
+                                                // none
 };
 
 struct Kernels {
@@ -160,8 +165,9 @@ struct Kernels {
   void (*rotate)(float* x, const float* cos_sin, float scale, int dim);
   void (*store_half)(const float* x, int n, std::uint16_t* out);
   void (*attend)(const AttentionCall& call);
-  /// Joins partial `next` to `total` (largest score, sum, values), in the order of positions.
-  void (*join)(float* total, const float* next, int padded_dim);
+  /// Joins `count` partials at `next` to those at `totals` (largest score, sum, values), in the
+  /// order of positions; each is `size` floats long.
+  void (*join)(float* totals, const float* next, int count, int size);
   /// out = values / sum.
   void (*finish)(const float* total, int dim, float* out);
 };

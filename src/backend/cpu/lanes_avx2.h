@@ -138,6 +138,13 @@ inline __m256 scale_by_power(__m256 x, __m256 n) {
 inline Floats scale_by_power(Floats x, Floats n) {
   return {scale_by_power(x.low, n.low), scale_by_power(x.high, n.high)};
 }
+inline __m256 add_to_exponent(__m256 x, __m256 shifted) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
+}
+inline Floats add_to_exponent(Floats x, Floats shifted) {
+  return {add_to_exponent(x.low, shifted.low), add_to_exponent(x.high, shifted.high)};
+}
 
 inline Floats load_half(const std::byte* p) {
   const auto* halves = reinterpret_cast<const __m128i*>(p);

@@ -13,7 +13,7 @@ constexpr int kMaxRows = 8;  // rows multiplied at once
 /// Tiles multiplied side by side: few rows leave registers free, and two sums that do not wait for
 /// each other.
 constexpr int tiles_at_once(int planes, int rows) { return planes * rows <= 4 ? 2 : 1; }
-constexpr int kQueryBatch = 4;   // query vectors in flight in attention
+constexpr int kQueryBatch = 6;   // query vectors in flight in attention
 constexpr int kVectorBatch = 4;  // key blocks or value vectors per query
 
 struct Floats {
@@ -95,6 +95,11 @@ inline Floats load_int8(const std::byte* p) {
 inline Floats scale_by_power(Floats x, Floats n) {
   const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
   return {_mm512_mul_ps(x.v, _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23)))};
+}
+/// x * 2^n for shifted = 1.5 * 2^23 + n, if x and the result are normal numbers.
+inline Floats add_to_exponent(Floats x, Floats shifted) {
+  const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted.v), 23);
+  return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x.v), exponent))};
 }
 
 inline Floats load_half(const std::byte* p) {

@@ -146,6 +146,12 @@ inline Floats scale_by_power(const Floats& x, const Floats& n) {
     return x.v[i] * float_of(exponent << 23);
   });
 }
+inline Floats add_to_exponent(const Floats& x, const Floats& shifted) {
+  return floats([&](int i) {
+    const auto exponent = static_cast<std::uint32_t>(bits_of(shifted.v[i])) << 23;
+    return float_of(static_cast<std::uint32_t>(bits_of(x.v[i])) + exponent);
+  });
+}
 
 inline float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16;

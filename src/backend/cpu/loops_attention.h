@@ -10,310 +10,491 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kPageSlots = 64;
+constexpr int kWeighBatch = 3;  // queries whose softmaxes are computed side by side
 
-template <bool kHalf>
+/// How keys or values lie in memory: as the cache stores them, or a page of them as floats, the
+/// keys then as [dim][64 slots].
+enum class Form { f32, f16, page };
+
+constexpr int bytes_of(Form form) { return form == Form::f16 ? 2 : 4; }
+template <Form kForm>
 inline Floats load_stored(const std::byte* p) {
-  if constexpr (kHalf) {
+  if constexpr (kForm == Form::f16) {
     return load_half(p);
   } else {
     return load(reinterpret_cast<const float*>(p));
   }
+}
+/// From one dimension of 16 keys to the next.
+template <Form kForm>
+constexpr std::ptrdiff_t key_step() {
+  return bytes_of(kForm) * (kForm == Form::page ? kPageSlots : kLanes);
+}
+/// From 16 keys to the next ones.
+template <Form kForm>
+inline std::ptrdiff_t key_block_bytes(int dim) {
+  return static_cast<std::ptrdiff_t>(bytes_of(kForm)) * kLanes * (kForm == Form::page ? 1 : dim);
 }
 
 inline const std::byte* page_of(const AttentionCall& call, std::int32_t page) {
   return call.pages + static_cast<std::size_t>(page) * call.page_stride;
 }
 
-/// Scores of kBlocks * 16 consecutive slots for kQueries queries.
-template <bool kHalf, int kQueries, int kBlocks>
-inline void score_slots(const AttentionCall& call, const std::byte* keys,
-                        const AttentionQuery* queries, float* scores, std::ptrdiff_t stride) {
-  constexpr int kBytes = (kHalf ? 2 : 4) * kLanes;
+/// Memory that is read next, fetched a few lines at a time while a loop runs.
+struct Ahead {
+  const std::byte* at;
+  const std::byte* end;
+  int lines;  // of one step
+
+  static constexpr int kStep = 8;  // positions or dimensions between two fetches
+  void fetch() {
+    for (int i = 0; i < lines && at < end; ++i, at += 64) prefetch(at);
+  }
+};
+
+/// Queries that are handled together, with their scores, which become their weights.
+struct Batch {
+  const AttentionQuery* queries;
+  int count;
+  float* scores;
+  std::ptrdiff_t stride;  // floats from one query's scores to the next one's
+};
+
+/// Scores of kBlocks * 16 consecutive slots for kQueries queries. With kKeep the keys are also left
+/// at `kept` in the form of a page.
+template <Form kForm, int kQueries, int kBlocks, bool kKeep>
+inline void score_slots(const AttentionCall& call, const Batch& batch, const std::byte* keys,
+                        float* scores, float* kept, Ahead& ahead) {
   Floats sums[kQueries][kBlocks];
   const float* q[kQueries];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int i = 0; i < kQueries; ++i) {
-    q[i] = queries[i].q;
-#pragma GCC unroll 4
+    q[i] = batch.queries[i].q;
+#pragma GCC unroll 8
     for (int b = 0; b < kBlocks; ++b) sums[i][b] = zero_floats();
   }
-  const std::ptrdiff_t block_bytes = static_cast<std::ptrdiff_t>(call.dim) * kBytes;
-  for (int d = 0; d < call.dim; ++d, keys += kBytes) {
+  const std::ptrdiff_t block_bytes = key_block_bytes<kForm>(call.dim);
+  for (int d = 0; d < call.dim; ++d, keys += key_step<kForm>()) {
+    if (d % Ahead::kStep == 0) ahead.fetch();
     Floats key[kBlocks];
-#pragma GCC unroll 4
-    for (int b = 0; b < kBlocks; ++b) key[b] = load_stored<kHalf>(keys + b * block_bytes);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
+    for (int b = 0; b < kBlocks; ++b) {
+      key[b] = load_stored<kForm>(keys + b * block_bytes);
+      if constexpr (kKeep) store(kept + d * kPageSlots + b * kLanes, key[b]);
+    }
+#pragma GCC unroll 8
     for (int i = 0; i < kQueries; ++i) {
       const Floats factor = broadcast(q[i][d]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int b = 0; b < kBlocks; ++b) sums[i][b] = fma(factor, key[b], sums[i][b]);
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int i = 0; i < kQueries; ++i) {
-#pragma GCC unroll 4
-    for (int b = 0; b < kBlocks; ++b) store(scores + i * stride + b * kLanes, sums[i][b]);
+#pragma GCC unroll 8
+    for (int b = 0; b < kBlocks; ++b) store(scores + i * batch.stride + b * kLanes, sums[i][b]);
   }
 }
 
-template <bool kHalf, int kQueries>
-void score_page(const AttentionCall& call, const std::byte* keys, int blocks,
-                const AttentionQuery* queries, float* scores, std::ptrdiff_t stride) {
-  const std::ptrdiff_t block_bytes =
-      static_cast<std::ptrdiff_t>(call.dim) * (kHalf ? 2 : 4) * kLanes;
+/// Scores of `blocks` * 16 slots for 1 to kQueries queries.
+template <Form kForm, bool kKeep = false, int kQueries = kQueryBatch>
+void score(const AttentionCall& call, const Batch& batch, const std::byte* keys, int blocks,
+           Ahead& ahead) {
+  if constexpr (kQueries > 1) {
+    if (batch.count < kQueries) {
+      return score<kForm, kKeep, kQueries - 1>(call, batch, keys, blocks, ahead);
+    }
+  }
+  const std::ptrdiff_t block_bytes = key_block_bytes<kForm>(call.dim);
   int b = 0;
   for (; b + kVectorBatch <= blocks; b += kVectorBatch) {
-    score_slots<kHalf, kQueries, kVectorBatch>(call, keys + b * block_bytes, queries,
-                                               scores + b * kLanes, stride);
+    score_slots<kForm, kQueries, kVectorBatch, kKeep>(call, batch, keys + b * block_bytes,
+                                                      batch.scores + b * kLanes,
+                                                      call.floats + b * kLanes, ahead);
   }
   for (; b < blocks; ++b) {
-    score_slots<kHalf, kQueries, 1>(call, keys + b * block_bytes, queries, scores + b * kLanes,
-                                    stride);
+    score_slots<kForm, kQueries, 1, kKeep>(call, batch, keys + b * block_bytes,
+                                           batch.scores + b * kLanes, call.floats + b * kLanes,
+                                           ahead);
   }
 }
 
-/// score_page for 1 to kQueryBatch queries.
-template <bool kHalf>
-void score_page(const AttentionCall& call, int query_count, const std::byte* keys, int blocks,
-                const AttentionQuery* queries, float* scores, std::ptrdiff_t stride) {
-  if constexpr (kQueryBatch >= 4) {
-    if (query_count == 4) return score_page<kHalf, 4>(call, keys, blocks, queries, scores, stride);
-    if (query_count == 3) return score_page<kHalf, 3>(call, keys, blocks, queries, scores, stride);
-  }
-  if constexpr (kQueryBatch >= 2) {
-    if (query_count == 2) return score_page<kHalf, 2>(call, keys, blocks, queries, scores, stride);
-  }
-  score_page<kHalf, 1>(call, keys, blocks, queries, scores, stride);
-}
-
-/// Adds weight[j] * value of slot j, j in [0, count), to the value sums of kQueries queries.
-template <bool kHalf, int kQueries, int kVectors>
-inline void add_values(const AttentionCall& call, const std::byte* values, int count, int dim,
-                       const AttentionQuery* queries, const float* weights, std::ptrdiff_t stride) {
-  constexpr int kBytes = (kHalf ? 2 : 4);
+/// Adds weight[j] * value of slot j, j in [0, count), to the value sums of kQueries queries. With
+/// kKeep the values are also left at `kept` as floats.
+template <Form kForm, int kQueries, int kVectors, bool kKeep>
+inline void add_vectors(const AttentionCall& call, const Batch& batch, const std::byte* values,
+                        int count, int dim, float* kept, Ahead& ahead) {
+  constexpr int kBytes = bytes_of(kForm);
   const std::ptrdiff_t row_bytes = static_cast<std::ptrdiff_t>(call.padded_dim) * kBytes;
   Floats sums[kQueries][kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int i = 0; i < kQueries; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      sums[i][v] = load(queries[i].partial + kPartialHead + dim + v * kLanes);
+      sums[i][v] = load(batch.queries[i].partial + kPartialHead + dim + v * kLanes);
     }
   }
   values += static_cast<std::ptrdiff_t>(dim) * kBytes;
   for (int j = 0; j < count; ++j, values += row_bytes) {
+    if (j % Ahead::kStep == 0) ahead.fetch();
     Floats value[kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      value[v] = load_stored<kHalf>(values + v * kLanes * kBytes);
+      value[v] = load_stored<kForm>(values + v * kLanes * kBytes);
+      if constexpr (kKeep) store(kept + j * call.padded_dim + dim + v * kLanes, value[v]);
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < kQueries; ++i) {
-      const Floats weight = broadcast(weights[i * stride + j]);
-#pragma GCC unroll 4
+      const Floats weight = broadcast(batch.scores[i * batch.stride + j]);
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sums[i][v] = fma(weight, value[v], sums[i][v]);
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int i = 0; i < kQueries; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      store(queries[i].partial + kPartialHead + dim + v * kLanes, sums[i][v]);
+      store(batch.queries[i].partial + kPartialHead + dim + v * kLanes, sums[i][v]);
     }
   }
 }
 
-template <bool kHalf, int kQueries>
-void add_values(const AttentionCall& call, const std::byte* values, int count,
-                const AttentionQuery* queries, const float* weights, std::ptrdiff_t stride) {
+/// All dimensions of `count` slots, for 1 to kQueries queries.
+template <Form kForm, bool kKeep = false, int kQueries = kQueryBatch>
+void add_values(const AttentionCall& call, const Batch& batch, const std::byte* values, int count,
+                float* kept, Ahead& ahead) {
+  if constexpr (kQueries > 1) {
+    if (batch.count < kQueries) {
+      return add_values<kForm, kKeep, kQueries - 1>(call, batch, values, count, kept, ahead);
+    }
+  }
   int dim = 0;
   for (; dim + kVectorBatch * kLanes <= call.padded_dim; dim += kVectorBatch * kLanes) {
-    add_values<kHalf, kQueries, kVectorBatch>(call, values, count, dim, queries, weights, stride);
+    add_vectors<kForm, kQueries, kVectorBatch, kKeep>(call, batch, values, count, dim, kept, ahead);
   }
   for (; dim < call.padded_dim; dim += kLanes) {
-    add_values<kHalf, kQueries, 1>(call, values, count, dim, queries, weights, stride);
+    add_vectors<kForm, kQueries, 1, kKeep>(call, batch, values, count, dim, kept, ahead);
   }
-}
-
-template <bool kHalf>
-void add_values(const AttentionCall& call, int query_count, const std::byte* values, int count,
-                const AttentionQuery* queries, const float* weights, std::ptrdiff_t stride) {
-  if constexpr (kQueryBatch >= 4) {
-    if (query_count == 4)
-      return add_values<kHalf, 4>(call, values, count, queries, weights, stride);
-    if (query_count == 3)
-      return add_values<kHalf, 3>(call, values, count, queries, weights, stride);
-  }
-  if constexpr (kQueryBatch >= 2) {
-    if (query_count == 2)
-      return add_values<kHalf, 2>(call, values, count, queries, weights, stride);
-  }
-  add_values<kHalf, 1>(call, values, count, queries, weights, stride);
 }
 
 inline int lesser(int a, int b) { return a < b ? a : b; }
 inline int greater(int a, int b) { return a > b ? a : b; }
 
-/// Of the positions that lie in pages: the first and the one past the last of this query.
+/// One past the last position that lies in a page.
 inline int paged_end(const AttentionQuery& query) { return lesser(query.end, query.contiguous); }
 
-template <bool kHalf>
-void score_pages(const AttentionCall& call, const AttentionQuery* queries, int count,
-                 float* scores) {
+/// Positions in pages that any of some queries sees, and those that all of them see.
+struct Reach {
   int begin = kAttentionBlock;
   int end = 0;
-  for (int i = 0; i < count; ++i) {
-    begin = lesser(begin, queries[i].begin);
-    end = greater(end, paged_end(queries[i]));
+  int common_begin = 0;
+  int common_end = kAttentionBlock;
+};
+inline Reach reach_of(const Batch& batch) {
+  Reach reach;
+  for (int i = 0; i < batch.count; ++i) {
+    const int begin = batch.queries[i].begin;
+    const int end = paged_end(batch.queries[i]);
+    reach.begin = lesser(reach.begin, begin);
+    reach.common_begin = greater(reach.common_begin, begin);
+    reach.end = greater(reach.end, end);
+    reach.common_end = lesser(reach.common_end, end);
   }
-  for (int page = begin / kPageSlots; page * kPageSlots < end; ++page) {
-    const int slots = lesser(end - page * kPageSlots, kPageSlots);
-    score_page<kHalf>(call, count, page_of(call, call.page_ids[page]),
-                      (slots + kLanes - 1) / kLanes, queries, scores + page * kPageSlots,
-                      kAttentionBlock);
+  return reach;
+}
+
+/// The slot of a position in the page that starts at `start`, kept within the page.
+inline int slot_in_page(int position, int start) {
+  return lesser(greater(position - start, 0), kPageSlots);
+}
+
+/// Queries [first, first + count) and their scores from position `start` on.
+inline Batch batch_of(const AttentionCall& call, int first, int count, int start) {
+  return {call.queries + first, count,
+          call.scores + static_cast<std::ptrdiff_t>(first) * kAttentionBlock + start,
+          kAttentionBlock};
+}
+
+/// `bytes` bytes at `offset` of the memory that takes this page's place in the next call.
+inline Ahead ahead_of(const AttentionCall& call, int page, std::size_t offset, std::size_t bytes) {
+  if (call.next[page] == nullptr) return {};
+  const std::byte* at = call.next[page] + offset;
+  const int batches = (call.query_count + kQueryBatch - 1) / kQueryBatch;
+  const int steps = kPageSlots / Ahead::kStep * batches;
+  return {at, at + bytes, (static_cast<int>(bytes / 64) + steps - 1) / steps};
+}
+
+/// `blocks` * 16 keys as floats [dim][64 slots].
+template <Form kForm>
+void keys_to_floats(const AttentionCall& call, const std::byte* keys, int blocks) {
+  for (int b = 0; b < blocks; ++b) {
+    for (int d = 0; d < call.dim; ++d, keys += key_step<kForm>()) {
+      store(call.floats + d * kPageSlots + b * kLanes, load_stored<kForm>(keys));
+    }
   }
+}
+
+template <Form kForm>
+void values_to_floats(const AttentionCall& call, const std::byte* values, int slots) {
+  const std::ptrdiff_t count = static_cast<std::ptrdiff_t>(slots) * call.padded_dim;
+  for (std::ptrdiff_t i = 0; i < count; i += kLanes) {
+    store(call.floats + i, load_stored<kForm>(values + i * bytes_of(kForm)));
+  }
+}
+
+/// For queries from `first` on.
+template <Form kForm>
+void score_batches(const AttentionCall& call, int first, int start, const std::byte* keys,
+                   Ahead& ahead) {
+  for (int i = first; i < call.query_count; i += kQueryBatch) {
+    const Batch batch = batch_of(call, i, lesser(kQueryBatch, call.query_count - i), start);
+    const int end = call.uniform ? paged_end(batch.queries[0]) : reach_of(batch).end;
+    score<kForm>(call, batch, keys, (slot_in_page(end, start) + kLanes - 1) / kLanes, ahead);
+  }
+}
+
+/// Scores of the slots of one of the block's pages.
+template <Form kForm>
+void score_page(const AttentionCall& call, const Reach& reach, int page) {
+  const int start = page * kPageSlots;
+  if (reach.begin >= start + kPageSlots || reach.end <= start) return;
+  const std::byte* keys = page_of(call, call.page_ids[page]);
+  Ahead ahead = ahead_of(call, page, 0, call.value_offset);
+  if (call.floats == nullptr) return score_batches<kForm>(call, 0, start, keys, ahead);
+  const int blocks = (slot_in_page(reach.end, start) + kLanes - 1) / kLanes;
+  const int first = call.uniform ? kQueryBatch : 0;
+  if (call.uniform) {
+    score<kForm, true>(call, batch_of(call, 0, kQueryBatch, start), keys, blocks, ahead);
+  } else {
+    keys_to_floats<kForm>(call, keys, blocks);
+  }
+  score_batches<Form::page>(call, first, start, reinterpret_cast<const std::byte*>(call.floats),
+                            ahead);
 }
 
 /// Scores of the positions that lie in extra slots, for queries of the same row. Whole blocks of 16
 /// slots are scored and the lane kept.
-template <bool kHalf>
-void score_extra(const AttentionCall& call, const AttentionQuery* queries, int count,
-                 float* scores) {
-  constexpr int kBytes = (kHalf ? 2 : 4) * kLanes;
+template <Form kForm>
+void score_extra(const AttentionCall& call, const Batch& batch) {
   float block_scores[kQueryBatch * kLanes];
   std::int32_t scored = -1;
-  const AttentionQuery& row = queries[0];
+  Ahead none{};
+  const AttentionQuery& row = batch.queries[0];
   for (int j = greater(row.begin, row.contiguous); j < row.end; ++j) {
     const std::int32_t slot = row.extra[j - row.contiguous];
     if (slot / kLanes != scored) {
       scored = slot / kLanes;
       const std::ptrdiff_t block = slot % kPageSlots / kLanes;
-      score_page<kHalf>(call, count, page_of(call, slot / kPageSlots) + block * call.dim * kBytes,
-                        1, queries, block_scores, kLanes);
+      score<kForm>(call, {batch.queries, batch.count, block_scores, kLanes},
+                   page_of(call, slot / kPageSlots) + block * key_block_bytes<kForm>(call.dim), 1,
+                   none);
     }
-    for (int i = 0; i < count; ++i) {
-      scores[i * kAttentionBlock + j] = block_scores[i * kLanes + slot % kLanes];
+    for (int i = 0; i < batch.count; ++i) {
+      batch.scores[i * batch.stride + j] = block_scores[i * kLanes + slot % kLanes];
     }
   }
 }
 
-/// Scores become exponentials relative to the largest one; partial gets that one, their sum, and
-/// zeroed value sums.
-inline void exponentials(const AttentionQuery& query, int padded_dim, float* scores) {
-  const int first = query.begin / kLanes * kLanes;
-  const int last = (query.end + kLanes - 1) / kLanes * kLanes;
-  for (int j = first; j < query.begin; ++j) scores[j] = -__builtin_inff();
-  for (int j = query.end; j < last; ++j) scores[j] = -__builtin_inff();
-  Floats top = broadcast(-__builtin_inff());
-  for (int j = first; j < last; j += kLanes) top = larger(load(scores + j), top);
-  const float largest_score = max_of(top);
-  top = broadcast(largest_score);
-  Floats sum = zero_floats();
+/// Scores [first, last) of kQueries queries, multiples of 16, become powers of two relative to the
+/// largest one; a partial gets that one, their sum, and zeroed value sums.
+template <int kQueries>
+inline void weigh(const AttentionCall& call, const Batch& batch, int first, int last) {
+  Floats top[kQueries];
+  Floats sum[kQueries];
+#pragma GCC unroll 8
+  for (int i = 0; i < kQueries; ++i) top[i] = broadcast(-__builtin_inff());
   for (int j = first; j < last; j += kLanes) {
-    const Floats e = exponential(subtract(load(scores + j), top));
-    store(scores + j, e);
-    sum = add(sum, e);
+#pragma GCC unroll 8
+    for (int i = 0; i < kQueries; ++i) {
+      top[i] = larger(load(batch.scores + i * batch.stride + j), top[i]);
+    }
   }
-  query.partial[0] = largest_score;
-  query.partial[1] = sum_of(sum);
-  for (int d = 0; d < padded_dim; d += kLanes)
-    store(query.partial + kPartialHead + d, zero_floats());
-}
-
-/// Values of positions [begin, end), all in pages.
-template <bool kHalf>
-void add_paged_values(const AttentionCall& call, const AttentionQuery* queries, int count,
-                      int begin, int end, const float* weights) {
-  constexpr std::ptrdiff_t kBytes = kHalf ? 2 : 4;
-  while (begin < end) {
-    const int page = begin / kPageSlots;
-    const int run_end = lesser(end, (page + 1) * kPageSlots);
-    const std::ptrdiff_t row = begin % kPageSlots;
-    const std::byte* values =
-        page_of(call, call.page_ids[page]) + call.value_offset + row * call.padded_dim * kBytes;
-    add_values<kHalf>(call, count, values, run_end - begin, queries, weights + begin,
-                      kAttentionBlock);
-    begin = run_end;
+#pragma GCC unroll 8
+  for (int i = 0; i < kQueries; ++i) {
+    const float largest_score = max_of(top[i]);
+    batch.queries[i].partial[0] = largest_score;
+    top[i] = broadcast(largest_score);
+    sum[i] = zero_floats();
   }
-}
-
-template <bool kHalf>
-void add_values_of_pages(const AttentionCall& call, const AttentionQuery* queries, int count,
-                         const float* weights) {
-  int common = kAttentionBlock;
-  bool same_begin = true;
-  for (int i = 0; i < count; ++i) {
-    common = lesser(common, paged_end(queries[i]));
-    same_begin = same_begin && queries[i].begin == queries[0].begin;
+  for (int j = first; j < last; j += kLanes) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kQueries; ++i) {
+      float* scores = batch.scores + i * batch.stride + j;
+      const Floats weights = power_of_two(subtract(load(scores), top[i]));
+      store(scores, weights);
+      sum[i] = add(sum[i], weights);
+    }
   }
-  if (same_begin) add_paged_values<kHalf>(call, queries, count, queries[0].begin, common, weights);
-  for (int i = 0; i < count; ++i) {
-    const int begin = same_begin ? greater(common, queries[i].begin) : queries[i].begin;
-    add_paged_values<kHalf>(call, queries + i, 1, begin, paged_end(queries[i]),
-                            weights + i * kAttentionBlock);
+#pragma GCC unroll 8
+  for (int i = 0; i < kQueries; ++i) {
+    float* partial = batch.queries[i].partial;
+    partial[1] = sum_of(sum[i]);
+    for (int d = 0; d < call.padded_dim; d += kLanes) {
+      store(partial + kPartialHead + d, zero_floats());
+    }
   }
 }
 
-template <bool kHalf>
-void add_values_of_extra(const AttentionCall& call, const AttentionQuery* queries, int count,
-                         const float* weights) {
-  constexpr std::ptrdiff_t kBytes = kHalf ? 2 : 4;
-  const AttentionQuery& row = queries[0];
+/// weigh() for all queries, those of one range a few at a time.
+inline void weigh_all(const AttentionCall& call) {
+  for (int i = 0; i < call.query_count;) {
+    const AttentionQuery& query = call.queries[i];
+    const int first = query.begin / kLanes * kLanes;
+    const int last = (query.end + kLanes - 1) / kLanes * kLanes;
+    const Batch batch = batch_of(call, i, 0, 0);
+    int same = 0;
+    for (; same < kWeighBatch && i + same < call.query_count; ++same) {
+      const AttentionQuery& other = call.queries[i + same];
+      if (other.begin != query.begin || other.end != query.end) break;
+      float* scores = batch.scores + same * batch.stride;
+      for (int j = first; j < query.begin; ++j) scores[j] = -__builtin_inff();
+      for (int j = query.end; j < last; ++j) scores[j] = -__builtin_inff();
+    }
+    if (same == kWeighBatch) {
+      weigh<kWeighBatch>(call, batch, first, last);
+      i += kWeighBatch;
+    } else {
+      weigh<1>(call, batch, first, last);
+      ++i;
+    }
+  }
+}
+
+/// Values of slots [begin, end) of positions, as far as they lie in the page that starts at
+/// `start`.
+template <Form kForm, bool kKeep = false>
+void add_range(const AttentionCall& call, int first, int count, int start, int begin, int end,
+               const std::byte* values, Ahead& ahead) {
+  begin = slot_in_page(begin, start);
+  end = slot_in_page(end, start);
+  if (begin >= end) return;
+  const std::ptrdiff_t row_bytes = static_cast<std::ptrdiff_t>(call.padded_dim) * bytes_of(kForm);
+  add_values<kForm, kKeep>(call, batch_of(call, first, count, start + begin),
+                           values + begin * row_bytes, end - begin,
+                           kKeep ? call.floats + begin * call.padded_dim : nullptr, ahead);
+}
+
+/// For queries from `first` on. What all queries of a batch see is added for them together, what
+/// lies before and behind singly.
+template <Form kForm>
+void add_batches(const AttentionCall& call, int first, int start, const std::byte* values,
+                 Ahead& ahead) {
+  for (int i = first; i < call.query_count; i += kQueryBatch) {
+    const int count = lesser(kQueryBatch, call.query_count - i);
+    const AttentionQuery* queries = call.queries + i;
+    if (call.uniform) {
+      add_range<kForm>(call, i, count, start, queries[0].begin, paged_end(queries[0]), values,
+                       ahead);
+      continue;
+    }
+    const Reach reach = reach_of({queries, count, nullptr, 0});
+    const int common_end = greater(reach.common_begin, reach.common_end);
+    for (int j = 0; j < count; ++j) {
+      add_range<kForm>(call, i + j, 1, start, queries[j].begin,
+                       lesser(reach.common_begin, paged_end(queries[j])), values, ahead);
+    }
+    add_range<kForm>(call, i, count, start, reach.common_begin, reach.common_end, values, ahead);
+    for (int j = 0; j < count; ++j) {
+      add_range<kForm>(call, i + j, 1, start, common_end, paged_end(queries[j]), values, ahead);
+    }
+  }
+}
+
+template <Form kForm>
+void add_page(const AttentionCall& call, const Reach& reach, int page) {
+  const int start = page * kPageSlots;
+  if (reach.begin >= start + kPageSlots || reach.end <= start) return;
+  const std::byte* values = page_of(call, call.page_ids[page]) + call.value_offset;
+  Ahead ahead = ahead_of(call, page, call.value_offset,
+                         static_cast<std::size_t>(kPageSlots * call.padded_dim * bytes_of(kForm)));
+  if (call.floats == nullptr) return add_batches<kForm>(call, 0, start, values, ahead);
+  const int first = call.uniform ? kQueryBatch : 0;
+  if (call.uniform) {
+    add_range<kForm, true>(call, 0, kQueryBatch, start, reach.begin, reach.end, values, ahead);
+  } else {
+    values_to_floats<kForm>(call, values, slot_in_page(reach.end, start));
+  }
+  add_batches<Form::page>(call, first, start, reinterpret_cast<const std::byte*>(call.floats),
+                          ahead);
+}
+
+template <Form kForm>
+void add_extra(const AttentionCall& call, const Batch& batch) {
+  Ahead none{};
+  const AttentionQuery& row = batch.queries[0];
   for (int j = greater(row.begin, row.contiguous); j < row.end; ++j) {
     const std::int32_t slot = row.extra[j - row.contiguous];
     const std::ptrdiff_t offset = slot % kPageSlots;
-    const std::byte* values =
-        page_of(call, slot / kPageSlots) + call.value_offset + offset * call.padded_dim * kBytes;
-    add_values<kHalf>(call, count, values, 1, queries, weights + j, kAttentionBlock);
+    const std::byte* values = page_of(call, slot / kPageSlots) + call.value_offset +
+                              offset * call.padded_dim * bytes_of(kForm);
+    add_values<kForm>(call, {batch.queries, batch.count, batch.scores + j, batch.stride}, values, 1,
+                      nullptr, none);
   }
 }
 
-template <bool kHalf>
+/// Calls function(batch) for the queries of each row, a few at a time.
+template <typename Function>
+void for_rows(const AttentionCall& call, const Function& function) {
+  for (int row = 0; row < call.query_count; row += call.heads) {
+    if (call.queries[row].end <= call.queries[row].contiguous) continue;
+    for (int i = row; i < row + call.heads; i += kQueryBatch) {
+      function(batch_of(call, i, lesser(kQueryBatch, row + call.heads - i), 0));
+    }
+  }
+}
+
+template <Form kForm>
 void attend_block(const AttentionCall& call) {
-  for (int i = 0; i < call.query_count; i += kQueryBatch) {
-    score_pages<kHalf>(call, call.queries + i, lesser(kQueryBatch, call.query_count - i),
-                       call.scores + i * kAttentionBlock);
-  }
-  for (int row = 0; row < call.query_count; row += call.heads) {
-    for (int i = row; i < row + call.heads; i += kQueryBatch) {
-      score_extra<kHalf>(call, call.queries + i, lesser(kQueryBatch, row + call.heads - i),
-                         call.scores + i * kAttentionBlock);
-    }
-  }
-  for (int i = 0; i < call.query_count; ++i) {
-    exponentials(call.queries[i], call.padded_dim, call.scores + i * kAttentionBlock);
-  }
-  for (int i = 0; i < call.query_count; i += kQueryBatch) {
-    add_values_of_pages<kHalf>(call, call.queries + i, lesser(kQueryBatch, call.query_count - i),
-                               call.scores + i * kAttentionBlock);
-  }
-  for (int row = 0; row < call.query_count; row += call.heads) {
-    for (int i = row; i < row + call.heads; i += kQueryBatch) {
-      add_values_of_extra<kHalf>(call, call.queries + i, lesser(kQueryBatch, row + call.heads - i),
-                                 call.scores + i * kAttentionBlock);
-    }
-  }
+  constexpr int kPages = kAttentionBlock / kPageSlots;
+  const Batch all = batch_of(call, 0, call.uniform ? 1 : call.query_count, 0);
+  const Reach reach = reach_of(all);
+  for (int page = 0; page < kPages; ++page) score_page<kForm>(call, reach, page);
+  for_rows(call, [&](const Batch& batch) { score_extra<kForm>(call, batch); });
+  weigh_all(call);
+  for (int page = 0; page < kPages; ++page) add_page<kForm>(call, reach, page);
+  for_rows(call, [&](const Batch& batch) { add_extra<kForm>(call, batch); });
 }
 
 void attend(const AttentionCall& call) {
   if (call.half) {
-    attend_block<true>(call);
+    attend_block<Form::f16>(call);
   } else {
-    attend_block<false>(call);
+    attend_block<Form::f32>(call);
   }
 }
 
-void join_partials(float* total, const float* next, int padded_dim) {
-  const float top = next[0] > total[0] ? next[0] : total[0];
-  const Floats keep = broadcast(exponential(total[0] - top));
-  const Floats take = broadcast(exponential(next[0] - top));
-  const auto join = [&](int i, int n) {
-    const Floats kept = multiply(load_first(total + i, n), keep);
-    store_first(total + i, fma(load_first(next + i, n), take, kept), n);
-  };
-  join(1, 1);
-  for (int d = 0; d < padded_dim; d += kLanes) join(kPartialHead + d, kLanes);
+inline void join_partial(float* total, const float* next, float top, float keep, float take,
+                         int size) {
   total[0] = top;
+  total[1] = __builtin_fmaf(next[1], take, total[1] * keep);
+  const Floats kept = broadcast(keep);
+  const Floats taken = broadcast(take);
+  for (int d = kPartialHead; d < size; d += kLanes) {
+    store(total + d, fma(load(next + d), taken, multiply(load(total + d), kept)));
+  }
+}
+
+void join_partials(float* totals, const float* next, int count, int size) {
+  for (int first = 0; first < count; first += kLanes) {
+    const int n = lesser(kLanes, count - first);
+    float before[kLanes] = {};
+    float after[kLanes] = {};
+    for (int i = 0; i < n; ++i) {
+      before[i] = totals[(first + i) * size];
+      after[i] = next[(first + i) * size];
+    }
+    const Floats old_top = load(before);
+    const Floats new_top = load(after);
+    const Floats top = larger(new_top, old_top);
+    float tops[kLanes];
+    store(tops, top);
+    store(before, power_of_two(subtract(old_top, top)));
+    store(after, power_of_two(subtract(new_top, top)));
+    for (int i = 0; i < n; ++i) {
+      join_partial(totals + (first + i) * size, next + (first + i) * size, tops[i], before[i],
+                   after[i], size);
+    }
+  }
 }
 
 void finish_partial(const float* total, int dim, float* out) {

@@ -29,6 +29,23 @@ inline float exponential(float x) {
   return lanes[0];
 }
 
+/// 2^x for x <= 0: 2^-125 below -125, NaN for NaN, exactly 1 at 0; relative error below 1e-7. A
+/// minimax polynomial of degree 6 over the half units around the nearest integer.
+inline Floats power_of_two(Floats x) {
+  const Floats rounder = broadcast(12582912.0F);  // 1.5 * 2^23: sums have no bits for a fraction
+  const Floats clamped = larger(broadcast(-125.0F), x);
+  const Floats shifted = add(clamped, rounder);
+  const Floats f = subtract(clamped, subtract(shifted, rounder));
+  Floats p = broadcast(1.5594678E-4F);
+  p = fma(p, f, broadcast(1.3406643E-3F));
+  p = fma(p, f, broadcast(9.6176928E-3F));
+  p = fma(p, f, broadcast(5.5503103E-2F));
+  p = fma(p, f, broadcast(2.4022652E-1F));
+  p = fma(p, f, broadcast(6.9314724E-1F));
+  p = fma(p, f, broadcast(1.0F));
+  return add_to_exponent(p, shifted);
+}
+
 inline void rms_norm(const float* x, const float* weight, float epsilon, int n, float* out) {
   Floats squares = zero_floats();
   for (int i = 0; i < n; i += kLanes) {
