@@ -43,6 +43,9 @@ void check_curve(const MachineCurve& curve, const std::string& doing) {
     }
     before = rows;
   }
+  if (curve.pass_row_ms < 0) {
+    fail("{}: expected pass_row_ms of at least 0, found {}", doing, curve.pass_row_ms);
+  }
   if (curve.batch < 1 || curve.batch > 4096) fail("{}: expected a batch from 1 to 4096", doing);
 }
 
@@ -54,6 +57,7 @@ MachineCurve parse_curve(const Json& json, const std::string& doing) {
       curve.checks.emplace_back(check.at(0).get<int>(), check.at(1).get<double>());
     curve.name = json.value("name", "");
     curve.pass_ms = json.value("pass_ms", -1.0);
+    curve.pass_row_ms = json.value("pass_row_ms", 0.0);
     curve.rest_ms = json.value("rest_ms", 0.0);
     curve.batch = json.value("batch", 1);
   } catch (const Json::exception& error) {
@@ -115,7 +119,10 @@ double MachineCurve::check_ms(int rows) const {
 CostProfile MachineCurve::profile() const {
   CostProfile profile;
   for (const auto& [rows, ms] : checks) profile.checks.push_back({rows, 0, ms});
-  if (pass_ms > 0) profile.levels = {{1, pass_ms}, {16, pass_ms}};
+  constexpr int kMostRows = 128;  // of a pass
+  if (pass_ms > 0) {
+    profile.levels = {{1, pass_ms}, {kMostRows, pass_ms + pass_row_ms * (kMostRows - 1)}};
+  }
   return profile;
 }
 

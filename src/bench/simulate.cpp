@@ -4,6 +4,7 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "core/error.h"
 #include "draft/registry.h"
@@ -123,7 +124,8 @@ Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, Tree
 struct Player {
   const RecordedAnswer* answer = nullptr;
   std::unique_ptr<TreePolicy> policy;
-  int at = 0;  // index of the root in answer->tokens
+  int at = 0;         // index of the root in answer->tokens
+  int head_seen = 0;  // up to which a draft head has run
 
   // Of the current round.
   TreePlan plan;
@@ -184,14 +186,17 @@ class Simulation {
     std::vector<int> pass_rows;
     for (Player& each : players) {
       draft(each, sequences);
-      const std::vector<int>& rows = each.proposal.pass_rows;
+      std::vector<int>& rows = each.proposal.pass_rows;
+      // The first pass runs all that was committed since the last one.
+      if (!rows.empty()) rows[0] = std::max(1, each.at - std::exchange(each.head_seen, each.at));
       pass_rows.resize(std::max(pass_rows.size(), rows.size()));
       for (std::size_t pass = 0; pass < rows.size(); ++pass) pass_rows[pass] += rows[pass];
       if (each.plan.nodes > 0) draft_ms += drafter_.draft_ms;
     }
     const double pass_ms =
         settings_.machine.pass_ms >= 0 ? settings_.machine.pass_ms : drafter_.pass_ms;
-    draft_ms += pass_ms * static_cast<double>(pass_rows.size());
+    for (const int rows : pass_rows)
+      draft_ms += pass_ms + settings_.machine.pass_row_ms * (rows - 1);
 
     int rows = sequences;
     for (Player& each : players) each.policy->offer(each.proposal.tree, each.context);

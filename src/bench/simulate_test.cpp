@@ -52,10 +52,12 @@ class CurveFile : public testing::Test {
 
 TEST_F(CurveFile, IsAnObjectOrTheLinesOfBenchCost) {
   const MachineCurve curve = read(R"({"name": "x", "checks": [[1, 5], [2, 6]], "pass_ms": 0.5,
-    "rest_ms": 0.1, "batch": 4})");
+    "pass_row_ms": 0.25, "rest_ms": 0.1, "batch": 4})");
   EXPECT_EQ(curve.name, "x");
   EXPECT_EQ(curve.batch, 4);
   EXPECT_EQ(curve.pass_ms, 0.5);
+  EXPECT_EQ(curve.pass_row_ms, 0.25);
+  EXPECT_DOUBLE_EQ(curve.profile().levels.back().ms, 0.5 + 0.25 * 127);
   const MachineCurve lines = read(
       "{\"rows\":1,\"ms\":4,\"context\":256}\n{\"rows\":8,\"ms\":9,\"context\":256}\n"
       "{\"bandwidth_gb_s\":60}\n");
@@ -66,7 +68,8 @@ TEST_F(CurveFile, IsAnObjectOrTheLinesOfBenchCost) {
 TEST_F(CurveFile, ThatIsNoneIsRefused) {
   for (const char* text :
        {"{}", "[]", "{\"checks\": []}", "{\"checks\": [[1]]}", "", "{\"checks\": [[2, 1], [1, 2]]}",
-        "{\"checks\": [[1, 0]]}", "{\"checks\": [[1, 1]], \"batch\": 0}", "{\"rows\": \"x\"}\n{}"})
+        "{\"checks\": [[1, 0]]}", "{\"checks\": [[1, 1]], \"batch\": 0}",
+        "{\"checks\": [[1, 1]], \"pass_row_ms\": -1}", "{\"rows\": \"x\"}\n{}"})
     EXPECT_THROW(read(text), Error) << text;
 }
 
@@ -101,6 +104,17 @@ TEST(Simulation, CountsWhatThePolicyWouldHaveTaken) {
   EXPECT_DOUBLE_EQ(result.check_ms, 2 * (20 * 14));
   EXPECT_EQ(result.borrowed, 0);
   EXPECT_DOUBLE_EQ(result.plain_tok_s, 100);
+}
+
+TEST(Simulation, AHeadFirstRunsWhatWasCommittedSinceItsLastPass) {
+  Trace trace = counting_trace(101, 4, 1);
+  trace.about = {{"method", "eagle3"}};
+  MachineCurve machine = ramp();
+  machine.pass_ms = 1;
+  machine.pass_row_ms = 0.1;
+  const SimulationResult result = simulate(trace, {"fixed", machine, 64});
+  ASSERT_EQ(result.rounds, 2 * 20);  // of four passes and five tokens
+  EXPECT_NEAR(result.draft_ms, 2 * (20 * 4 + 19 * 4 * 0.1), 1e-9);
 }
 
 TEST(Simulation, CutsTreesToTheNodesAllowed) {
