@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 NINJA = ninja -C $(BUILD) -j $(JOBS)
 
-.PHONY: help demo test build setup trainer asan tsan fuzz golden exactness bench format tidy signature clean
+.PHONY: help demo test build setup trainer asan tsan fuzz golden exactness bench policies format tidy signature clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,9 @@ exactness: setup ## the full product of the exactness test on SmolLM2 (an hour; 
 
 bench: build ## the table of the README: plain and drafted decoding beside llama.cpp in one interleaved run
 	@scripts/bench.sh $(BUILD)/talon
+
+policies: trainer ## every drafting policy at its best setting, in interleaved runs (hours; goes on where it was stopped)
+	@scripts/compare_policies.sh $(BUILD)/talon $(BUILD)/talon-train
 
 signature: build ## one hash of what the reference backend decodes
 	@$(BUILD)/talon bench signature

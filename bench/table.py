@@ -1,4 +1,8 @@
-"""Puts the tables of bench/results between the README's marks and prints them. usage: bench/table.py RESULTS README"""
+"""Makes tables of what bench/results holds, and prints them.
+
+usage: bench/table.py RESULTS README             puts all but that of the policies between the README's marks
+       bench/table.py policies RESULTS.jsonl PAGE.md   from the runs of scripts/compare_policies.sh, one after the other
+"""
 import json
 import pathlib
 import sys
@@ -25,7 +29,56 @@ def peer_table(file: pathlib.Path) -> list[str]:
     return rows
 
 
+def policies_page(file: pathlib.Path) -> str:
+    parts, rounds = [], {}
+    for line in map(json.loads, file.read_text().splitlines()):
+        if "summary" in line:
+            parts += policies_tables(line, rounds)
+            rounds = {}
+        elif line.get("equal"):  # as in the summary's means
+            rounds[line["method"]] = rounds.get(line["method"], 0) + line["rounds"]
+    return "\n".join(parts) + "\n"
+
+
+def policies_tables(run: dict, rounds: dict[str, int]) -> list[str]:
+    """Of one run: all methods, fastest first, then the speed-up of each by subtask."""
+    methods = sorted(run["summary"].items(), key=lambda entry: -entry[1]["speedup"])
+    temperature, subtasks = run["settings"]["temperatures"][0], sorted(run["subtasks"])
+    head = ["drafter", "policy", "setting", "tok/s", "speed-up", "worst question", "tau", "nodes", "draft ms", "check ms", "other ms"]
+    rows = [f"Temperature {temperature:g}; nodes and milliseconds are means per round.", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    split = ["", f"Speed-up by kind of question, temperature {temperature:g}:", "", f"| drafter | policy | {' | '.join(subtasks)} |",
+             "|---" * (2 + len(subtasks)) + "|"]
+    for method, about in methods:
+        drafter, _, policy = method.partition("@policy=")
+        name, _, setting = policy.partition(":")
+        if drafter != "none":
+            name = name or run["settings"]["policy"]
+        drafter = "+".join(part.partition(":")[0] for part in drafter.split("+"))
+        setting = ",".join(without_folder(option) for option in setting.split(","))
+        count = rounds[method]
+        times = [about["draft_ms"], about["check_ms"], about["decode_ms"] - about["draft_ms"] - about["check_ms"]]
+        rows.append(f"| {drafter} | {name} | {setting} | {about['tok_s']:.1f} | {about['speedup']:.2f} [{about['speedup_low']:.2f}, "
+                    f"{about['speedup_high']:.2f}] | {about['worst']:.2f} | {about['tau']:.2f} | {about['drafted_per_check']:.1f} | "
+                    + " | ".join(f"{ms / count:.2f}" for ms in times) + " |")
+        split.append(f"| {drafter} | {name} | " + " | ".join(f"{run['subtasks'][subtask][method]['speedup']:.2f}" for subtask in subtasks) + " |")
+    unequal = sum(about["unequal"] for about in run["summary"].values())
+    about_run = [f"{run['questions']} questions", f"{unequal} answers differ from plain decoding", run["model"], run["backend"], run["date"],
+                 run["commit"], run["machine"]["processor"], f"memory {run['bandwidth_gb_s']:.0f} GB/s ({run['bandwidth_gb_s_least']:.0f}-{run['bandwidth_gb_s_most']:.0f})"]
+    return [*rows, *split, "", " · ".join(about_run), ""]
+
+
+def without_folder(option: str) -> str:
+    """predictor=build/policies/ordinal/ada_eagle.safetensors -> predictor=ordinal"""
+    key, equals, value = option.partition("=")
+    return f"{key}{equals}{pathlib.Path(value).parent.name if value.endswith('.safetensors') else value}"
+
+
 def main() -> None:
+    if sys.argv[1] == "policies":
+        page = policies_page(pathlib.Path(sys.argv[2]))
+        pathlib.Path(sys.argv[3]).write_text(page)
+        print(page)
+        return
     results, readme = map(pathlib.Path, sys.argv[1:])
     parts = [file.read_text().rstrip() for file in sorted(results.glob("spec_*.md"))]
     parts.append("\n".join(peer_table(results / "peer.jsonl")))
