@@ -22,6 +22,9 @@ constexpr double kDeeperShare = 0.5;      // of the stake that one round's level
                                           // the first: a few bad rounds should not end drafting
 constexpr double kRateMemory = 0.95;   // weight of the past in the running tokens per millisecond
 constexpr double kCheapDraft = 0.005;  // of a plain step: drafts this cheap are always worth a look
+constexpr int kMostWaiting =
+    128;                        // tokens that a head takes in before a draft, as far as they count
+constexpr int kFewWaiting = 4;  // with more, the first pass says little about the others
 constexpr int kTreeWidth = 10;
 constexpr double kMargin = 1.2;            // gain that is asked, in multiples of the cost
 constexpr std::size_t kMostIndices = 256;  // nodes of a drawn tree whose record is kept
@@ -51,7 +54,10 @@ class ThroughputPolicy : public TreePolicy {
     pass_rows_.clear();
     context_ = context;
     forecast_.begin_round();
-    if (!has_begun_) stake_ = start_stake(context.levels_available);
+    if (!has_begun_) {
+      stake_ = start_stake(context.levels_available);
+      waiting_ = std::clamp(context.position, 1, kMostWaiting);
+    }
     has_begun_ = true;
     if (context.rows_available == 0 || context.levels_available == 0) return {};
     if (drafted_.value() >= kCheapDraft && drafted_.value() > stake_) return {};
@@ -68,8 +74,8 @@ class ThroughputPolicy : public TreePolicy {
     }
     coverage_ = std::min(static_cast<std::size_t>(covered * static_cast<double>(kCoverages)),
                          kCoverages - 1);
-    if (!passes_trial_[coverage_].wants() || !can_afford(pass_ms(1), 1)) return false;
-    pass_rows_.push_back(context_.sequences);
+    if (!passes_trial_[coverage_].wants() || !can_afford(pass_ms(waiting_), 1)) return false;
+    pass_rows_.push_back(waiting_ * context_.sequences);
     return true;
   }
 
@@ -126,7 +132,11 @@ class ThroughputPolicy : public TreePolicy {
     const double gain = extra_tokens - (rows_ms + draft_ms) / token_ms;
     stake_ += kStakePerToken * static_cast<double>(outcome.emitted.size()) + gain;
     if (pass_rows_.empty() && draft_ms >= kCheapDraft * token_ms) drafts_trial_.learn(gain);
-    if (!pass_rows_.empty()) learn_passes(outcome, draft_ms, node_ms);
+    if (!pass_rows_.empty()) {
+      learn_passes(outcome, draft_ms - (pass_ms(waiting_) - pass_ms(1)), node_ms);
+      waiting_ = 0;
+    }
+    waiting_ = std::min(waiting_ + static_cast<int>(outcome.emitted.size()), kMostWaiting);
     if (proposed_.draft_nodes() > 0) learn_chances(outcome.emitted);
   }
 
@@ -229,7 +239,7 @@ class ThroughputPolicy : public TreePolicy {
   /// nothing about drafting.
   double usual_draft_ms(const RoundOutcome& outcome) {
     if (!pass_rows_.empty()) {
-      shared_.cost.observe_passes(pass_rows_, outcome.draft_ms);
+      if (waiting_ <= kFewWaiting) shared_.cost.observe_passes(pass_rows_, outcome.draft_ms);
       return passes_ms();
     }
     RecentMedian& kind = proposed_.draft_nodes() > 0 ? drafted_ : idle_;
@@ -321,6 +331,7 @@ class ThroughputPolicy : public TreePolicy {
   double stake_ = kStartStake;  // tokens' worth of time that drafting may still lose
   double rate_tokens_ = 0, rate_ms_ = 0;
   double usual_nodes_ = 8;
+  int waiting_ = 1;              // tokens that the head has not seen: rows of its next first pass
   RecentMedian drafted_, idle_;  // tokens' worth of time that drafting took in rounds without
                                  // passes, with and without a proposal
 

@@ -180,6 +180,40 @@ TEST(ThroughputPolicy, StopsAskingAHeadThatDoesNotPayButTakesItBackWhenItDoes) {
   EXPECT_EQ(asked_in(20, 16), 20);
 }
 
+TEST(ThroughputPolicy, AHeadThatTakesInWhatItMissedIsNotTakenForASlowOne) {
+  // A pass takes 0.5 ms, and the first after a pause as much again for each four tokens missed.
+  Machine machine(0.4, 0.5);
+  const ChainHead head{0.5, 0.5};
+  std::mt19937 random(2);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  int drafts = 0;
+  for (int answer = 0; answer < 30; ++answer) {
+    auto policy = machine.policy("throughput");
+    PlanContext context = alone();
+    context.position = 100;
+    int missed = 100;
+    drafts = 0;
+    for (int round = 0; round < 100; ++round) {
+      DraftTree tree(0);
+      double draft_ms = 0;
+      const TreePlan plan = policy->plan(context);
+      if (plan.nodes > 0 && head.draft(*policy, tree, draft_ms) > 0) {
+        draft_ms += 0.125 * missed;
+        missed = 0;
+        ++drafts;
+      }
+      policy->offer(tree, context);
+      policy->select(tree, plan, context);
+      // The first answers are none of the head's kind.
+      int right = 0;
+      while (answer > 5 && right < 20 && uniform(random) < head.p) ++right;
+      missed += 1 + std::min(right, tree.draft_nodes());
+      test::report(*policy, machine.estimates, tree, right, draft_ms);
+    }
+  }
+  EXPECT_GT(drafts, 60);
+}
+
 TEST(ThroughputPolicy, SameCostsGiveTheSameTrees) {
   const auto sizes = [] {
     Machine machine(0.5);
