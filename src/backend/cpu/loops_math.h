@@ -5,6 +5,9 @@
 namespace talon::cpu {
 namespace {
 
+inline int lesser(int a, int b) { return a < b ? a : b; }
+inline int greater(int a, int b) { return a > b ? a : b; }
+
 /// e^x: 0 below -87.3, infinity above 88.7, NaN for NaN, exactly 1 at 0; relative error below 2e-7.
 /// Cephes' expf: x = n ln 2 + r, a polynomial of degree 7 in r, then 2^n.
 inline Floats exponential(Floats x) {

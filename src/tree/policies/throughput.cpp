@@ -13,20 +13,23 @@ namespace talon {
 namespace {
 
 // A sequence may lose this much before it has won anything, so that the worst case is a known
-// fraction of plain decoding.
-constexpr double kStartStake = 0.4;    // tokens' worth of time
-constexpr double kStakeShare = 0.007;  // of the answer at most, where drafts paid before
-constexpr double kMostStartStake = 1.5;
+// fraction of plain decoding. In tokens' worth of time.
+constexpr double kStartStake = 0.4;
 constexpr double kStakePerToken = 0.006;  // that each token adds
-constexpr double kDeeperShare = 0.5;      // of the stake that one round's levels may take but for
-                                          // the first: a few bad rounds should not end drafting
+constexpr double kStakeShare = 0.007;     // of the answer at most, where drafts paid before
+constexpr double kMostStartStake = 1.5;
+// Of the stake, what one round's levels may take but for the first: a few bad rounds should not
+// end drafting.
+constexpr double kDeeperShare = 0.5;
+
+constexpr double kMargin = 1.2;        // gain that is asked, in multiples of the cost
 constexpr double kRateMemory = 0.95;   // weight of the past in the running tokens per millisecond
 constexpr double kCheapDraft = 0.005;  // of a plain step: drafts this cheap are always worth a look
-constexpr int kMostWaiting =
-    128;                        // tokens that a head takes in before a draft, as far as they count
-constexpr int kFewWaiting = 4;  // with more, the first pass says little about the others
+// Tokens that a head takes in before a draft: as far as they count, and the most after which the
+// first pass still tells what the others cost.
+constexpr int kMostWaiting = 128;
+constexpr int kFewWaiting = 4;
 constexpr int kTreeWidth = 10;
-constexpr double kMargin = 1.2;            // gain that is asked, in multiples of the cost
 constexpr std::size_t kMostIndices = 256;  // nodes of a drawn tree whose record is kept
 
 struct ThroughputOptions {
