@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "draft/registry.h"
 #include "engine/test_model.h"
 #include "io/test_files.h"
@@ -28,6 +31,29 @@ TEST(MeasureCosts, TimesChecksAtTwoContextsWithoutTouchingTheDraftersSequences) 
   EXPECT_LT(profile.checks.front().context, profile.checks.back().context);
   for (const CostProfile::Check& check : profile.checks) EXPECT_GT(check.ms, 0);
   EXPECT_LE(profile.levels.size(), 2u);
+}
+
+TEST(MeasureCosts, StartsEachSweepAsADecodingLoopRunsAndNotAfterItsLongestForward) {
+  auto backend = make_tracing_backend(make_cpu_backend({.threads = 1}));
+  TracingBackend& trace = *backend;
+  test::TestModel model(kGolden + "target", std::move(backend));
+  const auto none = make_drafter("none", {});
+  measure_costs(model.model, KvType::f16, *none, 50);
+  std::vector<int> forwards;  // rows
+  for (const TraceEntry& entry : trace.entries()) {
+    if (entry.operation == "embed") forwards.push_back(entry.rows);
+  }
+  const auto is_long = [](int rows) { return rows > 1; };
+  int sweeps = 0;
+  for (auto at = forwards.begin(); at != forwards.end();) {
+    const auto next = std::find_if(at, forwards.end(), is_long);
+    if (next != forwards.end() && *next == 2) {  // the first row count after one row
+      ++sweeps;
+      EXPECT_GT(next - at, 3) << "forwards of one row before those that count";
+    }
+    at = std::find_if_not(next, forwards.end(), is_long);
+  }
+  EXPECT_GE(sweeps, 2);
 }
 
 TEST(MeasureCosts, FindsThePassesOfDraftersThatHaveSome) {
