@@ -60,6 +60,13 @@ class BarDrawing {
     return std::min(kMostLabel, 22 + kCharacter * static_cast<double>(longest));
   }
 
+  /// What makes a name fit that is longer than its room.
+  std::string squeeze(const std::string& name) const {
+    const double room = left_ - 16;
+    if (kCharacter * static_cast<double>(name.size()) <= room) return "";
+    return fmt::format(R"( textLength="{:.0f}" lengthAdjust="spacingAndGlyphs")", room);
+  }
+
   const char* color_of(std::size_t series) const {
     return plot_color(chart_.series[series].color.value_or(series));
   }
@@ -134,8 +141,9 @@ class BarDrawing {
   void band(std::size_t category) {
     const double y = top_ + band_height() * static_cast<double>(category) + kGap / 2;
     const double middle = y + (band_height() - kGap) / 2;
-    put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", left_ - 8, middle + 4,
-        escape_html(chart_.categories[category]));
+    const std::string& name = chart_.categories[category];
+    put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end"{}>{}</text>)", left_ - 8, middle + 4,
+        squeeze(name), escape_html(name));
     double before = 0;
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const auto& value = chart_.series[i].values[category];

@@ -97,6 +97,17 @@ TEST(BarChart, LeavesOutWhatIsMissing) {
   EXPECT_NE(svg.find("qa, ngram: 1.5 [1.2, 1.8]"), std::string::npos) << svg;
 }
 
+TEST(BarChart, SqueezesANameThatIsLongerThanItsRoom) {
+  BarChart chart{"speed", "times"};
+  chart.series = {{"speed", {PlotValue{1}, PlotValue{2}}}};
+  chart.categories = {"qa", "rag"};
+  EXPECT_EQ(svg_of(chart).find("textLength"), std::string::npos);
+  chart.categories[1] = std::string(60, 'x');
+  const std::string svg = svg_of(chart);
+  EXPECT_TRUE(is_well_formed(svg)) << svg;
+  EXPECT_EQ(count(svg, "textLength"), 1);
+}
+
 TEST(BarChart, StacksPiecesOneBehindTheOther) {
   BarChart chart{"time", "ms"};
   chart.categories = {"all"};

@@ -219,8 +219,9 @@ class XyDrawing {
     polyline(series, R"(stroke="#888" stroke-dasharray="5 4")");
     for (auto point = series.points.rbegin(); point != series.points.rend(); ++point) {
       if (!visible(*point)) continue;
+      const double y = std::max(y_.pixel(point->y.value) - 4, top_ + 10);  // below the legend
       put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end" fill="#666" font-size="11">{}</text>)",
-          x_.pixel(point->x) - 3, y_.pixel(point->y.value) - 4, escape_html(series.name));
+          x_.pixel(point->x) - 3, y, escape_html(series.name));
       break;
     }
   }
