@@ -16,9 +16,12 @@ constexpr std::size_t kReadAhead =
 /// group is multiplied. Measured: 8 KiB is slower by a few percent, 2 KiB and the first-level cache
 /// by a third.
 constexpr int kPrefetchBytes = 16384;
-constexpr std::size_t kStreamBytes = std::size_t{16}
-                                     << 10;  // of a piece when each weight is read once
-constexpr int kTilesAtOnce = 2;              // that kernels like to multiply side by side
+/// Of a piece when each weight is read once, by few rows and by more: a call of AMX kernels takes
+/// half a microsecond before and after its work.
+constexpr std::size_t kStreamBytes = std::size_t{16} << 10;
+constexpr std::size_t kWideStreamBytes = std::size_t{64} << 10;
+constexpr int kWideRows = 9;
+constexpr int kTilesAtOnce = 2;  // that kernels like to multiply side by side
 constexpr std::size_t kPanelBytes = std::size_t{256}
                                     << 10;  // of a piece that stays in the cache for many rows
 
@@ -284,9 +287,9 @@ struct Linear::Pieces {
   bool stream;  // each weight is read once, else by every block of rows
 
   int tiles_of(const PackedWeight& weight) const {
-    const auto fitting =
-        static_cast<int>((stream ? kStreamBytes : kPanelBytes) / weight.tile_bytes);
-    if (!stream) return std::clamp(fitting, 1, 4);
+    if (!stream) return std::clamp(static_cast<int>(kPanelBytes / weight.tile_bytes), 1, 4);
+    const std::size_t bytes = args.input.rows < kWideRows ? kStreamBytes : kWideStreamBytes;
+    const auto fitting = static_cast<int>(bytes / weight.tile_bytes);
     return std::max(fitting / kTilesAtOnce, 1) * kTilesAtOnce;
   }
   int count_of(const Projection& projection) const {

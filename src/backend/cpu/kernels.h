@@ -15,6 +15,7 @@ namespace talon::cpu {
 inline constexpr int kLanes = 16;             // outputs of a weight tile, keys of a cache block
 inline constexpr int kInputGroup = 32;        // inputs that share one activation scale
 inline constexpr int kLongestSegment = 1024;  // inputs that are quantised together
+inline constexpr int kMostInputs = 65536;     // of a matrix of weights
 
 /// How one tile (16 outputs, all inputs) is laid out: a sequence of units.
 ///

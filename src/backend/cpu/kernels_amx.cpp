@@ -1,33 +1,48 @@
 #include <immintrin.h>
 
+#include <bit>
+
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/lanes_avx512.h"
 
-// For many rows: AMX tiles multiply 16 rows by 16 outputs and one group of inputs at a time; the
-// exact integer sums are then combined with the scales like in loops_multiply.h, operation by
+// For many rows: AMX tiles multiply up to 16 rows by 16 outputs and one group of inputs at a time;
+// the exact integer sums are then combined with the scales like in loops_multiply.h, operation by
 // operation. Everything else is avx512_kernels().
+//
+// Tiles of weights that follow each other are one stream of slots, one tile product each. A turn of
+// the loop unpacks the codes of a slot, multiplies an earlier one and scales the sums of a still
+// earlier one, because a tile product takes long to finish (52 cycles) and what a tile load reads
+// should have reached the cache.
 namespace talon::cpu {
 namespace {
 
 constexpr int kTileRows = 16;
 constexpr int kMostRows = 64;
-constexpr int kLeastRows = 12;  // fewer are done sooner by avx512_kernels()
-/// Weight tiles times groups that share a scale, between two visits of the totals: more would not
-/// fit in the first-level cache.
-constexpr int kSlots = 16;
-constexpr int kMostTiles = 2;  // multiplied by the same inputs
+constexpr int kLeastRows = 9;                 // fewer are done sooner by avx512_kernels()
+constexpr int kMostSteps = kMostInputs / 16;  // of a row; a step: the inputs that share a scale
+/// Of weights that are multiplied by one tile of rows after the other.
+constexpr std::size_t kPanelBytes = std::size_t{128} << 10;
 
-/// Working memory of one call: what is used of it at a time fits in the first-level cache. Slot
-/// tile * (steps of a chunk) + step belongs to a step of a tile.
+constexpr unsigned kTurns = 4;        // slots of one round of the loop
+constexpr unsigned kUnpackAhead = 4;  // slots, before they are multiplied
+constexpr unsigned kStoredAfter = 4;  // as many tiles hold sums
+constexpr unsigned kScaledAfter = 8;
+constexpr unsigned kCodeRing = 16;  // slots from unpacking to scaling, and more
+constexpr unsigned kSumRing = 8;
+
+/// Row scales and sums of the inputs of a step, zero past the last row.
+struct alignas(64) RowTerms {
+  float scale[kTileRows];
+  float sum[kTileRows];
+};
+
 struct alignas(64) Memory {
-  std::uint8_t codes[kSlots][kInputGroup * kLanes];  // signed, as the tiles want them
-  float scale[kSlots][kLanes];
-  float minimum[kSlots][kLanes];
-  std::int32_t sums[kSlots][kTileRows][kLanes];
-  float row_scale[kSlots][kTileRows];  // of a step, zero past the last row
-  float row_sum[kSlots][kTileRows];
-  float total[kMostTiles][kMostRows][kLanes];
-  std::int32_t second_sums[kSlots][kTileRows][kLanes];  // where the second plane counts
+  std::int32_t sums[kSumRing][kTileRows][kLanes];
+  // Signed; slots that share a group of inputs share the first one's.
+  std::uint8_t codes[kCodeRing][kInputGroup * kLanes];
+  float totals[kTileRows][kLanes];
+  std::uint16_t fine[kMostSteps];  // rows that use the second plane, as bits
+  RowTerms terms[kMostSteps];
 };
 
 struct alignas(64) TileConfig {
@@ -38,9 +53,8 @@ struct alignas(64) TileConfig {
   std::uint8_t rows[16] = {};
 };
 
-/// The tile instructions take literal numbers only. Tiles 0 and 1: activations [rows][group], a
-/// plane each; 2 and 3: codes [group / 4][16 outputs][4] of two tiles of weights; 4 and 5: their
-/// sums [rows][16 outputs] of the first plane, 6 and 7: of the second.
+/// The tile instructions take literal numbers only. Tiles 0 and 1: inputs [rows][group]; 2 and 3:
+/// codes [group / 4][16 outputs][4]; 4 to 7: sums [rows][16 outputs].
 inline void configure_tiles(int group, int rows) {
   TileConfig config;
   for (int i = 0; i < 8; ++i) {
@@ -52,14 +66,12 @@ inline void configure_tiles(int group, int rows) {
 
 struct Geometry {
   TileShape shape;
-  int groups32;     // of a unit
-  int halves;       // scales per group of 32
-  int scale_bytes;  // before the codes of a unit
-  int group_bytes;  // codes of a group of 32
+  unsigned groups32;  // of a unit
+  int halves;         // steps of a group of 32
+  int scale_bytes;    // before the codes of a unit
+  int group_bytes;    // codes of a group of 32
   int unit_bytes;
   int unit_steps;
-  int chunk_steps;  // at most, of each tile
-  int tiles;        // at once
 };
 
 constexpr Geometry geometry_of(TileKind kind) {
@@ -73,14 +85,13 @@ constexpr Geometry geometry_of(TileKind kind) {
   g.group_bytes = kInputGroup * kLanes * shape.bits / 8;
   g.unit_bytes = g.scale_bytes + g.groups32 * g.group_bytes;
   g.unit_steps = g.groups32 * g.halves;
-  g.chunk_steps = g.unit_steps > kSlots / kMostTiles ? kSlots : kSlots / kMostTiles;
-  g.tiles = kSlots / g.chunk_steps;
   return g;
 }
 
 /// Codes of one group as signed bytes.
 template <TileKind kKind>
-inline void unpack_codes(const std::byte* codes, __m512i table, std::uint8_t* out) {
+[[gnu::always_inline]] inline void unpack_codes(const std::byte* codes, __m512i table,
+                                                std::uint8_t* out) {
   constexpr Geometry kGeometry = geometry_of(kKind);
   const __m512i bias = _mm512_set1_epi8(kGeometry.shape.minimum ? 0 : -128);
   if constexpr (kGeometry.shape.bits == 4) {
@@ -99,29 +110,43 @@ inline void unpack_codes(const std::byte* codes, __m512i table, std::uint8_t* ou
   }
 }
 
-template <TileKind kKind>
-inline void unpack_scales(const MultiplyCall& call, const std::byte* unit, float (*scale)[kLanes],
-                          float (*minimum)[kLanes]) {
+/// Codes of the group of inputs that begins with `slot`.
+template <TileKind kKind, unsigned kGroupSlots>
+[[gnu::always_inline]] inline void unpack_slot(const std::byte* weights, unsigned slot,
+                                               __m512i table, Memory& memory) {
   constexpr Geometry kGeometry = geometry_of(kKind);
-  Floats d{}, dmin{};
+  const unsigned group = slot / kGroupSlots;
+  const std::byte* unit = weights + group / kGeometry.groups32 * kGeometry.unit_bytes;
+  unpack_codes<kKind>(
+      unit + kGeometry.scale_bytes + group % kGeometry.groups32 * kGeometry.group_bytes, table,
+      memory.codes[slot % kCodeRing]);
+}
+
+struct WeightScales {
+  Floats scale;
+  Floats minimum;
+};
+
+/// Of step `index` of a unit.
+template <TileKind kKind>
+[[gnu::always_inline]] inline WeightScales scales_of(const std::byte* unit, int index,
+                                                     float pre_scale) {
+  constexpr Geometry kGeometry = geometry_of(kKind);
+  WeightScales scales{};
   if constexpr (kGeometry.shape.super) {
-    d = multiply(load_half(unit), broadcast(call.pre_scale));
-    if constexpr (kGeometry.shape.minimum) dmin = load_half(unit + 2 * kLanes);
-  }
-  for (int i = 0; i < kGeometry.unit_steps; ++i) {
-    if constexpr (kGeometry.shape.super) {
-      const std::byte* codes = unit + 64 + kLanes * i;
-      store(scale[i], multiply(d, load_int8(codes)));
-      if constexpr (kGeometry.shape.minimum) {
-        store(minimum[i], multiply(dmin, load_int8(codes + kLanes * kGeometry.unit_steps)));
-      }
-    } else {
-      store(scale[i], load_half(unit + 2 * kLanes * i));
-      if constexpr (kGeometry.shape.minimum) {
-        store(minimum[i], load_half(unit + 64 + 2 * kLanes * i));
-      }
+    const std::byte* codes = unit + 64 + kLanes * index;
+    scales.scale = multiply(multiply(load_half(unit), broadcast(pre_scale)), load_int8(codes));
+    if constexpr (kGeometry.shape.minimum) {
+      scales.minimum =
+          multiply(load_half(unit + 2 * kLanes), load_int8(codes + kLanes * kGeometry.unit_steps));
+    }
+  } else {
+    scales.scale = load_half(unit + 2 * kLanes * index);
+    if constexpr (kGeometry.shape.minimum) {
+      scales.minimum = load_half(unit + 64 + 2 * kLanes * index);
     }
   }
+  return scales;
 }
 
 struct Records {
@@ -131,258 +156,312 @@ struct Records {
   int planes;
   int rows;
 
-  int bytes() const { return rows * record_bytes(planes); }
-  const float* scales(int group) const {
-    return reinterpret_cast<const float*>(at + group * bytes() + rows * kInputGroup);
+  std::ptrdiff_t group_bytes() const { return rows * record_bytes(planes); }
+  std::ptrdiff_t second_bytes() const { return rows * kInputGroup; }
+  const std::byte* scales(int group) const {
+    return at + group * group_bytes() + rows * kInputGroup;
   }
-  const float* sums(int group, int halves, int half) const {
-    if (halves == 1) return scales(group) + rows;
-    return reinterpret_cast<const float*>(half_sums + group * half_sum_bytes(planes) * rows) +
-           half * rows;
+  /// f32 sum[halves][rows], i32 zero[halves][planes][rows]
+  const std::byte* sums(int group, int halves) const {
+    return halves == 1
+               ? scales(group) + 4 * rows
+               : half_sums + static_cast<std::ptrdiff_t>(group) * half_sum_bytes(planes) * rows;
   }
-  /// Whether a row of [first, first + count) uses the second plane.
-  bool is_fine(int group, int first, int count) const {
-    const __m512i fine =
-        _mm512_maskz_loadu_epi32(first_lanes(count), scales(group) + (2 + planes) * rows + first);
-    return _mm512_test_epi32_mask(fine, fine) != 0;
+  const std::byte* zeros(int group, int halves, int half) const {
+    return sums(group, halves) + 4 * rows * (halves + half * planes);
   }
+  /// i32 [rows]: not 0 where a row uses the second plane.
+  const std::byte* fine(int group) const { return scales(group) + (8 + 4 * planes) * rows; }
 };
 
-inline void prefetch_near(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+inline __m512i load_first_ints(const std::byte* p, __mmask16 mask) {
+  return _mm512_maskz_loadu_epi32(mask, p);
+}
 
-/// Memory of the weights ahead, fetched bit by bit so that it is never idle nor flooded.
-struct Ahead {
-  const std::byte* next;
-  int lines;  // per step
-
-  void fetch() {
-    for (int i = 0; i < lines; ++i, next += 64) prefetch(next);
-  }
-};
-
-/// Rows [first, first + count) of a block, handled together as kRows >= count rows of the tiles.
+/// Rows [first, first + count) of a block: those of one tile.
 struct RowTile {
   int first;
   int count;
 };
 
-/// The integer sums of one step: kCount times 16 outputs, the inputs that share a scale, all rows.
-/// `fine`: the second plane counts.
-template <const Geometry& kGeometry, int kPlanes, int kCount>
-inline void multiply_step(const Records& records, RowTile rows, int step, bool fine,
-                          Memory& memory) {
-  constexpr int kHalves = kGeometry.halves;
-  constexpr int kSecond = kGeometry.chunk_steps;  // slot of the second tile's first step
-  const int group = step / kHalves;
-  const int half = step % kHalves;
-  const int codes = half * 4 * 64;
-  const std::byte* a = records.at + group * records.bytes() + rows.first * kInputGroup + half * 16;
-  for (int i = 0; half == 0 && i < kTileRows * kInputGroup; i += 64) {
-    prefetch_near(a + 2 * records.bytes() + i);
-  }
-  _tile_loadd(0, a, kInputGroup);
-  _tile_loadd(2, memory.codes[group] + codes, 64);
-  _tile_zero(4);
-  _tile_dpbssd(4, 0, 2);
-  if constexpr (kCount == 2) {
-    _tile_loadd(3, memory.codes[kSecond + group] + codes, 64);
-    _tile_zero(5);
-    _tile_dpbssd(5, 0, 3);
-  }
-  if (kPlanes == 2 && fine) {
-    const std::byte* second = records.second + group * records.rows * kInputGroup;
-    _tile_loadd(1, second + rows.first * kInputGroup + half * 16, kInputGroup);
-    _tile_zero(6);
-    _tile_dpbssd(6, 1, 2);
-    if constexpr (kCount == 2) {
-      _tile_zero(7);
-      _tile_dpbssd(7, 1, 3);
-    }
-    _tile_stored(6, memory.second_sums[step], 64);
-    if constexpr (kCount == 2) _tile_stored(7, memory.second_sums[kSecond + step], 64);
-  }
-  _tile_stored(4, memory.sums[step], 64);
-  if constexpr (kCount == 2) _tile_stored(5, memory.sums[kSecond + step], 64);
-}
+/// Which planes of the inputs count: the first; beside it what rows use of the second, multiplied
+/// row by row; or both, multiplied as tiles.
+enum class Planes { first, few_of_second, both };
 
-template <const Geometry& kGeometry>
-inline void gather_row_scales(const Records& records, RowTile rows, int steps, Memory& memory) {
-  constexpr int kHalves = kGeometry.halves;
+/// A row's scale counts for its joined sums where it uses the second plane, which are 256 times as
+/// large.
+template <TileKind kKind>
+void gather_terms(const Records& records, RowTile rows, int steps, Planes planes, Memory& memory) {
+  constexpr Geometry kGeometry = geometry_of(kKind);
+  const __mmask16 mask = first_lanes(rows.count);
   for (int step = 0; step < steps; ++step) {
-    const int group = step / kHalves;
-    store(memory.row_scale[step], load_first(records.scales(group) + rows.first, rows.count));
+    const int group = step / kGeometry.halves;
+    const int half = step % kGeometry.halves;
+    RowTerms& terms = memory.terms[step];
+    __m512 scale = _mm512_maskz_loadu_ps(mask, records.scales(group) + 4 * rows.first);
+    if (planes != Planes::first) {
+      const __m512i used = load_first_ints(records.fine(group) + 4 * rows.first, mask);
+      __mmask16 fine = _mm512_test_epi32_mask(used, used);
+      memory.fine[step] = fine;
+      if (planes == Planes::both) fine = 0xFFFF;
+      scale = _mm512_mask_mul_ps(scale, fine, scale, _mm512_set1_ps(1.0F / 256.0F));
+    }
+    _mm512_store_ps(terms.scale, scale);
     if constexpr (kGeometry.shape.minimum) {
-      const float* sums = records.sums(group, kHalves, step % kHalves);
-      store(memory.row_sum[step], load_first(sums + rows.first, rows.count));
+      const std::byte* sums = records.sums(group, kGeometry.halves) + 4 * half * records.rows;
+      _mm512_store_ps(terms.sum, _mm512_maskz_loadu_ps(mask, sums + 4 * rows.first));
     }
   }
 }
 
-/// Adds the sums of a step of a tile (which have a slot) times scales to the totals. kFine: of two
-/// planes.
-template <bool kMinimum, bool kFine, int kRows>
-[[gnu::always_inline]] inline void scale_step(const Memory& memory, int step, int slot,
-                                              Floats (&total)[kRows]) {
-  const float* row_scale = memory.row_scale[step];
-  const float* row_sum = memory.row_sum[step];
-  Floats scale = load(memory.scale[slot]);
-  if constexpr (kFine) scale = multiply(scale, broadcast(1.0F / 256.0F));
-  Floats minimum{};
-  if constexpr (kMinimum) minimum = load(memory.minimum[slot]);
+/// Adds the second plane to the sums of the rows that use it.
+template <TileKind kKind>
+[[gnu::noinline]] void add_second_plane(const Records& records, RowTile rows, int step,
+                                        const std::uint8_t* codes, unsigned fine,
+                                        std::int32_t (*sums)[kLanes]) {
+  constexpr Geometry kGeometry = geometry_of(kKind);
+  constexpr bool kBiased = !kGeometry.shape.minimum;
+  const int group = step / kGeometry.halves;
+  const int half = step % kGeometry.halves;
+  const std::byte* zeros =
+      records.zeros(group, kGeometry.halves, half) + 4 * (records.rows + rows.first);
+  const std::byte* second =
+      records.second + group * records.second_bytes() + rows.first * kInputGroup + 16 * half;
+  for (; fine != 0; fine &= fine - 1) {
+    const int row = std::countr_zero(fine);
+    const auto* b = reinterpret_cast<const std::int8_t*>(second + row * kInputGroup);
+    Ints sum = start_sum<kBiased>(reinterpret_cast<const std::int32_t*>(zeros) + row);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8 / kGeometry.halves; ++j) {
+      __m512i code = _mm512_load_si512(codes + 256 * half + 64 * j);
+      if (kBiased) code = _mm512_xor_si512(code, _mm512_set1_epi8(-128));
+      sum = dot<kBiased>(sum, {code}, b + 4 * j);
+    }
+    _mm512_store_si512(sums[row], join_planes({_mm512_load_si512(sums[row])}, sum).v);
+  }
+}
+
+/// Integers as floats. By additions, where their size allows it, since the unit of multiply-adds
+/// and conversions is the one that everything here waits for.
+template <bool kSmall>
+[[gnu::always_inline]] inline Floats floats_of(Ints sum) {
+  if constexpr (!kSmall) return to_floats(sum);
+  const __m512i shifted = _mm512_add_epi32(sum.v, _mm512_set1_epi32(0x4B400000));  // 1.5 * 2^23
+  return subtract({_mm512_castsi512_ps(shifted)}, broadcast(0x1.8p23F));
+}
+
+/// Adds the sums of a step times scales to the totals. kSlots: planes of the inputs to join.
+/// `fetch`: memory of the weights ahead, of which a step's share is fetched line by line between
+/// the rows, so that it is never idle nor flooded.
+template <TileKind kKind, bool kSmall, unsigned kSlots, int kRows>
+[[gnu::always_inline]] inline void scale_sums(const std::int32_t (*sums)[kTileRows][kLanes],
+                                              WeightScales weight, const RowTerms& terms,
+                                              const std::byte* fetch, Floats (&total)[kRows]) {
+  constexpr Geometry kGeometry = geometry_of(kKind);
+  constexpr int kStepLines = (kGeometry.unit_bytes / kGeometry.unit_steps + 63) / 64;
+  constexpr int kEvery = kRows / kStepLines < 1 ? 1 : kRows / kStepLines;
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    Ints sum{_mm512_load_si512(memory.sums[slot][i])};
-    if constexpr (kFine) sum = join_planes(sum, {_mm512_load_si512(memory.second_sums[slot][i])});
-    total[i] = fma(to_floats(sum), multiply(scale, broadcast(row_scale[i])), total[i]);
-    if constexpr (kMinimum) total[i] = fma(minimum, broadcast(row_sum[i]), total[i]);
-  }
-}
-
-/// The steps, as bits, in which a row of the tile uses the second plane.
-inline unsigned fine_steps(const Records& records, RowTile rows, int steps, int halves) {
-  unsigned fine = 0;
-  for (int step = 0; step < steps; ++step) {
-    fine |= static_cast<unsigned>(records.is_fine(step / halves, rows.first, rows.count)) << step;
-  }
-  return fine;
-}
-
-/// Multiplies a chunk of steps by the rows of one tile: first all integer sums, then their
-/// scaling, because beside tile instructions the processor has one float unit, not two.
-template <const Geometry& kGeometry, int kPlanes, int kCount, int kRows>
-void multiply_rows(const Records& records, RowTile rows, int steps, Ahead ahead, Memory& memory) {
-  constexpr bool kMinimum = kGeometry.shape.minimum;
-  const unsigned fine = kPlanes == 2 ? fine_steps(records, rows, steps, kGeometry.halves) : 0;
-  const auto is_fine = [fine](int step) { return (fine >> step & 1) != 0; };
-  for (int step = 0; step < steps; ++step) {
-    multiply_step<kGeometry, kPlanes, kCount>(records, rows, step, is_fine(step), memory);
-    ahead.fetch();
-  }
-  gather_row_scales<kGeometry>(records, rows, steps, memory);
-  for (int tile = 0; tile < kCount; ++tile) {
-    Floats total[kRows];
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) total[i] = load(memory.total[tile][rows.first + i]);
-    for (int step = 0; step < steps; ++step) {
-      const int slot = tile * kGeometry.chunk_steps + step;
-      if (kPlanes == 2 && is_fine(step)) {
-        scale_step<kMinimum, true>(memory, step, slot, total);
-      } else {
-        scale_step<kMinimum, false>(memory, step, slot, total);
-      }
+    if (i % kEvery == 0 && i / kEvery < kStepLines) prefetch(fetch + i / kEvery * 64);
+    Ints sum{_mm512_load_si512(sums[0][i])};
+    if constexpr (kSlots == 2) sum = join_planes(sum, {_mm512_load_si512(sums[1][i])});
+    const Floats product = multiply(weight.scale, broadcast(terms.scale[i]));
+    total[i] = fma(floats_of<kSmall>(sum), product, total[i]);
+    if constexpr (kGeometry.shape.minimum) {
+      total[i] = fma(weight.minimum, broadcast(terms.sum[i]), total[i]);
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) store(memory.total[tile][rows.first + i], total[i]);
   }
 }
 
-template <const Geometry& kGeometry, int kPlanes, int kCount>
-inline void multiply_rows(int tile_rows, const Records& records, RowTile rows, int steps,
-                          Ahead ahead, Memory& memory) {
-  if (tile_rows == 16) {
-    multiply_rows<kGeometry, kPlanes, kCount, 16>(records, rows, steps, ahead, memory);
+void write_out(const MultiplyCall& call, RowTile rows, int tile, const float (*totals)[kLanes]) {
+  const int first = tile * kLanes;
+  const __mmask16 lanes = first_lanes(call.outputs - first);
+  float* out = call.out + first + rows.first * call.out_stride;
+  for (int i = 0; i < rows.count; ++i, out += call.out_stride) {
+    Floats y = load(totals[i]);
+    if (call.bias != nullptr) y = add(y, {_mm512_maskz_loadu_ps(lanes, call.bias + first)});
+    if (call.accumulate) y = add({_mm512_maskz_loadu_ps(lanes, out)}, y);
+    _mm512_mask_storeu_ps(out, lanes, y.v);
+    prefetch_for_write(out + kLanes);
+  }
+}
+
+/// Loads the tiles of a slot, stores the sums of the slot kStoredAfter before, and multiplies.
+#define TALON_MULTIPLY(A, B, SUMS)    \
+  _tile_loadd(A, input, kInputGroup); \
+  _tile_loadd(B, codes, 64);          \
+  _tile_stored(SUMS, sums, 64);       \
+  _tile_zero(SUMS);                   \
+  _tile_dpbssd(SUMS, A, B)
+template <int kTurn>
+[[gnu::always_inline]] inline void multiply_slot(const std::byte* input, const std::uint8_t* codes,
+                                                 std::int32_t (*sums)[kLanes]) {
+  if constexpr (kTurn == 0) {
+    TALON_MULTIPLY(0, 2, 4);
+  } else if constexpr (kTurn == 1) {
+    TALON_MULTIPLY(1, 3, 5);
+  } else if constexpr (kTurn == 2) {
+    TALON_MULTIPLY(0, 2, 6);
   } else {
-    multiply_rows<kGeometry, kPlanes, kCount, 12>(records, rows, steps, ahead, memory);
+    TALON_MULTIPLY(1, 3, 7);
   }
 }
+#undef TALON_MULTIPLY
 
-/// Rows of one tile, 12 or 16 as kLeastRows is 12: as even a division of a block as they allow.
-int tile_rows_of(int rows) {
-  const int tiles = (rows + kTileRows - 1) / kTileRows;
-  return (rows + tiles - 1) / tiles > 12 ? kTileRows : 12;
-}
-
-template <TileKind kKind>
-inline constexpr Geometry kGeometryOf = geometry_of(kKind);
-
-/// Unpacks units of kCount tiles into the slots.
-template <TileKind kKind, int kCount>
-inline void unpack_chunk(const MultiplyCall& call, const std::byte* units, int count, __m512i table,
-                         Memory& memory) {
-  constexpr Geometry kGeometry = geometry_of(kKind);
-  for (int tile = 0; tile < kCount; ++tile) {
-    const std::byte* unit = units + tile * call.tile_bytes;
-    for (int u = 0; u < count; ++u, unit += kGeometry.unit_bytes) {
-      const int slot = tile * kGeometry.chunk_steps + u * kGeometry.unit_steps;
-      unpack_scales<kKind>(call, unit, memory.scale + slot, memory.minimum + slot);
-      for (int g = 0; g < kGeometry.groups32; ++g) {
-        const int group = tile * kGeometry.chunk_steps + u * kGeometry.groups32 + g;
-        unpack_codes<kKind>(unit + kGeometry.scale_bytes + g * kGeometry.group_bytes, table,
-                            memory.codes[group]);
-      }
-    }
-  }
-}
-
-/// kCount tiles of weights, all rows: the results are memory.total then.
-template <TileKind kKind, int kPlanes, int kCount>
-void multiply_tiles(const MultiplyCall& call, const std::byte* tiles, __m512i table, int tile_rows,
-                    const float* out, Memory& memory) {
-  constexpr const Geometry& kGeometry = kGeometryOf<kKind>;
-  constexpr int kMostUnits = kGeometry.chunk_steps / kGeometry.unit_steps;
-  constexpr int kUnitLines = (kGeometry.unit_bytes + 63) / 64;
-  const int chunks = (call.units + kMostUnits - 1) / kMostUnits;
-  const int chunk_units = (call.units + chunks - 1) / chunks;
-  for (int tile = 0; tile < kCount; ++tile) {
-    for (auto& total : memory.total[tile]) store(total, zero_floats());
-  }
-  Records records{call.input, call.second, call.sums16, kPlanes, call.rows};
-  for (int first = 0; first < call.units; first += chunk_units) {
-    const int units = call.units - first < chunk_units ? call.units - first : chunk_units;
-    const int groups = units * kGeometry.groups32;
-    const int steps = units * kGeometry.unit_steps;
-    unpack_chunk<kKind, kCount>(call, tiles + first * kGeometry.unit_bytes, units, table, memory);
-    Ahead ahead{tiles + kCount * first * kGeometry.unit_bytes + call.prefetch,
-                (kCount * kUnitLines + kGeometry.unit_steps - 1) / kGeometry.unit_steps};
-    for (int row = 0; row < call.rows; row += tile_rows) {
-      if (row > 0 || call.prefetch == 0) ahead.lines = 0;
-      const int count = call.rows - row < tile_rows ? call.rows - row : tile_rows;
-      for (int i = row; first + units == call.units && i < row + count; ++i) {
-        prefetch_for_write(out + i * call.out_stride);
-      }
-      multiply_rows<kGeometry, kPlanes, kCount>(tile_rows, records, {row, count}, steps, ahead,
-                                                memory);
-    }
-    records.at += groups * records.bytes();
-    if (kPlanes == 2) records.second += groups * call.rows * kInputGroup;
-    if (kGeometry.halves == 2) records.half_sums += groups * half_sum_bytes(kPlanes) * call.rows;
-  }
-}
-
-template <TileKind kKind, int kPlanes>
-void multiply_all(const MultiplyCall& call) {
-  constexpr Geometry kGeometry = geometry_of(kKind);
-  Memory memory;
+/// Tiles [first, end) of the weights times one tile of rows.
+template <TileKind kKind, Planes kPlanes, int kRows>
+void multiply_panel(const MultiplyCall& call, RowTile rows, int first, int end, Memory& memory) {
+  static constexpr Geometry kGeometry = geometry_of(kKind);
+  constexpr unsigned kPlaneSlots = kPlanes == Planes::both ? 2 : 1;  // of a step
+  constexpr unsigned kGroupSlots = kPlaneSlots * kGeometry.halves;
+  constexpr unsigned kUnitSlots = kPlaneSlots * kGeometry.unit_steps;
+  const Records records{call.input, call.second, call.sums16, call.planes, call.rows};
+  const int steps = call.units * kGeometry.unit_steps;
+  const unsigned slots = static_cast<unsigned>((end - first) * steps) * kPlaneSlots;
+  const std::byte* const weights = call.tiles + first * call.tile_bytes;
+  const std::ptrdiff_t ahead = rows.first == 0 ? call.prefetch : 0;
+  const float pre_scale = call.pre_scale;
   const __m512i bias = _mm512_set1_epi8(kGeometry.shape.minimum ? 0 : -128);
   const __m512i table = _mm512_xor_si512(load_table<true>(call.table).v, bias);
-  const int tile_rows = tile_rows_of(call.rows);
-  configure_tiles(kGeometry.shape.group, tile_rows);
-  for (int t = 0; t < call.tile_count; t += kGeometry.tiles) {
-    const std::byte* tiles = call.tiles + t * call.tile_bytes;
-    const int count = call.tile_count - t < kGeometry.tiles ? 1 : kGeometry.tiles;
-    float* out = call.out + t * kLanes;
-    if (count == kGeometry.tiles) {
-      multiply_tiles<kKind, kPlanes, kGeometry.tiles>(call, tiles, table, tile_rows, out, memory);
-    } else {
-      multiply_tiles<kKind, kPlanes, 1>(call, tiles, table, tile_rows, out, memory);
-    }
-    for (int row = 0; row < call.rows; ++row, out += call.out_stride) {
-      for (int tile = 0; tile < count; ++tile) {
-        const int first = (t + tile) * kLanes;
-        const int n = call.outputs - first;
-        Floats y = load(memory.total[tile][row]);
-        if (call.bias != nullptr) y = add(y, load_first(call.bias + first, n));
-        if (call.accumulate) y = add(load_first(out + tile * kLanes, n), y);
-        store_first(out + tile * kLanes, y, n);
+  gather_terms<kKind>(records, rows, steps, kPlanes, memory);
+
+  // Inputs are multiplied round and round.
+  const std::ptrdiff_t group_bytes = records.group_bytes();
+  const std::ptrdiff_t second_bytes = records.second_bytes();
+  const std::byte* const first_inputs = records.at + rows.first * kInputGroup;
+  const std::byte* const first_second = records.second + rows.first * kInputGroup;
+  const std::byte* const end_inputs = first_inputs + steps / kGeometry.halves * group_bytes;
+  const std::byte* inputs = first_inputs;
+  const std::byte* second = first_second;
+
+  const RowTerms* terms = memory.terms;  // of the step to scale next
+  int steps_left = steps;                // of its tile of weights
+  int tile = first;
+  Floats total[kRows];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) total[i] = zero_floats();
+
+  const auto turn = [&]<unsigned kTurn>(unsigned slot) __attribute__((always_inline)) {
+    constexpr unsigned kInGroup = kTurn % kGroupSlots;
+    constexpr unsigned kPlane = kTurn % kPlaneSlots;
+    constexpr unsigned kHalf = kInGroup / kPlaneSlots;
+    const unsigned old = slot - kScaledAfter;
+    if (kPlane == kPlaneSlots - 1 && old < slots) {
+      const std::byte* unit = weights + old / kUnitSlots * kGeometry.unit_bytes;
+      const WeightScales scales = scales_of<kKind>(unit, old % kUnitSlots / kPlaneSlots, pre_scale);
+      const std::byte* fetch = weights + old * (kGeometry.unit_bytes / kUnitSlots) + ahead;
+      auto* sums = memory.sums + (old - kPlane) % kSumRing;
+      unsigned fine = 0;
+      if constexpr (kPlanes == Planes::few_of_second) {
+        const auto step = static_cast<int>(terms - memory.terms);
+        fine = memory.fine[step];
+        if (fine != 0) {
+          add_second_plane<kKind>(records, rows, step, memory.codes[(old - kInGroup) % kCodeRing],
+                                  fine, *sums);
+        }
       }
+      if (kPlaneSlots == 1 && fine == 0) {
+        scale_sums<kKind, true, kPlaneSlots>(sums, scales, *terms, fetch, total);
+      } else {
+        scale_sums<kKind, false, kPlaneSlots>(sums, scales, *terms, fetch, total);
+      }
+      ++terms;
+      if (--steps_left == 0) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) {
+          store(memory.totals[i], total[i]);
+          total[i] = zero_floats();
+        }
+        write_out(call, rows, tile++, memory.totals);
+        terms = memory.terms;
+        steps_left = steps;
+      }
+    }
+    multiply_slot<kTurn>((kPlane == 0 ? inputs : second) + 16 * kHalf,
+                         memory.codes[(slot - kInGroup) % kCodeRing] + 256 * kHalf,
+                         memory.sums[(slot - kStoredAfter) % kSumRing]);
+    if constexpr (kInGroup == kGroupSlots - 1) {
+      inputs += group_bytes;
+      if constexpr (kPlaneSlots == 2) second += second_bytes;
+      if (inputs == end_inputs) {
+        inputs = first_inputs;
+        second = first_second;
+      }
+    }
+    if (kInGroup == 0 && slot + kUnpackAhead < slots) {
+      unpack_slot<kKind, kGroupSlots>(weights, slot + kUnpackAhead, table, memory);
+    }
+  };
+  for (unsigned slot = 0; slot < kUnpackAhead && slot < slots; slot += kGroupSlots) {
+    unpack_slot<kKind, kGroupSlots>(weights, slot, table, memory);
+  }
+  // Past the end the tiles multiply what nobody scales.
+#pragma GCC unroll 1
+  for (unsigned slot = 0; slot < slots + kScaledAfter; slot += kTurns) {
+    turn.template operator()<0>(slot);
+    turn.template operator()<1>(slot + 1);
+    turn.template operator()<2>(slot + 2);
+    turn.template operator()<3>(slot + 3);
+  }
+}
+
+/// Rows of a tile: as even a division of a block as the sizes allow.
+int tile_rows_of(int rows) {
+  const int tiles = (rows + kTileRows - 1) / kTileRows;
+  const int each = (rows + tiles - 1) / tiles;
+  if (each <= 8) return 8;
+  return each <= 12 ? 12 : kTileRows;
+}
+
+template <TileKind kKind, Planes kPlanes, int kRows>
+void multiply_all(const MultiplyCall& call) {
+  Memory memory;
+  configure_tiles(geometry_of(kKind).shape.group, kRows);
+  const auto fitting = static_cast<int>(kPanelBytes / call.tile_bytes);
+  const int panel = call.rows <= kRows ? call.tile_count : (fitting < 1 ? 1 : fitting);
+  for (int first = 0; first < call.tile_count; first += panel) {
+    const int end = first + panel < call.tile_count ? first + panel : call.tile_count;
+    for (int row = 0; row < call.rows; row += kRows) {
+      const int count = call.rows - row < kRows ? call.rows - row : kRows;
+      multiply_panel<kKind, kPlanes, kRows>(call, {row, count}, first, end, memory);
     }
   }
   _tile_release();
 }
 
+template <TileKind kKind, Planes kPlanes>
+void multiply_all(const MultiplyCall& call) {
+  switch (tile_rows_of(call.rows)) {
+    case 8:
+      return multiply_all<kKind, kPlanes, 8>(call);
+    case 12:
+      return multiply_all<kKind, kPlanes, 12>(call);
+    default:
+      return multiply_all<kKind, kPlanes, 16>(call);
+  }
+}
+
+/// Whether so many rows use the second plane that it pays to multiply all.
+bool are_many_fine(const MultiplyCall& call, int groups) {
+  const Records records{call.input, call.second, call.sums16, call.planes, call.rows};
+  int fine = 0;
+  for (int group = 0; group < groups; ++group) {
+    for (int row = 0; row < call.rows; row += kLanes) {
+      const __m512i used =
+          load_first_ints(records.fine(group) + 4 * row, first_lanes(call.rows - row));
+      fine += std::popcount(static_cast<unsigned>(_mm512_test_epi32_mask(used, used)));
+    }
+  }
+  return fine * 4 > groups * call.rows;
+}
+
 template <TileKind kKind>
 void multiply_all(const MultiplyCall& call) {
-  return call.planes == 1 ? multiply_all<kKind, 1>(call) : multiply_all<kKind, 2>(call);
+  if (call.planes == 1) return multiply_all<kKind, Planes::first>(call);
+  if (are_many_fine(call, call.units * static_cast<int>(geometry_of(kKind).groups32))) {
+    return multiply_all<kKind, Planes::both, kTileRows>(call);
+  }
+  return multiply_all<kKind, Planes::few_of_second>(call);
 }
 
 void multiply_call(const MultiplyCall& call) {

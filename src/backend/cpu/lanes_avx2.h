@@ -176,8 +176,8 @@ inline bool any_set(const std::int32_t* p) {
   return bits != 0;
 }
 
-inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
-inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
+[[gnu::always_inline]] inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
+[[gnu::always_inline]] inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
 // Biased codes are turned back into signed ones at the load: there is no product of unsigned and
 // signed bytes that would not saturate, but |code| times the activation with the code's sign fits.

@@ -123,8 +123,8 @@ inline bool any_set(const std::int32_t* p) {
   return _mm512_test_epi32_mask(values, values) != 0;
 }
 
-inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
-inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
+[[gnu::always_inline]] inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
+[[gnu::always_inline]] inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
 // Weight codes: vectors [16 outputs][4 inputs] of bytes. kBiased: signed values stored plus 128.
 struct Codes {

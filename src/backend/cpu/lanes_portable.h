@@ -205,8 +205,8 @@ inline bool any_set(const std::int32_t* p) {
   return bits != 0;
 }
 
-inline void prefetch(const std::byte* p) { __builtin_prefetch(p, 0, 2); }
-inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
+[[gnu::always_inline]] inline void prefetch(const std::byte* p) { __builtin_prefetch(p, 0, 2); }
+[[gnu::always_inline]] inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
 struct Codes {
   std::uint8_t v[4 * kLanes];

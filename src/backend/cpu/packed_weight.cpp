@@ -25,6 +25,10 @@ void check(const StoredMatrix& matrix) {
     fail("load weight \"{}\": expected {} rows of whole blocks of {} values, got [{},{}]",
          matrix.name, name_of(matrix.type), block.elements, matrix.rows, matrix.cols);
   }
+  if (matrix.cols > kMostInputs) {
+    fail("load weight \"{}\": expected at most {} inputs, got {}", matrix.name, kMostInputs,
+         matrix.cols);
+  }
   const std::size_t expected = static_cast<std::size_t>(matrix.rows) * row_bytes(matrix);
   if (matrix.row_order.empty() && matrix.bytes.size() != expected) {
     fail("load weight \"{}\": expected {} bytes, got {}", matrix.name, expected,

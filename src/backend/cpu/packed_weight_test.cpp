@@ -130,6 +130,8 @@ TEST(PackedWeight, BytesThatAreNotThoseOfTheShapeAreRefused) {
   matrix.stored.rows = 4;
   matrix.stored.cols = 65;
   EXPECT_THROW(packer(matrix.stored), Error);
+  const TestMatrix wide = random_matrix(StorageType::q8_0, 1, kMostInputs + 32, 8);
+  EXPECT_THROW(packer(wide.stored), Error);
 }
 
 }  // namespace
