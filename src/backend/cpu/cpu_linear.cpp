@@ -20,7 +20,7 @@ constexpr int kPrefetchBytes = 16384;
 /// half a microsecond before and after its work.
 constexpr std::size_t kStreamBytes = std::size_t{16} << 10;
 constexpr std::size_t kWideStreamBytes = std::size_t{64} << 10;
-constexpr int kWideRows = 9;
+constexpr int kWideRows = 7;
 constexpr int kTilesAtOnce = 2;  // that kernels like to multiply side by side
 constexpr std::size_t kPanelBytes = std::size_t{256}
                                     << 10;  // of a piece that stays in the cache for many rows

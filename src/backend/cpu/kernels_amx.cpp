@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kTileRows = 16;
 constexpr int kMostRows = 64;
-constexpr int kLeastRows = 9;                 // fewer are done sooner by avx512_kernels()
+constexpr int kLeastRows = 7;                 // fewer are done sooner by avx512_kernels()
 constexpr int kMostSteps = kMostInputs / 16;  // of a row; a step: the inputs that share a scale
 /// Of weights that are multiplied by one tile of rows after the other.
 constexpr std::size_t kPanelBytes = std::size_t{128} << 10;
