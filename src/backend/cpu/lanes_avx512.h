@@ -123,6 +123,7 @@ inline bool any_set(const std::int32_t* p) {
   return _mm512_test_epi32_mask(values, values) != 0;
 }
 
+// Inlined by force: GCC drops calls of functions that do nothing but prefetch.
 [[gnu::always_inline]] inline void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 [[gnu::always_inline]] inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 

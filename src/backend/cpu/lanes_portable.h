@@ -205,6 +205,7 @@ inline bool any_set(const std::int32_t* p) {
   return bits != 0;
 }
 
+// Inlined by force: GCC drops calls of functions that do nothing but prefetch.
 [[gnu::always_inline]] inline void prefetch(const std::byte* p) { __builtin_prefetch(p, 0, 2); }
 [[gnu::always_inline]] inline void prefetch_for_write(const float* p) { __builtin_prefetch(p, 1); }
 
