@@ -9,7 +9,7 @@ namespace talon {
 #if defined(__x86_64__)
 namespace {
 
-constexpr int kAccumulators = 20;  // independent, to cover the latency of two ports
+constexpr int kAccumulators = 12;  // independent, to cover the latency of two ports
 
 __attribute__((target("avx512f,avx512vnni"))) std::int32_t int8_loop(long iterations) {
   __m512i sums[kAccumulators];
@@ -18,7 +18,7 @@ __attribute__((target("avx512f,avx512vnni"))) std::int32_t int8_loop(long iterat
   __m512i b = _mm512_set1_epi8(2);
   for (long n = 0; n < iterations; ++n) {
     asm volatile("" : "+v"(a), "+v"(b));  // else the compiler sees that every product is the same
-#pragma GCC unroll 20
+#pragma GCC unroll 12
     for (int i = 0; i < kAccumulators; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], a, b);
   }
   __m512i all = sums[0];
@@ -33,7 +33,7 @@ __attribute__((target("avx512f"))) std::int32_t f32_loop(long iterations) {
   __m512 b = _mm512_set1_ps(2);
   for (long n = 0; n < iterations; ++n) {
     asm volatile("" : "+v"(a), "+v"(b));
-#pragma GCC unroll 20
+#pragma GCC unroll 12
     for (int i = 0; i < kAccumulators; ++i) sums[i] = _mm512_fmadd_ps(a, b, sums[i]);
   }
   __m512i all = _mm512_castps_si512(sums[0]);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <utility>
 
+#include "core/processor_caches.h"
 #include "core/thread_pool.h"
 
 #ifndef TALON_COMMIT
@@ -39,8 +40,7 @@ Machine describe_machine() {
   machine.processors = available_processors();
   const double page = static_cast<double>(sysconf(_SC_PAGESIZE));
   machine.memory_gib = tenth(static_cast<double>(sysconf(_SC_PHYS_PAGES)) * page / (1 << 30));
-  const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  machine.last_level_cache_mib = cache > 0 ? tenth(static_cast<double>(cache) / (1 << 20)) : 0;
+  machine.last_level_cache_mib = tenth(static_cast<double>(cache_bytes(3)) / (1 << 20));
   return machine;
 }
 

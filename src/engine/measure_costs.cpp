@@ -23,7 +23,8 @@ constexpr int kWarmForwards = 6;    // of one row before each sweep over row cou
 constexpr double kWarmShare = 0.1;  // of the budget, at most, for those of one sweep
 constexpr double kSteady = 1.5;     // the second best time of a run over its best, at most
 constexpr int kPromptRows = 8;      // shown to the drafter
-constexpr int kLevels = 5;  // of the longer of two drafts, whose difference is that of passes
+constexpr int kLevels = 5;       // of the longer of two drafts, whose difference is that of passes
+constexpr int kFirstPasses = 5;  // that are timed, each after a forward of the target
 
 std::size_t cache_bytes(const ModelConfig& config, KvType type) {
   constexpr int kPages = (kFarContext + kMostRows) / kPageRows + 2;
@@ -65,6 +66,7 @@ class CostMeasurement {
   CostProfile run() {
     const std::vector<int> rows = {1, 10};
     measure_passes(rows, 0.25 * budget_ms_);
+    if (!profile_.levels.empty()) measure_first_pass();
     measure_checks();
     return std::move(profile_);
   }
@@ -166,6 +168,21 @@ class CostMeasurement {
       const double pass_ms = (ms[2 * i + 1] - ms[2 * i]) / (kLevels - 1);
       if (pass_ms > 0) profile_.levels.push_back({widths[i], pass_ms});
     }
+  }
+
+  /// As in a round of decoding: the target has just run, and the drafter takes in one more token.
+  void measure_first_pass() {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < kFirstPasses; ++i) {
+      const ForwardResult result = forward(1);
+      CommittedTokens committed{.tokens = tokens_, .first_position = kPromptRows + i};
+      if (result.features) committed.features = result.features.row_range(0, 1);
+      drafter_.observe(*state_, committed);
+      const Stopwatch watch;
+      draft(1, 1);
+      least = std::min(least, watch.ms());
+    }
+    profile_.first_pass_ms = std::max(0.0, least - profile_.levels.front().ms);
   }
 
   /// Whether the drafter asks policies about its passes.

@@ -18,7 +18,9 @@ double ms_at(const CostProfile& profile, int rows, int context) {
 /// The part that grows with the context is fitted, by least squares over the row counts that were
 /// measured at two contexts, as positions * (a + b * rows).
 CostModel::CostModel(int max_rows, const CostProfile& profile)
-    : check_(max_rows, kCheckRowShare), pass_(max_rows, kPassRowShare) {
+    : check_(max_rows, kCheckRowShare),
+      pass_(max_rows, kPassRowShare),
+      first_pass_(profile.first_pass_ms) {
   for (const auto& [rows, ms] : profile.levels) pass_.seed(rows, ms);
   if (profile.empty()) return;
   const auto by_context = [](const auto& a, const auto& b) { return a.context < b.context; };
@@ -58,19 +60,23 @@ double CostModel::check_ms(int rows, int context) const {
   return check_.ms(rows) + beyond_reference(rows, context);
 }
 
-double CostModel::pass_ms(int rows) const {
-  const double unit = pass_.measured() ? check_.pace() : kPassShare * check_.ms(1);
-  return unit * pass_.ms(rows);
+double CostModel::pass_unit() const {
+  return pass_.measured() ? check_.pace() : kPassShare * check_.ms(1);
 }
 
+double CostModel::pass_ms(int rows) const { return pass_unit() * pass_.ms(rows); }
+
+double CostModel::first_pass_ms() const { return pass_unit() * pass_.pace() * first_pass_; }
+
 double CostModel::passes_ms(std::span<const int> rows) const {
-  double ms = 0;
+  double ms = rows.empty() ? 0 : first_pass_ms();
   for (const int count : rows) ms += pass_ms(count);
   return ms;
 }
 
 void CostModel::observe_passes(std::span<const int> rows, double ms) {
-  double predicted_ms = 0;
+  if (rows.empty()) return;
+  double predicted_ms = pass_.pace() * first_pass_;
   for (const int count : rows) predicted_ms += pass_.ms(count);
   pass_.observe_pace(ms / check_.pace(), predicted_ms);
 }

@@ -24,8 +24,12 @@ class CostModel {
 
   /// Milliseconds of a check; in units of a check of one row until anything was measured.
   double check_ms(int rows, int context = 0) const;
-  /// Of one pass of the draft head; a share of a check until anything was measured.
+  /// Of one pass of the draft head, its weights in the cache; a share of a check until anything was
+  /// measured.
   double pass_ms(int rows) const;
+  /// What the first pass of a draft takes beyond pass_ms().
+  double first_pass_ms() const;
+  /// Of a whole draft.
   double passes_ms(std::span<const int> rows) const;
   double rest_ms() const { return rest_.value(); }
 
@@ -35,9 +39,12 @@ class CostModel {
 
  private:
   double beyond_reference(int rows, int context) const;
+  /// Milliseconds of what pass_ counts in.
+  double pass_unit() const;
 
-  CostCurve check_;  // at the reference context
-  CostCurve pass_;   // as if the check were at pace 1: what slows one slows the other
+  CostCurve check_;        // at the reference context
+  CostCurve pass_;         // as if the check were at pace 1: what slows one slows the other
+  double first_pass_ = 0;  // likewise, at the pace of pass_ = 1
   int reference_context_ = 0;
   double per_position_ = 0;      // ms that each position of context adds to a check,
   double per_position_row_ = 0;  // ... and to each of its rows

@@ -53,6 +53,19 @@ TEST(CostModel, PassesAreCorrectedByTheirSum) {
   EXPECT_NEAR(model.pass_ms(10), 7.6, 1e-9);
 }
 
+TEST(CostModel, TheFirstPassOfADraftTakesWhatWasMeasuredOnTop) {
+  CostProfile colder = profile();
+  colder.first_pass_ms = 1.5;
+  CostModel model(64, colder);
+  const std::vector<int> passes = {1, 10};
+  EXPECT_NEAR(model.pass_ms(1), 2, 1e-9);
+  EXPECT_NEAR(model.passes_ms(passes), 1.5 + 2 + 3.8, 1e-9);
+  EXPECT_EQ(model.passes_ms({}), 0);
+  for (int i = 0; i < 15; ++i) model.observe_passes(passes, 2 * 7.3);
+  EXPECT_NEAR(model.first_pass_ms(), 3, 1e-9);
+  EXPECT_NEAR(model.pass_ms(10), 7.6, 1e-9);
+}
+
 TEST(CostModel, LearnsPassesWithoutAProfile) {
   CostModel model(64);
   for (int i = 0; i < 15; ++i) model.observe_passes(std::vector<int>{1, 1, 1, 1}, 12);
@@ -71,7 +84,9 @@ std::filesystem::path temporary(const char* name) {
 
 TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   const auto file = temporary("costs.json");
-  write_cost_profile(file, "this machine", profile());
+  CostProfile written = profile();
+  written.first_pass_ms = 0.25;
+  write_cost_profile(file, "this machine", written);
   const auto read = read_cost_profile(file, "this machine");
   ASSERT_TRUE(read.has_value());
   ASSERT_EQ(read->checks.size(), 6u);
@@ -79,6 +94,7 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   EXPECT_EQ(read->checks[4].context, 1024);
   EXPECT_DOUBLE_EQ(read->checks[4].ms, truth(4, 1024));
   EXPECT_DOUBLE_EQ(read->levels[1].ms, 3.8);
+  EXPECT_DOUBLE_EQ(read->first_pass_ms, 0.25);
   EXPECT_FALSE(read_cost_profile(file, "another machine").has_value());
 }
 
@@ -86,9 +102,11 @@ TEST(CostProfile, ADamagedFileIsAsGoodAsNone) {
   EXPECT_FALSE(read_cost_profile(temporary("nothing.json"), "k").has_value());
   for (const char* text :
        {"", "{", "[]", R"({"key":"k"})",
-        R"({"key":"k","checks":[{"rows":0,"context":1,"ms":1}],"levels":[]})",
-        R"({"key":"k","checks":[{"rows":1,"context":1,"ms":-1}],"levels":[]})",
-        R"({"key":"k","checks":[{"rows":"x","context":1,"ms":1}],"levels":[]})"}) {
+        R"({"key":"k","checks":[{"rows":0,"context":1,"ms":1}],"levels":[],"first_pass_ms":0})",
+        R"({"key":"k","checks":[{"rows":1,"context":1,"ms":-1}],"levels":[],"first_pass_ms":0})",
+        R"({"key":"k","checks":[{"rows":"x","context":1,"ms":1}],"levels":[],"first_pass_ms":0})",
+        R"({"key":"k","checks":[],"levels":[],"first_pass_ms":-1})",
+        R"({"key":"k","checks":[],"levels":[]})"}) {
     const auto file = temporary("damaged.json");
     std::ofstream(file) << text;
     EXPECT_FALSE(read_cost_profile(file, "k").has_value()) << text;

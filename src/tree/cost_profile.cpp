@@ -26,6 +26,12 @@ int rows_in(const Json& json) {
   return rows;
 }
 
+double extra_ms_in(const Json& json, const char* field) {
+  const double ms = json.at(field).get<double>();
+  if (!(ms >= 0) || !std::isfinite(ms)) fail("{}: expected a time, found {}", field, ms);
+  return ms;
+}
+
 double ms_in(const Json& json) {
   const double ms = json.at("ms").get<double>();
   if (!(ms > 0) || !std::isfinite(ms)) fail("ms: expected a positive time, found {}", ms);
@@ -40,11 +46,14 @@ CostProfile profile_of(const Json& json) {
   for (const Json& level : json.at("levels")) {
     profile.levels.push_back({rows_in(level), ms_in(level)});
   }
+  profile.first_pass_ms = extra_ms_in(json, "first_pass_ms");
   return profile;
 }
 
 Json json_of(const CostProfile& profile) {
-  Json json = {{"checks", Json::array()}, {"levels", Json::array()}};
+  Json json = {{"checks", Json::array()},
+               {"levels", Json::array()},
+               {"first_pass_ms", profile.first_pass_ms}};
   for (const auto& [rows, context, ms] : profile.checks) {
     json["checks"].push_back({{"rows", rows}, {"context", context}, {"ms", ms}});
   }

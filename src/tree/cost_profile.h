@@ -22,6 +22,8 @@ struct CostProfile {
   std::vector<Check> checks;
   std::vector<Level> levels;  // of one pass of the draft head over that many rows; none for
                               // drafters without passes
+  double first_pass_ms = 0;   // that the first pass of a draft takes beyond such a pass: the check
+                              // before it has put the head's weights out of the caches
   bool steady = true;         // measurements agreed when they were repeated: worth keeping
   bool empty() const { return checks.empty(); }
 };

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -15,6 +13,7 @@
 #include "backend/cpu/packed_weight.h"
 #include "backend/cpu/scratch.h"
 #include "core/error.h"
+#include "core/processor_caches.h"
 #include "core/thread_pool.h"
 
 namespace talon {
@@ -76,9 +75,8 @@ class CpuBackend : public Backend {
   std::string description() const override {
     return fmt::format(
         "{} kernels, {} threads, {} activations, L2 {} KiB, L3 {} KiB, {} MiB in huge pages",
-        kernels_.name, pool_.threads(), words_for(activations_),
-        sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024, sysconf(_SC_LEVEL3_CACHE_SIZE) / 1024,
-        huge_page_bytes() >> 20);
+        kernels_.name, pool_.threads(), words_for(activations_), cache_bytes(2) / 1024,
+        cache_bytes(3) / 1024, huge_page_bytes() >> 20);
   }
 
   std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {

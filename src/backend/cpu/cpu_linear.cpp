@@ -96,7 +96,6 @@ struct Linear::Forms {
 };
 
 struct Linear::Input {
-  int planes = 0;
   int rows = 0;
   int cols = 0;
   int groups = 0;       // of 32, padded
@@ -116,7 +115,7 @@ struct Linear::Run {
 Linear::Linear(const Kernels& kernels, ThreadPool& pool, Activations activations)
     : kernels_(kernels),
       pool_(pool),
-      planes_(activations == Activations::bits8 ? 1 : 2),
+      two_planes_(activations != Activations::bits8),
       fine_above_(activations == Activations::mixed ? kFineAbove : 0.0F),
       workers_(static_cast<std::size_t>(pool.threads())) {}
 
@@ -146,27 +145,26 @@ void Linear::cut(int rows, bool float_weights, Blocks& blocks) const {
 Linear::Input Linear::place_input(const LinearArgs& args, const Forms& forms,
                                   Scratch& memory) const {
   Input input;
-  input.planes = args.rough ? 1 : planes_;
   input.rows = args.input.rows;
   input.cols = args.outputs[0].weight->cols;
   input.groups = round_up(input.cols, 64) / kInputGroup;
   input.float_units = round_up(input.cols, kLanes) / kLanes;
   const auto rows = static_cast<std::size_t>(input.rows);
   const auto groups = static_cast<std::size_t>(input.groups);
-  const std::size_t records = rows * groups * static_cast<std::size_t>(record_bytes(input.planes));
-  const std::size_t half_sums =
-      rows * groups * static_cast<std::size_t>(half_sum_bytes(input.planes));
+  const std::size_t records = rows * groups * kRecordBytes;
+  const std::size_t half_sums = rows * groups * kHalfSumBytes;
   const std::size_t float_bytes = rows * static_cast<std::size_t>(input.float_units) * kLanes * 4;
-  const std::size_t second = input.planes == 2 ? rows * groups * kInputGroup : 0;
-  std::byte* at = memory.reserve<std::byte>((forms.quantized ? records + second + kReadAhead : 0) +
-                                            (forms.half_sums ? half_sums + 64 : 0) +
-                                            (forms.floats ? float_bytes : 0));
+  const bool two_planes = forms.quantized && two_planes_ && !args.rough;
+  const std::size_t second = two_planes ? rows * groups * kSecondBytes : 0;
+  std::byte* at = memory.reserve<std::byte>(
+      (forms.quantized ? records + second + 64 + kReadAhead : 0) +
+      (forms.half_sums ? half_sums + 64 : 0) + (forms.floats ? float_bytes : 0));
   const auto take = [&](std::size_t bytes) {
     std::byte* piece = at;
     at += (bytes + 63) / 64 * 64;
     return piece;
   };
-  if (forms.quantized && input.planes == 2) input.second = take(second);
+  if (two_planes) input.second = take(second);
   if (forms.quantized) input.records = take(records + kReadAhead - 64);
   if (forms.half_sums) input.half_sums = take(half_sums);
   if (forms.floats) input.floats = reinterpret_cast<float*>(take(float_bytes));
@@ -179,9 +177,9 @@ Linear::Input Linear::after(const Input& input, std::size_t groups) const {
     if (part != nullptr) part += groups * static_cast<std::size_t>(bytes);
   };
   Input later = input;
-  advance(later.records, record_bytes(input.planes));
-  advance(later.second, kInputGroup);
-  advance(later.half_sums, half_sum_bytes(input.planes));
+  advance(later.records, kRecordBytes);
+  advance(later.second, kSecondBytes);
+  advance(later.half_sums, kHalfSumBytes);
   return later;
 }
 
@@ -212,7 +210,7 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
       const int groups = last && at + cols == count ? input.groups - group : cols / kInputGroup;
       const auto before = static_cast<std::size_t>(block.first * input.groups + block.rows * group);
       const Input place = after(input, before);
-      const QuantizedRow out{place.records, place.second, place.half_sums,  input.planes,
+      const QuantizedRow out{place.records, place.second, place.half_sums,
                              fine_above_,   block.rows,   row - block.first};
       kernels_.quantize(x + at, cols, groups, out);
     }
@@ -258,7 +256,6 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
   call.units = weight.units;
   call.table = weight.table.data();
   call.pre_scale = weight.pre_scale;
-  call.planes = input.planes;
   call.out_stride = projection.out.stride;
   call.outputs = std::min(run.tiles * kLanes, weight.rows - first_output);
   call.bias = projection.bias ? projection.bias.data + first_output : nullptr;

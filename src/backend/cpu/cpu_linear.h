@@ -50,7 +50,7 @@ class Linear {
 
   const Kernels& kernels_;
   ThreadPool& pool_;
-  int planes_;
+  bool two_planes_;   // of quantised inputs
   float fine_above_;  // of QuantizedRow
   Blocks blocks_;
   Blocks float_blocks_;

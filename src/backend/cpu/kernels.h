@@ -62,23 +62,24 @@ inline constexpr TileShape kTileShapes[] = {
     {16, 0, false, false, 16},
 };
 
-/// Quantised activations of a block of `rows` rows, in one plane, x = scale * a, or two,
+/// Quantised activations of a block of `rows` rows, x = scale * a, or with a second plane
 /// x = scale * (a + b / 256), |a|, |b| <= 127. Per group of 32 inputs one record: i8 a[rows][32],
-/// f32 scale[rows], f32 sum[rows] of the x as quantised, i32 zero[planes][rows] = -128 * sum of the
-/// codes and, of two planes, i32 fine[rows]: whether b is used. It is where a group's largest value
-/// is above `fine_above` times the mean of the groups' largest values; kernels leave out a plane
-/// that no row of theirs uses, which changes no sum. Beside the records: i8 b[groups][rows][32]
-/// and, for kinds with groups of 16, f32 sum[2][rows], i32 zero[2][planes][rows] of each group.
-constexpr int record_bytes(int planes) { return kInputGroup + 8 * planes + 4; }  // of a row
-constexpr int half_sum_bytes(int planes) { return 8 * planes + 8; }
+/// f32 scale[rows], f32 sum[rows] of the x as quantised, i32 zero[rows] = -128 * sum of a. Beside
+/// the records, if wanted: for kinds with groups of 16 the same of both halves, f32 sum[2][rows],
+/// i32 zero[2][rows]; and of the second plane i8 b[rows][32], i32 zero[2][rows] of both halves of
+/// b, i32 fine[rows]: whether b counts, else it is 0. It counts where a group's largest value is
+/// above `fine_above` times the mean of the groups' largest values. A product is that of the first
+/// plane, summed over all groups, plus that of the second, summed over the groups where it counts.
+inline constexpr int kRecordBytes = kInputGroup + 12;  // of a row
+inline constexpr int kHalfSumBytes = 16;
+inline constexpr int kSecondBytes = kInputGroup + 12;
 struct QuantizedRow {
   std::byte* records;
-  std::byte* second;  // plane, of two
-  std::byte* sums16;  // null: not wanted
-  int planes;
-  float fine_above;  // 0: every group uses both planes
-  int rows;          // of the block
-  int row;           // of this row in the block
+  std::byte* second;  // null: not wanted
+  std::byte* sums16;  // likewise
+  float fine_above;   // 0: b counts in every group
+  int rows;           // of the block
+  int row;            // of this row in the block
 };
 
 /// Multiplies consecutive tiles by one block of rows.
@@ -90,10 +91,9 @@ struct MultiplyCall {
   int units;                  // of a tile
   const std::uint8_t* table;  // of 16 values, for nibble kinds
   float pre_scale;
-  const std::byte* input;  // records; for float kinds f32 [inputs / 16][rows][16]
-  const std::byte* second;
+  const std::byte* input;   // records; for float kinds f32 [inputs / 16][rows][16]
+  const std::byte* second;  // null: there is none
   const std::byte* sums16;
-  int planes;
   int rows;    // a number that block_rows() gave
   float* out;  // of the first tile's first output, first row
   std::ptrdiff_t out_stride;

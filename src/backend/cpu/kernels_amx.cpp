@@ -1,9 +1,8 @@
 #include <immintrin.h>
 
-#include <bit>
-
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/loops_second.h"
 
 // For many rows: AMX tiles multiply up to 16 rows by 16 outputs and one group of inputs at a time;
 // the exact integer sums are then combined with the scales like in loops_multiply.h, operation by
@@ -27,7 +26,7 @@ constexpr unsigned kTurns = 4;        // slots of one round of the loop
 constexpr unsigned kUnpackAhead = 4;  // slots, before they are multiplied
 constexpr unsigned kStoredAfter = 4;  // as many tiles hold sums
 constexpr unsigned kScaledAfter = 8;
-constexpr unsigned kCodeRing = 16;  // slots from unpacking to scaling, and more
+constexpr unsigned kCodeRing = 8;  // slots from unpacking to multiplying, and more
 constexpr unsigned kSumRing = 8;
 
 /// Row scales and sums of the inputs of a step, zero past the last row.
@@ -40,9 +39,9 @@ struct alignas(64) Memory {
   std::int32_t sums[kSumRing][kTileRows][kLanes];
   // Signed; slots that share a group of inputs share the first one's.
   std::uint8_t codes[kCodeRing][kInputGroup * kLanes];
-  float totals[kTileRows][kLanes];
-  std::uint16_t fine[kMostSteps];  // rows that use the second plane, as bits
+  Floats totals[kTileRows];
   RowTerms terms[kMostSteps];
+  FineGroups fine;
 };
 
 struct alignas(64) TileConfig {
@@ -64,118 +63,37 @@ inline void configure_tiles(int group, int rows) {
   _tile_loadconfig(&config);
 }
 
-struct Geometry {
-  TileShape shape;
-  unsigned groups32;  // of a unit
-  int halves;         // steps of a group of 32
-  int scale_bytes;    // before the codes of a unit
-  int group_bytes;    // codes of a group of 32
-  int unit_bytes;
-  int unit_steps;
+/// Steps of a unit, and the bytes that each has its share of.
+template <TileKind kKind>
+struct Steps {
+  static constexpr unsigned kUnit = Layout<kKind>::kGroups;
+  static constexpr unsigned kGroup = Layout<kKind>::kHalves;
+  static constexpr unsigned kBytes = Layout<kKind>::kUnitBytes / kUnit;
 };
 
-constexpr Geometry geometry_of(TileKind kind) {
-  const TileShape shape = kTileShapes[static_cast<int>(kind)];
-  Geometry g{};
-  g.shape = shape;
-  g.groups32 = shape.unit_inputs / kInputGroup;
-  g.halves = kInputGroup / shape.group;
-  const int scales = shape.super ? kLanes * g.groups32 * g.halves : 64;
-  g.scale_bytes = (shape.super ? 64 : 0) + scales * (shape.minimum ? 2 : 1);
-  g.group_bytes = kInputGroup * kLanes * shape.bits / 8;
-  g.unit_bytes = g.scale_bytes + g.groups32 * g.group_bytes;
-  g.unit_steps = g.groups32 * g.halves;
-  return g;
-}
-
-/// Codes of one group as signed bytes.
+/// Codes of one group as signed bytes. `table`: of signed values.
 template <TileKind kKind>
-[[gnu::always_inline]] inline void unpack_codes(const std::byte* codes, __m512i table,
-                                                std::uint8_t* out) {
-  constexpr Geometry kGeometry = geometry_of(kKind);
-  const __m512i bias = _mm512_set1_epi8(kGeometry.shape.minimum ? 0 : -128);
-  if constexpr (kGeometry.shape.bits == 4) {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      const __m512i pairs = _mm512_loadu_si512(codes + 64 * j);
-      _mm512_store_si512(out + 64 * j, _mm512_permutexvar_epi8(pairs, table));
-      _mm512_store_si512(out + 64 * (j + 4),
-                         _mm512_permutexvar_epi8(_mm512_srli_epi16(pairs, 4), table));
-    }
-  } else {
+[[gnu::always_inline]] inline void unpack_signed(const std::byte* codes, Table table,
+                                                 std::uint8_t* out) {
+  constexpr bool kFlip = Layout<kKind>::kBiased && Layout<kKind>::kShape.bits == 8;
+  Codes vectors[8];
+  unpack<kKind>(codes, table, vectors);
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      _mm512_store_si512(out + 64 * j, _mm512_xor_si512(_mm512_loadu_si512(codes + 64 * j), bias));
-    }
+  for (int j = 0; j < 8; ++j) {
+    const __m512i bias = _mm512_set1_epi8(kFlip ? -128 : 0);
+    _mm512_store_si512(out + 64 * j, _mm512_xor_si512(vectors[j].v, bias));
   }
 }
 
 /// Codes of the group of inputs that begins with `slot`.
-template <TileKind kKind, unsigned kGroupSlots>
-[[gnu::always_inline]] inline void unpack_slot(const std::byte* weights, unsigned slot,
-                                               __m512i table, Memory& memory) {
-  constexpr Geometry kGeometry = geometry_of(kKind);
-  const unsigned group = slot / kGroupSlots;
-  const std::byte* unit = weights + group / kGeometry.groups32 * kGeometry.unit_bytes;
-  unpack_codes<kKind>(
-      unit + kGeometry.scale_bytes + group % kGeometry.groups32 * kGeometry.group_bytes, table,
-      memory.codes[slot % kCodeRing]);
-}
-
-struct WeightScales {
-  Floats scale;
-  Floats minimum;
-};
-
-/// Of step `index` of a unit.
 template <TileKind kKind>
-[[gnu::always_inline]] inline WeightScales scales_of(const std::byte* unit, int index,
-                                                     float pre_scale) {
-  constexpr Geometry kGeometry = geometry_of(kKind);
-  WeightScales scales{};
-  if constexpr (kGeometry.shape.super) {
-    const std::byte* codes = unit + 64 + kLanes * index;
-    scales.scale = multiply(multiply(load_half(unit), broadcast(pre_scale)), load_int8(codes));
-    if constexpr (kGeometry.shape.minimum) {
-      scales.minimum =
-          multiply(load_half(unit + 2 * kLanes), load_int8(codes + kLanes * kGeometry.unit_steps));
-    }
-  } else {
-    scales.scale = load_half(unit + 2 * kLanes * index);
-    if constexpr (kGeometry.shape.minimum) {
-      scales.minimum = load_half(unit + 64 + 2 * kLanes * index);
-    }
-  }
-  return scales;
-}
-
-struct Records {
-  const std::byte* at;
-  const std::byte* second;
-  const std::byte* half_sums;
-  int planes;
-  int rows;
-
-  std::ptrdiff_t group_bytes() const { return rows * record_bytes(planes); }
-  std::ptrdiff_t second_bytes() const { return rows * kInputGroup; }
-  const std::byte* scales(int group) const {
-    return at + group * group_bytes() + rows * kInputGroup;
-  }
-  /// f32 sum[halves][rows], i32 zero[halves][planes][rows]
-  const std::byte* sums(int group, int halves) const {
-    return halves == 1
-               ? scales(group) + 4 * rows
-               : half_sums + static_cast<std::ptrdiff_t>(group) * half_sum_bytes(planes) * rows;
-  }
-  const std::byte* zeros(int group, int halves, int half) const {
-    return sums(group, halves) + 4 * rows * (halves + half * planes);
-  }
-  /// i32 [rows]: not 0 where a row uses the second plane.
-  const std::byte* fine(int group) const { return scales(group) + (8 + 4 * planes) * rows; }
-};
-
-inline __m512i load_first_ints(const std::byte* p, __mmask16 mask) {
-  return _mm512_maskz_loadu_epi32(mask, p);
+[[gnu::always_inline]] inline void unpack_slot(const std::byte* weights, unsigned slot, Table table,
+                                               Memory& memory) {
+  using L = Layout<kKind>;
+  const unsigned group = slot / Steps<kKind>::kGroup;
+  const std::byte* unit = weights + group / L::kGroups32 * L::kUnitBytes;
+  unpack_signed<kKind>(unit + L::kScaleBytes + group % L::kGroups32 * L::kGroupBytes, table,
+                       memory.codes[slot % kCodeRing]);
 }
 
 /// Rows [first, first + count) of a block: those of one tile.
@@ -184,101 +102,67 @@ struct RowTile {
   int count;
 };
 
-/// Which planes of the inputs count: the first; beside it what rows use of the second, multiplied
-/// row by row; or both, multiplied as tiles.
-enum class Planes { first, few_of_second, both };
-
-/// A row's scale counts for its joined sums where it uses the second plane, which are 256 times as
-/// large.
+/// Scales and sums of the first plane of a tile's rows.
 template <TileKind kKind>
-void gather_terms(const Records& records, RowTile rows, int steps, Planes planes, Memory& memory) {
-  constexpr Geometry kGeometry = geometry_of(kKind);
+void gather_terms(const MultiplyCall& call, RowTile rows, int steps, Memory& memory) {
+  using L = Layout<kKind>;
   const __mmask16 mask = first_lanes(rows.count);
   for (int step = 0; step < steps; ++step) {
-    const int group = step / kGeometry.halves;
-    const int half = step % kGeometry.halves;
+    const std::ptrdiff_t group = step / L::kHalves * static_cast<std::ptrdiff_t>(call.rows);
+    const std::byte* scales =
+        call.input + group * kRecordBytes + call.rows * kInputGroup + 4 * rows.first;
+    const std::byte* sums = L::kHalves == 1 ? scales + 4 * call.rows
+                                            : call.sums16 + group * kHalfSumBytes +
+                                                  4 * (step % L::kHalves * call.rows + rows.first);
     RowTerms& terms = memory.terms[step];
-    __m512 scale = _mm512_maskz_loadu_ps(mask, records.scales(group) + 4 * rows.first);
-    if (planes != Planes::first) {
-      const __m512i used = load_first_ints(records.fine(group) + 4 * rows.first, mask);
-      __mmask16 fine = _mm512_test_epi32_mask(used, used);
-      memory.fine[step] = fine;
-      if (planes == Planes::both) fine = 0xFFFF;
-      scale = _mm512_mask_mul_ps(scale, fine, scale, _mm512_set1_ps(1.0F / 256.0F));
-    }
-    _mm512_store_ps(terms.scale, scale);
-    if constexpr (kGeometry.shape.minimum) {
-      const std::byte* sums = records.sums(group, kGeometry.halves) + 4 * half * records.rows;
-      _mm512_store_ps(terms.sum, _mm512_maskz_loadu_ps(mask, sums + 4 * rows.first));
+    _mm512_store_ps(terms.scale, _mm512_maskz_loadu_ps(mask, scales));
+    if constexpr (L::kShape.minimum) {
+      _mm512_store_ps(terms.sum, _mm512_maskz_loadu_ps(mask, sums));
     }
   }
 }
 
-/// Adds the second plane to the sums of the rows that use it.
-template <TileKind kKind>
-[[gnu::noinline]] void add_second_plane(const Records& records, RowTile rows, int step,
-                                        const std::uint8_t* codes, unsigned fine,
-                                        std::int32_t (*sums)[kLanes]) {
-  constexpr Geometry kGeometry = geometry_of(kKind);
-  constexpr bool kBiased = !kGeometry.shape.minimum;
-  const int group = step / kGeometry.halves;
-  const int half = step % kGeometry.halves;
-  const std::byte* zeros =
-      records.zeros(group, kGeometry.halves, half) + 4 * (records.rows + rows.first);
-  const std::byte* second =
-      records.second + group * records.second_bytes() + rows.first * kInputGroup + 16 * half;
-  for (; fine != 0; fine &= fine - 1) {
-    const int row = std::countr_zero(fine);
-    const auto* b = reinterpret_cast<const std::int8_t*>(second + row * kInputGroup);
-    Ints sum = start_sum<kBiased>(reinterpret_cast<const std::int32_t*>(zeros) + row);
-#pragma GCC unroll 8
-    for (int j = 0; j < 8 / kGeometry.halves; ++j) {
-      __m512i code = _mm512_load_si512(codes + 256 * half + 64 * j);
-      if (kBiased) code = _mm512_xor_si512(code, _mm512_set1_epi8(-128));
-      sum = dot<kBiased>(sum, {code}, b + 4 * j);
-    }
-    _mm512_store_si512(sums[row], join_planes({_mm512_load_si512(sums[row])}, sum).v);
-  }
-}
-
-/// Integers as floats. By additions, where their size allows it, since the unit of multiply-adds
-/// and conversions is the one that everything here waits for.
-template <bool kSmall>
-[[gnu::always_inline]] inline Floats floats_of(Ints sum) {
-  if constexpr (!kSmall) return to_floats(sum);
-  const __m512i shifted = _mm512_add_epi32(sum.v, _mm512_set1_epi32(0x4B400000));  // 1.5 * 2^23
+/// Integers below 2^22 in size as floats. By additions, since the unit of multiply-adds and
+/// conversions is the one that everything here waits for.
+[[gnu::always_inline]] inline Floats floats_of(const std::int32_t* sums) {
+  const __m512i shifted =
+      _mm512_add_epi32(_mm512_load_si512(sums), _mm512_set1_epi32(0x4B400000));  // 1.5 * 2^23
   return subtract({_mm512_castsi512_ps(shifted)}, broadcast(0x1.8p23F));
 }
 
-/// Adds the sums of a step times scales to the totals. kSlots: planes of the inputs to join.
-/// `fetch`: memory of the weights ahead, of which a step's share is fetched line by line between
-/// the rows, so that it is never idle nor flooded.
-template <TileKind kKind, bool kSmall, unsigned kSlots, int kRows>
-[[gnu::always_inline]] inline void scale_sums(const std::int32_t (*sums)[kTileRows][kLanes],
-                                              WeightScales weight, const RowTerms& terms,
-                                              const std::byte* fetch, Floats (&total)[kRows]) {
-  constexpr Geometry kGeometry = geometry_of(kKind);
-  constexpr int kStepLines = (kGeometry.unit_bytes / kGeometry.unit_steps + 63) / 64;
+/// Adds the sums of a step times scales to the totals. `fetch`: memory of the weights ahead, of
+/// which a step's share is fetched line by line between the rows, so that it is never idle nor
+/// flooded.
+template <TileKind kKind, int kRows>
+[[gnu::always_inline]] inline void scale_sums(const std::int32_t (*sums)[kLanes],
+                                              Scales<Layout<kKind>::kShape.minimum> weight,
+                                              const RowTerms& terms, const std::byte* fetch,
+                                              Floats (&total)[kRows]) {
+  constexpr int kStepLines = (Steps<kKind>::kBytes + 63) / 64;
   constexpr int kEvery = kRows / kStepLines < 1 ? 1 : kRows / kStepLines;
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
     if (i % kEvery == 0 && i / kEvery < kStepLines) prefetch(fetch + i / kEvery * 64);
-    Ints sum{_mm512_load_si512(sums[0][i])};
-    if constexpr (kSlots == 2) sum = join_planes(sum, {_mm512_load_si512(sums[1][i])});
     const Floats product = multiply(weight.scale, broadcast(terms.scale[i]));
-    total[i] = fma(floats_of<kSmall>(sum), product, total[i]);
-    if constexpr (kGeometry.shape.minimum) {
+    total[i] = fma(floats_of(sums[i]), product, total[i]);
+    if constexpr (Layout<kKind>::kShape.minimum) {
       total[i] = fma(weight.minimum, broadcast(terms.sum[i]), total[i]);
     }
   }
 }
 
-void write_out(const MultiplyCall& call, RowTile rows, int tile, const float (*totals)[kLanes]) {
+/// A finished tile, whose totals of the first plane are in `memory`.
+template <TileKind kKind>
+void write_out(const MultiplyCall& call, RowTile rows, int tile, Memory& memory) {
+  Floats second[kTileRows];
+  for (Floats& sum : second) sum = zero_floats();
+  add_second_plane<kKind>(call, memory.fine, call.tiles + tile * call.tile_bytes, second);
   const int first = tile * kLanes;
   const __mmask16 lanes = first_lanes(call.outputs - first);
   float* out = call.out + first + rows.first * call.out_stride;
   for (int i = 0; i < rows.count; ++i, out += call.out_stride) {
-    Floats y = load(totals[i]);
+    Floats y = memory.totals[i];
+    if (call.second != nullptr) y = add(y, second[i]);
     if (call.bias != nullptr) y = add(y, {_mm512_maskz_loadu_ps(lanes, call.bias + first)});
     if (call.accumulate) y = add({_mm512_maskz_loadu_ps(lanes, out)}, y);
     _mm512_mask_storeu_ps(out, lanes, y.v);
@@ -308,31 +192,27 @@ template <int kTurn>
 }
 #undef TALON_MULTIPLY
 
-/// Tiles [first, end) of the weights times one tile of rows.
-template <TileKind kKind, Planes kPlanes, int kRows>
+/// Tiles [first, end) of the weights times one tile of rows. A slot is a step.
+template <TileKind kKind, int kRows>
 void multiply_panel(const MultiplyCall& call, RowTile rows, int first, int end, Memory& memory) {
-  static constexpr Geometry kGeometry = geometry_of(kKind);
-  constexpr unsigned kPlaneSlots = kPlanes == Planes::both ? 2 : 1;  // of a step
-  constexpr unsigned kGroupSlots = kPlaneSlots * kGeometry.halves;
-  constexpr unsigned kUnitSlots = kPlaneSlots * kGeometry.unit_steps;
-  const Records records{call.input, call.second, call.sums16, call.planes, call.rows};
-  const int steps = call.units * kGeometry.unit_steps;
-  const unsigned slots = static_cast<unsigned>((end - first) * steps) * kPlaneSlots;
+  using L = Layout<kKind>;
+  constexpr unsigned kGroupSlots = Steps<kKind>::kGroup;
+  constexpr unsigned kUnitSlots = Steps<kKind>::kUnit;
+  const int steps = call.units * static_cast<int>(kUnitSlots);
+  const unsigned slots = static_cast<unsigned>((end - first) * steps);
   const std::byte* const weights = call.tiles + first * call.tile_bytes;
   const std::ptrdiff_t ahead = rows.first == 0 ? call.prefetch : 0;
-  const float pre_scale = call.pre_scale;
-  const __m512i bias = _mm512_set1_epi8(kGeometry.shape.minimum ? 0 : -128);
-  const __m512i table = _mm512_xor_si512(load_table<true>(call.table).v, bias);
-  gather_terms<kKind>(records, rows, steps, kPlanes, memory);
+  const Floats pre_scale = broadcast(call.pre_scale);
+  const __m512i bias = _mm512_set1_epi8(L::kBiased ? -128 : 0);
+  const Table table{_mm512_xor_si512(load_table<L::kBiased>(call.table).v, bias)};
+  gather_terms<kKind>(call, rows, steps, memory);
+  memory.fine.gather<kKind>(call, rows.first, rows.count);
 
   // Inputs are multiplied round and round.
-  const std::ptrdiff_t group_bytes = records.group_bytes();
-  const std::ptrdiff_t second_bytes = records.second_bytes();
-  const std::byte* const first_inputs = records.at + rows.first * kInputGroup;
-  const std::byte* const first_second = records.second + rows.first * kInputGroup;
-  const std::byte* const end_inputs = first_inputs + steps / kGeometry.halves * group_bytes;
+  const std::ptrdiff_t group_bytes = call.rows * kRecordBytes;
+  const std::byte* const first_inputs = call.input + rows.first * kInputGroup;
+  const std::byte* const end_inputs = first_inputs + steps / L::kHalves * group_bytes;
   const std::byte* inputs = first_inputs;
-  const std::byte* second = first_second;
 
   const RowTerms* terms = memory.terms;  // of the step to scale next
   int steps_left = steps;                // of its tile of weights
@@ -342,58 +222,42 @@ void multiply_panel(const MultiplyCall& call, RowTile rows, int first, int end, 
   for (int i = 0; i < kRows; ++i) total[i] = zero_floats();
 
   const auto turn = [&]<unsigned kTurn>(unsigned slot) __attribute__((always_inline)) {
-    constexpr unsigned kInGroup = kTurn % kGroupSlots;
-    constexpr unsigned kPlane = kTurn % kPlaneSlots;
-    constexpr unsigned kHalf = kInGroup / kPlaneSlots;
+    constexpr unsigned kHalf = kTurn % kGroupSlots;
     const unsigned old = slot - kScaledAfter;
-    if (kPlane == kPlaneSlots - 1 && old < slots) {
-      const std::byte* unit = weights + old / kUnitSlots * kGeometry.unit_bytes;
-      const WeightScales scales = scales_of<kKind>(unit, old % kUnitSlots / kPlaneSlots, pre_scale);
-      const std::byte* fetch = weights + old * (kGeometry.unit_bytes / kUnitSlots) + ahead;
-      auto* sums = memory.sums + (old - kPlane) % kSumRing;
-      unsigned fine = 0;
-      if constexpr (kPlanes == Planes::few_of_second) {
-        const auto step = static_cast<int>(terms - memory.terms);
-        fine = memory.fine[step];
-        if (fine != 0) {
-          add_second_plane<kKind>(records, rows, step, memory.codes[(old - kInGroup) % kCodeRing],
-                                  fine, *sums);
-        }
-      }
-      if (kPlaneSlots == 1 && fine == 0) {
-        scale_sums<kKind, true, kPlaneSlots>(sums, scales, *terms, fetch, total);
-      } else {
-        scale_sums<kKind, false, kPlaneSlots>(sums, scales, *terms, fetch, total);
-      }
+    if (old < slots) {
+      const std::byte* unit = weights + old / kUnitSlots * L::kUnitBytes;
+      Floats d = zero_floats(), dmin = zero_floats();
+      if constexpr (L::kShape.super) d = multiply(load_half(unit), pre_scale);
+      if constexpr (L::kShape.super && L::kShape.minimum) dmin = load_half(unit + 2 * kLanes);
+      const auto scales = scales_of<L::kShape.super, L::kShape.minimum>(
+          unit, static_cast<int>(old % kUnitSlots), L::kGroups, d, dmin);
+      scale_sums<kKind>(memory.sums[old % kSumRing], scales, *terms,
+                        weights + old * Steps<kKind>::kBytes + ahead, total);
       ++terms;
       if (--steps_left == 0) {
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i) {
-          store(memory.totals[i], total[i]);
+          memory.totals[i] = total[i];
           total[i] = zero_floats();
         }
-        write_out(call, rows, tile++, memory.totals);
+        write_out<kKind>(call, rows, tile++, memory);
         terms = memory.terms;
         steps_left = steps;
       }
     }
-    multiply_slot<kTurn>((kPlane == 0 ? inputs : second) + 16 * kHalf,
-                         memory.codes[(slot - kInGroup) % kCodeRing] + 256 * kHalf,
+    multiply_slot<kTurn>(inputs + 16 * kHalf,
+                         memory.codes[(slot - kHalf) % kCodeRing] + 256 * kHalf,
                          memory.sums[(slot - kStoredAfter) % kSumRing]);
-    if constexpr (kInGroup == kGroupSlots - 1) {
+    if constexpr (kHalf == kGroupSlots - 1) {
       inputs += group_bytes;
-      if constexpr (kPlaneSlots == 2) second += second_bytes;
-      if (inputs == end_inputs) {
-        inputs = first_inputs;
-        second = first_second;
-      }
+      if (inputs == end_inputs) inputs = first_inputs;
     }
-    if (kInGroup == 0 && slot + kUnpackAhead < slots) {
-      unpack_slot<kKind, kGroupSlots>(weights, slot + kUnpackAhead, table, memory);
+    if (kHalf == 0 && slot + kUnpackAhead < slots) {
+      unpack_slot<kKind>(weights, slot + kUnpackAhead, table, memory);
     }
   };
   for (unsigned slot = 0; slot < kUnpackAhead && slot < slots; slot += kGroupSlots) {
-    unpack_slot<kKind, kGroupSlots>(weights, slot, table, memory);
+    unpack_slot<kKind>(weights, slot, table, memory);
   }
   // Past the end the tiles multiply what nobody scales.
 #pragma GCC unroll 1
@@ -413,55 +277,32 @@ int tile_rows_of(int rows) {
   return each <= 12 ? 12 : kTileRows;
 }
 
-template <TileKind kKind, Planes kPlanes, int kRows>
+template <TileKind kKind, int kRows>
 void multiply_all(const MultiplyCall& call) {
   Memory memory;
-  configure_tiles(geometry_of(kKind).shape.group, kRows);
+  configure_tiles(Layout<kKind>::kShape.group, kRows);
   const auto fitting = static_cast<int>(kPanelBytes / call.tile_bytes);
   const int panel = call.rows <= kRows ? call.tile_count : (fitting < 1 ? 1 : fitting);
   for (int first = 0; first < call.tile_count; first += panel) {
     const int end = first + panel < call.tile_count ? first + panel : call.tile_count;
     for (int row = 0; row < call.rows; row += kRows) {
       const int count = call.rows - row < kRows ? call.rows - row : kRows;
-      multiply_panel<kKind, kPlanes, kRows>(call, {row, count}, first, end, memory);
+      multiply_panel<kKind, kRows>(call, {row, count}, first, end, memory);
     }
   }
   _tile_release();
 }
 
-template <TileKind kKind, Planes kPlanes>
+template <TileKind kKind>
 void multiply_all(const MultiplyCall& call) {
   switch (tile_rows_of(call.rows)) {
     case 8:
-      return multiply_all<kKind, kPlanes, 8>(call);
+      return multiply_all<kKind, 8>(call);
     case 12:
-      return multiply_all<kKind, kPlanes, 12>(call);
+      return multiply_all<kKind, 12>(call);
     default:
-      return multiply_all<kKind, kPlanes, 16>(call);
+      return multiply_all<kKind, kTileRows>(call);
   }
-}
-
-/// Whether so many rows use the second plane that it pays to multiply all.
-bool are_many_fine(const MultiplyCall& call, int groups) {
-  const Records records{call.input, call.second, call.sums16, call.planes, call.rows};
-  int fine = 0;
-  for (int group = 0; group < groups; ++group) {
-    for (int row = 0; row < call.rows; row += kLanes) {
-      const __m512i used =
-          load_first_ints(records.fine(group) + 4 * row, first_lanes(call.rows - row));
-      fine += std::popcount(static_cast<unsigned>(_mm512_test_epi32_mask(used, used)));
-    }
-  }
-  return fine * 4 > groups * call.rows;
-}
-
-template <TileKind kKind>
-void multiply_all(const MultiplyCall& call) {
-  if (call.planes == 1) return multiply_all<kKind, Planes::first>(call);
-  if (are_many_fine(call, call.units * static_cast<int>(geometry_of(kKind).groups32))) {
-    return multiply_all<kKind, Planes::both, kTileRows>(call);
-  }
-  return multiply_all<kKind, Planes::few_of_second>(call);
 }
 
 void multiply_call(const MultiplyCall& call) {

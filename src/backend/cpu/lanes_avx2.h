@@ -11,7 +11,7 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kMaxRows = 4;  // rows multiplied at once
-constexpr int tiles_at_once(int, int) { return 1; }
+constexpr int tiles_at_once(int) { return 1; }
 constexpr int kQueryBatch = 2;
 constexpr int kVectorBatch = 2;
 
@@ -107,12 +107,6 @@ inline Floats round_to_integers(Floats x) {
   return {_mm256_round_ps(x.low, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
           _mm256_round_ps(x.high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-inline __m256i join_planes(__m256i a, __m256i b) {
-  return _mm256_add_epi32(_mm256_slli_epi32(a, 8), b);
-}
-inline Ints join_planes(Ints a, Ints b) {
-  return {join_planes(a.low, b.low), join_planes(a.high, b.high)};
-}
 inline int sum_of(Ints x) {
   const __m256i eight = _mm256_add_epi32(x.low, x.high);
   __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
@@ -169,11 +163,10 @@ inline Floats load_bf16(const std::byte* p, int which) {
   return {_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)};
 }
 
-template <int kCount>
-inline bool any_set(const std::int32_t* p) {
-  std::int32_t bits = 0;
-  for (int i = 0; i < kCount; ++i) bits |= p[i];
-  return bits != 0;
+inline unsigned nonzero_lanes(const std::int32_t* p, int n) {
+  unsigned bits = 0;
+  for (int i = 0; i < n; ++i) bits |= (p[i] != 0 ? 1U : 0U) << i;
+  return bits;
 }
 
 // Inlined by force: GCC drops calls of functions that do nothing but prefetch.

@@ -9,10 +9,10 @@
 namespace talon::cpu {
 namespace {
 
-constexpr int kMaxRows = 8;  // rows multiplied at once
+constexpr int kMaxRows = 12;  // rows multiplied at once
 /// Tiles multiplied side by side: few rows leave registers free, and two sums that do not wait for
 /// each other.
-constexpr int tiles_at_once(int planes, int rows) { return planes * rows <= 4 ? 2 : 1; }
+constexpr int tiles_at_once(int rows) { return rows <= 2 ? 2 : 1; }
 constexpr int kQueryBatch = 6;   // query vectors in flight in attention
 constexpr int kVectorBatch = 4;  // key blocks or value vectors per query
 
@@ -79,10 +79,6 @@ inline Ints round_to_ints(Floats x) { return {_mm512_cvtps_epi32(x.v)}; }
 inline Floats round_to_integers(Floats x) {
   return {_mm512_roundscale_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-/// a * 256 + b.
-inline Ints join_planes(Ints a, Ints b) {
-  return {_mm512_add_epi32(_mm512_slli_epi32(a.v, 8), b.v)};
-}
 inline int sum_of(Ints x) { return _mm512_reduce_add_epi32(x.v); }
 inline void store_int8(std::int8_t* p, Ints x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(x.v));
@@ -116,11 +112,10 @@ inline Floats load_bf16(const std::byte* p, int which) {
                                          : _mm512_and_si512(pairs, _mm512_set1_epi32(-65536)))};
 }
 
-/// Whether one of kCount <= 16 integers is not 0.
-template <int kCount>
-inline bool any_set(const std::int32_t* p) {
-  const __m512i values = _mm512_maskz_loadu_epi32(first_lanes(kCount), p);
-  return _mm512_test_epi32_mask(values, values) != 0;
+/// Bit i: integer i, of n <= 16, is not 0.
+inline unsigned nonzero_lanes(const std::int32_t* p, int n) {
+  const __m512i values = _mm512_maskz_loadu_epi32(first_lanes(n), p);
+  return _mm512_test_epi32_mask(values, values);
 }
 
 // Inlined by force: GCC drops calls of functions that do nothing but prefetch.

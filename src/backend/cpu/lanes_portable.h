@@ -9,7 +9,7 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kMaxRows = 1;  // rows multiplied at once
-constexpr int tiles_at_once(int, int) { return 1; }
+constexpr int tiles_at_once(int) { return 1; }
 constexpr int kQueryBatch = 1;
 constexpr int kVectorBatch = 1;
 
@@ -123,9 +123,6 @@ inline Ints round_to_ints(const Floats& x) {
 inline Floats round_to_integers(const Floats& x) {
   return floats([&](int i) { return x.v[i] + 12582912.0F - 12582912.0F; });
 }
-inline Ints join_planes(const Ints& a, const Ints& b) {
-  return each_lane<Ints>([&](int i) { return a.v[i] * 256 + b.v[i]; });
-}
 inline int sum_of(const Ints& x) {
   std::uint32_t sum = 0;
   for (const std::int32_t value : x.v) sum += static_cast<std::uint32_t>(value);
@@ -198,11 +195,10 @@ inline Floats load_bf16(const std::byte* p, int which) {
   });
 }
 
-template <int kCount>
-inline bool any_set(const std::int32_t* p) {
-  std::int32_t bits = 0;
-  for (int i = 0; i < kCount; ++i) bits |= p[i];
-  return bits != 0;
+inline unsigned nonzero_lanes(const std::int32_t* p, int n) {
+  unsigned bits = 0;
+  for (int i = 0; i < n; ++i) bits |= (p[i] != 0 ? 1U : 0U) << i;
+  return bits;
 }
 
 // Inlined by force: GCC drops calls of functions that do nothing but prefetch.

@@ -1,81 +1,40 @@
 #pragma once
 
+#include "backend/cpu/loops_second.h"
+
 // Weight tiles times rows, in terms of the lanes_*.h of one instruction set, which the including
 // unit has included before.
 namespace talon::cpu {
 namespace {
 
 /// Where the parts of a record of QuantizedRow lie, for a block of kRows rows.
-template <int kPlanes, int kRows>
+template <int kRows>
 struct Record {
   const std::byte* at;
-  const std::byte* second;
 
   static constexpr int kScale = kRows * kInputGroup;
-  static constexpr int kZero = kScale + 8 * kRows;
-  static constexpr int kBytes = record_bytes(kPlanes) * kRows;
-  const std::int8_t* codes(int plane, int row) const {
-    return reinterpret_cast<const std::int8_t*>(plane == 0 ? at : second) + row * kInputGroup;
-  }
+  const std::int8_t* codes() const { return reinterpret_cast<const std::int8_t*>(at); }
   float scale(int row) const { return reinterpret_cast<const float*>(at + kScale)[row]; }
   float sum(int row) const { return reinterpret_cast<const float*>(at + kScale + 4 * kRows)[row]; }
-  /// [planes][rows]
-  const std::int32_t* zero() const { return reinterpret_cast<const std::int32_t*>(at + kZero); }
-  void advance() {
-    at += kBytes;
-    if constexpr (kPlanes == 2) second += kRows * kInputGroup;
+  const std::int32_t* zero() const {
+    return reinterpret_cast<const std::int32_t*>(at + kScale + 8 * kRows);
   }
-  /// Whether a row uses the second plane here.
-  bool is_fine() const { return kPlanes == 2 && any_set<kRows>(zero() + kPlanes * kRows); }
+  void advance() { at += kRecordBytes * kRows; }
 };
 
 /// The same for the sums of 16 inputs.
-template <int kPlanes, int kRows>
+template <int kRows>
 struct HalfSums {
   const std::byte* at;
 
-  static constexpr int kBytes = half_sum_bytes(kPlanes) * kRows;
   float sum(int half, int row) const {
     return reinterpret_cast<const float*>(at)[half * kRows + row];
   }
   const std::int32_t* zero(int half) const {
-    return reinterpret_cast<const std::int32_t*>(at + 8 * kRows) + half * kPlanes * kRows;
+    return reinterpret_cast<const std::int32_t*>(at + 8 * kRows) + half * kRows;
   }
+  void advance() { at += kHalfSumBytes * kRows; }
 };
-
-/// Adds dot products of one vector of codes (inputs 4j .. 4j + 3 of the group) to the sums of all
-/// rows, for each of the planes used.
-template <bool kBiased, int kUsed, int kPlanes, int kRows>
-inline void dot_rows(Ints (&sums)[kUsed][kRows], Codes codes, Record<kPlanes, kRows> record,
-                     int j) {
-#pragma GCC unroll 2
-  for (int plane = 0; plane < kUsed; ++plane) {
-#pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) {
-      sums[plane][row] = dot<kBiased>(sums[plane][row], codes, record.codes(plane, row) + 4 * j);
-    }
-  }
-}
-
-template <bool kBiased, int kUsed, int kRows>
-inline void start_rows(Ints (&sums)[kUsed][kRows], const std::int32_t* zero) {
-#pragma GCC unroll 2
-  for (int plane = 0; plane < kUsed; ++plane) {
-#pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) {
-      sums[plane][row] = start_sum<kBiased>(zero + plane * kRows + row);
-    }
-  }
-}
-
-template <int kUsed, int kRows>
-inline Floats joined(const Ints (&sums)[kUsed][kRows], int row) {
-  if constexpr (kUsed == 1) {
-    return to_floats(sums[0][row]);
-  } else {
-    return to_floats(join_planes(sums[0][row], sums[1][row]));
-  }
-}
 
 /// Consecutive tiles read side by side: `at` lies in the first, in the others at the same place.
 template <int kTiles>
@@ -89,81 +48,44 @@ struct Stream {
   }
 };
 
-/// Codes of a group of 32 inputs, or of one half of it, times all rows. `codes`: offset in `unit`.
-template <int kBits, bool kBiased, int kTiles, int kUsed, int kPlanes, int kRows>
-inline void multiply_group(Ints (&sums)[kTiles][kUsed][kRows], Stream<kTiles> unit, int codes,
-                           Table table, Record<kPlanes, kRows> record) {
+/// Adds dot products of one vector of codes, of inputs 4j .. 4j + 3 of a group, to the sums of all
+/// rows. `x`: the group's inputs [rows][32].
+template <bool kBiased, int kRows>
+inline void dot_rows(Ints (&sums)[kRows], Codes codes, const std::int8_t* x, int j) {
+#pragma GCC unroll 16
+  for (int row = 0; row < kRows; ++row) {
+    sums[row] = dot<kBiased>(sums[row], codes, x + row * kInputGroup + 4 * j);
+  }
+}
+
+/// Adds the products of half `half` of a group of 32 inputs, or of a whole one where its inputs
+/// share a scale. `codes`: offset in `unit` of the group's codes.
+template <TileKind kKind, int kTiles, int kRows>
+[[gnu::always_inline]] inline void add_products(Ints (&sums)[kTiles][kRows], Stream<kTiles> unit,
+                                                int codes, Table table, const std::int8_t* x,
+                                                int half) {
+  using L = Layout<kKind>;
+  constexpr bool kNibbles = L::kShape.bits == 4;
+  constexpr int kVectors = kNibbles || L::kHalves == 2 ? 4 : 8;
 #pragma GCC unroll 8
-  for (int j = 0; j < (kBits == 4 ? 4 : 8); ++j) {
+  for (int j = 0; j < kVectors; ++j) {
+    const int input = 4 * half + j;
 #pragma GCC unroll 4
     for (int tile = 0; tile < kTiles; ++tile) {
-      const std::byte* vector = unit[tile] + codes + 64 * j;
-      prefetch(vector + unit.ahead);
-      if constexpr (kBits == 4) {
-        dot_rows<kBiased>(sums[tile], load_low(vector, table), record, j);
-        dot_rows<kBiased>(sums[tile], load_high(vector, table), record, j + 4);
+      const std::byte* vector = unit[tile] + codes + 64 * (kNibbles ? j : input);
+      if (!kNibbles || half == 0) prefetch(vector + unit.ahead);
+      if constexpr (!kNibbles) {
+        dot_rows<L::kBiased>(sums[tile], load_bytes<L::kBiased>(vector), x, input);
+      } else if constexpr (L::kHalves == 2) {
+        dot_rows<L::kBiased>(
+            sums[tile], half == 0 ? load_low(vector, table) : load_high(vector, table), x, input);
       } else {
-        dot_rows<kBiased>(sums[tile], load_bytes<kBiased>(vector), record, j);
+        dot_rows<L::kBiased>(sums[tile], load_low(vector, table), x, j);
+        dot_rows<L::kBiased>(sums[tile], load_high(vector, table), x, j + 4);
       }
     }
   }
 }
-template <int kBits, bool kBiased, int kTiles, int kUsed, int kPlanes, int kRows>
-inline void multiply_half(Ints (&sums)[kTiles][kUsed][kRows], Stream<kTiles> unit, int codes,
-                          Table table, Record<kPlanes, kRows> record, int half) {
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-#pragma GCC unroll 4
-    for (int tile = 0; tile < kTiles; ++tile) {
-      const std::byte* vector = unit[tile] + codes + 64 * (kBits == 4 ? j : 4 * half + j);
-      if (kBits == 8 || half == 0) prefetch(vector + unit.ahead);
-      if constexpr (kBits == 4) {
-        dot_rows<kBiased>(sums[tile],
-                          half == 0 ? load_low(vector, table) : load_high(vector, table), record,
-                          4 * half + j);
-      } else {
-        dot_rows<kBiased>(sums[tile], load_bytes<kBiased>(vector), record, 4 * half + j);
-      }
-    }
-  }
-}
-
-template <bool kMinimum>
-struct Scales {
-  Floats scale;
-  Floats minimum;
-};
-
-/// Scales number `index` of a unit: per group of 32, or 16.
-template <bool kSuper, bool kMinimum>
-inline Scales<kMinimum> scales_of(const std::byte* unit, int index, int groups, Floats d,
-                                  Floats dmin) {
-  Scales<kMinimum> scales{};
-  if constexpr (kSuper) {
-    const std::byte* codes = unit + 64 + kLanes * index;
-    scales.scale = multiply(d, load_int8(codes));
-    if constexpr (kMinimum) {
-      scales.minimum = multiply(dmin, load_int8(codes + kLanes * groups));
-    }
-  } else {
-    scales.scale = load_half(unit + 2 * kLanes * index);
-    if constexpr (kMinimum) scales.minimum = load_half(unit + 64 + 2 * kLanes * index);
-  }
-  return scales;
-}
-
-/// What follows from a kind of tiles of codes.
-template <TileKind kKind>
-struct Layout {
-  static constexpr TileShape kShape = kTileShapes[static_cast<int>(kKind)];
-  static constexpr bool kBiased = !kShape.minimum;
-  static constexpr int kGroups32 = kShape.unit_inputs / kInputGroup;
-  static constexpr int kHalves = kInputGroup / kShape.group;
-  static constexpr int kGroups = kGroups32 * kHalves;
-  static constexpr int kScaleBytes = (kShape.super ? 64 + kLanes * kGroups : 64) +
-                                     (kShape.minimum ? (kShape.super ? kLanes * kGroups : 64) : 0);
-  static constexpr int kGroupBytes = kInputGroup * kLanes * kShape.bits / 8;
-};
 
 /// Group `g` of 32 inputs of a unit in kTiles tiles.
 template <int kTiles>
@@ -174,33 +96,32 @@ struct TileGroup {
   Floats dmin[kTiles];
 };
 
-/// Adds one group of inputs times all rows to `total`, by the first kUsed planes.
-template <TileKind kKind, int kUsed, int kTiles, int kPlanes, int kRows>
+/// Adds one group of inputs times all rows to `total`.
+template <TileKind kKind, int kTiles, int kRows>
 [[gnu::always_inline]] inline void add_group(const TileGroup<kTiles>& group, Table table,
-                                             Record<kPlanes, kRows> record,
-                                             HalfSums<kPlanes, kRows> half_sums,
+                                             Record<kRows> record, HalfSums<kRows> half_sums,
                                              Floats (&total)[kTiles][kRows]) {
   using L = Layout<kKind>;
   const int codes = L::kScaleBytes + group.g * L::kGroupBytes;
 #pragma GCC unroll 2
   for (int half = 0; half < L::kHalves; ++half) {
-    Ints sums[kTiles][kUsed][kRows];
-    if constexpr (L::kHalves == 1) {
-      for (auto& tile_sums : sums) start_rows<L::kBiased>(tile_sums, record.zero());
-      multiply_group<L::kShape.bits, L::kBiased>(sums, group.unit, codes, table, record);
-    } else {
-      for (auto& tile_sums : sums) start_rows<L::kBiased>(tile_sums, half_sums.zero(half));
-      multiply_half<L::kShape.bits, L::kBiased>(sums, group.unit, codes, table, record, half);
-    }
+    const std::int32_t* zero = L::kHalves == 1 ? record.zero() : half_sums.zero(half);
+    Ints sums[kTiles][kRows];
 #pragma GCC unroll 4
     for (int t = 0; t < kTiles; ++t) {
-      auto scales = scales_of<L::kShape.super, L::kShape.minimum>(
+#pragma GCC unroll 16
+      for (int row = 0; row < kRows; ++row) sums[t][row] = start_sum<L::kBiased>(zero + row);
+    }
+    add_products<kKind>(sums, group.unit, codes, table, record.codes(), half);
+#pragma GCC unroll 4
+    for (int t = 0; t < kTiles; ++t) {
+      const auto scales = scales_of<L::kShape.super, L::kShape.minimum>(
           group.unit[t], group.g * L::kHalves + half, L::kGroups, group.d[t], group.dmin[t]);
-      if (kUsed == 2) scales.scale = multiply(scales.scale, broadcast(1.0F / 256.0F));
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int row = 0; row < kRows; ++row) {
         Floats& sum = total[t][row];
-        sum = fma(joined(sums[t], row), multiply(scales.scale, broadcast(record.scale(row))), sum);
+        sum =
+            fma(to_floats(sums[t][row]), multiply(scales.scale, broadcast(record.scale(row))), sum);
         if constexpr (L::kShape.minimum) {
           const float inputs = L::kHalves == 1 ? record.sum(row) : half_sums.sum(half, row);
           sum = fma(scales.minimum, broadcast(inputs), sum);
@@ -210,14 +131,14 @@ template <TileKind kKind, int kUsed, int kTiles, int kPlanes, int kRows>
   }
 }
 
-/// Adds kTiles consecutive tiles, from `tile` on, times all rows to `total`.
-template <TileKind kKind, int kPlanes, int kTiles, int kRows>
+/// Adds kTiles consecutive tiles, from `tile` on, times all rows to `total`: of the first plane.
+template <TileKind kKind, int kTiles, int kRows>
 void multiply_tile(const MultiplyCall& call, const std::byte* tile,
                    Floats (&total)[kTiles][kRows]) {
   using L = Layout<kKind>;
   const Table table = load_table<L::kBiased>(call.table);
-  Record<kPlanes, kRows> record{call.input, call.second};
-  HalfSums<kPlanes, kRows> half_sums{call.sums16};
+  Record<kRows> record{call.input};
+  HalfSums<kRows> half_sums{call.sums16};
   TileGroup<kTiles> group{{tile, call.tile_bytes, call.prefetch}, 0, {}, {}};
   Stream<kTiles>& unit = group.unit;
   for (int u = 0; u < call.units; ++u) {
@@ -232,15 +153,11 @@ void multiply_tile(const MultiplyCall& call, const std::byte* tile,
     }
 #pragma GCC unroll 1
     for (group.g = 0; group.g < L::kGroups32; ++group.g) {
-      if (record.is_fine()) {
-        add_group<kKind, kPlanes>(group, table, record, half_sums, total);
-      } else {
-        add_group<kKind, 1>(group, table, record, half_sums, total);
-      }
+      add_group<kKind>(group, table, record, half_sums, total);
       record.advance();
-      if constexpr (L::kHalves == 2) half_sums.at += HalfSums<kPlanes, kRows>::kBytes;
+      if constexpr (L::kHalves == 2) half_sums.advance();
     }
-    unit.at += L::kScaleBytes + L::kGroups32 * L::kGroupBytes;
+    unit.at += L::kUnitBytes;
   }
 }
 
@@ -261,7 +178,7 @@ template <TileKind kKind, int kRows>
 void multiply_float_tile(const MultiplyCall& call, const std::byte* tile, Floats (&total)[kRows]) {
   constexpr int kUnitBytes = kLanes * kLanes * kTileShapes[static_cast<int>(kKind)].bits / 8;
   Floats odd[kRows];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int row = 0; row < kRows; ++row) odd[row] = zero_floats();
   const float* x = reinterpret_cast<const float*>(call.input);
   for (int u = 0; u < call.units; ++u) {
@@ -270,7 +187,7 @@ void multiply_float_tile(const MultiplyCall& call, const std::byte* tile, Floats
     for (int i = 0; i < kLanes; i += 2) {
       const Floats first = load_weights<kKind>(tile, i);
       const Floats second = load_weights<kKind>(tile, i + 1);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int row = 0; row < kRows; ++row) {
         total[row] = fma(first, broadcast(x[row * kLanes + i]), total[row]);
         odd[row] = fma(second, broadcast(x[row * kLanes + i + 1]), odd[row]);
@@ -279,18 +196,18 @@ void multiply_float_tile(const MultiplyCall& call, const std::byte* tile, Floats
     tile += kUnitBytes;
     x += kRows * kLanes;
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int row = 0; row < kRows; ++row) total[row] = add(total[row], odd[row]);
 }
 
 /// Tiles [first, first + kTiles) of a call.
-template <TileKind kKind, int kPlanes, int kTiles, int kRows>
-inline void multiply_some_tiles(const MultiplyCall& call, int first) {
+template <TileKind kKind, int kTiles, int kRows>
+inline void multiply_some_tiles(const MultiplyCall& call, const FineGroups& fine, int first) {
   const std::byte* tile = call.tiles + static_cast<std::size_t>(first) * call.tile_bytes;
   Floats total[kTiles][kRows];
 #pragma GCC unroll 4
   for (int t = 0; t < kTiles; ++t) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
       total[t][row] = zero_floats();
       prefetch_for_write(call.out + row * call.out_stride + (first + t) * kLanes);
@@ -300,16 +217,23 @@ inline void multiply_some_tiles(const MultiplyCall& call, int first) {
     static_assert(kTiles == 1);
     multiply_float_tile<kKind>(call, tile, total[0]);
   } else {
-    multiply_tile<kKind, kPlanes>(call, tile, total);
+    multiply_tile<kKind>(call, tile, total);
   }
 #pragma GCC unroll 4
   for (int t = 0; t < kTiles; ++t) {
     const int output = (first + t) * kLanes;
     const int n = call.outputs - output;
-#pragma GCC unroll 8
+    Floats second[kRows];
+    if constexpr (kKind < TileKind::f32) {
+      for (int row = 0; row < kRows; ++row) second[row] = zero_floats();
+      add_second_plane<kKind>(call, fine, tile + static_cast<std::size_t>(t) * call.tile_bytes,
+                              second);
+    }
+#pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
       float* out = call.out + row * call.out_stride + output;
       Floats y = total[t][row];
+      if (kKind < TileKind::f32 && call.second != nullptr) y = add(y, second[row]);
       if (call.bias != nullptr) y = add(y, load_first(call.bias + output, n));
       if (call.accumulate) y = add(load_first(out, n), y);
       store_first(out, y, n);
@@ -317,80 +241,69 @@ inline void multiply_some_tiles(const MultiplyCall& call, int first) {
   }
 }
 
-template <TileKind kKind, int kPlanes, int kRows>
+template <TileKind kKind, int kRows>
 void multiply_tiles(const MultiplyCall& call) {
-  constexpr int kTiles = kKind >= TileKind::f32 ? 1 : tiles_at_once(kPlanes, kRows);
+  constexpr int kTiles = kKind >= TileKind::f32 ? 1 : tiles_at_once(kRows);
+  FineGroups fine;
+  if (kKind < TileKind::f32) fine.gather<kKind>(call, 0, kRows);
   int first = 0;
   for (; first + kTiles <= call.tile_count; first += kTiles) {
-    multiply_some_tiles<kKind, kPlanes, kTiles, kRows>(call, first);
+    multiply_some_tiles<kKind, kTiles, kRows>(call, fine, first);
   }
   for (; kTiles > 1 && first < call.tile_count; ++first) {
-    multiply_some_tiles<kKind, kPlanes, 1, kRows>(call, first);
+    multiply_some_tiles<kKind, 1, kRows>(call, fine, first);
   }
 }
 
 using MultiplyTiles = void (*)(const MultiplyCall&);
 
-template <TileKind kKind, int kPlanes>
+template <TileKind kKind, int kRows = kMaxRows>
 MultiplyTiles tiles_for(int rows) {
-  if constexpr (kMaxRows >= 6) {
-    if (rows == 8) return multiply_tiles<kKind, kPlanes, 8>;
-    if (rows == 6) return multiply_tiles<kKind, kPlanes, 6>;
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return tiles_for<kKind, kRows - 1>(rows);
   }
-  if constexpr (kMaxRows >= 2) {
-    if (rows == 4) return multiply_tiles<kKind, kPlanes, 4>;
-    if (rows == 3) return multiply_tiles<kKind, kPlanes, 3>;
-    if (rows == 2) return multiply_tiles<kKind, kPlanes, 2>;
-  }
-  return multiply_tiles<kKind, kPlanes, 1>;
+  return multiply_tiles<kKind, kRows>;
 }
 
-template <TileKind kKind>
-MultiplyTiles tiles_for(int planes, int rows) {
-  return planes == 1 ? tiles_for<kKind, 1>(rows) : tiles_for<kKind, 2>(rows);
-}
-
-MultiplyTiles tiles_for(TileKind kind, int planes, int rows) {
+MultiplyTiles tiles_for(TileKind kind, int rows) {
   switch (kind) {
     case TileKind::nibble:
-      return tiles_for<TileKind::nibble>(planes, rows);
+      return tiles_for<TileKind::nibble>(rows);
     case TileKind::nibble_min:
-      return tiles_for<TileKind::nibble_min>(planes, rows);
+      return tiles_for<TileKind::nibble_min>(rows);
     case TileKind::nibble_super:
-      return tiles_for<TileKind::nibble_super>(planes, rows);
+      return tiles_for<TileKind::nibble_super>(rows);
     case TileKind::nibble_super_min:
-      return tiles_for<TileKind::nibble_super_min>(planes, rows);
+      return tiles_for<TileKind::nibble_super_min>(rows);
     case TileKind::nibble_super16:
-      return tiles_for<TileKind::nibble_super16>(planes, rows);
+      return tiles_for<TileKind::nibble_super16>(rows);
     case TileKind::nibble_super16_min:
-      return tiles_for<TileKind::nibble_super16_min>(planes, rows);
+      return tiles_for<TileKind::nibble_super16_min>(rows);
     case TileKind::byte:
-      return tiles_for<TileKind::byte>(planes, rows);
+      return tiles_for<TileKind::byte>(rows);
     case TileKind::byte_min:
-      return tiles_for<TileKind::byte_min>(planes, rows);
+      return tiles_for<TileKind::byte_min>(rows);
     case TileKind::byte_super_min:
-      return tiles_for<TileKind::byte_super_min>(planes, rows);
+      return tiles_for<TileKind::byte_super_min>(rows);
     case TileKind::byte_super16:
-      return tiles_for<TileKind::byte_super16>(planes, rows);
+      return tiles_for<TileKind::byte_super16>(rows);
     case TileKind::f32:
-      return tiles_for<TileKind::f32, 1>(rows);
+      return tiles_for<TileKind::f32>(rows);
     case TileKind::f16:
-      return tiles_for<TileKind::f16, 1>(rows);
+      return tiles_for<TileKind::f16>(rows);
     case TileKind::bf16:
-      return tiles_for<TileKind::bf16, 1>(rows);
+      return tiles_for<TileKind::bf16>(rows);
   }
   __builtin_unreachable();
 }
 
+/// As few blocks as the registers allow, of sizes that differ by one at most.
 int block_rows(int rows_left, bool) {
-  constexpr int kSizes[] = {8, 6, 4, 3, 2};
-  for (const int rows : kSizes) {
-    if (rows <= kMaxRows && rows <= rows_left) return rows;
-  }
-  return 1;
+  const int blocks = (rows_left + kMaxRows - 1) / kMaxRows;
+  return (rows_left + blocks - 1) / blocks;
 }
 
-void multiply_call(const MultiplyCall& call) { tiles_for(call.kind, call.planes, call.rows)(call); }
+void multiply_call(const MultiplyCall& call) { tiles_for(call.kind, call.rows)(call); }
 
 /// 32 values, zeros past `n`.
 struct Group {
@@ -412,7 +325,6 @@ struct Plane {
   // Sums of so few small integers are exact in floats.
   int sum_a() const { return static_cast<int>(sum_of(a)); }
   int sum_b() const { return static_cast<int>(sum_of(b)); }
-  int sum() const { return static_cast<int>(sum_of(add(a, b))); }
 };
 
 /// Splits integers up to 32639 in size into 256 times what stays in `high`, and the rest.
@@ -440,38 +352,30 @@ inline void quantize_group(const Group& group, float largest_value, bool fine,
   Plane low{zero_floats(), zero_floats()};
   if (fine) low = split_low(high);
 
-  const auto codes_at = [&](std::byte* plane) {
-    return reinterpret_cast<std::int8_t*>(plane) + out.row * kInputGroup;
-  };
-  high.store(codes_at(out.records));
-  if (out.planes == 2) low.store(codes_at(out.second));
+  high.store(reinterpret_cast<std::int8_t*>(out.records) + out.row * kInputGroup);
+  const int high_a = high.sum_a(), high_b = high.sum_b();
+  const int low_a = fine ? low.sum_a() : 0, low_b = fine ? low.sum_b() : 0;
   const auto real_sum = [&](int high_sum, int low_sum) {
     return scale / 256.0F * static_cast<float>(256 * high_sum + low_sum);
   };
-  const int high_sum = high.sum();
-  const int low_sum = fine ? low.sum() : 0;
   auto* scales = reinterpret_cast<float*>(out.records + out.rows * kInputGroup);
   scales[out.row] = scale;
-  scales[out.rows + out.row] = real_sum(high_sum, low_sum);
-  auto* zeros = reinterpret_cast<std::int32_t*>(scales + 2 * out.rows) + out.row;
-  zeros[0] = -128 * high_sum;
-  if (out.planes == 2) {
-    zeros[out.rows] = -128 * low_sum;
+  scales[out.rows + out.row] = real_sum(high_a + high_b, low_a + low_b);
+  reinterpret_cast<std::int32_t*>(scales)[2 * out.rows + out.row] = -128 * (high_a + high_b);
+  if (out.second != nullptr) {
+    low.store(reinterpret_cast<std::int8_t*>(out.second) + out.row * kInputGroup);
+    auto* zeros = reinterpret_cast<std::int32_t*>(out.second + out.rows * kInputGroup) + out.row;
+    zeros[0] = -128 * low_a;
+    zeros[out.rows] = -128 * low_b;
     zeros[2 * out.rows] = fine ? 1 : 0;
   }
   if (out.sums16 == nullptr) return;
-  const int high_a = high.sum_a(), high_b = high.sum_b();
-  const int low_a = fine ? low.sum_a() : 0, low_b = fine ? low.sum_b() : 0;
-  auto* sums = reinterpret_cast<float*>(out.sums16);
-  sums[out.row] = real_sum(high_a, low_a);
-  sums[out.rows + out.row] = real_sum(high_b, low_b);
-  zeros = reinterpret_cast<std::int32_t*>(sums + 2 * out.rows) + out.row;
-  zeros[0] = -128 * high_a;
-  zeros[out.planes * out.rows] = -128 * high_b;
-  if (out.planes == 2) {
-    zeros[out.rows] = -128 * low_a;
-    zeros[3 * out.rows] = -128 * low_b;
-  }
+  auto* sums = reinterpret_cast<float*>(out.sums16) + out.row;
+  sums[0] = real_sum(high_a, low_a);
+  sums[out.rows] = real_sum(high_b, low_b);
+  auto* zeros = reinterpret_cast<std::int32_t*>(sums);
+  zeros[2 * out.rows] = -128 * high_a;
+  zeros[3 * out.rows] = -128 * high_b;
 }
 
 /// REQUIRES: groups <= kLongestSegment / 32.
@@ -483,16 +387,16 @@ void quantize_row(const float* x, int cols, int groups, const QuantizedRow& out)
   float largest[kLongestSegment / kInputGroup];
   for (int g = 0; g < groups; ++g) largest[g] = group_at(g).largest();
   float limit = 0.0F;
-  if (out.planes == 2 && out.fine_above > 0.0F) {
+  if (out.second != nullptr && out.fine_above > 0.0F) {
     for (int g = 0; g < groups; ++g) limit += largest[g];
     limit *= out.fine_above / static_cast<float>(groups);
   }
   QuantizedRow at = out;
   for (int g = 0; g < groups; ++g) {
-    quantize_group(group_at(g), largest[g], out.planes == 2 && largest[g] > limit, at);
-    at.records += record_bytes(out.planes) * out.rows;
-    if (at.second != nullptr) at.second += kInputGroup * out.rows;
-    if (at.sums16 != nullptr) at.sums16 += half_sum_bytes(out.planes) * out.rows;
+    quantize_group(group_at(g), largest[g], out.second != nullptr && largest[g] > limit, at);
+    at.records += kRecordBytes * out.rows;
+    if (at.second != nullptr) at.second += kSecondBytes * out.rows;
+    if (at.sums16 != nullptr) at.sums16 += kHalfSumBytes * out.rows;
   }
 }
 

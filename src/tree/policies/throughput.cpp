@@ -77,7 +77,8 @@ class ThroughputPolicy : public TreePolicy {
     }
     coverage_ = std::min(static_cast<std::size_t>(covered * static_cast<double>(kCoverages)),
                          kCoverages - 1);
-    if (!passes_trial_[coverage_].wants() || !can_afford(pass_ms(waiting_), 1)) return false;
+    const double ms = pass_ms(waiting_) + shared_.cost.first_pass_ms() / context_.sequences;
+    if (!passes_trial_[coverage_].wants() || !can_afford(ms, 1)) return false;
     pass_rows_.push_back(waiting_ * context_.sequences);
     return true;
   }
