@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 # Without a draft head, to compare with.
-PLAIN_DRAFTERS = ["ngram", "ngram+suffix"]
+PLAIN_DRAFTERS = ["ngram", "suffix"]
 
 
 def grid(networks: str) -> dict[str, list[str]]:
@@ -45,7 +45,7 @@ def settings(head: str, networks: str, *only: str) -> None:
     if unknown := set(only) - set(tried):
         sys.exit(f"policies: expected some of {', '.join(tried)}, found {', '.join(sorted(unknown))}")
     methods = ["none", *PLAIN_DRAFTERS]
-    for drafter in [f"eagle3:head={head}", f"eagle3:head={head}+ngram"]:
+    for drafter in [f"eagle3:head={head}", f"eagle3:head={head}+suffix"]:
         for policy in only or tried:
             methods += [f"{drafter}@policy={policy}" + (f":{options}" if options else "") for options in tried[policy]]
     print(",".join(methods))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares the drafting policies: tunes the options of each on one half of the development questions and reports its best setting on the
-# other, for the drafters eagle3 and eagle3+ngram, all settings interleaved. Trains the networks of ada_eagle and radar, on questions of
+# other, for the drafters eagle3 and eagle3+suffix, all settings interleaved. Trains the networks of ada_eagle and radar, on questions of
 # the first half, where build/policies has none. Stop it at any moment: the same command goes on (training begins anew).
 # usage: scripts/compare_policies.sh TALON TALON_TRAIN, with in the environment
 #   POLICIES_TUNE=N            questions of each category to tune on (default 4, 0: the whole half)

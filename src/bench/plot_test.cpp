@@ -85,6 +85,26 @@ TEST(XyPlot, WithoutPointsIsStillADrawing) {
   EXPECT_TRUE(is_well_formed(svg_of(XyPlot{"", "", ""})));
 }
 
+TEST(XyPlot, NamesAGuideAtItsEndAndBelowTheLegend) {
+  XyPlot plot = small_plot();
+  plot.series.push_back(plot.series[0]);
+  plot.series[1].name = "two";
+  plot.y_most = 4;
+  plot.series.push_back({"limit", {{1, {3}, ""}, {2, {4}, ""}}});  // ends at the top of the drawing
+  plot.series.back().guide = true;
+  const std::string svg = svg_of(plot);
+  EXPECT_TRUE(is_well_formed(svg)) << svg;
+  EXPECT_EQ(count(svg, "limit"), 1) << "not in the legend";
+  const std::regex text("<text x=\"([0-9.]+)\" y=\"([0-9.]+)\"[^>]*>([^<]*)</text>");
+  double guide_y = 0, legend_y = 0;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), text), end; at != end; ++at) {
+    if ((*at)[3] == "limit") guide_y = std::stod((*at)[2]);
+    if ((*at)[3] == "two") legend_y = std::stod((*at)[2]);
+  }
+  EXPECT_GT(legend_y, 0);
+  EXPECT_GT(guide_y, legend_y + 5);
+}
+
 TEST(BarChart, LeavesOutWhatIsMissing) {
   BarChart chart{"speed", "times"};
   chart.categories = {"qa", "rag"};

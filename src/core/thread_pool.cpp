@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -19,14 +20,37 @@
 namespace talon {
 namespace {
 
-constexpr int kSpinsBeforeSleep = 4000;  // some 100 us: longer than any gap inside a step
-constexpr int kSpinsBeforeYield = 2000;  // then a processor may be shared: let its other owner run
+// A pause takes between 10 and 50 ns, by processor, so what counts is time. Longer than any gap
+// inside a step or between two of them, since a worker that sleeps takes long to wake.
+constexpr std::chrono::microseconds kSpinBeforeSleep{400};
+// Then a processor may be shared: its other owner should run.
+constexpr std::chrono::microseconds kSpinBeforeYield{100};
 
 void relax() {
 #if defined(__x86_64__)
   _mm_pause();
 #endif
 }
+
+/// Whether a wait that pauses between its calls has lasted for a time. Asks the clock now and then.
+class SpinTime {
+ public:
+  explicit SpinTime(std::chrono::nanoseconds limit) : limit_(limit) {}
+  bool is_over() {
+    if (++spins_ % kSpinsPerLook != 0) return is_over_;
+    const auto now = std::chrono::steady_clock::now();
+    if (spins_ == kSpinsPerLook) start_ = now;
+    is_over_ = now - start_ >= limit_;
+    return is_over_;
+  }
+
+ private:
+  static constexpr int kSpinsPerLook = 64;
+  std::chrono::nanoseconds limit_;
+  std::chrono::steady_clock::time_point start_;
+  unsigned spins_ = 0;
+  bool is_over_ = false;
+};
 
 std::vector<int> allowed_processors() {
   cpu_set_t set;
@@ -51,8 +75,9 @@ void pin_thread(pthread_t thread, int processor) {
 }  // namespace
 
 struct ThreadPool::State {
-  alignas(64) std::atomic<std::uint32_t> generation{0};  // counts regions; a change wakes the workers
-  alignas(64) std::atomic<int> running{0};               // workers that have not finished the region
+  alignas(64) std::atomic<std::uint32_t> generation{
+      0};                                   // counts regions; a change wakes the workers
+  alignas(64) std::atomic<int> running{0};  // workers that have not finished the region
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<std::uint32_t> phase{0};
   struct alignas(64) Counter {
@@ -79,12 +104,12 @@ struct ThreadPool::State {
   void worker_loop(int worker) {
     std::uint32_t seen = 0;
     while (true) {
-      int spins = 0;
+      SpinTime spin(kSpinBeforeSleep);
       while (generation.load(std::memory_order_acquire) == seen) {
-        if (++spins < kSpinsBeforeSleep) {
-          relax();
-        } else {
+        if (spin.is_over()) {
           generation.wait(seen, std::memory_order_acquire);
+        } else {
+          relax();
         }
       }
       seen = generation.load(std::memory_order_acquire);
@@ -131,11 +156,12 @@ void ThreadPool::run_erased(Erased body, void* context) {
     state.generation.notify_all();
   }
   state.work(0);
-  for (int spins = 0; state.running.load(std::memory_order_acquire) != 0; ++spins) {
-    if (spins < kSpinsBeforeYield) {
-      relax();
-    } else {
+  SpinTime spin(kSpinBeforeYield);
+  while (state.running.load(std::memory_order_acquire) != 0) {
+    if (spin.is_over()) {
       std::this_thread::yield();
+    } else {
+      relax();
     }
   }
   if (state.failure) {
@@ -153,11 +179,12 @@ void ThreadPool::barrier() {
     state.phase.fetch_add(1, std::memory_order_release);
     return;
   }
-  for (int spins = 0; state.phase.load(std::memory_order_acquire) == phase; ++spins) {
-    if (spins < kSpinsBeforeYield) {
-      relax();
-    } else {
+  SpinTime spin(kSpinBeforeYield);
+  while (state.phase.load(std::memory_order_acquire) == phase) {
+    if (spin.is_over()) {
       std::this_thread::yield();
+    } else {
+      relax();
     }
   }
 }
