@@ -22,12 +22,12 @@ if [ ! -x "$peer/llama-server" ]; then
   chmod +x "$peer"/llama-*
 fi
 
-methods=none,ngram,suffix,ngram+suffix
+methods=none,ngram,suffix
 for drafter in eagle eagle2 eagle3 medusa; do
   head=models/smollm2-$drafter
   if [ -e "$head" ]; then methods+=,$drafter:head=$head; fi
 done
-if [ -e models/smollm2-eagle3 ]; then methods+=,eagle3:head=models/smollm2-eagle3+ngram,eagle3:head=models/smollm2-eagle3+suffix; fi
+if [ -e models/smollm2-eagle3 ]; then methods+=,eagle3:head=models/smollm2-eagle3+suffix; fi
 methods+=,peer:llama.cpp=$peer,peer:llama.cpp:ngram-simple=$peer
 methods=${BENCH_METHODS:-$methods}
 

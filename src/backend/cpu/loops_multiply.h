@@ -226,8 +226,10 @@ inline void multiply_some_tiles(const MultiplyCall& call, const FineGroups& fine
     Floats second[kRows];
     if constexpr (kKind < TileKind::f32) {
       for (int row = 0; row < kRows; ++row) second[row] = zero_floats();
-      add_second_plane<kKind>(call, fine, tile + static_cast<std::size_t>(t) * call.tile_bytes,
-                              second);
+      if (fine.count > 0) {
+        add_second_plane<kKind>(call, fine, tile + static_cast<std::size_t>(t) * call.tile_bytes,
+                                second);
+      }
     }
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {

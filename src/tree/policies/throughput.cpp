@@ -14,10 +14,10 @@ namespace {
 
 // A sequence may lose this much before it has won anything, so that the worst case is a known
 // fraction of plain decoding. In tokens' worth of time.
-constexpr double kStartStake = 0.4;
+constexpr double kStartStake = 1;
 constexpr double kStakePerToken = 0.006;  // that each token adds
-constexpr double kStakeShare = 0.007;     // of the answer at most, where drafts paid before
-constexpr double kMostStartStake = 1.5;
+constexpr double kStakeShare = 0.014;     // of the answer at most, where drafts paid before
+constexpr double kMostStartStake = 2.5;
 // Of the stake, what one round's levels may take but for the first: a few bad rounds should not
 // end drafting.
 constexpr double kDeeperShare = 0.5;
