@@ -24,7 +24,8 @@ def grid(networks: str) -> dict[str, list[str]]:
         "static": [f"children={shape}" for shape in ["1", "1/1", "1/1/1", "2/1", "2/1/1", "4/2/1/1/1"]],
         "ddd": [f"threshold={threshold},after=1/2/3/4/5,levels=6,nodes={nodes}"
                 for threshold, nodes in [(-0.2, 3), (-0.2, 7), (-0.4, 3), (-0.4, 5), (-0.7, 3), (-0.7, 7)]],
-        "ada_eagle": [f"{network},nodes=7{more}" for network in [ordinal, asymmetric] for more in ["", ",hybrid=1,threshold=-0.3"]],
+        "ada_eagle": [f"{network},nodes={nodes}{more}" for network in [ordinal, asymmetric] for nodes in [3, 7]
+                      for more in ["", ",hybrid=1,threshold=-0.3"]],
         "radar": [f"{radar},nodes={nodes},draw={draw}" for nodes, draw in [(3, 0), (7, 0), (7, 1)]],
         "adjacency": [f"levels=3,topk={topk},least_topk=1,nodes={nodes}" for topk, nodes in [(2, 3), (4, 7)]],
     }
