@@ -24,7 +24,7 @@ constexpr double kWarmShare = 0.1;  // of the budget, at most, for those of one 
 constexpr double kSteady = 1.5;     // the second best time of a run over its best, at most
 constexpr int kPromptRows = 8;      // shown to the drafter
 constexpr int kLevels = 5;       // of the longer of two drafts, whose difference is that of passes
-constexpr int kFirstPasses = 5;  // that are timed, each after a forward of the target
+constexpr int kFirstPasses = 5;  // most that are timed, each after a forward of the target
 
 std::size_t cache_bytes(const ModelConfig& config, KvType type) {
   constexpr int kPages = (kFarContext + kMostRows) / kPageRows + 2;
@@ -66,7 +66,7 @@ class CostMeasurement {
   CostProfile run() {
     const std::vector<int> rows = {1, 10};
     measure_passes(rows, 0.25 * budget_ms_);
-    if (!profile_.levels.empty()) measure_first_pass();
+    if (!profile_.levels.empty()) measure_first_pass(0.15 * budget_ms_);
     measure_checks();
     return std::move(profile_);
   }
@@ -171,9 +171,10 @@ class CostMeasurement {
   }
 
   /// As in a round of decoding: the target has just run, and the drafter takes in one more token.
-  void measure_first_pass() {
+  void measure_first_pass(double budget_ms) {
     double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < kFirstPasses; ++i) {
+    const Stopwatch all;
+    for (int i = 0; i < kFirstPasses && (i == 0 || all.ms() < budget_ms); ++i) {
       const ForwardResult result = forward(1);
       CommittedTokens committed{.tokens = tokens_, .first_position = kPromptRows + i};
       if (result.features) committed.features = result.features.row_range(0, 1);

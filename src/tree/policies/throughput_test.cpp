@@ -158,6 +158,38 @@ TEST(ThroughputPolicy, DraftsAsDeepAsIsFastest) {
   }
 }
 
+TEST(ThroughputPolicy, AsksForTheFirstPassWhatItCostsOnTop) {
+  for (const double first_pass_ms : {0.0, 20.0}) {
+    CostProfile profile = Machine::profile(0.4, 0.5);
+    profile.first_pass_ms = first_pass_ms;
+    SharedEstimates estimates(256, profile);
+    auto policy = make_policy("throughput", {&estimates});
+    ASSERT_GT(policy->plan(alone()).nodes, 0);
+    EXPECT_EQ(policy->start(DraftTree(0)), first_pass_ms == 0) << first_pass_ms;
+  }
+}
+
+TEST(ThroughputPolicy, AHeadThatPaidBeforeSurvivesBadFirstRoundsAfterALongPrompt) {
+  constexpr double kPassMs = 1;
+  Machine machine(0.4, kPassMs);
+  machine.estimates.pass_gain.fill(0.3);
+  auto policy = machine.policy("throughput");
+  const ChainHead head{0.7, kPassMs};
+  PlanContext context = alone();
+  context.position = 128;  // tokens that the head takes in first
+  int asked = 0;
+  for (int round = 0; round < 12; ++round) {
+    DraftTree tree(0);
+    double draft_ms = 0;
+    const TreePlan plan = policy->plan(context);
+    if (plan.nodes > 0) asked += head.draft(*policy, tree, draft_ms) > 0 ? 1 : 0;
+    policy->offer(tree, context);
+    policy->select(tree, plan, context);
+    test::report(*policy, machine.estimates, tree, round < 3 ? 0 : 2, draft_ms);
+  }
+  EXPECT_GE(asked, 10);
+}
+
 TEST(ThroughputPolicy, StopsAskingAHeadThatDoesNotPayButTakesItBackWhenItDoes) {
   Machine machine(0.4, 3);
   auto policy = machine.policy("throughput");
