@@ -42,10 +42,12 @@ struct Tolerance {
   static constexpr double k16Bit = 6e-4;  // activations rounded to 1/65278 of their group's largest
   static constexpr double k8Bit = 0.12;   // ... to 1/127
   static constexpr double kHalfCache = 5e-3;  // keys and values on either side of a binary16 step
+  static constexpr double kBf16 = 8e-3;       // ... to the 8 significant bits of bf16
   static double linear(StorageType weight, std::optional<Activations> activations) {
-    const bool exact = weight == StorageType::f32 || weight == StorageType::f16 ||
-                       weight == StorageType::bf16 || !activations;
-    return exact ? kFloat32 : activations == Activations::bits16 ? k16Bit : k8Bit;
+    const bool fine = activations == Activations::bits16;
+    if (weight == StorageType::bf16) return !activations || fine ? kFloat32 : kBf16;
+    const bool exact = weight == StorageType::f32 || weight == StorageType::f16 || !activations;
+    return exact ? kFloat32 : fine ? k16Bit : k8Bit;
   }
   static double attention(KvType cache) { return cache == KvType::f32 ? kFloat32 : kHalfCache; }
 };
@@ -121,6 +123,7 @@ inline std::vector<BackendCase> backend_cases() {
   const std::pair<std::string, CpuKernels> sets[] = {{"portable", CpuKernels::portable},
                                                      {"avx2", CpuKernels::avx2},
                                                      {"avx512_vnni", CpuKernels::avx512_vnni},
+                                                     {"avx512_bf16", CpuKernels::avx512_bf16},
                                                      {"amx", CpuKernels::amx}};
   for (const auto& [name, kernels] : sets) {
     for (const Activations activations :

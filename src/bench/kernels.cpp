@@ -17,6 +17,7 @@ constexpr int kMostCalls = 10000;  // timed together
 
 constexpr std::pair<CpuKernels, std::string_view> kKernels[] = {
     {CpuKernels::amx, "amx"},
+    {CpuKernels::avx512_bf16, "avx512_bf16"},
     {CpuKernels::avx512_vnni, "avx512_vnni"},
     {CpuKernels::avx2, "avx2"},
     {CpuKernels::portable, "portable"}};
@@ -83,6 +84,7 @@ class KernelBench {
         probe_(probe),
         backend_(make_cpu_backend({settings.threads, kernels, settings.activations, true})),
         int8_(measure_multiply_rate(settings.threads, Arithmetic::int8, kernels)),
+        bf16_(measure_multiply_rate(settings.threads, Arithmetic::bf16, kernels)),
         f32_(measure_multiply_rate(settings.threads, Arithmetic::f32, kernels)) {}
 
   void measure(const Group& group, const std::function<void(const KernelCost&)>& point) {
@@ -139,9 +141,10 @@ class KernelBench {
     cost.bytes = workload.bytes(rows);
     cost.macs = workload.macs(rows);
     const bool floats = group.is_attention() || block_shape(group.format).elements == 1;
-    const MultiplyRate& rate = floats ? f32_ : int8_;
-    const int planes = floats ? 1 : settings_.activations == Activations::bits16 ? 2 : 1;
-    cost.multiply_gmac_s = rate.gmac_s / planes;
+    const bool fine = settings_.activations == Activations::bits16;
+    const bool rounded = !group.is_attention() && group.format == StorageType::bf16 && !fine;
+    const MultiplyRate& rate = rounded ? bf16_ : floats ? f32_ : int8_;
+    cost.multiply_gmac_s = rate.gmac_s / (!floats && fine ? 2 : 1);
     cost.instruction = rate.instruction;
     return cost;
   }
@@ -151,6 +154,7 @@ class KernelBench {
   BandwidthProbe& probe_;
   std::unique_ptr<Backend> backend_;
   MultiplyRate int8_;
+  MultiplyRate bf16_;
   MultiplyRate f32_;
 };
 

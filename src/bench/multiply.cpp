@@ -32,7 +32,7 @@ std::int32_t portable_loop(long iterations) {
 }
 
 MultiplyKernel portable_multiply_kernel(Arithmetic arithmetic) {
-  if (arithmetic == Arithmetic::f32) return {portable_loop<float, float>, 64, "portable f32"};
+  if (arithmetic != Arithmetic::int8) return {portable_loop<float, float>, 64, "portable f32"};
   return {portable_loop<std::int8_t, std::uint32_t>, 64, "portable"};
 }
 
@@ -44,6 +44,8 @@ MultiplyKernel kernel_for(Arithmetic arithmetic, CpuKernels kernels) {
     return arithmetic == Arithmetic::int8 ? amx_multiply_kernel()
                                           : avx512_multiply_kernel(arithmetic);
   }
+  if (usable(CpuKernels::avx512_bf16)) return avx512_multiply_kernel(arithmetic);
+  if (arithmetic == Arithmetic::bf16) return kernel_for(Arithmetic::f32, kernels);
   if (usable(CpuKernels::avx512_vnni)) return avx512_multiply_kernel(arithmetic);
   if (usable(CpuKernels::avx2)) return avx2_multiply_kernel(arithmetic);
   return portable_multiply_kernel(arithmetic);

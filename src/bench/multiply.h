@@ -7,7 +7,8 @@
 
 namespace talon {
 
-enum class Arithmetic { int8, f32 };
+/// bf16: products of pairs with float32 sums, where there are instructions for it, else as f32.
+enum class Arithmetic { int8, bf16, f32 };
 
 /// How fast this machine multiplies and adds, in 10^9 multiply-accumulates a second over all
 /// `threads` (0: all processors this process may use), with the instructions that `kernels` have
@@ -15,7 +16,7 @@ enum class Arithmetic { int8, f32 };
 /// bound that no matrix product reaches.
 struct MultiplyRate {
   double gmac_s = 0;
-  std::string_view instruction;  // "amx int8", "avx512 vnni", "avx2", "portable", ...
+  std::string_view instruction;  // "amx int8", "avx512 bf16", "avx2", "portable", ...
 };
 MultiplyRate measure_multiply_rate(int threads, Arithmetic arithmetic = Arithmetic::int8,
                                    CpuKernels kernels = CpuKernels::best);

@@ -41,10 +41,29 @@ __attribute__((target("avx512f"))) std::int32_t f32_loop(long iterations) {
   return static_cast<std::int32_t>(_mm512_test_epi32_mask(all, all));
 }
 
+__attribute__((target("avx512f,avx512bf16"))) std::int32_t bf16_loop(long iterations) {
+  __m512 sums[kAccumulators];
+  for (auto& sum : sums) sum = _mm512_setzero_ps();
+  __m512i a = _mm512_set1_epi16(0x4040);
+  __m512i b = _mm512_set1_epi16(0x4000);
+  for (long n = 0; n < iterations; ++n) {
+    asm volatile("" : "+v"(a), "+v"(b));
+#pragma GCC unroll 12
+    for (int i = 0; i < kAccumulators; ++i) {
+      sums[i] =
+          _mm512_dpbf16_ps(sums[i], reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+    }
+  }
+  __m512i all = _mm512_castps_si512(sums[0]);
+  for (const __m512 sum : sums) all = _mm512_xor_si512(all, _mm512_castps_si512(sum));
+  return static_cast<std::int32_t>(_mm512_test_epi32_mask(all, all));
+}
+
 }  // namespace
 
 MultiplyKernel avx512_multiply_kernel(Arithmetic arithmetic) {
   if (arithmetic == Arithmetic::f32) return {f32_loop, 16.0 * kAccumulators, "avx512 f32"};
+  if (arithmetic == Arithmetic::bf16) return {bf16_loop, 32.0 * kAccumulators, "avx512 bf16"};
   return {int8_loop, 64.0 * kAccumulators, "avx512 vnni"};
 }
 #else

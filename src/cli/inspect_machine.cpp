@@ -29,6 +29,7 @@ Json inspect_machine(const ModelOptions& options) {
   json["kernels"] = {{"portable", available(CpuKernels::portable)},
                      {"avx2", available(CpuKernels::avx2)},
                      {"avx512_vnni", available(CpuKernels::avx512_vnni)},
+                     {"avx512_bf16", available(CpuKernels::avx512_bf16)},
                      {"amx", available(CpuKernels::amx)}};
   json["backend"] = make_backend(options)->description();
   json["threads"] = thread_count(options);

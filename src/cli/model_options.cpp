@@ -66,6 +66,7 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
                           {"portable", CpuKernels::portable},
                           {"avx2", CpuKernels::avx2},
                           {"avx512_vnni", CpuKernels::avx512_vnni},
+                          {"avx512_bf16", CpuKernels::avx512_bf16},
                           {"amx", CpuKernels::amx}},
                          "kernels of the cpu backend")
       ->group(kGroup);
@@ -79,7 +80,8 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
   add_choice<std::optional<Activations>>(
       app, "--activations", options.activations, choices,
       "bits of the inputs of 4- and 8-bit weights (cpu); mixed: 16 for groups with large values, "
-      "else 8; auto: mixed for small models, else 8")
+      "else 8; auto: mixed for small models, else 8; 16 also keeps the inputs of bf16 weights in "
+      "float32, else they are rounded to bf16")
       ->group(kGroup);
   add_choice<KvType>(app, "--kv", options.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
                      "type of the cache")

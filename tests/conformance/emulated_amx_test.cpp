@@ -26,7 +26,7 @@ std::vector<float> rows_with_outliers(int rows, int cols, int share) {
 
 struct EmulatedAmx : testing::TestWithParam<StorageType> {
   void SetUp() override {
-    if (!supported(CpuKernels::avx512_vnni)) GTEST_SKIP() << "no AVX-512 VNNI";
+    if (!supported(CpuKernels::avx512_bf16)) GTEST_SKIP() << "no AVX-512 BF16";
   }
   std::vector<float> multiply(const Kernels& kernels, Activations activations, const Weight& weight,
                               const std::vector<float>& x, int rows) {

@@ -22,8 +22,8 @@ TEST(RowBytes, EveryWayToComputeARowGivesTheSameBytes) {
 }
 
 TEST(RowBytes, EveryKernelSetGivesTheSameBytesForARow) {
-  for (const CpuKernels kernels :
-       {CpuKernels::portable, CpuKernels::avx2, CpuKernels::avx512_vnni, CpuKernels::amx}) {
+  for (const CpuKernels kernels : {CpuKernels::portable, CpuKernels::avx2, CpuKernels::avx512_vnni,
+                                   CpuKernels::avx512_bf16, CpuKernels::amx}) {
     std::unique_ptr<Backend> backend;
     try {
       backend = make_cpu_backend({.threads = 2, .kernels = kernels, .pin = false});

@@ -11,7 +11,8 @@ namespace talon::cpu {
 namespace {
 
 constexpr CpuKernels kAllKernels[] = {CpuKernels::portable, CpuKernels::avx2,
-                                      CpuKernels::avx512_vnni, CpuKernels::amx};
+                                      CpuKernels::avx512_vnni, CpuKernels::avx512_bf16,
+                                      CpuKernels::amx};
 
 struct Shape {
   int heads = 6;

@@ -31,6 +31,15 @@ bool has_avx512_vnni() {
 #endif
 }
 
+/// Beside AVX-512 with VNNI, products of bf16 pairs.
+bool has_avx512_bf16() {
+#if defined(__x86_64__)
+  return has_avx512_vnni() && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 /// AMX tiles are large: beside the processor, the system must be asked for leave to use them, once
 /// per process.
 bool has_amx() {
@@ -43,7 +52,7 @@ bool has_amx() {
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
-  return has_avx512_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxTile) != 0 &&
+  return has_avx512_bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxTile) != 0 &&
          (d & kAmxInt8) != 0 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
@@ -60,6 +69,8 @@ std::string_view name_of(CpuKernels kernels) {
       return "avx2";
     case CpuKernels::avx512_vnni:
       return "avx512_vnni";
+    case CpuKernels::avx512_bf16:
+      return "avx512_bf16";
     case CpuKernels::amx:
       return "amx";
   }
@@ -74,6 +85,8 @@ bool supported(CpuKernels kernels) {
       return has_avx2();
     case CpuKernels::avx512_vnni:
       return has_avx512_vnni();
+    case CpuKernels::avx512_bf16:
+      return has_avx512_bf16();
     case CpuKernels::amx:
       return has_amx();
     case CpuKernels::best:
@@ -92,6 +105,8 @@ const Kernels& choose_kernels(CpuKernels wanted) {
 #if defined(__x86_64__)
   const bool best = wanted == CpuKernels::best;
   if (wanted == CpuKernels::amx || (best && has_amx())) return amx_kernels();
+  if (wanted == CpuKernels::avx512_bf16 || (best && has_avx512_bf16()))
+    return avx512_bf16_kernels();
   if (wanted == CpuKernels::avx512_vnni || (best && has_avx512_vnni())) return avx512_kernels();
   if (wanted == CpuKernels::avx2 || (best && has_avx2())) return avx2_kernels();
 #endif

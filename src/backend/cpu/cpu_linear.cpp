@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu_linear.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/error.h"
 
@@ -93,6 +94,7 @@ struct Linear::Forms {
   bool quantized = false;
   bool half_sums = false;  // sums of 16 inputs, for weights with groups of 16
   bool floats = false;
+  bool rounded = false;  // to bf16, for weights of that type
 };
 
 struct Linear::Input {
@@ -103,7 +105,8 @@ struct Linear::Input {
   std::byte* records = nullptr;
   std::byte* second = nullptr;
   std::byte* half_sums = nullptr;
-  float* floats = nullptr;
+  std::byte* floats = nullptr;
+  std::byte* rounded = nullptr;
 };
 
 struct Linear::Run {
@@ -116,14 +119,20 @@ Linear::Linear(const Kernels& kernels, ThreadPool& pool, Activations activations
     : kernels_(kernels),
       pool_(pool),
       two_planes_(activations != Activations::bits8),
+      rounds_(activations != Activations::bits16),
       fine_above_(activations == Activations::mixed ? kFineAbove : 0.0F),
       workers_(static_cast<std::size_t>(pool.threads())) {}
 
-Linear::Forms Linear::forms_of(const LinearArgs& args) {
+bool Linear::is_rounded(const PackedWeight& weight) const {
+  return rounds_ && weight.kind == TileKind::bf16;
+}
+
+Linear::Forms Linear::forms_of(const LinearArgs& args) const {
   Forms forms;
   for (const Projection& projection : args.outputs) {
     const PackedWeight& weight = packed(projection);
-    forms.floats |= weight.is_float();
+    forms.floats |= weight.is_float() && !is_rounded(weight);
+    forms.rounded |= is_rounded(weight);
     forms.quantized |= !weight.is_float();
     forms.half_sums |= weight.shape().group == 16;
   }
@@ -153,12 +162,14 @@ Linear::Input Linear::place_input(const LinearArgs& args, const Forms& forms,
   const auto groups = static_cast<std::size_t>(input.groups);
   const std::size_t records = rows * groups * kRecordBytes;
   const std::size_t half_sums = rows * groups * kHalfSumBytes;
-  const std::size_t float_bytes = rows * static_cast<std::size_t>(input.float_units) * kLanes * 4;
+  const std::size_t floats = rows * static_cast<std::size_t>(input.float_units) * kLanes;
+  const std::size_t rounded = floats * static_cast<std::size_t>(kernels_.rounded_bytes);
   const bool two_planes = forms.quantized && two_planes_ && !args.rough;
   const std::size_t second = two_planes ? rows * groups * kSecondBytes : 0;
-  std::byte* at = memory.reserve<std::byte>(
-      (forms.quantized ? records + second + 64 + kReadAhead : 0) +
-      (forms.half_sums ? half_sums + 64 : 0) + (forms.floats ? float_bytes : 0));
+  std::byte* at =
+      memory.reserve<std::byte>((forms.quantized ? records + second + 64 + kReadAhead : 0) +
+                                (forms.half_sums ? half_sums + 64 : 0) +
+                                (forms.floats ? 4 * floats : 0) + (forms.rounded ? rounded : 0));
   const auto take = [&](std::size_t bytes) {
     std::byte* piece = at;
     at += (bytes + 63) / 64 * 64;
@@ -167,7 +178,8 @@ Linear::Input Linear::place_input(const LinearArgs& args, const Forms& forms,
   if (two_planes) input.second = take(second);
   if (forms.quantized) input.records = take(records + kReadAhead - 64);
   if (forms.half_sums) input.half_sums = take(half_sums);
-  if (forms.floats) input.floats = reinterpret_cast<float*>(take(float_bytes));
+  if (forms.floats) input.floats = take(4 * floats);
+  if (forms.rounded) input.rounded = take(rounded);
   return input;
 }
 
@@ -215,19 +227,31 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
       kernels_.quantize(x + at, cols, groups, out);
     }
   }
-  if (input.floats != nullptr) {
+  const int unit = first / kLanes;
+  const int units = (last ? input.float_units : (first + count) / kLanes) - unit;
+  // Stores 16 inputs at a time, zeros behind the last ones, with store(x, out).
+  const auto store_units = [&](std::byte* form, int value_bytes, const auto& store) {
     const RowBlock block = block_of(float_blocks_);
-    const int unit = first / kLanes;
-    const int units = (last ? input.float_units : (first + count) / kLanes) - unit;
-    float* out =
-        input.floats +
-        static_cast<std::ptrdiff_t>(block.first * input.float_units + block.rows * unit) * kLanes;
-    for (int u = 0; u < units; ++u) {
-      float* lanes = out + static_cast<std::ptrdiff_t>(u * block.rows + row - block.first) * kLanes;
-      for (int i = 0; i < kLanes; ++i) {
-        lanes[i] = u * kLanes + i < count ? x[u * kLanes + i] : 0.0F;
+    const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(kLanes) * value_bytes;
+    std::byte* out =
+        form + step * (block.first * input.float_units + block.rows * unit + row - block.first);
+    for (int at = 0; at < units * kLanes; at += kLanes, out += step * block.rows) {
+      if (at + kLanes <= count) {
+        store(x + at, out);
+        continue;
       }
+      float some[kLanes] = {};
+      std::copy_n(x + at, count - at, some);
+      store(some, out);
     }
+  };
+  if (input.floats != nullptr) {
+    store_units(input.floats, 4,
+                [](const float* some, std::byte* out) { std::memcpy(out, some, 4 * kLanes); });
+  }
+  if (input.rounded != nullptr) {
+    store_units(input.rounded, kernels_.rounded_bytes,
+                [&](const float* some, std::byte* out) { kernels_.round(some, kLanes, out); });
   }
 }
 
@@ -248,6 +272,7 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
   const Projection& projection = *run.projection;
   const PackedWeight& weight = packed(projection);
   const int first_output = run.first_tile * kLanes;
+  const bool rounded = is_rounded(weight);
   MultiplyCall call{};
   call.kind = weight.kind;
   call.tiles = weight.tile(run.first_tile);
@@ -263,9 +288,12 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
   for (const RowBlock& block : (weight.is_float() ? float_blocks_ : blocks_).list) {
     call.rows = block.rows;
     const auto before = static_cast<std::size_t>(block.first * input.groups);
-    if (weight.is_float()) {
-      call.input = reinterpret_cast<const std::byte*>(
-          input.floats + static_cast<std::ptrdiff_t>(block.first * input.float_units) * kLanes);
+    const std::ptrdiff_t floats_before =
+        static_cast<std::ptrdiff_t>(block.first * input.float_units) * kLanes;
+    if (rounded) {
+      call.input = input.rounded + floats_before * kernels_.rounded_bytes;
+    } else if (weight.is_float()) {
+      call.input = input.floats + floats_before * 4;
     } else {
       const Input place = after(input, before);
       call.input = place.records;
@@ -274,7 +302,7 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
     }
     call.out = row_of(projection.out, block.first) + first_output;
     call.prefetch = block.first == 0 ? kPrefetchBytes : 0;
-    kernels_.multiply(call);
+    (rounded ? kernels_.multiply_rounded : kernels_.multiply)(call);
   }
 }
 

@@ -27,7 +27,8 @@ class Linear {
     Scratch input;  // all rows, prepared by this worker for itself
   };
 
-  static Forms forms_of(const LinearArgs& args);
+  bool is_rounded(const PackedWeight& weight) const;
+  Forms forms_of(const LinearArgs& args) const;
   Input place_input(const LinearArgs& args, const Forms& forms, Scratch& memory) const;
   Input after(const Input& input, std::size_t groups) const;
   void prepare(const LinearArgs& args, const Input& input, int row, int first, int count,
@@ -51,6 +52,7 @@ class Linear {
   const Kernels& kernels_;
   ThreadPool& pool_;
   bool two_planes_;   // of quantised inputs
+  bool rounds_;       // inputs of bf16 weights to bf16
   float fine_above_;  // of QuantizedRow
   Blocks blocks_;
   Blocks float_blocks_;

@@ -12,7 +12,8 @@ namespace talon::cpu {
 namespace {
 
 constexpr CpuKernels kAllKernels[] = {CpuKernels::portable, CpuKernels::avx2,
-                                      CpuKernels::avx512_vnni, CpuKernels::amx};
+                                      CpuKernels::avx512_vnni, CpuKernels::avx512_bf16,
+                                      CpuKernels::amx};
 
 constexpr Activations kAllActivations[] = {Activations::bits8, Activations::mixed,
                                            Activations::bits16};
@@ -73,6 +74,13 @@ std::vector<float> multiply(Backend& backend, const TestMatrix& matrix, const st
   return multiply(backend, one, x, first, count, layout);
 }
 
+/// What the kernels of bf16 weights see of a row.
+std::vector<double> rounded_to_bf16(std::span<const float> row) {
+  std::vector<double> result;
+  for (const float x : row) result.push_back(static_cast<double>(bf16_to_float(float_to_bf16(x))));
+  return result;
+}
+
 /// What the int8 and int4 kernels see of a row of one segment: groups of 32 on a symmetric grid.
 std::vector<double> on_grid(std::span<const float> row, Activations activations) {
   std::vector<float> largest;  // of each group
@@ -105,10 +113,13 @@ void expect_products(const TestMatrix& matrix, const std::vector<float>& x, int 
   const auto cols = static_cast<std::size_t>(matrix.stored.cols);
   const auto outputs = static_cast<std::size_t>(matrix.stored.rows);
   const bool floats = block_shape(matrix.stored.type).elements == 1;
+  const bool rounded =
+      matrix.stored.type == StorageType::bf16 && activations != Activations::bits16;
   for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
     const auto row = std::span(x).subspan(r * cols, cols);
-    const std::vector<double> a =
-        floats ? std::vector<double>(row.begin(), row.end()) : on_grid(row, activations);
+    const std::vector<double> a = rounded  ? rounded_to_bf16(row)
+                                  : floats ? std::vector<double>(row.begin(), row.end())
+                                           : on_grid(row, activations);
     for (std::size_t o = 0; o < outputs; ++o) {
       double expected = 0;
       double magnitude = 0;
@@ -202,6 +213,25 @@ TEST_P(LinearKernels, BytesAreThoseOfThePortableKernels) {
       EXPECT_EQ(std::memcmp(expected.data(), got.data(), 4 * got.size()), 0) << matrix.stored.name;
     }
   }
+}
+
+TEST_P(LinearKernels, ProductsOfRoundedInputsBelowTheNormalNumbersAreZeroForAll) {
+  TestMatrix matrix = random_matrix(StorageType::bf16, 40, 64, 32);
+  for (std::size_t i = 0; i < matrix.bytes.size(); i += 2) {
+    matrix.bytes[i + 1] &= std::byte{0x83};  // weights of 2^-126 to 2^-120, some below
+  }
+  const auto portable = backend_with(CpuKernels::portable, 1);
+  const auto backend = backend_with(GetParam(), 2);
+  for (const float factor : {1e-3F, 0.1F, 1.0F, 1e-39F}) {
+    auto x = random_rows(13, 64, 33);
+    for (float& value : x) value *= factor;
+    const auto expected = multiply(*portable, matrix, x, 0, 13);
+    const auto got = multiply(*backend, matrix, x, 0, 13);
+    EXPECT_EQ(std::memcmp(expected.data(), got.data(), 4 * got.size()), 0) << factor;
+    for (const float y : got) EXPECT_NE(std::fpclassify(y), FP_SUBNORMAL);
+  }
+  volatile float smallest = 1e-38F;  // the processor's own setting is as it was
+  EXPECT_NE(smallest * 0.1F, 0.0F);
 }
 
 TEST_P(LinearKernels, RoughInputsAreThoseOf8Bits) {

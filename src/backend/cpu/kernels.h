@@ -91,7 +91,7 @@ struct MultiplyCall {
   int units;                  // of a tile
   const std::uint8_t* table;  // of 16 values, for nibble kinds
   float pre_scale;
-  const std::byte* input;   // records; for float kinds f32 [inputs / 16][rows][16]
+  const std::byte* input;   // records; for float kinds [inputs / 16][rows][16] of f32, or rounded
   const std::byte* second;  // null: there is none
   const std::byte* sums16;
   int rows;    // a number that block_rows() gave
@@ -147,6 +147,12 @@ struct Kernels {
   /// into such blocks from the first on.
   int (*block_rows)(int rows_left, bool float_weights);
   void (*multiply)(const MultiplyCall& call);
+  /// Of bf16 weights with inputs rounded to bf16: two products in the time of one, on processors
+  /// that have instructions for it.
+  void (*multiply_rounded)(const MultiplyCall& call);
+  /// Rounds `n` inputs, and writes `rounded_bytes` for each: bf16, or the same value as f32.
+  void (*round)(const float* x, int n, std::byte* out);
+  int rounded_bytes;
   /// Quantises `cols` floats, and zeros up to `groups` * 32 <= kLongestSegment.
   void (*quantize)(const float* x, int cols, int groups, const QuantizedRow& out);
 
@@ -176,6 +182,7 @@ struct Kernels {
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
+const Kernels& avx512_bf16_kernels();
 const Kernels& amx_kernels();
 
 }  // namespace talon::cpu

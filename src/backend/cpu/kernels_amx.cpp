@@ -6,7 +6,7 @@
 
 // For many rows: AMX tiles multiply up to 16 rows by 16 outputs and one group of inputs at a time;
 // the exact integer sums are then combined with the scales like in loops_multiply.h, operation by
-// operation. Everything else is avx512_kernels().
+// operation. Everything else is avx512_bf16_kernels().
 //
 // Tiles of weights that follow each other are one stream of slots, one tile product each. A turn of
 // the loop unpacks the codes of a slot, multiplies an earlier one and scales the sums of a still
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kTileRows = 16;
 constexpr int kMostRows = 64;
-constexpr int kLeastRows = 7;                 // fewer are done sooner by avx512_kernels()
+constexpr int kLeastRows = 7;                 // fewer are done sooner by avx512_bf16_kernels()
 constexpr int kMostSteps = kMostInputs / 16;  // of a row; a step: the inputs that share a scale
 /// Of weights that are multiplied by one tile of rows after the other.
 constexpr std::size_t kPanelBytes = std::size_t{128} << 10;
@@ -306,7 +306,7 @@ void multiply_all(const MultiplyCall& call) {
 }
 
 void multiply_call(const MultiplyCall& call) {
-  if (call.rows < kLeastRows) return avx512_kernels().multiply(call);
+  if (call.rows < kLeastRows) return avx512_bf16_kernels().multiply(call);
   switch (call.kind) {
     case TileKind::nibble:
       return multiply_all<TileKind::nibble>(call);
@@ -331,20 +331,20 @@ void multiply_call(const MultiplyCall& call) {
     case TileKind::f32:
     case TileKind::f16:
     case TileKind::bf16:
-      return avx512_kernels().multiply(call);
+      return avx512_bf16_kernels().multiply(call);
   }
 }
 
 int block_rows(int rows_left, bool float_weights) {
   if (float_weights || rows_left < kLeastRows) {
-    return avx512_kernels().block_rows(rows_left, float_weights);
+    return avx512_bf16_kernels().block_rows(rows_left, float_weights);
   }
   return rows_left < kMostRows ? rows_left : kMostRows;
 }
 
 Kernels make_table() {
-  Kernels table = avx512_kernels();
-  table.name = "amx_int8 and avx512_vnni";
+  Kernels table = avx512_bf16_kernels();
+  table.name = "amx_int8 and avx512_bf16";
   table.block_rows = block_rows;
   table.multiply = multiply_call;
   return table;

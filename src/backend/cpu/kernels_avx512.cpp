@@ -4,6 +4,7 @@
 #include "backend/cpu/loops_math.h"
 #include "backend/cpu/loops_multiply.h"
 #include "backend/cpu/loops_partials.h"
+#include "backend/cpu/loops_rounded.h"
 #include "backend/cpu/loops_table.h"
 
 namespace talon::cpu {

@@ -23,7 +23,8 @@ class MathKernels : public testing::TestWithParam<CpuKernels> {
 };
 INSTANTIATE_TEST_SUITE_P(All, MathKernels,
                          testing::Values(CpuKernels::portable, CpuKernels::avx2,
-                                         CpuKernels::avx512_vnni, CpuKernels::amx));
+                                         CpuKernels::avx512_vnni, CpuKernels::avx512_bf16,
+                                         CpuKernels::amx));
 
 TEST_P(MathKernels, GateIsSiluOverTheWholeRange) {
   std::vector<float> gate;

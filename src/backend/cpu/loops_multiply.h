@@ -1,5 +1,6 @@
 #pragma once
 
+#include "backend/cpu/loops_output.h"
 #include "backend/cpu/loops_second.h"
 
 // Weight tiles times rows, in terms of the lanes_*.h of one instruction set, which the including
@@ -208,10 +209,8 @@ inline void multiply_some_tiles(const MultiplyCall& call, const FineGroups& fine
 #pragma GCC unroll 4
   for (int t = 0; t < kTiles; ++t) {
 #pragma GCC unroll 16
-    for (int row = 0; row < kRows; ++row) {
-      total[t][row] = zero_floats();
-      prefetch_for_write(call.out + row * call.out_stride + (first + t) * kLanes);
-    }
+    for (int row = 0; row < kRows; ++row) total[t][row] = zero_floats();
+    prefetch_rows<kRows>(call, (first + t) * kLanes);
   }
   if constexpr (kKind >= TileKind::f32) {
     static_assert(kTiles == 1);
@@ -221,25 +220,19 @@ inline void multiply_some_tiles(const MultiplyCall& call, const FineGroups& fine
   }
 #pragma GCC unroll 4
   for (int t = 0; t < kTiles; ++t) {
-    const int output = (first + t) * kLanes;
-    const int n = call.outputs - output;
-    Floats second[kRows];
     if constexpr (kKind < TileKind::f32) {
-      for (int row = 0; row < kRows; ++row) second[row] = zero_floats();
-      if (fine.count > 0) {
-        add_second_plane<kKind>(call, fine, tile + static_cast<std::size_t>(t) * call.tile_bytes,
-                                second);
+      if (call.second != nullptr) {
+        Floats second[kRows];
+        for (int row = 0; row < kRows; ++row) second[row] = zero_floats();
+        if (fine.count > 0) {
+          add_second_plane<kKind>(call, fine, tile + static_cast<std::size_t>(t) * call.tile_bytes,
+                                  second);
+        }
+#pragma GCC unroll 16
+        for (int row = 0; row < kRows; ++row) total[t][row] = add(total[t][row], second[row]);
       }
     }
-#pragma GCC unroll 16
-    for (int row = 0; row < kRows; ++row) {
-      float* out = call.out + row * call.out_stride + output;
-      Floats y = total[t][row];
-      if (kKind < TileKind::f32 && call.second != nullptr) y = add(y, second[row]);
-      if (call.bias != nullptr) y = add(y, load_first(call.bias + output, n));
-      if (call.accumulate) y = add(load_first(out, n), y);
-      store_first(out, y, n);
-    }
+    write_rows(call, (first + t) * kLanes, total[t]);
   }
 }
 

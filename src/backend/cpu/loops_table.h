@@ -5,9 +5,24 @@ namespace talon::cpu {
 namespace {
 
 constexpr Kernels table_of(const char* name) {
-  return {name,      block_rows,     multiply_call, quantize_row,  rms_norm,
-          silu_gate, add_rows,       softmax,       argmax,        find_above,
-          rotate,    store_half_row, attend,        join_partials, finish_partial};
+  return {name,
+          block_rows,
+          multiply_call,
+          multiply_rounded<FloatPairs>,
+          round_row<FloatPairs>,
+          FloatPairs::kInputBytes,
+          quantize_row,
+          rms_norm,
+          silu_gate,
+          add_rows,
+          softmax,
+          argmax,
+          find_above,
+          rotate,
+          store_half_row,
+          attend,
+          join_partials,
+          finish_partial};
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ Plan plan_as_stored(const StoredMatrix& matrix) {
   if (matrix.type == StorageType::f16) return {TileKind::f16, "f16, float32 arithmetic", true};
   const bool bf16 =
       matrix.type == StorageType::bf16 || (matrix.type == StorageType::f32 && fits_bf16(matrix));
-  if (bf16) return {TileKind::bf16, "bf16, float32 arithmetic", true};
+  if (bf16) return {TileKind::bf16, "bf16", true};
   return {TileKind::f32, "f32", true};
 }
 
@@ -167,7 +167,7 @@ Plan plan_for(const StoredMatrix& matrix, WeightLayout layout) {
       return {TileKind::nibble_min, "4-bit groups of 32, f16 scale and minimum, rounded", false};
     case WeightLayout::bf16:
       if (stored.kind == TileKind::bf16) return stored;
-      return {TileKind::bf16, "bf16, rounded, float32 arithmetic", false};
+      return {TileKind::bf16, "bf16, rounded", false};
     case WeightLayout::f32:
       return {TileKind::f32, "f32", true};
   }

@@ -1,0 +1,43 @@
+// avx512_kernels() with the processor's own products of bf16 pairs.
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/loops_rounded.h"
+
+namespace talon::cpu {
+namespace {
+
+/// 16 pairs of weights, inputs as bf16.
+struct Bf16Pairs {
+  static constexpr int kInputBytes = 2;
+  __m512i weights;
+
+  explicit Bf16Pairs(const std::byte* p) : weights(_mm512_loadu_si512(p)) {}
+  Floats dot(Floats sum, const std::byte* x) const {
+    std::int32_t pair;
+    __builtin_memcpy(&pair, x, 4);
+    return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(weights),
+                             reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair)))};
+  }
+  static void store_rounded(float x, std::byte* out) {
+    const auto upper = static_cast<std::uint16_t>(rounded_bits(x) >> 16);
+    __builtin_memcpy(out, &upper, 2);
+  }
+};
+
+Kernels make_table() {
+  Kernels table = avx512_kernels();
+  table.name = "avx512_bf16";
+  table.rounded_bytes = Bf16Pairs::kInputBytes;
+  table.round = round_row<Bf16Pairs>;
+  table.multiply_rounded = multiply_rounded<Bf16Pairs>;
+  return table;
+}
+
+}  // namespace
+
+const Kernels& avx512_bf16_kernels() {
+  static const Kernels kTable = make_table();
+  return kTable;
+}
+
+}  // namespace talon::cpu

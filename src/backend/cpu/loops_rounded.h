@@ -1,0 +1,113 @@
+#pragma once
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include "backend/cpu/loops_output.h"
+
+// Products of bf16 weights and inputs rounded to bf16, in terms of the lanes_*.h of one instruction
+// set, which the including unit has included before. They are defined by what VDPBF16PS does: of a
+// pair of products the second is added first, each sum is rounded once to float32, and numbers
+// below the normal ones count as 0.
+namespace talon::cpu {
+namespace {
+
+/// Numbers below the normal ones count as 0 while it lives, as operands and as results.
+class FlushSubnormals {
+ public:
+#if defined(__SSE__)
+  FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlushToZero | kOperandsToo); }
+  ~FlushSubnormals() { _mm_setcsr(before_); }
+  FlushSubnormals(const FlushSubnormals&) = delete;
+  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
+
+ private:
+  static constexpr unsigned kFlushToZero = 0x8000, kOperandsToo = 0x0040;
+  unsigned before_;
+#endif
+};
+
+/// The nearest bf16 value, of two the even one, in the upper half.
+inline std::uint32_t rounded_bits(float x) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, x);
+  const bool nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+  const std::uint32_t nearest = bits + 0x7FFF + ((bits >> 16) & 1);
+  return (nan ? bits | 0x400000 : nearest) & 0xFFFF0000;
+}
+
+/// For instruction sets without products of bf16 pairs: 16 pairs of weights as floats, inputs as
+/// floats of the rounded values.
+struct FloatPairs {
+  static constexpr int kInputBytes = 4;
+  Floats first, second;
+
+  explicit FloatPairs(const std::byte* weights)
+      : first(load_bf16(weights, 0)), second(load_bf16(weights, 1)) {}
+  /// sum + weights * the pair of inputs at x.
+  Floats dot(Floats sum, const std::byte* x) const {
+    const auto* pair = reinterpret_cast<const float*>(x);
+    return fma(first, broadcast(pair[0]), fma(second, broadcast(pair[1]), sum));
+  }
+  static void store_rounded(float x, std::byte* out) {
+    const std::uint32_t bits = rounded_bits(x);
+    __builtin_memcpy(out, &bits, 4);
+  }
+};
+
+/// Adds one tile times all rows to `total`. Even and odd pairs are summed apart, so that the
+/// additions do not wait for each other.
+template <typename Pairs, int kRows>
+inline void multiply_rounded_tile(const MultiplyCall& call, const std::byte* tile,
+                                  Floats (&total)[kRows]) {
+  constexpr int kPairs = kLanes / 2;  // of inputs in a unit
+  constexpr int kVectorBytes = 64;    // 16 outputs of a pair
+  constexpr int kPairBytes = 2 * Pairs::kInputBytes;
+  constexpr int kRowBytes = kPairs * kPairBytes;
+  Floats odd[kRows];
+#pragma GCC unroll 16
+  for (int row = 0; row < kRows; ++row) odd[row] = zero_floats();
+  const std::byte* x = call.input;
+  for (int u = 0; u < call.units; ++u, tile += kPairs * kVectorBytes, x += kRows * kRowBytes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kPairs; i += 2) {
+      const std::byte* vectors = tile + kVectorBytes * i;
+      prefetch(vectors + call.prefetch);
+      prefetch(vectors + kVectorBytes + call.prefetch);
+      const Pairs a(vectors), b(vectors + kVectorBytes);
+#pragma GCC unroll 16
+      for (int row = 0; row < kRows; ++row) {
+        const std::byte* pair = x + row * kRowBytes + i * kPairBytes;
+        total[row] = a.dot(total[row], pair);
+        odd[row] = b.dot(odd[row], pair + kPairBytes);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < kRows; ++row) total[row] = add(total[row], odd[row]);
+}
+
+template <typename Pairs, int kRows = kMaxRows>
+void multiply_rounded(const MultiplyCall& call) {
+  if constexpr (kRows > 1) {
+    if (call.rows < kRows) return multiply_rounded<Pairs, kRows - 1>(call);
+  }
+  const FlushSubnormals flush;
+  for (int t = 0; t < call.tile_count; ++t) {
+    Floats total[kRows];
+#pragma GCC unroll 16
+    for (int row = 0; row < kRows; ++row) total[row] = zero_floats();
+    prefetch_rows<kRows>(call, t * kLanes);
+    multiply_rounded_tile<Pairs>(call, call.tiles + static_cast<std::size_t>(t) * call.tile_bytes,
+                                 total);
+    write_rows(call, t * kLanes, total);
+  }
+}
+
+template <typename Pairs>
+void round_row(const float* x, int n, std::byte* out) {
+  for (int i = 0; i < n; ++i) Pairs::store_rounded(x[i], out + i * Pairs::kInputBytes);
+}
+
+}  // namespace
+}  // namespace talon::cpu
