@@ -217,6 +217,13 @@ struct CpuOptions {
 /// Throws UsageError if this machine lacks the kernels asked for.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
 
+/// weights[i] = e^((logits[i] - largest) / temperature) with a relative error below 1e-15, exactly
+/// 1 for the largest logit and 0 where the exponent is below -708: what a token is drawn by. On the
+/// host, with the best instructions it has; the same bytes on every one. REQUIRES: no NaN,
+/// `largest` finite, temperature > 0, as many weights as logits.
+void token_weights(std::span<const float> logits, float largest, double temperature,
+                   std::span<double> weights);
+
 struct Mismatch {
   std::string operation;
   double largest_difference = 0;

@@ -146,7 +146,10 @@ class CostRun {
 ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int context) {
   ForwardWork work;
   const auto add = [&](const Weight& weight) {
-    (is_float(weight) ? work.float_macs : work.integer_macs) += macs_of(weight) * rows;
+    double& macs = !is_float(weight)                   ? work.integer_macs
+                   : weight.layout.starts_with("bf16") ? work.bf16_macs
+                                                       : work.float_macs;
+    macs += macs_of(weight) * rows;
   };
   add(model.output_weight());
   for (const LayerWeights& layer : model.layers) {

@@ -35,7 +35,8 @@ struct ForwardCost {
 struct ForwardWork {
   double bytes = 0;         // weights once and the keys and values of the context once
   double integer_macs = 0;  // of the matrix products; attention left out
-  double float_macs = 0;    // those with weights of 16 bits and more
+  double bf16_macs = 0;     // those with bf16 weights
+  double float_macs = 0;    // those with other weights of 16 bits and more
 };
 ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int context);
 

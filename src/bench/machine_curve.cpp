@@ -46,6 +46,9 @@ void check_curve(const MachineCurve& curve, const std::string& doing) {
   if (curve.pass_row_ms < 0) {
     fail("{}: expected pass_row_ms of at least 0, found {}", doing, curve.pass_row_ms);
   }
+  if (curve.first_pass_ms < 0) {
+    fail("{}: expected first_pass_ms of at least 0, found {}", doing, curve.first_pass_ms);
+  }
   if (curve.batch < 1 || curve.batch > 4096) fail("{}: expected a batch from 1 to 4096", doing);
 }
 
@@ -58,6 +61,7 @@ MachineCurve parse_curve(const Json& json, const std::string& doing) {
     curve.name = json.value("name", "");
     curve.pass_ms = json.value("pass_ms", -1.0);
     curve.pass_row_ms = json.value("pass_row_ms", 0.0);
+    curve.first_pass_ms = json.value("first_pass_ms", 0.0);
     curve.rest_ms = json.value("rest_ms", 0.0);
     curve.batch = json.value("batch", 1);
   } catch (const Json::exception& error) {
@@ -122,6 +126,7 @@ CostProfile MachineCurve::profile() const {
   constexpr int kMostRows = 128;  // of a pass
   if (pass_ms > 0) {
     profile.levels = {{1, pass_ms}, {kMostRows, pass_ms + pass_row_ms * (kMostRows - 1)}};
+    profile.first_pass_ms = first_pass_ms;
   }
   return profile;
 }

@@ -18,9 +18,11 @@ struct MachineCurve {
   std::vector<std::pair<int, double>> checks;  // rows and milliseconds, ascending; at least one
   /// Of one pass of a draft head; negative: what the trace says.
   double pass_ms = -1;
-  double pass_row_ms = 0;  // that each further row of a pass adds
-  double rest_ms = 0;      // of a round beside draft and check
-  int batch = 1;           // sequences that decode together
+  double pass_row_ms = 0;    // that each further row of a pass adds
+  double first_pass_ms = 0;  // that the first pass of a draft adds: a check put the head out of the
+                             // caches
+  double rest_ms = 0;        // of a round beside draft and check
+  int batch = 1;             // sequences that decode together
 
   /// Milliseconds of a check: interpolated, and beyond the ends as the nearest stretch goes on.
   double check_ms(int rows) const;
@@ -31,8 +33,8 @@ struct MachineCurve {
 const std::vector<MachineCurve>& built_in_curves();
 
 /// A built-in name, or a file: {"name", "source", "checks": [[rows, ms], ...], "pass_ms",
-/// "pass_row_ms", "rest_ms", "batch"}, or the lines of `talon bench cost`. Throws Error naming file
-/// and field, or listing the names.
+/// "pass_row_ms", "first_pass_ms", "rest_ms", "batch"}, or the lines of `talon bench cost`. Throws
+/// Error naming file and field, or listing the names.
 MachineCurve find_curve(const std::string& name);
 
 /// The machine that a trace was recorded on: for each number of rows the mean of its checks. Throws

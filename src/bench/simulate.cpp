@@ -137,13 +137,43 @@ struct Player {
   int left() const { return answer->length() - 1 - at; }
 };
 
+/// A machine that leaves its passes to the trace has those of the trace.
+SimulationSettings with_passes_of(const RecordedDrafter& drafter, SimulationSettings settings) {
+  if (settings.machine.pass_ms >= 0) return settings;
+  settings.machine.pass_ms = drafter.pass_ms;
+  settings.machine.first_pass_ms = drafter.first_pass_ms;
+  return settings;
+}
+
+/// Fits what levels and the milliseconds of their drafts say: so much for each level, and for the
+/// first one more. Rounds of one depth say nothing of the first.
+void fit_passes(const std::vector<std::pair<double, double>>& drafts, RecordedDrafter& drafter) {
+  double levels = 0, ms = 0;
+  for (const auto& [depth, draft_ms] : drafts) {
+    levels += depth;
+    ms += draft_ms;
+  }
+  const auto count = static_cast<double>(drafts.size());
+  double spread = 0, product = 0;
+  for (const auto& [depth, draft_ms] : drafts) {
+    spread += (depth - levels / count) * (depth - levels / count);
+    product += (depth - levels / count) * (draft_ms - ms / count);
+  }
+  drafter.pass_ms = ms / levels;
+  if (spread == 0) return;
+  const double slope = std::clamp(product / spread, 0.0, drafter.pass_ms);
+  drafter.first_pass_ms = (ms - slope * levels) / count;
+  drafter.pass_ms = slope;
+}
+
 class Simulation {
  public:
   Simulation(const Trace& trace, const SimulationSettings& settings)
-      : settings_(settings),
+      : drafter_(recorded_drafter(trace)),
+        settings_(with_passes_of(drafter_, settings)),
         answers_(recorded_answers(trace)),
-        drafter_(recorded_drafter(trace)),
-        estimates_(settings.machine.batch * (1 + settings.max_nodes), settings.machine.profile()) {
+        estimates_(settings_.machine.batch * (1 + settings_.max_nodes),
+                   settings_.machine.profile()) {
     if (answers_.empty()) fail("simulate: the trace has no answers");
     if (!policy_taps(settings.policy).empty()) {
       throw UsageError(
@@ -193,10 +223,9 @@ class Simulation {
       for (std::size_t pass = 0; pass < rows.size(); ++pass) pass_rows[pass] += rows[pass];
       if (each.plan.nodes > 0) draft_ms += drafter_.draft_ms;
     }
-    const double pass_ms =
-        settings_.machine.pass_ms >= 0 ? settings_.machine.pass_ms : drafter_.pass_ms;
+    if (!pass_rows.empty()) draft_ms += settings_.machine.first_pass_ms;
     for (const int rows : pass_rows)
-      draft_ms += pass_ms + settings_.machine.pass_row_ms * (rows - 1);
+      draft_ms += settings_.machine.pass_ms + settings_.machine.pass_row_ms * (rows - 1);
 
     int rows = sequences;
     for (Player& each : players) each.policy->offer(each.proposal.tree, each.context);
@@ -273,9 +302,9 @@ class Simulation {
     estimates_.cost.observe_rest(rest_ms());
   }
 
+  RecordedDrafter drafter_;
   SimulationSettings settings_;
   std::vector<RecordedAnswer> answers_;
-  RecordedDrafter drafter_;
   SharedEstimates estimates_;
   SimulationResult result_;
 };
@@ -318,18 +347,17 @@ RecordedDrafter recorded_drafter(const Trace& trace) {
   RecordedDrafter drafter;
   drafter.passing_sources = sources_with_passes(drafter_name(trace));
   double ms = 0;
-  long levels = 0, rounds = 0;
+  std::vector<std::pair<double, double>> drafts;  // levels and milliseconds
   for (const TraceRound& round : trace.rounds) {
     const int depth = depth_of(round.tree);
     drafter.levels = std::max(drafter.levels, depth);
     ms += round.draft_ms;
-    levels += depth;
-    ++rounds;
+    if (depth > 0) drafts.emplace_back(depth, round.draft_ms);
   }
-  if (drafter.passing_sources != 0 && levels > 0) {
-    drafter.pass_ms = ms / static_cast<double>(levels);
-  } else if (rounds > 0) {
-    drafter.draft_ms = ms / static_cast<double>(rounds);
+  if (drafter.passing_sources != 0 && !drafts.empty()) {
+    fit_passes(drafts, drafter);
+  } else if (!trace.rounds.empty()) {
+    drafter.draft_ms = ms / static_cast<double>(trace.rounds.size());
   }
   return drafter;
 }

@@ -30,9 +30,10 @@ struct RecordedDrafter {
   /// Bits of DraftTree::sources whose nodes cost a pass of a draft head per level; 0: none does,
   /// and policies are not asked level by level.
   std::uint32_t passing_sources = 0;
-  int levels = 0;       // of the deepest tree
-  double pass_ms = 0;   // measured, per level
-  double draft_ms = 0;  // measured, per round, without the passes
+  int levels = 0;            // of the deepest tree
+  double pass_ms = 0;        // measured, per level
+  double first_pass_ms = 0;  // that the first one adds
+  double draft_ms = 0;       // measured, per round, without the passes
 };
 RecordedDrafter recorded_drafter(const Trace& trace);
 

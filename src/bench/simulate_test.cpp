@@ -52,12 +52,13 @@ class CurveFile : public testing::Test {
 
 TEST_F(CurveFile, IsAnObjectOrTheLinesOfBenchCost) {
   const MachineCurve curve = read(R"({"name": "x", "checks": [[1, 5], [2, 6]], "pass_ms": 0.5,
-    "pass_row_ms": 0.25, "rest_ms": 0.1, "batch": 4})");
+    "pass_row_ms": 0.25, "first_pass_ms": 0.75, "rest_ms": 0.1, "batch": 4})");
   EXPECT_EQ(curve.name, "x");
   EXPECT_EQ(curve.batch, 4);
   EXPECT_EQ(curve.pass_ms, 0.5);
   EXPECT_EQ(curve.pass_row_ms, 0.25);
   EXPECT_DOUBLE_EQ(curve.profile().levels.back().ms, 0.5 + 0.25 * 127);
+  EXPECT_EQ(curve.profile().first_pass_ms, 0.75);
   const MachineCurve lines = read(
       "{\"rows\":1,\"ms\":4,\"context\":256}\n{\"rows\":8,\"ms\":9,\"context\":256}\n"
       "{\"bandwidth_gb_s\":60}\n");
@@ -69,7 +70,8 @@ TEST_F(CurveFile, ThatIsNoneIsRefused) {
   for (const char* text :
        {"{}", "[]", "{\"checks\": []}", "{\"checks\": [[1]]}", "", "{\"checks\": [[2, 1], [1, 2]]}",
         "{\"checks\": [[1, 0]]}", "{\"checks\": [[1, 1]], \"batch\": 0}",
-        "{\"checks\": [[1, 1]], \"pass_row_ms\": -1}", "{\"rows\": \"x\"}\n{}"})
+        "{\"checks\": [[1, 1]], \"pass_row_ms\": -1}",
+        "{\"checks\": [[1, 1]], \"first_pass_ms\": -1}", "{\"rows\": \"x\"}\n{}"})
     EXPECT_THROW(read(text), Error) << text;
 }
 
@@ -115,6 +117,23 @@ TEST(Simulation, AHeadFirstRunsWhatWasCommittedSinceItsLastPass) {
   const SimulationResult result = simulate(trace, {"fixed", machine, 64});
   ASSERT_EQ(result.rounds, 2 * 20);  // of four passes and five tokens
   EXPECT_NEAR(result.draft_ms, 2 * (20 * 4 + 19 * 4 * 0.1), 1e-9);
+  machine.first_pass_ms = 0.5;
+  const SimulationResult dearer = simulate(trace, {"fixed", machine, 64});
+  EXPECT_NEAR(dearer.draft_ms - result.draft_ms, 2 * 20 * 0.5, 1e-9);
+}
+
+TEST(Simulation, ATraceSaysWhatTheFirstPassAndTheNextOnesTook) {
+  Trace trace = counting_trace(101, 4, 1);
+  trace.about = {{"method", "eagle3"}};
+  for (TraceRound& round : trace.rounds) round.draft_ms = 4;
+  EXPECT_DOUBLE_EQ(recorded_drafter(trace).pass_ms, 1);  // all of one depth
+  EXPECT_DOUBLE_EQ(recorded_drafter(trace).first_pass_ms, 0);
+  for (TraceRound& round : counting_trace(101, 2, 1).rounds) {
+    trace.rounds.push_back(round);
+    trace.rounds.back().draft_ms = 2.5;
+  }
+  EXPECT_NEAR(recorded_drafter(trace).pass_ms, 0.75, 1e-9);
+  EXPECT_NEAR(recorded_drafter(trace).first_pass_ms, 1, 1e-9);
 }
 
 TEST(Simulation, CutsTreesToTheNodesAllowed) {

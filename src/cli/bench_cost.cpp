@@ -48,8 +48,13 @@ class BenchCost : public Command {
     sort_counts("--context", settings_.contexts);
     Session session = open_session(model_);
     check_context(session);
-    const Rates rates = {measure_multiply_rate(model_.threads, Arithmetic::int8, model_.kernels),
-                         measure_multiply_rate(model_.threads, Arithmetic::f32, model_.kernels)};
+    const auto rate = [&](Arithmetic arithmetic) {
+      return measure_multiply_rate(model_.threads, arithmetic, model_.kernels);
+    };
+    // With 16-bit activations the inputs of bf16 weights stay float32.
+    const bool rounds = session.activations != Activations::bits16;
+    const Rates rates = {rate(Arithmetic::int8), rate(rounds ? Arithmetic::bf16 : Arithmetic::f32),
+                         rate(Arithmetic::f32)};
     std::vector<double> bandwidths;
     BandwidthProbe probe(model_.threads, kProbeBytes);
     const std::vector<ForwardCost> costs =
@@ -72,7 +77,7 @@ class BenchCost : public Command {
 
  private:
   struct Rates {
-    MultiplyRate integer, real;
+    MultiplyRate integer, bf16, real;
   };
 
   void add_counts(const std::string& name, std::vector<int>& counts, int least, int most,
@@ -124,22 +129,24 @@ class BenchCost : public Command {
         forward_work(session.model, session.cache->store().shape, cost.rows, cost.context);
     const int planes = session.activations == Activations::bits16 ? 2 : 1;
     const double multiply_ms = work.integer_macs * planes / rates.integer.gmac_s / 1e6 +
+                               work.bf16_macs / rates.bf16.gmac_s / 1e6 +
                                work.float_macs / rates.real.gmac_s / 1e6;
     const double limit_ms = std::max(work.bytes / bandwidth_gb_s / 1e6, multiply_ms);
-    return {{"rows", cost.rows},
-            {"context", cost.context},
-            {"ms", cost.ms.median},
-            {"ms_least", cost.ms.least},
-            {"ms_most", cost.ms.most},
-            {"c", cost.ms.median / first_ms},
-            {"attention_ms", cost.split.attention_ms},
-            {"projections_ms", cost.split.projections_ms},
-            {"head_ms", cost.split.head_ms},
-            {"rest_ms", cost.split.rest_ms},
-            {"gb_s", work.bytes / cost.ms.median / 1e6},
-            {"gmac_s", (work.integer_macs + work.float_macs) / cost.ms.median / 1e6},
-            {"limit_ms", limit_ms},
-            {"percent_of_limit", 100 * limit_ms / cost.ms.median}};
+    return {
+        {"rows", cost.rows},
+        {"context", cost.context},
+        {"ms", cost.ms.median},
+        {"ms_least", cost.ms.least},
+        {"ms_most", cost.ms.most},
+        {"c", cost.ms.median / first_ms},
+        {"attention_ms", cost.split.attention_ms},
+        {"projections_ms", cost.split.projections_ms},
+        {"head_ms", cost.split.head_ms},
+        {"rest_ms", cost.split.rest_ms},
+        {"gb_s", work.bytes / cost.ms.median / 1e6},
+        {"gmac_s", (work.integer_macs + work.bf16_macs + work.float_macs) / cost.ms.median / 1e6},
+        {"limit_ms", limit_ms},
+        {"percent_of_limit", 100 * limit_ms / cost.ms.median}};
   }
 
   /// What one level of a draft costs beside reading the head's weights once.
@@ -174,6 +181,7 @@ class BenchCost : public Command {
     line["bandwidth_gb_s_most"] = bandwidth.most;
     line["multiply_gmac_s"] = rates.integer.gmac_s;
     line["multiply_instruction"] = rates.integer.instruction;
+    line["multiply_bf16_gmac_s"] = rates.bf16.gmac_s;
     line["multiply_f32_gmac_s"] = rates.real.gmac_s;
     line["weights_bytes"] = session.model.weight_bytes;
     line["model"] = model_.model;

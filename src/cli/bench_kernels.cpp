@@ -96,7 +96,8 @@ class BenchKernels : public Command {
     add_ints("--rows", settings_.rows, 1, 4096, "row counts");
     add_ints("--context", settings_.contexts, 0, 1 << 20, "cached positions of attention");
     add_choice<Activations>(*app_, "--activations", settings_.activations, activation_choices(),
-                            "bits of the inputs of 4- and 8-bit weights");
+                            "bits of the inputs of 4- and 8-bit weights; 16 also keeps those of "
+                            "bf16 weights in float32");
     add_choice<KvType>(*app_, "--kv", settings_.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
                        "type of the cache");
     add_int(*app_, "--threads", settings_.threads, 0, 1024, "threads, 0 for all processors");

@@ -1,5 +1,6 @@
 #include "cli/inspect_report.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -205,11 +206,17 @@ std::string inspect_text(const Json& report) {
                     group["exact"].get<bool>() ? "" : " (rounded)");
   }
   text += fmt::format("  {} in all\n", bytes_text(static_cast<double>(total)));
-  if (report["activations"].is_null()) return text;
-  return text + fmt::format("  inputs of 4- and 8-bit weights have {} bits\n",
-                            report["activations"] == "mixed"
-                                ? "8, in large groups 16,"
-                                : report["activations"].get<std::string>());
+  const Json& activations = report["activations"];
+  if (activations.is_null()) return text;
+  text += fmt::format(
+      "  inputs of 4- and 8-bit weights have {} bits\n",
+      activations == "mixed" ? "8, in large groups 16," : activations.get<std::string>());
+  const bool rounds =
+      activations != "16" &&
+      std::any_of(report["kept"].begin(), report["kept"].end(), [](const Json& group) {
+        return group["kept"].get<std::string>().starts_with("bf16");
+      });
+  return rounds ? text + "  inputs of bf16 weights are rounded to bf16\n" : text;
 }
 
 }  // namespace talon

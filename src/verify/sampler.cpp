@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/backend.h"
 #include "core/error.h"
 
 namespace talon {
@@ -13,9 +14,7 @@ namespace {
 using Candidate = Sampler::Candidate;
 
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
-// Tokens whose weight is below e^-kHeadDepth of the largest are the tail: many, together nearly
-// nothing, and looked at only when that little decides something.
-constexpr double kHeadDepth = 20;
+constexpr std::size_t kBlock = 256;  // weights that are summed together, so that a draw reads few
 
 /// Descending probability, of equals the smaller id: a total order, so that every selection below
 /// has one result.
@@ -123,37 +122,49 @@ TokenId Sampler::sample(std::span<const float> logits, const SampleHistory& hist
   const double uniform = random.uniform(position, RandomUse::sample);
   if (options_.temperature == 0 || cuts()) {
     collect(row);
-    return draw(uniform, 0).value();
+    return draw(uniform);
   }
-  const float largest = largest_logit(row);
-  const double most_in_tail = collect_head(row, largest);
-  if (const auto token = draw(uniform, most_in_tail)) return *token;
-  collect_tail(row, largest);
-  return draw(uniform, 0).value();
+  weigh(row);
+  return draw_by_token(uniform);
 }
 
-/// The candidate at the share `uniform` of the whole weight, to which up to `most_unknown` may be
-/// missing; nothing if that could change the choice.
-std::optional<TokenId> Sampler::draw(double uniform, double most_unknown) const {
-  const double known = total(candidates_);
-  const double target = uniform * known, highest_target = uniform * (known + most_unknown);
+/// The candidate at the share `uniform` of the whole weight.
+TokenId Sampler::draw(double uniform) const {
+  const double target = uniform * total(candidates_);
   double sum = 0;
-  const Candidate* last_possible = nullptr;
+  TokenId last = -1;
   for (const Candidate& candidate : candidates_) {
     if (candidate.p == 0) continue;
-    const double before = sum;
     sum += candidate.p;
-    if (sum > target) {
-      // What is missing may lie before or behind the candidate.
-      if (sum > highest_target && before + most_unknown <= target) return candidate.token;
-      if (most_unknown == 0) return candidate.token;
-      return std::nullopt;
-    }
-    last_possible = &candidate;
+    last = candidate.token;
+    if (sum > target) break;
   }
-  expects(last_possible != nullptr, "a candidate with a probability");
-  if (most_unknown > 0) return std::nullopt;
-  return last_possible->token;  // the sum fell short of the total by rounding
+  expects(last >= 0, "a candidate with a probability");
+  return last;  // also when the sum fell short of the total by rounding
+}
+
+/// The same over all tokens by their id: the block first, then the token in it.
+TokenId Sampler::draw_by_token(double uniform) const {
+  const double target = uniform * weight_;
+  double sum = 0;
+  std::size_t block = 0, last_block = 0;
+  for (; block < block_weights_.size(); ++block) {
+    if (block_weights_[block] == 0) continue;
+    last_block = block;
+    if (sum + block_weights_[block] > target) break;
+    sum += block_weights_[block];
+  }
+  if (block == block_weights_.size()) sum -= block_weights_[last_block];  // short by rounding
+  const std::size_t end = std::min((last_block + 1) * kBlock, weights_.size());
+  std::size_t last = weights_.size();
+  for (std::size_t token = last_block * kBlock; token < end; ++token) {
+    if (weights_[token] == 0) continue;
+    sum += weights_[token];
+    last = token;
+    if (sum > target) break;
+  }
+  expects(last < weights_.size(), "a token with a probability");
+  return static_cast<TokenId>(last);
 }
 
 std::span<const Candidate> Sampler::distribution(std::span<const float> logits,
@@ -240,14 +251,49 @@ void Sampler::collect(std::span<const float> logits) {
   }
   if (cuts_to_top_k()) {
     collect_largest(logits, largest);
-  } else if (options_.top_p < 1) {
-    collect_nucleus(logits, largest);
   } else {
-    collect_head(logits, largest);
-    const bool min_p_drops_tail = options_.min_p > weight(head_begin(largest), largest);
-    if (!min_p_drops_tail) collect_tail(logits, largest);
+    weigh(logits);
+    collect_above(least_weight());
+    if (options_.top_p < 1) keep_mass(candidates_, options_.top_p * weight_, likelier);
   }
   if (cuts()) cut();
+}
+
+/// Fills weights_, in units of the largest logit's, and their sums.
+void Sampler::weigh(std::span<const float> logits) {
+  constexpr std::size_t kLanes = 4;
+  weights_.resize(logits.size());
+  token_weights(logits, largest_logit(logits), options_.temperature, weights_);
+  block_weights_.clear();
+  weight_ = 0;
+  for (std::size_t begin = 0; begin < weights_.size(); begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, weights_.size());
+    std::array<double, kLanes> sums{};
+    std::size_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += weights_[i + lane];
+    }
+    for (; i < end; ++i) sums[0] += weights_[i];
+    block_weights_.push_back((sums[0] + sums[2]) + (sums[1] + sums[3]));
+    weight_ += block_weights_.back();
+  }
+}
+
+/// Below it a token is certainly cut: tokens of less than (1 - top_p) of the whole, shared over the
+/// vocabulary, hold less than 1 - top_p together, and need not be sorted.
+double Sampler::least_weight() const {
+  if (options_.top_p < 1) return (1 - options_.top_p) * weight_ / vocabulary_;
+  return options_.min_p;
+}
+
+/// The tokens of some weight, at least `least`, by id.
+void Sampler::collect_above(double least) {
+  for (std::size_t token = 0; token < weights_.size(); ++token) {
+    const double weight = weights_[token];
+    if (weight >= least && weight > 0) {
+      candidates_.push_back({static_cast<TokenId>(token), weight});
+    }
+  }
 }
 
 /// The top_k largest. A buffer of twice as many is cut back whenever it is full, after which only
@@ -269,61 +315,11 @@ void Sampler::collect_largest(std::span<const float> logits, float largest) {
     if (candidates_.size() == room) cut_back();
   }
   if (candidates_.size() > count) cut_back();
-  for (Candidate& candidate : candidates_) {
-    candidate.p = weight(static_cast<float>(candidate.p), largest);
-  }
-}
-
-/// The nucleus, without a look at the tail unless the tail could make it larger.
-void Sampler::collect_nucleus(std::span<const float> logits, float largest) {
-  const double most_in_tail = collect_head(logits, largest);
-  const double known = total(candidates_);
-  keep_nucleus(known);
-  if (total(candidates_) >= options_.top_p * (known + most_in_tail)) return;
-  collect_head(logits, largest);
-  collect_tail(logits, largest);
-  keep_nucleus(total(candidates_));
-}
-
-/// Tokens below (1 - top_p) of the whole, shared over the vocabulary, hold less than 1 - top_p
-/// together: they are outside, and need not be sorted.
-void Sampler::keep_nucleus(double whole) {
-  const double least = (1 - options_.top_p) * whole / vocabulary_;
-  std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.p < least; });
-  keep_mass(candidates_, options_.top_p * whole, likelier);
-}
-
-/// Puts the tokens above the tail into candidates_, by id, and returns the most that the tail can
-/// weigh.
-double Sampler::collect_head(std::span<const float> logits, float largest) {
-  const float least = head_begin(largest);
-  candidates_.clear();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] >= least) {
-      candidates_.push_back({static_cast<TokenId>(i), weight(logits[i], largest)});
-    }
-  }
-  return static_cast<double>(logits.size() - candidates_.size()) * weight(least, largest);
-}
-
-/// Adds the tail to the head, by id.
-void Sampler::collect_tail(std::span<const float> logits, float largest) {
-  const float least = head_begin(largest);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] < least) {
-      candidates_.push_back({static_cast<TokenId>(i), weight(logits[i], largest)});
-    }
-  }
-}
-
-float Sampler::head_begin(float largest) const {
-  return static_cast<float>(static_cast<double>(largest) - kHeadDepth * options_.temperature);
-}
-
-/// In units of the largest logit's.
-double Sampler::weight(float logit, float largest) const {
-  return std::exp((static_cast<double>(logit) - static_cast<double>(largest)) /
-                  options_.temperature);
+  chosen_.clear();
+  for (const Candidate& candidate : candidates_) chosen_.push_back(static_cast<float>(candidate.p));
+  weights_.resize(chosen_.size());
+  token_weights(chosen_, largest, options_.temperature, weights_);
+  for (std::size_t i = 0; i < candidates_.size(); ++i) candidates_[i].p = weights_[i];
 }
 
 /// The cuts that collecting has not made yet. Leaves the candidates in the order of distribution().

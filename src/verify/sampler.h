@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -42,8 +41,7 @@ struct SampleHistory {
 /// Draws the target's own next token from a row of logits. A pure function of (options, row,
 /// history, random, position): float logits, double arithmetic, one uniform number per position
 /// through the inverse of the cumulative distribution. The candidates stand in the order of
-/// distribution() when a cut is set, else by token id, the very unlikely ones after the others.
-/// Holds scratch memory, so one per thread.
+/// distribution() when a cut is set, else by token id. Holds scratch memory, so one per thread.
 class Sampler {
  public:
   /// REQUIRES: check(options, vocabulary) passes.
@@ -78,19 +76,21 @@ class Sampler {
   void penalize(const SampleHistory& history);
   void collect(std::span<const float> logits);
   void collect_largest(std::span<const float> logits, float largest);
-  void collect_nucleus(std::span<const float> logits, float largest);
-  void keep_nucleus(double whole);
-  double collect_head(std::span<const float> logits, float largest);
-  void collect_tail(std::span<const float> logits, float largest);
-  float head_begin(float largest) const;
-  double weight(float logit, float largest) const;
-  std::optional<TokenId> draw(double uniform, double most_unknown) const;
+  void weigh(std::span<const float> logits);
+  double least_weight() const;
+  void collect_above(double least);
+  TokenId draw(double uniform) const;
+  TokenId draw_by_token(double uniform) const;
   void cut();
   void normalize();
 
   SamplerOptions options_;
   int vocabulary_;
   std::vector<Candidate> candidates_;  // after collect(): p is in units of the largest
+  std::vector<double> weights_;        // per token, in units of the largest
+  std::vector<double> block_weights_;  // sums of kBlock of them
+  double weight_ = 0;                  // of all
+  std::vector<float> chosen_;          // logits of the top k
   std::vector<float> adjusted_;
   std::vector<int> seen_;  // per token, how often; all zero between calls
 };

@@ -285,6 +285,28 @@ TEST(Sampler, FastSelectionEqualsTheDefinitionOnRandomRows) {
   }
 }
 
+TEST(Sampler, ADrawIsTheFirstTokenWhoseRunningSumPassesTheUniform) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 3);
+  for (const int vocabulary : {1, 7, 256, 257, 3000}) {
+    std::vector<float> logits(static_cast<std::size_t>(vocabulary));
+    for (float& logit : logits) logit = normal(random);
+    Sampler sampler({.temperature = 0.8}, vocabulary);
+    const auto law = sampler.distribution_by_token(logits, {});
+    const std::vector<Sampler::Candidate> candidates(law.begin(), law.end());
+    const PositionRandom draws(9, 0);
+    for (std::uint64_t position = 0; position < 300; ++position) {
+      const double uniform = draws.uniform(position, RandomUse::sample);
+      double sum = 0;
+      std::size_t i = 0;
+      while (i + 1 < candidates.size() && (sum += candidates[i].p) <= uniform) ++i;
+      const bool on_the_edge = std::abs(sum - uniform) < 1e-12;
+      if (on_the_edge) continue;
+      ASSERT_EQ(sampler.sample(logits, {}, draws, position), candidates[i].token) << vocabulary;
+    }
+  }
+}
+
 TEST(Sampler, VeryUnlikelyTokensAreDrawnAsOftenAsTheyShould) {
   // 60,000 tokens whose weight is e^-20.5 of the first's hold 7.5e-5 together: 15 of 200,000 draws.
   // Of Poisson(15) fewer than 3 or more than 32 are seen once in 20,000.

@@ -21,7 +21,6 @@ constexpr int kPrefetchBytes = 16384;
 /// half a microsecond before and after its work.
 constexpr std::size_t kStreamBytes = std::size_t{16} << 10;
 constexpr std::size_t kWideStreamBytes = std::size_t{64} << 10;
-constexpr int kWideRows = 7;
 constexpr int kTilesAtOnce = 2;  // that kernels like to multiply side by side
 constexpr std::size_t kPanelBytes = std::size_t{256}
                                     << 10;  // of a piece that stays in the cache for many rows
@@ -309,11 +308,12 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
 /// Pieces of all projections, numbered in order.
 struct Linear::Pieces {
   const LinearArgs& args;
-  bool stream;  // each weight is read once, else by every block of rows
+  bool stream;    // each weight is read once, else by every block of rows
+  int wide_rows;  // of Kernels
 
   int tiles_of(const PackedWeight& weight) const {
     if (!stream) return std::clamp(static_cast<int>(kPanelBytes / weight.tile_bytes), 1, 4);
-    const std::size_t bytes = args.input.rows < kWideRows ? kStreamBytes : kWideStreamBytes;
+    const std::size_t bytes = args.input.rows < wide_rows ? kStreamBytes : kWideStreamBytes;
     const auto fitting = static_cast<int>(bytes / weight.tile_bytes);
     return std::max(fitting / kTilesAtOnce, 1) * kTilesAtOnce;
   }
@@ -345,7 +345,7 @@ void Linear::multiply_pieces(const Pieces& pieces, const Input& input, int first
 /// The first three quarters are shared out beforehand, one contiguous run of memory for each
 /// worker; the rest goes to whoever is free, since a neighbour may have taken a processor.
 void Linear::multiply(const LinearArgs& args, const Input& input, int worker) {
-  const Pieces pieces{args, blocks_.list.size() == 1};
+  const Pieces pieces{args, blocks_.list.size() == 1, kernels_.wide_rows};
   const int count = pieces.count();
   const int threads = pool_.threads();
   const int share = count * 3 / 4 / threads;

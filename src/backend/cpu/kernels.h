@@ -146,6 +146,8 @@ struct Kernels {
   /// How many of the rows that are left are multiplied together next: the rows of a call are cut
   /// into such blocks from the first on.
   int (*block_rows)(int rows_left, bool float_weights);
+  /// From so many rows on a call is better long: it does work before and after the multiplying.
+  int wide_rows;
   void (*multiply)(const MultiplyCall& call);
   /// Of bf16 weights with inputs rounded to bf16: two products in the time of one, on processors
   /// that have instructions for it.
@@ -162,6 +164,8 @@ struct Kernels {
   void (*silu_gate)(const float* gate, const float* up, int n, float* out);
   void (*add)(const float* a, const float* b, int n, float* out);
   void (*softmax)(const float* x, float temperature, int n, float* out);
+  /// token_weights() of backend.h.
+  void (*weigh_tokens)(const float* x, float largest, double temperature, int n, double* out);
   /// The smallest index of the largest value, NaN never chosen; 0 if all are NaN.
   int (*argmax)(const float* x, int n);
   /// The first index in [begin, n) with x[i] > limit, n if none.

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/loops_output.h"
 #include "backend/cpu/loops_second.h"
 
 // For many rows: AMX tiles multiply up to 16 rows by 16 outputs and one group of inputs at a time;
@@ -156,17 +157,15 @@ template <TileKind kKind>
 void write_out(const MultiplyCall& call, RowTile rows, int tile, Memory& memory) {
   Floats second[kTileRows];
   for (Floats& sum : second) sum = zero_floats();
-  add_second_plane<kKind>(call, memory.fine, call.tiles + tile * call.tile_bytes, second);
-  const int first = tile * kLanes;
-  const __mmask16 lanes = first_lanes(call.outputs - first);
-  float* out = call.out + first + rows.first * call.out_stride;
-  for (int i = 0; i < rows.count; ++i, out += call.out_stride) {
-    Floats y = memory.totals[i];
-    if (call.second != nullptr) y = add(y, second[i]);
-    if (call.bias != nullptr) y = add(y, {_mm512_maskz_loadu_ps(lanes, call.bias + first)});
-    if (call.accumulate) y = add({_mm512_maskz_loadu_ps(lanes, out)}, y);
-    _mm512_mask_storeu_ps(out, lanes, y.v);
-    prefetch_for_write(out + kLanes);
+  if (memory.fine.count > 0) {
+    add_second_plane<kKind>(call, memory.fine, call.tiles + tile * call.tile_bytes, second);
+  }
+  const int output = tile * kLanes;
+  for (int i = 0; i < rows.count; ++i) {
+    const int row = rows.first + i;
+    const Floats first = memory.totals[i];
+    write_row(call, row, output, call.second != nullptr ? add(first, second[i]) : first);
+    prefetch_for_write(call.out + row * call.out_stride + output + kLanes);
   }
 }
 
@@ -346,6 +345,7 @@ Kernels make_table() {
   Kernels table = avx512_bf16_kernels();
   table.name = "amx_int8 and avx512_bf16";
   table.block_rows = block_rows;
+  table.wide_rows = kLeastRows;
   table.multiply = multiply_call;
   return table;
 }

@@ -292,6 +292,8 @@ MultiplyTiles tiles_for(TileKind kind, int rows) {
   __builtin_unreachable();
 }
 
+constexpr int kWideRows = 7;
+
 /// As few blocks as the registers allow, of sizes that differ by one at most.
 int block_rows(int rows_left, bool) {
   const int blocks = (rows_left + kMaxRows - 1) / kMaxRows;

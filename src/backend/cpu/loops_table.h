@@ -7,6 +7,7 @@ namespace {
 constexpr Kernels table_of(const char* name) {
   return {name,
           block_rows,
+          kWideRows,
           multiply_call,
           multiply_rounded<FloatPairs>,
           round_row<FloatPairs>,
@@ -16,6 +17,7 @@ constexpr Kernels table_of(const char* name) {
           silu_gate,
           add_rows,
           softmax,
+          weigh_tokens,
           argmax,
           find_above,
           rotate,
