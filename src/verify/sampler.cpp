@@ -124,7 +124,7 @@ TokenId Sampler::sample(std::span<const float> logits, const SampleHistory& hist
     collect(row);
     return draw(uniform);
   }
-  weigh(row);
+  weigh(row, largest_logit(row));
   return draw_by_token(uniform);
 }
 
@@ -252,7 +252,7 @@ void Sampler::collect(std::span<const float> logits) {
   if (cuts_to_top_k()) {
     collect_largest(logits, largest);
   } else {
-    weigh(logits);
+    weigh(logits, largest);
     collect_above(least_weight());
     if (options_.top_p < 1) keep_mass(candidates_, options_.top_p * weight_, likelier);
   }
@@ -260,10 +260,10 @@ void Sampler::collect(std::span<const float> logits) {
 }
 
 /// Fills weights_, in units of the largest logit's, and their sums.
-void Sampler::weigh(std::span<const float> logits) {
+void Sampler::weigh(std::span<const float> logits, float largest) {
   constexpr std::size_t kLanes = 4;
   weights_.resize(logits.size());
-  token_weights(logits, largest_logit(logits), options_.temperature, weights_);
+  token_weights(logits, largest, options_.temperature, weights_);
   block_weights_.clear();
   weight_ = 0;
   for (std::size_t begin = 0; begin < weights_.size(); begin += kBlock) {

@@ -76,7 +76,7 @@ class Sampler {
   void penalize(const SampleHistory& history);
   void collect(std::span<const float> logits);
   void collect_largest(std::span<const float> logits, float largest);
-  void weigh(std::span<const float> logits);
+  void weigh(std::span<const float> logits, float largest);
   double least_weight() const;
   void collect_above(double least);
   TokenId draw(double uniform) const;
