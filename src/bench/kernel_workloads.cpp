@@ -259,6 +259,11 @@ std::span<const KernelModel> kernel_models() { return kModels; }
 std::span<const std::string_view> kernel_operations() { return kOperations; }
 std::span<const StorageType> kernel_formats() { return kFormats; }
 
+bool can_be_stored(const KernelModel& model, std::string_view operation, StorageType format) {
+  const auto inputs = static_cast<std::size_t>(linear_shape(model, operation).inputs);
+  return inputs % block_shape(format).elements == 0;
+}
+
 std::unique_ptr<KernelWorkload> make_linear_workload(Backend& backend, const KernelModel& model,
                                                      std::string_view operation, StorageType format,
                                                      int most_rows, std::size_t ring_bytes) {

@@ -41,7 +41,11 @@ class KernelWorkload {
   virtual std::string layout() const = 0;    // of the weights or the cache in memory
 };
 
-/// `operation` one of kernel_operations() without attention. `backend` outlives the workload.
+/// Whether rows of the operation's weights are whole blocks of `format`. `operation` as below.
+bool can_be_stored(const KernelModel& model, std::string_view operation, StorageType format);
+
+/// REQUIRES: can_be_stored(). `operation` one of kernel_operations() without attention. `backend`
+/// outlives the workload.
 std::unique_ptr<KernelWorkload> make_linear_workload(Backend& backend, const KernelModel& model,
                                                      std::string_view operation, StorageType format,
                                                      int most_rows, std::size_t ring_bytes);

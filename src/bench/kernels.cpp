@@ -67,10 +67,16 @@ std::vector<Group> groups_of(const KernelSettings& settings) {
         for (const int context : settings.contexts)
           groups.push_back({&model, operation, StorageType::f16, context});
       } else {
-        for (const StorageType format : settings.formats)
-          groups.push_back({&model, operation, format});
+        for (const StorageType format : settings.formats) {
+          if (can_be_stored(model, operation, format)) {
+            groups.push_back({&model, operation, format});
+          }
+        }
       }
     }
+  }
+  if (groups.empty()) {
+    throw UsageError("bench kernels: expected a shape whose rows are whole blocks of the format");
   }
   return groups;
 }

@@ -54,6 +54,18 @@ TEST(Kernels, EveryFormatCanBeMadeUp) {
   EXPECT_EQ(measure(settings).size(), kernel_formats().size());
 }
 
+TEST(Kernels, FormatsWhoseBlocksDoNotFitAShapeAreLeftOut) {
+  KernelSettings settings = smallest();
+  settings.operations = {"output", "down"};  // 576 and 1536 inputs
+  settings.formats = {StorageType::q6_k};
+  settings.rows = {1};
+  const std::vector<KernelCost> costs = measure(settings);
+  ASSERT_EQ(costs.size(), 1u);
+  EXPECT_EQ(costs[0].operation, "down");
+  settings.operations = {"output"};
+  EXPECT_THROW(measure(settings), UsageError);
+}
+
 TEST(Kernels, SixteenBitInputsTakeTwoProducts) {
   KernelSettings settings = smallest();
   settings.operations = {"output"};
