@@ -26,6 +26,13 @@ __attribute__((target("avx512f,avx512vnni"))) std::int32_t int8_loop(long iterat
   return static_cast<std::int32_t>(_mm512_test_epi32_mask(all, all));
 }
 
+/// Something that depends on all sums.
+__attribute__((target("avx512f"))) std::int32_t any_of(const __m512 (&sums)[kAccumulators]) {
+  __m512i all = _mm512_castps_si512(sums[0]);
+  for (const __m512 sum : sums) all = _mm512_xor_si512(all, _mm512_castps_si512(sum));
+  return static_cast<std::int32_t>(_mm512_test_epi32_mask(all, all));
+}
+
 __attribute__((target("avx512f"))) std::int32_t f32_loop(long iterations) {
   __m512 sums[kAccumulators];
   for (auto& sum : sums) sum = _mm512_setzero_ps();
@@ -36,9 +43,7 @@ __attribute__((target("avx512f"))) std::int32_t f32_loop(long iterations) {
 #pragma GCC unroll 12
     for (int i = 0; i < kAccumulators; ++i) sums[i] = _mm512_fmadd_ps(a, b, sums[i]);
   }
-  __m512i all = _mm512_castps_si512(sums[0]);
-  for (const __m512 sum : sums) all = _mm512_xor_si512(all, _mm512_castps_si512(sum));
-  return static_cast<std::int32_t>(_mm512_test_epi32_mask(all, all));
+  return any_of(sums);
 }
 
 __attribute__((target("avx512f,avx512bf16"))) std::int32_t bf16_loop(long iterations) {
@@ -54,9 +59,7 @@ __attribute__((target("avx512f,avx512bf16"))) std::int32_t bf16_loop(long iterat
           _mm512_dpbf16_ps(sums[i], reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
     }
   }
-  __m512i all = _mm512_castps_si512(sums[0]);
-  for (const __m512 sum : sums) all = _mm512_xor_si512(all, _mm512_castps_si512(sum));
-  return static_cast<std::int32_t>(_mm512_test_epi32_mask(all, all));
+  return any_of(sums);
 }
 
 }  // namespace
