@@ -33,6 +33,7 @@ class TrainHead : public Command {
     add_out_flag(*app_, train.out,
                  "folder for head/, checkpoint and curves; a run in it is gone on with");
     add_schedule_flags(*app_, train, {"tokens of one step, per process", "evaluations"});
+    add_size_options();
     add_schedule_options();
     add_loss_options();
     add_measure_options();
@@ -42,6 +43,20 @@ class TrainHead : public Command {
   int run() override { return run_(request_); }
 
  private:
+  void add_size_options() {
+    const char* group = "Size";
+    HeadTrainOptions& train = request_.train;
+    add_int(*app_, "--intermediate", train.intermediate, 0, kMany,
+            "neurons of the layer's MLP, the strongest of the target's; 0 for all of them")
+        ->group(group);
+    add_int(*app_, "--medusa-layers", train.medusa_layers, 1, 16,
+            "residual blocks of each Medusa head")
+        ->group(group);
+    add_int(*app_, "--draft-vocab", train.draft_vocabulary, 0, kMany,
+            "most frequent tokens that the exported head drafts, 0 for all")
+        ->group(group);
+  }
+
   void add_schedule_options() {
     const char* group = "Schedule";
     HeadTrainOptions& train = request_.train;
@@ -87,9 +102,6 @@ class TrainHead : public Command {
             "frequent tokens in the loss, beside those of the batch")
         ->group(group);
     add_int(*app_, "--max-tokens", train.max_tokens, 4, 1 << 20, "of a conversation")->group(group);
-    add_int(*app_, "--draft-vocab", train.draft_vocabulary, 0, kMany,
-            "most frequent tokens that the exported head drafts, 0 for all")
-        ->group(group);
   }
 
   void add_measure_options() {

@@ -104,7 +104,7 @@ Json configuration(const HeadExport& head, const std::vector<int>& tap_layers) {
                  {"architectures", {"LlamaForCausalLM"}},
                  {"num_hidden_layers", 1},
                  {"hidden_size", target.hidden},
-                 {"intermediate_size", target.intermediate},
+                 {"intermediate_size", head.shape.intermediate},
                  {"num_attention_heads", target.heads},
                  {"num_key_value_heads", target.kv_heads},
                  {"head_dim", target.head_dim},

@@ -14,7 +14,8 @@ namespace talon {
 enum class HeadKind { eagle, eagle3, medusa };
 std::string_view name_of(HeadKind kind);
 
-/// Sizes of a head. Those of the transformer layer are its target's.
+/// Sizes of a head. Those of the transformer layer are its target's, but for the MLP, which may
+/// have fewer neurons.
 struct HeadShape {
   HeadKind kind = HeadKind::eagle3;
   int hidden = 0;

@@ -12,10 +12,12 @@ struct HeadTrainOptions {
   std::string kind = "eagle3";  // eagle, eagle3, medusa
   std::vector<std::string> data;
   std::string out;
-  double epochs = 3;   // of the data as it is when training starts
-  double minutes = 0;  // of training; the schedule ends with whichever limit comes first
-  int batch = 2048;    // pairs of one optimiser step, per process
-  int steps = 5;       // most unrolled steps (Medusa: heads)
+  double epochs = 3;      // of the data as it is when training starts
+  double minutes = 0;     // of training; the schedule ends with whichever limit comes first
+  int batch = 2048;       // pairs of one optimiser step, per process
+  int steps = 5;          // most unrolled steps (Medusa: heads)
+  int intermediate = 0;   // of the layer's MLP; 0: as many as the target's (not Medusa)
+  int medusa_layers = 1;  // residual blocks of each Medusa head
   double rate = 1e-3;
   std::string decline = "linear";  // linear, cosine
   int warmup = 20;

@@ -42,10 +42,8 @@ class LastLayer {
                     matrix(names_.v, config_.kv_heads * config_.head_dim, config_.hidden)});
   }
   Tensor o() const { return matrix(names_.o, config_.hidden, config_.heads * config_.head_dim); }
-  Tensor gate_up() const {
-    return at::cat({matrix(names_.gate, config_.intermediate, config_.hidden),
-                    matrix(names_.up, config_.intermediate, config_.hidden)});
-  }
+  Tensor gate() const { return matrix(names_.gate, config_.intermediate, config_.hidden); }
+  Tensor up() const { return matrix(names_.up, config_.intermediate, config_.hidden); }
   Tensor down() const { return matrix(names_.down, config_.hidden, config_.intermediate); }
   Tensor attention_norm() const { return norm(layer_tensor(names_.attention_norm, last())); }
   Tensor ffn_norm() const { return norm(layer_tensor(names_.ffn_norm, last())); }
@@ -71,6 +69,20 @@ class LastLayer {
   const ModelConfig& config_;
   const TensorNames& names_;
 };
+
+struct Mlp {
+  Tensor gate, up;  // [neurons, hidden]
+  Tensor down;      // [hidden, neurons]
+};
+
+/// The neurons whose output can be largest: by the product of the sizes of their three vectors.
+Mlp strongest_neurons(const Mlp& mlp, std::int64_t count) {
+  if (count == mlp.gate.size(0)) return mlp;
+  const Tensor strength = mlp.gate.norm(2, 1) * mlp.up.norm(2, 1) * mlp.down.norm(2, 0);
+  const Tensor kept = std::get<0>(std::get<1>(strength.topk(count)).sort());
+  return {mlp.gate.index_select(0, kept), mlp.up.index_select(0, kept),
+          mlp.down.index_select(1, kept)};
+}
 
 double mean_square(const Conversation& from, int first_column, int count) {
   double sum = 0;
@@ -157,7 +169,8 @@ void set_initial_values(ParameterStore& parameters, const HeadShape& shape,
   const LastLayer last(target, config);
   const std::int64_t h = shape.hidden;
   const Tensor q = last.q(), kv = last.kv(), same = torch::eye(h);
-  parameters.set("gate_up", last.gate_up());
+  const Mlp mlp = strongest_neurons({last.gate(), last.up(), last.down()}, shape.intermediate);
+  parameters.set("gate_up", at::cat({mlp.gate, mlp.up}));
   parameters.set("post_norm", last.ffn_norm());
   if (shape.kind == HeadKind::eagle3) {
     parameters.set("q", at::cat({random(q.size(0), h, 2 * h), q}, 1));
@@ -166,7 +179,7 @@ void set_initial_values(ParameterStore& parameters, const HeadShape& shape,
     fc.narrow(1, (shape.taps - 1) * h, h).add_(same);
     parameters.set("fc", fc);
     parameters.set("o", last.o());
-    parameters.set("down", last.down());
+    parameters.set("down", mlp.down);
     parameters.set("embedding_norm", torch::ones({h}));
     parameters.set("feature_norm", last.attention_norm());
     parameters.set("output_norm", last.final_norm());
@@ -179,7 +192,7 @@ void set_initial_values(ParameterStore& parameters, const HeadShape& shape,
   parameters.set("kv", kv * folded);
   parameters.set("fc", at::cat({random(h, h, 2 * h), same}, 1));
   parameters.set("o", last.o() * shrink);
-  parameters.set("down", last.down() * shrink);
+  parameters.set("down", mlp.down * shrink);
 }
 
 }  // namespace talon

@@ -52,6 +52,8 @@ Json settings_of(const HeadTrainOptions& options, const DatasetInfo& info) {
           {"target_sha256", info.model_sha256},
           {"batch", options.batch},
           {"steps", options.steps},
+          {"intermediate", options.intermediate},
+          {"medusa_layers", options.medusa_layers},
           {"rate", options.rate},
           {"decline", options.decline},
           {"warmup", options.warmup},
@@ -146,7 +148,15 @@ void HeadTrainer::prepare(const Checkpoint& target) {
                     .most_tokens = options_.max_tokens};
   scales_ = measure_features(data_);
   shape_ = head_shape(kind_, config_, scales_);
-  if (kind_ == HeadKind::medusa) shape_.medusa_heads = options_.steps;
+  if (kind_ == HeadKind::medusa) {
+    shape_.medusa_heads = options_.steps;
+    shape_.medusa_layers = options_.medusa_layers;
+  } else if (options_.intermediate > config_.intermediate) {
+    throw UsageError(fmt::format("--intermediate: expected at most the target's {}, got {}",
+                                 config_.intermediate, options_.intermediate));
+  } else if (options_.intermediate > 0) {
+    shape_.intermediate = options_.intermediate;
+  }
   if (kind_ == HeadKind::eagle3 && shape_.taps == 0)
     fail("train head: an EAGLE-3 head needs data with taps of layers, found none");
   tables_ =

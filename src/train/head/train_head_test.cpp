@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include "train/data/test_folder.h"
 #include "train/head/exchange.h"
 #include "train/head/measure_head.h"
+#include "train/head/target_weights.h"
 
 namespace talon {
 namespace {
@@ -114,6 +116,79 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TinyHead,
                                            KindCase{"eagle", "eagle2:topk=1,levels=4,nodes=4"},
                                            KindCase{"medusa", "medusa:nodes=8"}),
                          [](const auto& test) { return std::string(test.param.kind); });
+
+TEST(TrainHead, FewerNeuronsOrMoreBlocksTrainAndLoadAsWell) {
+  DataFolder data, out;
+  write_stories(data.path(), 60);
+  HeadTrainOptions options = small_run(data, out);
+  options.epochs = 25;
+  options.intermediate = 64;
+  const HeadTrainResult small = train(options);
+  const Json config = Json::parse(bytes_of(small.head / "config.json"));
+  EXPECT_EQ(config["intermediate_size"], 64);
+  EXPECT_GT(tau_of(small.head, "eagle3:topk=1,levels=4,nodes=4"), 1.5);
+
+  DataFolder blocks;
+  options.out = blocks.path().string();
+  options.kind = "medusa";
+  options.intermediate = 0;
+  options.medusa_layers = 2;
+  EXPECT_GT(tau_of(train(options).head, "medusa:nodes=8"), 1.5);
+}
+
+/// The initial values of an EAGLE-3 head with so many neurons.
+ParameterStore initial_values(int neurons) {
+  const Checkpoint target = open_checkpoint(kTarget);
+  const ModelConfig config = read_model_config(target);
+  const FeatureScales scales{.taps = {1, 1, 1}, .last = 1};
+  HeadShape shape = head_shape(HeadKind::eagle3, config, scales);
+  shape.intermediate = neurons;
+  ParameterStore parameters(parameter_shapes(shape), torch::kFloat, torch::kFloat, torch::kCPU);
+  set_initial_values(parameters, shape, target, config, scales, /*seed=*/1);
+  return parameters;
+}
+
+TEST(TrainHead, FewerNeuronsAreTheStrongestOfTheTargetsInItsOrder) {
+  constexpr int kAll = 172, kKept = 64;
+  const ParameterStore all = initial_values(kAll), kept = initial_values(kKept);
+  const auto gates = all["gate_up"].value.chunk(2, 0),
+             kept_gates = kept["gate_up"].value.chunk(2, 0);
+  const torch::Tensor strength =
+      gates[0].square().sum(1) * gates[1].square().sum(1) * all["down"].value.square().sum(0);
+  std::vector<bool> is_kept(kAll);
+  double weakest_kept = 1e30, strongest_left = 0;
+  int from = 0;
+  for (int i = 0; i < kKept; ++i, ++from) {
+    while (from < kAll && !kept_gates[0][i].equal(gates[0][from])) ++from;
+    ASSERT_LT(from, kAll) << "neuron " << i << " is not one of the target's after the one before";
+    EXPECT_TRUE(kept_gates[1][i].equal(gates[1][from]));
+    EXPECT_TRUE(kept["down"].value.select(1, i).equal(all["down"].value.select(1, from)));
+    is_kept[static_cast<std::size_t>(from)] = true;
+  }
+  for (int i = 0; i < kAll; ++i) {
+    const double here = strength[i].item<double>();
+    if (is_kept[static_cast<std::size_t>(i)]) {
+      weakest_kept = std::min(weakest_kept, here);
+    } else {
+      strongest_left = std::max(strongest_left, here);
+    }
+  }
+  EXPECT_GE(weakest_kept, strongest_left);
+}
+
+TEST(TrainHead, AnMlpLargerThanTheTargetsIsRefused) {
+  DataFolder data, out;
+  write_stories(data.path(), 6);
+  HeadTrainOptions options = small_run(data, out);
+  options.intermediate = 173;
+  try {
+    train(options);
+    FAIL() << "expected a refusal";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("the target's 172, got 173"), std::string::npos)
+        << error.what();
+  }
+}
 
 TEST(TrainHead, StoppedAndStartedAgainItGivesTheSameHeadBitForBit) {
   DataFolder data, straight, stopped;
