@@ -261,6 +261,7 @@ class TrainData : public Command {
     if (!json_) return;
     write_json({{"conversations", report.conversations},
                 {"prompt_tokens", report.prompt_tokens},
+                {"copied_prompt_tokens", report.copied_tokens},
                 {"response_tokens", report.response_tokens},
                 {"seconds", report.seconds},
                 {"response_tok_s", rate},

@@ -82,6 +82,7 @@ class Generation {
       if (progress) progress(report_, total());
     }
     writer_.flush();
+    report_.copied_tokens = recorder_.copied_rows();
     report_.complete = running_.empty() && (next_ == left_.size() || has_enough());
     return report_;
   }

@@ -58,6 +58,29 @@ TEST(TrainData, FeaturesAreThoseOfAFreshForward) {
   }
 }
 
+TEST(TrainData, BeginningsThatConversationsShareAreRunOnce) {
+  std::vector<Prompt> prompts;
+  for (int i = 0; i < 8; ++i)
+    prompts.push_back({"everyone" + std::string(3, static_cast<char>('a' + i)), "s", "MIT"});
+  const DataPlan plan = plan_prompts(prompts, test::encode_letters, {}, small_plan());
+  for (const char* drafter : {"none", "ngram"}) {
+    GenerateOptions options = small_work();
+    options.drafter = drafter;
+    DataFolder folder;
+    const GenerateReport report = fill(folder.path(), plan, options);
+    // All but those that began before one had ended; the last common token's row is run again.
+    const auto later = report.conversations - static_cast<std::uint64_t>(options.batch);
+    EXPECT_GE(report.copied_tokens, 8 * later) << drafter;
+    const Dataset dataset(folder.path());
+    for (std::size_t i = 0; i < dataset.size(); ++i) {
+      const Conversation conversation = dataset.read(i);
+      EXPECT_EQ(std::vector(conversation.features.begin(), conversation.features.end()),
+                rows_of_a_fresh_forward(conversation, options.taps))
+          << drafter << " conversation " << i;
+    }
+  }
+}
+
 TEST(TrainData, AnswersAreThoseOfTheEngineAlone) {
   DataFolder folder;
   const DataPlan plan = letters_plan(6);

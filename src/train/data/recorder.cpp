@@ -15,6 +15,7 @@ constexpr float kLargestHalf = 65504;
 struct RecordingState : DraftState {
   std::unique_ptr<DraftState> inner;
   Recording* recording = nullptr;
+  std::vector<TokenId> tokens;
 };
 
 RecordingState& state_of(DraftState& state) { return static_cast<RecordingState&>(state); }
@@ -32,17 +33,35 @@ std::vector<FeatureTap> RecordingDrafter::taps() const {
   return all;
 }
 
-std::unique_ptr<DraftState> RecordingDrafter::start() {
+std::unique_ptr<DraftState> RecordingDrafter::start() { return resume({}); }
+
+int RecordingDrafter::remembers(std::span<const TokenId> prompt) {
+  const int inner = inner_->remembers(prompt);
+  if (taps_.empty()) return inner;
+  const auto different =
+      std::mismatch(prompt.begin(), prompt.end(), last_tokens_.begin(), last_tokens_.end());
+  return std::min(inner, static_cast<int>(different.first - prompt.begin()));
+}
+
+std::unique_ptr<DraftState> RecordingDrafter::resume(std::span<const TokenId> known) {
   expects(!waiting_.empty(), "a recording for every sequence");
   auto state = std::make_unique<RecordingState>();
-  state->inner = inner_->start();
+  state->inner = inner_->resume(known);
   state->recording = waiting_.front();
+  state->tokens.assign(known.begin(), known.end());
   waiting_.pop_front();
+  if (known.empty() || taps_.empty()) return state;
+  const std::size_t rows = known.size() - 1;
+  const std::size_t width = last_rows_.size() / (last_tokens_.size() - 1);
+  const auto first = last_rows_.begin();
+  state->recording->rows.assign(first, first + static_cast<std::ptrdiff_t>(rows * width));
+  copied_rows_ += rows;
   return state;
 }
 
 void RecordingDrafter::observe(DraftState& draft_state, const CommittedTokens& committed) {
   RecordingState& state = state_of(draft_state);
+  state.tokens.insert(state.tokens.end(), committed.tokens.begin(), committed.tokens.end());
   CommittedTokens seen = committed;
   if (committed.features) {
     const auto taps_in_all = static_cast<int>(taps().size());
@@ -52,6 +71,15 @@ void RecordingDrafter::observe(DraftState& draft_state, const CommittedTokens& c
     seen.features = rest > 0 ? committed.features.col_range(own, rest) : View{};
   }
   inner_->observe(*state.inner, seen);
+}
+
+void RecordingDrafter::finish(DraftState& draft_state) {
+  RecordingState& state = state_of(draft_state);
+  inner_->finish(*state.inner);
+  // How many of a recording's saturated values lie in its beginning is not known.
+  if (taps_.empty() || state.tokens.size() < 2 || state.recording->saturated > 0) return;
+  last_tokens_ = std::move(state.tokens);
+  last_rows_ = state.recording->rows;
 }
 
 void RecordingDrafter::record(const View& rows, Recording& recording) {

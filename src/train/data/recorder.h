@@ -16,7 +16,8 @@ struct Recording {
 };
 
 /// Records the target's rows that it is shown while another drafter works: features cost no pass of
-/// their own.
+/// their own. Remembers the conversation that ended last: what a later prompt has in common with
+/// its beginning, as that of a chat template, is copied from it and not run again.
 class RecordingDrafter : public Drafter {
  public:
   /// Records `taps`, none of them: nothing. `backend` is the target's, borrowed.
@@ -31,9 +32,14 @@ class RecordingDrafter : public Drafter {
   bool extends_trees() const override { return inner_->extends_trees(); }
   bool draws() const override { return inner_->draws(); }
   std::unique_ptr<DraftState> start() override;
+  int remembers(std::span<const TokenId> prompt) override;
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override;
   /// Throws Error for a row that holds NaN.
   void observe(DraftState& state, const CommittedTokens& committed) override;
+  void finish(DraftState& state) override;
   void propose(std::span<DraftJob> jobs) override;
+
+  std::uint64_t copied_rows() const { return copied_rows_; }  // of all sequences
 
  private:
   void record(const View& rows, Recording& recording);
@@ -42,7 +48,10 @@ class RecordingDrafter : public Drafter {
   std::vector<FeatureTap> taps_;
   Backend& backend_;
   std::deque<Recording*> waiting_;
-  std::vector<float> values_;  // of the rows being converted
+  std::vector<float> values_;             // of the rows being converted
+  std::vector<TokenId> last_tokens_;      // of the conversation that ended last
+  std::vector<std::uint16_t> last_rows_;  // one for each of its tokens but the last
+  std::uint64_t copied_rows_ = 0;
 };
 
 }  // namespace talon
