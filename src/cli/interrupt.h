@@ -4,8 +4,9 @@
 
 namespace talon {
 
-/// While one lives, Ctrl-C requests stop() instead of ending the program; a second Ctrl-C before
-/// stop() was cleared ends it. At most one at a time.
+/// While one lives, Ctrl-C requests stop() instead of ending the program, and so does SIGTERM, with
+/// which service managers and schedulers end programs; a second one before stop() was cleared ends
+/// it. At most one at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

@@ -111,11 +111,14 @@ TEST(RunText, PromptFromStandardInput) {
 TEST(Interrupt, EndsALongAnswerWithCode130) {
   const std::string model = chat_model();
   if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
-  const Outcome outcome =
-      run_talon(Start{.arguments = {"run", "-m", model, "-p", "Once", "-n", "2000", "--ignore-end",
-                                    "--compare", "--backend", "reference"},
-                      .interrupt_after = "-- plain --"});
-  EXPECT_EQ(outcome.code, 130) << outcome.notes;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Outcome outcome =
+        run_talon(Start{.arguments = {"run", "-m", model, "-p", "Once", "-n", "2000",
+                                      "--ignore-end", "--compare", "--backend", "reference"},
+                        .interrupt_after = "-- plain --",
+                        .interrupt_with = signal});
+    EXPECT_EQ(outcome.code, 130) << "signal " << signal << ": " << outcome.notes;
+  }
 }
 
 TEST(TokenizeJson, HoldsIdsAndPiecesAndDecodesBack) {

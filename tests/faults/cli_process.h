@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ struct Start {
   std::vector<std::string> environment = {};  // NAME=VALUE, added to the test's own
   std::size_t most_file_bytes = 0;   // no file may grow past this, as on a full disk; 0: no limit
   std::string output_file = {};      // where standard output goes instead of Outcome::output
-  std::string interrupt_after = {};  // send SIGINT once standard error holds this
+  std::string interrupt_after = {};  // send a signal once standard error holds this
+  int interrupt_with = SIGINT;
 };
 
 struct Outcome {
