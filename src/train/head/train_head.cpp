@@ -78,6 +78,7 @@ class HeadTrainer {
 
  private:
   void prepare(const Checkpoint& target);
+  void set_sizes();
   void start_or_resume();
   void count_tokens();
   double progress() const;
@@ -148,15 +149,7 @@ void HeadTrainer::prepare(const Checkpoint& target) {
                     .most_tokens = options_.max_tokens};
   scales_ = measure_features(data_);
   shape_ = head_shape(kind_, config_, scales_);
-  if (kind_ == HeadKind::medusa) {
-    shape_.medusa_heads = options_.steps;
-    shape_.medusa_layers = options_.medusa_layers;
-  } else if (options_.intermediate > config_.intermediate) {
-    throw UsageError(fmt::format("--intermediate: expected at most the target's {}, got {}",
-                                 config_.intermediate, options_.intermediate));
-  } else if (options_.intermediate > 0) {
-    shape_.intermediate = options_.intermediate;
-  }
+  set_sizes();
   if (kind_ == HeadKind::eagle3 && shape_.taps == 0)
     fail("train head: an EAGLE-3 head needs data with taps of layers, found none");
   tables_ =
@@ -175,6 +168,21 @@ void HeadTrainer::prepare(const Checkpoint& target) {
                    .feature = options_.feature < 0 ? feature : options_.feature,
                    .feature_rms = scales_.last};
   if (options_.ranks > 1) exchange_ = make_exchange(options_.rank, options_.ranks, options_.meet);
+}
+
+void HeadTrainer::set_sizes() {
+  const bool medusa = kind_ == HeadKind::medusa;
+  if (medusa && options_.intermediate > 0)
+    throw UsageError("--intermediate: a Medusa head has no MLP");
+  if (!medusa && options_.medusa_layers > 1)
+    throw UsageError(fmt::format("--medusa-layers: expected --kind medusa, got {}", options_.kind));
+  if (options_.intermediate > config_.intermediate) {
+    throw UsageError(fmt::format("--intermediate: expected at most the target's {}, got {}",
+                                 config_.intermediate, options_.intermediate));
+  }
+  shape_.medusa_heads = options_.steps;
+  shape_.medusa_layers = options_.medusa_layers;
+  if (options_.intermediate > 0) shape_.intermediate = options_.intermediate;
 }
 
 void HeadTrainer::start_or_resume() {

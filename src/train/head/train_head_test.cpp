@@ -123,9 +123,11 @@ TEST(TrainHead, FewerNeuronsOrMoreBlocksTrainAndLoadAsWell) {
   HeadTrainOptions options = small_run(data, out);
   options.epochs = 25;
   options.intermediate = 64;
+  const auto config_of = [](const HeadTrainResult& result) {
+    return Json::parse(bytes_of(result.head / "config.json"));
+  };
   const HeadTrainResult small = train(options);
-  const Json config = Json::parse(bytes_of(small.head / "config.json"));
-  EXPECT_EQ(config["intermediate_size"], 64);
+  EXPECT_EQ(config_of(small)["intermediate_size"], 64);
   EXPECT_GT(tau_of(small.head, "eagle3:topk=1,levels=4,nodes=4"), 1.5);
 
   DataFolder blocks;
@@ -133,7 +135,9 @@ TEST(TrainHead, FewerNeuronsOrMoreBlocksTrainAndLoadAsWell) {
   options.kind = "medusa";
   options.intermediate = 0;
   options.medusa_layers = 2;
-  EXPECT_GT(tau_of(train(options).head, "medusa:nodes=8"), 1.5);
+  const HeadTrainResult deep = train(options);
+  EXPECT_EQ(config_of(deep)["medusa_num_layers"], 2);
+  EXPECT_GT(tau_of(deep.head, "medusa:nodes=8"), 1.5);
 }
 
 /// The initial values of an EAGLE-3 head with so many neurons.
@@ -176,18 +180,24 @@ TEST(TrainHead, FewerNeuronsAreTheStrongestOfTheTargetsInItsOrder) {
   EXPECT_GE(weakest_kept, strongest_left);
 }
 
-TEST(TrainHead, AnMlpLargerThanTheTargetsIsRefused) {
+TEST(TrainHead, SizesThatTheHeadCannotHaveAreRefused) {
   DataFolder data, out;
   write_stories(data.path(), 6);
-  HeadTrainOptions options = small_run(data, out);
-  options.intermediate = 173;
-  try {
-    train(options);
-    FAIL() << "expected a refusal";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("the target's 172, got 173"), std::string::npos)
-        << error.what();
-  }
+  const auto refusal = [&](const char* kind, int intermediate, int medusa_layers) -> std::string {
+    HeadTrainOptions options = small_run(data, out);
+    options.kind = kind;
+    options.intermediate = intermediate;
+    options.medusa_layers = medusa_layers;
+    try {
+      train(options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal("eagle3", 173, 1).find("the target's 172, got 173"), std::string::npos);
+  EXPECT_NE(refusal("medusa", 64, 1).find("has no MLP"), std::string::npos);
+  EXPECT_NE(refusal("eagle", 0, 2).find("--kind medusa, got eagle"), std::string::npos);
 }
 
 TEST(TrainHead, StoppedAndStartedAgainItGivesTheSameHeadBitForBit) {
