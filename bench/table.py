@@ -1,31 +1,82 @@
-"""Makes tables of what bench/results holds, and prints them.
+"""Makes tables of what bench/results holds.
 
-usage: bench/table.py RESULTS README             puts all but that of the policies between the README's marks
+usage: bench/table.py RESULTS                    puts the README's table and those of docs/results.md between their marks
        bench/table.py policies RESULTS.jsonl PAGE.md   from the runs of scripts/compare_policies.sh, one after the other
 """
 import json
 import pathlib
 import sys
+import textwrap
 
 BEGIN, END = "<!-- make bench -->", "<!-- end of make bench -->"
+README_METHODS = ["none", "ngram", "suffix", "eagle2", "eagle3", "eagle3+suffix"]
 
 
 def spread(cell: dict, digits: int = 1) -> str:
     return f"{cell['median']:.{digits}f} ({cell['min']:.{digits}f}-{cell['max']:.{digits}f})"
 
 
+def short_name(method: str) -> str:
+    """eagle3:head=models/smollm2-eagle3+suffix -> eagle3+suffix"""
+    if method.startswith("peer:"):
+        return method.removeprefix("peer:")
+    return "+".join(part.partition(":")[0] for part in method.partition("@")[0].split("+"))
+
+
+def methods_of(run: dict) -> list[tuple[str, dict]]:
+    """In the order they were asked for."""
+    return [(short_name(method), run["summary"][method]) for method in run["settings"]["methods"]]
+
+
+def last_line(file: pathlib.Path) -> dict:
+    return json.loads(file.read_text().rstrip().rsplit("\n", 1)[-1])
+
+
+def interval(about: dict, key: str) -> str:
+    if f"{key}_low" not in about or about[f"{key}_low"] == about[f"{key}_high"]:
+        return f"{about[key]:.2f}"
+    return f"{about[key]:.2f} [{about[f'{key}_low']:.2f}, {about[f'{key}_high']:.2f}]"
+
+
+def bound(run: dict) -> str:
+    limit = run["bandwidth_gb_s"] * 1e9 / run["weights_bytes"]
+    share = 100 * run["summary"]["none"]["tok_s"] / limit
+    return (f"Reading {run['weights_bytes'] / 1e6:.0f} MB of weights for each token at {run['bandwidth_gb_s']:.0f} GB/s allows "
+            f"{limit:.0f} tok/s; plain decoding reaches {share:.0f} % of that.")
+
+
+def origin(run: dict) -> str:
+    return (f"{run['questions']} questions of Spec-Bench, {run['model']}, greedy, two cores of a shared machine "
+            f"({run['machine']['processor']}), one interleaved run, {run['date'][:10]}, {run['commit']}.")
+
+
+def readme_table(run: dict) -> list[str]:
+    rows = ["| method | tok/s | speed-up | tau |", "|---|---:|---:|---:|"]
+    for name, about in methods_of(run):
+        if name in README_METHODS:
+            rows.append(f"| `{name}` | {about['tok_s']:.0f} | {interval(about, 'speedup')} | {about['tau']:.2f} |")
+    return [*rows, "", *textwrap.wrap(f"{origin(run)} tau: tokens per check. Brackets: 95 %. {bound(run)}", 118)]
+
+
+def spec_table(run: dict) -> list[str]:
+    rows = [f"## {run['model']}: whole answers", "", "| method | tok/s | speed-up | with prefill | worst question | tau | drafted | same tokens |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|"]
+    for name, about in methods_of(run):
+        same = "yes" if about["equal"] else f"{about['unequal']} of {about['cells']} differ"
+        rows.append(f"| `{name}` | {about['tok_s']:.1f} | {interval(about, 'speedup')} | {about['wall_speedup']:.2f} | "
+                    f"{about['worst']:.2f} | {about['tau']:.2f} | {about['drafted_per_check']:.1f} | {same} |")
+    return [*rows, "", *textwrap.wrap(f"{origin(run)} {bound(run)}", 118), ""]
+
+
 def peer_table(file: pathlib.Path) -> list[str]:
-    rows = ["| model, 2 threads | | Talon | llama.cpp | ratio | bound of the same run |", "|---|---|---|---|---|---|"]
+    rows = ["## Single forwards beside llama.cpp's own benchmark programs", "", "| | Talon | llama.cpp | ratio |", "|---|---|---|---|"]
     for line in map(json.loads, file.read_text().splitlines()):
         limit = line["talon_bandwidth_gb_s"]["median"] * 1e9 / line["talon_weights_bytes"]["median"]
-        name = line["model"].removesuffix(".gguf")
-        rows += [
-            f"| {name} | plain decoding, tok/s | {spread(line['talon_decode_tok_s'])} | {spread(line['peer_decode_tok_s'])} | "
-            f"**{spread(line['ratio_decode_tok_s'], 2)}** | {limit:.0f} tok/s at {line['talon_bandwidth_gb_s']['median']:.0f} GB/s read from memory |",
-            f"| | prefill of 512, tok/s | {spread(line['talon_prefill_tok_s'], 0)} | {spread(line['peer_prefill_tok_s'], 0)} | "
-            f"**{spread(line['ratio_prefill_tok_s'], 2)}** | |",
-            f"| | 8 rows checked, times one row | {spread(line['talon_c8'], 2)} | {spread(line['peer_c8'], 2)} | | |",
-        ]
+        rows.append(f"| **{line['model'].removesuffix('.gguf')}**, bound {limit:.0f} tok/s | | | |")
+        for key, name, digits in (("decode_tok_s", "plain decoding, tok/s", 1), ("prefill_tok_s", "prefill of 512, tok/s", 0)):
+            rows.append(f"| {name} | {spread(line[f'talon_{key}'], digits)} | {spread(line[f'peer_{key}'], digits)} | "
+                        f"{spread(line[f'ratio_{key}'], 2)} |")
+        rows.append(f"| 8 rows checked, times one row | {spread(line['talon_c8'], 2)} | {spread(line['peer_c8'], 2)} | |")
     return rows
 
 
@@ -79,16 +130,20 @@ def main() -> None:
         pathlib.Path(sys.argv[3]).write_text(page)
         print(page)
         return
-    results, readme = map(pathlib.Path, sys.argv[1:])
-    parts = [file.read_text().rstrip() for file in sorted(results.glob("spec_*.md"))]
-    parts.append("\n".join(peer_table(results / "peer.jsonl")))
-    tables = "\n\n".join(parts)
-    before, rest = readme.read_text().split(BEGIN)
+    results = pathlib.Path(sys.argv[1])
+    runs = [last_line(file) for file in sorted(results.glob("spec_*.jsonl"))]
+    put(pathlib.Path("README.md"), readme_table(next(run for run in runs if run["model"] == "smollm2")))
+    put(pathlib.Path("docs/results.md"), [*(row for run in runs for row in spec_table(run)), *peer_table(results / "peer.jsonl")])
+
+
+def put(page: pathlib.Path, rows: list[str]) -> None:
+    """Writes rows between the page's marks."""
+    before, rest = page.read_text().split(BEGIN)
     after = rest.split(END)[1]
-    aside = readme.with_suffix(".tmp")
-    aside.write_text(f"{before}{BEGIN}\n{tables}\n{END}{after}")
-    aside.rename(readme)
-    print(tables)
+    aside = page.with_suffix(".tmp")
+    aside.write_text("\n".join([before + BEGIN, *rows, END]) + after)
+    aside.rename(page)
 
 
-main()
+if __name__ == "__main__":
+    main()

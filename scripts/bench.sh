@@ -47,5 +47,5 @@ if [ "$rounds" != 0 ]; then
   for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
   python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" --out bench/results/peer.jsonl
 fi
-python3 bench/table.py bench/results README.md
+python3 bench/table.py bench/results
 exit $status

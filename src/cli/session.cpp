@@ -23,7 +23,7 @@ std::size_t cache_budget(const ModelOptions& options, const ModelConfig& config)
 }
 
 /// Small models feel 8-bit inputs: on SmolLM2 (hidden 576) 16 bits for the largest groups halve the
-/// distance of the likelihoods to float32 (docs/performance.md).
+/// distance of the likelihoods to float32 (docs/performance/precision.md).
 constexpr int kHiddenThatNeedsMixed = 1024;  // and less
 
 void check_context(const ModelConfig& config, const ModelOptions& options) {

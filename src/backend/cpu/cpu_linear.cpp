@@ -9,7 +9,7 @@ namespace talon::cpu {
 namespace {
 
 /// With mixed activations, groups whose largest value is above this times the mean of their segment
-/// get 16 bits: docs/performance.md has the likelihoods and the time at other values.
+/// get 16 bits: docs/performance/precision.md has the likelihoods.
 constexpr float kFineAbove = 3.0F;
 constexpr std::size_t kReadAhead =
     1024;  // kernels may read (and not use) so much past the last record
