@@ -31,6 +31,12 @@ class OneToken : public Verifier {
   std::unique_ptr<Verifier> rule_;
 };
 
+struct CancelOnLeaving {
+  ~CancelOnLeaving() { engine.cancel(sequence); }
+  Engine& engine;
+  SequenceId sequence;
+};
+
 std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings) {
   auto rule = make_verifier(settings.verify);
   if (!settings.every_position) return rule;
@@ -78,11 +84,14 @@ Decoded Decoder::decode(Request request, const Listener& listener, const StopFla
     throw Error(refusal->message);
   }
   const SequenceId sequence = std::get<SequenceId>(submitted);
+  // When the listener throws, the sequence ends with the next answer's first step.
+  const CancelOnLeaving cancel_on_leaving{*engine_, sequence};
   Decoded answer;
   bool cancelled = false;
   while (answer.finish == FinishReason::none) {
     if (stop && stop->requested() && !std::exchange(cancelled, true)) engine_->cancel(sequence);
     for (const Progress& progress : engine_->step()) {
+      if (progress.sequence != sequence) continue;
       answer.tokens.insert(answer.tokens.end(), progress.tokens.begin(), progress.tokens.end());
       answer.text += progress.text;
       answer.finish = progress.finish;

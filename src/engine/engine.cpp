@@ -53,6 +53,12 @@ EngineOptions checked(EngineOptions options, int target_rows) {
   return options;
 }
 
+/// Makes `elements` hold `count` without asking for memory later.
+template <typename Element>
+void hold_room(std::vector<Element>& elements, std::size_t count) {
+  if (count > elements.capacity()) elements.reserve(std::max(count, 2 * elements.capacity()));
+}
+
 }  // namespace
 
 struct Engine::State {
@@ -61,7 +67,7 @@ struct Engine::State {
         drafter(the_drafter),
         options(checked(std::move(the_options), the_target.max_rows())),
         estimates(options.max_rows, options.costs),
-        round(the_target, the_drafter, the_verifier, estimates, options.timekeeper) {
+        round(the_target, the_drafter, the_verifier, estimates, options.timekeeper, faults) {
     const int taps = static_cast<int>(taps_for(drafter, options.policy).size());
     expects(target.feature_width() == taps * target.model().config.hidden,
             "the target taps what drafter and policy want");
@@ -69,7 +75,10 @@ struct Engine::State {
 
   std::vector<Turn> begin();
   void admit();
-  void show(double step_ms, std::span<const Turn> turns) const;
+  bool try_to_start(Sequence& sequence);
+  void start_drafting(Sequence& sequence);
+  void fail_running() noexcept;
+  void show(double step_ms, std::span<const Turn> turns);
   void retire(Sequence& sequence);
   void report(double step_ms, std::span<const Turn> turns);
   Sequence* find(SequenceId id);
@@ -78,6 +87,7 @@ struct Engine::State {
   Drafter& drafter;
   EngineOptions options;
   SharedEstimates estimates;
+  Faults faults;
   Round round;
   SequenceId next_id = 1;
   std::deque<std::unique_ptr<Sequence>> waiting;
@@ -94,27 +104,37 @@ Engine::~Engine() = default;
 
 std::span<const Progress> Engine::step() {
   const Stopwatch watch;
-  std::vector<Turn> turns = state_->begin();
-  if (!turns.empty()) {
-    state_->round.propose(turns);
-    state_->round.check(turns);
-    state_->round.accept(turns);
-    state_->round.commit(turns);
-  }
+  State& state = *state_;
+  std::vector<Turn> turns;
+  const bool whole = state.faults.contain(FaultOrigin::backend, [&] {
+    turns = state.begin();
+    if (turns.empty()) return;
+    state.round.propose(turns);
+    state.round.check(turns);
+    state.round.accept(turns);
+    state.round.commit(turns);
+  });
+  if (!whole) state.fail_running();
   const double step_ms = watch.ms();
-  if (!turns.empty()) state_->round.learn_rest(step_ms);
-  if (state_->options.observer) state_->show(step_ms, turns);
-  state_->report(step_ms, turns);
-  return state_->news;
+  if (whole && !turns.empty()) state.round.learn_rest(step_ms);
+  if (state.options.observer) state.show(step_ms, turns);
+  state.report(step_ms, turns);
+  return state.news;
 }
 
 std::variant<SequenceId, Refusal> Engine::submit(Request request) {
   State& state = *state_;
   if (auto refusal = refuse(request, state.target, state.options)) return *std::move(refusal);
-  const SequenceId id = state.next_id++;
-  state.waiting.push_back(std::make_unique<Sequence>(
-      id, std::move(request), state.target.model().config.vocabulary, state.options.tokenizer));
-  return id;
+  auto sequence =
+      std::make_unique<Sequence>(state.next_id, std::move(request),
+                                 state.target.model().config.vocabulary, state.options.tokenizer);
+  // A step that finds no memory can still tell how each sequence ended.
+  const std::size_t sequences = state.waiting.size() + state.running.size() + 1;
+  hold_room(state.running, sequences);
+  hold_room(state.finished, sequences);
+  hold_room(state.news, sequences);
+  state.waiting.push_back(std::move(sequence));
+  return state.next_id++;
 }
 
 void Engine::cancel(SequenceId id) {
@@ -123,6 +143,8 @@ void Engine::cancel(SequenceId id) {
 }
 
 bool Engine::idle() const { return state_->waiting.empty() && state_->running.empty(); }
+
+const EngineStatistics& Engine::statistics() const { return state_->faults.statistics; }
 
 const SequenceStatistics& Engine::statistics(SequenceId id) const {
   if (const Sequence* sequence = state_->find(id)) return sequence->statistics;
@@ -146,10 +168,13 @@ std::vector<Turn> Engine::State::begin() {
   finished.clear();
   news.clear();
   admit();
+  for (const auto& sequence : running) {
+    const auto begin_round = [&] { sequence->begin_round(); };
+    if (!faults.contain(FaultOrigin::sequence, begin_round)) sequence->fail(faults.reason());
+  }
   std::vector<Sequence*> active;
   std::vector<RowDemand> demands;
   for (const auto& sequence : running) {
-    sequence->begin_round();
     if (sequence->finished()) continue;
     active.push_back(sequence.get());
     demands.push_back({sequence->prompt_rows_left()});
@@ -180,21 +205,46 @@ void Engine::State::admit() {
   no_room = false;
   while (!waiting.empty()) {
     Sequence& sequence = *waiting.front();
-    const std::span<const TokenId> prompt = sequence.request.prompt;
-    // The first row that is run produces the token after the next.
-    const int most_reused = std::max(drafter.remembers(prompt) - 1, 0);
-    no_room = !claim_room(sequence, target, most_reused);
+    const auto start = [&] { no_room = !try_to_start(sequence); };
+    if (!faults.contain(FaultOrigin::sequence, start)) sequence.fail(faults.reason());
     if (no_room) return;
-    const int reused = sequence.cache->length();
-    sequence.observed = reused == 0 ? 0 : reused + 1;
-    sequence.draft = drafter.resume(prompt.first(static_cast<std::size_t>(sequence.observed)));
-    sequence.policy = make_policy(options.policy, {&estimates});
     running.push_back(std::move(waiting.front()));
     waiting.pop_front();
   }
 }
 
-void Engine::State::show(double step_ms, std::span<const Turn> turns) const {
+/// False if the cache has no room for it at present.
+bool Engine::State::try_to_start(Sequence& sequence) {
+  const std::span<const TokenId> prompt = sequence.request.prompt;
+  int remembered = static_cast<int>(prompt.size());
+  const bool drafts =
+      faults.contain(FaultOrigin::drafter, [&] { remembered = drafter.remembers(prompt); });
+  // The first row that is run produces the token after the next.
+  if (!claim_room(sequence, target, std::max(remembered - 1, 0))) return false;
+  if (drafts) start_drafting(sequence);
+  if (!sequence.drafts()) ++faults.statistics.dropped;
+  return true;
+}
+
+void Engine::State::start_drafting(Sequence& sequence) {
+  const int reused = sequence.cache->length();
+  sequence.observed = reused == 0 ? 0 : reused + 1;
+  const auto known = std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.observed));
+  if (!faults.contain(FaultOrigin::drafter, [&] { sequence.draft = drafter.resume(known); }))
+    return;
+  faults.contain(FaultOrigin::policy,
+                 [&] { sequence.policy = make_policy(options.policy, {&estimates}); });
+  if (!sequence.policy) sequence.draft.reset();
+}
+
+/// What a broken forward or a step without memory leaves.
+void Engine::State::fail_running() noexcept {
+  for (auto& sequence : running) {
+    if (!sequence->finished()) sequence->fail(faults.reason());
+  }
+}
+
+void Engine::State::show(double step_ms, std::span<const Turn> turns) {
   const auto sequences = static_cast<int>(
       std::count_if(turns.begin(), turns.end(), [](const Turn& turn) { return turn.decodes; }));
   for (const Turn& turn : turns) {
@@ -212,14 +262,18 @@ void Engine::State::show(double step_ms, std::span<const Turn> turns) const {
     report.draft_ms = turn.draft_ms;
     report.check_ms = turn.check_ms;
     report.other_ms = std::max(0.0, step_ms - turn.draft_ms - turn.check_ms);
-    options.observer(report);
+    faults.contain(FaultOrigin::observer, [&] { options.observer(report); });
   }
 }
 
 /// Leaves what later sequences may begin with, and gives back the rest.
 void Engine::State::retire(Sequence& sequence) {
-  const bool whole = sequence.draft && sequence.finish != FinishReason::failed;
-  if (whole && sequence.request.reuse_prefix) drafter.finish(*sequence.draft);
+  const bool failed = sequence.finish == FinishReason::failed;
+  if (failed) ++faults.statistics.failed;
+  if (failed && sequence.cache) sequence.cache->truncate(0);  // its last rows are not remembered
+  if (!failed && sequence.draft && sequence.request.reuse_prefix) {
+    faults.contain(FaultOrigin::drafter, [&] { drafter.finish(*sequence.draft); });
+  }
   sequence.draft.reset();
   sequence.cache.reset();
 }

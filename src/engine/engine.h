@@ -9,6 +9,7 @@
 
 #include "core/types.h"
 #include "draft/drafter.h"
+#include "engine/faults.h"
 #include "engine/round_report.h"
 #include "model/target.h"
 #include "text/tokenizer.h"
@@ -18,8 +19,8 @@
 
 namespace talon {
 
-/// no_room: the cache cannot hold more of this answer, whatever else runs. failed: the model gave
-/// no usable numbers.
+/// no_room: the cache cannot hold more of this answer, whatever else runs. failed: something threw
+/// that the answer needs, or the model gave no usable numbers.
 enum class FinishReason { none, stop_token, stop_text, length, cancelled, no_room, failed };
 /// "stop", "stop_text", "length", "cancelled", "no_room", "failed"
 std::string_view name_of(FinishReason reason);
@@ -91,20 +92,24 @@ std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy
 /// verifier are borrowed and outlive the engine.
 class Engine {
  public:
-  /// REQUIRES: the target was made with taps_for(drafter, options.policy). Throws UsageError for options out of range
-  /// or an unknown policy.
+  /// REQUIRES: the target was made with taps_for(drafter, options.policy). Throws UsageError for
+  /// options out of range or an unknown policy.
   Engine(Target& target, Drafter& drafter, Verifier& verifier, EngineOptions options);
   ~Engine();
 
   std::variant<SequenceId, Refusal> submit(Request request);
   /// One forward: a chunk of every sequence still in its prompt, a tree of every other. News of the
   /// sequences that got tokens or ended; empty when nothing runs, and possibly while prompts are
-  /// computed. Throws what backend and drafter throw.
+  /// computed. Throws nothing that a component throws: what one sequence's text, rule or sampler
+  /// throws ends it as failed, with its reason; a drafter or policy that throws drops its sequences
+  /// to plain decoding; an observer is passed over; a forward that throws, or a step that finds no
+  /// memory, ends all that run as failed and leaves nothing of them in the cache.
   std::span<const Progress> step();
   /// The sequence ends with FinishReason::cancelled at the next step(). Unknown ids are ignored.
   void cancel(SequenceId sequence);
   bool idle() const;
 
+  const EngineStatistics& statistics() const;
   /// Statistics of a sequence: waiting, running or among those that finished in the last step().
   /// Throws Error for others.
   const SequenceStatistics& statistics(SequenceId sequence) const;

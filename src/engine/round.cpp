@@ -28,6 +28,27 @@ int cached_draft_rows(Sequence& sequence, int wanted) {
   return admitted;
 }
 
+/// The tokens that the verdict adds to the text.
+std::vector<TokenId> chosen_tokens(const Turn& turn) {
+  std::vector<TokenId> tokens;
+  if (!turn.draws) return tokens;
+  if (turn.decodes) {
+    for (const NodeId node : std::span(turn.verdict.path).subspan(1)) {
+      tokens.push_back(turn.tree.token[static_cast<std::size_t>(node)]);
+    }
+  }
+  tokens.push_back(turn.verdict.next);
+  return tokens;
+}
+
+/// Rows of the forward that became text.
+std::vector<NodeId> committed_rows(const Turn& turn) {
+  if (turn.decodes) return turn.verdict.path;
+  std::vector<NodeId> rows(static_cast<std::size_t>(turn.grant.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
 bool is_run(std::span<const NodeId> rows) {
   return rows.back() - rows.front() + 1 == static_cast<NodeId>(rows.size());
 }
@@ -35,12 +56,13 @@ bool is_run(std::span<const NodeId> rows) {
 }  // namespace
 
 Round::Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates,
-             Timekeeper timekeeper)
+             Timekeeper timekeeper, Faults& faults)
     : target_(target),
       drafter_(drafter),
       verifier_(verifier),
       estimates_(estimates),
-      timekeeper_(std::move(timekeeper)) {
+      timekeeper_(std::move(timekeeper)),
+      faults_(faults) {
   row_.resize(static_cast<std::size_t>(target.model().config.vocabulary));
   drafter_width_ = static_cast<int>(drafter.taps().size()) * target.model().config.hidden;
   if (target.feature_width() > 0) {
@@ -50,9 +72,15 @@ Round::Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimat
 
 void Round::propose(std::vector<Turn>& turns) {
   const Stopwatch watch;
+  plan(turns);
+  draft(turns);
+  cut(turns);
+  draft_ms_ = kept_ms(StepPart::draft, watch.ms());
+}
+
+void Round::plan(std::vector<Turn>& turns) {
   const int sequences = count_decoding(turns);
-  int rows = rows_without_drafts(turns);
-  std::vector<DraftJob> jobs;
+  const int rows = rows_without_drafts(turns);
   for (Turn& turn : turns) {
     Sequence& sequence = *turn.sequence;
     turn.tree.reset(sequence.tokens.back());
@@ -64,24 +92,57 @@ void Round::propose(std::vector<Turn>& turns) {
                     rows - 1,
                     sequence.length() - 1 - sequence.prompt_length(),
                     sequence.feature};
-    turn.plan = sequence.policy->plan(turn.context);
-    if (turn.plan.nodes > 0) {
-      jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree,
-                      &sequence.random, turn.context.position});
-    }
+    ask_policy(turn, [&](TreePolicy& policy) { turn.plan = policy.plan(turn.context); });
   }
-  drafter_.propose(jobs);
+}
+
+void Round::draft(std::vector<Turn>& turns) {
+  std::vector<DraftJob> jobs;
+  std::vector<Turn*> asked;
   for (Turn& turn : turns) {
-    if (turn.decodes) turn.sequence->policy->offer(turn.tree, turn.context);
+    Sequence& sequence = *turn.sequence;
+    if (!turn.decodes || !sequence.drafts() || turn.plan.nodes == 0) continue;
+    jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree,
+                    &sequence.random, turn.context.position});
+    asked.push_back(&turn);
+  }
+  if (faults_.contain(FaultOrigin::drafter, [&] { drafter_.propose(jobs); })) return;
+  for (Turn* turn : asked) {
+    drop(*turn->sequence);
+    turn->tree = DraftTree(turn->sequence->tokens.back());
+  }
+}
+
+void Round::cut(std::vector<Turn>& turns) {
+  int rows = rows_without_drafts(turns);
+  for (Turn& turn : turns) {
+    ask_policy(turn, [&](TreePolicy& policy) { policy.offer(turn.tree, turn.context); });
   }
   for (Turn& turn : turns) {
-    if (!turn.decodes) continue;
     turn.context.other_rows = rows - 1;
-    turn.sequence->policy->select(turn.tree, turn.plan, turn.context);
-    expects(turn.tree.draft_nodes() <= turn.context.rows_available, "a tree within its plan");
+    ask_policy(turn, [&](TreePolicy& policy) {
+      policy.select(turn.tree, turn.plan, turn.context);
+      expects(turn.tree.draft_nodes() <= turn.context.rows_available, "a tree within its plan");
+    });
     rows += turn.tree.draft_nodes();
   }
-  draft_ms_ = kept_ms(StepPart::draft, watch.ms());
+}
+
+/// Asks the policy of a sequence that decodes, if it drafts.
+template <typename Ask>
+void Round::ask_policy(Turn& turn, Ask&& ask) {
+  Sequence& sequence = *turn.sequence;
+  if (!turn.decodes || !sequence.drafts()) return;
+  if (faults_.contain(FaultOrigin::policy, [&] { ask(*sequence.policy); })) return;
+  drop(sequence);
+  turn.tree = DraftTree(turn.tree.token[0]);
+}
+
+/// The sequence goes on by plain decoding.
+void Round::drop(Sequence& sequence) {
+  sequence.draft.reset();
+  sequence.policy.reset();
+  ++faults_.statistics.dropped;
 }
 
 void Round::check(std::vector<Turn>& turns) {
@@ -114,12 +175,8 @@ void Round::accept(std::vector<Turn>& turns) {
   for (std::size_t index = 0; index < turns.size(); ++index) {
     Turn& turn = turns[index];
     if (!turn.draws) continue;
-    try {
-      turn.verdict = verify(turn, index);
-    } catch (const Error& error) {
-      turn.sequence->error = error.what();
-      turn.sequence->end(FinishReason::failed);
-    }
+    const auto work = [&] { turn.verdict = verify(turn, index); };
+    if (!faults_.contain(FaultOrigin::sequence, work)) turn.sequence->fail(faults_.reason());
   }
 }
 
@@ -156,41 +213,40 @@ VerifyResult Round::verify(Turn& turn, std::size_t index) {
 void Round::commit(std::vector<Turn>& turns) {
   for (std::size_t index = 0; index < turns.size(); ++index) {
     Turn& turn = turns[index];
-    Sequence& sequence = *turn.sequence;
-    if (sequence.finish == FinishReason::failed) continue;
-    const int cached = sequence.cache->length();
-    const std::vector<NodeId> rows = append_news(turn);
-    const auto kept =
-        std::span(sequence.tokens).subspan(static_cast<std::size_t>(cached), rows.size());
-    sequence.cache->keep(rows, kept);
-    observe(turn, index, rows);
+    if (turn.sequence->finished()) continue;
+    const auto work = [&] { commit(turn, index); };
+    if (!faults_.contain(FaultOrigin::sequence, work)) turn.sequence->fail(faults_.reason());
   }
   learn(turns);
 }
 
-/// Appends what the verdict says to the sequence, and returns the rows of the forward that produced
-/// committed tokens.
-std::vector<NodeId> Round::append_news(Turn& turn) {
+/// Text and room first, then the tokens, then the cache: a sequence that fails on the way keeps the
+/// tokens whose text it has, and retire() takes nothing of it into the prefix cache.
+void Round::commit(Turn& turn, std::size_t index) {
   Sequence& sequence = *turn.sequence;
-  if (!turn.decodes) {
-    if (turn.draws) sequence.append(std::span(&turn.verdict.next, 1));
-    std::vector<NodeId> rows(static_cast<std::size_t>(turn.grant.rows));
-    std::iota(rows.begin(), rows.end(), 0);
-    return rows;
-  }
-  std::vector<TokenId> tokens;
-  for (const NodeId node : std::span(turn.verdict.path).subspan(1)) {
-    tokens.push_back(turn.tree.token[static_cast<std::size_t>(node)]);
-  }
-  tokens.push_back(turn.verdict.next);
-  const int emitted = sequence.append(tokens);
+  const std::vector<TokenId> chosen = chosen_tokens(turn);
+  const bool whole = faults_.contain(FaultOrigin::sequence, [&] { sequence.read(chosen); });
+  sequence.append(chosen);
+  if (turn.decodes) note_acceptance(turn);
+  if (!whole) return sequence.fail(faults_.reason());
+
+  const std::vector<NodeId> rows = committed_rows(turn);
+  const auto cached = static_cast<std::size_t>(sequence.cache->length());
+  sequence.cache->keep(rows, std::span(sequence.tokens).subspan(cached, rows.size()));
+  if (!sequence.drafts()) return;
+  if (!faults_.contain(FaultOrigin::drafter, [&] { observe(turn, index, rows); })) drop(sequence);
+}
+
+void Round::note_acceptance(Turn& turn) {
+  Sequence& sequence = *turn.sequence;
+  const int emitted = sequence.readable;
   sequence.accepted_news = std::min(emitted, static_cast<int>(turn.verdict.path.size()) - 1);
-  sequence.statistics.accepted.push_back(emitted - 1);
+  if (emitted == 0) return;
+  // The root and all emitted but the last.
+  turn.verdict.path.resize(static_cast<std::size_t>(emitted));
+  sequence.statistics.accepted.push_back(emitted - 1);  // read() made room
   sequence.statistics.drafted.push_back(turn.tree.draft_nodes());
   ++sequence.statistics.rounds;
-  turn.verdict.path.resize(
-      static_cast<std::size_t>(emitted));  // the root and all emitted but the last
-  return turn.verdict.path;
 }
 
 /// Shows the drafter the tokens that `rows` of the forward produced; the first time, the start of
@@ -244,7 +300,8 @@ void Round::learn(std::vector<Turn>& turns) {
   }
   if (decodes_only_) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
-    estimates_.cost.observe_check(rows_, context, check_ms_);
+    faults_.contain(FaultOrigin::policy,
+                    [&] { estimates_.cost.observe_check(rows_, context, check_ms_); });
   }
   for (Turn& turn : turns) {
     Sequence& sequence = *turn.sequence;
@@ -255,18 +312,24 @@ void Round::learn(std::vector<Turn>& turns) {
     turn.draft_ms = draft_ms_;
     turn.check_ms = check_ms_;
     if (sequence.finished()) continue;
-    sequence.policy->learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_,
-                            sequences, rows_, batch_tokens});
+    ask_policy(turn, [&](TreePolicy& policy) {
+      policy.learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_, sequences,
+                    rows_, batch_tokens});
+    });
   }
 }
 
 void Round::learn_rest(double step_ms) {
   const double rest_ms = kept_ms(StepPart::rest, step_ms - draft_ms_ - check_ms_);
-  if (decodes_only_) estimates_.cost.observe_rest(rest_ms);
+  if (!decodes_only_) return;
+  faults_.contain(FaultOrigin::policy, [&] { estimates_.cost.observe_rest(rest_ms); });
 }
 
-double Round::kept_ms(StepPart part, double measured_ms) const {
-  return timekeeper_ ? timekeeper_(part, measured_ms) : measured_ms;
+double Round::kept_ms(StepPart part, double measured_ms) {
+  if (!timekeeper_) return measured_ms;
+  double ms = measured_ms;
+  faults_.contain(FaultOrigin::observer, [&] { ms = timekeeper_(part, measured_ms); });
+  return ms;
 }
 
 }  // namespace talon

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "draft/drafter.h"
+#include "engine/faults.h"
 #include "engine/round_report.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -29,29 +30,39 @@ struct Turn {
   double draft_ms = 0, check_ms = 0;  // of the whole round
 };
 
-/// The phases of Engine::step (DESIGN 2) over the turns of one round. Borrows everything; holds
-/// scratch memory.
+/// The phases of Engine::step (DESIGN 2) over the turns of one round. What belongs to one sequence
+/// or to its drafter ends there; what is thrown out of a phase concerns all. Borrows everything;
+/// holds scratch memory.
 class Round {
  public:
   Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates,
-        Timekeeper timekeeper);
+        Timekeeper timekeeper, Faults& faults);
 
-  /// Grows the trees of the sequences that decode.
+  /// Grows the trees of the sequences that decode. Those whose drafter or policy throws are dropped
+  /// to plain decoding.
   void propose(std::vector<Turn>& turns);
-  /// Runs the target once over all prompt chunks and trees.
+  /// Runs the target once over all prompt chunks and trees. Throws what it throws.
   void check(std::vector<Turn>& turns);
   /// Finds each tree's accepted path and the token that follows it. A sequence whose row cannot be
   /// sampled fails.
   void accept(std::vector<Turn>& turns);
-  /// Keeps the accepted rows, shows the drafter the committed tokens and the policy the outcome.
+  /// Keeps the accepted rows, shows the drafter the committed tokens and the policy the outcome. A
+  /// sequence whose tokens cannot be read or kept fails.
   void commit(std::vector<Turn>& turns);
   /// The step took step_ms in all.
   void learn_rest(double step_ms);
 
  private:
-  double kept_ms(StepPart part, double measured_ms) const;
-  std::vector<NodeId> append_news(Turn& turn);
+  double kept_ms(StepPart part, double measured_ms);
+  void plan(std::vector<Turn>& turns);
+  void draft(std::vector<Turn>& turns);
+  void cut(std::vector<Turn>& turns);
+  template <typename Ask>
+  void ask_policy(Turn& turn, Ask&& ask);
+  void drop(Sequence& sequence);
   VerifyResult verify(Turn& turn, std::size_t index);
+  void commit(Turn& turn, std::size_t index);
+  void note_acceptance(Turn& turn);
   void observe(Turn& turn, std::size_t index, std::span<const NodeId> rows);
   void show_policy(Sequence& sequence, const View& features) const;
   View features_of(std::size_t index, std::span<const NodeId> rows);
@@ -62,6 +73,7 @@ class Round {
   Verifier& verifier_;
   SharedEstimates& estimates_;
   Timekeeper timekeeper_;
+  Faults& faults_;
   ForwardResult result_;
   std::vector<float> row_;                  // one row of logits
   std::unique_ptr<DeviceBuffer> features_;  // of an accepted path whose rows are not neighbours

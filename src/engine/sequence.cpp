@@ -2,7 +2,19 @@
 
 #include <algorithm>
 
+#include "engine/faults.h"
+
 namespace talon {
+namespace {
+
+/// So that adding `more` elements does not throw.
+template <typename Element>
+void make_room(std::vector<Element>& elements, std::size_t more) {
+  const std::size_t needed = elements.size() + more;
+  if (needed > elements.capacity()) elements.reserve(std::max(needed, 2 * elements.capacity()));
+}
+
+}  // namespace
 
 Sequence::Sequence(SequenceId name, Request asked, int vocabulary, const Tokenizer* tokenizer)
     : id(name),
@@ -18,43 +30,61 @@ Sequence::Sequence(SequenceId name, Request asked, int vocabulary, const Tokeniz
 
 void Sequence::begin_round() {
   news_begin = tokens.size();
+  readable = 0;
   accepted_news = 0;
   text.clear();
-  if (cancelled) end(FinishReason::cancelled);
+  if (cancelled && !finished()) end(FinishReason::cancelled);
 }
 
-int Sequence::append(std::span<const TokenId> next_tokens) {
-  int appended = 0;
+void Sequence::read(std::span<const TokenId> next_tokens) {
+  readable = 0;
+  make_room(tokens, next_tokens.size());
+  make_room(statistics.accepted, 1);
+  make_room(statistics.drafted, 1);
   for (const TokenId token : next_tokens) {
-    const FinishReason reason = append_one(token);
-    ++appended;
-    if (reason == FinishReason::none) continue;
-    end(reason);
-    break;
+    const FinishReason reason = read_one(token);
+    ++readable;
+    if (reason != FinishReason::none) return end(reason);
   }
-  statistics.answer_tokens += appended;
-  return appended;
 }
 
-FinishReason Sequence::append_one(TokenId token) {
-  tokens.push_back(token);
+FinishReason Sequence::read_one(TokenId token) {
   const auto& ends = request.end_tokens;
   if (std::find(ends.begin(), ends.end(), token) != ends.end()) return FinishReason::stop_token;
-  if (append_text(token)) return FinishReason::stop_text;
-  return length() == limit ? limit_reason : FinishReason::none;
+  if (read_text(token)) return FinishReason::stop_text;
+  return length() + readable + 1 == limit ? limit_reason : FinishReason::none;
 }
 
 /// Whether a stop text is complete.
-bool Sequence::append_text(TokenId token) {
+bool Sequence::read_text(TokenId token) {
   if (!detokenizer) return false;
   const StopMatcher::Output output = stop_matcher.push(detokenizer->push(token));
   text += output.text;
   return output.stopped;
 }
 
+void Sequence::append(std::span<const TokenId> next_tokens) noexcept {
+  const auto read = next_tokens.first(static_cast<std::size_t>(readable));
+  tokens.insert(tokens.end(), read.begin(), read.end());  // read() made room
+  statistics.answer_tokens += readable;
+}
+
 void Sequence::end(FinishReason reason) {
+  if (reason != FinishReason::stop_text) flush_text();
   finish = reason;
-  if (!detokenizer || reason == FinishReason::stop_text) return;
+}
+
+void Sequence::fail(std::string_view reason) noexcept {
+  finish = FinishReason::failed;
+  assign_or_say_why_not(error, reason);
+  try {
+    flush_text();
+  } catch (...) {  // then what was held back of its text is lost as well
+  }
+}
+
+void Sequence::flush_text() {
+  if (!detokenizer) return;
   text += stop_matcher.push(detokenizer->finish()).text;
   text += stop_matcher.finish();
 }

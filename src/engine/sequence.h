@@ -28,12 +28,21 @@ struct Sequence {
   /// Rows of the prompt that are not in the cache yet; 0 once the answer has begun.
   int prompt_rows_left() const { return in_prompt() ? prompt_length() - cache->length() : 0; }
 
-  /// Appends tokens of the answer up to the first that ends it, sets `finish` and `text`
-  /// accordingly, and returns how many were appended.
-  int append(std::span<const TokenId> next_tokens);
+  /// Reads tokens that are to be appended, up to the first that ends the answer: sets `text` and
+  /// `finish` accordingly, and `readable` to how many were read. Makes room for all that the round
+  /// adds to. Throws what the tokenizer throws; tokens read before that count.
+  void read(std::span<const TokenId> next_tokens);
+  /// Appends the tokens that were read: the first `readable` of those that read() was given.
+  void append(std::span<const TokenId> next_tokens) noexcept;
+  /// Throws what the tokenizer throws.
   void end(FinishReason reason);
+  /// Ends the sequence as failed.
+  void fail(std::string_view reason) noexcept;
+  /// Whether it drafts: until it is dropped to plain decoding.
+  bool drafts() const { return draft && policy; }
 
-  /// Forgets the last round's news, and ends the sequence if it was cancelled since.
+  /// Forgets the last round's news, and ends the sequence if it was cancelled since. Throws as
+  /// end().
   void begin_round();
   /// Tokens that this round brought.
   std::span<const TokenId> news() const { return std::span(tokens).subspan(news_begin); }
@@ -48,8 +57,8 @@ struct Sequence {
 
   std::optional<KvSequence> cache;
   std::unique_ptr<DraftState> draft;
-  std::unique_ptr<TreePolicy> policy;
-  int observed = 0;  // tokens shown to the drafter
+  std::unique_ptr<TreePolicy> policy;  // of both or none
+  int observed = 0;                    // tokens shown to the drafter
   std::vector<float> feature;  // what the policy wants of the row that produced the last token
 
   std::optional<Detokenizer> detokenizer;
@@ -60,14 +69,16 @@ struct Sequence {
 
   // Of the current round.
   std::size_t news_begin = 0;
+  int readable = 0;
   int accepted_news = 0;
   std::string text;
   std::string error;
   FinishReason finish = FinishReason::none;
 
  private:
-  FinishReason append_one(TokenId token);
-  bool append_text(TokenId token);
+  FinishReason read_one(TokenId token);
+  bool read_text(TokenId token);
+  void flush_text();
 };
 
 }  // namespace talon

@@ -41,6 +41,7 @@ struct KvSequence::State {
 
   ~State();
   void adopt_prefix(std::span<const TokenId> prompt);
+  void adopt_rows(const PageMemory::Match& match, std::span<const TokenId> prompt);
   bool tail_is_writable() const;
   bool make_tail_writable();
   void remember_pages(int first);
@@ -48,6 +49,19 @@ struct KvSequence::State {
 };
 
 namespace {
+
+/// Keeps a page from being given up.
+class PageHold {
+ public:
+  PageHold(PageMemory& memory, PageId page) : memory_(memory), page_(page) { memory.acquire(page); }
+  ~PageHold() { memory_.release(page_); }
+  PageHold(const PageHold&) = delete;
+  PageHold& operator=(const PageHold&) = delete;
+
+ private:
+  PageMemory& memory_;
+  PageId page_;
+};
 
 KvShape kv_shape(const ModelConfig& config, std::size_t budget_bytes, KvType type) {
   KvShape shape{config.layers, config.kv_heads, config.head_dim, 1, type};
@@ -92,18 +106,10 @@ void KvSequence::State::adopt_prefix(std::span<const TokenId> prompt) {
     const auto rest = prompt.subspan(tokens.size());
     const auto match = memory.longest_match(parent, rest);
     if (match.rows < kPageRows) {
-      if (match.rows == 0) return;
-      memory.acquire(match.page);  // so that making room does not give it up
-      const auto copy = memory.allocate();
-      if (copy) {
-        cache->copy_rows(match.page, *copy, match.rows);
-        pages.push_back(*copy);
-        const auto reused = rest.first(static_cast<std::size_t>(match.rows));
-        tokens.insert(tokens.end(), reused.begin(), reused.end());
-      }
-      memory.release(match.page);
+      if (match.rows > 0) adopt_rows(match, rest);
       return;
     }
+    pages.reserve(pages.size() + 1);
     memory.acquire(match.page);
     pages.push_back(match.page);
     tokens.insert(tokens.end(), rest.begin(), rest.begin() + kPageRows);
@@ -111,12 +117,28 @@ void KvSequence::State::adopt_prefix(std::span<const TokenId> prompt) {
   }
 }
 
+/// Takes over a copy of the rows that a remembered page shares with `prompt`.
+void KvSequence::State::adopt_rows(const PageMemory::Match& match,
+                                   std::span<const TokenId> prompt) {
+  const PageHold hold(cache->pages, match.page);  // so that making room does not give it up
+  pages.reserve(pages.size() + 1);
+  const auto copy = cache->pages.allocate();
+  if (!copy) return;
+  pages.push_back(*copy);
+  cache->copy_rows(match.page, *copy, match.rows);
+  const auto reused = prompt.first(static_cast<std::size_t>(match.rows));
+  tokens.insert(tokens.end(), reused.begin(), reused.end());
+}
+
 KvSequence::State::~State() {
   // What the last page holds so far may begin a later prompt, too.
   const int tail = full_pages();
   if (tail_rows() > 0 && tail_is_writable()) {
-    cache->pages.remember_partial(pages[static_cast<std::size_t>(tail)], parent_of(tail),
-                                  tokens_of(tail));
+    try {
+      cache->pages.remember_partial(pages[static_cast<std::size_t>(tail)], parent_of(tail),
+                                    tokens_of(tail));
+    } catch (const std::bad_alloc&) {  // then it is not remembered
+    }
   }
   release_pages_from(0);
 }
@@ -178,6 +200,7 @@ bool KvSequence::reserve(int rows) {
   const std::size_t held = state_->pages.size();
   const std::size_t missing = needed > held ? needed - held : 0;
   if (missing > static_cast<std::size_t>(memory.available())) return false;
+  state_->pages.reserve(held + missing);
   for (std::size_t i = 0; i < missing; ++i) state_->pages.push_back(memory.allocate().value());
   if (!state_->make_tail_writable()) {
     state_->release_pages_from(held);

@@ -15,6 +15,7 @@ int shared_beginning(std::span<const TokenId> a, std::span<const TokenId> b) {
 }  // namespace
 
 PageMemory::PageMemory(int pages) : pages_(static_cast<std::size_t>(pages)), available_(pages) {
+  empty_.reserve(pages_.size());  // giving a page back asks for no memory
   for (PageId page = pages - 1; page >= 0; --page) empty_.push_back(page);
 }
 
@@ -68,10 +69,10 @@ void PageMemory::remember_partial(PageId page, PageId parent, std::span<const To
 
 void PageMemory::insert(PageId page, PageId parent, std::span<const TokenId> tokens) {
   Page& added = at(page);
+  added.tokens.assign(tokens.begin(), tokens.end());
+  children_of(parent).push_back(page);  // the last that may throw
   added.remembered = true;
   added.parent = parent;
-  added.tokens.assign(tokens.begin(), tokens.end());
-  children_of(parent).push_back(page);
 }
 
 bool PageMemory::is_private(PageId page) const {

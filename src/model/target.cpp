@@ -198,8 +198,8 @@ View Target::State::compute_logits(std::span<const SequenceRows> batch, int rows
   if (wanted.empty()) return {};
   const int count = static_cast<int>(wanted.size());
   if (!logits || logits->view().rows < count) {
-    logits = backend.allocate(count, model.config.vocabulary);
     logit_rows = backend.allocate(count, model.config.hidden);
+    logits = backend.allocate(count, model.config.vocabulary);  // last: it says how many there are
   }
   const View normed = rows_of(logit_rows, count);
   const View out = rows_of(logits, count);
