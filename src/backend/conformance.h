@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/test_matrices.h"
+#include "backend/reference/reference.h"
+#include "backend/wrap/checking.h"
 #include "core/error.h"
 
 namespace talon::conformance {
@@ -67,7 +69,7 @@ class Device {
 
   View zeros(int rows, int cols) {
     buffers_.push_back(backend_->allocate(rows, cols));
-    return buffers_.back()->view();
+    return buffers_.back().view();
   }
   View put(std::span<const float> values, int rows, int cols) {
     const View view = zeros(rows, cols);
@@ -86,7 +88,7 @@ class Device {
 
  private:
   std::unique_ptr<Backend> backend_;
-  std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
+  std::vector<Buffer> buffers_;
 };
 
 inline bool same_bytes(std::span<const float> a, std::span<const float> b) {

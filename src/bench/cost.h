@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "backend/wrap/tracing.h"
 #include "bench/statistics.h"
 #include "model/kv_cache.h"
 #include "model/target.h"

@@ -96,10 +96,10 @@ class LinearWorkload : public KernelWorkload {
     const int gates = shape.transform == InputTransform::silu_gate ? 2 : 1;
     input_ = backend.allocate(most_rows, gates * shape.inputs);
     norm_ = backend.allocate(1, shape.inputs);
-    backend.upload(made_up_values(static_cast<std::size_t>(shape.inputs)), norm_->view());
+    backend.upload(made_up_values(static_cast<std::size_t>(shape.inputs)), norm_.view());
     const std::size_t values =
         static_cast<std::size_t>(most_rows) * static_cast<std::size_t>(gates * shape.inputs);
-    backend.upload(made_up_values(values), input_->view());
+    backend.upload(made_up_values(values), input_.view());
     for (const int outputs : shape.outputs)
       outputs_.push_back(backend.allocate(most_rows, outputs));
     projections_.resize(outputs_.size());
@@ -107,14 +107,13 @@ class LinearWorkload : public KernelWorkload {
 
   void call(int rows) override {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      projections_[i] = {
-          ring_[next_ + i].get(), outputs_[i]->view().row_range(0, rows), {}, shape_.accumulate};
+      projections_[i] = {ring_[next_ + i].get(), outputs_[i].rows(rows), {}, shape_.accumulate};
     }
     next_ = (next_ + outputs_.size()) % ring_.size();
     const bool normed = shape_.transform == InputTransform::rms_norm;
-    backend_.linear({.input = input_->view().row_range(0, rows),
+    backend_.linear({.input = input_.rows(rows),
                      .transform = shape_.transform,
-                     .norm = normed ? norm_->view() : View{},
+                     .norm = normed ? norm_.view() : View{},
                      .norm_epsilon = 1e-5F,
                      .outputs = projections_});
     backend_.synchronize();
@@ -151,8 +150,8 @@ class LinearWorkload : public KernelWorkload {
   Backend& backend_;
   LinearShape shape_;
   std::vector<std::unique_ptr<Weight>> ring_;
-  std::unique_ptr<DeviceBuffer> input_, norm_;
-  std::vector<std::unique_ptr<DeviceBuffer>> outputs_;
+  Buffer input_, norm_;
+  std::vector<Buffer> outputs_;
   std::vector<Projection> projections_;
   std::size_t bytes_ = 0;  // of the weights of one call
   std::size_t next_ = 0;
@@ -177,7 +176,7 @@ class AttentionWorkload : public KernelWorkload {
     out_ = filled(most_rows, model.heads);
     const std::vector<float> angles = rope_table({}, model.head_dim, positions);
     rope_ = backend.allocate(positions, model.head_dim);
-    backend.upload(angles, rope_->view());
+    backend.upload(angles, rope_.view());
     fill_cache(most_rows);
   }
 
@@ -197,11 +196,11 @@ class AttentionWorkload : public KernelWorkload {
   }
 
  private:
-  std::unique_ptr<DeviceBuffer> filled(int rows, int heads) {
+  Buffer filled(int rows, int heads) {
     auto buffer = backend_.allocate(rows, heads * model_.head_dim);
     const std::size_t count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(heads) *
                               static_cast<std::size_t>(model_.head_dim);
-    backend_.upload(made_up_values(count), buffer->view());
+    backend_.upload(made_up_values(count), buffer.view());
     return buffer;
   }
 
@@ -215,15 +214,14 @@ class AttentionWorkload : public KernelWorkload {
   /// Unscaled: the queries are rotated in place, and scaling them call after call would leave
   /// denormal numbers.
   void attend(int layer, int rows, int window) {
-    const auto rows_of = [&](const auto& buffer) { return buffer->view().row_range(0, rows); };
-    backend_.attention({.q = rows_of(q_),
-                        .k = rows_of(k_),
-                        .v = rows_of(v_),
-                        .out = rows_of(out_),
+    backend_.attention({.q = q_.rows(rows),
+                        .k = k_.rows(rows),
+                        .v = v_.rows(rows),
+                        .out = out_.rows(rows),
                         .cache = cache_.get(),
                         .layer = layer,
                         .layout = &layout_,
-                        .rope = rope_->view(),
+                        .rope = rope_.view(),
                         .q_norm = {},
                         .k_norm = {},
                         .scale = 1.0F,
@@ -248,7 +246,7 @@ class AttentionWorkload : public KernelWorkload {
   std::unique_ptr<KvStore> cache_;
   double position_bytes_ = 0;
   std::vector<PageId> pages_;
-  std::unique_ptr<DeviceBuffer> q_, k_, v_, out_, rope_;
+  Buffer q_, k_, v_, out_, rope_;
   AttentionLayout layout_;
   int next_layer_ = 0;
 };

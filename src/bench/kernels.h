@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/cpu/cpu.h"
 #include "bench/bandwidth.h"
 #include "bench/multiply.h"
 #include "bench/statistics.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "backend/backend.h"
+#include "backend/cpu/cpu.h"
 
 namespace talon {
 

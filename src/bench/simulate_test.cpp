@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "backend/reference/reference.h"
 #include "bench/contestant.h"
 #include "core/error.h"
 #include "io/checkpoint.h"

@@ -4,6 +4,8 @@
 #include <array>
 #include <functional>
 
+#include "backend/cpu/cpu.h"
+#include "backend/wrap/tracing.h"
 #include "bench/bandwidth.h"
 #include "bench/cost.h"
 #include "bench/cost_page.h"

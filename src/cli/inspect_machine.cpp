@@ -1,3 +1,4 @@
+#include "backend/cpu/cpu.h"
 #include "bench/bandwidth.h"
 #include "bench/multiply.h"
 #include "bench/provenance.h"

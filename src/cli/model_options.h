@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "backend/backend.h"
+#include "backend/cpu/cpu.h"
 #include "cli/flags.h"
 
 namespace talon {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/cpu/cpu.h"
+#include "backend/reference/reference.h"
 #include "cli/models_folder.h"
 #include "cli/progress_meter.h"
 #include "core/error.h"

@@ -19,7 +19,7 @@ struct MedusaOptions {
 
 /// The newest feature: that of the token before the root.
 struct MedusaState : DraftState {
-  std::unique_ptr<DeviceBuffer> feature;  // [1, hidden]
+  Buffer feature;  // [1, hidden]
   bool known = false;
 };
 
@@ -52,7 +52,7 @@ class MedusaDrafter : public Drafter {
     auto& state = static_cast<MedusaState&>(draft_state);
     if (committed.features.rows == 0) return;
     const View newest = committed.features.row_range(committed.features.rows - 1, 1);
-    backend_.copy(newest, state.feature->view());
+    backend_.copy(newest, state.feature.view());
     state.known = true;
   }
 
@@ -70,10 +70,10 @@ class MedusaDrafter : public Drafter {
 
  private:
   void propose_batch(std::span<DraftJob* const> jobs) {
-    const View features = features_->view().row_range(0, static_cast<int>(jobs.size()));
+    const View features = features_.rows(static_cast<int>(jobs.size()));
     for (int row = 0; row < features.rows; ++row) {
       auto& state = static_cast<MedusaState&>(*jobs[static_cast<std::size_t>(row)]->state);
-      backend_.copy(state.feature->view(), features.row_range(row, 1));
+      backend_.copy(state.feature.view(), features.row_range(row, 1));
     }
     const std::vector<RowChildren> heads = network_.guess(features, options_.children);
     for (int row = 0; row < features.rows; ++row) {
@@ -96,7 +96,7 @@ class MedusaDrafter : public Drafter {
   Backend& backend_;
   MedusaOptions options_;
   MedusaNetwork network_;
-  std::unique_ptr<DeviceBuffer> features_;  // [kMostRows, hidden]
+  Buffer features_;  // [kMostRows, hidden]
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ RowChildren OutputHead::top_children(const View& features, int count,
   children.log_p.resize(children.token.size());
   for (int first = 0; first < features.rows; first += kMostRows) {
     const int rows = std::min(kMostRows, features.rows - first);
-    const View logits = logits_->view().row_range(0, rows);
+    const View logits = logits_.rows(rows);
     const Projection output[] = {{&matrix_, logits}};
     backend_.linear({.input = features.row_range(first, rows),
                      .transform = norm.weight ? InputTransform::rms_norm : InputTransform::none,

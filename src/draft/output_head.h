@@ -29,7 +29,7 @@ class OutputHead {
   Backend& backend_;
   const Weight& matrix_;
   std::span<const TokenId> target_token_;
-  std::unique_ptr<DeviceBuffer> logits_;  // [kMostRows, rows of the matrix]
+  Buffer logits_;  // [kMostRows, rows of the matrix]
 };
 
 }  // namespace talon

@@ -39,18 +39,17 @@ std::unique_ptr<Weight> WeightReader::matrix(std::string_view name, WeightLayout
                               layout);
 }
 
-std::unique_ptr<DeviceBuffer> WeightReader::vector(std::string_view name, bool present) {
-  if (!present) return nullptr;
+Buffer WeightReader::vector(std::string_view name, bool present) {
+  if (!present) return {};
   const StoredTensor& tensor = checked(name);
   std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
   dequantize(tensor.type, tensor.bytes, values);
   return upload(values, 1, static_cast<int>(values.size()));
 }
 
-std::unique_ptr<DeviceBuffer> WeightReader::upload(std::span<const float> values, int rows,
-                                                   int cols) {
+Buffer WeightReader::upload(std::span<const float> values, int rows, int cols) {
   auto buffer = backend_.allocate(rows, cols);
-  backend_.upload(values, buffer->view());
+  backend_.upload(values, buffer.view());
   return buffer;
 }
 

@@ -20,8 +20,8 @@ class WeightReader {
   const StoredTensor& checked(std::string_view name);
   std::unique_ptr<Weight> matrix(std::string_view name, WeightLayout layout);
   /// Null unless it should be `present`.
-  std::unique_ptr<DeviceBuffer> vector(std::string_view name, bool present = true);
-  std::unique_ptr<DeviceBuffer> upload(std::span<const float> values, int rows, int cols);
+  Buffer vector(std::string_view name, bool present = true);
+  Buffer upload(std::span<const float> values, int rows, int cols);
 
  private:
   const HeadTensors& tensors_;

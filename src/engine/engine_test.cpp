@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "backend/reference/reference.h"
 #include "core/error.h"
 #include "draft/random_tree.h"
 #include "draft/registry.h"

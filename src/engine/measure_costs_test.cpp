@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/cpu/cpu.h"
+#include "backend/wrap/tracing.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
 #include "io/test_files.h"

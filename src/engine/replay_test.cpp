@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "backend/cpu/cpu.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
 #include "tree/policies/test_machine.h"

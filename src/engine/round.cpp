@@ -284,7 +284,7 @@ View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
   if (is_run(rows)) return result_.features.row_range(first + rows.front(), count);
   std::vector<std::int32_t> from;
   for (const NodeId row : rows) from.push_back(first + row);
-  const View gathered = features_->view().row_range(0, count);
+  const View gathered = features_.rows(count);
   target_.model().backend->gather_rows(result_.features, from, gathered);
   return gathered;
 }

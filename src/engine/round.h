@@ -75,8 +75,8 @@ class Round {
   Timekeeper timekeeper_;
   Faults& faults_;
   ForwardResult result_;
-  std::vector<float> row_;                  // one row of logits
-  std::unique_ptr<DeviceBuffer> features_;  // of an accepted path whose rows are not neighbours
+  std::vector<float> row_;  // one row of logits
+  Buffer features_;         // of an accepted path whose rows are not neighbours
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;               // of the check
   bool decodes_only_ = false;  // no prompt rows among them

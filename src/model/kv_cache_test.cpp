@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "backend/reference/reference.h"
 #include "core/error.h"
 #include "model/row_layout.h"
 
@@ -24,7 +25,7 @@ class HashModel {
     rope = backend->allocate(kPositions, 2);
     std::vector<float> no_rotation;
     for (int i = 0; i < kPositions; ++i) no_rotation.insert(no_rotation.end(), {1, 0});
-    backend->upload(no_rotation, rope->view());
+    backend->upload(no_rotation, rope.view());
   }
 
   static ModelConfig config() {
@@ -60,20 +61,20 @@ class HashModel {
     }
     const auto q = backend->allocate(rows, 2), k = backend->allocate(rows, 2);
     const auto v = backend->allocate(rows, 2), out = backend->allocate(rows, 2);
-    backend->upload(values, v->view());
-    backend->attention({.q = q->view(),
-                        .k = k->view(),
-                        .v = v->view(),
-                        .out = out->view(),
+    backend->upload(values, v.view());
+    backend->attention({.q = q.view(),
+                        .k = k.view(),
+                        .v = v.view(),
+                        .out = out.view(),
                         .cache = &cache.store(),
                         .layer = 0,
                         .layout = &layout,
-                        .rope = rope->view(),
+                        .rope = rope.view(),
                         .q_norm = {},
                         .k_norm = {},
                         .scale = 1});
     std::vector<float> found(static_cast<std::size_t>(rows) * 2);
-    backend->download(out->view(), found);
+    backend->download(out.view(), found);
     for (std::size_t row = 0; row < expected.size(); ++row) {
       ASSERT_FLOAT_EQ(found[2 * row], expected[row]) << "row " << row;
       ASSERT_FLOAT_EQ(found[2 * row + 1], 1);
@@ -118,7 +119,7 @@ class HashModel {
   static constexpr int kPositions = 4096;
   std::unique_ptr<Backend> backend = make_reference_backend(1);
   KvCache cache;
-  std::unique_ptr<DeviceBuffer> rope;
+  Buffer rope;
 };
 
 Tokens numbered(int count, int first = 0) {

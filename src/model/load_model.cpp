@@ -53,9 +53,9 @@ class Loader {
 
   LayerWeights load_layer(int layer);
   std::unique_ptr<Weight> matrix(const std::string& name, int rows, int cols, RowOrder order = {});
-  std::unique_ptr<DeviceBuffer> vector(const std::string& name, int size, RowOrder order = {});
+  Buffer vector(const std::string& name, int size, RowOrder order = {});
   const StoredTensor& checked(const std::string& name, std::vector<std::int64_t> shape);
-  std::unique_ptr<DeviceBuffer> upload(std::span<const float> values, int rows, int cols);
+  Buffer upload(std::span<const float> values, int rows, int cols);
   std::size_t tensor_count(const ModelConfig& config) const;
   void report();
 
@@ -160,7 +160,7 @@ std::unique_ptr<Weight> Loader::matrix(const std::string& name, int rows, int co
   return weight;
 }
 
-std::unique_ptr<DeviceBuffer> Loader::vector(const std::string& name, int size, RowOrder order) {
+Buffer Loader::vector(const std::string& name, int size, RowOrder order) {
   const StoredTensor& tensor = checked(name, {size});
   std::vector<float> stored(static_cast<std::size_t>(size));
   dequantize(tensor.type, tensor.bytes, stored);
@@ -172,9 +172,9 @@ std::unique_ptr<DeviceBuffer> Loader::vector(const std::string& name, int size, 
   return upload(values, 1, size);
 }
 
-std::unique_ptr<DeviceBuffer> Loader::upload(std::span<const float> values, int rows, int cols) {
+Buffer Loader::upload(std::span<const float> values, int rows, int cols) {
   auto buffer = backend_.allocate(rows, cols);
-  backend_.upload(values, buffer->view());
+  backend_.upload(values, buffer.view());
   return buffer;
 }
 

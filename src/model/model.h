@@ -13,10 +13,10 @@
 namespace talon {
 
 struct LayerWeights {
-  std::unique_ptr<DeviceBuffer> attention_norm, ffn_norm;  // [1, hidden]
+  Buffer attention_norm, ffn_norm;  // [1, hidden]
   std::unique_ptr<Weight> q, k, v, o;
-  std::unique_ptr<DeviceBuffer> q_bias, k_bias, v_bias, o_bias;  // null: none
-  std::unique_ptr<DeviceBuffer> q_norm, k_norm;                  // null: none
+  Buffer q_bias, k_bias, v_bias, o_bias;  // empty: none
+  Buffer q_norm, k_norm;                  // empty: none
   std::unique_ptr<Weight> gate, up, down;
 };
 
@@ -26,8 +26,8 @@ struct Model {
   Backend* backend = nullptr;  // borrowed; outlives the model
   std::unique_ptr<Weight> embedding;
   std::unique_ptr<Weight> output;  // null: tied, the embedding serves
-  std::unique_ptr<DeviceBuffer> final_norm;
-  std::unique_ptr<DeviceBuffer> rope;  // [context, head_dim]
+  Buffer final_norm;
+  Buffer rope;  // [context, head_dim]
   std::vector<LayerWeights> layers;
   std::size_t weight_bytes =
       0;  // read by one forward of one row: all but the embedding table, unless tied

@@ -23,24 +23,12 @@ struct Target::State {
   std::vector<FeatureTap> taps;
 
   // Activations, [max_rows, width].
-  std::unique_ptr<DeviceBuffer> residual, q, k, v, attended, gate_up, features;
-  std::unique_ptr<DeviceBuffer> logit_rows, logits;  // as many rows as have been asked for at once
+  Buffer residual, q, k, v, attended, gate_up, features;
+  Buffer logit_rows, logits;  // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
   std::vector<std::int32_t> wanted;  // rows with logits
   AttentionLayout layout;
 };
-
-namespace {
-
-View rows_of(const std::unique_ptr<DeviceBuffer>& buffer, int rows) {
-  return buffer->view().row_range(0, rows);
-}
-
-View view_of(const std::unique_ptr<DeviceBuffer>& buffer) {
-  return buffer ? buffer->view() : View{};
-}
-
-}  // namespace
 
 Target::State::State(const Model& of, KvCache& kv, int most_rows,
                      std::vector<FeatureTap> wanted_taps)
@@ -89,10 +77,10 @@ ForwardResult Target::forward(std::span<const SequenceRows> batch) {
   const int rows = static_cast<int>(s.tokens.size());
   lay_out_rows(batch, s.layout);
 
-  s.backend.embed(*s.model.embedding, s.tokens, rows_of(s.residual, rows));
+  s.backend.embed(*s.model.embedding, s.tokens, s.residual.rows(rows));
   s.run_layers(rows);
   result.logits = s.compute_logits(batch, rows, result.first_logits_row);
-  if (s.features) result.features = rows_of(s.features, rows);
+  if (s.features) result.features = s.features.rows(rows);
   return result;
 }
 
@@ -109,7 +97,7 @@ void Target::State::check(std::span<const SequenceRows> batch) const {
 }
 
 void Target::State::run_layers(int rows) {
-  const View x = rows_of(residual, rows);
+  const View x = residual.rows(rows);
   for (const AttentionRow& row : layout.rows) {
     expects(row.position < model.config.context, "a position of the context");
   }
@@ -126,17 +114,17 @@ void Target::State::run_layers(int rows) {
 void Target::State::run_layer(int layer, const View& x) {
   const LayerWeights& w = model.layers[static_cast<std::size_t>(layer)];
   const ModelConfig& c = model.config;
-  const View q_rows = rows_of(q, x.rows), k_rows = rows_of(k, x.rows), v_rows = rows_of(v, x.rows);
-  const View attended_rows = rows_of(attended, x.rows);
-  const View gate_rows = rows_of(gate_up, x.rows).col_range(0, c.intermediate);
-  const View up_rows = rows_of(gate_up, x.rows).col_range(c.intermediate, c.intermediate);
+  const View q_rows = q.rows(x.rows), k_rows = k.rows(x.rows), v_rows = v.rows(x.rows);
+  const View attended_rows = attended.rows(x.rows);
+  const View gate_rows = gate_up.rows(x.rows).col_range(0, c.intermediate);
+  const View up_rows = gate_up.rows(x.rows).col_range(c.intermediate, c.intermediate);
 
-  const Projection qkv[] = {{w.q.get(), q_rows, view_of(w.q_bias)},
-                            {w.k.get(), k_rows, view_of(w.k_bias)},
-                            {w.v.get(), v_rows, view_of(w.v_bias)}};
+  const Projection qkv[] = {{w.q.get(), q_rows, w.q_bias.view()},
+                            {w.k.get(), k_rows, w.k_bias.view()},
+                            {w.v.get(), v_rows, w.v_bias.view()}};
   backend.linear({.input = x,
                   .transform = InputTransform::rms_norm,
-                  .norm = view_of(w.attention_norm),
+                  .norm = w.attention_norm.view(),
                   .norm_epsilon = c.norm_epsilon,
                   .outputs = qkv});
   backend.attention({.q = q_rows,
@@ -146,24 +134,24 @@ void Target::State::run_layer(int layer, const View& x) {
                      .cache = &cache.store(),
                      .layer = layer,
                      .layout = &layout,
-                     .rope = view_of(model.rope),
-                     .q_norm = view_of(w.q_norm),
-                     .k_norm = view_of(w.k_norm),
+                     .rope = model.rope.view(),
+                     .q_norm = w.q_norm.view(),
+                     .k_norm = w.k_norm.view(),
                      .norm_epsilon = c.norm_epsilon,
                      .scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim)),
                      .window = c.sliding_window});
-  const Projection o[] = {{w.o.get(), x, view_of(w.o_bias), /*accumulate=*/true}};
+  const Projection o[] = {{w.o.get(), x, w.o_bias.view(), /*accumulate=*/true}};
   backend.linear({.input = attended_rows, .outputs = o});
 
   const Projection gate_and_up[] = {{w.gate.get(), gate_rows}, {w.up.get(), up_rows}};
   backend.linear({.input = x,
                   .transform = InputTransform::rms_norm,
-                  .norm = view_of(w.ffn_norm),
+                  .norm = w.ffn_norm.view(),
                   .norm_epsilon = c.norm_epsilon,
                   .outputs = gate_and_up});
   const Projection down[] = {{w.down.get(), x, {}, /*accumulate=*/true}};
   backend.linear(
-      {.input = rows_of(gate_up, x.rows), .transform = InputTransform::silu_gate, .outputs = down});
+      {.input = gate_up.rows(x.rows), .transform = InputTransform::silu_gate, .outputs = down});
 }
 
 /// Copies the residual stream x, as it enters `layer`, to every tap that wants it.
@@ -171,9 +159,9 @@ void Target::State::tap(int layer, const View& x) {
   const int hidden = model.config.hidden;
   for (std::size_t i = 0; i < taps.size(); ++i) {
     if (taps[i].layer != layer) continue;
-    const View to = rows_of(features, x.rows).col_range(static_cast<int>(i) * hidden, hidden);
+    const View to = features.rows(x.rows).col_range(static_cast<int>(i) * hidden, hidden);
     if (layer == FeatureTap::kFinalNorm) {
-      backend.rms_norm(x, view_of(model.final_norm), model.config.norm_epsilon, to);
+      backend.rms_norm(x, model.final_norm.view(), model.config.norm_epsilon, to);
     } else {
       backend.copy(x, to);
     }
@@ -197,14 +185,14 @@ View Target::State::compute_logits(std::span<const SequenceRows> batch, int rows
   }
   if (wanted.empty()) return {};
   const int count = static_cast<int>(wanted.size());
-  if (!logits || logits->view().rows < count) {
+  if (!logits || logits.view().rows < count) {
     logit_rows = backend.allocate(count, model.config.hidden);
     logits = backend.allocate(count, model.config.vocabulary);  // last: it says how many there are
   }
-  const View normed = rows_of(logit_rows, count);
-  const View out = rows_of(logits, count);
-  backend.gather_rows(rows_of(residual, rows), wanted, normed);
-  backend.rms_norm(normed, view_of(model.final_norm), model.config.norm_epsilon, normed);
+  const View normed = logit_rows.rows(count);
+  const View out = logits.rows(count);
+  backend.gather_rows(residual.rows(rows), wanted, normed);
+  backend.rms_norm(normed, model.final_norm.view(), model.config.norm_epsilon, normed);
   const Projection output[] = {{&model.output_weight(), out}};
   backend.linear({.input = normed, .outputs = output});
   return out;

@@ -8,6 +8,10 @@
 #include <numeric>
 #include <random>
 
+#include "backend/cpu/cpu.h"
+#include "backend/reference/reference.h"
+#include "backend/wrap/checking.h"
+#include "backend/wrap/tracing.h"
 #include "core/error.h"
 
 namespace talon {
@@ -304,7 +308,7 @@ TEST(LoadModel, ProgressEndsAtTheNumberOfTensors) {
   EXPECT_EQ(last, total);
   EXPECT_EQ(total, checkpoint.tensors.size());
   EXPECT_EQ(model.config.context, 100);
-  EXPECT_EQ(model.rope->view().rows, 100);
+  EXPECT_EQ(model.rope.view().rows, 100);
 }
 
 /// The reference's logits of 30 fixed tokens.

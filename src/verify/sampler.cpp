@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/backend.h"
+#include "backend/cpu/cpu.h"
 #include "core/error.h"
 
 namespace talon {

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
+#include "backend/wrap/forwarding.h"
 #include "draft/random_tree.h"
 #include "draft/registry.h"
 #include "faulty_allocations.h"
-#include "forwarding_backend.h"
 #include "models.h"
 
 // One component throws at its nth call, for every n; whatever happens then, no answer may hold a
@@ -68,7 +68,7 @@ class FaultyRule : public Verifier {
 class FaultyBackend : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
-  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
+  Buffer allocate(int rows, int cols) override {
     trigger.tick();
     return ForwardingBackend::allocate(rows, cols);
   }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/cpu_linear.h"
 #include "backend/cpu/test_matrices.h"
@@ -31,14 +32,13 @@ struct EmulatedAmx : testing::TestWithParam<StorageType> {
   std::vector<float> multiply(const Kernels& kernels, Activations activations, const Weight& weight,
                               const std::vector<float>& x, int rows) {
     auto input = backend->allocate(rows, weight.cols);
-    backend->upload(std::span(x).first(static_cast<std::size_t>(rows * weight.cols)),
-                    input->view());
+    backend->upload(std::span(x).first(static_cast<std::size_t>(rows * weight.cols)), input.view());
     auto out = backend->allocate(rows, weight.rows);
-    const Projection projection[] = {{&weight, out->view()}};
+    const Projection projection[] = {{&weight, out.view()}};
     ThreadPool pool(2);
-    Linear(kernels, pool, activations).run({.input = input->view(), .outputs = projection});
+    Linear(kernels, pool, activations).run({.input = input.view(), .outputs = projection});
     std::vector<float> values(static_cast<std::size_t>(rows * weight.rows));
-    backend->download(out->view(), values);
+    backend->download(out.view(), values);
     return values;
   }
   std::unique_ptr<Backend> backend = make_cpu_backend({.threads = 1});

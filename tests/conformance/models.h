@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu.h"
+#include "backend/reference/reference.h"
 #include "exactness.h"
 
 namespace talon::test {

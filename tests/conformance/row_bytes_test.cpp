@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/cpu/cpu.h"
 #include "core/error.h"
 #include "models.h"
 #include "spoiled_backend.h"

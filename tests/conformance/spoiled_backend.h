@@ -1,8 +1,10 @@
 #pragma once
 
 #include <limits>
+#include <memory>
+#include <vector>
 
-#include "forwarding_backend.h"
+#include "backend/wrap/forwarding.h"
 
 namespace talon::test {
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "backend/cpu/cpu.h"
 #include "deviation.h"
 #include "subjects.h"
 

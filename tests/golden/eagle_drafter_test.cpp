@@ -14,7 +14,7 @@ namespace {
 /// A text with the target's features of each position.
 struct FeaturedText {
   std::vector<TokenId> tokens;
-  std::unique_ptr<DeviceBuffer> features;  // row i: after tokens[i]
+  Buffer features;  // row i: after tokens[i]
 };
 
 FeaturedText featured(std::vector<TokenId> tokens, std::vector<FeatureTap> taps) {
@@ -25,7 +25,7 @@ FeaturedText featured(std::vector<TokenId> tokens, std::vector<FeatureTap> taps)
   EXPECT_TRUE(cache.reserve(rows));
   const SequenceRows all{&cache, tokens, {}, SequenceRows::Logits::none};
   FeaturedText text{std::move(tokens), of.backend->allocate(rows, target.feature_width())};
-  of.backend->copy(target.forward(std::span(&all, 1)).features, text.features->view());
+  of.backend->copy(target.forward(std::span(&all, 1)).features, text.features.view());
   return text;
 }
 
@@ -36,7 +36,7 @@ void observe(Drafter& drafter, DraftState& state, const FeaturedText& text, int 
           .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
   const bool starts = first == 0;
   const View features =
-      text.features->view().row_range(starts ? 0 : first - 1, starts ? count - 1 : count);
+      text.features.view().row_range(starts ? 0 : first - 1, starts ? count - 1 : count);
   drafter.observe(state, {tokens, first, features, !starts});
 }
 

@@ -63,7 +63,7 @@ class RecordedPasses {
   }
 
   RowChildren top_children(int first_row, int rows, int count) {
-    return network_.top_children(outputs_->view().row_range(first_row, rows), count);
+    return network_.top_children(outputs_.view().row_range(first_row, rows), count);
   }
 
  private:
@@ -98,9 +98,9 @@ class RecordedPasses {
           {layout.rows[static_cast<std::size_t>(i)].slot, parents[static_cast<std::size_t>(i)]});
     }
     const int width = from_target ? weights_.config.feature_width : weights_.config.hidden;
-    const View input = inputs_->view().row_range(0, rows).col_range(0, width);
+    const View input = inputs_.rows(rows).col_range(0, width);
     backend_.upload(features, input);
-    const View output = outputs_->view().row_range(0, rows);
+    const View output = outputs_.rows(rows);
     network_.forward({tokens, &layout, &cache_.store(), input, from_target, output});
     std::vector<float> values(tokens.size() * static_cast<std::size_t>(weights_.config.hidden));
     backend_.download(output, values);
@@ -128,7 +128,7 @@ class RecordedPasses {
   KvCache cache_;
   KvSequence pairs_;
   std::vector<InFlight> in_flight_;
-  std::unique_ptr<DeviceBuffer> inputs_, outputs_;
+  Buffer inputs_, outputs_;
 };
 
 /// Row i's last ancestor among the rows of earlier levels, from its row of the recorded mask.

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "backend/reference/reference.h"
 #include "draft/registry.h"
 #include "io/checkpoint.h"
 
@@ -76,7 +77,7 @@ class Decoding {
       kept.push_back(round.tree.token[static_cast<std::size_t>(node)]);
     observed.assign(kept.begin() + 1, kept.end());
     observed.push_back(round.next);
-    const View features = gathered_->view().row_range(0, static_cast<int>(round.path.size()));
+    const View features = gathered_.rows(static_cast<int>(round.path.size()));
     backend_.gather_rows(result.features, round.path, features);
     const int first_position = cache_.length() + 1;
     cache_.keep(round.path, kept);
@@ -88,7 +89,7 @@ class Decoding {
   Drafter& drafter_;
   KvSequence cache_;
   std::unique_ptr<DraftState> state_;
-  std::unique_ptr<DeviceBuffer> gathered_;
+  Buffer gathered_;
 };
 
 }  // namespace

@@ -88,8 +88,8 @@ class PlainHead {
     std::vector<float> row(kHidden);
     EagleTarget& target = eagle_target();
     const auto buffer = target.backend->allocate(1, kHidden);
-    target.backend->embed(*target.model.embedding, std::span(&token, 1), buffer->view());
-    target.backend->download(buffer->view(), row);
+    target.backend->embed(*target.model.embedding, std::span(&token, 1), buffer.view());
+    target.backend->download(buffer.view(), row);
     return {row.begin(), row.end()};
   }
 
@@ -199,20 +199,20 @@ std::vector<Vector> run_network(const HeadWeights& head, const std::vector<Token
   HeadNetwork network(head, kRows);
   const auto input = backend.allocate(kRows, head.config.feature_width);
   const auto output = backend.allocate(kRows + 1, kHidden);
-  backend.upload(features, input->view());
+  backend.upload(features, input.view());
   SequenceRows rows{&pairs, tokens, {}};
   AttentionLayout all, part;
   lay_out_rows(std::span(&rows, 1), all);
   part = all;
   part.rows.resize(kRows);
-  network.forward({std::span(tokens).first(kRows), &part, &cache.store(), input->view(), true,
-                   output->view().row_range(0, kRows)});
+  network.forward({std::span(tokens).first(kRows), &part, &cache.store(), input.view(), true,
+                   output.rows(kRows)});
   part.rows = {all.rows.back()};
   network.forward({std::span(tokens).last(1), &part, &cache.store(),
-                   output->view().row_range(kRows - 1, 1), false,
-                   output->view().row_range(kRows, 1)});
+                   output.view().row_range(kRows - 1, 1), false,
+                   output.view().row_range(kRows, 1)});
   std::vector<float> values((kRows + 1) * kHidden);
-  backend.download(output->view(), values);
+  backend.download(output.view(), values);
   std::vector<Vector> outputs;
   for (auto row = values.begin(); row != values.end(); row += kHidden)
     outputs.emplace_back(row, row + kHidden);

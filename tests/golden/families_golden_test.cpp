@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cpu/cpu.h"
+#include "backend/reference/reference.h"
 #include "golden_data.h"
 #include "model_run.h"
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cpu/cpu.h"
+#include "backend/reference/reference.h"
 #include "deviation.h"
 #include "subjects.h"
 

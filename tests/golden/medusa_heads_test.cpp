@@ -112,8 +112,8 @@ std::vector<float> target_output() {
   std::vector<TokenId> all(kVocabulary);
   std::iota(all.begin(), all.end(), 0);
   const auto buffer = eagle_target().backend->allocate(kVocabulary, kHidden);
-  eagle_target().backend->embed(*eagle_target().model.embedding, all, buffer->view());  // tied
-  return download(buffer->view());
+  eagle_target().backend->embed(*eagle_target().model.embedding, all, buffer.view());  // tied
+  return download(buffer.view());
 }
 
 struct Variant {
@@ -131,8 +131,8 @@ TEST_P(MedusaHeads, GuessWhatTheFormulasGive) {
   MedusaNetwork network(weights);
   const auto features = eagle_target().backend->allocate(kRows, kHidden);
   const auto values = random_values(kRows * kHidden, 3, 1);
-  eagle_target().backend->upload(values, features->view());
-  const auto guesses = network.guess(features->view(), kCount);
+  eagle_target().backend->upload(values, features.view());
+  const auto guesses = network.guess(features.view(), kCount);
   ASSERT_EQ(guesses.size(), static_cast<std::size_t>(kHeads));
   for (int head = 0; head < kHeads; ++head) {
     const RowChildren& found = guesses[static_cast<std::size_t>(head)];

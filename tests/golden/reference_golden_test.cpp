@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backend/reference/reference.h"
 #include "deviation.h"
 #include "subjects.h"
 

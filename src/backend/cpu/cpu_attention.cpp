@@ -17,10 +17,6 @@ constexpr int kBlockPages = kAttentionBlock / kPageRows;
 constexpr float kLog2E = 1.442695041F;
 constexpr std::size_t kMostPartialFloats = std::size_t{4} << 20;
 
-float* row_of(const View& view, int row) {
-  return view.data + static_cast<std::ptrdiff_t>(row) * view.stride;
-}
-
 /// Items of one worker.
 struct Share {
   std::size_t begin;
@@ -161,15 +157,15 @@ Attention::Place Attention::share_begin(const Call& call, std::size_t worker) co
 void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker& worker) const {
   const AttentionArgs& args = call.args;
   const AttentionRow& place = args.layout->rows[static_cast<std::size_t>(row)];
-  const float* cos_sin = row_of(args.rope, place.position);
+  const float* cos_sin = args.rope.row(place.position);
   const int dim = call.dim;
   for (int i = 0; i < call.heads; ++i) {
-    float* q = row_of(args.q, row) + (kv_head * call.heads + i) * dim;
+    float* q = args.q.row(row) + (kv_head * call.heads + i) * dim;
     if (args.q_norm) kernels_.rms_norm(q, args.q_norm.data, args.norm_epsilon, dim, q);
     kernels_.rotate(q, cos_sin, args.scale * kLog2E, dim);
   }
-  float* k = row_of(args.k, row) + kv_head * dim;
-  const float* v = row_of(args.v, row) + kv_head * dim;
+  float* k = args.k.row(row) + kv_head * dim;
+  const float* v = args.v.row(row) + kv_head * dim;
   if (args.k_norm) kernels_.rms_norm(k, args.k_norm.data, args.norm_epsilon, dim, k);
   kernels_.rotate(k, cos_sin, 1.0F, dim);
   if (call.cache.shape.type == KvType::f32) {
@@ -226,7 +222,7 @@ bool Attention::list_queries(const Call& call, const Place& place, int run_begin
     float* partial = first_block < run_begin
                          ? call.partial(row, place.kv_head, place.block)
                          : totals + static_cast<std::size_t>(local) * call.row_floats();
-    const float* q = row_of(call.args.q, row) + place.kv_head * call.heads * call.dim;
+    const float* q = call.args.q.row(row) + place.kv_head * call.heads * call.dim;
     for (int h = 0; h < call.heads; ++h, q += call.dim, partial += call.partial_size) {
       AttentionQuery& query = worker.queries.emplace_back();
       query.q = q;
@@ -345,7 +341,7 @@ void Attention::join_cut(const Call& call, std::size_t cut, std::size_t index) c
 }
 
 void Attention::finish(const Call& call, const float* totals, int row, int kv_head) const {
-  float* out = row_of(call.args.out, row) + kv_head * call.heads * call.dim;
+  float* out = call.args.out.row(row) + kv_head * call.heads * call.dim;
   for (int h = 0; h < call.heads; ++h, out += call.dim, totals += call.partial_size) {
     kernels_.finish(totals, call.dim, out);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/test_matrices.h"
 
@@ -48,7 +49,7 @@ class Sequence {
       }
     }
     rope_table_ = table;
-    backend.upload(table, rope_->view());
+    backend.upload(table, rope_.view());
   }
 
   Slot slot(int position) const {
@@ -85,7 +86,7 @@ class Sequence {
     const int n = static_cast<int>(rows.size());
     const auto buffer = [&](const std::vector<float>& values, int width) {
       auto result = backend_.allocate(n, width);
-      backend_.upload(values, result->view());
+      backend_.upload(values, result.view());
       return result;
     };
     const auto q_buffer = buffer(q, shape_.heads * shape_.dim);
@@ -93,19 +94,19 @@ class Sequence {
     const auto v_buffer = buffer(v, shape_.kv_heads * shape_.dim);
     const auto out = backend_.allocate(n, shape_.heads * shape_.dim);
     AttentionArgs args{};
-    args.q = q_buffer->view();
-    args.k = k_buffer->view();
-    args.v = v_buffer->view();
-    args.out = out->view();
+    args.q = q_buffer.view();
+    args.k = k_buffer.view();
+    args.v = v_buffer.view();
+    args.out = out.view();
     args.cache = cache_.get();
     args.layer = 1;
     args.layout = &layout;
-    args.rope = rope_->view();
+    args.rope = rope_.view();
     args.scale = 1.0F / std::sqrt(static_cast<float>(shape_.dim));
     args.window = shape_.window;
     backend_.attention(args);
     std::vector<float> result(q.size());
-    backend_.download(out->view(), result);
+    backend_.download(out.view(), result);
     return result;
   }
 
@@ -179,7 +180,7 @@ class Sequence {
   std::vector<PageId> pages_;
   std::vector<float> rope_table_;
   std::unique_ptr<KvStore> cache_;
-  std::unique_ptr<DeviceBuffer> rope_;
+  Buffer rope_;
 };
 
 class AttentionKernels : public testing::TestWithParam<CpuKernels> {

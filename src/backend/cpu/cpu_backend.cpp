@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_attention.h"
 #include "backend/cpu/cpu_cache.h"
 #include "backend/cpu/cpu_features.h"
@@ -23,37 +23,26 @@ namespace {
 constexpr std::size_t kWorthSharing = std::size_t{1}
                                       << 15;  // values; fewer are done by the caller alone
 
-float* row_of(const View& view, int row) {
-  return view.data + static_cast<std::ptrdiff_t>(row) * view.stride;
-}
-
 void expects_same_shape(const View& a, const View& b) {
   expects(a.rows == b.rows && a.cols == b.cols, "both matrices have the same shape");
 }
 
-class Buffer : public DeviceBuffer {
+/// Zeroed; large ones in huge pages.
+class Memory : public DeviceMemory {
  public:
-  Buffer(int rows, int cols)
-      : block_(std::max<std::size_t>(
-            static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * sizeof(float), 1)),
-        view_{reinterpret_cast<float*>(block_.get()), rows, cols, cols} {}
-  View view() const override { return view_; }
+  explicit Memory(std::size_t bytes) {
+    if (bytes >= kHugeBytes) {
+      huge_ = std::make_unique<HugeBlock>(bytes);
+    } else {
+      std::memset(small_.reserve<std::byte>(bytes), 0, bytes);
+    }
+  }
+  std::byte* get() { return huge_ ? huge_->data() : small_.reserve<std::byte>(0); }
 
  private:
-  struct Memory {
-    explicit Memory(std::size_t bytes) {
-      if (bytes >= (std::size_t{4} << 20)) {
-        huge = std::make_unique<HugeBlock>(bytes);
-      } else {
-        std::memset(small.reserve<std::byte>(bytes), 0, bytes);
-      }
-    }
-    std::byte* get() { return huge ? huge->data() : small.reserve<std::byte>(0); }
-    std::unique_ptr<HugeBlock> huge;
-    Scratch small;
-  };
-  Memory block_;
-  View view_;
+  static constexpr std::size_t kHugeBytes = std::size_t{4} << 20;
+  std::unique_ptr<HugeBlock> huge_;
+  Scratch small_;
 };
 
 std::string_view words_for(Activations activations) {
@@ -79,9 +68,12 @@ class CpuBackend : public Backend {
         cache_bytes(3) / 1024, huge_page_bytes() >> 20);
   }
 
-  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
+  Buffer allocate(int rows, int cols) override {
     expects(rows >= 0 && cols >= 0, "a buffer has a size");
-    return std::make_unique<Buffer>(rows, cols);
+    const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
+    auto memory = std::make_unique<Memory>(std::max<std::size_t>(values * sizeof(float), 1));
+    auto* data = reinterpret_cast<float*>(memory->get());
+    return {{data, rows, cols, cols}, std::move(memory)};
   }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {
     return pack(matrix, layout, arena_, pool_);
@@ -96,15 +88,14 @@ class CpuBackend : public Backend {
     expects(from.size() == static_cast<std::size_t>(to.rows) * static_cast<std::size_t>(to.cols),
             "upload(): as many values as the matrix has");
     for (int row = 0; row < to.rows; ++row) {
-      std::copy_n(from.data() + static_cast<std::ptrdiff_t>(row) * to.cols, to.cols,
-                  row_of(to, row));
+      std::copy_n(from.data() + static_cast<std::ptrdiff_t>(row) * to.cols, to.cols, to.row(row));
     }
   }
   void download(const View& from, std::span<float> to) override {
     expects(to.size() == static_cast<std::size_t>(from.rows) * static_cast<std::size_t>(from.cols),
             "download(): room for as many values as the matrix has");
     for (int row = 0; row < from.rows; ++row) {
-      std::copy_n(row_of(from, row), from.cols,
+      std::copy_n(from.row(row), from.cols,
                   to.data() + static_cast<std::ptrdiff_t>(row) * from.cols);
     }
   }
@@ -118,7 +109,7 @@ class CpuBackend : public Backend {
     const auto& weight = static_cast<const PackedWeight&>(table);
     for_each_row(out.rows, out.cols, [&](int row) {
       unpack_row(weight, tokens[static_cast<std::size_t>(row)],
-                 {row_of(out, row), static_cast<std::size_t>(out.cols)});
+                 {out.row(row), static_cast<std::size_t>(out.cols)});
     });
   }
   void linear(const LinearArgs& args) override { linear_.run(args); }
@@ -127,21 +118,20 @@ class CpuBackend : public Backend {
     expects_same_shape(x, out);
     expects(weight.cols == x.cols, "rms_norm(): a weight per column");
     for_each_row(x.rows, x.cols, [&](int row) {
-      kernels_.rms_norm(row_of(x, row), weight.data, epsilon, x.cols, row_of(out, row));
+      kernels_.rms_norm(x.row(row), weight.data, epsilon, x.cols, out.row(row));
     });
   }
   void add(const View& a, const View& b, const View& out) override {
     expects_same_shape(a, b);
     expects_same_shape(a, out);
-    for_each_row(a.rows, a.cols, [&](int row) {
-      kernels_.add(row_of(a, row), row_of(b, row), a.cols, row_of(out, row));
-    });
+    for_each_row(a.rows, a.cols,
+                 [&](int row) { kernels_.add(a.row(row), b.row(row), a.cols, out.row(row)); });
   }
   void silu_gate(const View& gate, const View& up, const View& out) override {
     expects_same_shape(gate, up);
     expects_same_shape(gate, out);
     for_each_row(gate.rows, gate.cols, [&](int row) {
-      kernels_.silu_gate(row_of(gate, row), row_of(up, row), gate.cols, row_of(out, row));
+      kernels_.silu_gate(gate.row(row), up.row(row), gate.cols, out.row(row));
     });
   }
   void copy(const View& from, const View& to) override {
@@ -171,13 +161,13 @@ class CpuBackend : public Backend {
     expects_same_shape(logits, out);
     expects(temperature > 0, "softmax(): a positive temperature");
     for_each_row(logits.rows, logits.cols, [&](int row) {
-      kernels_.softmax(row_of(logits, row), temperature, logits.cols, row_of(out, row));
+      kernels_.softmax(logits.row(row), temperature, logits.cols, out.row(row));
     });
   }
   void argmax(const View& x, std::span<TokenId> out) override {
     expects(out.size() == static_cast<std::size_t>(x.rows), "argmax(): room for every row");
     for_each_row(x.rows, x.cols, [&](int row) {
-      out[static_cast<std::size_t>(row)] = kernels_.argmax(row_of(x, row), x.cols);
+      out[static_cast<std::size_t>(row)] = kernels_.argmax(x.row(row), x.cols);
     });
   }
   void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override {
@@ -188,8 +178,7 @@ class CpuBackend : public Backend {
             "top_k(): room for k values of every row");
     for_each_row(x.rows, x.cols, [&](int row) {
       const std::size_t first = static_cast<std::size_t>(row) * count;
-      top_of_row(row_of(x, row), x.cols, values.subspan(first, count),
-                 indices.subspan(first, count));
+      top_of_row(x.row(row), x.cols, values.subspan(first, count), indices.subspan(first, count));
     });
   }
 
@@ -211,7 +200,7 @@ class CpuBackend : public Backend {
   static void copy_row(const View& from, int from_row, const View& to, int to_row) {
     expects(from_row >= 0 && from_row < from.rows && to_row >= 0 && to_row < to.rows,
             "a row of the matrix");
-    std::copy_n(row_of(from, from_row), from.cols, row_of(to, to_row));
+    std::copy_n(from.row(from_row), from.cols, to.row(to_row));
   }
 
   /// Keeps the k best so far in order; most values are below the least of them and are passed over

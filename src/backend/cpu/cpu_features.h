@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels.h"
 
 namespace talon::cpu {

@@ -29,10 +29,6 @@ const PackedWeight& packed(const Projection& projection) {
   return static_cast<const PackedWeight&>(*projection.weight);
 }
 
-float* row_of(const View& view, int row) {
-  return view.data + static_cast<std::ptrdiff_t>(row) * view.stride;
-}
-
 int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
 /// Inputs of a segment: a row is cut into the fewest nearly equal ones. Mixed activations compare a
@@ -61,7 +57,7 @@ void check(const LinearArgs& args) {
 
 /// Whether a projection writes where the input lies.
 bool writes_input(const LinearArgs& args) {
-  const auto end_of = [](const View& view) { return row_of(view, view.rows - 1) + view.cols; };
+  const auto end_of = [](const View& view) { return view.row(view.rows - 1) + view.cols; };
   for (const Projection& projection : args.outputs) {
     if (projection.out.data < end_of(args.input) && args.input.data < end_of(projection.out)) {
       return true;
@@ -198,7 +194,7 @@ Linear::Input Linear::after(const Input& input, std::size_t groups) const {
 /// wanted.
 void Linear::prepare(const LinearArgs& args, const Input& input, int row, int first, int count,
                      Worker& worker) const {
-  const float* x = row_of(args.input, row) + first;
+  const float* x = args.input.row(row) + first;
   if (args.transform == InputTransform::silu_gate) {
     float* gated = worker.row.reserve<float>(static_cast<std::size_t>(count));
     kernels_.silu_gate(x, x + input.cols, count, gated);
@@ -299,7 +295,7 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
       call.second = place.second;
       call.sums16 = place.half_sums;
     }
-    call.out = row_of(projection.out, block.first) + first_output;
+    call.out = projection.out.row(block.first) + first_output;
     call.prefetch = block.first == 0 ? kPrefetchBytes : 0;
     (rounded ? kernels_.multiply_rounded : kernels_.multiply)(call);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/test_matrices.h"
 
@@ -42,24 +43,24 @@ std::vector<float> multiply(Backend& backend, std::span<const TestMatrix* const>
   auto input = backend.allocate(count, cols);
   backend.upload(std::span(x).subspan(static_cast<std::size_t>(first * cols),
                                       static_cast<std::size_t>(count * cols)),
-                 input->view());
+                 input.view());
   std::vector<std::unique_ptr<Weight>> weights;
-  std::vector<std::unique_ptr<DeviceBuffer>> outs;
+  std::vector<Buffer> outs;
   std::vector<Projection> projections;
   for (const TestMatrix* matrix : matrices) {
     weights.push_back(backend.load_weight(matrix->stored, layout));
     outs.push_back(backend.allocate(count, matrix->stored.rows));
-    projections.push_back({weights.back().get(), outs.back()->view()});
+    projections.push_back({weights.back().get(), outs.back().view()});
   }
   LinearArgs args{};
-  args.input = input->view();
+  args.input = input.view();
   args.outputs = projections;
   args.rough = rough;
   backend.linear(args);
   std::vector<float> result;
   for (int row = 0; row < count; ++row) {
     for (const auto& out : outs) {
-      const View view = out->view();
+      const View view = out.view();
       std::vector<float> values(static_cast<std::size_t>(view.cols));
       backend.download(view.row_range(row, 1), values);
       result.insert(result.end(), values.begin(), values.end());
@@ -289,7 +290,7 @@ TEST_P(LinearKernels, NormGateBiasAndAccumulationAreThoseOfSeparateSteps) {
   for (const int rows : {1, 2, 3, 17}) {
     const auto upload = [&](int cols, unsigned seed) {
       auto buffer = backend->allocate(rows, cols);
-      backend->upload(rows_with_outliers(rows, cols, seed), buffer->view());
+      backend->upload(rows_with_outliers(rows, cols, seed), buffer.view());
       return buffer;
     };
     const auto x = upload(2 * kCols, 17);
@@ -297,45 +298,45 @@ TEST_P(LinearKernels, NormGateBiasAndAccumulationAreThoseOfSeparateSteps) {
     const auto expected = backend->allocate(rows, 33);
     const auto got = backend->allocate(rows, 33);
     const auto bias = backend->allocate(1, 33);
-    backend->upload(random_rows(1, 33, 18), bias->view());
+    backend->upload(random_rows(1, 33, 18), bias.view());
     const auto norm = backend->allocate(1, kCols);
-    backend->upload(random_rows(1, kCols, 19), norm->view());
+    backend->upload(random_rows(1, kCols, 19), norm.view());
     const auto download = [&](const View& view) {
       std::vector<float> values(static_cast<std::size_t>(rows * view.cols));
       backend->download(view, values);
       return values;
     };
     for (const auto transform : {InputTransform::rms_norm, InputTransform::silu_gate}) {
-      const View left = x->view().col_range(0, kCols);
+      const View left = x.view().col_range(0, kCols);
       if (transform == InputTransform::rms_norm) {
-        backend->rms_norm(left, norm->view(), 1e-5F, plain->view());
+        backend->rms_norm(left, norm.view(), 1e-5F, plain.view());
       } else {
-        backend->silu_gate(left, x->view().col_range(kCols, kCols), plain->view());
+        backend->silu_gate(left, x.view().col_range(kCols, kCols), plain.view());
       }
-      const Projection simple[] = {{weight.get(), expected->view()}};
+      const Projection simple[] = {{weight.get(), expected.view()}};
       LinearArgs args{};
-      args.input = plain->view();
+      args.input = plain.view();
       args.outputs = simple;
       backend->linear(args);
-      std::vector<float> want = download(expected->view());
+      std::vector<float> want = download(expected.view());
       const std::vector<float> biases = [&] {
         std::vector<float> values(33);
-        backend->download(bias->view(), values);
+        backend->download(bias.view(), values);
         return values;
       }();
       for (std::size_t i = 0; i < want.size(); ++i) want[i] += biases[i % 33];
       const std::vector<float> before = random_rows(rows, 33, 20);
       for (std::size_t i = 0; i < want.size(); ++i) want[i] = before[i] + want[i];
 
-      backend->upload(before, got->view());
-      const Projection full[] = {{weight.get(), got->view(), bias->view(), true}};
-      args.input = transform == InputTransform::rms_norm ? left : x->view();
+      backend->upload(before, got.view());
+      const Projection full[] = {{weight.get(), got.view(), bias.view(), true}};
+      args.input = transform == InputTransform::rms_norm ? left : x.view();
       args.transform = transform;
-      args.norm = norm->view();
+      args.norm = norm.view();
       args.norm_epsilon = 1e-5F;
       args.outputs = full;
       backend->linear(args);
-      EXPECT_EQ(download(got->view()), want) << rows;
+      EXPECT_EQ(download(got.view()), want) << rows;
     }
   }
 }

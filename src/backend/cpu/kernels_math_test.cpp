@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/test_matrices.h"
 
@@ -111,15 +112,15 @@ TEST(CpuBackendRows, TopKIsSortedWithTiesByIndexAndNanLast) {
   values[3] = kNan;
   values[40] = kNan;
   values[79] = 5.0F;
-  backend->upload(values, x->view());
+  backend->upload(values, x.view());
   std::vector<float> top(2 * 4);
   std::vector<TokenId> indices(2 * 4);
-  backend->top_k(x->view(), 4, top, indices);
+  backend->top_k(x.view(), 4, top, indices);
   EXPECT_EQ(indices, (std::vector<TokenId>{33, 7, 0, 1, 39, 1, 2, 3}));
   EXPECT_EQ(top, (std::vector<float>{9, 5, 1, 1, 5, 1, 1, 1}));
   std::vector<float> all(80);
   std::vector<TokenId> order(80);
-  backend->top_k(x->view(), 40, all, order);
+  backend->top_k(x.view(), 40, all, order);
   EXPECT_EQ(order[39], 3);
   EXPECT_EQ(order[79], 0);
 }

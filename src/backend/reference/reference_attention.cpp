@@ -9,8 +9,6 @@
 namespace talon::reference {
 namespace {
 
-float* row_of(const View& view, int row) { return view.row_range(row, 1).data; }
-
 /// One head: optional RMSNorm, then the rotation of pairs (i, i + d / 2).
 void norm_and_rotate(float* head, int head_dim, const View& norm, float epsilon,
                      const float* rope) {
@@ -51,19 +49,19 @@ void store_row(const AttentionArgs& args, int row) {
   const AttentionRow& place = args.layout->rows[static_cast<std::size_t>(row)];
   const int head_dim = cache.shape.head_dim;
   expects(place.position >= 0 && place.position < args.rope.rows, "a position of the rope table");
-  const float* rope = row_of(args.rope, place.position);
+  const float* rope = args.rope.row(place.position);
 
-  float* q = row_of(args.q, row);
+  float* q = args.q.row(row);
   for (int column = 0; column < args.q.cols; column += head_dim) {
     norm_and_rotate(q + column, head_dim, args.q_norm, args.norm_epsilon, rope);
   }
-  float* k = row_of(args.k, row);
+  float* k = args.k.row(row);
   for (int column = 0; column < args.k.cols; column += head_dim) {
     norm_and_rotate(k + column, head_dim, args.k_norm, args.norm_epsilon, rope);
   }
   const auto width = static_cast<std::size_t>(cache.width());
   cache.write(args.layer, Cache::Part::keys, place.slot, {k, width});
-  cache.write(args.layer, Cache::Part::values, place.slot, {row_of(args.v, row), width});
+  cache.write(args.layer, Cache::Part::values, place.slot, {args.v.row(row), width});
 }
 
 void attend_row(const AttentionArgs& args, int row) {
@@ -75,7 +73,7 @@ void attend_row(const AttentionArgs& args, int row) {
   const std::size_t heads = static_cast<std::size_t>(args.q.cols) / head_dim;
   const std::size_t heads_per_kv = heads / static_cast<std::size_t>(cache.shape.kv_heads);
 
-  const float* q_row = row_of(args.q, row);
+  const float* q_row = args.q.row(row);
   const std::vector<double> q(q_row, q_row + args.q.cols);
   std::vector<double> kv(width);
   std::vector<std::vector<double>> p(heads, std::vector<double>(slots.size()));
@@ -96,7 +94,7 @@ void attend_row(const AttentionArgs& args, int row) {
       for (std::size_t i = 0; i < head_dim; ++i) out[head * head_dim + i] += p[head][j] * value[i];
     }
   }
-  std::copy(out.begin(), out.end(), row_of(args.out, row));
+  std::copy(out.begin(), out.end(), args.out.row(row));
 }
 
 }  // namespace talon::reference

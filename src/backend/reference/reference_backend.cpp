@@ -4,7 +4,7 @@
 #include <new>
 #include <numeric>
 
-#include "backend/backend.h"
+#include "backend/reference/reference.h"
 #include "backend/reference/reference_attention.h"
 #include "backend/reference/reference_math.h"
 #include "backend/reference/reference_memory.h"
@@ -14,13 +14,10 @@
 namespace talon {
 namespace {
 
-using reference::Buffer;
 using reference::Cache;
 using reference::DenseWeight;
 
 constexpr int kOutputTile = 16;  // outputs that share one pass over the input rows
-
-float* row_of(const View& view, int row) { return view.row_range(row, 1).data; }
 
 bool same_shape(const View& a, const View& b) { return a.rows == b.rows && a.cols == b.cols; }
 
@@ -33,9 +30,7 @@ class ReferenceBackend : public Backend {
     return fmt::format("float32 weights, sums in float64, {} threads", pool_.threads());
   }
 
-  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
-    return std::make_unique<Buffer>(rows, cols);
-  }
+  Buffer allocate(int rows, int cols) override { return reference::allocate(rows, cols); }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override;
   std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override {
     return std::make_unique<Cache>(shape);
@@ -111,15 +106,14 @@ std::unique_ptr<Weight> ReferenceBackend::load_weight(const StoredMatrix& matrix
 void ReferenceBackend::upload(std::span<const float> from, const View& to) {
   expects(from.size() == static_cast<std::size_t>(to.rows) * static_cast<std::size_t>(to.cols));
   for (int row = 0; row < to.rows; ++row) {
-    std::copy_n(from.data() + static_cast<std::ptrdiff_t>(row) * to.cols, to.cols, row_of(to, row));
+    std::copy_n(from.data() + static_cast<std::ptrdiff_t>(row) * to.cols, to.cols, to.row(row));
   }
 }
 
 void ReferenceBackend::download(const View& from, std::span<float> to) {
   expects(to.size() == static_cast<std::size_t>(from.rows) * static_cast<std::size_t>(from.cols));
   for (int row = 0; row < from.rows; ++row) {
-    std::copy_n(row_of(from, row), from.cols,
-                to.data() + static_cast<std::ptrdiff_t>(row) * from.cols);
+    std::copy_n(from.row(row), from.cols, to.data() + static_cast<std::ptrdiff_t>(row) * from.cols);
   }
 }
 
@@ -130,7 +124,7 @@ void ReferenceBackend::embed(const Weight& table, std::span<const TokenId> token
   for (int row = 0; row < out.rows; ++row) {
     const TokenId token = tokens[static_cast<std::size_t>(row)];
     expects(token >= 0 && token < table.rows, "a token of the table");
-    std::copy_n(weight.row(token), table.cols, row_of(out, row));
+    std::copy_n(weight.row(token), table.cols, out.row(row));
   }
 }
 
@@ -157,7 +151,7 @@ void ReferenceBackend::transform_input(const LinearArgs& args, int cols) {
   const auto width = static_cast<std::size_t>(cols);
   input_.resize(static_cast<std::size_t>(args.input.rows) * width);
   for_each(args.input.rows, [&](int row) {
-    const float* x = row_of(args.input, row);
+    const float* x = args.input.row(row);
     const std::span<double> to(input_.data() + static_cast<std::size_t>(row) * width, width);
     for (std::size_t i = 0; i < width; ++i) {
       to[i] = gated ? reference::silu_gate(x[i], x[i + width]) : double{x[i]};
@@ -174,7 +168,7 @@ void ReferenceBackend::project_tile(const Projection& output, int first, int las
   const std::vector<double> w(weight.row(first), weight.row(first) + (last - first) * weight.cols);
   for (int row = 0; row < input_rows; ++row) {
     const double* x = input_.data() + static_cast<std::size_t>(row) * cols;
-    float* out = row_of(output.out, row);
+    float* out = output.out.row(row);
     for (int column = first; column < last; ++column) {
       double sum =
           reference::dot(x, w.data() + static_cast<std::size_t>(column - first) * cols, cols);
@@ -188,25 +182,23 @@ void ReferenceBackend::project_tile(const Projection& output, int first, int las
 void ReferenceBackend::rms_norm(const View& x, const View& weight, float epsilon, const View& out) {
   expects(same_shape(x, out) && weight.cols == x.cols);
   for_each(x.rows, [&](int row) {
-    std::vector<double> values(row_of(x, row), row_of(x, row) + x.cols);
+    std::vector<double> values(x.row(row), x.row(row) + x.cols);
     reference::rms_norm(values, weight.data, epsilon);
-    std::copy(values.begin(), values.end(), row_of(out, row));
+    std::copy(values.begin(), values.end(), out.row(row));
   });
 }
 
 void ReferenceBackend::add(const View& a, const View& b, const View& out) {
   expects(same_shape(a, b) && same_shape(a, out));
   for (int row = 0; row < a.rows; ++row) {
-    std::transform(row_of(a, row), row_of(a, row) + a.cols, row_of(b, row), row_of(out, row),
-                   std::plus<float>());
+    std::transform(a.row(row), a.row(row) + a.cols, b.row(row), out.row(row), std::plus<float>());
   }
 }
 
 void ReferenceBackend::silu_gate(const View& gate, const View& up, const View& out) {
   expects(same_shape(gate, up) && same_shape(gate, out));
   for (int row = 0; row < gate.rows; ++row) {
-    std::transform(row_of(gate, row), row_of(gate, row) + gate.cols, row_of(up, row),
-                   row_of(out, row),
+    std::transform(gate.row(row), gate.row(row) + gate.cols, up.row(row), out.row(row),
                    [](float g, float u) { return static_cast<float>(reference::silu_gate(g, u)); });
   }
 }
@@ -214,7 +206,7 @@ void ReferenceBackend::silu_gate(const View& gate, const View& up, const View& o
 void ReferenceBackend::copy(const View& from, const View& to) {
   expects(same_shape(from, to));
   for (int row = 0; row < from.rows; ++row) {
-    std::copy_n(row_of(from, row), from.cols, row_of(to, row));
+    std::copy_n(from.row(row), from.cols, to.row(row));
   }
 }
 
@@ -224,7 +216,7 @@ void ReferenceBackend::gather_rows(const View& from, std::span<const std::int32_
   for (int row = 0; row < to.rows; ++row) {
     const std::int32_t source = rows[static_cast<std::size_t>(row)];
     expects(source >= 0 && source < from.rows, "a row to gather");
-    std::copy_n(row_of(from, source), from.cols, row_of(to, row));
+    std::copy_n(from.row(source), from.cols, to.row(row));
   }
 }
 
@@ -234,7 +226,7 @@ void ReferenceBackend::scatter_rows(const View& from, std::span<const std::int32
   for (int row = 0; row < from.rows; ++row) {
     const std::int32_t target = rows[static_cast<std::size_t>(row)];
     expects(target >= 0 && target < to.rows, "a row to scatter to");
-    std::copy_n(row_of(from, row), from.cols, row_of(to, target));
+    std::copy_n(from.row(row), from.cols, to.row(target));
   }
 }
 
@@ -259,10 +251,10 @@ void ReferenceBackend::copy_kv(KvStore& cache, std::span<const Slot> from,
 void ReferenceBackend::softmax(const View& logits, float temperature, const View& out) {
   expects(same_shape(logits, out) && temperature > 0);
   for_each(logits.rows, [&](int row) {
-    std::vector<double> x(row_of(logits, row), row_of(logits, row) + logits.cols);
+    std::vector<double> x(logits.row(row), logits.row(row) + logits.cols);
     for (double& value : x) value /= temperature;
     reference::softmax(x);
-    std::copy(x.begin(), x.end(), row_of(out, row));
+    std::copy(x.begin(), x.end(), out.row(row));
   });
 }
 
@@ -276,7 +268,7 @@ void ReferenceBackend::top_k(const View& x, int k, std::span<float> values,
   const auto count = static_cast<std::size_t>(x.rows) * static_cast<std::size_t>(k);
   expects(k >= 1 && k <= x.cols && values.size() == count && indices.size() == count);
   for_each(x.rows, [&](int row) {
-    const float* from = row_of(x, row);
+    const float* from = x.row(row);
     std::vector<TokenId> order(static_cast<std::size_t>(x.cols));
     std::iota(order.begin(), order.end(), 0);
     const auto value = [&](TokenId i) { return std::isnan(from[i]) ? -INFINITY : from[i]; };

@@ -8,14 +8,24 @@
 
 namespace talon::reference {
 
-Buffer::Buffer(int rows, int cols) {
+namespace {
+
+struct Memory : DeviceMemory {
+  std::vector<float> values;
+};
+
+}  // namespace
+
+Buffer allocate(int rows, int cols) {
   expects(rows >= 0 && cols >= 0, "a buffer's shape is not negative");
+  auto memory = std::make_unique<Memory>();
   try {
-    values.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
+    memory->values.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
   } catch (const std::bad_alloc&) {
     fail("allocate a buffer of [{}, {}] float32: out of memory", rows, cols);
   }
-  view_ = {values.data(), rows, cols, cols};
+  float* data = memory->values.data();
+  return {{data, rows, cols, cols}, std::move(memory)};
 }
 
 Cache::Cache(const KvShape& of) {

@@ -9,13 +9,8 @@
 
 namespace talon::reference {
 
-struct Buffer : DeviceBuffer {
-  Buffer(int rows, int cols);
-  View view() const override { return view_; }
-
-  std::vector<float> values;
-  View view_;
-};
+/// Zeroed. Throws Error when out of memory.
+Buffer allocate(int rows, int cols);
 
 /// The dequantised values, [rows, cols].
 struct DenseWeight : Weight {

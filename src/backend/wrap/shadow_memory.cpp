@@ -22,12 +22,11 @@ View ShadowMemory::translate(const View& view) const {
   return {range->second.shadow + (view.data - range->first), view.rows, view.cols, view.stride};
 }
 
-ShadowedBuffer::ShadowedBuffer(ShadowMemory& memory, std::unique_ptr<DeviceBuffer> primary,
-                               std::unique_ptr<DeviceBuffer> shadow)
+ShadowedMemory::ShadowedMemory(ShadowMemory& memory, Buffer primary, Buffer shadow)
     : memory_(memory), primary_(std::move(primary)), shadow_(std::move(shadow)) {
-  memory_.add(primary_->view(), shadow_->view());
+  memory_.add(primary_.view(), shadow_.view());
 }
 
-ShadowedBuffer::~ShadowedBuffer() { memory_.remove(primary_->view()); }
+ShadowedMemory::~ShadowedMemory() { memory_.remove(primary_.view()); }
 
 }  // namespace talon

@@ -25,16 +25,14 @@ class ShadowMemory {
 };
 
 /// An allocation of both backends. Unregisters itself.
-class ShadowedBuffer : public DeviceBuffer {
+class ShadowedMemory : public DeviceMemory {
  public:
-  ShadowedBuffer(ShadowMemory& memory, std::unique_ptr<DeviceBuffer> primary,
-                 std::unique_ptr<DeviceBuffer> shadow);
-  ~ShadowedBuffer() override;
-  View view() const override { return primary_->view(); }
+  ShadowedMemory(ShadowMemory& memory, Buffer primary, Buffer shadow);
+  ~ShadowedMemory() override;
 
  private:
   ShadowMemory& memory_;
-  std::unique_ptr<DeviceBuffer> primary_, shadow_;
+  Buffer primary_, shadow_;
 };
 
 /// A weight, or a cache, of both backends, described as the primary's.

@@ -95,8 +95,8 @@ class EagleDrafter : public Drafter {
   HeadNetwork network_;
   KvCache cache_;
   HeadMemory memory_;
-  std::unique_ptr<DeviceBuffer> features_;  // [rows of a level, H]: of the rows' parents
-  std::unique_ptr<DeviceBuffer> outputs_;   // [rows of a level, H]
+  Buffer features_;  // [rows of a level, H]: of the rows' parents
+  Buffer outputs_;   // [rows of a level, H]
 };
 
 std::size_t EagleDrafter::cache_bytes(const HeadConfig& head, const EagleOptions& options,
@@ -117,7 +117,7 @@ void EagleDrafter::propose_batch(std::span<DraftJob> jobs) {
   std::vector<GrowingTree> trees = plant(jobs);
   int rows = static_cast<int>(trees.size());
   while (rows > 0) {
-    const View outputs = outputs_->view().row_range(0, rows);
+    const View outputs = outputs_.rows(rows);
     const RowChildren children = network_.top_children(outputs, children_per_row);
     const std::vector<std::int32_t> parent_outputs = add_level(trees, children);
     rows = static_cast<int>(parent_outputs.size());
@@ -138,7 +138,7 @@ std::vector<GrowingTree> EagleDrafter::plant(std::span<DraftJob> jobs) {
     const bool can_draft = !state.lost && state.cache.length() > 0;
     if (!can_draft || most_levels < 1 || job.plan.nodes <= job.tree->draft_nodes()) continue;
     const int row = static_cast<int>(trees.size());
-    backend_.copy(state.output->view(), outputs_->view().row_range(row, 1));
+    backend_.copy(state.output.view(), outputs_.view().row_range(row, 1));
     GrowingTree tree;
     tree.state = &state;
     tree.tree = job.tree;
@@ -209,14 +209,14 @@ void EagleDrafter::run_level(std::span<GrowingTree> trees,
   }
   layout.rows = std::move(newest_rows);
   const int rows = static_cast<int>(tokens.size());
-  const View features = features_->view().row_range(0, rows);
-  backend_.gather_rows(outputs_->view(), parent_outputs, features);
+  const View features = features_.rows(rows);
+  backend_.gather_rows(outputs_.view(), parent_outputs, features);
   network_.forward({.tokens = tokens,
                     .layout = &layout,
                     .cache = &cache_.store(),
                     .features = features,
                     .from_target = false,
-                    .out = outputs_->view().row_range(0, rows)});
+                    .out = outputs_.rows(rows)});
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
     const int rows =
         std::min(static_cast<int>(tokens.size()) - done, most_waiting_ - waiting_rows(state));
     backend_.copy(committed.features.row_range(done, rows),
-                  state.features->view().row_range(waiting_rows(state), rows));
+                  state.features.view().row_range(waiting_rows(state), rows));
     const auto news =
         tokens.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
     state.waiting.insert(state.waiting.end(), news.begin(), news.end());
@@ -123,7 +123,7 @@ void HeadMemory::extend_batch(std::span<HeadState* const> states) {
   AttentionLayout layout;
   lay_out_rows(batch, layout);
   const int rows = static_cast<int>(tokens.size());
-  const View outputs = outputs_->view().row_range(0, rows);
+  const View outputs = outputs_.rows(rows);
   network_.forward({.tokens = tokens,
                     .layout = &layout,
                     .cache = &cache_.store(),
@@ -133,21 +133,20 @@ void HeadMemory::extend_batch(std::span<HeadState* const> states) {
   int end = 0;
   for (HeadState* state : states) {
     end += waiting_rows(*state);
-    backend_.copy(outputs.row_range(end - 1, 1), state->output->view());
+    backend_.copy(outputs.row_range(end - 1, 1), state->output.view());
     commit(*state);
   }
 }
 
 View HeadMemory::gather_features(std::span<HeadState* const> states, int rows) {
-  if (states.size() == 1) return states[0]->features->view().row_range(0, rows);
+  if (states.size() == 1) return states[0]->features.rows(rows);
   int row = 0;
   for (const HeadState* state : states) {
     const int count = waiting_rows(*state);
-    backend_.copy(state->features->view().row_range(0, count),
-                  features_->view().row_range(row, count));
+    backend_.copy(state->features.rows(count), features_.view().row_range(row, count));
     row += count;
   }
-  return features_->view().row_range(0, rows);
+  return features_.rows(rows);
 }
 
 void HeadMemory::commit(HeadState& state) {

@@ -18,9 +18,8 @@ struct HeadState : DraftState {
 
   KvSequence cache;              // of the pairs that were run; position i of the cache is pair i
   std::vector<TokenId> waiting;  // tokens of the pairs to run next
-  std::unique_ptr<DeviceBuffer> features;  // and their features, [most waiting, taps * hidden]
-  std::unique_ptr<DeviceBuffer>
-      output;                // [1, H]: what the head predicted from the newest pair that was run
+  Buffer features;               // and their features, [most waiting, taps * hidden]
+  Buffer output;             // [1, H]: what the head predicted from the newest pair that was run
   TokenId first_token = -1;  // of the sequence, which is in no pair
   int observed = 0;          // tokens
   bool lost = false;         // the cache was full: this sequence is drafted for no more
@@ -53,8 +52,8 @@ class HeadMemory {
   HeadNetwork& network_;
   KvCache& cache_;
   int most_waiting_;
-  std::unique_ptr<DeviceBuffer> features_;  // [rows of a pass, taps * hidden]
-  std::unique_ptr<DeviceBuffer> outputs_;   // [rows of a pass, H]
+  Buffer features_;  // [rows of a pass, taps * hidden]
+  Buffer outputs_;   // [rows of a pass, H]
 };
 
 }  // namespace talon

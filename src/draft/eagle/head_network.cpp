@@ -6,35 +6,24 @@
 #include "draft/output_head.h"
 
 namespace talon {
-namespace {
-
-View view_of(const std::unique_ptr<DeviceBuffer>& buffer) {
-  return buffer ? buffer->view() : View{};
-}
-
-}  // namespace
-
 struct HeadNetwork::State {
   State(const HeadWeights& of, int most_rows);
 
-  View rows_of(const std::unique_ptr<DeviceBuffer>& buffer, int rows) const {
-    return buffer->view().row_range(0, rows);
-  }
   View fuse_eagle1(const HeadPass& pass);
   View fuse_eagle3(const HeadPass& pass);
   void reduce_taps(const View& features, const View& out);
   void attend(const HeadPass& pass, const View& input, const View& residual);
   void feed_forward(const View& residual);
-  void norm(const View& x, const std::unique_ptr<DeviceBuffer>& weight, const View& out);
+  void norm(const View& x, const Buffer& weight, const View& out);
 
   const HeadWeights& head;
   const HeadConfig& config;
   Backend& backend;
   int max_rows;
   // Activations, [max_rows, width].
-  std::unique_ptr<DeviceBuffer> pair;      // embedding and feature side by side, [.., 2 H]
-  std::unique_ptr<DeviceBuffer> features;  // the target's, normed, where a head norms them
-  std::unique_ptr<DeviceBuffer> residual, q, k, v, attended, gate_up;
+  Buffer pair;      // embedding and feature side by side, [.., 2 H]
+  Buffer features;  // the target's, normed, where a head norms them
+  Buffer residual, q, k, v, attended, gate_up;
   OutputHead output;
 };
 
@@ -69,7 +58,7 @@ void HeadNetwork::forward(const HeadPass& pass) {
   State& s = *state_;
   const int rows = static_cast<int>(pass.tokens.size());
   expects(rows >= 1 && rows <= s.max_rows && pass.out.rows == rows, "at most max_rows rows");
-  const View residual = s.rows_of(s.residual, rows);
+  const View residual = s.residual.rows(rows);
   const View input =
       s.config.generation == HeadGeneration::eagle1 ? s.fuse_eagle1(pass) : s.fuse_eagle3(pass);
   s.attend(pass, input, residual);
@@ -84,7 +73,7 @@ void HeadNetwork::forward(const HeadPass& pass) {
 /// residual = fc([embedding; feature]), which attention reads as it is. No activation; official
 /// heads have no norm here.
 View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
-  const View both = rows_of(pair, static_cast<int>(pass.tokens.size()));
+  const View both = pair.rows(static_cast<int>(pass.tokens.size()));
   const View embedding = both.col_range(0, config.hidden);
   const View feature = both.col_range(config.hidden, config.hidden);
   backend.embed(*head.embedding, pass.tokens, embedding);
@@ -94,8 +83,8 @@ View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
   } else {
     backend.copy(pass.features, feature);
   }
-  const View x = rows_of(residual, both.rows);
-  const Projection fc[] = {{head.fc.get(), x, view_of(head.fc_bias)}};
+  const View x = residual.rows(both.rows);
+  const Projection fc[] = {{head.fc.get(), x, head.fc_bias.view()}};
   backend.linear({.input = both, .outputs = fc, .rough = true});
   return x;
 }
@@ -103,10 +92,10 @@ View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
 /// residual = the fused taps (target rows) or the head's own earlier output; attention reads
 /// [norm(embedding); norm(residual)].
 View HeadNetwork::State::fuse_eagle3(const HeadPass& pass) {
-  const View both = rows_of(pair, static_cast<int>(pass.tokens.size()));
+  const View both = pair.rows(static_cast<int>(pass.tokens.size()));
   const View embedding = both.col_range(0, config.hidden);
   const View feature = both.col_range(config.hidden, config.hidden);
-  const View x = rows_of(residual, both.rows);
+  const View x = residual.rows(both.rows);
   if (pass.from_target) {
     reduce_taps(pass.features, x);
   } else {
@@ -122,7 +111,7 @@ View HeadNetwork::State::fuse_eagle3(const HeadPass& pass) {
 void HeadNetwork::State::reduce_taps(const View& taps, const View& out) {
   View input = taps;
   if (features) {
-    input = rows_of(features, taps.rows);
+    input = features.rows(taps.rows);
     const int width = taps.cols / static_cast<int>(head.taps.size());
     if (head.fused_norm) norm(taps, head.fused_norm, input);
     const View& unnormed = head.fused_norm ? input : taps;
@@ -131,20 +120,20 @@ void HeadNetwork::State::reduce_taps(const View& taps, const View& out) {
       norm(unnormed.col_range(first, width), head.tap_norms[tap], input.col_range(first, width));
     }
   }
-  const Projection fc[] = {{head.fc.get(), out, view_of(head.fc_bias)}};
+  const Projection fc[] = {{head.fc.get(), out, head.fc_bias.view()}};
   backend.linear({.input = input, .outputs = fc, .rough = true});
 }
 
 void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const View& x) {
   const LayerWeights& w = head.layer;
-  const View q_rows = rows_of(q, x.rows), k_rows = rows_of(k, x.rows), v_rows = rows_of(v, x.rows);
-  const View attended_rows = rows_of(attended, x.rows);
-  const Projection qkv[] = {{w.q.get(), q_rows, view_of(w.q_bias)},
-                            {w.k.get(), k_rows, view_of(w.k_bias)},
-                            {w.v.get(), v_rows, view_of(w.v_bias)}};
+  const View q_rows = q.rows(x.rows), k_rows = k.rows(x.rows), v_rows = v.rows(x.rows);
+  const View attended_rows = attended.rows(x.rows);
+  const Projection qkv[] = {{w.q.get(), q_rows, w.q_bias.view()},
+                            {w.k.get(), k_rows, w.k_bias.view()},
+                            {w.v.get(), v_rows, w.v_bias.view()}};
   backend.linear({.input = input,
                   .transform = w.attention_norm ? InputTransform::rms_norm : InputTransform::none,
-                  .norm = view_of(w.attention_norm),
+                  .norm = w.attention_norm.view(),
                   .norm_epsilon = config.norm_epsilon,
                   .outputs = qkv,
                   .rough = true});
@@ -155,25 +144,25 @@ void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const V
                      .cache = pass.cache,
                      .layer = 0,
                      .layout = pass.layout,
-                     .rope = view_of(head.rope),
-                     .q_norm = view_of(w.q_norm),
-                     .k_norm = view_of(w.k_norm),
+                     .rope = head.rope.view(),
+                     .q_norm = w.q_norm.view(),
+                     .k_norm = w.k_norm.view(),
                      .norm_epsilon = config.norm_epsilon,
                      .scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim)),
                      .window = config.sliding_window});
-  const Projection o[] = {{w.o.get(), x, view_of(w.o_bias), /*accumulate=*/true}};
+  const Projection o[] = {{w.o.get(), x, w.o_bias.view(), /*accumulate=*/true}};
   backend.linear({.input = attended_rows, .outputs = o, .rough = true});
 }
 
 void HeadNetwork::State::feed_forward(const View& x) {
   const LayerWeights& w = head.layer;
-  const View both = rows_of(gate_up, x.rows);
+  const View both = gate_up.rows(x.rows);
   const Projection gate_and_up[] = {
       {w.gate.get(), both.col_range(0, config.intermediate)},
       {w.up.get(), both.col_range(config.intermediate, config.intermediate)}};
   backend.linear({.input = x,
                   .transform = InputTransform::rms_norm,
-                  .norm = view_of(w.ffn_norm),
+                  .norm = w.ffn_norm.view(),
                   .norm_epsilon = config.norm_epsilon,
                   .outputs = gate_and_up,
                   .rough = true});
@@ -182,14 +171,13 @@ void HeadNetwork::State::feed_forward(const View& x) {
       {.input = both, .transform = InputTransform::silu_gate, .outputs = down, .rough = true});
 }
 
-void HeadNetwork::State::norm(const View& x, const std::unique_ptr<DeviceBuffer>& weight,
-                              const View& out) {
-  backend.rms_norm(x, view_of(weight), config.norm_epsilon, out);
+void HeadNetwork::State::norm(const View& x, const Buffer& weight, const View& out) {
+  backend.rms_norm(x, weight.view(), config.norm_epsilon, out);
 }
 
 RowChildren HeadNetwork::top_children(const View& features, int count) {
   const bool normed = state_->head.output_norm && !state_->config.norm_output;
-  const OutputNorm norm{normed ? view_of(state_->head.output_norm) : View{},
+  const OutputNorm norm{normed ? state_->head.output_norm.view() : View{},
                         state_->config.norm_epsilon};
   return state_->output.top_children(features, count, norm);
 }

@@ -34,7 +34,7 @@ class HeadLoader {
   std::unique_ptr<Weight> matrix(std::string_view name) {
     return reader_.matrix(name, options_.layout);
   }
-  std::unique_ptr<DeviceBuffer> vector(std::string_view name, bool present = true) {
+  Buffer vector(std::string_view name, bool present = true) {
     return reader_.vector(name, present);
   }
   bool equals_target_embedding(const StoredTensor& own);
@@ -152,7 +152,7 @@ bool HeadLoader::equals_target_embedding(const StoredTensor& own) {
     const int rows = std::min(kChunk, table.rows - first);
     std::vector<TokenId> tokens(static_cast<std::size_t>(rows));
     std::iota(tokens.begin(), tokens.end(), first);
-    const View view = buffer->view().row_range(0, rows);
+    const View view = buffer.rows(rows);
     backend_.embed(table, tokens, view);
     std::vector<float> theirs(tokens.size() * static_cast<std::size_t>(table.cols));
     std::vector<float> ours(theirs.size());

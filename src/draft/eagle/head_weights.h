@@ -22,13 +22,13 @@ struct HeadWeights {
   std::unique_ptr<Weight> own_embedding, own_output;
 
   std::unique_ptr<Weight> fc;
-  std::unique_ptr<DeviceBuffer> fc_bias;
-  std::vector<std::unique_ptr<DeviceBuffer>> tap_norms;  // per tap, before fc
-  std::unique_ptr<DeviceBuffer> fused_norm;              // over all taps, before fc
-  std::unique_ptr<DeviceBuffer> embedding_norm, feature_norm, output_norm;
+  Buffer fc_bias;
+  std::vector<Buffer> tap_norms;  // per tap, before fc
+  Buffer fused_norm;              // over all taps, before fc
+  Buffer embedding_norm, feature_norm, output_norm;
   LayerWeights layer;
-  std::unique_ptr<DeviceBuffer> rope;  // [context of the target, head_dim]
-  std::vector<TokenId> target_token;   // of each draft id; empty: the same
+  Buffer rope;                        // [context of the target, head_dim]
+  std::vector<TokenId> target_token;  // of each draft id; empty: the same
   std::size_t pass_bytes =
       0;  // of weights read to draft one level: all but the embedding table, and fc in EAGLE-3
 };

@@ -28,7 +28,7 @@ MedusaNetwork::MedusaNetwork(const MedusaWeights& weights)
   ones_ = backend_.allocate(kMostRows, hidden);
   const std::vector<float> ones(
       static_cast<std::size_t>(kMostRows) * static_cast<std::size_t>(hidden), 1.0F);
-  backend_.upload(ones, ones_->view());
+  backend_.upload(ones, ones_.view());
 }
 
 std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count) {
@@ -36,13 +36,13 @@ std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count) {
   const int rows = features.rows;
   std::vector<RowChildren> guesses;
   for (std::size_t head = 0; head < weights_.heads.size(); ++head) {
-    const View hidden = hidden_->view().row_range(static_cast<int>(head) * rows, rows);
+    const View hidden = hidden_.view().row_range(static_cast<int>(head) * rows, rows);
     run_blocks(features, weights_.heads[head], hidden);
     if (outputs_.size() > 1) guesses.push_back(outputs_[head].top_children(hidden, count));
   }
   if (outputs_.size() > 1) return guesses;
   // The matrix that all heads share is read once.
-  const View hidden = hidden_->view().row_range(0, weights_.config.heads * rows);
+  const View hidden = hidden_.rows(weights_.config.heads * rows);
   const RowChildren all = outputs_.front().top_children(hidden, count);
   for (std::size_t head = 0; head < weights_.heads.size(); ++head) {
     guesses.push_back(part_of(all, head, rows));
@@ -53,12 +53,11 @@ std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count) {
 /// out = x + silu(W x + b), block after block.
 void MedusaNetwork::run_blocks(const View& features, const MedusaWeights::Head& head,
                                const View& out) {
-  const View inner = inner_->view().row_range(0, out.rows);
-  const View ones = ones_->view().row_range(0, out.rows);
+  const View inner = inner_.rows(out.rows);
+  const View ones = ones_.rows(out.rows);
   backend_.copy(features, out);
   for (const MedusaWeights::Block& block : head.blocks) {
-    const View bias = block.bias ? block.bias->view() : View{};
-    const Projection projection[] = {{block.weight.get(), inner, bias}};
+    const Projection projection[] = {{block.weight.get(), inner, block.bias.view()}};
     backend_.linear({.input = out, .outputs = projection, .rough = true});
     backend_.silu_gate(inner, ones, inner);
     backend_.add(out, inner, out);

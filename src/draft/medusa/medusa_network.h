@@ -23,10 +23,10 @@ class MedusaNetwork {
 
   const MedusaWeights& weights_;
   Backend& backend_;
-  std::vector<OutputHead> outputs_;       // per head, or one for all
-  std::unique_ptr<DeviceBuffer> hidden_;  // [heads * kMostRows, hidden]
-  std::unique_ptr<DeviceBuffer> inner_;   // [kMostRows, hidden]
-  std::unique_ptr<DeviceBuffer> ones_;    // likewise, for silu alone
+  std::vector<OutputHead> outputs_;  // per head, or one for all
+  Buffer hidden_;                    // [heads * kMostRows, hidden]
+  Buffer inner_;                     // [kMostRows, hidden]
+  Buffer ones_;                      // likewise, for silu alone
 };
 
 }  // namespace talon

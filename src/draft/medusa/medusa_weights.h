@@ -34,7 +34,7 @@ Json describe_medusa(const Checkpoint& checkpoint);
 struct MedusaWeights {
   struct Block {  // x + silu(weight x + bias)
     std::unique_ptr<Weight> weight;
-    std::unique_ptr<DeviceBuffer> bias;  // or null
+    Buffer bias;  // or empty
   };
   struct Head {
     std::vector<Block> blocks;

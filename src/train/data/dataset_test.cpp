@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "backend/cpu/cpu.h"
 #include "core/error.h"
 #include "train/data/shard_writer.h"
 #include "train/data/test_folder.h"

@@ -216,13 +216,13 @@ TEST(RecordingDrafter, StoresValuesBeyondHalfFloatsAsTheLargestAndSaysSo) {
   Backend& backend = *data_model().backend;
   const auto rows = backend.allocate(1, 4);
   const std::vector<float> values = {1e6F, -1e6F, 65504.0F, 0.5F};
-  backend.upload(values, rows->view());
+  backend.upload(values, rows.view());
   RecordingDrafter drafter(make_drafter("none", {}), {{1}}, backend);
   Recording recording;
   drafter.record_into(recording);
   const auto state = drafter.start();
   const TokenId token = 5;
-  drafter.observe(*state, {std::span(&token, 1), 1, rows->view(), true});
+  drafter.observe(*state, {std::span(&token, 1), 1, rows.view(), true});
   EXPECT_EQ(recording.saturated, 2u);
   EXPECT_EQ(half_to_float(recording.rows[0]), 65504.0F);
   EXPECT_EQ(half_to_float(recording.rows[1]), -65504.0F);
@@ -230,8 +230,8 @@ TEST(RecordingDrafter, StoresValuesBeyondHalfFloatsAsTheLargestAndSaysSo) {
   EXPECT_EQ(half_to_float(recording.rows[3]), 0.5F);
 
   const std::vector<float> bad = {0, 0, NAN, 0};
-  backend.upload(bad, rows->view());
-  EXPECT_THROW(drafter.observe(*state, {std::span(&token, 1), 2, rows->view(), true}), Error);
+  backend.upload(bad, rows.view());
+  EXPECT_THROW(drafter.observe(*state, {std::span(&token, 1), 2, rows.view(), true}), Error);
 }
 
 }  // namespace

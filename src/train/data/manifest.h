@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/cpu/cpu.h"
 #include "io/json.h"
 #include "train/data/dataset.h"
 #include "train/data/shard.h"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu.h"
 #include "engine/test_model.h"
 #include "train/data/dataset.h"
 #include "train/data/generate.h"

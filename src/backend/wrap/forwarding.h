@@ -1,21 +1,21 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "backend/backend.h"
 
-namespace talon::test {
+namespace talon {
 
-/// Passes every operation on; tests override what they spoil.
+/// Passes every operation on to the backend it owns: what watches or spoils some operations derives
+/// from it and overrides those.
 class ForwardingBackend : public Backend {
  public:
   explicit ForwardingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
   std::string_view name() const override { return inner_->name(); }
   std::string description() const override { return inner_->description(); }
-  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
-    return inner_->allocate(rows, cols);
-  }
+  Buffer allocate(int rows, int cols) override { return inner_->allocate(rows, cols); }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {
     return inner_->load_weight(matrix, layout);
   }
@@ -59,4 +59,4 @@ class ForwardingBackend : public Backend {
   std::unique_ptr<Backend> inner_;
 };
 
-}  // namespace talon::test
+}  // namespace talon

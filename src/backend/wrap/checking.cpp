@@ -1,9 +1,10 @@
+#include "backend/wrap/checking.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
 
-#include "backend/backend.h"
 #include "backend/wrap/shadow_memory.h"
 #include "core/error.h"
 
@@ -25,9 +26,11 @@ class Checking : public CheckingBackend {
     return primary_->description() + ", checked against " + std::string(reference_->name());
   }
 
-  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
-    return std::make_unique<ShadowedBuffer>(memory_, primary_->allocate(rows, cols),
-                                            reference_->allocate(rows, cols));
+  Buffer allocate(int rows, int cols) override {
+    Buffer primary = primary_->allocate(rows, cols);
+    const View view = primary.view();
+    return {view, std::make_unique<ShadowedMemory>(memory_, std::move(primary),
+                                                   reference_->allocate(rows, cols))};
   }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override;
   std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override;

@@ -1,7 +1,6 @@
-#include <chrono>
-#include <utility>
+#include "backend/wrap/tracing.h"
 
-#include "backend/backend.h"
+#include <chrono>
 
 namespace talon {
 namespace {
@@ -10,84 +9,72 @@ using Clock = std::chrono::steady_clock;
 
 class Tracing : public TracingBackend {
  public:
-  explicit Tracing(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  using TracingBackend::TracingBackend;
 
   std::span<const TraceEntry> entries() const override { return entries_; }
   void clear() override { entries_.clear(); }
 
-  std::string_view name() const override { return backend_->name(); }
-  std::string description() const override { return backend_->description() + ", traced"; }
-  std::unique_ptr<DeviceBuffer> allocate(int rows, int cols) override {
-    return backend_->allocate(rows, cols);
-  }
-  std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {
-    return backend_->load_weight(matrix, layout);
-  }
-  std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override {
-    return backend_->allocate_kv(shape);
-  }
+  std::string description() const override { return inner_->description() + ", traced"; }
 
   void upload(std::span<const float> from, const View& to) override {
-    timed("upload", to.rows, [&] { backend_->upload(from, to); });
+    timed("upload", to.rows, [&] { inner_->upload(from, to); });
   }
   void download(const View& from, std::span<float> to) override {
-    timed("download", from.rows, [&] { backend_->download(from, to); });
+    timed("download", from.rows, [&] { inner_->download(from, to); });
   }
   void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override {
-    timed("embed", out.rows, [&] { backend_->embed(table, tokens, out); });
+    timed("embed", out.rows, [&] { inner_->embed(table, tokens, out); });
   }
   void linear(const LinearArgs& args) override {
     std::size_t bytes = 0;
     for (const Projection& output : args.outputs) bytes += output.weight->bytes;
     timed(
-        "linear", args.input.rows, [&] { backend_->linear(args); }, bytes);
+        "linear", args.input.rows, [&] { inner_->linear(args); }, bytes);
   }
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
-    timed("rms_norm", x.rows, [&] { backend_->rms_norm(x, weight, epsilon, out); });
+    timed("rms_norm", x.rows, [&] { inner_->rms_norm(x, weight, epsilon, out); });
   }
   void add(const View& a, const View& b, const View& out) override {
-    timed("add", a.rows, [&] { backend_->add(a, b, out); });
+    timed("add", a.rows, [&] { inner_->add(a, b, out); });
   }
   void silu_gate(const View& gate, const View& up, const View& out) override {
-    timed("silu_gate", gate.rows, [&] { backend_->silu_gate(gate, up, out); });
+    timed("silu_gate", gate.rows, [&] { inner_->silu_gate(gate, up, out); });
   }
   void copy(const View& from, const View& to) override {
-    timed("copy", from.rows, [&] { backend_->copy(from, to); });
+    timed("copy", from.rows, [&] { inner_->copy(from, to); });
   }
   void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
-    timed("gather_rows", to.rows, [&] { backend_->gather_rows(from, rows, to); });
+    timed("gather_rows", to.rows, [&] { inner_->gather_rows(from, rows, to); });
   }
   void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
-    timed("scatter_rows", from.rows, [&] { backend_->scatter_rows(from, rows, to); });
+    timed("scatter_rows", from.rows, [&] { inner_->scatter_rows(from, rows, to); });
   }
   void attention(const AttentionArgs& args) override {
-    timed("attention", args.q.rows, [&] { backend_->attention(args); });
+    timed("attention", args.q.rows, [&] { inner_->attention(args); });
   }
   void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override {
-    timed("copy_kv", static_cast<int>(from.size()), [&] { backend_->copy_kv(cache, from, to); });
+    timed("copy_kv", static_cast<int>(from.size()), [&] { inner_->copy_kv(cache, from, to); });
   }
   void softmax(const View& logits, float temperature, const View& out) override {
-    timed("softmax", logits.rows, [&] { backend_->softmax(logits, temperature, out); });
+    timed("softmax", logits.rows, [&] { inner_->softmax(logits, temperature, out); });
   }
   void argmax(const View& x, std::span<TokenId> out) override {
-    timed("argmax", x.rows, [&] { backend_->argmax(x, out); });
+    timed("argmax", x.rows, [&] { inner_->argmax(x, out); });
   }
   void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override {
-    timed("top_k", x.rows, [&] { backend_->top_k(x, k, values, indices); });
+    timed("top_k", x.rows, [&] { inner_->top_k(x, k, values, indices); });
   }
-  void synchronize() override { backend_->synchronize(); }
 
  private:
   template <typename Operation>
   void timed(std::string_view operation, int rows, Operation&& run, std::size_t weight_bytes = 0) {
     const Clock::time_point start = Clock::now();
     run();
-    backend_->synchronize();
+    inner_->synchronize();
     const std::chrono::duration<double, std::milli> ms = Clock::now() - start;
     entries_.push_back({std::string(operation), rows, ms.count(), weight_bytes});
   }
 
-  std::unique_ptr<Backend> backend_;
   std::vector<TraceEntry> entries_;
 };
 

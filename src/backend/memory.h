@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "io/storage_type.h"
+
+namespace talon {
+
+/// A borrowed row-major matrix of float32 in a backend's memory. `data` is a device address: only a
+/// backend may read it.
+struct View {
+  float* data = nullptr;
+  int rows = 0;
+  int cols = 0;
+  int stride = 0;  // floats from one row to the next
+
+  /// Where row `index` begins.
+  float* row(int index) const { return data + static_cast<std::ptrdiff_t>(index) * stride; }
+  View row_range(int first, int count) const { return {row(first), count, cols, stride}; }
+  View col_range(int first, int count) const { return {data + first, rows, count, stride}; }
+  explicit operator bool() const { return data != nullptr; }
+};
+
+/// Memory of one backend; freed with it.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+};
+
+/// Owner of a matrix in a backend's memory; what is empty gives an empty View.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const View& view, std::unique_ptr<DeviceMemory> memory)
+      : view_(view), memory_(std::move(memory)) {}
+
+  /// All of it, stride == cols.
+  View view() const { return memory_ ? view_ : View{}; }
+  /// The first `count` rows. REQUIRES: not empty.
+  View rows(int count) const { return view_.row_range(0, count); }
+  explicit operator bool() const { return memory_ != nullptr; }
+
+ private:
+  View view_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+/// A matrix as a file stores it: [rows = outputs, cols = inputs], borrowed for the time of the
+/// call.
+struct StoredMatrix {
+  std::string name;  // for messages
+  StorageType type = StorageType::f32;
+  int rows = 0;
+  int cols = 0;
+  std::span<const std::byte> bytes;
+  // Row i of the weight is stored row row_order[i]; empty: as stored.
+  std::span<const std::int32_t> row_order = {};
+};
+
+/// How weights are kept. `as_stored`: the smallest layout that reproduces every value exactly, else
+/// exactly dequantised. The others round to that layout, which the user asked for (`--weights`).
+enum class WeightLayout { as_stored, int8, int4, bf16, f32 };
+
+/// A matrix in the layout of one backend. Immutable; made once at load.
+class Weight {
+ public:
+  virtual ~Weight() = default;
+  int rows = 0;           // outputs
+  int cols = 0;           // inputs
+  std::size_t bytes = 0;  // memory it takes, which is what one read of it costs
+  std::string layout;     // "int4 groups of 32, f16 scale and minimum", ... for `talon inspect`
+  bool exact = true;      // every value equals the stored one
+};
+
+/// Keys and values of all sequences, in pages of kPageRows positions. Row r of page p of layer l is
+/// addressed by the slot number p * kPageRows + r, the same in all layers.
+inline constexpr int kPageRows = 64;
+using PageId = std::int32_t;
+using Slot = std::int32_t;
+enum class KvType { f32, f16 };
+struct KvShape {
+  int layers = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int pages = 0;
+  KvType type = KvType::f16;
+};
+class KvStore {
+ public:
+  virtual ~KvStore() = default;
+  KvShape shape;
+  std::size_t bytes = 0;
+};
+std::size_t kv_page_bytes(const KvShape& shape);  // of one page over all layers, keys and values
+
+}  // namespace talon
