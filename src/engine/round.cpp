@@ -1,10 +1,10 @@
 #include "engine/round.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/error.h"
+#include "engine/forward_rows.h"
 #include "engine/stopwatch.h"
 
 namespace talon {
@@ -63,7 +63,6 @@ Round::Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimat
       estimates_(estimates),
       timekeeper_(std::move(timekeeper)),
       faults_(faults) {
-  row_.resize(static_cast<std::size_t>(target.model().config.vocabulary));
   drafter_width_ = static_cast<int>(drafter.taps().size()) * target.model().config.hidden;
   if (target.feature_width() > 0) {
     features_ = target.model().backend->allocate(target.max_rows(), target.feature_width());
@@ -181,27 +180,12 @@ void Round::accept(std::vector<Turn>& turns) {
 }
 
 VerifyResult Round::verify(Turn& turn, std::size_t index) {
-  Backend& backend = *target_.model().backend;
-  const auto row_of = [&](NodeId node) {
-    return result_.logits.row_range(result_.first_logits_row[index] + node, 1);
-  };
+  const int first = result_.first_logits_row[index];
+  ForwardRows rows(*target_.model().backend, result_.logits.row_range(first, turn.tree.size()),
+                   row_);
   VerifyInput input;
   input.tree = &turn.tree;
-  input.logits = [&](NodeId node) -> std::span<const float> {
-    backend.download(row_of(node), row_);
-    return row_;
-  };
-  input.argmax = [&](NodeId node) {
-    const View row = row_of(node);
-    TokenId token = 0;
-    backend.argmax(row, std::span(&token, 1));
-    float logit = 0;
-    backend.download(row.col_range(token, 1), std::span(&logit, 1));
-    if (!std::isfinite(logit))
-      fail("choose the next token: expected finite logits, found {}",
-           std::isnan(logit) ? "NaN" : "infinity");
-    return token;
-  };
+  input.rows = &rows;
   Sequence& sequence = *turn.sequence;
   input.committed = sequence.tokens;
   input.prompt_length = sequence.prompt_length();

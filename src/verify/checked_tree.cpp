@@ -16,7 +16,7 @@ Law<double> CheckedTree::target(NodeId node) {
   const SampleHistory history{input_.committed, path, input_.prompt_length};
   Law<double> law;
   for (const auto& [token, p] :
-       input_.sampler->distribution_by_token(input_.logits(node), history)) {
+       input_.sampler->distribution_by_token(input_.rows->logits(node), history)) {
     law.entries.push_back({token, p});
   }
   return law;

@@ -27,10 +27,10 @@ class FollowRule : public Verifier {
 
  private:
   TokenId draw(const VerifyInput& input, NodeId node) const {
-    if (input.sampler->plain_argmax()) return input.argmax(node);
+    if (input.sampler->plain_argmax()) return input.rows->argmax(node);
     const SampleHistory history{input.committed, path_tokens_, input.prompt_length};
     const std::uint64_t position = input.committed.size() + path_tokens_.size();
-    return input.sampler->sample(input.logits(node), history, *input.random, position);
+    return input.sampler->sample(input.rows->logits(node), history, *input.random, position);
   }
 
   std::vector<TokenId> path_tokens_;  // below the root

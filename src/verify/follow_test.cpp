@@ -3,7 +3,7 @@
 #include <map>
 
 #include "core/error.h"
-#include "verify/verifier.h"
+#include "verify/test_input.h"
 
 namespace talon {
 namespace {
@@ -41,16 +41,10 @@ std::vector<TokenId> verified(const Setting& setting, std::span<const TokenId> c
                               const DraftTree& tree) {
   Sampler sampler(setting.options, kVocabulary);
   const PositionRandom random(5, 0);
-  std::vector<float> row;
+  TestRows rows([&](NodeId node) { return row_after(committed, path_tokens(tree, node)); });
   VerifyInput input;
   input.tree = &tree;
-  input.logits = [&](NodeId node) -> std::span<const float> {
-    return row = row_after(committed, path_tokens(tree, node));
-  };
-  input.argmax = [&](NodeId node) {
-    const auto logits = row_after(committed, path_tokens(tree, node));
-    return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  };
+  input.rows = &rows;
   input.committed = committed;
   input.prompt_length = static_cast<int>(setting.prompt.size());
   input.sampler = &sampler;

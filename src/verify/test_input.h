@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "verify/verifier.h"
@@ -9,12 +11,28 @@
 
 namespace talon {
 
+/// Rows made when they are asked for; one at a time is valid, as in the engine.
+class TestRows : public TargetRows {
+ public:
+  explicit TestRows(std::function<std::vector<float>(NodeId)> row_of)
+      : row_of_(std::move(row_of)) {}
+  std::span<const float> logits(NodeId node) override { return row_ = row_of_(node); }
+  TokenId argmax(NodeId node) override {
+    const std::span<const float> row = logits(node);
+    return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
+  }
+
+ private:
+  std::function<std::vector<float>(NodeId)> row_of_;
+  std::vector<float> row_;
+};
+
 /// A tree whose rows are given per node.
 struct TestInput {
-  TestInput(DraftTree the_tree, std::vector<std::vector<float>> rows, SamplerOptions options,
+  TestInput(DraftTree the_tree, std::vector<std::vector<float>> row_of, SamplerOptions options,
             std::uint64_t seed = 1)
       : tree(std::move(the_tree)),
-        logits(std::move(rows)),
+        logits(std::move(row_of)),
         sampler(std::move(options), static_cast<int>(logits.front().size())),
         random(seed, 0),
         committed{tree.token[0]} {}
@@ -22,15 +40,7 @@ struct TestInput {
   VerifyInput input() {
     VerifyInput result;
     result.tree = &tree;
-    result.logits = [this](NodeId node) -> std::span<const float> {
-      scratch = logits.at(
-          static_cast<std::size_t>(node));  // as in the engine: one row at a time is valid
-      return scratch;
-    };
-    result.argmax = [this](NodeId node) {
-      const auto& row = logits.at(static_cast<std::size_t>(node));
-      return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
-    };
+    result.rows = &rows;
     result.committed = committed;
     result.prompt_length = 1;
     result.sampler = &sampler;
@@ -43,7 +53,7 @@ struct TestInput {
   Sampler sampler;
   PositionRandom random;
   std::vector<TokenId> committed;  // root included
-  std::vector<float> scratch;
+  TestRows rows{[this](NodeId node) { return logits.at(static_cast<std::size_t>(node)); }};
 };
 
 inline std::vector<float> logits_of(const std::vector<double>& probabilities) {

@@ -48,9 +48,9 @@ class TypicalRule : public Verifier {
     }
     VerifyResult result{input.tree->path(best.end), 0, best.distortion};
     const std::vector<TokenId> path = path_tokens(*input.tree, best.end);
-    result.next =
-        input.sampler->sample(input.logits(best.end), {input.committed, path, input.prompt_length},
-                              *input.random, input.committed.size() + path.size());
+    result.next = input.sampler->sample(input.rows->logits(best.end),
+                                        {input.committed, path, input.prompt_length}, *input.random,
+                                        input.committed.size() + path.size());
     return result;
   }
 

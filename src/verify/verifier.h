@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,15 +10,14 @@
 #include "core/types.h"
 #include "tree/draft_tree.h"
 #include "verify/sampler.h"
+#include "verify/target_rows.h"
 
 namespace talon {
 
 struct VerifyInput {
   const DraftTree* tree = nullptr;
-  std::function<std::span<const float>(NodeId)>
-      logits;                             // the target's row after that node, valid during verify
-  std::function<TokenId(NodeId)> argmax;  // the same row's arg-max without copying the row
-  std::span<const TokenId> committed;     // prompt and answer, root included
+  TargetRows* rows = nullptr;          // of the tree's nodes
+  std::span<const TokenId> committed;  // prompt and answer, root included
   int prompt_length = 0;
   Sampler* sampler = nullptr;
   const PositionRandom* random = nullptr;
