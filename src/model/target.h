@@ -5,19 +5,12 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/feature_tap.h"
 #include "core/types.h"
 #include "model/kv_cache.h"
 #include "model/model.h"
 
 namespace talon {
-
-/// Which internal vectors of the target a draft head wants, concatenated in this order for each
-/// row.
-struct FeatureTap {
-  static constexpr int kFinalNorm =
-      -1;  // after the last layer and the final norm: what the output matrix reads (EAGLE-1/2)
-  int layer = kFinalNorm;  // else the un-normalised residual stream entering this layer (EAGLE-3)
-};
 
 /// The rows that one sequence adds to a forward.
 struct SequenceRows {

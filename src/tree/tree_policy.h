@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "model/target.h"
+#include "core/feature_tap.h"
 #include "tree/draft_tree.h"
 
 namespace talon {
