@@ -18,7 +18,7 @@ class OneToken : public Verifier {
   explicit OneToken(std::unique_ptr<Verifier> rule) : rule_(std::move(rule)) {}
   std::string_view name() const override { return rule_->name(); }
   bool lossless() const override { return rule_->lossless(); }
-  VerifyResult verify(const VerifyInput& input) override {
+  VerifyResult verify(const VerifyInput& input) const override {
     VerifyResult result = rule_->verify(input);
     if (result.path.size() > 1) {
       result.next = input.tree->token[static_cast<std::size_t>(result.path[1])];

@@ -75,7 +75,7 @@ NodeId copy_node(const DraftTree& from, NodeId node, DraftTree& to, NodeId paren
   return to.add(parent, from.token[index_of(node)], from.log_p[index_of(node)]);
 }
 
-Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, TreePolicy& policy,
+Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, PolicyState& policy,
                  const TreePlan& plan) {
   Proposal result;
   result.tree.reset(recorded.token[0]);
@@ -123,7 +123,7 @@ Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, Tree
 /// One answer in play.
 struct Player {
   const RecordedAnswer* answer = nullptr;
-  std::unique_ptr<TreePolicy> policy;
+  std::unique_ptr<PolicyState> policy;
   int at = 0;         // index of the root in answer->tokens
   int head_seen = 0;  // up to which a draft head has run
 
@@ -172,10 +172,11 @@ class Simulation {
       : drafter_(recorded_drafter(trace)),
         settings_(with_passes_of(drafter_, settings)),
         answers_(recorded_answers(trace)),
-        estimates_(settings_.machine.batch * (1 + settings_.max_nodes),
-                   settings_.machine.profile()) {
+        policy_(make_policy(settings.policy)),
+        costs_(most_rows(), settings_.machine.profile()),
+        estimates_(most_rows(), settings_.machine.profile()) {
     if (answers_.empty()) fail("simulate: the trace has no answers");
-    if (!policy_taps(settings.policy).empty()) {
+    if (!policy_->taps().empty()) {
       throw UsageError(
           fmt::format("policy {}: it looks at the target's features, which a trace does not hold",
                       settings.policy));
@@ -205,9 +206,10 @@ class Simulation {
   Player player(std::size_t play) {
     Player result;
     result.answer = &answers_[play % answers_.size()];
-    result.policy = make_policy(settings_.policy, {&estimates_});
+    result.policy = policy_->start(estimates_, costs_);
     return result;
   }
+  int most_rows() const { return settings_.machine.batch * (1 + settings_.max_nodes); }
   double rest_ms() const { return settings_.machine.rest_ms; }
 
   void play_round(std::vector<Player>& players) {
@@ -228,10 +230,11 @@ class Simulation {
       draft_ms += settings_.machine.pass_ms + settings_.machine.pass_row_ms * (rows - 1);
 
     int rows = sequences;
-    for (Player& each : players) each.policy->offer(each.proposal.tree, each.context);
+    draft_rows_.begin_round();
+    for (Player& each : players) each.policy->offer(each.proposal.tree, each.context, draft_rows_);
     for (Player& each : players) {
       each.context.other_rows = rows - 1;
-      each.policy->select(each.proposal.tree, each.plan, each.context);
+      each.policy->select(each.proposal.tree, each.plan, each.context, draft_rows_);
       rows += each.proposal.tree.draft_nodes();
     }
     int emitted = 0;
@@ -291,21 +294,24 @@ class Simulation {
   void learn(std::vector<Player>& players, RoundOutcome outcome) {
     long positions = 0;
     for (const Player& each : players) positions += each.context.position;
-    estimates_.cost.observe_check(
-        outcome.batch_rows, static_cast<int>(positions / outcome.sequences), outcome.check_ms);
+    costs_.observe_check(outcome.batch_rows, static_cast<int>(positions / outcome.sequences),
+                         outcome.check_ms);
     for (Player& each : players) {
       outcome.tree = &each.proposal.tree;
       outcome.accepted = each.accepted;
       outcome.emitted = each.emitted;
       if (each.left() > 0) each.policy->learn(outcome);
     }
-    estimates_.cost.observe_rest(rest_ms());
+    costs_.observe_rest(rest_ms());
   }
 
   RecordedDrafter drafter_;
   SimulationSettings settings_;
   std::vector<RecordedAnswer> answers_;
-  SharedEstimates estimates_;
+  std::unique_ptr<const TreePolicy> policy_;
+  MachineCosts costs_;
+  DrafterEstimates estimates_;
+  RowBudget draft_rows_;
   SimulationResult result_;
 };
 

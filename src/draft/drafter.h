@@ -33,8 +33,8 @@ struct CommittedTokens {
 
 struct DraftJob {
   DraftState* state = nullptr;
-  TreePolicy* policy =
-      nullptr;  // asked with start() and expand() by drafters that grow level by level
+  /// Asked with start() and expand() by drafters that grow level by level.
+  PolicyState* policy = nullptr;
   TreePlan plan;
   /// Holds its root only, or branches of other drafters if this one extends_trees(). The drafter
   /// adds nodes on at most plan.levels levels, until the tree has at most plan.nodes.
@@ -80,7 +80,7 @@ class Drafter {
   /// should count is put where it lasts. Nothing but destruction follows.
   virtual void finish(DraftState&) {}
   /// Grows each job's tree. The root of each is the token observed last. The engine cuts the trees
-  /// with the job's TreePolicy::select afterwards.
+  /// with the job's PolicyState::select afterwards.
   virtual void propose(std::span<DraftJob> jobs) = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "engine/admission.h"
 #include "engine/round.h"
 #include "engine/stopwatch.h"
+#include "tree/policy_registry.h"
 
 namespace talon {
 
@@ -62,13 +63,15 @@ void hold_room(std::vector<Element>& elements, std::size_t count) {
 }  // namespace
 
 struct Engine::State {
-  State(Target& the_target, Drafter& the_drafter, Verifier& the_verifier, EngineOptions the_options)
+  State(Target& the_target, Drafter& the_drafter, const Verifier& the_verifier, EngineOptions the_options)
       : target(the_target),
         drafter(the_drafter),
         options(checked(std::move(the_options), the_target.max_rows())),
+        policy(make_policy(options.policy, {target.model().config.hidden})),
+        costs(options.max_rows, options.costs),
         estimates(options.max_rows, options.costs),
-        round(the_target, the_drafter, the_verifier, estimates, options.timekeeper, faults) {
-    const int taps = static_cast<int>(taps_for(drafter, options.policy).size());
+        round(the_target, the_drafter, the_verifier, costs, options.timekeeper, faults) {
+    const int taps = static_cast<int>(drafter.taps().size() + policy->taps().size());
     expects(target.feature_width() == taps * target.model().config.hidden,
             "the target taps what drafter and policy want");
   }
@@ -86,7 +89,9 @@ struct Engine::State {
   Target& target;
   Drafter& drafter;
   EngineOptions options;
-  SharedEstimates estimates;
+  const std::unique_ptr<const TreePolicy> policy;
+  MachineCosts costs;
+  DrafterEstimates estimates;
   Faults faults;
   Round round;
   SequenceId next_id = 1;
@@ -98,7 +103,7 @@ struct Engine::State {
   bool no_room = false;  // for the first that waits, until a sequence ends
 };
 
-Engine::Engine(Target& target, Drafter& drafter, Verifier& verifier, EngineOptions options)
+Engine::Engine(Target& target, Drafter& drafter, const Verifier& verifier, EngineOptions options)
     : state_(std::make_unique<State>(target, drafter, verifier, std::move(options))) {}
 Engine::~Engine() = default;
 
@@ -233,7 +238,7 @@ void Engine::State::start_drafting(Sequence& sequence) {
   if (!faults.contain(FaultOrigin::drafter, [&] { sequence.draft = drafter.resume(known); }))
     return;
   faults.contain(FaultOrigin::policy,
-                 [&] { sequence.policy = make_policy(options.policy, {&estimates}); });
+                 [&] { sequence.policy = policy->start(estimates, costs); });
   if (!sequence.policy) sequence.draft.reset();
 }
 

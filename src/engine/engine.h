@@ -92,9 +92,10 @@ std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy
 /// verifier are borrowed and outlive the engine.
 class Engine {
  public:
-  /// REQUIRES: the target was made with taps_for(drafter, options.policy). Throws UsageError for
-  /// options out of range or an unknown policy.
-  Engine(Target& target, Drafter& drafter, Verifier& verifier, EngineOptions options);
+  /// Makes the policy, once for all sequences. REQUIRES: the target was made with taps_for(drafter,
+  /// options.policy). Throws UsageError for options out of range or an unknown policy, Error for a
+  /// policy whose files do not fit the target.
+  Engine(Target& target, Drafter& drafter, const Verifier& verifier, EngineOptions options);
   ~Engine();
 
   std::variant<SequenceId, Refusal> submit(Request request);

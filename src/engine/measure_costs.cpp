@@ -32,7 +32,7 @@ std::size_t cache_bytes(const ModelConfig& config, KvType type) {
 }
 
 /// Grows trees of a given size and says whether it was asked.
-class ProbePolicy : public TreePolicy {
+class ProbePolicy : public PolicyState {
  public:
   ProbePolicy(int levels, int width) : levels_(levels), width_(width) {}
   TreePlan plan(const PlanContext&) override { return {1024, levels_, width_}; }
@@ -43,8 +43,6 @@ class ProbePolicy : public TreePolicy {
   int expand(std::span<const float> path_log_p) override {
     return std::min(width_, static_cast<int>(path_log_p.size()));
   }
-  void select(DraftTree&, const TreePlan&, const PlanContext&) override {}
-  void learn(const RoundOutcome&) override {}
   bool asked() const { return asked_; }
 
  private:

@@ -55,12 +55,12 @@ bool is_run(std::span<const NodeId> rows) {
 
 }  // namespace
 
-Round::Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates,
+Round::Round(Target& target, Drafter& drafter, const Verifier& verifier, MachineCosts& costs,
              Timekeeper timekeeper, Faults& faults)
     : target_(target),
       drafter_(drafter),
       verifier_(verifier),
-      estimates_(estimates),
+      costs_(costs),
       timekeeper_(std::move(timekeeper)),
       faults_(faults) {
   drafter_width_ = static_cast<int>(drafter.taps().size()) * target.model().config.hidden;
@@ -91,7 +91,7 @@ void Round::plan(std::vector<Turn>& turns) {
                     rows - 1,
                     sequence.length() - 1 - sequence.prompt_length(),
                     sequence.feature};
-    ask_policy(turn, [&](TreePolicy& policy) { turn.plan = policy.plan(turn.context); });
+    ask_policy(turn, [&](PolicyState& policy) { turn.plan = policy.plan(turn.context); });
   }
 }
 
@@ -114,13 +114,14 @@ void Round::draft(std::vector<Turn>& turns) {
 
 void Round::cut(std::vector<Turn>& turns) {
   int rows = rows_without_drafts(turns);
+  draft_rows_.begin_round();
   for (Turn& turn : turns) {
-    ask_policy(turn, [&](TreePolicy& policy) { policy.offer(turn.tree, turn.context); });
+    ask_policy(turn, [&](PolicyState& policy) { policy.offer(turn.tree, turn.context, draft_rows_); });
   }
   for (Turn& turn : turns) {
     turn.context.other_rows = rows - 1;
-    ask_policy(turn, [&](TreePolicy& policy) {
-      policy.select(turn.tree, turn.plan, turn.context);
+    ask_policy(turn, [&](PolicyState& policy) {
+      policy.select(turn.tree, turn.plan, turn.context, draft_rows_);
       expects(turn.tree.draft_nodes() <= turn.context.rows_available, "a tree within its plan");
     });
     rows += turn.tree.draft_nodes();
@@ -285,7 +286,7 @@ void Round::learn(std::vector<Turn>& turns) {
   if (decodes_only_) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
     faults_.contain(FaultOrigin::policy,
-                    [&] { estimates_.cost.observe_check(rows_, context, check_ms_); });
+                    [&] { costs_.observe_check(rows_, context, check_ms_); });
   }
   for (Turn& turn : turns) {
     Sequence& sequence = *turn.sequence;
@@ -296,7 +297,7 @@ void Round::learn(std::vector<Turn>& turns) {
     turn.draft_ms = draft_ms_;
     turn.check_ms = check_ms_;
     if (sequence.finished()) continue;
-    ask_policy(turn, [&](TreePolicy& policy) {
+    ask_policy(turn, [&](PolicyState& policy) {
       policy.learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_, sequences,
                     rows_, batch_tokens});
     });
@@ -306,7 +307,7 @@ void Round::learn(std::vector<Turn>& turns) {
 void Round::learn_rest(double step_ms) {
   const double rest_ms = kept_ms(StepPart::rest, step_ms - draft_ms_ - check_ms_);
   if (!decodes_only_) return;
-  faults_.contain(FaultOrigin::policy, [&] { estimates_.cost.observe_rest(rest_ms); });
+  faults_.contain(FaultOrigin::policy, [&] { costs_.observe_rest(rest_ms); });
 }
 
 double Round::kept_ms(StepPart part, double measured_ms) {

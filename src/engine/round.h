@@ -11,7 +11,8 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "model/target.h"
-#include "tree/policy_registry.h"
+#include "tree/machine_costs.h"
+#include "tree/row_budget.h"
 #include "verify/verifier.h"
 
 namespace talon {
@@ -35,7 +36,7 @@ struct Turn {
 /// holds scratch memory.
 class Round {
  public:
-  Round(Target& target, Drafter& drafter, Verifier& verifier, SharedEstimates& estimates,
+  Round(Target& target, Drafter& drafter, const Verifier& verifier, MachineCosts& costs,
         Timekeeper timekeeper, Faults& faults);
 
   /// Grows the trees of the sequences that decode. Those whose drafter or policy throws are dropped
@@ -70,8 +71,9 @@ class Round {
 
   Target& target_;
   Drafter& drafter_;
-  Verifier& verifier_;
-  SharedEstimates& estimates_;
+  const Verifier& verifier_;
+  MachineCosts& costs_;
+  RowBudget draft_rows_;
   Timekeeper timekeeper_;
   Faults& faults_;
   ForwardResult result_;

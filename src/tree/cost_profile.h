@@ -7,8 +7,8 @@
 
 namespace talon {
 
-/// What was measured of a model and a drafter on one machine (engine/measure_costs.h): where a
-/// CostModel starts. Empty: nothing.
+/// What was measured of a model and a drafter on one machine (engine/measure_costs.h): where
+/// MachineCosts and PassCosts start. Empty: nothing.
 struct CostProfile {
   struct Check {
     int rows = 0;

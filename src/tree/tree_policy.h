@@ -1,10 +1,14 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "core/feature_tap.h"
 #include "tree/draft_tree.h"
+#include "tree/drafter_estimates.h"
+#include "tree/machine_costs.h"
+#include "tree/row_budget.h"
 
 namespace talon {
 
@@ -41,32 +45,47 @@ struct RoundOutcome {
   int batch_tokens = 0;  // tokens emitted by it, all sequences
 };
 
-/// How big the next tree is (DESIGN 3). One per sequence. Never influences which tokens come out,
-/// only how fast. A round asks plan(); drafters whose levels cost time ask start() and, after each
-/// level, expand(); then all sequences offer() and after that select(); learn() ends it.
+/// What a policy remembers of one sequence, and decides in each round: how big the next tree is.
+/// Never influences which tokens come out, only how fast. A round asks plan(); drafters whose
+/// levels cost time ask start() and, after each level, expand(); then all sequences offer() and
+/// after that select(); learn() ends it.
+class PolicyState {
+ public:
+  virtual ~PolicyState() = default;
+  virtual TreePlan plan(const PlanContext& context) = 0;
+  /// Asked before the first pass of a drafter that grows level by level: whether it is worth it.
+  /// tree: the root and what cheaper drafters proposed.
+  virtual bool start(const DraftTree& tree);
+  /// Asked by such drafters after each level: how many of its best nodes to expand; 0: no further
+  /// level. path_log_p: of the nodes of the newest level, descending. By default all.
+  virtual int expand(std::span<const float> path_log_p);
+  /// Shows the finished tree before any sequence of the round cuts its own, so that they can share
+  /// `rows`, those of the check, by worth.
+  virtual void offer(const DraftTree& tree, const PlanContext& context, RowBudget& rows);
+  /// Cuts the finished tree to what is sent to the check: at most context.rows_available draft
+  /// nodes. The context may have become more precise since plan(). By default the likeliest
+  /// plan.nodes.
+  virtual void select(DraftTree& tree, const TreePlan& plan, const PlanContext& context,
+                      RowBudget& rows);
+  virtual void learn(const RoundOutcome& outcome);
+};
+
+/// A way to choose how big trees are: options and what was loaded from files. Immutable, shared by
+/// sequences; outlives its states.
 class TreePolicy {
  public:
   virtual ~TreePolicy() = default;
   /// What plan() wants to see of the target; the Target must have been made with the drafter's taps
   /// and then these.
   virtual std::vector<FeatureTap> taps() const { return {}; }
-  virtual TreePlan plan(const PlanContext& context) = 0;
-  /// Asked before the first pass of a drafter that grows level by level: whether it is worth it.
-  /// tree: the root and what cheaper drafters proposed.
-  virtual bool start(const DraftTree& tree);
-  /// Asked by such drafters after each level: how many of its best nodes to expand; 0: no further
-  /// level. path_log_p: of the nodes of the newest level, descending.
-  virtual int expand(std::span<const float> path_log_p) = 0;
-  /// Shows the finished tree before any sequence of the round cuts its own, so that they can share
-  /// the rows of the check by worth.
-  virtual void offer(const DraftTree& tree, const PlanContext& context);
-  /// Cuts the finished tree to what is sent to the check: at most context.rows_available draft
-  /// nodes. The context may have become more precise since plan().
-  virtual void select(DraftTree& tree, const TreePlan& plan, const PlanContext& context) = 0;
-  virtual void learn(const RoundOutcome& outcome) = 0;
+  struct Traits {
+    bool uses_costs = false;  // decides by costs, so that measuring them first is worth it
+  };
+  virtual Traits traits() const { return {}; }
+  /// For a new sequence. What it learns with others of the drafter, and what the engine has found
+  /// of the machine, are borrowed.
+  virtual std::unique_ptr<PolicyState> start(DrafterEstimates& drafter,
+                                             const MachineCosts& machine) const = 0;
 };
-
-inline bool TreePolicy::start(const DraftTree&) { return true; }
-inline void TreePolicy::offer(const DraftTree&, const PlanContext&) {}
 
 }  // namespace talon

@@ -10,7 +10,7 @@ class BlockRule : public Verifier {
   std::string_view name() const override { return "block"; }
   bool lossless() const override { return true; }
 
-  VerifyResult verify(const VerifyInput& input) override {
+  VerifyResult verify(const VerifyInput& input) const override {
     CheckedTree tree(input);
     PositionDecisions decisions(input);
     return verify_block(tree, decisions);

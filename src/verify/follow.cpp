@@ -12,28 +12,26 @@ class FollowRule : public Verifier {
   std::string_view name() const override { return "follow"; }
   bool lossless() const override { return true; }
 
-  VerifyResult verify(const VerifyInput& input) override {
+  VerifyResult verify(const VerifyInput& input) const override {
     VerifyResult result{{0}, 0};
-    path_tokens_.clear();
+    std::vector<TokenId> path_tokens;  // below the root
     while (true) {
       const NodeId node = result.path.back();
-      result.next = draw(input, node);
+      result.next = draw(input, node, path_tokens);
       const NodeId child = input.tree->child(node, result.next);
       if (child < 0) return result;
       result.path.push_back(child);
-      path_tokens_.push_back(result.next);
+      path_tokens.push_back(result.next);
     }
   }
 
  private:
-  TokenId draw(const VerifyInput& input, NodeId node) const {
+  static TokenId draw(const VerifyInput& input, NodeId node, std::span<const TokenId> path) {
     if (input.sampler->plain_argmax()) return input.rows->argmax(node);
-    const SampleHistory history{input.committed, path_tokens_, input.prompt_length};
-    const std::uint64_t position = input.committed.size() + path_tokens_.size();
+    const SampleHistory history{input.committed, path, input.prompt_length};
+    const std::uint64_t position = input.committed.size() + path.size();
     return input.sampler->sample(input.rows->logits(node), history, *input.random, position);
   }
-
-  std::vector<TokenId> path_tokens_;  // below the root
 };
 
 }  // namespace

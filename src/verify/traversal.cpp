@@ -10,7 +10,7 @@ class TraversalRule : public Verifier {
   std::string_view name() const override { return "traversal"; }
   bool lossless() const override { return true; }
 
-  VerifyResult verify(const VerifyInput& input) override {
+  VerifyResult verify(const VerifyInput& input) const override {
     CheckedTree tree(input);
     PositionDecisions decisions(input);
     return verify_by_traversal(tree, decisions);

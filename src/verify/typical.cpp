@@ -36,7 +36,7 @@ class TypicalRule : public Verifier {
   std::string_view name() const override { return "typical"; }
   bool lossless() const override { return false; }
 
-  VerifyResult verify(const VerifyInput& input) override {
+  VerifyResult verify(const VerifyInput& input) const override {
     CheckedTree tree(input);
     AcceptedPath best;
     std::vector<AcceptedPath> open = {best};

@@ -32,13 +32,14 @@ struct VerifyResult {
   double distortion = 0;
 };
 
-/// Decides which draft nodes become text. One call on a finished tree.
+/// Decides which draft nodes become text. One call on a finished tree. Immutable: what a rule
+/// computes in is the caller's sampler.
 class Verifier {
  public:
   virtual ~Verifier() = default;
   virtual std::string_view name() const = 0;
   virtual bool lossless() const = 0;  // output distribution equals the target's
-  virtual VerifyResult verify(const VerifyInput& input) = 0;
+  virtual VerifyResult verify(const VerifyInput& input) const = 0;
 };
 
 /// A row of the explicit table of rules.

@@ -63,7 +63,8 @@ class Decisions {
 void decide(benchmark::State& state, const std::string& text, bool between_passes) {
   test::Machine machine(0.3, 0.5);
   const auto policy = machine.policy(text);
-  const std::vector<float> feature(policy->taps().size() * 64);
+  RowBudget rows;
+  const std::vector<float> feature(machine.policies.back()->taps().size() * 64);
   PlanContext context = test::alone();
   context.feature = feature;
   const DraftTree proposal = usual_tree(), root(0);
@@ -79,14 +80,15 @@ void decide(benchmark::State& state, const std::string& text, bool between_passe
       grows = decisions.time([&] { return policy->expand(beam); }) > 0;
     }
     decisions.time([&] {
-      policy->offer(tree, context);
-      policy->select(tree, plan, context);
+      rows.begin_round();
+      policy->offer(tree, context, rows);
+      policy->select(tree, plan, context, rows);
       return tree.size();
     });
     decisions.time([&] {
-      machine.estimates.cost.observe_check(tree.size(), context.position, 10);
-      test::report(*policy, machine.estimates, tree, 2, 3);
-      machine.estimates.cost.observe_rest(0.02);
+      machine.costs.observe_check(tree.size(), context.position, 10);
+      test::report(*policy, machine, tree, 2, 3);
+      machine.costs.observe_rest(0.02);
       return 0;
     });
     state.SetIterationTime(decisions.seconds());

@@ -11,7 +11,8 @@
 #include "draft/registry.h"
 #include "train/policy/gather_drafts.h"
 #include "train/policy/train_policy.h"
-#include "tree/cost_model.h"
+#include "tree/machine_costs.h"
+#include "tree/pass_costs.h"
 
 namespace talon {
 namespace {
@@ -39,12 +40,14 @@ RoundCosts measured_costs(const Session& session, const TrainPolicyRequest& requ
                                            cost_cache(session, request.model));
   if (!profile.steady)
     note("note: the machine was busy while its costs were measured: they may not hold");
-  const CostModel cost(train.nodes + 1, profile);
-  const double pass_ms = cost.pass_ms(train.topk_used());
+  const MachineCosts machine(train.nodes + 1, profile);
+  const PassCosts passes(train.nodes + 1, profile);
+  const double first_ms = passes.pass_ms(1, machine);
+  const double pass_ms = passes.pass_ms(train.topk_used(), machine);
   note("a level costs {:.3f} ms, a check {:.3f} ms with 1 row and {:.3f} with {}", pass_ms,
-       cost.check_ms(1), cost.check_ms(train.nodes + 1), train.nodes + 1);
-  return {[cost, pass_ms](int levels, int nodes) {
-            return cost.check_ms(nodes + 1) + cost.pass_ms(1) + (levels - 1) * pass_ms;
+       machine.check_ms(1), machine.check_ms(train.nodes + 1), train.nodes + 1);
+  return {[machine, first_ms, pass_ms](int levels, int nodes) {
+            return machine.check_ms(nodes + 1) + first_ms + (levels - 1) * pass_ms;
           },
           pass_ms};
 }

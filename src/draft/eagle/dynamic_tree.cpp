@@ -10,7 +10,7 @@ namespace {
 
 class DynamicTreeGrowth : public TreeGrowth {
  public:
-  DynamicTreeGrowth(const DynamicTreeShape& shape, TreePolicy* policy, const DraftTree& start)
+  DynamicTreeGrowth(const DynamicTreeShape& shape, PolicyState* policy, const DraftTree& start)
       : shape_(shape), policy_(policy), start_(start) {}
 
   std::span<const GrowthRow> grow(const RowChildren& children, int first_row) override {
@@ -66,7 +66,7 @@ class DynamicTreeGrowth : public TreeGrowth {
   }
 
   DynamicTreeShape shape_;
-  TreePolicy* policy_;
+  PolicyState* policy_;
   DraftTree start_;
   CandidatePool pool_;
   int levels_ = 0;
@@ -78,7 +78,7 @@ class DynamicTreeGrowth : public TreeGrowth {
 
 }  // namespace
 
-std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, TreePolicy* policy,
+std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, PolicyState* policy,
                                               const DraftTree& start) {
   expects(shape.width >= 1 && shape.children >= 1 && shape.levels >= 1 && shape.nodes >= 1,
           "a dynamic tree has a width, children, levels and nodes");

@@ -22,7 +22,7 @@ struct DynamicTreeShape {
 /// same, only cheaper. Nodes that `start` has besides its root, other drafters' branches, take part
 /// in the expansion with their own scores and are kept in any case; `nodes` counts those that are
 /// added. `start` is borrowed for the call.
-std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, TreePolicy* policy,
+std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, PolicyState* policy,
                                               const DraftTree& start);
 
 }  // namespace talon

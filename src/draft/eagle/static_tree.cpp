@@ -24,7 +24,7 @@ constexpr std::size_t kLargestFile = 1 << 20;
 
 class StaticTreeGrowth : public TreeGrowth {
  public:
-  StaticTreeGrowth(StaticTree shape, int nodes, TreePolicy* policy)
+  StaticTreeGrowth(StaticTree shape, int nodes, PolicyState* policy)
       : shape_(std::move(shape)), nodes_(nodes), policy_(policy), grown_(shape_.nodes.size()) {
     for (const auto& node : shape_.nodes) {
       if (node.parent >= 0) grown_[static_cast<std::size_t>(node.parent)].expanded = true;
@@ -94,7 +94,7 @@ class StaticTreeGrowth : public TreeGrowth {
 
   StaticTree shape_;
   int nodes_;
-  TreePolicy* policy_;
+  PolicyState* policy_;
   std::vector<Grown> grown_;
   std::size_t next_ = 0;
   int level_ = 0;
@@ -240,7 +240,7 @@ StaticTree chain_tree(int levels) {
   return tree;
 }
 
-std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, TreePolicy* policy) {
+std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, PolicyState* policy) {
   return std::make_unique<StaticTreeGrowth>(std::move(tree), nodes, policy);
 }
 

@@ -44,6 +44,6 @@ StaticTree chain_tree(int levels);
 
 /// Grows `tree` and keeps the best `nodes` by cumulative log-probability. `policy` (or null) is
 /// asked with expand() after each level; borrowed.
-std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, TreePolicy* policy);
+std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, PolicyState* policy);
 
 }  // namespace talon

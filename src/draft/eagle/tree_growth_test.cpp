@@ -62,7 +62,7 @@ Drafted draft(TreeGrowth& growth, const Table& table, TokenId root, int count) {
 }
 
 Drafted draft_dynamic(const DynamicTreeShape& shape, const Table& table, TokenId root,
-                      TreePolicy* policy = nullptr) {
+                      PolicyState* policy = nullptr) {
   return draft(*grow_dynamic_tree(shape, policy, DraftTree(root)), table, root, shape.children);
 }
 
@@ -116,7 +116,7 @@ TEST(DynamicTree, IgnoresChildrenWithoutAFiniteProbability) {
   EXPECT_EQ(drafted.tree.token, (std::vector<TokenId>{0, 2, 2}));
 }
 
-class StopAfter : public TreePolicy {
+class StopAfter : public PolicyState {
  public:
   explicit StopAfter(int levels) : levels_(levels) {}
   TreePlan plan(const PlanContext&) override { return {}; }
@@ -124,7 +124,6 @@ class StopAfter : public TreePolicy {
     EXPECT_TRUE(std::is_sorted(path_log_p.rbegin(), path_log_p.rend()));
     return --levels_ > 0 ? static_cast<int>(path_log_p.size()) : 0;
   }
-  void select(DraftTree&, const TreePlan&, const PlanContext&) override {}
   void learn(const RoundOutcome&) override {}
 
  private:

@@ -14,15 +14,13 @@ constexpr int kWholePool = 1 << 16;  // nodes: all that the drafter's own option
 }  // namespace
 
 /// Lets every level be drafted and notes the beams.
-class DraftCollector::Recorder : public TreePolicy {
+class DraftCollector::Recorder : public PolicyState {
  public:
   TreePlan plan(const PlanContext&) override { return {}; }
   int expand(std::span<const float> path_log_p) override {
     if (!path_log_p.empty()) states.push_back(radar_state(path_log_p));
     return static_cast<int>(path_log_p.size());
   }
-  void select(DraftTree&, const TreePlan&, const PlanContext&) override {}
-  void learn(const RoundOutcome&) override {}
 
   std::vector<BeamState> states;
 };

@@ -112,13 +112,14 @@ TEST_P(LengthLoss, TheFileIsReadByThePolicysPredictorWhichIsAsGood) {
   PolicyTrainOptions options = small_run(out, "ada_eagle");
   options.loss = GetParam();
   const PolicyTrainResult result = train(options, made_up_lengths(800));
-  LengthPredictor predictor(open_checkpoint(result.file));
+  const LengthPredictor predictor(open_checkpoint(result.file));
+  LengthPredictor::Scratch scratch;
   EXPECT_EQ(predictor.most(), kLevels);
   EXPECT_EQ(predictor.inputs(), 8);
   const ExampleSplit split = split_examples(made_up_lengths(800), options.held_out);
   double error = 0;
   for (const DraftExample& example : split.held_out) {
-    const auto found = predictor.predict(example.feature);
+    const auto found = predictor.predict(example.feature, scratch);
     double length = std::clamp(std::round(found[0]), 0.0F, static_cast<float>(kLevels));
     if (predictor.kind() == LengthPredictor::Kind::ordinal)
       length = static_cast<double>(
@@ -140,13 +141,14 @@ TEST(ExportPolicy, LengthPredictorPredictsWhatTorchPredicts) {
   const InputScale scale{at::randn({12}), at::rand({12}) + 0.1};
   const auto file = out.path() / "predictor.safetensors";
   export_length_predictor(file, parameters, scale, {{"kind", "ordinal"}, {"k_max", "3"}});
-  LengthPredictor predictor(open_checkpoint(file));
+  const LengthPredictor predictor(open_checkpoint(file));
+  LengthPredictor::Scratch scratch;
   const Tensor x = at::randn({5, 12});
   const torch::NoGradGuard no_gradient;
   const Tensor wanted = std::get<0>(
       at::cummin(at::sigmoid(predict_length(parameters, (x - scale.mean) / scale.deviation)), 1));
   for (std::int64_t row = 0; row < x.size(0); ++row) {
-    const auto found = predictor.predict({x[row].data_ptr<float>(), 12});
+    const auto found = predictor.predict({x[row].data_ptr<float>(), 12}, scratch);
     for (std::size_t k = 0; k < 3; ++k)
       EXPECT_NEAR(found[k], wanted[row][static_cast<std::int64_t>(k)].item<float>(), 1e-5);
   }
@@ -159,7 +161,8 @@ TEST(ExportPolicy, RadarNetworkDecidesWhatTorchDecides) {
   set_random_values(parameters);
   const auto file = out.path() / "radar.safetensors";
   export_policy(file, parameters, {});
-  RadarNetwork network(open_checkpoint(file));
+  const RadarNetwork weights(open_checkpoint(file));
+  RadarRun network(weights);
   const Tensor states = -at::rand({3, 4, 10}) * 5;
   const torch::NoGradGuard no_gradient;
   const Tensor wanted = at::sigmoid(radar_stop_logit(parameters, states, 0));

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "io/quote.h"
 #include "tree/policies/length_predictor.h"
 #include "tree/policies/policies.h"
 #include "tree/policies/tree_limits.h"
@@ -23,21 +24,16 @@ struct AdaEagleOptions {
 /// than predicted or its probability is at least `threshold` (section 1.4 of the specification). An
 /// ordinal predictor drafts while the chance that a level is accepted is at least `least`; by
 /// default what one pass costs at the current speed, which is the best quantile (1.3 there).
-class AdaEaglePolicy : public TreePolicy {
+class AdaEagleState : public PolicyState {
  public:
-  AdaEaglePolicy(const AdaEagleOptions& options, LengthPredictor predictor, const CostModel& cost)
-      : options_(options), predictor_(std::move(predictor)), cost_(cost) {}
-
-  std::vector<FeatureTap> taps() const override { return {{0}, {FeatureTap::kFinalNorm}}; }
+  AdaEagleState(const AdaEagleOptions& options, const LengthPredictor& predictor,
+                const DrafterEstimates& drafter, const MachineCosts& machine)
+      : options_(options), predictor_(predictor), drafter_(drafter), machine_(machine) {}
 
   TreePlan plan(const PlanContext& context) override {
     level_ = 0;
     TreePlan plan = options_.limits.within(context);
     if (context.feature.empty()) return plan;
-    if (static_cast<int>(context.feature.size()) != predictor_.inputs()) {
-      fail("ada_eagle: expected a predictor of {} inputs, twice the model's hidden size, found {}",
-           context.feature.size(), predictor_.inputs());
-    }
     predicted_ = predicted_length(context.feature);
     const bool none = predicted_ == 0 && !options_.hybrid;
     if (none) return {};
@@ -52,10 +48,6 @@ class AdaEaglePolicy : public TreePolicy {
     return is_short || is_sure ? static_cast<int>(path_log_p.size()) : 0;
   }
 
-  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
-    tree.prune(options_.limits.within(context).nodes);
-  }
-
   void learn(const RoundOutcome& outcome) override {
     rate_tokens_ = kRateMemory * rate_tokens_ + outcome.batch_tokens;
     rate_ms_ = kRateMemory * rate_ms_ + outcome.check_ms + outcome.draft_ms;
@@ -63,7 +55,7 @@ class AdaEaglePolicy : public TreePolicy {
 
  private:
   int predicted_length(std::span<const float> feature) {
-    const auto result = predictor_.predict(feature);
+    const auto result = predictor_.predict(feature, scratch_);
     if (predictor_.kind() == LengthPredictor::Kind::asymmetric) {
       const float length = std::isfinite(result[0]) ? std::round(result[0]) : 0;
       return std::clamp(static_cast<int>(std::clamp(length, 0.0F, 1000.0F)), 0, predictor_.most());
@@ -75,24 +67,51 @@ class AdaEaglePolicy : public TreePolicy {
   }
 
   double price_of_level() const {
-    const double rate = rate_ms_ > 0 ? rate_tokens_ / rate_ms_ : 1 / cost_.check_ms(1);
-    const double row_ms = cost_.check_ms(4) - cost_.check_ms(3);
-    return rate * (cost_.pass_ms(options_.limits.topk) + row_ms);
+    const double rate = rate_ms_ > 0 ? rate_tokens_ / rate_ms_ : 1 / machine_.check_ms(1);
+    const double row_ms = machine_.check_ms(4) - machine_.check_ms(3);
+    return rate * (drafter_.passes.pass_ms(options_.limits.topk, machine_) + row_ms);
   }
 
-  AdaEagleOptions options_;
-  LengthPredictor predictor_;
-  const CostModel& cost_;
+  const AdaEagleOptions& options_;
+  const LengthPredictor& predictor_;
+  const DrafterEstimates& drafter_;
+  const MachineCosts& machine_;
+  LengthPredictor::Scratch scratch_;
   int predicted_ = 1 << 20;
   int level_ = 0;
   double rate_tokens_ = 0, rate_ms_ = 0;
 };
 
+class AdaEaglePolicy : public TreePolicy {
+ public:
+  AdaEaglePolicy(const AdaEagleOptions& options, LengthPredictor predictor)
+      : options_(options), predictor_(std::move(predictor)) {}
+
+  std::vector<FeatureTap> taps() const override { return {{0}, {FeatureTap::kFinalNorm}}; }
+  Traits traits() const override { return {.uses_costs = true}; }
+  std::unique_ptr<PolicyState> start(DrafterEstimates& drafter,
+                                     const MachineCosts& machine) const override {
+    return std::make_unique<AdaEagleState>(options_, predictor_, drafter, machine);
+  }
+
+ private:
+  AdaEagleOptions options_;
+  LengthPredictor predictor_;
+};
+
+LengthPredictor read_predictor(const std::string& path, int hidden) {
+  LengthPredictor predictor(open_checkpoint(path));
+  if (hidden > 0 && predictor.inputs() != 2 * hidden) {
+    fail("ada_eagle: predictor {}: expected {} inputs, twice the model's hidden size, found {}",
+         quote(path), 2 * hidden, predictor.inputs());
+  }
+  return predictor;
+}
+
 }  // namespace
 
 std::unique_ptr<TreePolicy> make_ada_eagle_policy(OptionText& options,
                                                   const PolicyContext& context) {
-  expects(context.estimates != nullptr, "ada_eagle has estimates");
   AdaEagleOptions parsed{};
   parsed.limits = take_limits(options, {1, 8, 59});
   parsed.hybrid = options.take_int("hybrid", 0, 0, 1) == 1;
@@ -102,8 +121,7 @@ std::unique_ptr<TreePolicy> make_ada_eagle_policy(OptionText& options,
   if (predictor.empty()) {
     throw UsageError("ada_eagle: needs predictor=PATH, trained for the model and its head");
   }
-  return std::make_unique<AdaEaglePolicy>(parsed, LengthPredictor(open_checkpoint(predictor)),
-                                          context.estimates->cost);
+  return std::make_unique<AdaEaglePolicy>(parsed, read_predictor(predictor, context.hidden));
 }
 
 }  // namespace talon

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "io/quote.h"
 #include "tree/policies/policies.h"
+#include "tree/policies/policy_of.h"
 #include "tree/policies/tree_limits.h"
 
 namespace talon {
@@ -26,9 +27,9 @@ struct AdjacencyOptions {
 /// went, shapes the next tree. Its code is not public; this is the reading of the specification,
 /// section 4: after a round in which at least `beta` of the depth was accepted deeper and narrower,
 /// half way to the limit, else shallower and wider.
-class AdjacencyPolicy : public TreePolicy {
+class AdjacencyState : public PolicyState {
  public:
-  explicit AdjacencyPolicy(const AdjacencyOptions& options) : options_(options) {}
+  explicit AdjacencyState(const AdjacencyOptions& options) : options_(options) {}
 
   TreePlan plan(const PlanContext& context) override {
     begin_ = static_cast<std::size_t>(context.answer_position);
@@ -39,9 +40,6 @@ class AdjacencyPolicy : public TreePolicy {
   }
   int expand(std::span<const float> path_log_p) override {
     return std::min(shape_.width, static_cast<int>(path_log_p.size()));
-  }
-  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
-    tree.prune(std::min(options_.nodes, context.rows_available));
   }
 
   /// Positions that the round skipped inherit what it found.
@@ -93,7 +91,7 @@ class AdjacencyPolicy : public TreePolicy {
     return {std::max(a.depth, b.depth), std::max(a.width, b.width), -1};
   }
 
-  AdjacencyOptions options_;
+  const AdjacencyOptions& options_;
   std::vector<Shape> map_;  // by position in the answer
   Shape shape_{1, 1, -1};   // of this round
   std::size_t begin_ = 0;
@@ -123,7 +121,7 @@ std::unique_ptr<TreePolicy> make_adjacency_policy(OptionText& options, const Pol
   parsed.first_depth = options.take_int("levels", 5, 1, 64);
   parsed.first_width = options.take_int("topk", 10, 1, 64);
   parsed.nodes = options.take_int("nodes", 59, 1, 1024);
-  return std::make_unique<AdjacencyPolicy>(parsed);
+  return std::make_unique<PolicyOf<AdjacencyState, AdjacencyOptions>>(parsed);
 }
 
 }  // namespace talon

@@ -60,8 +60,9 @@ class RoundPlayer {
     const TreePlan plan = policy_->plan(context);
     if (plan.nodes > 0) draft();
     if (!drafted_) tree_.reset(0);
-    policy_->offer(tree_, context);
-    policy_->select(tree_, plan, context);
+    rows_.begin_round();
+    policy_->offer(tree_, context, rows_);
+    policy_->select(tree_, plan, context, rows_);
     learn(round % 7);
     return allocations - before;
   }
@@ -71,7 +72,7 @@ class RoundPlayer {
 
   std::span<const float> feature() const {
     static const std::array<float, 128> values{};
-    return policy_->taps().empty() ? std::span<const float>{} : values;
+    return machine_.policies.back()->taps().empty() ? std::span<const float>{} : values;
   }
 
   void draft() {
@@ -99,15 +100,16 @@ class RoundPlayer {
     outcome.check_ms = 10 + 0.3 * tree_.draft_nodes();
     outcome.batch_rows = tree_.size();
     outcome.batch_tokens = static_cast<int>(count) + 1;
-    machine_.estimates.cost.observe_check(outcome.batch_rows, 10, outcome.check_ms);
+    machine_.costs.observe_check(outcome.batch_rows, 10, outcome.check_ms);
     policy_->learn(outcome);
-    machine_.estimates.cost.observe_rest(0.02);
+    machine_.costs.observe_rest(0.02);
     answer_ += outcome.batch_tokens;
     drafted_ = false;
   }
 
   test::Machine machine_;
-  std::unique_ptr<TreePolicy> policy_;
+  std::unique_ptr<PolicyState> policy_;
+  RowBudget rows_;
   const DraftTree proposal_ = usual_tree();
   DraftTree tree_, root_;
   bool drafted_ = false;

@@ -1,4 +1,5 @@
 #include "tree/policies/policies.h"
+#include "tree/policies/policy_of.h"
 #include "tree/policies/tree_limits.h"
 
 namespace talon {
@@ -6,26 +7,19 @@ namespace {
 
 /// EAGLE-2, arXiv:2406.16858: every round the same depth, width and number of nodes, the likeliest
 /// of those that the head drafted.
-class Eagle2Policy : public TreePolicy {
+class Eagle2State : public PolicyState {
  public:
-  explicit Eagle2Policy(const TreeLimits& limits) : limits_(limits) {}
+  explicit Eagle2State(const TreeLimits& limits) : limits_(limits) {}
   TreePlan plan(const PlanContext& context) override { return limits_.within(context); }
-  int expand(std::span<const float> path_log_p) override {
-    return static_cast<int>(path_log_p.size());
-  }
-  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
-    tree.prune(limits_.within(context).nodes);
-  }
-  void learn(const RoundOutcome&) override {}
 
  private:
-  TreeLimits limits_;
+  const TreeLimits& limits_;
 };
 
 }  // namespace
 
 std::unique_ptr<TreePolicy> make_eagle2_policy(OptionText& options, const PolicyContext&) {
-  return std::make_unique<Eagle2Policy>(take_limits(options, {10, 6, 59}));
+  return std::make_unique<PolicyOf<Eagle2State, TreeLimits>>(take_limits(options, {10, 6, 59}));
 }
 
 }  // namespace talon

@@ -1,27 +1,24 @@
 #include "tree/policies/policies.h"
+#include "tree/policies/policy_of.h"
 
 namespace talon {
 namespace {
 
+struct NoOptions {};
+
 /// As much as there is room for, every round: what is drafted is up to the drafter's own options.
-class FixedPolicy : public TreePolicy {
+class FixedState : public PolicyState {
  public:
+  explicit FixedState(const NoOptions&) {}
   TreePlan plan(const PlanContext& context) override {
     return {context.rows_available, context.levels_available, context.rows_available};
   }
-  int expand(std::span<const float> path_log_p) override {
-    return static_cast<int>(path_log_p.size());
-  }
-  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
-    tree.prune(context.rows_available);
-  }
-  void learn(const RoundOutcome&) override {}
 };
 
 }  // namespace
 
 std::unique_ptr<TreePolicy> make_fixed_policy(OptionText&, const PolicyContext&) {
-  return std::make_unique<FixedPolicy>();
+  return std::make_unique<PolicyOf<FixedState, NoOptions>>(NoOptions{});
 }
 
 }  // namespace talon

@@ -28,7 +28,7 @@ const std::string kPredictor = TALON_TEST_DATA "/policies/ada_eagle.safetensors"
 Json golden(const std::string& name) { return parse_json(read_zstd(kMethods + name), name); }
 
 /// Draft calls of a round in which call i leaves a beam of these path log-probabilities.
-int draft_calls(TreePolicy& policy, std::span<const std::vector<float>> beams,
+int draft_calls(PolicyState& policy, std::span<const std::vector<float>> beams,
                 const PlanContext& context = alone()) {
   const TreePlan plan = policy.plan(context);
   int calls = 1;
@@ -114,7 +114,8 @@ TEST(DddPolicy, DecidesAsRecorded) {
 }
 
 TEST(RadarNetwork, GivesTheRecordedLogits) {
-  RadarNetwork network(open_checkpoint(kRadar));
+  const RadarNetwork weights(open_checkpoint(kRadar));
+  RadarRun network(weights);
   const Json recorded = golden("radar_policy.json.zst");
   for (const Json& c : recorded.at("cases")) {
     network.begin_round();
@@ -134,8 +135,10 @@ TEST(RadarNetwork, GivesTheRecordedLogits) {
 }
 
 TEST(RadarNetwork, DecidesAsTheOfficialRuns) {
-  RadarNetwork network(open_checkpoint(kRadar));
-  auto policy = Machine(1).policy("radar:draw=0,weights=" + kRadar);
+  const RadarNetwork weights(open_checkpoint(kRadar));
+  RadarRun network(weights);
+  Machine machine(1);
+  auto policy = machine.policy("radar:draw=0,weights=" + kRadar);
   const Json recorded = golden("radar_runs.json.zst");
   int sampled = 0, likelier = 0;
   for (const Json& run : recorded.at("runs")) {
@@ -165,7 +168,8 @@ TEST(RadarPolicy, DrawsTheSameDecisionsAtTheSamePosition) {
                                     -4.5F, -4.6F, -4.7F, -5.1F, -5.9F};
   const std::vector<std::vector<float>> beams(8, state);
   const auto calls = [&](int seed) {
-    auto policy = Machine(1).policy("radar:seed=" + std::to_string(seed) + ",weights=" + kRadar);
+    Machine machine(1);
+    auto policy = machine.policy("radar:seed=" + std::to_string(seed) + ",weights=" + kRadar);
     std::vector<int> result;
     for (int position = 0; position < 40; ++position) {
       PlanContext context = alone();
@@ -218,9 +222,10 @@ TEST(LengthPredictor, AddsThroughItsLayers) {
   }
   values[2] = 3;
   values[5] = 0.5F;
-  LengthPredictor predictor(file);
+  const LengthPredictor predictor(file);
+  LengthPredictor::Scratch scratch;
   const float x = 0.8F / (1 + std::exp(-0.8F));
-  EXPECT_NEAR(predictor.predict(std::vector<float>{0.2F, 0.3F})[0], 3 * x + 0.5F, 1e-6);
+  EXPECT_NEAR(predictor.predict(std::vector<float>{0.2F, 0.3F}, scratch)[0], 3 * x + 0.5F, 1e-6);
 }
 
 TEST(LengthPredictor, OrdinalChancesNeverRise) {
@@ -229,8 +234,9 @@ TEST(LengthPredictor, OrdinalChancesNeverRise) {
   values[5] = 1.0F;
   values[6] = 2.0F;
   values[7] = -1.0F;
-  LengthPredictor predictor(file);
-  const auto chances = predictor.predict(std::vector<float>{0.0F, 0.0F});
+  const LengthPredictor predictor(file);
+  LengthPredictor::Scratch scratch;
+  const auto chances = predictor.predict(std::vector<float>{0.0F, 0.0F}, scratch);
   EXPECT_NEAR(chances[0], 0.731, 1e-3);
   EXPECT_NEAR(chances[1], 0.731, 1e-3);
   EXPECT_NEAR(chances[2], 0.269, 1e-3);
@@ -239,14 +245,15 @@ TEST(LengthPredictor, OrdinalChancesNeverRise) {
 TEST(AdaEaglePolicy, PlansAChainOfThePredictedLength) {
   Machine machine(0.1, 1);
   auto pure = machine.policy("ada_eagle:least=0.5,predictor=" + kPredictor);
-  LengthPredictor predictor(open_checkpoint(kPredictor));
+  const LengthPredictor predictor(open_checkpoint(kPredictor));
+  LengthPredictor::Scratch scratch;
   std::vector<float> feature(128);
   bool plain = false, drafts = false;
   for (int trial = 0; trial < 200; ++trial) {
     for (std::size_t i = 0; i < feature.size(); ++i)
       feature[i] = static_cast<float>(2 * std::sin(trial * 1.7 + static_cast<double>(i)));
     int length = 0;
-    for (const float chance : predictor.predict(feature)) length += chance >= 0.5F ? 1 : 0;
+    for (const float chance : predictor.predict(feature, scratch)) length += chance >= 0.5F ? 1 : 0;
     PlanContext context = alone();
     context.feature = feature;
     const TreePlan plan = pure->plan(context);
@@ -271,17 +278,29 @@ TEST(AdaEaglePolicy, TheHybridGoesOnWhileTheDraftIsLikely) {
 }
 
 TEST(AdaEaglePolicy, RefusesAPredictorOfAnotherModel) {
-  Machine machine(1);
-  auto policy = machine.policy("ada_eagle:predictor=" + kPredictor);
-  const std::vector<float> feature(64);
-  PlanContext context = alone();
-  context.feature = feature;
-  EXPECT_THROW(policy->plan(context), Error);
+  const std::string text = "ada_eagle:predictor=" + kPredictor;
+  EXPECT_NO_THROW(make_policy(text, {.hidden = 64}));
+  EXPECT_THROW(make_policy(text, {.hidden = 32}), Error);
+}
+
+TEST(TreePolicy, ReadsItsFilesOnceForAllSequences) {
+  const auto folder = std::filesystem::path(testing::TempDir());
+  for (const auto& [name, option, source] :
+       {std::tuple{"ada_eagle", "predictor", kPredictor}, {"radar", "weights", kRadar}}) {
+    const auto file = folder / (std::string(name) + ".safetensors");
+    std::filesystem::copy_file(source, file, std::filesystem::copy_options::overwrite_existing);
+    const auto policy = make_policy(std::string(name) + ":" + option + "=" + file.string());
+    std::filesystem::remove(file);
+    Machine machine(1);
+    const auto state = policy->start(machine.drafter, machine.costs);
+    EXPECT_GT(state->plan(alone()).nodes, 0) << name;
+    EXPECT_GE(state->expand(std::vector<float>{-0.1F}), 0) << name;
+  }
 }
 
 /// A round of an image policy that begins at answer position `at`, of whose tree `accepted` levels
 /// were accepted. Returns its depth and width.
-std::pair<int, int> image_round(TreePolicy& policy, int at, int accepted) {
+std::pair<int, int> image_round(PolicyState& policy, int at, int accepted) {
   PlanContext context = alone();
   context.answer_position = at;
   const TreePlan plan = policy.plan(context);

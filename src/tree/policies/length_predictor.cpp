@@ -56,23 +56,25 @@ LengthPredictor::LengthPredictor(const Checkpoint& file) {
   }
   const int outputs = kind_ == Kind::ordinal ? most_ : 1;
   out_ = read_dense(file, "out.weight", "out.bias", outputs, in_.outputs());
-  x_.resize(static_cast<std::size_t>(in_.outputs()));
-  step_.resize(x_.size());
-  result_.resize(static_cast<std::size_t>(outputs));
 }
 
-std::span<const float> LengthPredictor::predict(std::span<const float> feature) {
-  in_.apply(feature, x_);
-  for (float& value : x_) value = silu(value);
+std::span<const float> LengthPredictor::predict(std::span<const float> feature,
+                                                Scratch& scratch) const {
+  auto& [x, step, result] = scratch;
+  x.resize(static_cast<std::size_t>(in_.outputs()));
+  step.resize(x.size());
+  result.resize(static_cast<std::size_t>(out_.outputs()));
+  in_.apply(feature, x);
+  for (float& value : x) value = silu(value);
   for (const Dense& block : blocks_) {
-    block.apply(x_, step_);
-    for (std::size_t i = 0; i < x_.size(); ++i) x_[i] += silu(step_[i]);
+    block.apply(x, step);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += silu(step[i]);
   }
-  out_.apply(x_, result_);
-  if (kind_ == Kind::asymmetric) return result_;
+  out_.apply(x, result);
+  if (kind_ == Kind::asymmetric) return result;
   float least = 1;
-  for (float& value : result_) value = least = std::min(least, 1 / (1 + std::exp(-value)));
-  return result_;
+  for (float& value : result) value = least = std::min(least, 1 / (1 + std::exp(-value)));
+  return result;
 }
 
 }  // namespace talon

@@ -23,9 +23,13 @@ class LengthPredictor {
   Kind kind() const { return kind_; }
   int inputs() const { return in_.inputs(); }  // twice the target's hidden size
   int most() const { return most_; }         // the longest draft that it was trained to predict
-  /// feature: [inputs()]. asymmetric: one number; ordinal: most() chances, made to fall. Valid
-  /// until the next call.
-  std::span<const float> predict(std::span<const float> feature);
+  /// What predict() computes in: one for each thread.
+  struct Scratch {
+    std::vector<float> x, step, result;
+  };
+  /// feature: [inputs()]. asymmetric: one number; ordinal: most() chances, made to fall. Lies in
+  /// `scratch`.
+  std::span<const float> predict(std::span<const float> feature, Scratch& scratch) const;
 
  private:
   Kind kind_ = Kind::asymmetric;
@@ -33,7 +37,6 @@ class LengthPredictor {
   Dense in_;
   std::vector<Dense> blocks_;
   Dense out_;
-  std::vector<float> x_, step_, result_;
 };
 
 }  // namespace talon

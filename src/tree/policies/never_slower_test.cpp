@@ -31,11 +31,8 @@ std::string describe(const World& world) {
 /// Time of one answer over that of plain decoding on the same machine.
 class Answer {
  public:
-  Answer(const World& world, SharedEstimates& estimates, unsigned seed)
-      : world_(world),
-        estimates_(estimates),
-        policy_(make_policy("throughput", {&estimates})),
-        random_(seed) {}
+  Answer(const World& world, test::Machine& machine, unsigned seed)
+      : world_(world), machine_(machine), policy_(machine.policy("throughput")), random_(seed) {}
 
   double time_beside_plain(int tokens) {
     for (int round = 0; tokens_ < tokens; ++round) {
@@ -52,8 +49,7 @@ class Answer {
     DraftTree tree(0);
     const TreePlan plan = policy_->plan(context);
     const double draft_ms = plan.nodes > 0 ? slow_ * draft(tree, plan.levels) : 0;
-    policy_->offer(tree, context);
-    policy_->select(tree, plan, context);
+    test::cut(*policy_, tree, plan, context);
     const double check_ms = slow_ * (10 + world_.row_ms * tree.draft_nodes());
     int right = 0;
     while (right < 20 && uniform_(random_) < world_.truth) ++right;
@@ -61,9 +57,9 @@ class Answer {
     tokens_ += emitted;
     ms_ += check_ms + draft_ms;
     plain_ms_ += slow_ * 10 * emitted;
-    estimates_.cost.observe_check(tree.size(), context.position,
-                                  check_ms * (0.95 + 0.1 * uniform_(random_)));
-    test::report(*policy_, estimates_, tree, right, draft_ms);
+    machine_.costs.observe_check(tree.size(), context.position,
+                                 check_ms * (0.95 + 0.1 * uniform_(random_)));
+    test::report(*policy_, machine_, tree, right, draft_ms);
   }
 
   /// Returns the milliseconds on an undisturbed machine.
@@ -85,8 +81,8 @@ class Answer {
   }
 
   const World& world_;
-  SharedEstimates& estimates_;
-  std::unique_ptr<TreePolicy> policy_;
+  test::Machine& machine_;
+  std::unique_ptr<PolicyState> policy_;
   std::mt19937 random_;
   std::uniform_real_distribution<double> uniform_{0, 1};
   double slow_ = 1;
@@ -118,9 +114,9 @@ double bound(const World& world) { return world.has_neighbour ? 1.03 : 1.02; }
 
 TEST(NeverSlower, NoAnswerTakesTwoPercentLongerThanPlainWhateverDrafterAndMachine) {
   for (const World& world : adversaries()) {
-    SharedEstimates estimates(256, test::Machine::profile(world.row_ms, world.draft_ms));
+    test::Machine machine(world.row_ms, world.draft_ms);
     for (unsigned answer = 0; answer < 6; ++answer) {
-      EXPECT_LE(Answer(world, estimates, answer).time_beside_plain(128), bound(world))
+      EXPECT_LE(Answer(world, machine, answer).time_beside_plain(128), bound(world))
           << describe(world) << ", answer " << answer;
     }
   }
@@ -128,13 +124,13 @@ TEST(NeverSlower, NoAnswerTakesTwoPercentLongerThanPlainWhateverDrafterAndMachin
 
 TEST(NeverSlower, ATextThatTurnsAgainstTheDrafterCostsLittleOfWhatItHadGained) {
   World world{0.5, 1, 0.8, 0.8, false, Drafting::in_passes};
-  SharedEstimates estimates(256, test::Machine::profile(world.row_ms, world.draft_ms));
+  test::Machine machine(world.row_ms, world.draft_ms);
   for (unsigned answer = 0; answer < 4; ++answer) {
-    EXPECT_LT(Answer(world, estimates, answer).time_beside_plain(256), 0.7);
+    EXPECT_LT(Answer(world, machine, answer).time_beside_plain(256), 0.7);
   }
   world.truth = 0;
   for (unsigned answer = 0; answer < 4; ++answer) {
-    EXPECT_LE(Answer(world, estimates, answer).time_beside_plain(128), 1.02) << answer;
+    EXPECT_LE(Answer(world, machine, answer).time_beside_plain(128), 1.02) << answer;
   }
 }
 

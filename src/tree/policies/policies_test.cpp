@@ -16,18 +16,17 @@ using test::Machine;
 using test::play;
 
 TEST(Policies, TheTableNamesEachPolicyOnceAndMakesIt) {
-  SharedEstimates estimates(64);
   std::set<std::string_view> names;
   for (const PolicyEntry& entry : policies()) {
-    EXPECT_NE(make_policy(test::policy_text(entry), {&estimates}), nullptr) << entry.name;
+    EXPECT_NE(make_policy(test::policy_text(entry)), nullptr) << entry.name;
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     EXPECT_FALSE(entry.summary.empty()) << entry.name;
     const std::string text = test::policy_text(entry);
     const std::string more = text + (text == entry.name ? ":" : ",") + "nonsense=1";
-    EXPECT_THROW(make_policy(more, {&estimates}), UsageError);
+    EXPECT_THROW(make_policy(more), UsageError);
   }
   try {
-    make_policy("thruput", {&estimates});
+    make_policy("thruput");
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_TRUE(
@@ -45,8 +44,7 @@ TEST(Policies, EveryPolicyKeepsATreeWithinTheRowsThereAre) {
     const TreePlan plan = policy->plan(context);
     DraftTree tree = chain(10, 0.99);
     tree.add(0, 7, ln(0.9));
-    policy->offer(tree, context);
-    policy->select(tree, plan, context);
+    test::cut(*policy, tree, plan, context);
     EXPECT_NO_THROW(check_invariants(tree)) << entry.name;
     EXPECT_LE(tree.draft_nodes(), 3) << entry.name;
     context.rows_available = 0;
@@ -56,7 +54,7 @@ TEST(Policies, EveryPolicyKeepsATreeWithinTheRowsThereAre) {
 
 TEST(FixedPolicy, KeepsTheDraftersWholeTree) {
   Machine machine(1000);
-  EXPECT_EQ(play(*machine.policy("fixed"), machine.estimates, chain(12, 0.01), 0), 12);
+  EXPECT_EQ(play(*machine.policy("fixed"), machine, chain(12, 0.01), 0), 12);
 }
 
 }  // namespace

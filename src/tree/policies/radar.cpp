@@ -1,6 +1,7 @@
 #include "core/error.h"
 #include "core/philox.h"
 #include "tree/policies/policies.h"
+#include "tree/policies/policy_of.h"
 #include "tree/policies/radar_network.h"
 #include "tree/policies/tree_limits.h"
 
@@ -10,37 +11,39 @@ namespace {
 /// Keeps the policy's random numbers apart from those that choose the text.
 constexpr std::uint32_t kRadarChoice = 0x52414441;
 
+struct RadarOptions {
+  TreeLimits limits;
+  bool draws;
+  std::uint64_t seed;
+  RadarNetwork network;
+};
+
 /// RADAR, arXiv:2512.14069: before each expansion a trained network says stop or go on, from the
 /// scores of the beam. Decisions are drawn, as in the official code, or the likelier one.
-class RadarPolicy : public TreePolicy {
+class RadarState : public PolicyState {
  public:
-  RadarPolicy(const TreeLimits& limits, RadarNetwork network, bool draws, std::uint64_t seed)
-      : limits_(limits), network_(std::move(network)), draws_(draws), random_(seed, kRadarChoice) {}
+  explicit RadarState(const RadarOptions& options)
+      : options_(options), network_(options.network), random_(options.seed, kRadarChoice) {}
 
   TreePlan plan(const PlanContext& context) override {
     network_.begin_round();
     position_ = static_cast<std::uint64_t>(context.position);
     calls_ = 0;
-    return limits_.within(context);
+    return options_.limits.within(context);
   }
 
   int expand(std::span<const float> path_log_p) override {
     if (path_log_p.empty()) return 0;
     const auto state = radar_state(path_log_p);
-    const double uniform = draws_ ? random_.uniform(position_, RandomUse::draft, calls_++) : 0.5;
+    const double uniform =
+        options_.draws ? random_.uniform(position_, RandomUse::draft, calls_++) : 0.5;
     const bool stops = uniform < network_.stop_chance(state);
     return stops ? 0 : static_cast<int>(path_log_p.size());
   }
 
-  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
-    tree.prune(limits_.within(context).nodes);
-  }
-  void learn(const RoundOutcome&) override {}
-
  private:
-  TreeLimits limits_;
-  RadarNetwork network_;
-  bool draws_;
+  const RadarOptions& options_;
+  RadarRun network_;
   PositionRandom random_;
   std::uint64_t position_ = 0;
   std::uint32_t calls_ = 0;
@@ -56,8 +59,8 @@ std::unique_ptr<TreePolicy> make_radar_policy(OptionText& options, const PolicyC
   if (weights.empty()) {
     throw UsageError("radar: needs weights=PATH, a network that was trained for the model");
   }
-  return std::make_unique<RadarPolicy>(limits, RadarNetwork(open_checkpoint(weights)), draws,
-                                       static_cast<std::uint64_t>(seed));
+  return std::make_unique<PolicyOf<RadarState, RadarOptions>>(RadarOptions{
+      limits, draws, static_cast<std::uint64_t>(seed), RadarNetwork(open_checkpoint(weights))});
 }
 
 }  // namespace talon

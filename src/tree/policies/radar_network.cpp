@@ -23,26 +23,29 @@ RadarNetwork::RadarNetwork(const Checkpoint& file)
   }
   first_ = read_dense(file, "mlp.0.weight", "mlp.0.bias", -1, width + static_cast<int>(kState));
   second_ = read_dense(file, "mlp.3.weight", "mlp.3.bias", 2, first_.outputs());
-  gates_.resize(static_cast<std::size_t>(input_.outputs()));
-  from_hidden_.resize(gates_.size());
-  c_.resize(static_cast<std::size_t>(width));
-  h_and_state_.resize(c_.size() + kState);
-  between_.resize(static_cast<std::size_t>(first_.outputs()));
 }
 
-void RadarNetwork::begin_round() {
+RadarRun::RadarRun(const RadarNetwork& network)
+    : network_(network),
+      gates_(static_cast<std::size_t>(network.input_.outputs())),
+      from_hidden_(gates_.size()),
+      h_and_state_(gates_.size() / 4 + RadarNetwork::kState),
+      c_(gates_.size() / 4),
+      between_(static_cast<std::size_t>(network.first_.outputs())) {}
+
+void RadarRun::begin_round() {
   std::fill(c_.begin(), c_.end(), 0.0F);
   has_hidden_ = false;
 }
 
-double RadarNetwork::stop_chance(std::span<const float> state) {
+double RadarRun::stop_chance(std::span<const float> state) {
   const std::size_t width = c_.size();
   const auto h = std::span(h_and_state_).first(width);
-  input_.apply(state, gates_);
+  network_.input_.apply(state, gates_);
   if (has_hidden_) {
-    hidden_.apply(h, from_hidden_);
+    network_.hidden_.apply(h, from_hidden_);
   } else {  // all zeros: three quarters of the weights need not be read
-    std::copy_n(hidden_.bias().begin(), from_hidden_.size(), from_hidden_.begin());
+    std::copy_n(network_.hidden_.bias().begin(), from_hidden_.size(), from_hidden_.begin());
   }
   has_hidden_ = true;
   for (std::size_t i = 0; i < gates_.size(); ++i) gates_[i] += from_hidden_[i];
@@ -52,9 +55,9 @@ double RadarNetwork::stop_chance(std::span<const float> state) {
     h[i] = sigmoid(gates_[3 * width + i]) * tangent(c_[i]);
   }
   std::copy(state.begin(), state.end(), h_and_state_.begin() + static_cast<std::ptrdiff_t>(width));
-  first_.apply(h_and_state_, between_);
+  network_.first_.apply(h_and_state_, between_);
   for (float& value : between_) value = std::max(value, 0.0F);
-  second_.apply(between_, logits_);
+  network_.second_.apply(between_, logits_);
   return 1 / (1 + std::exp(static_cast<double>(logits_[1]) - static_cast<double>(logits_[0])));
 }
 

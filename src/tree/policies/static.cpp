@@ -2,42 +2,49 @@
 #include <vector>
 
 #include "tree/policies/policies.h"
+#include "tree/policies/policy_of.h"
 #include "tree/policies/tree_limits.h"
 
 namespace talon {
 namespace {
 
-/// A tree of one shape, as EAGLE-1 (arXiv:2401.15077) and Medusa have it: of each node on level i
-/// the likeliest children[i] children, whatever their probabilities.
-class StaticPolicy : public TreePolicy {
- public:
-  explicit StaticPolicy(std::vector<int> children) : children_(std::move(children)) {
-    int width = 1, nodes = 0;
-    for (const int count : children_) {
+constexpr int kMostNodes = 1024;
+
+/// Of each node on level i so many children.
+struct StaticShape {
+  explicit StaticShape(std::vector<int> per_level) : children(std::move(per_level)) {
+    int width = 1;
+    for (const int count : children) {
       width = std::min(width * count, kMostNodes);
-      widest_ = std::max(widest_, width);
+      widest = std::max(widest, width);
       nodes = std::min(nodes + width, kMostNodes);
     }
-    nodes_ = nodes;
   }
+  int levels() const { return static_cast<int>(children.size()); }
+
+  std::vector<int> children;
+  int widest = 1;
+  int nodes = 0;
+};
+
+/// A tree of one shape, as EAGLE-1 (arXiv:2401.15077) and Medusa have it: of each node on level i
+/// the likeliest children[i] children, whatever their probabilities.
+class StaticState : public PolicyState {
+ public:
+  explicit StaticState(const StaticShape& shape) : shape_(shape) {}
 
   TreePlan plan(const PlanContext& context) override {
-    return {std::min(nodes_, context.rows_available),
-            std::min(static_cast<int>(children_.size()), context.levels_available), widest_};
+    return {std::min(shape_.nodes, context.rows_available),
+            std::min(shape_.levels(), context.levels_available), shape_.widest};
   }
-  int expand(std::span<const float> path_log_p) override {
-    return static_cast<int>(path_log_p.size());
-  }
-  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
+  void select(DraftTree& tree, const TreePlan&, const PlanContext& context, RowBudget&) override {
     if (!tree.drawn.empty()) return tree.truncate(context.rows_available);
     find_shape_within(tree);
     tree.keep(within_);
     tree.prune(context.rows_available);
   }
-  void learn(const RoundOutcome&) override {}
 
  private:
-  static constexpr int kMostNodes = 1024;
   static constexpr int kOutside = -1;
 
   void find_shape_within(const DraftTree& tree) {
@@ -47,8 +54,8 @@ class StaticPolicy : public TreePolicy {
     within_.clear();
     for (std::size_t node = 1; node < size; ++node) {
       const int level = level_[static_cast<std::size_t>(tree.parent[node])];
-      if (level == kOutside || level >= static_cast<int>(children_.size())) continue;
-      if (rank(tree, node) >= children_[static_cast<std::size_t>(level)]) continue;
+      if (level == kOutside || level >= shape_.levels()) continue;
+      if (rank(tree, node) >= shape_.children[static_cast<std::size_t>(level)]) continue;
       level_[node] = level + 1;
       within_.push_back(static_cast<NodeId>(node));
     }
@@ -66,9 +73,7 @@ class StaticPolicy : public TreePolicy {
     return better;
   }
 
-  std::vector<int> children_;
-  int widest_ = 1;
-  int nodes_ = 0;
+  const StaticShape& shape_;
   // Of the current round:
   std::vector<int> level_;  // of each node that is in the shape
   std::vector<NodeId> within_;
@@ -77,7 +82,8 @@ class StaticPolicy : public TreePolicy {
 }  // namespace
 
 std::unique_ptr<TreePolicy> make_static_policy(OptionText& options, const PolicyContext&) {
-  return std::make_unique<StaticPolicy>(take_counts(options, "children", "4/2/1/1/1", 64));
+  return std::make_unique<PolicyOf<StaticState, StaticShape>>(
+      StaticShape(take_counts(options, "children", "4/2/1/1/1", 64)));
 }
 
 }  // namespace talon

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -12,9 +13,10 @@ namespace talon::test {
 
 inline float ln(double p) { return static_cast<float>(std::log(p)); }
 
-/// An engine's estimates where one row takes 10 ms and each further one `row_ms`.
+/// What an engine knows where one row takes 10 ms and each further one `row_ms`.
 struct Machine {
-  explicit Machine(double row_ms, double pass_ms = 2) : estimates(256, profile(row_ms, pass_ms)) {}
+  explicit Machine(double row_ms, double pass_ms = 2) : Machine(profile(row_ms, pass_ms)) {}
+  explicit Machine(const CostProfile& profile) : costs(256, profile), drafter(256, profile) {}
 
   static CostProfile profile(double row_ms, double pass_ms) {
     CostProfile result;
@@ -24,10 +26,13 @@ struct Machine {
     result.levels = {{1, pass_ms}, {16, pass_ms}};
     return result;
   }
-  std::unique_ptr<TreePolicy> policy(std::string_view name) {
-    return make_policy(name, {&estimates});
+  /// The state of a sequence under that policy, which the machine keeps.
+  std::unique_ptr<PolicyState> policy(std::string_view name) {
+    return policies.emplace_back(make_policy(name))->start(drafter, costs);
   }
-  SharedEstimates estimates;
+  MachineCosts costs;
+  DrafterEstimates drafter;
+  std::deque<std::unique_ptr<TreePolicy>> policies;
 };
 
 inline PlanContext alone() {
@@ -42,18 +47,25 @@ inline DraftTree chain(int nodes, double p) {
   return tree;
 }
 
-/// Lets a policy cut a tree as a round would.
-inline TreePlan cut(TreePolicy& policy, DraftTree& tree, const PlanContext& context = alone()) {
+/// Lets a policy that made `plan` cut the tree, as a round of this sequence alone would.
+inline void cut(PolicyState& policy, DraftTree& tree, const TreePlan& plan,
+                const PlanContext& context) {
+  RowBudget rows;
+  rows.begin_round();
+  policy.offer(tree, context, rows);
+  policy.select(tree, plan, context, rows);
+}
+/// Lets it plan as well.
+inline TreePlan cut(PolicyState& policy, DraftTree& tree, const PlanContext& context = alone()) {
   const TreePlan plan = policy.plan(context);
   if (plan.nodes == 0) tree.reset(0);
-  policy.offer(tree, context);
-  policy.select(tree, plan, context);
+  cut(policy, tree, plan, context);
   return plan;
 }
 
 /// Tells the policy that the text followed the first `right` nodes of a chain.
-inline void report(TreePolicy& policy, const SharedEstimates& estimates, const DraftTree& tree,
-                   int right, double draft_ms = 0) {
+inline void report(PolicyState& policy, const Machine& machine, const DraftTree& tree, int right,
+                   double draft_ms = 0) {
   std::vector<TokenId> emitted;
   std::vector<NodeId> accepted = {0};
   for (NodeId node = 0; node < std::min(right, tree.draft_nodes()); ++node) {
@@ -66,7 +78,7 @@ inline void report(TreePolicy& policy, const SharedEstimates& estimates, const D
   outcome.accepted = accepted;
   outcome.emitted = emitted;
   outcome.draft_ms = draft_ms;
-  outcome.check_ms = estimates.cost.check_ms(tree.size());
+  outcome.check_ms = machine.costs.check_ms(tree.size());
   outcome.batch_rows = tree.size();
   outcome.batch_tokens = static_cast<int>(emitted.size());
   policy.learn(outcome);
@@ -74,9 +86,9 @@ inline void report(TreePolicy& policy, const SharedEstimates& estimates, const D
 
 /// One round of a policy with `tree` proposed, of which the text follows the first `right` nodes of
 /// a chain. Returns the nodes that were checked.
-inline int play(TreePolicy& policy, const SharedEstimates& estimates, DraftTree tree, int right) {
+inline int play(PolicyState& policy, const Machine& machine, DraftTree tree, int right) {
   cut(policy, tree);
-  report(policy, estimates, tree, right);
+  report(policy, machine, tree, right);
   return tree.draft_nodes();
 }
 

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <vector>
 
-#include "core/error.h"
 #include "tree/policies/level_forecast.h"
 #include "tree/policies/policies.h"
 #include "tree/policies/trial.h"
@@ -40,15 +39,20 @@ struct ThroughputOptions {
 /// Drafting for throughput (DESIGN 5): draft nodes are bought in order of their calibrated chance
 /// to become text, up to the count where the tokens they bring, less the time they take at the
 /// current tokens per millisecond, are most; and a level is drafted while the tokens it is likely
-/// to bring exceed its time and its rows. The costs come from CostModel, the chances from
-/// Calibration, which also learns from nodes that were proposed but not bought. A stake bounds the
-/// loss: what drafting may cost beyond what it has already gained.
-class ThroughputPolicy : public TreePolicy {
+/// to bring exceed its time and its rows. The costs come from MachineCosts and PassCosts, the
+/// chances from Calibration, which also learns from nodes that were proposed but not bought. A
+/// stake bounds the loss: what drafting may cost beyond what it has already gained.
+class ThroughputState : public PolicyState {
  public:
-  ThroughputPolicy(SharedEstimates& shared, const ThroughputOptions& options)
-      : shared_(shared), options_(options), calibration_(&shared.calibration), proposed_(0) {
+  ThroughputState(const ThroughputOptions& options, DrafterEstimates& drafter,
+                  const MachineCosts& machine)
+      : options_(options),
+        drafter_(drafter),
+        machine_(machine),
+        calibration_(&drafter.calibration),
+        proposed_(0) {
     for (std::size_t i = 0; i < passes_trial_.size(); ++i) {
-      passes_trial_[i] = Trial(shared.pass_gain[i]);
+      passes_trial_[i] = Trial(drafter.pass_gain[i]);
     }
   }
 
@@ -77,7 +81,8 @@ class ThroughputPolicy : public TreePolicy {
     }
     coverage_ = std::min(static_cast<std::size_t>(covered * static_cast<double>(kCoverages)),
                          kCoverages - 1);
-    const double ms = pass_ms(waiting_) + shared_.cost.first_pass_ms() / context_.sequences;
+    const double ms =
+        pass_ms(waiting_) + drafter_.passes.first_pass_ms(machine_) / context_.sequences;
     if (!passes_trial_[coverage_].wants() || !can_afford(ms, 1)) return false;
     pass_rows_.push_back(waiting_ * context_.sequences);
     return true;
@@ -100,21 +105,22 @@ class ThroughputPolicy : public TreePolicy {
     return best;
   }
 
-  void offer(const DraftTree& tree, const PlanContext& context) override {
+  void offer(const DraftTree& tree, const PlanContext& context, RowBudget& rows) override {
     proposed_ = tree;
     context_ = context;
     score();
-    shared_.rows.offer(std::span(offered_).first(affordable_nodes()));
+    rows.offer(std::span(offered_).first(affordable_nodes()));
   }
 
-  void select(DraftTree& tree, const TreePlan&, const PlanContext& context) override {
+  void select(DraftTree& tree, const TreePlan&, const PlanContext& context,
+              RowBudget& rows) override {
     const int base_rows = context_.other_rows + 1;  // as it was when all made their offers
-    shared_.rows.settle([&](int count) { return extra_ms(base_rows, count); }, price());
+    rows.settle([&](int count) { return extra_ms(base_rows, count); }, price());
     const std::size_t most =
         std::min(static_cast<std::size_t>(context.rows_available), affordable_nodes());
     std::size_t count = 0;
     expected_by_passes_ = 0;
-    for (; count < most && shared_.rows.buy(offered_[count]); ++count) {
+    for (; count < most && rows.buy(offered_[count]); ++count) {
       if (!by_cheaper(proposed_, ranked_[count])) expected_by_passes_ += offered_[count];
     }
     if (!tree.drawn.empty()) return tree.truncate(static_cast<int>(count));
@@ -145,28 +151,30 @@ class ThroughputPolicy : public TreePolicy {
   }
 
  private:
-  static constexpr std::size_t kCoverages = SharedEstimates::kCoverages;
+  static constexpr std::size_t kCoverages = DrafterEstimates::kCoverages;
 
   double plain_ms(int base_rows) const {
-    return shared_.cost.check_ms(base_rows, context_.position) + shared_.cost.rest_ms();
+    return machine_.check_ms(base_rows, context_.position) + machine_.rest_ms();
   }
   double extra_ms(int base_rows, int nodes) const {
     if (nodes == 0) return 0;
-    return shared_.cost.check_ms(base_rows + nodes, context_.position) -
-           shared_.cost.check_ms(base_rows, context_.position);
+    return machine_.check_ms(base_rows + nodes, context_.position) -
+           machine_.check_ms(base_rows, context_.position);
   }
   /// More than the usual stake for a long answer, if drafts paid in others: a bad start should not
   /// end what is good on the whole.
   double start_stake(int most_tokens) const {
-    const auto& gains = shared_.pass_gain;
+    const auto& gains = drafter_.pass_gain;
     if (*std::max_element(gains.begin(), gains.end()) <= 0) return kStartStake;
     return std::clamp(kStakeShare * most_tokens, kStartStake, kMostStartStake);
   }
   /// This sequence's share of a pass in which each sequence has `rows`.
   double pass_ms(int rows) const {
-    return shared_.cost.pass_ms(rows * context_.sequences) / context_.sequences;
+    return drafter_.passes.pass_ms(rows * context_.sequences, machine_) / context_.sequences;
   }
-  double passes_ms() const { return shared_.cost.passes_ms(pass_rows_) / context_.sequences; }
+  double passes_ms() const {
+    return drafter_.passes.draft_ms(pass_rows_, machine_) / context_.sequences;
+  }
   double token_ms() const { return plain_ms(context_.other_rows + 1) / context_.sequences; }
   /// Tokens per millisecond: what a millisecond spent on drafting must bring. At least those of
   /// plain decoding.
@@ -243,7 +251,7 @@ class ThroughputPolicy : public TreePolicy {
   /// nothing about drafting.
   double usual_draft_ms(const RoundOutcome& outcome) {
     if (!pass_rows_.empty()) {
-      if (waiting_ <= kFewWaiting) shared_.cost.observe_passes(pass_rows_, outcome.draft_ms);
+      if (waiting_ <= kFewWaiting) drafter_.passes.observe(pass_rows_, outcome.draft_ms, machine_);
       return passes_ms();
     }
     RecentMedian& kind = proposed_.draft_nodes() > 0 ? drafted_ : idle_;
@@ -278,7 +286,7 @@ class ThroughputPolicy : public TreePolicy {
         (static_cast<double>(outcome.accepted.size() - without) + expected_by_passes_) / 2;
     const double gain = tokens - rate() * (draft_ms + node_ms * nodes);
     passes_trial_[coverage_].learn(gain);
-    shared_.pass_gain[coverage_] += 0.02 * (gain - shared_.pass_gain[coverage_]);
+    drafter_.pass_gain[coverage_] += 0.02 * (gain - drafter_.pass_gain[coverage_]);
     usual_nodes_ += 0.1 * (tree.draft_nodes() - usual_nodes_);
   }
 
@@ -294,7 +302,7 @@ class ThroughputPolicy : public TreePolicy {
         const int depth = static_cast<int>(level) + 1;
         const double estimate = predicted(proposed_, node);
         calibration_.observe(depth, estimate, right);
-        shared_.calibration.observe(depth, estimate, right);
+        drafter_.calibration.observe(depth, estimate, right);
         if (right) next = static_cast<NodeId>(node);
       }
       if (next >= 0) ++matched;
@@ -324,8 +332,9 @@ class ThroughputPolicy : public TreePolicy {
     double trials = 0;
   };
 
-  SharedEstimates& shared_;
-  ThroughputOptions options_;
+  const ThroughputOptions& options_;
+  DrafterEstimates& drafter_;
+  const MachineCosts& machine_;
   Calibration calibration_;
   LevelForecast forecast_;
   Trial drafts_trial_;                          // of drafters that cost time without asking
@@ -353,15 +362,26 @@ class ThroughputPolicy : public TreePolicy {
   std::vector<bool> on_text_;
 };
 
+class ThroughputPolicy : public TreePolicy {
+ public:
+  explicit ThroughputPolicy(const ThroughputOptions& options) : options_(options) {}
+  Traits traits() const override { return {.uses_costs = true}; }
+  std::unique_ptr<PolicyState> start(DrafterEstimates& drafter,
+                                     const MachineCosts& machine) const override {
+    return std::make_unique<ThroughputState>(options_, drafter, machine);
+  }
+
+ private:
+  ThroughputOptions options_;
+};
+
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_throughput_policy(OptionText& options,
-                                                   const PolicyContext& context) {
-  expects(context.estimates != nullptr, "a throughput policy has estimates");
+std::unique_ptr<TreePolicy> make_throughput_policy(OptionText& options, const PolicyContext&) {
   ThroughputOptions parsed{};
   parsed.width = options.take_int("width", kTreeWidth, 1, LevelForecast::kWidth);
   parsed.margin = options.take_double("margin", kMargin, 0.1, 10);
-  return std::make_unique<ThroughputPolicy>(*context.estimates, parsed);
+  return std::make_unique<ThroughputPolicy>(parsed);
 }
 
 }  // namespace talon

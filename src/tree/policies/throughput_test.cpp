@@ -44,7 +44,7 @@ TEST(ThroughputPolicy, DoesNotDraftWhenRowsCostMoreThanTheyBring) {
   Machine machine(9);
   auto policy = machine.policy("throughput");
   for (int round = 0; round < 20; ++round) {
-    EXPECT_EQ(play(*policy, machine.estimates, chain(8, 0.5), 0), 0);
+    EXPECT_EQ(play(*policy, machine, chain(8, 0.5), 0), 0);
   }
 }
 
@@ -53,8 +53,8 @@ TEST(ThroughputPolicy, LosesAtMostTwoPercentToADrafterThatIsAlwaysSureAndAlwaysW
   auto policy = machine.policy("throughput");
   double spent_ms = 0;
   for (int token = 0; token < 128; ++token) {
-    const int nodes = play(*policy, machine.estimates, chain(16, 0.99), 0);
-    spent_ms += machine.estimates.cost.check_ms(1 + nodes);
+    const int nodes = play(*policy, machine, chain(16, 0.99), 0);
+    spent_ms += machine.costs.check_ms(1 + nodes);
   }
   EXPECT_LE(spent_ms, 128 * 10 * 1.02);
   EXPECT_GT(spent_ms, 128 * 10);  // it did try
@@ -64,20 +64,18 @@ TEST(ThroughputPolicy, DraftsDeepWhereTheDrafterIsRight) {
   Machine machine(1);
   auto policy = machine.policy("throughput");
   int nodes = 0;
-  for (int round = 0; round < 40; ++round)
-    nodes = play(*policy, machine.estimates, chain(16, 0.6), 16);
+  for (int round = 0; round < 40; ++round) nodes = play(*policy, machine, chain(16, 0.6), 16);
   EXPECT_GE(nodes, 12);
 }
 
 TEST(ThroughputPolicy, RecoversWhenADrafterThatWasWrongBecomesRight) {
   Machine machine(1);
   auto policy = machine.policy("throughput");
-  for (int round = 0; round < 200; ++round) play(*policy, machine.estimates, chain(8, 0.6), 0);
-  EXPECT_EQ(play(*policy, machine.estimates, chain(8, 0.6), 8),
+  for (int round = 0; round < 200; ++round) play(*policy, machine, chain(8, 0.6), 0);
+  EXPECT_EQ(play(*policy, machine, chain(8, 0.6), 8),
             0);  // it has learned that this is useless
   int nodes = 0;
-  for (int round = 0; round < 60; ++round)
-    nodes = play(*policy, machine.estimates, chain(8, 0.6), 8);
+  for (int round = 0; round < 60; ++round) nodes = play(*policy, machine, chain(8, 0.6), 8);
   EXPECT_GE(nodes, 3);
 }
 
@@ -90,7 +88,7 @@ TEST(ThroughputPolicy, AsksAnExpensiveDrafterThatNeverHelpsOnlyRarely) {
     tree.add(0, 1, ln(0.5));
     const TreePlan plan = cut(*policy, tree);
     asked += plan.nodes > 0 ? 1 : 0;
-    test::report(*policy, machine.estimates, tree, 0, plan.nodes > 0 ? 5 : 0);
+    test::report(*policy, machine, tree, 0, plan.nodes > 0 ? 5 : 0);
   }
   EXPECT_LT(asked, 30);
   EXPECT_GE(asked, 4);
@@ -102,7 +100,7 @@ struct ChainHead {
   double p;
   double pass_ms;
 
-  int draft(TreePolicy& policy, DraftTree& tree, double& draft_ms) const {
+  int draft(PolicyState& policy, DraftTree& tree, double& draft_ms) const {
     draft_ms = 0;
     if (!policy.start(tree)) return 0;
     int levels = 0;
@@ -140,15 +138,14 @@ TEST(ThroughputPolicy, DraftsAsDeepAsIsFastest) {
         double draft_ms = 0;
         const TreePlan plan = policy->plan(alone());
         if (plan.nodes > 0) head.draft(*policy, tree, draft_ms);
-        policy->offer(tree, alone());
-        policy->select(tree, plan, alone());
+        test::cut(*policy, tree, plan, alone());
         int right = 0;
         while (right < 20 && uniform(random) < p) ++right;
         if (round >= 1000) {
           tokens += 1 + std::min(right, tree.draft_nodes());
-          ms += machine.estimates.cost.check_ms(tree.size()) + draft_ms;
+          ms += machine.costs.check_ms(tree.size()) + draft_ms;
         }
-        test::report(*policy, machine.estimates, tree, right, draft_ms);
+        test::report(*policy, machine, tree, right, draft_ms);
       }
       double best = 0;
       for (int levels = 0; levels <= 16; ++levels)
@@ -162,8 +159,8 @@ TEST(ThroughputPolicy, AsksForTheFirstPassWhatItCostsOnTop) {
   for (const double first_pass_ms : {0.0, 20.0}) {
     CostProfile profile = Machine::profile(0.4, 0.5);
     profile.first_pass_ms = first_pass_ms;
-    SharedEstimates estimates(256, profile);
-    auto policy = make_policy("throughput", {&estimates});
+    Machine machine(profile);
+    auto policy = machine.policy("throughput");
     ASSERT_GT(policy->plan(alone()).nodes, 0);
     EXPECT_EQ(policy->start(DraftTree(0)), first_pass_ms == 0) << first_pass_ms;
   }
@@ -172,7 +169,7 @@ TEST(ThroughputPolicy, AsksForTheFirstPassWhatItCostsOnTop) {
 TEST(ThroughputPolicy, AHeadThatPaidBeforeSurvivesBadFirstRoundsAfterALongPrompt) {
   constexpr double kPassMs = 1;
   Machine machine(0.4, kPassMs);
-  machine.estimates.pass_gain.fill(0.3);
+  machine.drafter.pass_gain.fill(0.3);
   auto policy = machine.policy("throughput");
   const ChainHead head{0.7, kPassMs};
   PlanContext context = alone();
@@ -183,9 +180,8 @@ TEST(ThroughputPolicy, AHeadThatPaidBeforeSurvivesBadFirstRoundsAfterALongPrompt
     double draft_ms = 0;
     const TreePlan plan = policy->plan(context);
     if (plan.nodes > 0) asked += head.draft(*policy, tree, draft_ms) > 0 ? 1 : 0;
-    policy->offer(tree, context);
-    policy->select(tree, plan, context);
-    test::report(*policy, machine.estimates, tree, round < 3 ? 0 : 2, draft_ms);
+    test::cut(*policy, tree, plan, context);
+    test::report(*policy, machine, tree, round < 3 ? 0 : 2, draft_ms);
   }
   EXPECT_GE(asked, 10);
 }
@@ -201,9 +197,8 @@ TEST(ThroughputPolicy, StopsAskingAHeadThatDoesNotPayButTakesItBackWhenItDoes) {
       double draft_ms = 0;
       const TreePlan plan = policy->plan(alone());
       asked += head.draft(*policy, tree, draft_ms) > 0 ? 1 : 0;
-      policy->offer(tree, alone());
-      policy->select(tree, plan, alone());
-      test::report(*policy, machine.estimates, tree, right, draft_ms);
+      test::cut(*policy, tree, plan, alone());
+      test::report(*policy, machine, tree, right, draft_ms);
     }
     return asked;
   };
@@ -234,13 +229,12 @@ TEST(ThroughputPolicy, AHeadThatTakesInWhatItMissedIsNotTakenForASlowOne) {
         missed = 0;
         ++drafts;
       }
-      policy->offer(tree, context);
-      policy->select(tree, plan, context);
+      test::cut(*policy, tree, plan, context);
       // The first answers are none of the head's kind.
       int right = 0;
       while (answer > 5 && right < 20 && uniform(random) < head.p) ++right;
       missed += 1 + std::min(right, tree.draft_nodes());
-      test::report(*policy, machine.estimates, tree, right, draft_ms);
+      test::report(*policy, machine, tree, right, draft_ms);
     }
   }
   EXPECT_GT(drafts, 60);
@@ -252,7 +246,7 @@ TEST(ThroughputPolicy, SameCostsGiveTheSameTrees) {
     auto policy = machine.policy("throughput");
     std::vector<int> result;
     for (int round = 0; round < 100; ++round)
-      result.push_back(play(*policy, machine.estimates, chain(12, 0.7), round * 7 % 13));
+      result.push_back(play(*policy, machine, chain(12, 0.7), round * 7 % 13));
     return result;
   };
   EXPECT_EQ(sizes(), sizes());

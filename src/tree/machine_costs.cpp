@@ -1,4 +1,4 @@
-#include "tree/cost_model.h"
+#include "tree/machine_costs.h"
 
 #include <algorithm>
 #include <limits>
@@ -17,11 +17,8 @@ double ms_at(const CostProfile& profile, int rows, int context) {
 
 /// The part that grows with the context is fitted, by least squares over the row counts that were
 /// measured at two contexts, as positions * (a + b * rows).
-CostModel::CostModel(int max_rows, const CostProfile& profile)
-    : check_(max_rows, kCheckRowShare),
-      pass_(max_rows, kPassRowShare),
-      first_pass_(profile.first_pass_ms) {
-  for (const auto& [rows, ms] : profile.levels) pass_.seed(rows, ms);
+MachineCosts::MachineCosts(int max_rows, const CostProfile& profile)
+    : check_(max_rows, kCheckRowShare) {
   if (profile.empty()) return;
   const auto by_context = [](const auto& a, const auto& b) { return a.context < b.context; };
   const auto [least, most] =
@@ -47,40 +44,19 @@ CostModel::CostModel(int max_rows, const CostProfile& profile)
   if (count > 0) per_position_ = std::max(0.0, (sum - per_position_row_ * sum_rows) / count);
 }
 
-double CostModel::beyond_reference(int rows, int context) const {
+double MachineCosts::beyond_reference(int rows, int context) const {
   const int positions = std::max(0, context - reference_context_);
   return check_.pace() * positions * (per_position_ + per_position_row_ * rows);
 }
 
-void CostModel::observe_check(int rows, int context, double ms) {
+void MachineCosts::observe_check(int rows, int context, double ms) {
   check_.observe(rows, ms - beyond_reference(rows, context));
 }
 
-double CostModel::check_ms(int rows, int context) const {
+double MachineCosts::check_ms(int rows, int context) const {
   return check_.ms(rows) + beyond_reference(rows, context);
 }
 
-double CostModel::pass_unit() const {
-  return pass_.measured() ? check_.pace() : kPassShare * check_.ms(1);
-}
-
-double CostModel::pass_ms(int rows) const { return pass_unit() * pass_.ms(rows); }
-
-double CostModel::first_pass_ms() const { return pass_unit() * pass_.pace() * first_pass_; }
-
-double CostModel::passes_ms(std::span<const int> rows) const {
-  double ms = rows.empty() ? 0 : first_pass_ms();
-  for (const int count : rows) ms += pass_ms(count);
-  return ms;
-}
-
-void CostModel::observe_passes(std::span<const int> rows, double ms) {
-  if (rows.empty()) return;
-  double predicted_ms = pass_.pace() * first_pass_;
-  for (const int count : rows) predicted_ms += pass_.ms(count);
-  pass_.observe_pace(ms / check_.pace(), predicted_ms);
-}
-
-void CostModel::observe_rest(double ms) { rest_.add(ms); }
+void MachineCosts::observe_rest(double ms) { rest_.add(ms); }
 
 }  // namespace talon

@@ -14,10 +14,10 @@ int best_count(std::span<const double> chances, const std::function<double(int)>
 
 /// One budget of rows for all sequences of a round: every sequence offers the chances of its nodes,
 /// and what is worth its time anywhere is bought at one price. One per engine.
-class RowMarket {
+class RowBudget {
  public:
-  /// Chances of nodes that one sequence could afford. The first offer after settle() opens a new
-  /// round.
+  void begin_round();
+  /// Chances of nodes that one sequence could afford.
   void offer(std::span<const double> chances);
   /// Fixes what is bought. Only the first call of a round counts.
   void settle(const std::function<double(int)>& extra_ms, double rate);

@@ -1,4 +1,4 @@
-#include "tree/row_market.h"
+#include "tree/row_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -103,16 +103,17 @@ TEST(BestCount, RepeatedAtItsOwnRateFindsTheFastestOfAllSubtrees) {
   }
 }
 
-TEST(RowMarket, SequencesThatShareABudgetBuyWhatOneBuyerOfAllWouldBuy) {
+TEST(RowBudget, SequencesThatShareABudgetBuyWhatOneBuyerOfAllWouldBuy) {
   std::mt19937 random(3);
-  RowMarket market;
+  RowBudget budget;
   for (int round = 0; round < 100; ++round) {
     std::vector<std::vector<double>> offers;
     std::vector<double> all;
+    budget.begin_round();
     for (int sequence = 0; sequence < 3; ++sequence) {
       offers.push_back(descending(random_tree(random, 1 + static_cast<int>(random() % 6))));
       all.insert(all.end(), offers.back().begin(), offers.back().end());
-      market.offer(offers.back());
+      budget.offer(offers.back());
     }
     const auto cost = random_costs(random, all.size());
     const auto extra_ms = [&](int nodes) { return cost[static_cast<std::size_t>(nodes)]; };
@@ -121,9 +122,9 @@ TEST(RowMarket, SequencesThatShareABudgetBuyWhatOneBuyerOfAllWouldBuy) {
     int bought = 0;
     double tokens = 0;
     for (const auto& offer : offers) {
-      market.settle(extra_ms, 0.5);
+      budget.settle(extra_ms, 0.5);
       for (const double chance : offer) {
-        if (!market.buy(chance)) break;
+        if (!budget.buy(chance)) break;
         ++bought;
         tokens += chance;
       }
@@ -133,14 +134,14 @@ TEST(RowMarket, SequencesThatShareABudgetBuyWhatOneBuyerOfAllWouldBuy) {
   }
 }
 
-TEST(RowMarket, ATreeThatIsSureOfItselfOutbidsOneThatIsNot) {
-  RowMarket market;
-  market.offer(std::vector<double>{0.9, 0.8});
-  market.offer(std::vector<double>{0.3, 0.2});
-  market.settle([](int nodes) { return nodes; }, 0.5);
-  EXPECT_TRUE(market.buy(0.9));
-  EXPECT_TRUE(market.buy(0.8));
-  EXPECT_FALSE(market.buy(0.3));
+TEST(RowBudget, ATreeThatIsSureOfItselfOutbidsOneThatIsNot) {
+  RowBudget budget;
+  budget.offer(std::vector<double>{0.9, 0.8});
+  budget.offer(std::vector<double>{0.3, 0.2});
+  budget.settle([](int nodes) { return nodes; }, 0.5);
+  EXPECT_TRUE(budget.buy(0.9));
+  EXPECT_TRUE(budget.buy(0.8));
+  EXPECT_FALSE(budget.buy(0.3));
 }
 
 }  // namespace

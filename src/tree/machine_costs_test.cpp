@@ -1,8 +1,10 @@
-#include "tree/cost_model.h"
+#include "tree/machine_costs.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
+
+#include "tree/pass_costs.h"
 
 namespace talon {
 namespace {
@@ -20,62 +22,66 @@ CostProfile profile() {
   return result;
 }
 
-TEST(CostModel, WithoutAProfileOneCheckIsTheUnitAndAPassIsAShareOfIt) {
-  const CostModel model(64);
-  EXPECT_DOUBLE_EQ(model.check_ms(1), 1.0);
-  EXPECT_DOUBLE_EQ(model.check_ms(11, 4000), 1 + 10 * CostModel::kCheckRowShare);
-  EXPECT_DOUBLE_EQ(model.pass_ms(1), CostModel::kPassShare);
+TEST(MachineCosts, WithoutAProfileOneCheckIsTheUnitAndAPassIsAShareOfIt) {
+  const MachineCosts machine(64);
+  EXPECT_DOUBLE_EQ(machine.check_ms(1), 1.0);
+  EXPECT_DOUBLE_EQ(machine.check_ms(11, 4000), 1 + 10 * MachineCosts::kCheckRowShare);
+  EXPECT_DOUBLE_EQ(PassCosts(64).pass_ms(1, machine), PassCosts::kPassShare);
 }
 
-TEST(CostModel, InterpolatesTheProfileInRowsAndContext) {
-  const CostModel model(64, profile());
+TEST(MachineCosts, InterpolatesTheProfileInRowsAndContext) {
+  const MachineCosts machine(64, profile());
   for (const int context : {64, 300, 1024, 2000}) {
     for (const int rows : {1, 2, 10, 16}) {
-      EXPECT_NEAR(model.check_ms(rows, context), truth(rows, context), 1e-6)
+      EXPECT_NEAR(machine.check_ms(rows, context), truth(rows, context), 1e-6)
           << rows << " " << context;
     }
   }
-  EXPECT_NEAR(model.pass_ms(4), 2.6, 1e-9);
+  EXPECT_NEAR(PassCosts(64, profile()).pass_ms(4, machine), 2.6, 1e-9);
 }
 
-TEST(CostModel, AChangeOfPaceHoldsForEveryContext) {
-  CostModel model(64, profile());
-  for (int i = 0; i < 30; ++i) model.observe_check(4, 800, 2 * truth(4, 800));
-  EXPECT_NEAR(model.check_ms(4, 800), 2 * truth(4, 800), 0.01);
-  EXPECT_NEAR(model.check_ms(16, 64), 2 * truth(16, 64), 0.5);
+TEST(MachineCosts, AChangeOfPaceHoldsForEveryContextAndForPasses) {
+  MachineCosts machine(64, profile());
+  for (int i = 0; i < 30; ++i) machine.observe_check(4, 800, 2 * truth(4, 800));
+  EXPECT_NEAR(machine.check_ms(4, 800), 2 * truth(4, 800), 0.01);
+  EXPECT_NEAR(machine.check_ms(16, 64), 2 * truth(16, 64), 0.5);
+  EXPECT_NEAR(PassCosts(64, profile()).pass_ms(10, machine), 2 * 3.8, 0.01);
 }
 
-TEST(CostModel, PassesAreCorrectedByTheirSum) {
-  CostModel model(64, profile());
+TEST(MachineCosts, TheRestIsTheMedianOfTheLastRounds) {
+  MachineCosts machine(64);
+  for (const double ms : {1.0, 1.0, 30.0, 1.0, 1.0}) machine.observe_rest(ms);
+  EXPECT_DOUBLE_EQ(machine.rest_ms(), 1);
+}
+
+TEST(PassCosts, AreCorrectedByTheirSum) {
+  const MachineCosts machine(64, profile());
+  PassCosts costs(64, profile());
   const std::vector<int> passes = {1, 10, 10};
-  EXPECT_NEAR(model.passes_ms(passes), 2 + 3.8 + 3.8, 1e-9);
-  for (int i = 0; i < 15; ++i) model.observe_passes(passes, 2 * 9.6);
-  EXPECT_NEAR(model.pass_ms(10), 7.6, 1e-9);
+  EXPECT_NEAR(costs.draft_ms(passes, machine), 2 + 3.8 + 3.8, 1e-9);
+  for (int i = 0; i < 15; ++i) costs.observe(passes, 2 * 9.6, machine);
+  EXPECT_NEAR(costs.pass_ms(10, machine), 7.6, 1e-9);
 }
 
-TEST(CostModel, TheFirstPassOfADraftTakesWhatWasMeasuredOnTop) {
+TEST(PassCosts, TheFirstPassOfADraftTakesWhatWasMeasuredOnTop) {
   CostProfile colder = profile();
   colder.first_pass_ms = 1.5;
-  CostModel model(64, colder);
+  const MachineCosts machine(64, colder);
+  PassCosts costs(64, colder);
   const std::vector<int> passes = {1, 10};
-  EXPECT_NEAR(model.pass_ms(1), 2, 1e-9);
-  EXPECT_NEAR(model.passes_ms(passes), 1.5 + 2 + 3.8, 1e-9);
-  EXPECT_EQ(model.passes_ms({}), 0);
-  for (int i = 0; i < 15; ++i) model.observe_passes(passes, 2 * 7.3);
-  EXPECT_NEAR(model.first_pass_ms(), 3, 1e-9);
-  EXPECT_NEAR(model.pass_ms(10), 7.6, 1e-9);
+  EXPECT_NEAR(costs.pass_ms(1, machine), 2, 1e-9);
+  EXPECT_NEAR(costs.draft_ms(passes, machine), 1.5 + 2 + 3.8, 1e-9);
+  EXPECT_EQ(costs.draft_ms({}, machine), 0);
+  for (int i = 0; i < 15; ++i) costs.observe(passes, 2 * 7.3, machine);
+  EXPECT_NEAR(costs.first_pass_ms(machine), 3, 1e-9);
+  EXPECT_NEAR(costs.pass_ms(10, machine), 7.6, 1e-9);
 }
 
-TEST(CostModel, LearnsPassesWithoutAProfile) {
-  CostModel model(64);
-  for (int i = 0; i < 15; ++i) model.observe_passes(std::vector<int>{1, 1, 1, 1}, 12);
-  EXPECT_NEAR(model.pass_ms(1), 3, 1e-9);
-}
-
-TEST(CostModel, TheRestIsTheMedianOfTheLastRounds) {
-  CostModel model(64);
-  for (const double ms : {1.0, 1.0, 30.0, 1.0, 1.0}) model.observe_rest(ms);
-  EXPECT_DOUBLE_EQ(model.rest_ms(), 1);
+TEST(PassCosts, LearnWithoutAProfile) {
+  const MachineCosts machine(64);
+  PassCosts costs(64);
+  for (int i = 0; i < 15; ++i) costs.observe(std::vector<int>{1, 1, 1, 1}, 12, machine);
+  EXPECT_NEAR(costs.pass_ms(1, machine), 3, 1e-9);
 }
 
 std::filesystem::path temporary(const char* name) {

@@ -1,4 +1,4 @@
-#include "tree/row_market.h"
+#include "tree/row_budget.h"
 
 #include <algorithm>
 #include <limits>
@@ -21,13 +21,17 @@ int best_count(std::span<const double> chances, const std::function<double(int)>
   return best;
 }
 
-void RowMarket::offer(std::span<const double> chances) {
-  if (settled_) offers_.clear();
+void RowBudget::begin_round() {
+  offers_.clear();
   settled_ = false;
+}
+
+void RowBudget::offer(std::span<const double> chances) {
+  expects(!settled_, "offers before the round is settled");
   offers_.insert(offers_.end(), chances.begin(), chances.end());
 }
 
-void RowMarket::settle(const std::function<double(int)>& extra_ms, double rate) {
+void RowBudget::settle(const std::function<double(int)>& extra_ms, double rate) {
   if (settled_) return;
   settled_ = true;
   std::sort(offers_.begin(), offers_.end(), std::greater<>());
@@ -40,8 +44,8 @@ void RowMarket::settle(const std::function<double(int)>& extra_ms, double rate) 
   ties_left_ = static_cast<int>(std::count(bought.begin(), bought.end(), price_));
 }
 
-bool RowMarket::buy(double chance) {
-  expects(settled_, "a market that is settled");
+bool RowBudget::buy(double chance) {
+  expects(settled_, "a budget that is settled");
   return chance > price_ || (chance == price_ && ties_left_-- > 0);
 }
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "tree/calibration.h"
+#include "tree/pass_costs.h"
+
+namespace talon {
+
+/// What all sequences of an engine learn together about one drafter. Owned by the engine, fed by
+/// the policies' states, which it outlives.
+struct DrafterEstimates {
+  /// REQUIRES: max_rows >= 1.
+  explicit DrafterEstimates(int max_rows, const CostProfile& profile = {})
+      : passes(max_rows, profile) {}
+  PassCosts passes;
+  Calibration calibration;
+  static constexpr std::size_t kCoverages = 4;
+  /// Tokens per round that passes of a draft head bring net of their time, by how much of the text
+  /// cheaper drafters cover: quarters of the chance that one of them has the next token.
+  std::array<double, kCoverages> pass_gain{};
+};
+
+}  // namespace talon

@@ -1,0 +1,35 @@
+#include "tree/pass_costs.h"
+
+namespace talon {
+
+PassCosts::PassCosts(int max_rows, const CostProfile& profile)
+    : pass_(max_rows, kPassRowShare), first_pass_(profile.first_pass_ms) {
+  for (const auto& [rows, ms] : profile.levels) pass_.seed(rows, ms);
+}
+
+double PassCosts::unit_ms(const MachineCosts& machine) const {
+  return pass_.measured() ? machine.pace() : kPassShare * machine.check_ms(1);
+}
+
+double PassCosts::pass_ms(int rows, const MachineCosts& machine) const {
+  return unit_ms(machine) * pass_.ms(rows);
+}
+
+double PassCosts::first_pass_ms(const MachineCosts& machine) const {
+  return unit_ms(machine) * pass_.pace() * first_pass_;
+}
+
+double PassCosts::draft_ms(std::span<const int> rows, const MachineCosts& machine) const {
+  double ms = rows.empty() ? 0 : first_pass_ms(machine);
+  for (const int count : rows) ms += pass_ms(count, machine);
+  return ms;
+}
+
+void PassCosts::observe(std::span<const int> rows, double ms, const MachineCosts& machine) {
+  if (rows.empty()) return;
+  double predicted_ms = pass_.pace() * first_pass_;
+  for (const int count : rows) predicted_ms += pass_.ms(count);
+  pass_.observe_pace(ms / machine.pace(), predicted_ms);
+}
+
+}  // namespace talon
