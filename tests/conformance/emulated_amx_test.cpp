@@ -59,7 +59,8 @@ TEST_P(EmulatedAmx, GivesTheBytesOfTheOtherKernels) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, EmulatedAmx, testing::ValuesIn(kBlockTypes));
+INSTANTIATE_TEST_SUITE_P(Types, EmulatedAmx, testing::ValuesIn(kBlockTypes),
+                         [](const auto& of) { return std::string(name_of(of.param)); });
 
 }  // namespace
 }  // namespace talon::cpu

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
+#include <set>
+#include <tuple>
 
 #include "core/error.h"
+#include "covering.h"
 #include "draft/random_tree.h"
 #include "draft/registry.h"
 #include "tree/policies/test_files.h"
@@ -23,7 +25,7 @@ struct NamedDrafter {
   std::function<std::unique_ptr<Drafter>(const Model&)> make;
 };
 
-/// One way to run a request. The plain one is the default.
+/// One way to run requests.
 struct Setting {
   std::string drafter = "none";
   std::string policy = "fixed";
@@ -53,13 +55,9 @@ class ExactnessCheck {
   ExactnessReport run() {
     for (std::size_t sampler = 0; sampler < plan_.samplers.size(); ++sampler) {
       decode_plainly(sampler);
-      for (const NamedDrafter& drafter : drafters_for_texts()) {
-        for (const std::string& policy : plan_.policies) {
-          for (const std::string& rule : plan_.rules) {
-            check_drafter(sampler, drafter, policy, rule);
-          }
-        }
-      }
+      const std::vector<NamedDrafter> drafters = drafters_for_texts();
+      if (situations_.empty()) situations_ = situations(drafters.size());
+      check_sampler(sampler, drafters);
     }
     for (auto& [name, tokens] : emitted_)
       report_.tau[name] = static_cast<double>(tokens) / rounds_[name];
@@ -159,29 +157,79 @@ class ExactnessCheck {
     return result;
   }
 
-  void check_drafter(std::size_t sampler, const NamedDrafter& drafter, const std::string& policy,
-                     const std::string& rule) {
-    const std::string part =
-        fmt::format("sampler {}, {}, {}, {}", sampler, drafter.name, policy, rule);
-    if (plan_.is_done && plan_.is_done(part)) return;
-    for (const int threads : plan_.threads) {
-      for (const int chunk : plan_.chunks) {
-        Setting setting{drafter.name, policy, rule, chunk, threads};
-        TestModel& model = *models_[threads];
-        TestEngine engine(model, drafter.make(model.model), options(setting), kPages,
-                          make_verifier(rule));
-        for (const bool companions : plan_.with_companions) {
-          for (const bool reuse : plan_.with_reuse) {
-            setting.companions = companions;
-            setting.reuse = reuse;
-            for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
-              check_case(engine, setting, prompt, sampler);
-            }
-          }
-        }
-      }
+  /// An index into each list of the plan.
+  struct Situation {
+    std::size_t sampler, drafter, policy, rule, threads, chunk, companions, reuse, prompt;
+
+    auto part() const { return std::tie(sampler, drafter, policy, rule); }
+    auto engine() const { return std::tie(sampler, drafter, policy, rule, threads, chunk); }
+  };
+
+  /// In the order of part() and engine().
+  std::vector<Situation> situations(std::size_t drafter_count) const {
+    std::vector<Situation> result;
+    for (const auto& row : covering_rows(
+             {plan_.samplers.size(), drafter_count, plan_.policies.size(), plan_.rules.size(),
+              plan_.threads.size(), plan_.chunks.size(), plan_.with_companions.size(),
+              plan_.with_reuse.size(), plan_.prompts.size()},
+             plan_.strength)) {
+      static_assert(sizeof(Situation) == ExactnessPlan::kAxes * sizeof(std::size_t));
+      result.push_back({row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8]});
     }
-    if (progress_) progress_(part, report_);
+    return result;
+  }
+
+  void check_sampler(std::size_t sampler, const std::vector<NamedDrafter>& drafters) {
+    const auto next_part = [](auto from, auto end) {
+      return std::find_if(from, end, [&](const Situation& s) { return s.part() != from->part(); });
+    };
+    auto from = situations_.begin();
+    for (auto end = situations_.end(); from != end;) {
+      const auto to = next_part(from, end);
+      if (from->sampler == sampler) check_part({from, to}, drafters[from->drafter]);
+      from = to;
+    }
+  }
+
+  /// `part`: the situations of one sampler, drafter, policy and rule.
+  void check_part(std::span<const Situation> part, const NamedDrafter& drafter) {
+    const Situation& first = part.front();
+    const std::string& policy = plan_.policies[first.policy];
+    const std::string& rule = plan_.rules[first.rule];
+    const std::string name =
+        fmt::format("sampler {}, {}, {}, {}", first.sampler, drafter.name, policy, rule);
+    if (plan_.is_done && plan_.is_done(name)) return;
+    while (!part.empty()) {
+      const auto other = std::find_if(part.begin(), part.end(), [&](const Situation& situation) {
+        return situation.engine() != part.front().engine();
+      });
+      const auto count = static_cast<std::size_t>(other - part.begin());
+      check_engine(part.first(count), drafter, {.policy = policy, .rule = rule});
+      part = part.subspan(count);
+    }
+    if (progress_) progress_(name, report_);
+  }
+
+  /// `cases`: those that one engine runs, one after the other.
+  void check_engine(std::span<const Situation> cases, const NamedDrafter& drafter,
+                    Setting setting) {
+    setting.drafter = drafter.name;
+    setting.chunk = plan_.chunks[cases.front().chunk];
+    setting.threads = plan_.threads[cases.front().threads];
+    TestModel& model = *models_[setting.threads];
+    TestEngine engine(model, drafter.make(model.model), options(setting), kPages,
+                      make_verifier(setting.rule));
+    std::set<std::size_t> cached;  // prompts that an earlier case answered
+    for (const Situation& situation : cases) {
+      setting.companions = plan_.with_companions[situation.companions];
+      setting.reuse = false;
+      const bool wanted = plan_.with_reuse[situation.reuse];
+      const bool known = !cached.insert(situation.prompt).second;
+      if (!wanted || !known) check_case(engine, setting, situation.prompt, situation.sampler);
+      if (!wanted) continue;
+      setting.reuse = true;
+      check_case(engine, setting, situation.prompt, situation.sampler);
+    }
   }
 
   /// A reused prefix is the prompt with the first part of the answer, as an earlier case left it in
@@ -228,7 +276,8 @@ class ExactnessCheck {
   const ExactnessProgress& progress_;
   std::optional<Tokenizer> tokenizer_;                // for stop texts
   std::map<int, std::unique_ptr<TestModel>> models_;  // by threads
-  std::vector<std::vector<TokenId>> expected_;        // per prompt, of the current sampler
+  std::vector<Situation> situations_;
+  std::vector<std::vector<TokenId>> expected_;  // per prompt, of the current sampler
   ExactnessReport report_;
   std::map<std::string, long> emitted_;
   std::map<std::string, int> rounds_;

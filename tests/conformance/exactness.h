@@ -11,9 +11,10 @@
 
 namespace talon::test {
 
-/// What is multiplied out: every combination must give the tokens of plain decoding (none, whole
-/// prompt at once, one thread, alone, empty cache).
+/// Drafters, samplers, policies and so on, each an axis: a combination of them must give the tokens
+/// of plain decoding (none, whole prompt at once, one thread, alone, empty cache).
 struct ExactnessPlan {
+  static constexpr std::size_t kAxes = 9;
   std::filesystem::path model;
   std::function<std::unique_ptr<Backend>(int threads)> make_backend;
   std::vector<std::vector<TokenId>> prompts;  // at least three
@@ -31,7 +32,9 @@ struct ExactnessPlan {
   std::vector<int> threads = {1, 2};
   std::vector<bool> with_companions = {false, true};
   std::vector<bool> with_reuse = {false, true};
-  std::vector<std::filesystem::path> heads;                   // tried for drafters that need one
+  std::vector<std::filesystem::path> heads;  // tried for drafters that need one
+  std::size_t strength =
+      3;  // so many axes take all their combinations together; kAxes: the product
   std::function<bool(const std::string& part)> is_done = {};  // parts that need not be run again
 };
 

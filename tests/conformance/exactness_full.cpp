@@ -95,6 +95,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   ExactnessPlan plan;
+  plan.strength = ExactnessPlan::kAxes;
   plan.model = argc > 2 ? std::filesystem::path(argv[2]) : kSmollm2;
   plan.prompts = question_prompts(plan.model,
                                   argc > 3 ? static_cast<std::size_t>(std::atoi(argv[3])) : 20, 48);
