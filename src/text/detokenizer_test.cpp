@@ -72,7 +72,8 @@ TEST_P(Streaming, ACharacterAppearsWithTheTokenThatCompletesIt) {
   EXPECT_EQ(detokenizer.finish(), "\uFFFD");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Streaming, testing::Values("byte_level", "llama_style", "spm_bpe"));
+INSTANTIATE_TEST_SUITE_P(Kinds, Streaming, testing::Values("byte_level", "llama_style", "spm_bpe"),
+                         [](const auto& of) { return std::string(of.param); });
 
 TEST(Detokenizer, KeepsTheFirstSpaceOnlyWhereTheTextContinues) {
   const auto tokenizer =

@@ -68,7 +68,8 @@ TEST_P(Fixture, EveryIdHasAPieceAndOthersAreErrors) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Fixture,
                          testing::Values("spm_bpe", "spm_unigram", "byte_level", "llama_style",
-                                         "unigram"));
+                                         "unigram"),
+                         [](const auto& of) { return std::string(of.param); });
 
 TEST(FixtureFacts, ByteLevelFolderSaysItsEndTokensAndTemplateAndNoStart) {
   const Tokenizer tokenizer = load("byte_level");

@@ -16,16 +16,16 @@ namespace talon {
 namespace {
 
 struct Golden {
+  const char* name;
   const char* folder;
   const char* model;
   std::set<TokenId> end_tokens;
 };
 
-const Golden kSmolLM2{"smollm2-135m", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", {0, 2}};
-const Golden kTinyLlama{"tinyllama-1.1b", "tinyllama/TinyLlama-1.1B-Chat.IQ2_XXS.gguf", {2}};
-const Golden kStories15M{"stories15m", "stories15m/stories15M.bin", {1, 2}};
-
-void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.folder; }
+const Golden kSmolLM2{"smollm2", "smollm2-135m", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", {0, 2}};
+const Golden kTinyLlama{
+    "tinyllama", "tinyllama-1.1b", "tinyllama/TinyLlama-1.1B-Chat.IQ2_XXS.gguf", {2}};
+const Golden kStories15M{"stories15m", "stories15m", "stories15m/stories15M.bin", {1, 2}};
 
 Json read_json(const std::string& path) {
   std::ifstream file(path);
@@ -156,8 +156,10 @@ TEST_P(GoldenChat, DecodingTheIdsOfATextGivesTheTextBack) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenChat, testing::Values(kSmolLM2, kTinyLlama));
-INSTANTIATE_TEST_SUITE_P(Models, GoldenText, testing::Values(kSmolLM2, kTinyLlama, kStories15M));
+std::string model_name(const testing::TestParamInfo<Golden>& golden) { return golden.param.name; }
+INSTANTIATE_TEST_SUITE_P(Models, GoldenChat, testing::Values(kSmolLM2, kTinyLlama), model_name);
+INSTANTIATE_TEST_SUITE_P(Models, GoldenText, testing::Values(kSmolLM2, kTinyLlama, kStories15M),
+                         model_name);
 
 }  // namespace
 }  // namespace talon

@@ -191,7 +191,8 @@ class AttentionKernels : public testing::TestWithParam<CpuKernels> {
   }
   std::unique_ptr<Backend> backend_;
 };
-INSTANTIATE_TEST_SUITE_P(All, AttentionKernels, testing::ValuesIn(kAllKernels));
+INSTANTIATE_TEST_SUITE_P(All, AttentionKernels, testing::ValuesIn(kAllKernels),
+                         [](const auto& of) { return std::string(name_of(of.param)); });
 
 const Shape kShapes[] = {{6, 2, 48, KvType::f16, 0},  {4, 4, 64, KvType::f32, 0},
                          {5, 1, 8, KvType::f16, 0},   {8, 2, 128, KvType::f16, 100},

@@ -59,6 +59,8 @@ bool has_amx() {
 #endif
 }
 
+}  // namespace
+
 std::string_view name_of(CpuKernels kernels) {
   switch (kernels) {
     case CpuKernels::best:
@@ -76,8 +78,6 @@ std::string_view name_of(CpuKernels kernels) {
   }
   return "unknown";
 }
-
-}  // namespace
 
 bool supported(CpuKernels kernels) {
   switch (kernels) {

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <string_view>
+
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels.h"
 
 namespace talon::cpu {
+
+std::string_view name_of(CpuKernels kernels);
 
 /// Whether processor and operating system run these kernels.
 bool supported(CpuKernels kernels);

@@ -140,7 +140,8 @@ class LinearKernels : public testing::TestWithParam<CpuKernels> {
     if (!supported(GetParam())) GTEST_SKIP() << "not on this processor";
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, LinearKernels, testing::ValuesIn(kAllKernels));
+INSTANTIATE_TEST_SUITE_P(All, LinearKernels, testing::ValuesIn(kAllKernels),
+                         [](const auto& of) { return std::string(name_of(of.param)); });
 
 TEST_P(LinearKernels, EveryTypeGivesTheProductsOfItsValuesAndTheActivationsOnTheirGrid) {
   for (const Activations activations : kAllActivations) {

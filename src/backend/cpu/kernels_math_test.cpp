@@ -26,7 +26,8 @@ class MathKernels : public testing::TestWithParam<CpuKernels> {
 INSTANTIATE_TEST_SUITE_P(All, MathKernels,
                          testing::Values(CpuKernels::portable, CpuKernels::avx2,
                                          CpuKernels::avx512_vnni, CpuKernels::avx512_bf16,
-                                         CpuKernels::amx));
+                                         CpuKernels::amx),
+                         [](const auto& of) { return std::string(name_of(of.param)); });
 
 TEST_P(MathKernels, GateIsSiluOverTheWholeRange) {
   std::vector<float> gate;
