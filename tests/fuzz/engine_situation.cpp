@@ -1,0 +1,127 @@
+#include "engine_situation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "exactness.h"
+
+namespace talon::fuzz {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+// Tokens that the stories model often says.
+constexpr TokenId kUsual[] = {261, 413, 265, 282, 295, 433};
+constexpr int kTexts = 4;
+
+TokenId random_token(Chooser& choose, int vocabulary) {
+  if (choose.chance(0.5)) return kUsual[choose.below(std::size(kUsual))];
+  return static_cast<TokenId>(choose.below(static_cast<std::size_t>(vocabulary)));
+}
+
+/// The beginning of `text`, of random length.
+Tokens beginning(Chooser& choose, const Tokens& text) {
+  return {text.begin(), text.begin() + static_cast<std::ptrdiff_t>(choose.below(text.size() + 1))};
+}
+
+std::vector<Tokens> make_texts(Chooser& choose, int vocabulary) {
+  std::vector<Tokens> texts;
+  for (int i = 0; i < kTexts; ++i) {
+    Tokens text;
+    if (i > 0 && choose.chance(0.7)) text = beginning(choose, choose.one_of(texts));
+    for (int left = choose.one_of({1, 3, 10, 40, 63, 64, 65, 127, 128, 129, 200}); left > 0;
+         --left) {
+      text.push_back(random_token(choose, vocabulary));
+    }
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+SamplerOptions make_sampler(Chooser& choose) {
+  SamplerOptions sampler;
+  if (choose.chance(0.6)) {
+    sampler.temperature = choose.one_of({0.5, 1.0, 1.7});
+    if (choose.chance(0.3)) sampler.top_k = 5;
+    if (choose.chance(0.3)) sampler.top_p = 0.8;
+    if (choose.chance(0.2)) sampler.min_p = 0.1;
+    if (choose.chance(0.2)) sampler.typical_p = 0.5;
+  }
+  if (choose.chance(0.3)) {
+    sampler.repetition_penalty = 1.2;
+    sampler.penalty_window = choose.one_of({0, 5, 64});
+  }
+  if (choose.chance(0.2)) sampler.presence_penalty = 0.5;
+  if (choose.chance(0.2)) sampler.frequency_penalty = 0.3;
+  if (choose.chance(0.2)) sampler.banned = {261, 413};
+  return sampler;
+}
+
+class SituationMaker {
+ public:
+  SituationMaker(Chooser& choose, int vocabulary, const PlainAnswer& plain)
+      : choose_(choose),
+        vocabulary_(vocabulary),
+        plain_(plain),
+        texts_(make_texts(choose, vocabulary)) {}
+
+  void add_request(EngineSituation& situation) {
+    Request request;
+    request.prompt = choose_.one_of(texts_);
+    if (!situation.requests.empty() && choose_.chance(0.3)) continue_answer(situation, request);
+    if (choose_.chance(0.1)) {
+      request.prompt.resize(std::min(request.prompt.size(), 1 + choose_.below(70)));
+    }
+    request.max_new = choose_.one_of({1, 2, 7, 30, 63, 64, 65, 120});
+    request.seed = choose_.number();
+    request.choice = static_cast<std::uint32_t>(choose_.below(3));
+    request.sampler = make_sampler(choose_);
+    if (choose_.chance(0.5)) request.end_tokens = {1, 13};
+    request.reuse_prefix = choose_.chance(0.85);
+    situation.expected.push_back(plain_(request));
+    situation.requests.push_back(std::move(request));
+  }
+
+ private:
+  /// Asks on from somewhere in an earlier answer, as the next turn of a conversation does.
+  void continue_answer(const EngineSituation& situation, Request& request) {
+    const std::size_t earlier = choose_.below(situation.requests.size());
+    request.prompt = situation.requests[earlier].prompt;
+    const Tokens more = beginning(choose_, situation.expected[earlier].tokens);
+    request.prompt.insert(request.prompt.end(), more.begin(), more.end());
+    if (choose_.chance(0.5)) request.prompt.push_back(random_token(choose_, vocabulary_));
+  }
+
+  Chooser& choose_;
+  int vocabulary_;
+  const PlainAnswer& plain_;
+  std::vector<Tokens> texts_;
+};
+
+}  // namespace
+
+std::string EngineSituation::describe() const {
+  return fmt::format(
+      "drafter {} of {} positions, policy {}, {} pages, chunk {}, {} nodes, {} rows, {} requests",
+      drafter, draft_positions, options.policy, pages, options.chunk, options.max_nodes,
+      options.max_rows, requests.size());
+}
+
+EngineSituation make_situation(Chooser& choose, const std::vector<std::string>& drafters,
+                               int vocabulary, const PlainAnswer& plain) {
+  static const std::vector<std::string> policies = test::all_policies();
+  EngineSituation situation;
+  situation.drafter = choose.one_of(drafters);
+  situation.draft_positions = choose.one_of<std::size_t>({0, 0, 64, 200});
+  situation.pages = choose.one_of({1, 2, 3, 5, 8, 12, 30});
+  situation.options.policy = choose.one_of(policies);
+  situation.options.chunk = choose.one_of({1, 2, 7, 63, 64, 65, 256});
+  situation.options.max_nodes = choose.one_of({0, 1, 3, 16, 64, 200});
+  situation.options.max_rows = choose.one_of({1, 2, 5, 33, 70, 300});
+  SituationMaker maker(choose, vocabulary, plain);
+  for (std::size_t left = 1 + choose.below(8); left > 0; --left) maker.add_request(situation);
+  return situation;
+}
+
+}  // namespace talon::fuzz

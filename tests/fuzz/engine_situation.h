@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/test_model.h"
+
+namespace talon::fuzz {
+
+/// Small choices, the same for the same seed.
+class Chooser {
+ public:
+  explicit Chooser(std::uint64_t seed) : random_(seed) {}
+  std::size_t below(std::size_t limit) { return random_() % limit; }
+  bool chance(double p) { return std::uniform_real_distribution<>()(random_) < p; }
+  template <typename T>
+  T one_of(std::initializer_list<T> values) {
+    return values.begin()[below(values.size())];
+  }
+  template <typename T>
+  const T& one_of(const std::vector<T>& values) {
+    return values[below(values.size())];
+  }
+  std::uint64_t number() { return random_(); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+/// An engine and what is asked of it.
+struct EngineSituation {
+  std::string drafter;  // of the table, or "random": trees that often hold the right tokens
+  std::size_t draft_positions = 0;  // room of heads with a cache of their own
+  int pages = 1;
+  EngineOptions options;
+  std::vector<Request> requests;
+  std::vector<test::Answer> expected;  // plain, alone, with plenty of room
+
+  std::string describe() const;
+};
+
+/// Answers one request by plain decoding.
+using PlainAnswer = std::function<test::Answer(const Request&)>;
+
+/// Prompts share beginnings with each other and with earlier answers; their lengths lie around
+/// those of pages.
+EngineSituation make_situation(Chooser& choose, const std::vector<std::string>& drafters,
+                               int vocabulary, const PlainAnswer& plain);
+
+}  // namespace talon::fuzz
