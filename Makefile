@@ -3,50 +3,68 @@ SHELL := /bin/bash
 BUILD ?= build
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
-NINJA = ninja -C $(BUILD) -j $(JOBS)
+export CMAKE_FLAGS
+NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
+# Configures $(BUILD) with the flags given; shows the log of a failure only.
+CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
+  mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test build setup trainer asan tsan fuzz golden exactness bench policies format tidy signature clean
+.PHONY: help demo test quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies report format check tidy \
+  signature install clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: build ## install what is missing, build, fetch the default model, answer a prompt plain and drafted
+demo: setup ## install what is missing, build, fetch the default model, answer a prompt plain and drafted
+	@$(MAKE) --no-print-directory build
 	@scripts/demo.sh $(BUILD)/talon
 
-test: setup ## install what is missing, build, run all tests of the default set
+test: setup ## install what is missing, build, run all tests of the default set (20 minutes on two cores)
 	@scripts/test.sh $(BUILD) $(JOBS)
+
+quick: ## build, run all but the slow suites, one process per test program (under 3 minutes after a build)
+	@scripts/test.sh $(BUILD) $(JOBS) quick
 
 setup: ## install what is missing (apt; sudo is used when not root)
 	@scripts/setup.sh
 
-build: setup ## the binary: build/talon
-	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TESTS=OFF $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || (cat $(BUILD).log; exit 1)
-	@rm -f $(BUILD).log
-	@$(NINJA) --quiet talon
+build: ## the binary: build/talon (installs nothing, says what is missing)
+	@scripts/setup.sh check
+	@$(CONFIGURE) $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTALON_TESTS=OFF)
+	@$(NINJA) talon
+
+install: build ## into PREFIX (default /usr/local): the binary and the draft heads in models/
+	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
 trainer: ## build/talon-train beside build/talon, for `talon train head` (installs libtorch, about 260 MB)
 	@scripts/setup.sh train
-	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TRAIN=ON $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || (cat $(BUILD).log; exit 1)
-	@rm -f $(BUILD).log
-	@$(NINJA) --quiet talon talon-train
+	@$(CONFIGURE) -DTALON_TRAIN=ON
+	@$(NINJA) talon talon-train
 
 asan: setup ## unit and conformance tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/sanitize.sh address,undefined build-asan $(JOBS)
 
-tsan: setup ## engine and thread pool tests under ThreadSanitizer
-	@scripts/sanitize.sh thread build-tsan $(JOBS) 'ThreadPool|Engine'
+tsan: setup ## core and engine tests under ThreadSanitizer
+	@scripts/sanitize.sh thread build-tsan $(JOBS) core_test engine_test
 
-fuzz: setup ## libFuzzer on every parser, FUZZ_SECONDS each (default 600)
+fuzz: ## every parser, engine situations and damaged models, FUZZ_SECONDS each (default 600)
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),600)
+	@$(CONFIGURE) -DTALON_TESTS=ON && $(NINJA) engine_fuzz load_fuzz
+	@for program in engine_fuzz load_fuzz; do $(BUILD)/tests/fuzz/$$program --seconds $(or $(FUZZ_SECONDS),600) --jobs $(JOBS) \
+	  --seed $$(date +%s)000000 || exit 1; done
+
+fuzz-long: setup ## a million engine situations without a difference (a night on two cores; goes on where it was stopped)
+	@$(CONFIGURE) -DTALON_TESTS=ON && $(NINJA) engine_fuzz
+	@$(BUILD)/tests/fuzz/engine_fuzz --situations $(or $(SITUATIONS),1000000) --jobs $(JOBS) --state $(BUILD)/engine_fuzz.state
 
 golden: setup ## every golden prompt on every backend, TinyLlama included (long)
-	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TESTS=ON > /dev/null && $(NINJA) --quiet talon golden_full_test
+	@$(CONFIGURE) -DTALON_TESTS=ON && $(NINJA) talon golden_full_test
 	@for model in smollm2 tinyllama stories15m; do $(BUILD)/talon pull $$model --models downloads || exit 1; done
 	@$(BUILD)/tests/golden/golden_full_test
 
 exactness: setup ## the full product of the exactness test on SmolLM2 (an hour; goes on where it was stopped)
-	@cmake -S . -B $(BUILD) -G Ninja -DTALON_TESTS=ON > /dev/null && $(NINJA) --quiet talon exactness_full
+	@$(CONFIGURE) -DTALON_TESTS=ON && $(NINJA) talon exactness_full
 	@$(BUILD)/talon pull smollm2 --models downloads && $(BUILD)/tests/conformance/exactness_full $(BUILD)/exactness.txt
 
 bench: build ## the table of the README: plain and drafted decoding beside llama.cpp in one interleaved run
@@ -61,6 +79,10 @@ signature: build ## one hash of what the reference backend decodes
 format: ## clang-format over src, tests and bench
 	@scripts/setup.sh format
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-14 -i
+
+check: ## what no compiler says: format, line lengths, sizes of files and folders, layering
+	@scripts/setup.sh format
+	@python3 tests/style/check_style.py
 
 tidy: ## clang-tidy over src
 	@scripts/setup.sh format

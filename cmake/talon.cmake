@@ -23,6 +23,31 @@ endfunction()
 # less, they are compiled in three quarters of the time.
 set(TALON_COLD_OPTIONS -O1)
 
+# talon_layer(NAME FOLDER libs...): notes that the files of src/FOLDER are the library talon_NAME and may include what libs have.
+# talon_write_layers() writes all that was noted, by folder, into layers.txt, which tests/style compares with the includes.
+function(talon_layer name folder)
+  set_property(GLOBAL PROPERTY TALON_FOLDER_talon_${name} ${folder})
+  set_property(GLOBAL APPEND PROPERTY TALON_LAYERS ${folder})
+  set_property(GLOBAL APPEND PROPERTY TALON_LAYER_${folder} ${ARGN})
+endfunction()
+function(talon_write_layers)
+  get_property(layers GLOBAL PROPERTY TALON_LAYERS)
+  list(REMOVE_DUPLICATES layers)
+  set(text "")
+  foreach(layer ${layers})
+    get_property(libraries GLOBAL PROPERTY TALON_LAYER_${layer})
+    string(APPEND text "${layer}:")
+    foreach(library ${libraries})
+      get_property(folder GLOBAL PROPERTY TALON_FOLDER_${library})
+      if(folder)
+        string(APPEND text " ${folder}")
+      endif()
+    endforeach()
+    string(APPEND text "\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${text}" @ONLY)
+endfunction()
+
 # talon_folder(NAME [FOLDER folder] [HEADERS set] DEPENDS libs...) makes the library talon_NAME of all sources in src/NAME, or in
 # src/FOLDER (recursively) and, when
 # tests are built, one test program NAME_test of all its x_test.cpp files, which stand beside what they test.
@@ -34,6 +59,7 @@ function(talon_folder name)
   if(NOT ARG_FOLDER)
     set(ARG_FOLDER ${name})
   endif()
+  talon_layer(${name} ${ARG_FOLDER} ${ARG_DEPENDS})
   set(folder ${PROJECT_SOURCE_DIR}/src/${ARG_FOLDER})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   set(tests ${sources})
@@ -61,10 +87,12 @@ endfunction()
 
 # talon_test(NAME SOURCES files... DEPENDS libs...): a GoogleTest program; every TEST is one ctest case. Tests read
 # their data below TALON_TEST_DATA (tests/data) and downloaded models below TALON_DOWNLOADS, and skip without the latter.
+# The whole program is one more case, Quick.NAME with the label quick, for `make quick`; `make test` leaves these out.
+# SLOW patterns...: tests that are no part of it.
 # HEADERS NONE: without the common precompiled headers.
 # HAS_LONG: tests of suites named *Long get the label long alone, which `make test` leaves out.
 function(talon_test name)
-  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS" "SOURCES;DEPENDS;LABELS;SLOW" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
@@ -73,10 +101,18 @@ function(talon_test name)
   if(NOT ARG_HEADERS)
     talon_precompile(${name} talon_test_headers)
   endif()
-  set(quick "")
+  set(discovery DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES)
+  set(default "")
   if(ARG_HAS_LONG)
-    set(quick TEST_FILTER "-*Long.*")
-    gtest_discover_tests(${name} TEST_FILTER "*Long.*" DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 3600 LABELS long)
+    set(default TEST_FILTER "-*Long.*")
+    list(APPEND ARG_SLOW "*Long.*")
+    gtest_discover_tests(${name} TEST_FILTER "*Long.*" ${discovery} PROPERTIES TIMEOUT 3600 LABELS long)
   endif()
-  gtest_discover_tests(${name} ${quick} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900 LABELS "${ARG_LABELS}")
+  gtest_discover_tests(${name} ${default} ${discovery} PROPERTIES TIMEOUT 900 LABELS "${ARG_LABELS}")
+  list(JOIN ARG_SLOW ":" slow)
+  if(slow STREQUAL "*")
+    return()
+  endif()
+  add_test(NAME Quick.${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-${slow})
+  set_tests_properties(Quick.${name} PROPERTIES TIMEOUT 600 LABELS quick)
 endfunction()

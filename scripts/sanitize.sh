@@ -1,7 +1,20 @@
 #!/usr/bin/env bash
-# Builds with sanitizers and runs the default tests. usage: scripts/sanitize.sh SANITIZERS BUILD_FOLDER JOBS [REGEX]
+# Builds test programs with sanitizers and runs them without their slow suites (the quick set of talon_test).
+# usage: scripts/sanitize.sh SANITIZERS BUILD_FOLDER JOBS [PROGRAM...]     programs: x_test; default: all of the libraries and conformance
 set -euo pipefail
-cmake -S . -B "$2" -G Ninja -DTALON_SANITIZE="$1" -DTALON_TESTS=ON > /dev/null
-ninja -C "$2" -j "$3" --quiet
+cd "$(dirname "$0")/.."
+sanitizers=$1 build=$2 jobs=$3
+shift 3
+programs=("$@")
+[ ${#programs[@]} -gt 0 ] ||
+  programs=(core_test io_test text_test backend_test model_test tree_test verify_test draft_test engine_test conformance_test io_faults_test)
+
+cmake -S . -B "$build" -G Ninja -DTALON_SANITIZE="$sanitizers" -DTALON_TESTS=ON -DTALON_TRAIN=OFF > "$build.log" 2>&1 ||
+  { cat "$build.log" >&2; exit 1; }
+mv "$build.log" "$build/configure.log"
+ninja -C "$build" -j "$jobs" --quiet "${programs[@]}" > "$build/build.log" || { grep -A20 FAILED "$build/build.log" >&2; exit 1; }
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-ctest --test-dir "$2" -j "$3" -LE long -R "${4:-.}" --output-on-failure --no-tests=error
+IFS='|'
+ctest --test-dir "$build" -j "$jobs" -R "^Quick\.(${programs[*]})$" --output-on-failure --no-tests=error > "$build/test.log" 2>&1 ||
+  { tail -60 "$build/test.log" >&2; exit 1; }
+tail -6 "$build/test.log"

@@ -1,0 +1,77 @@
+"""Fails when a file is larger, a line longer or a folder fuller than this project allows, or when clang-format would change a file.
+
+usage: check_style.py [--no-format]     (in the repository)
+"""
+import collections
+import pathlib
+import subprocess
+import sys
+
+FILE_LINES = 450  # of a file of src/
+FOLDER_FILES = 30  # directly in a folder of src/, tests included
+CODE_COLUMNS = 100
+TEXT_COLUMNS = 120  # of documents; tables and addresses cannot be broken
+CODE = {".h", ".cpp", ".cu", ".cuh"}
+
+
+def tracked() -> list[pathlib.PurePosixPath]:
+    names = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines()
+    return [pathlib.PurePosixPath(name) for name in names if pathlib.Path(name).is_file()]
+
+
+def is_document(path: pathlib.PurePosixPath) -> bool:
+    return path.suffix == ".md" and path.parts[0] in {"docs", "README.md", "CONTRIBUTING.md", "examples"}
+
+
+def long_lines(path: pathlib.PurePosixPath, columns: int) -> list[str]:
+    found = []
+    raw = False  # inside a raw string, whose lines are as they are
+    for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
+        raw = raw or 'R"' in line
+        breakable = not raw and not line.startswith("|") and " " in line.strip() and "https://" not in line
+        if len(line) > columns and breakable:
+            found.append(f"{path}:{number}: {len(line)} columns, at most {columns}")
+        raw = raw and ')"' not in line and ')' + '"' not in line
+    return found
+
+
+def sizes(paths: list[pathlib.PurePosixPath]) -> list[str]:
+    found = []
+    folders = collections.Counter()
+    for path in paths:
+        if path.suffix in CODE:
+            found += long_lines(path, CODE_COLUMNS)
+        if is_document(path):
+            found += long_lines(path, TEXT_COLUMNS)
+        if path.parts[0] != "src":
+            continue
+        folders[path.parent] += 1
+        lines = len(pathlib.Path(path).read_text().splitlines())
+        if path.suffix in CODE and lines > FILE_LINES:
+            found.append(f"{path}: {lines} lines, at most {FILE_LINES}")
+    for folder, count in sorted(folders.items()):
+        if count > FOLDER_FILES:
+            found.append(f"{folder}: {count} files, at most {FOLDER_FILES}")
+    return found
+
+
+def misformatted(paths: list[pathlib.PurePosixPath]) -> list[str]:
+    files = [str(path) for path in paths if path.suffix in CODE]
+    result = subprocess.run(["clang-format-14", "--dry-run", *files], capture_output=True, text=True)
+    if result.returncode != 0:
+        return ["clang-format-14 failed: " + result.stderr]
+    found = {line.split(":")[0] for line in result.stderr.splitlines() if "clang-format-violations" in line}
+    return [f"{name}: not formatted (make format)" for name in sorted(found)]
+
+
+def main() -> int:
+    paths = tracked()
+    found = sizes(paths)
+    if "--no-format" not in sys.argv:
+        found += misformatted(paths)
+    print("\n".join(found) or f"{len(paths)} files are in style")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
