@@ -52,7 +52,7 @@ class FaultyRule : public Verifier {
   explicit FaultyRule(Trigger& trigger) : trigger_(trigger) {}
   std::string_view name() const override { return inner_->name(); }
   bool lossless() const override { return inner_->lossless(); }
-  VerifyResult verify(const VerifyInput& input) override {
+  VerifyResult verify(const VerifyInput& input) const override {
     trigger_.tick();
     VerifyResult result = inner_->verify(input);
     trigger_.tick();
