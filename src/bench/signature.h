@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "bench/decoder.h"
+#include "runtime/answerer.h"
 
 namespace talon {
 

@@ -1,19 +1,19 @@
 #include <algorithm>
 #include <optional>
 
-#include "cli/answer_stream.h"
 #include "cli/chat_history.h"
 #include "cli/command.h"
-#include "cli/console.h"
-#include "cli/cost_cache.h"
-#include "cli/draft_options.h"
-#include "cli/interrupt.h"
-#include "cli/line_editor.h"
+#include "cli/options/cost_cache.h"
+#include "cli/options/draft_options.h"
+#include "cli/options/sampler_options.h"
+#include "cli/options/session.h"
 #include "cli/run_report.h"
-#include "cli/sampler_options.h"
-#include "cli/session.h"
-#include "cli/shipped_heads.h"
+#include "cli/terminal/answer_stream.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/line_editor.h"
 #include "core/error.h"
+#include "runtime/heads.h"
 
 namespace talon {
 namespace {

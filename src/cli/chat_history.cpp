@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cli/prompt_options.h"
+#include "cli/options/prompt_options.h"
 #include "core/error.h"
 
 namespace talon {

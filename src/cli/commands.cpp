@@ -1,6 +1,6 @@
 #include "cli/command.h"
-#include "cli/train_head.h"
-#include "cli/train_policy.h"
+#include "cli/train/train_head.h"
+#include "cli/train/train_policy.h"
 
 namespace talon {
 

@@ -1,6 +1,6 @@
 #include "cli/command.h"
-#include "cli/console.h"
-#include "cli/flags.h"
+#include "cli/options/flags.h"
+#include "cli/terminal/console.h"
 #include "draft/registry.h"
 #include "tree/policy_registry.h"
 #include "verify/verifier.h"

@@ -1,8 +1,8 @@
 #include "cli/command.h"
-#include "cli/console.h"
 #include "cli/inspect_report.h"
-#include "cli/models_folder.h"
-#include "cli/session.h"
+#include "cli/options/models_folder.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
 #include "core/error.h"
 
 namespace talon {

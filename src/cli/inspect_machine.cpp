@@ -1,9 +1,9 @@
 #include "backend/cpu/cpu.h"
-#include "bench/bandwidth.h"
-#include "bench/multiply.h"
+#include "bench/machine/bandwidth.h"
+#include "bench/machine/multiply.h"
 #include "bench/provenance.h"
 #include "cli/inspect_report.h"
-#include "cli/session.h"
+#include "cli/options/session.h"
 #include "core/error.h"
 
 namespace talon {

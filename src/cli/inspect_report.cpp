@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "cli/progress_meter.h"
-#include "cli/session.h"
+#include "cli/options/session.h"
+#include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "draft/eagle/head_config.h"
 #include "draft/medusa/medusa_weights.h"

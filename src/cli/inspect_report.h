@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cli/model_options.h"
+#include "cli/options/model_options.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 

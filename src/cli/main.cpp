@@ -3,8 +3,8 @@
 #include <exception>
 
 #include "cli/command.h"
-#include "cli/console.h"
-#include "cli/flags.h"
+#include "cli/options/flags.h"
+#include "cli/terminal/console.h"
 #include "core/error.h"
 
 namespace {

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "bench/tree_text.h"
-#include "cli/flags.h"
+#include "cli/options/flags.h"
 #include "core/error.h"
+#include "trace/tree_text.h"
 
 namespace talon {
 namespace {

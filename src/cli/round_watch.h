@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "bench/trace.h"
-#include "cli/session.h"
+#include "cli/options/session.h"
+#include "trace/trace.h"
 
 namespace talon {
 

@@ -1,21 +1,21 @@
 #include <algorithm>
 #include <optional>
 
-#include "bench/bandwidth.h"
-#include "cli/answer_stream.h"
+#include "bench/machine/bandwidth.h"
 #include "cli/command.h"
-#include "cli/console.h"
-#include "cli/cost_cache.h"
-#include "cli/draft_options.h"
-#include "cli/flags.h"
-#include "cli/interrupt.h"
-#include "cli/prompt_options.h"
+#include "cli/options/cost_cache.h"
+#include "cli/options/draft_options.h"
+#include "cli/options/flags.h"
+#include "cli/options/prompt_options.h"
+#include "cli/options/sampler_options.h"
+#include "cli/options/session.h"
 #include "cli/round_watch.h"
 #include "cli/run_report.h"
-#include "cli/sampler_options.h"
-#include "cli/session.h"
-#include "cli/shipped_heads.h"
+#include "cli/terminal/answer_stream.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
 #include "core/error.h"
+#include "runtime/heads.h"
 
 namespace talon {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "bench/decoder.h"
 #include "io/json.h"
+#include "runtime/answerer.h"
 
 namespace talon {
 

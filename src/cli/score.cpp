@@ -3,12 +3,12 @@
 #include <numeric>
 
 #include "cli/command.h"
-#include "cli/console.h"
-#include "cli/flags.h"
-#include "cli/interrupt.h"
-#include "cli/progress_meter.h"
-#include "cli/prompt_options.h"
-#include "cli/session.h"
+#include "cli/options/flags.h"
+#include "cli/options/prompt_options.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "model/target.h"
 

@@ -1,8 +1,8 @@
 #include "cli/command.h"
-#include "cli/console.h"
-#include "cli/flags.h"
-#include "cli/prompt_options.h"
-#include "cli/session.h"
+#include "cli/options/flags.h"
+#include "cli/options/prompt_options.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
 #include "core/error.h"
 
 namespace talon {

@@ -5,12 +5,12 @@
 #include <csignal>
 #include <exception>
 
-#include "cli/console.h"
-#include "cli/interrupt.h"
-#include "cli/models_folder.h"
-#include "cli/session.h"
-#include "cli/train_head.h"
-#include "cli/train_policy.h"
+#include "cli/options/models_folder.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/train/train_head.h"
+#include "cli/train/train_policy.h"
 #include "cli/trainer/policy.h"
 #include "cli/trainer/question_prompts.h"
 #include "core/error.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/train_policy.h"
+#include "cli/train/train_policy.h"
 
 namespace talon {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "bench/spec_questions.h"
-#include "cli/prompt_options.h"
+#include "bench/spec/spec_questions.h"
+#include "cli/options/prompt_options.h"
 
 namespace talon {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/session.h"
-#include "cli/train_flags.h"
+#include "cli/options/session.h"
+#include "cli/train/train_flags.h"
 
 namespace talon {
 

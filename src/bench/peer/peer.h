@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "bench/spec/contestant.h"
+#include "text/tokenizer.h"
+
+namespace talon {
+
+/// Another engine that answers the same questions, as a method of `talon bench spec`:
+///   peer:llama.cpp[:SPECULATION]=PATH  llama-server or its folder; SPECULATION: its --spec-type
+///   peer:openai=URL[#MODEL]            an endpoint with its version: http://127.0.0.1:8000/v1
+struct PeerChoice {
+  enum class Kind { llama_cpp, openai } kind = Kind::llama_cpp;
+  std::string name;         // "peer:llama.cpp", "peer:llama.cpp:ngram-simple", "peer:openai"
+  std::string speculation;  // empty: plain decoding
+  std::string place;        // path or URL
+};
+
+/// Whether a method is a peer.
+bool is_peer(std::string_view method);
+/// Throws UsageError naming the peer and what was expected.
+PeerChoice parse_peer(std::string_view method);
+
+/// What a peer is given. Borrowed.
+struct PeerSetting {
+  std::filesystem::path model;  // the file to load; llama.cpp reads GGUF only
+  const Tokenizer& tokenizer;
+  int threads = 1;
+  int context = 0;  // positions
+};
+
+/// Starts or finds the peer. It gets prompts as token ids, and no more of Talon's sampler than it
+/// has itself: temperature, top-k, top-p, min-p, the penalties and the seed. Its tokens are its own
+/// arithmetic's. Throws UsageError for a model it cannot read, Error if it does not start.
+std::unique_ptr<Contestant> make_peer(const PeerChoice& choice, const PeerSetting& setting);
+
+/// The two kinds; `make_peer` chooses.
+std::unique_ptr<Contestant> make_llama_peer(const PeerChoice& choice, const PeerSetting& setting);
+std::unique_ptr<Contestant> make_openai_peer(const PeerChoice& choice, const PeerSetting& setting);
+
+}  // namespace talon

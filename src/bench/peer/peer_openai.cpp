@@ -1,0 +1,138 @@
+#include <optional>
+
+#include "bench/peer/peer.h"
+#include "bench/peer/peer_http.h"
+#include "core/error.h"
+#include "engine/stopwatch.h"
+
+namespace talon {
+namespace {
+
+constexpr int kDone = 200;
+
+/// The text of a streamed completion and when it came.
+class EventStream {
+ public:
+  void push(std::string_view piece) {
+    pending_ += piece;
+    for (std::size_t end; (end = pending_.find('\n')) != std::string::npos;) {
+      read_line(std::string_view(pending_).substr(0, end));
+      pending_.erase(0, end + 1);
+    }
+  }
+
+  const std::string& text() const { return text_; }
+  const std::string& error() const { return error_; }
+  double first_ms() const { return first_ms_.value_or(0); }
+  double last_ms() const { return last_ms_; }
+
+ private:
+  void read_line(std::string_view line) {
+    constexpr std::string_view kData = "data: ";
+    if (!line.starts_with(kData)) return;
+    const Json event = Json::parse(line.substr(kData.size()), nullptr, false);
+    if (!event.is_object()) return;  // "[DONE]"
+    if (event.contains("error")) error_ = event["error"].dump();
+    if (!event.contains("choices") || !event["choices"].is_array() || event["choices"].empty())
+      return;
+    const Json& choice = event["choices"][0];
+    if (!choice.is_object() || !choice.contains("text") || !choice["text"].is_string()) return;
+    const auto text = choice["text"].get<std::string>();
+    if (text.empty()) return;
+    text_ += text;
+    last_ms_ = watch_.ms();
+    if (!first_ms_) first_ms_ = last_ms_;
+  }
+
+  Stopwatch watch_;
+  std::string pending_;
+  std::string text_;
+  std::string error_;
+  std::optional<double> first_ms_;
+  double last_ms_ = 0;
+};
+
+/// POST URL/completions, streamed. What it says comes as text and is cut into tokens here, so that
+/// all tokens are counted alike.
+class OpenaiPeer : public Contestant {
+ public:
+  OpenaiPeer(const PeerChoice& choice, const PeerSetting& setting)
+      : name_(choice.name), url_(choice.place), tokenizer_(setting.tokenizer) {
+    const std::size_t hash = url_.find('#');
+    if (hash != std::string::npos) {
+      model_ = url_.substr(hash + 1);
+      url_.resize(hash);
+    }
+    while (url_.ends_with('/')) url_.pop_back();
+    if (model_.empty()) model_ = first_model();
+  }
+
+  const std::string& name() const override { return name_; }
+  bool claims_same_tokens() const override { return false; }
+
+  TurnAnswer answer(const Request& request, const StopFlag* stop) override {
+    const std::string doing = "ask " + name_;
+    EventStream stream;
+    HttpReply reply = post(doing, request, stop, stream);
+    if (reply.status != kDone && takes_ids_) {
+      takes_ids_ = false;
+      reply = post(doing, request, stop, stream);
+    }
+    if (reply.status != kDone) http_json(doing, reply);  // throws what it said
+    if (!stream.error().empty()) fail("{}: it said {}", doing, stream.error());
+    TurnAnswer answer;
+    answer.text = stream.text();
+    answer.tokens = tokenizer_.encode(answer.text);
+    answer.prefill_ms = stream.first_ms();
+    answer.decode_ms = stream.last_ms() - stream.first_ms();
+    answer.check_ms = answer.decode_ms;
+    return answer;
+  }
+
+ private:
+  std::string first_model() const {
+    const std::string doing = "ask " + name_ + " for its models";
+    const Json models = http_json(doing, http_request(doing, url_ + "/models"));
+    if (!models.contains("data") || !models["data"].is_array() || models["data"].empty() ||
+        !models["data"][0].is_object() || !models["data"][0].contains("id") ||
+        !models["data"][0]["id"].is_string()) {
+      fail("{}: expected {{\"data\":[{{\"id\":...}}]}}, got {}", doing, models.dump());
+    }
+    return models["data"][0]["id"].get<std::string>();
+  }
+
+  HttpReply post(const std::string& doing, const Request& request, const StopFlag* stop,
+                 EventStream& stream) const {
+    const SamplerOptions& sampler = request.sampler;
+    Json body = {{"model", model_},
+                 {"max_tokens", request.max_new},
+                 {"temperature", sampler.temperature},
+                 {"top_p", sampler.top_p},
+                 {"presence_penalty", sampler.presence_penalty},
+                 {"frequency_penalty", sampler.frequency_penalty},
+                 {"seed", request.seed},
+                 {"stream", true}};
+    if (takes_ids_) {
+      body["prompt"] = request.prompt;
+    } else {
+      body["prompt"] = tokenizer_.decode(request.prompt, /*skip_special=*/false);
+    }
+    stream = {};
+    return http_request(doing, url_ + "/completions", &body, stop,
+                        [&](std::string_view piece) { stream.push(piece); });
+  }
+
+  std::string name_;
+  std::string url_;
+  std::string model_;
+  const Tokenizer& tokenizer_;
+  bool takes_ids_ = true;  // until it refuses them
+};
+
+}  // namespace
+
+std::unique_ptr<Contestant> make_openai_peer(const PeerChoice& choice, const PeerSetting& setting) {
+  return std::make_unique<OpenaiPeer>(choice, setting);
+}
+
+}  // namespace talon

@@ -1,0 +1,269 @@
+#include "bench/peer/peer.h"
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "bench/peer/peer_http.h"
+#include "bench/peer/peer_process.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+/// An OpenAI-compatible server that says what the test tells it to.
+class FakeServer {
+ public:
+  FakeServer() {
+    server_.Get("/v1/models", [this](const httplib::Request&, httplib::Response& reply) {
+      reply.set_content(models, "application/json");
+    });
+    server_.Post("/v1/completions",
+                 [this](const httplib::Request& request, httplib::Response& reply) {
+                   bodies.push_back(Json::parse(request.body));
+                   const bool ids = bodies.back()["prompt"].is_array();
+                   if (ids && !takes_ids) {
+                     reply.status = 422;
+                     reply.set_content("{\"error\":\"no ids\"}", "application/json");
+                     return;
+                   }
+                   reply.status = status;
+                   reply.set_content(stream, "text/event-stream");
+                 });
+    server_.Get("/slow", [](const httplib::Request&, httplib::Response& reply) {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      reply.set_content("late", "text/plain");
+    });
+    port_ = server_.bind_to_any_port("127.0.0.1");
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~FakeServer() {
+    server_.stop();
+    thread_.join();
+  }
+  std::string url(const std::string& path = "/v1") const {
+    return "http://127.0.0.1:" + std::to_string(port_) + path;
+  }
+
+  std::string models = "{\"data\":[{\"id\":\"small\"}]}";
+  std::string stream =
+      "data: {\"choices\":[{\"text\":\"Once upon\"}]}\n\n"
+      "data: {\"choices\":[{\"text\":\" a time\"}]}\n\n"
+      "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n";
+  int status = 200;
+  bool takes_ids = true;
+  std::vector<Json> bodies;  // read between requests only
+
+ private:
+  httplib::Server server_;
+  int port_ = 0;
+  std::thread thread_;
+};
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer kTokenizer = Tokenizer::for_checkpoint(
+      open_checkpoint(std::string(TALON_TEST_DATA) + "/models/stories260K.bin"));
+  return kTokenizer;
+}
+
+Request small_request() {
+  Request request;
+  request.prompt = tokenizer().encode("Tell me a story", {.add_start = true});
+  request.max_new = 8;
+  request.seed = 5;
+  return request;
+}
+
+std::unique_ptr<Contestant> openai(const std::string& url) {
+  return make_peer(parse_peer("peer:openai=" + url), {"model.gguf", tokenizer(), 1, 512});
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Peers, AreMethodsWithAPlace) {
+  EXPECT_TRUE(is_peer("peer:llama.cpp=/opt/llama"));
+  EXPECT_FALSE(is_peer("ngram"));
+  const PeerChoice plain = parse_peer("peer:llama.cpp=/opt/llama");
+  EXPECT_EQ(plain.kind, PeerChoice::Kind::llama_cpp);
+  EXPECT_EQ(plain.name, "peer:llama.cpp");
+  EXPECT_EQ(plain.place, "/opt/llama");
+  const PeerChoice drafting = parse_peer("peer:llama.cpp:ngram-simple=/opt/llama");
+  EXPECT_EQ(drafting.name, "peer:llama.cpp:ngram-simple");
+  EXPECT_EQ(drafting.speculation, "ngram-simple");
+  const PeerChoice endpoint = parse_peer("peer:openai=http://127.0.0.1:8000/v1#m");
+  EXPECT_EQ(endpoint.kind, PeerChoice::Kind::openai);
+  EXPECT_EQ(endpoint.name, "peer:openai");
+  EXPECT_EQ(endpoint.place, "http://127.0.0.1:8000/v1#m");
+}
+
+TEST(Peers, ThatCannotBeMeantAreRefused) {
+  for (const char* method :
+       {"peer:llama.cpp", "peer:llama.cpp=", "peer:llama.cpp:=/x", "peer:gpt=/x",
+        "peer:openai:x=http://y", "peer:openai", "peer:=x", "peer:"}) {
+    EXPECT_THROW(parse_peer(method), UsageError) << method;
+  }
+}
+
+TEST(OpenaiPeer, IsSentIdsAndSettingsAndAnswersInTokens) {
+  FakeServer server;
+  const auto peer = openai(server.url() + "/");
+  const Request request = small_request();
+  const TurnAnswer answer = peer->answer(request, nullptr);
+  EXPECT_EQ(answer.text, "Once upon a time");
+  EXPECT_EQ(answer.tokens, tokenizer().encode("Once upon a time"));
+  EXPECT_GE(answer.decode_ms, 0);
+  EXPECT_FALSE(peer->claims_same_tokens());
+  ASSERT_EQ(server.bodies.size(), 1u);
+  const Json& body = server.bodies.front();
+  EXPECT_EQ(body["model"], "small");
+  EXPECT_EQ(body["prompt"], Json(request.prompt));
+  EXPECT_EQ(body["max_tokens"], 8);
+  EXPECT_EQ(body["seed"], 5);
+  EXPECT_EQ(body["temperature"], 0);
+}
+
+TEST(OpenaiPeer, ThatRefusesIdsIsSentTextFromThenOn) {
+  FakeServer server;
+  server.takes_ids = false;
+  const auto peer = openai(server.url());
+  EXPECT_EQ(peer->answer(small_request(), nullptr).text, "Once upon a time");
+  peer->answer(small_request(), nullptr);
+  ASSERT_EQ(server.bodies.size(), 3u);
+  EXPECT_TRUE(server.bodies[1]["prompt"].is_string());
+  EXPECT_TRUE(server.bodies[2]["prompt"].is_string());
+}
+
+TEST(OpenaiPeer, OfANamedModelIsNotAskedForItsModels) {
+  FakeServer server;
+  server.models = "nonsense";
+  openai(server.url() + "#other")->answer(small_request(), nullptr);
+  EXPECT_EQ(server.bodies.front()["model"], "other");
+  EXPECT_NE(message_of([&] { openai(server.url()); }).find("nonsense"), std::string::npos);
+}
+
+TEST(OpenaiPeer, ThatFailsIsAnErrorWithWhatItSaid) {
+  FakeServer server;
+  const auto peer = openai(server.url());
+  server.status = 500;
+  server.stream = "out of memory";
+  const std::string refused = message_of([&] { peer->answer(small_request(), nullptr); });
+  EXPECT_NE(refused.find("500"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("out of memory"), std::string::npos) << refused;
+  server.status = 200;
+  server.stream = "data: {\"error\":{\"message\":\"broken\"}}\n\n";
+  const std::string broken = message_of([&] { peer->answer(small_request(), nullptr); });
+  EXPECT_NE(broken.find("broken"), std::string::npos) << broken;
+}
+
+TEST(OpenaiPeer, ThatDiesIsAnErrorAndNoCrash) {
+  auto server = std::make_unique<FakeServer>();
+  const auto peer = openai(server->url());
+  server.reset();
+  EXPECT_NE(message_of([&] { peer->answer(small_request(), nullptr); }).find("peer:openai"),
+            std::string::npos);
+}
+
+TEST(HttpRequests, EndSoonAfterTheStopFlagIsSet) {
+  FakeServer server;
+  StopFlag stop;
+  stop.request();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(http_request("test", server.url("/slow"), nullptr, &stop), Error);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(2500));
+}
+
+TEST(PeerProcesses, EndWithTheirOwner) {
+  auto process = std::make_unique<PeerProcess>(std::vector<std::string>{"/bin/sleep", "1000"});
+  EXPECT_TRUE(process->running());
+  const auto start = std::chrono::steady_clock::now();
+  process.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(PeerProcesses, ThatEndTellWhatTheySaid) {
+  PeerProcess process({"/bin/sh", "-c", "echo first; echo cannot load model >&2; exit 3"});
+  while (process.running()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_NE(process.last_output().find("cannot load model"), std::string::npos);
+}
+
+TEST(PeerProcesses, OfProgramsThatDoNotExistAreAnError) {
+  EXPECT_THROW(PeerProcess({"/no/such/program"}), Error);
+}
+
+TEST(LlamaPeer, WithoutServerOrGgufSaysWhatWasExpected) {
+  const PeerChoice choice = parse_peer("peer:llama.cpp=/no/such/folder");
+  EXPECT_NE(message_of([&] {
+              make_peer(choice, {"m.bin", tokenizer(), 1, 512});
+            }).find("GGUF"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] {
+              make_peer(choice, {"m.gguf", tokenizer(), 1, 512});
+            }).find("/no/such/folder"),
+            std::string::npos);
+}
+
+/// A program that behaves as llama-server does: reads --port, answers /health and /completion.
+constexpr const char* kFakeLlama = R"(#!/usr/bin/env python3
+import json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+answered = 0
+class Handler(BaseHTTPRequestHandler):
+    def reply(self, value):
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        self.reply({"status": "ok"})
+    def do_POST(self):
+        global answered
+        answered += 1
+        if answered > 1: sys.exit(1)
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.reply({"content": "hello", "tokens": asked["prompt"][:3],
+                    "timings": {"prompt_ms": 4.0, "predicted_ms": 9.0, "predicted_n": 4,
+                                "draft_n": 5, "draft_n_accepted": 2}})
+        self.server.done = True
+    def log_message(self, *_): pass
+server = HTTPServer(("127.0.0.1", int(arguments["--port"])), Handler)
+server.done = False
+while not server.done: server.handle_request()
+)";
+
+TEST(LlamaPeer, IsStartedAskedAndWhenItDiesAnError) {
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / "fake_llama_server";
+  std::ofstream(file) << kFakeLlama;
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  const auto peer =
+      make_peer(parse_peer("peer:llama.cpp=" + file.string()), {"m.gguf", tokenizer(), 1, 512});
+  Request request = small_request();
+  request.end_tokens = {2};
+  const TurnAnswer answer = peer->answer(request, nullptr);
+  EXPECT_EQ(answer.text, "hello");
+  EXPECT_EQ(answer.tokens.size(), 4u) << "three and the end token";
+  EXPECT_EQ(answer.tokens.back(), 2);
+  EXPECT_EQ(answer.prefill_ms, 4);
+  EXPECT_EQ(answer.decode_ms, 9);
+  EXPECT_EQ(answer.rounds.rounds, 1);
+  EXPECT_EQ(answer.rounds.accepted, 2);
+  EXPECT_NE(message_of([&] { peer->answer(request, nullptr); }).find("peer:llama.cpp"),
+            std::string::npos);
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,198 @@
+#include "bench/simulate/machine_curve.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "core/error.h"
+#include "io/json_text.h"
+
+namespace talon {
+namespace {
+
+/// A step that reads all weights in `step_ms`, and `row_ms` of arithmetic for each further row.
+std::vector<std::pair<int, double>> straight(double step_ms, double row_ms) {
+  std::vector<std::pair<int, double>> checks;
+  for (int rows = 1; rows <= 4096; rows *= 2)
+    checks.emplace_back(rows, step_ms + row_ms * (rows - 1));
+  return checks;
+}
+
+MachineCurve h200(int batch) {
+  // A step: 186 tok/s of Qwen3-8B. A row: 16.4 GFLOP at 600 TFLOP/s. A pass of an EAGLE-3 head:
+  // 0.38 of a step for 8 (an 8B Llama).
+  constexpr double kStepMs = 1000.0 / 186;
+  MachineCurve curve;
+  curve.name = batch == 1 ? "h200-8b" : "h200-8b-batch32";
+  curve.source = "specs/eagle.md 2.6 and 7.4; rows calculated at 600 TFLOP/s";
+  curve.checks = straight(kStepMs, 16.4 / 600);
+  curve.pass_ms = kStepMs * 0.38 / 8;
+  curve.batch = batch;
+  return curve;
+}
+
+void check_curve(const MachineCurve& curve, const std::string& doing) {
+  if (curve.checks.empty()) fail("{}: expected at least one [rows, ms]", doing);
+  int before = 0;
+  for (const auto& [rows, ms] : curve.checks) {
+    if (rows <= before || !(ms > 0)) {
+      fail("{}: expected ascending rows with positive milliseconds, found [{}, {}]", doing, rows,
+           ms);
+    }
+    before = rows;
+  }
+  if (curve.pass_row_ms < 0) {
+    fail("{}: expected pass_row_ms of at least 0, found {}", doing, curve.pass_row_ms);
+  }
+  if (curve.first_pass_ms < 0) {
+    fail("{}: expected first_pass_ms of at least 0, found {}", doing, curve.first_pass_ms);
+  }
+  if (curve.batch < 1 || curve.batch > 4096) fail("{}: expected a batch from 1 to 4096", doing);
+}
+
+MachineCurve parse_curve(const Json& json, const std::string& doing) {
+  MachineCurve curve;
+  try {
+    curve.source = json.value("source", "");
+    for (const Json& check : json.at("checks"))
+      curve.checks.emplace_back(check.at(0).get<int>(), check.at(1).get<double>());
+    curve.name = json.value("name", "");
+    curve.pass_ms = json.value("pass_ms", -1.0);
+    curve.pass_row_ms = json.value("pass_row_ms", 0.0);
+    curve.first_pass_ms = json.value("first_pass_ms", 0.0);
+    curve.rest_ms = json.value("rest_ms", 0.0);
+    curve.batch = json.value("batch", 1);
+  } catch (const Json::exception& error) {
+    fail("{}: expected a cost curve: {}", doing, error.what());
+  }
+  return curve;
+}
+
+/// The lines of `talon bench cost` that have rows.
+MachineCurve parse_cost_lines(const std::vector<Json>& lines, const std::string& doing) {
+  MachineCurve curve;
+  curve.source = "talon bench cost";
+  std::map<int, double> ms;
+  for (const Json& line : lines) {
+    if (!line.contains("rows")) continue;
+    if (!line["rows"].is_number_integer() || !line.contains("ms") || !line["ms"].is_number())
+      fail("{}: expected numbers \"rows\" and \"ms\"", doing);
+    ms.try_emplace(line["rows"].get<int>(), line["ms"].get<double>());
+  }
+  curve.checks.assign(ms.begin(), ms.end());
+  return curve;
+}
+
+MachineCurve read_curve(const std::filesystem::path& file) {
+  const std::string doing = "read cost curve " + file.string();
+  std::ifstream input(file, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(input)), {});
+  if (!input && !input.eof()) fail("{}: cannot read it", doing);
+  MachineCurve curve;
+  if (const Json whole = Json::parse(text, nullptr, false); !whole.is_discarded()) {
+    curve = parse_curve(parse_json(text, doing), doing);
+  } else {
+    std::vector<Json> lines;
+    std::size_t first = 0;
+    while (first < text.size()) {
+      const std::size_t end = std::min(text.find('\n', first), text.size());
+      if (end > first) lines.push_back(parse_json(text.substr(first, end - first), doing));
+      first = end + 1;
+    }
+    curve = parse_cost_lines(lines, doing);
+  }
+  check_curve(curve, doing);
+  if (curve.name.empty()) curve.name = file.filename().string();
+  return curve;
+}
+
+}  // namespace
+
+double MachineCurve::check_ms(int rows) const {
+  if (checks.size() == 1) return checks.front().second * rows / checks.front().first;
+  auto above = std::lower_bound(checks.begin(), checks.end(), rows,
+                                [](const auto& check, int wanted) { return check.first < wanted; });
+  above = std::clamp(above, checks.begin() + 1, checks.end() - 1);
+  const auto below = above - 1;
+  const double slope = std::max(0.0, above->second - below->second) / (above->first - below->first);
+  return std::max(below->second + slope * (rows - below->first), checks.front().second * 0.1);
+}
+
+CostProfile MachineCurve::profile() const {
+  CostProfile profile;
+  for (const auto& [rows, ms] : checks) profile.checks.push_back({rows, 0, ms});
+  constexpr int kMostRows = 128;  // of a pass
+  if (pass_ms > 0) {
+    profile.levels = {{1, pass_ms}, {kMostRows, pass_ms + pass_row_ms * (kMostRows - 1)}};
+    profile.first_pass_ms = first_pass_ms;
+  }
+  return profile;
+}
+
+const std::vector<MachineCurve>& built_in_curves() {
+  static const std::vector<MachineCurve> kCurves = {
+      h200(1),
+      h200(32),
+      {"laptop-1b",
+       "specs/cpu.md 3: 1B shape, 4-bit groups of 128, 2 Zen 4 cores; a pass as in 6.3",
+       {{1, 10.7},
+        {2, 12.9},
+        {4, 14.2},
+        {8, 24.5},
+        {12, 35.8},
+        {16, 49.6},
+        {24, 74.3},
+        {32, 98.3},
+        {64, 199}},
+       1.6,
+       2.0},
+      {"llamacpp-1b",
+       "specs/cpu.md 2 and 4: llama.cpp, 1B shape, Q4_0, all logits; a Q4_0 head",
+       {{1, 22.8}, {2, 45.5}, {4, 72.5}, {8, 123}, {12, 178}, {16, 193}, {24, 310}, {32, 379}},
+       4.2,
+       0},
+  };
+  return kCurves;
+}
+
+MachineCurve find_curve(const std::string& name) {
+  std::string names;
+  for (const MachineCurve& curve : built_in_curves()) {
+    if (curve.name == name) return curve;
+    names += names.empty() ? curve.name : ", " + curve.name;
+  }
+  if (std::filesystem::is_regular_file(name)) return read_curve(name);
+  throw UsageError(
+      fmt::format("--machine: expected a file, recorded, or one of {}; found \"{}\"", names, name));
+}
+
+MachineCurve recorded_curve(const Trace& trace) {
+  struct Sum {
+    double ms = 0;
+    int count = 0;
+  };
+  std::map<int, Sum> sums;
+  double rest = 0;
+  for (const TraceRound& round : trace.rounds) {
+    if (round.sequences != 1) continue;
+    Sum& sum = sums[round.tree.size()];
+    sum.ms += round.check_ms;
+    ++sum.count;
+    rest += round.other_ms;
+  }
+  if (sums.empty()) fail("the trace has no round of a single sequence to take costs from");
+  MachineCurve curve;
+  curve.name = "recorded";
+  curve.source = "the trace's own checks";
+  double most = 0;
+  for (const auto& [rows, sum] : sums) {
+    most = std::max(most, sum.ms / sum.count);  // more rows are never cheaper
+    curve.checks.emplace_back(rows, most);
+  }
+  curve.rest_ms = rest / static_cast<double>(trace.rounds.size());
+  return curve;
+}
+
+}  // namespace talon

@@ -1,0 +1,81 @@
+#include "bench/spec/spec_questions.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <map>
+
+#include "core/error.h"
+#include "io/json_text.h"
+
+namespace talon {
+namespace {
+
+Question parse_question(const std::string& text, const std::string& doing, int line) {
+  const Json json = parse_json(text, doing);
+  if (!json.is_object()) fail("{}: expected a JSON object", doing);
+  const auto turns = json.find("turns");
+  if (turns == json.end() || !turns->is_array() || turns->empty())
+    fail("{}: field \"turns\": expected a list with at least one text", doing);
+  Question question;
+  question.id = json.value("question_id", Json(line));
+  if (!question.id.is_string() && !question.id.is_number_integer())
+    fail("{}: field \"question_id\": expected a whole number or a text", doing);
+  if (const auto category = json.find("category"); category != json.end()) {
+    if (!category->is_string()) fail("{}: field \"category\": expected a text", doing);
+    question.category = *category;
+  }
+  for (const Json& turn : *turns) {
+    if (!turn.is_string()) fail("{}: field \"turns\": expected texts only", doing);
+    question.turns.push_back(turn);
+  }
+  return question;
+}
+
+}  // namespace
+
+std::vector<Question> read_questions(const std::string& source) {
+  const std::size_t equals = source.find('=');
+  const bool is_named = equals != source.npos && !std::filesystem::exists(source);
+  const std::filesystem::path file = is_named ? source.substr(equals + 1) : source;
+  std::ifstream input(file);
+  if (!input || std::filesystem::is_directory(file))
+    fail("read questions: cannot open {}", file.string());
+  std::vector<Question> questions;
+  int line = 0;
+  for (std::string text; std::getline(input, text);) {
+    ++line;
+    if (text.find_first_not_of(" \t\r") == text.npos) continue;
+    const std::string doing = fmt::format("read questions {}, line {}", file.string(), line);
+    questions.push_back(parse_question(text, doing, line));
+    if (is_named) questions.back().category = source.substr(0, equals);
+  }
+  if (questions.empty())
+    fail("read questions {}: expected at least one, found none", file.string());
+  return questions;
+}
+
+std::vector<Question> select_questions(std::vector<Question> questions,
+                                       const QuestionChoice& choice) {
+  const std::string& category = choice.category;
+  std::map<std::string, int> taken;  // by subtask
+  std::erase_if(questions, [&](const Question& question) {
+    const std::string subtask = subtask_of(question.category);
+    if (!category.empty() && question.category != category && subtask != category) return true;
+    return choice.per_category > 0 && ++taken[subtask] > choice.per_category;
+  });
+  if (questions.empty()) fail("read questions: expected some of category {}, found none", category);
+  if (choice.limit > 0 && static_cast<std::size_t>(choice.limit) < questions.size())
+    questions.resize(static_cast<std::size_t>(choice.limit));
+  return questions;
+}
+
+std::string subtask_of(std::string_view category) {
+  static constexpr std::array<std::string_view, 8> kMultiTurn = {
+      "writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities"};
+  const bool is_multi_turn =
+      std::find(kMultiTurn.begin(), kMultiTurn.end(), category) != kMultiTurn.end();
+  return is_multi_turn ? "multi_turn" : std::string(category);
+}
+
+}  // namespace talon

@@ -1,0 +1,290 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "bench/page/spec_page.h"
+#include "bench/spec/compare.h"
+#include "bench/spec/spec_log.h"
+#include "bench/spec/spec_summary.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+const std::vector<std::string> kMethods = {"none", "ngram"};
+
+SpecCell cell(int question, const std::string& method, double tok_s, int rounds = 10,
+              int accepted = 0) {
+  SpecCell result;
+  result.question_id = question;
+  result.category = question % 2 == 0 ? "qa" : "writing";
+  result.method = method;
+  result.new_tokens = 11;
+  result.tok_s = {tok_s};
+  result.wall_tok_s = {tok_s / 2};
+  result.decode_ms = 10 / tok_s * 1000;
+  result.check_ms = result.decode_ms;
+  result.rounds.rounds = rounds;
+  result.rounds.accepted = accepted;
+  result.rounds.drafted = 3 * rounds;
+  result.rounds.tried = {rounds};
+  result.rounds.right = {accepted};
+  result.rounds.calibration[9] = {rounds, accepted, 0.95 * rounds};
+  result.rounds.check_ms[4] = std::vector<double>(static_cast<std::size_t>(rounds), 2.5);
+  return result;
+}
+
+/// Questions 1 to n: plain decoding at 100 tok/s, the method at `speed`.
+std::vector<SpecCell> run_of(int questions, double speed) {
+  std::vector<SpecCell> cells;
+  for (int i = 1; i <= questions; ++i) {
+    cells.push_back(cell(i, "none", 100));
+    cells.push_back(cell(i, "ngram", speed, 5, 5));
+  }
+  return cells;
+}
+
+TEST(SpecSummary, SpeedUpIsTheRatioOfMeansOverQuestions) {
+  std::vector<SpecCell> cells = {cell(1, "none", 100), cell(1, "ngram", 300, 5, 5),
+                                 cell(2, "none", 300), cell(2, "ngram", 300, 10, 0)};
+  const MethodSummary summary = summarize(cells, kMethods)[1];
+  EXPECT_DOUBLE_EQ(summary.tok_s, 300);
+  EXPECT_DOUBLE_EQ(summary.speedup, 600.0 / 400);
+  EXPECT_DOUBLE_EQ(summary.worst, 1);
+  EXPECT_DOUBLE_EQ(summary.tau, 1 + 5.0 / 15);
+  EXPECT_DOUBLE_EQ(summary.wall_speedup, 1.5);
+  EXPECT_NEAR(summary.speedup_range.low, 1, 1e-9);
+  EXPECT_NEAR(summary.speedup_range.high, 3, 1e-9);
+  EXPECT_TRUE(summary.equal());
+}
+
+TEST(SpecSummary, TakesTheMedianOfRepeats) {
+  std::vector<SpecCell> cells = {cell(1, "none", 100), cell(1, "ngram", 1)};
+  cells[1].tok_s = {150, 1, 160};
+  EXPECT_DOUBLE_EQ(summarize(cells, kMethods)[1].tok_s, 150);
+}
+
+TEST(SpecSummary, AQuestionWhoseTokensChangedIsMarkedAndNotAveraged) {
+  std::vector<SpecCell> cells = run_of(4, 200);
+  cells[1].equal = false;
+  cells[1].tok_s = {100000};
+  const MethodSummary summary = summarize(cells, kMethods)[1];
+  EXPECT_FALSE(summary.equal());
+  EXPECT_EQ(summary.unequal, 1);
+  EXPECT_EQ(summary.counted, 3);
+  EXPECT_DOUBLE_EQ(summary.speedup, 2);
+  EXPECT_EQ(json_of(summarize(cells, kMethods))["ngram"]["equal"], false);
+}
+
+TEST(SpecSummary, WhoClaimsNoSameTokensIsAveragedButMarked) {
+  std::vector<SpecCell> cells = run_of(2, 200);
+  for (std::size_t i : {1u, 3u}) {
+    cells[i].equal = false;
+    cells[i].claims_equal = false;
+  }
+  const MethodSummary summary = summarize(cells, kMethods)[1];
+  EXPECT_FALSE(summary.equal());
+  EXPECT_EQ(summary.counted, 2);
+  EXPECT_DOUBLE_EQ(summary.speedup, 2);
+}
+
+TEST(SpecSummary, AFailedAnswerLeavesItsCellEmpty) {
+  std::vector<SpecCell> cells = run_of(3, 200);
+  cells[1] = cell(1, "ngram", 0);
+  cells[1].error = "the peer died";
+  cells[1].tok_s.clear();
+  cells[4].error = "plain failed";  // question 3: nothing to compare with
+  const std::vector<MethodSummary> summaries = summarize(cells, kMethods);
+  EXPECT_EQ(summaries[1].failed, 1);
+  EXPECT_EQ(summaries[1].counted, 1);
+  EXPECT_EQ(json_of(cells[1])["tok_s"], nullptr);
+  EXPECT_EQ(json_of(cells[1])["error"], "the peer died");
+}
+
+TEST(SpecSummary, OfNothingHasNoNumbers) {
+  const Json json = Json::parse(json_of(summarize({}, kMethods)).dump());
+  EXPECT_TRUE(json["ngram"]["tok_s"].is_null());
+  EXPECT_EQ(json["ngram"]["equal"], true);
+}
+
+TEST(SpecCell, HasTheFieldsOfTheContractAndReadsBack) {
+  const SpecCell before = cell(7, "ngram", 123.5, 5, 2);
+  const Json json = json_of(before);
+  for (const char* key :
+       {"question_id", "category", "method", "new_tokens", "tok_s", "tau", "equal"})
+    EXPECT_TRUE(json.contains(key)) << key;
+  EXPECT_EQ(json_of(cell_from(json, "test")), json);
+  for (const char* key : {"question_id", "category", "method", "new_tokens", "equal"}) {
+    Json bad = json;
+    bad.erase(key);
+    EXPECT_THROW(cell_from(bad, "test"), Error) << key;
+  }
+  Json bad = json;
+  bad["depth"] = {{1, "x"}};
+  EXPECT_THROW(cell_from(bad, "test"), Error);
+}
+
+TEST(SpecPage, ShowsEverySectionForOneMethodAndNoneForNothing) {
+  const Json closing = {{"model", "m"}, {"partial", true}, {"settings", {{"max_new", 8}}}};
+  const std::string html = spec_page(run_of(12, 150), kMethods, closing).html();
+  for (const char* heading : {"Overview", "Speed-up by category", "What drafting costs and brings",
+                              "Acceptance by depth", "Where the time goes", "Calibration",
+                              "Every question", "How it was measured", "stopped early"})
+    EXPECT_NE(html.find(heading), std::string::npos) << heading;
+  EXPECT_EQ(html.find("nan"), std::string::npos);
+  EXPECT_NE(spec_page({}, kMethods, closing).html().find("</html>"), std::string::npos);
+}
+
+class ResultFile : public testing::Test {
+ protected:
+  std::filesystem::path path(const char* name) {
+    return std::filesystem::temp_directory_path() /
+           (std::string("talon_") + testing::UnitTest::GetInstance()->current_test_info()->name() +
+            name);
+  }
+  std::filesystem::path write(const char* name, const std::vector<SpecCell>& cells) {
+    std::ofstream file(path(name));
+    for (const SpecCell& each : cells) file << json_of(each).dump() << "\n";
+    return path(name);
+  }
+  void TearDown() override {
+    for (const char* name : {"", "a", "b"}) std::filesystem::remove(path(name));
+  }
+};
+
+TEST_F(ResultFile, ARunThatWasCutShortGoesOnWithWhatIsComplete) {
+  {
+    SpecLog log(path(""), "run1", kMethods);
+    for (const SpecCell& each : run_of(2, 200)) log.write(log.line_of(each));
+    log.write(log.line_of(cell(3, "none", 100)));  // and not the other method
+  }
+  std::ofstream(path(""), std::ios::app) << R"({"question_id": 3, "categ)";  // cut off
+  SpecLog log(path(""), "run1", kMethods);
+  EXPECT_EQ(log.known().size(), 4u);
+  EXPECT_TRUE(log.is_known(condition_of(cell(2, "none", 0))));
+  EXPECT_FALSE(log.is_known(condition_of(cell(3, "none", 0))));
+  log.write(log.line_of(cell(3, "none", 100)));
+  log.write(log.line_of(cell(3, "ngram", 100)));
+  log.write({{"summary", Json::object()}});
+  const SpecFile file = read_spec_file(path(""));
+  EXPECT_EQ(file.lines.size(), 6u);
+  EXPECT_TRUE(file.closing.contains("summary"));
+}
+
+TEST_F(ResultFile, WhatFailedIsAskedAgain) {
+  {
+    SpecLog log(path(""), "run1", kMethods);
+    for (const SpecCell& each : run_of(2, 200)) log.write(log.line_of(each));
+    log.write(log.line_of(cell(3, "none", 100)));
+    SpecCell failed = cell(3, "ngram", 0);
+    failed.error = "the peer died";
+    log.write(log.line_of(failed));
+  }
+  const SpecLog log(path(""), "run1", kMethods);
+  EXPECT_EQ(log.known().size(), 4u);
+  EXPECT_FALSE(log.is_known(condition_of(cell(3, "none", 0))));
+}
+
+TEST_F(ResultFile, OfOtherSettingsIsNotMixedIn) {
+  {
+    SpecLog log(path(""), "run1", kMethods);
+    log.write(log.line_of(cell(1, "none", 100)));
+  }
+  EXPECT_THROW(SpecLog(path(""), "run2", kMethods), Error);
+  EXPECT_NE(run_fingerprint({{"seed", 1}}), run_fingerprint({{"seed", 2}}));
+}
+
+TEST_F(ResultFile, ThatIsDamagedIsRefusedByLine) {
+  std::ofstream(path("")) << json_of(cell(1, "none", 1)).dump() << "\n{\"a\": 1}\n";
+  try {
+    read_spec_file(path(""));
+    ADD_FAILURE() << "taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("line 2"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(ResultFile, ComparedWithItselfHasNotChanged) {
+  const auto file = write("a", run_of(20, 200));
+  for (const Change& change : compare_results(file, file, CompareMetric::tok_s)) {
+    EXPECT_EQ(change.ratio, 1);
+    EXPECT_FALSE(change.worse(0) || change.better(0));
+  }
+}
+
+TEST_F(ResultFile, ASureSlowDownIsWorseAndASmallOneIsTolerated) {
+  std::vector<SpecCell> before, after;
+  for (int i = 1; i <= 40; ++i) {
+    before.push_back(cell(i, "none", 50 + i));
+    after.push_back(cell(i, "none", (50 + i) * (i % 2 == 0 ? 0.94 : 0.96)));
+  }
+  const auto changes = compare_results(write("a", before), write("b", after), CompareMetric::tok_s);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].pairs, 40);
+  EXPECT_NEAR(changes[0].ratio, 0.95, 0.005);
+  EXPECT_TRUE(changes[0].worse(0.02));
+  EXPECT_FALSE(changes[0].worse(0.1));
+  EXPECT_TRUE(compare_results(path("b"), path("a"), CompareMetric::tok_s)[0].better(0.02));
+}
+
+TEST_F(ResultFile, NoiseIsNoChange) {
+  std::vector<SpecCell> before, after;
+  for (int i = 1; i <= 20; ++i) {
+    before.push_back(cell(i, "none", 100));
+    after.push_back(cell(i, "none", i % 2 == 0 ? 60 : 141));
+  }
+  const auto changes = compare_results(write("a", before), write("b", after), CompareMetric::tok_s);
+  EXPECT_FALSE(changes[0].worse(0) || changes[0].better(0));
+}
+
+TEST_F(ResultFile, SpeedUpIgnoresAMachineThatSlowedDownAsAWhole) {
+  std::vector<SpecCell> slow = run_of(20, 200);
+  for (SpecCell& each : slow) each.tok_s[0] /= 2;
+  const auto before = write("a", run_of(20, 200)), after = write("b", slow);
+  const auto named = [](const std::vector<Change>& changes, const char* name) {
+    return *std::find_if(changes.begin(), changes.end(),
+                         [&](const Change& change) { return change.name == name; });
+  };
+  EXPECT_TRUE(named(compare_results(before, after, CompareMetric::tok_s), "ngram").worse(0.1));
+  EXPECT_FALSE(named(compare_results(before, after, CompareMetric::speedup), "ngram").worse(0));
+  EXPECT_EQ(named(compare_results(before, after, CompareMetric::tau), "ngram").before, 2);
+}
+
+TEST_F(ResultFile, AnAnswerThatLostItsTokensIsBroken) {
+  std::vector<SpecCell> after = run_of(5, 200);
+  after[1].equal = false;
+  const auto changes =
+      compare_results(write("a", run_of(5, 200)), write("b", after), CompareMetric::tok_s);
+  EXPECT_EQ(changes[0].name, "ngram");
+  EXPECT_EQ(changes[0].broken, 1);
+}
+
+TEST_F(ResultFile, OtherBenchesAreComparedByTheirSpreads) {
+  std::ofstream(path("a")) << R"({"rows":1,"context":256,"ms":4.0,"ms_least":3.9,"ms_most":4.2}
+{"rows":8,"context":256,"ms":8.0,"ms_least":7.5,"ms_most":9}
+{"bandwidth_gb_s":60})"
+                           << "\n";
+  std::ofstream(path("b")) << R"({"rows":1,"context":256,"ms":4.1,"ms_least":4.0,"ms_most":4.3}
+{"rows":8,"context":256,"ms":10.0,"ms_least":9.5,"ms_most":10.2})"
+                           << "\n";
+  const auto changes = compare_results(path("a"), path("b"), CompareMetric::tok_s);
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_FALSE(changes[0].worse(0));
+  EXPECT_TRUE(changes[1].worse(0.02));
+}
+
+TEST_F(ResultFile, CallsOfAForwardAreComparedOneByOne) {
+  std::ofstream(path("a")) << R"({"op":"qkv","rows":1,"ms":4.0,"ms_least":3.9,"ms_most":4.2}
+{"op":"head","rows":1,"ms":8.0,"ms_least":7.5,"ms_most":9})"
+                           << "\n";
+  EXPECT_EQ(compare_results(path("a"), path("a"), CompareMetric::tok_s).size(), 2u);
+}
+
+TEST_F(ResultFile, WithNothingInCommonAreAnError) {
+  const auto a = write("a", {cell(1, "none", 1)}), b = write("b", {cell(2, "none", 1)});
+  EXPECT_THROW(compare_results(a, b, CompareMetric::tok_s), Error);
+  EXPECT_THROW(compare_results(a, path(""), CompareMetric::tok_s), Error);
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,124 @@
+#include <optional>
+
+#include "bench/page/reliability_page.h"
+#include "bench/provenance.h"
+#include "bench/spec/spec_questions.h"
+#include "cli/bench/bench_report.h"
+#include "cli/command.h"
+#include "cli/options/draft_options.h"
+#include "cli/options/flags.h"
+#include "cli/options/prompt_options.h"
+#include "cli/options/sampler_options.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/progress_meter.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+class BenchCalibration : public Command {
+ public:
+  explicit BenchCalibration(CLI::App& parent)
+      : Command(parent.add_subcommand(
+            "calibration", "whether a drafter's chances come true, as it says and as corrected")) {
+    decode_.policy = "fixed";  // every node that was drafted is a trial
+    add_model_flag(*app_, model_);
+    add_drafter_flag(*app_, decode_);
+    app_->add_option("--questions", questions_, "Spec-Bench questions, JSON lines")
+        ->type_name("FILE")
+        ->required();
+    add_int(*app_, "-n,--max-new", max_new_, 1, 1 << 20, "most tokens of an answer");
+    add_int(*app_, "--limit", limit_, 0, 1 << 30, "first questions only, 0 for all");
+    app_->add_option("--report", report_, "also write calibration.html, .md and .jsonl there")
+        ->type_name("DIR");
+    add_sampler_flags(*app_, sampler_, seed_);
+    add_decode_flags(*app_, decode_);
+    add_backend_flags(*app_, model_);
+    app_->add_flag("--json")->description("JSON lines, which is what it always prints");
+  }
+
+  int run() override {
+    if (decode_.drafter == "none")
+      throw UsageError("bench calibration: expected a drafter (-d), got none");
+    const auto questions = select_questions(read_questions(questions_), {.limit = limit_});
+    Session session = open_session(model_);
+    const Tokenizer& tokenizer = session.require_tokenizer();
+    std::optional<ChatTemplate> chat;
+    if (tokenizer.chat_template()) chat = chat_template_of(tokenizer);
+    Reliability reliability;
+    decode_.observer = [&](const RoundReport& round) { reliability.add(round); };
+    Decoder decoder(session.model, *session.cache, &tokenizer, decode_);
+    ProgressMeter meter("bench calibration, answers");
+    std::size_t answered = 0;
+    for (const Question& question : questions) {
+      answer(session, chat ? &*chat : nullptr, decoder, question);
+      meter.update(++answered, questions.size());
+    }
+    print(reliability);
+    return kExitDone;
+  }
+
+ private:
+  /// The first turn.
+  void answer(const Session& session, const ChatTemplate* chat, Decoder& decoder,
+              const Question& question) const {
+    const Tokenizer& tokenizer = *session.tokenizer;
+    const std::string& turn = question.turns.front();
+    const std::string text =
+        chat ? chat->render(std::vector<ChatMessage>{{"user", turn}}) : turn + "\n";
+    const std::string start = tokenizer.start_text();
+    const bool has_start = !start.empty() && text.starts_with(start);
+    Request request;
+    request.prompt =
+        tokenizer.encode(text, {.parse_special = chat != nullptr,
+                                .add_start = tokenizer.wants_start_token() && !has_start});
+    request.max_new = max_new_;
+    request.sampler = sampler_;
+    request.seed = seed_;
+    request.end_tokens = session.end_tokens();
+    request.reuse_prefix = false;
+    const auto length = static_cast<int>(request.prompt.size()) + max_new_;
+    if (length > session.model.config.context) {
+      note("skipped question {}: prompt and answer exceed the context", question.id.dump());
+      return;
+    }
+    decoder.decode(std::move(request));
+  }
+
+  void print(const Reliability& reliability) const {
+    std::vector<Json> lines = reliability.lines();
+    Json closing = provenance({{"drafter", decode_.drafter},
+                               {"policy", decode_.policy},
+                               {"questions", questions_},
+                               {"max_new", max_new_},
+                               {"temperature", sampler_.temperature},
+                               {"threads", thread_count(model_)}});
+    closing["model"] = model_.model;
+    closing["summary"] = reliability.summary();
+    lines.push_back(std::move(closing));
+    for (const Json& line : lines) write_json(line);
+    note("{}", markdown_of(reliability_table(reliability)));
+    if (report_.empty()) return;
+    const std::string subtitle = fmt::format("{} with {}", model_.model, decode_.drafter);
+    write_report(report_, "calibration", reliability_page(reliability, subtitle),
+                 markdown_of(reliability_table(reliability)), lines);
+  }
+
+  ModelOptions model_;
+  DecodeSettings decode_;
+  SamplerOptions sampler_;
+  std::uint64_t seed_ = 1;
+  std::string questions_;
+  std::string report_;
+  int max_new_ = 128;
+  int limit_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_calibration(CLI::App& parent) {
+  return std::make_unique<BenchCalibration>(parent);
+}
+
+}  // namespace talon

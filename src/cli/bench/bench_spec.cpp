@@ -1,0 +1,333 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "bench/machine/bandwidth.h"
+#include "bench/page/spec_page.h"
+#include "bench/peer/peer.h"
+#include "bench/provenance.h"
+#include "bench/spec/spec.h"
+#include "bench/spec/spec_log.h"
+#include "bench/spec/spec_table.h"
+#include "cli/bench/bench_report.h"
+#include "cli/command.h"
+#include "cli/options/cost_cache.h"
+#include "cli/options/draft_options.h"
+#include "cli/options/flags.h"
+#include "cli/options/prompt_options.h"
+#include "cli/options/sampler_options.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
+#include "core/error.h"
+#include "engine/stopwatch.h"
+#include "runtime/heads.h"
+#include "trace/trace.h"
+
+namespace talon {
+namespace {
+
+constexpr const char* kPlain = "none";
+constexpr double kSweepEveryMs = 5000;  // a sweep of memory takes a tenth of a second
+
+std::string file_name_of(const std::string& method) {
+  std::string name = method;
+  for (char& c : name) {
+    const bool is_safe = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-';
+    if (!is_safe) c = '_';
+  }
+  return name + ".jsonl";
+}
+
+class BenchSpec : public Command {
+ public:
+  explicit BenchSpec(CLI::App& parent)
+      : Command(parent.add_subcommand(
+            "spec", "drafters beside plain decoding on questions, with the same answers")) {
+    add_model_flag(*app_, model_);
+    app_->add_option("--methods", list_,
+                     "DRAFTER[@policy=POLICY][@verify=RULE]; none is added where it is missing. "
+                     "Other engines: peer:llama.cpp[:SPECULATION]=PATH of llama-server, "
+                     "peer:openai=URL[#MODEL]")
+        ->type_name("M1,M2,...")
+        ->required();
+    app_->add_option("--questions", sources_,
+                     "Spec-Bench questions, JSON lines; may be repeated; NAME= sets the category")
+        ->type_name("[NAME=]FILE")
+        ->required()
+        ->allow_extra_args(false);
+    add_int(*app_, "-n,--max-new", settings_.max_new, 1, 1 << 20, "most tokens of an answer");
+    add_int(*app_, "--limit", choice_.limit, 0, 1 << 30, "first questions only, 0 for all");
+    add_int(*app_, "--per-category", choice_.per_category, 0, 1 << 30,
+            "first questions of each subtask only, 0 for all");
+    app_->add_option("--category", choice_.category, "questions of this category or subtask only")
+        ->type_name("NAME");
+    add_int(*app_, "--repeats", settings_.repeats, 1, 1000, "of every answer; medians count");
+    add_int(*app_, "--warm-up", settings_.warm_up, 0, 1000,
+            "answers of each method to the first question that do not count");
+    app_->add_option("--output", output_,
+                     "also write the lines there; what a file already holds is not done again")
+        ->type_name("FILE");
+    app_->add_option("--report", report_, "write spec.html, spec.md and spec.jsonl there")
+        ->type_name("DIR");
+    app_->add_option("--trace", trace_, "write every round of each drafting method there")
+        ->type_name("DIR");
+    app_->add_flag("--every-position", decode_.every_position,
+                   "take one token a round: slow, for traces with a tree at every position");
+    add_sampling_flags();
+    add_decode_flags(*app_, decode_);
+    add_backend_flags(*app_, model_);
+    app_->add_flag("--json")->description("JSON lines, which is what it always prints");
+  }
+
+  int run() override {
+    set_methods();
+    std::vector<Question> questions;
+    for (const std::string& source : sources_) {
+      for (Question& question : read_questions(source)) questions.push_back(std::move(question));
+    }
+    questions = select_questions(std::move(questions), choice_);
+    Session session = open_session(model_);
+    std::optional<ChatTemplate> chat;
+    if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
+    const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens(),
+                              session.model.config.context};
+    const Contestants contestants = make_contestants(session);
+    Json about = provenance(settings_json(session));
+    SpecLog log(output_, run_fingerprint({model_.model, about["settings"], about["commit"]}),
+                methods_);
+    about["settings"]["category"] = choice_.category;
+    about["settings"]["per_category"] = choice_.per_category;
+    about["settings"]["limit"] = choice_.limit;
+    return measure(session, prompts, contestants, questions, log, about);
+  }
+
+ private:
+  /// Temperatures and seeds are lists here.
+  void add_sampling_flags() {
+    add_sampler_flags(*app_, settings_.sampler, unused_seed_);
+    for (const char* name : {"--temperature", "--seed"})
+      app_->remove_option(app_->get_option(name));
+    const auto add_list = [&](const char* name, auto& values, const char* help, auto parse) {
+      app_->add_option_function<std::string>(
+              name,
+              [&values, parse](const std::string& text) {
+                values.clear();
+                for (const auto& word : CLI::detail::split(text, ','))
+                  values.push_back(parse(word));
+              })
+          ->description(help)
+          ->group("Sampling");
+    };
+    add_list("--temperature", settings_.temperatures,
+             "one or more; 0 takes the most probable token",
+             [](const std::string& word) { return parse_real("--temperature", word, 0, 100); });
+    app_->get_option("--temperature")->type_name("T,T,...")->default_str("0");
+    add_list("--seed", settings_.seeds, "one or more, of the random numbers",
+             [](const std::string& word) {
+               constexpr long long kMost = std::numeric_limits<long long>::max();
+               return static_cast<std::uint64_t>(parse_int("--seed", word, 0, kMost));
+             });
+    app_->get_option("--seed")->type_name("N,N,...")->default_str("1");
+  }
+
+  void set_methods() {
+    std::vector<std::string> texts = split_methods(list_);
+    if (std::erase(texts, kPlain) == 0)
+      note("note: adding the method none, which the others are compared with");
+    texts.insert(texts.begin(), kPlain);
+    for (const std::string& text : texts) {
+      const bool peer = is_peer(text);
+      const std::string name = peer ? parse_peer(text).name : parse_method(text).text;
+      if (peer) peers_[name] = parse_peer(text);
+      if (std::find(methods_.begin(), methods_.end(), name) != methods_.end())
+        throw UsageError(fmt::format("--methods: \"{}\" is there twice", name));
+      methods_.push_back(name);
+    }
+    if (decode_.every_position && trace_.empty())
+      throw UsageError("--every-position: only makes sense with --trace");
+  }
+
+  Contestants make_contestants(const Session& session) {
+    const ContestantModel model{session.model, *session.cache, *session.tokenizer};
+    const PeerSetting peer_setting{session.path, *session.tokenizer, thread_count(model_),
+                                   session.model.config.context};
+    Contestants contestants;
+    for (const std::string& name : methods_) {
+      if (const auto peer = peers_.find(name); peer != peers_.end()) {
+        contestants.push_back(make_peer(peer->second, peer_setting));
+        continue;
+      }
+      DecodeSettings settings = decode_;
+      settings.costs = cost_cache(session, model_);
+      if (!trace_.empty() && name != kPlain) settings.observer = tracer_of(session, name);
+      if (name == kPlain) settings.every_position = false;
+      Method method = parse_method(name);
+      method.drafter = with_shipped_heads(method.drafter, model_.model);
+      contestants.push_back(make_contestant(model, method, settings));
+    }
+    return contestants;
+  }
+
+  RoundObserver tracer_of(const Session& session, const std::string& text) {
+    std::error_code ignored;  // opening the file says what is wrong
+    std::filesystem::create_directories(trace_, ignored);
+    Json about = provenance(settings_json(session));
+    about["model"] = model_.model;
+    about["method"] = text;
+    about["every_position"] = decode_.every_position;
+    traces_.push_back(std::make_unique<TraceWriter>(
+        std::filesystem::path(trace_) / file_name_of(text), std::move(about)));
+    return [this, writer = traces_.back().get()](const RoundReport& round) {
+      if (tracing_) writer->write(round);
+    };
+  }
+
+  int measure(const Session& session, const SpecPrompts& prompts, const Contestants& contestants,
+              const std::vector<Question>& questions, SpecLog& log, const Json& about) {
+    std::vector<SpecCell> cells;
+    std::vector<Json> lines;
+    const auto add = [&](const SpecCell& cell, bool is_new) {
+      cells.push_back(cell);
+      lines.push_back(log.line_of(cell));
+      write_json(lines.back());
+      if (is_new) log.write(lines.back());
+    };
+    for (const SpecCell& cell : log.known()) add(cell, false);
+    if (!log.known().empty())
+      note("going on: {} answers are in {} already", log.known().size(), output_);
+    int skipped = 0;
+    BandwidthProbe probe(thread_count(model_), kProbeBytes);
+    std::vector<double> bandwidths;
+    Stopwatch since_sweep;
+    SpecBench::Events events;
+    events.answered = [&](const std::vector<SpecCell>& group) {
+      for (const SpecCell& cell : group) {
+        if (!cell.error.empty())
+          note("{}, question {}: {}", cell.method, cell.question_id.dump(), cell.error);
+        add(cell, true);
+      }
+      if (!bandwidths.empty() && since_sweep.ms() < kSweepEveryMs) return;
+      probe.sweep();  // memory that was idle is slow the first time
+      bandwidths.push_back(probe.sweep());
+      since_sweep = {};
+    };
+    events.skipped = [&](const Question& question, const std::string& reason) {
+      ++skipped;
+      note("skipped question {}: {}", question.id.dump(), reason);
+    };
+    events.is_done = [&](const std::string& condition) { return log.is_known(condition); };
+    const InterruptGuard interrupt;
+    SpecBench bench(prompts, contestants, settings_, &interrupt.stop());
+    bench.warm_up(questions.front());
+    ProgressMeter meter("bench spec, answers");
+    events.progress = [&](std::size_t done, std::size_t total) { meter.update(done, total); };
+    tracing_ = true;
+    const bool finished = bench.run(questions, events);
+    for (const auto& trace : traces_) trace->finish();
+
+    Json closing = about;
+    closing["model"] = model_.model;
+    closing["backend"] = session.backend->description();
+    closing["questions"] = questions.size();
+    closing["skipped"] = skipped;
+    closing["partial"] = !finished;
+    closing["weights_bytes"] = session.model.weight_bytes;
+    if (!bandwidths.empty()) {
+      const Spread bandwidth = spread_of(bandwidths);
+      closing["bandwidth_gb_s"] = bandwidth.median;
+      closing["bandwidth_gb_s_least"] = bandwidth.least;
+      closing["bandwidth_gb_s_most"] = bandwidth.most;
+    }
+    add_summaries(closing, cells);
+    lines.push_back(closing);
+    write_json(closing);
+    log.write(closing);
+    report(cells, lines);
+    if (!finished) return kExitInterrupted;
+    return all_as_claimed(cells) ? kExitDone : kExitFailed;
+  }
+
+  void add_summaries(Json& closing, const std::vector<SpecCell>& cells) const {
+    closing["summary"] = json_of(summarize(cells, methods_));
+    const auto split = [&](const char* key, const auto& name_of) {
+      closing[key] = Json::object();
+      for (const auto& [name, group] : group_cells(cells, name_of))
+        closing[key][name] = json_of(summarize(group, methods_));
+    };
+    split("subtasks", [](const SpecCell& cell) { return subtask_of(cell.category); });
+    split("temperatures", [](const SpecCell& cell) { return fmt::format("{}", cell.temperature); });
+  }
+
+  void report(const std::vector<SpecCell>& cells, const std::vector<Json>& lines) const {
+    const std::string markdown = spec_markdown(summarize(cells, methods_), lines.back());
+    note("{}", markdown);
+    if (report_.empty()) return;
+    write_report(report_, "spec", spec_page(cells, methods_, lines.back()), markdown, lines);
+    note("report: {}", (std::filesystem::path(report_) / "spec.html").string());
+  }
+
+  static bool all_as_claimed(const std::vector<SpecCell>& cells) {
+    bool all = true;
+    for (const SpecCell& cell : cells) {
+      const bool broke = cell.error.empty() && !cell.equal && cell.claims_equal;
+      if (broke)
+        note("talon: {} changed the tokens of question {}, which must never happen", cell.method,
+             cell.question_id.dump());
+      all = all && cell.error.empty() && !broke;
+    }
+    return all;
+  }
+
+  Json settings_json(const Session& session) const {
+    const SamplerOptions& sampler = settings_.sampler;
+    return {{"methods", methods_},
+            {"questions", sources_},
+            {"max_new", settings_.max_new},
+            {"temperatures", settings_.temperatures},
+            {"seeds", settings_.seeds},
+            {"top_k", sampler.top_k},
+            {"top_p", sampler.top_p},
+            {"min_p", sampler.min_p},
+            {"typical_p", sampler.typical_p},
+            {"repeat_penalty", sampler.repetition_penalty},
+            {"presence_penalty", sampler.presence_penalty},
+            {"frequency_penalty", sampler.frequency_penalty},
+            {"repeats", settings_.repeats},
+            {"warm_up", settings_.warm_up},
+            {"policy", decode_.policy},
+            {"verify", decode_.verify},
+            {"max_nodes", decode_.max_nodes},
+            {"every_position", decode_.every_position},
+            {"threads", thread_count(model_)},
+            {"backend", session.backend->name()},
+            {"weights", name_of(model_.weights)},
+            {"activations", name_of(session.activations)},
+            {"kv", model_.kv == KvType::f32 ? "f32" : "f16"}};
+  }
+
+  ModelOptions model_;
+  DecodeSettings decode_;
+  SpecSettings settings_;
+  std::string list_;
+  std::vector<std::string> methods_;         // names, plain decoding first
+  std::map<std::string, PeerChoice> peers_;  // by name
+  std::vector<std::string> sources_;
+  QuestionChoice choice_;
+  std::string output_;
+  std::string report_;
+  std::string trace_;
+  std::vector<std::unique_ptr<TraceWriter>> traces_;
+  bool tracing_ = false;
+  std::uint64_t unused_seed_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_spec(CLI::App& parent) {
+  return std::make_unique<BenchSpec>(parent);
+}
+
+}  // namespace talon

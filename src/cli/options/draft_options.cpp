@@ -1,0 +1,33 @@
+#include "cli/options/draft_options.h"
+
+#include "cli/options/flags.h"
+
+namespace talon {
+namespace {
+
+constexpr const char* kGroup = "Drafting (talon help methods)";
+
+}  // namespace
+
+void add_drafter_flag(CLI::App& app, DecodeSettings& settings) {
+  app.add_option("-d,--drafter", settings.drafter, "name[:key=value,...]")
+      ->type_name("DRAFTER")
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void add_decode_flags(CLI::App& app, DecodeSettings& settings) {
+  app.add_option("--policy", settings.policy, "how large trees are")
+      ->type_name("POLICY")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--verify", settings.verify, "which drafted tokens become text")
+      ->type_name("RULE")
+      ->capture_default_str()
+      ->group(kGroup);
+  add_int(app, "--max-nodes", settings.max_nodes, 1, 1024, "most drafted tokens of one check")
+      ->group(kGroup);
+  add_int(app, "--chunk", settings.chunk, 1, 1 << 16, "prompt rows of one forward")->group(kGroup);
+}
+
+}  // namespace talon

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/answerer.h"
+
+namespace talon {
+
+/// Declares -d, for commands that use one drafter.
+void add_drafter_flag(CLI::App& app, DecodeSettings& settings);
+/// Declares --policy, --verify, --chunk and --max-nodes.
+void add_decode_flags(CLI::App& app, DecodeSettings& settings);
+
+}  // namespace talon

@@ -1,0 +1,101 @@
+#include "cli/options/model_options.h"
+
+#include "cli/options/flags.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr const char* kGroup = "Model and backend";
+
+const Choices<WeightLayout>& layouts() {
+  static const Choices<WeightLayout> kLayouts = {{"stored", WeightLayout::as_stored},
+                                                 {"int8", WeightLayout::int8},
+                                                 {"int4", WeightLayout::int4},
+                                                 {"bf16", WeightLayout::bf16},
+                                                 {"f32", WeightLayout::f32}};
+  return kLayouts;
+}
+
+}  // namespace
+
+const Choices<Activations>& activation_choices() {
+  static const Choices<Activations> kChoices = [] {
+    Choices<Activations> choices;
+    for (const auto value : {Activations::bits8, Activations::mixed, Activations::bits16}) {
+      choices.emplace_back(name_of(value), value);
+    }
+    return choices;
+  }();
+  return kChoices;
+}
+
+std::string_view name_of(WeightLayout layout) {
+  for (const auto& [name, value] : layouts()) {
+    if (value == layout) return name;
+  }
+  throw Bug("a weight layout without a name");
+}
+
+void add_models_folder_flag(CLI::App& app, std::string& folder) {
+  app.add_option(
+         "--models", folder,
+         "folder of pulled models (default: $TALON_MODELS, else ./downloads if it is there, else "
+         "$XDG_DATA_HOME/talon)")
+      ->type_name("DIR")
+      ->group(kGroup);
+}
+
+void add_model_flag(CLI::App& app, ModelOptions& options) {
+  app.add_option("-m,--model", options.model,
+                 "GGUF file, Hugging Face folder, llama2.c checkpoint, or a catalogue name (talon "
+                 "pull list)")
+      ->required()
+      ->type_name("MODEL")
+      ->group(kGroup);
+  add_models_folder_flag(app, options.models_folder);
+}
+
+void add_forward_flags(CLI::App& app, ModelOptions& options) {
+  add_choice<BackendKind>(app, "--backend", options.backend,
+                          {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}},
+                          "what computes")
+      ->group(kGroup);
+  add_choice<CpuKernels>(app, "--kernels", options.kernels,
+                         {{"best", CpuKernels::best},
+                          {"portable", CpuKernels::portable},
+                          {"avx2", CpuKernels::avx2},
+                          {"avx512_vnni", CpuKernels::avx512_vnni},
+                          {"avx512_bf16", CpuKernels::avx512_bf16},
+                          {"amx", CpuKernels::amx}},
+                         "kernels of the cpu backend")
+      ->group(kGroup);
+  add_int(app, "--threads", options.threads, 0, 1024, "threads, 0 for all processors")
+      ->group(kGroup);
+  add_choice<WeightLayout>(app, "--weights", options.weights, layouts(),
+                           "how weights are kept in memory")
+      ->group(kGroup);
+  Choices<std::optional<Activations>> choices = {{"auto", std::nullopt}};
+  for (const auto& [name, value] : activation_choices()) choices.emplace_back(name, value);
+  add_choice<std::optional<Activations>>(
+      app, "--activations", options.activations, choices,
+      "bits of the inputs of 4- and 8-bit weights (cpu); mixed: 16 for groups with large values, "
+      "else 8; auto: mixed for small models, else 8; 16 also keeps the inputs of bf16 weights in "
+      "float32, else they are rounded to bf16")
+      ->group(kGroup);
+  add_choice<KvType>(app, "--kv", options.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
+                     "type of the cache")
+      ->group(kGroup);
+  add_int(app, "--cache-mb", options.cache_mb, 0, 1 << 20,
+          "budget of the cache in MiB, 0 for one whole context, at most 1024")
+      ->group(kGroup);
+}
+
+void add_backend_flags(CLI::App& app, ModelOptions& options) {
+  add_forward_flags(app, options);
+  add_int(app, "--context", options.context, 0, 1 << 24,
+          "most positions of one text, 0 for all the model allows")
+      ->group(kGroup);
+}
+
+}  // namespace talon

@@ -1,0 +1,96 @@
+#include "cli/options/prompt_options.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "core/error.h"
+
+namespace talon {
+
+void add_prompt_flags(CLI::App& app, PromptOptions& options, bool takes_ids) {
+  options.text_flag = app.add_option("-p,--prompt", options.text, "the text")->type_name("TEXT");
+  options.file_flag =
+      app.add_option("-f,--file", options.file, "a file with the text, - for standard input")
+          ->type_name("FILE");
+  if (takes_ids) {
+    options.ids_flag = app.add_option("--prompt-ids", options.ids, "the text as token ids, 1,2,3")
+                           ->type_name("IDS");
+  }
+  app.add_flag("--chat", options.chat,
+               "the text is a user's message: apply the model's chat template");
+}
+
+void add_system_flag(CLI::App& app, PromptOptions& options) {
+  options.system_flag =
+      app.add_option("--system", options.system, "system message of the chat")->type_name("TEXT");
+}
+
+bool has_ids(const PromptOptions& options) {
+  return options.ids_flag && options.ids_flag->count() > 0;
+}
+
+std::string read_text_file(const std::string& file) {
+  if (file == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (std::filesystem::is_directory(file))
+    fail("read {}: expected a file, found a directory", file);
+  errno = 0;
+  std::ifstream input(file, std::ios::binary);
+  if (!input) fail("read {}: {}", file, std::strerror(errno));
+  std::string text{std::istreambuf_iterator<char>(input), {}};
+  if (input.bad()) fail("read {}: {}", file, std::strerror(errno));
+  return text;
+}
+
+std::string prompt_text(const PromptOptions& options) {
+  if (options.system_flag && options.system_flag->count() > 0 && !options.chat) {
+    throw UsageError("--system: needs --chat");
+  }
+  const bool from_text = options.text_flag->count() > 0;
+  const bool from_file = options.file_flag->count() > 0;
+  const int sources = int{from_text} + int{from_file} + int{has_ids(options)};
+  if (sources != 1) {
+    throw UsageError(fmt::format("expected exactly one of -p, -f{}, got {}",
+                                 options.ids_flag ? " and --prompt-ids" : "", sources));
+  }
+  return from_file ? read_text_file(options.file) : options.text;
+}
+
+ChatTemplate chat_template_of(const Tokenizer& tokenizer) {
+  if (!tokenizer.chat_template()) {
+    fail(
+        "chat: expected a chat template in the model's files, found none: this model takes plain "
+        "text (no --chat)");
+  }
+  return ChatTemplate(*tokenizer.chat_template(), tokenizer.start_text(), tokenizer.end_text());
+}
+
+std::string render_chat(const Tokenizer& tokenizer, const PromptOptions& options,
+                        const std::string& text) {
+  std::vector<ChatMessage> messages;
+  if (options.system_flag && options.system_flag->count() > 0)
+    messages.push_back({"system", options.system});
+  messages.push_back({"user", text});
+  return chat_template_of(tokenizer).render(messages);
+}
+
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const std::string& text) {
+  const std::string start = tokenizer.start_text();
+  const bool has_start = !start.empty() && text.starts_with(start);
+  return tokenizer.encode(
+      text, {.parse_special = true, .add_start = tokenizer.wants_start_token() && !has_start});
+}
+
+void check_ids(std::string_view what, const std::vector<TokenId>& ids, int vocabulary) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= vocabulary) {
+      throw UsageError(fmt::format("{}: token id {} at place {}: expected 0 to {}", what, ids[i], i,
+                                   vocabulary - 1));
+    }
+  }
+}
+
+}  // namespace talon

@@ -1,0 +1,92 @@
+#include "cli/options/sampler_options.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <limits>
+
+#include "cli/options/flags.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr const char* kGroup = "Sampling";
+
+std::uint64_t parse_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw UsageError(fmt::format("--seed: expected a whole number from 0 to {}, got \"{}\"",
+                                 std::numeric_limits<std::uint64_t>::max(), text));
+  }
+  return seed;
+}
+
+/// `ID:BIAS`, as in --logit-bias 5:-2.5
+std::pair<TokenId, float> parse_bias(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) {
+    throw UsageError(fmt::format("--logit-bias: expected ID:BIAS, got \"{}\"", text));
+  }
+  const auto id = parse_int("--logit-bias: token id", text.substr(0, colon), 0,
+                            std::numeric_limits<TokenId>::max());
+  const double bias = parse_real("--logit-bias: bias", text.substr(colon + 1), -1e4, 1e4);
+  return {static_cast<TokenId>(id), static_cast<float>(bias)};
+}
+
+}  // namespace
+
+void add_sampler_flags(CLI::App& app, SamplerOptions& s, std::uint64_t& seed) {
+  const auto real = [&](const char* name, double& value, double least, double most,
+                        const char* help) {
+    add_real(app, name, value, least, most, help)->group(kGroup);
+  };
+  real("--temperature", s.temperature, 0, 100, "0 takes the most probable token");
+  add_int(app, "--top-k", s.top_k, 0, 1 << 24, "keep the k most probable tokens, 0 for all")
+      ->group(kGroup);
+  real("--top-p", s.top_p, 0, 1, "keep the most probable tokens that sum to p, 1 for all");
+  real("--min-p", s.min_p, 0, 1, "keep tokens of at least this share of the largest probability");
+  real("--typical-p", s.typical_p, 0, 1, "locally typical sampling, 1 for off");
+  real("--repeat-penalty", s.repetition_penalty, 0.01, 100,
+       "divides the logits of tokens already seen, 1 for off");
+  add_int(app, "--repeat-window", s.penalty_window, 0, 1 << 24,
+          "last tokens that count as seen, 0 for all")
+      ->group(kGroup);
+  real("--presence-penalty", s.presence_penalty, -100, 100,
+       "subtracted once for a token of the answer");
+  real("--frequency-penalty", s.frequency_penalty, -100, 100,
+       "subtracted per occurrence in the answer");
+  app.add_option_function<std::vector<std::string>>(
+         "--logit-bias",
+         [&s](const std::vector<std::string>& items) {
+           for (const std::string& item : items) s.logit_bias.push_back(parse_bias(item));
+         },
+         "added to a token's logit, may be repeated")
+      ->type_name("ID:BIAS")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  app.add_option_function<std::string>(
+         "--ban", [&s](const std::string& text) { s.banned = parse_ids("--ban", text); },
+         "token ids that are never drawn")
+      ->type_name("IDS")
+      ->group(kGroup);
+  app.add_option_function<std::string>(
+         "--seed", [&seed](const std::string& text) { seed = parse_seed(text); },
+         "of the random numbers")
+      ->type_name("N")
+      ->default_str(fmt::format("{}", seed))
+      ->group(kGroup);
+}
+
+void add_answer_flags(CLI::App& app, AnswerOptions& options) {
+  add_int(app, "-n,--max-new", options.max_new, 1, 1 << 24, "most tokens of an answer");
+  app.add_option("--stop", options.stop_texts,
+                 "text that ends the answer and is not shown, may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  app.add_flag("--ignore-end,--ignore-eos", options.ignore_end, "go on after an end token");
+  add_sampler_flags(app, options.sampler, options.seed);
+}
+
+}  // namespace talon

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/options/flags.h"
+#include "cli/options/model_options.h"
+#include "cli/options/models_folder.h"
+#include "cli/pull/download.h"
+#include "cli/pull/install.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
+#include "core/error.h"
+#include "runtime/catalogue.h"
+
+namespace talon {
+namespace {
+
+bool is_url(const std::string& name) { return name.find("://") != std::string::npos; }
+
+/// The last part of a URL's path: the name of the file it becomes.
+std::string file_name_of(const std::string& url) {
+  std::string path = url.substr(url.find("://") + 3);
+  path.resize(std::min(path.find_first_of("?#"), path.size()));
+  const std::size_t slash = path.rfind('/');
+  const std::string name = slash == std::string::npos ? "" : path.substr(slash + 1);
+  if (name.empty() || name == "." || name == "..") {
+    throw UsageError(
+        fmt::format("pull {}: expected a URL that ends in a file name (or give -o FILE)", url));
+  }
+  return name;
+}
+
+class Pull : public Command {
+ public:
+  explicit Pull(CLI::App& parent)
+      : Command(parent.add_subcommand("pull", "fetch a model, or list those known by name")) {
+    app_->add_option("name", name_, "a catalogue name, a URL, or `list`")
+        ->required()
+        ->type_name("NAME|URL|list");
+    add_models_folder_flag(*app_, folder_);
+    app_->add_option("--sha256", sha256_, "the checksum that a URL's file must have")
+        ->type_name("HEX");
+    app_->add_option("-o,--output", output_,
+                     "where a URL's file goes (default: its own name in the models folder)")
+        ->type_name("FILE");
+    app_->add_flag("--json", json_, "print JSON");
+  }
+
+  int run() override {
+    const std::filesystem::path folder = models_folder(folder_);
+    if (name_ == "list") return list(folder);
+    const InterruptGuard interrupt;
+    try {
+      return is_url(name_) ? pull_url(folder, interrupt.stop())
+                           : pull_entry(folder, interrupt.stop());
+    } catch (const Error& error) {
+      if (!interrupt.stop().requested()) throw;
+      note("talon: pull {}: interrupted ({})", name_, error.what());
+      return kExitInterrupted;
+    }
+  }
+
+ private:
+  int list(const std::filesystem::path& folder) const {
+    Json rows = Json::array();
+    std::string text;
+    for (const CatalogueEntry& entry : catalogue()) {
+      const std::filesystem::path path = catalogue_path(folder, entry, entry.files.front());
+      const bool here = std::filesystem::exists(path);
+      rows.push_back({{"name", entry.name},
+                      {"summary", entry.summary},
+                      {"licence", entry.licence},
+                      {"bytes", entry.files.front().bytes},
+                      {"path", path.string()},
+                      {"here", here}});
+      text += fmt::format("{:<12} {:>9}  {:<11} {:<9} {}\n", entry.name,
+                          bytes_text(static_cast<double>(entry.files.front().bytes)), entry.licence,
+                          here ? "here" : "not here", entry.summary);
+    }
+    if (json_) {
+      write_json({{"models", rows}, {"folder", folder.string()}});
+    } else {
+      write_output(text);
+      note("models folder: {}", folder.string());
+    }
+    return kExitDone;
+  }
+
+  int pull_entry(const std::filesystem::path& folder, const StopFlag& stop) const {
+    const CatalogueEntry* entry = find_in_catalogue(name_);
+    if (!entry) {
+      throw UsageError(fmt::format("pull: expected {}, a URL or list, got \"{}\"",
+                                   one_of(catalogue_names()), name_));
+    }
+    if (!sha256_.empty() || !output_.empty())
+      throw UsageError("pull: --sha256 and -o are for URLs");
+    const bool had = is_installed(*entry, folder);
+    if (!had) {
+      note("pull {}: about {} to fetch, licence {}", name_,
+           bytes_text(static_cast<double>(entry->download_bytes)), entry->licence);
+      install(*entry, folder, stop);
+    }
+    say_done(catalogue_path(folder, *entry, entry->files.front()), had);
+    return kExitDone;
+  }
+
+  int pull_url(const std::filesystem::path& folder, const StopFlag& stop) {
+    check_sha256();
+    const std::filesystem::path target =
+        output_.empty() ? folder / file_name_of(name_) : std::filesystem::path(output_);
+    if (std::filesystem::exists(target)) {
+      fail("pull {}: {} is there already: remove it or give -o FILE", name_, target.string());
+    }
+    if (target.has_parent_path()) {
+      std::error_code problem;
+      std::filesystem::create_directories(target.parent_path(), problem);
+      if (problem)
+        fail("pull {}: cannot make the folder {}: {}", name_, target.parent_path().string(),
+             problem.message());
+    }
+    download({name_, target, sha256_, &stop});
+    say_done(target, false);
+    return kExitDone;
+  }
+
+  void check_sha256() {
+    const bool is_hex = std::all_of(sha256_.begin(), sha256_.end(),
+                                    [](unsigned char c) { return std::isxdigit(c); });
+    if (!sha256_.empty() && (sha256_.size() != 64 || !is_hex)) {
+      throw UsageError(
+          fmt::format("--sha256: expected 64 hexadecimal digits, got \"{}\"", sha256_));
+    }
+    std::transform(sha256_.begin(), sha256_.end(), sha256_.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+  }
+
+  void say_done(const std::filesystem::path& path, bool had) const {
+    if (json_) {
+      write_json({{"path", path.string()}, {"already_here", had}});
+    } else {
+      write_output(path.string() + "\n");
+      if (had) note("already there and whole");
+    }
+  }
+
+  std::string name_;
+  std::string folder_;
+  std::string sha256_;
+  std::string output_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_pull(CLI::App& parent) { return std::make_unique<Pull>(parent); }
+
+}  // namespace talon

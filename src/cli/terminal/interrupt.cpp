@@ -1,0 +1,46 @@
+#include "cli/terminal/interrupt.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace talon {
+namespace {
+
+StopFlag interrupted;  // what a signal handler may touch has to be global
+
+constexpr time_t kSeconds = 1;  // a program that starts others may pass one Ctrl-C on to them
+
+time_t now() {
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec;
+}
+
+void on_interrupt(int) {
+  static volatile time_t first = 0;
+  if (!interrupted.requested()) first = now();
+  if (interrupted.requested() && now() - first > kSeconds) _exit(130);
+  interrupted.request();
+}
+
+void set_handler(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  // no SA_RESTART: Ctrl-C also ends a wait for input
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  interrupted.clear();
+  set_handler(on_interrupt);
+}
+
+InterruptGuard::~InterruptGuard() { set_handler(SIG_DFL); }
+
+StopFlag& InterruptGuard::stop() const { return interrupted; }
+
+}  // namespace talon

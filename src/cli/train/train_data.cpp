@@ -1,0 +1,294 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/options/flags.h"
+#include "cli/options/prompt_options.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
+#include "core/error.h"
+#include "draft/eagle/head_config.h"
+#include "io/sha256.h"
+#include "train/data/generate.h"
+#include "train/data/manifest.h"
+
+namespace talon {
+namespace {
+
+constexpr int kMostTokens = 1 << 20;
+
+/// "0/2": the first of two.
+void parse_shard(const std::string& text, PlanOptions& plan) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos) {
+    throw UsageError(fmt::format("--shard: expected I/N, such as 0/2, got \"{}\"", text));
+  }
+  plan.shards =
+      static_cast<int>(parse_int("--shard", std::string_view(text).substr(slash + 1), 1, 999));
+  plan.shard = static_cast<int>(
+      parse_int("--shard", std::string_view(text).substr(0, slash), 0, plan.shards - 1));
+}
+
+Json files_json(const std::vector<std::string>& files) {
+  Json list = Json::array();
+  for (const std::string& file : files) {
+    list.push_back({{"name", std::filesystem::path(file).filename().string()},
+                    {"sha256", sha256_of_file(file)}});
+  }
+  return list;
+}
+
+class TrainData : public Command {
+ public:
+  explicit TrainData(CLI::App& parent)
+      : Command(parent.add_subcommand(
+            "data", "let the target answer prompts, and record what draft heads learn from")) {
+    add_model_flag(*app_, model_);
+    app_->add_option("--prompts", prompts_,
+                     "JSON lines (.jsonl, .jsonl.zst) with \"prompt\", \"source\", \"licence\"")
+        ->type_name("FILE...");
+    app_->add_option("--responses", responses_,
+                     "ready-made answers to read: JSON lines with \"prompt_ids\", "
+                     "\"response_ids\", \"temperature\", \"source\"")
+        ->type_name("FILE...");
+    app_->add_option(
+            "--held-out", held_out_,
+            "questions (\"turns\" or \"prompt\") that prompts must not share 13 words with")
+        ->type_name("FILE...");
+    app_->add_option("-o,--out", folder_, "folder of the data; a run into it is gone on with")
+        ->required()
+        ->type_name("FOLDER");
+    add_answer_options();
+    add_work_options();
+    add_forward_flags(*app_, model_);
+    app_->add_flag("--json", json_, "print one JSON object at the end");
+  }
+
+  int run() override {
+    check_options();
+    Session session = open_session(model_);
+    session.cache.reset();  // the work has a cache of its own
+    options_.end_tokens = session.end_tokens();
+    options_.max_new = plan_.max_new;
+    options_.kv = model_.kv;
+    if (features_) options_.taps = taps_of(session.model.config);
+    const DataPlan plan = make_plan(session);
+    const Manifest manifest = add_run(folder_, target_of(session), run_json(session, plan));
+    ShardWriter writer({folder_, plan_.shard, plan_.shards, manifest.shard_kind()},
+                       [](const std::string& text) { write_note(text); });
+    const FinishedJobs finished = finished_jobs(folder_, manifest.shard_kind());
+    const GenerateReport report = work(session, plan, finished, writer);
+    update_counts(folder_);
+    say(report);
+    return report.complete ? kExitDone : kExitInterrupted;
+  }
+
+ private:
+  void add_answer_options() {
+    const char* group = "Answers";
+    add_int(*app_, "--samples", plan_.samples, 1, 1 << 20, "answers to each prompt")->group(group);
+    add_int(*app_, "-n,--max-new", plan_.max_new, 1, kMostTokens, "most tokens of an answer")
+        ->group(group);
+    add_int(*app_, "--max-prompt", plan_.max_prompt, 1, kMostTokens,
+            "tokens; longer prompts are left out")
+        ->group(group);
+    app_->add_option("--temperature-mix", mix_, "TEMPERATURE[-TO][:WEIGHT],...")
+        ->type_name("MIX")
+        ->capture_default_str()
+        ->group(group);
+    app_->add_option("--seed", plan_.seed, "of the answers")
+        ->type_name("N")
+        ->capture_default_str()
+        ->group(group);
+    app_->add_flag("--no-chat{false}", chat_, "prompts are plain text: no chat template")
+        ->group(group);
+  }
+
+  void add_work_options() {
+    const char* group = "Work";
+    app_->add_option("--tokens", tokens_, "response tokens to stop at, 0 for all answers")
+        ->type_name("N")
+        ->capture_default_str()
+        ->group(group);
+    app_->add_flag("--features,!--no-features", features_,
+                   "record the target's vectors (default), or only tokens")
+        ->group(group);
+    add_int(*app_, "--batch", options_.batch, 1, 4096, "conversations at once")->group(group);
+    app_->add_option("--shard", shard_, "this process's part of the work, I/N: 0/2 and 1/2")
+        ->type_name("I/N")
+        ->capture_default_str()
+        ->group(group);
+    app_->add_option("-d,--drafter", options_.drafter, "name[:key=value,...]")
+        ->type_name("DRAFTER")
+        ->capture_default_str()
+        ->group(group);
+    app_->add_option("--policy", options_.policy, "how large trees are")
+        ->type_name("POLICY")
+        ->capture_default_str()
+        ->group(group);
+  }
+
+  void check_options() {
+    if (prompts_.empty() == responses_.empty()) {
+      throw UsageError("expected either --prompts or --responses");
+    }
+    parse_shard(shard_, plan_);
+    plan_.temperatures = TemperatureMix(mix_);
+    const auto shards = static_cast<std::uint64_t>(plan_.shards);
+    options_.tokens = (tokens_ + shards - 1) / shards;
+  }
+
+  static std::vector<FeatureTap> taps_of(const ModelConfig& config) {
+    std::vector<FeatureTap> taps;
+    for (const int layer : usual_tap_layers(config.layers)) taps.push_back({layer});
+    taps.push_back({FeatureTap::kFinalNorm});
+    return taps;
+  }
+
+  /// What a user's message becomes: the model's chat template with its default system message.
+  EncodePrompt encoder(const Session& session) const {
+    const Tokenizer& tokenizer = session.require_tokenizer();
+    if (!chat_ || !tokenizer.chat_template()) {
+      return [&tokenizer](const std::string& text) { return encode_prompt(tokenizer, text); };
+    }
+    auto chat =
+        std::make_shared<ChatTemplate>(chat_template_of(tokenizer));  // std::function copies
+    return [&tokenizer, chat](const std::string& text) {
+      const ChatMessage message{"user", text};
+      return encode_prompt(tokenizer, chat->render(std::span(&message, 1)));
+    };
+  }
+
+  DataPlan make_plan(const Session& session) {
+    const int context = session.model.config.context;
+    plan_.max_prompt = std::min(plan_.max_prompt, context - 1);
+    if (!responses_.empty()) {
+      std::vector<ReadyResponse> all;
+      for (const std::string& file : responses_) {
+        const auto some = read_responses(file, session.model.config.vocabulary);
+        all.insert(all.end(), some.begin(), some.end());
+      }
+      return plan_responses(all, plan_);
+    }
+    Overlap overlap;
+    for (const std::string& file : held_out_) {
+      for (const std::string& text : read_questions_held_out(file)) overlap.hold_out(text);
+    }
+    std::vector<Prompt> all;
+    for (const std::string& file : prompts_) {
+      const auto some = read_prompts(file);
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    for (const Prompt& prompt : all) ++sources_[{prompt.source, prompt.licence}];
+    return plan_prompts(all, encoder(session), overlap, plan_);
+  }
+
+  Manifest target_of(const Session& session) const {
+    const ModelConfig& config = session.model.config;
+    Manifest manifest;
+    manifest.info.model = std::filesystem::path(model_.model).filename().string();
+    manifest.info.model_sha256 = model_checksum(session.path);
+    manifest.info.hidden = config.hidden;
+    manifest.info.vocabulary = config.vocabulary;
+    for (const FeatureTap& tap : options_.taps) manifest.info.taps.push_back(tap.layer);
+    manifest.target_settings = {{"weights", name_of(model_.weights)},
+                                {"activations", activations_json(session.activations)},
+                                {"cache", model_.kv == KvType::f16 ? "f16" : "f32"}};
+    return manifest;
+  }
+
+  Json run_json(const Session& session, const DataPlan& plan) const {
+    Json json = {{"kind", prompts_.empty() ? "responses" : "prompts"},
+                 {"files", files_json(prompts_.empty() ? responses_ : prompts_)},
+                 {"max_prompt", plan_.max_prompt},
+                 {"max_new", plan_.max_new},
+                 {"read", plan.read},
+                 {"left_out",
+                  {{"duplicates", plan.duplicates},
+                   {"held_out", plan.held_out},
+                   {"too_long", plan.too_long}}}};
+    if (prompts_.empty()) return json;
+    json["held_out"] = files_json(held_out_);
+    json["samples"] = plan_.samples;
+    json["temperature_mix"] = mix_;
+    json["seed"] = plan_.seed;
+    json["end_tokens"] = options_.end_tokens;
+    json["chat_template"] = chat_ && session.require_tokenizer().chat_template().has_value();
+    for (const auto& [source, prompts] : sources_) {
+      json["sources"].push_back(
+          {{"source", source.first}, {"licence", source.second}, {"prompts", prompts}});
+    }
+    return json;
+  }
+
+  GenerateReport work(const Session& session, const DataPlan& plan, const FinishedJobs& finished,
+                      ShardWriter& writer) {
+    note(
+        "{} of {} prompts (left out: {} duplicates, {} held out, {} too long), {} answers in this "
+        "shard, {} conversations in the folder",
+        plan.prompts.size(), plan.read, plan.duplicates, plan.held_out, plan.too_long,
+        plan.jobs.size(), finished.size());
+    ProgressMeter meter("train data, response tokens");
+    const InterruptGuard interrupt;
+    return generate(
+        session.model, plan, finished, writer, options_,
+        [&](const GenerateReport& report, std::uint64_t total) {
+          const std::uint64_t before = report.resumed_response_tokens;
+          meter.update(std::max(report.response_tokens, report.drawn_tokens),
+                       total > before ? total - before : 0);
+        },
+        interrupt.stop());
+  }
+
+  void say(const GenerateReport& report) const {
+    const double seconds = std::max(report.seconds, 1e-9);
+    const double rate = static_cast<double>(report.response_tokens) / seconds;
+    note(
+        "{} conversations, {} response tokens in {:.1f} s: {:.1f} tokens/s; {} conversations, {} "
+        "response tokens were there{}",
+        report.conversations, report.response_tokens, report.seconds, rate,
+        report.resumed_conversations, report.resumed_response_tokens,
+        report.complete ? "" : "; not finished: run the same command to go on");
+    if (report.saturated > 0) {
+      note("note: {} features lie beyond the half floats and were stored as 65504",
+           report.saturated);
+    }
+    if (!json_) return;
+    write_json({{"conversations", report.conversations},
+                {"prompt_tokens", report.prompt_tokens},
+                {"copied_prompt_tokens", report.copied_tokens},
+                {"response_tokens", report.response_tokens},
+                {"seconds", report.seconds},
+                {"response_tok_s", rate},
+                {"resumed_conversations", report.resumed_conversations},
+                {"resumed_response_tokens", report.resumed_response_tokens},
+                {"saturated", report.saturated},
+                {"complete", report.complete}});
+  }
+
+  ModelOptions model_;
+  PlanOptions plan_;
+  GenerateOptions options_;
+  std::vector<std::string> prompts_, responses_, held_out_;
+  std::string folder_;
+  std::string mix_ = TemperatureMix(PlanOptions{}.temperatures).text();
+  std::string shard_ = "0/1";
+  std::uint64_t tokens_ = 0;
+  bool features_ = true;
+  bool chat_ = true;
+  bool json_ = false;
+  std::map<std::pair<std::string, std::string>, int> sources_;  // source, licence: prompts
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_data(CLI::App& parent) {
+  return std::make_unique<TrainData>(parent);
+}
+
+}  // namespace talon

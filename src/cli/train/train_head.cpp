@@ -1,0 +1,174 @@
+#include "cli/train/train_head.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "cli/options/flags.h"
+#include "cli/train/train_flags.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+class TrainHead : public Command {
+ public:
+  TrainHead(CLI::App& parent, TrainHeadRunner run)
+      : Command(
+            parent.add_subcommand("head", "train a draft head on what talon train data recorded")),
+        run_(std::move(run)) {
+    add_model_flag(*app_, request_.model);
+    HeadTrainOptions& train = request_.train;
+    add_choice<std::string>(*app_, "--kind", train.kind,
+                            {{"eagle", "eagle"}, {"eagle3", "eagle3"}, {"medusa", "medusa"}},
+                            "EAGLE-1 and -2, EAGLE-3, Medusa");
+    app_->add_option("--data", train.data, "folders of talon train data")
+        ->type_name("FOLDER...")
+        ->required();
+    add_out_flag(*app_, train.out,
+                 "folder for head/, checkpoint and curves; a run in it is gone on with");
+    add_schedule_flags(*app_, train, {"tokens of one step, per process", "evaluations"});
+    add_size_options();
+    add_schedule_options();
+    add_loss_options();
+    add_measure_options();
+    add_work_options();
+  }
+
+  int run() override { return run_(request_); }
+
+ private:
+  void add_size_options() {
+    const char* group = "Size";
+    HeadTrainOptions& train = request_.train;
+    add_int(*app_, "--intermediate", train.intermediate, 0, kMany,
+            "neurons of the layer's MLP, the strongest of the target's; 0 for all of them")
+        ->group(group);
+    add_int(*app_, "--medusa-layers", train.medusa_layers, 1, 16,
+            "residual blocks of each Medusa head")
+        ->group(group);
+    add_int(*app_, "--draft-vocab", train.draft_vocabulary, 0, kMany,
+            "most frequent tokens that the exported head drafts, 0 for all")
+        ->group(group);
+  }
+
+  void add_schedule_options() {
+    const char* group = "Schedule";
+    HeadTrainOptions& train = request_.train;
+    add_real(*app_, "--epochs", train.epochs, 0.001, 1e6, "passes over the data")->group(group);
+    add_real(*app_, "--minutes", train.minutes, 0, 1e6, "of training at most, 0 for no limit")
+        ->group(group);
+    add_int(*app_, "--steps", train.steps, 1, 16,
+            "unrolled steps (training-time test), of Medusa: heads")
+        ->group(group);
+    add_choice<std::string>(*app_, "--decline", train.decline,
+                            {{"linear", "linear"}, {"cosine", "cosine"}}, "of the learning rate")
+        ->group(group);
+    add_int(*app_, "--warmup", train.warmup, 0, kMany, "iterations to the highest rate")
+        ->group(group);
+    add_real(*app_, "--clip", train.clip, 0, 1e6, "largest norm of the gradient")->group(group);
+    add_real(*app_, "--average", train.average, 0, 1, "decay of the average of the weights")
+        ->group(group);
+    app_->add_option("--start", train.start,
+                     "checkpoint of another run to start from, with all steps from the beginning; "
+                     "without it heads start from the target's last layer")
+        ->type_name("FILE")
+        ->group(group);
+  }
+
+  void add_loss_options() {
+    const char* group = "Loss";
+    HeadTrainOptions& train = request_.train;
+    add_real(*app_, "--loss-soft", train.soft, 0, 100, "weight of soft cross-entropy")
+        ->group(group);
+    add_real(*app_, "--loss-top", train.top, 0, 100, "of the same over the ten likeliest tokens")
+        ->group(group);
+    add_real(*app_, "--loss-hard", train.hard, 0, 100, "of the same with the likeliest token")
+        ->group(group);
+    add_real(*app_, "--loss-acceptance", train.acceptance, 0, 100,
+             "of minus the log of the likelihood of acceptance")
+        ->group(group);
+    add_real(*app_, "--loss-feature", train.feature, -1, 100,
+             "of smooth-L1 to the target's feature, -1 for 1 in EAGLE-1 heads, else 0")
+        ->group(group);
+    add_real(*app_, "--noise", train.noise, 0, 10, "on EAGLE-1's features, relative to their size")
+        ->group(group);
+    add_int(*app_, "--loss-tokens", train.loss_tokens, 1, kMany,
+            "frequent tokens in the loss, beside those of the batch")
+        ->group(group);
+    add_int(*app_, "--max-tokens", train.max_tokens, 4, 1 << 20, "of a conversation")->group(group);
+  }
+
+  void add_measure_options() {
+    const char* group = "Measurement";
+    add_question_flags(
+        *app_, request_.questions,
+        {.group = group, .help = "Spec-Bench questions on which heads are measured"});
+    HeadTrainOptions& train = request_.train;
+    add_int(*app_, "--evaluate-every", train.evaluate_every, 0, kMany,
+            "iterations, 0 for at the end only")
+        ->group(group);
+    add_int(*app_, "--log-every", train.log_every, 1, kMany, "iterations")->group(group);
+  }
+
+  void add_work_options() {
+    const char* group = "Work";
+    HeadTrainOptions& train = request_.train;
+    add_int(*app_, "--checkpoint-every", train.checkpoint_every, 0, kMany, "iterations")
+        ->group(group);
+    app_->add_option("--device", train.device, "cpu, or cuda with a CUDA build of libtorch")
+        ->capture_default_str()
+        ->group(group);
+    add_choice<std::string>(*app_, "--precision", train.precision,
+                            {{"bf16", "bf16"}, {"f32", "f32"}}, "of matrix products")
+        ->group(group);
+    add_int(*app_, "--rank", train.rank, 0, 1023, "of this process")->group(group);
+    add_int(*app_, "--ranks", train.ranks, 1, 1024, "processes that train together")->group(group);
+    app_->add_option("--meet", train.meet, "file through which the processes find each other")
+        ->type_name("FILE")
+        ->group(group);
+  }
+
+  TrainHeadRunner run_;
+  TrainHeadRequest request_;
+};
+
+/// The arguments of this process, as the system keeps them.
+std::vector<std::string> own_arguments() {
+  std::ifstream input("/proc/self/cmdline", std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(input)), {});
+  std::vector<std::string> arguments;
+  for (std::size_t begin = 0; begin < all.size(); begin = all.find('\0', begin) + 1)
+    arguments.emplace_back(all.c_str() + begin);
+  return arguments;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_head(CLI::App& parent, TrainHeadRunner run) {
+  return std::make_unique<TrainHead>(parent, std::move(run));
+}
+
+int start_trainer_program() {
+  const auto program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "talon-train";
+  if (!std::filesystem::exists(program)) {
+    fail(
+        "train: expected the program {}, found none: it is built where libtorch is installed "
+        "(scripts/setup.sh train, then build again)",
+        program.string());
+  }
+  std::vector<std::string> arguments = own_arguments();
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  execv(program.c_str(), pointers.data());
+  fail("train: cannot start {}: {}", program.string(), std::strerror(errno));
+}
+
+}  // namespace talon

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/options/model_options.h"
+#include "cli/train/train_flags.h"
+#include "train/head/head_options.h"
+
+namespace talon {
+
+/// What `talon train head` was given.
+struct TrainHeadRequest {
+  ModelOptions model;
+  HeadTrainOptions train;
+  QuestionOptions questions = {.limit = 24};  // to measure on; without a file: not measured
+};
+
+/// Runs it; the exit code.
+using TrainHeadRunner = std::function<int(const TrainHeadRequest&)>;
+
+/// The same command in `talon`, where `run` starts talon-train, and in talon-train itself.
+std::unique_ptr<Command> make_train_head(CLI::App& parent, TrainHeadRunner run);
+
+/// Replaces this process by the program `talon-train` beside it, with the same arguments. Throws
+/// Error if it is not there: this build has no libtorch.
+int start_trainer_program();
+
+}  // namespace talon

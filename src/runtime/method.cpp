@@ -1,0 +1,70 @@
+#include "runtime/method.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+/// Where the next `@key=` begins, or npos. Other @ signs belong to values, such as paths.
+std::size_t find_setting(std::string_view text) {
+  for (std::size_t at = text.find('@'); at != text.npos; at = text.find('@', at + 1)) {
+    const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", at + 1);
+    if (end != text.npos && end > at + 1 && text[end] == '=') return at;
+  }
+  return text.npos;
+}
+
+}  // namespace
+
+Method parse_method(std::string_view text) {
+  Method method;
+  method.text = text;
+  std::size_t at = find_setting(text);
+  method.drafter = text.substr(0, at);
+  const std::array<std::pair<std::string_view, std::string*>, 2> settings = {
+      {{"policy", &method.policy}, {"verify", &method.verify}}};
+  while (at != text.npos) {
+    text.remove_prefix(at + 1);
+    at = find_setting(text);
+    const std::string_view setting = text.substr(0, at);
+    const std::size_t equals = setting.find('=');
+    const auto known = std::find_if(settings.begin(), settings.end(), [&](const auto& entry) {
+      return entry.first == setting.substr(0, equals);
+    });
+    if (known == settings.end() || !known->second->empty() || equals + 1 == setting.size()) {
+      throw UsageError(fmt::format(
+          "method \"{}\": expected DRAFTER[@policy=POLICY][@verify=RULE], found \"@{}\"",
+          method.text, setting));
+    }
+    *known->second = setting.substr(equals + 1);
+  }
+  if (method.drafter.empty()) {
+    throw UsageError(fmt::format("method \"{}\": expected a drafter first", method.text));
+  }
+  return method;
+}
+
+std::vector<std::string> split_methods(std::string_view list) {
+  std::vector<std::string> methods;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    const std::string_view piece = list.substr(0, comma);
+    const std::size_t first = piece.find_first_of(":@=");
+    const bool is_option = first != piece.npos && piece[first] == '=';
+    if (is_option && !methods.empty()) {
+      methods.back().append(",").append(piece);
+    } else {
+      methods.emplace_back(piece);
+    }
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return methods;
+}
+
+}  // namespace talon

@@ -1,0 +1,119 @@
+#include "trace/round_tally.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "trace/statistics.h"
+
+namespace talon {
+namespace {
+
+int bucket_of(double predicted) {
+  const int bucket = static_cast<int>(predicted * RoundTally::kBuckets);
+  return std::clamp(bucket, 0, RoundTally::kBuckets - 1);
+}
+
+/// The chance that a node follows its parent, as the drafter believes.
+double chance(const DraftTree& tree, std::size_t node) {
+  const auto parent = static_cast<std::size_t>(tree.parent[node]);
+  return std::exp(static_cast<double>(tree.log_p[node]) - static_cast<double>(tree.log_p[parent]));
+}
+
+}  // namespace
+
+double RoundTally::tau() const {
+  return rounds > 0 ? 1 + static_cast<double>(accepted) / rounds : 1;
+}
+
+void RoundTally::add(const RoundReport& round) {
+  const DraftTree& tree = *round.tree;
+  ++rounds;
+  accepted += static_cast<int>(round.emitted.size()) - 1;
+  drafted += tree.draft_nodes();
+  if (round.sequences == 1) check_ms[tree.size()].push_back(round.check_ms);
+  NodeId on_path = 0;
+  for (std::size_t level = 0; level < round.emitted.size() && on_path >= 0; ++level) {
+    NodeId next = -1;
+    bool any = false;
+    for (std::size_t node = 1; node < tree.token.size(); ++node) {
+      if (tree.parent[node] != on_path) continue;
+      any = true;
+      const bool is_right = tree.token[node] == round.emitted[level];
+      if (is_right) next = static_cast<NodeId>(node);
+      const double predicted = chance(tree, node);
+      Bucket& bucket = calibration[static_cast<std::size_t>(bucket_of(predicted))];
+      ++bucket.trials;
+      bucket.right += is_right;
+      bucket.predicted += predicted;
+    }
+    if (!any) break;
+    if (tried.size() <= level) {
+      tried.resize(level + 1);
+      right.resize(level + 1);
+    }
+    ++tried[level];
+    right[level] += next >= 0;
+    on_path = next;
+  }
+}
+
+void RoundTally::add(const RoundTally& other) {
+  rounds += other.rounds;
+  accepted += other.accepted;
+  drafted += other.drafted;
+  tried.resize(std::max(tried.size(), other.tried.size()));
+  right.resize(tried.size());
+  for (std::size_t depth = 0; depth < other.tried.size(); ++depth) {
+    tried[depth] += other.tried[depth];
+    right[depth] += other.right[depth];
+  }
+  for (std::size_t i = 0; i < calibration.size(); ++i) {
+    calibration[i].trials += other.calibration[i].trials;
+    calibration[i].right += other.calibration[i].right;
+    calibration[i].predicted += other.calibration[i].predicted;
+  }
+  for (const auto& [rows, ms] : other.check_ms) {
+    std::vector<double>& mine = check_ms[rows];
+    mine.insert(mine.end(), ms.begin(), ms.end());
+  }
+}
+
+Json json_of(const RoundTally& tally) {
+  Json json = {{"rounds", tally.rounds}, {"accepted", tally.accepted}, {"drafted", tally.drafted}};
+  json["depth"] = Json::array();
+  for (std::size_t i = 0; i < tally.tried.size(); ++i)
+    json["depth"].push_back({tally.tried[i], tally.right[i]});
+  json["calibration"] = Json::array();
+  for (const RoundTally::Bucket& bucket : tally.calibration)
+    json["calibration"].push_back({bucket.trials, bucket.right, rounded(bucket.predicted)});
+  json["checks"] = Json::array();
+  for (const auto& [rows, ms] : tally.check_ms)
+    json["checks"].push_back({rows, ms.size(), rounded(spread_of(ms).median)});
+  return json;
+}
+
+RoundTally tally_from(const Json& json, const std::string& doing) {
+  RoundTally tally;
+  try {
+    tally.rounds = json.value("rounds", 0);
+    tally.accepted = json.value("accepted", 0);
+    tally.drafted = json.value("drafted", 0);
+    for (const Json& depth : json.value("depth", Json::array())) {
+      tally.tried.push_back(depth.at(0));
+      tally.right.push_back(depth.at(1));
+    }
+    const Json buckets = json.value("calibration", Json::array());
+    for (std::size_t i = 0; i < std::min(buckets.size(), tally.calibration.size()); ++i)
+      tally.calibration[i] = {buckets[i].at(0), buckets[i].at(1), buckets[i].at(2)};
+    for (const Json& check : json.value("checks", Json::array())) {
+      const int count = std::clamp(check.at(1).get<int>(), 0, 1 << 20);
+      tally.check_ms[check.at(0)].assign(static_cast<std::size_t>(count), check.at(2));
+    }
+  } catch (const Json::exception& error) {
+    fail("{}: expected what rounds add up to, found other types ({})", doing, error.what());
+  }
+  return tally;
+}
+
+}  // namespace talon

@@ -1,0 +1,232 @@
+#include "trace/trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "io/json_text.h"
+#include "text/utf8.h"
+
+namespace talon {
+namespace {
+
+constexpr int kVersion = 1;
+constexpr float kLeastLogP = -1000;  // JSON has no infinity
+constexpr int kMostNodes = 4096;
+
+Json json_of(const RoundReport& report) {
+  const DraftTree& tree = *report.tree;
+  std::vector<float> log_p = tree.log_p;
+  for (float& value : log_p) value = std::max(value, kLeastLogP);
+  return {{"sequence", report.sequence},
+          {"round", report.round},
+          {"position", report.position},
+          {"token", tree.token},
+          {"parent", tree.parent},
+          {"log_p", log_p},
+          {"sources", tree.sources},
+          {"accepted", std::vector<NodeId>(report.accepted.begin(), report.accepted.end())},
+          {"emitted", std::vector<TokenId>(report.emitted.begin(), report.emitted.end())},
+          {"distortion", report.distortion},
+          {"sequences", report.sequences},
+          {"draft_ms", report.draft_ms},
+          {"check_ms", report.check_ms},
+          {"other_ms", report.other_ms}};
+}
+
+/// One line of a trace that is being read.
+class LineReader {
+ public:
+  LineReader(std::string doing, const std::string& text)
+      : doing_(std::move(doing)), json_(parse_json(text, doing_)) {
+    if (!json_.is_object()) fail("{}: expected an object", doing_);
+  }
+  const Json& json() const { return json_; }
+
+  const Json& at(const char* key) const {
+    const auto field = json_.find(key);
+    if (field == json_.end()) fail("{}: expected \"{}\", found none", doing_, key);
+    return *field;
+  }
+  std::int64_t whole(const Json& value, const char* key, std::int64_t least,
+                     std::int64_t most) const {
+    const bool is_small =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() ||
+         value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+    if (!is_small || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
+      refuse(key, fmt::format("whole numbers from {} to {}", least, most));
+    }
+    return value.get<std::int64_t>();
+  }
+  int count(const char* key, int least) const {
+    return static_cast<int>(whole(at(key), key, least, std::numeric_limits<int>::max()));
+  }
+  double number(const Json& value, const char* key) const {
+    if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(key, "finite numbers");
+    return value.get<double>();
+  }
+  double number(const char* key) const { return number(at(key), key); }
+  template <typename Value>
+  std::vector<Value> wholes(const char* key, std::int64_t least, std::int64_t most) const {
+    std::vector<Value> values;
+    for (const Json& value : list(key))
+      values.push_back(static_cast<Value>(whole(value, key, least, most)));
+    return values;
+  }
+  const Json& list(const char* key) const {
+    const Json& values = at(key);
+    if (!values.is_array() || values.size() > kMostNodes)
+      refuse(key, fmt::format("a list of at most {}", kMostNodes));
+    return values;
+  }
+  [[noreturn]] void refuse(const char* key, std::string_view expected) const {
+    fail("{}: field \"{}\": expected {}", doing_, key, expected);
+  }
+
+ private:
+  std::string doing_;
+  Json json_;
+};
+
+constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
+
+DraftTree read_tree(const LineReader& line) {
+  const auto tokens = line.wholes<TokenId>("token", 0, kMostToken);
+  const auto parents = line.wholes<NodeId>("parent", -1, kMostNodes);
+  const auto sources =
+      line.wholes<std::uint32_t>("sources", 0, std::numeric_limits<std::uint32_t>::max());
+  const Json& log_p = line.list("log_p");
+  if (tokens.empty()) line.refuse("token", "a root at least");
+  const auto require_size = [&](std::size_t size, const char* key) {
+    if (size != tokens.size())
+      line.refuse(key, fmt::format("{} values, one per node", tokens.size()));
+  };
+  require_size(parents.size(), "parent");
+  require_size(sources.size(), "sources");
+  require_size(log_p.size(), "log_p");
+
+  DraftTree tree(tokens[0]);
+  for (std::size_t node = 1; node < tokens.size(); ++node) {
+    const bool has_parent = parents[node] >= 0 && parents[node] < static_cast<NodeId>(node);
+    if (!has_parent) line.refuse("parent", "earlier nodes");
+    tree.added_by = sources[node];
+    const double value = line.number(log_p[node], "log_p");
+    const NodeId added =
+        tree.add(parents[node], tokens[node], static_cast<float>(std::clamp(value, -1e6, 0.0)));
+    if (added != static_cast<NodeId>(node)) line.refuse("token", "other tokens than a sibling's");
+  }
+  return tree;
+}
+
+TraceRound read_round(const LineReader& line) {
+  TraceRound round;
+  round.sequence = static_cast<SequenceId>(
+      line.whole(line.at("sequence"), "sequence", 0, std::numeric_limits<std::int64_t>::max()));
+  round.round = line.count("round", 0);
+  round.position = line.count("position", 0);
+  round.tree = read_tree(line);
+  round.accepted = line.wholes<NodeId>("accepted", 0, round.tree.size() - 1);
+  if (round.accepted.empty() || round.accepted != round.tree.path(round.accepted.back())) {
+    line.refuse("accepted", "a path from the root");
+  }
+  round.emitted = line.wholes<TokenId>("emitted", 0, kMostToken);
+  if (line.json().contains("text")) {
+    for (const Json& text : line.list("text")) {
+      if (!text.is_string()) line.refuse("text", "texts");
+      round.text.push_back(text);
+    }
+    if (round.text.size() != round.tree.token.size()) line.refuse("text", "one text per node");
+  }
+  round.distortion = line.number("distortion");
+  round.sequences = line.count("sequences", 1);
+  round.draft_ms = line.number("draft_ms");
+  round.check_ms = line.number("check_ms");
+  round.other_ms = line.number("other_ms");
+  return round;
+}
+
+}  // namespace
+
+TraceWriter::TraceWriter(const std::filesystem::path& file, Json about,
+                         std::function<std::string(TokenId)> bytes_of)
+    : path_(file), file_(file, std::ios::binary | std::ios::trunc), bytes_of_(std::move(bytes_of)) {
+  expects(about.is_object(), "an object that describes the run");
+  if (!file_) fail("write trace: cannot open {}", path_.string());
+  about["trace"] = kVersion;
+  write_line(about);
+}
+
+void TraceWriter::write(const RoundReport& report) {
+  Json line = json_of(report);
+  if (bytes_of_) {
+    line["text"] = Json::array();
+    for (const TokenId token : report.tree->token)
+      line["text"].push_back(replace_ill_formed(bytes_of_(token)));
+  }
+  write_line(line);
+}
+
+void TraceWriter::write_line(const Json& line) {
+  file_ << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  if (!file_) fail("write trace {}: the file takes no more", path_.string());
+}
+
+void TraceWriter::finish() {
+  file_.close();
+  if (!file_) fail("write trace {}: the file takes no more", path_.string());
+}
+
+Trace read_trace(const std::filesystem::path& file) {
+  std::ifstream input(file, std::ios::binary);
+  if (!input || std::filesystem::is_directory(file))
+    fail("read trace: cannot open {}", file.string());
+  Trace trace;
+  int number = 0;
+  for (std::string text; std::getline(input, text);) {
+    ++number;
+    const LineReader line(fmt::format("read trace {}, line {}", file.string(), number), text);
+    if (number > 1) {
+      trace.rounds.push_back(read_round(line));
+      continue;
+    }
+    line.whole(line.at("trace"), "trace", kVersion, kVersion);
+    trace.about = line.json();
+  }
+  if (number == 0) fail("read trace {}: expected JSON lines, found an empty file", file.string());
+  return trace;
+}
+
+RoundReport report_of(const TraceRound& round) {
+  RoundReport report;
+  report.sequence = round.sequence;
+  report.round = round.round;
+  report.position = round.position;
+  report.tree = &round.tree;
+  report.accepted = round.accepted;
+  report.emitted = round.emitted;
+  report.distortion = round.distortion;
+  report.sequences = round.sequences;
+  report.draft_ms = round.draft_ms;
+  report.check_ms = round.check_ms;
+  report.other_ms = round.other_ms;
+  return report;
+}
+
+TraceRound keep(const RoundReport& report) {
+  return {report.sequence,
+          report.round,
+          report.position,
+          *report.tree,
+          {},
+          {report.accepted.begin(), report.accepted.end()},
+          {report.emitted.begin(), report.emitted.end()},
+          report.distortion,
+          report.sequences,
+          report.draft_ms,
+          report.check_ms,
+          report.other_ms};
+}
+
+}  // namespace talon

@@ -1,0 +1,132 @@
+#include "trace/trace.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "trace/tree_text.h"
+
+namespace talon {
+namespace {
+
+class TraceFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() /
+            (std::string("talon_trace_") +
+             testing::UnitTest::GetInstance()->current_test_info()->name());
+    tree_.add(0, 5, -0.25f);
+    tree_.added_by = 2;
+    tree_.add(1, 7, -1.5f);
+    report_.sequence = 3;
+    report_.round = 9;
+    report_.position = 21;
+    report_.tree = &tree_;
+    report_.accepted = accepted_;
+    report_.emitted = emitted_;
+    report_.distortion = 0.5;
+    report_.sequences = 2;
+    report_.draft_ms = 0.1;
+    report_.check_ms = 5.5;
+    report_.other_ms = 0.2;
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  void write_lines(const std::vector<std::string>& lines) {
+    std::ofstream file(path_);
+    for (const std::string& line : lines) file << line << '\n';
+  }
+  std::string error_of_reading() {
+    try {
+      read_trace(path_);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::filesystem::path path_;
+  DraftTree tree_{1};
+  std::vector<NodeId> accepted_ = {0, 1};
+  std::vector<TokenId> emitted_ = {5, 8};
+  RoundReport report_;
+};
+
+TEST_F(TraceFile, ReadsBackWhatWasWritten) {
+  TraceWriter writer(path_, {{"drafter", "ngram"}},
+                     [](TokenId token) { return token == 7 ? "\xc3" : "a"; });
+  writer.write(report_);
+  writer.write(report_);
+  writer.finish();
+  const Trace trace = read_trace(path_);
+  EXPECT_EQ(trace.about["drafter"], "ngram");
+  ASSERT_EQ(trace.rounds.size(), 2u);
+  const TraceRound& round = trace.rounds[1];
+  EXPECT_EQ(round.sequence, 3u);
+  EXPECT_EQ(round.tree.token, tree_.token);
+  EXPECT_EQ(round.tree.parent, tree_.parent);
+  EXPECT_EQ(round.tree.log_p, tree_.log_p);
+  EXPECT_EQ(round.tree.sources, tree_.sources);
+  EXPECT_EQ(round.text, (std::vector<std::string>{"a", "a", "\uFFFD"}));
+  EXPECT_EQ(round.accepted, accepted_);
+  EXPECT_EQ(round.emitted, emitted_);
+  EXPECT_EQ(tree_text(report_of(round), {}), tree_text(report_, {}));
+}
+
+TEST_F(TraceFile, RefusesWhatIsNoTraceNamingLineAndField) {
+  write_lines({});
+  EXPECT_NE(error_of_reading().find("empty"), std::string::npos);
+  write_lines({"{}"});
+  EXPECT_NE(error_of_reading().find("line 1: expected \"trace\""), std::string::npos);
+  const std::string head = R"({"trace":1})";
+  write_lines({head, "[]"});
+  EXPECT_NE(error_of_reading().find("line 2"), std::string::npos);
+
+  const Json good = Json::parse(
+      R"({"sequence":1,"round":1,"position":4,"token":[1,2,3],"parent":[-1,0,1],"log_p":[0,-1,-2],
+    "sources":[0,1,1],"accepted":[0,1],"emitted":[2,9],"distortion":0,"sequences":1,"draft_ms":0,"check_ms":1,"other_ms":0})");
+  write_lines({head, good.dump()});
+  EXPECT_EQ(error_of_reading(), "");
+  for (const auto& [key, value] : good.items()) {
+    Json bad = good;
+    bad.erase(key);
+    write_lines({head, bad.dump()});
+    EXPECT_NE(error_of_reading().find("\"" + key + "\""), std::string::npos) << key;
+    bad[key] = "x";
+    write_lines({head, bad.dump()});
+    EXPECT_NE(error_of_reading().find("\"" + key + "\""), std::string::npos) << key;
+  }
+  const std::pair<const char*, Json> wrong[] = {
+      {"parent", {-1, 0, 2}},   {"parent", {-1, 0, -1}}, {"parent", {-1, 0}},
+      {"token", Json::array()}, {"token", {1, 2, -3}},   {"parent", {-1, 0, 5}},
+      {"accepted", {0, 2}},     {"accepted", {0, 7}},    {"accepted", {1}},
+      {"log_p", {0, -1}},       {"log_p", {0, "a", -1}}, {"round", -1},
+      {"round", 1.5},           {"round", 1e300},        {"sequence", 18446744073709551615u}};
+  for (const auto& [key, value] : wrong) {
+    Json bad = good;
+    bad[key] = value;
+    write_lines({head, bad.dump()});
+    EXPECT_NE(error_of_reading(), "") << bad.dump();
+  }
+  Json twins = good;
+  twins["parent"] = {-1, 0, 0};
+  twins["token"] = {1, 2, 2};
+  write_lines({head, twins.dump()});
+  EXPECT_NE(error_of_reading().find("sibling"), std::string::npos);
+}
+
+TEST_F(TraceFile, SaysWhenAFileCannotBeOpenedOrIsFull) {
+  EXPECT_THROW(TraceWriter(path_ / "none" / "trace", Json::object()), Error);
+  EXPECT_THROW(read_trace(path_ / "none"), Error);
+  EXPECT_THROW(read_trace(std::filesystem::temp_directory_path()), Error);
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+  TraceWriter writer("/dev/full", Json::object());
+  EXPECT_THROW(
+      {
+        for (int i = 0; i < 1000; ++i) writer.write(report_);
+        writer.finish();
+      },
+      Error);
+}
+
+}  // namespace
+}  // namespace talon
