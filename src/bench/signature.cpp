@@ -56,10 +56,10 @@ std::uint32_t engine_signature(const Model& model, KvCache& cache, const Tokeniz
     DecodeSettings settings;
     settings.drafter = drafter;
     settings.policy = "fixed";
-    Decoder decoder(model, cache, &tokenizer, settings);
+    Answerer answerer(model, cache, &tokenizer, settings);
     for (const double temperature : kTemperatures) {
       for (const std::string_view prompt : kPrompts) {
-        const Decoded answer = decoder.decode(request_for(tokenizer, prompt, temperature));
+        const Answer answer = answerer.decode(request_for(tokenizer, prompt, temperature));
         const auto [first, is_first] = plain.try_emplace({prompt, temperature}, answer.tokens);
         if (!is_first && first->second != answer.tokens) {
           fail("bench signature: drafter \"{}\" changed the answer to \"{}\" at temperature {}",

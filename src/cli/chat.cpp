@@ -3,7 +3,6 @@
 
 #include "cli/chat_history.h"
 #include "cli/command.h"
-#include "cli/options/cost_cache.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/sampler_options.h"
 #include "cli/options/session.h"
@@ -13,7 +12,6 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/line_editor.h"
 #include "core/error.h"
-#include "runtime/heads.h"
 
 namespace talon {
 namespace {
@@ -41,7 +39,7 @@ class ChatLoop {
       : session_(session),
         answer_options_(answer),
         history_(session.require_tokenizer(), options.system),
-        decoder_(session.model, *session.cache, session.tokenizer_or_null(), decode),
+        answerer_(session.model, *session.cache, session.tokenizer_or_null(), decode),
         options_(options) {}
 
   void run() {
@@ -86,7 +84,7 @@ class ChatLoop {
   void reply(const std::string& message) {
     history_.ask(message);
     try {
-      const Decoded answer = decode(make_request());
+      const Answer answer = decode(make_request());
       history_.answer(answer.text, answer.tokens);
       last_ = answer;
     } catch (const Error& error) {
@@ -110,13 +108,13 @@ class ChatLoop {
     request.seed = answer_options_.seed + static_cast<std::uint64_t>(history_.turns());
     request.stop_texts = answer_options_.stop_texts;
     request.reuse_prefix = options_.reuse;
-    if (!answer_options_.ignore_end) request.end_tokens = session_.end_tokens();
+    if (!answer_options_.ignore_end) request.end_tokens = session_.end_tokens;
     return request;
   }
 
-  Decoded decode(const Request& request) {
+  Answer decode(const Request& request) {
     AnswerStream output(session_.tokenizer_or_null(), options_.marks);
-    const Decoded answer = decoder_.decode(
+    const Answer answer = answerer_.decode(
         request, [&](const Progress& progress) { output.push(progress); }, &interrupt_.stop());
     output.finish();
     if (answer.finish == FinishReason::cancelled) note("(stopped)");
@@ -130,11 +128,11 @@ class ChatLoop {
   Session& session_;
   const AnswerOptions& answer_options_;
   ChatHistory history_;
-  Decoder decoder_;
+  Answerer answerer_;
   const Options options_;
   LineEditor editor_;
   InterruptGuard interrupt_;
-  std::optional<Decoded> last_;
+  std::optional<Answer> last_;
 };
 
 class Chat : public Command {
@@ -155,8 +153,7 @@ class Chat : public Command {
   int run() override {
     Session session = open_session(model_);
     const bool marks = output_is_terminal() && !plain_text_;
-    decode_.costs = cost_cache(session, model_);
-    decode_.drafter = with_shipped_heads(decode_.drafter, model_.model);
+    use_places(decode_, session, model_.kv);
     ChatLoop loop(session, decode_, answer_, {system_, marks, reuse_});
     note("{}: /help lists the commands, Ctrl-D leaves", model_.model);
     if (marks && decode_.drafter != "none") note("{}", mark_legend());

@@ -1,6 +1,5 @@
 #include "cli/command.h"
 #include "cli/inspect_report.h"
-#include "cli/options/models_folder.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
@@ -35,8 +34,7 @@ class Inspect : public Command {
 
  private:
   Json inspect_model() const {
-    const Checkpoint checkpoint =
-        open_checkpoint(resolve_model(options_.model, models_folder(options_.models_folder)));
+    const Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(options_)));
     return inspect_checkpoint(checkpoint, options_);
   }
 

@@ -3,7 +3,6 @@
 
 #include "bench/machine/bandwidth.h"
 #include "cli/command.h"
-#include "cli/options/cost_cache.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
 #include "cli/options/prompt_options.h"
@@ -67,7 +66,7 @@ Request make_request(const RunOptions& options, const Session& session) {
   request.seed = options.answer.seed;
   request.stop_texts = options.answer.stop_texts;
   if (!request.stop_texts.empty()) session.require_tokenizer();
-  if (!options.answer.ignore_end) request.end_tokens = session.end_tokens();
+  if (!options.answer.ignore_end) request.end_tokens = session.end_tokens;
   request.reuse_prefix = false;
   return request;
 }
@@ -111,8 +110,8 @@ class Run : public Command {
  private:
   struct Outcome {
     std::vector<TokenId> prompt;
-    Decoded answer;
-    std::optional<Decoded> plain;
+    Answer answer;
+    std::optional<Answer> plain;
     bool equal = true;
     std::size_t working_set = 0;  // bytes that a token reads, about
     Json json;
@@ -126,14 +125,14 @@ class Run : public Command {
     outcome.working_set = session.model.weight_bytes;
     const InterruptGuard interrupt;
     if (options_.compare) outcome.plain = answer_plainly(session, request, interrupt.stop());
+    use_places(options_.decode, session, options_.model.kv);
+    options_.decode.drafter = resolve_drafter(options_.decode.drafter, options_.decode.heads);
     DecodeSettings settings = options_.decode;
-    settings.drafter = with_shipped_heads(settings.drafter, options_.model.model);
-    settings.costs = cost_cache(session, options_.model);
     RoundWatch watch(options_.watch, session, settings.drafter, about_run(request));
     if (options_.watch.any()) settings.observer = watch.observer();
-    Decoder decoder(session.model, *session.cache, session.tokenizer_or_null(), settings);
+    Answerer answerer(session.model, *session.cache, session.tokenizer_or_null(), settings);
     if (options_.compare && !options_.json) note("\n-- {} --", options_.decode.drafter);
-    outcome.answer = stream(session, decoder, request, interrupt.stop());
+    outcome.answer = stream(session, answerer, request, interrupt.stop());
     watch.finish();
     if (const auto tree = watch.shown_tree(notes_are_terminal() && !options_.plain_text)) {
       note("\n{}", *tree);
@@ -156,22 +155,23 @@ class Run : public Command {
             {"prompt_tokens", request.prompt}};
   }
 
-  Decoded answer_plainly(Session& session, const Request& request, StopFlag& stop) {
+  Answer answer_plainly(Session& session, const Request& request, StopFlag& stop) {
     DecodeSettings settings = options_.decode;
     settings.drafter = "none";
-    Decoder decoder(session.model, *session.cache, session.tokenizer_or_null(), settings);
+    Answerer answerer(session.model, *session.cache, session.tokenizer_or_null(), settings);
     Request warm_up = request;  // else the first answer pays for what the second finds ready
     warm_up.prompt.resize(1);
     warm_up.max_new = std::min(8, session.model.config.context - 1);
-    decoder.decode(warm_up);
+    answerer.decode(warm_up);
     if (!options_.json) note("-- plain --");
-    return stream(session, decoder, request, stop);
+    return stream(session, answerer, request, stop);
   }
 
-  Decoded stream(Session& session, Decoder& decoder, const Request& request, const StopFlag& stop) {
-    if (options_.json) return decoder.decode(request, {}, &stop);
+  Answer stream(Session& session, Answerer& answerer, const Request& request,
+                const StopFlag& stop) {
+    if (options_.json) return answerer.decode(request, {}, &stop);
     AnswerStream output(session.tokenizer_or_null(), output_is_terminal() && !options_.plain_text);
-    Decoded answer = decoder.decode(
+    Answer answer = answerer.decode(
         request, [&](const Progress& progress) { output.push(progress); }, &stop);
     output.finish();
     if (options_.statistics) note("{}", statistics_text(answer));
@@ -180,7 +180,7 @@ class Run : public Command {
 
   /// Says how it went on standard error; returns the JSON object.
   Json report(const Session& session, const Outcome& outcome) const {
-    const Decoded& answer = outcome.answer;
+    const Answer& answer = outcome.answer;
     Json json = answer_json(answer, options_.decode);
     json["prompt_tokens"] = outcome.prompt;
     json["model"] = options_.model.model;

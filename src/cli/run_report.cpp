@@ -6,11 +6,11 @@
 
 namespace talon {
 
-std::string speed_text(const Decoded& answer) {
+std::string speed_text(const Answer& answer) {
   return fmt::format("{:.1f} tok/s, tau {:.2f}", answer.tokens_per_second(), answer.tau());
 }
 
-std::string statistics_text(const Decoded& answer) {
+std::string statistics_text(const Answer& answer) {
   const SequenceStatistics& s = answer.statistics;
   const int drafted = std::accumulate(s.drafted.begin(), s.drafted.end(), 0);
   const int accepted = std::accumulate(s.accepted.begin(), s.accepted.end(), 0);
@@ -23,7 +23,7 @@ std::string statistics_text(const Decoded& answer) {
       drafted, accepted, s.draft_ms / rounds, s.check_ms / rounds, name_of(answer.finish));
 }
 
-Json answer_json(const Decoded& answer, const DecodeSettings& settings) {
+Json answer_json(const Answer& answer, const DecodeSettings& settings) {
   const SequenceStatistics& s = answer.statistics;
   return {{"text", answer.text},
           {"tokens", answer.tokens},
@@ -43,7 +43,7 @@ Json answer_json(const Decoded& answer, const DecodeSettings& settings) {
           {"verify", settings.verify}};
 }
 
-double speed_up(const Decoded& drafted, const Decoded& plain) {
+double speed_up(const Answer& drafted, const Answer& plain) {
   const double base = plain.tokens_per_second();
   return base > 0 ? drafted.tokens_per_second() / base : 0;
 }

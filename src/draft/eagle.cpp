@@ -34,7 +34,8 @@ struct ChosenHead {
 ChosenHead take_head(OptionText& options, const DrafterContext& context,
                      HeadGeneration generation) {
   ChosenHead head;
-  head.path = take_head_path(options, context);
+  head.path =
+      take_head_path(options, context, generation == HeadGeneration::eagle3 ? "eagle3" : "eagle2");
   head.options.layout = take_layout(options);
   if (generation == HeadGeneration::eagle3) head.options.tap_layers = take_tap_layers(options);
   return head;

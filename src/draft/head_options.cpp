@@ -5,8 +5,10 @@
 
 namespace talon {
 
-std::string take_head_path(OptionText& options, const DrafterContext& context) {
-  return options.take_text("head", context.head);
+std::string take_head_path(OptionText& options, const DrafterContext& context,
+                           std::string_view kind) {
+  const std::string given = options.take_text("head", "");
+  return given.empty() ? context.find_head(kind) : given;
 }
 
 WeightLayout take_layout(OptionText& options) {

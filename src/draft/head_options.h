@@ -14,8 +14,9 @@ constexpr int kMostDraftNodes = 1024;
 constexpr int kMostDraftLevels = 64;
 constexpr int kMostDraftChildren = 64;
 
-/// `head=PATH`, or what the context says; empty: there is none.
-std::string take_head_path(OptionText& options, const DrafterContext& context);
+/// `head=PATH`, or what the context knows of this kind; empty: there is none.
+std::string take_head_path(OptionText& options, const DrafterContext& context,
+                           std::string_view kind);
 /// `weights=int8`: how the head is kept.
 WeightLayout take_layout(OptionText& options);
 

@@ -110,7 +110,7 @@ std::unique_ptr<Drafter> make_medusa_drafter(OptionText& options, const DrafterC
   medusa.levels = options.take_int("levels", kMostDraftLevels, 1, kMostDraftLevels);
   medusa.nodes = options.take_int("nodes", medusa.nodes, 1, kMostDraftNodes);
   const WeightLayout layout = take_layout(options);
-  const std::string path = take_head_path(options, context);
+  const std::string path = take_head_path(options, context, "medusa");
   options.finish();
   require_head(options, path);
   expects(context.target != nullptr, "a drafter with a head has a target");

@@ -95,6 +95,11 @@ std::unique_ptr<Drafter> make_one(std::string_view text, const DrafterContext& c
 
 }  // namespace
 
+std::string DrafterContext::find_head(std::string_view kind) const {
+  if (!head.empty() || !heads) return head;
+  return heads(kind);
+}
+
 std::span<const DrafterEntry> drafters() { return kDrafters; }
 
 std::vector<std::string_view> split_drafters(std::string_view text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,12 +13,20 @@
 
 namespace talon {
 
+/// The path of a draft head of this kind (eagle2, eagle3, medusa) for the target; empty: there is
+/// none.
+using HeadFinder = std::function<std::string(std::string_view kind)>;
+
 /// What a drafter may need to be made. Borrowed.
 struct DrafterContext {
   const Model* target = nullptr;
-  std::string head = {};  // the draft head used when the options name none; empty: there is none
+  std::string head = {};  // the draft head used when the options name none; empty: `heads` knows
   std::size_t cache_positions =
       0;  // of all sequences together, for drafters with a cache; 0: the context of the target
+  HeadFinder heads = {};  // may be empty
+
+  /// What a drafter uses whose options name no head; empty: there is none.
+  std::string find_head(std::string_view kind) const;
 };
 
 /// A row of the explicit table of drafters: adding one is one .cpp file and one row. `help`,

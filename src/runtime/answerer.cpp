@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "core/error.h"
-#include "draft/registry.h"
 #include "tree/policy_registry.h"
 
 namespace talon {
@@ -31,36 +30,14 @@ class OneToken : public Verifier {
   std::unique_ptr<Verifier> rule_;
 };
 
-struct CancelOnLeaving {
-  ~CancelOnLeaving() { engine.cancel(sequence); }
-  Engine& engine;
-  SequenceId sequence;
-};
-
 std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings) {
   auto rule = make_verifier(settings.verify);
   if (!settings.every_position) return rule;
   return std::make_unique<OneToken>(std::move(rule));
 }
 
-}  // namespace
-
-double Decoded::tau() const {
-  const std::vector<int>& accepted = statistics.accepted;
-  if (accepted.empty()) return 1;
-  const double sum = std::accumulate(accepted.begin(), accepted.end(), 0.0);
-  return 1 + sum / static_cast<double>(accepted.size());
-}
-
-double Decoded::tokens_per_second() const {
-  if (tokens.size() < 2 || statistics.decode_ms <= 0) return 0;
-  return static_cast<double>(tokens.size() - 1) / statistics.decode_ms * 1000;
-}
-
-Decoder::Decoder(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
-                 const DecodeSettings& settings)
-    : drafter_(make_drafter(settings.drafter, DrafterContext{&model})),
-      verifier_(make_rule(settings)) {
+EngineOptions engine_options(const DecodeSettings& settings, const Model& model,
+                             const Tokenizer* tokenizer) {
   EngineOptions options;
   options.chunk = std::min(settings.chunk, model.config.context);
   options.max_nodes = settings.max_nodes;
@@ -68,25 +45,75 @@ Decoder::Decoder(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
   options.tokenizer = tokenizer;
   options.policy = settings.policy;
   options.observer = settings.observer;
-  if (settings.drafter != "none" && policy_uses_costs(settings.policy)) {
-    options.costs =
-        obtain_costs(model, cache.store().shape.type, *drafter_, settings.drafter, settings.costs);
-  }
-  target_ =
-      std::make_unique<Target>(model, cache, options.max_rows, taps_for(*drafter_, options.policy));
-  engine_ = std::make_unique<Engine>(*target_, *drafter_, *verifier_, options);
+  return options;
 }
 
-Decoded Decoder::decode(Request request, const Listener& listener, const StopFlag* stop) {
+EngineParts parts_of(const DecodeSettings& settings, const std::string& drafter, const Model& model,
+                     KvCache& cache, const Tokenizer* tokenizer) {
+  EngineParts parts;
+  parts.drafter = make_drafter(drafter, {.target = &model, .heads = settings.heads});
+  parts.verifier = make_rule(settings);
+  parts.options = engine_options(settings, model, tokenizer);
+  if (drafter != "none" && policy_uses_costs(settings.policy)) {
+    const std::string described =
+        fmt::format("{}, {} bytes a pass", drafter, parts.drafter->pass_bytes());
+    parts.options.costs =
+        obtain_costs(model, cache.store().shape.type, *parts.drafter, described, settings.costs);
+  }
+  return parts;
+}
+
+/// Ends a sequence that nobody listens to any more when an exception takes its answer away.
+class Listening {
+ public:
+  Listening(Engine& engine, SequenceId sequence) : engine_(engine), sequence_(sequence) {}
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+  ~Listening() {
+    if (ended_) return;
+    engine_.cancel(sequence_);
+    try {
+      engine_.step();  // gives its room in the cache back
+    } catch (...) {
+      // The next answer's first step does.
+    }
+  }
+  void end() { ended_ = true; }
+
+ private:
+  Engine& engine_;
+  SequenceId sequence_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+double Answer::tau() const {
+  const std::vector<int>& accepted = statistics.accepted;
+  if (accepted.empty()) return 1;
+  const double sum = std::accumulate(accepted.begin(), accepted.end(), 0.0);
+  return 1 + sum / static_cast<double>(accepted.size());
+}
+
+double Answer::tokens_per_second() const {
+  if (tokens.size() < 2 || statistics.decode_ms <= 0) return 0;
+  return static_cast<double>(tokens.size() - 1) / statistics.decode_ms * 1000;
+}
+
+Answerer::Answerer(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
+                   const DecodeSettings& settings)
+    : drafter_(resolve_drafter(settings.drafter, settings.heads)),
+      engine_(make_engine(model, cache, parts_of(settings, drafter_, model, cache, tokenizer))) {}
+
+Answer Answerer::decode(Request request, const Listener& listener, const StopFlag* stop) {
   const auto submitted = engine_->submit(std::move(request));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
     if (refusal->reason == Refusal::Reason::bad_request) throw UsageError(refusal->message);
     throw Error(refusal->message);
   }
   const SequenceId sequence = std::get<SequenceId>(submitted);
-  // When the listener throws, the sequence ends with the next answer's first step.
-  const CancelOnLeaving cancel_on_leaving{*engine_, sequence};
-  Decoded answer;
+  Listening listening(*engine_, sequence);
+  Answer answer;
   bool cancelled = false;
   while (answer.finish == FinishReason::none) {
     if (stop && stop->requested() && !std::exchange(cancelled, true)) engine_->cancel(sequence);
@@ -95,6 +122,7 @@ Decoded Decoder::decode(Request request, const Listener& listener, const StopFla
       answer.tokens.insert(answer.tokens.end(), progress.tokens.begin(), progress.tokens.end());
       answer.text += progress.text;
       answer.finish = progress.finish;
+      if (answer.finish != FinishReason::none) listening.end();
       if (answer.finish == FinishReason::failed) throw Error(std::string(progress.error));
       if (listener) listener(progress);
     }

@@ -6,28 +6,30 @@
 #include <vector>
 
 #include "core/stop.h"
-#include "engine/engine.h"
 #include "engine/measure_costs.h"
+#include "runtime/heads.h"
+#include "runtime/make_engine.h"
 
 namespace talon {
 
 /// How answers are drafted and checked: everything that may change their speed and nothing of what
 /// they say.
 struct DecodeSettings {
-  std::string drafter = "none";
+  std::string drafter = "none";  // or auto (heads.h)
   std::string policy = EngineOptions{}.policy;
   std::string verify = "follow";
   int chunk = EngineOptions{}.chunk;          // prompt rows per forward
   int max_nodes = EngineOptions{}.max_nodes;  // draft nodes per check
   RoundObserver observer = {};                // sees every round; may be empty
   CostCache costs = {};                       // where measured costs are kept between runs
+  HeadFinder heads = {};                      // finds those that options do not name; may be empty
   /// Takes one token a round, whatever was accepted: slow, but the observer then sees a tree at
   /// every position of the text. The tokens are the same.
   bool every_position = false;
 };
 
 /// One finished answer.
-struct Decoded {
+struct Answer {
   std::vector<TokenId> tokens;
   std::string text;  // empty without a tokenizer
   FinishReason finish = FinishReason::none;
@@ -41,24 +43,26 @@ struct Decoded {
 
 /// One engine with its drafter, verifier and target activations, for one answer at a time. Model,
 /// cache and tokenizer are borrowed; the tokenizer may be null.
-class Decoder {
+class Answerer {
  public:
   using Listener = std::function<void(const Progress&)>;
 
   /// Throws UsageError for a drafter, policy or rule that does not exist, or options it does not
   /// have.
-  Decoder(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
-          const DecodeSettings& settings);
+  Answerer(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
+           const DecodeSettings& settings);
 
   /// Decodes to the end, showing each round to `listener`; soon after `stop` is requested it ends
-  /// as cancelled. Throws UsageError or Error with the engine's words when it refuses the request.
-  Decoded decode(Request request, const Listener& listener = {}, const StopFlag* stop = nullptr);
+  /// as cancelled. Throws UsageError or Error with the engine's words when it refuses the request,
+  /// and what the listener throws; the next answer does not depend on one that failed.
+  Answer decode(Request request, const Listener& listener = {}, const StopFlag* stop = nullptr);
+
+  /// What drafts: settings' drafter, or what auto stands for.
+  const std::string& drafter() const { return drafter_; }
 
  private:
-  std::unique_ptr<Drafter> drafter_;
-  std::unique_ptr<Verifier> verifier_;
-  std::unique_ptr<Target> target_;
-  std::unique_ptr<Engine> engine_;
+  std::string drafter_;
+  OwnedEngine engine_;
 };
 
 }  // namespace talon

@@ -46,6 +46,11 @@ const CatalogueEntry* find_in_catalogue(std::string_view name) {
   return nullptr;
 }
 
+std::filesystem::path catalogue_path(const std::filesystem::path& folder,
+                                     const CatalogueEntry& entry, const CatalogueFile& file) {
+  return folder / entry.name / file.name;
+}
+
 std::vector<std::string> catalogue_names() {
   std::vector<std::string> names;
   for (const CatalogueEntry& entry : entries()) names.emplace_back(entry.name);

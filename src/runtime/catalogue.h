@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ struct CatalogueEntry {
 std::span<const CatalogueEntry> catalogue();
 /// The entry of that name, or null.
 const CatalogueEntry* find_in_catalogue(std::string_view name);
+/// Where a file of an entry lies in `folder`.
+std::filesystem::path catalogue_path(const std::filesystem::path& folder,
+                                     const CatalogueEntry& entry, const CatalogueFile& file);
 /// All names, for messages.
 std::vector<std::string> catalogue_names();
 

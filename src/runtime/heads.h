@@ -1,13 +1,20 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "draft/registry.h"
 
 namespace talon {
 
-/// `drafters` (`eagle3+ngram:nodes=8`) with head=FOLDER put into those that need a head and name
-/// none, where one for `model`, a name of the catalogue, ships with the program: models/MODEL-KIND
-/// below the current folder, beside the program's folder, or in share/talon next to it. What is not
-/// found stays as it is.
-std::string with_shipped_heads(const std::string& drafters, const std::string& model);
+/// Finds the heads of `model`, a name of the catalogue (or empty: there are none): the folder
+/// MODEL-KIND of the first of `places` that has it.
+HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string model);
+
+/// The drafter that `auto` stands for: the strongest head there is, joined with suffix; suffix
+/// where there is none. Every other text stands for itself.
+std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads);
 
 }  // namespace talon

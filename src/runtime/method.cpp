@@ -22,8 +22,8 @@ std::size_t find_setting(std::string_view text) {
 
 }  // namespace
 
-Method parse_method(std::string_view text) {
-  Method method;
+MethodText parse_method(std::string_view text) {
+  MethodText method;
   method.text = text;
   std::size_t at = find_setting(text);
   method.drafter = text.substr(0, at);

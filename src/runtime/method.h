@@ -8,7 +8,7 @@ namespace talon {
 
 /// A way to answer, as one text: DRAFTER[@policy=POLICY][@verify=RULE], each with its own options:
 /// `eagle3:nodes=32,topk=8+ngram@policy=ddd:threshold=0.1@verify=follow`.
-struct Method {
+struct MethodText {
   std::string text;  // all of it, which is its name
   std::string drafter;
   std::string policy;  // empty: none given
@@ -16,7 +16,7 @@ struct Method {
 };
 
 /// Throws UsageError for an @key that is neither policy nor verify, or given twice, or empty.
-Method parse_method(std::string_view text);
+MethodText parse_method(std::string_view text);
 
 /// Splits `none,ngram:nodes=8,levels=4@policy=fixed,eagle2@policy=ddd` at the commas that begin a
 /// method, not those between options.

@@ -22,7 +22,7 @@ TEST(Methods, AreSplitAtCommasThatBeginAMethodOnly) {
 }
 
 TEST(Methods, NameDrafterPolicyAndRule) {
-  const Method method = parse_method("eagle3:nodes=8+ngram@policy=ddd:a=1,b=2@verify=typical");
+  const MethodText method = parse_method("eagle3:nodes=8+ngram@policy=ddd:a=1,b=2@verify=typical");
   EXPECT_EQ(method.text, "eagle3:nodes=8+ngram@policy=ddd:a=1,b=2@verify=typical");
   EXPECT_EQ(method.drafter, "eagle3:nodes=8+ngram");
   EXPECT_EQ(method.policy, "ddd:a=1,b=2");
@@ -31,7 +31,7 @@ TEST(Methods, NameDrafterPolicyAndRule) {
 }
 
 TEST(Methods, LeaveAtSignsInPathsAlone) {
-  const Method method = parse_method("eagle2:head=/a@b/c@d@policy=fixed");
+  const MethodText method = parse_method("eagle2:head=/a@b/c@d@policy=fixed");
   EXPECT_EQ(method.drafter, "eagle2:head=/a@b/c@d");
   EXPECT_EQ(method.policy, "fixed");
 }

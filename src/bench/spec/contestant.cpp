@@ -7,7 +7,7 @@ namespace {
 
 class OwnMethod : public Contestant {
  public:
-  OwnMethod(const ContestantModel& model, const Method& method, DecodeSettings settings)
+  OwnMethod(const ContestantModel& model, const MethodText& method, DecodeSettings settings)
       : name_(method.text), also_(std::move(settings.observer)) {
     settings.drafter = method.drafter;
     if (!method.policy.empty()) settings.policy = method.policy;
@@ -17,7 +17,7 @@ class OwnMethod : public Contestant {
       if (also_) also_(round);
     };
     follows_ = make_verifier(settings.verify)->name() == "follow";
-    decoder_ = std::make_unique<Decoder>(model.model, model.cache, &model.tokenizer, settings);
+    answerer_ = std::make_unique<Answerer>(model.model, model.cache, &model.tokenizer, settings);
   }
 
   const std::string& name() const override { return name_; }
@@ -25,7 +25,7 @@ class OwnMethod : public Contestant {
 
   TurnAnswer answer(const Request& request, const StopFlag* stop) override {
     tally_ = {};
-    Decoded decoded = decoder_->decode(request, {}, stop);
+    Answer decoded = answerer_->decode(request, {}, stop);
     TurnAnswer answer;
     answer.tokens = std::move(decoded.tokens);
     answer.text = std::move(decoded.text);
@@ -42,12 +42,12 @@ class OwnMethod : public Contestant {
   RoundObserver also_;
   bool follows_ = false;
   RoundTally tally_;
-  std::unique_ptr<Decoder> decoder_;  // holds an observer that refers to this
+  std::unique_ptr<Answerer> answerer_;  // holds an observer that refers to this
 };
 
 }  // namespace
 
-std::unique_ptr<Contestant> make_contestant(const ContestantModel& model, const Method& method,
+std::unique_ptr<Contestant> make_contestant(const ContestantModel& model, const MethodText& method,
                                             const DecodeSettings& base) {
   return std::make_unique<OwnMethod>(model, method, base);
 }

@@ -47,7 +47,7 @@ struct ContestantModel {
 /// One of Talon's own methods. `base`: chunk, node limit, and policy and rule where the method
 /// names none; its observer also sees every round. Throws UsageError for names and options that do
 /// not exist.
-std::unique_ptr<Contestant> make_contestant(const ContestantModel& model, const Method& method,
+std::unique_ptr<Contestant> make_contestant(const ContestantModel& model, const MethodText& method,
                                             const DecodeSettings& base);
 
 }  // namespace talon

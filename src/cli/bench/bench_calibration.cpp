@@ -47,12 +47,13 @@ class BenchCalibration : public Command {
     std::optional<ChatTemplate> chat;
     if (tokenizer.chat_template()) chat = chat_template_of(tokenizer);
     Reliability reliability;
+    use_places(decode_, session, model_.kv);
     decode_.observer = [&](const RoundReport& round) { reliability.add(round); };
-    Decoder decoder(session.model, *session.cache, &tokenizer, decode_);
+    Answerer answerer(session.model, *session.cache, &tokenizer, decode_);
     ProgressMeter meter("bench calibration, answers");
     std::size_t answered = 0;
     for (const Question& question : questions) {
-      answer(session, chat ? &*chat : nullptr, decoder, question);
+      answer(session, chat ? &*chat : nullptr, answerer, question);
       meter.update(++answered, questions.size());
     }
     print(reliability);
@@ -61,7 +62,7 @@ class BenchCalibration : public Command {
 
  private:
   /// The first turn.
-  void answer(const Session& session, const ChatTemplate* chat, Decoder& decoder,
+  void answer(const Session& session, const ChatTemplate* chat, Answerer& answerer,
               const Question& question) const {
     const Tokenizer& tokenizer = *session.tokenizer;
     const std::string& turn = question.turns.front();
@@ -76,14 +77,14 @@ class BenchCalibration : public Command {
     request.max_new = max_new_;
     request.sampler = sampler_;
     request.seed = seed_;
-    request.end_tokens = session.end_tokens();
+    request.end_tokens = session.end_tokens;
     request.reuse_prefix = false;
     const auto length = static_cast<int>(request.prompt.size()) + max_new_;
     if (length > session.model.config.context) {
       note("skipped question {}: prompt and answer exceed the context", question.id.dump());
       return;
     }
-    decoder.decode(std::move(request));
+    answerer.decode(std::move(request));
   }
 
   void print(const Reliability& reliability) const {

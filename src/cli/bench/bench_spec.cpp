@@ -12,7 +12,6 @@
 #include "bench/spec/spec_table.h"
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
-#include "cli/options/cost_cache.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
 #include "cli/options/prompt_options.h"
@@ -23,7 +22,6 @@
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "engine/stopwatch.h"
-#include "runtime/heads.h"
 #include "trace/trace.h"
 
 namespace talon {
@@ -92,7 +90,7 @@ class BenchSpec : public Command {
     Session session = open_session(model_);
     std::optional<ChatTemplate> chat;
     if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
-    const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens(),
+    const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens,
                               session.model.config.context};
     const Contestants contestants = make_contestants(session);
     Json about = provenance(settings_json(session));
@@ -161,12 +159,10 @@ class BenchSpec : public Command {
         continue;
       }
       DecodeSettings settings = decode_;
-      settings.costs = cost_cache(session, model_);
+      use_places(settings, session, model_.kv);
       if (!trace_.empty() && name != kPlain) settings.observer = tracer_of(session, name);
       if (name == kPlain) settings.every_position = false;
-      Method method = parse_method(name);
-      method.drafter = with_shipped_heads(method.drafter, model_.model);
-      contestants.push_back(make_contestant(model, method, settings));
+      contestants.push_back(make_contestant(model, parse_method(name), settings));
     }
     return contestants;
   }

@@ -5,7 +5,7 @@
 namespace talon {
 namespace {
 
-constexpr const char* kGroup = "Drafting (talon help methods)";
+constexpr const char* kDraftGroup = "Drafting (talon help methods)";
 
 }  // namespace
 
@@ -13,21 +13,22 @@ void add_drafter_flag(CLI::App& app, DecodeSettings& settings) {
   app.add_option("-d,--drafter", settings.drafter, "name[:key=value,...]")
       ->type_name("DRAFTER")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kDraftGroup);
 }
 
 void add_decode_flags(CLI::App& app, DecodeSettings& settings) {
   app.add_option("--policy", settings.policy, "how large trees are")
       ->type_name("POLICY")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kDraftGroup);
   app.add_option("--verify", settings.verify, "which drafted tokens become text")
       ->type_name("RULE")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kDraftGroup);
   add_int(app, "--max-nodes", settings.max_nodes, 1, 1024, "most drafted tokens of one check")
-      ->group(kGroup);
-  add_int(app, "--chunk", settings.chunk, 1, 1 << 16, "prompt rows of one forward")->group(kGroup);
+      ->group(kDraftGroup);
+  add_int(app, "--chunk", settings.chunk, 1, 1 << 16, "prompt rows of one forward")
+      ->group(kDraftGroup);
 }
 
 }  // namespace talon

@@ -1,19 +1,21 @@
 #include "cli/options/model_options.h"
 
 #include "cli/options/flags.h"
-#include "core/error.h"
 
 namespace talon {
 namespace {
 
-constexpr const char* kGroup = "Model and backend";
+constexpr const char* kModelGroup = "Model and backend";
 
 const Choices<WeightLayout>& layouts() {
-  static const Choices<WeightLayout> kLayouts = {{"stored", WeightLayout::as_stored},
-                                                 {"int8", WeightLayout::int8},
-                                                 {"int4", WeightLayout::int4},
-                                                 {"bf16", WeightLayout::bf16},
-                                                 {"f32", WeightLayout::f32}};
+  static const Choices<WeightLayout> kLayouts = [] {
+    Choices<WeightLayout> choices;
+    for (const auto value : {WeightLayout::as_stored, WeightLayout::int8, WeightLayout::int4,
+                             WeightLayout::bf16, WeightLayout::f32}) {
+      choices.emplace_back(name_of(value), value);
+    }
+    return choices;
+  }();
   return kLayouts;
 }
 
@@ -30,20 +32,13 @@ const Choices<Activations>& activation_choices() {
   return kChoices;
 }
 
-std::string_view name_of(WeightLayout layout) {
-  for (const auto& [name, value] : layouts()) {
-    if (value == layout) return name;
-  }
-  throw Bug("a weight layout without a name");
-}
-
 void add_models_folder_flag(CLI::App& app, std::string& folder) {
   app.add_option(
          "--models", folder,
          "folder of pulled models (default: $TALON_MODELS, else ./downloads if it is there, else "
          "$XDG_DATA_HOME/talon)")
       ->type_name("DIR")
-      ->group(kGroup);
+      ->group(kModelGroup);
 }
 
 void add_model_flag(CLI::App& app, ModelOptions& options) {
@@ -52,7 +47,7 @@ void add_model_flag(CLI::App& app, ModelOptions& options) {
                  "pull list)")
       ->required()
       ->type_name("MODEL")
-      ->group(kGroup);
+      ->group(kModelGroup);
   add_models_folder_flag(app, options.models_folder);
 }
 
@@ -60,7 +55,7 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
   add_choice<BackendKind>(app, "--backend", options.backend,
                           {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}},
                           "what computes")
-      ->group(kGroup);
+      ->group(kModelGroup);
   add_choice<CpuKernels>(app, "--kernels", options.kernels,
                          {{"best", CpuKernels::best},
                           {"portable", CpuKernels::portable},
@@ -69,12 +64,12 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
                           {"avx512_bf16", CpuKernels::avx512_bf16},
                           {"amx", CpuKernels::amx}},
                          "kernels of the cpu backend")
-      ->group(kGroup);
+      ->group(kModelGroup);
   add_int(app, "--threads", options.threads, 0, 1024, "threads, 0 for all processors")
-      ->group(kGroup);
+      ->group(kModelGroup);
   add_choice<WeightLayout>(app, "--weights", options.weights, layouts(),
                            "how weights are kept in memory")
-      ->group(kGroup);
+      ->group(kModelGroup);
   Choices<std::optional<Activations>> choices = {{"auto", std::nullopt}};
   for (const auto& [name, value] : activation_choices()) choices.emplace_back(name, value);
   add_choice<std::optional<Activations>>(
@@ -82,20 +77,20 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
       "bits of the inputs of 4- and 8-bit weights (cpu); mixed: 16 for groups with large values, "
       "else 8; auto: mixed for small models, else 8; 16 also keeps the inputs of bf16 weights in "
       "float32, else they are rounded to bf16")
-      ->group(kGroup);
+      ->group(kModelGroup);
   add_choice<KvType>(app, "--kv", options.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
                      "type of the cache")
-      ->group(kGroup);
+      ->group(kModelGroup);
   add_int(app, "--cache-mb", options.cache_mb, 0, 1 << 20,
           "budget of the cache in MiB, 0 for one whole context, at most 1024")
-      ->group(kGroup);
+      ->group(kModelGroup);
 }
 
 void add_backend_flags(CLI::App& app, ModelOptions& options) {
   add_forward_flags(app, options);
   add_int(app, "--context", options.context, 0, 1 << 24,
           "most positions of one text, 0 for all the model allows")
-      ->group(kGroup);
+      ->group(kModelGroup);
 }
 
 }  // namespace talon

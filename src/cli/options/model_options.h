@@ -1,27 +1,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <optional>
 #include <string>
 
-#include "backend/cpu/cpu.h"
 #include "cli/options/flags.h"
+#include "runtime/model_source.h"
 
 namespace talon {
 
-enum class BackendKind { cpu, reference };
-
-/// Which model, where it runs and how it is kept.
-struct ModelOptions {
-  std::string model;          // a path or a catalogue name
-  std::string models_folder;  // empty: see models_folder.h
-  BackendKind backend = BackendKind::cpu;
-  CpuKernels kernels = CpuKernels::best;
-  int threads = 0;  // 0: all processors this process may use
-  WeightLayout weights = WeightLayout::as_stored;
-  std::optional<Activations> activations;  // none: fit for the model
+/// A model and the cache that a command answers from. models_folder: as given (places.h).
+struct ModelOptions : ModelSource {
   KvType kv = KvType::f16;
-  int context = 0;   // positions; 0: all the model allows
   int cache_mb = 0;  // 0: enough for one text of the whole context, at most 1024
 };
 
@@ -34,7 +23,6 @@ void add_forward_flags(CLI::App& app, ModelOptions& options);
 /// Declares everything but -m and --models.
 void add_backend_flags(CLI::App& app, ModelOptions& options);
 
-std::string_view name_of(WeightLayout layout);
 /// Values of --activations.
 const Choices<Activations>& activation_choices();
 

@@ -11,7 +11,7 @@
 namespace talon {
 namespace {
 
-constexpr const char* kGroup = "Sampling";
+constexpr const char* kSamplingGroup = "Sampling";
 
 std::uint64_t parse_seed(const std::string& text) {
   std::uint64_t seed = 0;
@@ -40,11 +40,11 @@ std::pair<TokenId, float> parse_bias(const std::string& text) {
 void add_sampler_flags(CLI::App& app, SamplerOptions& s, std::uint64_t& seed) {
   const auto real = [&](const char* name, double& value, double least, double most,
                         const char* help) {
-    add_real(app, name, value, least, most, help)->group(kGroup);
+    add_real(app, name, value, least, most, help)->group(kSamplingGroup);
   };
   real("--temperature", s.temperature, 0, 100, "0 takes the most probable token");
   add_int(app, "--top-k", s.top_k, 0, 1 << 24, "keep the k most probable tokens, 0 for all")
-      ->group(kGroup);
+      ->group(kSamplingGroup);
   real("--top-p", s.top_p, 0, 1, "keep the most probable tokens that sum to p, 1 for all");
   real("--min-p", s.min_p, 0, 1, "keep tokens of at least this share of the largest probability");
   real("--typical-p", s.typical_p, 0, 1, "locally typical sampling, 1 for off");
@@ -52,7 +52,7 @@ void add_sampler_flags(CLI::App& app, SamplerOptions& s, std::uint64_t& seed) {
        "divides the logits of tokens already seen, 1 for off");
   add_int(app, "--repeat-window", s.penalty_window, 0, 1 << 24,
           "last tokens that count as seen, 0 for all")
-      ->group(kGroup);
+      ->group(kSamplingGroup);
   real("--presence-penalty", s.presence_penalty, -100, 100,
        "subtracted once for a token of the answer");
   real("--frequency-penalty", s.frequency_penalty, -100, 100,
@@ -65,18 +65,18 @@ void add_sampler_flags(CLI::App& app, SamplerOptions& s, std::uint64_t& seed) {
          "added to a token's logit, may be repeated")
       ->type_name("ID:BIAS")
       ->allow_extra_args(false)
-      ->group(kGroup);
+      ->group(kSamplingGroup);
   app.add_option_function<std::string>(
          "--ban", [&s](const std::string& text) { s.banned = parse_ids("--ban", text); },
          "token ids that are never drawn")
       ->type_name("IDS")
-      ->group(kGroup);
+      ->group(kSamplingGroup);
   app.add_option_function<std::string>(
          "--seed", [&seed](const std::string& text) { seed = parse_seed(text); },
          "of the random numbers")
       ->type_name("N")
       ->default_str(fmt::format("{}", seed))
-      ->group(kGroup);
+      ->group(kSamplingGroup);
 }
 
 void add_answer_flags(CLI::App& app, AnswerOptions& options) {

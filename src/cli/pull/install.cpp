@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "cli/options/models_folder.h"
 #include "cli/pull/package_client.h"
 #include "cli/pull/unpack.h"
 #include "cli/terminal/progress_meter.h"

@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "cli/options/flags.h"
 #include "cli/options/model_options.h"
-#include "cli/options/models_folder.h"
+#include "cli/options/places.h"
 #include "cli/pull/download.h"
 #include "cli/pull/install.h"
 #include "cli/terminal/console.h"
@@ -50,6 +50,10 @@ class Pull : public Command {
   int run() override {
     const std::filesystem::path folder = models_folder(folder_);
     if (name_ == "list") return list(folder);
+    if (folder.empty() && output_.empty()) {
+      throw UsageError(
+          "pull: no folder for models: give --models DIR (neither $TALON_MODELS nor $HOME is set)");
+    }
     const InterruptGuard interrupt;
     try {
       return is_url(name_) ? pull_url(folder, interrupt.stop())

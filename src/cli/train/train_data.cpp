@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/options/flags.h"
+#include "cli/options/places.h"
 #include "cli/options/prompt_options.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
@@ -71,18 +72,19 @@ class TrainData : public Command {
 
   int run() override {
     check_options();
-    Session session = open_session(model_);
-    session.cache.reset();  // the work has a cache of its own
-    options_.end_tokens = session.end_tokens();
+    const LoadedModel loaded = load_with_meter(model_);
+    options_.end_tokens = loaded.end_tokens;
+    options_.heads = heads_in(head_places(), loaded.name);
+    options_.drafter = resolve_drafter(options_.drafter, options_.heads);
     options_.max_new = plan_.max_new;
     options_.kv = model_.kv;
-    if (features_) options_.taps = taps_of(session.model.config);
-    const DataPlan plan = make_plan(session);
-    const Manifest manifest = add_run(folder_, target_of(session), run_json(session, plan));
+    if (features_) options_.taps = taps_of(loaded.model.config);
+    const DataPlan plan = make_plan(loaded);
+    const Manifest manifest = add_run(folder_, target_of(loaded), run_json(loaded, plan));
     ShardWriter writer({folder_, plan_.shard, plan_.shards, manifest.shard_kind()},
                        [](const std::string& text) { write_note(text); });
     const FinishedJobs finished = finished_jobs(folder_, manifest.shard_kind());
-    const GenerateReport report = work(session, plan, finished, writer);
+    const GenerateReport report = work(loaded, plan, finished, writer);
     update_counts(folder_);
     say(report);
     return report.complete ? kExitDone : kExitInterrupted;
@@ -151,8 +153,8 @@ class TrainData : public Command {
   }
 
   /// What a user's message becomes: the model's chat template with its default system message.
-  EncodePrompt encoder(const Session& session) const {
-    const Tokenizer& tokenizer = session.require_tokenizer();
+  EncodePrompt encoder(const LoadedModel& loaded) const {
+    const Tokenizer& tokenizer = loaded.require_tokenizer();
     if (!chat_ || !tokenizer.chat_template()) {
       return [&tokenizer](const std::string& text) { return encode_prompt(tokenizer, text); };
     }
@@ -164,13 +166,13 @@ class TrainData : public Command {
     };
   }
 
-  DataPlan make_plan(const Session& session) {
-    const int context = session.model.config.context;
+  DataPlan make_plan(const LoadedModel& loaded) {
+    const int context = loaded.model.config.context;
     plan_.max_prompt = std::min(plan_.max_prompt, context - 1);
     if (!responses_.empty()) {
       std::vector<ReadyResponse> all;
       for (const std::string& file : responses_) {
-        const auto some = read_responses(file, session.model.config.vocabulary);
+        const auto some = read_responses(file, loaded.model.config.vocabulary);
         all.insert(all.end(), some.begin(), some.end());
       }
       return plan_responses(all, plan_);
@@ -185,24 +187,24 @@ class TrainData : public Command {
       all.insert(all.end(), some.begin(), some.end());
     }
     for (const Prompt& prompt : all) ++sources_[{prompt.source, prompt.licence}];
-    return plan_prompts(all, encoder(session), overlap, plan_);
+    return plan_prompts(all, encoder(loaded), overlap, plan_);
   }
 
-  Manifest target_of(const Session& session) const {
-    const ModelConfig& config = session.model.config;
+  Manifest target_of(const LoadedModel& loaded) const {
+    const ModelConfig& config = loaded.model.config;
     Manifest manifest;
     manifest.info.model = std::filesystem::path(model_.model).filename().string();
-    manifest.info.model_sha256 = model_checksum(session.path);
+    manifest.info.model_sha256 = model_checksum(loaded.path);
     manifest.info.hidden = config.hidden;
     manifest.info.vocabulary = config.vocabulary;
     for (const FeatureTap& tap : options_.taps) manifest.info.taps.push_back(tap.layer);
     manifest.target_settings = {{"weights", name_of(model_.weights)},
-                                {"activations", activations_json(session.activations)},
+                                {"activations", activations_json(loaded.activations)},
                                 {"cache", model_.kv == KvType::f16 ? "f16" : "f32"}};
     return manifest;
   }
 
-  Json run_json(const Session& session, const DataPlan& plan) const {
+  Json run_json(const LoadedModel& loaded, const DataPlan& plan) const {
     Json json = {{"kind", prompts_.empty() ? "responses" : "prompts"},
                  {"files", files_json(prompts_.empty() ? responses_ : prompts_)},
                  {"max_prompt", plan_.max_prompt},
@@ -218,7 +220,7 @@ class TrainData : public Command {
     json["temperature_mix"] = mix_;
     json["seed"] = plan_.seed;
     json["end_tokens"] = options_.end_tokens;
-    json["chat_template"] = chat_ && session.require_tokenizer().chat_template().has_value();
+    json["chat_template"] = chat_ && loaded.require_tokenizer().chat_template().has_value();
     for (const auto& [source, prompts] : sources_) {
       json["sources"].push_back(
           {{"source", source.first}, {"licence", source.second}, {"prompts", prompts}});
@@ -226,7 +228,7 @@ class TrainData : public Command {
     return json;
   }
 
-  GenerateReport work(const Session& session, const DataPlan& plan, const FinishedJobs& finished,
+  GenerateReport work(const LoadedModel& loaded, const DataPlan& plan, const FinishedJobs& finished,
                       ShardWriter& writer) {
     note(
         "{} of {} prompts (left out: {} duplicates, {} held out, {} too long), {} answers in this "
@@ -236,7 +238,7 @@ class TrainData : public Command {
     ProgressMeter meter("train data, response tokens");
     const InterruptGuard interrupt;
     return generate(
-        session.model, plan, finished, writer, options_,
+        loaded.model, plan, finished, writer, options_,
         [&](const GenerateReport& report, std::uint64_t total) {
           const std::uint64_t before = report.resumed_response_tokens;
           meter.update(std::max(report.response_tokens, report.drawn_tokens),

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <exception>
 
-#include "cli/options/models_folder.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
@@ -39,11 +38,11 @@ std::vector<std::pair<std::string, std::string>> measured_drafters(const std::st
           {"tree16", name + ":topk=8,levels=6,nodes=15"}};
 }
 
-HeadMeasure make_measure(const Session& session, const TrainHeadRequest& request) {
+HeadMeasure make_measure(const LoadedModel& loaded, const TrainHeadRequest& request) {
   HeadMeasure measure;
   measure.max_new = request.questions.max_new;
-  measure.end_tokens = session.end_tokens();
-  measure.prompts = question_prompts(session, request.questions);
+  measure.end_tokens = loaded.end_tokens;
+  measure.prompts = question_prompts(loaded, request.questions);
   return measure;
 }
 
@@ -51,23 +50,22 @@ int train(const TrainHeadRequest& request) {
   tune_process(request.train.threads);
   TrainHeadRequest resolved = request;
   resolved.model.threads = request.train.threads;
-  const auto path = resolve_model(request.model.model, models_folder(request.model.models_folder));
+  const auto path = resolve_model(source_of(request.model));
   const Checkpoint target = open_checkpoint(path);
   HeadTrainHooks hooks;
   hooks.log = [](std::string_view line) { note("{}", line); };
   const InterruptGuard interrupt;
   hooks.stop = &interrupt.stop();
-  std::optional<Session> session;
+  std::optional<LoadedModel> loaded;
   HeadMeasure measure;
   if (!request.questions.file.empty() && request.train.rank == 0) {
-    session.emplace(open_session(resolved.model));
-    session->cache.reset();  // measurements have caches of their own
-    measure = make_measure(*session, request);
+    loaded.emplace(load_with_meter(resolved.model));
+    measure = make_measure(*loaded, request);
     hooks.evaluate = [&](const std::filesystem::path& head) {
       HeadScores scores;
       for (const auto& [name, drafter] : measured_drafters(request.train.kind)) {
         scores.emplace_back(
-            name, measure_acceptance(session->model, measure, drafter + ",head=" + head.string()));
+            name, measure_acceptance(loaded->model, measure, drafter + ",head=" + head.string()));
       }
       return scores;
     };

@@ -1,6 +1,6 @@
 #include "cli/trainer/policy.h"
 
-#include "cli/options/cost_cache.h"
+#include "cli/options/places.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
@@ -8,6 +8,7 @@
 #include "cli/trainer/question_prompts.h"
 #include "core/error.h"
 #include "draft/registry.h"
+#include "runtime/cost_cache.h"
 #include "runtime/heads.h"
 #include "train/policy/gather_drafts.h"
 #include "train/policy/train_policy.h"
@@ -17,7 +18,9 @@
 namespace talon {
 namespace {
 
-GatherOptions gather_options(const TrainPolicyRequest& request, const Session& session) {
+HeadFinder heads_of(const LoadedModel& loaded) { return heads_in(head_places(), loaded.name); }
+
+GatherOptions gather_options(const TrainPolicyRequest& request, const LoadedModel& loaded) {
   const PolicyTrainOptions& train = request.train;
   GatherOptions options;
   options.drafter = train.is_radar() ? with_whole_pool(train.drafter) : train.drafter;
@@ -26,18 +29,20 @@ GatherOptions gather_options(const TrainPolicyRequest& request, const Session& s
                     .most_nodes = train.nodes,
                     .every_position = !train.is_radar(),
                     .features = !train.is_radar(),
-                    .end_tokens = session.end_tokens()};
+                    .end_tokens = loaded.end_tokens};
+  options.heads = heads_of(loaded);
   options.max_new = request.questions.max_new;
   options.batch = request.texts_at_once;
   return options;
 }
 
 /// What rounds cost on this machine, which the policy is trained for.
-RoundCosts measured_costs(const Session& session, const TrainPolicyRequest& request) {
+RoundCosts measured_costs(const LoadedModel& loaded, const TrainPolicyRequest& request) {
   const PolicyTrainOptions& train = request.train;
-  const auto drafter = make_drafter(train.drafter, {.target = &session.model});
-  const CostProfile profile = obtain_costs(session.model, request.model.kv, *drafter, train.drafter,
-                                           cost_cache(session, request.model));
+  const auto drafter =
+      make_drafter(train.drafter, {.target = &loaded.model, .heads = heads_of(loaded)});
+  const CostProfile profile = obtain_costs(loaded.model, request.model.kv, *drafter, train.drafter,
+                                           cost_cache(loaded, request.model.kv, costs_folder()));
   if (!profile.steady)
     note("note: the machine was busy while its costs were measured: they may not hold");
   const MachineCosts machine(train.nodes + 1, profile);
@@ -52,18 +57,18 @@ RoundCosts measured_costs(const Session& session, const TrainPolicyRequest& requ
           pass_ms};
 }
 
-RoundCosts costs_of(const Session& session, const TrainPolicyRequest& request) {
+RoundCosts costs_of(const LoadedModel& loaded, const TrainPolicyRequest& request) {
   if (request.train.is_radar() && request.train.pass_cost == 0)
-    return measured_costs(session, request);
+    return measured_costs(loaded, request);
   return flat_costs(request.train.pass_cost);
 }
 
-std::vector<DraftExample> gather(const Session& session, const TrainPolicyRequest& request,
+std::vector<DraftExample> gather(const LoadedModel& loaded, const TrainPolicyRequest& request,
                                  const StopFlag& stop) {
-  const auto prompts = question_prompts(session, request.questions);
+  const auto prompts = question_prompts(loaded, request.questions);
   ProgressMeter meter("answers");
   auto examples = gather_drafts(
-      session.model, prompts, gather_options(request, session),
+      loaded.model, prompts, gather_options(request, loaded),
       [&](std::size_t texts, std::size_t) { meter.update(texts, prompts.size()); }, &stop);
   if (!stop.requested()) note("{} answers, {} drafts", prompts.size(), examples.size());
   return examples;
@@ -74,12 +79,10 @@ std::vector<DraftExample> gather(const Session& session, const TrainPolicyReques
 int train_policy_command(const TrainPolicyRequest& asked) {
   TrainPolicyRequest request = asked;
   request.model.threads = request.train.threads;
-  request.train.drafter = with_shipped_heads(request.train.drafter, request.model.model);
-  Session session = open_session(request.model);
-  session.cache.reset();  // gathering has a cache of its own
+  const LoadedModel loaded = load_with_meter(request.model);
   const InterruptGuard interrupt;
-  const RoundCosts costs = costs_of(session, request);
-  std::vector<DraftExample> examples = gather(session, request, interrupt.stop());
+  const RoundCosts costs = costs_of(loaded, request);
+  std::vector<DraftExample> examples = gather(loaded, request, interrupt.stop());
   if (interrupt.stop().requested()) {
     note("stopped while gathering drafts: nothing is written");
     return kExitInterrupted;

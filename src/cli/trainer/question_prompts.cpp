@@ -7,13 +7,13 @@
 
 namespace talon {
 
-std::vector<std::vector<TokenId>> question_prompts(const Session& session,
+std::vector<std::vector<TokenId>> question_prompts(const LoadedModel& loaded,
                                                    const QuestionOptions& options) {
-  const Tokenizer& tokenizer = session.require_tokenizer();
+  const Tokenizer& tokenizer = loaded.require_tokenizer();
   const std::vector<Question> all = read_questions(options.file);
   const std::size_t most = options.limit > 0 ? static_cast<std::size_t>(options.limit) : all.size();
   const std::size_t count = std::min(all.size(), most);
-  const int room = session.model.config.context - options.max_new;
+  const int room = loaded.model.config.context - options.max_new;
   const auto longest = static_cast<std::size_t>(std::max(0, room));
   const PromptOptions chat;
   std::vector<std::vector<TokenId>> prompts;

@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "draft/registry.h"
-#include "engine/engine.h"
 #include "engine/stopwatch.h"
+#include "runtime/make_engine.h"
 #include "train/data/recorder.h"
 
 namespace talon {
@@ -21,46 +21,69 @@ struct Running {
   Recording recording;
 };
 
-std::size_t cache_bytes(const Model& model, const DataPlan& plan, const GenerateOptions& options) {
+CacheOptions cache_options(const Model& model, const DataPlan& plan,
+                           const GenerateOptions& options) {
   std::size_t longest = 0;
   for (const AskedPrompt& prompt : plan.prompts) longest = std::max(longest, prompt.tokens.size());
   const auto most = static_cast<std::size_t>(model.config.context);
-  const std::size_t positions =
+  const std::size_t length =
       std::min(longest + static_cast<std::size_t>(options.max_new), most) + kPageRows;
-  const std::size_t pages = (positions / kPageRows + 2) * static_cast<std::size_t>(options.batch);
-  return pages * kv_page_bytes({model.config.layers, model.config.kv_heads, model.config.head_dim,
-                                1, options.kv});
+  const std::size_t positions = positions_for(length) * static_cast<std::size_t>(options.batch);
+  return {kv_cache_bytes(model.config, options.kv, positions), options.kv};
 }
 
-DrafterContext drafter_context(const Model& model, const GenerateOptions& options) {
+std::unique_ptr<RecordingDrafter> make_recorder(const Model& model,
+                                                const GenerateOptions& options) {
   DrafterContext context;
   context.target = &model;
+  context.heads = options.heads;
   context.cache_positions =
       static_cast<std::size_t>(options.batch) * static_cast<std::size_t>(model.config.context);
-  return context;
+  return std::make_unique<RecordingDrafter>(make_drafter(options.drafter, context), options.taps,
+                                            *model.backend);
 }
 
-EngineOptions engine_options(const GenerateOptions& options) {
-  EngineOptions engine;
-  engine.chunk = options.chunk;
-  engine.max_rows = std::max(options.max_rows, options.batch);
-  engine.policy = options.policy;
-  return engine;
+EngineParts parts_of(std::unique_ptr<Drafter> recorder, const GenerateOptions& options) {
+  EngineParts parts;
+  parts.drafter = std::move(recorder);
+  parts.options.chunk = options.chunk;
+  parts.options.max_rows = std::max(options.max_rows, options.batch);
+  parts.options.policy = options.policy;
+  return parts;
 }
 
 class Generation {
  public:
   Generation(const Model& model, const DataPlan& plan, const FinishedJobs& finished,
              ShardWriter& writer, const GenerateOptions& options)
+      : Generation(model, plan, finished, writer, options, make_recorder(model, options)) {}
+
+  GenerateReport run(const GenerateProgress& progress, const StopFlag& stop) {
+    const Stopwatch watch;
+    while (!stop.requested()) {
+      submit();
+      if (running_.empty()) break;
+      for (const Progress& news : engine_->step()) take(news);
+      report_.seconds = watch.ms() / 1000;
+      if (progress) progress(report_, total());
+    }
+    writer_.flush();
+    report_.copied_tokens = recorder_.copied_rows();
+    report_.complete = running_.empty() && (next_ == left_.size() || has_enough());
+    return report_;
+  }
+
+ private:
+  Generation(const Model& model, const DataPlan& plan, const FinishedJobs& finished,
+             ShardWriter& writer, const GenerateOptions& options,
+             std::unique_ptr<RecordingDrafter> recorder)
       : plan_(plan),
         options_(options),
         writer_(writer),
-        recorder_(make_drafter(options.drafter, drafter_context(model, options)), options.taps,
-                  *model.backend),
-        verifier_(make_verifier("follow")),
-        cache_(*model.backend, model.config, cache_bytes(model, plan, options), options.kv),
-        target_(model, cache_, engine_options(options).max_rows, recorder_.taps()),
-        engine_(target_, recorder_, *verifier_, engine_options(options)) {
+        hidden_(model.config.hidden),
+        recorder_(*recorder),
+        engine_(make_engine(model, cache_options(model, plan, options),
+                            parts_of(std::move(recorder), options))) {
     for (const DataJob& job : plan.jobs) {
       const auto found = finished.find(job.id);
       if (found == finished.end()) {
@@ -72,22 +95,6 @@ class Generation {
     }
   }
 
-  GenerateReport run(const GenerateProgress& progress, const StopFlag& stop) {
-    const Stopwatch watch;
-    while (!stop.requested()) {
-      submit();
-      if (running_.empty()) break;
-      for (const Progress& news : engine_.step()) take(news);
-      report_.seconds = watch.ms() / 1000;
-      if (progress) progress(report_, total());
-    }
-    writer_.flush();
-    report_.copied_tokens = recorder_.copied_rows();
-    report_.complete = running_.empty() && (next_ == left_.size() || has_enough());
-    return report_;
-  }
-
- private:
   std::uint64_t response_tokens() const {
     return report_.response_tokens + report_.resumed_response_tokens;
   }
@@ -117,7 +124,7 @@ class Generation {
       auto running = std::make_unique<Running>();
       running->job = &job;
       recorder_.record_into(running->recording);
-      const auto submitted = engine_.submit(request_for(job));
+      const auto submitted = engine_->submit(request_for(job));
       if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) throw Error(refusal->message);
       running_.emplace(std::get<SequenceId>(submitted), std::move(running));
     }
@@ -159,8 +166,7 @@ class Generation {
     record.temperature = running.job->temperature;
     record.saturated = running.recording.saturated;
     record.features = std::move(running.recording.rows);
-    const auto width =
-        static_cast<std::size_t>(target_.model().config.hidden) * options_.taps.size();
+    const auto width = static_cast<std::size_t>(hidden_) * options_.taps.size();
     expects(record.features.size() >= (record.tokens.size() - 1) * width, "a row for every token");
     record.features.resize((record.tokens.size() - 1) * width);
     writer_.append(record);
@@ -175,11 +181,9 @@ class Generation {
   const GenerateOptions& options_;
   ShardWriter& writer_;
   std::map<SequenceId, std::unique_ptr<Running>> running_;
-  RecordingDrafter recorder_;
-  std::unique_ptr<Verifier> verifier_;
-  KvCache cache_;
-  Target target_;
-  Engine engine_;
+  int hidden_;
+  RecordingDrafter& recorder_;  // the engine's
+  OwnedEngine engine_;
   std::vector<const DataJob*> left_;
   std::size_t next_ = 0;
   GenerateReport report_;

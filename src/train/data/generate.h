@@ -9,6 +9,7 @@
 #include "core/stop.h"
 #include "model/model.h"
 #include "model/target.h"
+#include "runtime/heads.h"
 #include "train/data/plan.h"
 #include "train/data/shard_writer.h"
 
@@ -21,6 +22,7 @@ struct GenerateOptions {
   std::vector<TokenId> end_tokens;
   std::vector<FeatureTap> taps;  // recorded; none: tokens only
   std::string drafter = "none";  // changes the speed only
+  HeadFinder heads;              // for drafters that name none; may be empty
   std::string policy = "throughput";
   int chunk = 256;  // prompt rows of one sequence in a forward
   int max_rows = 512;

@@ -6,58 +6,56 @@
 
 #include "core/error.h"
 #include "draft/registry.h"
-#include "engine/engine.h"
+#include "runtime/make_engine.h"
 
 namespace talon {
 namespace {
 
 constexpr int kMostNodes = 128;
-constexpr int kRows = 512;
 
 std::size_t positions_of(const HeadMeasure& measure) {
   std::size_t positions = 0;
   for (const auto& prompt : measure.prompts) {
-    const std::size_t one = prompt.size() + static_cast<std::size_t>(measure.max_new) + kMostNodes;
-    positions += (one / kPageRows + 2) * kPageRows;
+    positions +=
+        positions_for(prompt.size() + static_cast<std::size_t>(measure.max_new) + kMostNodes);
   }
   return positions;
 }
 
-std::size_t cache_bytes(const ModelConfig& config, std::size_t positions) {
-  const KvShape page{config.layers, config.kv_heads, config.head_dim, 1, KvType::f16};
-  return (positions / kPageRows + 16) * kv_page_bytes(page);
+EngineParts parts_of(std::unique_ptr<Drafter> drafter) {
+  EngineParts parts;
+  parts.drafter = std::move(drafter);
+  parts.options.policy = "fixed";
+  parts.options.max_nodes = kMostNodes;
+  return parts;
 }
 
 }  // namespace
 
 double measure_acceptance(const Model& target, const HeadMeasure& measure,
                           const std::string& drafter_text) {
+  constexpr std::size_t kSpare = 16 * kPageRows;
   const std::size_t positions = positions_of(measure);
-  KvCache cache(*target.backend, target.config, cache_bytes(target.config, positions));
-  const auto drafter =
-      make_drafter(drafter_text, {.target = &target, .cache_positions = positions});
-  const auto verifier = make_verifier("follow");
-  EngineOptions options;
-  options.policy = "fixed";
-  options.max_nodes = kMostNodes;
-  options.max_rows = kRows;
-  Target network(target, cache, kRows, drafter->taps());
-  Engine engine(network, *drafter, *verifier, options);
+  const CacheOptions cache{kv_cache_bytes(target.config, KvType::f16, positions + kSpare),
+                           KvType::f16};
+  OwnedEngine engine = make_engine(
+      target, cache,
+      parts_of(make_drafter(drafter_text, {.target = &target, .cache_positions = positions})));
   for (const auto& prompt : measure.prompts) {
     Request request;
     request.prompt = prompt;
     request.max_new = measure.max_new;
     request.end_tokens = measure.end_tokens;
-    const auto submitted = engine.submit(std::move(request));
+    const auto submitted = engine->submit(std::move(request));
     if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
       fail("measure head: {}", refusal->message);
   }
   std::int64_t rounds = 0, emitted = 0;
-  while (!engine.idle()) {
-    for (const Progress& progress : engine.step()) {
+  while (!engine->idle()) {
+    for (const Progress& progress : engine->step()) {
       if (progress.finish == FinishReason::none) continue;
       if (progress.finish == FinishReason::failed) fail("measure head: {}", progress.error);
-      const SequenceStatistics& statistics = engine.statistics(progress.sequence);
+      const SequenceStatistics& statistics = engine->statistics(progress.sequence);
       rounds += statistics.rounds;
       emitted += statistics.rounds +
                  std::accumulate(statistics.accepted.begin(), statistics.accepted.end(), 0);

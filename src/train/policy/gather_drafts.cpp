@@ -5,37 +5,40 @@
 
 #include "core/error.h"
 #include "draft/registry.h"
-#include "engine/engine.h"
+#include "runtime/make_engine.h"
 
 namespace talon {
 namespace {
 
-constexpr int kMostRows = 512;
-constexpr int kSpareRows = 128;  // of a text's cache, for levels in flight
+constexpr std::size_t kSpareRows = 128;  // of a text's cache, for levels in flight
 
 std::size_t positions_of(const std::vector<std::vector<TokenId>>& prompts,
                          const GatherOptions& options) {
   std::size_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
   const std::size_t one = longest + static_cast<std::size_t>(options.max_new) + kSpareRows;
-  return (one / kPageRows + 2) * kPageRows * static_cast<std::size_t>(options.batch);
+  return positions_for(one) * static_cast<std::size_t>(options.batch);
 }
 
-std::size_t cache_bytes(const ModelConfig& config, std::size_t positions) {
-  const KvShape page{config.layers, config.kv_heads, config.head_dim, 1, KvType::f16};
-  return (positions / kPageRows) * kv_page_bytes(page);
+std::unique_ptr<DraftCollector> make_collector(const Model& target, std::size_t positions,
+                                               const GatherOptions& options) {
+  auto drafter = make_drafter(
+      options.drafter, {.target = &target, .cache_positions = positions, .heads = options.heads});
+  return std::make_unique<DraftCollector>(std::move(drafter), *target.backend, target.config.hidden,
+                                          options.drafts);
+}
+
+EngineParts parts_of(std::unique_ptr<Drafter> collector) {
+  EngineParts parts;
+  parts.drafter = std::move(collector);
+  parts.options.policy = "fixed";
+  return parts;
 }
 
 class Gathering {
  public:
   Gathering(const Model& target, std::size_t positions, const GatherOptions& options)
-      : options_(options),
-        cache_(*target.backend, target.config, cache_bytes(target.config, positions)),
-        collector_(make_drafter(options.drafter, {.target = &target, .cache_positions = positions}),
-                   *target.backend, target.config.hidden, options.drafts),
-        verifier_(make_verifier("follow")),
-        target_(target, cache_, kMostRows, collector_.taps()),
-        engine_(target_, collector_, *verifier_, engine_options()) {}
+      : Gathering(target, positions, options, make_collector(target, positions, options)) {}
 
   std::vector<DraftExample> run(const std::vector<std::vector<TokenId>>& prompts,
                                 const GatherProgress& progress, const StopFlag* stop) {
@@ -43,7 +46,7 @@ class Gathering {
     const auto batch = static_cast<std::size_t>(options_.batch);
     while (ended < prompts.size() && !(stop && stop->requested())) {
       while (next < prompts.size() && next - ended < batch) submit(prompts[next++]);
-      for (const Progress& news : engine_.step()) {
+      for (const Progress& news : engine_->step()) {
         if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
         ended += news.finish != FinishReason::none ? 1 : 0;
       }
@@ -53,29 +56,27 @@ class Gathering {
   }
 
  private:
-  static EngineOptions engine_options() {
-    EngineOptions options;
-    options.policy = "fixed";
-    options.max_rows = kMostRows;
-    return options;
-  }
+  Gathering(const Model& target, std::size_t positions, const GatherOptions& options,
+            std::unique_ptr<DraftCollector> collector)
+      : options_(options),
+        collector_(*collector),
+        engine_(make_engine(target,
+                            {kv_cache_bytes(target.config, KvType::f16, positions), KvType::f16},
+                            parts_of(std::move(collector)))) {}
 
   void submit(const std::vector<TokenId>& prompt) {
     Request request;
     request.prompt = prompt;
     request.max_new = options_.max_new;
     request.end_tokens = options_.drafts.end_tokens;
-    const auto submitted = engine_.submit(std::move(request));
+    const auto submitted = engine_->submit(std::move(request));
     if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
       fail("train policy: {}", refusal->message);
   }
 
   const GatherOptions& options_;
-  KvCache cache_;
-  DraftCollector collector_;
-  std::unique_ptr<Verifier> verifier_;
-  Target target_;
-  Engine engine_;
+  DraftCollector& collector_;  // the engine's
+  OwnedEngine engine_;
 };
 
 }  // namespace

@@ -6,12 +6,14 @@
 
 #include "core/stop.h"
 #include "model/model.h"
+#include "runtime/heads.h"
 #include "train/policy/draft_collector.h"
 
 namespace talon {
 
 struct GatherOptions {
   std::string drafter;  // `eagle3:head=FOLDER`
+  HeadFinder heads;     // for one that names no head; may be empty
   CollectorOptions drafts;
   int max_new = 128;  // tokens of an answer
   int batch = 4;      // texts at once

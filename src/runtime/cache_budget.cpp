@@ -1,0 +1,35 @@
+#include "runtime/cache_budget.h"
+
+#include <algorithm>
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kMostUsualBytes = std::size_t{1024} << 20;
+constexpr int kPagesInFlight = 8;  // beyond the context: for rows that a check adds and drops
+
+std::size_t usual_bytes(const ModelConfig& config, KvType type) {
+  const auto pages = (config.context + kPageRows - 1) / kPageRows + kPagesInFlight;
+  const auto positions = static_cast<std::size_t>(pages * kPageRows);
+  return std::min(kv_cache_bytes(config, type, positions), kMostUsualBytes);
+}
+
+}  // namespace
+
+std::size_t positions_for(std::size_t length) {
+  constexpr std::size_t kPagesBeyond = 2;
+  return (length / kPageRows + kPagesBeyond) * kPageRows;
+}
+
+std::size_t kv_cache_bytes(const ModelConfig& config, KvType type, std::size_t positions) {
+  const KvShape page{config.layers, config.kv_heads, config.head_dim, 1, type};
+  return positions / kPageRows * kv_page_bytes(page);
+}
+
+std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options) {
+  const std::size_t bytes =
+      options.bytes > 0 ? options.bytes : usual_bytes(model.config, options.type);
+  return std::make_unique<KvCache>(*model.backend, model.config, bytes, options.type);
+}
+
+}  // namespace talon

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "model/kv_cache.h"
+#include "model/model.h"
+
+namespace talon {
+
+struct CacheOptions {
+  std::size_t bytes = 0;  // 0: enough for one text of the whole context, at most 1 GiB
+  KvType type = KvType::f16;
+};
+
+/// A cache for texts of the model. Throws Error if the budget holds not even one page.
+std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options = {});
+
+/// Cached positions that one text of `length` tokens takes, rows in flight included.
+std::size_t positions_for(std::size_t length);
+/// Bytes of the pages that hold `positions`.
+std::size_t kv_cache_bytes(const ModelConfig& config, KvType type, std::size_t positions);
+
+}  // namespace talon

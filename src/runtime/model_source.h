@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "backend/cpu/cpu.h"
+
+namespace talon {
+
+enum class BackendKind { cpu, reference };
+
+/// Which model, what computes it and how its weights are kept.
+struct ModelSource {
+  std::string model = {};          // a path, or a name of the catalogue
+  std::string models_folder = {};  // of the catalogue's models; empty: none is known
+  BackendKind backend = BackendKind::cpu;
+  CpuKernels kernels = CpuKernels::best;
+  int threads = 0;  // 0: all processors this process may use
+  WeightLayout weights = WeightLayout::as_stored;
+  std::optional<Activations> activations = {};  // none: fit for the model
+  int context = 0;                              // positions; 0: all the model allows
+};
+
+/// "stored", "int8", "int4", "bf16" or "f32"
+std::string_view name_of(WeightLayout layout);
+
+/// The file or folder that is meant. Throws Error for one that is not there, with what to do;
+/// UsageError for a name of the catalogue when no folder is known.
+std::filesystem::path resolve_model(const ModelSource& source);
+
+/// The name in the catalogue of the model at `path`, told by its file's name and size; empty: it is
+/// none of them.
+std::string catalogue_name_of(const std::filesystem::path& path);
+
+}  // namespace talon
