@@ -24,14 +24,15 @@ struct KvCache::State {
 
 struct KvSequence::State {
   KvCache::State* cache;
+  TextRoot root;
   std::vector<TokenId> tokens;  // committed
   std::vector<PageId> pages;    // each with one reference of ours
 
   int length() const { return static_cast<int>(tokens.size()); }
   int full_pages() const { return length() / kPageRows; }
   int tail_rows() const { return length() % kPageRows; }
-  PageId parent_of(int index) const {
-    return index == 0 ? PageMemory::kRoot : pages[static_cast<std::size_t>(index) - 1];
+  PageMemory::Place place_of(int index) const {
+    return {root, index == 0 ? PageMemory::kNoPage : pages[static_cast<std::size_t>(index) - 1]};
   }
   std::span<const TokenId> tokens_of(int index) const {
     const auto all =
@@ -41,7 +42,7 @@ struct KvSequence::State {
 
   ~State();
   void adopt_prefix(std::span<const TokenId> prompt);
-  void adopt_rows(const PageMemory::Match& match, std::span<const TokenId> prompt);
+  void adopt_rows(const PageMemory::Match& match, std::span<const TokenId> rest);
   bool tail_is_writable() const;
   bool make_tail_writable();
   void remember_pages(int first);
@@ -49,19 +50,6 @@ struct KvSequence::State {
 };
 
 namespace {
-
-/// Keeps a page from being given up.
-class PageHold {
- public:
-  PageHold(PageMemory& memory, PageId page) : memory_(memory), page_(page) { memory.acquire(page); }
-  ~PageHold() { memory_.release(page_); }
-  PageHold(const PageHold&) = delete;
-  PageHold& operator=(const PageHold&) = delete;
-
- private:
-  PageMemory& memory_;
-  PageId page_;
-};
 
 KvShape kv_shape(const ModelConfig& config, std::size_t budget_bytes, KvType type) {
   KvShape shape{config.layers, config.kv_heads, config.head_dim, 1, type};
@@ -85,9 +73,9 @@ KvCache::KvCache(Backend& backend, const ModelConfig& config, std::size_t budget
 
 KvCache::~KvCache() = default;
 
-KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse) {
+KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse, const TextRoot& root) {
   KvSequence sequence(
-      std::unique_ptr<KvSequence::State>(new KvSequence::State{state_.get(), {}, {}}));
+      std::unique_ptr<KvSequence::State>(new KvSequence::State{state_.get(), root, {}, {}}));
   if (reuse && prompt.size() > 1) sequence.state_->adopt_prefix(prompt.first(prompt.size() - 1));
   return sequence;
 }
@@ -101,44 +89,39 @@ KvStore& KvCache::store() { return *state_->store; }
 /// page that goes on longest.
 void KvSequence::State::adopt_prefix(std::span<const TokenId> prompt) {
   PageMemory& memory = cache->pages;
-  PageId parent = PageMemory::kRoot;
+  tokens.reserve(prompt.size());
+  pages.reserve(prompt.size() / kPageRows + 1);
   while (true) {
     const auto rest = prompt.subspan(tokens.size());
-    const auto match = memory.longest_match(parent, rest);
+    const auto match = memory.longest_match(place_of(full_pages()), rest);
     if (match.rows < kPageRows) {
       if (match.rows > 0) adopt_rows(match, rest);
       return;
     }
-    pages.reserve(pages.size() + 1);
     memory.acquire(match.page);
     pages.push_back(match.page);
     tokens.insert(tokens.end(), rest.begin(), rest.begin() + kPageRows);
-    parent = match.page;
   }
 }
 
-/// Takes over a copy of the rows that a remembered page shares with `prompt`.
-void KvSequence::State::adopt_rows(const PageMemory::Match& match,
-                                   std::span<const TokenId> prompt) {
-  const PageHold hold(cache->pages, match.page);  // so that making room does not give it up
-  pages.reserve(pages.size() + 1);
-  const auto copy = cache->pages.allocate();
+/// Copies the rows of a page that holds the first of `rest`, if there is room.
+void KvSequence::State::adopt_rows(const PageMemory::Match& match, std::span<const TokenId> rest) {
+  PageMemory& memory = cache->pages;
+  memory.acquire(match.page);  // so that making room does not give it up
+  const auto copy = memory.allocate();
+  if (copy) pages.push_back(*copy);
+  memory.release(match.page);
   if (!copy) return;
-  pages.push_back(*copy);
   cache->copy_rows(match.page, *copy, match.rows);
-  const auto reused = prompt.first(static_cast<std::size_t>(match.rows));
-  tokens.insert(tokens.end(), reused.begin(), reused.end());
+  tokens.insert(tokens.end(), rest.begin(), rest.begin() + match.rows);
 }
 
 KvSequence::State::~State() {
   // What the last page holds so far may begin a later prompt, too.
   const int tail = full_pages();
   if (tail_rows() > 0 && tail_is_writable()) {
-    try {
-      cache->pages.remember_partial(pages[static_cast<std::size_t>(tail)], parent_of(tail),
-                                    tokens_of(tail));
-    } catch (const std::bad_alloc&) {  // then it is not remembered
-    }
+    cache->pages.remember_partial(pages[static_cast<std::size_t>(tail)], place_of(tail),
+                                  tokens_of(tail));
   }
   release_pages_from(0);
 }
@@ -163,7 +146,12 @@ bool KvSequence::State::make_tail_writable() {
   if (memory.forget_if_ours(tail)) return true;
   const auto copy = memory.allocate();
   if (!copy) return false;
-  cache->copy_rows(tail, *copy, tail_rows());
+  try {
+    cache->copy_rows(tail, *copy, tail_rows());
+  } catch (...) {
+    memory.release(*copy);
+    throw;
+  }
   memory.release(tail);
   tail = *copy;
   return true;
@@ -174,7 +162,7 @@ bool KvSequence::State::make_tail_writable() {
 void KvSequence::State::remember_pages(int first) {
   for (int index = first; index < full_pages(); ++index) {
     PageId& page = pages[static_cast<std::size_t>(index)];
-    const PageId known = cache->pages.remember(page, parent_of(index), tokens_of(index));
+    const PageId known = cache->pages.remember(page, place_of(index), tokens_of(index));
     if (known == page) continue;
     cache->pages.acquire(known);
     cache->pages.release(page);
@@ -200,7 +188,7 @@ bool KvSequence::reserve(int rows) {
   const std::size_t held = state_->pages.size();
   const std::size_t missing = needed > held ? needed - held : 0;
   if (missing > static_cast<std::size_t>(memory.available())) return false;
-  state_->pages.reserve(held + missing);
+  state_->pages.reserve(needed);
   for (std::size_t i = 0; i < missing; ++i) state_->pages.push_back(memory.allocate().value());
   if (!state_->make_tail_writable()) {
     state_->release_pages_from(held);

@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "core/types.h"
 #include "model/config.h"
+#include "model/page_index.h"
 
 namespace talon {
 
@@ -27,8 +28,9 @@ class KvCache {
   ~KvCache();
 
   /// A new sequence that begins with the longest remembered prefix of `prompt`, but always leaves
-  /// at least the last prompt token to be computed.  `reuse` = false starts empty.
-  KvSequence start(std::span<const TokenId> prompt, bool reuse = true);
+  /// at least the last prompt token to be computed. `reuse` = false starts empty. Texts with
+  /// different roots share nothing.
+  KvSequence start(std::span<const TokenId> prompt, bool reuse = true, const TextRoot& root = {});
 
   int total_pages() const;
   int free_pages() const;  // never used, or held only by the memory of prefixes

@@ -3,13 +3,27 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <new>
 #include <random>
 #include <set>
 
 #include "backend/reference/reference.h"
 #include "core/error.h"
 #include "model/row_layout.h"
+
+namespace {
+thread_local bool no_memory = false;
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  void* memory = no_memory ? nullptr : std::malloc(size);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace talon {
 namespace {
@@ -231,6 +245,34 @@ TEST(KvCache, SequencesMoveAndGivePagesBack) {
   EXPECT_EQ(model.cache.free_pages(), 2);
   moved = model.cache.start({});
   EXPECT_EQ(model.cache.free_pages(), 4);
+}
+
+TEST(KvCache, ASequenceEndsAndIsRememberedWithoutMemoryToAllocate) {
+  HashModel model(8);
+  const Tokens prompt = numbered(100);
+  std::optional<KvSequence> sequence(model.run(prompt).first);
+  no_memory = true;
+  sequence.reset();
+  no_memory = false;
+  EXPECT_EQ(model.cache.free_pages(), 8);
+  EXPECT_EQ(model.cache.start(prompt).length(), 99);
+}
+
+TEST(KvCache, ATenantFindsItsOwnTextsOnly) {
+  HashModel model(8);
+  const Tokens prompt = numbered(130);
+  const TextRoot ours{.tenant = 1}, theirs{.tenant = 2};
+  {
+    KvSequence sequence = model.cache.start(prompt, true, ours);
+    EXPECT_TRUE(model.append(sequence, prompt));
+  }
+  EXPECT_EQ(model.cache.start(prompt, true, theirs).length(), 0);
+  EXPECT_EQ(model.cache.start(prompt).length(), 0);
+  KvSequence again = model.cache.start(prompt, true, ours);
+  EXPECT_EQ(again.length(), 129);
+  again = model.cache.start(prompt, true, theirs);
+  EXPECT_TRUE(model.append(again, prompt));
+  EXPECT_NE(again.pages()[0], model.cache.start(prompt, true, ours).pages()[0]);
 }
 
 /// Random work of several sequences over prompts that share beginnings, in a cache too small for

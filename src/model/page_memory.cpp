@@ -1,28 +1,22 @@
 #include "model/page_memory.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 
 namespace talon {
-namespace {
 
-int shared_beginning(std::span<const TokenId> a, std::span<const TokenId> b) {
-  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  return static_cast<int>(end.first - a.begin());
-}
-
-}  // namespace
-
-PageMemory::PageMemory(int pages) : pages_(static_cast<std::size_t>(pages)), available_(pages) {
-  empty_.reserve(pages_.size());  // giving a page back asks for no memory
+PageMemory::PageMemory(int pages, PageIndex::Hash hash)
+    : index_(pages, hash), pages_(static_cast<std::size_t>(pages)), available_(pages) {
+  empty_.reserve(pages_.size());
   for (PageId page = pages - 1; page >= 0; --page) empty_.push_back(page);
 }
 
 std::optional<PageId> PageMemory::allocate() {
   if (available_ == 0) return std::nullopt;
   if (empty_.empty()) {
-    const PageId given_up = longest_unused();
+    const PageId given_up = oldest_;
+    expects(given_up != kNoPage && at(given_up).children == 0,
+            "who holds a page lets go of its parent later");
+    take_out(given_up);
     forget(given_up);
     empty_.push_back(given_up);
   }
@@ -33,46 +27,43 @@ std::optional<PageId> PageMemory::allocate() {
 }
 
 void PageMemory::acquire(PageId page) {
-  if (at(page).references++ == 0) --available_;
+  Page& acquired = at(page);
+  if (acquired.references++ > 0) return;
+  --available_;
+  if (acquired.remembered) take_out(page);
 }
 
 void PageMemory::release(PageId page) {
   Page& released = at(page);
   expects(released.references > 0, "a released page was held");
-  released.last_use = ++clock_;
   if (--released.references > 0) return;
   ++available_;
-  if (!released.remembered) empty_.push_back(page);
-}
-
-PageMemory::Match PageMemory::longest_match(PageId parent, std::span<const TokenId> tokens) const {
-  Match best;
-  for (const PageId child : parent == kRoot ? first_pages_ : at(parent).children) {
-    const int rows = shared_beginning(at(child).tokens, tokens);
-    if (rows > best.rows) best = {child, rows};
+  if (released.remembered) {
+    push_newest(page);
+  } else {
+    empty_.push_back(page);
   }
-  return best;
 }
 
-PageId PageMemory::remember(PageId page, PageId parent, std::span<const TokenId> tokens) {
-  const Match match = longest_match(parent, tokens);
+PageId PageMemory::remember(PageId page, const Place& place, std::span<const TokenId> tokens) {
+  const Match match = longest_match(place, tokens);
   if (match.rows == kPageRows) return match.page;
-  insert(page, parent, tokens);
+  insert(page, place, tokens);
   return page;
 }
 
-void PageMemory::remember_partial(PageId page, PageId parent, std::span<const TokenId> tokens) {
-  const Match match = longest_match(parent, tokens);
+void PageMemory::remember_partial(PageId page, const Place& place,
+                                  std::span<const TokenId> tokens) {
+  const Match match = longest_match(place, tokens);
   if (match.rows == static_cast<int>(tokens.size())) return;
-  insert(page, parent, tokens);
+  insert(page, place, tokens);
 }
 
-void PageMemory::insert(PageId page, PageId parent, std::span<const TokenId> tokens) {
-  Page& added = at(page);
-  added.tokens.assign(tokens.begin(), tokens.end());
-  children_of(parent).push_back(page);  // the last that may throw
-  added.remembered = true;
-  added.parent = parent;
+void PageMemory::insert(PageId page, const Place& place, std::span<const TokenId> tokens) {
+  expects(is_private(page), "a page is remembered once, by its holder");
+  index_.insert(page, place, tokens);
+  at(page).remembered = true;
+  if (place.parent != kNoPage) ++at(place.parent).children;
 }
 
 bool PageMemory::is_private(PageId page) const {
@@ -80,33 +71,29 @@ bool PageMemory::is_private(PageId page) const {
 }
 
 bool PageMemory::forget_if_ours(PageId page) {
-  if (at(page).references != 1 || !at(page).children.empty()) return false;
-  forget(page);
+  if (at(page).references != 1 || at(page).children > 0) return false;
+  if (at(page).remembered) forget(page);
   return true;
 }
 
 void PageMemory::forget(PageId page) {
-  Page& forgotten = at(page);
-  std::erase(children_of(forgotten.parent), page);
-  forgotten.remembered = false;
-  forgotten.parent = kRoot;
-  forgotten.tokens.clear();
+  const PageId parent = index_.place(page).parent;
+  if (parent != kNoPage) --at(parent).children;
+  index_.erase(page);
+  at(page).remembered = false;
 }
 
-std::vector<PageId>& PageMemory::children_of(PageId parent) {
-  return parent == kRoot ? first_pages_ : at(parent).children;
+void PageMemory::push_newest(PageId page) {
+  at(page).older = newest_;
+  at(page).newer = kNoPage;
+  (newest_ == kNoPage ? oldest_ : at(newest_).newer) = page;
+  newest_ = page;
 }
 
-PageId PageMemory::longest_unused() const {
-  PageId oldest = kRoot;
-  for (PageId page = 0; page < total(); ++page) {
-    const Page& candidate = at(page);
-    const bool unused = candidate.references == 0 && candidate.remembered;
-    if (!unused || !candidate.children.empty()) continue;
-    if (oldest == kRoot || candidate.last_use < at(oldest).last_use) oldest = page;
-  }
-  expects(oldest != kRoot, "a page that only the memory holds");
-  return oldest;
+void PageMemory::take_out(PageId page) {
+  const Page& taken = at(page);
+  (taken.older == kNoPage ? oldest_ : at(taken.older).newer) = taken.newer;
+  (taken.newer == kNoPage ? newest_ : at(taken.newer).older) = taken.older;
 }
 
 }  // namespace talon

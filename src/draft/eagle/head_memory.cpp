@@ -13,15 +13,9 @@ int feature_width(const HeadWeights& head) { return head.config.feature_width; }
 
 int waiting_rows(const HeadState& state) { return static_cast<int>(state.waiting.size()); }
 
-/// What the cache's memory of pages knows the first pairs of a text by, `tokens` being those after
-/// the first. Pair i depends on all tokens up to i + 1, so the token i + 1 names it, but the first
-/// must stand for two.
-std::vector<TokenId> first_names(TokenId first_token, std::span<const TokenId> tokens) {
-  std::vector<TokenId> names(tokens.begin(), tokens.end());
-  const auto first = static_cast<std::uint32_t>(first_token);
-  names[0] = static_cast<TokenId>((first * 2654435761U) ^ static_cast<std::uint32_t>(names[0]));
-  return names;
-}
+/// Pair i depends on all tokens up to i + 1: the token i + 1 names it to the cache, and the first
+/// token, which is in no pair, stands before all of them.
+TextRoot root_of(TokenId first_token) { return {.before = first_token}; }
 
 }  // namespace
 
@@ -46,17 +40,17 @@ std::unique_ptr<HeadState> HeadMemory::start() {
 
 int HeadMemory::remembers(std::span<const TokenId> text) {
   if (text.size() < 2) return 0;
-  const KvSequence pairs = cache_.start(first_names(text[0], text.subspan(1)));
+  const KvSequence pairs = cache_.start(text.subspan(1), /*reuse=*/true, root_of(text[0]));
   return pairs.length() == 0 ? 0 : pairs.length() + 1;
 }
 
 std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
   if (known.empty()) return start();
   // The cache never gives the last pair that it is asked for: one more than is known.
-  std::vector<TokenId> names = first_names(known[0], known.subspan(1));
+  std::vector<TokenId> names(known.begin() + 1, known.end());
   names.push_back(0);
-  auto state = std::make_unique<HeadState>(cache_.start(names), backend_, head_, most_waiting_);
-  state->first_token = known[0];
+  auto state = std::make_unique<HeadState>(cache_.start(names, /*reuse=*/true, root_of(known[0])),
+                                           backend_, head_, most_waiting_);
   state->observed = static_cast<int>(known.size());
   state->lost = state->cache.length() + 1 < state->observed;  // no room even for a part of a page
   return state;
@@ -68,7 +62,7 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
   state.observed = committed.first_position + static_cast<int>(committed.tokens.size());
   auto tokens = committed.tokens;
   if (!committed.first_has_row) {
-    state.first_token = tokens.front();
+    state.cache = cache_.start({}, /*reuse=*/false, root_of(tokens.front()));
     tokens = tokens.subspan(1);
   }
   expects(committed.features.rows == static_cast<int>(tokens.size()), "a feature for each pair");
@@ -152,8 +146,7 @@ View HeadMemory::gather_features(std::span<HeadState* const> states, int rows) {
 void HeadMemory::commit(HeadState& state) {
   std::vector<NodeId> all(state.waiting.size());
   std::iota(all.begin(), all.end(), 0);
-  const bool is_first = state.cache.length() == 0;
-  state.cache.keep(all, is_first ? first_names(state.first_token, state.waiting) : state.waiting);
+  state.cache.keep(all, state.waiting);
   state.waiting.clear();
 }
 

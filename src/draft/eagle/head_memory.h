@@ -19,10 +19,9 @@ struct HeadState : DraftState {
   KvSequence cache;              // of the pairs that were run; position i of the cache is pair i
   std::vector<TokenId> waiting;  // tokens of the pairs to run next
   Buffer features;               // and their features, [most waiting, taps * hidden]
-  Buffer output;             // [1, H]: what the head predicted from the newest pair that was run
-  TokenId first_token = -1;  // of the sequence, which is in no pair
-  int observed = 0;          // tokens
-  bool lost = false;         // the cache was full: this sequence is drafted for no more
+  Buffer output;      // [1, H]: what the head predicted from the newest pair that was run
+  int observed = 0;   // tokens
+  bool lost = false;  // the cache was full: this sequence is drafted for no more
 };
 
 /// Runs committed pairs through a head. Pairs wait until a tree is wanted or many have come
