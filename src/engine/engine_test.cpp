@@ -344,7 +344,7 @@ TEST(Engine, ADrafterSeesEachCommittedTokenOnceWithTheRowThatProducedIt) {
   TestModel& model = small_model();
   std::vector<TokenId> text = kPrompt;
   text.insert(text.end(), plain_answer().begin(), plain_answer().end());
-  KvCache cache(*model.backend, model.model.config, test::pages_bytes(model.model.config, 4));
+  KvCache cache(*model.backend, kv_shape(model.model.config, 4));
   Target target(model.model, cache, 128, {{FeatureTap::kFinalNorm}, {2}});
   KvSequence sequence = cache.start(text, false);
   ASSERT_TRUE(sequence.reserve(static_cast<int>(text.size())));

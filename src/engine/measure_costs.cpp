@@ -26,10 +26,7 @@ constexpr int kPromptRows = 8;      // shown to the drafter
 constexpr int kLevels = 5;       // of the longer of two drafts, whose difference is that of passes
 constexpr int kFirstPasses = 5;  // most that are timed, each after a forward of the target
 
-std::size_t cache_bytes(const ModelConfig& config, KvType type) {
-  constexpr int kPages = (kFarContext + kMostRows) / kPageRows + 2;
-  return kv_page_bytes({config.layers, config.kv_heads, config.head_dim, 1, type}) * kPages;
-}
+constexpr int kCachePages = (kFarContext + kMostRows) / kPageRows + 2;
 
 /// Grows trees of a given size and says whether it was asked.
 class ProbePolicy : public PolicyState {
@@ -57,7 +54,7 @@ class CostMeasurement {
       : model_(model),
         drafter_(drafter),
         budget_ms_(budget_ms),
-        cache_(*model.backend, model.config, cache_bytes(model.config, type), type),
+        cache_(*model.backend, kv_shape(model.config, kCachePages, type)),
         target_(model, cache_, kMostRows, drafter.taps()),
         sequence_(cache_.start({}, false)) {}
 

@@ -35,11 +35,6 @@ struct TestModel {
   Model model;
 };
 
-inline std::size_t pages_bytes(const ModelConfig& config, int pages, KvType type = KvType::f16) {
-  return kv_page_bytes({config.layers, config.kv_heads, config.head_dim, 1, type}) *
-         static_cast<std::size_t>(pages);
-}
-
 /// All that came of one request.
 struct Answer {
   std::vector<TokenId> tokens;
@@ -53,7 +48,7 @@ struct Answer {
 struct TestEngine {
   TestEngine(TestModel& of, std::unique_ptr<Drafter> with, EngineOptions options = {},
              int pages = 64, std::unique_ptr<Verifier> rule = make_verifier("follow"))
-      : cache(*of.backend, of.model.config, pages_bytes(of.model.config, pages)),
+      : cache(*of.backend, kv_shape(of.model.config, pages)),
         drafter(std::move(with)),
         target(of.model, cache, options.max_rows, taps_for(*drafter, options.policy)),
         verifier(std::move(rule)),

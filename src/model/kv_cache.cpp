@@ -50,24 +50,26 @@ struct KvSequence::State {
 };
 
 namespace {
+constexpr int kMostPages = INT32_MAX / kPageRows;  // a slot is an int32
+}
 
-KvShape kv_shape(const ModelConfig& config, std::size_t budget_bytes, KvType type) {
-  KvShape shape{config.layers, config.kv_heads, config.head_dim, 1, type};
+KvShape kv_shape(const ModelConfig& config, int pages, KvType type) {
+  return {config.layers, config.kv_heads, config.head_dim, pages, type};
+}
+
+KvShape within_budget(KvShape shape, std::size_t budget_bytes) {
   const std::size_t page_bytes = kv_page_bytes(shape);
   if (budget_bytes < page_bytes) {
     fail("allocate the key-value cache: expected a budget of at least one page, {} bytes, found {}",
          page_bytes, budget_bytes);
   }
-  constexpr std::size_t kMostPages = INT32_MAX / kPageRows;  // a slot is an int32
-  shape.pages = static_cast<int>(std::min(budget_bytes / page_bytes, kMostPages));
+  const std::size_t pages = budget_bytes / page_bytes;
+  shape.pages = static_cast<int>(std::min<std::size_t>(pages, kMostPages));
   return shape;
 }
 
-}  // namespace
-
-KvCache::KvCache(Backend& backend, const ModelConfig& config, std::size_t budget_bytes,
-                 KvType type) {
-  const KvShape shape = kv_shape(config, budget_bytes, type);
+KvCache::KvCache(Backend& backend, const KvShape& shape) {
+  expects(shape.pages >= 1 && shape.pages <= kMostPages, "pages whose slots have numbers");
   state_.reset(new State{&backend, backend.allocate_kv(shape), PageMemory(shape.pages)});
 }
 

@@ -15,16 +15,19 @@ namespace talon {
 
 class KvSequence;
 
-/// Pages of keys and values for all sequences under one hard memory budget. Full pages of committed
-/// tokens are remembered by the tokens they hold, so that a later sequence with the same beginning
-/// reuses them (a page is shared by reference count and never written while shared); remembered
-/// pages are given up, oldest first, when room is needed. Must outlive its sequences. One caller at
-/// a time.
+/// `pages` pages for the keys and values of a model.
+KvShape kv_shape(const ModelConfig& config, int pages, KvType type = KvType::f16);
+/// `shape` with as many pages as the budget holds. Throws Error if that is none.
+KvShape within_budget(KvShape shape, std::size_t budget_bytes);
+
+/// A fixed number of pages of keys and values for all sequences. Full pages of committed tokens are
+/// remembered by the tokens they hold, so that a later sequence with the same beginning reuses them
+/// (a page is shared by reference count and never written while shared); remembered pages are given
+/// up, oldest first, when room is needed. Must outlive its sequences. One caller at a time.
 class KvCache {
  public:
-  /// Throws Error if the budget does not hold even one page.
-  KvCache(Backend& backend, const ModelConfig& config, std::size_t budget_bytes,
-          KvType type = KvType::f16);
+  /// REQUIRES: shape.pages is at least one.
+  KvCache(Backend& backend, const KvShape& shape);
   ~KvCache();
 
   /// A new sequence that begins with the longest remembered prefix of `prompt`, but always leaves

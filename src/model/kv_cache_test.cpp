@@ -34,23 +34,14 @@ using Tokens = std::vector<TokenId>;
 /// mean of the visible values: a wrong, stale or missing row changes the answer.
 class HashModel {
  public:
-  explicit HashModel(int pages, KvType type = KvType::f32)
-      : cache(*backend, config(), pages * page_bytes(type), type) {
+  explicit HashModel(int pages, KvType type = KvType::f32) : cache(*backend, shape(pages, type)) {
     rope = backend->allocate(kPositions, 2);
     std::vector<float> no_rotation;
     for (int i = 0; i < kPositions; ++i) no_rotation.insert(no_rotation.end(), {1, 0});
     backend->upload(no_rotation, rope.view());
   }
 
-  static ModelConfig config() {
-    ModelConfig c;
-    c.layers = 1;
-    c.kv_heads = 1;
-    c.heads = 1;
-    c.head_dim = 2;
-    return c;
-  }
-  static std::size_t page_bytes(KvType type) { return kv_page_bytes({1, 1, 2, 1, type}); }
+  static KvShape shape(int pages, KvType type) { return {1, 1, 2, pages, type}; }
 
   /// Runs rows in flight and expects every row to see exactly its own past.
   void forward(KvSequence& sequence, const Tokens& tokens,
@@ -144,10 +135,11 @@ Tokens numbered(int count, int first = 0) {
 
 TEST(KvCache, BudgetIsHardAndCountsWholePages) {
   const auto backend = make_reference_backend(1);
-  const std::size_t page = HashModel::page_bytes(KvType::f16);
+  const KvShape shape = HashModel::shape(1, KvType::f16);
+  const std::size_t page = kv_page_bytes(shape);
   EXPECT_EQ(page, 2U * 64 * 2 * 2);
-  EXPECT_THROW(KvCache(*backend, HashModel::config(), page - 1), Error);
-  KvCache cache(*backend, HashModel::config(), 3 * page + page / 2);
+  EXPECT_THROW(within_budget(shape, page - 1), Error);
+  KvCache cache(*backend, within_budget(shape, 3 * page + page / 2));
   EXPECT_EQ(cache.total_pages(), 3);
   EXPECT_EQ(cache.bytes(), 3 * page);
   KvSequence sequence = cache.start({});

@@ -46,7 +46,7 @@ struct Small {
   explicit Small(std::unique_ptr<Backend> on, std::vector<FeatureTap> taps = {})
       : backend(std::move(on)),
         model(load_model(open_checkpoint(kStories260k), *backend)),
-        cache(*backend, model.config, std::size_t{1} << 22U),
+        cache(*backend, within_budget(kv_shape(model.config, 1), std::size_t{1} << 22U)),
         target(model, cache, 128, std::move(taps)) {}
 
   Rows download(const View& view) {
@@ -316,7 +316,7 @@ Rows logits_of(const Checkpoint& checkpoint) {
   const auto tokens = random_tokens(30, 10);
   const auto backend = make_reference_backend(2);
   const Model model = load_model(checkpoint, *backend);
-  KvCache cache(*backend, model.config, std::size_t{1} << 22U);
+  KvCache cache(*backend, within_budget(kv_shape(model.config, 1), std::size_t{1} << 22U));
   Target target(model, cache, 64);
   KvSequence sequence = cache.start({});
   EXPECT_TRUE(sequence.reserve(30));

@@ -22,14 +22,14 @@ std::size_t positions_for(std::size_t length) {
 }
 
 std::size_t kv_cache_bytes(const ModelConfig& config, KvType type, std::size_t positions) {
-  const KvShape page{config.layers, config.kv_heads, config.head_dim, 1, type};
-  return positions / kPageRows * kv_page_bytes(page);
+  return positions / kPageRows * kv_page_bytes(kv_shape(config, 1, type));
 }
 
 std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options) {
   const std::size_t bytes =
       options.bytes > 0 ? options.bytes : usual_bytes(model.config, options.type);
-  return std::make_unique<KvCache>(*model.backend, model.config, bytes, options.type);
+  const KvShape page = kv_shape(model.config, 1, options.type);
+  return std::make_unique<KvCache>(*model.backend, within_budget(page, bytes));
 }
 
 }  // namespace talon

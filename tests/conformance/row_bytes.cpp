@@ -18,7 +18,7 @@ class RowBytes {
  public:
   RowBytes(TestModel& model, std::uint32_t seed, int text_length)
       : model_(model),
-        cache_(*model.backend, model.model.config, pages_bytes(model.model.config, 16)),
+        cache_(*model.backend, kv_shape(model.model.config, 16)),
         target_(model.model, cache_, 256),
         random_(seed) {
     text_ = random_text(text_length);

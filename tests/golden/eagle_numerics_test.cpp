@@ -38,7 +38,7 @@ class RecordedPasses {
             load_head(open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/" + head),
                       eagle_target().model, {WeightLayout::f32, {}})),
         network_(weights_, kRows),
-        cache_(backend_, cache_config(weights_.config), std::size_t{1} << 20, KvType::f32),
+        cache_(backend_, within_budget(cache_shape(weights_.config), std::size_t{1} << 20)),
         pairs_(cache_.start({}, false)),
         inputs_(backend_.allocate(kRows, weights_.config.feature_width)),
         outputs_(backend_.allocate(kRows, weights_.config.hidden)) {}
@@ -68,12 +68,8 @@ class RecordedPasses {
 
  private:
   static constexpr int kRows = 32;
-  static ModelConfig cache_config(const HeadConfig& head) {
-    ModelConfig config;
-    config.layers = 1;
-    config.kv_heads = head.kv_heads;
-    config.head_dim = head.head_dim;
-    return config;
+  static KvShape cache_shape(const HeadConfig& head) {
+    return {1, head.kv_heads, head.head_dim, 1, KvType::f32};
   }
 
   std::vector<float> run(std::span<const TokenId> tokens, std::span<const float> features,

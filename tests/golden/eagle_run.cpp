@@ -96,7 +96,8 @@ class Decoding {
 
 EagleTarget::EagleTarget() : backend(make_reference_backend(1)) {
   model = load_model(open_checkpoint(golden_folder() + "target"), *backend);
-  cache = std::make_unique<KvCache>(*backend, model.config, kCacheBytes, KvType::f32);
+  cache = std::make_unique<KvCache>(
+      *backend, within_budget(kv_shape(model.config, 1, KvType::f32), kCacheBytes));
 }
 
 std::unique_ptr<Drafter> EagleTarget::make_drafter(const std::string& text,

@@ -189,11 +189,8 @@ std::vector<float> random_values(std::size_t count, unsigned seed, float around 
 std::vector<Vector> run_network(const HeadWeights& head, const std::vector<TokenId>& tokens,
                                 const std::vector<float>& features) {
   Backend& backend = *head.backend;
-  ModelConfig one_layer;
-  one_layer.layers = 1;
-  one_layer.kv_heads = head.config.kv_heads;
-  one_layer.head_dim = head.config.head_dim;
-  KvCache cache(backend, one_layer, std::size_t{1} << 20, KvType::f32);
+  const KvShape page{1, head.config.kv_heads, head.config.head_dim, 1, KvType::f32};
+  KvCache cache(backend, within_budget(page, std::size_t{1} << 20));
   KvSequence pairs = cache.start({}, false);
   EXPECT_TRUE(pairs.reserve(kRows + 1));
   HeadNetwork network(head, kRows);

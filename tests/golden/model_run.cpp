@@ -13,11 +13,8 @@ ModelRun::ModelRun(const std::filesystem::path& path, std::unique_ptr<Backend> b
     : backend_(std::move(backend)) {
   const Checkpoint checkpoint = open_checkpoint(path);
   model_ = load_model(checkpoint, *backend_);
-  const ModelConfig& c = model_.config;
   const int pages = (context + kPageRows - 1) / kPageRows;
-  const KvShape page{c.layers, c.kv_heads, c.head_dim, 1, kv};
-  const std::size_t budget = kv_page_bytes(page) * static_cast<std::size_t>(pages);
-  cache_ = std::make_unique<KvCache>(*backend_, c, budget, kv);
+  cache_ = std::make_unique<KvCache>(*backend_, kv_shape(model_.config, pages, kv));
   target_ = std::make_unique<Target>(model_, *cache_, kChunk, std::move(taps));
 }
 

@@ -187,7 +187,8 @@ class AgainstARealRun : public testing::Test {
         checkpoint_(open_checkpoint(std::string(TALON_TEST_DATA) + "/models/stories260K.bin")),
         model_(load_model(checkpoint_, *backend_, {})),
         tokenizer_(Tokenizer::for_checkpoint(checkpoint_)),
-        cache_(*backend_, model_.config, std::size_t{16} << 20, KvType::f32) {}
+        cache_(*backend_,
+               within_budget(kv_shape(model_.config, 1, KvType::f32), std::size_t{16} << 20)) {}
 
   /// The rounds of one answer.
   RoundTally rounds(const std::string& policy, bool every_position, Trace* trace) {

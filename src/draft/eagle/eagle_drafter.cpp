@@ -34,8 +34,7 @@ class EagleDrafter : public Drafter {
         options_(options),
         context_(target.config.context),
         network_(head_, std::max(kLeastRows, rows_per_level(options))),
-        cache_(backend_, cache_config(head_.config), cache_bytes(head_.config, options, context_),
-               KvType::f32),
+        cache_(backend_, cache_shape(head_.config, options, context_)),
         memory_(head_, network_, cache_),
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
         outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
@@ -73,14 +72,7 @@ class EagleDrafter : public Drafter {
   static int rows_per_level(const EagleOptions& options) {
     return options.fixed ? options.fixed->widest_level() : options.dynamic.width;
   }
-  static ModelConfig cache_config(const HeadConfig& head) {
-    ModelConfig config;
-    config.layers = 1;
-    config.kv_heads = head.kv_heads;
-    config.head_dim = head.head_dim;
-    return config;
-  }
-  static std::size_t cache_bytes(const HeadConfig& head, const EagleOptions& options, int context);
+  static KvShape cache_shape(const HeadConfig& head, const EagleOptions& options, int context);
 
   void propose_batch(std::span<DraftJob> jobs);
   std::vector<GrowingTree> plant(std::span<DraftJob> jobs);
@@ -99,14 +91,15 @@ class EagleDrafter : public Drafter {
   Buffer outputs_;   // [rows of a level, H]
 };
 
-std::size_t EagleDrafter::cache_bytes(const HeadConfig& head, const EagleOptions& options,
-                                      int context) {
+KvShape EagleDrafter::cache_shape(const HeadConfig& head, const EagleOptions& options,
+                                  int context) {
   const KvShape page{1, head.kv_heads, head.head_dim, 1, KvType::f32};
   const std::size_t positions =
       options.cache_positions > 0 ? options.cache_positions : static_cast<std::size_t>(context);
   constexpr std::size_t kPagesInFlight = 8;
   const std::size_t pages = positions / kPageRows + kPagesInFlight;
-  return std::max(kv_page_bytes(page), std::min(pages * kv_page_bytes(page), kMostCacheBytes));
+  const std::size_t bytes = std::min(pages * kv_page_bytes(page), kMostCacheBytes);
+  return within_budget(page, std::max(kv_page_bytes(page), bytes));
 }
 
 /// Specification 2.2 and 2.3: run the newly committed pairs, then grow the trees together, one

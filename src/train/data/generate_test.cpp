@@ -25,7 +25,7 @@ using test::small_work;
 std::vector<std::uint16_t> rows_of_a_fresh_forward(const Conversation& conversation,
                                                    const std::vector<FeatureTap>& taps) {
   const auto& model = data_model();
-  KvCache cache(*model.backend, model.model.config, test::pages_bytes(model.model.config, 4));
+  KvCache cache(*model.backend, kv_shape(model.model.config, 4));
   const auto tokens = conversation.tokens.first(conversation.tokens.size() - 1);
   Target target(model.model, cache, static_cast<int>(tokens.size()), taps);
   KvSequence sequence = cache.start(tokens, false);
