@@ -22,8 +22,8 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 
 HugeBlock::HugeBlock(std::size_t bytes) : bytes_(bytes) {
   mapped_bytes_ = round_up(bytes, kHugePage) + kHugePage;
-  void* mapping = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapping =
+      mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) fail("allocate memory: no room for {} bytes", bytes);
   mapping_ = static_cast<std::byte*>(mapping);
   const auto address = reinterpret_cast<std::uintptr_t>(mapping);

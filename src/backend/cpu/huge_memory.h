@@ -8,10 +8,12 @@
 namespace talon::cpu {
 
 /// Zeroed memory straight from the system, aligned to and backed by huge pages where it grants
-/// them. Pages take room only once touched.
+/// them. The system accounts for all of it at once, but pages take room only when they are touched:
+/// a cache for long texts costs a short one nothing. Who wants more than a small part of the
+/// machine asks available_memory() first.
 class HugeBlock {
  public:
-  /// Throws Error if the system has no room.
+  /// Throws Error if the system has no room, ever or by its rules of overcommitment.
   explicit HugeBlock(std::size_t bytes);
   ~HugeBlock();
   HugeBlock(const HugeBlock&) = delete;
