@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "train/data/dataset.h"
-#include "train/head/functions.h"
+#include "train/head/math/functions.h"
 
 namespace talon {
 

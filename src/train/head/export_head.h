@@ -9,7 +9,7 @@
 #include "io/json.h"
 #include "model/config.h"
 #include "train/head/head_model.h"
-#include "train/head/parameters.h"
+#include "train/head/math/parameters.h"
 
 namespace talon {
 

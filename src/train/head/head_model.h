@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "train/head/batch.h"
-#include "train/head/parameters.h"
+#include "train/head/math/parameters.h"
 
 namespace talon {
 

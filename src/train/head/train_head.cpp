@@ -10,9 +10,9 @@
 
 #include "core/error.h"
 #include "train/head/curves.h"
-#include "train/head/exchange.h"
 #include "train/head/export_head.h"
 #include "train/head/head_loss.h"
+#include "train/head/math/exchange.h"
 #include "train/head/model_card.h"
 #include "train/head/target_weights.h"
 #include "train/head/train_state.h"

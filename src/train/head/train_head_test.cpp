@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "train/data/test_folder.h"
-#include "train/head/exchange.h"
+#include "train/head/math/exchange.h"
 #include "train/head/measure_head.h"
 #include "train/head/target_weights.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "io/json.h"
-#include "train/head/optimizer.h"
-#include "train/head/parameters.h"
+#include "train/head/math/optimizer.h"
+#include "train/head/math/parameters.h"
 #include "train/head/token_counts.h"
 
 namespace talon {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "io/json.h"
-#include "train/head/parameters.h"
+#include "train/head/math/parameters.h"
 
 namespace talon {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "train/head/optimizer.h"
+#include "train/head/math/optimizer.h"
 
 namespace talon {
 namespace {

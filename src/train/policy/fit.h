@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/stop.h"
-#include "train/head/parameters.h"
+#include "train/head/math/parameters.h"
 #include "train/policy/policy_options.h"
 
 namespace talon {

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "train/head/gradient_check.h"
+#include "train/head/math/gradient_check.h"
 #include "train/policy/policy_network.h"
 
 namespace talon {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "train/head/parameters.h"
+#include "train/head/math/parameters.h"
 
 namespace talon {
 

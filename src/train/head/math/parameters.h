@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/head/functions.h"
+#include "train/head/math/functions.h"
 
 namespace talon {
 

@@ -1,4 +1,4 @@
-#include "train/head/parameters.h"
+#include "train/head/math/parameters.h"
 
 #include <algorithm>
 

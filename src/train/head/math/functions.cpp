@@ -1,4 +1,4 @@
-#include "train/head/functions.h"
+#include "train/head/math/functions.h"
 
 #include <torch/csrc/api/include/torch/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>

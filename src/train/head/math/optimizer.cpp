@@ -1,4 +1,4 @@
-#include "train/head/optimizer.h"
+#include "train/head/math/optimizer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-#include "train/head/parameters.h"
+#include "train/head/math/parameters.h"
 
 namespace talon {
 

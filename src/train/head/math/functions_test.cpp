@@ -1,11 +1,11 @@
-#include "train/head/functions.h"
+#include "train/head/math/functions.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/api/include/torch/autograd.h>
 
 #include <functional>
 
-#include "train/head/gradient_check.h"
+#include "train/head/math/gradient_check.h"
 
 namespace talon {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/head/exchange.h"
+#include "train/head/math/exchange.h"
 
 #include <vector>
 
