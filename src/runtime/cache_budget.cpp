@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/available_memory.h"
+#include "core/error.h"
+
 namespace talon {
 namespace {
 
@@ -12,6 +15,16 @@ std::size_t usual_bytes(const ModelConfig& config, KvType type) {
   const auto pages = (config.context + kPageRows - 1) / kPageRows + kPagesInFlight;
   const auto positions = static_cast<std::size_t>(pages * kPageRows);
   return std::min(kv_cache_bytes(config, type, positions), kMostUsualBytes);
+}
+
+/// Memory is taken page by page as texts grow: without this, a budget that is not there ends the
+/// process in the middle of an answer.
+void check_available(std::size_t bytes) {
+  const auto available = available_memory();
+  if (!available || bytes <= *available) return;
+  fail(
+      "open cache: expected a budget of at most {} MiB, the memory that is available, found {} MiB",
+      *available >> 20, bytes >> 20);
 }
 
 }  // namespace
@@ -26,6 +39,7 @@ std::size_t kv_cache_bytes(const ModelConfig& config, KvType type, std::size_t p
 }
 
 std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options) {
+  check_available(options.bytes);
   const std::size_t bytes =
       options.bytes > 0 ? options.bytes : usual_bytes(model.config, options.type);
   const KvShape page = kv_shape(model.config, 1, options.type);

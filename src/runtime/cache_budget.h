@@ -13,7 +13,8 @@ struct CacheOptions {
   KvType type = KvType::f16;
 };
 
-/// A cache for texts of the model. Throws Error if the budget holds not even one page.
+/// A cache for texts of the model. Throws Error if the budget holds not even one page, or is more
+/// than the memory that this process can get.
 std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options = {});
 
 /// Cached positions that one text of `length` tokens takes, rows in flight included.

@@ -1,0 +1,35 @@
+#include "runtime/cache_budget.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "runtime/loaded_model.h"
+
+namespace talon {
+namespace {
+
+LoadedModel small_model() {
+  return open_model({.model = TALON_TEST_DATA "/models/stories260K.bin"});
+}
+
+TEST(OpenCache, RefusesABudgetThatIsNotThere) {
+  const LoadedModel loaded = small_model();
+  try {
+    open_cache(loaded.model, {.bytes = std::size_t{1} << 50});
+    FAIL() << "a pebibyte was promised";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("1073741824 MiB"), std::string::npos) << error.what();
+  }
+}
+
+TEST(OpenCache, HoldsOneContextUnlessToldOtherwise) {
+  const LoadedModel loaded = small_model();
+  const auto context = static_cast<std::size_t>(loaded.model.config.context);
+  EXPECT_GE(open_cache(loaded.model)->bytes(),
+            kv_cache_bytes(loaded.model.config, KvType::f16, context));
+  const std::size_t two = kv_cache_bytes(loaded.model.config, KvType::f32, 2 * kPageRows);
+  EXPECT_EQ(open_cache(loaded.model, {two, KvType::f32})->total_pages(), 2);
+}
+
+}  // namespace
+}  // namespace talon
