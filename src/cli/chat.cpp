@@ -154,6 +154,7 @@ class Chat : public Command {
     Session session = open_session(model_);
     const bool marks = output_is_terminal() && !plain_text_;
     use_places(decode_, session, model_.kv);
+    choose_drafter(decode_);
     ChatLoop loop(session, decode_, answer_, {system_, marks, reuse_});
     note("{}: /help lists the commands, Ctrl-D leaves", model_.model);
     if (marks && decode_.drafter != "none") note("{}", mark_legend());

@@ -38,6 +38,8 @@ class Help : public Command {
  private:
   static void write_methods() {
     std::string text = "Drafters (-d NAME[:key=value,...]) guess the next tokens:\n";
+    text += entry_text("auto", "the heads that belong to the model joined with suffix, else suffix",
+                       "what run and chat draft with unless they are told otherwise");
     for (const DrafterEntry& entry : drafters())
       text += entry_text(entry.name, entry.summary, entry.options);
     text += "\nPolicies (--policy NAME[:key=value,...]) say how much to guess:\n";

@@ -126,7 +126,7 @@ class Run : public Command {
     const InterruptGuard interrupt;
     if (options_.compare) outcome.plain = answer_plainly(session, request, interrupt.stop());
     use_places(options_.decode, session, options_.model.kv);
-    options_.decode.drafter = resolve_drafter(options_.decode.drafter, options_.decode.heads);
+    choose_drafter(options_.decode);
     DecodeSettings settings = options_.decode;
     RoundWatch watch(options_.watch, session, settings.drafter, about_run(request));
     if (options_.watch.any()) settings.observer = watch.observer();

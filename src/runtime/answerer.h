@@ -15,7 +15,7 @@ namespace talon {
 /// How answers are drafted and checked: everything that may change their speed and nothing of what
 /// they say.
 struct DecodeSettings {
-  std::string drafter = "none";  // or auto (heads.h)
+  std::string drafter = "auto";  // what it stands for: resolve_drafter()
   std::string policy = EngineOptions{}.policy;
   std::string verify = "follow";
   int chunk = EngineOptions{}.chunk;          // prompt rows per forward

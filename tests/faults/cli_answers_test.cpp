@@ -62,6 +62,23 @@ TEST(RunJson, HoldsTheContractsFieldsAndTheyAgree) {
   EXPECT_EQ(json["drafter"], "ngram");
 }
 
+TEST(RunJson, DraftsByItselfAndNamesWhatAutoStandsFor) {
+  const Outcome outcome = run_talon(story_with({"--json"}));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.notes.find("auto: suffix\n"), std::string::npos) << outcome.notes;
+  EXPECT_EQ(Json::parse(outcome.output)["drafter"], "suffix");
+  EXPECT_EQ(json_of(story_with({"-d", "none", "--json"}))["drafter"], "none");
+}
+
+TEST(RunJson, DraftsWithTheHeadThatShipsWithTheModelWhereverItsFileIs) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 is not pulled";
+  const Json json = json_of({"run", "-m", model, "-p", "Hello", "-n", "8", "--json"});
+  EXPECT_EQ(json["drafter"], "eagle3+suffix");
+  EXPECT_EQ(json["tokens"], json_of({"run", "-m", model, "-p", "Hello", "-n", "8", "-d", "none",
+                                     "--json"})["tokens"]);
+}
+
 TEST(RunJson, EndsExactlyAtTheLimit) {
   for (const std::string drafter : {"none", "ngram"}) {
     const Json json =

@@ -30,6 +30,27 @@ TEST(BadModel, CatalogueNameThatWasNotPulledSaysHowToPull) {
       {"talon pull smollm2", folder.path().string()});
 }
 
+TEST(Files, NeedAHomeForNamesOfTheCatalogueOnly) {
+  const Folder folder;  // without downloads
+  const std::vector<std::string> homeless = {
+      "HOME=", "XDG_DATA_HOME=", "XDG_CACHE_HOME=", "TALON_MODELS="};
+  const Outcome outcome =
+      run_talon({.arguments = {"run", "-m", small_model(), "-p", "x", "-n", "4"},
+                 .environment = homeless,
+                 .folder = folder.path().string()});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  const Outcome named = run_talon({.arguments = {"run", "-m", "smollm2", "-p", "x"},
+                                   .environment = homeless,
+                                   .folder = folder.path().string()});
+  EXPECT_EQ(named.code, 2);
+  EXPECT_NE(named.notes.find("--models"), std::string::npos) << named.notes;
+}
+
+TEST(Files, ACacheThatDoesNotFitTheMemoryIsRefused) {
+  expect_failure({.arguments = {"run", "-m", small_model(), "-p", "x", "--cache-mb", "1048576"}},
+                 {"open cache", "1048576 MiB", "available"});
+}
+
 TEST(BadModel, EmptyFile) {
   const Folder folder;
   expect_no_model(folder.write("empty.gguf", ""), {"empty.gguf", "empty"});

@@ -24,6 +24,7 @@ class BenchCalibration : public Command {
             "calibration", "whether a drafter's chances come true, as it says and as corrected")) {
     decode_.policy = "fixed";  // every node that was drafted is a trial
     add_model_flag(*app_, model_);
+    decode_.drafter = "none";
     add_drafter_flag(*app_, decode_);
     app_->add_option("--questions", questions_, "Spec-Bench questions, JSON lines")
         ->type_name("FILE")

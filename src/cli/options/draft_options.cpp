@@ -1,6 +1,7 @@
 #include "cli/options/draft_options.h"
 
 #include "cli/options/flags.h"
+#include "cli/terminal/console.h"
 
 namespace talon {
 namespace {
@@ -10,10 +11,19 @@ constexpr const char* kDraftGroup = "Drafting (talon help methods)";
 }  // namespace
 
 void add_drafter_flag(CLI::App& app, DecodeSettings& settings) {
-  app.add_option("-d,--drafter", settings.drafter, "name[:key=value,...]")
+  app.add_option(
+         "-d,--drafter", settings.drafter,
+         "name[:key=value,...]; auto: the heads that belong to the model joined with suffix, "
+         "else suffix; none: plain decoding")
       ->type_name("DRAFTER")
       ->capture_default_str()
       ->group(kDraftGroup);
+}
+
+void choose_drafter(DecodeSettings& settings) {
+  const std::string chosen = resolve_drafter(settings.drafter, settings.heads);
+  if (chosen != settings.drafter) note("{}: {}", settings.drafter, chosen);
+  settings.drafter = chosen;
 }
 
 void add_decode_flags(CLI::App& app, DecodeSettings& settings) {

@@ -8,6 +8,8 @@ namespace talon {
 
 /// Declares -d, for commands that use one drafter.
 void add_drafter_flag(CLI::App& app, DecodeSettings& settings);
+/// Puts the drafter that auto stands for into `settings`, and says which on standard error.
+void choose_drafter(DecodeSettings& settings);
 /// Declares --policy, --verify, --chunk and --max-nodes.
 void add_decode_flags(CLI::App& app, DecodeSettings& settings);
 
