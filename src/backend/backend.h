@@ -1,65 +1,95 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "backend/arguments.h"
+#include "backend/fence.h"
 #include "backend/memory.h"
-#include "core/types.h"
 
 namespace talon {
 
+struct BackendTraits {
+  std::size_t memory_bytes = 0;  // its own, for weights, caches and activations; 0: the host's
+  double wait_us = 0;            // what a wait costs beside the work waited for
+  bool row_exact = true;         // keeps the contract below; else answers may depend on drafts
+};
+
+/// What one recording of a device stands for.
+struct ReplayKey {
+  const void* owner = nullptr;
+  int rows = 0;
+};
+
 /// A closed set of coarse operations on one in-order stream, so that models and heads are written
-/// once and a backend that forgets an operation does not compile. Only download() and the calls
-/// that return values wait.
+/// once and a backend that forgets an operation does not compile. Only download(), Fence::wait()
+/// and synchronize() wait.
 ///
 /// Contract (row-exactness, docs/design.md): row i of a result depends on row i of the inputs only,
 /// to the bit, however many rows share the call and whatever they hold, and whatever the number of
-/// threads. One caller at a time. Wrong shapes are bugs (expects); running out of memory throws
-/// Error.
+/// threads. One caller at a time. Wrong shapes are bugs (expects), as are indices out of range;
+/// running out of memory throws Error.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   /// Kernels chosen, threads: for `talon inspect --machine`.
   virtual std::string description() const = 0;
+  virtual BackendTraits traits() const = 0;
 
   virtual Buffer allocate(int rows, int cols) = 0;  // zeroed
+  virtual IndexBuffer allocate_indices(int count) = 0;
   virtual std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) = 0;
   virtual std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) = 0;
 
-  virtual void upload(std::span<const float> from, const View& to) = 0;  // from: rows * cols, dense
-  virtual void download(const View& from, std::span<float> to) = 0;      // waits
+  /// `from` may change as soon as the call returns; a matrix is rows * cols values, dense.
+  virtual void upload(std::span<const float> from, const View& to) = 0;
+  virtual void upload(std::span<const std::int32_t> from, const Indices& to) = 0;
+  /// `to` stays where it is and is not read before the fence.
+  virtual Fence download_async(const View& from, std::span<float> to) = 0;
+  virtual Fence download_async(const Indices& from, std::span<std::int32_t> to) = 0;
+  void download(const View& from, std::span<float> to) { download_async(from, to).wait(); }
+  void download(const Indices& from, std::span<std::int32_t> to) {
+    download_async(from, to).wait();
+  }
 
-  virtual void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) = 0;
+  virtual void embed(const Weight& table, const Indices& tokens, const View& out) = 0;
   virtual void linear(const LinearArgs& args) = 0;
   virtual void rms_norm(const View& x, const View& weight, float epsilon, const View& out) = 0;
   virtual void add(const View& a, const View& b, const View& out) = 0;  // out may be a or b
-  virtual void silu_gate(const View& gate, const View& up, const View& out) = 0;
+  virtual void activate(const View& x, Activation function) = 0;        // in place
   virtual void copy(const View& from, const View& to) = 0;  // also the parts of a concatenation
-  virtual void gather_rows(const View& from, std::span<const std::int32_t> rows,
-                           const View& to) = 0;
-  virtual void scatter_rows(const View& from, std::span<const std::int32_t> rows,
-                            const View& to) = 0;
+  virtual void gather_rows(const View& from, const Indices& rows, const View& to) = 0;
+  virtual void scatter_rows(const View& from, const Indices& rows, const View& to) = 0;
 
+  /// `layout` and the page lists it borrows stay as they are while the result is in use.
+  virtual std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) = 0;
   /// Rotates q and k (after their norms, if any), writes k and v of every row into the cache, then
   /// attends. Rows may see each other through the cache; a row never sees a row that is not on its
   /// list.
   virtual void attention(const AttentionArgs& args) = 0;
   /// Copies whole cache rows, all layers: slot from[i] to slot to[i], as if all were read before
   /// any is written.
-  virtual void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) = 0;
+  virtual void copy_kv(KvStore& cache, const Indices& from, const Indices& to) = 0;
 
   virtual void softmax(const View& logits, float temperature, const View& out) = 0;
-  /// Per row the index of the largest value (the smallest such index). Waits.
-  virtual void argmax(const View& x, std::span<TokenId> out) = 0;
-  /// Per row the k largest values, descending, ties by smaller index. values, indices: [rows * k].
-  /// Waits.
-  virtual void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) = 0;
+  /// Per row the index of its largest value, the smallest of equals, passing over NaN; and that
+  /// value, or NaN if the row holds one, so that a finite one vouches for the row. largest: [rows,
+  /// 1].
+  virtual void argmax(const View& x, const Indices& best, const View& largest) = 0;
+  /// Per row the k largest values, descending, ties by smaller index. values: [rows, k], indices:
+  /// row after row.
+  virtual void top_k(const View& x, int k, const View& values, const Indices& indices) = 0;
 
+  /// Calls `body`, or does at once what a call of it with the same key did. REQUIRES: with one key,
+  /// the same operations on the same views, weights and caches; what varies lies in their memory,
+  /// in Indices and in a PreparedLayout of as many rows, all made before. `body` does not wait.
+  virtual void replay(const ReplayKey& key, const std::function<void()>& body) = 0;
   /// Waits until all operations so far are done.
   virtual void synchronize() = 0;
 };

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +18,7 @@
 #include "backend/reference/reference.h"
 #include "backend/wrap/checking.h"
 #include "core/error.h"
+#include "core/types.h"
 
 namespace talon::conformance {
 
@@ -79,6 +82,23 @@ class Device {
   View random(int rows, int cols, unsigned seed) {
     return put(random_rows(rows, cols, seed), rows, cols);
   }
+  Indices indices(int count) {
+    lists_.push_back(backend_->allocate_indices(count));
+    return lists_.back().first(count);
+  }
+  Indices put(std::span<const std::int32_t> values) {
+    const Indices list = indices(static_cast<int>(values.size()));
+    backend_->upload(values, list);
+    return list;
+  }
+  Indices put(std::initializer_list<std::int32_t> values) {
+    return put(std::span(values.begin(), values.size()));
+  }
+  std::vector<std::int32_t> get(const Indices& list) {
+    std::vector<std::int32_t> values(static_cast<std::size_t>(list.count));
+    backend_->download(list, values);
+    return values;
+  }
   std::vector<float> get(const View& view) {
     std::vector<float> values(static_cast<std::size_t>(view.rows) *
                               static_cast<std::size_t>(view.cols));
@@ -89,6 +109,7 @@ class Device {
  private:
   std::unique_ptr<Backend> backend_;
   std::vector<Buffer> buffers_;
+  std::vector<IndexBuffer> lists_;
 };
 
 inline bool same_bytes(std::span<const float> a, std::span<const float> b) {

@@ -67,6 +67,7 @@ struct Scene {
       const std::vector<int> nodes = path(node);
       AttentionRow row;
       row.position = static_cast<int>(nodes.size()) - 1;
+      row.visible = row.position + 1;
       row.slot = slot(node);
       row.contiguous = std::min(row.position + 1, kTrunk);
       row.extra_begin = static_cast<int>(layout.extra.size());
@@ -77,13 +78,29 @@ struct Scene {
     }
     return layout;
   }
+  /// Rows [first, first + count) as one block behind the trunk: each sees the trunk and the whole
+  /// block, whatever its own place, and turns by a position of its own.
+  AttentionLayout block(int first, int count) const {
+    AttentionLayout layout;
+    layout.pages.push_back(pages);
+    for (int i = 0; i < count; ++i) layout.extra.push_back(slot(first + i));
+    for (int i = 0; i < count; ++i) {
+      layout.rows.push_back({.position = kTrunk - i,
+                             .visible = kTrunk + count,
+                             .slot = slot(first + i),
+                             .contiguous = kTrunk});
+    }
+    return layout;
+  }
   /// One branch as plain decoding would lay it out.
   AttentionLayout chain(int first, int count) const {
     AttentionLayout layout;
     layout.pages.push_back(pages);
     for (int position = first; position < first + count; ++position) {
-      layout.rows.push_back(
-          {.position = position, .slot = slot(position), .contiguous = position + 1});
+      layout.rows.push_back({.position = position,
+                             .visible = position + 1,
+                             .slot = slot(position),
+                             .contiguous = position + 1});
     }
     return layout;
   }
@@ -109,13 +126,14 @@ class Attention {
     const int rows = static_cast<int>(nodes.size());
     const View out = device_.zeros(rows, case_.heads * case_.head_dim);
     const View none;
+    const auto prepared = device_->prepare(layout);
     device_->attention({.q = pick(q_, case_.heads, nodes),
                         .k = pick(k_, case_.kv_heads, nodes),
                         .v = pick(v_, case_.kv_heads, nodes),
                         .out = out,
                         .cache = cache_.get(),
                         .layer = 1,
-                        .layout = &layout,
+                        .layout = prepared.get(),
                         .rope = rope_,
                         .q_norm = case_.head_norms ? q_norm_ : none,
                         .k_norm = case_.head_norms ? k_norm_ : none,
@@ -204,6 +222,35 @@ TEST_P(AttentionConformance, ARowOfAttentionHasTheSameBytesAloneInAChunkAndInATr
   }
 }
 
+TEST_P(AttentionConformance, RowsOfABlockSeeEachOtherBothWays) {
+  const Scene scene;
+  constexpr int kBlock = 7;
+  for (const AttentionCase& c : kAttentionCases) {
+    check(Tolerance::attention(c.cache), c.name, [&](Device& device) {
+      Attention attention(device, c);
+      attention.run(scene, 0, Scene::kTrunk);
+      std::vector<int> nodes(kBlock);
+      std::iota(nodes.begin(), nodes.end(), Scene::kTrunk);
+      attention.run(scene.block(Scene::kTrunk, kBlock), nodes);
+    });
+    if (c.window == 1) continue;  // sees the block's last row alone
+    // The first row sees the last: with another last row it comes out otherwise.
+    Device device = plain();
+    Attention attention(device, c);
+    attention.run(scene, 0, Scene::kTrunk);
+    std::vector<int> nodes(kBlock);
+    std::iota(nodes.begin(), nodes.end(), Scene::kTrunk);
+    const AttentionLayout layout = scene.block(Scene::kTrunk, kBlock);
+    const auto width = static_cast<std::size_t>(c.heads * c.head_dim);
+    const std::vector<float> before = attention.run(layout, nodes);
+    EXPECT_TRUE(same_bytes(attention.run(layout, nodes), before)) << c.name;
+    nodes.back() += 5;
+    const std::vector<float> after = attention.run(layout, nodes);
+    EXPECT_FALSE(same_bytes(std::span(after).first(width), std::span(before).first(width)))
+        << c.name;
+  }
+}
+
 TEST_P(AttentionConformance, CacheRowsAreCopiedAsIfAllWereReadFirst) {
   const Scene scene;
   for (const AttentionCase& c : {kAttentionCases[0], kAttentionCases[9]}) {
@@ -214,12 +261,11 @@ TEST_P(AttentionConformance, CacheRowsAreCopiedAsIfAllWereReadFirst) {
     // The last row moves two places down through its neighbours: each reads what another has
     // written.
     const int last = Scene::kTrunk - 1;
-    device->copy_kv(
-        moved.cache(),
-        std::vector<Slot>{scene.slot(last - 2), scene.slot(last - 1), scene.slot(last)},
-        std::vector<Slot>{scene.slot(last), scene.slot(last - 2), scene.slot(last - 1)});
-    device->copy_kv(moved.cache(), std::vector<Slot>{scene.slot(last), scene.slot(last - 2)},
-                    std::vector<Slot>{scene.slot(last - 2), scene.slot(last)});
+    device->copy_kv(moved.cache(),
+                    device.put({scene.slot(last - 2), scene.slot(last - 1), scene.slot(last)}),
+                    device.put({scene.slot(last), scene.slot(last - 2), scene.slot(last - 1)}));
+    device->copy_kv(moved.cache(), device.put({scene.slot(last), scene.slot(last - 2)}),
+                    device.put({scene.slot(last - 2), scene.slot(last)}));
     const AttentionLayout next = scene.chain(last - 1, 1);
     EXPECT_TRUE(same_bytes(moved.run(next, {Scene::kTrunk}), expected.run(next, {Scene::kTrunk})));
   }

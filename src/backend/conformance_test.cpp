@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
+
+#include "backend/index_list.h"
 
 namespace talon::conformance {
 namespace {
@@ -55,7 +58,7 @@ TEST_P(OperationConformance, EmbeddingGivesTheStoredValuesOfEveryType) {
       const auto weight = device->load_weight(table.stored, WeightLayout::as_stored);
       EXPECT_EQ(weight->rows, 50);
       EXPECT_TRUE(weight->exact);
-      device->embed(*weight, std::vector<TokenId>{0, 49, 7, 7}, device.zeros(4, 256));
+      device->embed(*weight, device.put({0, 49, 7, 7}), device.zeros(4, 256));
     });
   }
 }
@@ -73,8 +76,8 @@ TEST_P(OperationConformance, RowsOfAWeightMayBeReordered) {
   const View expected = device.zeros(48, 64), found = device.zeros(48, 64);
   std::vector<TokenId> all(48);
   std::iota(all.begin(), all.end(), 0);
-  device->embed(*as_stored, order, expected);
-  device->embed(*weight, all, found);
+  device->embed(*as_stored, device.put(order), expected);
+  device->embed(*weight, device.put(all), found);
   EXPECT_TRUE(same_bytes(device.get(expected), device.get(found)));
 }
 
@@ -88,7 +91,7 @@ TEST_P(OperationConformance, RowWiseOperations) {
         device->rms_norm(out, weight, 1e-6F, out);
         device->add(a, b, out);
         device->add(out, b, out);
-        device->silu_gate(a, b, out);
+        device->activate(out, Activation::silu);
         device->softmax(a, 1.0F, out);
         device->softmax(a, 0.3F, out);
         device->copy(a, out);
@@ -101,10 +104,8 @@ TEST_P(OperationConformance, MovingRowsAndColumnsIsExact) {
   check(0, "moves", [](Device& device) {
     const View from = device.random(9, 70, 1), to = device.random(12, 100, 2);
     device->copy(from.col_range(3, 40), to.row_range(2, 9).col_range(51, 40));
-    device->gather_rows(from, std::vector<std::int32_t>{8, 0, 0, 5},
-                        to.row_range(0, 4).col_range(0, 70));
-    device->scatter_rows(from.row_range(0, 3), std::vector<std::int32_t>{11, 1, 4},
-                         to.col_range(10, 70));
+    device->gather_rows(from, device.put({8, 0, 0, 5}), to.row_range(0, 4).col_range(0, 70));
+    device->scatter_rows(from.row_range(0, 3), device.put({11, 1, 4}), to.col_range(10, 70));
   });
 }
 
@@ -113,19 +114,104 @@ TEST_P(OperationConformance, ChoicesAreThoseOfTheReferenceWithTiesByIndex) {
     std::vector<float> values = random_rows(20, 1000, 11);
     for (float& value : values) value = std::round(value * 4);  // many ties
     const View x = device.put(values, 20, 1000);
-    std::vector<TokenId> best(20), indices(20 * 37);
-    std::vector<float> largest(20 * 37);
-    device->argmax(x, best);
-    device->top_k(x, 37, largest, indices);
-    for (int row = 0; row < 20; ++row) {
-      const auto r = static_cast<std::size_t>(row);
-      EXPECT_EQ(best[r], indices[r * 37]);
+    const Indices best_list = device.indices(20), top_list = device.indices(20 * 37);
+    const View largest_column = device.zeros(20, 3).col_range(1, 1), top = device.zeros(20, 37);
+    device->argmax(x, best_list, largest_column);
+    device->top_k(x, 37, top, top_list);
+    const std::vector<std::int32_t> best = device.get(best_list), indices = device.get(top_list);
+    const std::vector<float> largest = device.get(largest_column), found = device.get(top);
+    for (std::size_t row = 0; row < 20; ++row) {
+      EXPECT_EQ(best[row], indices[row * 37]);
+      EXPECT_EQ(largest[row], found[row * 37]);
       for (std::size_t i = 0; i < 37; ++i) {
-        const auto index = static_cast<std::size_t>(indices[r * 37 + i]);
-        EXPECT_EQ(largest[r * 37 + i], values[r * 1000 + index]);
+        const auto index = static_cast<std::size_t>(indices[row * 37 + i]);
+        EXPECT_EQ(found[row * 37 + i], values[row * 1000 + index]);
       }
     }
   });
+}
+
+TEST_P(OperationConformance, TheLargestValueOfARowIsNanWhereTheRowHoldsOne) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const int cols : {16, 21, 333}) {
+    Device device = plain();
+    const auto width = static_cast<std::size_t>(cols);
+    for (const std::size_t place : {std::size_t{0}, width / 2, width - 1}) {
+      std::vector<float> values(3 * width, -kInfinity);
+      for (std::size_t row = 0; row < 3; ++row) values[row * width + 2] = 1.5F;
+      values[place] = kNan;
+      values[width + place] = kInfinity;
+      const Indices best = device.indices(3);
+      const View largest = device.zeros(3, 1);
+      device->argmax(device.put(values, 3, cols), best, largest);
+      EXPECT_EQ(device.get(best), (std::vector<std::int32_t>{2, static_cast<int>(place), 2}));
+      const std::vector<float> found = device.get(largest);
+      EXPECT_TRUE(std::isnan(found[0])) << place << " of " << cols;
+      EXPECT_EQ(found[1], kInfinity);
+      EXPECT_EQ(found[2], 1.5F);
+    }
+  }
+}
+
+TestMatrix identity(int size) {
+  TestMatrix matrix = random_matrix(StorageType::f32, size, size, 1);
+  for (int row = 0; row < size; ++row) {
+    for (int col = 0; col < size; ++col) {
+      const float value = row == col ? 1.0F : 0.0F;
+      std::memcpy(matrix.bytes.data() + 4 * (row * size + col), &value, 4);
+    }
+  }
+  return matrix;
+}
+
+TEST_P(OperationConformance, ActivateIsTheGateOfOnes) {
+  for (const int cols : {1, 16, 77}) {
+    Device device = plain();
+    const View x = device.random(5, cols, 31), both = device.zeros(5, 2 * cols);
+    const View ones =
+        device.put(std::vector<float>(static_cast<std::size_t>(5 * cols), 1.0F), 5, cols);
+    device->copy(x, both.col_range(0, cols));
+    device->copy(ones, both.col_range(cols, cols));
+    device->activate(x, Activation::silu);
+    const TestMatrix matrix = identity(cols);
+    const auto weight = device->load_weight(matrix.stored, WeightLayout::as_stored);
+    const View gated = device.zeros(5, cols);
+    const Projection output[] = {{weight.get(), gated}};
+    device->linear({.input = both, .transform = InputTransform::silu_gate, .outputs = output});
+    EXPECT_TRUE(same_bytes(device.get(x), device.get(gated))) << cols;
+  }
+}
+
+TEST_P(OperationConformance, NumbersComeBackAsTheyWereSentAndAreThoseOfTheLastUpload) {
+  Device device = plain();
+  IndexList list(device.backend());
+  const Indices few = list.put(std::vector<std::int32_t>{4, -1, 2147483647});
+  EXPECT_EQ(device.get(few), (std::vector<std::int32_t>{4, -1, 2147483647}));
+  std::vector<std::int32_t> many(1000);
+  std::iota(many.begin(), many.end(), 7);
+  const Indices all = list.put(many);
+  EXPECT_EQ(device.get(all.range(990, 10)), std::vector<std::int32_t>(many.end() - 10, many.end()));
+  EXPECT_EQ(list.put({}).count, 0);
+  std::vector<std::int32_t> later(1000);
+  Fence fence = device->download_async(all, later);
+  fence.wait();
+  fence.wait();  // once more does nothing
+  EXPECT_EQ(later, many);
+}
+
+TEST_P(OperationConformance, ReplayDoesWhatItsBodyDoesWithWhatLiesInMemory) {
+  Device device = plain();
+  const View from = device.random(4, 9, 1), to = device.zeros(2, 9);
+  const Indices rows = device.indices(2);
+  for (const auto& wanted : {std::vector<std::int32_t>{3, 0}, std::vector<std::int32_t>{1, 1}}) {
+    device->upload(wanted, rows);
+    device->replay({&device, 2}, [&] { device->gather_rows(from, rows, to); });
+    std::vector<float> expected = device.get(from.row_range(wanted[0], 1));
+    const std::vector<float> second = device.get(from.row_range(wanted[1], 1));
+    expected.insert(expected.end(), second.begin(), second.end());
+    EXPECT_TRUE(same_bytes(device.get(to), expected));
+  }
 }
 
 /// Rows [first, first + rows) of a fixed input through one weight.
@@ -182,11 +268,11 @@ TEST_P(OperationConformance, WrongShapesAreBugs) {
   const Projection good[] = {{weight.get(), out}};
   EXPECT_THROW(device->linear({.input = narrow, .outputs = good}), Bug);
   EXPECT_THROW(device->add(x, narrow, x), Bug);
-  EXPECT_THROW(device->embed(*weight, std::vector<TokenId>{4}, device.zeros(1, 32)), Bug);
-  EXPECT_THROW(device->gather_rows(x, std::vector<std::int32_t>{3}, device.zeros(1, 32)), Bug);
-  std::vector<TokenId> indices(3 * 33);
-  std::vector<float> values(3 * 33);
-  EXPECT_THROW(device->top_k(x, 33, values, indices), Bug);
+  EXPECT_THROW(device->embed(*weight, device.put({4}), device.zeros(1, 32)), Bug);
+  EXPECT_THROW(device->gather_rows(x, device.put({3}), device.zeros(1, 32)), Bug);
+  EXPECT_THROW(device->top_k(x, 33, device.zeros(3, 33), device.indices(3 * 33)), Bug);
+  EXPECT_THROW(device->argmax(x, device.indices(2), device.zeros(3, 1)), Bug);
+  EXPECT_THROW(device->download(x, std::vector<float>(3)), Bug);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, OperationConformance, testing::ValuesIn(backend_cases()),

@@ -26,6 +26,15 @@ struct View {
   explicit operator bool() const { return data != nullptr; }
 };
 
+/// Borrowed int32 numbers in a backend's memory: tokens, rows, slots. `data` is a device address:
+/// only a backend may read it.
+struct Indices {
+  std::int32_t* data = nullptr;
+  int count = 0;
+
+  Indices range(int first, int size) const { return {data + first, size}; }
+};
+
 /// Memory of one backend; freed with it.
 class DeviceMemory {
  public:
@@ -47,6 +56,22 @@ class Buffer {
 
  private:
   View view_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+/// Owner of numbers in a backend's memory.
+class IndexBuffer {
+ public:
+  IndexBuffer() = default;
+  IndexBuffer(const Indices& indices, std::unique_ptr<DeviceMemory> memory)
+      : indices_(indices), memory_(std::move(memory)) {}
+
+  int size() const { return memory_ ? indices_.count : 0; }
+  /// The first `count`. REQUIRES: count <= size().
+  Indices first(int count) const { return indices_.range(0, count); }
+
+ private:
+  Indices indices_;
   std::unique_ptr<DeviceMemory> memory_;
 };
 

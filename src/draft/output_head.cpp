@@ -17,13 +17,16 @@ OutputHead::OutputHead(Backend& backend, const Weight& matrix,
       target_token_(target_token),
       logits_(backend.allocate(kMostRows, matrix.rows)) {}
 
-RowChildren OutputHead::top_children(const View& features, int count,
-                                     const OutputNorm& norm) const {
+RowChildren OutputHead::top_children(const View& features, int count, const OutputNorm& norm) {
   RowChildren children;
   children.count = std::min(count, matrix_.rows);
   const auto per_row = static_cast<std::size_t>(children.count);
   children.token.resize(static_cast<std::size_t>(features.rows) * per_row);
   children.log_p.resize(children.token.size());
+  if (top_.view().cols < children.count) {
+    top_ = backend_.allocate(kMostRows, children.count);
+    chosen_ = backend_.allocate_indices(kMostRows * children.count);
+  }
   for (int first = 0; first < features.rows; first += kMostRows) {
     const int rows = std::min(kMostRows, features.rows - first);
     const View logits = logits_.rows(rows);
@@ -37,8 +40,12 @@ RowChildren OutputHead::top_children(const View& features, int count,
     backend_.softmax(logits, 1.0F, logits);
     const std::size_t begin = static_cast<std::size_t>(first) * per_row;
     const std::size_t size = static_cast<std::size_t>(rows) * per_row;
-    backend_.top_k(logits, children.count, std::span(children.log_p).subspan(begin, size),
-                   std::span(children.token).subspan(begin, size));
+    const View top = top_.view().col_range(0, children.count).row_range(0, rows);
+    const Indices chosen = chosen_.first(rows * children.count);
+    backend_.top_k(logits, children.count, top, chosen);
+    Fence values = backend_.download_async(top, std::span(children.log_p).subspan(begin, size));
+    backend_.download(chosen, std::span(children.token).subspan(begin, size));
+    values.wait();
   }
   for (float& p : children.log_p) p = std::log(p);
   if (!target_token_.empty()) {

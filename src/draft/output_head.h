@@ -23,13 +23,15 @@ class OutputHead {
   OutputHead(Backend& backend, const Weight& matrix, std::span<const TokenId> target_token);
 
   /// The `count` likeliest next tokens after each row of `features`. Any number of rows.
-  RowChildren top_children(const View& features, int count, const OutputNorm& norm = {}) const;
+  RowChildren top_children(const View& features, int count, const OutputNorm& norm = {});
 
  private:
   Backend& backend_;
   const Weight& matrix_;
   std::span<const TokenId> target_token_;
-  Buffer logits_;  // [kMostRows, rows of the matrix]
+  Buffer logits_;       // [kMostRows, rows of the matrix]
+  Buffer top_;          // of kMostRows rows, as many as have been asked for
+  IndexBuffer chosen_;  // likewise
 };
 
 }  // namespace talon

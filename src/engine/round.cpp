@@ -62,7 +62,9 @@ Round::Round(Target& target, Drafter& drafter, const Verifier& verifier, Machine
       verifier_(verifier),
       costs_(costs),
       timekeeper_(std::move(timekeeper)),
-      faults_(faults) {
+      faults_(faults),
+      row_(*target.model().backend),
+      gathered_rows_(*target.model().backend) {
   drafter_width_ = static_cast<int>(drafter.taps().size()) * target.model().config.hidden;
   if (target.feature_width() > 0) {
     features_ = target.model().backend->allocate(target.max_rows(), target.feature_width());
@@ -270,7 +272,7 @@ View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
   std::vector<std::int32_t> from;
   for (const NodeId row : rows) from.push_back(first + row);
   const View gathered = features_.rows(count);
-  target_.model().backend->gather_rows(result_.features, from, gathered);
+  target_.model().backend->gather_rows(result_.features, gathered_rows_.put(from), gathered);
   return gathered;
 }
 

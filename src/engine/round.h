@@ -4,9 +4,10 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/index_list.h"
 #include "draft/drafter.h"
 #include "engine/faults.h"
+#include "engine/forward_rows.h"
 #include "engine/round_report.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -77,8 +78,9 @@ class Round {
   Timekeeper timekeeper_;
   Faults& faults_;
   ForwardResult result_;
-  std::vector<float> row_;  // one row of logits
-  Buffer features_;         // of an accepted path whose rows are not neighbours
+  RowScratch row_;
+  IndexList gathered_rows_;
+  Buffer features_;  // of an accepted path whose rows are not neighbours
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;               // of the check
   bool decodes_only_ = false;  // no prompt rows among them

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/index_list.h"
 #include "core/error.h"
 #include "model/page_memory.h"
 
@@ -11,14 +12,18 @@ struct KvCache::State {
   Backend* backend;
   std::unique_ptr<KvStore> store;
   PageMemory pages;
+  IndexList sources, targets;
 
+  void copy_slots(std::span<const Slot> from, std::span<const Slot> to) {
+    backend->copy_kv(*store, sources.put(from), targets.put(to));
+  }
   void copy_rows(PageId from, PageId to, int rows) {
     std::vector<Slot> source, target;
     for (int row = 0; row < rows; ++row) {
       source.push_back(from * kPageRows + row);
       target.push_back(to * kPageRows + row);
     }
-    backend->copy_kv(*store, source, target);
+    copy_slots(source, target);
   }
 };
 
@@ -70,7 +75,8 @@ KvShape within_budget(KvShape shape, std::size_t budget_bytes) {
 
 KvCache::KvCache(Backend& backend, const KvShape& shape) {
   expects(shape.pages >= 1 && shape.pages <= kMostPages, "pages whose slots have numbers");
-  state_.reset(new State{&backend, backend.allocate_kv(shape), PageMemory(shape.pages)});
+  state_.reset(new State{&backend, backend.allocate_kv(shape), PageMemory(shape.pages),
+                         IndexList(backend), IndexList(backend)});
 }
 
 KvCache::~KvCache() = default;
@@ -217,7 +223,7 @@ void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tok
     from.push_back(source);
     to.push_back(slot(static_cast<int>(i)));
   }
-  if (!from.empty()) state_->cache->backend->copy_kv(*state_->cache->store, from, to);
+  if (!from.empty()) state_->cache->copy_slots(from, to);
   const int first = state_->full_pages();
   state_->tokens.insert(state_->tokens.end(), tokens.begin(), tokens.end());
   state_->remember_pages(first);

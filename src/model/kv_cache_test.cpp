@@ -67,13 +67,14 @@ class HashModel {
     const auto q = backend->allocate(rows, 2), k = backend->allocate(rows, 2);
     const auto v = backend->allocate(rows, 2), out = backend->allocate(rows, 2);
     backend->upload(values, v.view());
+    const auto prepared = backend->prepare(layout);
     backend->attention({.q = q.view(),
                         .k = k.view(),
                         .v = v.view(),
                         .out = out.view(),
                         .cache = &cache.store(),
                         .layer = 0,
-                        .layout = &layout,
+                        .layout = prepared.get(),
                         .rope = rope.view(),
                         .q_norm = {},
                         .k_norm = {},

@@ -5,9 +5,9 @@
 namespace talon {
 namespace {
 
-/// Row `index` of `part`, whose rows begin at layout.rows[first]. A row that continues rows 0, 1,
-/// 2, ... lies where plain decoding would put it, so it needs no list. Any other row sees what its
-/// parent sees, then itself.
+/// Row `index` of `part`, whose rows begin at layout.rows[first]. Its position is the number of
+/// keys it sees less one. A row that continues rows 0, 1, 2, ... lies where plain decoding would
+/// put it, so it needs no list. Any other row sees what its parent sees, then itself.
 void lay_out_row(const SequenceRows& part, std::size_t first, int index, AttentionLayout& layout) {
   const int committed = part.sequence->length();
   const NodeId parent =
@@ -18,15 +18,16 @@ void lay_out_row(const SequenceRows& part, std::size_t first, int index, Attenti
   row.sequence = static_cast<std::int32_t>(layout.pages.size()) - 1;
   row.slot = part.sequence->slot(index);
   row.extra_begin = static_cast<std::int32_t>(layout.extra.size());
-  AttentionRow above{.position = committed - 1, .contiguous = committed};
+  AttentionRow above{.visible = committed, .contiguous = committed};
   if (parent >= 0) above = layout.rows[first + static_cast<std::size_t>(parent)];
-  row.position = above.position + 1;
-  const bool parent_is_in_line = above.contiguous == above.position + 1;
+  row.position = above.visible;
+  row.visible = above.visible + 1;
+  const bool parent_is_in_line = above.contiguous == above.visible;
   if (parent_is_in_line && parent == index - 1) {
-    row.contiguous = row.position + 1;
+    row.contiguous = row.visible;
   } else {
     row.contiguous = above.contiguous;
-    for (int i = 0; i < above.position + 1 - above.contiguous; ++i) {
+    for (int i = 0; i < above.visible - above.contiguous; ++i) {
       layout.extra.push_back(layout.extra[static_cast<std::size_t>(above.extra_begin + i)]);
     }
     layout.extra.push_back(row.slot);

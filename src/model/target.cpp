@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backend/index_list.h"
 #include "core/error.h"
 #include "model/row_layout.h"
 
@@ -11,7 +12,7 @@ struct Target::State {
   State(const Model& model, KvCache& cache, int max_rows, std::vector<FeatureTap> taps);
 
   void check(std::span<const SequenceRows> batch) const;
-  void run_layers(int rows);
+  void run_layers(const View& x);
   void run_layer(int layer, const View& x);
   void tap(int layer, const View& x);
   View compute_logits(std::span<const SequenceRows> batch, int rows, std::vector<int>& first_row);
@@ -27,7 +28,9 @@ struct Target::State {
   Buffer logit_rows, logits;  // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
   std::vector<std::int32_t> wanted;  // rows with logits
+  IndexList token_list, wanted_list;
   AttentionLayout layout;
+  std::unique_ptr<PreparedLayout> prepared;  // of the forward in flight
 };
 
 Target::State::State(const Model& of, KvCache& kv, int most_rows,
@@ -36,7 +39,9 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
       backend(*of.backend),
       cache(kv),
       max_rows(most_rows),
-      taps(std::move(wanted_taps)) {
+      taps(std::move(wanted_taps)),
+      token_list(backend),
+      wanted_list(backend) {
   expects(max_rows >= 1);
   const ModelConfig& c = model.config;
   for (const FeatureTap& wanted_tap : taps) {
@@ -76,9 +81,7 @@ ForwardResult Target::forward(std::span<const SequenceRows> batch) {
   }
   const int rows = static_cast<int>(s.tokens.size());
   lay_out_rows(batch, s.layout);
-
-  s.backend.embed(*s.model.embedding, s.tokens, s.residual.rows(rows));
-  s.run_layers(rows);
+  s.run_layers(s.residual.rows(rows));
   result.logits = s.compute_logits(batch, rows, result.first_logits_row);
   if (s.features) result.features = s.features.rows(rows);
   return result;
@@ -96,17 +99,20 @@ void Target::State::check(std::span<const SequenceRows> batch) const {
   expects(rows >= 1 && rows <= static_cast<std::size_t>(max_rows), "at most max_rows rows");
 }
 
-void Target::State::run_layers(int rows) {
-  const View x = residual.rows(rows);
-  for (const AttentionRow& row : layout.rows) {
-    expects(row.position < model.config.context, "a position of the context");
-  }
-  for (int layer = 0; layer < model.config.layers; ++layer) {
-    tap(layer, x);
-    run_layer(layer, x);
-  }
-  tap(model.config.layers, x);
-  tap(FeatureTap::kFinalNorm, x);
+/// x = the residual stream of all rows, from their embeddings to the last layer.
+void Target::State::run_layers(const View& x) {
+  prepared = backend.prepare(layout);
+  expects(prepared->positions <= model.config.context, "positions of the context");
+  const Indices ids = token_list.put(tokens);
+  backend.replay({this, x.rows}, [&] {
+    backend.embed(*model.embedding, ids, x);
+    for (int layer = 0; layer < model.config.layers; ++layer) {
+      tap(layer, x);
+      run_layer(layer, x);
+    }
+    tap(model.config.layers, x);
+    tap(FeatureTap::kFinalNorm, x);
+  });
 }
 
 /// The transformer block: attention and the gated feed-forward, each reading the normalised
@@ -133,7 +139,7 @@ void Target::State::run_layer(int layer, const View& x) {
                      .out = attended_rows,
                      .cache = &cache.store(),
                      .layer = layer,
-                     .layout = &layout,
+                     .layout = prepared.get(),
                      .rope = model.rope.view(),
                      .q_norm = w.q_norm.view(),
                      .k_norm = w.k_norm.view(),
@@ -191,7 +197,7 @@ View Target::State::compute_logits(std::span<const SequenceRows> batch, int rows
   }
   const View normed = logit_rows.rows(count);
   const View out = logits.rows(count);
-  backend.gather_rows(residual.rows(rows), wanted, normed);
+  backend.gather_rows(residual.rows(rows), wanted_list.put(wanted), normed);
   backend.rms_norm(normed, model.final_norm.view(), model.config.norm_epsilon, normed);
   const Projection output[] = {{&model.output_weight(), out}};
   backend.linear({.input = normed, .outputs = output});

@@ -72,11 +72,27 @@ class FaultyBackend : public ForwardingBackend {
     trigger.tick();
     return ForwardingBackend::allocate(rows, cols);
   }
-  void download(const View& from, std::span<float> to) override {
+  IndexBuffer allocate_indices(int count) override {
     trigger.tick();
-    ForwardingBackend::download(from, to);
+    return ForwardingBackend::allocate_indices(count);
   }
-  void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override {
+  void upload(std::span<const float> from, const View& to) override {
+    trigger.tick();
+    ForwardingBackend::upload(from, to);
+  }
+  void upload(std::span<const std::int32_t> from, const Indices& to) override {
+    trigger.tick();
+    ForwardingBackend::upload(from, to);
+  }
+  Fence download_async(const View& from, std::span<float> to) override {
+    trigger.tick();
+    return ForwardingBackend::download_async(from, to);
+  }
+  Fence download_async(const Indices& from, std::span<std::int32_t> to) override {
+    trigger.tick();
+    return ForwardingBackend::download_async(from, to);
+  }
+  void embed(const Weight& table, const Indices& tokens, const View& out) override {
     trigger.tick();
     ForwardingBackend::embed(table, tokens, out);
   }
@@ -92,24 +108,28 @@ class FaultyBackend : public ForwardingBackend {
     trigger.tick();
     ForwardingBackend::copy(from, to);
   }
-  void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
+  void gather_rows(const View& from, const Indices& rows, const View& to) override {
     trigger.tick();
     ForwardingBackend::gather_rows(from, rows, to);
+  }
+  std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override {
+    trigger.tick();
+    return ForwardingBackend::prepare(layout);
   }
   void attention(const AttentionArgs& args) override {
     trigger.tick();
     ForwardingBackend::attention(args);
     trigger.tick();
   }
-  void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override {
+  void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
     trigger.tick();
     ForwardingBackend::copy_kv(cache, from, to);
   }
-  void argmax(const View& x, std::span<TokenId> out) override {
+  void argmax(const View& x, const Indices& best, const View& largest) override {
     trigger.tick();
-    ForwardingBackend::argmax(x, out);
+    ForwardingBackend::argmax(x, best, largest);
   }
-  void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override {
+  void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     trigger.tick();
     ForwardingBackend::top_k(x, k, values, indices);
   }

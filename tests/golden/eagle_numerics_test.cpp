@@ -87,6 +87,7 @@ class RecordedPasses {
       row.position = from_target
                          ? length + i
                          : place_in_tree(parents[static_cast<std::size_t>(i)], row.slot, layout);
+      row.visible = row.position + 1;
       layout.rows.push_back(row);
     }
     for (int i = 0; !from_target && i < rows; ++i) {

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "backend/index_list.h"
 #include "backend/reference/reference.h"
 #include "draft/registry.h"
 #include "io/checkpoint.h"
@@ -25,7 +26,10 @@ class Decoding {
         drafter_(drafter),
         cache_(of.cache->start({}, /*reuse=*/false)),
         state_(drafter.start()),
-        gathered_(backend_.allocate(kMostRows, target_.feature_width())) {}
+        gathered_(backend_.allocate(kMostRows, target_.feature_width())),
+        largest_(backend_.allocate(1, 1)),
+        best_(backend_.allocate_indices(1)),
+        rows_(backend_) {}
 
   TokenId prefill(std::span<const TokenId> prompt) {
     const auto rows = static_cast<int>(prompt.size());
@@ -62,8 +66,9 @@ class Decoding {
     return target_.forward(std::span(&rows, 1));
   }
   TokenId argmax(const ForwardResult& result, int row) {
+    backend_.argmax(result.logits.row_range(row, 1), best_.first(1), largest_.view());
     TokenId token = 0;
-    backend_.argmax(result.logits.row_range(row, 1), std::span(&token, 1));
+    backend_.download(best_.first(1), std::span(&token, 1));
     return token;
   }
   void keep_all(std::span<const TokenId> tokens) {
@@ -78,7 +83,7 @@ class Decoding {
     observed.assign(kept.begin() + 1, kept.end());
     observed.push_back(round.next);
     const View features = gathered_.rows(static_cast<int>(round.path.size()));
-    backend_.gather_rows(result.features, round.path, features);
+    backend_.gather_rows(result.features, rows_.put(round.path), features);
     const int first_position = cache_.length() + 1;
     cache_.keep(round.path, kept);
     drafter_.observe(*state_, {observed, first_position, features});
@@ -89,7 +94,9 @@ class Decoding {
   Drafter& drafter_;
   KvSequence cache_;
   std::unique_ptr<DraftState> state_;
-  Buffer gathered_;
+  Buffer gathered_, largest_;
+  IndexBuffer best_;
+  IndexList rows_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <functional>
 #include <random>
 
+#include "backend/index_list.h"
 #include "draft/eagle/head_network.h"
 #include "draft/eagle/head_weights.h"
 #include "eagle_head_files.h"
@@ -88,7 +89,8 @@ class PlainHead {
     std::vector<float> row(kHidden);
     EagleTarget& target = eagle_target();
     const auto buffer = target.backend->allocate(1, kHidden);
-    target.backend->embed(*target.model.embedding, std::span(&token, 1), buffer.view());
+    IndexList id(*target.backend);
+    target.backend->embed(*target.model.embedding, id.put(std::span(&token, 1)), buffer.view());
     target.backend->download(buffer.view(), row);
     return {row.begin(), row.end()};
   }

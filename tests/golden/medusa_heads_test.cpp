@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "backend/index_list.h"
 #include "draft/medusa/medusa_network.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"
@@ -112,7 +113,9 @@ std::vector<float> target_output() {
   std::vector<TokenId> all(kVocabulary);
   std::iota(all.begin(), all.end(), 0);
   const auto buffer = eagle_target().backend->allocate(kVocabulary, kHidden);
-  eagle_target().backend->embed(*eagle_target().model.embedding, all, buffer.view());  // tied
+  IndexList ids(*eagle_target().backend);
+  eagle_target().backend->embed(*eagle_target().model.embedding, ids.put(all),
+                                buffer.view());  // tied
   return download(buffer.view());
 }
 

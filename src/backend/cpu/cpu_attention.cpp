@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/host_layout.h"
 #include "core/error.h"
 
 namespace talon::cpu {
@@ -29,29 +30,26 @@ Share share_of(std::size_t items, std::size_t index, std::size_t workers) {
 void check(const AttentionArgs& args) {
   expects(args.cache != nullptr && args.layout != nullptr, "attention() has a cache and a layout");
   const KvShape& shape = args.cache->shape;
-  expects(args.layout->rows.size() == static_cast<std::size_t>(args.q.rows),
-          "attention(): a layout row for every row");
+  expects(args.layout->rows == args.q.rows, "attention(): a layout row for every row");
   expects(args.k.cols == shape.kv_heads * shape.head_dim && args.v.cols == args.k.cols,
           "attention(): keys and values as wide as the cache");
   expects(args.q.cols % args.k.cols == 0 && args.out.cols == args.q.cols,
           "attention(): query heads are a multiple of the cache's");
   expects(args.layer >= 0 && args.layer < shape.layers, "attention(): a layer of the cache");
-  for (const AttentionRow& row : args.layout->rows) {
-    expects(row.position >= 0 && row.position < args.rope.rows,
-            "attention(): a position of the rope table");
-  }
+  expects(args.layout->positions <= args.rope.rows, "attention(): positions of the rope table");
 }
 
 }  // namespace
 
 Attention::Range Attention::visible(const AttentionRow& row, int window) {
-  const int end = row.position + 1;
+  const int end = row.visible;
   return {window > 0 ? std::max(0, end - window) : 0, end};
 }
 
 /// What the items of one run() share.
 struct Attention::Call {
   const AttentionArgs& args;
+  const AttentionLayout& layout;
   Cache& cache;
   std::size_t workers;
   int heads;  // query heads of one KV head
@@ -69,12 +67,12 @@ struct Attention::Call {
     return partials + index * static_cast<std::size_t>(partial_size);
   }
   std::span<const PageId> pages_of(int row) const {
-    const auto sequence = args.layout->rows[static_cast<std::size_t>(row)].sequence;
-    return args.layout->pages[static_cast<std::size_t>(sequence)];
+    const auto sequence = layout.rows[static_cast<std::size_t>(row)].sequence;
+    return layout.pages[static_cast<std::size_t>(sequence)];
   }
   std::size_t row_floats() const { return static_cast<std::size_t>(heads * partial_size); }
   Range blocks_of(int row) const {
-    const Range range = visible(args.layout->rows[static_cast<std::size_t>(row)], args.window);
+    const Range range = visible(layout.rows[static_cast<std::size_t>(row)], args.window);
     return {range.begin / kAttentionBlock, (range.end + kAttentionBlock - 1) / kAttentionBlock};
   }
 };
@@ -83,9 +81,10 @@ Attention::Attention(const Kernels& kernels, ThreadPool& pool)
     : kernels_(kernels), pool_(pool), workers_(static_cast<std::size_t>(pool.threads())) {}
 
 void Attention::group_rows(const AttentionArgs& args) {
+  const AttentionLayout& layout = HostLayout::of(*args.layout);
   const int heads = args.q.cols / args.k.cols;
   int most_blocks = 0;
-  for (const AttentionRow& row : args.layout->rows) {
+  for (const AttentionRow& row : layout.rows) {
     const Range range = visible(row, args.window);
     most_blocks = std::max(most_blocks, (range.end - range.begin) / kAttentionBlock);
   }
@@ -99,13 +98,13 @@ void Attention::group_rows(const AttentionArgs& args) {
           : std::clamp(std::min(kGroupQueries / heads, (args.q.rows + wanted - 1) / wanted), 1, 8);
   groups_.clear();
   for (int row = 0; row < args.q.rows; ++row) {
-    const AttentionRow& place = args.layout->rows[static_cast<std::size_t>(row)];
+    const AttentionRow& place = layout.rows[static_cast<std::size_t>(row)];
     const Range range = visible(place, args.window);
     const int first_block = range.begin / kAttentionBlock;
     const int end_block = (range.end + kAttentionBlock - 1) / kAttentionBlock;
-    const bool joins = !groups_.empty() && groups_.back().count < most &&
-                       args.layout->rows[static_cast<std::size_t>(groups_.back().first)].sequence ==
-                           place.sequence;
+    const bool joins =
+        !groups_.empty() && groups_.back().count < most &&
+        layout.rows[static_cast<std::size_t>(groups_.back().first)].sequence == place.sequence;
     if (!joins) groups_.push_back({row, 0, first_block, end_block});
     RowGroup& group = groups_.back();
     ++group.count;
@@ -156,7 +155,7 @@ Attention::Place Attention::share_begin(const Call& call, std::size_t worker) co
 /// The query heads of one KV head, and its key and value, of one row.
 void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker& worker) const {
   const AttentionArgs& args = call.args;
-  const AttentionRow& place = args.layout->rows[static_cast<std::size_t>(row)];
+  const AttentionRow& place = call.layout.rows[static_cast<std::size_t>(row)];
   const float* cos_sin = args.rope.row(place.position);
   const int dim = call.dim;
   for (int i = 0; i < call.heads; ++i) {
@@ -204,7 +203,7 @@ void Attention::look_ahead(const Call& call, const Place& place, int run_end,
 /// are left in call.partials. Returns whether all see the same positions in pages.
 bool Attention::list_queries(const Call& call, const Place& place, int run_begin,
                              Worker& worker) const {
-  const AttentionLayout& layout = *call.args.layout;
+  const AttentionLayout& layout = call.layout;
   const RowGroup& group = groups_[place.group];
   const int start = place.block * kAttentionBlock;
   float* totals = worker.partials.reserve<float>(0);
@@ -361,6 +360,7 @@ void Attention::run(const AttentionArgs& args) {
   }
   const auto threads = static_cast<std::size_t>(pool_.threads());
   Call call{args,
+            HostLayout::of(*args.layout),
             cache,
             threads,
             args.q.cols / args.k.cols,

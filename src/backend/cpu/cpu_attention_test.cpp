@@ -76,7 +76,7 @@ class Sequence {
       to.insert(to.end(), from.begin() + row * width, from.begin() + (row + 1) * width);
     };
     for (const Row& row : rows) {
-      layout.rows.push_back({0, row.position, row.slot, row.contiguous,
+      layout.rows.push_back({0, row.position, row.position + 1, row.slot, row.contiguous,
                              static_cast<std::int32_t>(layout.extra.size())});
       layout.extra.insert(layout.extra.end(), row.extra.begin(), row.extra.end());
       append(q, q_, row.position, shape_.heads * shape_.dim);
@@ -100,7 +100,8 @@ class Sequence {
     args.out = out.view();
     args.cache = cache_.get();
     args.layer = 1;
-    args.layout = &layout;
+    const auto prepared = backend_.prepare(layout);
+    args.layout = prepared.get();
     args.rope = rope_.view();
     args.scale = 1.0F / std::sqrt(static_cast<float>(shape_.dim));
     args.window = shape_.window;

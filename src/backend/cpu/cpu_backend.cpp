@@ -12,9 +12,11 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/packed_weight.h"
 #include "backend/cpu/scratch.h"
+#include "backend/host_layout.h"
 #include "core/error.h"
 #include "core/processor_caches.h"
 #include "core/thread_pool.h"
+#include "core/types.h"
 
 namespace talon {
 namespace cpu {
@@ -22,6 +24,10 @@ namespace {
 
 constexpr std::size_t kWorthSharing = std::size_t{1}
                                       << 15;  // values; fewer are done by the caller alone
+
+std::span<std::int32_t> values_of(const Indices& indices) {
+  return {indices.data, static_cast<std::size_t>(indices.count)};
+}
 
 void expects_same_shape(const View& a, const View& b) {
   expects(a.rows == b.rows && a.cols == b.cols, "both matrices have the same shape");
@@ -68,12 +74,21 @@ class CpuBackend : public Backend {
         cache_bytes(3) / 1024, huge_page_bytes() >> 20);
   }
 
+  BackendTraits traits() const override { return {}; }
+
   Buffer allocate(int rows, int cols) override {
     expects(rows >= 0 && cols >= 0, "a buffer has a size");
     const std::size_t values = static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
     auto memory = std::make_unique<Memory>(std::max<std::size_t>(values * sizeof(float), 1));
     auto* data = reinterpret_cast<float*>(memory->get());
     return {{data, rows, cols, cols}, std::move(memory)};
+  }
+  IndexBuffer allocate_indices(int count) override {
+    expects(count >= 0, "a list has a size");
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(std::int32_t);
+    auto memory = std::make_unique<Memory>(std::max<std::size_t>(bytes, 1));
+    auto* data = reinterpret_cast<std::int32_t*>(memory->get());
+    return {{data, count}, std::move(memory)};
   }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {
     return pack(matrix, layout, arena_, pool_);
@@ -91,25 +106,34 @@ class CpuBackend : public Backend {
       std::copy_n(from.data() + static_cast<std::ptrdiff_t>(row) * to.cols, to.cols, to.row(row));
     }
   }
-  void download(const View& from, std::span<float> to) override {
+  void upload(std::span<const std::int32_t> from, const Indices& to) override {
+    expects(from.size() == values_of(to).size(), "upload(): as many numbers as the list has");
+    std::ranges::copy(from, to.data);
+  }
+  Fence download_async(const View& from, std::span<float> to) override {
     expects(to.size() == static_cast<std::size_t>(from.rows) * static_cast<std::size_t>(from.cols),
             "download(): room for as many values as the matrix has");
     for (int row = 0; row < from.rows; ++row) {
       std::copy_n(from.row(row), from.cols,
                   to.data() + static_cast<std::ptrdiff_t>(row) * from.cols);
     }
+    return {};
+  }
+  Fence download_async(const Indices& from, std::span<std::int32_t> to) override {
+    expects(to.size() == values_of(from).size(), "download(): room for as many numbers");
+    std::ranges::copy(values_of(from), to.begin());
+    return {};
   }
 
-  void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override {
-    expects(out.rows == static_cast<int>(tokens.size()) && out.cols == table.cols,
+  void embed(const Weight& table, const Indices& tokens, const View& out) override {
+    expects(out.rows == tokens.count && out.cols == table.cols,
             "embed(): the output is [tokens, columns of the table]");
-    for (const TokenId token : tokens) {
+    for (const TokenId token : values_of(tokens)) {
       expects(token >= 0 && token < table.rows, "embed(): a token of the table");
     }
     const auto& weight = static_cast<const PackedWeight&>(table);
     for_each_row(out.rows, out.cols, [&](int row) {
-      unpack_row(weight, tokens[static_cast<std::size_t>(row)],
-                 {out.row(row), static_cast<std::size_t>(out.cols)});
+      unpack_row(weight, tokens.data[row], {out.row(row), static_cast<std::size_t>(out.cols)});
     });
   }
   void linear(const LinearArgs& args) override { linear_.run(args); }
@@ -127,34 +151,35 @@ class CpuBackend : public Backend {
     for_each_row(a.rows, a.cols,
                  [&](int row) { kernels_.add(a.row(row), b.row(row), a.cols, out.row(row)); });
   }
-  void silu_gate(const View& gate, const View& up, const View& out) override {
-    expects_same_shape(gate, up);
-    expects_same_shape(gate, out);
-    for_each_row(gate.rows, gate.cols, [&](int row) {
-      kernels_.silu_gate(gate.row(row), up.row(row), gate.cols, out.row(row));
-    });
+  void activate(const View& x, Activation function) override {
+    expects(function == Activation::silu, "activate(): a function it knows");
+    for_each_row(x.rows, x.cols, [&](int row) { kernels_.silu(x.row(row), x.cols, x.row(row)); });
   }
   void copy(const View& from, const View& to) override {
     expects_same_shape(from, to);
     for_each_row(from.rows, from.cols, [&](int row) { copy_row(from, row, to, row); });
   }
-  void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
-    expects(to.rows == static_cast<int>(rows.size()) && from.cols == to.cols,
+  void gather_rows(const View& from, const Indices& rows, const View& to) override {
+    expects(to.rows == rows.count && from.cols == to.cols,
             "gather_rows(): a target row for every index");
-    for_each_row(to.rows, to.cols,
-                 [&](int row) { copy_row(from, rows[static_cast<std::size_t>(row)], to, row); });
+    for_each_row(to.rows, to.cols, [&](int row) { copy_row(from, rows.data[row], to, row); });
   }
-  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
-    expects(from.rows == static_cast<int>(rows.size()) && from.cols == to.cols,
+  void scatter_rows(const View& from, const Indices& rows, const View& to) override {
+    expects(from.rows == rows.count && from.cols == to.cols,
             "scatter_rows(): an index for every source row");
     for (int row = 0; row < from.rows; ++row) {
-      copy_row(from, row, to, rows[static_cast<std::size_t>(row)]);
+      copy_row(from, row, to, rows.data[row]);
     }
   }
 
+  std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override {
+    return std::make_unique<HostLayout>(layout);
+  }
   void attention(const AttentionArgs& args) override { attention_.run(args); }
-  void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override {
-    if (!from.empty()) static_cast<Cache&>(cache).copy_slots(from, to, pool_);
+  void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
+    if (from.count > 0) {
+      static_cast<Cache&>(cache).copy_slots(values_of(from), values_of(to), pool_);
+    }
   }
 
   void softmax(const View& logits, float temperature, const View& out) override {
@@ -164,24 +189,25 @@ class CpuBackend : public Backend {
       kernels_.softmax(logits.row(row), temperature, logits.cols, out.row(row));
     });
   }
-  void argmax(const View& x, std::span<TokenId> out) override {
-    expects(out.size() == static_cast<std::size_t>(x.rows), "argmax(): room for every row");
+  void argmax(const View& x, const Indices& best, const View& largest) override {
+    expects(best.count == x.rows && largest.rows == x.rows && largest.cols == 1,
+            "argmax(): room for every row");
     for_each_row(x.rows, x.cols, [&](int row) {
-      out[static_cast<std::size_t>(row)] = kernels_.argmax(x.row(row), x.cols);
+      best.data[row] = kernels_.argmax(x.row(row), x.cols, largest.row(row));
     });
   }
-  void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override {
-    const auto count = static_cast<std::size_t>(k);
+  void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     expects(k >= 0 && k <= x.cols, "top_k(): at most as many as there are columns");
-    expects(values.size() == count * static_cast<std::size_t>(x.rows) &&
-                indices.size() == values.size(),
+    expects(values.rows == x.rows && values.cols == k && indices.count == x.rows * k,
             "top_k(): room for k values of every row");
+    const auto count = static_cast<std::size_t>(k);
     for_each_row(x.rows, x.cols, [&](int row) {
-      const std::size_t first = static_cast<std::size_t>(row) * count;
-      top_of_row(x.row(row), x.cols, values.subspan(first, count), indices.subspan(first, count));
+      top_of_row(x.row(row), x.cols, {values.row(row), count},
+                 values_of(indices.range(row * k, k)));
     });
   }
 
+  void replay(const ReplayKey&, const std::function<void()>& body) override { body(); }
   void synchronize() override {}
 
  private:

@@ -162,12 +162,15 @@ struct Kernels {
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int n, float* out);
   /// out = gate / (1 + exp(-gate)) * up.
   void (*silu_gate)(const float* gate, const float* up, int n, float* out);
+  /// out = x / (1 + exp(-x)). out may be x.
+  void (*silu)(const float* x, int n, float* out);
   void (*add)(const float* a, const float* b, int n, float* out);
   void (*softmax)(const float* x, float temperature, int n, float* out);
   /// token_weights() of backend.h.
   void (*weigh_tokens)(const float* x, float largest, double temperature, int n, double* out);
-  /// The smallest index of the largest value, NaN never chosen; 0 if all are NaN.
-  int (*argmax)(const float* x, int n);
+  /// The smallest index of the largest value, NaN never chosen; 0 if all are NaN. top: that value,
+  /// or NaN if there is one.
+  int (*argmax)(const float* x, int n, float* top);
   /// The first index in [begin, n) with x[i] > limit, n if none.
   int (*find_above)(const float* x, int begin, int n, float limit);
 

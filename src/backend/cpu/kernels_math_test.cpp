@@ -78,14 +78,21 @@ TEST_P(MathKernels, TokensWeighThePowersOfEToTheLastBitsAndTheSameOnAll) {
 TEST_P(MathKernels, ArgmaxIsTheFirstLargestAndPassesOverNan) {
   for (const int n : {1, 16, 40, 333}) {
     std::vector<float> x(static_cast<std::size_t>(n), -kInfinity);
-    EXPECT_EQ(kernels_->argmax(x.data(), n), 0);
+    float top = 0;
+    EXPECT_EQ(kernels_->argmax(x.data(), n, &top), 0);
+    EXPECT_EQ(top, -kInfinity);
     for (auto& value : x) value = kNan;
-    EXPECT_EQ(kernels_->argmax(x.data(), n), 0);
+    EXPECT_EQ(kernels_->argmax(x.data(), n, &top), 0);
+    EXPECT_TRUE(std::isnan(top));
     x.back() = -3.0F;
-    EXPECT_EQ(kernels_->argmax(x.data(), n), n - 1);
+    EXPECT_EQ(kernels_->argmax(x.data(), n, &top), n - 1);
+    EXPECT_EQ(std::isnan(top), n > 1);
     for (auto& value : x) value = 2.0F;
+    EXPECT_EQ(kernels_->argmax(x.data(), n, &top), 0);
+    EXPECT_EQ(top, 2.0F);
     x[0] = kNan;
-    EXPECT_EQ(kernels_->argmax(x.data(), n), n > 1 ? 1 : 0);
+    EXPECT_EQ(kernels_->argmax(x.data(), n, &top), n > 1 ? 1 : 0);
+    EXPECT_TRUE(std::isnan(top));
   }
 }
 
@@ -114,14 +121,21 @@ TEST(CpuBackendRows, TopKIsSortedWithTiesByIndexAndNanLast) {
   values[40] = kNan;
   values[79] = 5.0F;
   backend->upload(values, x.view());
-  std::vector<float> top(2 * 4);
-  std::vector<TokenId> indices(2 * 4);
-  backend->top_k(x.view(), 4, top, indices);
+  const auto top_of = [&](int k) {
+    const auto values_of_k = backend->allocate(2, k);
+    const IndexBuffer indices_of_k = backend->allocate_indices(2 * k);
+    backend->top_k(x.view(), k, values_of_k.view(), indices_of_k.first(2 * k));
+    std::pair<std::vector<float>, std::vector<TokenId>> top;
+    top.first.resize(static_cast<std::size_t>(2 * k));
+    top.second.resize(top.first.size());
+    backend->download(values_of_k.view(), top.first);
+    backend->download(indices_of_k.first(2 * k), top.second);
+    return top;
+  };
+  const auto [top, indices] = top_of(4);
   EXPECT_EQ(indices, (std::vector<TokenId>{33, 7, 0, 1, 39, 1, 2, 3}));
   EXPECT_EQ(top, (std::vector<float>{9, 5, 1, 1, 5, 1, 1, 1}));
-  std::vector<float> all(80);
-  std::vector<TokenId> order(80);
-  backend->top_k(x.view(), 40, all, order);
+  const auto [all, order] = top_of(40);
   EXPECT_EQ(order[39], 3);
   EXPECT_EQ(order[79], 0);
 }

@@ -97,14 +97,19 @@ inline void rms_norm(const float* x, const float* weight, float epsilon, int n, 
   }
 }
 
+inline Floats silu(Floats x) {
+  return divide(x, add(broadcast(1.0F), exponential(subtract(zero_floats(), x))));
+}
+
 inline void silu_gate(const float* gate, const float* up, int n, float* out) {
-  const Floats one = broadcast(1.0F);
   for (int i = 0; i < n; i += kLanes) {
-    const Floats g = load_first(gate + i, n - i);
-    const Floats e = exponential(subtract(zero_floats(), g));
-    const Floats silu = divide(g, add(one, e));
-    store_first(out + i, multiply(silu, load_first(up + i, n - i)), n - i);
+    const Floats gated = silu(load_first(gate + i, n - i));
+    store_first(out + i, multiply(gated, load_first(up + i, n - i)), n - i);
   }
+}
+
+inline void silu_row(const float* x, int n, float* out) {
+  for (int i = 0; i < n; i += kLanes) store_first(out + i, silu(load_first(x + i, n - i)), n - i);
 }
 
 inline void add_rows(const float* a, const float* b, int n, float* out) {
@@ -157,15 +162,35 @@ inline int find_above(const float* x, int begin, int n, float limit) {
   return i;
 }
 
-inline int argmax(const float* x, int n) {
-  const float top = largest(x, n);
+/// The first index with x[i] == value, 0 if none.
+inline int find_equal(const float* x, int n, float value) {
   int i = 0;
-  for (const Floats value = broadcast(top); i + kLanes <= n; i += kLanes) {
-    const unsigned lanes = equal_lanes(load(x + i), value);
+  for (const Floats wanted = broadcast(value); i + kLanes <= n; i += kLanes) {
+    const unsigned lanes = equal_lanes(load(x + i), wanted);
     if (lanes != 0) return i + __builtin_ctz(lanes);
   }
-  while (i < n && !(x[i] == top)) ++i;
+  while (i < n && !(x[i] == value)) ++i;
   return i < n ? i : 0;
+}
+
+inline bool has_nan(const float* x, int n) {
+  constexpr unsigned kAll = (1U << kLanes) - 1;
+  unsigned numbers = kAll;
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Floats v = load(x + i);
+    numbers &= equal_lanes(v, v);
+  }
+  for (; i < n; ++i) {
+    if (x[i] != x[i]) return true;
+  }
+  return numbers != kAll;
+}
+
+inline int argmax(const float* x, int n, float* top) {
+  const float value = largest(x, n);
+  *top = has_nan(x, n) ? __builtin_nanf("") : value;
+  return find_equal(x, n, value);
 }
 
 inline void rotate(float* x, const float* cos_sin, float scale, int dim) {

@@ -15,6 +15,7 @@ constexpr Kernels table_of(const char* name) {
           quantize_row,
           rms_norm,
           silu_gate,
+          silu_row,
           add_rows,
           softmax,
           weigh_tokens,

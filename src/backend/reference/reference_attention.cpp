@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/host_layout.h"
 #include "backend/reference/reference_math.h"
 #include "core/error.h"
 
@@ -28,7 +29,7 @@ void norm_and_rotate(float* head, int head_dim, const View& norm, float epsilon,
 /// The slots a row sees, in logical order, first to last.
 std::vector<Slot> visible_slots(const AttentionLayout& layout, const AttentionRow& row,
                                 int window) {
-  const int keys = row.position + 1;
+  const int keys = row.visible;
   const int first = window > 0 ? std::max(0, keys - window) : 0;
   const auto pages = layout.pages[static_cast<std::size_t>(row.sequence)];
   std::vector<Slot> slots;
@@ -46,9 +47,9 @@ std::vector<Slot> visible_slots(const AttentionLayout& layout, const AttentionRo
 
 void store_row(const AttentionArgs& args, int row) {
   auto& cache = static_cast<Cache&>(*args.cache);
-  const AttentionRow& place = args.layout->rows[static_cast<std::size_t>(row)];
+  const AttentionLayout& layout = HostLayout::of(*args.layout);
+  const AttentionRow& place = layout.rows[static_cast<std::size_t>(row)];
   const int head_dim = cache.shape.head_dim;
-  expects(place.position >= 0 && place.position < args.rope.rows, "a position of the rope table");
   const float* rope = args.rope.row(place.position);
 
   float* q = args.q.row(row);
@@ -66,8 +67,9 @@ void store_row(const AttentionArgs& args, int row) {
 
 void attend_row(const AttentionArgs& args, int row) {
   const auto& cache = static_cast<const Cache&>(*args.cache);
-  const AttentionRow& place = args.layout->rows[static_cast<std::size_t>(row)];
-  const std::vector<Slot> slots = visible_slots(*args.layout, place, args.window);
+  const AttentionLayout& layout = HostLayout::of(*args.layout);
+  const AttentionRow& place = layout.rows[static_cast<std::size_t>(row)];
+  const std::vector<Slot> slots = visible_slots(layout, place, args.window);
   const auto head_dim = static_cast<std::size_t>(cache.shape.head_dim);
   const auto width = static_cast<std::size_t>(cache.width());
   const std::size_t heads = static_cast<std::size_t>(args.q.cols) / head_dim;

@@ -4,12 +4,14 @@
 #include <new>
 #include <numeric>
 
+#include "backend/host_layout.h"
 #include "backend/reference/reference.h"
 #include "backend/reference/reference_attention.h"
 #include "backend/reference/reference_math.h"
 #include "backend/reference/reference_memory.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "core/types.h"
 
 namespace talon {
 namespace {
@@ -18,6 +20,10 @@ using reference::Cache;
 using reference::DenseWeight;
 
 constexpr int kOutputTile = 16;  // outputs that share one pass over the input rows
+
+std::span<std::int32_t> values_of(const Indices& indices) {
+  return {indices.data, static_cast<std::size_t>(indices.count)};
+}
 
 bool same_shape(const View& a, const View& b) { return a.rows == b.rows && a.cols == b.cols; }
 
@@ -30,30 +36,40 @@ class ReferenceBackend : public Backend {
     return fmt::format("float32 weights, sums in float64, {} threads", pool_.threads());
   }
 
+  BackendTraits traits() const override { return {}; }
+
   Buffer allocate(int rows, int cols) override { return reference::allocate(rows, cols); }
+  IndexBuffer allocate_indices(int count) override { return reference::allocate_indices(count); }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override;
   std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override {
     return std::make_unique<Cache>(shape);
   }
 
   void upload(std::span<const float> from, const View& to) override;
-  void download(const View& from, std::span<float> to) override;
+  void upload(std::span<const std::int32_t> from, const Indices& to) override;
+  Fence download_async(const View& from, std::span<float> to) override;
+  Fence download_async(const Indices& from, std::span<std::int32_t> to) override;
 
-  void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override;
+  void embed(const Weight& table, const Indices& tokens, const View& out) override;
   void linear(const LinearArgs& args) override;
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override;
   void add(const View& a, const View& b, const View& out) override;
-  void silu_gate(const View& gate, const View& up, const View& out) override;
+  void activate(const View& x, Activation function) override;
   void copy(const View& from, const View& to) override;
-  void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override;
-  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override;
+  void gather_rows(const View& from, const Indices& rows, const View& to) override;
+  void scatter_rows(const View& from, const Indices& rows, const View& to) override;
 
+  std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override {
+    return std::make_unique<HostLayout>(layout);
+  }
   void attention(const AttentionArgs& args) override;
-  void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override;
+  void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override;
 
   void softmax(const View& logits, float temperature, const View& out) override;
-  void argmax(const View& x, std::span<TokenId> out) override;
-  void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override;
+  void argmax(const View& x, const Indices& best, const View& largest) override;
+  void top_k(const View& x, int k, const View& values, const Indices& indices) override;
+
+  void replay(const ReplayKey&, const std::function<void()>& body) override { body(); }
 
   void synchronize() override {}
 
@@ -110,19 +126,30 @@ void ReferenceBackend::upload(std::span<const float> from, const View& to) {
   }
 }
 
-void ReferenceBackend::download(const View& from, std::span<float> to) {
+Fence ReferenceBackend::download_async(const View& from, std::span<float> to) {
   expects(to.size() == static_cast<std::size_t>(from.rows) * static_cast<std::size_t>(from.cols));
   for (int row = 0; row < from.rows; ++row) {
     std::copy_n(from.row(row), from.cols, to.data() + static_cast<std::ptrdiff_t>(row) * from.cols);
   }
+  return {};
 }
 
-void ReferenceBackend::embed(const Weight& table, std::span<const TokenId> tokens,
-                             const View& out) {
+void ReferenceBackend::upload(std::span<const std::int32_t> from, const Indices& to) {
+  expects(from.size() == values_of(to).size());
+  std::ranges::copy(from, to.data);
+}
+
+Fence ReferenceBackend::download_async(const Indices& from, std::span<std::int32_t> to) {
+  expects(to.size() == values_of(from).size());
+  std::ranges::copy(values_of(from), to.begin());
+  return {};
+}
+
+void ReferenceBackend::embed(const Weight& table, const Indices& tokens, const View& out) {
   const auto& weight = static_cast<const DenseWeight&>(table);
-  expects(out.cols == table.cols && out.rows == static_cast<int>(tokens.size()));
+  expects(out.cols == table.cols && out.rows == tokens.count);
   for (int row = 0; row < out.rows; ++row) {
-    const TokenId token = tokens[static_cast<std::size_t>(row)];
+    const TokenId token = tokens.data[row];
     expects(token >= 0 && token < table.rows, "a token of the table");
     std::copy_n(weight.row(token), table.cols, out.row(row));
   }
@@ -195,11 +222,11 @@ void ReferenceBackend::add(const View& a, const View& b, const View& out) {
   }
 }
 
-void ReferenceBackend::silu_gate(const View& gate, const View& up, const View& out) {
-  expects(same_shape(gate, up) && same_shape(gate, out));
-  for (int row = 0; row < gate.rows; ++row) {
-    std::transform(gate.row(row), gate.row(row) + gate.cols, up.row(row), out.row(row),
-                   [](float g, float u) { return static_cast<float>(reference::silu_gate(g, u)); });
+void ReferenceBackend::activate(const View& x, Activation function) {
+  expects(function == Activation::silu, "a function it knows");
+  for (int row = 0; row < x.rows; ++row) {
+    std::transform(x.row(row), x.row(row) + x.cols, x.row(row),
+                   [](float value) { return static_cast<float>(reference::silu_gate(value, 1)); });
   }
 }
 
@@ -210,21 +237,19 @@ void ReferenceBackend::copy(const View& from, const View& to) {
   }
 }
 
-void ReferenceBackend::gather_rows(const View& from, std::span<const std::int32_t> rows,
-                                   const View& to) {
-  expects(from.cols == to.cols && to.rows == static_cast<int>(rows.size()));
+void ReferenceBackend::gather_rows(const View& from, const Indices& rows, const View& to) {
+  expects(from.cols == to.cols && to.rows == rows.count);
   for (int row = 0; row < to.rows; ++row) {
-    const std::int32_t source = rows[static_cast<std::size_t>(row)];
+    const std::int32_t source = rows.data[row];
     expects(source >= 0 && source < from.rows, "a row to gather");
     std::copy_n(from.row(source), from.cols, to.row(row));
   }
 }
 
-void ReferenceBackend::scatter_rows(const View& from, std::span<const std::int32_t> rows,
-                                    const View& to) {
-  expects(from.cols == to.cols && from.rows == static_cast<int>(rows.size()));
+void ReferenceBackend::scatter_rows(const View& from, const Indices& rows, const View& to) {
+  expects(from.cols == to.cols && from.rows == rows.count);
   for (int row = 0; row < from.rows; ++row) {
-    const std::int32_t target = rows[static_cast<std::size_t>(row)];
+    const std::int32_t target = rows.data[row];
     expects(target >= 0 && target < to.rows, "a row to scatter to");
     std::copy_n(from.row(row), from.cols, to.row(target));
   }
@@ -233,7 +258,8 @@ void ReferenceBackend::scatter_rows(const View& from, std::span<const std::int32
 void ReferenceBackend::attention(const AttentionArgs& args) {
   const KvShape& shape = args.cache->shape;
   const int rows = args.q.rows;
-  expects(static_cast<int>(args.layout->rows.size()) == rows, "the layout has a row per query");
+  expects(args.layout->rows == rows, "the layout has a row per query");
+  expects(args.layout->positions <= args.rope.rows, "positions of the rope table");
   expects(args.k.rows == rows && args.v.rows == rows && same_shape(args.q, args.out));
   expects(args.k.cols == shape.kv_heads * shape.head_dim && args.v.cols == args.k.cols);
   expects(args.q.cols % args.k.cols == 0, "every key head serves as many query heads");
@@ -242,10 +268,9 @@ void ReferenceBackend::attention(const AttentionArgs& args) {
   for_each(rows, [&](int row) { reference::attend_row(args, row); });
 }
 
-void ReferenceBackend::copy_kv(KvStore& cache, std::span<const Slot> from,
-                               std::span<const Slot> to) {
-  expects(from.size() == to.size());
-  static_cast<Cache&>(cache).copy_rows(from, to);
+void ReferenceBackend::copy_kv(KvStore& cache, const Indices& from, const Indices& to) {
+  expects(from.count == to.count);
+  static_cast<Cache&>(cache).copy_rows(values_of(from), values_of(to));
 }
 
 void ReferenceBackend::softmax(const View& logits, float temperature, const View& out) {
@@ -258,15 +283,18 @@ void ReferenceBackend::softmax(const View& logits, float temperature, const View
   });
 }
 
-void ReferenceBackend::argmax(const View& x, std::span<TokenId> out) {
-  std::vector<float> values(out.size());
-  top_k(x, 1, values, out);
+void ReferenceBackend::argmax(const View& x, const Indices& best, const View& largest) {
+  expects(largest.rows == x.rows && largest.cols == 1);
+  top_k(x, 1, largest, best);
+  for (int row = 0; row < x.rows; ++row) {
+    const auto is_nan = [](float value) { return std::isnan(value); };
+    if (std::any_of(x.row(row), x.row(row) + x.cols, is_nan)) *largest.row(row) = NAN;
+  }
 }
 
-void ReferenceBackend::top_k(const View& x, int k, std::span<float> values,
-                             std::span<TokenId> indices) {
-  const auto count = static_cast<std::size_t>(x.rows) * static_cast<std::size_t>(k);
-  expects(k >= 1 && k <= x.cols && values.size() == count && indices.size() == count);
+void ReferenceBackend::top_k(const View& x, int k, const View& values, const Indices& indices) {
+  expects(k >= 1 && k <= x.cols && indices.count == x.rows * k);
+  expects(values.rows == x.rows && values.cols == k);
   for_each(x.rows, [&](int row) {
     const float* from = x.row(row);
     std::vector<TokenId> order(static_cast<std::size_t>(x.cols));
@@ -276,10 +304,9 @@ void ReferenceBackend::top_k(const View& x, int k, std::span<float> values,
       return value(a) != value(b) ? value(a) > value(b) : a < b;
     });
     for (int i = 0; i < k; ++i) {
-      const auto to =
-          static_cast<std::size_t>(row) * static_cast<std::size_t>(k) + static_cast<std::size_t>(i);
-      indices[to] = order[static_cast<std::size_t>(i)];
-      values[to] = from[indices[to]];
+      const TokenId chosen = order[static_cast<std::size_t>(i)];
+      indices.data[row * k + i] = chosen;
+      values.row(row)[i] = from[chosen];
     }
   });
 }

@@ -10,15 +10,16 @@ namespace talon::reference {
 
 namespace {
 
+template <typename Value>
 struct Memory : DeviceMemory {
-  std::vector<float> values;
+  std::vector<Value> values;
 };
 
 }  // namespace
 
 Buffer allocate(int rows, int cols) {
   expects(rows >= 0 && cols >= 0, "a buffer's shape is not negative");
-  auto memory = std::make_unique<Memory>();
+  auto memory = std::make_unique<Memory<float>>();
   try {
     memory->values.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
   } catch (const std::bad_alloc&) {
@@ -26,6 +27,14 @@ Buffer allocate(int rows, int cols) {
   }
   float* data = memory->values.data();
   return {{data, rows, cols, cols}, std::move(memory)};
+}
+
+IndexBuffer allocate_indices(int count) {
+  expects(count >= 0, "a list's size is not negative");
+  auto memory = std::make_unique<Memory<std::int32_t>>();
+  memory->values.resize(static_cast<std::size_t>(count));
+  std::int32_t* data = memory->values.data();
+  return {{data, count}, std::move(memory)};
 }
 
 Cache::Cache(const KvShape& of) {

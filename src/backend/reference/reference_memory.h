@@ -11,6 +11,7 @@ namespace talon::reference {
 
 /// Zeroed. Throws Error when out of memory.
 Buffer allocate(int rows, int cols);
+IndexBuffer allocate_indices(int count);
 
 /// The dequantised values, [rows, cols].
 struct DenseWeight : Weight {

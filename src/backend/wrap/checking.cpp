@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "backend/index_list.h"
 #include "backend/wrap/shadow_memory.h"
 #include "core/error.h"
 
@@ -17,7 +18,11 @@ namespace {
 class Checking : public CheckingBackend {
  public:
   Checking(std::unique_ptr<Backend> primary, std::unique_ptr<Backend> reference, double tolerance)
-      : primary_(std::move(primary)), reference_(std::move(reference)), tolerance_(tolerance) {}
+      : primary_(std::move(primary)),
+        reference_(std::move(reference)),
+        tolerance_(tolerance),
+        shadow_indices_(*reference_),
+        shadow_targets_(*reference_) {}
 
   const std::vector<Mismatch>& mismatches() const override { return mismatches_; }
 
@@ -32,17 +37,28 @@ class Checking : public CheckingBackend {
     return {view, std::make_unique<ShadowedMemory>(memory_, std::move(primary),
                                                    reference_->allocate(rows, cols))};
   }
+  BackendTraits traits() const override { return primary_->traits(); }
+  IndexBuffer allocate_indices(int count) override { return primary_->allocate_indices(count); }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override;
   std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override;
 
   void upload(std::span<const float> from, const View& to) override { primary_->upload(from, to); }
-  void download(const View& from, std::span<float> to) override { primary_->download(from, to); }
+  void upload(std::span<const std::int32_t> from, const Indices& to) override {
+    primary_->upload(from, to);
+  }
+  Fence download_async(const View& from, std::span<float> to) override {
+    return primary_->download_async(from, to);
+  }
+  Fence download_async(const Indices& from, std::span<std::int32_t> to) override {
+    return primary_->download_async(from, to);
+  }
+  void replay(const ReplayKey&, const std::function<void()>& body) override { body(); }
   void synchronize() override { primary_->synchronize(); }
 
-  void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override {
+  void embed(const Weight& table, const Indices& tokens, const View& out) override {
     const auto& weight = static_cast<const ShadowedWeight&>(table);
     primary_->embed(*weight.primary, tokens, out);
-    reference_->embed(*weight.shadow, tokens, memory_.translate(out));
+    reference_->embed(*weight.shadow, shadow_indices_.put(values_of(tokens)), shadow(out));
     compare("embed", out);
   }
   void linear(const LinearArgs& args) override;
@@ -58,11 +74,11 @@ class Checking : public CheckingBackend {
     reference_->add(shadow(a), shadow(b), shadow(out));
     compare("add", out);
   }
-  void silu_gate(const View& gate, const View& up, const View& out) override {
-    mirror({gate, up});
-    primary_->silu_gate(gate, up, out);
-    reference_->silu_gate(shadow(gate), shadow(up), shadow(out));
-    compare("silu_gate", out);
+  void activate(const View& x, Activation function) override {
+    mirror({x});
+    primary_->activate(x, function);
+    reference_->activate(shadow(x), function);
+    compare("activate", x);
   }
   void copy(const View& from, const View& to) override {
     mirror({from});
@@ -70,23 +86,25 @@ class Checking : public CheckingBackend {
     reference_->copy(shadow(from), shadow(to));
     compare("copy", to);
   }
-  void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
+  void gather_rows(const View& from, const Indices& rows, const View& to) override {
     mirror({from});
     primary_->gather_rows(from, rows, to);
-    reference_->gather_rows(shadow(from), rows, shadow(to));
+    reference_->gather_rows(shadow(from), shadow_indices_.put(values_of(rows)), shadow(to));
     compare("gather_rows", to);
   }
-  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
+  void scatter_rows(const View& from, const Indices& rows, const View& to) override {
     mirror({from, to});
     primary_->scatter_rows(from, rows, to);
-    reference_->scatter_rows(shadow(from), rows, shadow(to));
+    reference_->scatter_rows(shadow(from), shadow_indices_.put(values_of(rows)), shadow(to));
     compare("scatter_rows", to);
   }
+  std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override;
   void attention(const AttentionArgs& args) override;
-  void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override {
+  void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
     auto& both = static_cast<ShadowedCache&>(cache);
     primary_->copy_kv(*both.primary, from, to);
-    reference_->copy_kv(*both.shadow, from, to);
+    const Indices sources = shadow_indices_.put(values_of(from));
+    reference_->copy_kv(*both.shadow, sources, shadow_targets_.put(values_of(to)));
   }
   void softmax(const View& logits, float temperature, const View& out) override {
     mirror({logits});
@@ -94,32 +112,41 @@ class Checking : public CheckingBackend {
     reference_->softmax(shadow(logits), temperature, shadow(out));
     compare("softmax", out);
   }
-  void argmax(const View& x, std::span<TokenId> out) override {
-    std::vector<TokenId> expected(out.size());
+  void argmax(const View& x, const Indices& best, const View& largest) override {
     mirror({x});
-    primary_->argmax(x, out);
-    reference_->argmax(shadow(x), expected);
-    compare_choice("argmax", out, expected);
+    primary_->argmax(x, best, largest);
+    const std::vector<std::int32_t> found = values_of(best);
+    const Indices expected = shadow_indices_.put(found);
+    reference_->argmax(shadow(x), expected, shadow(largest));
+    compare_choice("argmax", found, expected);
+    compare("argmax", largest);
   }
-  void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override {
-    std::vector<float> expected_values(values.size());
-    std::vector<TokenId> expected(indices.size());
+  void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     mirror({x});
     primary_->top_k(x, k, values, indices);
-    reference_->top_k(shadow(x), k, expected_values, expected);
-    compare_choice("top_k", indices, expected);
+    const std::vector<std::int32_t> found = values_of(indices);
+    const Indices expected = shadow_indices_.put(found);
+    reference_->top_k(shadow(x), k, shadow(values), expected);
+    compare_choice("top_k", found, expected);
+    compare("top_k", values);
   }
 
  private:
   View shadow(const View& view) const { return memory_.translate(view); }
+  std::vector<std::int32_t> values_of(const Indices& indices) const {
+    std::vector<std::int32_t> values(static_cast<std::size_t>(indices.count));
+    primary_->download(indices, values);
+    return values;
+  }
   void mirror(std::initializer_list<View> inputs);
   void compare(const std::string& operation, const View& out);
   /// Indices must be equal; a mismatch gives their distance and the one expected.
-  void compare_choice(const std::string& operation, std::span<const TokenId> found,
-                      std::span<const TokenId> expected);
+  void compare_choice(const std::string& operation, std::span<const std::int32_t> found,
+                      const Indices& expected);
 
   std::unique_ptr<Backend> primary_, reference_;
   double tolerance_;
+  IndexList shadow_indices_, shadow_targets_;  // of the reference
   ShadowMemory memory_;
   std::vector<Mismatch> mismatches_;
   std::vector<float> found_, expected_;
@@ -164,17 +191,28 @@ void Checking::linear(const LinearArgs& args) {
   for (const Projection& output : args.outputs) compare("linear", output.out);
 }
 
+std::unique_ptr<PreparedLayout> Checking::prepare(const AttentionLayout& layout) {
+  auto both = std::make_unique<ShadowedLayout>();
+  both->primary = primary_->prepare(layout);
+  both->shadow = reference_->prepare(layout);
+  static_cast<PreparedLayout&>(*both) = *both->primary;
+  return both;
+}
+
 void Checking::attention(const AttentionArgs& args) {
   mirror({args.q, args.k, args.v, args.rope, args.q_norm, args.k_norm});
   auto& cache = static_cast<ShadowedCache&>(*args.cache);
+  const auto& layout = static_cast<const ShadowedLayout&>(*args.layout);
   AttentionArgs both = args;
   both.cache = cache.primary.get();
+  both.layout = layout.primary.get();
   primary_->attention(both);
   both.q = shadow(args.q);
   both.k = shadow(args.k);
   both.v = shadow(args.v);
   both.out = shadow(args.out);
   both.cache = cache.shadow.get();
+  both.layout = layout.shadow.get();
   both.rope = shadow(args.rope);
   both.q_norm = shadow(args.q_norm);
   both.k_norm = shadow(args.k_norm);
@@ -209,12 +247,14 @@ void Checking::compare(const std::string& operation, const View& out) {
   }
 }
 
-void Checking::compare_choice(const std::string& operation, std::span<const TokenId> found,
-                              std::span<const TokenId> expected) {
+void Checking::compare_choice(const std::string& operation, std::span<const std::int32_t> found,
+                              const Indices& expected) {
+  std::vector<std::int32_t> wanted(found.size());
+  reference_->download(expected, wanted);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i] == expected[i]) continue;
-    const double distance = std::abs(found[i] - expected[i]);
-    mismatches_.push_back({operation, distance, static_cast<double>(expected[i])});
+    if (found[i] == wanted[i]) continue;
+    const double distance = std::abs(found[i] - wanted[i]);
+    mismatches_.push_back({operation, distance, static_cast<double>(wanted[i])});
   }
 }
 

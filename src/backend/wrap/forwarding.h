@@ -15,7 +15,9 @@ class ForwardingBackend : public Backend {
 
   std::string_view name() const override { return inner_->name(); }
   std::string description() const override { return inner_->description(); }
+  BackendTraits traits() const override { return inner_->traits(); }
   Buffer allocate(int rows, int cols) override { return inner_->allocate(rows, cols); }
+  IndexBuffer allocate_indices(int count) override { return inner_->allocate_indices(count); }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {
     return inner_->load_weight(matrix, layout);
   }
@@ -23,8 +25,16 @@ class ForwardingBackend : public Backend {
     return inner_->allocate_kv(shape);
   }
   void upload(std::span<const float> from, const View& to) override { inner_->upload(from, to); }
-  void download(const View& from, std::span<float> to) override { inner_->download(from, to); }
-  void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override {
+  void upload(std::span<const std::int32_t> from, const Indices& to) override {
+    inner_->upload(from, to);
+  }
+  Fence download_async(const View& from, std::span<float> to) override {
+    return inner_->download_async(from, to);
+  }
+  Fence download_async(const Indices& from, std::span<std::int32_t> to) override {
+    return inner_->download_async(from, to);
+  }
+  void embed(const Weight& table, const Indices& tokens, const View& out) override {
     inner_->embed(table, tokens, out);
   }
   void linear(const LinearArgs& args) override { inner_->linear(args); }
@@ -32,27 +42,32 @@ class ForwardingBackend : public Backend {
     inner_->rms_norm(x, weight, epsilon, out);
   }
   void add(const View& a, const View& b, const View& out) override { inner_->add(a, b, out); }
-  void silu_gate(const View& gate, const View& up, const View& out) override {
-    inner_->silu_gate(gate, up, out);
-  }
+  void activate(const View& x, Activation function) override { inner_->activate(x, function); }
   void copy(const View& from, const View& to) override { inner_->copy(from, to); }
-  void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
+  void gather_rows(const View& from, const Indices& rows, const View& to) override {
     inner_->gather_rows(from, rows, to);
   }
-  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
+  void scatter_rows(const View& from, const Indices& rows, const View& to) override {
     inner_->scatter_rows(from, rows, to);
   }
+  std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override {
+    return inner_->prepare(layout);
+  }
   void attention(const AttentionArgs& args) override { inner_->attention(args); }
-  void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override {
+  void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
     inner_->copy_kv(cache, from, to);
   }
   void softmax(const View& logits, float temperature, const View& out) override {
     inner_->softmax(logits, temperature, out);
   }
-  void argmax(const View& x, std::span<TokenId> out) override { inner_->argmax(x, out); }
-  void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override {
+  void argmax(const View& x, const Indices& best, const View& largest) override {
+    inner_->argmax(x, best, largest);
+  }
+  void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     inner_->top_k(x, k, values, indices);
   }
+  /// Not recorded: every operation of `body` comes by here.
+  void replay(const ReplayKey&, const std::function<void()>& body) override { body(); }
   void synchronize() override { inner_->synchronize(); }
 
  protected:

@@ -35,12 +35,15 @@ class ShadowedMemory : public DeviceMemory {
   Buffer primary_, shadow_;
 };
 
-/// A weight, or a cache, of both backends, described as the primary's.
+/// A weight, a cache, or a layout, of both backends, described as the primary's.
 struct ShadowedWeight : Weight {
   std::unique_ptr<Weight> primary, shadow;
 };
 struct ShadowedCache : KvStore {
   std::unique_ptr<KvStore> primary, shadow;
+};
+struct ShadowedLayout : PreparedLayout {
+  std::unique_ptr<PreparedLayout> primary, shadow;
 };
 
 }  // namespace talon

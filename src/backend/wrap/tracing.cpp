@@ -19,10 +19,18 @@ class Tracing : public TracingBackend {
   void upload(std::span<const float> from, const View& to) override {
     timed("upload", to.rows, [&] { inner_->upload(from, to); });
   }
-  void download(const View& from, std::span<float> to) override {
-    timed("download", from.rows, [&] { inner_->download(from, to); });
+  void upload(std::span<const std::int32_t> from, const Indices& to) override {
+    timed("upload", 1, [&] { inner_->upload(from, to); });
   }
-  void embed(const Weight& table, std::span<const TokenId> tokens, const View& out) override {
+  Fence download_async(const View& from, std::span<float> to) override {
+    timed("download", from.rows, [&] { inner_->download(from, to); });
+    return {};
+  }
+  Fence download_async(const Indices& from, std::span<std::int32_t> to) override {
+    timed("download", 1, [&] { inner_->download(from, to); });
+    return {};
+  }
+  void embed(const Weight& table, const Indices& tokens, const View& out) override {
     timed("embed", out.rows, [&] { inner_->embed(table, tokens, out); });
   }
   void linear(const LinearArgs& args) override {
@@ -37,31 +45,31 @@ class Tracing : public TracingBackend {
   void add(const View& a, const View& b, const View& out) override {
     timed("add", a.rows, [&] { inner_->add(a, b, out); });
   }
-  void silu_gate(const View& gate, const View& up, const View& out) override {
-    timed("silu_gate", gate.rows, [&] { inner_->silu_gate(gate, up, out); });
+  void activate(const View& x, Activation function) override {
+    timed("activate", x.rows, [&] { inner_->activate(x, function); });
   }
   void copy(const View& from, const View& to) override {
     timed("copy", from.rows, [&] { inner_->copy(from, to); });
   }
-  void gather_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
+  void gather_rows(const View& from, const Indices& rows, const View& to) override {
     timed("gather_rows", to.rows, [&] { inner_->gather_rows(from, rows, to); });
   }
-  void scatter_rows(const View& from, std::span<const std::int32_t> rows, const View& to) override {
+  void scatter_rows(const View& from, const Indices& rows, const View& to) override {
     timed("scatter_rows", from.rows, [&] { inner_->scatter_rows(from, rows, to); });
   }
   void attention(const AttentionArgs& args) override {
     timed("attention", args.q.rows, [&] { inner_->attention(args); });
   }
-  void copy_kv(KvStore& cache, std::span<const Slot> from, std::span<const Slot> to) override {
-    timed("copy_kv", static_cast<int>(from.size()), [&] { inner_->copy_kv(cache, from, to); });
+  void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
+    timed("copy_kv", from.count, [&] { inner_->copy_kv(cache, from, to); });
   }
   void softmax(const View& logits, float temperature, const View& out) override {
     timed("softmax", logits.rows, [&] { inner_->softmax(logits, temperature, out); });
   }
-  void argmax(const View& x, std::span<TokenId> out) override {
-    timed("argmax", x.rows, [&] { inner_->argmax(x, out); });
+  void argmax(const View& x, const Indices& best, const View& largest) override {
+    timed("argmax", x.rows, [&] { inner_->argmax(x, best, largest); });
   }
-  void top_k(const View& x, int k, std::span<float> values, std::span<TokenId> indices) override {
+  void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     timed("top_k", x.rows, [&] { inner_->top_k(x, k, values, indices); });
   }
 

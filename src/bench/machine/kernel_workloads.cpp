@@ -208,19 +208,20 @@ class AttentionWorkload : public KernelWorkload {
     layout_.rows.clear();
     layout_.pages = {pages_};
     for (int row = first; row < first + rows; ++row)
-      layout_.rows.push_back({0, row, row, row + 1, 0});
+      layout_.rows.push_back({0, row, row + 1, row, row + 1, 0});
   }
 
   /// Unscaled: the queries are rotated in place, and scaling them call after call would leave
   /// denormal numbers.
   void attend(int layer, int rows, int window) {
+    const auto prepared = backend_.prepare(layout_);
     backend_.attention({.q = q_.rows(rows),
                         .k = k_.rows(rows),
                         .v = v_.rows(rows),
                         .out = out_.rows(rows),
                         .cache = cache_.get(),
                         .layer = layer,
-                        .layout = &layout_,
+                        .layout = prepared.get(),
                         .rope = rope_.view(),
                         .q_norm = {},
                         .k_norm = {},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/index_list.h"
 #include "core/error.h"
 #include "draft/eagle/head_memory.h"
 #include "draft/eagle/head_network.h"
@@ -36,6 +37,7 @@ class EagleDrafter : public Drafter {
         network_(head_, std::max(kLeastRows, rows_per_level(options))),
         cache_(backend_, cache_shape(head_.config, options, context_)),
         memory_(head_, network_, cache_),
+        parents_(backend_),
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
         outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
 
@@ -87,6 +89,7 @@ class EagleDrafter : public Drafter {
   HeadNetwork network_;
   KvCache cache_;
   HeadMemory memory_;
+  IndexList parents_;
   Buffer features_;  // [rows of a level, H]: of the rows' parents
   Buffer outputs_;   // [rows of a level, H]
 };
@@ -203,7 +206,7 @@ void EagleDrafter::run_level(std::span<GrowingTree> trees,
   layout.rows = std::move(newest_rows);
   const int rows = static_cast<int>(tokens.size());
   const View features = features_.rows(rows);
-  backend_.gather_rows(outputs_.view(), parent_outputs, features);
+  backend_.gather_rows(outputs_.view(), parents_.put(parent_outputs), features);
   network_.forward({.tokens = tokens,
                     .layout = &layout,
                     .cache = &cache_.store(),

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backend/index_list.h"
 #include "core/error.h"
 #include "draft/output_head.h"
 
@@ -24,6 +25,7 @@ struct HeadNetwork::State {
   Buffer pair;      // embedding and feature side by side, [.., 2 H]
   Buffer features;  // the target's, normed, where a head norms them
   Buffer residual, q, k, v, attended, gate_up;
+  IndexList tokens;
   OutputHead output;
 };
 
@@ -32,6 +34,7 @@ HeadNetwork::State::State(const HeadWeights& of, int most_rows)
       config(of.config),
       backend(*of.backend),
       max_rows(most_rows),
+      tokens(backend),
       output(backend, *of.output, of.target_token) {
   expects(max_rows >= 1);
   const HeadConfig& c = config;
@@ -76,7 +79,7 @@ View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
   const View both = pair.rows(static_cast<int>(pass.tokens.size()));
   const View embedding = both.col_range(0, config.hidden);
   const View feature = both.col_range(config.hidden, config.hidden);
-  backend.embed(*head.embedding, pass.tokens, embedding);
+  backend.embed(*head.embedding, tokens.put(pass.tokens), embedding);
   if (head.embedding_norm) norm(embedding, head.embedding_norm, embedding);
   if (head.feature_norm) {
     norm(pass.features, head.feature_norm, feature);
@@ -101,7 +104,7 @@ View HeadNetwork::State::fuse_eagle3(const HeadPass& pass) {
   } else {
     backend.copy(pass.features, x);
   }
-  backend.embed(*head.embedding, pass.tokens, embedding);
+  backend.embed(*head.embedding, tokens.put(pass.tokens), embedding);
   norm(embedding, head.embedding_norm, embedding);
   norm(x, head.feature_norm, feature);
   if (config.norm_before_residual) backend.copy(feature, x);
@@ -126,6 +129,7 @@ void HeadNetwork::State::reduce_taps(const View& taps, const View& out) {
 
 void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const View& x) {
   const LayerWeights& w = head.layer;
+  const auto layout = backend.prepare(*pass.layout);
   const View q_rows = q.rows(x.rows), k_rows = k.rows(x.rows), v_rows = v.rows(x.rows);
   const View attended_rows = attended.rows(x.rows);
   const Projection qkv[] = {{w.q.get(), q_rows, w.q_bias.view()},
@@ -143,7 +147,7 @@ void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const V
                      .out = attended_rows,
                      .cache = pass.cache,
                      .layer = 0,
-                     .layout = pass.layout,
+                     .layout = layout.get(),
                      .rope = head.rope.view(),
                      .q_norm = w.q_norm.view(),
                      .k_norm = w.k_norm.view(),

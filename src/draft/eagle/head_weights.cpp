@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/index_list.h"
 #include "core/error.h"
 #include "draft/eagle/draft_vocabulary.h"
 #include "draft/weight_reader.h"
@@ -147,13 +148,14 @@ bool HeadLoader::equals_target_embedding(const StoredTensor& own) {
   const Weight& table = *target_.embedding;
   if (own.shape[0] != table.rows || own.shape[1] != table.cols) return false;
   const auto buffer = backend_.allocate(kChunk, table.cols);
+  IndexList ids(backend_);
   const std::size_t row_bytes = own.bytes.size() / static_cast<std::size_t>(table.rows);
   for (int first = 0; first < table.rows; first += kChunk) {
     const int rows = std::min(kChunk, table.rows - first);
     std::vector<TokenId> tokens(static_cast<std::size_t>(rows));
     std::iota(tokens.begin(), tokens.end(), first);
     const View view = buffer.rows(rows);
-    backend_.embed(table, tokens, view);
+    backend_.embed(table, ids.put(tokens), view);
     std::vector<float> theirs(tokens.size() * static_cast<std::size_t>(table.cols));
     std::vector<float> ours(theirs.size());
     backend_.download(view, theirs);

@@ -25,10 +25,6 @@ MedusaNetwork::MedusaNetwork(const MedusaWeights& weights)
   }
   hidden_ = backend_.allocate(weights.config.heads * kMostRows, hidden);
   inner_ = backend_.allocate(kMostRows, hidden);
-  ones_ = backend_.allocate(kMostRows, hidden);
-  const std::vector<float> ones(
-      static_cast<std::size_t>(kMostRows) * static_cast<std::size_t>(hidden), 1.0F);
-  backend_.upload(ones, ones_.view());
 }
 
 std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count) {
@@ -54,12 +50,11 @@ std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count) {
 void MedusaNetwork::run_blocks(const View& features, const MedusaWeights::Head& head,
                                const View& out) {
   const View inner = inner_.rows(out.rows);
-  const View ones = ones_.rows(out.rows);
   backend_.copy(features, out);
   for (const MedusaWeights::Block& block : head.blocks) {
     const Projection projection[] = {{block.weight.get(), inner, block.bias.view()}};
     backend_.linear({.input = out, .outputs = projection, .rough = true});
-    backend_.silu_gate(inner, ones, inner);
+    backend_.activate(inner, Activation::silu);
     backend_.add(out, inner, out);
   }
 }

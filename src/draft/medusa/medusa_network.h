@@ -26,7 +26,6 @@ class MedusaNetwork {
   std::vector<OutputHead> outputs_;  // per head, or one for all
   Buffer hidden_;                    // [heads * kMostRows, hidden]
   Buffer inner_;                     // [kMostRows, hidden]
-  Buffer ones_;                      // likewise, for silu alone
 };
 
 }  // namespace talon
