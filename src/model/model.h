@@ -8,17 +8,10 @@
 #include "backend/backend.h"
 #include "core/stop.h"
 #include "io/checkpoint.h"
+#include "model/block.h"
 #include "model/config.h"
 
 namespace talon {
-
-struct LayerWeights {
-  Buffer attention_norm, ffn_norm;  // [1, hidden]
-  std::unique_ptr<Weight> q, k, v, o;
-  Buffer q_bias, k_bias, v_bias, o_bias;  // empty: none
-  Buffer q_norm, k_norm;                  // empty: none
-  std::unique_ptr<Weight> gate, up, down;
-};
 
 /// All weights of a target on one backend. Immutable after load.
 struct Model {

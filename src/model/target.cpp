@@ -1,9 +1,8 @@
 #include "model/target.h"
 
-#include <cmath>
-
 #include "backend/index_list.h"
 #include "core/error.h"
+#include "model/block.h"
 #include "model/row_layout.h"
 
 namespace talon {
@@ -13,7 +12,6 @@ struct Target::State {
 
   void check(std::span<const SequenceRows> batch) const;
   void run_layers(const View& x);
-  void run_layer(int layer, const View& x);
   void tap(int layer, const View& x);
   View compute_logits(std::span<const SequenceRows> batch, int rows, std::vector<int>& first_row);
 
@@ -23,8 +21,9 @@ struct Target::State {
   int max_rows;
   std::vector<FeatureTap> taps;
 
-  // Activations, [max_rows, width].
-  Buffer residual, q, k, v, attended, gate_up, features;
+  BlockPlan plan;
+  BlockRunner block;
+  Buffer residual, features;  // [max_rows, width]
   Buffer logit_rows, logits;  // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
   std::vector<std::int32_t> wanted;  // rows with logits
@@ -33,6 +32,19 @@ struct Target::State {
   std::unique_ptr<PreparedLayout> prepared;  // of the forward in flight
 };
 
+namespace {
+
+BlockPlan plan_of(const ModelConfig& config) {
+  return {.heads = config.heads,
+          .kv_heads = config.kv_heads,
+          .head_dim = config.head_dim,
+          .intermediate = config.intermediate,
+          .norm_epsilon = config.norm_epsilon,
+          .window = config.sliding_window};
+}
+
+}  // namespace
+
 Target::State::State(const Model& of, KvCache& kv, int most_rows,
                      std::vector<FeatureTap> wanted_taps)
     : model(of),
@@ -40,6 +52,8 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
       cache(kv),
       max_rows(most_rows),
       taps(std::move(wanted_taps)),
+      plan(plan_of(of.config)),
+      block(backend, plan, max_rows),
       token_list(backend),
       wanted_list(backend) {
   expects(max_rows >= 1);
@@ -49,11 +63,6 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
             "a tap names a layer");
   }
   residual = backend.allocate(max_rows, c.hidden);
-  q = backend.allocate(max_rows, c.heads * c.head_dim);
-  k = backend.allocate(max_rows, c.kv_heads * c.head_dim);
-  v = backend.allocate(max_rows, c.kv_heads * c.head_dim);
-  attended = backend.allocate(max_rows, c.heads * c.head_dim);
-  gate_up = backend.allocate(max_rows, 2 * c.intermediate);
   if (!taps.empty()) {
     features = backend.allocate(max_rows, static_cast<int>(taps.size()) * c.hidden);
   }
@@ -108,56 +117,14 @@ void Target::State::run_layers(const View& x) {
     backend.embed(*model.embedding, ids, x);
     for (int layer = 0; layer < model.config.layers; ++layer) {
       tap(layer, x);
-      run_layer(layer, x);
+      const LayerWeights& weights = model.layers[static_cast<std::size_t>(layer)];
+      const BlockRows rows{&cache.store(), layer, prepared.get(), model.rope.view()};
+      block.attend(plan, weights, rows, x, x);
+      block.feed_forward(plan, weights, x);
     }
     tap(model.config.layers, x);
     tap(FeatureTap::kFinalNorm, x);
   });
-}
-
-/// The transformer block: attention and the gated feed-forward, each reading the normalised
-/// residual stream x and adding to it.
-void Target::State::run_layer(int layer, const View& x) {
-  const LayerWeights& w = model.layers[static_cast<std::size_t>(layer)];
-  const ModelConfig& c = model.config;
-  const View q_rows = q.rows(x.rows), k_rows = k.rows(x.rows), v_rows = v.rows(x.rows);
-  const View attended_rows = attended.rows(x.rows);
-  const View gate_rows = gate_up.rows(x.rows).col_range(0, c.intermediate);
-  const View up_rows = gate_up.rows(x.rows).col_range(c.intermediate, c.intermediate);
-
-  const Projection qkv[] = {{w.q.get(), q_rows, w.q_bias.view()},
-                            {w.k.get(), k_rows, w.k_bias.view()},
-                            {w.v.get(), v_rows, w.v_bias.view()}};
-  backend.linear({.input = x,
-                  .transform = InputTransform::rms_norm,
-                  .norm = w.attention_norm.view(),
-                  .norm_epsilon = c.norm_epsilon,
-                  .outputs = qkv});
-  backend.attention({.q = q_rows,
-                     .k = k_rows,
-                     .v = v_rows,
-                     .out = attended_rows,
-                     .cache = &cache.store(),
-                     .layer = layer,
-                     .layout = prepared.get(),
-                     .rope = model.rope.view(),
-                     .q_norm = w.q_norm.view(),
-                     .k_norm = w.k_norm.view(),
-                     .norm_epsilon = c.norm_epsilon,
-                     .scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim)),
-                     .window = c.sliding_window});
-  const Projection o[] = {{w.o.get(), x, w.o_bias.view(), /*accumulate=*/true}};
-  backend.linear({.input = attended_rows, .outputs = o});
-
-  const Projection gate_and_up[] = {{w.gate.get(), gate_rows}, {w.up.get(), up_rows}};
-  backend.linear({.input = x,
-                  .transform = InputTransform::rms_norm,
-                  .norm = w.ffn_norm.view(),
-                  .norm_epsilon = c.norm_epsilon,
-                  .outputs = gate_and_up});
-  const Projection down[] = {{w.down.get(), x, {}, /*accumulate=*/true}};
-  backend.linear(
-      {.input = gate_up.rows(x.rows), .transform = InputTransform::silu_gate, .outputs = down});
 }
 
 /// Copies the residual stream x, as it enters `layer`, to every tap that wants it.

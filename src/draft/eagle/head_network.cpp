@@ -1,20 +1,18 @@
 #include "draft/eagle/head_network.h"
 
-#include <cmath>
-
 #include "backend/index_list.h"
 #include "core/error.h"
 #include "draft/output_head.h"
+#include "model/block.h"
 
 namespace talon {
+
 struct HeadNetwork::State {
   State(const HeadWeights& of, int most_rows);
 
   View fuse_eagle1(const HeadPass& pass);
   View fuse_eagle3(const HeadPass& pass);
   void reduce_taps(const View& features, const View& out);
-  void attend(const HeadPass& pass, const View& input, const View& residual);
-  void feed_forward(const View& residual);
   void norm(const View& x, const Buffer& weight, const View& out);
 
   const HeadWeights& head;
@@ -24,16 +22,34 @@ struct HeadNetwork::State {
   // Activations, [max_rows, width].
   Buffer pair;      // embedding and feature side by side, [.., 2 H]
   Buffer features;  // the target's, normed, where a head norms them
-  Buffer residual, q, k, v, attended, gate_up;
+  Buffer residual;
+  BlockPlan plan;
+  BlockRunner block;
   IndexList tokens;
   OutputHead output;
 };
+
+namespace {
+
+BlockPlan plan_of(const HeadConfig& config) {
+  return {.heads = config.heads,
+          .kv_heads = config.kv_heads,
+          .head_dim = config.head_dim,
+          .intermediate = config.intermediate,
+          .norm_epsilon = config.norm_epsilon,
+          .window = config.sliding_window,
+          .rough = true};
+}
+
+}  // namespace
 
 HeadNetwork::State::State(const HeadWeights& of, int most_rows)
     : head(of),
       config(of.config),
       backend(*of.backend),
       max_rows(most_rows),
+      plan(plan_of(of.config)),
+      block(backend, plan, max_rows),
       tokens(backend),
       output(backend, *of.output, of.target_token) {
   expects(max_rows >= 1);
@@ -43,11 +59,6 @@ HeadNetwork::State::State(const HeadWeights& of, int most_rows)
     features = backend.allocate(max_rows, c.feature_width);
   }
   residual = backend.allocate(max_rows, c.hidden);
-  q = backend.allocate(max_rows, c.heads * c.head_dim);
-  k = backend.allocate(max_rows, c.kv_heads * c.head_dim);
-  v = backend.allocate(max_rows, c.kv_heads * c.head_dim);
-  attended = backend.allocate(max_rows, c.heads * c.head_dim);
-  gate_up = backend.allocate(max_rows, 2 * c.intermediate);
 }
 
 HeadNetwork::HeadNetwork(const HeadWeights& weights, int max_rows)
@@ -64,8 +75,10 @@ void HeadNetwork::forward(const HeadPass& pass) {
   const View residual = s.residual.rows(rows);
   const View input =
       s.config.generation == HeadGeneration::eagle1 ? s.fuse_eagle1(pass) : s.fuse_eagle3(pass);
-  s.attend(pass, input, residual);
-  s.feed_forward(residual);
+  const auto layout = s.backend.prepare(*pass.layout);
+  const BlockRows cached{pass.cache, 0, layout.get(), s.head.rope.view()};
+  s.block.attend(s.plan, s.head.layer, cached, input, residual);
+  s.block.feed_forward(s.plan, s.head.layer, residual);
   if (s.config.norm_output) {
     s.norm(residual, s.head.output_norm, pass.out);
   } else {
@@ -125,54 +138,6 @@ void HeadNetwork::State::reduce_taps(const View& taps, const View& out) {
   }
   const Projection fc[] = {{head.fc.get(), out, head.fc_bias.view()}};
   backend.linear({.input = input, .outputs = fc, .rough = true});
-}
-
-void HeadNetwork::State::attend(const HeadPass& pass, const View& input, const View& x) {
-  const LayerWeights& w = head.layer;
-  const auto layout = backend.prepare(*pass.layout);
-  const View q_rows = q.rows(x.rows), k_rows = k.rows(x.rows), v_rows = v.rows(x.rows);
-  const View attended_rows = attended.rows(x.rows);
-  const Projection qkv[] = {{w.q.get(), q_rows, w.q_bias.view()},
-                            {w.k.get(), k_rows, w.k_bias.view()},
-                            {w.v.get(), v_rows, w.v_bias.view()}};
-  backend.linear({.input = input,
-                  .transform = w.attention_norm ? InputTransform::rms_norm : InputTransform::none,
-                  .norm = w.attention_norm.view(),
-                  .norm_epsilon = config.norm_epsilon,
-                  .outputs = qkv,
-                  .rough = true});
-  backend.attention({.q = q_rows,
-                     .k = k_rows,
-                     .v = v_rows,
-                     .out = attended_rows,
-                     .cache = pass.cache,
-                     .layer = 0,
-                     .layout = layout.get(),
-                     .rope = head.rope.view(),
-                     .q_norm = w.q_norm.view(),
-                     .k_norm = w.k_norm.view(),
-                     .norm_epsilon = config.norm_epsilon,
-                     .scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim)),
-                     .window = config.sliding_window});
-  const Projection o[] = {{w.o.get(), x, w.o_bias.view(), /*accumulate=*/true}};
-  backend.linear({.input = attended_rows, .outputs = o, .rough = true});
-}
-
-void HeadNetwork::State::feed_forward(const View& x) {
-  const LayerWeights& w = head.layer;
-  const View both = gate_up.rows(x.rows);
-  const Projection gate_and_up[] = {
-      {w.gate.get(), both.col_range(0, config.intermediate)},
-      {w.up.get(), both.col_range(config.intermediate, config.intermediate)}};
-  backend.linear({.input = x,
-                  .transform = InputTransform::rms_norm,
-                  .norm = w.ffn_norm.view(),
-                  .norm_epsilon = config.norm_epsilon,
-                  .outputs = gate_and_up,
-                  .rough = true});
-  const Projection down[] = {{w.down.get(), x, {}, /*accumulate=*/true}};
-  backend.linear(
-      {.input = both, .transform = InputTransform::silu_gate, .outputs = down, .rough = true});
 }
 
 void HeadNetwork::State::norm(const View& x, const Buffer& weight, const View& out) {
