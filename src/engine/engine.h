@@ -12,9 +12,9 @@
 #include "engine/faults.h"
 #include "engine/round_report.h"
 #include "model/target.h"
+#include "sample/sampler.h"
 #include "text/tokenizer.h"
 #include "tree/cost_profile.h"
-#include "verify/sampler.h"
 #include "verify/verifier.h"
 
 namespace talon {

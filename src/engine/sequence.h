@@ -10,9 +10,9 @@
 #include "draft/drafter.h"
 #include "engine/engine.h"
 #include "model/kv_cache.h"
+#include "sample/sampler.h"
 #include "text/detokenizer.h"
 #include "tree/tree_policy.h"
-#include "verify/sampler.h"
 
 namespace talon {
 

@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "io/json_text.h"
+#include "sample/sampler.h"
 #include "verify/exact_enumeration.h"
-#include "verify/sampler.h"
 #include "verify/token_rule.h"
 
 namespace talon {

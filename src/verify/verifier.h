@@ -8,8 +8,8 @@
 #include "core/option_text.h"
 #include "core/philox.h"
 #include "core/types.h"
+#include "sample/sampler.h"
 #include "tree/draft_tree.h"
-#include "verify/sampler.h"
 #include "verify/target_rows.h"
 
 namespace talon {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "backend/backend.h"
@@ -26,12 +25,5 @@ struct CpuOptions {
 };
 /// Throws UsageError if this machine lacks the kernels asked for.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
-
-/// weights[i] = e^((logits[i] - largest) / temperature) with a relative error below 1e-15, exactly
-/// 1 for the largest logit and 0 where the exponent is below -708: what a token is drawn by. On the
-/// host, with the best instructions it has; the same bytes on every one. REQUIRES: no NaN,
-/// `largest` finite, temperature > 0, as many weights as logits.
-void token_weights(std::span<const float> logits, float largest, double temperature,
-                   std::span<double> weights);
 
 }  // namespace talon

@@ -266,14 +266,6 @@ std::string_view name_of(Activations activations) {
   return kNames[static_cast<int>(activations)];
 }
 
-void token_weights(std::span<const float> logits, float largest, double temperature,
-                   std::span<double> weights) {
-  expects(weights.size() == logits.size(), "a weight for every logit");
-  static const cpu::Kernels& kernels = cpu::choose_kernels(CpuKernels::best);
-  kernels.weigh_tokens(logits.data(), largest, temperature, static_cast<int>(logits.size()),
-                       weights.data());
-}
-
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
   return std::make_unique<cpu::CpuBackend>(options);
 }

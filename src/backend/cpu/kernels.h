@@ -166,8 +166,6 @@ struct Kernels {
   void (*silu)(const float* x, int n, float* out);
   void (*add)(const float* a, const float* b, int n, float* out);
   void (*softmax)(const float* x, float temperature, int n, float* out);
-  /// token_weights() of backend.h.
-  void (*weigh_tokens)(const float* x, float largest, double temperature, int n, double* out);
   /// The smallest index of the largest value, NaN never chosen; 0 if all are NaN. top: that value,
   /// or NaN if there is one.
   int (*argmax)(const float* x, int n, float* top);

@@ -18,7 +18,6 @@ constexpr Kernels table_of(const char* name) {
           silu_row,
           add_rows,
           softmax,
-          weigh_tokens,
           argmax,
           find_above,
           rotate,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/sampler.h"
+#include "sample/sampler.h"
 
 namespace talon {
 

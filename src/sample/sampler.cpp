@@ -1,12 +1,12 @@
-#include "verify/sampler.h"
+#include "sample/sampler.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/cpu.h"
 #include "core/error.h"
+#include "sample/token_weights.h"
 
 namespace talon {
 namespace {

@@ -1,4 +1,4 @@
-#include "verify/sampler.h"
+#include "sample/sampler.h"
 
 #include <gtest/gtest.h>
 

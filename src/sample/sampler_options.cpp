@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "verify/sampler.h"
+#include "sample/sampler.h"
 
 namespace talon {
 namespace {

@@ -1,0 +1,11 @@
+#include "sample/weigh_loop.h"
+#include "sample/weigh_units.h"
+
+namespace talon::sample {
+
+void weigh_avx512(const float* logits, float largest, double temperature, int count,
+                  double* weights) {
+  weigh(logits, largest, temperature, count, weights);
+}
+
+}  // namespace talon::sample
