@@ -78,7 +78,7 @@ bool is_cut_by_columns(const LinearArgs& args, int threads) {
 bool is_prepared_by_all(const LinearArgs& args, int threads) {
   const int cost = args.transform == InputTransform::silu_gate ? 3 : 1;
   const int rows = args.input.rows;
-  const bool few = rows * args.outputs[0].weight->cols * cost <= 5120;
+  const bool few = std::int64_t{rows} * args.outputs[0].weight->cols * cost <= 5120;
   const bool narrow = rows < kLanes * threads && !is_cut_by_columns(args, threads);
   return (few || narrow) && !writes_input(args);
 }
