@@ -40,6 +40,7 @@ RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix) {
     rope.scaling = RopeConfig::Scaling::linear;
   } else if (scaling == "yarn") {
     rope.scaling = RopeConfig::Scaling::yarn;
+    if (rope.base == 1) keys.refuse(prefix + "freq_base", "more than 1 beside YaRN");
     rope.original_context = keys.number(prefix + "scaling.original_context_length", 1, 1e9);
     rope.beta_fast = keys.number_or(prefix + "scaling.yarn_beta_fast", 1e-3, 1e6, 32);
     rope.beta_slow = keys.number_or(prefix + "scaling.yarn_beta_slow", 1e-3, 1e6, 1);

@@ -115,6 +115,10 @@ RopeConfig read_hugging_face_rope(const ConfigKeys& keys, int context) {
       scaling->refuse("partial_rotary_factor", "1");
     }
     read_scaling(*scaling, context, rope);
+    if (rope.scaling == RopeConfig::Scaling::yarn && rope.base == 1) {
+      (scaling->has("rope_theta") ? *scaling : keys)
+          .refuse("rope_theta", "more than 1 beside YaRN");
+    }
   }
   return rope;
 }

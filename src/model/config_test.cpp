@@ -107,6 +107,16 @@ TEST(GgufConfig, ScalingsAreRead) {
   EXPECT_EQ(llama3.rope.frequency_divisors, (std::vector<float>{1, 1, 2, 8}));
 }
 
+TEST(GgufConfig, YarnIsRefusedWithTheBaseThatItWouldDivideByTheLogarithmOf) {
+  Json metadata = gguf_metadata("llama");
+  metadata["llama.rope.freq_base"] = 1.0;
+  EXPECT_EQ(read_gguf(metadata).rope.base, 1);
+  metadata["llama.rope.scaling.type"] = "yarn";
+  metadata["llama.rope.scaling.original_context_length"] = 128;
+  expect_contains(message_of([&] { read_gguf(metadata); }),
+                  {"llama.rope.freq_base", "more than 1 beside YaRN", "1"});
+}
+
 TEST(GgufConfig, BadValuesAreRefusedByFileKeyExpectedAndFound) {
   struct Bad {
     std::string key;
@@ -182,6 +192,18 @@ TEST(HuggingFaceConfig, EverySpellingOfRopeScalingIsUnderstood) {
   json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 123.0}};
   EXPECT_EQ(read_hugging_face(json).rope.scaling, RopeConfig::Scaling::none);
   EXPECT_EQ(read_hugging_face(json).rope.base, 123);
+}
+
+TEST(HuggingFaceConfig, YarnIsRefusedWithTheBaseThatItWouldDivideByTheLogarithmOf) {
+  Json json = hugging_face_json("llama");
+  json["rope_theta"] = 1.0;
+  json["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  const auto read = [&] { read_hugging_face(json); };
+  expect_contains(message_of(read), {"rope_theta", "more than 1 beside YaRN"});
+  json["rope_theta"] = 10000.0;
+  EXPECT_EQ(message_of(read), "no error");
+  json["rope_scaling"]["rope_theta"] = 1.0;
+  expect_contains(message_of(read), {"rope_theta", "more than 1 beside YaRN"});
 }
 
 TEST(HuggingFaceConfig, WindowsAreThoseOfTheFamily) {
