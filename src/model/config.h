@@ -54,7 +54,4 @@ struct ModelConfig {
 /// scalings it does not know.
 ModelConfig read_model_config(const Checkpoint& checkpoint);
 
-/// cos then sin of every position, [context * head_dim] (see AttentionArgs::rope).
-std::vector<float> rope_table(const RopeConfig& rope, int head_dim, int positions);
-
 }  // namespace talon

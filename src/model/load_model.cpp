@@ -88,8 +88,6 @@ Model Loader::load() {
   }
   model.final_norm = vector(std::string(names_.final_norm), config_.hidden);
   for (int layer = 0; layer < config_.layers; ++layer) model.layers.push_back(load_layer(layer));
-  model.rope = upload(rope_table(config_.rope, config_.head_dim, config_.context), config_.context,
-                      config_.head_dim);
   model.weight_bytes = weight_bytes_;
   model.config = std::move(config_);
   return model;

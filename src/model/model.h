@@ -20,7 +20,6 @@ struct Model {
   std::unique_ptr<Weight> embedding;
   std::unique_ptr<Weight> output;  // null: tied, the embedding serves
   Buffer final_norm;
-  Buffer rope;  // [context, head_dim]
   std::vector<LayerWeights> layers;
   std::size_t weight_bytes =
       0;  // read by one forward of one row: all but the embedding table, unless tied

@@ -1,9 +1,10 @@
+#include "model/rope.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "core/error.h"
-#include "model/config.h"
 #include "model/config_readers.h"
 
 namespace talon {
@@ -59,29 +60,45 @@ double yarn_attention_factor(double factor, double exponent) {
   return factor <= 1 ? 1.0 : 0.1 * exponent * std::log(factor) + 1.0;
 }
 
-std::vector<float> rope_table(const RopeConfig& rope, int head_dim, int positions) {
-  expects(head_dim > 0 && head_dim % 2 == 0 && positions > 0);
-  const int pairs = head_dim / 2;
-  std::vector<double> frequency(static_cast<std::size_t>(pairs));
-  for (int pair = 0; pair < pairs; ++pair) {
-    const auto i = static_cast<std::size_t>(pair);
-    frequency[i] = scaled_frequency(rope, head_dim, pair);
-    if (!rope.frequency_divisors.empty()) frequency[i] /= rope.frequency_divisors[i];
+RopeAngles::RopeAngles(const RopeConfig& rope, int head_dim) {
+  expects(head_dim > 0 && head_dim % 2 == 0);
+  for (int pair = 0; pair < head_dim / 2; ++pair) {
+    frequency_.push_back(scaled_frequency(rope, head_dim, pair));
+    if (rope.frequency_divisors.empty()) continue;
+    frequency_.back() /= rope.frequency_divisors[static_cast<std::size_t>(pair)];
   }
-  double amplitude = 1;
-  if (rope.scaling == RopeConfig::Scaling::yarn) {
-    amplitude =
-        rope.attention_factor != 0 ? rope.attention_factor : yarn_attention_factor(rope.factor);
-  }
-  std::vector<float> table(static_cast<std::size_t>(positions) *
-                           static_cast<std::size_t>(head_dim));
+  if (rope.scaling != RopeConfig::Scaling::yarn) return;
+  amplitude_ =
+      rope.attention_factor != 0 ? rope.attention_factor : yarn_attention_factor(rope.factor);
+}
+
+std::vector<float> RopeAngles::rows(int first, int count) const {
+  const std::size_t pairs = frequency_.size();
+  std::vector<float> table(static_cast<std::size_t>(count) * 2 * pairs);
   float* row = table.data();
-  for (int position = 0; position < positions; ++position, row += head_dim) {
-    for (int pair = 0; pair < pairs; ++pair) {
-      const double angle = position * frequency[static_cast<std::size_t>(pair)];
-      row[pair] = static_cast<float>(amplitude * std::cos(angle));
-      row[pair + pairs] = static_cast<float>(amplitude * std::sin(angle));
+  for (int position = first; position < first + count; ++position, row += 2 * pairs) {
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      const double angle = position * frequency_[pair];
+      row[pair] = static_cast<float>(amplitude_ * std::cos(angle));
+      row[pair + pairs] = static_cast<float>(amplitude_ * std::sin(angle));
     }
+  }
+  return table;
+}
+
+RopeTable::RopeTable(Backend& backend, const RopeConfig& rope, int head_dim, int positions)
+    : backend_(backend), angles_(rope, head_dim), table_(backend.allocate(positions, head_dim)) {
+  expects(positions > 0);
+}
+
+View RopeTable::reach(int positions) {
+  constexpr int kRowsAtOnce = 256;
+  const View table = table_.view();
+  expects(positions <= table.rows, "positions of the rope table");
+  while (filled_ < positions) {
+    const int rows = std::min(kRowsAtOnce, table.rows - filled_);
+    backend_.upload(angles_.rows(filled_, rows), table.row_range(filled_, rows));
+    filled_ += rows;
   }
   return table;
 }

@@ -1,8 +1,11 @@
+#include "model/rope.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "model/config.h"
+#include "backend/reference/reference.h"
+#include "core/error.h"
 
 namespace talon {
 namespace {
@@ -12,7 +15,7 @@ namespace {
 void expect_frequencies(const RopeConfig& rope, double amplitude,
                         const std::vector<double>& expected) {
   const int head_dim = 2 * static_cast<int>(expected.size());
-  const std::vector<float> table = rope_table(rope, head_dim, 50);
+  const std::vector<float> table = RopeAngles(rope, head_dim).rows(0, 50);
   for (const int position : {0, 1, 7, 49}) {
     const float* row = table.data() + position * head_dim;
     for (std::size_t pair = 0; pair < expected.size(); ++pair) {
@@ -74,6 +77,32 @@ TEST(RopeTable, FrequencyDivisorsOfTheFileApplyPairByPair) {
   rope.base = 16;
   rope.frequency_divisors = {1, 8};
   expect_frequencies(rope, 1, {1.0, 0.25 / 8});
+}
+
+TEST(RopeTable, HoldsTheAnglesOfWhatIsReachedAndStaysWhereItIs) {
+  const auto backend = make_reference_backend(1);
+  const RopeConfig rope;
+  constexpr int kDim = 4, kPositions = 1000;
+  RopeTable table(*backend, rope, kDim, kPositions);
+  const std::vector<float> expected = RopeAngles(rope, kDim).rows(0, kPositions);
+  const float* place = table.reach(1).data;
+  for (const int reached : {1, 255, 256, 257, 1000}) {
+    const View view = table.reach(reached);
+    EXPECT_EQ(view.data, place);
+    EXPECT_EQ(view.rows, kPositions);
+    std::vector<float> found(static_cast<std::size_t>(reached) * kDim);
+    backend->download(view.row_range(0, reached), found);
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin())) << reached;
+  }
+  EXPECT_THROW(table.reach(kPositions + 1), Bug);
+}
+
+TEST(RopeTable, CostsNothingBeyondWhatIsReached) {
+  const auto backend = make_reference_backend(1);
+  RopeTable table(*backend, {}, 4, 1000);
+  std::vector<float> last(4);
+  backend->download(table.reach(300).row_range(999, 1), last);
+  EXPECT_EQ(last, std::vector<float>(4));
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "model/target.h"
 
+#include <algorithm>
+
 #include "backend/index_list.h"
 #include "core/error.h"
 #include "model/block.h"
+#include "model/rope.h"
 #include "model/row_layout.h"
 
 namespace talon {
@@ -23,6 +26,7 @@ struct Target::State {
 
   BlockPlan plan;
   BlockRunner block;
+  RopeTable rope;
   Buffer residual, features;  // [max_rows, width]
   Buffer logit_rows, logits;  // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
@@ -54,6 +58,8 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
       taps(std::move(wanted_taps)),
       plan(plan_of(of.config)),
       block(backend, plan, max_rows),
+      rope(backend, of.config.rope, of.config.head_dim,
+           std::min(of.config.context, kv.total_pages() * kPageRows)),
       token_list(backend),
       wanted_list(backend) {
   expects(max_rows >= 1);
@@ -112,13 +118,14 @@ void Target::State::check(std::span<const SequenceRows> batch) const {
 void Target::State::run_layers(const View& x) {
   prepared = backend.prepare(layout);
   expects(prepared->positions <= model.config.context, "positions of the context");
+  const View angles = rope.reach(prepared->positions);
   const Indices ids = token_list.put(tokens);
   backend.replay({this, x.rows}, [&] {
     backend.embed(*model.embedding, ids, x);
     for (int layer = 0; layer < model.config.layers; ++layer) {
       tap(layer, x);
       const LayerWeights& weights = model.layers[static_cast<std::size_t>(layer)];
-      const BlockRows rows{&cache.store(), layer, prepared.get(), model.rope.view()};
+      const BlockRows rows{&cache.store(), layer, prepared.get(), angles};
       block.attend(plan, weights, rows, x, x);
       block.feed_forward(plan, weights, x);
     }

@@ -1,7 +1,7 @@
 #include "fuzz_target.h"
 #include "io/json_text.h"
 #include "io/parse.h"
-#include "model/config.h"
+#include "model/rope.h"
 
 namespace talon {
 namespace {
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         make_checkpoint(static_cast<char>(data[0]), fuzz::bytes_of(data, size).subspan(1));
     const ModelConfig config = read_model_config(checkpoint);
     constexpr int kPositions = 4;
-    rope_table(config.rope, config.head_dim, kPositions);
+    RopeAngles(config.rope, config.head_dim).rows(0, kPositions);
   });
   return 0;
 }

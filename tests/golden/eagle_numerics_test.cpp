@@ -37,8 +37,8 @@ class RecordedPasses {
         weights_(
             load_head(open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/" + head),
                       eagle_target().model, {WeightLayout::f32, {}})),
-        network_(weights_, kRows),
         cache_(backend_, within_budget(cache_shape(weights_.config), std::size_t{1} << 20)),
+        network_(weights_, kRows, cache_.total_pages() * kPageRows),
         pairs_(cache_.start({}, false)),
         inputs_(backend_.allocate(kRows, weights_.config.feature_width)),
         outputs_(backend_.allocate(kRows, weights_.config.hidden)) {}
@@ -121,8 +121,8 @@ class RecordedPasses {
   };
   Backend& backend_;
   HeadWeights weights_;
-  HeadNetwork network_;
   KvCache cache_;
+  HeadNetwork network_;
   KvSequence pairs_;
   std::vector<InFlight> in_flight_;
   Buffer inputs_, outputs_;

@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/half.h"
-#include "model/config.h"
+#include "model/rope.h"
 
 namespace talon {
 namespace {
@@ -174,7 +174,7 @@ class AttentionWorkload : public KernelWorkload {
     k_ = filled(most_rows, model.kv_heads);
     v_ = filled(most_rows, model.kv_heads);
     out_ = filled(most_rows, model.heads);
-    const std::vector<float> angles = rope_table({}, model.head_dim, positions);
+    const std::vector<float> angles = RopeAngles({}, model.head_dim).rows(0, positions);
     rope_ = backend.allocate(positions, model.head_dim);
     backend.upload(angles, rope_.view());
     fill_cache(most_rows);

@@ -34,8 +34,9 @@ class EagleDrafter : public Drafter {
         backend_(*head_.backend),
         options_(options),
         context_(target.config.context),
-        network_(head_, std::max(kLeastRows, rows_per_level(options))),
         cache_(backend_, cache_shape(head_.config, options, context_)),
+        network_(head_, std::max(kLeastRows, rows_per_level(options)),
+                 std::min(context_, cache_.total_pages() * kPageRows)),
         memory_(head_, network_, cache_),
         parents_(backend_),
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
@@ -86,8 +87,8 @@ class EagleDrafter : public Drafter {
   Backend& backend_;
   EagleOptions options_;
   int context_;
-  HeadNetwork network_;
   KvCache cache_;
+  HeadNetwork network_;
   HeadMemory memory_;
   IndexList parents_;
   Buffer features_;  // [rows of a level, H]: of the rows' parents

@@ -4,11 +4,12 @@
 #include "core/error.h"
 #include "draft/output_head.h"
 #include "model/block.h"
+#include "model/rope.h"
 
 namespace talon {
 
 struct HeadNetwork::State {
-  State(const HeadWeights& of, int most_rows);
+  State(const HeadWeights& of, int most_rows, int positions);
 
   View fuse_eagle1(const HeadPass& pass);
   View fuse_eagle3(const HeadPass& pass);
@@ -25,6 +26,7 @@ struct HeadNetwork::State {
   Buffer residual;
   BlockPlan plan;
   BlockRunner block;
+  RopeTable rope;
   IndexList tokens;
   OutputHead output;
 };
@@ -43,13 +45,14 @@ BlockPlan plan_of(const HeadConfig& config) {
 
 }  // namespace
 
-HeadNetwork::State::State(const HeadWeights& of, int most_rows)
+HeadNetwork::State::State(const HeadWeights& of, int most_rows, int positions)
     : head(of),
       config(of.config),
       backend(*of.backend),
       max_rows(most_rows),
       plan(plan_of(of.config)),
       block(backend, plan, max_rows),
+      rope(backend, of.config.rope, of.config.head_dim, positions),
       tokens(backend),
       output(backend, *of.output, of.target_token) {
   expects(max_rows >= 1);
@@ -61,8 +64,8 @@ HeadNetwork::State::State(const HeadWeights& of, int most_rows)
   residual = backend.allocate(max_rows, c.hidden);
 }
 
-HeadNetwork::HeadNetwork(const HeadWeights& weights, int max_rows)
-    : state_(new State(weights, max_rows)) {}
+HeadNetwork::HeadNetwork(const HeadWeights& weights, int max_rows, int positions)
+    : state_(new State(weights, max_rows, positions)) {}
 HeadNetwork::~HeadNetwork() = default;
 
 int HeadNetwork::max_rows() const { return state_->max_rows; }
@@ -76,7 +79,7 @@ void HeadNetwork::forward(const HeadPass& pass) {
   const View input =
       s.config.generation == HeadGeneration::eagle1 ? s.fuse_eagle1(pass) : s.fuse_eagle3(pass);
   const auto layout = s.backend.prepare(*pass.layout);
-  const BlockRows cached{pass.cache, 0, layout.get(), s.head.rope.view()};
+  const BlockRows cached{pass.cache, 0, layout.get(), s.rope.reach(layout->positions)};
   s.block.attend(s.plan, s.head.layer, cached, input, residual);
   s.block.feed_forward(s.plan, s.head.layer, residual);
   if (s.config.norm_output) {

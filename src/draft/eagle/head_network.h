@@ -26,7 +26,8 @@ struct HeadPass {
 /// The one-layer transformer of an EAGLE head. Owns the activations; weights are borrowed.
 class HeadNetwork {
  public:
-  HeadNetwork(const HeadWeights& weights, int max_rows);
+  /// positions: of the cache that the passes will name.
+  HeadNetwork(const HeadWeights& weights, int max_rows, int positions);
   ~HeadNetwork();
 
   int max_rows() const;

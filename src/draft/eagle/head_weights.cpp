@@ -58,9 +58,6 @@ HeadWeights HeadLoader::load() {
   load_output(head);
   load_fusion(head);
   load_layer(head.layer);
-  const int positions = target_.config.context;
-  head.rope = reader_.upload(rope_table(config_.rope, config_.head_dim, positions), positions,
-                             config_.head_dim);
   const LayerWeights& layer = head.layer;
   for (const auto* weight :
        {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {

@@ -27,7 +27,6 @@ struct HeadWeights {
   Buffer fused_norm;              // over all taps, before fc
   Buffer embedding_norm, feature_norm, output_norm;
   LayerWeights layer;
-  Buffer rope;                        // [context of the target, head_dim]
   std::vector<TokenId> target_token;  // of each draft id; empty: the same
   std::size_t pass_bytes =
       0;  // of weights read to draft one level: all but the embedding table, and fc in EAGLE-3

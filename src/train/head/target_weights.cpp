@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/half.h"
+#include "model/rope.h"
 #include "model/tensor_names.h"
 
 namespace talon {
@@ -147,7 +148,7 @@ TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& con
                       : read_tensor(target, std::string(names.output), shape).to(options);
   RopeConfig rope;
   rope.base = config.rope.base;
-  std::vector<float> angles = rope_table(rope, config.head_dim, positions);
+  std::vector<float> angles = RopeAngles(rope, config.head_dim).rows(0, positions);
   const Tensor table =
       torch::from_blob(angles.data(), {positions, config.head_dim}, torch::kFloat).to(options);
   const auto halves = table.chunk(2, 1);

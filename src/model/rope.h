@@ -1,0 +1,39 @@
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/config.h"
+
+namespace talon {
+
+/// The angles of rotary position embedding under its length scalings.
+class RopeAngles {
+ public:
+  RopeAngles(const RopeConfig& rope, int head_dim);
+  /// cos then sin of positions [first, first + count): [count * head_dim] (see
+  /// AttentionArgs::rope).
+  std::vector<float> rows(int first, int count) const;
+
+ private:
+  std::vector<double> frequency_;  // of each pair
+  double amplitude_ = 1;
+};
+
+/// The rows of a model's angles in a backend's memory, computed as far as sequences have come: a
+/// model that allows a million positions costs what is used of them. The memory stays where it is.
+class RopeTable {
+ public:
+  /// positions: the most that will ever be asked for.
+  RopeTable(Backend& backend, const RopeConfig& rope, int head_dim, int positions);
+  /// All rows, of which at least the first `positions` hold their angles.
+  View reach(int positions);
+
+ private:
+  Backend& backend_;
+  RopeAngles angles_;
+  Buffer table_;
+  int filled_ = 0;
+};
+
+}  // namespace talon
