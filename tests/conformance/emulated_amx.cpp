@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
-// src/backend/cpu/kernels_amx.cpp with its tiles in memory, so that processors without AMX test it,
-// too. Compiled with the flags of AVX-512, so it includes nothing but what that file does.
+// src/backend/cpu/kernels/kernels_amx.cpp with its tiles in memory, so that processors without AMX
+// test it, too. Compiled with the flags of AVX-512, so it includes nothing but what that file does.
 namespace talon::cpu {
 namespace {
 
@@ -70,4 +70,4 @@ void emulate_dpbssd(int sums, int a, int b) {
 #define _tile_dpbssd emulate_dpbssd
 #define amx_kernels emulated_amx_kernels
 
-#include "backend/cpu/kernels_amx.cpp"
+#include "backend/cpu/kernels/kernels_amx.cpp"

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/tile_writer.h"
 #include "io/storage_type.h"
 

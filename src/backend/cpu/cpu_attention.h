@@ -4,7 +4,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_cache.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/scratch.h"
 #include "core/thread_pool.h"
 

@@ -9,7 +9,7 @@
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/cpu_linear.h"
 #include "backend/cpu/huge_memory.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/packed_weight.h"
 #include "backend/cpu/scratch.h"
 #include "backend/host_layout.h"

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernels/kernels.h"
 
 namespace talon::cpu {
 

@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/huge_memory.h"
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernels/kernels.h"
 #include "core/thread_pool.h"
 
 namespace talon::cpu {

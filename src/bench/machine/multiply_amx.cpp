@@ -1,3 +1,4 @@
+#include "backend/cpu/kernels/amx_tiles.h"
 #include "bench/machine/multiply.h"
 
 #if defined(__x86_64__)
@@ -11,17 +12,9 @@ namespace {
 
 constexpr int kTileRows = 16;
 
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t column_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
-
 /// Products of 16 rows by 16 columns over 64 inputs, in four accumulators.
 __attribute__((target("amx-tile,amx-int8"))) std::int32_t int8_loop(long iterations) {
-  TileConfig config;
+  cpu::AmxTileConfig config;
   for (int i = 0; i < 8; ++i) {
     config.rows[i] = kTileRows;
     config.column_bytes[i] = 64;

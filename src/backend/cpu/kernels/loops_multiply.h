@@ -1,7 +1,7 @@
 #pragma once
 
-#include "backend/cpu/loops_output.h"
-#include "backend/cpu/loops_second.h"
+#include "backend/cpu/kernels/loops_output.h"
+#include "backend/cpu/kernels/loops_second.h"
 
 // Weight tiles times rows, in terms of the lanes_*.h of one instruction set, which the including
 // unit has included before.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/cpu/loops_math.h"
+#include "backend/cpu/kernels/loops_math.h"
 
 // Attention of query vectors over one block of cached positions, in terms of the lanes_*.h of one
 // instruction set, which the including unit has included before. Every score, every sum and every

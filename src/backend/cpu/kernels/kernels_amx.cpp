@@ -1,9 +1,10 @@
 #include <immintrin.h>
 
-#include "backend/cpu/kernels.h"
-#include "backend/cpu/lanes_avx512.h"
-#include "backend/cpu/loops_output.h"
-#include "backend/cpu/loops_second.h"
+#include "backend/cpu/kernels/amx_tiles.h"
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/lanes_avx512.h"
+#include "backend/cpu/kernels/loops_output.h"
+#include "backend/cpu/kernels/loops_second.h"
 
 // For many rows: AMX tiles multiply up to 16 rows by 16 outputs and one group of inputs at a time;
 // the exact integer sums are then combined with the scales like in loops_multiply.h, operation by
@@ -45,18 +46,10 @@ struct alignas(64) Memory {
   FineGroups fine;
 };
 
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t column_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
-
 /// The tile instructions take literal numbers only. Tiles 0 and 1: inputs [rows][group]; 2 and 3:
 /// codes [group / 4][16 outputs][4]; 4 to 7: sums [rows][16 outputs].
 inline void configure_tiles(int group, int rows) {
-  TileConfig config;
+  AmxTileConfig config;
   for (int i = 0; i < 8; ++i) {
     config.rows[i] = static_cast<std::uint8_t>(i == 2 || i == 3 ? group / 4 : rows);
     config.column_bytes[i] = i < 2 ? static_cast<std::uint16_t>(group) : 64;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/cpu/loops_math.h"
+#include "backend/cpu/kernels/loops_math.h"
 
 // What several workers or blocks found for one query becomes one result (kernels.h says how a
 // partial lies in memory), in terms of the lanes_*.h of one instruction set.

@@ -1,7 +1,7 @@
 // avx512_kernels() with the processor's own products of bf16 pairs.
-#include "backend/cpu/kernels.h"
-#include "backend/cpu/lanes_avx512.h"
-#include "backend/cpu/loops_rounded.h"
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/lanes_avx512.h"
+#include "backend/cpu/kernels/loops_rounded.h"
 
 namespace talon::cpu {
 namespace {

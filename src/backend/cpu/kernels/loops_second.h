@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/cpu/loops_tile.h"
+#include "backend/cpu/kernels/loops_tile.h"
 
 // The second plane of inputs that have one: of few groups and rows, and so a pass of its own.
 namespace talon::cpu {

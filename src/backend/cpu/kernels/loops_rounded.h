@@ -4,7 +4,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include "backend/cpu/loops_output.h"
+#include "backend/cpu/kernels/loops_output.h"
 
 // Products of bf16 weights and inputs rounded to bf16, in terms of the lanes_*.h of one instruction
 // set, which the including unit has included before. They are defined by what VDPBF16PS does: of a

@@ -1,0 +1,17 @@
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/lanes_avx512.h"
+#include "backend/cpu/kernels/loops_attention.h"
+#include "backend/cpu/kernels/loops_math.h"
+#include "backend/cpu/kernels/loops_multiply.h"
+#include "backend/cpu/kernels/loops_partials.h"
+#include "backend/cpu/kernels/loops_rounded.h"
+#include "backend/cpu/kernels/loops_table.h"
+
+namespace talon::cpu {
+
+const Kernels& avx512_kernels() {
+  static constexpr Kernels kTable = table_of("avx512_vnni");
+  return kTable;
+}
+
+}  // namespace talon::cpu
