@@ -4,7 +4,7 @@
 #include "io/byte_reader.h"
 #include "io/mapped_file.h"
 #include "text/loaders.h"
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 namespace talon {
 namespace {

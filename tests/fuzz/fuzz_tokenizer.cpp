@@ -2,7 +2,7 @@
 #include "io/parse.h"
 #include "memory_file.h"
 #include "text/detokenizer.h"
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 #include "text/tokenizer.h"
 
 namespace talon {

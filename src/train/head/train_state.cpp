@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "io/checkpoint.h"
+#include "io/formats/write_safetensors.h"
 #include "io/json_text.h"
-#include "io/write_safetensors.h"
 
 namespace talon {
 namespace {

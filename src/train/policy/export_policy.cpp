@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "io/atomic_file.h"
-#include "io/write_safetensors.h"
+#include "io/formats/write_safetensors.h"
 
 namespace talon {
 namespace {

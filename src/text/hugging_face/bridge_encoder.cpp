@@ -1,4 +1,4 @@
-#include "text/bridge_encoder.h"
+#include "text/hugging_face/bridge_encoder.h"
 
 #include <cstring>
 #include <memory>

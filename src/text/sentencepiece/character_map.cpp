@@ -1,4 +1,4 @@
-#include "text/character_map.h"
+#include "text/sentencepiece/character_map.h"
 
 #include <cstdint>
 #include <cstring>

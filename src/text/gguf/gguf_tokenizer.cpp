@@ -5,11 +5,11 @@
 
 #include "core/error.h"
 #include "io/quote.h"
-#include "text/bridge_encoder.h"
-#include "text/gguf_fields.h"
+#include "text/gguf/gguf_fields.h"
+#include "text/gguf/pre_tokenizer.h"
+#include "text/hugging_face/bridge_encoder.h"
 #include "text/loaders.h"
-#include "text/pre_tokenizer.h"
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 // The tokenizer's keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
 namespace talon {

@@ -3,8 +3,8 @@
 #include "core/error.h"
 #include "io/mapped_file.h"
 #include "io/quote.h"
-#include "text/bridge_encoder.h"
-#include "text/folder_settings.h"
+#include "text/hugging_face/bridge_encoder.h"
+#include "text/hugging_face/folder_settings.h"
 #include "text/loaders.h"
 
 namespace talon {

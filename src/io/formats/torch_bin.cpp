@@ -3,10 +3,10 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "io/formats/pickle.h"
+#include "io/formats/stored_zip.h"
 #include "io/parse.h"
-#include "io/pickle.h"
 #include "io/quote.h"
-#include "io/stored_zip.h"
 #include "io/tensor_layout.h"
 
 // torch.save since 1.6: a zip archive FOLDER/data.pkl, FOLDER/data/KEY (one for each storage),

@@ -1,4 +1,4 @@
-#include "text/protocol_buffer.h"
+#include "text/sentencepiece/protocol_buffer.h"
 
 #include <bit>
 #include <cstring>

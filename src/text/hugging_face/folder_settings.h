@@ -7,7 +7,7 @@
 
 #include "io/json.h"
 #include "text/encoder.h"
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 namespace talon {
 

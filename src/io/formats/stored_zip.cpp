@@ -1,4 +1,4 @@
-#include "io/stored_zip.h"
+#include "io/formats/stored_zip.h"
 
 #include <algorithm>
 #include <cstring>

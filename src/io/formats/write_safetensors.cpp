@@ -1,4 +1,4 @@
-#include "io/write_safetensors.h"
+#include "io/formats/write_safetensors.h"
 
 #include <array>
 #include <cstring>

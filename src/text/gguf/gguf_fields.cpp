@@ -1,4 +1,4 @@
-#include "text/gguf_fields.h"
+#include "text/gguf/gguf_fields.h"
 
 #include "core/error.h"
 #include "text/utf8.h"

@@ -1,4 +1,4 @@
-#include "text/folder_settings.h"
+#include "text/hugging_face/folder_settings.h"
 
 #include "core/error.h"
 #include "io/json_text.h"

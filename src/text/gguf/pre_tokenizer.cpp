@@ -1,4 +1,4 @@
-#include "text/pre_tokenizer.h"
+#include "text/gguf/pre_tokenizer.h"
 
 #include <span>
 

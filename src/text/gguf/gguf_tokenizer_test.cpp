@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "io/test_files.h"
-#include "text/pre_tokenizer.h"
+#include "text/gguf/pre_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace talon {

@@ -4,10 +4,10 @@
 
 #include "core/error.h"
 #include "io/quote.h"
-#include "text/added_pieces.h"
-#include "text/character_map.h"
+#include "text/sentencepiece/added_pieces.h"
+#include "text/sentencepiece/character_map.h"
 #include "text/sentencepiece/piece_encoder.h"
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 #include "text/utf8.h"
 
 namespace talon {

@@ -1,4 +1,4 @@
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "io/mapped_file.h"
-#include "text/character_map.h"
-#include "text/protocol_buffer.h"
+#include "text/sentencepiece/character_map.h"
+#include "text/sentencepiece/protocol_buffer.h"
 
 namespace talon {
 namespace {

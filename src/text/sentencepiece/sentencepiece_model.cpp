@@ -1,9 +1,9 @@
-#include "text/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 #include <cstring>
 
 #include "core/error.h"
-#include "text/protocol_buffer.h"
+#include "text/sentencepiece/protocol_buffer.h"
 
 // Field numbers of
 // https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto

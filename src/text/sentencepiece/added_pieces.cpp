@@ -1,4 +1,4 @@
-#include "text/added_pieces.h"
+#include "text/sentencepiece/added_pieces.h"
 
 #include <algorithm>
 
