@@ -11,12 +11,6 @@ namespace talon {
 
 struct Tokenizer::Impl {
   TokenizerParts parts;
-
-  void require(TokenId id) const {
-    if (!parts.vocabulary.contains(id)) {
-      fail("read token: expected an id from 0 to {}, found {}", parts.vocabulary.size() - 1, id);
-    }
-  }
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -61,26 +55,24 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
 }
 
 std::string Tokenizer::bytes_of(TokenId id) const {
-  impl_->require(id);
-  return std::string(impl_->parts.vocabulary.bytes(id));
+  const Vocabulary& vocabulary = impl_->parts.vocabulary;
+  return vocabulary.contains(id) ? std::string(vocabulary.bytes(id)) : std::string();
 }
 
 std::string Tokenizer::piece_of(TokenId id) const {
-  impl_->require(id);
-  return std::string(impl_->parts.vocabulary.piece(id));
+  const Vocabulary& vocabulary = impl_->parts.vocabulary;
+  return vocabulary.contains(id) ? std::string(vocabulary.piece(id)) : std::string();
 }
 
 bool Tokenizer::is_special(TokenId id) const {
-  impl_->require(id);
-  return impl_->parts.vocabulary.kind(id) == Vocabulary::Kind::special;
+  const Vocabulary& vocabulary = impl_->parts.vocabulary;
+  return vocabulary.contains(id) && vocabulary.kind(id) == Vocabulary::Kind::special;
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
   std::string text;
   for (const TokenId id : ids) {
-    impl_->require(id);
-    if (skip_special && is_special(id)) continue;
-    text += impl_->parts.vocabulary.bytes(id);
+    if (!skip_special || !is_special(id)) text += bytes_of(id);
   }
   if (drops_first_space() && text.starts_with(' ')) text.erase(0, 1);
   return text;

@@ -42,7 +42,8 @@ class Tokenizer {
 
   /// The bytes that `id` adds to the text: for a byte token that byte, for a special token its
   /// text. Not necessarily whole UTF-8 characters; a SentencePiece word start is a leading space.
-  /// Throws Error if id is out of range.
+  /// An id that no token has adds nothing, here and below: models may have more rows than their
+  /// tokenizers have tokens.
   std::string bytes_of(TokenId id) const;
   /// The piece as the vocabulary spells it (`Ġthe`, `▁the`, `<0x0A>`).
   std::string piece_of(TokenId id) const;
