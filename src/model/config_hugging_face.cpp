@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "io/json_text.h"
 #include "model/config_keys.h"
 #include "model/config_readers.h"
 
@@ -87,7 +88,8 @@ std::vector<TokenId> generation_end_tokens(const Checkpoint& checkpoint, int voc
   if (!std::filesystem::is_regular_file(file, ignored)) return {};
   const MappedFile mapped(file);
   const auto* text = reinterpret_cast<const char*>(mapped.bytes().data());
-  const Json json = Json::parse(text, text + mapped.bytes().size(), nullptr, false);
+  const Json json =
+      parse_json({text, mapped.bytes().size()}, fmt::format("read {}", file.string()));
   return ConfigKeys(json, file.string()).tokens("eos_token_id", vocabulary);
 }
 

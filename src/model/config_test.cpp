@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "core/error.h"
 
 namespace talon {
@@ -257,6 +260,24 @@ TEST(HuggingFaceConfig, WhatItCannotRunIsRefused) {
   expect_contains(message_of([&] { read_hugging_face(scaling); }),
                   {"rope_scaling", "rope_type", "found \"dynamic\""});
   expect_contains(message_of([&] { read_hugging_face(Json::array()); }), {"expected an object"});
+}
+
+TEST(HuggingFaceConfig, GenerationConfigOfAStrangerIsReadWithBounds) {
+  const std::filesystem::path folder = testing::TempDir() + "/talon_generation_config";
+  std::filesystem::create_directories(folder);
+  const auto read_beside = [&](const std::string& text) {
+    std::ofstream(folder / "generation_config.json") << text;
+    Checkpoint stored = checkpoint(CheckpointFormat::hugging_face, hugging_face_json("llama"));
+    stored.path = folder;
+    return read_model_config(stored);
+  };
+  EXPECT_EQ(read_beside("{\"eos_token_id\": [7, 9]}").end_tokens, (std::vector<TokenId>{7, 9}));
+  const std::string deep(100000, '[');
+  for (const std::string& text : {deep, deep + std::string(100000, ']'), std::string("{"),
+                                  std::string("[]"), std::string("{\"a\": 1, \"a\": 2}")}) {
+    expect_contains(message_of([&] { read_beside(text); }), {"generation_config.json"});
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Llama2cConfig, HeaderBecomesAPairwiseLlama) {

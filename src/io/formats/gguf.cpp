@@ -18,6 +18,9 @@ constexpr std::uint32_t kMostDimensions = 4;
 constexpr std::size_t kLongestKey = 65535;
 constexpr std::size_t kLongestTensorName = 1024;
 constexpr int kDeepestArray = 8;
+// Elements of all arrays: each takes 16 bytes of memory or more, and may take 1 in the file. The
+// largest vocabularies have 2 million with their merges, scores and types.
+constexpr std::uint64_t kMostElements = 1 << 24;
 
 enum class ValueType : std::uint32_t {
   u8,
@@ -252,6 +255,11 @@ class GgufParser {
     const ValueType type = take_value_type(key);
     const auto count = reader_.take<std::uint64_t>(key);
     reader_.need_items(count, *least_bytes(type), "array elements");
+    if (count > kMostElements - elements_) {
+      fail("{}: key {}: expected at most {} elements in all arrays, found more", reader_.doing(),
+           quote(key), kMostElements);
+    }
+    elements_ += count;
     Json::array_t values;
     values.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) values.push_back(take_value(type, key, depth + 1));
@@ -367,6 +375,7 @@ class GgufParser {
   std::span<const std::byte> bytes_;
   ByteReader reader_;
   Checkpoint checkpoint_;
+  std::uint64_t elements_ = 0;          // of arrays so far
   std::vector<std::uint64_t> offsets_;  // of the tensors, into the data
   std::uint32_t alignment_ = kDefaultAlignment;
 };

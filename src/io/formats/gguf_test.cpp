@@ -109,6 +109,21 @@ TEST(Gguf, RefusesArraysNestedTooDeep) {
       "read GGUF \"x.gguf\": key \"x\": expected at most 8 arrays within each other, found more");
 }
 
+TEST(Gguf, RefusesMoreArrayElementsThanAnyVocabularyHas) {
+  const auto array_of = [](GgufParts& parts, const std::string& key, std::uint64_t count) {
+    parts.add_array(key, 0, count);
+    parts.values.put_text(std::string(count, '\1'));
+  };
+  GgufParts parts;
+  array_of(parts, "x", 1 << 23);
+  array_of(parts, "y", 1 << 23);
+  EXPECT_EQ(refusal(parts), "no error");
+  array_of(parts, "z", 1);
+  EXPECT_EQ(refusal(parts),
+            "read GGUF \"x.gguf\": key \"z\": expected at most 16777216 elements in all arrays, "
+            "found more");
+}
+
 TEST(Gguf, RefusesBooleansOtherThanZeroAndOne) {
   GgufParts parts;
   parts.add_value<std::uint8_t>("x", 7, 2);

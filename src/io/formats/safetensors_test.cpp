@@ -91,6 +91,13 @@ TEST(Safetensors, RefusesHeadersThatAreNoJsonObject) {
             std::string::npos);
 }
 
+TEST(Safetensors, RefusesHeadersOfMoreValuesThanTensorsNeed) {
+  std::string header = "[";
+  for (int i = 0; i < 4'000'000; ++i) header += "[],";
+  EXPECT_EQ(refusal(header + "[]]", 0),
+            "read safetensors \"x.safetensors\": expected at most 4000000 values, found more");
+}
+
 TEST(Safetensors, RefusesHeaderSizesBeyondFileAndLimit) {
   TestFile file = small_safetensors();
   const std::uint64_t too_large = 100'000'001;
