@@ -78,6 +78,10 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
   return found == tensors.end() ? nullptr : &*found;
 }
 
+void Checkpoint::check_whole() const {
+  for (const MappedFile& file : files) file.check_whole();
+}
+
 const StoredTensor& Checkpoint::require(std::string_view name) const {
   if (const StoredTensor* tensor = find(name)) return *tensor;
   fail("load {}: expected the tensor {}, found {} others", quote(path.string()), quote(name),
@@ -89,6 +93,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, ignored)) return read_hugging_face(path);
   MappedFile mapped(path);
   Checkpoint checkpoint = parser_of(mapped.bytes(), path)(mapped.bytes(), path);
+  mapped.check_whole();
   checkpoint.files.push_back(std::move(mapped));
   return checkpoint;
 }

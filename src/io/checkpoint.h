@@ -43,6 +43,8 @@ struct Checkpoint {
   const StoredTensor* find(std::string_view name) const;
   /// The tensor of that name, or an Error that names the file and the tensor.
   const StoredTensor& require(std::string_view name) const;
+  /// For whoever has read tensors: throws Error if a file became shorter meanwhile.
+  void check_whole() const;
 };
 
 /// Opens a GGUF file, a Hugging Face folder (config.json with safetensors, sharded or not, or

@@ -1,8 +1,14 @@
 #include "io/checkpoint.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
 
 #include "io/test_files.h"
 
@@ -160,6 +166,41 @@ TEST(HuggingFace, SaysWhichFileOfTheFolderIsWrong) {
   folder.add("model.safetensors", "");
   EXPECT_NE(refusal(folder.path()).find("model.safetensors\": the file is empty"),
             std::string::npos);
+}
+
+TEST(MappedFile, AFileThatBecomesShorterWhileItIsReadIsAnError) {
+  TemporaryFolder folder;
+  const auto path = folder.add("f", std::string(100000, 'x'));
+  MappedFile file(path);
+  EXPECT_EQ(std::ranges::count(file.bytes(), std::byte{'x'}), 100000);
+  EXPECT_NO_THROW(file.check_whole());
+  std::filesystem::resize_file(path, 5000);
+  const MappedFile moved = std::move(file);
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.emplace_back(
+        [&] { EXPECT_GE(std::ranges::count(moved.bytes(), std::byte{'x'}), 5000); });
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_NE(message_of([&] { moved.check_whole(); }).find("became shorter"), std::string::npos);
+  // Another mapping of the file as it is now is whole.
+  const MappedFile again(path);
+  EXPECT_EQ(std::ranges::count(again.bytes(), std::byte{'x'}), 5000);
+  EXPECT_NO_THROW(again.check_whole());
+}
+
+TEST(MappedFileDeathTest, AFaultElsewhereEndsTheProcessAsEver) {
+  TemporaryFolder folder;
+  const MappedFile watched(folder.add("f", "hello"));
+  const auto path = folder.add("g", std::string(100000, 'x'));
+  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* address = ::mmap(nullptr, 100000, PROT_READ, MAP_PRIVATE, number, 0);
+  ::close(number);
+  ASSERT_NE(address, MAP_FAILED);
+  std::filesystem::resize_file(path, 1);
+  const volatile char* bytes = static_cast<const char*>(address);
+  EXPECT_EXIT(static_cast<void>(bytes[99999]), testing::KilledBySignal(SIGBUS), "");
+  ::munmap(address, 100000);
 }
 
 TEST(MappedFile, KeepsItsBytesWhenMoved) {

@@ -49,10 +49,23 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, number, 0);
   if (address == MAP_FAILED) fail_system("map", path);
   data_ = static_cast<const std::byte*>(address);
+  try {
+    guard_ = ShrinkGuard(address, size_);
+  } catch (...) {
+    ::munmap(address, size_);
+    throw;
+  }
 }
 
 MappedFile::~MappedFile() {
+  guard_ = ShrinkGuard();
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::check_whole() const {
+  if (guard_.damaged()) {
+    fail("read \"{}\": the file became shorter while it was read", path_.string());
+  }
 }
 
 void MappedFile::forget_pages() const {
@@ -62,12 +75,14 @@ void MappedFile::forget_pages() const {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      guard_(std::move(other.guard_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <span>
 
+#include "io/shrink_guard.h"
+
 namespace talon {
 
 /// A whole file, read-only, mapped into memory. Move-only. Opening throws Error for a directory, an
@@ -18,6 +20,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
 
+  /// Throws Error if bytes that were read are no longer in the file: another program made it
+  /// shorter, and they read as zeros. Whoever has read bytes() asks before using what they said.
+  void check_whole() const;
+
   /// Gives back the memory of what has been read so far; reading it again fetches it anew.
   void forget_pages() const;
 
@@ -25,6 +31,7 @@ class MappedFile {
   std::filesystem::path path_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  ShrinkGuard guard_;
 };
 
 }  // namespace talon

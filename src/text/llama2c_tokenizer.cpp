@@ -96,8 +96,10 @@ TokenizerParts parse_llama2c_tokenizer(std::span<const std::byte> bytes, std::st
 
 TokenizerParts load_llama2c_tokenizer(const std::filesystem::path& tok_bin) {
   const MappedFile file(tok_bin);
-  return parse_llama2c_tokenizer(file.bytes(),
-                                 fmt::format("load tokenizer {}", quote(tok_bin.string())));
+  TokenizerParts parts = parse_llama2c_tokenizer(
+      file.bytes(), fmt::format("load tokenizer {}", quote(tok_bin.string())));
+  file.check_whole();
+  return parts;
 }
 
 }  // namespace talon

@@ -389,6 +389,7 @@ Checkpoint parse_gguf(std::span<const std::byte> bytes, const std::filesystem::p
 Checkpoint read_gguf(const std::filesystem::path& file) {
   MappedFile mapped(file);
   Checkpoint checkpoint = parse_gguf(mapped.bytes(), file);
+  mapped.check_whole();
   checkpoint.files.push_back(std::move(mapped));
   return checkpoint;
 }

@@ -26,6 +26,7 @@ Json read_json_object(const fs::path& file) {
     fail("{}: expected at most {} bytes of JSON, found {}", doing, kLargestJson, bytes.size());
   }
   Json json = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, doing);
+  mapped.check_whole();
   if (!json.is_object()) fail("{}: expected an object, found {}", doing, json.type_name());
   return json;
 }

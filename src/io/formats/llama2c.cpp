@@ -139,6 +139,7 @@ Checkpoint parse_llama2c(std::span<const std::byte> bytes, const std::filesystem
 Checkpoint read_llama2c(const std::filesystem::path& file) {
   MappedFile mapped(file);
   Checkpoint checkpoint = parse_llama2c(mapped.bytes(), file);
+  mapped.check_whole();
   checkpoint.files.push_back(std::move(mapped));
   return checkpoint;
 }

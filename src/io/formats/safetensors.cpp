@@ -179,6 +179,7 @@ Checkpoint parse_safetensors(std::span<const std::byte> bytes, const std::filesy
 Checkpoint read_safetensors(const std::filesystem::path& file) {
   MappedFile mapped(file);
   Checkpoint checkpoint = parse_safetensors(mapped.bytes(), file);
+  mapped.check_whole();
   checkpoint.files.push_back(std::move(mapped));
   return checkpoint;
 }

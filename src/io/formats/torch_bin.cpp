@@ -172,6 +172,7 @@ Checkpoint parse_torch_bin(std::span<const std::byte> bytes, const std::filesyst
 Checkpoint read_torch_bin(const std::filesystem::path& file) {
   MappedFile mapped(file);
   Checkpoint checkpoint = parse_torch_bin(mapped.bytes(), file);
+  mapped.check_whole();
   checkpoint.files.push_back(std::move(mapped));
   return checkpoint;
 }

@@ -52,6 +52,7 @@ TokenizerParts load_matching_tok_bin(const Checkpoint& checkpoint, const fs::pat
 TokenizerParts load_json_tokenizer(const fs::path& tokenizer_json) {
   const MappedFile file(tokenizer_json);
   TokenizerParts parts = load_tokenizer_json(text_of(file), loading(tokenizer_json));
+  file.check_whole();
   FolderSettings(tokenizer_json.parent_path()).apply(parts);
   return parts;
 }
@@ -62,6 +63,7 @@ TokenizerParts load_sentencepiece_tokenizer(const fs::path& tokenizer_model) {
   const FolderSettings settings(tokenizer_model.parent_path());
   TokenizerParts parts =
       load_sentencepiece(parse_sentencepiece(file.bytes(), doing), doing, settings.added_pieces());
+  file.check_whole();
   settings.apply(parts);
   return parts;
 }
