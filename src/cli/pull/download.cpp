@@ -1,6 +1,9 @@
 #include "cli/pull/download.h"
 
 #include <curl/curl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -43,8 +46,11 @@ class Transfer {
   }
 
   void run() {
+    open_part();
     const std::uint64_t have = resumable_bytes();
-    open_part(have > 0 ? "ab" : "wb");
+    if (have == 0 && !start_anew()) {
+      fail("pull {}: cannot write {}: {}", job_.url, part_.string(), std::strerror(errno));
+    }
     ask_for(have);
     const CURLcode code = curl_easy_perform(handle_.get());
     long response = 0;
@@ -67,11 +73,30 @@ class Transfer {
     return bytes;
   }
 
-  void open_part(const char* mode) {
-    file_.reset(std::fopen(part_.c_str(), mode));
-    if (!file_)
-      fail("pull {}: cannot write {}: {}", job_.url, part_.string(), std::strerror(errno));
+  /// Opens the part for appending, and for nobody else until it is closed: the kernel drops the
+  /// lock of a process that ends in any way.
+  void open_part() {
+    for (;;) {
+      file_.reset(std::fopen(part_.c_str(), "ae"));
+      if (!file_) {
+        fail("pull {}: cannot write {}: {}", job_.url, part_.string(), std::strerror(errno));
+      }
+      if (::flock(::fileno(file_.get()), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        fail("pull {}: another pull is writing {}", job_.url, part_.string());
+      }
+      if (is_still_there()) return;
+    }
   }
+
+  /// Whoever had the lock may have moved the file away meanwhile: it is the target now.
+  bool is_still_there() const {
+    struct stat opened = {};
+    struct stat named = {};
+    return ::fstat(::fileno(file_.get()), &opened) == 0 && ::stat(part_.c_str(), &named) == 0 &&
+           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+  }
+
+  bool start_anew() { return ::ftruncate(::fileno(file_.get()), 0) == 0; }
 
   void ask_for(std::uint64_t have) {
     CURL* handle = handle_.get();
@@ -102,7 +127,6 @@ class Transfer {
 
   void finish(CURLcode code, long response) {
     const bool flushed = std::fflush(file_.get()) == 0;
-    file_.reset();
     if (!write_problem_.empty() || !flushed) {
       forget();
       fail("pull {}: writing {} failed: {}", job_.url, part_.string(),
@@ -124,6 +148,13 @@ class Transfer {
   }
 
   void check_and_move() {
+    const std::uint64_t expected = begun_ + received_;
+    const std::uint64_t found = std::filesystem::file_size(part_);
+    if (found != expected) {
+      forget();
+      fail("pull {}: {} has {} bytes: expected the {} that came", job_.url, part_.string(), found,
+           expected);
+    }
     if (!job_.sha256.empty()) {
       const std::string found = sha256_of_file(part_);
       if (found != job_.sha256) {
@@ -131,15 +162,16 @@ class Transfer {
         fail("pull {}: expected SHA-256 {}, got {}", job_.url, job_.sha256, found);
       }
     }
-    std::filesystem::rename(part_, job_.target);
     std::filesystem::remove(etag_file_);
+    std::filesystem::rename(part_, job_.target);
+    file_.reset();
   }
 
   void forget() {
-    file_.reset();
     std::error_code ignored;
-    std::filesystem::remove(part_, ignored);
     std::filesystem::remove(etag_file_, ignored);
+    std::filesystem::remove(part_, ignored);
+    file_.reset();
   }
 
   /// At the first byte: a whole new file instead of the asked-for rest replaces what was there.
@@ -148,8 +180,7 @@ class Transfer {
     curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &response);
     if (begun_ > 0 && response != kPartialContent) {
       begun_ = 0;
-      file_.reset(std::fopen(part_.c_str(), "wb"));
-      if (!file_) return false;
+      if (!start_anew()) return false;
     }
     if (begun_ == 0) std::ofstream(etag_file_) << new_etag_ << "\n";
     return true;

