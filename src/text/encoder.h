@@ -2,11 +2,13 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/types.h"
+#include "text/text_range.h"
 #include "text/vocabulary.h"
 
 namespace talon {
@@ -16,8 +18,10 @@ namespace talon {
 class Encoder {
  public:
   virtual ~Encoder() = default;
-  /// `text` is well-formed UTF-8.
-  virtual std::vector<TokenId> encode(std::string_view text, bool parse_special) const = 0;
+  /// `text` is well-formed UTF-8. A special token that would touch one of `own` (in order, apart)
+  /// is read as ordinary text.
+  virtual std::vector<TokenId> encode(std::string_view text,
+                                      std::span<const TextRange> own) const = 0;
 };
 
 /// All of a tokenizer, as the loaders below make it.

@@ -43,9 +43,14 @@ Tokenizer Tokenizer::from_llama2c(const std::filesystem::path& tok_bin) {
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
   const TokenizerParts& parts = impl_->parts;
-  std::vector<TokenId> ids =
-      is_well_formed(text) ? parts.encoder->encode(text, options.parse_special)
-                           : parts.encoder->encode(replace_ill_formed(text), options.parse_special);
+  const bool well_formed = is_well_formed(text);
+  expects(well_formed || options.own.empty(), "text with parts of its own is well-formed");
+  const std::string mended = well_formed ? std::string() : replace_ill_formed(text);
+  const std::string_view read = well_formed ? text : mended;
+  const TextRange whole{0, read.size()};
+  const std::span<const TextRange> own =
+      options.parse_special ? options.own : std::span<const TextRange>(&whole, 1);
+  std::vector<TokenId> ids = parts.encoder->encode(read, own);
   const bool add = options.add_start && parts.wants_start_token;
   // A template may have written the start token itself.
   if (add && (ids.empty() || ids.front() != *parts.start_token)) {
@@ -78,6 +83,13 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) c
   return text;
 }
 
+std::vector<std::string> Tokenizer::special_texts() const {
+  std::vector<std::string> texts;
+  for (const TokenId id : impl_->parts.vocabulary.special()) texts.push_back(bytes_of(id));
+  return texts;
+}
+
+std::size_t Tokenizer::longest_token() const { return impl_->parts.vocabulary.longest(); }
 int Tokenizer::vocabulary_size() const { return impl_->parts.vocabulary.size(); }
 std::optional<TokenId> Tokenizer::start_token() const { return impl_->parts.start_token; }
 bool Tokenizer::wants_start_token() const { return impl_->parts.wants_start_token; }

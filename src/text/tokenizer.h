@@ -10,13 +10,17 @@
 
 #include "core/types.h"
 #include "io/checkpoint.h"
+#include "text/text_range.h"
 
 namespace talon {
 
 struct EncodeOptions {
   bool parse_special =
       true;  // text of special tokens (`<|im_end|>`) becomes their id; false: ordinary text
-  bool add_start = false;  // put the start token first, if the model has one and wants one
+  bool add_start = false;  // put the start token first, if the model has one and wants one, unless
+                           // the text begins with it
+  std::span<const TextRange> own;  // parts of well-formed text, in order and apart, in which and
+                                   // across which special tokens are ordinary text all the same
 };
 
 /// Text to token ids and back, for one model. Immutable after load; may be used from several
@@ -36,8 +40,9 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  /// Invalid UTF-8 in `text` is replaced by U+FFFD, one for each maximal ill-formed part, before
-  /// encoding.
+  /// The ids of a text whose special tokens are matched in all of it, or nowhere in some parts:
+  /// what lies beside such a part is encoded together with it, as everywhere. Invalid UTF-8 in
+  /// `text` is replaced by U+FFFD, one for each maximal ill-formed part, before encoding.
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
 
   /// The bytes that `id` adds to the text: for a byte token that byte, for a special token its
@@ -54,6 +59,11 @@ class Tokenizer {
   std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;
 
   int vocabulary_size() const;
+  /// The text of every special token.
+  std::vector<std::string> special_texts() const;
+  /// The most bytes that one token stands for: a text of more than n times as many has over n
+  /// tokens.
+  std::size_t longest_token() const;
   std::optional<TokenId> start_token() const;
   bool wants_start_token() const;                  // whether text fed to the model begins with it
   const std::vector<TokenId>& end_tokens() const;  // each ends an answer; may be empty

@@ -1,5 +1,6 @@
 #include "text/vocabulary.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/error.h"
@@ -13,6 +14,7 @@ void Vocabulary::add(std::string_view piece, std::string_view bytes, Kind kind) 
   entries_.push_back({text_.size(), static_cast<std::uint32_t>(piece.size()),
                       static_cast<std::uint32_t>(bytes.size()), kind});
   text_.append(piece).append(bytes);
+  longest_ = std::max(longest_, bytes.size());
 }
 
 std::string_view Vocabulary::piece(TokenId id) const {

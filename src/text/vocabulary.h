@@ -25,6 +25,9 @@ class Vocabulary {
   std::string_view bytes(TokenId id) const;
   Kind kind(TokenId id) const;
   bool contains(TokenId id) const;
+  const std::vector<TokenId>& special() const { return special_; }
+  /// Bytes of the token that stands for most.
+  std::size_t longest() const { return longest_; }
 
   /// The special token whose text is `text`.
   std::optional<TokenId> find_special(std::string_view text) const;
@@ -41,6 +44,7 @@ class Vocabulary {
   std::string text_;
   std::vector<Entry> entries_;
   std::vector<TokenId> special_;
+  std::size_t longest_ = 0;
 };
 
 }  // namespace talon

@@ -18,11 +18,14 @@ class BridgeEncoder : public Encoder {
  public:
   explicit BridgeEncoder(Handle handle) : handle_(std::move(handle)) {}
 
-  std::vector<TokenId> encode(std::string_view text, bool parse_special) const override {
+  std::vector<TokenId> encode(std::string_view text,
+                              std::span<const TextRange> own) const override {
     talon_ids raw{};
     BridgeBuffer error;
-    if (!talon_tokenizer_encode(handle_.get(), text.data(), text.size(), parse_special, &raw,
-                                error.out())) {
+    std::vector<talon_range> ranges;
+    for (const TextRange& range : own) ranges.push_back({range.begin, range.end});
+    if (!talon_tokenizer_encode(handle_.get(), text.data(), text.size(), ranges.data(),
+                                ranges.size(), &raw, error.out())) {
       fail("encode text of {} bytes: {}", text.size(), error.text());
     }
     const auto release = [](talon_ids* ids) { talon_ids_free(*ids); };

@@ -15,14 +15,14 @@ AddedPieces::AddedPieces(std::vector<AddedPiece> pieces) : pieces_(std::move(pie
 }
 
 std::optional<AddedPieces::Match> AddedPieces::find(std::string_view text, std::size_t from,
-                                                    bool parse_special) const {
+                                                    std::span<const TextRange> own) const {
   for (std::size_t begin = from; begin < text.size(); ++begin) {
     if (!begins_piece_[static_cast<unsigned char>(text[begin])]) continue;
     const std::string_view rest = text.substr(begin);
     for (const AddedPiece& piece : pieces_) {
-      if ((parse_special || !piece.special) && rest.starts_with(piece.text)) {
-        return Match{begin, piece.text.size(), piece.id};
-      }
+      if (!rest.starts_with(piece.text)) continue;
+      if (piece.special && touches({begin, begin + piece.text.size()}, own)) continue;
+      return Match{begin, piece.text.size(), piece.id};
     }
   }
   return std::nullopt;

@@ -2,10 +2,12 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "text/sentencepiece/sentencepiece_model.h"
+#include "text/text_range.h"
 
 namespace talon {
 
@@ -20,8 +22,9 @@ class AddedPieces {
     std::size_t size;
     TokenId id;
   };
-  /// The first match at or after `from`; special pieces only if `parse_special`.
-  std::optional<Match> find(std::string_view text, std::size_t from, bool parse_special) const;
+  /// The first match at or after `from`; no special piece that touches one of `own`.
+  std::optional<Match> find(std::string_view text, std::size_t from,
+                            std::span<const TextRange> own = {}) const;
 
  private:
   std::vector<AddedPiece> pieces_;        // longest first

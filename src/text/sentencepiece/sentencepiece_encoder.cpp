@@ -33,11 +33,12 @@ class SentencePieceEncoder : public Encoder {
     if (pieces_ == nullptr) fail("{}: {}", doing, problem);
   }
 
-  std::vector<TokenId> encode(std::string_view text, bool parse_special) const override {
+  std::vector<TokenId> encode(std::string_view text,
+                              std::span<const TextRange> own) const override {
     std::vector<TokenId> ids;
     std::size_t at = 0;
     while (at < text.size()) {
-      const auto special = added_.find(text, at, parse_special);
+      const auto special = added_.find(text, at, own);
       encode_stretch(text.substr(at, (special ? special->begin : text.size()) - at), ids);
       if (!special) break;
       ids.push_back(special->id);

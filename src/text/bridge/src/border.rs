@@ -1,5 +1,6 @@
 //! What crosses the C border: owned buffers, borrowed slices, errors and panics as messages.
 
+use crate::limits::Ended;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Once;
 
@@ -74,20 +75,27 @@ pub unsafe fn text<'a>(data: *const u8, size: usize) -> Result<&'a str> {
     std::str::from_utf8(slice(data, size)).map_err(|e| format!("expected UTF-8: {e}"))
 }
 
-/// Runs `work`; a failure or a panic becomes a message in `error`.
-///
-/// # Safety
-/// `error` may be written.
-pub unsafe fn guard<T>(error: *mut Buffer, work: impl FnOnce() -> Result<T>) -> Option<T> {
+/// What `work` gives; a panic is an error.
+pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     quiet_panics();
-    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        if let Some(ended) = panic.downcast_ref::<Ended>() {
+            return Err(ended.0.clone());
+        }
         let what = panic
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied());
         Err(format!("internal failure: {}", what.unwrap_or("unknown")))
-    });
-    outcome.map_err(|message| error.write(Buffer::from(message.into_bytes()))).ok()
+    })
+}
+
+/// Runs `work`; a failure or a panic becomes a message in `error`.
+///
+/// # Safety
+/// `error` may be written.
+pub unsafe fn guard<T>(error: *mut Buffer, work: impl FnOnce() -> Result<T>) -> Option<T> {
+    caught(work).map_err(|message| error.write(Buffer::from(message.into_bytes()))).ok()
 }
 
 /// As `guard`, for a result that goes to `out`; true on success.

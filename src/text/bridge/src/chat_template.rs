@@ -1,25 +1,38 @@
 //! Chat templates: Jinja set up as Hugging Face sets it up.
 
 use crate::border::{guard, guard_into, slice, text, Buffer, Result};
-use crate::{python, source};
-use minijinja::value::{Kwargs, Object, Rest, Value, ValueKind};
+use crate::limits::{self, Limits};
+use crate::{python, source, worker};
+use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State};
+use minijinja_contrib::globals;
 use std::ffi::CString;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
 
 const NAME: &str = "chat template";
 /// Instructions one rendering may take: far above any real template, and an end for one that loops.
 const FUEL: u64 = 10_000_000;
 const MAX_TEXT: usize = 64 << 20;
 const MAX_DEPTH: usize = 64;
+/// Values that a value may hold, however deep, where a `set` keeps it.
+const MAX_PARTS: usize = 1 << 20;
+const LIMITS: Limits = Limits { bytes: 256 << 20, time: Duration::from_secs(2) };
 
 pub struct Handle {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
 }
 
 impl Handle {
+    /// Compiling and rendering follow the nesting of a stranger's source and values: both run on a stack of their own.
+    fn new(text: String) -> Result<Self> {
+        worker::run(LIMITS, move || Self::compile(&text))
+    }
+
     fn compile(text: &str) -> Result<Self> {
+        source::check(text)?;
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);
         environment.set_lstrip_blocks(true);
@@ -34,20 +47,29 @@ impl Handle {
         environment
             .add_test("iterable", |value: &Value| is_sequence(value) || value.kind() == ValueKind::Iterable);
         environment.add_function("raise_exception", raise_exception);
+        environment.add_function("cycler", cycler);
+        environment.add_function("joiner", joiner);
+        environment.add_function(source::STEP, limits::step);
         environment.add_function(source::KEEP, |values: Rest<Value>| keep(false, values));
         environment.add_function(source::KEEP_IN_NAMESPACE, |values: Rest<Value>| keep(true, values));
         environment.add_function("strftime_now", strftime_now);
         environment.add_template_owned(NAME, source::guarded(text)).map_err(|e| explain(&e))?;
-        Ok(Handle { environment })
+        Ok(Handle { environment: Arc::new(environment) })
     }
 
     fn render(&self, variables: &[u8]) -> Result<Vec<u8>> {
-        let variables: serde_json::Value =
-            serde_json::from_slice(variables).map_err(|e| format!("variables: {e}"))?;
-        let template = self.environment.get_template(NAME).map_err(|e| explain(&e))?;
-        let text = template.render(Value::from_serialize(&variables)).map_err(|e| explain(&e))?;
-        Ok(text.into_bytes())
+        let environment = self.environment.clone();
+        let variables = variables.to_vec();
+        worker::run(LIMITS, move || render(&environment, &variables))
     }
+}
+
+fn render(environment: &Environment, variables: &[u8]) -> Result<Vec<u8>> {
+    let variables: serde_json::Value =
+        serde_json::from_slice(variables).map_err(|e| format!("variables: {e}"))?;
+    let template = environment.get_template(NAME).map_err(|e| explain(&e))?;
+    let text = template.render(Value::from_serialize(&variables)).map_err(|e| explain(&e))?;
+    Ok(text.into_bytes())
 }
 
 /// Python's strings, lists and dictionaries all count as sequences.
@@ -103,8 +125,9 @@ fn strftime_now(_: &State, format: String) -> std::result::Result<String, Error>
 /// a namespace one that holds a namespace, and so perhaps itself. Several values are a list, as in Jinja.
 fn keep(in_namespace: bool, values: Rest<Value>) -> std::result::Result<Value, Error> {
     let values = values.0;
+    let mut parts = 0;
     for value in &values {
-        check_kept(value, in_namespace, 0)?;
+        check_kept(value, in_namespace, 0, &mut parts)?;
     }
     match <[Value; 1]>::try_from(values) {
         Ok([value]) => Ok(value),
@@ -112,8 +135,21 @@ fn keep(in_namespace: bool, values: Rest<Value>) -> std::result::Result<Value, E
     }
 }
 
-fn check_kept(value: &Value, in_namespace: bool, depth: usize) -> std::result::Result<(), Error> {
-    let refuse = |what| Err(Error::new(ErrorKind::InvalidOperation, format!("cannot set {what}")));
+fn refuse(what: &str) -> std::result::Result<(), Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, format!("cannot set {what}")))
+}
+
+fn check_kept(
+    value: &Value,
+    in_namespace: bool,
+    depth: usize,
+    parts: &mut usize,
+) -> std::result::Result<(), Error> {
+    limits::step();
+    *parts += 1;
+    if *parts > MAX_PARTS {
+        return refuse("a value of more than a million parts");
+    }
     if value.as_str().is_some_and(|text| text.len() > MAX_TEXT) {
         return refuse("a text of more than 64 MiB");
     }
@@ -121,16 +157,38 @@ fn check_kept(value: &Value, in_namespace: bool, depth: usize) -> std::result::R
     if depth == MAX_DEPTH {
         return refuse("a value of more than 64 levels");
     }
-    if in_namespace && object.type_name().ends_with("::Namespace") {
-        return refuse("an attribute of a namespace to a namespace");
+    // What an object of another kind holds cannot be seen: macros hold the names around them, loops their items.
+    if in_namespace && (object.type_name().ends_with("::Namespace") || object.repr() == ObjectRepr::Plain) {
+        return refuse("an attribute of a namespace to a namespace, a macro or a loop");
     }
     for key in value.try_iter().into_iter().flatten() {
-        check_kept(&key, in_namespace, depth + 1)?;
+        check_kept(&key, in_namespace, depth + 1, parts)?;
         if value.kind() == ValueKind::Map {
-            check_kept(&value.get_item(&key)?, in_namespace, depth + 1)?;
+            check_kept(&value.get_item(&key)?, in_namespace, depth + 1, parts)?;
         }
     }
     Ok(())
+}
+
+/// Of texts and numbers only: one that held another value could hold itself, where no check sees it.
+fn cycler(items: Vec<Value>) -> std::result::Result<Value, Error> {
+    items.iter().try_for_each(check_plain)?;
+    globals::cycler(items)
+}
+
+fn joiner(separator: Option<Value>) -> std::result::Result<Value, Error> {
+    separator.iter().try_for_each(check_plain)?;
+    Ok(globals::joiner(separator))
+}
+
+fn check_plain(value: &Value) -> std::result::Result<(), Error> {
+    match value.as_object() {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("expected a text or a number, found a {}", value.kind()),
+        )),
+    }
 }
 
 /// How much one rendering has written so far.
@@ -156,7 +214,7 @@ pub unsafe extern "C" fn talon_template_compile(
     size: usize,
     error: *mut Buffer,
 ) -> *mut Handle {
-    let handle = guard(error, || Handle::compile(text(source, size)?));
+    let handle = guard(error, || Handle::new(text(source, size)?.to_owned()));
     handle.map_or(std::ptr::null_mut(), |handle| Box::into_raw(Box::new(handle)))
 }
 

@@ -1,11 +1,64 @@
-//! Changes to a template's source before it is compiled. Lines keep their numbers.
+//! A template's source before it is compiled: what is refused, and what is changed. Lines keep their numbers.
+
+use crate::border::Result;
 
 /// Function that `guarded` puts around what a `set` assigns.
 pub const KEEP: &str = "__keep";
 /// The same where the target is an attribute of a namespace.
 pub const KEEP_IN_NAMESPACE: &str = "__keep_in_namespace";
+/// Function that `guarded` calls at the beginning of what may be repeated.
+pub const STEP: &str = "__step";
+
+const MAX_SOURCE: usize = 256 << 10;
+/// Names, texts, numbers and signs in one tag. A compiler goes one call deeper for each operator of a sum.
+const MAX_TAG_PARTS: usize = 10_000;
+
+/// Refuses a source whose nesting the compiler's stack might not hold.
+pub fn check(source: &str) -> Result<()> {
+    if source.len() > MAX_SOURCE {
+        return Err(format!("expected at most {MAX_SOURCE} bytes, found {}", source.len()));
+    }
+    let mut rest = source;
+    while let Some(start) = rest.find('{') {
+        rest = &rest[start..];
+        let end = tag_end(rest);
+        let parts = if rest.starts_with("{#") { 0 } else { tag_parts(&rest[..end]) };
+        if parts > MAX_TAG_PARTS {
+            let line = source[..source.len() - rest.len()].matches('\n').count() + 1;
+            return Err(format!(
+                "line {line}: expected at most {MAX_TAG_PARTS} names and operators in one tag, found {parts}"
+            ));
+        }
+        rest = &rest[end..];
+    }
+    Ok(())
+}
+
+fn tag_parts(tag: &str) -> usize {
+    let mut parts = 0;
+    let mut quote = None;
+    let mut in_word = false;
+    let mut escaped = false;
+    for c in tag.chars() {
+        let is_word = c.is_alphanumeric() || c == '_';
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None => {
+                let begins = !c.is_whitespace() && !(is_word && in_word);
+                parts += usize::from(begins);
+                quote = (c == '"' || c == '\'').then_some(c);
+            }
+        }
+        in_word = is_word;
+    }
+    parts
+}
 
 /// - Hugging Face marks the assistant's words with `{% generation %}`, for training: here a block that is always taken.
+/// - After `{% for %}` and `{% macro %}` comes a step, which ends what takes too long.
 /// - `{% set a.b = x %}` becomes `{% set a.b = __keep_in_namespace(x) %}`, and other assignments alike: the function
 ///   refuses values that could make later steps never end.
 pub fn guarded(source: &str) -> String {
@@ -82,9 +135,17 @@ fn rewritten(tag: &str, inner: &str) -> String {
     match word(inner) {
         ("generation", _) => tag.replacen("generation", "if true", 1),
         ("endgeneration", _) => tag.replacen("endgeneration", "endif", 1),
+        ("for" | "macro", _) => with_step(tag),
         ("set", assignment) => guarded_set(tag, assignment),
         _ => tag.to_owned(),
     }
+}
+
+fn with_step(tag: &str) -> String {
+    let body = tag.strip_suffix("%}").unwrap_or(tag);
+    let trims = body.ends_with('-') || body.ends_with('+');
+    let mark = if trims { &body[body.len() - 1..] } else { "" };
+    format!("{tag}{{% do {STEP}() {mark}%}}")
 }
 
 fn guarded_set(tag: &str, assignment: &str) -> String {

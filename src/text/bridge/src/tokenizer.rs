@@ -1,10 +1,13 @@
 //! Tokenizers: made from a tokenizer.json or from the lists of a GGUF file.
 
 use crate::border::{guard, guard_into, slice, text, Buffer, Ids, Result};
+use crate::limits::{within, Limits};
+use crate::splitter::Splitter;
 use crate::token_text::TokenText;
 use ahash::AHashMap;
 use serde_json::{json, Value};
-use std::sync::OnceLock;
+use std::ops::Range;
+use std::time::Duration;
 use tokenizers::models::bpe::BPE;
 use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
@@ -17,24 +20,45 @@ const MAX_ID: u32 = 1 << 24;
 
 pub struct Handle {
     tokenizer: Tokenizer,
-    /// The same, reading the text of special tokens as ordinary text. Made when first asked for.
-    plain: OnceLock<Tokenizer>,
+    splitter: Splitter,
     token_text: TokenText,
+    /// For what is asked of the whole vocabulary.
+    limits: Limits,
+}
+
+/// Loading a file of this size. The greatest real ones take 30 times their bytes.
+fn loading(bytes: usize) -> Limits {
+    Limits { bytes: (256 << 20) + 64 * bytes, time: Duration::from_secs(60) }
+}
+
+/// Encoding a text of this size. Real ones take up to 300 times its bytes and 4 microseconds for each.
+fn encoding(bytes: usize) -> Limits {
+    Limits { bytes: (64 << 20) + 1024 * bytes, time: Duration::from_micros(10_000_000 + 30 * bytes as u64) }
 }
 
 impl Handle {
-    fn new(mut tokenizer: Tokenizer) -> Result<Self> {
+    fn new(mut tokenizer: Tokenizer, limits: Limits) -> Result<Self> {
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
+        // For training: with it the same text has other ids every time.
+        let random = match tokenizer.get_model() {
+            ModelWrapper::BPE(model) if model.dropout.is_some() => Some(model.clone()),
+            _ => None,
+        };
+        if let Some(mut model) = random {
+            model.dropout = None;
+            tokenizer.with_model(model);
+        }
         let decoder = serde_json::to_value(tokenizer.get_decoder()).map_err(|e| e.to_string())?;
-        Ok(Handle { tokenizer, plain: OnceLock::new(), token_text: TokenText::new(&decoder)? })
+        let splitter = Splitter::new(&tokenizer)?;
+        Ok(Handle { tokenizer, splitter, token_text: TokenText::new(&decoder)?, limits })
     }
 
     fn from_json(json: &[u8]) -> Result<Self> {
         // The crate panics on some broken JSON.
         let text = std::str::from_utf8(json).map_err(|e| format!("expected UTF-8: {e}"))?;
         serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| e.to_string())?;
-        Self::new(Tokenizer::from_bytes(json).map_err(|e| e.to_string())?)
+        Self::new(Tokenizer::from_bytes(json).map_err(|e| e.to_string())?, loading(json.len()))
     }
 
     fn from_bpe(lists: &BpeLists) -> Result<Self> {
@@ -58,20 +82,14 @@ impl Handle {
         };
         tokenizer.add_special_tokens(&added(true));
         tokenizer.add_tokens(&added(false));
-        Self::new(tokenizer)
+        Self::new(tokenizer, lists.limits())
     }
 
-    fn encode(&self, text: &str, parse_special: bool) -> Result<Vec<i32>> {
-        let tokenizer = if parse_special {
-            &self.tokenizer
-        } else {
-            self.plain.get_or_init(|| {
-                let mut plain = self.tokenizer.clone();
-                plain.set_encode_special_tokens(true);
-                plain
-            })
-        };
-        let encoding = tokenizer.encode_fast(text, false).map_err(|e| e.to_string())?;
+    fn encode(&self, text: &str, own: &[Range<usize>]) -> Result<Vec<i32>> {
+        if !own.is_empty() {
+            return self.splitter.encode(&self.tokenizer, text, own);
+        }
+        let encoding = self.tokenizer.encode_fast(text, false).map_err(|e| e.to_string())?;
         Ok(encoding.get_ids().iter().map(|&id| id as i32).collect())
     }
 
@@ -153,6 +171,11 @@ impl<'a> BpeLists<'a> {
         })
     }
 
+    fn limits(&self) -> Limits {
+        let bytes = |list: &[&str]| list.iter().map(|item| item.len() + 16).sum::<usize>();
+        loading(bytes(&self.tokens) + bytes(&self.merges))
+    }
+
     fn merge_pairs(&self) -> Result<Vec<(String, String)>> {
         let pair = |(index, merge): (usize, &&str)| match merge.split_once(' ') {
             Some((left, right)) if !left.is_empty() && !right.is_empty() => {
@@ -195,6 +218,16 @@ pub struct RawBpe {
     pipeline_size: usize,
 }
 
+#[repr(C)]
+pub struct RawRange {
+    begin: usize,
+    end: usize,
+}
+
+unsafe fn ranges(data: *const RawRange, count: usize) -> Vec<Range<usize>> {
+    slice(data, count).iter().map(|range| range.begin..range.end).collect()
+}
+
 fn boxed(handle: Option<Handle>) -> *mut Handle {
     handle.map_or(std::ptr::null_mut(), |handle| Box::into_raw(Box::new(handle)))
 }
@@ -207,14 +240,17 @@ pub unsafe extern "C" fn talon_tokenizer_from_json(
     size: usize,
     error: *mut Buffer,
 ) -> *mut Handle {
-    boxed(guard(error, || Handle::from_json(slice(json, size))))
+    boxed(guard(error, || within(loading(size), || Handle::from_json(slice(json, size)))))
 }
 
 /// # Safety
 /// See bridge.h.
 #[no_mangle]
 pub unsafe extern "C" fn talon_tokenizer_from_bpe(bpe: &RawBpe, error: *mut Buffer) -> *mut Handle {
-    boxed(guard(error, || Handle::from_bpe(&BpeLists::new(bpe)?)))
+    boxed(guard(error, || {
+        let lists = BpeLists::new(bpe)?;
+        within(lists.limits(), || Handle::from_bpe(&lists))
+    }))
 }
 
 /// # Safety
@@ -233,11 +269,15 @@ pub unsafe extern "C" fn talon_tokenizer_encode(
     tokenizer: &Handle,
     data: *const u8,
     size: usize,
-    parse_special: bool,
+    own: *const RawRange,
+    own_count: usize,
     ids: *mut Ids,
     error: *mut Buffer,
 ) -> bool {
-    guard_into(ids, error, || tokenizer.encode(text(data, size)?, parse_special))
+    guard_into(ids, error, || {
+        let (text, own) = (text(data, size)?, ranges(own, own_count));
+        within(encoding(size), || tokenizer.encode(text, &own))
+    })
 }
 
 /// # Safety
@@ -248,7 +288,7 @@ pub unsafe extern "C" fn talon_tokenizer_describe(
     json: *mut Buffer,
     error: *mut Buffer,
 ) -> bool {
-    guard_into(json, error, || tokenizer.describe())
+    guard_into(json, error, || within(tokenizer.limits, || tokenizer.describe()))
 }
 
 /// # Safety
@@ -259,5 +299,5 @@ pub unsafe extern "C" fn talon_tokenizer_pieces(
     table: *mut Buffer,
     error: *mut Buffer,
 ) -> bool {
-    guard_into(table, error, || tokenizer.pieces())
+    guard_into(table, error, || within(tokenizer.limits, || tokenizer.pieces()))
 }
