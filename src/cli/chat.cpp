@@ -38,7 +38,7 @@ class ChatLoop {
            const Options& options)
       : session_(session),
         answer_options_(answer),
-        history_(session.require_tokenizer(), options.system),
+        history_(session.require_tokenizer(), options.system, session.model.config.context),
         answerer_(session.model, *session.cache, session.tokenizer_or_null(), decode),
         options_(options) {}
 

@@ -5,15 +5,14 @@
 #include <vector>
 
 #include "core/types.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/prompt.h"
 
 namespace talon {
 
 /// The messages of a chat so far, and how they become a prompt.
 class ChatHistory {
  public:
-  ChatHistory(const Tokenizer& tokenizer, std::string system);
+  ChatHistory(const Tokenizer& tokenizer, std::string system, int context);
 
   void set_system(std::string system);
   const std::string& system() const { return system_; }
@@ -31,25 +30,13 @@ class ChatHistory {
     int dropped_turns = 0;  // oldest turns forgotten to make room
   };
   /// All of it as tokens, at most `room`: where it is longer the oldest turns (a question and its
-  /// answer each) are forgotten. Earlier answers keep the tokens they were generated as, which need
-  /// not be those that their text is encoded to: so the cache still knows them. Throws Error if the
-  /// newest message alone is too long.
+  /// answer each) are forgotten. Throws Error if the newest message alone is too long.
   Prompt prompt(int room);
 
  private:
-  /// Text up to the end token of an answer, and its tokens.
-  struct Known {
-    std::string text;
-    std::vector<TokenId> tokens;
-  };
-  void render();
-
-  const Tokenizer& tokenizer_;
-  ChatTemplate template_;
+  ChatPrompts prompts_;
   std::string system_;
   std::vector<ChatMessage> turns_;  // user, assistant, user, ...
-  Known known_;                     // of earlier turns
-  Known prompt_;                    // rendered last
 };
 
 }  // namespace talon

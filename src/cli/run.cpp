@@ -43,8 +43,7 @@ std::vector<TokenId> read_prompt(const RunOptions& options, const Session& sessi
     return ids;
   }
   const Tokenizer& tokenizer = session.require_tokenizer();
-  return encode_prompt(tokenizer,
-                       options.prompt.chat ? render_chat(tokenizer, options.prompt, text) : text);
+  return encode_prompt(tokenizer, options.prompt, text, session.model.config.context);
 }
 
 Request make_request(const RunOptions& options, const Session& session) {

@@ -77,8 +77,8 @@ class Score : public Command {
       check_ids(fmt::format("--ids, {}", file_), tokens, session.model.config.vocabulary);
     } else {
       const Tokenizer& tokenizer = session.require_tokenizer();
-      tokens = tokenizer.encode(
-          text, {.parse_special = false, .add_start = tokenizer.wants_start_token()});
+      check_prompt_bytes(tokenizer, text, session.model.config.context);
+      tokens = tokenizer.encode(text, {.parse_special = false, .add_start = true});
     }
     const auto context = static_cast<std::size_t>(session.model.config.context);
     if (tokens.size() < 2 || tokens.size() > context) {

@@ -36,7 +36,7 @@ class Tokenize : public Command {
 
  private:
   std::vector<TokenId> encode(const Tokenizer& tokenizer, const std::string& text) const {
-    if (prompt_.chat) return encode_prompt(tokenizer, render_chat(tokenizer, prompt_, text));
+    if (prompt_.chat) return encode_prompt(tokenizer, prompt_, text);
     return tokenizer.encode(text, {.parse_special = special_, .add_start = start_});
   }
 

@@ -27,22 +27,27 @@ OrderedJson messages_json(std::span<const ChatMessage> messages) {
 
 struct ChatTemplate::Impl {
   std::unique_ptr<talon_template, decltype(&talon_template_free)> compiled;
+  std::string source;
   std::string start_text;
   std::string end_text;
 };
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string start_text, std::string end_text) {
-  const std::string text = replace_ill_formed(source);
+  std::string text = replace_ill_formed(source);
   BridgeBuffer error;
   talon_template* compiled = talon_template_compile(text.data(), text.size(), error.out());
   if (compiled == nullptr) fail("compile chat template: {}", error.text());
-  impl_ = std::make_unique<Impl>(
-      Impl{{compiled, &talon_template_free}, std::move(start_text), std::move(end_text)});
+  impl_ = std::make_unique<Impl>(Impl{{compiled, &talon_template_free},
+                                      std::move(text),
+                                      std::move(start_text),
+                                      std::move(end_text)});
 }
 
 ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+
+const std::string& ChatTemplate::source() const { return impl_->source; }
 
 std::string ChatTemplate::render(std::span<const ChatMessage> messages,
                                  const ChatRenderOptions& options) const {

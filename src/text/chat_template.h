@@ -31,10 +31,11 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  /// The text to encode with parse_special. Throws Error when the template raises one ("roles must
-  /// alternate").
+  /// The text of a chat; prompt.h makes its tokens. Throws Error when the template raises one
+  /// ("roles must alternate") and for one that takes more time or memory than bridge.h allows.
   std::string render(std::span<const ChatMessage> messages,
                      const ChatRenderOptions& options = {}) const;
+  const std::string& source() const;
 
  private:
   struct Impl;

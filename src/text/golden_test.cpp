@@ -8,6 +8,7 @@
 #include "io/checkpoint.h"
 #include "text/chat_template.h"
 #include "text/detokenizer.h"
+#include "text/prompt.h"
 #include "text/tokenizer.h"
 
 // Texts, ids and renderings recorded from independent implementations; the READMEs in
@@ -87,12 +88,17 @@ TEST_P(GoldenChat, EveryRecordedConversationIsRenderedAndEncodedAsRecorded) {
   EXPECT_EQ(tokenizer.wants_start_token(), golden.at("bos_prepended").get<bool>());
   EXPECT_EQ(golden.at("cases").size(), 12U);
   for (const Json& test_case : golden.at("cases")) {
-    const std::string text = chat_template.render(
-        messages_of(test_case),
-        {.add_generation_prompt = test_case.at("add_generation_prompt").get<bool>()});
+    const ChatRenderOptions options{.add_generation_prompt =
+                                        test_case.at("add_generation_prompt").get<bool>()};
+    const std::string text = chat_template.render(messages_of(test_case), options);
     EXPECT_EQ(text, test_case.at("rendered").get<std::string>()) << test_case.at("name");
     EXPECT_EQ(tokenizer.encode(text, {.add_start = true}),
               test_case.at("ids").get<std::vector<TokenId>>())
+        << test_case.at("name");
+    const ChatPrompt prompt =
+        encode_chat(tokenizer, chat_template, messages_of(test_case), options);
+    EXPECT_EQ(prompt.chat.text, text);
+    EXPECT_EQ(prompt.tokens, test_case.at("ids").get<std::vector<TokenId>>())
         << test_case.at("name");
   }
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "text/prompt.h"
 
 namespace talon {
 namespace {
@@ -110,17 +111,12 @@ std::vector<SpecBench::Condition> SpecBench::conditions(const std::vector<Questi
 }
 
 std::vector<TokenId> SpecBench::prompt_of(const std::vector<ChatMessage>& messages) const {
-  std::string text;
   if (prompts_.chat_template) {
-    text = prompts_.chat_template->render(messages);
-  } else {
-    for (const ChatMessage& message : messages) text += message.content + "\n";
+    return encode_chat(prompts_.tokenizer, *prompts_.chat_template, messages).tokens;
   }
-  const std::string start = prompts_.tokenizer.start_text();
-  const bool has_start = !start.empty() && text.starts_with(start);
-  return prompts_.tokenizer.encode(
-      text, {.parse_special = prompts_.chat_template != nullptr,
-             .add_start = prompts_.tokenizer.wants_start_token() && !has_start});
+  std::string text;
+  for (const ChatMessage& message : messages) text += message.content + "\n";
+  return prompts_.tokenizer.encode(text, {.parse_special = false, .add_start = true});
 }
 
 /// Adds one repeat, or the reason why there is none. False if some turn leaves no room for an

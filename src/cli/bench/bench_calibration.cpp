@@ -67,14 +67,10 @@ class BenchCalibration : public Command {
               const Question& question) const {
     const Tokenizer& tokenizer = *session.tokenizer;
     const std::string& turn = question.turns.front();
-    const std::string text =
-        chat ? chat->render(std::vector<ChatMessage>{{"user", turn}}) : turn + "\n";
-    const std::string start = tokenizer.start_text();
-    const bool has_start = !start.empty() && text.starts_with(start);
     Request request;
     request.prompt =
-        tokenizer.encode(text, {.parse_special = chat != nullptr,
-                                .add_start = tokenizer.wants_start_token() && !has_start});
+        chat ? encode_chat(tokenizer, *chat, std::vector<ChatMessage>{{"user", turn}}).tokens
+             : tokenizer.encode(turn + "\n", {.parse_special = false, .add_start = true});
     request.max_new = max_new_;
     request.sampler = sampler_;
     request.seed = seed_;

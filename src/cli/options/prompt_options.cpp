@@ -59,29 +59,14 @@ std::string prompt_text(const PromptOptions& options) {
   return from_file ? read_text_file(options.file) : options.text;
 }
 
-ChatTemplate chat_template_of(const Tokenizer& tokenizer) {
-  if (!tokenizer.chat_template()) {
-    fail(
-        "chat: expected a chat template in the model's files, found none: this model takes plain "
-        "text (no --chat)");
-  }
-  return ChatTemplate(*tokenizer.chat_template(), tokenizer.start_text(), tokenizer.end_text());
-}
-
-std::string render_chat(const Tokenizer& tokenizer, const PromptOptions& options,
-                        const std::string& text) {
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const PromptOptions& options,
+                                   const std::string& text, int context) {
+  if (!options.chat) return encode_prompt(tokenizer, text, context);
   std::vector<ChatMessage> messages;
   if (options.system_flag && options.system_flag->count() > 0)
     messages.push_back({"system", options.system});
   messages.push_back({"user", text});
-  return chat_template_of(tokenizer).render(messages);
-}
-
-std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const std::string& text) {
-  const std::string start = tokenizer.start_text();
-  const bool has_start = !start.empty() && text.starts_with(start);
-  return tokenizer.encode(
-      text, {.parse_special = true, .add_start = tokenizer.wants_start_token() && !has_start});
+  return encode_chat(tokenizer, chat_template_of(tokenizer), messages, {}, context).tokens;
 }
 
 void check_ids(std::string_view what, const std::vector<TokenId>& ids, int vocabulary) {

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "core/types.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/prompt.h"
 
 namespace talon {
 
@@ -35,14 +34,10 @@ bool has_ids(const PromptOptions& options);
 /// Reads all of `file` ("-": standard input). Throws Error naming it and the system's reason.
 std::string read_text_file(const std::string& file);
 
-/// Compiles the chat template of a tokenizer's files. Throws Error if they carry none.
-ChatTemplate chat_template_of(const Tokenizer& tokenizer);
-/// The one-message conversation that --chat makes of a text, rendered.
-std::string render_chat(const Tokenizer& tokenizer, const PromptOptions& options,
-                        const std::string& text);
-/// What the model is fed for `text`: special tokens recognised, the start token first if the model
-/// wants one and the text does not begin with it.
-std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const std::string& text);
+/// What the model is fed for `text`: the one-message conversation that --chat makes of it, or the
+/// text as it is.
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const PromptOptions& options,
+                                   const std::string& text, int context = 0);
 
 /// Throws UsageError for an id outside [0, vocabulary), naming it and its place.
 void check_ids(std::string_view what, const std::vector<TokenId>& ids, int vocabulary);

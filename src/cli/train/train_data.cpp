@@ -162,7 +162,7 @@ class TrainData : public Command {
         std::make_shared<ChatTemplate>(chat_template_of(tokenizer));  // std::function copies
     return [&tokenizer, chat](const std::string& text) {
       const ChatMessage message{"user", text};
-      return encode_prompt(tokenizer, chat->render(std::span(&message, 1)));
+      return encode_chat(tokenizer, *chat, std::span(&message, 1)).tokens;
     };
   }
 

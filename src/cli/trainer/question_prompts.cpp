@@ -15,12 +15,12 @@ std::vector<std::vector<TokenId>> question_prompts(const LoadedModel& loaded,
   const std::size_t count = std::min(all.size(), most);
   const int room = loaded.model.config.context - options.max_new;
   const auto longest = static_cast<std::size_t>(std::max(0, room));
-  const PromptOptions chat;
+  PromptOptions chat;
+  chat.chat = tokenizer.chat_template().has_value();
   std::vector<std::vector<TokenId>> prompts;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& turn = all[i * all.size() / count].turns.front();
-    const std::string text = tokenizer.chat_template() ? render_chat(tokenizer, chat, turn) : turn;
-    std::vector<TokenId> prompt = encode_prompt(tokenizer, text);
+    std::vector<TokenId> prompt = encode_prompt(tokenizer, chat, turn);
     if (prompt.size() < longest) prompts.push_back(std::move(prompt));
   }
   return prompts;

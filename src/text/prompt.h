@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/types.h"
+#include "text/chat_marks.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace talon {
+
+/// Compiles the chat template of a tokenizer's files. Throws Error if they carry none.
+ChatTemplate chat_template_of(const Tokenizer& tokenizer);
+
+/// Throws Error if `text` has more bytes than `context` tokens can stand for, before any work is
+/// spent on it. 0: any length.
+void check_prompt_bytes(const Tokenizer& tokenizer, std::string_view text, int context);
+
+/// What a model is fed for a text that its user wrote as a whole: special tokens recognised, the
+/// start token first if the model wants one and the text does not begin with it.
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view text,
+                                   int context = 0);
+
+/// A chat as a model is fed it.
+struct ChatPrompt {
+  RenderedChat chat;
+  std::vector<TokenId> tokens;
+  bool is_too_long = false;  // for the context, at any number of bytes a token; then no tokens
+};
+
+/// Renders messages and encodes the text so that special tokens come from the template alone: what
+/// messages say is ordinary text, also where it looks like one or would complete one. Everything
+/// else is as if the whole text were encoded at once. Where a template changes what messages say,
+/// its text is taken if it has exactly the special tokens that the template itself writes; else the
+/// messages' characters are kept from it.
+/// Throws Error as ChatTemplate::render and check_prompt_bytes do.
+ChatPrompt encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                       std::span<const ChatMessage> messages, const ChatRenderOptions& options = {},
+                       int context = 0);
+
+/// The prompts of one chat. Earlier answers keep the tokens they were generated as, which need not
+/// be those that their text is encoded to: so a cache of earlier turns still knows them.
+class ChatPrompts {
+ public:
+  /// Borrows `tokenizer`. Throws Error if it has no chat template.
+  ChatPrompts(const Tokenizer& tokenizer, int context);
+
+  /// Of all messages so far; valid until the next call. Throws Error as ChatTemplate::render does.
+  const ChatPrompt& next(std::span<const ChatMessage> messages);
+  /// The answer to the last prompt, as text and as the tokens that followed it.
+  void answered(std::string_view message, std::span<const TokenId> tokens);
+
+ private:
+  bool go_on_from_known();
+
+  const Tokenizer& tokenizer_;
+  ChatTemplate template_;
+  int context_;
+  ChatPrompt known_;   // up to the end token of an answer
+  ChatPrompt prompt_;  // rendered last
+};
+
+}  // namespace talon
