@@ -39,37 +39,39 @@ class Renderer {
   RenderedChat render() const {
     const std::string text = template_.render(messages_, options_);
     using Marked = ChatMarks::Marked;
-    const std::optional<RenderedChat> all = render_marked(Marked::all);
-    if (all && all->text == text) return *all;
-    std::optional<RenderedChat> some = render_marked(Marked::special_texts);
-    if (some && some->text != text) some.reset();
-    if (!all && !some) {
+    RenderedChat all;
+    const bool has_all = render_marked(Marked::all, all);
+    if (has_all && all.text == text) return all;
+    RenderedChat some;
+    const bool has_some = render_marked(Marked::special_texts, some) && some.text == text;
+    if (!has_all && has_some) return some;
+    if (!has_all) {
       fail("render chat template: it refuses messages that hold no text of special tokens");
     }
-    if (!all) return *some;
     // The template looks at what messages say. Its own special tokens are those of the rendering in
     // which it saw none of that.
-    const std::vector<TokenId> own = special_tokens(tokenizer_, encode(tokenizer_, *all));
+    const std::vector<TokenId> own = special_tokens(tokenizer_, encode(tokenizer_, all));
     const auto has_others = [&](const RenderedChat& chat) {
       return special_tokens(tokenizer_, encode(tokenizer_, chat)) != own;
     };
-    if (some && !has_others(*some)) return *some;
+    if (has_some && !has_others(some)) return some;
     const RenderedChat plain{text, {}};
-    return has_others(plain) ? *all : plain;
+    return has_others(plain) ? all : plain;
   }
 
  private:
-  /// Nothing where the template raises an error because of the marks.
-  std::optional<RenderedChat> render_marked(ChatMarks::Marked what) const {
+  /// False where the template raises an error because of the marks.
+  bool render_marked(ChatMarks::Marked what, RenderedChat& chat) const {
     ChatMarks marks(special_texts_, template_.source());
     const ChatMarks::Input input = marks.mark(messages_, options_.variables, what);
     ChatRenderOptions options = options_;
     options.variables = input.variables;
     try {
-      return marks.unmark(template_.render(input.messages, options));
+      chat = marks.unmark(template_.render(input.messages, options));
     } catch (const Error&) {
-      return std::nullopt;
+      return false;
     }
+    return true;
   }
 
   const Tokenizer& tokenizer_;

@@ -19,8 +19,9 @@ struct EncodeOptions {
       true;  // text of special tokens (`<|im_end|>`) becomes their id; false: ordinary text
   bool add_start = false;  // put the start token first, if the model has one and wants one, unless
                            // the text begins with it
-  std::span<const TextRange> own;  // parts of well-formed text, in order and apart, in which and
-                                   // across which special tokens are ordinary text all the same
+  /// Parts of well-formed text, in order and apart: a special token that would touch one is ordinary
+  /// text all the same.
+  std::span<const TextRange> own = {};
 };
 
 /// Text to token ids and back, for one model. Immutable after load; may be used from several

@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/test_matrices.h"
+#include "backend/index_list.h"
 
 namespace talon::cpu {
 namespace {
@@ -314,9 +315,9 @@ TEST_P(AttentionKernels, CopiedCacheRowsServeLikeTheOriginals) {
   const Slot a = sequence.slot(70);
   const Slot b = sequence.slot(71);
   sequence.run({{70, b, 70, {b}}, {71, a, 70, {b, a}}});
-  const Slot from[] = {a, b};
-  const Slot to[] = {b, a};
-  backend_->copy_kv(sequence.cache(), from, to);
+  IndexList from(*backend_), to(*backend_);
+  const Slot there[] = {a, b}, here[] = {b, a};
+  backend_->copy_kv(sequence.cache(), from.put(there), to.put(here));
   rows.clear();
   for (int p = 72; p < 80; ++p) rows.push_back(sequence.in_order(p));
   const auto got = sequence.run(rows);

@@ -68,9 +68,12 @@ class BenchCalibration : public Command {
     const Tokenizer& tokenizer = *session.tokenizer;
     const std::string& turn = question.turns.front();
     Request request;
-    request.prompt =
-        chat ? encode_chat(tokenizer, *chat, std::vector<ChatMessage>{{"user", turn}}).tokens
-             : tokenizer.encode(turn + "\n", {.parse_special = false, .add_start = true});
+    if (chat) {
+      const std::vector<ChatMessage> messages = {{"user", turn}};
+      request.prompt = encode_chat(tokenizer, *chat, messages).tokens;
+    } else {
+      request.prompt = tokenizer.encode(turn + "\n", {.parse_special = false, .add_start = true});
+    }
     request.max_new = max_new_;
     request.sampler = sampler_;
     request.seed = seed_;

@@ -156,10 +156,10 @@ class Transfer {
            expected);
     }
     if (!job_.sha256.empty()) {
-      const std::string found = sha256_of_file(part_);
-      if (found != job_.sha256) {
+      const std::string sum = sha256_of_file(part_);
+      if (sum != job_.sha256) {
         forget();
-        fail("pull {}: expected SHA-256 {}, got {}", job_.url, job_.sha256, found);
+        fail("pull {}: expected SHA-256 {}, got {}", job_.url, job_.sha256, sum);
       }
     }
     std::filesystem::remove(etag_file_);

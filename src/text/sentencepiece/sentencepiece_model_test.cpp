@@ -56,7 +56,7 @@ TEST(SentencePieceModel, EveryTruncationIsAnErrorOrAnotherSoundModel) {
     for (std::size_t size = 0; size < file.bytes().size(); size += size < 64 ? 1 : 53) {
       try {
         const auto model = parse_sentencepiece(file.bytes().first(size), "load x");
-        load_sentencepiece(model, "load x").encoder->encode("Hello, world \u00e9", true);
+        load_sentencepiece(model, "load x").encoder->encode("Hello, world \u00e9", {});
       } catch (const Error&) {
         ++errors;
       }
@@ -109,9 +109,10 @@ TEST(SentencePieceModel, FurtherTokensFollowThePiecesAndAreCutOut) {
   EXPECT_EQ(parts.vocabulary.size(), pieces + 4);
   EXPECT_EQ(parts.vocabulary.kind(pieces), Vocabulary::Kind::absent);
   EXPECT_EQ(parts.vocabulary.kind(pieces + 1), Vocabulary::Kind::special);
-  EXPECT_EQ(parts.encoder->encode("<|im_start|><tool>", true),
+  EXPECT_EQ(parts.encoder->encode("<|im_start|><tool>", {}),
             (std::vector<TokenId>{pieces + 1, pieces + 3}));
-  EXPECT_EQ(parts.encoder->encode("<tool>", false), std::vector<TokenId>{pieces + 3});
+  const TextRange whole{0, 6};
+  EXPECT_EQ(parts.encoder->encode("<tool>", {&whole, 1}), std::vector<TokenId>{pieces + 3});
   const AddedPiece far[] = {{std::numeric_limits<TokenId>::max(), "<x>", true}};
   expect_named(error_of([&] { load_sentencepiece(model, "load x", far); }), "added token \"<x>\"");
 }

@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/test_matrices.h"
+#include "core/types.h"
 
 namespace talon::cpu {
 namespace {

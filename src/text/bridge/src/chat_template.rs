@@ -3,7 +3,7 @@
 use crate::border::{guard, guard_into, slice, text, Buffer, Result};
 use crate::limits::{self, Limits};
 use crate::{python, source, worker};
-use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Value, ValueKind};
+use minijinja::value::{DynObject, Kwargs, Object, ObjectRepr, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State};
 use minijinja_contrib::globals;
 use std::ffi::CString;
@@ -157,8 +157,12 @@ fn check_kept(
     if depth == MAX_DEPTH {
         return refuse("a value of more than 64 levels");
     }
-    // What an object of another kind holds cannot be seen: macros hold the names around them, loops their items.
-    if in_namespace && (object.type_name().ends_with("::Namespace") || object.repr() == ObjectRepr::Plain) {
+    // What these hold cannot be seen: macros the names around them, loops their items.
+    let hides = |object: &DynObject| {
+        let kind = object.type_name().rsplit("::").next().unwrap_or_default();
+        object.repr() == ObjectRepr::Plain || ["Closure", "Loop", "Macro", "Module", "Namespace"].contains(&kind)
+    };
+    if in_namespace && hides(object) {
         return refuse("an attribute of a namespace to a namespace, a macro or a loop");
     }
     for key in value.try_iter().into_iter().flatten() {
