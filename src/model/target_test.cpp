@@ -313,9 +313,7 @@ TEST(Target, AContextOfAMillionPositionsCostsWhatTheCacheHolds) {
   Model model = load_model(open_checkpoint(kStories260k), backend);
   model.config.context = 1 << 20;
   constexpr int kPages = 2;
-  const KvShape page{model.config.layers, model.config.kv_heads, model.config.head_dim, 1,
-                     KvType::f16};
-  KvCache cache(backend, model.config, kPages * kv_page_bytes(page));
+  KvCache cache(backend, kv_shape(model.config, kPages));
   backend.most_values = 0;
   Target target(model, cache, 1);
   EXPECT_LE(backend.most_values,
