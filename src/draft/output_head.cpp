@@ -24,8 +24,8 @@ RowChildren OutputHead::top_children(const View& features, int count, const Outp
   children.token.resize(static_cast<std::size_t>(features.rows) * per_row);
   children.log_p.resize(children.token.size());
   if (top_.view().cols < children.count) {
-    top_ = backend_.allocate(kMostRows, children.count);
     chosen_ = backend_.allocate_indices(kMostRows * children.count);
+    top_ = backend_.allocate(kMostRows, children.count);  // last: it says that there is room
   }
   for (int first = 0; first < features.rows; first += kMostRows) {
     const int rows = std::min(kMostRows, features.rows - first);
