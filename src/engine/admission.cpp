@@ -13,6 +13,20 @@ long cache_positions(Target& target) {
   return static_cast<long>(target.cache().total_pages()) * kPageRows;
 }
 
+int pages_for(int rows) { return (rows + kPageRows - 1) / kPageRows; }
+
+/// Whether the longest answer needs more pages. The last token of an answer is never run.
+bool may_grow(const Sequence& sequence) {
+  return static_cast<int>(sequence.cache->pages().size()) < pages_for(sequence.limit - 1);
+}
+
+void set_limit(Sequence& sequence, Target& target) {
+  const long wanted = static_cast<long>(sequence.prompt_length()) + sequence.request.max_new;
+  const long most = std::min(wanted, static_cast<long>(target.model().config.context));
+  sequence.limit = static_cast<int>(std::min(most, cache_positions(target)));
+  sequence.limit_reason = sequence.limit < most ? FinishReason::no_room : FinishReason::length;
+}
+
 Refusal bad_request(std::string message) {
   return {Refusal::Reason::bad_request, std::move(message)};
 }
@@ -73,19 +87,44 @@ std::optional<Refusal> refuse(const Request& request, Target& target,
   return std::nullopt;
 }
 
-bool claim_room(Sequence& sequence, Target& target, int most_reused) {
-  const long wanted = static_cast<long>(sequence.prompt_length()) + sequence.request.max_new;
-  const long most = std::min(wanted, static_cast<long>(target.model().config.context));
-  sequence.limit = static_cast<int>(std::min(most, cache_positions(target)));
-  sequence.limit_reason = sequence.limit < most ? FinishReason::no_room : FinishReason::length;
+bool claim_room(Sequence& sequence, const Sequences& running, Target& target, int most_reused) {
+  set_limit(sequence, target);
+  KvCache& cache = target.cache();
+  auto spare =
+      static_cast<int>(std::count_if(running.begin(), running.end(), [](const auto& other) {
+        return !other->finished() && may_grow(*other);
+      }));
+  if (cache.free_pages() <= spare) return false;
 
-  const bool reuse = sequence.request.reuse_prefix && most_reused > 0;
-  KvSequence cache = target.cache().start(sequence.request.prompt, reuse);
-  if (cache.length() > most_reused) cache.truncate(most_reused);
-  if (!cache.reserve(sequence.limit - cache.length())) return false;
-  sequence.statistics.reused_tokens = cache.length();
-  sequence.cache.emplace(std::move(cache));
-  return true;
+  const std::span<const TokenId> text = sequence.tokens;
+  const auto most = std::min(text.size(), static_cast<std::size_t>(most_reused) + 1);
+  sequence.cache.emplace(cache.start(text.first(most), sequence.request.reuse_prefix));
+  const int rows = std::min(sequence.rows_to_cache() + 1, sequence.limit - 1);
+  bool has_room = sequence.cache->reserve(rows - sequence.cache->length());
+  if (has_room && !running.empty()) {
+    if (may_grow(sequence)) ++spare;
+    has_room = cache.free_pages() >= spare;
+  }
+  if (!has_room) sequence.cache.reset();
+  return has_room;
+}
+
+bool give_room(const Sequences& running) {
+  for (const auto& sequence : running) {
+    if (sequence->finished() || sequence->rows_behind() > 0) continue;
+    sequence->cache->truncate(sequence->cache->length());
+  }
+  return std::all_of(running.begin(), running.end(), [](const auto& sequence) {
+    return sequence->finished() || sequence->cache->reserve(std::max(1, sequence->rows_behind()));
+  });
+}
+
+int reserve_drafts(KvSequence& cache, int free_pages, int wanted) {
+  const long held = static_cast<long>(cache.pages().size()) + free_pages;
+  const long most = std::min(held * kPageRows - cache.length() - 1, static_cast<long>(wanted));
+  const bool has_room = cache.reserve(1 + static_cast<int>(most));
+  expects(has_room, "room for no more than the pages that are free");
+  return static_cast<int>(most);
 }
 
 }  // namespace talon

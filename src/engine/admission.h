@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/sequence.h"
@@ -10,9 +12,18 @@ namespace talon {
 /// Why the engine will not take the request; nothing if it will.
 std::optional<Refusal> refuse(const Request& request, Target& target, const EngineOptions& options);
 
-/// Opens the sequence in the cache, with room for its whole prompt and longest answer, so that no
-/// other sequence can shorten it; sets its limit. Of the prompt, at most the first `most_reused`
-/// tokens are taken from the cache. False if that room is not free now.
-bool claim_room(Sequence& sequence, Target& target, int most_reused);
+using Sequences = std::vector<std::unique_ptr<Sequence>>;
+
+/// Opens the sequence in the cache with room for its text so far and the next row; sets its limit.
+/// Of the text, at most the first `most_reused` tokens are taken from the cache. False if that room
+/// is not free, or not a page more for itself and each of `running` that may yet ask for one.
+bool claim_room(Sequence& sequence, const Sequences& running, Target& target, int most_reused);
+
+/// Takes back the room that drafts had, and gives each that runs room for its next row, the first
+/// of them first. False when there was too little.
+bool give_room(const Sequences& running);
+
+/// Room for the root and drafts, at most `wanted`: how many drafts there is room for.
+int reserve_drafts(KvSequence& cache, int free_pages, int wanted);
 
 }  // namespace talon

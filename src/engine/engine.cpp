@@ -1,12 +1,12 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "core/error.h"
 #include "engine/admission.h"
 #include "engine/round.h"
 #include "engine/stopwatch.h"
+#include "engine/waiting_line.h"
 #include "tree/policy_registry.h"
 
 namespace talon {
@@ -40,6 +40,14 @@ std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy
 
 namespace {
 
+/// What was found in the cache, and what of an earlier run was not.
+void note_start(Sequence& sequence) {
+  const int found = sequence.cache->length();
+  SequenceStatistics& statistics = sequence.statistics;
+  if (statistics.preemptions == 0) statistics.reused_tokens = found;
+  statistics.recomputed_tokens += std::max(0, sequence.computed - found);
+}
+
 EngineOptions checked(EngineOptions options, int target_rows) {
   const auto require = [](int value, int least, std::string_view field) {
     if (value < least) {
@@ -63,7 +71,8 @@ void hold_room(std::vector<Element>& elements, std::size_t count) {
 }  // namespace
 
 struct Engine::State {
-  State(Target& the_target, Drafter& the_drafter, const Verifier& the_verifier, EngineOptions the_options)
+  State(Target& the_target, Drafter& the_drafter, const Verifier& the_verifier,
+        EngineOptions the_options)
       : target(the_target),
         drafter(the_drafter),
         options(checked(std::move(the_options), the_target.max_rows())),
@@ -77,7 +86,10 @@ struct Engine::State {
   }
 
   std::vector<Turn> begin();
+  void make_room();
+  void set_back_youngest();
   void admit();
+  void run(std::unique_ptr<Sequence> sequence);
   bool try_to_start(Sequence& sequence);
   void start_drafting(Sequence& sequence);
   void fail_running() noexcept;
@@ -95,12 +107,11 @@ struct Engine::State {
   Faults faults;
   Round round;
   SequenceId next_id = 1;
-  std::deque<std::unique_ptr<Sequence>> waiting;
-  std::vector<std::unique_ptr<Sequence>> running;
+  WaitingLine waiting;
+  Sequences running;                                // the oldest first
   std::vector<std::unique_ptr<Sequence>> finished;  // in the last step
   std::vector<Progress> news;
   std::size_t first_served = 0;
-  bool no_room = false;  // for the first that waits, until a sequence ends
 };
 
 Engine::Engine(Target& target, Drafter& drafter, const Verifier& verifier, EngineOptions options)
@@ -135,10 +146,11 @@ std::variant<SequenceId, Refusal> Engine::submit(Request request) {
                                  state.target.model().config.vocabulary, state.options.tokenizer);
   // A step that finds no memory can still tell how each sequence ended.
   const std::size_t sequences = state.waiting.size() + state.running.size() + 1;
+  state.waiting.hold_room(sequences);
   hold_room(state.running, sequences);
   hold_room(state.finished, sequences);
   hold_room(state.news, sequences);
-  state.waiting.push_back(std::move(sequence));
+  state.waiting.push(std::move(sequence));
   return state.next_id++;
 }
 
@@ -163,8 +175,7 @@ Sequence* Engine::State::find(SequenceId id) {
   const auto has_id = [&](const std::unique_ptr<Sequence>& sequence) { return sequence->id == id; };
   const auto in_running = std::find_if(running.begin(), running.end(), has_id);
   if (in_running != running.end()) return in_running->get();
-  const auto in_waiting = std::find_if(waiting.begin(), waiting.end(), has_id);
-  return in_waiting != waiting.end() ? in_waiting->get() : nullptr;
+  return waiting.find(id);
 }
 
 /// Admits what fits and gives each sequence that goes on its rows of the forward. Cancelled ones
@@ -172,17 +183,20 @@ Sequence* Engine::State::find(SequenceId id) {
 std::vector<Turn> Engine::State::begin() {
   finished.clear();
   news.clear();
-  admit();
+  while (auto sequence = waiting.take_cancelled()) run(std::move(sequence));
   for (const auto& sequence : running) {
     const auto begin_round = [&] { sequence->begin_round(); };
     if (!faults.contain(FaultOrigin::sequence, begin_round)) sequence->fail(faults.reason());
+    if (sequence->finished()) retire(*sequence);
   }
+  make_room();
+  admit();
   std::vector<Sequence*> active;
   std::vector<RowDemand> demands;
   for (const auto& sequence : running) {
     if (sequence->finished()) continue;
     active.push_back(sequence.get());
-    demands.push_back({sequence->prompt_rows_left()});
+    demands.push_back({sequence->rows_behind()});
   }
   if (active.empty()) return {};
   const auto grants =
@@ -194,38 +208,60 @@ std::vector<Turn> Engine::State::begin() {
     turn.sequence = active[i];
     turn.grant = grants[i];
     turn.decodes = demands[i].prompt_rows == 0;
-    turn.draws = turn.decodes || grants[i].rows == demands[i].prompt_rows;
+    turn.draws =
+        turn.decodes || (active[i]->in_prompt() && grants[i].rows == demands[i].prompt_rows);
     turns.push_back(std::move(turn));
   }
   return turns;
 }
 
+/// Gives those that run room for their next rows. The oldest is never set back while others run,
+/// so that some sequence always comes to its end.
+void Engine::State::make_room() {
+  while (!give_room(running)) set_back_youngest();
+}
+
+void Engine::State::set_back_youngest() {
+  const auto youngest = std::find_if(running.rbegin(), running.rend(),
+                                     [](const auto& sequence) { return !sequence->finished(); });
+  Sequence& sequence = **youngest;
+  const int cached = sequence.cache->length();
+  ++sequence.statistics.preemptions;
+  sequence.statistics.recomputed_tokens -= std::max(0, sequence.computed - cached);  // not yet
+  sequence.computed = std::max(sequence.computed, cached);
+  retire(sequence);
+  waiting.put_back(std::move(*youngest));
+  running.erase(std::next(youngest).base());
+}
+
 void Engine::State::admit() {
-  for (auto& sequence : waiting) {
-    if (sequence->cancelled) running.push_back(std::move(sequence));
-  }
-  std::erase(waiting, nullptr);
   // Others may hold pages of the cache, too: with nothing running there is no end to wait for.
-  if (no_room && !running.empty()) return;
-  no_room = false;
-  while (!waiting.empty()) {
-    Sequence& sequence = *waiting.front();
-    const auto start = [&] { no_room = !try_to_start(sequence); };
+  if (running.empty()) waiting.retry();
+  const auto claim = [&](Sequence& sequence) {
+    bool has_room = true;
+    const auto start = [&] { has_room = try_to_start(sequence); };
     if (!faults.contain(FaultOrigin::sequence, start)) sequence.fail(faults.reason());
-    if (no_room) return;
-    running.push_back(std::move(waiting.front()));
-    waiting.pop_front();
-  }
+    return has_room;
+  };
+  while (auto sequence = waiting.take(claim)) run(std::move(sequence));
+}
+
+void Engine::State::run(std::unique_ptr<Sequence> sequence) {
+  const auto younger = std::find_if(running.begin(), running.end(),
+                                    [&](const auto& other) { return other->id > sequence->id; });
+  running.insert(younger, std::move(sequence));
 }
 
 /// False if the cache has no room for it at present.
 bool Engine::State::try_to_start(Sequence& sequence) {
-  const std::span<const TokenId> prompt = sequence.request.prompt;
-  int remembered = static_cast<int>(prompt.size());
+  const std::span<const TokenId> text = sequence.tokens;
+  int remembered = static_cast<int>(text.size());
   const bool drafts =
-      faults.contain(FaultOrigin::drafter, [&] { remembered = drafter.remembers(prompt); });
+      faults.contain(FaultOrigin::drafter, [&] { remembered = drafter.remembers(text); });
   // The first row that is run produces the token after the next.
-  if (!claim_room(sequence, target, std::max(remembered - 1, 0))) return false;
+  if (!claim_room(sequence, running, target, std::max(remembered - 1, 0))) return false;
+  sequence.begin_round();
+  note_start(sequence);
   if (drafts) start_drafting(sequence);
   if (!sequence.drafts()) ++faults.statistics.dropped;
   return true;
@@ -235,10 +271,13 @@ void Engine::State::start_drafting(Sequence& sequence) {
   const int reused = sequence.cache->length();
   sequence.observed = reused == 0 ? 0 : reused + 1;
   const auto known = std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.observed));
-  if (!faults.contain(FaultOrigin::drafter, [&] { sequence.draft = drafter.resume(known); }))
+  if (!faults.contain(FaultOrigin::drafter, [&] { sequence.draft = drafter.resume(known); })) {
+    sequence.policy.reset();
     return;
-  faults.contain(FaultOrigin::policy,
-                 [&] { sequence.policy = policy->start(estimates, costs); });
+  }
+  if (!sequence.policy) {
+    faults.contain(FaultOrigin::policy, [&] { sequence.policy = policy->start(estimates, costs); });
+  }
   if (!sequence.policy) sequence.draft.reset();
 }
 
@@ -274,7 +313,6 @@ void Engine::State::show(double step_ms, std::span<const Turn> turns) {
 /// Leaves what later sequences may begin with, and gives back the rest.
 void Engine::State::retire(Sequence& sequence) {
   const bool failed = sequence.finish == FinishReason::failed;
-  if (failed) ++faults.statistics.failed;
   if (failed && sequence.cache) sequence.cache->truncate(0);  // its last rows are not remembered
   if (!failed && sequence.draft && sequence.request.reuse_prefix) {
     faults.contain(FaultOrigin::drafter, [&] { drafter.finish(*sequence.draft); });
@@ -294,8 +332,9 @@ void Engine::State::report(double step_ms, std::span<const Turn> turns) {
     news.push_back({sequence->id, sequence->news(), sequence->accepted_news, sequence->text,
                     sequence->finish, sequence->error});
     if (!sequence->finished()) continue;
+    if (sequence->finish == FinishReason::failed) ++faults.statistics.failed;
     retire(*sequence);
-    no_room = false;
+    waiting.retry();
     finished.push_back(std::move(sequence));
   }
   std::erase(running, nullptr);

@@ -57,13 +57,15 @@ struct Progress {
 
 struct SequenceStatistics {
   int prompt_tokens = 0;
-  int reused_tokens = 0;      // of the prompt, found in the cache
+  int reused_tokens = 0;      // of the prompt, found in the cache when it was first admitted
+  int preemptions = 0;        // how often it gave its room to older ones and waited again
+  int recomputed_tokens = 0;  // run again after that
   int answer_tokens = 0;      // the first comes from the prefill: 1 + rounds + the sum of accepted
   int rounds = 0;             // checks after the prefill
   std::vector<int> accepted;  // tokens a round emitted, less one: the draft nodes accepted, unless
                               // the text ended within
   std::vector<int> drafted;   // draft nodes checked per round
-  double prefill_ms = 0;      // wall time of the steps that ran its prompt
+  double prefill_ms = 0;      // wall time of the steps that ran its prompt, or its text again
   double decode_ms = 0;       // of the others; of these
   double draft_ms = 0;        // ... in the drafter and the policy
   double check_ms = 0;        // ... in the target
@@ -87,9 +89,10 @@ std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy
 
 /// Runs many sequences at once through one loop: propose, check, accept, commit (DESIGN 2). The
 /// answer to a request depends on the request alone: not on the drafter, policy, other sequences,
-/// chunk size, cache state or thread count. A sequence that finds no room in the cache waits until
-/// others have finished, in the order of submission. One caller at a time. Target, drafter and
-/// verifier are borrowed and outlive the engine.
+/// chunk size, cache state or thread count. A sequence that finds no room in the cache waits, in
+/// the order of submission (waiting_line.h). Those that run take room as they grow; when there is
+/// none left, the youngest is set back to waiting and its text is run again later. One caller at a
+/// time. Target, drafter and verifier are borrowed and outlive the engine.
 class Engine {
  public:
   /// Makes the policy, once for all sequences. REQUIRES: the target was made with taps_for(drafter,

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "engine/admission.h"
 #include "engine/forward_rows.h"
 #include "engine/stopwatch.h"
 
@@ -19,13 +20,6 @@ int count_decoding(const std::vector<Turn>& turns) {
 int rows_without_drafts(const std::vector<Turn>& turns) {
   return std::accumulate(turns.begin(), turns.end(), 0,
                          [](int rows, const Turn& turn) { return rows + turn.grant.rows; });
-}
-
-/// Draft nodes that the cache has room for beside the root.
-int cached_draft_rows(Sequence& sequence, int wanted) {
-  const int admitted = sequence.limit - sequence.length();  // made room for when admitted
-  if (wanted <= admitted || sequence.cache->reserve(1 + wanted)) return wanted;
-  return admitted;
 }
 
 /// The tokens that the verdict adds to the text.
@@ -86,13 +80,14 @@ void Round::plan(std::vector<Turn>& turns) {
     Sequence& sequence = *turn.sequence;
     turn.tree.reset(sequence.tokens.back());
     if (!turn.decodes) continue;
-    turn.context = {sequence.length() - 1,
-                    cached_draft_rows(sequence, turn.grant.draft_rows),
-                    sequence.limit - sequence.length() - 1,
-                    sequences,
-                    rows - 1,
-                    sequence.length() - 1 - sequence.prompt_length(),
-                    sequence.feature};
+    turn.context = {
+        sequence.length() - 1,
+        reserve_drafts(*sequence.cache, target_.cache().free_pages(), turn.grant.draft_rows),
+        sequence.limit - sequence.length() - 1,
+        sequences,
+        rows - 1,
+        sequence.length() - 1 - sequence.prompt_length(),
+        sequence.feature};
     ask_policy(turn, [&](PolicyState& policy) { turn.plan = policy.plan(turn.context); });
   }
 }
@@ -118,7 +113,8 @@ void Round::cut(std::vector<Turn>& turns) {
   int rows = rows_without_drafts(turns);
   draft_rows_.begin_round();
   for (Turn& turn : turns) {
-    ask_policy(turn, [&](PolicyState& policy) { policy.offer(turn.tree, turn.context, draft_rows_); });
+    ask_policy(turn,
+               [&](PolicyState& policy) { policy.offer(turn.tree, turn.context, draft_rows_); });
   }
   for (Turn& turn : turns) {
     turn.context.other_rows = rows - 1;
@@ -250,7 +246,7 @@ void Round::observe(Turn& turn, std::size_t index, std::span<const NodeId> rows)
   if (features_) {
     const View features = features_of(index, rows);
     if (drafter_width_ > 0) committed.features = features.col_range(0, drafter_width_);
-    show_policy(sequence, features);
+    if (known == sequence.length()) show_policy(sequence, features);
   }
   drafter_.observe(*sequence.draft, committed);
   sequence.observed = known;
@@ -287,8 +283,7 @@ void Round::learn(std::vector<Turn>& turns) {
   }
   if (decodes_only_) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
-    faults_.contain(FaultOrigin::policy,
-                    [&] { costs_.observe_check(rows_, context, check_ms_); });
+    faults_.contain(FaultOrigin::policy, [&] { costs_.observe_check(rows_, context, check_ms_); });
   }
   for (Turn& turn : turns) {
     Sequence& sequence = *turn.sequence;

@@ -7,7 +7,8 @@ namespace talon {
 
 /// What a running sequence could use in the next forward.
 struct RowDemand {
-  int prompt_rows = 0;  // of the prompt that are not computed yet; 0: it decodes
+  /// Of the prompt, or of a text that is run again, that are not computed yet; 0: it decodes.
+  int prompt_rows = 0;
 };
 
 struct RowLimits {

@@ -25,8 +25,11 @@ struct Sequence {
   bool finished() const { return finish != FinishReason::none; }
   int prompt_length() const { return static_cast<int>(request.prompt.size()); }
   int length() const { return static_cast<int>(tokens.size()); }
-  /// Rows of the prompt that are not in the cache yet; 0 once the answer has begun.
-  int prompt_rows_left() const { return in_prompt() ? prompt_length() - cache->length() : 0; }
+  /// Tokens that the cache holds before the next is chosen: the root of a tree is run with it.
+  int rows_to_cache() const { return in_prompt() ? length() : length() - 1; }
+  /// How many of them it lacks: of a prompt that is being run, or of all the text after the
+  /// sequence was set back.
+  int rows_behind() const { return rows_to_cache() - cache->length(); }
 
   /// Reads tokens that are to be appended, up to the first that ends the answer: sets `text` and
   /// `finish` accordingly, and `readable` to how many were read. Makes room for all that the round
@@ -53,6 +56,7 @@ struct Sequence {
   const PositionRandom random;
   std::vector<TokenId> tokens;  // prompt and answer
   int limit = 0;                // most tokens, prompt included; set when admitted
+  int computed = 0;             // most rows that were in the cache when it was set back
   FinishReason limit_reason = FinishReason::length;
 
   std::optional<KvSequence> cache;
