@@ -36,6 +36,9 @@ struct Request {
   std::vector<std::string> stop_texts;
   /// Ignored when drafter or policy have taps: cached positions have no features to show it.
   bool reuse_prefix = true;
+  /// Whose text it is: those of different tenants share no rows of the cache, so that none can tell
+  /// by the time of an answer what another asked.
+  std::uint64_t tenant = 0;
 };
 
 /// Why a request was not taken. Ordinary, not an error of the program.

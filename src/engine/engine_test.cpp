@@ -221,6 +221,20 @@ TEST(Engine, ARepeatedPromptIsFoundInTheCache) {
   EXPECT_EQ(test.run(fresh).statistics.reused_tokens, 0);
 }
 
+TEST(Engine, ATenantDoesNotFindTheTextsOfAnother) {
+  TestEngine test(small_model(), plain());
+  Request ours = request(), theirs = request();
+  ours.tenant = 1;
+  theirs.tenant = 2;
+  for (const Request& asked : {ours, theirs}) {
+    const Answer first = test.run(asked), again = test.run(asked);
+    EXPECT_EQ(first.statistics.reused_tokens, 0);
+    EXPECT_EQ(again.statistics.reused_tokens, static_cast<int>(kPrompt.size()) - 1);
+    EXPECT_EQ(first.tokens, plain_answer());
+    EXPECT_EQ(again.tokens, plain_answer());
+  }
+}
+
 std::pair<Refusal::Reason, std::string> refusal_of(TestEngine& test, const Request& asked) {
   const auto result = test.engine.submit(asked);
   const auto* refusal = std::get_if<Refusal>(&result);
