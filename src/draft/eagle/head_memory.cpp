@@ -11,6 +11,8 @@ namespace {
 
 int feature_width(const HeadWeights& head) { return head.config.feature_width; }
 
+constexpr int kPagesToBeginAgain = 4;
+
 int waiting_rows(const HeadState& state) { return static_cast<int>(state.waiting.size()); }
 
 /// Pair i depends on all tokens up to i + 1: the token i + 1 names it to the cache, and the first
@@ -52,7 +54,7 @@ std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
   auto state = std::make_unique<HeadState>(cache_.start(names, /*reuse=*/true, root_of(known[0])),
                                            backend_, head_, most_waiting_);
   state->observed = static_cast<int>(known.size());
-  state->lost = state->cache.length() + 1 < state->observed;  // no room even for a part of a page
+  if (state->cache.length() + 1 < state->observed) lose(*state);  // no room for a part of a page
   return state;
 }
 
@@ -66,6 +68,7 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
     tokens = tokens.subspan(1);
   }
   expects(committed.features.rows == static_cast<int>(tokens.size()), "a feature for each pair");
+  if (state.lost && cache_.free_pages() >= kPagesToBeginAgain) begin_again(state);
   int done = 0;
   while (done < static_cast<int>(tokens.size()) && !state.lost) {
     if (waiting_rows(state) == most_waiting_) {
@@ -95,9 +98,7 @@ void HeadMemory::extend(std::span<HeadState* const> states) {
   for (HeadState* state : states) {
     if (state->lost || state->waiting.empty()) continue;
     if (!state->cache.reserve(waiting_rows(*state))) {
-      state->lost = true;
-      state->waiting.clear();
-      state->cache.truncate(0);  // others may use the room
+      lose(*state);
       continue;
     }
     if (rows + waiting_rows(*state) > network_.max_rows()) flush();
@@ -105,6 +106,20 @@ void HeadMemory::extend(std::span<HeadState* const> states) {
     rows += waiting_rows(*state);
   }
   flush();
+}
+
+/// Gives the room to others.
+void HeadMemory::lose(HeadState& state) {
+  state.lost = true;
+  state.waiting.clear();
+  state.cache.truncate(0);
+}
+
+/// The pairs to come are not those of a text that begins with them: no other text has their root.
+void HeadMemory::begin_again(HeadState& state) {
+  const TextRoot nowhere{.before = -2 - begun_again_++};
+  state.cache = cache_.start({}, /*reuse=*/false, nowhere);
+  state.lost = false;
 }
 
 void HeadMemory::extend_batch(std::span<HeadState* const> states) {

@@ -21,12 +21,14 @@ struct HeadState : DraftState {
   Buffer features;               // and their features, [most waiting, taps * hidden]
   Buffer output;      // [1, H]: what the head predicted from the newest pair that was run
   int observed = 0;   // tokens
-  bool lost = false;  // the cache was full: this sequence is drafted for no more
+  bool lost = false;  // the cache was full: not drafted for until there is room again
 };
 
 /// Runs committed pairs through a head. Pairs wait until a tree is wanted or many have come
 /// together, so that a sequence for which nothing is drafted costs almost nothing and a prompt is
-/// run in large batches.
+/// run in large batches. When the cache is full a state gives up its pairs; when there is room
+/// again it begins with the newest: what the head then lacks of the text costs acceptance, never
+/// tokens.
 class HeadMemory {
  public:
   HeadMemory(const HeadWeights& head, HeadNetwork& network, KvCache& cache);
@@ -42,6 +44,8 @@ class HeadMemory {
   void extend(std::span<HeadState* const> states);
 
  private:
+  void lose(HeadState& state);
+  void begin_again(HeadState& state);
   void extend_batch(std::span<HeadState* const> states);
   View gather_features(std::span<HeadState* const> states, int rows);
   void commit(HeadState& state);
@@ -51,6 +55,7 @@ class HeadMemory {
   HeadNetwork& network_;
   KvCache& cache_;
   int most_waiting_;
+  int begun_again_ = 0;
   Buffer features_;  // [rows of a pass, taps * hidden]
   Buffer outputs_;   // [rows of a pass, H]
 };
