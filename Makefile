@@ -76,6 +76,9 @@ policies: trainer ## every drafting policy at its best setting, in interleaved r
 signature: build ## one hash of what the reference backend decodes
 	@$(BUILD)/talon bench signature
 
+report: setup ## web/report/dist/index.html, the page of reports, from its sources (npm)
+	@scripts/report_page.sh
+
 format: ## clang-format over src, tests and bench
 	@scripts/setup.sh format
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-14 -i

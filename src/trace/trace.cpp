@@ -147,7 +147,23 @@ TraceRound read_round(const LineReader& line) {
   return round;
 }
 
+/// With the text of its tokens.
+template <typename TextOf>
+Json line_of(const RoundReport& report, TextOf text_of) {
+  Json line = json_of(report);
+  line["text"] = Json::array();
+  for (std::size_t node = 0; node < line["token"].size(); ++node)
+    line["text"].push_back(replace_ill_formed(text_of(node)));
+  return line;
+}
+
 }  // namespace
+
+Json json_of(const TraceRound& round) {
+  const RoundReport report = report_of(round);
+  if (round.text.empty()) return json_of(report);
+  return line_of(report, [&](std::size_t node) { return round.text[node]; });
+}
 
 TraceWriter::TraceWriter(const std::filesystem::path& file, Json about,
                          std::function<std::string(TokenId)> bytes_of)
@@ -159,13 +175,9 @@ TraceWriter::TraceWriter(const std::filesystem::path& file, Json about,
 }
 
 void TraceWriter::write(const RoundReport& report) {
-  Json line = json_of(report);
-  if (bytes_of_) {
-    line["text"] = Json::array();
-    for (const TokenId token : report.tree->token)
-      line["text"].push_back(replace_ill_formed(bytes_of_(token)));
-  }
-  write_line(line);
+  if (!bytes_of_) return write_line(json_of(report));
+  write_line(
+      line_of(report, [&](std::size_t node) { return bytes_of_(report.tree->token[node]); }));
 }
 
 void TraceWriter::write_line(const Json& line) {

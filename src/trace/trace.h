@@ -56,6 +56,8 @@ struct Trace {
 /// Throws Error naming the file, the line and the field.
 Trace read_trace(const std::filesystem::path& file);
 
+/// As its line in a trace.
+Json json_of(const TraceRound& round);
 /// Borrows `round`.
 RoundReport report_of(const TraceRound& round);
 /// A copy of what `report` borrows, without text.

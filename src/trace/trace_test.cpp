@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "trace/tree_report.h"
 #include "trace/tree_text.h"
 
 namespace talon {
@@ -126,6 +127,22 @@ TEST_F(TraceFile, SaysWhenAFileCannotBeOpenedOrIsFull) {
         writer.finish();
       },
       Error);
+}
+
+TEST_F(TraceFile, ItsReportHasALineForEveryRoundAndTheTreesThatAreDrawn) {
+  TraceWriter writer(path_, {{"drafter", "ngram"}}, [](TokenId) { return "a"; });
+  for (int round = 0; round < 5; ++round) writer.write(report_);
+  writer.finish();
+  const Trace trace = read_trace(path_);
+  const Report report = tree_report(trace, "name", 2);
+  ASSERT_EQ(report.lines.size(), 5U);
+  EXPECT_EQ(report.lines[0].at("drafted"), 2);
+  EXPECT_EQ(report.lines[0].at("accepted"), 1);
+  ASSERT_EQ(report.more.at("trees").size(), 2U);
+  EXPECT_EQ(report.more["trees"][0].at("text"), Json::parse(R"(["a", "a", "a"])"));
+  EXPECT_EQ(report.more["about"].at("drafter"), "ngram");
+  EXPECT_EQ(rounds_to_draw(trace, 9).size(), 5U);
+  EXPECT_TRUE(rounds_to_draw(trace, 0).empty());
 }
 
 }  // namespace

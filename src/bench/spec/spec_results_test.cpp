@@ -2,9 +2,9 @@
 
 #include <fstream>
 
-#include "bench/page/spec_page.h"
 #include "bench/spec/compare.h"
 #include "bench/spec/spec_log.h"
+#include "bench/spec/spec_report.h"
 #include "bench/spec/spec_summary.h"
 #include "core/error.h"
 
@@ -124,15 +124,25 @@ TEST(SpecCell, HasTheFieldsOfTheContractAndReadsBack) {
   EXPECT_THROW(cell_from(bad, "test"), Error);
 }
 
-TEST(SpecPage, ShowsEverySectionForOneMethodAndNoneForNothing) {
-  const Json closing = {{"model", "m"}, {"partial", true}, {"settings", {{"max_new", 8}}}};
-  const std::string html = spec_page(run_of(12, 150), kMethods, closing).html();
-  for (const char* heading : {"Overview", "Speed-up by category", "What drafting costs and brings",
-                              "Acceptance by depth", "Where the time goes", "Calibration",
-                              "Every question", "How it was measured", "stopped early"})
-    EXPECT_NE(html.find(heading), std::string::npos) << heading;
-  EXPECT_EQ(html.find("nan"), std::string::npos);
-  EXPECT_NE(spec_page({}, kMethods, closing).html().find("</html>"), std::string::npos);
+TEST(SpecReport, HoldsTheLinesTheTableAndWhatWentWrong) {
+  const std::vector<SpecCell> cells = run_of(12, 150);
+  std::vector<Json> lines;
+  for (const SpecCell& each : cells) lines.push_back(json_of(each));
+  lines.push_back({{"model", "m"}, {"partial", true}, {"skipped", 2}});
+  const Report report = spec_report(cells, kMethods, lines);
+  EXPECT_EQ(report.lines, lines);
+  EXPECT_EQ(report.more.at("methods"), Json(kMethods));
+  ASSERT_EQ(report.tables.size(), 1U);
+  EXPECT_EQ(report.tables[0].table.rows[1][2], "1.50");
+  ASSERT_EQ(report.notes.size(), 2U);
+  EXPECT_NE(report.notes[0].find("stopped early"), std::string::npos);
+  EXPECT_EQ(report.notes[1], "2 questions did not fit the model's context.");
+}
+
+TEST(SpecReport, OfNoAnswersHasNoNumbers) {
+  const Report report = spec_report({}, kMethods, {{{"model", "m"}}});
+  EXPECT_EQ(report.tables[0].table.rows[1][1], "–");
+  EXPECT_TRUE(report.notes.empty());
 }
 
 class ResultFile : public testing::Test {

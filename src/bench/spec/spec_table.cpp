@@ -31,8 +31,8 @@ std::string with_range(double value, const Interval& range) {
   return fmt::format("{} [{}, {}]", number(value, 2), number(range.low, 2), number(range.high, 2));
 }
 
-PageTable spec_table(std::span<const MethodSummary> summaries) {
-  PageTable table;
+Table spec_table(std::span<const MethodSummary> summaries) {
+  Table table;
   table.columns = {"method",         "tok/s", "speed-up",          "with prefill",
                    "worst question", "tau",   "drafted per check", "same tokens"};
   for (const MethodSummary& s : summaries) {

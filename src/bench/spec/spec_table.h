@@ -5,14 +5,14 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/page/page.h"
 #include "bench/spec/spec_summary.h"
+#include "report/table.h"
 
 namespace talon {
 
 /// The overall table: method, tok/s, speed-up with interval, the same with the prefill, worst
 /// question, tau, draft nodes per check, same tokens. The first summary is plain decoding's.
-PageTable spec_table(std::span<const MethodSummary> summaries);
+Table spec_table(std::span<const MethodSummary> summaries);
 /// What its columns mean.
 inline constexpr std::string_view kSpecTableNote =
     "Brackets: 95 % intervals from a paired bootstrap over questions. tau: tokens per check. A "

@@ -1,6 +1,5 @@
 #include <optional>
 
-#include "bench/page/reliability_page.h"
 #include "bench/provenance.h"
 #include "bench/spec/spec_questions.h"
 #include "cli/bench/bench_report.h"
@@ -13,6 +12,7 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
+#include "trace/reliability_report.h"
 
 namespace talon {
 namespace {
@@ -102,7 +102,7 @@ class BenchCalibration : public Command {
     note("{}", markdown_of(reliability_table(reliability)));
     if (report_.empty()) return;
     const std::string subtitle = fmt::format("{} with {}", model_.model, decode_.drafter);
-    write_report(report_, "calibration", reliability_page(reliability, subtitle),
+    write_report(report_, "calibration", reliability_report(reliability, subtitle),
                  markdown_of(reliability_table(reliability)), lines);
   }
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "bench/page/page.h"
 #include "bench/spec/compare.h"
 #include "cli/command.h"
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
+#include "report/table.h"
 
 namespace talon {
 namespace {
@@ -63,8 +63,8 @@ class BenchCompare : public Command {
             {"verdict", verdict(change)}};
   }
 
-  PageTable table_of(const std::vector<Change>& changes) const {
-    PageTable table;
+  Table table_of(const std::vector<Change>& changes) const {
+    Table table;
     table.columns = {"what", "metric", "before", "after", "ratio", "95 % interval", "pairs", ""};
     for (const Change& change : changes) {
       table.rows.push_back(

@@ -8,7 +8,7 @@
 #include "backend/wrap/tracing.h"
 #include "bench/machine/bandwidth.h"
 #include "bench/machine/cost.h"
-#include "bench/page/cost_page.h"
+#include "bench/machine/cost_report.h"
 #include "bench/machine/multiply.h"
 #include "bench/provenance.h"
 #include "cli/bench/bench_report.h"
@@ -74,7 +74,7 @@ class BenchCost : public Command {
     lines.push_back(closing_line(session, bandwidth, rates));
     for (const Json& line : lines) write_json(line);
     if (!report_.empty())
-      write_report(report_, "cost", cost_page(lines), markdown_of(cost_table(lines)), lines);
+      write_report(report_, "cost", cost_report(lines), markdown_of(cost_table(lines)), lines);
     return kExitDone;
   }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "bench/machine/cost_report.h"
 #include "bench/machine/kernel_workloads.h"
 #include "bench/machine/kernels.h"
-#include "bench/page/cost_page.h"
 #include "bench/provenance.h"
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
@@ -128,7 +128,8 @@ class BenchKernels : public Command {
         [&](std::size_t done, std::size_t total) { meter.update(done, total); });
     print(closing_line());
     if (!report_.empty())
-      write_report(report_, "kernels", kernel_page(lines), markdown_of(kernel_table(lines)), lines);
+      write_report(report_, "kernels", kernel_report(lines), markdown_of(kernel_table(lines)),
+                   lines);
     return interrupt.stop().requested() ? kExitInterrupted : kExitDone;
   }
 

@@ -14,12 +14,13 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
 
 }  // namespace
 
-void write_report(const std::filesystem::path& folder, const std::string& name, const Page& page,
-                  const std::string& markdown, const std::vector<Json>& lines) {
+void write_report(const std::filesystem::path& folder, const std::string& name,
+                  const Report& report, const std::string& markdown,
+                  const std::vector<Json>& lines) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) fail("--report: cannot make {}: {}", folder.string(), problem.message());
-  page.write(folder / (name + ".html"));
+  write_html(folder / (name + ".html"), report);
   write_text(folder / (name + ".md"), markdown);
   std::string text;
   for (const Json& line : lines)

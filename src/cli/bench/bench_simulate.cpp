@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <set>
 
-#include "bench/page/page.h"
 #include "bench/provenance.h"
 #include "bench/simulate/simulate.h"
 #include "cli/command.h"
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
+#include "report/table.h"
 #include "tree/policy_registry.h"
 
 namespace talon {
@@ -60,7 +60,7 @@ class BenchSimulate : public Command {
     }
     std::vector<std::string> names =
         policies_.empty() ? replayable_policies() : split_names(policies_);
-    PageTable table;
+    Table table;
     table.columns = {"method", "machine",           "batch",       "policy", "tok/s", "speed-up",
                      "tau",    "drafted per check", "ms per round"};
     for (const std::string& file : traces_) {
@@ -106,7 +106,7 @@ class BenchSimulate : public Command {
   }
 
   void print(const Trace& trace, const SimulationSettings& settings, const SimulationResult& result,
-             PageTable& table) const {
+             Table& table) const {
     const auto rounds = static_cast<double>(std::max(1L, result.rounds));
     const double borrowed = static_cast<double>(result.borrowed) / rounds;
     const double speedup = result.tok_s() / result.plain_tok_s;

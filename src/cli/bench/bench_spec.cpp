@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "bench/machine/bandwidth.h"
-#include "bench/page/spec_page.h"
 #include "bench/peer/peer.h"
 #include "bench/provenance.h"
 #include "bench/spec/spec.h"
 #include "bench/spec/spec_log.h"
+#include "bench/spec/spec_report.h"
 #include "bench/spec/spec_table.h"
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
@@ -261,7 +261,7 @@ class BenchSpec : public Command {
     const std::string markdown = spec_markdown(summarize(cells, methods_), lines.back());
     note("{}", markdown);
     if (report_.empty()) return;
-    write_report(report_, "spec", spec_page(cells, methods_, lines.back()), markdown, lines);
+    write_report(report_, "spec", spec_report(cells, methods_, lines), markdown, lines);
     note("report: {}", (std::filesystem::path(report_) / "spec.html").string());
   }
 

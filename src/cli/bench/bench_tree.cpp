@@ -1,10 +1,10 @@
 #include <filesystem>
 
-#include "bench/page/tree_page.h"
 #include "cli/command.h"
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
+#include "trace/tree_report.h"
 
 namespace talon {
 namespace {
@@ -26,7 +26,8 @@ class BenchTree : public Command {
     const Trace trace = read_trace(trace_);
     if (trace.rounds.empty()) fail("bench tree: {}: expected rounds, found none", trace_);
     const std::string output = output_.empty() ? trace_ + ".html" : output_;
-    tree_page(trace, std::filesystem::path(trace_).filename().string(), trees_).write(output);
+    write_html(output,
+               tree_report(trace, std::filesystem::path(trace_).filename().string(), trees_));
     if (json_) {
       write_json({{"page", output}, {"rounds", trace.rounds.size()}});
     } else {

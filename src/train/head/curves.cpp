@@ -2,14 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
 #include "core/error.h"
 #include "io/atomic_file.h"
-#include "io/json.h"
+#include "report/report.h"
 
 namespace talon {
 namespace {
@@ -21,24 +23,28 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
   return lines;
 }
 
-constexpr std::string_view kPageBegin =
-    R"(<!doctype html><meta charset="utf-8"><title>talon train head</title>
-<style>body{font:14px sans-serif;margin:1em;max-width:70em}svg{border:1px solid #ccc;margin:.3em}</style>
-<h1>Learning curves</h1><div id="plots"></div><script>const files=)";
-constexpr std::string_view kPageEnd = R"(;
-const colours=["#1f77b4","#d62728","#2ca02c","#9467bd","#ff7f0e","#8c564b","#17becf"];
-function plot(title,x,series){const W=520,H=260,m=42,all=Object.values(series).flat().filter(Number.isFinite);
-if(!all.length)return;let lo=Math.min(...all),hi=Math.max(...all);if(lo==hi)hi=lo+1;
-const x0=Math.min(...x),x1=Math.max(...x,x0+1),px=v=>m+(v-x0)/(x1-x0)*(W-m-8),py=v=>H-m+(v-lo)/(hi-lo)*(m+18-H);
-let s=`<svg width=${W} height=${H}><text x=${m} y=13>${title}</text>`;
-for(let i=0;i<=4;i++){const v=lo+(hi-lo)*i/4;s+=`<text x=2 y=${py(v)+4} font-size=10>${v.toPrecision(3)}</text><line x1=${m} x2=${W-8} y1=${py(v)} y2=${py(v)} stroke=#eee />`}
-s+=`<text x=${m} y=${H-24} font-size=10>${x0.toLocaleString()}</text><text x=${W-80} y=${H-24} font-size=10>${x1.toLocaleString()} pairs</text>`;
-Object.entries(series).forEach(([n,v],i)=>{const c=colours[i%7];s+=`<polyline fill=none stroke="${c}" points="${v.map((y,k)=>Number.isFinite(y)?px(x[k])+","+py(y):"").join(" ")}"/><text x=${m+i*70} y=${H-6} font-size=11 fill="${c}">${n}</text>`});
-document.getElementById("plots").insertAdjacentHTML("beforeend",s+"</svg>")}
-for(const rows of files){if(rows.length<2)continue;const names=rows[0],cols=names.map((_,i)=>rows.slice(1).map(r=>parseFloat(r[i])));
-const x=cols[names.indexOf("pairs")],groups={};names.forEach((n,i)=>{if(["iteration","pairs","seconds","epoch"].includes(n))return;
-const g=n.replace(/_?[0-9]+$/,"");(groups[g]??={})[n]=cols[i]});for(const[g,s]of Object.entries(groups))plot(g,x,s)}
-</script>)";
+/// Rows as objects by the names of their columns; a number that is none is null.
+Json json_of(const std::filesystem::path& file) {
+  const auto cells_of = [](const std::string& line) {
+    std::vector<std::string> cells;
+    std::istringstream input(line);
+    for (std::string cell; std::getline(input, cell, ',');) cells.push_back(cell);
+    return cells;
+  };
+  Json lines = Json::array();
+  std::vector<std::string> names;
+  for (const std::string& line : read_lines(file)) {
+    const std::vector<std::string> cells = cells_of(line);
+    if (names.empty()) {
+      names = cells;
+      continue;
+    }
+    Json& row = lines.emplace_back(Json::object());
+    for (std::size_t i = 0; i < std::min(names.size(), cells.size()); ++i)
+      row[names[i]] = std::strtod(cells[i].c_str(), nullptr);
+  }
+  return {{"name", file.stem().string()}, {"lines", lines}};
+}
 
 }  // namespace
 
@@ -69,19 +75,12 @@ void CurveFile::append(const CurveRow& row) {
 
 void write_curve_page(const std::filesystem::path& page,
                       const std::vector<std::filesystem::path>& csv_files) {
-  Json files = Json::array();
-  for (const auto& file : csv_files) {
-    Json rows = Json::array();
-    for (const std::string& line : read_lines(file)) {
-      Json cells = Json::array();
-      std::istringstream input(line);
-      for (std::string cell; std::getline(input, cell, ',');) cells.push_back(cell);
-      rows.push_back(cells);
-    }
-    files.push_back(rows);
-  }
-  const std::string text = std::string(kPageBegin) + files.dump() + std::string(kPageEnd);
-  write_file(page, std::as_bytes(std::span(text)));
+  Report report{.kind = ReportKind::curves,
+                .title = "Learning curves",
+                .subtitle = page.parent_path().filename().string()};
+  report.more["files"] = Json::array();
+  for (const auto& file : csv_files) report.more["files"].push_back(json_of(file));
+  write_html(page, report);
 }
 
 }  // namespace talon

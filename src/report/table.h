@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace talon {
+
+/// Cells are plain text. The first column is left-aligned, numbers are right-aligned.
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows = {};
+  std::string caption = {};
+};
+
+/// The table as Markdown, for terminals and repositories; without its caption.
+std::string markdown_of(const Table& table);
+
+}  // namespace talon
