@@ -90,12 +90,12 @@ struct EngineOptions {
 /// for an unknown policy.
 std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy);
 
-/// Runs many sequences at once through one loop: propose, check, accept, commit (DESIGN 2). The
-/// answer to a request depends on the request alone: not on the drafter, policy, other sequences,
-/// chunk size, cache state or thread count. A sequence that finds no room in the cache waits, in
-/// the order of submission (waiting_line.h). Those that run take room as they grow; when there is
-/// none left, the youngest is set back to waiting and its text is run again later. One caller at a
-/// time. Target, drafter and verifier are borrowed and outlive the engine.
+/// Runs many sequences at once through one loop: propose, check, accept, commit (docs/design.md).
+/// The answer to a request depends on the request alone: not on the drafter, policy, other
+/// sequences, chunk size, cache state or thread count. A sequence that finds no room in the cache
+/// waits, in the order of submission (waiting_line.h). Those that run take room as they grow; when
+/// there is none left, the youngest is set back to waiting and its text is run again later. One
+/// caller at a time. Target, drafter and verifier are borrowed and outlive the engine.
 class Engine {
  public:
   /// Makes the policy, once for all sequences. REQUIRES: the target was made with taps_for(drafter,

@@ -32,9 +32,9 @@ struct Turn {
   double draft_ms = 0, check_ms = 0;  // of the whole round
 };
 
-/// The phases of Engine::step (DESIGN 2) over the turns of one round. What belongs to one sequence
-/// or to its drafter ends there; what is thrown out of a phase concerns all. Borrows everything;
-/// holds scratch memory.
+/// The phases of Engine::step (docs/design.md) over the turns of one round. What belongs to one
+/// sequence or to its drafter ends there; what is thrown out of a phase concerns all. Borrows
+/// everything; holds scratch memory.
 class Round {
  public:
   Round(Target& target, Drafter& drafter, const Verifier& verifier, MachineCosts& costs,

@@ -25,7 +25,7 @@ struct RopeConfig {
       frequency_divisors;  // GGUF `rope_freqs.weight`: divides each frequency; empty: none
 };
 
-/// The Llama family as one configurable block (DESIGN 6).
+/// The Llama family as one configurable block.
 struct ModelConfig {
   std::string architecture;  // "llama", "mistral", "qwen2", "qwen3"
   int layers = 0;

@@ -7,8 +7,8 @@
 namespace talon {
 
 /// How many of `chances` (descending) to check: the count whose expected tokens, less the time they
-/// take at `rate` tokens per millisecond, are most (DESIGN 5). extra_ms(n): what n nodes add to the
-/// check; it may have steps, so all counts are tried.
+/// take at `rate` tokens per millisecond, are most (docs/methods.md 6.1). extra_ms(n): what n nodes
+/// add to the check; it may have steps, so all counts are tried.
 int best_count(std::span<const double> chances, const std::function<double(int)>& extra_ms,
                double rate);
 

@@ -4,9 +4,9 @@
 namespace talon {
 namespace {
 
-/// DESIGN 4: at each node draw the target's own token at that position, and descend to the child
-/// that equals it. Exact for every sampler, because a draw depends on the row and the position
-/// alone.
+/// docs/methods.md 5.1: at each node draw the target's own token at that position, and descend to
+/// the child that equals it. Exact for every sampler, because a draw depends on the row and the
+/// position alone.
 class FollowRule : public Verifier {
  public:
   std::string_view name() const override { return "follow"; }

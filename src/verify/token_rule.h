@@ -27,7 +27,7 @@ NodeId accepted_child(Tree& tree, NodeId node, Law<typename Tree::Number>& p,
 /// Speculative sampling (Leviathan et al., arXiv:2211.17192; Chen et al., arXiv:2302.01318) on a
 /// chain; on a tree the recursive rule of SpecInfer (arXiv:2305.09781) and EAGLE-1 for siblings
 /// drawn without replacement. Lossless. For fixed children q is 1 on the child: then no lossless
-/// rule accepts more (methods specification 0.2).
+/// rule accepts more (docs/methods.md 1.2).
 template <typename Tree, typename Decisions>
 VerifyResult verify_by_token(Tree& tree, Decisions& decisions) {
   VerifyResult result{{0}, 0};

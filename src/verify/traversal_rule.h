@@ -38,7 +38,7 @@ TraversalPlace<typename Tree::Number> traversal_place(Tree& tree, NodeId node,
           tree.children(node)};
 }
 
-/// Traversal verification (arXiv:2505.12398, with the update of methods specification 7.2):
+/// Traversal verification (arXiv:2505.12398, with the update of docs/methods.md 5.3):
 /// bottom-up. The end of the leftmost path is accepted, and with it the whole path, or deleted,
 /// until the root is left. Lossless; on chains equal to block verification.
 template <typename Tree, typename Decisions>

@@ -377,7 +377,7 @@ TEST(WrongRules, CheckingChosenChildrenAsIfTheyHadBeenDrawnIsBiased) {
   }
 }
 
-/// The trap of methods specification 7.2: a drawn child dropped because its own q is low.
+/// The trap of docs/methods.md 5.2: a drawn child dropped because its own q is low.
 TEST(WrongRules, DroppingADrawnChildForItsLowProbabilityIsBiased) {
   int biased = 0;
   for (const Case& stored : read_cases()) {

@@ -26,7 +26,7 @@ MachineCurve h200(int batch) {
   constexpr double kStepMs = 1000.0 / 186;
   MachineCurve curve;
   curve.name = batch == 1 ? "h200-8b" : "h200-8b-batch32";
-  curve.source = "specs/eagle.md 2.6 and 7.4; rows calculated at 600 TFLOP/s";
+  curve.source = "docs/methods.md 8; rows calculated at 600 TFLOP/s";
   curve.checks = straight(kStepMs, 16.4 / 600);
   curve.pass_ms = kStepMs * 0.38 / 8;
   curve.batch = batch;
@@ -136,7 +136,7 @@ const std::vector<MachineCurve>& built_in_curves() {
       h200(1),
       h200(32),
       {"laptop-1b",
-       "specs/cpu.md 3: 1B shape, 4-bit groups of 128, 2 Zen 4 cores; a pass as in 6.3",
+       "docs/methods.md 8: 1B shape, 4-bit groups of 128, 2 Zen 4 cores",
        {{1, 10.7},
         {2, 12.9},
         {4, 14.2},
@@ -149,7 +149,7 @@ const std::vector<MachineCurve>& built_in_curves() {
        1.6,
        2.0},
       {"llamacpp-1b",
-       "specs/cpu.md 2 and 4: llama.cpp, 1B shape, Q4_0, all logits; a Q4_0 head",
+       "docs/methods.md 8: llama.cpp, 1B shape, Q4_0, all logits; a Q4_0 head",
        {{1, 22.8}, {2, 45.5}, {4, 72.5}, {8, 123}, {12, 178}, {16, 193}, {24, 310}, {32, 379}},
        4.2,
        0},

@@ -106,7 +106,7 @@ KvShape EagleDrafter::cache_shape(const HeadConfig& head, const EagleOptions& op
   return within_budget(page, std::max(kv_page_bytes(page), bytes));
 }
 
-/// Specification 2.2 and 2.3: run the newly committed pairs, then grow the trees together, one
+/// docs/methods.md 3.2: run the newly committed pairs, then grow the trees together, one
 /// level at a time.
 void EagleDrafter::propose_batch(std::span<DraftJob> jobs) {
   const int children_per_row =

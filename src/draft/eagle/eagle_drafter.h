@@ -17,7 +17,7 @@ struct EagleOptions {
       0;  // that all sequences together may hold; 0: the context of the target
 };
 
-/// Drafts with an EAGLE head (arXiv:2401.15077, 2406.16858, 2503.01840; specification 2). Each
+/// Drafts with an EAGLE head (arXiv:2401.15077, 2406.16858, 2503.01840; docs/methods.md 2, 3). Each
 /// committed token is paired with the target's feature of the position before it; these pairs alone
 /// stay in the head's cache, which grows by them once a round. The rows of a growing tree, made
 /// from the head's own features, live behind them for one round. A tree is cut by the job's plan as

@@ -122,7 +122,7 @@ void read_feed_forward(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   tensors.require("post_attention_layernorm.weight", {config.hidden});
 }
 
-/// The official code drops `rope_theta` when there is a scaling (specification 0.1).
+/// The official code drops `rope_theta` when there is a scaling (docs/methods.md 2.4).
 void read_rope(const HeadKeys& keys, HeadConfig& config) {
   config.rope = read_hugging_face_rope(keys.layer, config.context);
   if (config.layout == HeadLayout::official && config.rope.scaling == RopeConfig::Scaling::linear) {
@@ -172,7 +172,7 @@ std::vector<int> read_tap_layers(const HeadKeys& keys, HeadLayout layout) {
   };
   if (keys.top.has("tap_layers")) return read(keys.top, "tap_layers", 0);
   // SpecForge and SGLang count the layers whose outputs they take, the others those whose inputs
-  // (specification 1.4).
+  // (docs/methods.md 2.4).
   const int shift = layout == HeadLayout::sglang ? 1 : 0;
   constexpr std::string_view kIds = "eagle_aux_hidden_state_layer_ids";
   if (keys.eagle && keys.eagle->has(kIds)) return read(*keys.eagle, kIds, shift);

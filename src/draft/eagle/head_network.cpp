@@ -70,7 +70,7 @@ HeadNetwork::~HeadNetwork() = default;
 
 int HeadNetwork::max_rows() const { return state_->max_rows; }
 
-/// Specification 1.2 and 1.3: fuse the pair, attend, feed forward.
+/// docs/methods.md 2.1 and 2.2: fuse the pair, attend, feed forward.
 void HeadNetwork::forward(const HeadPass& pass) {
   State& s = *state_;
   const int rows = static_cast<int>(pass.tokens.size());

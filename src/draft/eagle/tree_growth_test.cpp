@@ -66,7 +66,7 @@ Drafted draft_dynamic(const DynamicTreeShape& shape, const Table& table, TokenId
   return draft(*grow_dynamic_tree(shape, policy, DraftTree(root)), table, root, shape.children);
 }
 
-/// Specification 4.6, by hand: tokens root, a .. j.
+/// docs/methods.md 3.2, by hand: tokens root, a .. j.
 constexpr TokenId kRoot = 0, kA = 1, kB = 2, kC = 3, kD = 4, kE = 5, kF = 6, kG = 7, kH = 8, kI = 9,
                   kJ = 10;
 Table worked_example() {

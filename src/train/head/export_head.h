@@ -23,8 +23,8 @@ struct HeadExport {
   Json origin = {};  // how the head was made: goes into config.json under "talon"
 };
 
-/// Writes config.json and model.safetensors (f16) in the official layout (specification eagle.md
-/// 1.2, 1.3; a Medusa head's in methods.md 7.3, with the output rows shared by all heads) into
+/// Writes config.json and model.safetensors (f16) in the official layout (docs/methods.md
+/// 2.1, 2.2; a Medusa head's in 4, with the output rows shared by all heads) into
 /// `folder`, made if missing. A reduced vocabulary adds lm_head.weight, d2t and t2d. Throws Error
 /// for a value that f16 does not hold.
 void export_head(const HeadExport& head, const std::filesystem::path& folder);

@@ -13,7 +13,7 @@ namespace talon {
 /// decay^j.
 struct LossOptions {
   double soft = 1;        // cross-entropy with the target's distribution
-  double top = 0;         // the same with its ten likeliest tokens (HASS, methods.md 7.5)
+  double top = 0;         // the same with its ten likeliest tokens (HASS, docs/methods.md 7.4)
   double hard = 0;        // the same with its likeliest token: what greedy decoding accepts
   double acceptance = 0;  // -log of the likelihood of acceptance
   double feature = 0;     // smooth-L1 to the target's vector (EAGLE-1)

@@ -28,7 +28,7 @@ struct HeadShape {
   int medusa_layers = 1;  // residual blocks of each Medusa head
   double norm_epsilon = 0;
   /// EAGLE-3: taps are divided by these before fc, and its output multiplied by stream_scale;
-  /// both are folded into fc when the head is exported (training.md 6).
+  /// both are folded into fc when the head is exported (docs/methods.md 7.5).
   std::vector<double> tap_scale;
   double stream_scale = 1;
 };
@@ -44,8 +44,8 @@ struct TargetTables {
   torch::Tensor cosine, sine;  // [positions, head_dim / 2], low type
 };
 
-/// The forward pass of a head over a packed batch, differentiable: specification eagle.md 1.2, 1.3
-/// and 6.3 with training-time test, methods.md 7.3.
+/// The forward pass of a head over a packed batch, differentiable: docs/methods.md 2.1
+/// and 2.2, with training-time test 7.2; Medusa 7.3.
 class HeadModel {
  public:
   /// Borrows parameters and tables.

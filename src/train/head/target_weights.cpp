@@ -16,7 +16,7 @@ namespace {
 using torch::Tensor;
 
 constexpr std::size_t kMeasuredConversations = 32;
-constexpr double kRandomShare = 0.3;  // of the usual random start: training.md 5
+constexpr double kRandomShare = 0.3;  // of the usual random start: docs/methods.md 7.5
 
 Tensor read_tensor(const Checkpoint& target, const std::string& name,
                    const std::vector<std::int64_t>& shape) {

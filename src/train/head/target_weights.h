@@ -9,7 +9,7 @@
 namespace talon {
 
 /// The size of a target's vectors in a data set, for initial scales: root mean squares, without
-/// those of first tokens, which are a thousand times larger (training.md 6).
+/// those of first tokens, which are a thousand times larger (docs/methods.md 7.5).
 struct FeatureScales {
   std::vector<double> taps;
   double last = 1;  // of the vector that the output matrix reads
@@ -23,7 +23,7 @@ HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScal
 TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& config, int positions,
                                 torch::ScalarType low, torch::Device device);
 
-/// Starts from the target's last layer: training.md 5. A Medusa head starts as the identity.
+/// Starts from the target's last layer: docs/methods.md 7.5. A Medusa head starts as the identity.
 void set_initial_values(ParameterStore& parameters, const HeadShape& shape,
                         const Checkpoint& target, const ModelConfig& config,
                         const FeatureScales& scales, std::uint64_t seed);

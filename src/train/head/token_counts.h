@@ -12,7 +12,7 @@ namespace talon {
 using TokenCounts = std::vector<std::int64_t>;
 
 /// The `size` most frequent tokens, ascending; those never seen come last, by id, which is a good
-/// prior for byte-pair vocabularies (training.md 4).
+/// prior for byte-pair vocabularies (docs/methods.md 7.6).
 std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size);
 /// The share of the counted tokens that `tokens` (ascending) cover; 0 if nothing was counted.
 double coverage(const TokenCounts& counts, std::span<const TokenId> tokens);

@@ -234,7 +234,7 @@ double HeadTrainer::progress() const {
   return share;
 }
 
-/// Few unrolled steps first, since they are cheaper: training.md 5.
+/// Few unrolled steps first, since they are cheaper: docs/methods.md 7.2.
 int HeadTrainer::steps_now() const {
   if (kind_ == HeadKind::medusa || !options_.start.empty()) return options_.steps;
   const double share = progress();

@@ -36,12 +36,12 @@ struct ThroughputOptions {
   double margin;
 };
 
-/// Drafting for throughput (DESIGN 5): draft nodes are bought in order of their calibrated chance
-/// to become text, up to the count where the tokens they bring, less the time they take at the
-/// current tokens per millisecond, are most; and a level is drafted while the tokens it is likely
-/// to bring exceed its time and its rows. The costs come from MachineCosts and PassCosts, the
-/// chances from Calibration, which also learns from nodes that were proposed but not bought. A
-/// stake bounds the loss: what drafting may cost beyond what it has already gained.
+/// Drafting for throughput (docs/methods.md 6.1): draft nodes are bought in order of their
+/// calibrated chance to become text, up to the count where the tokens they bring, less the time
+/// they take at the current tokens per millisecond, are most; and a level is drafted while the
+/// tokens it is likely to bring exceed its time and its rows. The costs come from MachineCosts and
+/// PassCosts, the chances from Calibration, which also learns from nodes that were proposed but not
+/// bought. A stake bounds the loss: what drafting may cost beyond what it has already gained.
 class ThroughputState : public PolicyState {
  public:
   ThroughputState(const ThroughputOptions& options, DrafterEstimates& drafter,

@@ -38,7 +38,7 @@ struct SequenceRange {
   std::int64_t query_begin = 0, query_count = 0;  // the response rows, the last query_count keys
 };
 
-/// Attention of training-time test (EAGLE-3, arXiv:2503.01840; specification eagle.md 6.3): query r
+/// Attention of training-time test (EAGLE-3, arXiv:2503.01840; docs/methods.md 7.2): query r
 /// of a sequence sees the keys of the first step up to its own pair, and of each later step only
 /// the key at its own index. q: [queries, heads * d]; k, v: [keys, kv_heads * d]; later_k, later_v:
 /// [later steps, queries, kv_heads * d].
@@ -62,7 +62,7 @@ torch::Tensor soft_cross_entropy(const torch::Tensor& h, const torch::Tensor& ou
                                  const WantedTokens& wanted, const torch::Tensor& row_weight);
 
 /// Sum over rows of weight * -log sum_token min(p, q): the likelihood that speculative sampling
-/// accepts (SpecForge's LK loss; methods.md 6.2). p: [rows, tokens].
+/// accepts (SpecForge's LK loss; docs/methods.md 7.4). p: [rows, tokens].
 torch::Tensor acceptance_loss(const torch::Tensor& h, const torch::Tensor& output_rows,
                               const torch::Tensor& p, const torch::Tensor& row_weight);
 

@@ -8,7 +8,7 @@ namespace talon {
 namespace {
 
 constexpr double kBeta1 = 0.9;
-constexpr double kBeta2 = 0.95;  // as EAGLE (specification eagle.md 7)
+constexpr double kBeta2 = 0.95;  // as EAGLE (docs/methods.md 7.1)
 constexpr double kEpsilon = 1e-8;
 constexpr std::int64_t kChunk = 1 << 16;  // values: all that a chunk needs stays in the cache
 
