@@ -1,5 +1,6 @@
 #include "draft/head_options.h"
 
+#include "backend/weight_layout.h"
 #include "core/error.h"
 #include "io/quote.h"
 
@@ -13,14 +14,14 @@ std::string take_head_path(OptionText& options, const DrafterContext& context,
 
 WeightLayout take_layout(OptionText& options) {
   const std::string text = options.take_text("weights", "int8");
-  if (text == "int8") return WeightLayout::int8;
-  if (text == "int4") return WeightLayout::int4;
-  if (text == "bf16") return WeightLayout::bf16;
-  if (text == "f32") return WeightLayout::f32;
-  if (text == "as_stored") return WeightLayout::as_stored;
-  throw UsageError(
-      fmt::format("{}: option weights: expected int8, int4, bf16, f32 or as_stored, found {}",
-                  options.name(), quote(text)));
+  std::string names;
+  for (const WeightLayout layout : kWeightLayouts) {
+    if (text == name_of(layout)) return layout;
+    names += names.empty() ? "" : ", ";
+    names += name_of(layout);
+  }
+  throw UsageError(fmt::format("{}: option weights: expected one of {}, found {}", options.name(),
+                               names, quote(text)));
 }
 
 void require_head(const OptionText& options, const std::string& path) {

@@ -38,7 +38,7 @@ constexpr std::array kDrafters = {
                  "children per node; "
                  "levels= most levels; nodes= most draft nodes; "
                  "head=PATH the draft head; "
-                 "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored",
+                 "weights=int8 how it is kept: int8, int4, bf16, f32 or stored",
                  make_eagle1_drafter, /*needs_head=*/true},
     DrafterEntry{
         "eagle2",
@@ -47,7 +47,7 @@ constexpr std::array kDrafters = {
         "root; nodes=59 "
         "draft nodes, root excluded; tree=FILE a fixed tree instead; "
         "head=PATH the draft head; "
-        "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored",
+        "weights=int8 how it is kept: int8, int4, bf16, f32 or stored",
         make_eagle2_drafter, /*needs_head=*/true},
     DrafterEntry{"eagle3",
                  "EAGLE-3 (arXiv:2503.01840): a head that fuses features of several layers drafts "
@@ -57,7 +57,7 @@ constexpr std::array kDrafters = {
                  "draft nodes, root excluded; tree=FILE a fixed tree instead; "
                  "taps=1/8/14 target layers whose inputs it reads (default: as the head says); "
                  "head=PATH the draft head; "
-                 "weights=int8 how it is kept: int8, int4, bf16, f32 or as_stored",
+                 "weights=int8 how it is kept: int8, int4, bf16, f32 or stored",
                  make_eagle3_drafter, /*needs_head=*/true},
     DrafterEntry{"medusa",
                  "Medusa (arXiv:2401.10774): independent heads guess the next places at once, and "
@@ -65,7 +65,7 @@ constexpr std::array kDrafters = {
                  "topk=10 guesses of each head; levels= heads used; nodes=63 draft nodes, root "
                  "excluded; tree=FILE paths of ranks as JSON instead (medusa_choices); "
                  "head=PATH the heads; "
-                 "weights=int8 how they are kept: int8, int4, bf16, f32 or as_stored",
+                 "weights=int8 how they are kept: int8, int4, bf16, f32 or stored",
                  make_medusa_drafter, /*needs_head=*/true},
 };
 

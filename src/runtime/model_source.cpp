@@ -26,22 +26,6 @@ std::filesystem::path catalogue_model(const CatalogueEntry& entry, const ModelSo
 
 }  // namespace
 
-std::string_view name_of(WeightLayout layout) {
-  switch (layout) {
-    case WeightLayout::as_stored:
-      return "stored";
-    case WeightLayout::int8:
-      return "int8";
-    case WeightLayout::int4:
-      return "int4";
-    case WeightLayout::bf16:
-      return "bf16";
-    case WeightLayout::f32:
-      return "f32";
-  }
-  throw Bug("a weight layout without a name");
-}
-
 std::filesystem::path resolve_model(const ModelSource& source) {
   if (const CatalogueEntry* entry = find_in_catalogue(source.model)) {
     return catalogue_model(*entry, source);

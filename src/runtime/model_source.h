@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/cpu/cpu.h"
+#include "backend/weight_layout.h"
 
 namespace talon {
 
@@ -21,9 +22,6 @@ struct ModelSource {
   std::optional<Activations> activations = {};  // none: fit for the model
   int context = 0;                              // positions; 0: all the model allows
 };
-
-/// "stored", "int8", "int4", "bf16" or "f32"
-std::string_view name_of(WeightLayout layout);
 
 /// The file or folder that is meant. Throws Error for one that is not there, with what to do;
 /// UsageError for a name of the catalogue when no folder is known.

@@ -10,8 +10,7 @@ constexpr const char* kModelGroup = "Model and backend";
 const Choices<WeightLayout>& layouts() {
   static const Choices<WeightLayout> kLayouts = [] {
     Choices<WeightLayout> choices;
-    for (const auto value : {WeightLayout::as_stored, WeightLayout::int8, WeightLayout::int4,
-                             WeightLayout::bf16, WeightLayout::f32}) {
+    for (const WeightLayout value : kWeightLayouts) {
       choices.emplace_back(name_of(value), value);
     }
     return choices;
