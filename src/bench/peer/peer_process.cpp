@@ -1,26 +1,25 @@
 #include "bench/peer/peer_process.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "core/error.h"
+#include "core/process.h"
 #include "engine/stopwatch.h"
 
 namespace talon {
 namespace {
 
-constexpr int kCannotRun = 127;
 constexpr off_t kShownBytes = 600;
 constexpr double kPatienceMs = 3000;  // between asking it to end and ending it
 
@@ -31,23 +30,14 @@ PeerProcess::PeerProcess(const std::vector<std::string>& command) {
   if (access(command.front().c_str(), X_OK) != 0) {
     fail("start {}: expected a program: {}", command.front(), std::strerror(errno));
   }
-  std::vector<char*> arguments;
-  for (const std::string& argument : command)
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  output_ = memfd_create("peer output", MFD_CLOEXEC);
-  process_ = fork();
-  if (process_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setpgid(0, 0);  // Ctrl-C is for this program, which ends the other when it is done
-    dup2(output_, STDOUT_FILENO);
-    dup2(output_, STDERR_FILENO);
-    execv(arguments.front(), arguments.data());
-    _exit(kCannotRun);
-  }
-  if (process_ < 0) {
+  ProcessStart start{.command = command, .apart = true};
+  start.command.front() = std::filesystem::absolute(command.front()).string();  // not on the path
+  start.output = output_ = memfd_create("peer output", MFD_CLOEXEC);
+  try {
+    process_ = start_process(start).value_or(-1);
+  } catch (...) {
     close(output_);
-    fail("start {}: {}", command.front(), std::strerror(errno));
+    throw;
   }
 }
 

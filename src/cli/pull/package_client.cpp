@@ -1,16 +1,7 @@
 #include "cli/pull/package_client.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "core/error.h"
-
-extern char** environ;
+#include "core/process.h"
 
 namespace talon {
 namespace {
@@ -36,27 +27,6 @@ Client client_for(const PackageSource& package) {
   return {{{"npm"}}, {"pack", "--silent"}, name + "@" + version, "install npm"};
 }
 
-/// What posix_spawn needs, freed with it.
-class SpawnActions {
- public:
-  SpawnActions() { posix_spawn_file_actions_init(&actions_); }
-  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
-  SpawnActions(const SpawnActions&) = delete;
-  SpawnActions& operator=(const SpawnActions&) = delete;
-  posix_spawn_file_actions_t* get() { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-};
-
-int wait_for(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) fail("wait for a program: {}", std::strerror(errno));
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 std::filesystem::path only_file_in(const std::filesystem::path& folder,
                                    const PackageSource& package) {
   std::vector<std::filesystem::path> files;
@@ -72,19 +42,8 @@ std::filesystem::path only_file_in(const std::filesystem::path& folder,
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const std::filesystem::path& folder) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  SpawnActions actions;
-  posix_spawn_file_actions_addchdir_np(actions.get(), folder.c_str());
-  posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(actions.get(), STDERR_FILENO, STDOUT_FILENO);
-  pid_t child = 0;
-  const int problem =
-      posix_spawnp(&child, argv.front(), actions.get(), nullptr, argv.data(), environ);
-  if (problem == ENOENT) return -1;
-  if (problem != 0) fail("start {}: {}", arguments.front(), std::strerror(problem));
-  return wait_for(child);
+  const auto process = start_process({.command = arguments, .folder = folder});
+  return process ? wait_for_process(*process) : -1;
 }
 
 std::filesystem::path fetch_package(const PackageSource& package,
