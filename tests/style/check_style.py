@@ -27,11 +27,12 @@ def long_lines(path: pathlib.PurePosixPath, columns: int) -> list[str]:
     found = []
     raw = False  # inside a raw string, whose lines are as they are
     for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
-        raw = raw or 'R"' in line
-        breakable = not raw and not line.startswith("|") and " " in line.strip() and "https://" not in line
+        inside = raw
+        begins, ends = line.rfind('R"'), line.rfind(')"')
+        raw = begins > ends or (raw and ends < 0)
+        breakable = not inside and begins < 0 and not line.startswith("|") and " " in line.strip() and "https://" not in line
         if len(line) > columns and breakable:
             found.append(f"{path}:{number}: {len(line)} columns, at most {columns}")
-        raw = raw and ')"' not in line and ')' + '"' not in line
     return found
 
 
