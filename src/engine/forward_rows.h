@@ -7,18 +7,20 @@
 
 namespace talon {
 
-/// Memory for one row, kept from round to round.
+/// Memory of ForwardRows, kept from round to round.
 struct RowScratch {
-  explicit RowScratch(Backend& backend)
-      : best(backend.allocate_indices(1)), largest(backend.allocate(1, 1)) {}
+  explicit RowScratch(Backend& backend) : best(backend.allocate_indices(0)) {}
 
-  std::vector<float> logits;
-  IndexBuffer best;  // its most likely token
-  Buffer largest;    // and that token's logit
+  std::vector<float> logits;  // of one row
+  // The most likely tokens of the rows that were asked about last, and their logits.
+  IndexBuffer best;
+  Buffer largest;
+  std::vector<TokenId> tokens;
+  std::vector<float> values;
 };
 
-/// Rows of a forward, fetched when they are asked for: cheapest where the backend's memory is the
-/// host's.
+/// Rows of a forward. Where a wait costs nothing each is fetched when it is asked for; else the
+/// first question about a most likely token is put for all rows at once.
 class ForwardRows : public TargetRows {
  public:
   /// logits: [nodes of the tree, vocabulary]. Borrows backend and scratch.
@@ -29,9 +31,12 @@ class ForwardRows : public TargetRows {
   TokenId argmax(NodeId node) override;
 
  private:
+  void find_largest(const View& rows);
+
   Backend& backend_;
   View logits_;
   RowScratch& scratch_;
+  bool found_all_ = false;
 };
 
 }  // namespace talon
