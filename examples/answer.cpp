@@ -6,16 +6,15 @@
 
 #include "runtime/answerer.h"
 #include "runtime/loaded_model.h"
+#include "text/prompt.h"
 
 namespace {
 
 talon::Request make_request(const talon::LoadedModel& loaded, const char* prompt) {
-  const talon::Tokenizer& tokenizer = loaded.require_tokenizer();
+  const int context = loaded.model.config.context;
   talon::Request request;
-  request.prompt = tokenizer.encode(
-      prompt, {.parse_special = false, .add_start = tokenizer.wants_start_token()});
-  request.max_new =
-      std::min(100, loaded.model.config.context - static_cast<int>(request.prompt.size()));
+  request.prompt = talon::encode_prompt(loaded.require_tokenizer(), prompt, context);
+  request.max_new = std::min(100, context - static_cast<int>(request.prompt.size()));
   request.end_tokens = loaded.end_tokens;
   return request;
 }
