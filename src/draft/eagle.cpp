@@ -49,6 +49,7 @@ std::unique_ptr<Drafter> make_with_head(const OptionText& options, const ChosenH
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(chosen.path);
   HeadWeights head = load_head(checkpoint, *context.target, chosen.options);
+  checkpoint.check_whole();
   if (head.config.generation != wanted) {
     misuse(options,
            fmt::format("expected an {} head, found an {} one in {}: use {}", name_of(wanted),

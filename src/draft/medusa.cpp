@@ -114,8 +114,10 @@ std::unique_ptr<Drafter> make_medusa_drafter(OptionText& options, const DrafterC
   options.finish();
   require_head(options, path);
   expects(context.target != nullptr, "a drafter with a head has a target");
-  return std::make_unique<MedusaDrafter>(
-      load_medusa(open_checkpoint(path), *context.target, layout, medusa.levels), medusa);
+  const Checkpoint checkpoint = open_checkpoint(path);
+  MedusaWeights weights = load_medusa(checkpoint, *context.target, layout, medusa.levels);
+  checkpoint.check_whole();
+  return std::make_unique<MedusaDrafter>(std::move(weights), medusa);
 }
 
 }  // namespace talon

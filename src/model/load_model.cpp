@@ -90,6 +90,7 @@ Model Loader::load() {
   for (int layer = 0; layer < config_.layers; ++layer) model.layers.push_back(load_layer(layer));
   model.weight_bytes = weight_bytes_;
   model.config = std::move(config_);
+  checkpoint_.check_whole();
   return model;
 }
 
