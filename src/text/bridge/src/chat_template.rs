@@ -160,7 +160,8 @@ fn check_kept(
     // What these hold cannot be seen: macros the names around them, loops their items.
     let hides = |object: &DynObject| {
         let kind = object.type_name().rsplit("::").next().unwrap_or_default();
-        object.repr() == ObjectRepr::Plain || ["Closure", "Loop", "Macro", "Module", "Namespace"].contains(&kind)
+        object.repr() == ObjectRepr::Plain
+            || ["Closure", "Loop", "Macro", "Module", "Namespace"].contains(&kind)
     };
     if in_namespace && hides(object) {
         return refuse("an attribute of a namespace to a namespace, a macro or a loop");

@@ -85,7 +85,8 @@ impl Call {
     fn is_late(&self, look: bool) -> bool {
         let steps = self.steps.get() + 1;
         self.steps.set(if steps >= STEPS_PER_LOOK { 0 } else { steps });
-        (look || steps >= STEPS_PER_LOOK) && processor_time(libc::CLOCK_THREAD_CPUTIME_ID) > self.deadline.get()
+        (look || steps >= STEPS_PER_LOOK)
+            && processor_time(libc::CLOCK_THREAD_CPUTIME_ID) > self.deadline.get()
     }
 
     fn explanation(&self) -> String {

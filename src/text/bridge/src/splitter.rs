@@ -82,8 +82,9 @@ impl Splitter {
             }
             for character in piece[token.offsets.0..token.offsets.1].chars() {
                 let text = character.to_string();
-                spelled
-                    .extend(model.tokenize(&text)?.into_iter().filter(|one| !self.spells_special(one, &text)));
+                spelled.extend(
+                    model.tokenize(&text)?.into_iter().filter(|one| !self.spells_special(one, &text)),
+                );
             }
         }
         Ok(spelled)
@@ -128,7 +129,11 @@ impl Matcher {
     }
 
     /// `piece` in parts; those that an added token matches have it.
-    fn cut(&self, piece: NormalizedString, own: &[Range<usize>]) -> Vec<(NormalizedString, Option<Vec<Token>>)> {
+    fn cut(
+        &self,
+        piece: NormalizedString,
+        own: &[Range<usize>],
+    ) -> Vec<(NormalizedString, Option<Vec<Token>>)> {
         let text = piece.get();
         let mut parts = Vec::new();
         let mut done = 0;
@@ -155,7 +160,12 @@ impl Matcher {
     }
 
     /// The first match at or after `at` that may be taken.
-    fn next(&self, piece: &NormalizedString, mut at: usize, own: &[Range<usize>]) -> Option<(Range<usize>, &Added)> {
+    fn next(
+        &self,
+        piece: &NormalizedString,
+        mut at: usize,
+        own: &[Range<usize>],
+    ) -> Option<(Range<usize>, &Added)> {
         let text = piece.get();
         loop {
             let found = self.all.find(Input::new(text).range(at..))?;
