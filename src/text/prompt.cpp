@@ -1,7 +1,6 @@
 #include "text/prompt.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/error.h"
 
@@ -18,11 +17,6 @@ bool is_too_long(const Tokenizer& tokenizer, std::string_view text, int context)
 
 std::vector<TokenId> encode(const Tokenizer& tokenizer, const RenderedChat& chat) {
   return tokenizer.encode(chat.text, {.parse_special = true, .add_start = true, .own = chat.own});
-}
-
-std::vector<TokenId> special_tokens(const Tokenizer& tokenizer, std::vector<TokenId> tokens) {
-  std::erase_if(tokens, [&](TokenId token) { return !tokenizer.is_special(token); });
-  return tokens;
 }
 
 /// Renders one chat with and without marks.
@@ -48,15 +42,10 @@ class Renderer {
     if (!has_all) {
       fail("render chat template: it refuses messages that hold no text of special tokens");
     }
-    // The template looks at what messages say. Its own special tokens are those of the rendering in
-    // which it saw none of that.
-    const std::vector<TokenId> own = special_tokens(tokenizer_, encode(tokenizer_, all));
-    const auto has_others = [&](const RenderedChat& chat) {
-      return special_tokens(tokenizer_, encode(tokenizer_, chat)) != own;
-    };
-    if (has_some && !has_others(some)) return some;
-    const RenderedChat plain{text, {}};
-    return has_others(plain) ? all : plain;
+    // The template looks at what messages say, or changes it. Its own special tokens are those of
+    // the rendering in which it saw none of that.
+    const bool same_special = has_some && special_tokens(some) == special_tokens(all);
+    return same_special ? some : all;
   }
 
  private:
@@ -72,6 +61,16 @@ class Renderer {
       return false;
     }
     return true;
+  }
+
+  std::vector<TokenId> special_tokens(const RenderedChat& chat) const {
+    std::vector<TokenId> tokens = encode(tokenizer_, chat);
+    // A token for unknown words is special too, but stands for others.
+    std::erase_if(tokens, [&](TokenId token) {
+      return !tokenizer_.is_special(token) ||
+             chat.text.find(tokenizer_.bytes_of(token)) == std::string::npos;
+    });
+    return tokens;
   }
 
   const Tokenizer& tokenizer_;

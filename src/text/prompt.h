@@ -35,8 +35,8 @@ struct ChatPrompt {
 /// Renders messages and encodes the text so that special tokens come from the template alone: what
 /// messages say is ordinary text, also where it looks like one or would complete one. Everything
 /// else is as if the whole text were encoded at once. Where a template changes what messages say,
-/// its text is taken if it has exactly the special tokens that the template itself writes; else the
-/// messages' characters are kept from it.
+/// its text is taken if the special tokens in it are those that it writes without knowing that;
+/// else it gets the messages in characters that it can make nothing of.
 /// Throws Error as ChatTemplate::render and check_prompt_bytes do.
 ChatPrompt encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                        std::span<const ChatMessage> messages, const ChatRenderOptions& options = {},
