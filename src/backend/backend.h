@@ -41,6 +41,11 @@ class Backend {
   /// Kernels chosen, threads: for `talon inspect --machine`.
   virtual std::string description() const = 0;
   virtual BackendTraits traits() const = 0;
+  /// Most threads that compute, the caller's included: what prepares data for it takes no more.
+  virtual int threads() const = 0;
+  /// Whether other programs slowed the last operations, or it works on fewer threads for their
+  /// sake: then times say little of a machine at rest.
+  virtual bool is_disturbed() const { return false; }
 
   virtual Buffer allocate(int rows, int cols) = 0;  // zeroed
   virtual IndexBuffer allocate_indices(int count) = 0;

@@ -6,12 +6,16 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/machine/processors.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -23,8 +27,8 @@ namespace {
 // A pause takes between 10 and 50 ns, by processor, so what counts is time. Longer than any gap
 // inside a step or between two of them, since a worker that sleeps takes long to wake.
 constexpr std::chrono::microseconds kSpinBeforeSleep{400};
-// Then a processor may be shared: its other owner should run.
-constexpr std::chrono::microseconds kSpinBeforeYield{100};
+// Then a processor may be shared, and who is waited for may be the one that waits for it.
+constexpr std::chrono::microseconds kSpinBeforeYield{20};
 
 void relax() {
 #if defined(__x86_64__)
@@ -52,17 +56,17 @@ class SpinTime {
   bool is_over_ = false;
 };
 
-std::vector<int> allowed_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> allowed;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
-      if (CPU_ISSET(processor, &set)) allowed.push_back(processor);
+/// Waits, politely, until done() holds.
+template <typename Done>
+void wait_until(const Done& done) {
+  SpinTime spin(kSpinBeforeYield);
+  while (!done()) {
+    if (spin.is_over()) {
+      std::this_thread::yield();
+    } else {
+      relax();
     }
   }
-  if (allowed.empty()) allowed.push_back(0);
-  return allowed;
 }
 
 void pin_thread(pthread_t thread, int processor) {
@@ -75,22 +79,23 @@ void pin_thread(pthread_t thread, int processor) {
 }  // namespace
 
 struct ThreadPool::State {
-  alignas(64) std::atomic<std::uint32_t> generation{
-      0};                                   // counts regions; a change wakes the workers
-  alignas(64) std::atomic<int> running{0};  // workers that have not finished the region
-  alignas(64) std::atomic<int> arrived{0};
-  alignas(64) std::atomic<std::uint32_t> phase{0};
+  struct alignas(64) Worker {
+    std::atomic<std::uint32_t> regions{0};  // that it was asked to take part in, or to stop
+    std::thread thread;
+  };
   struct alignas(64) Counter {
     std::atomic<std::size_t> value{0};
   };
+  alignas(64) std::atomic<int> running{0};  // workers that have not finished the region
+  alignas(64) std::atomic<int> arrived{0};
+  alignas(64) std::atomic<std::uint32_t> phase{0};
   std::array<Counter, kMaxLoops> next_index;
   std::atomic<bool> stopping{false};
   Erased body = nullptr;
   void* context = nullptr;
   std::mutex failure_mutex;
   std::exception_ptr failure;
-  std::vector<int> processors;
-  std::vector<std::thread> workers;
+  std::deque<Worker> workers;  // without the caller
 
   void work(int worker) noexcept {
     try {
@@ -101,18 +106,27 @@ struct ThreadPool::State {
     }
   }
 
-  void worker_loop(int worker) {
-    std::uint32_t seen = 0;
-    while (true) {
-      SpinTime spin(kSpinBeforeSleep);
-      while (generation.load(std::memory_order_acquire) == seen) {
-        if (spin.is_over()) {
-          generation.wait(seen, std::memory_order_acquire);
+  /// Workers that are not active are not asked, and go to sleep.
+  void ask(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      workers[i].regions.fetch_add(1, std::memory_order_release);
+      workers[i].regions.notify_one();
+    }
+  }
+
+  void worker_loop(int worker, const std::atomic<std::uint32_t>& regions) {
+    for (std::uint32_t seen = 0;; ++seen) {
+      SpinTime polite(kSpinBeforeYield);
+      SpinTime awake(kSpinBeforeSleep);
+      while (regions.load(std::memory_order_acquire) == seen) {
+        if (awake.is_over()) {
+          regions.wait(seen, std::memory_order_acquire);
+        } else if (polite.is_over()) {
+          std::this_thread::yield();
         } else {
           relax();
         }
       }
-      seen = generation.load(std::memory_order_acquire);
       if (stopping.load(std::memory_order_relaxed)) return;
       work(worker);
       running.fetch_sub(1, std::memory_order_acq_rel);
@@ -120,29 +134,49 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int threads, bool pin) : threads_(threads), state_(new State) {
+ThreadPool::ThreadPool(int threads, bool pin)
+    : threads_(threads), active_(threads), state_(new State) {
   expects(threads >= 1, "a thread pool has at least one thread");
-  state_->processors = allowed_processors();
-  for (int worker = 1; worker < threads; ++worker) {
-    state_->workers.emplace_back([state = state_.get(), worker] { state->worker_loop(worker); });
-    if (pin && threads <= static_cast<int>(state_->processors.size())) {
-      pin_thread(state_->workers.back().native_handle(),
-                 state_->processors[static_cast<std::size_t>(worker)]);
+  const std::vector<int> processors = allowed_processors();
+  const bool one_each =
+      threads == static_cast<int>(processors.size()) && threads == available_processors();
+  for (int number = 1; number < threads; ++number) {
+    State::Worker& worker = state_->workers.emplace_back();
+    try {
+      worker.thread = std::thread(
+          [state = state_.get(), number, &worker] { state->worker_loop(number, worker.regions); });
+    } catch (const std::system_error& error) {
+      state_->workers.pop_back();
+      stop();
+      fail("start {} threads: number {} could not be started: {}", threads, number + 1,
+           error.what());
+    }
+    if (pin && one_each) {
+      pin_thread(worker.thread.native_handle(), processors[static_cast<std::size_t>(number)]);
     }
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   state_->stopping = true;
-  state_->generation.fetch_add(1, std::memory_order_release);
-  state_->generation.notify_all();
-  for (auto& worker : state_->workers) worker.join();
+  state_->ask(state_->workers.size());
+  for (State::Worker& worker : state_->workers) worker.thread.join();
 }
 
-void ThreadPool::pin_caller() {
-  if (threads_ <= static_cast<int>(state_->processors.size())) {
-    pin_thread(pthread_self(), state_->processors[0]);
-  }
+void ThreadPool::set_active(int workers) {
+  expects(workers >= 1 && workers <= threads_, "as many workers as the pool has");
+  active_ = workers;
+}
+
+void ThreadPool::adapt() {
+  if (threads_ > 1) choice_.emplace(threads_);
+}
+
+void ThreadPool::learn(double work, WorkerChoice::Time begin) {
+  choice_->learn(work, begin, WorkerChoice::Clock::now());
+  active_ = choice_->workers();
 }
 
 void ThreadPool::run_erased(Erased body, void* context) {
@@ -150,20 +184,10 @@ void ThreadPool::run_erased(Erased body, void* context) {
   for (auto& counter : state.next_index) counter.value.store(0, std::memory_order_relaxed);
   state.body = body;
   state.context = context;
-  if (threads_ > 1) {
-    state.running.store(threads_ - 1, std::memory_order_relaxed);
-    state.generation.fetch_add(1, std::memory_order_release);
-    state.generation.notify_all();
-  }
+  state.running.store(active_ - 1, std::memory_order_relaxed);
+  state.ask(static_cast<std::size_t>(active_ - 1));
   state.work(0);
-  SpinTime spin(kSpinBeforeYield);
-  while (state.running.load(std::memory_order_acquire) != 0) {
-    if (spin.is_over()) {
-      std::this_thread::yield();
-    } else {
-      relax();
-    }
-  }
+  wait_until([&] { return state.running.load(std::memory_order_acquire) == 0; });
   if (state.failure) {
     const std::exception_ptr failure = std::exchange(state.failure, nullptr);
     std::rethrow_exception(failure);
@@ -171,29 +195,20 @@ void ThreadPool::run_erased(Erased body, void* context) {
 }
 
 void ThreadPool::barrier() {
-  if (threads_ == 1) return;
+  if (active_ == 1) return;
   State& state = *state_;
   const std::uint32_t phase = state.phase.load(std::memory_order_acquire);
-  if (state.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+  if (state.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == active_) {
     state.arrived.store(0, std::memory_order_relaxed);
     state.phase.fetch_add(1, std::memory_order_release);
     return;
   }
-  SpinTime spin(kSpinBeforeYield);
-  while (state.phase.load(std::memory_order_acquire) == phase) {
-    if (spin.is_over()) {
-      std::this_thread::yield();
-    } else {
-      relax();
-    }
-  }
+  wait_until([&] { return state.phase.load(std::memory_order_acquire) != phase; });
 }
 
 std::size_t ThreadPool::next(int loop, std::size_t step) {
   return state_->next_index[static_cast<std::size_t>(loop)].value.fetch_add(
       step, std::memory_order_relaxed);
 }
-
-int available_processors() { return static_cast<int>(allowed_processors().size()); }
 
 }  // namespace talon

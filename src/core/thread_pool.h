@@ -2,43 +2,67 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <type_traits>
+
+#include "core/worker_choice.h"
 
 namespace talon {
 
-/// Persistent workers for short parallel regions (microseconds each, hundreds per token). The calling thread is worker 0.
-/// Workers spin for a bounded time between regions, then sleep, so an idle engine costs nothing.
-/// One region at a time: run() may be called from one thread at a time, and not from inside a region.
+/// Persistent workers for short parallel regions (microseconds each, hundreds per token). The
+/// calling thread is worker 0. A waiting worker spins for a moment, then lets others have its
+/// processor, then sleeps: an idle engine costs nothing, and a busy machine is shared. One region
+/// at a time: run() may be called from one thread at a time, and not from inside a region.
 class ThreadPool {
  public:
-  /// `threads` >= 1 counts the caller. With `pin`, worker i >= 1 is bound to the i-th processor this process may use
-  /// (and pin_caller() does the same for worker 0); without it the system places them.
+  /// `threads` >= 1 counts the caller; see worker_count() (core/machine/processors.h) for how many
+  /// are worth having. With `pin`, workers that are as many as the processors of this process, and
+  /// may use them all, are bound to one each; otherwise the system places them, since other
+  /// processes would bind theirs to the same ones. Throws Error if a thread cannot be started.
   explicit ThreadPool(int threads, bool pin = true);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return threads_; }
+  /// Workers of the next region, at most threads(); the others sleep. Changes only in set_active()
+  /// and, once adapt() was called, at the end of a timed region.
+  int active() const { return active_; }
+  void set_active(int workers);
 
-  /// Binds the calling thread to the processor of worker 0. For programs whose main thread does nothing else.
-  void pin_caller();
+  /// From here on as many workers are active as finish timed regions soonest (WorkerChoice).
+  void adapt();
+  /// Whether others took processors from the last timed regions, or fewer workers are active for
+  /// their sake.
+  bool is_disturbed() const { return choice_ && choice_->is_disturbed(); }
 
-  /// Calls body(worker) once on each worker, worker in [0, threads()), and returns when all are done. If bodies throw,
-  /// one of the exceptions is rethrown here after all have finished. Does not allocate.
+  /// Calls body(worker) once on each active worker, worker in [0, active()), and returns when all
+  /// are done. If bodies throw, one of the exceptions is rethrown here after all have finished.
+  /// Does not allocate.
   template <typename Body>
   void run(Body&& body) {
     using Function = std::remove_reference_t<Body>;
     run_erased([](void* context, int worker) { (*static_cast<Function*>(context))(worker); },
                const_cast<void*>(static_cast<const void*>(&body)));
   }
+  /// The same for a region of `work` > 0 units, in any measure in which regions of equal work are
+  /// alike.
+  template <typename Body>
+  void run_timed(double work, Body&& body) {
+    if (!choice_) return run(body);
+    const auto begin = WorkerChoice::Clock::now();
+    run(body);
+    learn(work, begin);
+  }
 
-  /// Inside a region: waits until every worker has arrived. Every worker must call it the same number of times, and a
-  /// body that uses it must not throw.
+  /// Inside a region: waits until every active worker has arrived. Each must call it the same
+  /// number of times, and a body that uses it must not throw.
   void barrier();
 
-  /// Inside a region: hands out the indices [0, count) in steps, each once, whoever asks first (dynamic tiles). Returns the
-  /// first index of the caller's next step, at or past the end when none is left. `loop` is 0 for the first loop of
-  /// the region, 1 for the second, up to kMaxLoops - 1; every worker uses the same numbers.
+  /// Inside a region: hands out the indices [0, count) in steps, each once, whoever asks first
+  /// (dynamic tiles). Returns the first index of the caller's next step, at or past the end when
+  /// none is left. `loop` is 0 for the first loop of the region, 1 for the second, up to kMaxLoops
+  /// - 1; every worker uses the same numbers.
   std::size_t next(int loop, std::size_t step = 1);
   static constexpr int kMaxLoops = 8;
 
@@ -46,12 +70,13 @@ class ThreadPool {
   struct State;
   using Erased = void (*)(void* context, int worker);
   void run_erased(Erased body, void* context);
+  void learn(double work, WorkerChoice::Time begin);
+  void stop();
 
   int threads_;
+  int active_;
+  std::optional<WorkerChoice> choice_;
   std::unique_ptr<State> state_;
 };
-
-/// The number of processors this process may use.
-int available_processors();
 
 }  // namespace talon

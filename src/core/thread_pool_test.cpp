@@ -1,10 +1,20 @@
 #include "core/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <stdexcept>
+#include <thread>
 #include <vector>
+
+#include "core/error.h"
+#include "core/machine/processors.h"
 
 namespace talon {
 namespace {
@@ -48,6 +58,116 @@ TEST(ThreadPool, AnExceptionOfAWorkerReachesTheCallerAndThePoolLivesOn) {
   pool.run([&](int) { ran++; });
   EXPECT_EQ(ran, 2);
 }
+
+TEST(ThreadPool, OnlyActiveWorkersTakePartHoweverOftenTheirNumberChanges) {
+  ThreadPool pool(4);
+  for (int repeat = 0; repeat < 500; ++repeat) {
+    const int active = 1 + repeat * 7 % 4;
+    pool.set_active(active);
+    std::vector<int> ran(4, 0);
+    std::atomic<int> early = 0;
+    pool.run([&](int worker) {
+      ran[static_cast<std::size_t>(worker)]++;
+      pool.barrier();
+      for (int other = 0; other < active; ++other) {
+        if (ran[static_cast<std::size_t>(other)] != 1) early++;
+      }
+    });
+    ASSERT_EQ(early, 0);
+    for (int worker = 0; worker < 4; ++worker) {
+      ASSERT_EQ(ran[static_cast<std::size_t>(worker)], worker < active);
+    }
+  }
+}
+
+TEST(ThreadPool, WorkersThatSleepWakeUp) {
+  ThreadPool pool(3);
+  for (const int active : {3, 1, 2, 3}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    pool.set_active(active);
+    std::atomic<int> ran = 0;
+    pool.run([&](int) { ran++; });
+    EXPECT_EQ(ran, active);
+  }
+}
+
+TEST(ThreadPool, TimedRegionsLeaveTheChoiceOfWorkersBetweenOneAndAll) {
+  ThreadPool pool(3);
+  pool.adapt();
+  for (int repeat = 0; repeat < 2000; ++repeat) {
+    const int active = pool.active();
+    ASSERT_GE(active, 1);
+    ASSERT_LE(active, 3);
+    std::atomic<int> ran = 0;
+    // Every 20th region takes long, as if a worker had lost its processor.
+    pool.run_timed(100, [&](int) {
+      ran++;
+      if (active > 1 && repeat % 20 == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    });
+    ASSERT_EQ(ran, active);
+  }
+  EXPECT_LT(pool.active(), 3);
+  EXPECT_TRUE(pool.is_disturbed());
+}
+
+/// This thread and those that it starts share one processor while the object lives.
+class OneProcessor {
+ public:
+  OneProcessor() {
+    sched_getaffinity(0, sizeof(before_), &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(allowed_processors().front(), &one);
+    sched_setaffinity(0, sizeof(one), &one);
+  }
+  ~OneProcessor() { sched_setaffinity(0, sizeof(before_), &before_); }
+  OneProcessor(const OneProcessor&) = delete;
+  OneProcessor& operator=(const OneProcessor&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+double processor_ms() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
+}
+
+TEST(ThreadPool, WorkersThatShareAProcessorDoNotKeepItWhileTheyWait) {
+  const OneProcessor one;
+  ThreadPool pool(4);
+  constexpr int kRegions = 200;
+  const double before = processor_ms();
+  for (int repeat = 0; repeat < kRegions; ++repeat) {
+    pool.run([&](int) { pool.barrier(); });
+  }
+  // Of processor time, which does not depend on what else runs.
+  EXPECT_LT((processor_ms() - before) / kRegions, 0.6);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(ThreadPool, AThreadThatCannotBeStartedIsAnErrorWithItsNumber) {
+  const auto start_with_little_memory = [] {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t bytes = pages * 4096 + (rlim_t{100} << 20);  // a dozen stacks
+    const rlimit limit{bytes, bytes};
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      ThreadPool pool(1000);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      std::_Exit(3);
+    }
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(start_with_little_memory(), testing::ExitedWithCode(3),
+              "start 1000 threads: number [0-9]+ could not be started: ");
+}
+#endif
 
 }  // namespace
 }  // namespace talon

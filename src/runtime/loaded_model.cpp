@@ -4,7 +4,7 @@
 
 #include "backend/reference/reference.h"
 #include "core/error.h"
-#include "core/thread_pool.h"
+#include "core/machine/processors.h"
 
 namespace talon {
 namespace {
@@ -92,14 +92,13 @@ Activations activations_for(const ModelSource& source, const ModelConfig& config
   return config.hidden <= kHiddenThatNeedsMixed ? Activations::mixed : Activations::bits8;
 }
 
-int thread_count(const ModelSource& source) {
-  return source.threads > 0 ? source.threads : available_processors();
-}
+int thread_count(const ModelSource& source) { return worker_count(source.threads); }
 
 std::unique_ptr<Backend> make_backend(const ModelSource& source) {
   if (source.backend == BackendKind::reference) return make_reference_backend(thread_count(source));
   CpuOptions cpu;
   cpu.threads = thread_count(source);
+  cpu.adapt = !source.fixed_threads;
   cpu.kernels = source.kernels;
   if (source.activations) cpu.activations = *source.activations;
   return make_cpu_backend(cpu);

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "core/machine/processors.h"
 #include "core/processor_caches.h"
-#include "core/thread_pool.h"
 
 #ifndef TALON_COMMIT
 #define TALON_COMMIT "unknown"

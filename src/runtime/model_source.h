@@ -17,7 +17,8 @@ struct ModelSource {
   std::string models_folder = {};  // of the catalogue's models; empty: none is known
   BackendKind backend = BackendKind::cpu;
   CpuKernels kernels = CpuKernels::best;
-  int threads = 0;  // 0: all processors this process may use
+  int threads = 0;             // at most, and never more than processors; 0: worker_count()
+  bool fixed_threads = false;  // not fewer while other programs need the processors
   WeightLayout weights = WeightLayout::as_stored;
   std::optional<Activations> activations = {};  // none: fit for the model
   int context = 0;                              // positions; 0: all the model allows

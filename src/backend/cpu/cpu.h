@@ -18,10 +18,11 @@ std::string_view name_of(Activations activations);
 
 enum class CpuKernels { best, portable, avx2, avx512_vnni, avx512_bf16, amx };
 struct CpuOptions {
-  int threads = 0;  // 0: all processors this process may use
+  int threads = 0;  // 0: as many as worker_count() (core/machine/processors.h) finds worth having
   CpuKernels kernels = CpuKernels::best;
   Activations activations = Activations::bits8;
   bool pin = true;
+  bool adapt = true;  // works on fewer while others need the processors (core/worker_choice.h)
 };
 /// Throws UsageError if this machine lacks the kernels asked for.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);

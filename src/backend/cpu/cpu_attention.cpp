@@ -91,7 +91,7 @@ void Attention::group_rows(const AttentionArgs& args) {
   // Over short contexts groups of rows for two items or more of each worker, over long ones as many
   // rows as possible for each read of the cache.
   const int wanted =
-      (2 * pool_.threads() + args.cache->shape.kv_heads - 1) / args.cache->shape.kv_heads;
+      (2 * pool_.active() + args.cache->shape.kv_heads - 1) / args.cache->shape.kv_heads;
   const int most =
       most_blocks >= kLongBlocks
           ? std::max(kLongGroupQueries / heads, 1)
@@ -358,7 +358,7 @@ void Attention::run(const AttentionArgs& args) {
   for (const RowGroup& group : groups_) {
     most_blocks = std::max(most_blocks, group.end_block - group.first_block);
   }
-  const auto threads = static_cast<std::size_t>(pool_.threads());
+  const auto threads = static_cast<std::size_t>(pool_.active());
   Call call{args,
             HostLayout::of(*args.layout),
             cache,

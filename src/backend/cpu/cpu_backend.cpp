@@ -15,6 +15,7 @@
 #include "backend/host_layout.h"
 #include "core/error.h"
 #include "core/processor_caches.h"
+#include "core/machine/processors.h"
 #include "core/thread_pool.h"
 #include "core/types.h"
 
@@ -60,10 +61,12 @@ class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options)
       : kernels_(choose_kernels(options.kernels)),
-        pool_(options.threads > 0 ? options.threads : available_processors(), options.pin),
+        pool_(options.threads > 0 ? options.threads : worker_count(0), options.pin),
         activations_(options.activations),
         linear_(kernels_, pool_, options.activations),
-        attention_(kernels_, pool_) {}
+        attention_(kernels_, pool_) {
+    if (options.adapt) pool_.adapt();
+  }
 
   std::string_view name() const override { return "cpu"; }
 
@@ -73,6 +76,8 @@ class CpuBackend : public Backend {
         kernels_.name, pool_.threads(), words_for(activations_), cache_bytes(2) / 1024,
         cache_bytes(3) / 1024, huge_page_bytes() >> 20);
   }
+  int threads() const override { return pool_.threads(); }
+  bool is_disturbed() const override { return pool_.is_disturbed(); }
 
   BackendTraits traits() const override { return {}; }
 

@@ -55,6 +55,15 @@ void check(const LinearArgs& args) {
   }
 }
 
+/// In any unit: calls of the same work take equally long.
+double work_of(const LinearArgs& args) {
+  double bytes = 0;
+  for (const Projection& projection : args.outputs) {
+    bytes += static_cast<double>(projection.weight->bytes);
+  }
+  return args.input.rows * bytes;
+}
+
 /// Whether a projection writes where the input lies.
 bool writes_input(const LinearArgs& args) {
   const auto end_of = [](const View& view) { return view.row(view.rows - 1) + view.cols; };
@@ -253,7 +262,7 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
 /// Each worker prepares one run of the items, which are rows, or segments of them in the order of
 /// columns.
 void Linear::prepare_shared(const LinearArgs& args, const Input& input, int index) {
-  const int threads = pool_.threads();
+  const int threads = pool_.active();
   Worker& worker = workers_[static_cast<std::size_t>(index)];
   const int chunk = is_cut_by_columns(args, threads) ? segment_of(input.cols) : input.cols;
   const int items = (input.cols + chunk - 1) / chunk * input.rows;
@@ -343,7 +352,7 @@ void Linear::multiply_pieces(const Pieces& pieces, const Input& input, int first
 void Linear::multiply(const LinearArgs& args, const Input& input, int worker) {
   const Pieces pieces{args, blocks_.list.size() == 1, kernels_.wide_rows};
   const int count = pieces.count();
-  const int threads = pool_.threads();
+  const int threads = pool_.active();
   const int share = count * 3 / 4 / threads;
   multiply_pieces(pieces, input, worker * share, share);
   const auto rest = static_cast<std::size_t>(count - share * threads);
@@ -358,8 +367,8 @@ void Linear::run(const LinearArgs& args) {
   const Forms forms = forms_of(args);
   cut(args.input.rows, false, blocks_);
   cut(args.input.rows, true, float_blocks_);
-  if (is_prepared_by_all(args, pool_.threads())) {
-    pool_.run([&](int index) {
+  if (is_prepared_by_all(args, pool_.active())) {
+    pool_.run_timed(work_of(args), [&](int index) {
       Worker& worker = workers_[static_cast<std::size_t>(index)];
       const Input input = place_input(args, forms, worker.input);
       for (int row = 0; row < input.rows; ++row) prepare(args, input, row, 0, input.cols, worker);
@@ -370,7 +379,7 @@ void Linear::run(const LinearArgs& args) {
   const Input input = place_input(args, forms, shared_);
   // Between a region's barriers nothing may throw.
   for (Worker& worker : workers_) worker.row.reserve<float>(static_cast<std::size_t>(input.cols));
-  pool_.run([&](int index) {
+  pool_.run_timed(work_of(args), [&](int index) {
     prepare_shared(args, input, index);
     pool_.barrier();
     multiply(args, input, index);

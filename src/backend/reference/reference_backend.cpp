@@ -35,6 +35,7 @@ class ReferenceBackend : public Backend {
   std::string description() const override {
     return fmt::format("float32 weights, sums in float64, {} threads", pool_.threads());
   }
+  int threads() const override { return pool_.threads(); }
 
   BackendTraits traits() const override { return {}; }
 

@@ -38,6 +38,8 @@ class Checking : public CheckingBackend {
                                                    reference_->allocate(rows, cols))};
   }
   BackendTraits traits() const override { return primary_->traits(); }
+  int threads() const override { return primary_->threads(); }
+  bool is_disturbed() const override { return primary_->is_disturbed(); }
   IndexBuffer allocate_indices(int count) override { return primary_->allocate_indices(count); }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override;
   std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override;

@@ -16,6 +16,8 @@ class ForwardingBackend : public Backend {
   std::string_view name() const override { return inner_->name(); }
   std::string description() const override { return inner_->description(); }
   BackendTraits traits() const override { return inner_->traits(); }
+  int threads() const override { return inner_->threads(); }
+  bool is_disturbed() const override { return inner_->is_disturbed(); }
   Buffer allocate(int rows, int cols) override { return inner_->allocate(rows, cols); }
   IndexBuffer allocate_indices(int count) override { return inner_->allocate_indices(count); }
   std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/machine/processors.h"
 #include "engine/stopwatch.h"
 #include "trace/statistics.h"
 
@@ -46,9 +47,7 @@ std::uint64_t read_all(const std::byte* data, std::size_t bytes) {
 }  // namespace
 
 BandwidthProbe::BandwidthProbe(int threads, std::size_t bytes)
-    : pool_(threads > 0 ? threads : available_processors()),
-      bytes_(bytes),
-      data_(map_memory(bytes)) {
+    : pool_(worker_count(threads)), bytes_(bytes), data_(map_memory(bytes)) {
   const std::size_t share = bytes_ / static_cast<std::size_t>(pool_.threads()) / kPage * kPage;
   pool_.run(
       [&](int worker) { std::memset(data_ + share * static_cast<std::size_t>(worker), 1, share); });

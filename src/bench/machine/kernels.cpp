@@ -88,7 +88,7 @@ class KernelBench {
       : settings_(settings),
         name_(name_of(kernels)),
         probe_(probe),
-        backend_(make_cpu_backend({settings.threads, kernels, settings.activations, true})),
+        backend_(make_cpu_backend({settings.threads, kernels, settings.activations, true, false})),
         int8_(measure_multiply_rate(settings.threads, Arithmetic::int8, kernels)),
         bf16_(measure_multiply_rate(settings.threads, Arithmetic::bf16, kernels)),
         f32_(measure_multiply_rate(settings.threads, Arithmetic::f32, kernels)) {}

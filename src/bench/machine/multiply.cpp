@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "backend/cpu/cpu_features.h"
+#include "core/machine/processors.h"
 #include "core/thread_pool.h"
 #include "engine/stopwatch.h"
 
@@ -61,7 +62,7 @@ double ms_of(ThreadPool& pool, const MultiplyKernel& kernel, long iterations) {
 }  // namespace
 
 MultiplyRate measure_multiply_rate(int threads, Arithmetic arithmetic, CpuKernels kernels) {
-  ThreadPool pool(threads > 0 ? threads : available_processors());
+  ThreadPool pool(worker_count(threads));
   const MultiplyKernel kernel = kernel_for(arithmetic, kernels);
   long iterations = 1000;
   while (ms_of(pool, kernel, iterations) < kRunMs) iterations *= 2;

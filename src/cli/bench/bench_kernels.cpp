@@ -15,7 +15,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
-#include "core/thread_pool.h"
+#include "core/machine/processors.h"
 
 namespace talon {
 namespace {
@@ -173,7 +173,7 @@ class BenchKernels : public Command {
   }
 
   Json closing_line() const {
-    const int threads = settings_.threads > 0 ? settings_.threads : available_processors();
+    const int threads = worker_count(settings_.threads);
     return provenance({{"threads", threads},
                        {"activations", name_of(settings_.activations)},
                        {"repeats", settings_.repeats},

@@ -64,7 +64,11 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
                           {"amx", CpuKernels::amx}},
                          "kernels of the cpu backend")
       ->group(kModelGroup);
-  add_int(app, "--threads", options.threads, 0, 1024, "threads, 0 for all processors")
+  add_int(app, "--threads", options.threads, 0, 1024,
+          "most threads, never more than processors; 0: all processors, or what a quota allows")
+      ->group(kModelGroup);
+  app.add_flag("--fixed-threads", options.fixed_threads,
+               "do not work on fewer threads while other programs need the processors")
       ->group(kModelGroup);
   add_choice<WeightLayout>(app, "--weights", options.weights, layouts(),
                            "how weights are kept in memory")
