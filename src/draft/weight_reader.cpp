@@ -17,7 +17,7 @@ bool is_float(StorageType type) {
 }  // namespace
 
 WeightReader::WeightReader(const HeadTensors& tensors, Backend& backend)
-    : tensors_(tensors), backend_(backend), pool_(available_processors(), /*pin=*/false) {}
+    : tensors_(tensors), backend_(backend), pool_(backend.threads(), /*pin=*/false) {}
 
 const StoredTensor& WeightReader::checked(std::string_view name) {
   const StoredTensor& tensor = tensors_.require(name);

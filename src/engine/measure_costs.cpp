@@ -63,6 +63,7 @@ class CostMeasurement {
     measure_passes(rows, 0.25 * budget_ms_);
     if (!profile_.levels.empty()) measure_first_pass(0.15 * budget_ms_);
     measure_checks();
+    profile_.steady = profile_.steady && !model_.backend->is_disturbed();
     return std::move(profile_);
   }
   std::vector<CostProfile::Level> passes(std::span<const int> rows) {

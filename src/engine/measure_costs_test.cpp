@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu.h"
+#include "backend/wrap/forwarding.h"
 #include "backend/wrap/tracing.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
@@ -85,6 +86,25 @@ TEST(ObtainCosts, ReadsWhatWasKeptUnderTheSameKeyOnly) {
   EXPECT_EQ(obtain("a machine").checks.front().ms, first.checks.front().ms);
   EXPECT_EQ(obtain("a machine").levels.size(), first.levels.size());
   EXPECT_NE(obtain("another machine").checks.front().ms, first.checks.front().ms);
+}
+
+/// A backend whose machine is never at rest.
+class DisturbedBackend : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  bool is_disturbed() const override { return true; }
+};
+
+TEST(ObtainCosts, KeepsNothingThatWasMeasuredBesideOthers) {
+  const test::TemporaryFolder folder;
+  test::TestModel model(kGolden + "target",
+                        std::make_unique<DisturbedBackend>(make_cpu_backend({.threads = 1})));
+  const auto none = make_drafter("none", {});
+  const CostProfile profile =
+      obtain_costs(model.model, KvType::f16, *none, "none", {folder.path(), "a machine"});
+  EXPECT_FALSE(profile.empty());
+  EXPECT_FALSE(profile.steady);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Loader {
         backend_(backend),
         options_(options),
         names_(TensorNames::of(checkpoint.format)),
-        pool_(available_processors(), /*pin=*/false) {}
+        pool_(backend.threads(), /*pin=*/false) {}
 
   Model load();
 
