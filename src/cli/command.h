@@ -35,6 +35,7 @@ std::unique_ptr<Command> make_pull(CLI::App& parent);
 std::unique_ptr<Command> make_help(CLI::App& parent);
 std::unique_ptr<Command> make_bench_compare(CLI::App& parent);
 std::unique_ptr<Command> make_bench_calibration(CLI::App& parent);
+std::unique_ptr<Command> make_bench_contention(CLI::App& parent);
 std::unique_ptr<Command> make_bench_cost(CLI::App& parent);
 std::unique_ptr<Command> make_bench_kernels(CLI::App& parent);
 std::unique_ptr<Command> make_bench_signature(CLI::App& parent);
