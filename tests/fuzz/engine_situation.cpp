@@ -73,12 +73,13 @@ class SituationMaker {
     if (choose_.chance(0.1)) {
       request.prompt.resize(std::min(request.prompt.size(), 1 + choose_.below(70)));
     }
-    request.max_new = choose_.one_of({1, 2, 7, 30, 63, 64, 65, 120});
+    request.max_new = choose_.one_of({1, 2, 7, 30, 63, 64, 65, 120, 250, 400});
     request.seed = choose_.number();
     request.choice = static_cast<std::uint32_t>(choose_.below(3));
     request.sampler = make_sampler(choose_);
     if (choose_.chance(0.5)) request.end_tokens = {1, 13};
     request.reuse_prefix = choose_.chance(0.85);
+    request.tenant = choose_.below(2);
     situation.expected.push_back(plain_(request));
     situation.requests.push_back(std::move(request));
   }
