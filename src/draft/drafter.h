@@ -43,6 +43,7 @@ struct DraftJob {
   /// node.
   const PositionRandom* random = nullptr;
   int position = 0;  // of the root
+  std::uint32_t source = 1;  // noted with the nodes that it adds (DraftTree::Node::sources)
 };
 
 /// Guesses continuations. Weights are immutable and shared by all sequences; memory lives in a

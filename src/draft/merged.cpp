@@ -87,7 +87,7 @@ class MergedDrafter : public Drafter {
   }
 
   void propose(std::span<DraftJob> jobs) override {
-    for (DraftJob& job : jobs) state_of(job).proposed.emplace(job.tree->token[0]);
+    for (DraftJob& job : jobs) state_of(job).proposed.emplace((*job.tree)[0].token);
     for (const std::size_t part : order_) grow(part, jobs);
     for (DraftJob& job : jobs) {
       *job.tree = state_of(job).proposed->tree();
@@ -109,12 +109,12 @@ class MergedDrafter : public Drafter {
     std::vector<DraftJob> part_jobs(jobs.begin(), jobs.end());
     for (const DraftJob& job : jobs) {
       const DraftTree& merged = state_of(job).proposed->tree();
-      trees.push_back(extends ? merged : DraftTree(merged.token[0]));
-      trees.back().added_by = source;
+      trees.push_back(extends ? merged : DraftTree(merged[0].token));
     }
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       part_jobs[i].state = state_of(jobs[i]).parts[part].get();
       part_jobs[i].tree = &trees[i];
+      part_jobs[i].source = source;
       if (extends) part_jobs[i].plan.nodes += trees[i].draft_nodes();
     }
     drafter(part).propose(part_jobs);

@@ -14,10 +14,9 @@ std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
 /// What a drafter believes of a node given its parent: by the parent's log_p in `given` if it has
 /// the parent.
 double belief_in(const DraftTree& tree, NodeId node, const DraftTree& given) {
-  const NodeId parent = tree.parent[index(node)];
-  const float parent_log_p = (parent < given.size() ? given : tree).log_p[index(parent)];
-  const double step =
-      static_cast<double>(tree.log_p[index(node)]) - static_cast<double>(parent_log_p);
+  const NodeId parent = tree[node].parent;
+  const float parent_log_p = (parent < given.size() ? given : tree)[parent].log_p;
+  const double step = static_cast<double>(tree[node].log_p) - static_cast<double>(parent_log_p);
   return std::exp(std::min(step, 0.0));
 }
 
@@ -40,11 +39,12 @@ void SourceCalibration::observe(std::uint32_t sources, int depth, double belief,
 }
 
 void MergedTree::add(const DraftTree& part, std::uint32_t source) {
-  tree_.added_by = source;
   std::vector<NodeId> merged = {0};
   for (NodeId node = 1; node < part.size(); ++node) {
-    const NodeId parent = merged[index(part.parent[index(node)])];
-    merged.push_back(tree_.add(parent, part.token[index(node)], 0.0f));
+    const NodeId parent = merged[index(part[node].parent)];
+    const bool is_probe = part[node].kind == NodeKind::probe;
+    merged.push_back(is_probe ? tree_.add_probe(parent, part[node].token, 0.0f, source)
+                              : tree_.add(parent, part[node].token, 0.0f, source));
     beliefs_.resize(index(tree_.size()), 0.0);
     double& belief = beliefs_[index(merged.back())];
     belief = std::max(belief, belief_in(part, node, part));
@@ -54,43 +54,36 @@ void MergedTree::add(const DraftTree& part, std::uint32_t source) {
 void MergedTree::take_extended(DraftTree extended, std::uint32_t source) {
   beliefs_.resize(index(extended.size()), 0.0);
   for (NodeId node = 1; node < extended.size(); ++node) {
-    if (!(extended.sources[index(node)] & source)) continue;
+    if (!(extended[node].sources & source)) continue;
     beliefs_[index(node)] = std::max(beliefs_[index(node)], belief_in(extended, node, tree_));
   }
   tree_ = std::move(extended);
 }
 
 void MergedTree::score(SourceCalibration& calibration) {
-  std::vector<int> depth(beliefs_.size());
   std::vector<double> chance(beliefs_.size()), of_children(beliefs_.size());
-  for (std::size_t node = 1; node < beliefs_.size(); ++node) {
-    const std::size_t parent = index(tree_.parent[node]);
-    depth[node] = depth[parent] + 1;
+  for (NodeId id = 1; id < tree_.size(); ++id) {
+    const DraftTree::Node& node = tree_[id];
+    const bool is_probe = node.kind == NodeKind::probe;  // of worth, and never right
+    const double belief = beliefs_[index(id)];
     const double calibrated =
-        calibration.probability(tree_.sources[node], depth[node], beliefs_[node]);
-    chance[node] = std::max(calibrated, kLeastChance);
-    of_children[parent] += chance[node];
+        is_probe ? belief : calibration.probability(node.sources, node.depth, belief);
+    chance[index(id)] = std::max(calibrated, kLeastChance);
+    if (!is_probe) of_children[index(node.parent)] += chance[index(id)];
   }
-  for (std::size_t node = 1; node < beliefs_.size(); ++node) {
-    const std::size_t parent = index(tree_.parent[node]);
-    const double share = chance[node] / std::max(1.0, of_children[parent]);
-    tree_.log_p[node] = tree_.log_p[parent] + static_cast<float>(std::log(share));
+  for (NodeId id = 1; id < tree_.size(); ++id) {
+    DraftTree::Node& node = tree_[id];
+    const double all = node.kind == NodeKind::probe ? 1 : of_children[index(node.parent)];
+    const double share = chance[index(id)] / std::max(1.0, all);
+    node.log_p = tree_[node.parent].log_p + static_cast<float>(std::log(share));
   }
 }
 
 void MergedTree::learn(std::span<const TokenId> text, SourceCalibration& calibration) const {
-  NodeId on_path = 0;
-  for (std::size_t level = 0; level < text.size() && on_path >= 0; ++level) {
-    NodeId next = -1;
-    for (NodeId node = on_path + 1; node < tree_.size(); ++node) {
-      if (tree_.parent[index(node)] != on_path) continue;
-      const bool right = tree_.token[index(node)] == text[level];
-      const int depth = static_cast<int>(level) + 1;
-      calibration.observe(tree_.sources[index(node)], depth, beliefs_[index(node)], right);
-      if (right) next = node;
-    }
-    on_path = next;
-  }
+  tree_.for_each_trial(text, [&](NodeId id, bool right) {
+    const DraftTree::Node& node = tree_[id];
+    calibration.observe(node.sources, node.depth, beliefs_[index(id)], right);
+  });
 }
 
 }  // namespace talon

@@ -81,7 +81,7 @@ std::unique_ptr<FakeDrafter> chain(std::vector<TokenId> tokens, double step) {
   return std::make_unique<FakeDrafter>([tokens, step](DraftTree& tree) {
     NodeId node = 0;
     for (const TokenId token : tokens) {
-      node = tree.add(node, token, tree.log_p[static_cast<std::size_t>(node)] + ln(step));
+      node = tree.add(node, token, tree[node].log_p + ln(step));
     }
   });
 }
@@ -95,7 +95,7 @@ std::vector<std::unique_ptr<FakeDrafter>> pair_of(std::unique_ptr<FakeDrafter> a
 }
 
 double chance(const DraftTree& tree, NodeId node) {
-  return std::exp(static_cast<double>(tree.log_p.at(static_cast<std::size_t>(node))));
+  return std::exp(static_cast<double>(tree[node].log_p));
 }
 
 TEST(MergedDrafter, TellsAllPartsOfTheEnd) {
@@ -112,7 +112,7 @@ TEST(MergedDrafter, SharesPrefixesAndSaysWhoProposedWhat) {
   EXPECT_EQ(tree.draft_nodes(), 5);
   const NodeId shared = tree.child(tree.child(0, 1), 2);
   ASSERT_GT(shared, 0);
-  const auto sources = [&](NodeId node) { return tree.sources[static_cast<std::size_t>(node)]; };
+  const auto sources = [&](NodeId node) { return tree[node].sources; };
   EXPECT_EQ(sources(shared), 3u);
   EXPECT_EQ(sources(tree.child(shared, 3)), 1u);
   EXPECT_EQ(sources(tree.child(shared, 4)), 2u);
@@ -167,14 +167,14 @@ TEST(MergedDrafter, ADrafterThatExtendsGrowsFromTheOthersBranches) {
       [](DraftTree& tree) {
         const NodeId node = tree.child(0, 1);
         ASSERT_GT(node, 0);
-        tree.add(node, 7, tree.log_p[static_cast<std::size_t>(node)] + ln(0.5));
+        tree.add(node, 7, tree[node].log_p + ln(0.5));
         tree.add(0, 1, ln(0.9));
       },
       std::vector<FeatureTap>{}, true);
   Setting setting(pair_of(std::move(extender), chain({1}, 0.4)));
   const DraftTree tree = setting.propose();
   const NodeId shared = tree.child(0, 1);
-  EXPECT_EQ(tree.sources[static_cast<std::size_t>(shared)], 3u);
+  EXPECT_EQ(tree[shared].sources, 3u);
   EXPECT_NEAR(chance(tree, shared), 0.9, 1e-5);
   EXPECT_NEAR(chance(tree, tree.child(shared, 7)), 0.9 * 0.5, 1e-5);
 }

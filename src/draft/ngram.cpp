@@ -150,9 +150,9 @@ class NgramDrafter : public Drafter {
     const int beyond = position - static_cast<int>(tokens.size());
     if (beyond < 0) return tokens[static_cast<std::size_t>(position)];
     for (int above = tree.depth(node) - 1 - beyond; above > 0; --above) {
-      node = tree.parent[static_cast<std::size_t>(node)];
+      node = tree[node].parent;
     }
-    return tree.token[static_cast<std::size_t>(node)];
+    return tree[node].token;
   }
 
   NgramOptions options_;

@@ -26,11 +26,10 @@ std::vector<TokenId> first_path(const DraftTree& tree) {
     NodeId best = -1;
     for (NodeId id = node + 1; id < tree.size(); ++id) {
       const auto i = static_cast<std::size_t>(id);
-      if (tree.parent[i] == node &&
-          (best < 0 || tree.log_p[i] > tree.log_p[static_cast<std::size_t>(best)]))
+      if (tree.nodes[i].parent == node && (best < 0 || tree.nodes[i].log_p > tree[best].log_p))
         best = id;
     }
-    if (best >= 0) tokens.push_back(tree.token[static_cast<std::size_t>(best)]);
+    if (best >= 0) tokens.push_back(tree[best].token);
     node = best;
   }
   return tokens;
@@ -117,8 +116,8 @@ TEST(NgramDrafter, ObservingInPiecesGivesTheSameTreeAsAtOnce) {
   DraftJob job{state.get(), nullptr, {64, 64, 64}, &tree};
   drafter->propose({&job, 1});
   const DraftTree whole = proposal("ngram", text);
-  EXPECT_EQ(tree.token, whole.token);
-  EXPECT_EQ(tree.parent, whole.parent);
+  EXPECT_EQ(tree.tokens(), whole.tokens());
+  EXPECT_EQ(tree.parents(), whole.parents());
 }
 
 TEST(NgramDrafter, ChancesOfSiblingsSumToAtMostOne) {
@@ -126,7 +125,7 @@ TEST(NgramDrafter, ChancesOfSiblingsSumToAtMostOne) {
   double sum = 0;
   for (NodeId node = 1; node < tree.size(); ++node) {
     const auto i = static_cast<std::size_t>(node);
-    if (tree.parent[i] == 0) sum += std::exp(static_cast<double>(tree.log_p[i]));
+    if (tree.nodes[i].parent == 0) sum += std::exp(static_cast<double>(tree.nodes[i].log_p));
   }
   EXPECT_GT(sum, 0.1);
   EXPECT_LE(sum, 1.0);

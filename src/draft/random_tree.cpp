@@ -68,7 +68,7 @@ class RandomTreeDrafter : public Drafter {
 
   static NodeId add(DraftTree& tree, NodeId parent, TokenId token, std::mt19937& random) {
     const float step = -static_cast<float>(below(random, 100)) / 50.0f;
-    return tree.add(parent, token, tree.log_p[static_cast<std::size_t>(parent)] + step);
+    return tree.add(parent, token, tree[parent].log_p + step);
   }
 
   std::span<const TokenId> continuation(const std::vector<TokenId>& tokens) const {

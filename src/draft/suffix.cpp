@@ -136,16 +136,16 @@ struct LessLikely {
 /// beginning.
 class Growth {
  public:
-  Growth(const RepeatOdds& odds, DraftTree& tree, int most_levels)
-      : odds_(odds), tree_(tree), most_levels_(most_levels) {}
+  Growth(const RepeatOdds& odds, DraftTree& tree, std::uint32_t source, int most_levels)
+      : odds_(odds), tree_(tree), source_(source), most_levels_(most_levels) {}
 
   /// Opens the nodes that the tree has. `root`: the suffixes of the text.
   void open_all(Contexts root) {
     contexts_.push_back(std::move(root));
     open(0, 1.0);
     for (NodeId node = 1; node < tree_.size(); ++node) {
-      contexts_.push_back(contexts_after(tree_.parent[index(node)], tree_.token[index(node)]));
-      open(node, std::exp(static_cast<double>(tree_.log_p[index(node)])));
+      contexts_.push_back(contexts_after(tree_[node].parent, tree_[node].token));
+      open(node, std::exp(static_cast<double>(tree_[node].log_p)));
     }
   }
   void grow(int most_nodes, double least_chance) {
@@ -155,7 +155,7 @@ class Growth {
       candidates_.pop();
       const NodeId known = tree_.child(best.parent, best.token);
       const NodeId node =
-          tree_.add(best.parent, best.token, static_cast<float>(std::log(best.chance)));
+          tree_.add(best.parent, best.token, static_cast<float>(std::log(best.chance)), source_);
       if (known >= 0) continue;  // another drafter's, open already
       contexts_.push_back(contexts_after(best.parent, best.token));
       open(node, best.chance);
@@ -171,7 +171,8 @@ class Growth {
     return contexts;
   }
   void open(NodeId node, double chance) {
-    if (tree_.depth(node) >= most_levels_ || tree_.drawn_from(node)) return;
+    const bool is_probe = tree_[node].kind == NodeKind::probe;
+    if (tree_.depth(node) >= most_levels_ || tree_.drawn_from(node) || is_probe) return;
     for (const auto& [token, step] : continuations(contexts_[index(node)], odds_)) {
       candidates_.push({node, token, chance * step});
     }
@@ -179,6 +180,7 @@ class Growth {
 
   const RepeatOdds& odds_;
   DraftTree& tree_;
+  std::uint32_t source_;
   int most_levels_;
   std::vector<Contexts> contexts_;  // per node
   std::priority_queue<Candidate, std::vector<Candidate>, LessLikely> candidates_;
@@ -215,7 +217,7 @@ class SuffixDrafter : public Drafter {
       follow_memory(state);
       const int levels = std::min(options_.levels, job.plan.levels);
       const int known = job.tree->draft_nodes();
-      Growth growth(state.odds, *job.tree, levels);
+      Growth growth(state.odds, *job.tree, job.source, levels);
       growth.open_all(contexts(state));
       growth.grow(std::min(known + options_.nodes, job.plan.nodes), options_.least);
     }

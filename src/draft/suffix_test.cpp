@@ -57,12 +57,11 @@ Tokens likeliest_path(const DraftTree& tree) {
     NodeId best = -1;
     for (NodeId child = node + 1; child < tree.size(); ++child) {
       const auto c = static_cast<std::size_t>(child);
-      if (tree.parent[c] == node &&
-          (best < 0 || tree.log_p[c] > tree.log_p[static_cast<std::size_t>(best)]))
+      if (tree.nodes[c].parent == node && (best < 0 || tree.nodes[c].log_p > tree[best].log_p))
         best = child;
     }
     if (best < 0) return path;
-    path.push_back(tree.token[static_cast<std::size_t>(best)]);
+    path.push_back(tree[best].token);
     node = best;
   }
 }
@@ -76,7 +75,7 @@ Tokens random_text() {
 
 double chance(const DraftTree& tree, TokenId child) {
   const NodeId node = tree.child(0, child);
-  return node < 0 ? 0 : std::exp(static_cast<double>(tree.log_p[static_cast<std::size_t>(node)]));
+  return node < 0 ? 0 : std::exp(static_cast<double>(tree[node].log_p));
 }
 
 TEST(SuffixDrafter, ContinuesAsTheTextWentOnBefore) {
@@ -123,8 +122,9 @@ TEST(SuffixDrafter, GrowsTheLikeliestNodesFirst) {
   DraftTree large = text.propose(30);
   const DraftTree small = text.propose(10);
   large.truncate(10);
-  EXPECT_EQ(large.token, small.token);
-  EXPECT_TRUE(std::is_sorted(large.log_p.rbegin(), large.log_p.rend()));
+  EXPECT_EQ(large.tokens(), small.tokens());
+  const std::vector<float> log_p = large.log_ps();
+  EXPECT_TRUE(std::is_sorted(log_p.rbegin(), log_p.rend()));
 }
 
 TEST(SuffixDrafter, LearnsFromTheTextHowMuchAMatchIsWorth) {
@@ -151,17 +151,15 @@ TEST(SuffixDrafter, GrowsBelowTheBranchesOfOthers) {
   Text text;
   text.add({1, 2, 3, 4, 5, 6, 9, 8, 3, 4, 7});
   DraftTree tree(7);
-  tree.added_by = 2;
-  const NodeId other =
-      tree.add(0, 2, -0.5f);  // what a head might say; 7 was never followed by anything
+  // What a head might say; 7 was never followed by anything.
+  const NodeId other = tree.add(0, 2, -0.5f, 2);
   EXPECT_EQ(text.propose().draft_nodes(), 0);
-  tree.added_by = 1;
   const DraftTree grown = text.extend(tree);
   const NodeId below = grown.child(other, 3);
   ASSERT_GT(below, 0);
   EXPECT_GT(grown.child(below, 4), 0);
-  EXPECT_EQ(grown.sources[static_cast<std::size_t>(other)], 2u);
-  EXPECT_EQ(grown.sources[static_cast<std::size_t>(below)], 1u);
+  EXPECT_EQ(grown[other].sources, 2u);
+  EXPECT_EQ(grown[below].sources, 1u);
 }
 
 TEST(SuffixDrafter, RemembersEarlierConversationsOnlyIfAsked) {

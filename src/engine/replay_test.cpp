@@ -34,11 +34,9 @@ struct TimedRun {
 };
 
 bool are_equal(const std::vector<DraftTree>& a, const std::vector<DraftTree>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const DraftTree& left, const DraftTree& right) {
-                      return left.token == right.token && left.parent == right.parent &&
-                             left.log_p == right.log_p;
-                    });
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](const DraftTree& left, const DraftTree& right) { return left.nodes == right.nodes; });
 }
 
 /// A noisy machine.

@@ -28,7 +28,7 @@ std::vector<TokenId> chosen_tokens(const Turn& turn) {
   if (!turn.draws) return tokens;
   if (turn.decodes) {
     for (const NodeId node : std::span(turn.verdict.path).subspan(1)) {
-      tokens.push_back(turn.tree.token[static_cast<std::size_t>(node)]);
+      tokens.push_back(turn.tree[node].token);
     }
   }
   tokens.push_back(turn.verdict.next);
@@ -133,7 +133,7 @@ void Round::ask_policy(Turn& turn, Ask&& ask) {
   if (!turn.decodes || !sequence.drafts()) return;
   if (faults_.contain(FaultOrigin::policy, [&] { ask(*sequence.policy); })) return;
   drop(sequence);
-  turn.tree = DraftTree(turn.tree.token[0]);
+  turn.tree = DraftTree(turn.tree[0].token);
 }
 
 /// The sequence goes on by plain decoding.
@@ -149,8 +149,9 @@ void Round::check(std::vector<Turn>& turns) {
   rows_ = 0;
   for (Turn& turn : turns) {
     Sequence& sequence = *turn.sequence;
-    SequenceRows rows{
-        .sequence = &*sequence.cache, .tokens = turn.tree.token, .parents = turn.tree.parent};
+    turn.tokens = turn.tree.tokens();
+    turn.parents = turn.tree.parents();
+    SequenceRows rows{.sequence = &*sequence.cache, .tokens = turn.tokens, .parents = turn.parents};
     if (!turn.decodes) {
       rows.tokens = std::span(sequence.tokens)
                         .subspan(static_cast<std::size_t>(sequence.cache->length()),

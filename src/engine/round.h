@@ -27,7 +27,8 @@ struct Turn {
   TreePlan plan;
   PlanContext context;
   DraftTree tree{0};            // of a chunk: the root only, which is its last row
-  std::vector<TokenId> tokens;  // the rows of the forward
+  std::vector<TokenId> tokens;  // per node of the tree: the rows of its check
+  std::vector<NodeId> parents;  // likewise
   VerifyResult verdict;
   double draft_ms = 0, check_ms = 0;  // of the whole round
 };

@@ -62,12 +62,11 @@ TEST(RoundObserver, SeesEveryRoundOfEverySequenceAsItBecameText) {
       if (round.report.sequence != i + 1) continue;
       EXPECT_EQ(round.report.round, ++rounds);
       EXPECT_EQ(round.report.position, 5 + static_cast<int>(text.size()) - 1);
-      EXPECT_EQ(round.tree.token[0], text.back());
+      EXPECT_EQ(round.tree[0].token, text.back());
       EXPECT_EQ(round.accepted, round.tree.path(round.accepted.back()));
       ASSERT_EQ(round.emitted.size(), round.accepted.size());
       for (std::size_t k = 1; k < round.accepted.size(); ++k) {
-        EXPECT_EQ(round.tree.token[static_cast<std::size_t>(round.accepted[k])],
-                  round.emitted[k - 1]);
+        EXPECT_EQ(round.tree[round.accepted[k]].token, round.emitted[k - 1]);
       }
       EXPECT_GE(round.report.draft_ms, 0);
       EXPECT_GT(round.report.check_ms, 0);
@@ -98,7 +97,7 @@ class DrawingDrafter : public Drafter {
         law.entries.push_back({token, 1.0});
       job.tree->draw_children(0, law, 3, uniform);
       for (NodeId node = 1; node <= 3; ++node) job.tree->draw_children(node, law, 1, uniform);
-      proposed[job.position] = job.tree->token;
+      proposed[job.position] = job.tree->tokens();
     }
   }
   std::map<int, std::vector<TokenId>> proposed;  // by the root's position
@@ -131,8 +130,9 @@ TEST(DrawnTrees, AreCheckedAsTheyWereDrawnUnderEveryPolicy) {
       if (round.tree.draft_nodes() == 0) continue;
       // Near the end of the answer fewer levels fit; else nothing is dropped.
       const auto& proposed = drawing.proposed.at(round.report.position);
-      ASSERT_LE(round.tree.token.size(), proposed.size());
-      EXPECT_TRUE(std::equal(round.tree.token.begin(), round.tree.token.end(), proposed.begin()))
+      ASSERT_LE(round.tree.nodes.size(), proposed.size());
+      EXPECT_TRUE(
+          std::equal(round.tree.tokens().begin(), round.tree.tokens().end(), proposed.begin()))
           << policy.name;
       accepted += round.accepted.size() - 1;
     }

@@ -20,7 +20,7 @@ class OneToken : public Verifier {
   VerifyResult verify(const VerifyInput& input) const override {
     VerifyResult result = rule_->verify(input);
     if (result.path.size() > 1) {
-      result.next = input.tree->token[static_cast<std::size_t>(result.path[1])];
+      result.next = (*input.tree)[result.path[1]].token;
       result.path.resize(1);
     }
     return result;

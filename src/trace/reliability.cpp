@@ -52,18 +52,9 @@ void Reliability::add(const RoundReport& round) {
   };
   std::vector<Trial> trials;
   const DraftTree& tree = *round.tree;
-  for (std::size_t level = 0; level < round.emitted.size() && level < round.accepted.size();
-       ++level) {
-    const NodeId parent = round.accepted[level];
-    const double parent_log_p = static_cast<double>(tree.log_p[static_cast<std::size_t>(parent)]);
-    for (NodeId node = parent + 1; node < tree.size(); ++node) {
-      const auto i = static_cast<std::size_t>(node);
-      if (tree.parent[i] != parent) continue;
-      trials.push_back({static_cast<int>(level) + 1,
-                        std::exp(static_cast<double>(tree.log_p[i]) - parent_log_p),
-                        tree.token[i] == round.emitted[level]});
-    }
-  }
+  tree.for_each_trial(round.emitted, [&](NodeId node, bool right) {
+    trials.push_back({tree.depth(node), tree.step_chance(node), right});
+  });
   for (const auto& [depth, predicted, right] : trials) {
     const double corrected = calibration_.probability(depth, predicted);
     for (const int place : {0, depth}) {

@@ -1,7 +1,6 @@
 #include "trace/round_tally.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "trace/statistics.h"
@@ -12,12 +11,6 @@ namespace {
 int bucket_of(double predicted) {
   const int bucket = static_cast<int>(predicted * RoundTally::kBuckets);
   return std::clamp(bucket, 0, RoundTally::kBuckets - 1);
-}
-
-/// The chance that a node follows its parent, as the drafter believes.
-double chance(const DraftTree& tree, std::size_t node) {
-  const auto parent = static_cast<std::size_t>(tree.parent[node]);
-  return std::exp(static_cast<double>(tree.log_p[node]) - static_cast<double>(tree.log_p[parent]));
 }
 
 }  // namespace
@@ -32,29 +25,20 @@ void RoundTally::add(const RoundReport& round) {
   accepted += static_cast<int>(round.emitted.size()) - 1;
   drafted += tree.draft_nodes();
   if (round.sequences == 1) check_ms[tree.size()].push_back(round.check_ms);
-  NodeId on_path = 0;
-  for (std::size_t level = 0; level < round.emitted.size() && on_path >= 0; ++level) {
-    NodeId next = -1;
-    bool any = false;
-    for (std::size_t node = 1; node < tree.token.size(); ++node) {
-      if (tree.parent[node] != on_path) continue;
-      any = true;
-      const bool is_right = tree.token[node] == round.emitted[level];
-      if (is_right) next = static_cast<NodeId>(node);
-      const double predicted = chance(tree, node);
-      Bucket& bucket = calibration[static_cast<std::size_t>(bucket_of(predicted))];
-      ++bucket.trials;
-      bucket.right += is_right;
-      bucket.predicted += predicted;
-    }
-    if (!any) break;
-    if (tried.size() <= level) {
-      tried.resize(level + 1);
-      right.resize(level + 1);
-    }
+  std::size_t levels = 0;  // that were tried
+  const int followed = tree.for_each_trial(round.emitted, [&](NodeId node, bool is_right) {
+    levels = static_cast<std::size_t>(tree.depth(node));
+    const double predicted = tree.step_chance(node);
+    Bucket& bucket = calibration[static_cast<std::size_t>(bucket_of(predicted))];
+    ++bucket.trials;
+    bucket.right += is_right;
+    bucket.predicted += predicted;
+  });
+  tried.resize(std::max(tried.size(), levels));
+  right.resize(tried.size());
+  for (std::size_t level = 0; level < levels; ++level) {
     ++tried[level];
-    right[level] += next >= 0;
-    on_path = next;
+    right[level] += static_cast<int>(level) < followed;
   }
 }
 

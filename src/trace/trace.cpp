@@ -17,15 +17,19 @@ constexpr int kMostNodes = 4096;
 
 Json json_of(const RoundReport& report) {
   const DraftTree& tree = *report.tree;
-  std::vector<float> log_p = tree.log_p;
-  for (float& value : log_p) value = std::max(value, kLeastLogP);
+  std::vector<float> log_p;
+  std::vector<std::uint32_t> sources;
+  for (const DraftTree::Node& node : tree.nodes) {
+    log_p.push_back(std::max(node.log_p, kLeastLogP));
+    sources.push_back(node.sources);
+  }
   return {{"sequence", report.sequence},
           {"round", report.round},
           {"position", report.position},
-          {"token", tree.token},
-          {"parent", tree.parent},
+          {"token", tree.tokens()},
+          {"parent", tree.parents()},
           {"log_p", log_p},
-          {"sources", tree.sources},
+          {"sources", sources},
           {"accepted", std::vector<NodeId>(report.accepted.begin(), report.accepted.end())},
           {"emitted", std::vector<TokenId>(report.emitted.begin(), report.emitted.end())},
           {"distortion", report.distortion},
@@ -111,10 +115,9 @@ DraftTree read_tree(const LineReader& line) {
   for (std::size_t node = 1; node < tokens.size(); ++node) {
     const bool has_parent = parents[node] >= 0 && parents[node] < static_cast<NodeId>(node);
     if (!has_parent) line.refuse("parent", "earlier nodes");
-    tree.added_by = sources[node];
     const double value = line.number(log_p[node], "log_p");
-    const NodeId added =
-        tree.add(parents[node], tokens[node], static_cast<float>(std::clamp(value, -1e6, 0.0)));
+    const NodeId added = tree.add(parents[node], tokens[node],
+                                  static_cast<float>(std::clamp(value, -1e6, 0.0)), sources[node]);
     if (added != static_cast<NodeId>(node)) line.refuse("token", "other tokens than a sibling's");
   }
   return tree;
@@ -137,7 +140,7 @@ TraceRound read_round(const LineReader& line) {
       if (!text.is_string()) line.refuse("text", "texts");
       round.text.push_back(text);
     }
-    if (round.text.size() != round.tree.token.size()) line.refuse("text", "one text per node");
+    if (round.text.size() != round.tree.nodes.size()) line.refuse("text", "one text per node");
   }
   round.distortion = line.number("distortion");
   round.sequences = line.count("sequences", 1);
@@ -177,7 +180,7 @@ TraceWriter::TraceWriter(const std::filesystem::path& file, Json about,
 void TraceWriter::write(const RoundReport& report) {
   if (!bytes_of_) return write_line(json_of(report));
   write_line(
-      line_of(report, [&](std::size_t node) { return bytes_of_(report.tree->token[node]); }));
+      line_of(report, [&](std::size_t node) { return bytes_of_(report.tree->nodes[node].token); }));
 }
 
 void TraceWriter::write_line(const Json& line) {

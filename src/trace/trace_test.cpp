@@ -16,8 +16,7 @@ class TraceFile : public testing::Test {
             (std::string("talon_trace_") +
              testing::UnitTest::GetInstance()->current_test_info()->name());
     tree_.add(0, 5, -0.25f);
-    tree_.added_by = 2;
-    tree_.add(1, 7, -1.5f);
+    tree_.add(1, 7, -1.5f, 2);
     report_.sequence = 3;
     report_.round = 9;
     report_.position = 21;
@@ -63,10 +62,7 @@ TEST_F(TraceFile, ReadsBackWhatWasWritten) {
   ASSERT_EQ(trace.rounds.size(), 2u);
   const TraceRound& round = trace.rounds[1];
   EXPECT_EQ(round.sequence, 3u);
-  EXPECT_EQ(round.tree.token, tree_.token);
-  EXPECT_EQ(round.tree.parent, tree_.parent);
-  EXPECT_EQ(round.tree.log_p, tree_.log_p);
-  EXPECT_EQ(round.tree.sources, tree_.sources);
+  EXPECT_EQ(round.tree.nodes, tree_.nodes);
   EXPECT_EQ(round.text, (std::vector<std::string>{"a", "a", "\uFFFD"}));
   EXPECT_EQ(round.accepted, accepted_);
   EXPECT_EQ(round.emitted, emitted_);

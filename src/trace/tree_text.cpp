@@ -23,20 +23,19 @@ class TreeWriter {
   TreeWriter(const RoundReport& report, const TreeTextOptions& options)
       : tree_(*report.tree),
         options_(options),
-        children_(tree_.token.size()),
-        accepted_(tree_.token.size()) {
+        children_(tree_.nodes.size()),
+        accepted_(tree_.nodes.size()) {
     for (NodeId node = 1; node < tree_.size(); ++node)
-      children_[index(tree_.parent[index(node)])].push_back(node);
+      children_[index(tree_[node].parent)].push_back(node);
     for (std::vector<NodeId>& siblings : children_) {
-      std::stable_sort(siblings.begin(), siblings.end(), [&](NodeId a, NodeId b) {
-        return tree_.log_p[index(a)] > tree_.log_p[index(b)];
-      });
+      std::stable_sort(siblings.begin(), siblings.end(),
+                       [&](NodeId a, NodeId b) { return tree_[a].log_p > tree_[b].log_p; });
     }
     for (const NodeId node : report.accepted) accepted_[index(node)] = true;
   }
 
   std::string write() {
-    out_ = piece(tree_.token[0]) + "\n";
+    out_ = piece(tree_[0].token) + "\n";
     write_children(0, "");
     return std::move(out_);
   }
@@ -65,9 +64,9 @@ class TreeWriter {
   }
 
   std::string label(NodeId node) const {
-    const double chance = std::exp(static_cast<double>(tree_.log_p[index(node)]));
-    std::string text = fmt::format("{:.0f}% {}", 100 * chance, piece(tree_.token[index(node)]));
-    text += source_text(tree_.sources[index(node)]);
+    const double chance = std::exp(static_cast<double>(tree_[node].log_p));
+    std::string text = fmt::format("{:.0f}% {}", 100 * chance, piece(tree_[node].token));
+    text += source_text(tree_[node].sources);
     if (!accepted_[index(node)]) return text;
     text += fmt::format(" {}", kCheckMark);
     return options_.color ? fmt::format("{}{}{}", kAcceptedBegin, text, kAcceptedEnd) : text;

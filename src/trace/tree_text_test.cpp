@@ -14,9 +14,7 @@ struct Example {
   Example() {
     tree.add(0, 5, ln(0.2));
     tree.add(0, 2, ln(0.6));
-    tree.added_by = 3;
-    tree.add(2, 3, ln(0.3));
-    tree.added_by = 1;
+    tree.add(2, 3, ln(0.3), 3);
     tree.add(2, 4, ln(0.1));
     tree.add(1, 6, ln(0.05));
     report.round = 7;

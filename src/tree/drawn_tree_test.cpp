@@ -21,7 +21,7 @@ DraftTree small_tree() {
 
 TEST(DrawnChildren, AreDrawnInOrderWithoutReplacement) {
   const DraftTree tree = small_tree();
-  EXPECT_EQ(tree.token, (std::vector<TokenId>{1, 4, 7, 9}));
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{1, 4, 7, 9}));
   ASSERT_NE(tree.drawn_from(0), nullptr);
   EXPECT_EQ(tree.drawn_from(1), nullptr);
   EXPECT_DOUBLE_EQ(tree.drawn_from(0)->total(), 1.0);
@@ -31,7 +31,7 @@ TEST(DrawnChildren, AreDrawnInOrderWithoutReplacement) {
 TEST(DrawnChildren, AreFewerWhenFewerTokensHaveWeight) {
   DraftTree tree(1);
   tree.draw_children(0, {{{3, 2.0}, {5, 0.0}}}, 4, [](int) { return 0.999; });
-  EXPECT_EQ(tree.token, (std::vector<TokenId>{1, 3}));
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{1, 3}));
   EXPECT_DOUBLE_EQ(tree.drawn_from(0)->of(3), 1.0);
 }
 
@@ -44,7 +44,7 @@ TEST(DrawnChildren, AppearAsOftenAsTheirLawSays) {
   for (int i = 0; i < 30000; ++i) {
     DraftTree tree(0);
     tree.draw_children(0, kLaw, 2, [&](int) { return uniform(random); });
-    ++counts[{tree.token[1], tree.token[2]}];
+    ++counts[{tree[1].token, tree[2].token}];
   }
   EXPECT_NEAR(counts.at({4, 7}) / 30000.0, 0.5 * 0.8, 0.015);
   EXPECT_NEAR(counts.at({7, 4}) / 30000.0, 0.4 * 0.5 / 0.6, 0.015);
@@ -64,7 +64,7 @@ TEST(DrawnChildren, AreNeverChosenFromByTheirScore) {
   EXPECT_NE(tree.drawn_from(0), nullptr);
   tree = small_tree();
   tree.prune(1);  // cut from the end, though the second may be likelier
-  EXPECT_EQ(tree.token, (std::vector<TokenId>{1, 4}));
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{1, 4}));
 }
 
 TEST(DrawnChildren, KeepTheirLawWhenNodesGetNewIds) {
@@ -82,12 +82,13 @@ TEST(DrawnChildren, KeepTheirLawWhenNodesGetNewIds) {
 TEST(DraftTree, SourcesOfANodeAddUp) {
   DraftTree tree(0);
   tree.add(0, 1, -1.0f);
-  tree.added_by = 4;
-  tree.add(0, 1, -2.0f);
-  tree.add(0, 2, -2.0f);
-  EXPECT_EQ(tree.sources, (std::vector<std::uint32_t>{0, 5, 4}));
+  tree.add(0, 1, -2.0f, 4);
+  tree.add(0, 2, -2.0f, 4);
+  EXPECT_EQ(tree[0].sources, 0u);
+  EXPECT_EQ(tree[1].sources, 5u);
+  EXPECT_EQ(tree[2].sources, 4u);
   tree.prune(1);
-  EXPECT_EQ(tree.sources, (std::vector<std::uint32_t>{0, 5}));
+  EXPECT_EQ(tree[1].sources, 5u);
 }
 
 }  // namespace

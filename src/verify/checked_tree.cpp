@@ -5,9 +5,10 @@
 namespace talon {
 
 CheckedTree::CheckedTree(const VerifyInput& input)
-    : input_(input), children_(input.tree->token.size()) {
-  for (NodeId node = 1; node < input.tree->size(); ++node) {
-    children_[index(input.tree->parent[index(node)])].push_back(node);
+    : input_(input), children_(input.tree->nodes.size()) {
+  for (NodeId id = 1; id < input.tree->size(); ++id) {
+    const DraftTree::Node& node = (*input.tree)[id];
+    if (node.kind == NodeKind::candidate) children_[index(node.parent)].push_back(id);
   }
 }
 
@@ -24,8 +25,8 @@ Law<double> CheckedTree::target(NodeId node) {
 
 std::vector<TokenId> path_tokens(const DraftTree& tree, NodeId node) {
   std::vector<TokenId> tokens;
-  for (; node > 0; node = tree.parent[static_cast<std::size_t>(node)]) {
-    tokens.push_back(tree.token[static_cast<std::size_t>(node)]);
+  for (; node > 0; node = tree[node].parent) {
+    tokens.push_back(tree[node].token);
   }
   std::reverse(tokens.begin(), tokens.end());
   return tokens;

@@ -8,8 +8,8 @@
 
 namespace talon {
 
-/// A checked tree as the sampled rules see it (proposal.h): laws in double, made from the rows with
-/// the request's sampler.
+/// A checked tree as the sampled rules see it (proposal.h): its candidates, and laws in double,
+/// made from the rows with the request's sampler.
 class CheckedTree {
  public:
   using Number = double;
@@ -18,7 +18,7 @@ class CheckedTree {
   explicit CheckedTree(const VerifyInput& input);
 
   std::span<const NodeId> children(NodeId node) const { return children_[index(node)]; }
-  TokenId token(NodeId node) const { return input_.tree->token[index(node)]; }
+  TokenId token(NodeId node) const { return (*input_.tree)[node].token; }
   Law<double> target(NodeId node);
   const Law<double>* drawn_from(NodeId node) const { return input_.tree->drawn_from(node); }
 

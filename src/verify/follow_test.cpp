@@ -26,7 +26,7 @@ std::vector<float> row_after(std::span<const TokenId> committed, std::span<const
 std::vector<TokenId> path_tokens(const DraftTree& tree, NodeId node) {
   std::vector<TokenId> tokens;
   for (const NodeId id : tree.path(node)) {
-    if (id != 0) tokens.push_back(tree.token[static_cast<std::size_t>(id)]);
+    if (id != 0) tokens.push_back(tree[id].token);
   }
   return tokens;
 }

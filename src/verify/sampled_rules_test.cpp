@@ -50,7 +50,7 @@ Grow drawn_tree(std::vector<int> widths) {
     for (NodeId node = 0; node < tree.size(); ++node) {
       const auto depth = static_cast<std::size_t>(tree.depth(node));
       if (depth == widths.size()) break;
-      tree.draw_children(node, draft_law(tree.token[static_cast<std::size_t>(node)]), widths[depth],
+      tree.draw_children(node, draft_law(tree[node].token), widths[depth],
                          [&](int) { return uniform(used++); });
     }
     check_invariants(tree);
@@ -76,12 +76,13 @@ std::vector<TokenId> answer(const Rule& rule, const Grow& grow, std::uint64_t se
       return random.uniform(text.size() - 1, RandomUse::draft, static_cast<std::uint32_t>(index));
     });
     std::vector<std::vector<float>> rows;
-    for (const TokenId token : tree.token) rows.push_back(logits[static_cast<std::size_t>(token)]);
+    for (const TokenId token : tree.tokens())
+      rows.push_back(logits[static_cast<std::size_t>(token)]);
     TestInput test(std::move(tree), std::move(rows), {.temperature = 1}, seed);
     test.committed = text;
     const VerifyResult result = rule(test.input());
     for (std::size_t i = 1; i < result.path.size(); ++i) {
-      text.push_back(test.tree.token[static_cast<std::size_t>(result.path[i])]);
+      text.push_back(test.tree[result.path[i]].token);
     }
     text.push_back(result.next);
   }

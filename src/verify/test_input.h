@@ -35,7 +35,7 @@ struct TestInput {
         logits(std::move(row_of)),
         sampler(std::move(options), static_cast<int>(logits.front().size())),
         random(seed, 0),
-        committed{tree.token[0]} {}
+        committed{tree[0].token} {}
 
   VerifyInput input() {
     VerifyInput result;

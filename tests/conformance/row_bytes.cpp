@@ -82,7 +82,7 @@ class RowBytes {
       const DraftTree tree = tree_around(right, wrong_nodes, path);
       expects(sequence.reserve(tree.size()), "room in the cache");
       std::vector<SequenceRows> batch = {
-          {.sequence = &sequence, .tokens = tree.token, .parents = tree.parent}};
+          {.sequence = &sequence, .tokens = tree.tokens(), .parents = tree.parents()}};
       if (beside_others) {
         for (std::size_t i = 0; i < others.size(); ++i) {
           expects(others[i].reserve(static_cast<int>(other_texts_[i].size())), "room in the cache");

@@ -66,9 +66,9 @@ std::vector<TokenId> story(int length) {
 }
 
 void expect_equal(const DraftTree& a, const DraftTree& b) {
-  EXPECT_EQ(a.token, b.token);
-  EXPECT_EQ(a.parent, b.parent);
-  EXPECT_EQ(a.log_p, b.log_p);
+  EXPECT_EQ(a.tokens(), b.tokens());
+  EXPECT_EQ(a.parents(), b.parents());
+  EXPECT_EQ(a.log_ps(), b.log_ps());
 }
 
 struct Case {
@@ -178,7 +178,7 @@ TEST_P(EagleDrafters, ATreeStaysWithinItsPlan) {
     EXPECT_LE(tree.draft_nodes(), plan.nodes);
     for (NodeId node = 1; node < tree.size(); ++node) EXPECT_LE(tree.depth(node), plan.levels);
     EXPECT_EQ(tree.draft_nodes() > 0, plan.nodes > 0 && plan.levels > 0);
-    EXPECT_TRUE(tree.draft_nodes() == 0 || tree.token[1] == whole.token[1]);
+    EXPECT_TRUE(tree.draft_nodes() == 0 || tree[1].token == whole[1].token);
   }
 }
 
@@ -225,7 +225,7 @@ TEST(EagleTrees, AChainIsTheLikeliestPath) {
   const auto chain = eagle_target().make_drafter("eagle:topk=1,levels=7", "eagle1_head");
   const FeaturedText text = featured(story(16), chain->taps());
   const DraftTree tree = draft(*chain, text);
-  EXPECT_EQ(tree.parent, (std::vector<NodeId>{-1, 0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(tree.parents(), (std::vector<NodeId>{-1, 0, 1, 2, 3, 4, 5, 6}));
   expect_equal(
       tree,
       draft(*eagle_target().make_drafter("eagle2:topk=1,levels=7,nodes=7", "eagle1_head"), text));

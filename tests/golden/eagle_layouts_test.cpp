@@ -154,9 +154,9 @@ std::vector<EagleRound> drafts_of(const std::string& drafter, const std::string&
 void expect_same_drafts(const std::vector<EagleRound>& a, const std::vector<EagleRound>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t round = 0; round < a.size(); ++round) {
-    EXPECT_EQ(a[round].tree.token, b[round].tree.token);
-    EXPECT_EQ(a[round].tree.parent, b[round].tree.parent);
-    EXPECT_EQ(a[round].tree.log_p, b[round].tree.log_p);
+    EXPECT_EQ(a[round].tree.tokens(), b[round].tree.tokens());
+    EXPECT_EQ(a[round].tree.parents(), b[round].tree.parents());
+    EXPECT_EQ(a[round].tree.log_ps(), b[round].tree.log_ps());
   }
 }
 
@@ -209,8 +209,8 @@ TEST(HeadEmbedding, ADifferentTableOfTheHeadWins) {
   const HeadWeights head = load_head(open_checkpoint(folder.path()), eagle_target().model);
   ASSERT_NE(head.own_embedding, nullptr);
   EXPECT_EQ(head.embedding, head.own_embedding.get());
-  EXPECT_NE(drafts_of("eagle2", folder.path().string())[0].tree.log_p,
-            drafts_of("eagle2", "eagle1_head")[0].tree.log_p);
+  EXPECT_NE(drafts_of("eagle2", folder.path().string())[0].tree.log_ps(),
+            drafts_of("eagle2", "eagle1_head")[0].tree.log_ps());
 }
 
 struct Refusal {

@@ -50,7 +50,7 @@ class Decoding {
     DraftJob job{state_.get(), nullptr, {kMostRows - 1, kMostRows, kMostRows}, &round.tree};
     drafter_.propose(std::span(&job, 1));
     check_invariants(round.tree);
-    const ForwardResult result = forward(round.tree.token, round.tree.parent);
+    const ForwardResult result = forward(round.tree.tokens(), round.tree.parents());
     for (NodeId node = 0; node >= 0; node = round.tree.child(node, round.next)) {
       round.path.push_back(node);
       round.next = argmax(result, node);
@@ -78,8 +78,7 @@ class Decoding {
   }
   void commit(const EagleRound& round, const ForwardResult& result) {
     std::vector<TokenId> kept, observed;
-    for (const NodeId node : round.path)
-      kept.push_back(round.tree.token[static_cast<std::size_t>(node)]);
+    for (const NodeId node : round.path) kept.push_back(round.tree[node].token);
     observed.assign(kept.begin() + 1, kept.end());
     observed.push_back(round.next);
     const View features = gathered_.rows(static_cast<int>(round.path.size()));
@@ -135,8 +134,7 @@ std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
 std::vector<TokenId> emitted(std::span<const EagleRound> rounds) {
   std::vector<TokenId> tokens;
   for (const EagleRound& round : rounds) {
-    for (const NodeId node : round.path)
-      tokens.push_back(round.tree.token[static_cast<std::size_t>(node)]);
+    for (const NodeId node : round.path) tokens.push_back(round.tree[node].token);
   }
   return tokens;
 }

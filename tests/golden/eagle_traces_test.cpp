@@ -43,19 +43,20 @@ void compare_tree(const EagleRound& ours, const Json& entry, const std::vector<N
   const bool safe = entry.at("draft_gap").get<double>() > kSafeGap;
   if (!safe) {
     if (entry.value("cut_gap", 0.0) <= kSafeGap) return;
-    EXPECT_EQ(paths_of(ours.tree.token, ours.tree.parent), paths_of(tokens, parent));
+    EXPECT_EQ(paths_of(ours.tree.tokens(), ours.tree.parents()), paths_of(tokens, parent));
     ++tally.tree_sets;
     return;
   }
-  ASSERT_EQ(ours.tree.token, tokens);
-  ASSERT_EQ(ours.tree.parent, parent);
+  ASSERT_EQ(ours.tree.tokens(), tokens);
+  ASSERT_EQ(ours.tree.parents(), parent);
   ++tally.trees;
   if (!entry.contains("score")) return;
   for (std::size_t node = 0; node < tokens.size(); ++node) {
     EXPECT_EQ(ours.tree.depth(static_cast<NodeId>(node)), entry.at("position")[node]);
     const double expected = entry.at("score")[node];
-    EXPECT_NEAR(ours.tree.log_p[node], expected, kScoreTolerance) << "node " << node;
-    tally.worst_score = std::max(tally.worst_score, std::abs(ours.tree.log_p[node] - expected));
+    EXPECT_NEAR(ours.tree.nodes[node].log_p, expected, kScoreTolerance) << "node " << node;
+    tally.worst_score =
+        std::max(tally.worst_score, std::abs(ours.tree.nodes[node].log_p - expected));
   }
 }
 
@@ -92,7 +93,7 @@ void compare_round(const EagleRound& ours, const RecordedRun& run, Tally& tally)
   if (index < 0) return;
   const auto round = static_cast<std::size_t>(index);
   SCOPED_TRACE(fmt::format("round {}", round));
-  EXPECT_EQ(ours.tree.token[0], run.json.at("roots")[round]);
+  EXPECT_EQ(ours.tree[0].token, run.json.at("roots")[round]);
   const char* gaps = run.json.contains("cut_gaps") ? "cut_gaps" : "draft_gaps";
   if (run.json.at(gaps)[round].get<double>() > kSafeGap) {
     EXPECT_EQ(std::ssize(ours.path) - 1,

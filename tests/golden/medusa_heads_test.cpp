@@ -201,8 +201,8 @@ TEST(MedusaLayouts, AConvertedCopyGivesIdenticalDrafts) {
   for (const HeadFiles& files : {in_vllm_layout(own_outputs()), with_prefix(own_outputs())}) {
     const auto converted = drafts_of(files);
     for (std::size_t round = 0; round < official.size(); ++round) {
-      EXPECT_EQ(converted[round].tree.token, official[round].tree.token);
-      EXPECT_EQ(converted[round].tree.log_p, official[round].tree.log_p);
+      EXPECT_EQ(converted[round].tree.tokens(), official[round].tree.tokens());
+      EXPECT_EQ(converted[round].tree.log_ps(), official[round].tree.log_ps());
     }
   }
 }
@@ -223,7 +223,7 @@ TEST(MedusaDrafter, DraftsFromTheFeatureBeforeTheRoot) {
   HeadFiles files = sharing_heads();
   for (auto& [name, tensor] : files.tensors) tensor.bytes.assign(tensor.bytes.size(), '\0');
   for (const EagleRound& round : drafts_of(files, ":topk=1,levels=3")) {
-    EXPECT_EQ(round.tree.token, (std::vector<TokenId>(4, round.tree.token[0])));
+    EXPECT_EQ(round.tree.tokens(), (std::vector<TokenId>(4, round.tree[0].token)));
   }
 }
 

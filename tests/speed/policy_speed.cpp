@@ -22,8 +22,7 @@ DraftTree usual_tree() {
   while (tree.draft_nodes() < kNodes) {
     const NodeId parent = likeliest;
     for (int rank = 0; rank < 10 && tree.draft_nodes() < kNodes; ++rank) {
-      const float log_p = tree.log_p[static_cast<std::size_t>(parent)] + test::ln(0.6) -
-                          0.9F * static_cast<float>(rank);
+      const float log_p = tree[parent].log_p + test::ln(0.6) - 0.9F * static_cast<float>(rank);
       const NodeId node = tree.add(parent, rank, log_p);
       if (rank == 0) likeliest = node;
     }

@@ -17,26 +17,21 @@ std::size_t index_of(NodeId node) { return static_cast<std::size_t>(node); }
 
 /// The tree below `root` of `tree`, as its own.
 DraftTree subtree(const DraftTree& tree, NodeId root) {
-  DraftTree result(tree.token[index_of(root)]);
-  std::vector<NodeId> copy(tree.token.size(), -1);
+  DraftTree result(tree[root].token);
+  std::vector<NodeId> copy(tree.nodes.size(), -1);
   copy[index_of(root)] = 0;
   for (NodeId node = root + 1; node < tree.size(); ++node) {
-    const NodeId parent = copy[index_of(tree.parent[index_of(node)])];
+    const NodeId parent = copy[index_of(tree[node].parent)];
     if (parent < 0) continue;
-    result.added_by = tree.sources[index_of(node)];
-    copy[index_of(node)] = result.add(parent, tree.token[index_of(node)],
-                                      tree.log_p[index_of(node)] - tree.log_p[index_of(root)]);
+    copy[index_of(node)] = result.add(parent, tree[node].token, tree[node].log_p - tree[root].log_p,
+                                      tree[node].sources);
   }
   return result;
 }
 
 int depth_of(const DraftTree& tree) {
   int deepest = 0;
-  std::vector<int> depth(tree.token.size(), 0);
-  for (std::size_t node = 1; node < depth.size(); ++node) {
-    depth[node] = depth[index_of(tree.parent[node])] + 1;
-    deepest = std::max(deepest, depth[node]);
-  }
+  for (const DraftTree::Node& node : tree.nodes) deepest = std::max(deepest, node.depth);
   return deepest;
 }
 
@@ -71,24 +66,21 @@ struct Proposal {
 
 /// Adds to `to` the child of its node `parent` that is `node` in `from`.
 NodeId copy_node(const DraftTree& from, NodeId node, DraftTree& to, NodeId parent) {
-  to.added_by = from.sources[index_of(node)];
-  return to.add(parent, from.token[index_of(node)], from.log_p[index_of(node)]);
+  return to.add(parent, from[node].token, from[node].log_p, from[node].sources);
 }
 
 Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, PolicyState& policy,
                  const TreePlan& plan) {
   Proposal result;
-  result.tree.reset(recorded.token[0]);
+  result.tree.reset(recorded[0].token);
   const std::uint32_t passing = drafter.passing_sources;
-  std::vector<NodeId> copy(recorded.token.size(), -1);  // of recorded nodes in the result
-  std::vector<int> depth(recorded.token.size(), 0);
+  std::vector<NodeId> copy(recorded.nodes.size(), -1);  // of recorded nodes in the result
   copy[0] = 0;
   for (NodeId node = 1; node < recorded.size(); ++node) {
-    const std::size_t i = index_of(node), parent = index_of(recorded.parent[i]);
-    depth[i] = depth[parent] + 1;
-    const bool is_cheap = (recorded.sources[i] & ~passing) != 0 || passing == 0;
-    if (is_cheap && copy[parent] >= 0 && depth[i] <= plan.levels)
-      copy[i] = copy_node(recorded, node, result.tree, copy[parent]);
+    const NodeId parent = copy[index_of(recorded[node].parent)];
+    const bool is_cheap = (recorded[node].sources & ~passing) != 0 || passing == 0;
+    if (is_cheap && parent >= 0 && recorded.depth(node) <= plan.levels)
+      copy[index_of(node)] = copy_node(recorded, node, result.tree, parent);
   }
   if (passing != 0 && policy.start(result.tree)) {
     std::vector<NodeId> beam = {0};
@@ -97,19 +89,18 @@ Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, Poli
       result.pass_rows.push_back(static_cast<int>(beam.size()));
       std::vector<NodeId> newest;
       for (NodeId node = 1; node < recorded.size(); ++node) {
-        const std::size_t i = index_of(node);
-        if ((recorded.sources[i] & passing) == 0) continue;
-        if (std::find(beam.begin(), beam.end(), recorded.parent[i]) == beam.end()) continue;
-        if (copy[i] < 0)
-          copy[i] = copy_node(recorded, node, result.tree, copy[index_of(recorded.parent[i])]);
+        const NodeId parent = recorded[node].parent;
+        if ((recorded[node].sources & passing) == 0) continue;
+        if (std::find(beam.begin(), beam.end(), parent) == beam.end()) continue;
+        NodeId& copied = copy[index_of(node)];
+        if (copied < 0) copied = copy_node(recorded, node, result.tree, copy[index_of(parent)]);
         newest.push_back(node);
       }
-      std::stable_sort(newest.begin(), newest.end(), [&](NodeId a, NodeId b) {
-        return recorded.log_p[index_of(a)] > recorded.log_p[index_of(b)];
-      });
+      std::stable_sort(newest.begin(), newest.end(),
+                       [&](NodeId a, NodeId b) { return recorded[a].log_p > recorded[b].log_p; });
       newest.resize(std::min(newest.size(), static_cast<std::size_t>(std::max(1, plan.width))));
       std::vector<float> scores;
-      for (const NodeId node : newest) scores.push_back(recorded.log_p[index_of(node)]);
+      for (const NodeId node : newest) scores.push_back(recorded[node].log_p);
       if (level == levels || newest.empty()) break;
       const int count = policy.expand(scores);
       newest.resize(std::min(newest.size(), static_cast<std::size_t>(std::max(0, count))));
@@ -266,7 +257,7 @@ class Simulation {
     each.context.answer_position = each.at;
     each.plan = each.policy->plan(each.context);
     each.proposal = {};
-    each.proposal.tree.reset(recorded.token[0]);
+    each.proposal.tree.reset(recorded[0].token);
     if (each.plan.nodes > 0) each.proposal = propose(recorded, drafter_, *each.policy, each.plan);
   }
 
@@ -335,7 +326,7 @@ std::vector<RecordedAnswer> recorded_answers(const Trace& trace) {
     if (is_new) {
       answers.emplace_back();
       answers.back().first_position = round.position;
-      answers.back().tokens = {round.tree.token[0]};
+      answers.back().tokens = {round.tree[0].token};
     }
     RecordedAnswer& answer = answers[entry->second];
     const bool follows = round.position == answer.first_position + answer.length() - 1;

@@ -60,10 +60,10 @@ void CandidatePool::drop_hopeless(std::vector<int>& beam, int nodes) const {
   std::erase_if(beam, [&](int candidate) { return better(kept.back(), candidate); });
 }
 
-void CandidatePool::rerank(int nodes, DraftTree& tree) const {
+void CandidatePool::rerank(int nodes, DraftTree& tree, std::uint32_t source) const {
   std::vector<bool> is_kept(candidates_.size());
   for (const int candidate : best_new(nodes)) is_kept[static_cast<std::size_t>(candidate)] = true;
-  const std::vector<float> log_p_before = tree.log_p;
+  const std::vector<float> log_p_before = tree.log_ps();
   std::vector<NodeId> node_of(candidates_.size(), -1);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const Candidate& candidate = candidates_[i];
@@ -75,8 +75,9 @@ void CandidatePool::rerank(int nodes, DraftTree& tree) const {
     // Below another drafter's node the score counts from what that node has in the tree, so that
     // our step stays ours.
     const auto above = static_cast<std::size_t>(parent);
-    const float log_p_above = above < log_p_before.size() ? log_p_before[above] : tree.log_p[above];
-    node_of[i] = tree.add(parent, candidate.token, log_p_above + candidate.step);
+    const float log_p_above =
+        above < log_p_before.size() ? log_p_before[above] : tree[parent].log_p;
+    node_of[i] = tree.add(parent, candidate.token, log_p_above + candidate.step, source);
   }
 }
 

@@ -37,8 +37,8 @@ class CandidatePool {
   void drop_hopeless(std::vector<int>& beam, int nodes) const;
   /// Reranking phase: adds the best `nodes` candidates of all levels to `tree`, adopted ones not
   /// counted, in pool order, so that parents precede children. REQUIRES: tree is as it was when its
-  /// nodes were adopted.
-  void rerank(int nodes, DraftTree& tree) const;
+  /// nodes were adopted. source: noted as who proposed them.
+  void rerank(int nodes, DraftTree& tree, std::uint32_t source) const;
 
  private:
   struct Candidate {

@@ -27,7 +27,9 @@ class DynamicTreeGrowth : public TreeGrowth {
     return rows_;
   }
 
-  void finish(DraftTree& tree) const override { pool_.rerank(shape_.nodes, tree); }
+  void finish(DraftTree& tree, std::uint32_t source) const override {
+    pool_.rerank(shape_.nodes, tree, source);
+  }
 
  private:
   void add_level(const RowChildren& children, int first_row) {
@@ -47,10 +49,8 @@ class DynamicTreeGrowth : public TreeGrowth {
   void adopt_children(int candidate) {
     const NodeId parent = candidate < 0 ? 0 : pool_.node(candidate);
     if (parent < 0) return;
-    for (NodeId node = parent + 1; node < start_.size(); ++node) {
-      const auto i = static_cast<std::size_t>(node);
-      if (start_.parent[i] == parent)
-        pool_.adopt(candidate, start_.token[i], node, start_.log_p[i]);
+    for (const NodeId node : start_.children(parent)) {
+      pool_.adopt(candidate, start_[node].token, node, start_[node].log_p);
     }
   }
 

@@ -19,6 +19,7 @@ constexpr std::size_t kMostCacheBytes = std::size_t{1} << 30;
 struct GrowingTree {
   HeadState* state = nullptr;
   DraftTree* tree = nullptr;
+  std::uint32_t source = 1;
   std::unique_ptr<TreeGrowth> growth;
   std::vector<TokenId> tokens;  // of the rows in flight
   std::vector<NodeId> parents;  // likewise; -1: the newest pair
@@ -139,6 +140,7 @@ std::vector<GrowingTree> EagleDrafter::plant(std::span<DraftJob> jobs) {
     GrowingTree tree;
     tree.state = &state;
     tree.tree = job.tree;
+    tree.source = job.source;
     tree.growth = make_growth(job, most_levels);
     tree.first_output = row;
     trees.push_back(std::move(tree));
@@ -167,7 +169,7 @@ std::vector<std::int32_t> EagleDrafter::add_level(std::vector<GrowingTree>& tree
     const auto rows = tree.growth->grow(children, tree.first_output);
     const int in_flight = static_cast<int>(tree.tokens.size());
     if (rows.empty() || !tree.state->cache.reserve(in_flight + static_cast<int>(rows.size()))) {
-      tree.growth->finish(*tree.tree);
+      tree.growth->finish(*tree.tree, tree.source);
       return true;
     }
     const int first_output = static_cast<int>(parent_outputs.size());

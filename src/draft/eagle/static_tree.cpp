@@ -48,13 +48,13 @@ class StaticTreeGrowth : public TreeGrowth {
     return rows_;
   }
 
-  void finish(DraftTree& tree) const override {
+  void finish(DraftTree& tree, std::uint32_t source) const override {
     std::vector<NodeId> node_of(grown_.size(), -1);
     for (std::size_t i = 0; i < grown_.size(); ++i) {
       if (!grown_[i].placed) continue;
       const int parent = shape_.nodes[i].parent;
       node_of[i] = tree.add(parent < 0 ? 0 : node_of[static_cast<std::size_t>(parent)],
-                            grown_[i].token, grown_[i].score);
+                            grown_[i].token, grown_[i].score, source);
     }
     tree.prune(nodes_);
   }

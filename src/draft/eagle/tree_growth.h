@@ -34,8 +34,9 @@ class TreeGrowth {
   /// returns the rows to run next, valid until the next call; none when the tree is complete.
   /// `children` may hold more per row than wanted.
   virtual std::span<const GrowthRow> grow(const RowChildren& children, int first_row) = 0;
-  /// Adds what was grown to `tree`, which is as it was when the growth was made.
-  virtual void finish(DraftTree& tree) const = 0;
+  /// Adds what was grown to `tree`, which is as it was when the growth was made, as proposed by
+  /// `source`.
+  virtual void finish(DraftTree& tree, std::uint32_t source) const = 0;
 };
 
 }  // namespace talon

@@ -56,7 +56,7 @@ Drafted draft(TreeGrowth& growth, const Table& table, TokenId root, int count) {
     ++drafted.passes;
     drafted.rows += static_cast<int>(tokens.size());
   }
-  growth.finish(drafted.tree);
+  growth.finish(drafted.tree, 1);
   check_invariants(drafted.tree);
   return drafted;
 }
@@ -81,26 +81,26 @@ Table worked_example() {
 
 TEST(DynamicTree, GrowsTheWorkedExampleOfTheSpecification) {
   const auto drafted = draft_dynamic({2, 2, 3, 5}, worked_example(), kRoot);
-  EXPECT_EQ(drafted.tree.token, (std::vector<TokenId>{kRoot, kA, kB, kC, kE, kI}));
-  EXPECT_EQ(drafted.tree.parent, (std::vector<NodeId>{-1, 0, 0, 1, 2, 4}));
+  EXPECT_EQ(drafted.tree.tokens(), (std::vector<TokenId>{kRoot, kA, kB, kC, kE, kI}));
+  EXPECT_EQ(drafted.tree.parents(), (std::vector<NodeId>{-1, 0, 0, 1, 2, 4}));
   EXPECT_EQ(drafted.passes, 3);
 }
 
 TEST(DynamicTree, WithOneChildPerNodeIsAChain) {
   const auto drafted = draft_dynamic({1, 1, 3, 10}, worked_example(), kRoot);
-  EXPECT_EQ(drafted.tree.token, (std::vector<TokenId>{kRoot, kA, kC, kG}));
+  EXPECT_EQ(drafted.tree.tokens(), (std::vector<TokenId>{kRoot, kA, kC, kG}));
 }
 
 TEST(DynamicTree, AnAllTiesDraftGivesAConnectedBreadthFirstTree) {
   const Table certain(4, std::vector<float>(4, 0.0F));
   const auto drafted = draft_dynamic({3, 3, 4, 10}, certain, 0);
-  EXPECT_EQ(drafted.tree.parent, (std::vector<NodeId>{-1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3}));
+  EXPECT_EQ(drafted.tree.parents(), (std::vector<NodeId>{-1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3}));
 }
 
 TEST(DynamicTree, RunsNoRowThatTheRerankingCannotChoose) {
   Table table(2, std::vector<float>{std::log(0.9F), std::log(0.1F)});
   const auto drafted = draft_dynamic({2, 2, 8, 2}, table, 0);
-  EXPECT_EQ(drafted.tree.token, (std::vector<TokenId>{0, 0, 0}));
+  EXPECT_EQ(drafted.tree.tokens(), (std::vector<TokenId>{0, 0, 0}));
   // 0.9 and 0.81 are the two best after two levels, and 0.73 can no longer enter.
   EXPECT_EQ(drafted.passes, 3);
   EXPECT_EQ(drafted.rows, 3);
@@ -113,7 +113,7 @@ TEST(DynamicTree, SendsASmallerTreeWhenThePoolIsSmall) {
 TEST(DynamicTree, IgnoresChildrenWithoutAFiniteProbability) {
   Table table(3, std::vector<float>{-INFINITY, std::nanf(""), -1.0F});
   const auto drafted = draft_dynamic({3, 3, 2, 10}, table, 0);
-  EXPECT_EQ(drafted.tree.token, (std::vector<TokenId>{0, 2, 2}));
+  EXPECT_EQ(drafted.tree.tokens(), (std::vector<TokenId>{0, 2, 2}));
 }
 
 class StopAfter : public PolicyState {
@@ -124,7 +124,6 @@ class StopAfter : public PolicyState {
     EXPECT_TRUE(std::is_sorted(path_log_p.rbegin(), path_log_p.rend()));
     return --levels_ > 0 ? static_cast<int>(path_log_p.size()) : 0;
   }
-  void learn(const RoundOutcome&) override {}
 
  private:
   int levels_;
@@ -138,7 +137,7 @@ TEST(TreeGrowth, StopsWhereThePolicySaysSo) {
   StopAfter again(2);
   const StaticTree shape = chain_tree(8);
   const auto fixed = draft(*grow_static_tree(shape, 50, &again), worked_example(), kRoot, 1);
-  EXPECT_EQ(fixed.tree.token, (std::vector<TokenId>{kRoot, kA, kC}));
+  EXPECT_EQ(fixed.tree.tokens(), (std::vector<TokenId>{kRoot, kA, kC}));
 }
 
 /// Another drafter's branch c, g, h below the root, where the head itself would not look for c.
@@ -160,21 +159,19 @@ TEST(DynamicTree, ExtendsTheBranchesOfOtherDrafters) {
     tokens.clear();
     for (const GrowthRow& row : growth->grow(children, 0)) tokens.push_back(row.token);
   }
-  tree.added_by = 2;
-  growth->finish(tree);
+  growth->finish(tree, 2);
   check_invariants(tree);
   EXPECT_EQ(tree.draft_nodes(), before.draft_nodes() + 6);
   for (NodeId node = 1; node < before.size(); ++node) {
-    const auto i = static_cast<std::size_t>(node);
-    EXPECT_EQ(tree.token[i], before.token[i]);
-    EXPECT_EQ(tree.parent[i], before.parent[i]);
-    EXPECT_EQ(tree.log_p[i], before.log_p[i]);
+    EXPECT_EQ(tree[node].token, before[node].token);
+    EXPECT_EQ(tree[node].parent, before[node].parent);
+    EXPECT_EQ(tree[node].log_p, before[node].log_p);
   }
-  EXPECT_EQ(tree.sources[2], 3U) << "g follows c for both drafters";
-  EXPECT_EQ(tree.sources[1], 1U);
+  EXPECT_EQ(tree[2].sources, 3U) << "g follows c for both drafters";
+  EXPECT_EQ(tree[1].sources, 1U);
   const NodeId extension = tree.child(3, kI);
   ASSERT_GT(extension, 0) << "the branch goes on where the other drafter stopped";
-  EXPECT_NEAR(tree.log_p[static_cast<std::size_t>(extension)], -0.3 + std::log(.9), 1e-6);
+  EXPECT_NEAR(tree[extension].log_p, -0.3 + std::log(.9), 1e-6);
   EXPECT_NE(tree.child(0, kA), -1) << "and the root has children of its own";
 }
 
@@ -192,8 +189,8 @@ TEST(DynamicTree, EqualsTheOfficialTreesOnTables) {
                                  test["total_token"].get<int>() - 1};
     const auto drafted =
         draft_dynamic(shape, test["logp"].get<Table>(), test["root"].get<TokenId>());
-    EXPECT_EQ(drafted.tree.token, test["draft_tokens"].get<std::vector<TokenId>>());
-    EXPECT_EQ(drafted.tree.parent, test["parent"].get<std::vector<NodeId>>());
+    EXPECT_EQ(drafted.tree.tokens(), test["draft_tokens"].get<std::vector<TokenId>>());
+    EXPECT_EQ(drafted.tree.parents(), test["parent"].get<std::vector<NodeId>>());
     for (NodeId node = 0; node < drafted.tree.size(); ++node) {
       EXPECT_EQ(drafted.tree.depth(node), test["position"][static_cast<std::size_t>(node)]);
     }
@@ -214,9 +211,9 @@ TEST(StaticTree, TheDefaultIsTheOfficialTree) {
 TEST(StaticTree, PutsEachRankWhereTheShapeHasIt) {
   const StaticTree tree = parse_static_tree({{1, 0}, {0}, {1}, {1, 1}, {1, 0, 0}}, "test");
   const auto drafted = draft(*grow_static_tree(tree, 10, nullptr), worked_example(), kRoot, 2);
-  EXPECT_EQ(drafted.tree.token, (std::vector<TokenId>{kRoot, kA, kB, kE, kF, kI}));
-  EXPECT_EQ(drafted.tree.parent, (std::vector<NodeId>{-1, 0, 0, 2, 2, 3}));
-  EXPECT_NEAR(drafted.tree.log_p[5], std::log(.3 * .9 * .8), 1e-6);
+  EXPECT_EQ(drafted.tree.tokens(), (std::vector<TokenId>{kRoot, kA, kB, kE, kF, kI}));
+  EXPECT_EQ(drafted.tree.parents(), (std::vector<NodeId>{-1, 0, 0, 2, 2, 3}));
+  EXPECT_NEAR(drafted.tree[5].log_p, std::log(.3 * .9 * .8), 1e-6);
   EXPECT_EQ(drafted.passes, 3);
 }
 

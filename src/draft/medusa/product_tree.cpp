@@ -42,7 +42,7 @@ void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, Dra
   std::priority_queue<Candidate> open;
   const auto offer = [&](NodeId parent, std::size_t level, std::size_t rank) {
     if (level >= deepest || rank >= guesses.heads[level].size()) return;
-    const float above = tree.log_p[static_cast<std::size_t>(parent)];
+    const float above = tree[parent].log_p;
     open.push({parent, level, rank, above + guesses.heads[level][rank].log_p});
   };
   offer(0, 0, 0);
@@ -69,8 +69,7 @@ void place_product_tree(const ProductGuesses& guesses, const StaticTree& shape, 
       continue;
     }
     const auto& guess = guesses.heads[level][rank];
-    node_of.push_back(
-        tree.add(parent, guess.token, tree.log_p[static_cast<std::size_t>(parent)] + guess.log_p));
+    node_of.push_back(tree.add(parent, guess.token, tree[parent].log_p + guess.log_p));
   }
   tree.prune(nodes);
 }

@@ -51,8 +51,8 @@ TEST(ProductTree, TheOfficialChoicesGiveTheOfficialCandidates) {
     DraftTree tree(expected[0]);
     place_product_tree(guesses_of(example["medusa_logits"], golden["topk"]),
                        tree_of(official["choices"]), 1000, tree);
-    EXPECT_EQ(tree.token, expected);
-    EXPECT_EQ(tree.parent, official["parent"].get<std::vector<NodeId>>());
+    EXPECT_EQ(tree.tokens(), expected);
+    EXPECT_EQ(tree.parents(), official["parent"].get<std::vector<NodeId>>());
   }
 }
 
@@ -75,9 +75,9 @@ TEST(ProductTree, TheLikeliestProductsComeFirst) {
   DraftTree tree(1);
   grow_product_tree(two_heads(), 2, 4, tree);  // 0.6, 0.42, 0.3, 0.21; not 0.12 and 0.06
   check_invariants(tree);
-  EXPECT_EQ(tree.token, (std::vector<TokenId>{1, 10, 20, 11, 20}));
-  EXPECT_EQ(tree.parent, (std::vector<NodeId>{-1, 0, 1, 0, 3}));
-  EXPECT_NEAR(std::exp(tree.log_p[4]), 0.21, 1e-6);
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{1, 10, 20, 11, 20}));
+  EXPECT_EQ(tree.parents(), (std::vector<NodeId>{-1, 0, 1, 0, 3}));
+  EXPECT_NEAR(std::exp(tree[4].log_p), 0.21, 1e-6);
 }
 
 TEST(ProductTree, IsTheBestOfAllProductsOfItsSize) {
@@ -97,7 +97,8 @@ TEST(ProductTree, IsTheBestOfAllProductsOfItsSize) {
   grow_product_tree(guesses, 4, 40, tree);
   check_invariants(tree);
   ASSERT_EQ(tree.draft_nodes(), 40);
-  std::vector<float> kept(tree.log_p.begin() + 1, tree.log_p.end());
+  std::vector<float> kept = tree.log_ps();
+  kept.erase(kept.begin());
   std::sort(kept.begin(), kept.end(), std::greater<>());
   all.resize(40);
   EXPECT_EQ(kept, all);
@@ -106,7 +107,7 @@ TEST(ProductTree, IsTheBestOfAllProductsOfItsSize) {
 TEST(ProductTree, StopsAtItsLevelsAndWhenNothingIsLeft) {
   DraftTree flat(1), whole(1);
   grow_product_tree(two_heads(), 1, 100, flat);
-  EXPECT_EQ(flat.token, (std::vector<TokenId>{1, 10, 11}));
+  EXPECT_EQ(flat.tokens(), (std::vector<TokenId>{1, 10, 11}));
   grow_product_tree(two_heads(), 9, 100, whole);
   EXPECT_EQ(whole.draft_nodes(), 6);
 }
@@ -116,7 +117,7 @@ TEST(ProductTree, GuessesThatAreNotFiniteAreLeftOut) {
   const RowChildren heads[] = {{2, {5, 6}, {-1, -2}}, {2, {7, 8}, {nan, nan}}};
   DraftTree tree(1);
   grow_product_tree(ProductGuesses::of(heads, 0), 4, 10, tree);
-  EXPECT_EQ(tree.token, (std::vector<TokenId>{1, 5, 6}));
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{1, 5, 6}));
 }
 
 }  // namespace

@@ -9,40 +9,28 @@
 namespace talon {
 namespace {
 
-std::vector<int> depths_of(const DraftTree& tree) {
-  std::vector<int> depths(tree.parent.size());
-  for (std::size_t i = 1; i < depths.size(); ++i)
-    depths[i] = depths[static_cast<std::size_t>(tree.parent[i])] + 1;
-  return depths;
-}
-
-int accepted_by(const DraftTree& tree, std::span<const TokenId> following) {
-  int accepted = 0;
-  NodeId node = 0;
-  for (const TokenId token : following) {
-    node = tree.child(node, token);
-    if (node < 0) break;
-    ++accepted;
-  }
-  return accepted;
+int depth_of(const DraftTree& tree) {
+  int deepest = 0;
+  for (const DraftTree::Node& node : tree.nodes) deepest = std::max(deepest, node.depth);
+  return deepest;
 }
 
 }  // namespace
 
 std::vector<StopOutcome> stop_outcomes(const DraftTree& tree, std::span<const TokenId> following,
                                        int most_nodes) {
-  const std::vector<int> depths = depths_of(tree);
-  const int deepest = *std::max_element(depths.begin(), depths.end());
+  const int deepest = depth_of(tree);
   std::vector<StopOutcome> outcomes;
   for (int levels = 1; levels <= deepest; ++levels) {
     std::vector<NodeId> kept;
     for (NodeId node = 1; node < tree.size(); ++node) {
-      if (depths[static_cast<std::size_t>(node)] <= levels) kept.push_back(node);
+      if (tree.depth(node) <= levels) kept.push_back(node);
     }
     DraftTree stopped = tree;
     stopped.keep(kept);
     stopped.prune(most_nodes);
-    outcomes.push_back({accepted_by(stopped, following), stopped.draft_nodes()});
+    outcomes.push_back(
+        {stopped.for_each_trial(following, [](NodeId, bool) {}), stopped.draft_nodes()});
   }
   return outcomes;
 }

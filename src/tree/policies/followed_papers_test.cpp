@@ -49,7 +49,7 @@ TEST(Eagle2Policy, KeepsTheLikeliestNodesOfATreeWithinItsLimits) {
   const TreePlan plan = cut(*policy, tree);
   EXPECT_EQ(plan.levels, 3);
   EXPECT_EQ(plan.width, 2);
-  EXPECT_EQ(tree.token, (std::vector<TokenId>{0, 1, 3}));
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{0, 1, 3}));
 }
 
 TEST(StaticPolicy, KeepsSoManyChildrenPerLevelWhateverTheirProbability) {
@@ -66,7 +66,7 @@ TEST(StaticPolicy, KeepsSoManyChildrenPerLevelWhateverTheirProbability) {
   const TreePlan plan = cut(*policy, tree);
   EXPECT_EQ(plan.levels, 2);
   EXPECT_EQ(plan.width, 2);
-  EXPECT_EQ(tree.token, (std::vector<TokenId>{0, 1, 2, 5, 6}));
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{0, 1, 2, 5, 6}));
 }
 
 TEST(StaticPolicy, RefusesAShapeThatIsNone) {

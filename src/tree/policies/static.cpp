@@ -45,37 +45,32 @@ class StaticState : public PolicyState {
   }
 
  private:
-  static constexpr int kOutside = -1;
-
   void find_shape_within(const DraftTree& tree) {
-    const auto size = static_cast<std::size_t>(tree.size());
-    level_.assign(size, kOutside);
-    level_[0] = 0;
+    is_within_.assign(tree.nodes.size(), false);
+    is_within_[0] = true;
     within_.clear();
-    for (std::size_t node = 1; node < size; ++node) {
-      const int level = level_[static_cast<std::size_t>(tree.parent[node])];
-      if (level == kOutside || level >= shape_.levels()) continue;
-      if (rank(tree, node) >= shape_.children[static_cast<std::size_t>(level)]) continue;
-      level_[node] = level + 1;
-      within_.push_back(static_cast<NodeId>(node));
+    for (NodeId node = 1; node < tree.size(); ++node) {
+      const auto level = static_cast<std::size_t>(tree.depth(node)) - 1;
+      if (!is_within_[static_cast<std::size_t>(tree[node].parent)]) continue;
+      if (level >= shape_.children.size() || rank(tree, node) >= shape_.children[level]) continue;
+      is_within_[static_cast<std::size_t>(node)] = true;
+      within_.push_back(node);
     }
   }
 
   /// Among the children of its parent.
-  static int rank(const DraftTree& tree, std::size_t node) {
+  static int rank(const DraftTree& tree, NodeId node) {
     int better = 0;
-    for (std::size_t other = 1; other < tree.token.size(); ++other) {
-      if (tree.parent[other] != tree.parent[node]) continue;
-      const bool ahead = tree.log_p[other] > tree.log_p[node] ||
-                         (tree.log_p[other] == tree.log_p[node] && other < node);
-      better += ahead ? 1 : 0;
+    for (const NodeId other : tree.children(tree[node].parent)) {
+      const float more = tree[other].log_p - tree[node].log_p;
+      better += more > 0 || (more == 0 && other < node) ? 1 : 0;
     }
     return better;
   }
 
   const StaticShape& shape_;
   // Of the current round:
-  std::vector<int> level_;  // of each node that is in the shape
+  std::vector<bool> is_within_;
   std::vector<NodeId> within_;
 };
 

@@ -74,10 +74,12 @@ class ThroughputState : public PolicyState {
   }
 
   bool start(const DraftTree& tree) override {
-    cheap_sources_ = std::accumulate(tree.sources.begin(), tree.sources.end(), 0u, std::bit_or());
+    cheap_sources_ = 0;
+    for (const DraftTree::Node& node : tree.nodes) cheap_sources_ |= node.sources;
     double covered = 0;
-    for (std::size_t node = 1; node < tree.token.size(); ++node) {
-      if (tree.parent[node] == 0) covered += calibration_.probability(1, predicted(tree, node));
+    for (const NodeId node : tree.children(0)) {
+      if (tree[node].kind == NodeKind::probe) continue;
+      covered += calibration_.probability(1, tree.step_chance(node));
     }
     coverage_ = std::min(static_cast<std::size_t>(covered * static_cast<double>(kCoverages)),
                          kCoverages - 1);
@@ -215,36 +217,35 @@ class ThroughputState : public PolicyState {
   /// offered_ with the draft nodes by it. Nodes that were drawn keep their order, and their chance
   /// is that of others in their place before: it may not depend on their tokens.
   void score() {
-    const auto size = static_cast<std::size_t>(proposed_.size());
-    chance_.assign(size, 1.0);
-    depth_.assign(size, 0);
-    for (std::size_t node = 1; node < size; ++node) {
-      const auto parent = static_cast<std::size_t>(proposed_.parent[node]);
-      depth_[node] = depth_[parent] + 1;
-      chance_[node] =
-          chance_[parent] * calibration_.probability(depth_[node], predicted(proposed_, node));
+    const auto chance = [&](NodeId node) -> double& {
+      return chance_[static_cast<std::size_t>(node)];
+    };
+    chance_.assign(proposed_.nodes.size(), 1.0);
+    for (NodeId node = 1; node < proposed_.size(); ++node) {
+      chance(node) = chance(proposed_[node].parent) * calibrated(node);
     }
-    ranked_.resize(size - 1);
-    offered_.resize(size - 1);
+    const bool is_drawn = !proposed_.drawn.empty();
+    ranked_.resize(chance_.size() - 1);
+    offered_.resize(ranked_.size());
     std::iota(ranked_.begin(), ranked_.end(), 1);
-    if (proposed_.drawn.empty()) {
-      std::sort(ranked_.begin(), ranked_.end(), [&](NodeId left, NodeId right) {
-        const auto a = static_cast<std::size_t>(left), b = static_cast<std::size_t>(right);
-        if (chance_[a] != chance_[b]) return chance_[a] > chance_[b];
-        return depth_[a] != depth_[b] ? depth_[a] < depth_[b] : a < b;
-      });
-    }
+    if (!is_drawn) proposed_.rank(ranked_, chance);
     double least = 1;
     for (std::size_t i = 0; i < ranked_.size(); ++i) {
-      const auto node = static_cast<std::size_t>(ranked_[i]);
-      least = std::min(least, proposed_.drawn.empty() ? chance_[node] : place_chance(node));
+      least = std::min(least, is_drawn ? place_chance(ranked_[i]) : chance(ranked_[i]));
       offered_[i] = least;
     }
   }
 
+  /// The chance that a node follows its parent; a probe's worth is what its drafter says.
+  double calibrated(NodeId node) const {
+    const double claimed = proposed_.step_chance(node);
+    if (proposed_[node].kind == NodeKind::probe) return claimed;
+    return calibration_.probability(proposed_.depth(node), claimed);
+  }
+
   /// Whether a drafter proposed the node that had finished when the passes began.
   bool by_cheaper(const DraftTree& tree, NodeId node) const {
-    return (tree.sources[static_cast<std::size_t>(node)] & cheap_sources_) != 0;
+    return (tree[node].sources & cheap_sources_) != 0;
   }
 
   /// This sequence's share of what such a draft takes: a round that the machine disturbed says
@@ -259,18 +260,14 @@ class ThroughputState : public PolicyState {
     return kind.value() * token_ms();
   }
 
-  double place_chance(std::size_t node) const {
+  double place_chance(NodeId node) const {
     constexpr double kPriorTrials = 4;
-    const Place& place = places_[std::min(node, kMostIndices - 1)];
-    return (kPriorTrials * std::pow(0.6, depth_[node]) + place.right) /
+    const Place& place = places_[place_of(node)];
+    return (kPriorTrials * std::pow(0.6, proposed_.depth(node)) + place.right) /
            (kPriorTrials + place.trials);
   }
-
-  /// The drafter's chance that the node follows its parent.
-  static double predicted(const DraftTree& tree, std::size_t node) {
-    const auto parent = static_cast<std::size_t>(tree.parent[node]);
-    return std::exp(static_cast<double>(tree.log_p[node]) -
-                    static_cast<double>(tree.log_p[parent]));
+  static std::size_t place_of(NodeId node) {
+    return std::min(static_cast<std::size_t>(node), kMostIndices - 1);
   }
 
   /// What the passes brought beyond the nodes that cheaper drafters proposed.
@@ -290,39 +287,30 @@ class ThroughputState : public PolicyState {
     usual_nodes_ += 0.1 * (tree.draft_nodes() - usual_nodes_);
   }
 
-  /// Every proposed child of a node on the way the text took was a trial, bought or not.
+  /// From all that was proposed, bought or not.
   void learn_chances(std::span<const TokenId> emitted) {
-    NodeId on_path = 0;
-    int matched = 0;
-    for (std::size_t level = 0; level < emitted.size() && on_path >= 0; ++level) {
-      NodeId next = -1;
-      for (std::size_t node = 1; node < proposed_.token.size(); ++node) {
-        if (proposed_.parent[node] != on_path) continue;
-        const bool right = proposed_.token[node] == emitted[level];
-        const int depth = static_cast<int>(level) + 1;
-        const double estimate = predicted(proposed_, node);
-        calibration_.observe(depth, estimate, right);
-        drafter_.calibration.observe(depth, estimate, right);
-        if (right) next = static_cast<NodeId>(node);
-      }
-      if (next >= 0) ++matched;
-      on_path = next;
-    }
-    forecast_.learn(matched, on_path < 0);
+    const int matched = proposed_.for_each_trial(emitted, [&](NodeId node, bool right) {
+      const double claimed = proposed_.step_chance(node);
+      calibration_.observe(proposed_.depth(node), claimed, right);
+      drafter_.calibration.observe(proposed_.depth(node), claimed, right);
+    });
+    forecast_.learn(matched, matched < static_cast<int>(emitted.size()));
     if (!proposed_.drawn.empty()) learn_places(emitted);
   }
 
   /// Which nodes of a drawn tree the text went through.
   void learn_places(std::span<const TokenId> emitted) {
-    on_text_.assign(proposed_.token.size(), false);
+    on_text_.assign(proposed_.nodes.size(), false);
     on_text_[0] = true;
-    for (std::size_t node = 1; node < proposed_.token.size(); ++node) {
-      const auto level = static_cast<std::size_t>(depth_[node] - 1);
+    for (NodeId id = 1; id < proposed_.size(); ++id) {
+      const DraftTree::Node& node = proposed_[id];
+      const auto level = static_cast<std::size_t>(node.depth) - 1;
       if (level >= emitted.size()) continue;  // not known
-      on_text_[node] = on_text_[static_cast<std::size_t>(proposed_.parent[node])] &&
-                       proposed_.token[node] == emitted[level];
-      Place& place = places_[std::min(node, kMostIndices - 1)];
-      place.right = 0.98 * place.right + (on_text_[node] ? 1 : 0);
+      const bool is_on_text =
+          on_text_[static_cast<std::size_t>(node.parent)] && node.token == emitted[level];
+      on_text_[static_cast<std::size_t>(id)] = is_on_text;
+      Place& place = places_[place_of(id)];
+      place.right = 0.98 * place.right + (is_on_text ? 1 : 0);
       place.trials = 0.98 * place.trials + 1;
     }
   }
@@ -356,7 +344,6 @@ class ThroughputState : public PolicyState {
   double expected_by_passes_ = 0;  // tokens, of bought nodes that no cheaper drafter proposed
   std::vector<int> pass_rows_;     // of the whole batch, per pass
   std::vector<double> chance_;     // per node of proposed_
-  std::vector<int> depth_;         // likewise
   std::vector<NodeId> ranked_;     // draft nodes, likeliest first
   std::vector<double> offered_;    // their chances, descending
   std::vector<bool> on_text_;

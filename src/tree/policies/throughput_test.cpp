@@ -24,7 +24,7 @@ TEST(ThroughputPolicy, BuysNodesWhileTheyAreWorthTheirTime) {
   tree.add(0, 2, ln(0.25));
   tree.add(0, 3, ln(0.1));
   cut(*policy, tree);
-  EXPECT_EQ(tree.token, (std::vector<TokenId>{0, 1, 2}));
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{0, 1, 2}));
 }
 
 TEST(ThroughputPolicy, AsksForMoreGainThanCostByTheMargin) {
@@ -109,7 +109,7 @@ struct ChainHead {
       draft_ms += pass_ms;
       ++levels;
       tree.add(levels - 1, 1, static_cast<float>(levels * std::log(p)));
-      const std::vector<float> beam = {tree.log_p.back()};
+      const std::vector<float> beam = {tree.nodes.back().log_p};
       more = policy.expand(beam) > 0;
     }
     return levels;
