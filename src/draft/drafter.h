@@ -36,7 +36,7 @@ struct DraftJob {
   /// Asked with start() and expand() by drafters that grow level by level.
   PolicyState* policy = nullptr;
   TreePlan plan;
-  /// Holds its root only, or branches of other drafters if this one extends_trees(). The drafter
+  /// Holds its root only, or branches of other drafters if this one extends trees. The drafter
   /// adds nodes on at most plan.levels levels, until the tree has at most plan.nodes.
   DraftTree* tree = nullptr;
   /// For drafters that draw: RandomUse::draft at the root's position, another draw index for each
@@ -46,24 +46,31 @@ struct DraftJob {
   std::uint32_t source = 1;  // noted with the nodes that it adds (DraftTree::Node::sources)
 };
 
+/// What a drafter is, and what it wants. The same for as long as it lives.
+struct DrafterTraits {
+  /// What observe() wants of the target rows; the Target must have been made with the same taps.
+  std::vector<FeatureTap> taps = {};
+  /// propose() may be given trees that hold branches of other drafters (merged.h), to grow below
+  /// their nodes as well as from the root. It may propose their nodes again. Below them its log_p
+  /// are relative to those it was given.
+  bool extends_trees = false;
+  /// Children are drawn (DraftTree::drawn): such a drafter stands alone, since others may not add
+  /// to its nodes.
+  bool draws = false;
+  /// Wants saw(): what the target draws after every node, which costs a draw for each.
+  bool sees_draws = false;
+  /// Of weights that growing a tree by one level reads; 0: its levels are not passes of a network.
+  std::size_t pass_bytes = 0;
+};
+
 /// Guesses continuations. Weights are immutable and shared by all sequences; memory lives in a
-/// DraftState. Sees only committed tokens: no drafter knows of rejection, rollback or batching.
+/// DraftState. Observes committed tokens: no drafter knows of rejection, rollback or batching.
 /// Batch first.
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  /// What observe() wants of the target rows; the Target must have been made with the same taps.
-  virtual std::vector<FeatureTap> taps() const { return {}; }
-  /// Whether propose() may be given trees that hold branches of other drafters (merged.h), to grow
-  /// below their nodes as well as from the root. It may propose their nodes again. Below them its
-  /// log_p are relative to those it was given.
-  virtual bool extends_trees() const { return false; }
-  /// Bytes of weights that growing a tree by one level reads; 0: its levels are not passes of a
-  /// network.
-  virtual std::size_t pass_bytes() const { return 0; }
-  /// Whether children are drawn (DraftTree::drawn): such a drafter stands alone, since others may
-  /// not add to its nodes.
-  virtual bool draws() const { return false; }
+  virtual DrafterTraits traits() const { return {}; }
+  std::vector<FeatureTap> taps() const { return traits().taps; }
   virtual std::unique_ptr<DraftState> start() = 0;
   /// How many first tokens of a prompt resume() can take. The target does not run the rows of a
   /// prefix that its cache remembers, so drafters with taps must remember them, too.
@@ -77,6 +84,11 @@ class Drafter {
     return state;
   }
   virtual void observe(DraftState& state, const CommittedTokens& committed) = 0;
+  /// For drafters of DrafterTraits::sees_draws, after each check and before the round's tokens are
+  /// observed. tree: as it was checked, nodes of other drafters among them; drawn[i]: the token
+  /// that the target itself has after node i, and so the text if it goes through the node. Borrowed
+  /// for the call.
+  virtual void saw(DraftState&, const DraftTree&, std::span<const TokenId>) {}
   /// The sequence of `state` has ended, and a later one may begin with its text: what remembers()
   /// should count is put where it lasts. Nothing but destruction follows.
   virtual void finish(DraftState&) {}

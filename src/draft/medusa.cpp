@@ -35,7 +35,7 @@ class MedusaDrafter : public Drafter {
         network_(weights_),
         features_(backend_.allocate(MedusaNetwork::kMostRows, weights_.config.hidden)) {}
 
-  std::vector<FeatureTap> taps() const override { return {{FeatureTap::kFinalNorm}}; }
+  DrafterTraits traits() const override { return {.taps = {{FeatureTap::kFinalNorm}}}; }
 
   std::unique_ptr<DraftState> start() override {
     auto state = std::make_unique<MedusaState>();

@@ -21,33 +21,24 @@ class MergedDrafter : public Drafter {
   explicit MergedDrafter(std::vector<MergedPart> parts) : parts_(std::move(parts)) {
     expects(parts_.size() >= 2 && parts_.size() <= 16, "2 to 16 drafters to merge");
     for (std::size_t part = 0; part < parts_.size(); ++part) {
-      if (drafter(part).draws()) {
+      part_traits_.push_back(drafter(part).traits());
+      if (part_traits_.back().draws) {
         throw UsageError(
             fmt::format("drafter {}: draws its tokens, and so cannot be merged with others",
                         parts_[part].name));
       }
-      taps_per_part_.push_back(drafter(part).taps().size());
-      if (!drafter(part).extends_trees()) order_.push_back(part);
+      traits_.taps.insert(traits_.taps.end(), part_traits_.back().taps.begin(),
+                          part_traits_.back().taps.end());
+      traits_.pass_bytes += part_traits_.back().pass_bytes;
+      traits_.sees_draws |= part_traits_.back().sees_draws;
+      if (!part_traits_.back().extends_trees) order_.push_back(part);
     }
     for (std::size_t part = 0; part < parts_.size(); ++part) {
-      if (drafter(part).extends_trees()) order_.push_back(part);
+      if (part_traits_[part].extends_trees) order_.push_back(part);
     }
   }
 
-  std::vector<FeatureTap> taps() const override {
-    std::vector<FeatureTap> all;
-    for (const MergedPart& part : parts_) {
-      const auto taps = part.drafter->taps();
-      all.insert(all.end(), taps.begin(), taps.end());
-    }
-    return all;
-  }
-
-  std::size_t pass_bytes() const override {
-    std::size_t bytes = 0;
-    for (const MergedPart& part : parts_) bytes += part.drafter->pass_bytes();
-    return bytes;
-  }
+  DrafterTraits traits() const override { return traits_; }
 
   std::unique_ptr<DraftState> start() override {
     auto state = std::make_unique<MergedState>(&calibration_);
@@ -76,7 +67,15 @@ class MergedDrafter : public Drafter {
       CommittedTokens seen = committed;
       seen.features = features_of(part, first_tap, committed.features);
       drafter(part).observe(*state.parts[part], seen);
-      first_tap += taps_per_part_[part];
+      first_tap += part_traits_[part].taps.size();
+    }
+  }
+
+  void saw(DraftState& draft_state, const DraftTree& tree,
+           std::span<const TokenId> drawn) override {
+    auto& state = static_cast<MergedState&>(draft_state);
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      if (part_traits_[part].sees_draws) drafter(part).saw(*state.parts[part], tree, drawn);
     }
   }
 
@@ -103,7 +102,7 @@ class MergedDrafter : public Drafter {
 
   /// Lets one part grow a tree for every job, and merges it.
   void grow(std::size_t part, std::span<DraftJob> jobs) const {
-    const bool extends = drafter(part).extends_trees();
+    const bool extends = part_traits_[part].extends_trees;
     const std::uint32_t source = 1u << part;
     std::vector<DraftTree> trees;
     std::vector<DraftJob> part_jobs(jobs.begin(), jobs.end());
@@ -131,19 +130,15 @@ class MergedDrafter : public Drafter {
 
   /// The columns of the part's own taps.
   View features_of(std::size_t part, std::size_t first_tap, const View& features) const {
-    const auto taps = static_cast<int>(taps_per_part_[part]);
+    const auto taps = static_cast<int>(part_traits_[part].taps.size());
     if (!features || taps == 0) return {};
-    const int width = features.cols / static_cast<int>(taps_in_all());
+    const int width = features.cols / static_cast<int>(traits_.taps.size());
     return features.col_range(static_cast<int>(first_tap) * width, taps * width);
-  }
-  std::size_t taps_in_all() const {
-    std::size_t taps = 0;
-    for (const std::size_t count : taps_per_part_) taps += count;
-    return taps;
   }
 
   std::vector<MergedPart> parts_;
-  std::vector<std::size_t> taps_per_part_;
+  std::vector<DrafterTraits> part_traits_;
+  DrafterTraits traits_;
   std::vector<std::size_t> order_;  // in which the parts grow
   SourceCalibration calibration_;   // of all sequences
 };

@@ -19,9 +19,12 @@ class FakeDrafter : public Drafter {
   explicit FakeDrafter(Grow grow, std::vector<FeatureTap> taps = {}, bool extends = false,
                        bool is_random = false)
       : grow_(std::move(grow)), taps_(std::move(taps)), extends_(extends), draws_(is_random) {}
-  std::vector<FeatureTap> taps() const override { return taps_; }
-  bool extends_trees() const override { return extends_; }
-  bool draws() const override { return draws_; }
+  DrafterTraits traits() const override {
+    return {.taps = taps_, .extends_trees = extends_, .draws = draws_, .sees_draws = true};
+  }
+  void saw(DraftState&, const DraftTree&, std::span<const TokenId> drawn) override {
+    draws_seen.assign(drawn.begin(), drawn.end());
+  }
   std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
   void observe(DraftState&, const CommittedTokens& committed) override {
     tokens.insert(tokens.end(), committed.tokens.begin(), committed.tokens.end());
@@ -37,6 +40,7 @@ class FakeDrafter : public Drafter {
   std::vector<TokenId> tokens;
   View features;
   int finished = 0;
+  std::vector<TokenId> draws_seen;
 
  private:
   Grow grow_;

@@ -66,8 +66,12 @@ class RandomTreeDrafter : public Drafter {
     }
   }
 
-  static NodeId add(DraftTree& tree, NodeId parent, TokenId token, std::mt19937& random) {
+  NodeId add(DraftTree& tree, NodeId parent, TokenId token, std::mt19937& random) const {
     const float step = -static_cast<float>(below(random, 100)) / 50.0f;
+    const bool is_probe = options_.probes > 0 && below(random, 1000) < options_.probes * 1000;
+    if (is_probe || tree[parent].kind == NodeKind::probe) {
+      return tree.add_probe(parent, token, tree[parent].log_p + step);
+    }
     return tree.add(parent, token, tree[parent].log_p + step);
   }
 

@@ -12,6 +12,7 @@ struct RandomTreeOptions {
   int nodes = 64;      // most draft nodes
   int levels = 16;     // most levels
   double hit = 0.5;    // chance that a tree holds the next right tokens
+  double probes = 0;   // chance that a node is a probe
   int vocabulary = 0;  // wrong tokens are drawn from it
   std::uint32_t seed = 1;
 };

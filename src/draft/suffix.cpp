@@ -153,11 +153,12 @@ class Growth {
            tree_.draft_nodes() < most_nodes) {
       const Candidate best = candidates_.top();
       candidates_.pop();
-      const NodeId known = tree_.child(best.parent, best.token);
+      const bool is_open = tree_.child(best.parent, best.token) >= 0;  // another drafter's
       const NodeId node =
           tree_.add(best.parent, best.token, static_cast<float>(std::log(best.chance)), source_);
-      if (known >= 0) continue;  // another drafter's, open already
-      contexts_.push_back(contexts_after(best.parent, best.token));
+      if (is_open) continue;
+      if (index(node) == contexts_.size())
+        contexts_.push_back(contexts_after(best.parent, best.token));
       open(node, best.chance);
     }
   }
@@ -195,7 +196,7 @@ class SuffixDrafter : public Drafter {
   explicit SuffixDrafter(const SuffixOptions& options)
       : options_(options), memory_(options.history) {}
 
-  bool extends_trees() const override { return true; }
+  DrafterTraits traits() const override { return {.extends_trees = true}; }
   std::unique_ptr<DraftState> start() override {
     return std::make_unique<SuffixState>(&memory_, odds_.aged());
   }

@@ -317,7 +317,7 @@ class RecordingDrafter : public Drafter {
   };
   RecordingDrafter(std::unique_ptr<Drafter> inner, Backend& backend)
       : inner_(std::move(inner)), backend_(backend) {}
-  std::vector<FeatureTap> taps() const override { return {{FeatureTap::kFinalNorm}, {2}}; }
+  DrafterTraits traits() const override { return {.taps = {{FeatureTap::kFinalNorm}, {2}}}; }
   std::unique_ptr<DraftState> start() override {
     auto state = std::make_unique<State>();
     state->inner = inner_->start();

@@ -61,10 +61,10 @@ TEST(MeasureCosts, StartsEachSweepAsADecodingLoopRunsAndNotAfterItsLongestForwar
 
 TEST(MeasureCosts, FindsThePassesOfDraftersThatHaveSome) {
   const auto none = make_drafter("ngram", {});
-  EXPECT_EQ(none->pass_bytes(), 0u);
+  EXPECT_EQ(none->traits().pass_bytes, 0u);
   EXPECT_TRUE(measure_passes(small_model().model, KvType::f16, *none, std::array{1}, 20).empty());
   const auto drafter = head();
-  EXPECT_GT(drafter->pass_bytes(), 50'000u);  // 73 thousand weights of 8 bits
+  EXPECT_GT(drafter->traits().pass_bytes, 50'000u);  // 73 thousand weights of 8 bits
   const auto rows = std::array{1, 8};
   for (const auto& level : measure_passes(small_model().model, KvType::f16, *drafter, rows, 50)) {
     EXPECT_GT(level.ms, 0);

@@ -7,6 +7,7 @@
 #include "engine/admission.h"
 #include "engine/forward_rows.h"
 #include "engine/stopwatch.h"
+#include "verify/drawn_tokens.h"
 
 namespace talon {
 namespace {
@@ -59,6 +60,7 @@ Round::Round(Target& target, Drafter& drafter, const Verifier& verifier, Machine
       faults_(faults),
       row_(*target.model().backend),
       gathered_rows_(*target.model().backend) {
+  shows_draws_ = drafter.traits().sees_draws;
   drafter_width_ = static_cast<int>(drafter.taps().size()) * target.model().config.hidden;
   if (target.feature_width() > 0) {
     features_ = target.model().backend->allocate(target.max_rows(), target.feature_width());
@@ -191,7 +193,12 @@ VerifyResult Round::verify(Turn& turn, std::size_t index) {
   input.prompt_length = sequence.prompt_length();
   input.sampler = &sequence.sampler;
   input.random = &sequence.random;
-  return verifier_.verify(input);
+  VerifyResult verdict = verifier_.verify(input);
+  if (shows_draws_ && turn.decodes && sequence.drafts()) {
+    const auto show = [&] { drafter_.saw(*sequence.draft, turn.tree, drawn_tokens(input)); };
+    if (!faults_.contain(FaultOrigin::drafter, show)) drop(sequence);
+  }
+  return verdict;
 }
 
 void Round::commit(std::vector<Turn>& turns) {

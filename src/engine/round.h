@@ -85,6 +85,7 @@ class Round {
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;               // of the check
   bool decodes_only_ = false;  // no prompt rows among them
+  bool shows_draws_ = false;   // to the drafter, after every node
   int drafter_width_ = 0;      // of the features; the rest are the policies'
 };
 

@@ -82,7 +82,7 @@ TEST(RoundObserver, SeesEveryRoundOfEverySequenceAsItBecameText) {
 /// those.
 class DrawingDrafter : public Drafter {
  public:
-  bool draws() const override { return true; }
+  DrafterTraits traits() const override { return {.draws = true}; }
   std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
   void observe(DraftState&, const CommittedTokens&) override {}
   void propose(std::span<DraftJob> jobs) override {

@@ -56,7 +56,7 @@ EngineParts parts_of(const DecodeSettings& settings, const std::string& drafter,
   parts.options = engine_options(settings, model, tokenizer);
   if (drafter != "none" && policy_uses_costs(settings.policy)) {
     const std::string described =
-        fmt::format("{}, {} bytes a pass", drafter, parts.drafter->pass_bytes());
+        fmt::format("{}, {} bytes a pass", drafter, parts.drafter->traits().pass_bytes);
     parts.options.costs =
         obtain_costs(model, cache.store().shape.type, *parts.drafter, described, settings.costs);
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "core/error.h"
@@ -100,6 +101,31 @@ TEST(DraftTree, InvariantsCatchABrokenTree) {
   tree = small_tree();
   tree[4].log_p = 0.0f;
   EXPECT_THROW(check_invariants(tree), Bug);
+}
+
+TEST(DraftTree, ProbesAreNoTrialsAndHaveProbesBelowThemOnly) {
+  DraftTree tree = small_tree();
+  const NodeId probe = tree.add_probe(1, 20, -0.2f);
+  EXPECT_EQ(tree.child(1, 20), -1);
+  EXPECT_THROW(tree.add(probe, 21, -0.3f), Bug);
+  tree.add_probe(probe, 21, -0.3f);
+  EXPECT_NO_THROW(check_invariants(tree));
+  std::vector<NodeId> tried;
+  const std::vector<TokenId> text = {10, 20, 21};
+  EXPECT_EQ(tree.for_each_trial(text, [&](NodeId node, bool) { tried.push_back(node); }), 1);
+  EXPECT_EQ(tried, (std::vector<NodeId>{1, 2, 3}));
+  EXPECT_EQ(tree.add(1, 20, -0.4f), probe);  // another drafter's candidate: what was a probe is one
+  EXPECT_EQ(tree.child(1, 20), probe);
+}
+
+TEST(DraftTree, ALogPThatIsNoNumberStaysInTheOrder) {
+  DraftTree tree(0);
+  tree.add(0, 1, std::nanf(""));
+  tree.add(1, 2, -INFINITY);
+  tree.add(0, 3, -0.5f);
+  EXPECT_NO_THROW(check_invariants(tree));
+  EXPECT_EQ(tree.ranked(), (std::vector<NodeId>{3, 1, 2}));
+  EXPECT_EQ(tree.step_chance(2), 1);
 }
 
 TEST(TreeMask, ARowSeesItselfAndItsAncestorsOnly) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,11 +14,29 @@
 
 namespace talon {
 
+/// A set of tree levels; level 1 holds the root's children. Levels from 64 on are one.
+class TreeLevels {
+ public:
+  static constexpr TreeLevels none() { return TreeLevels(0); }
+  static constexpr TreeLevels all() { return TreeLevels(~std::uint64_t{0}); }
+  constexpr bool contains(int level) const { return (bits_ >> bit(level) & 1) != 0; }
+  constexpr void add(int level) { bits_ |= std::uint64_t{1} << bit(level); }
+  constexpr bool operator==(const TreeLevels&) const = default;
+
+ private:
+  explicit constexpr TreeLevels(std::uint64_t bits) : bits_(bits) {}
+  static constexpr int bit(int level) { return std::clamp(level, 1, 64) - 1; }
+  std::uint64_t bits_;
+};
+
 /// The largest tree a drafter may propose this round.
 struct TreePlan {
   int nodes = 0;   // draft nodes, root excluded; 0: do not draft
   int levels = 0;  // tree levels below the root
   int width = 0;   // nodes kept per level while growing
+  /// After which the policy wants to be asked. After the others a drafter goes on by itself, and
+  /// need not wait for the level's numbers.
+  TreeLevels ask_after = TreeLevels::all();
 };
 
 struct PlanContext {
@@ -56,8 +76,9 @@ class PolicyState {
   /// Asked before the first pass of a drafter that grows level by level: whether it is worth it.
   /// tree: the root and what cheaper drafters proposed.
   virtual bool start(const DraftTree& tree);
-  /// Asked by such drafters after each level: how many of its best nodes to expand; 0: no further
-  /// level. path_log_p: of the nodes of the newest level, descending. By default all.
+  /// Asked by such drafters after each level of plan().ask_after: how many of its best nodes to
+  /// expand; 0: no further level. path_log_p: of the nodes of the newest level, descending. By
+  /// default all.
   virtual int expand(std::span<const float> path_log_p);
   /// Shows the finished tree before any sequence of the round cuts its own, so that they can share
   /// `rows`, those of the check, by worth.

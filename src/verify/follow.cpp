@@ -1,4 +1,4 @@
-#include "core/error.h"
+#include "verify/drawn_tokens.h"
 #include "verify/rules.h"
 
 namespace talon {
@@ -17,20 +17,12 @@ class FollowRule : public Verifier {
     std::vector<TokenId> path_tokens;  // below the root
     while (true) {
       const NodeId node = result.path.back();
-      result.next = draw(input, node, path_tokens);
+      result.next = drawn_token(input, node, path_tokens);
       const NodeId child = input.tree->child(node, result.next);
       if (child < 0) return result;
       result.path.push_back(child);
       path_tokens.push_back(result.next);
     }
-  }
-
- private:
-  static TokenId draw(const VerifyInput& input, NodeId node, std::span<const TokenId> path) {
-    if (input.sampler->plain_argmax()) return input.rows->argmax(node);
-    const SampleHistory history{input.committed, path, input.prompt_length};
-    const std::uint64_t position = input.committed.size() + path.size();
-    return input.sampler->sample(input.rows->logits(node), history, *input.random, position);
   }
 };
 

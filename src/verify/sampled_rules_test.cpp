@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "verify/checked_tree.h"
+#include "verify/drawn_tokens.h"
 #include "verify/test_input.h"
 #include "verify/traversal_rule.h"
 
@@ -183,6 +184,23 @@ TEST(SampledRules, SeeThePathInPenalties) {
     EXPECT_EQ(result.path, (std::vector<NodeId>{0, 1})) << entry.name;
     EXPECT_EQ(result.next, 2) << entry.name;
   }
+}
+
+TEST(Rules, NeverAcceptAProbeHoweverRight) {
+  const std::vector<std::vector<float>> rows = {{0, 9, 1}, {9, 0, 0}, {0, 0, 9}, {0, 0, 9}};
+  DraftTree tree(0);
+  tree.add_probe(0, 1, -0.1f);
+  tree.add_probe(1, 0, -0.2f);
+  tree.add(0, 2, -0.9f);
+  check_invariants(tree);
+  for (const VerifierEntry& entry : verifiers()) {
+    TestInput test(tree, rows, {});
+    const VerifyResult result = make_verifier(entry.name)->verify(test.input());
+    EXPECT_EQ(result.path, (std::vector<NodeId>{0})) << entry.name;
+    EXPECT_EQ(result.next, 1) << entry.name;
+  }
+  TestInput test(tree, rows, {});
+  EXPECT_EQ(drawn_tokens(test.input()), (std::vector<TokenId>{1, 0, 2, 2}));
 }
 
 TEST(SampledRules, AnswerTheSameAgain) {

@@ -18,6 +18,7 @@ class FaultyDrafter : public Drafter {
  public:
   FaultyDrafter(std::unique_ptr<Drafter> inner, Trigger& trigger)
       : inner_(std::move(inner)), trigger_(trigger) {}
+  DrafterTraits traits() const override { return inner_->traits(); }
   std::unique_ptr<DraftState> start() override { return inner_->start(); }
   int remembers(std::span<const TokenId> prompt) override {
     trigger_.tick();

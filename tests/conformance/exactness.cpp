@@ -104,7 +104,7 @@ class ExactnessCheck {
       const std::string text = head->empty() ? name : name + ":head=" + *head;
       all.push_back(named(name, text));
       const bool joins =
-          name != "none" && !all.back().make(models_.begin()->second->model)->draws();
+          name != "none" && !all.back().make(models_.begin()->second->model)->traits().draws;
       if (!plan_.merged || !joins) continue;
       if (name != "ngram") all.push_back(named(name + "+ngram", text + "+ngram"));
       every_name += every_name.empty() ? name : "+" + name;
@@ -126,6 +126,10 @@ class ExactnessCheck {
                            {.hit = hit, .vocabulary = model.config.vocabulary}, texts);
                      }});
     }
+    all.push_back({"random-tree:probes=0.3", [texts](const Model& model) {
+                     return make_random_tree_drafter(
+                         {.hit = 0.8, .probes = 0.3, .vocabulary = model.config.vocabulary}, texts);
+                   }});
     return all;
   }
 

@@ -19,7 +19,7 @@ constexpr double kNormalQuantile = 3.719;
 class DrawingDrafter : public Drafter {
  public:
   explicit DrawingDrafter(bool lies) : lies_(lies) {}
-  bool draws() const override { return true; }
+  DrafterTraits traits() const override { return {.draws = true}; }
   std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
   void observe(DraftState&, const CommittedTokens&) override {}
   void propose(std::span<DraftJob> jobs) override {

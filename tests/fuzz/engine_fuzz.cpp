@@ -76,7 +76,8 @@ class EngineTrial {
       const std::vector<TokenId>& answer = situation_.expected[i].tokens;
       texts.back().insert(texts.back().end(), answer.begin(), answer.end());
     }
-    return make_random_tree_drafter({.hit = 0.8, .vocabulary = model.vocabulary()}, texts);
+    return make_random_tree_drafter({.hit = 0.8, .probes = 0.2, .vocabulary = model.vocabulary()},
+                                    texts);
   }
 
   void submit_some() {

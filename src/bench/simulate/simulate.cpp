@@ -102,7 +102,8 @@ Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, Poli
       std::vector<float> scores;
       for (const NodeId node : newest) scores.push_back(recorded[node].log_p);
       if (level == levels || newest.empty()) break;
-      const int count = policy.expand(scores);
+      const int all = static_cast<int>(newest.size());
+      const int count = plan.ask_after.contains(level) ? policy.expand(scores) : all;
       newest.resize(std::min(newest.size(), static_cast<std::size_t>(std::max(0, count))));
       beam = std::move(newest);
     }

@@ -156,7 +156,7 @@ class BenchCost : public Command {
   void add_pass_lines(Session& session, double bandwidth_gb_s, std::vector<Json>& lines) const {
     const auto drafter = make_drafter(
         drafter_, {.target = &session.model, .heads = heads_in(head_places(), session.name)});
-    const auto bytes = static_cast<double>(drafter->pass_bytes());
+    const auto bytes = static_cast<double>(drafter->traits().pass_bytes);
     if (bytes == 0) {
       throw UsageError(
           fmt::format("bench cost: expected a drafter with a head that grows trees level by level, "

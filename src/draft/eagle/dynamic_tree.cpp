@@ -10,7 +10,8 @@ namespace {
 
 class DynamicTreeGrowth : public TreeGrowth {
  public:
-  DynamicTreeGrowth(const DynamicTreeShape& shape, PolicyState* policy, const DraftTree& start)
+  DynamicTreeGrowth(const DynamicTreeShape& shape, const LevelPolicy& policy,
+                    const DraftTree& start)
       : shape_(shape), policy_(policy), start_(start) {}
 
   std::span<const GrowthRow> grow(const RowChildren& children, int first_row) override {
@@ -50,6 +51,7 @@ class DynamicTreeGrowth : public TreeGrowth {
     const NodeId parent = candidate < 0 ? 0 : pool_.node(candidate);
     if (parent < 0) return;
     for (const NodeId node : start_.children(parent)) {
+      if (start_[node].kind == NodeKind::probe) continue;
       pool_.adopt(candidate, start_[node].token, node, start_[node].log_p);
     }
   }
@@ -60,13 +62,13 @@ class DynamicTreeGrowth : public TreeGrowth {
     std::vector<float> scores;
     for (const int candidate : beam) scores.push_back(pool_.score(candidate));
     pool_.drop_hopeless(beam, shape_.nodes);
-    if (beam.empty() || !policy_) return beam;
-    beam.resize(std::min(beam.size(), static_cast<std::size_t>(policy_->expand(scores))));
+    if (beam.empty()) return beam;
+    beam.resize(std::min(beam.size(), static_cast<std::size_t>(policy_.expand(levels_, scores))));
     return beam;
   }
 
   DynamicTreeShape shape_;
-  PolicyState* policy_;
+  LevelPolicy policy_;
   DraftTree start_;
   CandidatePool pool_;
   int levels_ = 0;
@@ -78,8 +80,8 @@ class DynamicTreeGrowth : public TreeGrowth {
 
 }  // namespace
 
-std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape, PolicyState* policy,
-                                              const DraftTree& start) {
+std::unique_ptr<TreeGrowth> grow_dynamic_tree(const DynamicTreeShape& shape,
+                                              const LevelPolicy& policy, const DraftTree& start) {
   expects(shape.width >= 1 && shape.children >= 1 && shape.levels >= 1 && shape.nodes >= 1,
           "a dynamic tree has a width, children, levels and nodes");
   return std::make_unique<DynamicTreeGrowth>(shape, policy, start);

@@ -43,9 +43,9 @@ class EagleDrafter : public Drafter {
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
         outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
 
-  std::vector<FeatureTap> taps() const override { return head_.taps; }
-  bool extends_trees() const override { return !options_.fixed; }
-  std::size_t pass_bytes() const override { return head_.pass_bytes; }
+  DrafterTraits traits() const override {
+    return {.taps = head_.taps, .extends_trees = !options_.fixed, .pass_bytes = head_.pass_bytes};
+  }
   std::unique_ptr<DraftState> start() override { return memory_.start(); }
   int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
   std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
@@ -154,10 +154,10 @@ std::unique_ptr<TreeGrowth> EagleDrafter::make_growth(const DraftJob& job, int m
   shape.nodes = std::min(shape.nodes, job.plan.nodes - job.tree->draft_nodes());
   if (options_.fixed) {
     return grow_static_tree(options_.fixed->cut(shape.levels, options_.fixed->children()),
-                            shape.nodes, job.policy);
+                            shape.nodes, {job.policy, job.plan.ask_after});
   }
   shape.width = std::max(1, std::min(shape.width, job.plan.width));
-  return grow_dynamic_tree(shape, job.policy, *job.tree);
+  return grow_dynamic_tree(shape, {job.policy, job.plan.ask_after}, *job.tree);
 }
 
 /// Gives each tree the children of its newest rows, finishes those that are complete, and returns

@@ -24,7 +24,7 @@ constexpr std::size_t kLargestFile = 1 << 20;
 
 class StaticTreeGrowth : public TreeGrowth {
  public:
-  StaticTreeGrowth(StaticTree shape, int nodes, PolicyState* policy)
+  StaticTreeGrowth(StaticTree shape, int nodes, const LevelPolicy& policy)
       : shape_(std::move(shape)), nodes_(nodes), policy_(policy), grown_(shape_.nodes.size()) {
     for (const auto& node : shape_.nodes) {
       if (node.parent >= 0) grown_[static_cast<std::size_t>(node.parent)].expanded = true;
@@ -41,7 +41,7 @@ class StaticTreeGrowth : public TreeGrowth {
     }
     newest_rows_begin_ = rows_before;
     ++level_;
-    if (rows_.empty() || (policy_ && !goes_on(scores))) {
+    if (rows_.empty() || !goes_on(scores)) {
       next_ = shape_.nodes.size();
       return {};
     }
@@ -89,12 +89,12 @@ class StaticTreeGrowth : public TreeGrowth {
 
   bool goes_on(std::vector<float>& scores) const {
     std::sort(scores.begin(), scores.end(), std::greater<>());
-    return policy_->expand(scores) > 0;
+    return policy_.expand(level_, scores) > 0;
   }
 
   StaticTree shape_;
   int nodes_;
-  PolicyState* policy_;
+  LevelPolicy policy_;
   std::vector<Grown> grown_;
   std::size_t next_ = 0;
   int level_ = 0;
@@ -240,7 +240,8 @@ StaticTree chain_tree(int levels) {
   return tree;
 }
 
-std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, PolicyState* policy) {
+std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes,
+                                             const LevelPolicy& policy) {
   return std::make_unique<StaticTreeGrowth>(std::move(tree), nodes, policy);
 }
 

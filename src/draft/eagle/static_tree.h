@@ -42,8 +42,8 @@ StaticTree eagle1_tree();
 
 StaticTree chain_tree(int levels);
 
-/// Grows `tree` and keeps the best `nodes` by cumulative log-probability. `policy` (or null) is
-/// asked with expand() after each level; borrowed.
-std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, PolicyState* policy);
+/// Grows `tree` and keeps the best `nodes` by cumulative log-probability. `policy` is asked
+/// after each level.
+std::unique_ptr<TreeGrowth> grow_static_tree(StaticTree tree, int nodes, const LevelPolicy& policy);
 
 }  // namespace talon

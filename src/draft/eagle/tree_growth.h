@@ -25,6 +25,18 @@ struct GrowthRow {
       -1;  // the row it follows, counted over all rows this growth has asked for; -1: the root
 };
 
+/// Asks a policy how a tree goes on, where it wants to be asked.
+struct LevelPolicy {
+  PolicyState* state = nullptr;  // borrowed; null: all levels are expanded
+  TreeLevels ask_after = TreeLevels::all();
+
+  /// Nodes of the newest level to expand, of those with these path log-probabilities.
+  int expand(int level, std::span<const float> path_log_p) const {
+    const bool asks = state != nullptr && ask_after.contains(level);
+    return asks ? state->expand(path_log_p) : static_cast<int>(path_log_p.size());
+  }
+};
+
 /// One tree while it grows, level by level. Knows nothing of networks: whoever drives it runs the
 /// rows it asks for and reports their children. The first children reported are the root's.
 class TreeGrowth {

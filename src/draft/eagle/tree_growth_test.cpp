@@ -63,7 +63,7 @@ Drafted draft(TreeGrowth& growth, const Table& table, TokenId root, int count) {
 
 Drafted draft_dynamic(const DynamicTreeShape& shape, const Table& table, TokenId root,
                       PolicyState* policy = nullptr) {
-  return draft(*grow_dynamic_tree(shape, policy, DraftTree(root)), table, root, shape.children);
+  return draft(*grow_dynamic_tree(shape, {policy}, DraftTree(root)), table, root, shape.children);
 }
 
 /// docs/methods.md 3.2, by hand: tokens root, a .. j.
@@ -129,6 +129,18 @@ class StopAfter : public PolicyState {
   int levels_;
 };
 
+TEST(TreeGrowth, AsksAPolicyOnlyWhereItWantsToBeAsked) {
+  const DynamicTreeShape shape{2, 2, 8, 50};
+  const auto grow = [&](const LevelPolicy& policy) {
+    return draft(*grow_dynamic_tree(shape, policy, DraftTree(kRoot)), worked_example(), kRoot, 2);
+  };
+  StopAfter never(1), at_two(1);
+  EXPECT_EQ(grow({&never, TreeLevels::none()}).tree.nodes, grow({}).tree.nodes);
+  TreeLevels second = TreeLevels::none();
+  second.add(2);
+  EXPECT_EQ(grow({&at_two, second}).passes, 2);
+}
+
 TEST(TreeGrowth, StopsWhereThePolicySaysSo) {
   StopAfter policy(2);
   const auto dynamic = draft_dynamic({2, 2, 8, 50}, worked_example(), kRoot, &policy);
@@ -136,7 +148,7 @@ TEST(TreeGrowth, StopsWhereThePolicySaysSo) {
 
   StopAfter again(2);
   const StaticTree shape = chain_tree(8);
-  const auto fixed = draft(*grow_static_tree(shape, 50, &again), worked_example(), kRoot, 1);
+  const auto fixed = draft(*grow_static_tree(shape, 50, {&again}), worked_example(), kRoot, 1);
   EXPECT_EQ(fixed.tree.tokens(), (std::vector<TokenId>{kRoot, kA, kC}));
 }
 
@@ -152,7 +164,7 @@ TEST(DynamicTree, ExtendsTheBranchesOfOtherDrafters) {
   DraftTree tree = before;
   Table table = worked_example();
   table[kH][kI] = std::log(.9F);
-  const auto growth = grow_dynamic_tree({2, 2, 4, 6}, nullptr, tree);
+  const auto growth = grow_dynamic_tree({2, 2, 4, 6}, {}, tree);
   std::vector<TokenId> tokens = {kRoot};
   while (!tokens.empty()) {
     const RowChildren children = children_of(table, tokens, 2);
@@ -210,7 +222,7 @@ TEST(StaticTree, TheDefaultIsTheOfficialTree) {
 
 TEST(StaticTree, PutsEachRankWhereTheShapeHasIt) {
   const StaticTree tree = parse_static_tree({{1, 0}, {0}, {1}, {1, 1}, {1, 0, 0}}, "test");
-  const auto drafted = draft(*grow_static_tree(tree, 10, nullptr), worked_example(), kRoot, 2);
+  const auto drafted = draft(*grow_static_tree(tree, 10, {}), worked_example(), kRoot, 2);
   EXPECT_EQ(drafted.tree.tokens(), (std::vector<TokenId>{kRoot, kA, kB, kE, kF, kI}));
   EXPECT_EQ(drafted.tree.parents(), (std::vector<NodeId>{-1, 0, 0, 2, 2, 3}));
   EXPECT_NEAR(drafted.tree[5].log_p, std::log(.3 * .9 * .8), 1e-6);

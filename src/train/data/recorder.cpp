@@ -26,11 +26,10 @@ RecordingDrafter::RecordingDrafter(std::unique_ptr<Drafter> inner, std::vector<F
                                    Backend& backend)
     : inner_(std::move(inner)), taps_(std::move(taps)), backend_(backend) {}
 
-std::vector<FeatureTap> RecordingDrafter::taps() const {
-  std::vector<FeatureTap> all = taps_;
-  const auto inner = inner_->taps();
-  all.insert(all.end(), inner.begin(), inner.end());
-  return all;
+DrafterTraits RecordingDrafter::traits() const {
+  DrafterTraits traits = inner_->traits();
+  traits.taps.insert(traits.taps.begin(), taps_.begin(), taps_.end());
+  return traits;
 }
 
 std::unique_ptr<DraftState> RecordingDrafter::start() { return resume({}); }

@@ -28,9 +28,7 @@ class RecordingDrafter : public Drafter {
   /// submission.
   void record_into(Recording& recording) { waiting_.push_back(&recording); }
 
-  std::vector<FeatureTap> taps() const override;
-  bool extends_trees() const override { return inner_->extends_trees(); }
-  bool draws() const override { return inner_->draws(); }
+  DrafterTraits traits() const override;
   std::unique_ptr<DraftState> start() override;
   int remembers(std::span<const TokenId> prompt) override;
   std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override;

@@ -64,17 +64,17 @@ DraftCollector::DraftCollector(std::unique_ptr<Drafter> drafter, Backend& backen
       backend_(backend),
       hidden_(hidden),
       options_(std::move(options)) {
-  if (drafter_->draws())
+  if (drafter_->traits().draws)
     throw UsageError(
         "--drafter: expected one that drafts the likeliest tokens, found one that draws");
 }
 
 DraftCollector::~DraftCollector() = default;
 
-std::vector<FeatureTap> DraftCollector::taps() const {
+DrafterTraits DraftCollector::traits() const {
   std::vector<FeatureTap> taps = drafter_->taps();
   if (options_.features) taps.insert(taps.end(), {{0}, {FeatureTap::kFinalNorm}});
-  return taps;
+  return {.taps = std::move(taps)};
 }
 
 std::unique_ptr<DraftState> DraftCollector::start() {

@@ -28,7 +28,7 @@ class DraftCollector : public Drafter {
                  CollectorOptions options);
   ~DraftCollector() override;
 
-  std::vector<FeatureTap> taps() const override;
+  DrafterTraits traits() const override;
   std::unique_ptr<DraftState> start() override;
   void observe(DraftState& state, const CommittedTokens& committed) override;
   void propose(std::span<DraftJob> jobs) override;

@@ -37,7 +37,9 @@ class AdaEagleState : public PolicyState {
     predicted_ = predicted_length(context.feature);
     const bool none = predicted_ == 0 && !options_.hybrid;
     if (none) return {};
-    if (!options_.hybrid) plan.levels = std::min(plan.levels, predicted_);
+    if (options_.hybrid) return plan;
+    plan.levels = std::min(plan.levels, predicted_);
+    plan.ask_after = TreeLevels::none();
     return plan;
   }
 

@@ -36,10 +36,7 @@ class AdjacencyState : public PolicyState {
     map_.reserve(begin_ + static_cast<std::size_t>(context.levels_available) + 1);
     shape_ = next_shape(begin_);
     return {std::min(options_.nodes, context.rows_available),
-            std::min(shape_.depth, context.levels_available), shape_.width};
-  }
-  int expand(std::span<const float> path_log_p) override {
-    return std::min(shape_.width, static_cast<int>(path_log_p.size()));
+            std::min(shape_.depth, context.levels_available), shape_.width, TreeLevels::none()};
   }
 
   /// Positions that the round skipped inherit what it found.

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <vector>
-
 #include "tree/policies/policies.h"
 #include "tree/policies/policy_of.h"
 #include "tree/policies/tree_limits.h"
@@ -11,7 +8,7 @@ namespace {
 struct DddOptions {
   TreeLimits limits;
   double threshold;
-  std::vector<int> after;
+  TreeLevels after = TreeLevels::none();  // one call a level
 };
 
 /// Dynamic Depth Decoding, arXiv:2409.00142: an EAGLE-2 tree that ends after one of the draft calls
@@ -22,20 +19,17 @@ class DddState : public PolicyState {
   explicit DddState(const DddOptions& options) : options_(options) {}
 
   TreePlan plan(const PlanContext& context) override {
-    calls_ = 0;
-    return options_.limits.within(context);
+    TreePlan plan = options_.limits.within(context);
+    plan.ask_after = options_.after;
+    return plan;
   }
   int expand(std::span<const float> path_log_p) override {
-    ++calls_;
-    const std::vector<int>& after = options_.after;
-    const bool checks = std::find(after.begin(), after.end(), calls_) != after.end();
-    if (checks && log_sum_exp(path_log_p) < options_.threshold) return 0;
-    return static_cast<int>(path_log_p.size());
+    const bool goes_on = log_sum_exp(path_log_p) >= options_.threshold;
+    return goes_on ? static_cast<int>(path_log_p.size()) : 0;
   }
 
  private:
   const DddOptions& options_;
-  int calls_ = 0;
 };
 
 }  // namespace
@@ -44,7 +38,7 @@ std::unique_ptr<TreePolicy> make_ddd_policy(OptionText& options, const PolicyCon
   DddOptions parsed;
   parsed.limits = take_limits(options, {10, 11, 59});
   parsed.threshold = options.take_double("threshold", -0.3, -100, 0);
-  parsed.after = take_counts(options, "after", "5/7/9", 64);
+  for (const int call : take_counts(options, "after", "5/7/9", 64)) parsed.after.add(call);
   return std::make_unique<PolicyOf<DddState, DddOptions>>(std::move(parsed));
 }
 

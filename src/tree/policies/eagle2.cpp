@@ -10,7 +10,11 @@ namespace {
 class Eagle2State : public PolicyState {
  public:
   explicit Eagle2State(const TreeLimits& limits) : limits_(limits) {}
-  TreePlan plan(const PlanContext& context) override { return limits_.within(context); }
+  TreePlan plan(const PlanContext& context) override {
+    TreePlan plan = limits_.within(context);
+    plan.ask_after = TreeLevels::none();
+    return plan;
+  }
 
  private:
   const TreeLimits& limits_;

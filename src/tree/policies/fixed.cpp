@@ -11,7 +11,8 @@ class FixedState : public PolicyState {
  public:
   explicit FixedState(const NoOptions&) {}
   TreePlan plan(const PlanContext& context) override {
-    return {context.rows_available, context.levels_available, context.rows_available};
+    return {context.rows_available, context.levels_available, context.rows_available,
+            TreeLevels::none()};
   }
 };
 

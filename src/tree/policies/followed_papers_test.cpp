@@ -32,10 +32,11 @@ int draft_calls(PolicyState& policy, std::span<const std::vector<float>> beams,
                 const PlanContext& context = alone()) {
   const TreePlan plan = policy.plan(context);
   int calls = 1;
-  while (calls < plan.levels && calls <= static_cast<int>(beams.size()) &&
-         policy.expand(beams[static_cast<std::size_t>(calls - 1)]) > 0) {
-    ++calls;
-  }
+  const auto goes_on = [&] {
+    const auto beam = static_cast<std::size_t>(calls) - 1;
+    return !plan.ask_after.contains(calls) || policy.expand(beams[beam]) > 0;
+  };
+  while (calls < plan.levels && calls <= static_cast<int>(beams.size()) && goes_on()) ++calls;
   return calls;
 }
 

@@ -35,7 +35,7 @@ class StaticState : public PolicyState {
 
   TreePlan plan(const PlanContext& context) override {
     return {std::min(shape_.nodes, context.rows_available),
-            std::min(shape_.levels(), context.levels_available), shape_.widest};
+            std::min(shape_.levels(), context.levels_available), shape_.widest, TreeLevels::none()};
   }
   void select(DraftTree& tree, const TreePlan&, const PlanContext& context, RowBudget&) override {
     if (!tree.drawn.empty()) return tree.truncate(context.rows_available);
