@@ -1,4 +1,4 @@
-#include "tree/policies/level_forecast.h"
+#include "tree/policies/throughput/level_forecast.h"
 
 #include <algorithm>
 #include <cmath>

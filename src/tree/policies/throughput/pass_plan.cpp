@@ -1,0 +1,122 @@
+#include "tree/policies/throughput/pass_plan.h"
+
+#include <algorithm>
+
+namespace talon {
+namespace {
+
+// Of the budget, what one round's levels may take but for the first: a few bad rounds should not
+// end drafting.
+constexpr double kDeeperShare = 0.5;
+// Tokens that a head takes in before a draft: as far as they count, and the most after which the
+// first pass still tells what the others cost.
+constexpr int kMostWaiting = 128;
+constexpr int kFewWaiting = 4;
+
+}  // namespace
+
+PassPlan::PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const LossBudget& budget)
+    : drafter_(drafter), prices_(prices), budget_(budget) {
+  for (std::size_t i = 0; i < kCoverages; ++i) trials_[i] = Trial(drafter.pass_gain[i]);
+}
+
+void PassPlan::begin(int position) { waiting_ = std::clamp(position, 1, kMostWaiting); }
+
+void PassPlan::begin_round() {
+  pass_rows_.clear();
+  forecast_.begin_round();
+  expected_ = 0;
+}
+
+bool PassPlan::start(const DraftTree& tree, double coverage) {
+  cheap_sources_ = 0;
+  for (const DraftTree::Node& node : tree.nodes) cheap_sources_ |= node.sources;
+  coverage_ = std::min(static_cast<std::size_t>(coverage * static_cast<double>(kCoverages)),
+                       kCoverages - 1);
+  const int sequences = prices_.context().sequences;
+  const double ms =
+      pass_ms(waiting_) + drafter_.passes.first_pass_ms(prices_.machine()) / sequences;
+  if (!trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
+  pass_rows_.push_back(waiting_ * sequences);
+  return true;
+}
+
+int PassPlan::expand(std::span<const float> path_log_p, double margin) {
+  forecast_.see(path_log_p);
+  const int most = std::min(static_cast<int>(path_log_p.size()), LevelForecast::kWidth);
+  int best = 0;
+  double best_gain = 0;
+  for (int count = 1; count <= most; ++count) {
+    const double ms = pass_ms(count);
+    const double gain = forecast_.gain_of_next(count, row_price(margin)) - prices_.rate() * ms;
+    if (gain <= best_gain || !can_afford(ms, kDeeperShare)) continue;
+    best_gain = gain;
+    best = count;
+  }
+  forecast_.expand(best);
+  if (best > 0) pass_rows_.push_back(best * prices_.context().sequences);
+  return best;
+}
+
+/// This sequence's share of a pass in which each sequence has `rows`.
+double PassPlan::pass_ms(int rows) const {
+  const int sequences = prices_.context().sequences;
+  return drafter_.passes.pass_ms(rows * sequences, prices_.machine()) / sequences;
+}
+
+double PassPlan::ms() const {
+  return drafter_.passes.draft_ms(pass_rows_, prices_.machine()) / prices_.context().sequences;
+}
+
+/// Whether `share` of the budget pays for one more pass and the rows that make it of use: one for
+/// each level, or more where trees have been larger lately.
+bool PassPlan::can_afford(double pass_ms, double share) const {
+  const int levels = static_cast<int>(pass_rows_.size()) + 1;
+  return ms() + pass_ms + prices_.extra_ms(levels) <= share * budget_.tokens() * prices_.token_ms();
+}
+
+/// Tokens that one more node must bring, at the size that trees have lately.
+double PassPlan::row_price(double margin) const {
+  const int nodes = std::max(1, static_cast<int>(usual_nodes_ * prices_.context().sequences));
+  const double ms = prices_.extra_ms(2 * nodes) - prices_.extra_ms(nodes);
+  return margin * prices_.rate() * ms / nodes;
+}
+
+/// Whether a drafter proposed the node that had finished when the passes began.
+bool PassPlan::by_cheaper(const DraftTree& tree, NodeId node) const {
+  return (tree[node].sources & cheap_sources_) != 0;
+}
+
+void PassPlan::expect(const DraftTree& tree, NodeId node, double chance) {
+  if (!by_cheaper(tree, node)) expected_ += chance;
+}
+
+void PassPlan::observe(double draft_ms) {
+  if (waiting_ <= kFewWaiting) drafter_.passes.observe(pass_rows_, draft_ms, prices_.machine());
+}
+
+/// What the passes brought beyond the nodes that cheaper drafters proposed.
+void PassPlan::learn(const RoundOutcome& outcome, double draft_ms, double node_ms) {
+  const DraftTree& tree = *outcome.tree;
+  const auto is_cheap = [&](NodeId node) { return by_cheaper(tree, node); };
+  std::size_t without = 1;
+  while (without < outcome.accepted.size() && is_cheap(outcome.accepted[without])) ++without;
+  int nodes = 0;
+  for (NodeId node = 1; node < tree.size(); ++node) nodes += is_cheap(node) ? 0 : 1;
+  // The mean of what came true and what was to be expected, which varies less.
+  const double tokens = (static_cast<double>(outcome.accepted.size() - without) + expected_) / 2;
+  const double usual_ms = draft_ms - (pass_ms(waiting_) - pass_ms(1));
+  const double gain = tokens - prices_.rate() * (usual_ms + node_ms * nodes);
+  trials_[coverage_].learn(gain);
+  drafter_.pass_gain[coverage_] += 0.02 * (gain - drafter_.pass_gain[coverage_]);
+  usual_nodes_ += 0.1 * (tree.draft_nodes() - usual_nodes_);
+  waiting_ = 0;
+}
+
+void PassPlan::end_round(std::span<const TokenId> emitted, int matched) {
+  const int count = static_cast<int>(emitted.size());
+  waiting_ = std::min(waiting_ + count, kMostWaiting);
+  if (matched >= 0) forecast_.learn(matched, matched < count);
+}
+
+}  // namespace talon

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tree/drafter_estimates.h"
+#include "tree/policies/throughput/level_forecast.h"
+#include "tree/policies/throughput/loss_budget.h"
+#include "tree/policies/throughput/round_prices.h"
+#include "tree/policies/throughput/trial.h"
+
+namespace talon {
+
+/// The passes of a draft head in one sequence: whether to run them beside what cheaper drafters
+/// cover already, how many nodes each expands, and what they cost and brought.
+class PassPlan {
+ public:
+  PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const LossBudget& budget);
+
+  /// Before the first round. position: of the root, up to which the head has seen nothing.
+  void begin(int position);
+  void begin_round();
+  /// Whether the first pass is worth it. tree: what cheaper drafters proposed, `coverage` their
+  /// chances at the root.
+  bool start(const DraftTree& tree, double coverage);
+  /// How many of the newest level's nodes to expand. margin: gain that rows must bring, in
+  /// multiples of their cost.
+  int expand(std::span<const float> path_log_p, double margin);
+
+  bool ran() const { return !pass_rows_.empty(); }
+  /// This sequence's share of what the round's passes take.
+  double ms() const;
+  /// Tokens to be expected of a node that is bought.
+  void expect(const DraftTree& tree, NodeId node, double chance);
+  /// What passes took in a round with some: corrects what they are believed to.
+  void observe(double draft_ms);
+  /// After a round with passes that took draft_ms, each node of its check node_ms.
+  void learn(const RoundOutcome& outcome, double draft_ms, double node_ms);
+  /// After every round. matched: levels of the proposed tree that the text followed, or < 0 if
+  /// nothing was proposed.
+  void end_round(std::span<const TokenId> emitted, int matched);
+
+ private:
+  static constexpr std::size_t kCoverages = DrafterEstimates::kCoverages;
+
+  double pass_ms(int rows) const;
+  bool can_afford(double pass_ms, double share) const;
+  double row_price(double margin) const;
+  bool by_cheaper(const DraftTree& tree, NodeId node) const;
+
+  DrafterEstimates& drafter_;
+  const RoundPrices& prices_;
+  const LossBudget& budget_;
+  LevelForecast forecast_;
+  std::array<Trial, kCoverages> trials_;  // by how much cheaper drafters cover already
+  double usual_nodes_ = 8;
+  int waiting_ = 1;  // tokens that the head has not seen: rows of its next first pass
+
+  // Of the current round:
+  std::vector<int> pass_rows_;  // of the whole batch, per pass
+  std::uint32_t cheap_sources_ = 0;
+  std::size_t coverage_ = 0;
+  double expected_ = 0;  // tokens, of bought nodes that no cheaper drafter proposed
+};
+
+}  // namespace talon

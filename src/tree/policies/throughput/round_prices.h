@@ -1,0 +1,52 @@
+#pragma once
+
+#include <algorithm>
+
+#include "tree/machine_costs.h"
+#include "tree/tree_policy.h"
+
+namespace talon {
+
+/// What time costs one sequence in the current round, and what a millisecond brings.
+class RoundPrices {
+ public:
+  explicit RoundPrices(const MachineCosts& machine) : machine_(machine) {}
+
+  void set(const PlanContext& context) { context_ = context; }
+  const PlanContext& context() const { return context_; }
+  const MachineCosts& machine() const { return machine_; }
+  /// Rows of the check beside this sequence's draft nodes.
+  int base_rows() const { return context_.other_rows + 1; }
+
+  /// Of a round without any drafts.
+  double plain_ms() const {
+    return machine_.check_ms(base_rows(), context_.position) + machine_.rest_ms();
+  }
+  /// This sequence's share of it: what a token takes without drafts.
+  double token_ms() const { return plain_ms() / context_.sequences; }
+  /// What `nodes` add to the check.
+  double extra_ms(int nodes) const {
+    if (nodes == 0) return 0;
+    return machine_.check_ms(base_rows() + nodes, context_.position) -
+           machine_.check_ms(base_rows(), context_.position);
+  }
+  /// Tokens per millisecond: what a millisecond spent on drafting must bring. At least those of
+  /// plain decoding.
+  double rate() const {
+    const double plain = context_.sequences / plain_ms();
+    return rate_ms_ > 0 ? std::max(plain, rate_tokens_ / rate_ms_) : plain;
+  }
+  /// The round brought `tokens` to all sequences and took `ms`.
+  void learn(int tokens, double ms) {
+    constexpr double kMemory = 0.95;  // weight of the past
+    rate_tokens_ = kMemory * rate_tokens_ + tokens;
+    rate_ms_ = kMemory * rate_ms_ + ms;
+  }
+
+ private:
+  const MachineCosts& machine_;
+  PlanContext context_;
+  double rate_tokens_ = 0, rate_ms_ = 0;
+};
+
+}  // namespace talon

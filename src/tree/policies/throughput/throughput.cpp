@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <utility>
+
+#include "tree/policies/policies.h"
+#include "tree/policies/throughput/loss_budget.h"
+#include "tree/policies/throughput/node_worth.h"
+#include "tree/policies/throughput/pass_plan.h"
+#include "tree/policies/throughput/round_prices.h"
+#include "tree/policies/throughput/trial.h"
+
+namespace talon {
+namespace {
+
+constexpr double kCheapDraft = 0.005;  // of a plain step: drafts this cheap are always worth a look
+
+struct ThroughputOptions {
+  int width;
+  double margin;
+};
+
+/// Drafting for throughput: draft nodes are bought in order of their calibrated chance to become
+/// text, up to the count where the tokens they bring, less the time they take at the current tokens
+/// per millisecond, are most; and a level is drafted while the tokens it is likely to bring exceed
+/// its time and its rows. A budget bounds the loss: what drafting may cost beyond what it has
+/// already gained.
+class ThroughputState : public PolicyState {
+ public:
+  ThroughputState(const ThroughputOptions& options, DrafterEstimates& drafter,
+                  const MachineCosts& machine)
+      : options_(options),
+        drafter_(drafter),
+        prices_(machine),
+        worth_(drafter.calibration),
+        passes_(drafter, prices_, budget_) {}
+
+  TreePlan plan(const PlanContext& context) override {
+    prices_.set(context);
+    worth_.begin_round();
+    passes_.begin_round();
+    if (!std::exchange(has_begun_, true)) begin(context);
+    if (context.rows_available == 0 || context.levels_available == 0) return {};
+    if (drafted_.value() >= kCheapDraft && drafted_.value() > budget_.tokens()) return {};
+    if (!drafts_trial_.wants()) return {};
+    return {context.rows_available, context.levels_available,
+            std::min(options_.width, context.rows_available)};
+  }
+
+  bool start(const DraftTree& tree) override { return passes_.start(tree, worth_.coverage(tree)); }
+
+  int expand(std::span<const float> path_log_p) override {
+    return passes_.expand(path_log_p, options_.margin);
+  }
+
+  void offer(const DraftTree& tree, const PlanContext& context, RowBudget& rows) override {
+    prices_.set(context);
+    worth_.rank(tree);
+    rows.offer(worth_.chances().first(affordable_nodes()));
+  }
+
+  /// At prices as they were when all made their offers.
+  void select(DraftTree& tree, const TreePlan&, const PlanContext& context,
+              RowBudget& rows) override {
+    // Rows must promise some more than their cost, since the nodes that look best are often those
+    // that were overestimated.
+    rows.settle([&](int count) { return prices_.extra_ms(count); },
+                options_.margin * prices_.rate());
+    const std::size_t most =
+        std::min(static_cast<std::size_t>(context.rows_available), affordable_nodes());
+    std::size_t count = 0;
+    for (; count < most && rows.buy(worth_.chances()[count]); ++count) {
+      passes_.expect(worth_.proposed(), worth_.ranked(count), worth_.chances()[count]);
+    }
+    worth_.keep_first(count, tree);
+  }
+
+  void learn(const RoundOutcome& outcome) override {
+    const int nodes_of_all = std::max(0, outcome.batch_rows - prices_.base_rows());
+    const double extra_ms = prices_.extra_ms(nodes_of_all);
+    const double node_ms = extra_ms / std::max(1, nodes_of_all);
+    const double draft_ms = usual_draft_ms(outcome);
+    prices_.learn(outcome.batch_tokens,
+                  draft_ms * outcome.sequences + extra_ms + prices_.plain_ms());
+
+    const double token_ms = prices_.plain_ms() / outcome.sequences;
+    const double rows_ms = node_ms * outcome.tree->draft_nodes();
+    const int emitted = static_cast<int>(outcome.emitted.size());
+    const double gain = emitted - 1 - (rows_ms + draft_ms) / token_ms;
+    budget_.learn(emitted, gain);
+    if (passes_.ran()) {
+      passes_.learn(outcome, draft_ms, node_ms);
+    } else if (draft_ms >= kCheapDraft * token_ms) {
+      drafts_trial_.learn(gain);
+    }
+    const bool proposed = worth_.proposed().draft_nodes() > 0;
+    passes_.end_round(outcome.emitted, proposed ? worth_.learn(outcome.emitted) : -1);
+  }
+
+ private:
+  void begin(const PlanContext& context) {
+    const auto& gains = drafter_.pass_gain;
+    budget_.begin(context.levels_available, *std::max_element(gains.begin(), gains.end()) > 0);
+    passes_.begin(context.position);
+  }
+
+  std::size_t affordable_nodes() const {
+    const double left_ms = budget_.tokens() * prices_.token_ms() - passes_.ms();
+    const std::size_t most = std::min(worth_.chances().size(),
+                                      static_cast<std::size_t>(prices_.context().rows_available));
+    std::size_t count = 0;
+    while (count < most && prices_.extra_ms(static_cast<int>(count) + 1) <= left_ms) ++count;
+    return count;
+  }
+
+  /// This sequence's share of what such a draft takes: a round that the machine disturbed says
+  /// nothing about drafting.
+  double usual_draft_ms(const RoundOutcome& outcome) {
+    if (passes_.ran()) {
+      passes_.observe(outcome.draft_ms);
+      return passes_.ms();
+    }
+    RecentMedian& kind = worth_.proposed().draft_nodes() > 0 ? drafted_ : idle_;
+    kind.add(outcome.draft_ms / outcome.sequences / prices_.token_ms());
+    return kind.value() * prices_.token_ms();
+  }
+
+  const ThroughputOptions& options_;
+  const DrafterEstimates& drafter_;
+  RoundPrices prices_;
+  LossBudget budget_;
+  NodeWorth worth_;
+  PassPlan passes_;
+  Trial drafts_trial_;           // of drafters that cost time without asking
+  RecentMedian drafted_, idle_;  // tokens' worth of time that drafting took in rounds without
+                                 // passes, with and without a proposal
+  bool has_begun_ = false;
+};
+
+class ThroughputPolicy : public TreePolicy {
+ public:
+  explicit ThroughputPolicy(const ThroughputOptions& options) : options_(options) {}
+  Traits traits() const override { return {.uses_costs = true}; }
+  std::unique_ptr<PolicyState> start(DrafterEstimates& drafter,
+                                     const MachineCosts& machine) const override {
+    return std::make_unique<ThroughputState>(options_, drafter, machine);
+  }
+
+ private:
+  ThroughputOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<TreePolicy> make_throughput_policy(OptionText& options, const PolicyContext&) {
+  ThroughputOptions parsed{};
+  parsed.width = options.take_int("width", 10, 1, LevelForecast::kWidth);
+  parsed.margin = options.take_double("margin", 1.2, 0.1, 10);
+  return std::make_unique<ThroughputPolicy>(parsed);
+}
+
+}  // namespace talon
