@@ -39,15 +39,7 @@ struct Cursor {
 };
 
 struct SuffixState : DraftState {
-  explicit SuffixState(ConversationMemory* the_memory, RepeatOdds start)
-      : memory(the_memory), odds(start) {}
-  ~SuffixState() override {
-    try {
-      memory->add(tokens);
-    } catch (const std::bad_alloc&) {  // then it is not remembered
-    }
-  }
-  ConversationMemory* memory;  // of the drafter, which outlives its states
+  explicit SuffixState(RepeatOdds start) : odds(start) {}
   RepeatOdds odds;
   SuffixAutomaton text;
   SuffixAutomaton::Match match;  // the longest suffix of the text that it had before
@@ -198,7 +190,7 @@ class SuffixDrafter : public Drafter {
 
   DrafterTraits traits() const override { return {.extends_trees = true}; }
   std::unique_ptr<DraftState> start() override {
-    return std::make_unique<SuffixState>(&memory_, odds_.aged());
+    return std::make_unique<SuffixState>(odds_.aged());
   }
 
   void observe(DraftState& draft_state, const CommittedTokens& committed) override {
@@ -211,6 +203,9 @@ class SuffixDrafter : public Drafter {
       append(state, token);
     }
   }
+
+  /// What is not finished, because it failed or its text is not to be reused, is not remembered.
+  void finish(DraftState& state) override { memory_.add(static_cast<SuffixState&>(state).tokens); }
 
   void propose(std::span<DraftJob> jobs) override {
     for (const DraftJob& job : jobs) {

@@ -169,12 +169,22 @@ TEST(SuffixDrafter, RemembersEarlierConversationsOnlyIfAsked) {
     Text second(first.drafter);
     second.add({9, 2, 3});
     EXPECT_EQ(second.propose().draft_nodes(), 0);  // the first still goes on
+    first.drafter->finish(*first.state);
     first.state.reset();
     second.add({4});  // its first token after the other ended: then it has a place in the memory
     second.add({5});
     const DraftTree tree = second.propose();
     EXPECT_EQ(likeliest_path(tree), history > 0 ? Tokens{6} : Tokens{});
   }
+}
+
+TEST(SuffixDrafter, DoesNotRememberAConversationThatWasNotFinished) {
+  Text failed("suffix:history=1000");
+  failed.add({1, 2, 3, 4, 5, 6});
+  failed.state.reset();
+  Text second(failed.drafter);
+  second.add({9, 2, 3, 4, 5});
+  EXPECT_EQ(second.propose().draft_nodes(), 0);
 }
 
 TEST(ConversationMemory, KeepsToItsBound) {
