@@ -17,7 +17,7 @@ struct BlockPlace {
 };
 
 /// The places along the first child of each node.
-template <typename Tree>
+template <RuledTree Tree>
 std::vector<BlockPlace<typename Tree::Number>> block_places(Tree& tree) {
   using Number = typename Tree::Number;
   std::vector<BlockPlace<Number>> places(1);
@@ -38,7 +38,7 @@ std::vector<BlockPlace<typename Tree::Number>> block_places(Tree& tree) {
 /// own trial succeeds, trials from the end on. Lossless, and accepts at least as much as the token
 /// rule. Of a tree it checks the first child of each node; traversal_rule.h is the same rule for
 /// whole trees.
-template <typename Tree, typename Decisions>
+template <RuledTree Tree, RuleDecisions<typename Tree::Number> Decisions>
 VerifyResult verify_block(Tree& tree, Decisions& decisions) {
   using Number = typename Tree::Number;
   auto places = block_places(tree);

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <algorithm>
+#include <concepts>
+#include <span>
 #include <utility>
 
 #include "tree/law.h"
@@ -10,17 +11,28 @@ namespace talon {
 // The sampled rules (token, block, traversal) are functions over two parameters, so that the code
 // that decides in double with Philox is the code whose output law the tests enumerate with
 // fractions.
-//
-// A Tree has
-//   using Number;
-//   std::span<const NodeId> children(NodeId) const;        // in the order in which they were
-//   proposed TokenId token(NodeId) const; Law<Number> target(NodeId);                            //
-//   p: of the token after that node; sums to 1 const Law<Number>* drawn_from(NodeId) const; // q:
-//   of its first child; null: its children are fixed
-// Decisions have
-//   bool accept(NodeId node, const Number& probability);   // true with that probability; asked at
-//   most once per node TokenId draw(NodeId node, const Law<Number>& law);     // the token after
-//   `node`; asked once
+
+/// A draft with what the target says of it.
+template <typename T>
+concept RuledTree = requires(T& tree, NodeId node) {
+  typename T::Number;
+  /// In the order in which they were proposed.
+  { tree.children(node) } -> std::convertible_to<std::span<const NodeId>>;
+  { tree.token(node) } -> std::convertible_to<TokenId>;
+  /// p: of the token after that node; sums to 1.
+  { tree.target(node) } -> std::same_as<Law<typename T::Number>>;
+  /// q: of its first child; null: its children are fixed.
+  { tree.drawn_from(node) } -> std::same_as<const Law<typename T::Number>*>;
+};
+
+template <typename T, typename Number>
+concept RuleDecisions = requires(T& decisions, NodeId node, const Number& probability,
+                                 const Law<Number>& law) {
+  /// True with that probability. Asked at most once for a node.
+  { decisions.accept(node, probability) } -> std::same_as<bool>;
+  /// The token after that node. Asked once.
+  { decisions.draw(node, law) } -> std::same_as<TokenId>;
+};
 
 /// The law from which the next child of a node was proposed: what is left of the drawn one, or the
 /// child itself with certainty.

@@ -8,7 +8,7 @@ namespace talon {
 /// Offers the children of a node to its target law `p` in turn. Each is accepted with min(1, p/q);
 /// a rejected one leaves the excess of p over q for the next. Returns the accepted child, or -1,
 /// and leaves in `p` the law of the next token.
-template <typename Tree, typename Decisions>
+template <RuledTree Tree, RuleDecisions<typename Tree::Number> Decisions>
 NodeId accepted_child(Tree& tree, NodeId node, Law<typename Tree::Number>& p,
                       Decisions& decisions) {
   using Number = typename Tree::Number;
@@ -28,7 +28,7 @@ NodeId accepted_child(Tree& tree, NodeId node, Law<typename Tree::Number>& p,
 /// chain; on a tree the recursive rule of SpecInfer (arXiv:2305.09781) and EAGLE-1 for siblings
 /// drawn without replacement. Lossless. For fixed children q is 1 on the child: then no lossless
 /// rule accepts more (docs/methods.md 1.2).
-template <typename Tree, typename Decisions>
+template <RuledTree Tree, RuleDecisions<typename Tree::Number> Decisions>
 VerifyResult verify_by_token(Tree& tree, Decisions& decisions) {
   VerifyResult result{{0}, 0};
   while (true) {

@@ -30,7 +30,7 @@ struct TraversalPlace {
   }
 };
 
-template <typename Tree>
+template <RuledTree Tree>
 TraversalPlace<typename Tree::Number> traversal_place(Tree& tree, NodeId node,
                                                       typename Tree::Number reach) {
   using Number = typename Tree::Number;
@@ -41,7 +41,7 @@ TraversalPlace<typename Tree::Number> traversal_place(Tree& tree, NodeId node,
 /// Traversal verification (arXiv:2505.12398, with the update of docs/methods.md 5.3):
 /// bottom-up. The end of the leftmost path is accepted, and with it the whole path, or deleted,
 /// until the root is left. Lossless; on chains equal to block verification.
-template <typename Tree, typename Decisions>
+template <RuledTree Tree, RuleDecisions<typename Tree::Number> Decisions>
 VerifyResult verify_by_traversal(Tree& tree, Decisions& decisions) {
   using Number = typename Tree::Number;
   std::vector<TraversalPlace<Number>> path;
