@@ -18,11 +18,11 @@ struct ThroughputOptions {
   double margin;
 };
 
-/// Drafting for throughput: draft nodes are bought in order of their calibrated chance to become
-/// text, up to the count where the tokens they bring, less the time they take at the current tokens
-/// per millisecond, are most; and a level is drafted while the tokens it is likely to bring exceed
-/// its time and its rows. A budget bounds the loss: what drafting may cost beyond what it has
-/// already gained.
+/// Drafting for throughput (docs/methods.md 6.1): draft nodes are bought in order of their
+/// calibrated chance to become text, up to the count where the tokens they bring, less the time
+/// they take at the current tokens per millisecond, are most; and a level is drafted while the
+/// tokens it is likely to bring exceed its time and its rows. A budget bounds the loss: what
+/// drafting may cost beyond what it has already gained.
 class ThroughputState : public PolicyState {
  public:
   ThroughputState(const ThroughputOptions& options, DrafterEstimates& drafter,
