@@ -10,14 +10,16 @@
 
 namespace talon {
 
-/// Something outside the program is wrong: a file, a field, a machine. The message says what was being done, on what,
-/// what was expected and what was found. Thrown while loading; one catch in main prints it and exits with 1.
+/// Something outside the program is wrong: a file, a field, a machine. The message says what was
+/// being done, on what, what was expected and what was found. Thrown while loading; one catch in
+/// main prints it and exits with 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The user asked for something that cannot be meant (an unknown option value, a bad number). Exit code 2.
+/// The user asked for something that cannot be meant (an unknown option value, a bad number). Exit
+/// code 2.
 class UsageError : public Error {
  public:
   using Error::Error;

@@ -20,7 +20,7 @@ std::uint16_t float_to_half(float value) {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return sign | 0x7E00u;   // NaN
   if (magnitude >= 0x477FF000u) return sign | 0x7C00u;  // rounds to infinity
-  if (magnitude < 0x38800000u) {                        // subnormal half: adding 0.5 rounds at 2^-24
+  if (magnitude < 0x38800000u) {  // subnormal half: adding 0.5 rounds at 2^-24
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000u));
   }

@@ -20,7 +20,7 @@ TEST(Half, EveryBitPatternSurvivesTheRoundTrip) {
 }
 
 TEST(Half, RoundsToNearestEven) {
-  EXPECT_EQ(float_to_half(1.0f + 0x1p-11f), 0x3C00);           // a tie goes to even
+  EXPECT_EQ(float_to_half(1.0f + 0x1p-11f), 0x3C00);  // a tie goes to even
   EXPECT_EQ(float_to_half(1.0f + 0x1p-11f + 0x1p-20f), 0x3C01);
   EXPECT_EQ(float_to_half(65519.0f), 0x7BFF);
   EXPECT_EQ(float_to_half(65520.0f), 0x7C00);

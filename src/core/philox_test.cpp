@@ -20,8 +20,10 @@ TEST(PositionRandom, ADrawDependsOnSeedChoicePositionAndUseOnly) {
   EXPECT_EQ(random.uniform(12, RandomUse::sample), random.uniform(12, RandomUse::sample));
   EXPECT_NE(random.uniform(12, RandomUse::sample), random.uniform(13, RandomUse::sample));
   EXPECT_NE(random.uniform(12, RandomUse::sample), random.uniform(12, RandomUse::accept));
-  EXPECT_NE(random.uniform(12, RandomUse::sample), PositionRandom(8, 0).uniform(12, RandomUse::sample));
-  EXPECT_NE(random.uniform(12, RandomUse::sample), PositionRandom(7, 1).uniform(12, RandomUse::sample));
+  EXPECT_NE(random.uniform(12, RandomUse::sample),
+            PositionRandom(8, 0).uniform(12, RandomUse::sample));
+  EXPECT_NE(random.uniform(12, RandomUse::sample),
+            PositionRandom(7, 1).uniform(12, RandomUse::sample));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "backend/wrap/tracing.h"
-#include "trace/statistics.h"
 #include "model/kv_cache.h"
 #include "model/target.h"
 #include "trace/statistics.h"

@@ -8,7 +8,6 @@
 #include "backend/cpu/cpu.h"
 #include "bench/machine/bandwidth.h"
 #include "bench/machine/multiply.h"
-#include "trace/statistics.h"
 #include "core/stop.h"
 #include "trace/statistics.h"
 

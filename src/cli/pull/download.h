@@ -17,8 +17,8 @@ struct Download {
 /// Fetches a file. What has come of an interrupted download waits beside the target as `.part`
 /// (with the server's name for that version, its ETag, in `.part.etag`) and is gone on with next
 /// time if the server still has the same version. Throws Error for a server's refusal, a broken
-/// connection, a full disk, a wrong checksum or another download of the same file that is under way;
-/// the target is then untouched.
+/// connection, a full disk, a wrong checksum or another download of the same file that is under
+/// way; the target is then untouched.
 void download(const Download& job);
 
 }  // namespace talon

@@ -48,9 +48,8 @@ void write_safetensors(const std::filesystem::path& file, std::span<const Tensor
     expects(stored_bytes(tensor.type, tensor.shape) == tensor.bytes.size(), "bytes of its shape");
     const std::size_t begin = end;
     end += tensor.bytes.size();
-    header[tensor.name] = {{"dtype", dtype_of(tensor.type)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {begin, end}}};
+    header[tensor.name] = {
+        {"dtype", dtype_of(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
   std::string text = header.dump();
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
