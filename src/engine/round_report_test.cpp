@@ -131,9 +131,8 @@ TEST(DrawnTrees, AreCheckedAsTheyWereDrawnUnderEveryPolicy) {
       // Near the end of the answer fewer levels fit; else nothing is dropped.
       const auto& proposed = drawing.proposed.at(round.report.position);
       ASSERT_LE(round.tree.nodes.size(), proposed.size());
-      EXPECT_TRUE(
-          std::equal(round.tree.tokens().begin(), round.tree.tokens().end(), proposed.begin()))
-          << policy.name;
+      const std::vector<TokenId> checked = round.tree.tokens();
+      EXPECT_TRUE(std::equal(checked.begin(), checked.end(), proposed.begin())) << policy.name;
       accepted += round.accepted.size() - 1;
     }
     if (policy.name == "fixed") {
