@@ -62,6 +62,17 @@ ChatTemplate template_of(const Tokenizer& tokenizer) {
   return {tokenizer.chat_template().value(), tokenizer.start_text(), tokenizer.end_text()};
 }
 
+/// Whether a message spells a special token, which stays ordinary text in a chat here and does not
+/// in the recordings.
+bool spells_special(const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages) {
+  for (const std::string& special : tokenizer.special_texts()) {
+    for (const ChatMessage& message : messages) {
+      if (message.content.find(special) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
 std::string streamed(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   Detokenizer detokenizer(tokenizer, false);
   std::string text;
@@ -87,6 +98,7 @@ TEST_P(GoldenChat, EveryRecordedConversationIsRenderedAndEncodedAsRecorded) {
   const Json golden = read_json(data("chat.json"));
   EXPECT_EQ(tokenizer.wants_start_token(), golden.at("bos_prepended").get<bool>());
   EXPECT_EQ(golden.at("cases").size(), 12U);
+  int spelling = 0;
   for (const Json& test_case : golden.at("cases")) {
     const ChatRenderOptions options{.add_generation_prompt =
                                         test_case.at("add_generation_prompt").get<bool>()};
@@ -98,9 +110,15 @@ TEST_P(GoldenChat, EveryRecordedConversationIsRenderedAndEncodedAsRecorded) {
     const ChatPrompt prompt =
         encode_chat(tokenizer, chat_template, messages_of(test_case), options);
     EXPECT_EQ(prompt.chat.text, text);
+    if (spells_special(tokenizer, messages_of(test_case))) {
+      EXPECT_NE(prompt.tokens, test_case.at("ids").get<std::vector<TokenId>>());
+      ++spelling;
+      continue;
+    }
     EXPECT_EQ(prompt.tokens, test_case.at("ids").get<std::vector<TokenId>>())
         << test_case.at("name");
   }
+  EXPECT_EQ(spelling, 1);
 }
 
 TEST_P(GoldenText, EndTokensAreTheModelsOwnAndTheWellKnownOnes) {

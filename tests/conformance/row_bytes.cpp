@@ -81,8 +81,10 @@ class RowBytes {
       std::vector<NodeId> path;
       const DraftTree tree = tree_around(right, wrong_nodes, path);
       expects(sequence.reserve(tree.size()), "room in the cache");
+      const std::vector<TokenId> tree_tokens = tree.tokens();
+      const std::vector<NodeId> tree_parents = tree.parents();
       std::vector<SequenceRows> batch = {
-          {.sequence = &sequence, .tokens = tree.tokens(), .parents = tree.parents()}};
+          {.sequence = &sequence, .tokens = tree_tokens, .parents = tree_parents}};
       if (beside_others) {
         for (std::size_t i = 0; i < others.size(); ++i) {
           expects(others[i].reserve(static_cast<int>(other_texts_[i].size())), "room in the cache");
