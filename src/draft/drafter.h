@@ -42,7 +42,7 @@ struct DraftJob {
   /// For drafters that draw: RandomUse::draft at the root's position, another draw index for each
   /// node.
   const PositionRandom* random = nullptr;
-  int position = 0;  // of the root
+  int position = 0;          // of the root
   std::uint32_t source = 1;  // noted with the nodes that it adds (DraftTree::Node::sources)
 };
 

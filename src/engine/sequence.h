@@ -62,7 +62,7 @@ struct Sequence {
   std::optional<KvSequence> cache;
   std::unique_ptr<DraftState> draft;
   std::unique_ptr<PolicyState> policy;  // of both or none
-  int observed = 0;                    // tokens shown to the drafter
+  int observed = 0;                     // tokens shown to the drafter
   std::vector<float> feature;  // what the policy wants of the row that produced the last token
 
   std::optional<Detokenizer> detokenizer;

@@ -19,8 +19,8 @@ struct EncodeOptions {
       true;  // text of special tokens (`<|im_end|>`) becomes their id; false: ordinary text
   bool add_start = false;  // put the start token first, if the model has one and wants one, unless
                            // the text begins with it
-  /// Parts of well-formed text, in order and apart: a special token that would touch one is ordinary
-  /// text all the same.
+  /// Parts of well-formed text, in order and apart: a special token that would touch one is
+  /// ordinary text all the same.
   std::span<const TextRange> own = {};
 };
 

@@ -14,8 +14,8 @@
 #include "backend/cpu/scratch.h"
 #include "backend/host_layout.h"
 #include "core/error.h"
-#include "core/processor_caches.h"
 #include "core/machine/processors.h"
+#include "core/processor_caches.h"
 #include "core/thread_pool.h"
 #include "core/types.h"
 

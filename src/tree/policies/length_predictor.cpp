@@ -52,7 +52,8 @@ LengthPredictor::LengthPredictor(const Checkpoint& file) {
   in_ = read_dense(file, "in.weight", "in.bias", -1, -1);
   for (int i = 0; i < kBlocks; ++i) {
     const std::string name = fmt::format("blocks.{}.", i);
-    blocks_.push_back(read_dense(file, name + "weight", name + "bias", in_.outputs(), in_.outputs()));
+    blocks_.push_back(
+        read_dense(file, name + "weight", name + "bias", in_.outputs(), in_.outputs()));
   }
   const int outputs = kind_ == Kind::ordinal ? most_ : 1;
   out_ = read_dense(file, "out.weight", "out.bias", outputs, in_.outputs());

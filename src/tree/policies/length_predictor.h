@@ -22,7 +22,7 @@ class LengthPredictor {
 
   Kind kind() const { return kind_; }
   int inputs() const { return in_.inputs(); }  // twice the target's hidden size
-  int most() const { return most_; }         // the longest draft that it was trained to predict
+  int most() const { return most_; }           // the longest draft that it was trained to predict
   /// What predict() computes in: one for each thread.
   struct Scratch {
     std::vector<float> x, step, result;
