@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "draft/merged_score.h"
+#include "model/tap_set.h"
 
 namespace talon {
 namespace {
@@ -27,12 +28,12 @@ class MergedDrafter : public Drafter {
             fmt::format("drafter {}: draws its tokens, and so cannot be merged with others",
                         parts_[part].name));
       }
-      traits_.taps.insert(traits_.taps.end(), part_traits_.back().taps.begin(),
-                          part_traits_.back().taps.end());
+      taps_.add(part_traits_.back().taps);
       traits_.pass_bytes += part_traits_.back().pass_bytes;
       traits_.sees_draws |= part_traits_.back().sees_draws;
       if (!part_traits_.back().extends_trees) order_.push_back(part);
     }
+    traits_.taps = taps_.taps();
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       if (part_traits_[part].extends_trees) order_.push_back(part);
     }
@@ -62,12 +63,10 @@ class MergedDrafter : public Drafter {
     auto& state = static_cast<MergedState&>(draft_state);
     if (state.proposed) state.proposed->learn(committed.tokens, state.calibration);
     state.proposed.reset();
-    std::size_t first_tap = 0;
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       CommittedTokens seen = committed;
-      seen.features = features_of(part, first_tap, committed.features);
+      seen.features = taps_.columns(part, committed.features);
       drafter(part).observe(*state.parts[part], seen);
-      first_tap += part_traits_[part].taps.size();
     }
   }
 
@@ -128,17 +127,10 @@ class MergedDrafter : public Drafter {
     }
   }
 
-  /// The columns of the part's own taps.
-  View features_of(std::size_t part, std::size_t first_tap, const View& features) const {
-    const auto taps = static_cast<int>(part_traits_[part].taps.size());
-    if (!features || taps == 0) return {};
-    const int width = features.cols / static_cast<int>(traits_.taps.size());
-    return features.col_range(static_cast<int>(first_tap) * width, taps * width);
-  }
-
   std::vector<MergedPart> parts_;
   std::vector<DrafterTraits> part_traits_;
   DrafterTraits traits_;
+  TapSet taps_;                     // reader i: part i
   std::vector<std::size_t> order_;  // in which the parts grow
   SourceCalibration calibration_;   // of all sequences
 };

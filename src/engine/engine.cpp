@@ -4,10 +4,10 @@
 
 #include "core/error.h"
 #include "engine/admission.h"
+#include "engine/method_table.h"
 #include "engine/round.h"
 #include "engine/stopwatch.h"
 #include "engine/waiting_line.h"
-#include "tree/policy_registry.h"
 
 namespace talon {
 
@@ -31,13 +31,6 @@ std::string_view name_of(FinishReason reason) {
   throw Bug("a finish reason without a name");
 }
 
-std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy) {
-  std::vector<FeatureTap> taps = drafter.taps();
-  const std::vector<FeatureTap> more = policy_taps(policy);
-  taps.insert(taps.end(), more.begin(), more.end());
-  return taps;
-}
-
 namespace {
 
 /// What was found in the cache, and what of an earlier run was not.
@@ -48,7 +41,7 @@ void note_start(Sequence& sequence) {
   statistics.recomputed_tokens += std::max(0, sequence.computed - found);
 }
 
-EngineOptions checked(EngineOptions options, int target_rows) {
+EngineOptions checked(EngineOptions options) {
   const auto require = [](int value, int least, std::string_view field) {
     if (value < least) {
       throw UsageError(
@@ -58,7 +51,6 @@ EngineOptions checked(EngineOptions options, int target_rows) {
   require(options.chunk, 1, "chunk");
   require(options.max_rows, 1, "max_rows");
   require(options.max_nodes, 0, "max_nodes");
-  options.max_rows = std::min(options.max_rows, target_rows);
   return options;
 }
 
@@ -71,19 +63,10 @@ void hold_room(std::vector<Element>& elements, std::size_t count) {
 }  // namespace
 
 struct Engine::State {
-  State(Target& the_target, Drafter& the_drafter, const Verifier& the_verifier,
-        EngineOptions the_options)
-      : target(the_target),
-        drafter(the_drafter),
-        options(checked(std::move(the_options), the_target.max_rows())),
-        policy(make_policy(options.policy, {target.model().config.hidden})),
+  State(const Model& model, KvCache& cache, EngineOptions the_options)
+      : options(checked(std::move(the_options))),
         costs(options.max_rows, options.costs),
-        estimates(options.max_rows, options.costs),
-        round(the_target, the_drafter, the_verifier, costs, options.timekeeper, faults) {
-    const int taps = static_cast<int>(drafter.taps().size() + policy->taps().size());
-    expects(target.feature_width() == taps * target.model().config.hidden,
-            "the target taps what drafter and policy want");
-  }
+        round(model, cache, options.max_rows, {costs, faults, options.timekeeper}) {}
 
   std::vector<Turn> begin();
   void make_room();
@@ -98,12 +81,9 @@ struct Engine::State {
   void report(double step_ms, std::span<const Turn> turns);
   Sequence* find(SequenceId id);
 
-  Target& target;
-  Drafter& drafter;
   EngineOptions options;
-  const std::unique_ptr<const TreePolicy> policy;
+  MethodTable methods;
   MachineCosts costs;
-  DrafterEstimates estimates;
   Faults faults;
   Round round;
   SequenceId next_id = 1;
@@ -114,9 +94,15 @@ struct Engine::State {
   std::size_t first_served = 0;
 };
 
-Engine::Engine(Target& target, Drafter& drafter, const Verifier& verifier, EngineOptions options)
-    : state_(std::make_unique<State>(target, drafter, verifier, std::move(options))) {}
+Engine::Engine(const Model& model, KvCache& cache, EngineOptions options)
+    : state_(std::make_unique<State>(model, cache, std::move(options))) {}
 Engine::~Engine() = default;
+
+MethodId Engine::add(Method method) {
+  State& state = *state_;
+  return state.methods.add(std::move(method), state.options.max_rows,
+                           [&](const TapSet& taps) { state.round.tap(taps); });
+}
 
 std::span<const Progress> Engine::step() {
   const Stopwatch watch;
@@ -140,10 +126,18 @@ std::span<const Progress> Engine::step() {
 
 std::variant<SequenceId, Refusal> Engine::submit(Request request) {
   State& state = *state_;
-  if (auto refusal = refuse(request, state.target, state.options)) return *std::move(refusal);
-  auto sequence =
-      std::make_unique<Sequence>(state.next_id, std::move(request),
-                                 state.target.model().config.vocabulary, state.options.tokenizer);
+  if (request.method < 0 || request.method >= state.methods.size()) {
+    return Refusal{Refusal::Reason::bad_request,
+                   fmt::format("method: expected one from 0 to {}, found {}",
+                               state.methods.size() - 1, request.method)};
+  }
+  if (auto refusal = refuse(request, state.round.target(), state.options)) {
+    return *std::move(refusal);
+  }
+  const MethodEntry& method = state.methods.at(request.method);
+  auto sequence = std::make_unique<Sequence>(state.next_id, std::move(request), method,
+                                             state.round.target().model().config.vocabulary,
+                                             state.options.tokenizer);
   // A step that finds no memory can still tell how each sequence ended.
   const std::size_t sequences = state.waiting.size() + state.running.size() + 1;
   state.waiting.hold_room(sequences);
@@ -256,10 +250,11 @@ void Engine::State::run(std::unique_ptr<Sequence> sequence) {
 bool Engine::State::try_to_start(Sequence& sequence) {
   const std::span<const TokenId> text = sequence.tokens;
   int remembered = static_cast<int>(text.size());
+  Drafter& drafter = *sequence.method.method.drafter;
   const bool drafts =
       faults.contain(FaultOrigin::drafter, [&] { remembered = drafter.remembers(text); });
   // The first row that is run produces the token after the next.
-  if (!claim_room(sequence, running, target, std::max(remembered - 1, 0))) return false;
+  if (!claim_room(sequence, running, round.target(), std::max(remembered - 1, 0))) return false;
   sequence.begin_round();
   note_start(sequence);
   if (drafts) start_drafting(sequence);
@@ -271,12 +266,17 @@ void Engine::State::start_drafting(Sequence& sequence) {
   const int reused = sequence.cache->length();
   sequence.observed = reused == 0 ? 0 : reused + 1;
   const auto known = std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.observed));
-  if (!faults.contain(FaultOrigin::drafter, [&] { sequence.draft = drafter.resume(known); })) {
+  const Method& method = sequence.method.method;
+  const auto resume = [&] { sequence.draft = method.drafter->resume(known); };
+  if (!faults.contain(FaultOrigin::drafter, resume)) {
     sequence.policy.reset();
     return;
   }
   if (!sequence.policy) {
-    faults.contain(FaultOrigin::policy, [&] { sequence.policy = policy->start(estimates, costs); });
+    const auto start = [&] {
+      sequence.policy = method.policy->start(*sequence.method.estimates, costs);
+    };
+    faults.contain(FaultOrigin::policy, start);
   }
   if (!sequence.policy) sequence.draft.reset();
 }
@@ -315,7 +315,8 @@ void Engine::State::retire(Sequence& sequence) {
   const bool failed = sequence.finish == FinishReason::failed;
   if (failed && sequence.cache) sequence.cache->truncate(0);  // its last rows are not remembered
   if (!failed && sequence.draft && sequence.request.reuse_prefix) {
-    faults.contain(FaultOrigin::drafter, [&] { drafter.finish(*sequence.draft); });
+    faults.contain(FaultOrigin::drafter,
+                   [&] { sequence.method.method.drafter->finish(*sequence.draft); });
   }
   sequence.draft.reset();
   sequence.cache.reset();

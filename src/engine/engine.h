@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "core/types.h"
-#include "draft/drafter.h"
 #include "engine/faults.h"
+#include "engine/method.h"
 #include "engine/round_report.h"
-#include "model/target.h"
+#include "model/kv_cache.h"
+#include "model/model.h"
 #include "sample/sampler.h"
 #include "text/tokenizer.h"
 #include "tree/cost_profile.h"
-#include "verify/verifier.h"
 
 namespace talon {
 
@@ -25,16 +25,21 @@ enum class FinishReason { none, stop_token, stop_text, length, cancelled, no_roo
 /// "stop", "stop_text", "length", "cancelled", "no_room", "failed"
 std::string_view name_of(FinishReason reason);
 
+/// Of a method of an engine, in the order in which they were added: 0, 1, ...
+using MethodId = int;
+
 struct Request {
   std::vector<TokenId> prompt;  // at least one token
-  int max_new = 128;            // at least one; the answer also ends where the model's context does
+  MethodId method = 0;
+  int max_new = 128;  // at least one; the answer also ends where the model's context does
   SamplerOptions sampler;
   std::uint64_t seed = 1;
   std::uint32_t choice = 0;         // which of several answers to one prompt
   std::vector<TokenId> end_tokens;  // each ends the answer and is its last token
   /// Need EngineOptions::tokenizer. The token that completes one is the last.
   std::vector<std::string> stop_texts;
-  /// Ignored when drafter or policy have taps: cached positions have no features to show it.
+  /// Whether rows of earlier requests may stand for the beginning of the prompt, and its own for
+  /// that of later ones. The cache gives as much as the drafter remembers (Drafter::remembers).
   bool reuse_prefix = true;
   /// Whose text it is: those of different tenants share no rows of the cache, so that none can tell
   /// by the time of an answer what another asked.
@@ -76,34 +81,31 @@ struct SequenceStatistics {
 };
 
 struct EngineOptions {
-  int chunk = 256;     // most prompt rows of one sequence in one forward
-  int max_rows = 512;  // most rows of one forward; Target::max_rows() if that is less
-  int max_nodes = 64;  // most draft nodes of one tree
+  int chunk = 256;                       // most prompt rows of one sequence in one forward
+  int max_rows = 512;                    // most rows of one forward
+  int max_nodes = 64;                    // most draft nodes of one tree
   const Tokenizer* tokenizer = nullptr;  // for text and stop texts; borrowed
-  std::string policy = "throughput";     // `name:key=value,...` (tree/policy_registry.h)
   RoundObserver observer;                // may be empty
   Timekeeper timekeeper;                 // likewise: what was measured counts
-  CostProfile costs;                     // what policies start from (measure_costs.h); may be empty
+  CostProfile costs;                     // of checks: where the machine's costs start; may be empty
 };
-
-/// What a Target must tap for an engine: the drafter's taps, then the policy's. Throws UsageError
-/// for an unknown policy.
-std::vector<FeatureTap> taps_for(const Drafter& drafter, std::string_view policy);
 
 /// Runs many sequences at once through one loop: propose, check, accept, commit (docs/design.md).
 /// The answer to a request depends on the request alone: not on the drafter, policy, other
-/// sequences, chunk size, cache state or thread count. A sequence that finds no room in the cache
+/// sequences, chunk size, cache state or thread count. Each request names its method; the drafts of
+/// all share the rows of a check by what they are worth. A sequence that finds no room in the cache
 /// waits, in the order of submission (waiting_line.h). Those that run take room as they grow; when
 /// there is none left, the youngest is set back to waiting and its text is run again later. One
-/// caller at a time. Target, drafter and verifier are borrowed and outlive the engine.
+/// caller at a time. Model and cache are borrowed and outlive the engine.
 class Engine {
  public:
-  /// Makes the policy, once for all sequences. REQUIRES: the target was made with taps_for(drafter,
-  /// options.policy). Throws UsageError for options out of range or an unknown policy, Error for a
-  /// policy whose files do not fit the target.
-  Engine(Target& target, Drafter& drafter, const Verifier& verifier, EngineOptions options);
+  /// Throws UsageError for options out of range.
+  Engine(const Model& model, KvCache& cache, EngineOptions options);
   ~Engine();
 
+  /// Before the first request or between steps; sequences that run are not disturbed. Throws
+  /// UsageError for a method that lacks a part.
+  MethodId add(Method method);
   std::variant<SequenceId, Refusal> submit(Request request);
   /// One forward: a chunk of every sequence still in its prompt, a tree of every other. News of the
   /// sequences that got tokens or ended; empty when nothing runs, and possibly while prompts are

@@ -10,6 +10,7 @@
 #include "draft/random_tree.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
+#include "model/target.h"
 #include "text/tokenizer.h"
 
 namespace talon {
@@ -56,8 +57,8 @@ const std::vector<TokenId>& plain_answer() {
 
 std::unique_ptr<Drafter> knowing_drafter() { return knowing(request(), plain_answer()); }
 
-EngineOptions fixed_policy() {
-  EngineOptions options;
+test::TestOptions fixed_policy() {
+  test::TestOptions options;
   options.policy = "fixed";
   return options;
 }
@@ -103,7 +104,7 @@ TEST(Engine, AnEndTokenIsTheLastTokenAlsoInsideAnAcceptedPath) {
 }
 
 TEST(Engine, AStopTextEndsTheAnswerAtTheTokenThatCompletesItAndTheTextBeforeIt) {
-  EngineOptions options = fixed_policy();
+  test::TestOptions options = fixed_policy();
   options.tokenizer = &small_tokenizer();
   const std::string text = TestEngine(small_model(), plain(), options).run(request()).text;
   ASSERT_GT(text.size(), 60u);
@@ -123,7 +124,7 @@ TEST(Engine, AStopTextEndsTheAnswerAtTheTokenThatCompletesItAndTheTextBeforeIt) 
 }
 
 TEST(Engine, TextIsWhatTheTokenizerDecodesWithoutTheEndToken) {
-  EngineOptions options;
+  test::TestOptions options;
   options.tokenizer = &small_tokenizer();
   Request asked = request();
   asked.end_tokens = {plain_answer()[20]};
@@ -199,7 +200,7 @@ TEST(Engine, CancelEndsRunningAndWaitingSequencesAtTheNextStep) {
 }
 
 TEST(Engine, ManySequencesShareFewRows) {
-  EngineOptions options;
+  test::TestOptions options;
   options.max_rows = 4;
   options.policy = "fixed";
   std::vector<Request> requests(7, request(12));
@@ -272,7 +273,7 @@ TEST(Engine, RefusesRequestsItCannotServeSayingWhy) {
 }
 
 TEST(Engine, RefusesBadOptionsOfItsOwn) {
-  EngineOptions options;
+  test::TestOptions options;
   options.chunk = 0;
   EXPECT_THROW(TestEngine(small_model(), plain(), options), UsageError);
   options = {};
@@ -368,7 +369,7 @@ TEST(Engine, ADrafterSeesEachCommittedTokenOnceWithTheRowThatProducedIt) {
   model.backend->download(result.features, expected);
 
   for (const int chunk : {1, 2, 4, 5, 64}) {
-    EngineOptions options = fixed_policy();
+    test::TestOptions options = fixed_policy();
     options.chunk = chunk;
     auto recording =
         std::make_unique<RecordingDrafter>(knowing(request(), plain_answer(), 0.8), *model.backend);

@@ -36,7 +36,7 @@ TEST(HeadsUnderLoad, ASequenceWithoutRoomInTheHeadsCacheDraftsAgainWhenOthersHav
   cpu.pin = false;
   TestModel model(TALON_TEST_DATA "/golden/stories260k/target", make_cpu_backend(cpu));
   std::map<SequenceId, std::vector<int>> drafted;
-  EngineOptions options;
+  test::TestOptions options;
   options.policy = "fixed";
   options.observer = [&](const RoundReport& report) {
     drafted[report.sequence].push_back(report.tree->draft_nodes());

@@ -32,8 +32,8 @@ const Tokenizer& small_tokenizer() {
 }
 std::string head(const std::string& name) { return TALON_TEST_DATA "/golden/stories260k/" + name; }
 
-EngineOptions with_text(std::string policy = "fixed") {
-  EngineOptions options;
+test::TestOptions with_text(std::string policy = "fixed") {
+  test::TestOptions options;
   options.policy = std::move(policy);
   options.tokenizer = &small_tokenizer();
   return options;
@@ -141,7 +141,7 @@ TEST(Preemption, SixtyFourLongAnswersRunInAFewContexts) {
   constexpr int kContext = 512, kPages = 3 * kContext / kPageRows;
   std::vector<Request> requests;
   for (std::uint64_t seed = 1; seed <= 64; ++seed) requests.push_back(request(8, 4096, seed));
-  EngineOptions options = with_text();
+  test::TestOptions options = with_text();
   options.max_nodes = 8;
   TestEngine test(small_model(), make_drafter("ngram", {}), options, kPages);
   const std::vector<Answer> answers = test.run(requests);
@@ -265,7 +265,7 @@ class RandomSituation {
   std::mt19937 random_;
   std::vector<Request> requests_;
   std::unique_ptr<Drafter> drafter_;
-  EngineOptions options_;
+  test::TestOptions options_;
   int pages_ = 0;
   int steps_ = 0;
 };

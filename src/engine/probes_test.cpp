@@ -93,7 +93,7 @@ TEST(Probes, AreComputedReadBackAndNeverPartOfTheText) {
       const Answer plain = TestEngine(small_model(), make_drafter("none", {})).run(asked);
       auto made = std::make_unique<JacobiDrafter>();
       const JacobiDrafter& jacobi = *made;
-      EngineOptions options;
+      test::TestOptions options;
       options.policy = policy;
       TestEngine engine(small_model(), std::move(made), options);
       const Answer answer = engine.run(asked);
@@ -112,7 +112,7 @@ TEST(Probes, ReachTheDrafterThroughAMergedOne) {
   std::vector<MergedPart> parts;
   parts.push_back({"jacobi", std::move(made)});
   parts.push_back({"suffix", make_drafter("suffix", {})});
-  EngineOptions options;
+  test::TestOptions options;
   options.policy = "fixed";
   TestEngine engine(small_model(), make_merged_drafter(std::move(parts)), options);
   const Answer plain = TestEngine(small_model(), make_drafter("none", {})).run(request(0));

@@ -20,7 +20,7 @@ struct TimedRun {
 
   explicit TimedRun(const Timekeeper& timekeeper) {
     test::TestModel model(kGolden + "target", make_cpu_backend({.threads = 1}));
-    EngineOptions options;
+    test::TestOptions options;
     options.costs = test::Machine::profile(0.4, 0.6);
     options.timekeeper = timekeeper;
     options.observer = [&](const RoundReport& round) { trees.push_back(*round.tree); };

@@ -44,27 +44,32 @@ std::vector<NodeId> committed_rows(const Turn& turn) {
   return rows;
 }
 
+Drafter& drafter_of(const Turn& turn) { return *turn.sequence->method.method.drafter; }
+
 bool is_run(std::span<const NodeId> rows) {
   return rows.back() - rows.front() + 1 == static_cast<NodeId>(rows.size());
 }
 
 }  // namespace
 
-Round::Round(Target& target, Drafter& drafter, const Verifier& verifier, MachineCosts& costs,
-             Timekeeper timekeeper, Faults& faults)
-    : target_(target),
-      drafter_(drafter),
-      verifier_(verifier),
-      costs_(costs),
-      timekeeper_(std::move(timekeeper)),
-      faults_(faults),
-      row_(*target.model().backend),
-      gathered_rows_(*target.model().backend) {
-  shows_draws_ = drafter.traits().sees_draws;
-  drafter_width_ = static_cast<int>(drafter.taps().size()) * target.model().config.hidden;
-  if (target.feature_width() > 0) {
-    features_ = target.model().backend->allocate(target.max_rows(), target.feature_width());
+Round::Round(const Model& model, KvCache& cache, int max_rows, Parts parts)
+    : model_(model),
+      cache_(cache),
+      max_rows_(max_rows),
+      target_(std::make_unique<Target>(model, cache, max_rows)),
+      costs_(parts.costs),
+      timekeeper_(std::move(parts.timekeeper)),
+      faults_(parts.faults),
+      row_(*model.backend),
+      gathered_rows_(*model.backend) {}
+
+void Round::tap(const TapSet& taps) {
+  if (taps.taps() != taps_.taps()) {
+    auto target = std::make_unique<Target>(model_, cache_, max_rows_, taps.taps());
+    features_ = model_.backend->allocate(max_rows_, target->feature_width());
+    target_ = std::move(target);
   }
+  taps_ = taps;
 }
 
 void Round::propose(std::vector<Turn>& turns) {
@@ -82,30 +87,41 @@ void Round::plan(std::vector<Turn>& turns) {
     Sequence& sequence = *turn.sequence;
     turn.tree.reset(sequence.tokens.back());
     if (!turn.decodes) continue;
-    turn.context = {
-        sequence.length() - 1,
-        reserve_drafts(*sequence.cache, target_.cache().free_pages(), turn.grant.draft_rows),
-        sequence.limit - sequence.length() - 1,
-        sequences,
-        rows - 1,
-        sequence.length() - 1 - sequence.prompt_length(),
-        sequence.feature};
+    turn.context = {sequence.length() - 1,
+                    reserve_drafts(*sequence.cache, cache_.free_pages(), turn.grant.draft_rows),
+                    sequence.limit - sequence.length() - 1,
+                    sequences,
+                    rows - 1,
+                    sequence.length() - 1 - sequence.prompt_length(),
+                    sequence.feature};
     ask_policy(turn, [&](PolicyState& policy) { turn.plan = policy.plan(turn.context); });
   }
 }
 
 void Round::draft(std::vector<Turn>& turns) {
-  std::vector<DraftJob> jobs;
-  std::vector<Turn*> asked;
+  std::vector<Turn*> left;
   for (Turn& turn : turns) {
-    Sequence& sequence = *turn.sequence;
-    if (!turn.decodes || !sequence.drafts() || turn.plan.nodes == 0) continue;
-    jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn.plan, &turn.tree,
-                    &sequence.random, turn.context.position});
-    asked.push_back(&turn);
+    if (turn.decodes && turn.sequence->drafts() && turn.plan.nodes > 0) left.push_back(&turn);
   }
-  if (faults_.contain(FaultOrigin::drafter, [&] { drafter_.propose(jobs); })) return;
-  for (Turn* turn : asked) {
+  while (!left.empty()) {
+    Drafter& drafter = drafter_of(*left.front());
+    const auto others = std::stable_partition(
+        left.begin(), left.end(), [&](const Turn* turn) { return &drafter_of(*turn) == &drafter; });
+    draft_with(drafter, {left.begin(), others});
+    left.erase(left.begin(), others);
+  }
+}
+
+/// One call for all sequences of a drafter.
+void Round::draft_with(Drafter& drafter, std::span<Turn* const> turns) {
+  std::vector<DraftJob> jobs;
+  for (Turn* turn : turns) {
+    Sequence& sequence = *turn->sequence;
+    jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn->plan, &turn->tree,
+                    &sequence.random, turn->context.position});
+  }
+  if (faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); })) return;
+  for (Turn* turn : turns) {
     drop(*turn->sequence);
     turn->tree = DraftTree(turn->sequence->tokens.back());
   }
@@ -167,8 +183,8 @@ void Round::check(std::vector<Turn>& turns) {
     rows_ += count;
     batch.push_back(rows);
   }
-  result_ = target_.forward(batch);
-  target_.model().backend->synchronize();
+  result_ = target_->forward(batch);
+  model_.backend->synchronize();
   check_ms_ = kept_ms(StepPart::check, watch.ms());
 }
 
@@ -183,8 +199,7 @@ void Round::accept(std::vector<Turn>& turns) {
 
 VerifyResult Round::verify(Turn& turn, std::size_t index) {
   const int first = result_.first_logits_row[index];
-  ForwardRows rows(*target_.model().backend, result_.logits.row_range(first, turn.tree.size()),
-                   row_);
+  ForwardRows rows(*model_.backend, result_.logits.row_range(first, turn.tree.size()), row_);
   VerifyInput input;
   input.tree = &turn.tree;
   input.rows = &rows;
@@ -193,9 +208,12 @@ VerifyResult Round::verify(Turn& turn, std::size_t index) {
   input.prompt_length = sequence.prompt_length();
   input.sampler = &sequence.sampler;
   input.random = &sequence.random;
-  VerifyResult verdict = verifier_.verify(input);
-  if (shows_draws_ && turn.decodes && sequence.drafts()) {
-    const auto show = [&] { drafter_.saw(*sequence.draft, turn.tree, drawn_tokens(input)); };
+  const MethodEntry& method = sequence.method;
+  VerifyResult verdict = method.method.verifier->verify(input);
+  if (method.sees_draws && turn.decodes && sequence.drafts()) {
+    const auto show = [&] {
+      method.method.drafter->saw(*sequence.draft, turn.tree, drawn_tokens(input));
+    };
     if (!faults_.contain(FaultOrigin::drafter, show)) drop(sequence);
   }
   return verdict;
@@ -251,22 +269,23 @@ void Round::observe(Turn& turn, std::size_t index, std::span<const NodeId> rows)
       std::span(sequence.tokens).subspan(first, static_cast<std::size_t>(known) - first);
   committed.first_position = sequence.observed;
   committed.first_has_row = sequence.observed > 0;
-  if (features_) {
+  const MethodEntry& method = sequence.method;
+  if (taps_.wants(method.drafter_taps) || taps_.wants(method.policy_taps)) {
     const View features = features_of(index, rows);
-    if (drafter_width_ > 0) committed.features = features.col_range(0, drafter_width_);
-    if (known == sequence.length()) show_policy(sequence, features);
+    committed.features = taps_.columns(method.drafter_taps, features);
+    if (known == sequence.length()) {
+      show_policy(sequence, taps_.columns(method.policy_taps, features));
+    }
   }
-  drafter_.observe(*sequence.draft, committed);
+  method.method.drafter->observe(*sequence.draft, committed);
   sequence.observed = known;
 }
 
 /// Keeps what the policy wants of the row that produced the next root.
 void Round::show_policy(Sequence& sequence, const View& features) const {
-  const int width = features.cols - drafter_width_;
-  if (width == 0) return;
-  sequence.feature.resize(static_cast<std::size_t>(width));
-  const View last = features.row_range(features.rows - 1, 1).col_range(drafter_width_, width);
-  target_.model().backend->download(last, sequence.feature);
+  if (!features) return;
+  sequence.feature.resize(static_cast<std::size_t>(features.cols));
+  model_.backend->download(features.row_range(features.rows - 1, 1), sequence.feature);
 }
 
 View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
@@ -276,7 +295,7 @@ View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
   std::vector<std::int32_t> from;
   for (const NodeId row : rows) from.push_back(first + row);
   const View gathered = features_.rows(count);
-  target_.model().backend->gather_rows(result_.features, gathered_rows_.put(from), gathered);
+  model_.backend->gather_rows(result_.features, gathered_rows_.put(from), gathered);
   return gathered;
 }
 

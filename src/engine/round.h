@@ -11,6 +11,7 @@
 #include "engine/round_report.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "model/tap_set.h"
 #include "model/target.h"
 #include "tree/machine_costs.h"
 #include "tree/row_budget.h"
@@ -38,8 +39,16 @@ struct Turn {
 /// everything; holds scratch memory.
 class Round {
  public:
-  Round(Target& target, Drafter& drafter, const Verifier& verifier, MachineCosts& costs,
-        Timekeeper timekeeper, Faults& faults);
+  struct Parts {
+    MachineCosts& costs;
+    Faults& faults;
+    Timekeeper timekeeper;
+  };
+  Round(const Model& model, KvCache& cache, int max_rows, Parts parts);
+
+  /// From now on the target taps what `taps` says. Rows in the cache stay.
+  void tap(const TapSet& taps);
+  Target& target() { return *target_; }
 
   /// Grows the trees of the sequences that decode. Those whose drafter or policy throws are dropped
   /// to plain decoding.
@@ -59,6 +68,7 @@ class Round {
   double kept_ms(StepPart part, double measured_ms);
   void plan(std::vector<Turn>& turns);
   void draft(std::vector<Turn>& turns);
+  void draft_with(Drafter& drafter, std::span<Turn* const> turns);
   void cut(std::vector<Turn>& turns);
   template <typename Ask>
   void ask_policy(Turn& turn, Ask&& ask);
@@ -71,9 +81,11 @@ class Round {
   View features_of(std::size_t index, std::span<const NodeId> rows);
   void learn(std::vector<Turn>& turns);
 
-  Target& target_;
-  Drafter& drafter_;
-  const Verifier& verifier_;
+  const Model& model_;
+  KvCache& cache_;
+  int max_rows_;
+  TapSet taps_;
+  std::unique_ptr<Target> target_;
   MachineCosts& costs_;
   RowBudget draft_rows_;
   Timekeeper timekeeper_;
@@ -85,8 +97,6 @@ class Round {
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;               // of the check
   bool decodes_only_ = false;  // no prompt rows among them
-  bool shows_draws_ = false;   // to the drafter, after every node
-  int drafter_width_ = 0;      // of the features; the rest are the policies'
 };
 
 }  // namespace talon

@@ -39,8 +39,8 @@ struct Seen {
   std::vector<NodeId> accepted;
   std::vector<TokenId> emitted;
 };
-EngineOptions observed(std::vector<Seen>& seen, std::string policy = "fixed") {
-  EngineOptions options;
+test::TestOptions observed(std::vector<Seen>& seen, std::string policy = "fixed") {
+  test::TestOptions options;
   options.policy = std::move(policy);
   options.observer = [&seen](const RoundReport& report) {
     seen.push_back({report,
@@ -144,7 +144,7 @@ TEST(DrawnTrees, AreCheckedAsTheyWereDrawnUnderEveryPolicy) {
 TEST(DrawnTrees, AtTemperatureZeroEveryLosslessRuleGivesThePlainTokens) {
   Request greedy = request();
   greedy.sampler.temperature = 0;
-  EngineOptions fixed;
+  test::TestOptions fixed;
   fixed.policy = "fixed";
   const auto expected = TestEngine(small_model(), make_drafter("none", {})).run(greedy).tokens;
   for (const VerifierEntry& rule : verifiers()) {
@@ -163,7 +163,7 @@ TEST(MergedDrafters, GiveTheTokensOfPlainDecoding) {
     for (const char* drafter :
          {"suffix", "ngram+suffix", "suffix:history=1000+ngram:nodes=4", "none+suffix"}) {
       for (const PolicyEntry& policy : policies()) {
-        EngineOptions options;
+        test::TestOptions options;
         options.policy = test::policy_text(policy);
         TestEngine engine(small_model(), make_drafter(drafter, {}), options);
         EXPECT_EQ(engine.run(asked).tokens, expected) << drafter << " " << policy.name;

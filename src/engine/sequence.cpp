@@ -16,9 +16,11 @@ void make_room(std::vector<Element>& elements, std::size_t more) {
 
 }  // namespace
 
-Sequence::Sequence(SequenceId name, Request asked, int vocabulary, const Tokenizer* tokenizer)
+Sequence::Sequence(SequenceId name, Request asked, const MethodEntry& by, int vocabulary,
+                   const Tokenizer* tokenizer)
     : id(name),
       request(std::move(asked)),
+      method(by),
       sampler(request.sampler, vocabulary),
       random(request.seed, request.choice),
       tokens(request.prompt),

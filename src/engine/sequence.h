@@ -9,6 +9,7 @@
 #include "core/philox.h"
 #include "draft/drafter.h"
 #include "engine/engine.h"
+#include "engine/method_table.h"
 #include "model/kv_cache.h"
 #include "sample/sampler.h"
 #include "text/detokenizer.h"
@@ -19,7 +20,8 @@ namespace talon {
 /// One request on its way: the prompt, the answer so far, and what drafting it remembers. The last
 /// token is the root of the next tree: committed, but not yet in the cache.
 struct Sequence {
-  Sequence(SequenceId name, Request asked, int vocabulary, const Tokenizer* tokenizer);
+  Sequence(SequenceId name, Request asked, const MethodEntry& by, int vocabulary,
+           const Tokenizer* tokenizer);
 
   bool in_prompt() const { return static_cast<int>(tokens.size()) == prompt_length(); }
   bool finished() const { return finish != FinishReason::none; }
@@ -52,6 +54,7 @@ struct Sequence {
 
   const SequenceId id;
   const Request request;
+  const MethodEntry& method;
   Sampler sampler;
   const PositionRandom random;
   std::vector<TokenId> tokens;  // prompt and answer

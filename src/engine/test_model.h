@@ -12,7 +12,7 @@
 #include "io/checkpoint.h"
 #include "model/kv_cache.h"
 #include "model/model.h"
-#include "model/target.h"
+#include "tree/policy_registry.h"
 
 namespace talon::test {
 
@@ -44,15 +44,20 @@ struct Answer {
   SequenceStatistics statistics;
 };
 
-/// An engine with what it borrows.
+struct TestOptions : EngineOptions {
+  std::string policy = "throughput";
+};
+
+/// An engine with what it borrows, and one method.
 struct TestEngine {
-  TestEngine(TestModel& of, std::unique_ptr<Drafter> with, EngineOptions options = {},
-             int pages = 64, std::unique_ptr<Verifier> rule = make_verifier("follow"))
+  TestEngine(TestModel& of, std::unique_ptr<Drafter> with, TestOptions options = {}, int pages = 64,
+             std::shared_ptr<const Verifier> rule = make_verifier("follow"))
       : cache(*of.backend, kv_shape(of.model.config, pages)),
         drafter(std::move(with)),
-        target(of.model, cache, options.max_rows, taps_for(*drafter, options.policy)),
-        verifier(std::move(rule)),
-        engine(target, *drafter, *verifier, options) {}
+        engine(of.model, cache, options) {
+    engine.add({drafter, make_policy(options.policy, {of.model.config.hidden}), std::move(rule),
+                options.costs});
+  }
 
   SequenceId submit(const Request& request) {
     auto result = engine.submit(request);
@@ -89,9 +94,7 @@ struct TestEngine {
   }
 
   KvCache cache;
-  std::unique_ptr<Drafter> drafter;
-  Target target;
-  std::unique_ptr<Verifier> verifier;
+  std::shared_ptr<Drafter> drafter;
   Engine engine;
 };
 

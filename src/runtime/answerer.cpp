@@ -43,24 +43,24 @@ EngineOptions engine_options(const DecodeSettings& settings, const Model& model,
   options.max_nodes = settings.max_nodes;
   options.max_rows = std::max(options.chunk, settings.max_nodes + 1);
   options.tokenizer = tokenizer;
-  options.policy = settings.policy;
   options.observer = settings.observer;
   return options;
 }
 
 EngineParts parts_of(const DecodeSettings& settings, const std::string& drafter, const Model& model,
                      KvCache& cache, const Tokenizer* tokenizer) {
-  EngineParts parts;
-  parts.drafter = make_drafter(drafter, {.target = &model, .heads = settings.heads});
-  parts.verifier = make_rule(settings);
-  parts.options = engine_options(settings, model, tokenizer);
-  if (drafter != "none" && policy_uses_costs(settings.policy)) {
+  Method method = make_method(make_drafter(drafter, {.target = &model, .heads = settings.heads}),
+                              model, settings.policy);
+  method.verifier = make_rule(settings);
+  EngineOptions options = engine_options(settings, model, tokenizer);
+  if (drafter != "none" && method.policy->traits().uses_costs) {
     const std::string described =
-        fmt::format("{}, {} bytes a pass", drafter, parts.drafter->traits().pass_bytes);
-    parts.options.costs =
-        obtain_costs(model, cache.store().shape.type, *parts.drafter, described, settings.costs);
+        fmt::format("{}, {} bytes a pass", drafter, method.drafter->traits().pass_bytes);
+    method.costs =
+        obtain_costs(model, cache.store().shape.type, *method.drafter, described, settings.costs);
+    options.costs = method.costs;
   }
-  return parts;
+  return {std::move(method), std::move(options)};
 }
 
 /// Ends a sequence that nobody listens to any more when an exception takes its answer away.

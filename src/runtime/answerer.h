@@ -16,7 +16,7 @@ namespace talon {
 /// they say.
 struct DecodeSettings {
   std::string drafter = "auto";  // what it stands for: resolve_drafter()
-  std::string policy = EngineOptions{}.policy;
+  std::string policy = std::string(kDefaultPolicy);
   std::string verify = "follow";
   int chunk = EngineOptions{}.chunk;          // prompt rows per forward
   int max_nodes = EngineOptions{}.max_nodes;  // draft nodes per check

@@ -4,12 +4,15 @@
 
 namespace talon {
 
+Method make_method(std::shared_ptr<Drafter> drafter, const Model& model, std::string_view policy,
+                   std::string_view rule) {
+  return {std::move(drafter), make_policy(policy, {model.config.hidden}), make_verifier(rule)};
+}
+
 OwnedEngine::OwnedEngine(const Model& model, KvCache& cache, EngineParts parts)
-    : drafter_(std::move(parts.drafter)),
-      verifier_(parts.verifier ? std::move(parts.verifier) : make_verifier("follow")),
-      target_(std::make_unique<Target>(model, cache, parts.options.max_rows,
-                                       taps_for(*drafter_, parts.options.policy))),
-      engine_(std::make_unique<Engine>(*target_, *drafter_, *verifier_, parts.options)) {}
+    : engine_(std::make_unique<Engine>(model, cache, std::move(parts.options))) {
+  engine_->add(std::move(parts.method));
+}
 
 OwnedEngine::OwnedEngine(const Model& model, std::unique_ptr<KvCache> cache, EngineParts parts)
     : OwnedEngine(model, *cache, std::move(parts)) {

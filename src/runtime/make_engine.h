@@ -5,17 +5,22 @@
 #include "engine/engine.h"
 #include "model/model.h"
 #include "runtime/cache_budget.h"
+#include "tree/policy_registry.h"
 
 namespace talon {
 
-/// What an engine is made of.
+/// A method from its drafter and the texts of the others. Throws UsageError for a policy or rule
+/// that does not exist, Error for a policy whose files do not fit the model.
+Method make_method(std::shared_ptr<Drafter> drafter, const Model& model,
+                   std::string_view policy = kDefaultPolicy, std::string_view rule = "follow");
+
+/// What an engine of one method is made of.
 struct EngineParts {
-  std::unique_ptr<Drafter> drafter = {};
-  std::unique_ptr<Verifier> verifier = {};  // null: the follow rule
+  Method method;
   EngineOptions options = {};
 };
 
-/// An engine and what it borrows, but for the model, and for the cache where that was given.
+/// An engine, and its cache unless that was given.
 class OwnedEngine {
  public:
   OwnedEngine(const Model& model, KvCache& cache, EngineParts parts);
@@ -28,13 +33,10 @@ class OwnedEngine {
 
  private:
   std::unique_ptr<KvCache> cache_;
-  std::unique_ptr<Drafter> drafter_;
-  std::unique_ptr<Verifier> verifier_;
-  std::unique_ptr<Target> target_;
   std::unique_ptr<Engine> engine_;
 };
 
-/// An engine on a cache that others use, too. Throws UsageError for an unknown policy or options
+/// An engine on a cache that others use, too; its method is number 0. Throws UsageError for options
 /// out of range.
 OwnedEngine make_engine(const Model& model, KvCache& cache, EngineParts parts);
 /// An engine with a cache of its own.

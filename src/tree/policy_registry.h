@@ -25,6 +25,8 @@ struct PolicyEntry {
 };
 std::span<const PolicyEntry> policies();
 
+inline constexpr std::string_view kDefaultPolicy = "throughput";
+
 /// Makes the policy that `text` (`throughput`) names, and reads its files. Throws UsageError
 /// listing the names that exist, Error for a file that does not fit.
 std::unique_ptr<TreePolicy> make_policy(std::string_view text, const PolicyContext& context = {});

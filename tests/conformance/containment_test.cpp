@@ -1,10 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "backend/wrap/forwarding.h"
 #include "draft/random_tree.h"
 #include "draft/registry.h"
 #include "faulty_allocations.h"
+#include "faulty_parts.h"
 #include "models.h"
+#include "text/detokenizer.h"
 
 // One component throws at its nth call, for every n; whatever happens then, no answer may hold a
 // token that plain decoding would not have given: not the ones under way, not later ones in the
@@ -12,135 +13,6 @@
 
 namespace talon::test {
 namespace {
-
-/// Ticks before and after each call of another drafter.
-class FaultyDrafter : public Drafter {
- public:
-  FaultyDrafter(std::unique_ptr<Drafter> inner, Trigger& trigger)
-      : inner_(std::move(inner)), trigger_(trigger) {}
-  DrafterTraits traits() const override { return inner_->traits(); }
-  std::unique_ptr<DraftState> start() override { return inner_->start(); }
-  int remembers(std::span<const TokenId> prompt) override {
-    trigger_.tick();
-    return inner_->remembers(prompt);
-  }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
-    trigger_.tick();
-    return inner_->resume(known);
-  }
-  void observe(DraftState& state, const CommittedTokens& committed) override {
-    trigger_.tick();
-    inner_->observe(state, committed);
-    trigger_.tick();
-  }
-  void finish(DraftState& state) override {
-    trigger_.tick();
-    inner_->finish(state);
-  }
-  void propose(std::span<DraftJob> jobs) override {
-    trigger_.tick();
-    inner_->propose(jobs);
-    trigger_.tick();
-  }
-
- private:
-  std::unique_ptr<Drafter> inner_;
-  Trigger& trigger_;
-};
-
-class FaultyRule : public Verifier {
- public:
-  explicit FaultyRule(Trigger& trigger) : trigger_(trigger) {}
-  std::string_view name() const override { return inner_->name(); }
-  bool lossless() const override { return inner_->lossless(); }
-  VerifyResult verify(const VerifyInput& input) const override {
-    trigger_.tick();
-    VerifyResult result = inner_->verify(input);
-    trigger_.tick();
-    return result;
-  }
-
- private:
-  std::unique_ptr<Verifier> inner_ = make_verifier("follow");
-  Trigger& trigger_;
-};
-
-/// Ticks at every operation that a step uses.
-class FaultyBackend : public ForwardingBackend {
- public:
-  using ForwardingBackend::ForwardingBackend;
-  Buffer allocate(int rows, int cols) override {
-    trigger.tick();
-    return ForwardingBackend::allocate(rows, cols);
-  }
-  IndexBuffer allocate_indices(int count) override {
-    trigger.tick();
-    return ForwardingBackend::allocate_indices(count);
-  }
-  void upload(std::span<const float> from, const View& to) override {
-    trigger.tick();
-    ForwardingBackend::upload(from, to);
-  }
-  void upload(std::span<const std::int32_t> from, const Indices& to) override {
-    trigger.tick();
-    ForwardingBackend::upload(from, to);
-  }
-  Fence download_async(const View& from, std::span<float> to) override {
-    trigger.tick();
-    return ForwardingBackend::download_async(from, to);
-  }
-  Fence download_async(const Indices& from, std::span<std::int32_t> to) override {
-    trigger.tick();
-    return ForwardingBackend::download_async(from, to);
-  }
-  void embed(const Weight& table, const Indices& tokens, const View& out) override {
-    trigger.tick();
-    ForwardingBackend::embed(table, tokens, out);
-  }
-  void linear(const LinearArgs& args) override {
-    trigger.tick();
-    ForwardingBackend::linear(args);
-  }
-  void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
-    trigger.tick();
-    ForwardingBackend::rms_norm(x, weight, epsilon, out);
-  }
-  void copy(const View& from, const View& to) override {
-    trigger.tick();
-    ForwardingBackend::copy(from, to);
-  }
-  void gather_rows(const View& from, const Indices& rows, const View& to) override {
-    trigger.tick();
-    ForwardingBackend::gather_rows(from, rows, to);
-  }
-  std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override {
-    trigger.tick();
-    return ForwardingBackend::prepare(layout);
-  }
-  void attention(const AttentionArgs& args) override {
-    trigger.tick();
-    ForwardingBackend::attention(args);
-    trigger.tick();
-  }
-  void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
-    trigger.tick();
-    ForwardingBackend::copy_kv(cache, from, to);
-  }
-  void argmax(const View& x, const Indices& best, const View& largest) override {
-    trigger.tick();
-    ForwardingBackend::argmax(x, best, largest);
-  }
-  void top_k(const View& x, int k, const View& values, const Indices& indices) override {
-    trigger.tick();
-    ForwardingBackend::top_k(x, k, values, indices);
-  }
-  void synchronize() override {
-    trigger.tick();
-    ForwardingBackend::synchronize();
-  }
-
-  Trigger trigger;
-};
 
 const Tokenizer& small_tokenizer() {
   static const Tokenizer tokenizer = Tokenizer::from_llama2c(TALON_TEST_DATA "/models/tok512.bin");
@@ -204,7 +76,7 @@ class Containment : public testing::Test {
 
   Answer answer_plainly(Request request) {
     request.reuse_prefix = false;
-    EngineOptions options;
+    TestOptions options;
     options.tokenizer = &small_tokenizer();
     return TestEngine(*model_, make_drafter("none", {}), options).run(request);
   }
@@ -240,7 +112,7 @@ class Containment : public testing::Test {
   std::vector<Answer> plain_, plain_later_;
   Trigger trigger_;
   bool may_fail_ = true;  // answers under way
-  bool faulty_drafter_ = false, faulty_rule_ = false;
+  bool faulty_drafter_ = false, faulty_rule_ = false, faulty_policy_ = false;
   RoundObserver observer_;
   Timekeeper timekeeper_;
 };
@@ -277,7 +149,7 @@ void Containment::expect_later(Engine& engine, std::size_t first) const {
 bool Containment::run(const Setting& setting, Trigger& trigger, long at, bool lasts) {
   SCOPED_TRACE(fmt::format("{}, {}, fault {}{}", setting.drafter, setting.policy, at,
                            lasts ? " and all after it" : ""));
-  EngineOptions options;
+  TestOptions options;
   options.chunk = 24;
   options.max_rows = 40;
   options.max_nodes = 12;
@@ -290,6 +162,11 @@ bool Containment::run(const Setting& setting, Trigger& trigger, long at, bool la
   std::unique_ptr<Verifier> rule = make_verifier("follow");
   if (faulty_rule_) rule = std::make_unique<FaultyRule>(trigger);
   TestEngine test(*model_, std::move(drafter), options, 16, std::move(rule));
+  MethodId method = 0;
+  if (faulty_policy_) {
+    auto policy = std::make_shared<FaultyPolicy>(make_policy(setting.policy), trigger);
+    method = test.engine.add({test.drafter, std::move(policy), make_verifier("follow")});
+  }
 
   trigger.arm(at, lasts);
   std::vector<Answer> answers(requests_.size());
@@ -297,7 +174,9 @@ bool Containment::run(const Setting& setting, Trigger& trigger, long at, bool la
   int step = 0;
   for (; step < 100 && (ids.size() < requests_.size() || !test.engine.idle()); ++step) {
     if (ids.size() < 3 || (ids.size() < requests_.size() && step >= 8)) {
-      ids.push_back(test.submit(requests_[ids.size()]));
+      Request request = requests_[ids.size()];
+      request.method = method;
+      ids.push_back(test.submit(request));
     }
     std::span<const Progress> news;
     try {
@@ -320,13 +199,31 @@ bool Containment::run(const Setting& setting, Trigger& trigger, long at, bool la
   for (std::size_t i = 0; i < answers.size(); ++i) expect_answer(answers[i], plain_[i]);
   EXPECT_EQ(test.cache.free_pages(), test.cache.total_pages());
   expect_later(test.engine, 0);
-  auto plain = make_drafter("none", {});
-  Target target(model_->model, test.cache, options.max_rows);
-  auto follow = make_verifier("follow");
-  EngineOptions plain_options;
-  Engine another(target, *plain, *follow, plain_options);
+  Engine another(model_->model, test.cache, {});
+  another.add({make_drafter("none", {}), make_policy("fixed"), make_verifier("follow")});
   expect_later(another, 1);
   return fired;
+}
+
+TEST_F(Containment, OfTokensThatTheTokenizerLacksWhichAddNoText) {
+  const auto smaller = Tokenizer::from_json_file(TALON_TEST_DATA "/text/unigram/tokenizer.json");
+  TestOptions options;
+  options.tokenizer = &smaller;
+  TestEngine test(*model_, make_drafter("none", {}), options);
+  int unknown = 0;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const Answer answer = test.run(requests_[i]);
+    EXPECT_EQ(answer.tokens, plain_[i].tokens);
+    EXPECT_EQ(answer.finish, plain_[i].finish);
+    std::vector<TokenId> known = answer.tokens;
+    unknown += static_cast<int>(
+        std::erase_if(known, [&](TokenId token) { return token >= smaller.vocabulary_size(); }));
+    std::string text;
+    Detokenizer detokenizer(smaller);
+    for (const TokenId token : known) text += detokenizer.push(token);
+    EXPECT_EQ(answer.text, text + detokenizer.finish());
+  }
+  EXPECT_GT(unknown, 3);
 }
 
 TEST_F(Containment, OfARule) {
@@ -340,6 +237,15 @@ TEST_F(Containment, OfADrafterWhoseSequencesThenDecodePlainly) {
   may_fail_ = false;
   sweep({}, trigger_, /*lasts=*/false);
   sweep({.drafter = "suffix", .policy = "throughput"}, trigger_, /*lasts=*/true);
+}
+
+TEST_F(Containment, OfAPolicyWhoseSequencesThenDecodePlainly) {
+  faulty_policy_ = true;
+  may_fail_ = false;
+  sweep({.policy = "throughput"}, trigger_, /*lasts=*/false);
+  sweep({.drafter = "eagle3:head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head+ngram",
+         .policy = "throughput"},
+        trigger_, /*lasts=*/false);
 }
 
 TEST_F(Containment, OfAnObserverAndATimekeeperWhichAreHeedless) {

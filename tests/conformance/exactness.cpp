@@ -153,8 +153,8 @@ class ExactnessCheck {
     return std::nullopt;
   }
 
-  EngineOptions options(const Setting& setting) const {
-    EngineOptions result;
+  TestOptions options(const Setting& setting) const {
+    TestOptions result;
     if (!plan_.stop_texts.empty()) result.tokenizer = &*tokenizer_;
     result.chunk = setting.chunk;
     result.policy = setting.policy;
@@ -264,7 +264,7 @@ class ExactnessCheck {
     const std::string name = setting.drafter + " " + setting.policy;
     emitted_[name] += static_cast<long>(answer.tokens.size()) - 1;
     rounds_[name] += answer.statistics.rounds;
-    const bool may_reuse = taps_for(*engine.drafter, setting.policy).empty();
+    const bool may_reuse = engine.drafter->taps().empty() && policy_taps(setting.policy).empty();
     if (setting.reuse && may_reuse && answer.statistics.reused_tokens == 0) {
       report_.differences.push_back(setting.describe() + ": nothing was reused");
     }

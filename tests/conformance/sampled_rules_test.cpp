@@ -52,7 +52,7 @@ using Counts = std::map<std::vector<TokenId>, double>;
 /// How often each text of three tokens comes out.
 Counts count_texts(std::unique_ptr<Drafter> drafter, const std::string& rule, std::uint64_t seed) {
   static TestModel model(kStories260k, reference_backend(1));
-  EngineOptions options;
+  TestOptions options;
   options.policy = "fixed";
   TestEngine engine(model, std::move(drafter), options, 64, make_verifier(rule));
   Counts counts;

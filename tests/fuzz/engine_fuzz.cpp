@@ -151,8 +151,8 @@ class EngineFuzzer {
     return plain_.run(request);
   }
 
-  static EngineOptions plain_options() {
-    EngineOptions options;
+  static test::TestOptions plain_options() {
+    test::TestOptions options;
     options.policy = "fixed";
     return options;
   }

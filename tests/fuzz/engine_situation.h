@@ -35,7 +35,7 @@ struct EngineSituation {
   std::string drafter;  // of the table, or "random": trees that often hold the right tokens
   std::size_t draft_positions = 0;  // room of heads with a cache of their own
   int pages = 1;
-  EngineOptions options;
+  test::TestOptions options;
   std::vector<Request> requests;
   std::vector<test::Answer> expected;  // plain, alone, with plenty of room
 

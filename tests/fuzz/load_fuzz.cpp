@@ -88,7 +88,7 @@ class LoadFuzzer {
   }
 
   static void decode(TestModel& model, const std::string& drafter) {
-    EngineOptions options;
+    test::TestOptions options;
     options.policy = "fixed";
     TestEngine engine(model, make_drafter(drafter, {.target = &model.model}), options, 4);
     Request request;

@@ -32,58 +32,36 @@ CacheOptions cache_options(const Model& model, const DataPlan& plan,
   return {kv_cache_bytes(model.config, options.kv, positions), options.kv};
 }
 
-std::unique_ptr<RecordingDrafter> make_recorder(const Model& model,
+std::shared_ptr<RecordingDrafter> make_recorder(const Model& model,
                                                 const GenerateOptions& options) {
   DrafterContext context;
   context.target = &model;
   context.heads = options.heads;
   context.cache_positions =
       static_cast<std::size_t>(options.batch) * static_cast<std::size_t>(model.config.context);
-  return std::make_unique<RecordingDrafter>(make_drafter(options.drafter, context), options.taps,
+  return std::make_shared<RecordingDrafter>(make_drafter(options.drafter, context), options.taps,
                                             *model.backend);
 }
 
-EngineParts parts_of(std::unique_ptr<Drafter> recorder, const GenerateOptions& options) {
-  EngineParts parts;
-  parts.drafter = std::move(recorder);
-  parts.options.chunk = options.chunk;
-  parts.options.max_rows = std::max(options.max_rows, options.batch);
-  parts.options.policy = options.policy;
-  return parts;
+EngineOptions engine_options(const GenerateOptions& options) {
+  EngineOptions engine;
+  engine.chunk = options.chunk;
+  engine.max_rows = std::max(options.max_rows, options.batch);
+  return engine;
 }
 
 class Generation {
  public:
   Generation(const Model& model, const DataPlan& plan, const FinishedJobs& finished,
              ShardWriter& writer, const GenerateOptions& options)
-      : Generation(model, plan, finished, writer, options, make_recorder(model, options)) {}
-
-  GenerateReport run(const GenerateProgress& progress, const StopFlag& stop) {
-    const Stopwatch watch;
-    while (!stop.requested()) {
-      submit();
-      if (running_.empty()) break;
-      for (const Progress& news : engine_->step()) take(news);
-      report_.seconds = watch.ms() / 1000;
-      if (progress) progress(report_, total());
-    }
-    writer_.flush();
-    report_.copied_tokens = recorder_.copied_rows();
-    report_.complete = running_.empty() && (next_ == left_.size() || has_enough());
-    return report_;
-  }
-
- private:
-  Generation(const Model& model, const DataPlan& plan, const FinishedJobs& finished,
-             ShardWriter& writer, const GenerateOptions& options,
-             std::unique_ptr<RecordingDrafter> recorder)
       : plan_(plan),
         options_(options),
         writer_(writer),
         hidden_(model.config.hidden),
-        recorder_(*recorder),
-        engine_(make_engine(model, cache_options(model, plan, options),
-                            parts_of(std::move(recorder), options))) {
+        recorder_(make_recorder(model, options)),
+        engine_(
+            make_engine(model, cache_options(model, plan, options),
+                        {make_method(recorder_, model, options.policy), engine_options(options)})) {
     for (const DataJob& job : plan.jobs) {
       const auto found = finished.find(job.id);
       if (found == finished.end()) {
@@ -95,6 +73,22 @@ class Generation {
     }
   }
 
+  GenerateReport run(const GenerateProgress& progress, const StopFlag& stop) {
+    const Stopwatch watch;
+    while (!stop.requested()) {
+      submit();
+      if (running_.empty()) break;
+      for (const Progress& news : engine_->step()) take(news);
+      report_.seconds = watch.ms() / 1000;
+      if (progress) progress(report_, total());
+    }
+    writer_.flush();
+    report_.copied_tokens = recorder_->copied_rows();
+    report_.complete = running_.empty() && (next_ == left_.size() || has_enough());
+    return report_;
+  }
+
+ private:
   std::uint64_t response_tokens() const {
     return report_.response_tokens + report_.resumed_response_tokens;
   }
@@ -123,7 +117,7 @@ class Generation {
       const DataJob& job = *left_[next_++];
       auto running = std::make_unique<Running>();
       running->job = &job;
-      recorder_.record_into(running->recording);
+      recorder_->record_into(running->recording);
       const auto submitted = engine_->submit(request_for(job));
       if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) throw Error(refusal->message);
       running_.emplace(std::get<SequenceId>(submitted), std::move(running));
@@ -182,7 +176,7 @@ class Generation {
   ShardWriter& writer_;
   std::map<SequenceId, std::unique_ptr<Running>> running_;
   int hidden_;
-  RecordingDrafter& recorder_;  // the engine's
+  std::shared_ptr<RecordingDrafter> recorder_;
   OwnedEngine engine_;
   std::vector<const DataJob*> left_;
   std::size_t next_ = 0;

@@ -22,13 +22,16 @@ RecordingState& state_of(DraftState& state) { return static_cast<RecordingState&
 
 }  // namespace
 
-RecordingDrafter::RecordingDrafter(std::unique_ptr<Drafter> inner, std::vector<FeatureTap> taps,
-                                   Backend& backend)
-    : inner_(std::move(inner)), taps_(std::move(taps)), backend_(backend) {}
+RecordingDrafter::RecordingDrafter(std::unique_ptr<Drafter> inner,
+                                   const std::vector<FeatureTap>& taps, Backend& backend)
+    : inner_(std::move(inner)),
+      own_(taps_.add(taps)),
+      inners_(taps_.add(inner_->taps())),
+      backend_(backend) {}
 
 DrafterTraits RecordingDrafter::traits() const {
   DrafterTraits traits = inner_->traits();
-  traits.taps.insert(traits.taps.begin(), taps_.begin(), taps_.end());
+  traits.taps = taps_.taps();
   return traits;
 }
 
@@ -36,7 +39,7 @@ std::unique_ptr<DraftState> RecordingDrafter::start() { return resume({}); }
 
 int RecordingDrafter::remembers(std::span<const TokenId> prompt) {
   const int inner = inner_->remembers(prompt);
-  if (taps_.empty()) return inner;
+  if (!taps_.wants(own_)) return inner;
   const auto different =
       std::mismatch(prompt.begin(), prompt.end(), last_tokens_.begin(), last_tokens_.end());
   return std::min(inner, static_cast<int>(different.first - prompt.begin()));
@@ -49,7 +52,7 @@ std::unique_ptr<DraftState> RecordingDrafter::resume(std::span<const TokenId> kn
   state->recording = waiting_.front();
   state->tokens.assign(known.begin(), known.end());
   waiting_.pop_front();
-  if (known.empty() || taps_.empty()) return state;
+  if (known.empty() || !taps_.wants(own_)) return state;
   const std::size_t rows = known.size() - 1;
   const std::size_t width = last_rows_.size() / (last_tokens_.size() - 1);
   const auto first = last_rows_.begin();
@@ -62,13 +65,8 @@ void RecordingDrafter::observe(DraftState& draft_state, const CommittedTokens& c
   RecordingState& state = state_of(draft_state);
   state.tokens.insert(state.tokens.end(), committed.tokens.begin(), committed.tokens.end());
   CommittedTokens seen = committed;
-  if (committed.features) {
-    const auto taps_in_all = static_cast<int>(taps().size());
-    const int own = committed.features.cols / taps_in_all * static_cast<int>(taps_.size());
-    record(committed.features.col_range(0, own), *state.recording);
-    const int rest = committed.features.cols - own;
-    seen.features = rest > 0 ? committed.features.col_range(own, rest) : View{};
-  }
+  record(taps_.columns(own_, committed.features), *state.recording);
+  seen.features = taps_.columns(inners_, committed.features);
   inner_->observe(*state.inner, seen);
 }
 
@@ -76,7 +74,7 @@ void RecordingDrafter::finish(DraftState& draft_state) {
   RecordingState& state = state_of(draft_state);
   inner_->finish(*state.inner);
   // How many of a recording's saturated values lie in its beginning is not known.
-  if (taps_.empty() || state.tokens.size() < 2 || state.recording->saturated > 0) return;
+  if (!taps_.wants(own_) || state.tokens.size() < 2 || state.recording->saturated > 0) return;
   last_tokens_ = std::move(state.tokens);
   last_rows_ = state.recording->rows;
 }

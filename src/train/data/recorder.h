@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "draft/drafter.h"
+#include "model/tap_set.h"
 
 namespace talon {
 
@@ -21,7 +22,8 @@ struct Recording {
 class RecordingDrafter : public Drafter {
  public:
   /// Records `taps`, none of them: nothing. `backend` is the target's, borrowed.
-  RecordingDrafter(std::unique_ptr<Drafter> inner, std::vector<FeatureTap> taps, Backend& backend);
+  RecordingDrafter(std::unique_ptr<Drafter> inner, const std::vector<FeatureTap>& taps,
+                   Backend& backend);
 
   /// Sequences start in the order in which they were submitted: the next one that does, for which
   /// none was named yet, goes into `recording`, borrowed for as long as it runs. Call it with every
@@ -43,7 +45,8 @@ class RecordingDrafter : public Drafter {
   void record(const View& rows, Recording& recording);
 
   std::unique_ptr<Drafter> inner_;
-  std::vector<FeatureTap> taps_;
+  TapSet taps_;
+  TapSet::Reader own_, inners_;
   Backend& backend_;
   std::deque<Recording*> waiting_;
   std::vector<float> values_;             // of the rows being converted

@@ -22,14 +22,6 @@ std::size_t positions_of(const HeadMeasure& measure) {
   return positions;
 }
 
-EngineParts parts_of(std::unique_ptr<Drafter> drafter) {
-  EngineParts parts;
-  parts.drafter = std::move(drafter);
-  parts.options.policy = "fixed";
-  parts.options.max_nodes = kMostNodes;
-  return parts;
-}
-
 }  // namespace
 
 double measure_acceptance(const Model& target, const HeadMeasure& measure,
@@ -38,9 +30,11 @@ double measure_acceptance(const Model& target, const HeadMeasure& measure,
   const std::size_t positions = positions_of(measure);
   const CacheOptions cache{kv_cache_bytes(target.config, KvType::f16, positions + kSpare),
                            KvType::f16};
-  OwnedEngine engine = make_engine(
-      target, cache,
-      parts_of(make_drafter(drafter_text, {.target = &target, .cache_positions = positions})));
+  auto drafter = make_drafter(drafter_text, {.target = &target, .cache_positions = positions});
+  EngineOptions options;
+  options.max_nodes = kMostNodes;
+  OwnedEngine engine =
+      make_engine(target, cache, {make_method(std::move(drafter), target, "fixed"), options});
   for (const auto& prompt : measure.prompts) {
     Request request;
     request.prompt = prompt;

@@ -1,6 +1,7 @@
 #include "train/policy/draft_collector.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <utility>
 
@@ -9,6 +10,9 @@
 namespace talon {
 namespace {
 
+// What the policy ada_eagle sees.
+constexpr std::array<FeatureTap, 2> kTaps = {{{0}, {FeatureTap::kFinalNorm}}};
+constexpr std::span<const FeatureTap> kOwnTaps = kTaps;
 constexpr int kWholePool = 1 << 16;  // nodes: all that the drafter's own options allow
 
 }  // namespace
@@ -58,24 +62,19 @@ struct DraftCollector::State : DraftState {
   std::unique_ptr<DraftState> inner;
 };
 
-DraftCollector::DraftCollector(std::unique_ptr<Drafter> drafter, Backend& backend, int hidden,
+DraftCollector::DraftCollector(std::unique_ptr<Drafter> drafter, Backend& backend,
                                CollectorOptions options)
     : drafter_(std::move(drafter)),
       backend_(backend),
-      hidden_(hidden),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      drafters_(taps_.add(drafter_->taps())),
+      own_(taps_.add(options_.features ? kOwnTaps : std::span<const FeatureTap>())) {
   if (drafter_->traits().draws)
     throw UsageError(
         "--drafter: expected one that drafts the likeliest tokens, found one that draws");
 }
 
 DraftCollector::~DraftCollector() = default;
-
-DrafterTraits DraftCollector::traits() const {
-  std::vector<FeatureTap> taps = drafter_->taps();
-  if (options_.features) taps.insert(taps.end(), {{0}, {FeatureTap::kFinalNorm}});
-  return {.taps = std::move(taps)};
-}
 
 std::unique_ptr<DraftState> DraftCollector::start() {
   texts_.push_back(std::make_unique<Text>());
@@ -87,15 +86,11 @@ void DraftCollector::observe(DraftState& state, const CommittedTokens& committed
   auto& [text, inner] = static_cast<State&>(state);
   text.append(committed.tokens);
   CommittedTokens seen = committed;
-  if (committed.features) {
-    const int width = options_.features ? 2 * hidden_ : 0;
-    const int inner_width = committed.features.cols - width;
-    if (width > 0 && committed.features.rows > 0) {
-      text.feature.resize(static_cast<std::size_t>(width));
-      const View last = committed.features.row_range(committed.features.rows - 1, 1);
-      backend_.download(last.col_range(inner_width, width), text.feature);
-    }
-    seen.features = inner_width > 0 ? committed.features.col_range(0, inner_width) : View{};
+  seen.features = taps_.columns(drafters_, committed.features);
+  const View features = taps_.columns(own_, committed.features);
+  if (features && features.rows > 0) {
+    text.feature.resize(static_cast<std::size_t>(features.cols));
+    backend_.download(features.row_range(features.rows - 1, 1), text.feature);
   }
   drafter_->observe(*inner, seen);
   const auto& ends = options_.end_tokens;

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "draft/drafter.h"
+#include "model/tap_set.h"
 #include "train/policy/draft_examples.h"
 
 namespace talon {
@@ -24,11 +25,10 @@ struct CollectorOptions {
 class DraftCollector : public Drafter {
  public:
   /// backend: of the target.
-  DraftCollector(std::unique_ptr<Drafter> drafter, Backend& backend, int hidden,
-                 CollectorOptions options);
+  DraftCollector(std::unique_ptr<Drafter> drafter, Backend& backend, CollectorOptions options);
   ~DraftCollector() override;
 
-  DrafterTraits traits() const override;
+  DrafterTraits traits() const override { return {.taps = taps_.taps()}; }
   std::unique_ptr<DraftState> start() override;
   void observe(DraftState& state, const CommittedTokens& committed) override;
   void propose(std::span<DraftJob> jobs) override;
@@ -48,8 +48,9 @@ class DraftCollector : public Drafter {
 
   std::unique_ptr<Drafter> drafter_;
   Backend& backend_;
-  int hidden_;
   CollectorOptions options_;
+  TapSet taps_;
+  TapSet::Reader drafters_, own_;
   std::vector<std::unique_ptr<Text>> texts_;
   std::vector<DraftExample> examples_;
 };

@@ -20,25 +20,21 @@ std::size_t positions_of(const std::vector<std::vector<TokenId>>& prompts,
   return positions_for(one) * static_cast<std::size_t>(options.batch);
 }
 
-std::unique_ptr<DraftCollector> make_collector(const Model& target, std::size_t positions,
+std::shared_ptr<DraftCollector> make_collector(const Model& target, std::size_t positions,
                                                const GatherOptions& options) {
   auto drafter = make_drafter(
       options.drafter, {.target = &target, .cache_positions = positions, .heads = options.heads});
-  return std::make_unique<DraftCollector>(std::move(drafter), *target.backend, target.config.hidden,
-                                          options.drafts);
-}
-
-EngineParts parts_of(std::unique_ptr<Drafter> collector) {
-  EngineParts parts;
-  parts.drafter = std::move(collector);
-  parts.options.policy = "fixed";
-  return parts;
+  return std::make_shared<DraftCollector>(std::move(drafter), *target.backend, options.drafts);
 }
 
 class Gathering {
  public:
   Gathering(const Model& target, std::size_t positions, const GatherOptions& options)
-      : Gathering(target, positions, options, make_collector(target, positions, options)) {}
+      : options_(options),
+        collector_(make_collector(target, positions, options)),
+        engine_(make_engine(target,
+                            {kv_cache_bytes(target.config, KvType::f16, positions), KvType::f16},
+                            {make_method(collector_, target, "fixed")})) {}
 
   std::vector<DraftExample> run(const std::vector<std::vector<TokenId>>& prompts,
                                 const GatherProgress& progress, const StopFlag* stop) {
@@ -50,20 +46,12 @@ class Gathering {
         if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
         ended += news.finish != FinishReason::none ? 1 : 0;
       }
-      if (progress) progress(ended, collector_.examples());
+      if (progress) progress(ended, collector_->examples());
     }
-    return collector_.take_examples();
+    return collector_->take_examples();
   }
 
  private:
-  Gathering(const Model& target, std::size_t positions, const GatherOptions& options,
-            std::unique_ptr<DraftCollector> collector)
-      : options_(options),
-        collector_(*collector),
-        engine_(make_engine(target,
-                            {kv_cache_bytes(target.config, KvType::f16, positions), KvType::f16},
-                            parts_of(std::move(collector)))) {}
-
   void submit(const std::vector<TokenId>& prompt) {
     Request request;
     request.prompt = prompt;
@@ -75,7 +63,7 @@ class Gathering {
   }
 
   const GatherOptions& options_;
-  DraftCollector& collector_;  // the engine's
+  std::shared_ptr<DraftCollector> collector_;
   OwnedEngine engine_;
 };
 

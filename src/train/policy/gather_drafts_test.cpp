@@ -41,7 +41,7 @@ GatherOptions options(bool every_position) {
 /// What the engine itself decodes with, and what it accepted.
 test::Answer decode(const std::string& drafter, const std::string& policy,
                     const std::vector<TokenId>& prompt) {
-  EngineOptions engine;
+  test::TestOptions engine;
   engine.policy = policy;
   test::TestEngine with(data_model(), make_drafter(drafter, {.target = &data_model().model}),
                         engine);

@@ -1,0 +1,30 @@
+#include "engine/method_table.h"
+
+#include "core/error.h"
+
+namespace talon {
+
+MethodId MethodTable::add(Method method, int max_rows,
+                          const std::function<void(const TapSet&)>& tap) {
+  if (!method.drafter || !method.policy || !method.verifier) {
+    throw UsageError("method: expected a drafter, a policy and a rule, found a part missing");
+  }
+  DrafterEstimates* const estimates = estimates_of(method, max_rows);
+  TapSet taps = taps_;
+  const DrafterTraits traits = method.drafter->traits();
+  const TapSet::Reader drafter_taps = taps.add(traits.taps);
+  const TapSet::Reader policy_taps = taps.add(method.policy->taps());
+  tap(taps);
+  entries_.push_back({std::move(method), estimates, drafter_taps, policy_taps, traits.sees_draws});
+  taps_ = std::move(taps);
+  return size() - 1;
+}
+
+DrafterEstimates* MethodTable::estimates_of(const Method& method, int max_rows) {
+  for (const MethodEntry& entry : entries_) {
+    if (entry.method.drafter == method.drafter) return entry.estimates;
+  }
+  return &estimates_.emplace_back(max_rows, method.costs);
+}
+
+}  // namespace talon

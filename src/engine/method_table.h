@@ -1,0 +1,43 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/method.h"
+#include "model/tap_set.h"
+#include "tree/drafter_estimates.h"
+
+namespace talon {
+
+/// A method in use.
+struct MethodEntry {
+  Method method;
+  DrafterEstimates* estimates;  // of its drafter, shared with other methods that have it
+  TapSet::Reader drafter_taps, policy_taps;
+  bool sees_draws;  // the drafter does, after every node
+};
+
+/// The methods of an engine, with what it learns of each drafter and what the target must tap for
+/// all. Entries keep their place.
+class MethodTable {
+ public:
+  /// max_rows: of a check. Before the method is added, `tap` is told what is then wanted of the
+  /// target; what it throws leaves the table as it was. Throws UsageError for a method that lacks a
+  /// part.
+  MethodId add(Method method, int max_rows, const std::function<void(const TapSet&)>& tap);
+  const MethodEntry& at(MethodId id) const { return entries_[static_cast<std::size_t>(id)]; }
+  int size() const { return static_cast<int>(entries_.size()); }
+  const TapSet& taps() const { return taps_; }
+
+ private:
+  DrafterEstimates* estimates_of(const Method& method, int max_rows);
+
+  std::deque<MethodEntry> entries_;
+  std::deque<DrafterEstimates> estimates_;
+  TapSet taps_;
+};
+
+}  // namespace talon
