@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "core/error.h"
 
 namespace talon {
 namespace {
+
+// Every token is compared with each of them.
+constexpr std::size_t kMostStopTexts = 64, kMostStopBytes = 4096;
 
 long cache_positions(Target& target) {
   return static_cast<long>(target.cache().total_pages()) * kPageRows;
@@ -50,17 +55,42 @@ std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& 
   return std::nullopt;
 }
 
+std::optional<Refusal> refuse_stop_texts(std::span<const std::string> texts,
+                                         const EngineOptions& options) {
+  if (!texts.empty() && !options.tokenizer) {
+    return bad_request("stop_texts: expected an engine with a tokenizer, found one without");
+  }
+  if (texts.size() > kMostStopTexts) {
+    return bad_request(fmt::format("stop_texts: expected at most {} texts, found {}",
+                                   kMostStopTexts, texts.size()));
+  }
+  for (const std::string& text : texts) {
+    if (text.empty()) return bad_request("stop_texts: expected texts, found an empty one");
+    if (text.size() > kMostStopBytes) {
+      return bad_request(fmt::format("stop_texts: expected texts of at most {} bytes, found {}",
+                                     kMostStopBytes, text.size()));
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> refuse_options(const Request& request, const ModelConfig& config,
                                       const EngineOptions& options) {
   if (request.max_new < 1) {
     return bad_request(fmt::format("max_new: expected at least 1, found {}", request.max_new));
   }
-  if (!request.stop_texts.empty() && !options.tokenizer) {
-    return bad_request("stop_texts: expected an engine with a tokenizer, found one without");
-  }
-  const auto& stops = request.stop_texts;
-  if (std::find(stops.begin(), stops.end(), "") != stops.end()) {
-    return bad_request("stop_texts: expected texts, found an empty one");
+  if (auto refusal = refuse_stop_texts(request.stop_texts, options)) return refusal;
+  // Nothing is meant by more entries than there are tokens.
+  const auto vocabulary = static_cast<std::size_t>(config.vocabulary);
+  const std::pair<std::string_view, std::size_t> lists[] = {
+      {"end_tokens", request.end_tokens.size()},
+      {"sampler logit_bias", request.sampler.logit_bias.size()},
+      {"sampler banned", request.sampler.banned.size()}};
+  for (const auto& [name, size] : lists) {
+    if (size > vocabulary) {
+      return bad_request(
+          fmt::format("{}: expected at most {} tokens, found {}", name, vocabulary, size));
+    }
   }
   try {
     check(request.sampler, config.vocabulary);

@@ -51,6 +51,7 @@ EngineOptions checked(EngineOptions options) {
   require(options.chunk, 1, "chunk");
   require(options.max_rows, 1, "max_rows");
   require(options.max_nodes, 0, "max_nodes");
+  require(options.most_waiting, 1, "most_waiting");
   return options;
 }
 
@@ -133,6 +134,11 @@ std::variant<SequenceId, Refusal> Engine::submit(Request request) {
   }
   if (auto refusal = refuse(request, state.round.target(), state.options)) {
     return *std::move(refusal);
+  }
+  if (state.waiting.size() >= static_cast<std::size_t>(state.options.most_waiting)) {
+    return Refusal{Refusal::Reason::queue_full,
+                   fmt::format("queue: expected fewer than {} requests that wait, found {}",
+                               state.options.most_waiting, state.waiting.size())};
   }
   const MethodEntry& method = state.methods.at(request.method);
   auto sequence = std::make_unique<Sequence>(state.next_id, std::move(request), method,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,7 +49,8 @@ struct Request {
 
 /// Why a request was not taken. Ordinary, not an error of the program.
 struct Refusal {
-  enum class Reason { bad_request, too_long, no_room } reason;
+  /// queue_full: later it may be taken.
+  enum class Reason { bad_request, too_long, no_room, queue_full } reason;
   std::string message;
 };
 
@@ -81,13 +83,14 @@ struct SequenceStatistics {
 };
 
 struct EngineOptions {
-  int chunk = 256;                       // most prompt rows of one sequence in one forward
-  int max_rows = 512;                    // most rows of one forward
-  int max_nodes = 64;                    // most draft nodes of one tree
-  const Tokenizer* tokenizer = nullptr;  // for text and stop texts; borrowed
-  RoundObserver observer;                // may be empty
-  Timekeeper timekeeper;                 // likewise: what was measured counts
-  CostProfile costs;                     // of checks: where the machine's costs start; may be empty
+  int chunk = 256;     // most prompt rows of one sequence in one forward
+  int max_rows = 512;  // most rows of one forward
+  int max_nodes = 64;  // most draft nodes of one tree
+  int most_waiting = std::numeric_limits<int>::max();  // requests that have no room yet
+  const Tokenizer* tokenizer = nullptr;                // for text and stop texts; borrowed
+  RoundObserver observer;                              // may be empty
+  Timekeeper timekeeper;                               // likewise: what was measured counts
+  CostProfile costs;  // of checks: where the machine's costs start; may be empty
 };
 
 /// Runs many sequences at once through one loop: propose, check, accept, commit (docs/design.md).

@@ -236,51 +236,6 @@ TEST(Engine, ATenantDoesNotFindTheTextsOfAnother) {
   }
 }
 
-std::pair<Refusal::Reason, std::string> refusal_of(TestEngine& test, const Request& asked) {
-  const auto result = test.engine.submit(asked);
-  const auto* refusal = std::get_if<Refusal>(&result);
-  if (!refusal) return {Refusal::Reason::bad_request, "accepted"};
-  return {refusal->reason, refusal->message};
-}
-
-TEST(Engine, RefusesRequestsItCannotServeSayingWhy) {
-  using Reason = Refusal::Reason;
-  TestEngine test(small_model(), plain(), {}, 2);
-  const auto check = [&](auto&& change, Reason reason, std::string_view message) {
-    Request asked = request();
-    change(asked);
-    const auto [found_reason, found_message] = refusal_of(test, asked);
-    EXPECT_EQ(found_message, message);
-    EXPECT_EQ(found_reason, reason);
-  };
-  check([](Request& r) { r.prompt.clear(); }, Reason::bad_request,
-        "prompt: expected at least one token, found none");
-  check([](Request& r) { r.prompt[2] = 512; }, Reason::bad_request,
-        "prompt token 2: expected an id from 0 to 511, found 512");
-  check([](Request& r) { r.prompt[0] = -1; }, Reason::bad_request,
-        "prompt token 0: expected an id from 0 to 511, found -1");
-  check([](Request& r) { r.prompt.assign(512, 1); }, Reason::too_long,
-        "prompt: expected at most 511 tokens, one less than the context, found 512");
-  check([](Request& r) { r.prompt.assign(128, 1); }, Reason::no_room,
-        "prompt: expected at most 127 tokens, one less than the cache holds, found 128");
-  check([](Request& r) { r.max_new = 0; }, Reason::bad_request,
-        "max_new: expected at least 1, found 0");
-  check([](Request& r) { r.sampler.top_p = 2; }, Reason::bad_request,
-        "sampler top_p: expected more than 0 and at most 1, found 2");
-  check([](Request& r) { r.stop_texts = {"x"}; }, Reason::bad_request,
-        "stop_texts: expected an engine with a tokenizer, found one without");
-  EXPECT_TRUE(test.engine.idle());
-}
-
-TEST(Engine, RefusesBadOptionsOfItsOwn) {
-  test::TestOptions options;
-  options.chunk = 0;
-  EXPECT_THROW(TestEngine(small_model(), plain(), options), UsageError);
-  options = {};
-  options.policy = "guess";
-  EXPECT_THROW(TestEngine(small_model(), plain(), options), UsageError);
-}
-
 TEST(Engine, StatisticsAddUp) {
   TestEngine test(small_model(), knowing_drafter(), fixed_policy());
   Request asked = request();
