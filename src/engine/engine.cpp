@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "engine/admission.h"
+#include "engine/admission/admission.h"
+#include "engine/admission/waiting_line.h"
 #include "engine/method_table.h"
 #include "engine/round.h"
 #include "engine/stopwatch.h"
-#include "engine/waiting_line.h"
 
 namespace talon {
 

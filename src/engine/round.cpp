@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "engine/admission.h"
+#include "engine/admission/admission.h"
 #include "engine/forward_rows.h"
 #include "engine/stopwatch.h"
 #include "verify/drawn_tokens.h"

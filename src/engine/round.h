@@ -6,10 +6,10 @@
 
 #include "backend/index_list.h"
 #include "draft/drafter.h"
+#include "engine/admission/scheduler.h"
 #include "engine/faults.h"
 #include "engine/forward_rows.h"
 #include "engine/round_report.h"
-#include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "model/tap_set.h"
 #include "model/target.h"

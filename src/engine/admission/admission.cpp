@@ -1,4 +1,4 @@
-#include "engine/admission.h"
+#include "engine/admission/admission.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/waiting_line.h"
+#include "engine/admission/waiting_line.h"
 
 #include <gtest/gtest.h>
 

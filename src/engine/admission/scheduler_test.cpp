@@ -1,4 +1,4 @@
-#include "engine/scheduler.h"
+#include "engine/admission/scheduler.h"
 
 #include <gtest/gtest.h>
 
