@@ -33,9 +33,10 @@ class Line {
 
  private:
   static std::unique_ptr<Sequence> make(SequenceId id) {
+    static const MethodEntry kNoMethod{};
     Request request;
     request.prompt = {1};
-    return std::make_unique<Sequence>(id, request, 8, nullptr);
+    return std::make_unique<Sequence>(id, request, kNoMethod, 8, nullptr);
   }
 
   std::vector<int> wanted_;
