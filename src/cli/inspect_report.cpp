@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "draft/eagle/head_config.h"
 #include "draft/medusa/medusa_weights.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "text/tokenizer.h"
 
 namespace talon {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/types.h"
-#include "draft/suffix_automaton.h"
+#include "draft/lookup/suffix_automaton.h"
 
 namespace talon {
 

@@ -12,7 +12,7 @@
 #include "engine/faults.h"
 #include "engine/method.h"
 #include "engine/round_report.h"
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 #include "model/model.h"
 #include "sample/sampler.h"
 #include "text/tokenizer.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "draft/drafter.h"
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 #include "model/model.h"
 #include "tree/cost_profile.h"
 

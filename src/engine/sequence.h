@@ -10,7 +10,7 @@
 #include "draft/drafter.h"
 #include "engine/engine.h"
 #include "engine/method_table.h"
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 #include "sample/sampler.h"
 #include "text/detokenizer.h"
 #include "tree/tree_policy.h"

@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "engine/engine.h"
 #include "io/checkpoint.h"
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 #include "model/model.h"
 #include "tree/policy_registry.h"
 

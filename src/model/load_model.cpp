@@ -4,9 +4,9 @@
 
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "model/config/tensor_names.h"
 #include "model/finite.h"
 #include "model/model.h"
-#include "model/tensor_names.h"
 
 namespace talon {
 namespace {

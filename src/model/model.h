@@ -9,7 +9,7 @@
 #include "core/stop.h"
 #include "io/checkpoint.h"
 #include "model/block.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 namespace talon {
 

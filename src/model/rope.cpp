@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "core/error.h"
-#include "model/config_readers.h"
+#include "model/config/config_readers.h"
 
 namespace talon {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 namespace talon {
 

@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 #include "core/feature_tap.h"
 #include "core/types.h"
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 #include "model/model.h"
 
 namespace talon {

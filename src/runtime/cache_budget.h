@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 #include "model/model.h"
 
 namespace talon {

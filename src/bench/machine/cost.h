@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backend/wrap/tracing.h"
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 #include "model/target.h"
 #include "trace/statistics.h"
 

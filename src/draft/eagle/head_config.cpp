@@ -5,8 +5,8 @@
 #include "core/error.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
-#include "model/config_keys.h"
-#include "model/config_readers.h"
+#include "model/config/config_keys.h"
+#include "model/config/config_readers.h"
 
 namespace talon {
 namespace {

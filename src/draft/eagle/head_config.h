@@ -7,7 +7,7 @@
 #include "draft/eagle/head_tensors.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/target.h"
 
 namespace talon {

@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 #include "draft/drafter.h"
 #include "draft/eagle/head_network.h"
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 
 namespace talon {
 

@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "draft/eagle/draft_vocabulary.h"
 #include "draft/weight_reader.h"
-#include "model/config_keys.h"
-#include "model/config_readers.h"
+#include "model/config/config_keys.h"
+#include "model/config/config_readers.h"
 
 namespace talon {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "io/json.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "train/head/head_model.h"
 #include "train/head/math/parameters.h"
 

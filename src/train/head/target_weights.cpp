@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/half.h"
+#include "model/config/tensor_names.h"
 #include "model/rope.h"
-#include "model/tensor_names.h"
 
 namespace talon {
 namespace {

@@ -3,7 +3,7 @@
 #include <torch/types.h>
 
 #include "io/checkpoint.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "train/head/head_model.h"
 
 namespace talon {

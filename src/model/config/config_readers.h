@@ -1,7 +1,7 @@
 #pragma once
 
-#include "model/config.h"
-#include "model/config_keys.h"
+#include "model/config/config.h"
+#include "model/config/config_keys.h"
 
 namespace talon {
 

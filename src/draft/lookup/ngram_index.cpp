@@ -1,4 +1,4 @@
-#include "draft/ngram_index.h"
+#include "draft/lookup/ngram_index.h"
 
 #include "core/error.h"
 

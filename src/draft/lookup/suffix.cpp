@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "draft/conversation_memory.h"
 #include "draft/drafters.h"
-#include "draft/repeat_odds.h"
-#include "draft/suffix_automaton.h"
+#include "draft/lookup/repeat_odds.h"
+#include "draft/lookup/suffix_automaton.h"
 
 namespace talon {
 namespace {

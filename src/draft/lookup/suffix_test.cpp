@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "draft/conversation_memory.h"
 #include "draft/drafters.h"
-#include "draft/repeat_odds.h"
+#include "draft/lookup/repeat_odds.h"
 
 namespace talon {
 namespace {

@@ -1,4 +1,4 @@
-#include "draft/suffix_automaton.h"
+#include "draft/lookup/suffix_automaton.h"
 
 #include <gtest/gtest.h>
 

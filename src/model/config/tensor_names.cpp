@@ -1,4 +1,4 @@
-#include "model/tensor_names.h"
+#include "model/config/tensor_names.h"
 
 #include <fmt/format.h>
 

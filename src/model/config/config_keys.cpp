@@ -1,4 +1,4 @@
-#include "model/config_keys.h"
+#include "model/config/config_keys.h"
 
 #include <cmath>
 

@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "core/types.h"
-#include "model/page_index.h"
+#include "model/cache/page_index.h"
 
 namespace talon {
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "model/config_keys.h"
-#include "model/config_readers.h"
+#include "model/config/config_keys.h"
+#include "model/config/config_readers.h"
 
 namespace talon {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "backend/backend.h"
 #include "core/types.h"
-#include "model/config.h"
-#include "model/page_index.h"
+#include "model/cache/page_index.h"
+#include "model/config/config.h"
 
 namespace talon {
 

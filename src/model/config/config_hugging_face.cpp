@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "io/json_text.h"
-#include "model/config_keys.h"
-#include "model/config_readers.h"
+#include "model/config/config_keys.h"
+#include "model/config/config_readers.h"
 
 namespace talon {
 namespace {

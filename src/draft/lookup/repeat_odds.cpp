@@ -1,4 +1,4 @@
-#include "draft/repeat_odds.h"
+#include "draft/lookup/repeat_odds.h"
 
 #include <algorithm>
 

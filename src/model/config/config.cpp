@@ -1,8 +1,8 @@
-#include "model/config.h"
+#include "model/config/config.h"
 
 #include "core/error.h"
-#include "model/config_keys.h"
-#include "model/config_readers.h"
+#include "model/config/config_keys.h"
+#include "model/config/config_readers.h"
 
 namespace talon {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/page_memory.h"
+#include "model/cache/page_memory.h"
 
 #include "core/error.h"
 

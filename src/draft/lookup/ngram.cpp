@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "draft/drafters.h"
-#include "draft/ngram_index.h"
+#include "draft/lookup/ngram_index.h"
 
 namespace talon {
 namespace {

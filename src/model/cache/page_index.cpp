@@ -1,4 +1,4 @@
-#include "model/page_index.h"
+#include "model/cache/page_index.h"
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "draft/ngram_index.h"
+#include "draft/lookup/ngram_index.h"
 #include "draft/registry.h"
 
 namespace talon {

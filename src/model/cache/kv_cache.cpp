@@ -1,10 +1,10 @@
-#include "model/kv_cache.h"
+#include "model/cache/kv_cache.h"
 
 #include <algorithm>
 
 #include "backend/index_list.h"
 #include "core/error.h"
-#include "model/page_memory.h"
+#include "model/cache/page_memory.h"
 
 namespace talon {
 
