@@ -43,7 +43,7 @@ class OwnDecoding {
  public:
   explicit OwnDecoding(const ModelOptions& options)
       : session_(open_session(options)),
-        answerer_(session_.model, *session_.cache, nullptr, DecodeSettings{}) {}
+        answerer_(session_.model, *session_.cache, nullptr, DecodeSettings{.drafter = "none"}) {}
 
   /// Answers of equal length, one after the other. Steps are those after the first token.
   DecodedSlice decode(double seconds, const StopFlag& stop) {
