@@ -74,10 +74,11 @@ class TrainHead : public Command {
     add_real(*app_, "--clip", train.clip, 0, 1e6, "largest norm of the gradient")->group(group);
     add_real(*app_, "--average", train.average, 0, 1, "decay of the average of the weights")
         ->group(group);
-    app_->add_option("--start", train.start,
-                     "checkpoint of another run to start from, with all steps from the beginning; "
-                     "without it heads start from the target's last layer")
-        ->type_name("FILE")
+    app_->add_option(
+            "--start", train.start,
+            "checkpoint of another run or exported head to start from, with all steps from "
+            "the beginning; without it heads start from the target's last layer")
+        ->type_name("PATH")
         ->group(group);
   }
 
@@ -92,6 +93,12 @@ class TrainHead : public Command {
         ->group(group);
     add_real(*app_, "--loss-acceptance", train.acceptance, 0, 100,
              "of minus the log of the likelihood of acceptance")
+        ->group(group);
+    add_real(*app_, "--loss-variation", train.variation, 0, 100,
+             "of the total variation of the two laws")
+        ->group(group);
+    add_real(*app_, "--loss-coupled", train.coupled, 0, 100,
+             "of minus the log of the chance that a coupled draft gives to the token drawn")
         ->group(group);
     add_real(*app_, "--loss-feature", train.feature, -1, 100,
              "of smooth-L1 to the target's feature, -1 for 1 in EAGLE-1 heads, else 0")
@@ -110,6 +117,12 @@ class TrainHead : public Command {
         *app_, request_.questions,
         {.group = group, .help = "Spec-Bench questions on which heads are measured"});
     HeadTrainOptions& train = request_.train;
+    app_->add_option("--temperatures", request_.temperatures,
+                     "at which heads are measured, the first of which decides which is best")
+        ->delimiter(',')
+        ->check(CLI::Range(0.0, 10.0))
+        ->default_str("0")
+        ->group(group);
     add_int(*app_, "--evaluate-every", train.evaluate_every, 0, kMany,
             "iterations, 0 for at the end only")
         ->group(group);

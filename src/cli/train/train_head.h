@@ -16,6 +16,7 @@ struct TrainHeadRequest {
   ModelOptions model;
   HeadTrainOptions train;
   QuestionOptions questions = {.limit = 24};  // to measure on; without a file: not measured
+  std::vector<double> temperatures = {0};     // at which it is measured; the first decides
 };
 
 /// Runs it; the exit code.

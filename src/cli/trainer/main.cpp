@@ -63,9 +63,14 @@ int train(const TrainHeadRequest& request) {
     measure = make_measure(*loaded, request);
     hooks.evaluate = [&](const std::filesystem::path& head) {
       HeadScores scores;
-      for (const auto& [name, drafter] : measured_drafters(request.train.kind)) {
-        scores.emplace_back(
-            name, measure_acceptance(loaded->model, measure, drafter + ",head=" + head.string()));
+      for (const double temperature : request.temperatures) {
+        measure.temperature = temperature;
+        const std::string suffix = temperature > 0 ? fmt::format("_t{}", temperature) : "";
+        for (const auto& [name, drafter] : measured_drafters(request.train.kind)) {
+          scores.emplace_back(
+              name + suffix,
+              measure_acceptance(loaded->model, measure, drafter + ",head=" + head.string()));
+        }
       }
       return scores;
     };

@@ -39,6 +39,7 @@ class Packer {
   Batch batch_;
   Tensor features_, wanted_;
   std::vector<std::int64_t> pair_token_, query_pair_, position_;
+  std::vector<double> temperature_;
   std::vector<std::vector<std::int64_t>> step_token_, step_wanted_, step_weight_;
 };
 
@@ -73,6 +74,7 @@ void Packer::add(const Conversation& conversation) {
   }
   for (int r = 0; r < queries; ++r) {
     query_pair_.push_back(range.key_begin + first_query + r);
+    temperature_.push_back(conversation.temperature);
     for (std::size_t j = 0; j < step_token_.size(); ++j) {
       const int ahead = r + static_cast<int>(j);
       step_token_[j].push_back(token(first_query + 1 + ahead));
@@ -102,6 +104,7 @@ void Packer::pad() {
   pair_token_.resize(pairs);
   position_.resize(pairs);
   query_pair_.resize(queries);
+  temperature_.resize(queries);
   for (std::size_t j = 0; j < step_token_.size(); ++j) {
     step_token_[j].resize(queries);
     step_wanted_[j].resize(queries);
@@ -126,6 +129,8 @@ Batch Packer::finish(torch::ScalarType wide, torch::Device device) {
   batch_.pair_token = whole(pair_token_);
   batch_.query_pair = whole(query_pair_);
   batch_.position = whole(position_);
+  batch_.temperature = torch::tensor(temperature_, torch::kDouble)
+                           .to(torch::TensorOptions().device(device).dtype(wide));
   for (std::size_t j = 0; j < step_token_.size(); ++j) {
     batch_.step_token.push_back(whole(step_token_[j]));
     batch_.step_wanted.push_back(whole(step_wanted_[j]));

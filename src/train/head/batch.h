@@ -32,6 +32,7 @@ struct Batch {
   /// Of unrolled step j, per query: its token i + 1 + j, and the row of `wanted` it shall predict;
   /// weight 0 where the conversation has ended.
   std::vector<torch::Tensor> step_token, step_wanted, step_weight;
+  torch::Tensor temperature;  // [queries], at which the token of a row of `wanted` was drawn
   std::vector<TokenId> response_tokens;  // all of them, for the choice of loss tokens
 
   std::int64_t real_queries = 0;  // without the padding

@@ -1,9 +1,12 @@
 #include "train/head/export_head.h"
 
+#include <fmt/ranges.h>
+
 #include <vector>
 
 #include "core/error.h"
 #include "io/atomic_file.h"
+#include "io/checkpoint.h"
 #include "io/formats/write_safetensors.h"
 
 namespace talon {
@@ -37,36 +40,56 @@ class TensorList {
   std::vector<TensorToWrite> tensors_;
 };
 
-/// fc as the file has it: of unscaled taps, to the stream's own scale.
-Tensor unscaled_fc(const HeadShape& shape, const Tensor& fc) {
+/// A tensor of the file: one of `parts` equal blocks of rows of a parameter.
+struct FileTensor {
+  std::string name;
+  std::string parameter;
+  int part = 0, parts = 1;
+
+  Tensor of(const Tensor& parameter_values) const {
+    return parameter_values.chunk(parts, 0)[static_cast<std::size_t>(part)];
+  }
+};
+
+/// Those of a layer and what is around it, in the file's order.
+std::vector<FileTensor> file_tensors(const HeadShape& shape, const ParameterStore& parameters) {
+  std::vector<FileTensor> tensors;
+  if (shape.kind == HeadKind::medusa) {
+    for (const std::string& name : parameters.names()) tensors.push_back({name, name});
+    return tensors;
+  }
+  const bool eagle3 = shape.kind == HeadKind::eagle3;
+  const std::string layer = eagle3 ? "midlayer." : "layers.0.";
+  tensors.push_back({"fc.weight", "fc"});
+  if (eagle3) {
+    tensors.push_back({layer + "input_layernorm.weight", "embedding_norm"});
+    tensors.push_back({layer + "hidden_norm.weight", "feature_norm"});
+    tensors.push_back({"norm.weight", "output_norm"});
+  } else {
+    tensors.push_back({"fc.bias", "fc_bias"});
+  }
+  tensors.push_back({layer + "self_attn.q_proj.weight", "q"});
+  tensors.push_back({layer + "self_attn.k_proj.weight", "kv", 0, 2});
+  tensors.push_back({layer + "self_attn.v_proj.weight", "kv", 1, 2});
+  tensors.push_back({layer + "self_attn.o_proj.weight", "o"});
+  tensors.push_back({layer + "mlp.gate_proj.weight", "gate_up", 0, 2});
+  tensors.push_back({layer + "mlp.up_proj.weight", "gate_up", 1, 2});
+  tensors.push_back({layer + "mlp.down_proj.weight", "down"});
+  tensors.push_back({layer + "post_attention_layernorm.weight", "post_norm"});
+  return tensors;
+}
+
+/// EAGLE-3's fc, its columns of tap i times scale_of(i): the file has it of unscaled taps, to the
+/// stream's own scale.
+template <typename ScaleOf>
+Tensor scaled_fc(const HeadShape& shape, const Tensor& fc, ScaleOf scale_of) {
   std::vector<Tensor> blocks = fc.chunk(shape.taps, 1);
-  for (std::size_t tap = 0; tap < blocks.size(); ++tap)
-    blocks[tap] = blocks[tap] * (shape.stream_scale / shape.tap_scale[tap]);
+  for (std::size_t tap = 0; tap < blocks.size(); ++tap) blocks[tap] = blocks[tap] * scale_of(tap);
   return at::cat(blocks, 1);
 }
 
-void add_layer(const HeadExport& head, TensorList& list) {
-  const bool eagle3 = head.shape.kind == HeadKind::eagle3;
-  const std::string layer = eagle3 ? "midlayer." : "layers.0.";
-  const auto value = [&](std::string_view name) { return head.parameters.part(head.values, name); };
-  list.add("fc.weight", eagle3 ? unscaled_fc(head.shape, value("fc")) : value("fc"));
-  if (eagle3) {
-    list.add(layer + "input_layernorm.weight", value("embedding_norm"));
-    list.add(layer + "hidden_norm.weight", value("feature_norm"));
-    list.add("norm.weight", value("output_norm"));
-  } else {
-    list.add("fc.bias", value("fc_bias"));
-  }
-  const auto kv = value("kv").chunk(2, 0);
-  const auto gate_up = value("gate_up").chunk(2, 0);
-  list.add(layer + "self_attn.q_proj.weight", value("q"));
-  list.add(layer + "self_attn.k_proj.weight", kv[0]);
-  list.add(layer + "self_attn.v_proj.weight", kv[1]);
-  list.add(layer + "self_attn.o_proj.weight", value("o"));
-  list.add(layer + "mlp.gate_proj.weight", gate_up[0]);
-  list.add(layer + "mlp.up_proj.weight", gate_up[1]);
-  list.add(layer + "mlp.down_proj.weight", value("down"));
-  list.add(layer + "post_attention_layernorm.weight", value("post_norm"));
+bool has_scaled_fc(const HeadShape& shape, const FileTensor& tensor) {
+  return shape.kind == HeadKind::eagle3 && tensor.parameter == "fc";
 }
 
 void add_vocabulary(const HeadExport& head, TensorList& list) {
@@ -129,17 +152,45 @@ void export_head(const HeadExport& head, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, problem);
   if (problem) fail("export head: cannot make {}: {}", folder.string(), problem.message());
   TensorList list;
-  if (head.shape.kind == HeadKind::medusa) {
-    for (const std::string& name : head.parameters.names())
-      list.add(name, head.parameters.part(head.values, name));
-  } else {
-    add_layer(head, list);
+  const HeadShape& shape = head.shape;
+  for (const FileTensor& tensor : file_tensors(shape, head.parameters)) {
+    Tensor value = tensor.of(head.parameters.part(head.values, tensor.parameter));
+    if (has_scaled_fc(shape, tensor)) {
+      value = scaled_fc(shape, value,
+                        [&](std::size_t tap) { return shape.stream_scale / shape.tap_scale[tap]; });
+    }
+    list.add(tensor.name, value);
   }
   add_vocabulary(head, list);
   write_safetensors(folder / "model.safetensors", list.all(), {{"format", "pt"}});
   const std::string config =
       configuration(head, head.origin.value("tap_layers", std::vector<int>{})).dump(2) + "\n";
   write_file(folder / "config.json", std::as_bytes(std::span(config)));
+}
+
+void import_head(const std::filesystem::path& folder, const HeadShape& shape,
+                 ParameterStore& parameters) {
+  const Checkpoint head = open_checkpoint(folder);
+  const torch::NoGradGuard no_gradient;
+  for (const FileTensor& tensor : file_tensors(shape, parameters)) {
+    Tensor to = tensor.of(parameters.part(parameters.values(), tensor.parameter));
+    const StoredTensor& stored = head.require(tensor.name);
+    if (stored.shape != std::vector(to.sizes().begin(), to.sizes().end())) {
+      fail("import head {}: tensor \"{}\": expected the shape of the head to train, {}, found {}",
+           folder.string(), tensor.name, fmt::join(to.sizes(), " x "),
+           fmt::join(stored.shape, " x "));
+    }
+    Tensor values = torch::empty(to.sizes(), torch::kFloat);
+    dequantize(stored.type, stored.bytes,
+               std::span(values.data_ptr<float>(), static_cast<std::size_t>(values.numel())));
+    if (has_scaled_fc(shape, tensor)) {
+      values = scaled_fc(shape, values, [&](std::size_t tap) {
+        return shape.tap_scale[tap] / shape.stream_scale;
+      });
+    }
+    to.copy_(values);
+  }
+  parameters.refresh_low();
 }
 
 }  // namespace talon

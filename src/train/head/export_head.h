@@ -29,4 +29,9 @@ struct HeadExport {
 /// for a value that f16 does not hold.
 void export_head(const HeadExport& head, const std::filesystem::path& folder);
 
+/// Sets the parameters to those of a head that export_head() wrote, whatever its vocabulary. Throws
+/// Error naming the folder and the tensor that is missing or of another shape.
+void import_head(const std::filesystem::path& folder, const HeadShape& shape,
+                 ParameterStore& parameters);
+
 }  // namespace talon

@@ -1,5 +1,7 @@
 #include "train/head/head_loss.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <cmath>
 
 namespace talon {
@@ -13,12 +15,24 @@ constexpr int kTopTokens = 10;  // as HASS
 struct Wanted {
   Tensor rows;  // [tokens, hidden] of the output matrix
   WantedTokens tokens;
-  Tensor p;          // [queries, tokens], if the acceptance loss needs it
-  Tensor likeliest;  // [queries], if asked for
+  Tensor p;              // [queries, tokens], if a loss needs it
+  Tensor noise, winner;  // T * G, [queries, tokens], and the token it draws, [queries]: likewise
+  Tensor likeliest;      // [queries], if asked for
 };
 
+/// The race of each position: -log of exponentials, times the temperature of the answer.
+Tensor race_noise(const Batch& batch, std::int64_t tokens, std::uint64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  const Tensor noise = torch::empty({batch.queries(), tokens}, torch::kFloat)
+                           .exponential_(1, generator)
+                           .log_()
+                           .neg_()
+                           .to(batch.wanted.device());
+  return noise * batch.temperature.unsqueeze(1);
+}
+
 Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor& chosen,
-                   const LossOptions& options, bool count_right) {
+                   const LossOptions& options, std::uint64_t seed, bool count_right) {
   const torch::NoGradGuard frozen;
   Wanted wanted;
   wanted.rows = target.output.index_select(0, chosen);
@@ -38,15 +52,20 @@ Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor&
   wanted.tokens.mass = at::full({p.size(0)}, options.soft + options.hard, batch.wanted.options());
   if (options.top > 0) wanted.tokens.mass = weights.sum(1, false, wide);
   wanted.tokens.output = at::mm(weights, wanted.rows).to(wide);
-  if (options.acceptance > 0) wanted.p = p;
+  if (options.acceptance > 0 || options.variation > 0) wanted.p = p;
+  if (options.coupled > 0) {
+    wanted.noise = race_noise(batch, p.size(1), seed).to(wanted.rows.scalar_type());
+    wanted.winner = (logits.to(wide) + wanted.noise).argmax(1);
+  }
   return wanted;
 }
 
 }  // namespace
 
 HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Batch& batch,
-                   const Tensor& chosen, int steps, const LossOptions& options, bool count_right) {
-  const Wanted wanted = make_wanted(target, batch, chosen, options, count_right);
+                   const Tensor& chosen, int steps, const LossOptions& options, std::uint64_t seed,
+                   bool count_right) {
+  const Wanted wanted = make_wanted(target, batch, chosen, options, seed, count_right);
   const std::vector<Tensor> features = model.forward(batch, steps);
   const double queries = static_cast<double>(batch.real_queries);
   HeadLoss loss;
@@ -61,6 +80,14 @@ HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Bat
     if (options.acceptance > 0) {
       sum = sum + options.acceptance *
                       acceptance_loss(h, wanted.rows, wanted.p.index_select(0, row), weight);
+    }
+    if (options.variation > 0) {
+      sum = sum + options.variation *
+                      variation_loss(h, wanted.rows, wanted.p.index_select(0, row), weight);
+    }
+    if (options.coupled > 0) {
+      sum = sum + options.coupled * coupled_loss(h, wanted.rows, wanted.noise.index_select(0, row),
+                                                 wanted.winner.index_select(0, row), {}, weight);
     }
     if (options.feature > 0) {
       const double scale = 1 / options.feature_rms;

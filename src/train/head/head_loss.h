@@ -16,6 +16,8 @@ struct LossOptions {
   double top = 0;         // the same with its ten likeliest tokens (HASS, docs/methods.md 7.4)
   double hard = 0;        // the same with its likeliest token: what greedy decoding accepts
   double acceptance = 0;  // -log of the likelihood of acceptance
+  double variation = 0;   // total variation: 1 - the likelihood of acceptance
+  double coupled = 0;     // -log of the chance that a coupled draft gives to the token drawn
   double feature = 0;     // smooth-L1 to the target's vector (EAGLE-1)
   double decay = 0.8;
   double feature_rms = 1;  // by which features are divided before smooth-L1
@@ -29,9 +31,10 @@ struct HeadLoss {
 };
 
 /// The loss of a batch over the tokens `chosen` ([tokens] i64, ascending): target and head are both
-/// restricted to them and renormalised.
+/// restricted to them and renormalised. `seed` is that of the noise of the coupled loss, one row a
+/// position, at the temperature of the position's answer.
 HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Batch& batch,
                    const torch::Tensor& chosen, int steps, const LossOptions& options,
-                   bool count_right);
+                   std::uint64_t seed, bool count_right);
 
 }  // namespace talon

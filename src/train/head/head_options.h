@@ -24,7 +24,8 @@ struct HeadTrainOptions {
   double clip = 1.0;
   double weight_decay = 0;
   double average = 0.998;
-  double soft = 1, top = 0, hard = 0, acceptance = 0, feature = -1;  // -1: as the kind wants
+  double soft = 1, top = 0, hard = 0, acceptance = 0, variation = 0, coupled = 0;
+  double feature = -1;           // -1: as the kind wants
   double noise = 0;              // added to EAGLE-1 features, uniform in +- noise * their size
   int loss_tokens = 4096;        // frequent tokens in the loss, beside those of the batch
   int draft_vocabulary = 12288;  // rows of the exported output matrix; 0: all tokens
@@ -39,7 +40,7 @@ struct HeadTrainOptions {
   std::string precision = "bf16";  // of matrix products: bf16, f32
   int rank = 0, ranks = 1;
   std::string meet;   // a file where the processes of one run find each other
-  std::string start;  // checkpoint of another run to start from; empty: the target's layer
+  std::string start;  // checkpoint or exported head to start from; empty: the target's layer
 };
 
 }  // namespace talon

@@ -40,6 +40,7 @@ double measure_acceptance(const Model& target, const HeadMeasure& measure,
     request.prompt = prompt;
     request.max_new = measure.max_new;
     request.end_tokens = measure.end_tokens;
+    request.sampler.temperature = measure.temperature;
     const auto submitted = engine->submit(std::move(request));
     if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
       fail("measure head: {}", refusal->message);

@@ -8,11 +8,12 @@
 
 namespace talon {
 
-/// What a head is measured on: greedy answers of the target to prompts.
+/// What a head is measured on: answers of the target to prompts.
 struct HeadMeasure {
   std::vector<std::vector<TokenId>> prompts;
   std::vector<TokenId> end_tokens;
   int max_new = 128;
+  double temperature = 0;
 };
 
 /// Tokens per check of the target (bonus included) with `drafter` (`eagle3:head=FOLDER,...`), all

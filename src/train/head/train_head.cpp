@@ -60,7 +60,14 @@ Json settings_of(const HeadTrainOptions& options, const DatasetInfo& info) {
           {"clip", options.clip},
           {"weight_decay", options.weight_decay},
           {"average", options.average},
-          {"loss", {options.soft, options.top, options.hard, options.acceptance, options.feature}},
+          {"loss",
+           {{"soft", options.soft},
+            {"top", options.top},
+            {"hard", options.hard},
+            {"acceptance", options.acceptance},
+            {"variation", options.variation},
+            {"coupled", options.coupled},
+            {"feature", options.feature}}},
           {"noise", options.noise},
           {"loss_tokens", options.loss_tokens},
           {"max_tokens", options.max_tokens},
@@ -157,7 +164,7 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_);
   set_initial_values(*parameters_, shape_, target, config_, scales_, options_.seed);
   parameters_->refresh_low();
-  if (!options_.start.empty()) load_start(options_.start, *parameters_);
+  if (!options_.start.empty()) load_start(options_.start, shape_, *parameters_);
   model_.emplace(shape_, *parameters_, tables_);
   optimizer_.emplace(*parameters_, optimizer_options(options_));
   const double feature = kind_ == HeadKind::eagle ? 1 : 0;
@@ -165,6 +172,8 @@ void HeadTrainer::prepare(const Checkpoint& target) {
                    .top = options_.top,
                    .hard = options_.hard,
                    .acceptance = options_.acceptance,
+                   .variation = options_.variation,
+                   .coupled = options_.coupled,
                    .feature = options_.feature < 0 ? feature : options_.feature,
                    .feature_rms = scales_.last};
   if (options_.ranks > 1) exchange_ = make_exchange(options_.rank, options_.ranks, options_.meet);
@@ -284,7 +293,8 @@ HeadLoss HeadTrainer::loss_of(const Batch& batch, bool count_right) {
   const std::vector<std::int64_t> ids(tokens.begin(), tokens.end());
   const Tensor chosen = torch::tensor(ids, torch::kLong).to(device_);
   return head_loss(*model_, tables_, batch, chosen, static_cast<int>(batch.step_token.size()),
-                   loss_options_, count_right);
+                   loss_options_,
+                   options_.seed + static_cast<std::uint64_t>(optimizer_->iterations), count_right);
 }
 
 void HeadTrainer::train_once() {

@@ -244,6 +244,57 @@ TEST(TrainHead, StartsFromTheWeightsOfAnotherRun) {
   EXPECT_NEAR(tau_of(second.path() / "head", "eagle3:topk=1,levels=4,nodes=4"), tau, 0.3);
 }
 
+/// An exported head holds 16-bit floats: what starts from it is as good, and its export the same.
+TEST(TrainHead, StartsFromAnExportedHead) {
+  for (const char* kind : {"eagle3", "eagle", "medusa"}) {
+    SCOPED_TRACE(kind);
+    DataFolder data, first, second;
+    write_stories(data.path(), 40);
+    HeadTrainOptions options = small_run(data, first);
+    options.kind = kind;
+    const HeadTrainResult trained = train(options);
+    options.start = trained.head.string();
+    options.out = second.path().string();
+    options.epochs = 0.001;  // one step,
+    options.rate = 0;        // which changes nothing
+    const HeadTrainResult again = train(options);
+    EXPECT_EQ(bytes_of(again.head / "model.safetensors"),
+              bytes_of(trained.head / "model.safetensors"));
+  }
+}
+
+TEST(TrainHead, ExportedHeadOfOtherSizesIsRefusedByItsTensor) {
+  DataFolder data, first, second;
+  write_stories(data.path(), 20);
+  HeadTrainOptions options = small_run(data, first);
+  options.intermediate = 64;
+  options.start = train(options).head.string();
+  options.out = second.path().string();
+  options.intermediate = 0;
+  EXPECT_NE(failure_of(options).find("midlayer.mlp.gate_proj.weight"), std::string::npos)
+      << failure_of(options);
+}
+
+/// Losses over the whole law train a head as well.
+TEST(TrainHead, LossesOverTheLawRaiseTau) {
+  DataFolder data, before;
+  write_stories(data.path(), 60);
+  HeadTrainOptions options = small_run(data, before);
+  options.epochs = 0.001;  // one step
+  const double untrained = tau_of(train(options).head, "eagle3:topk=1,levels=4,nodes=4");
+  options.epochs = 25;
+  for (double HeadTrainOptions::*loss :
+       {&HeadTrainOptions::acceptance, &HeadTrainOptions::variation, &HeadTrainOptions::coupled}) {
+    DataFolder out;
+    HeadTrainOptions changed = options;
+    changed.out = out.path().string();
+    changed.soft = 0;
+    changed.*loss = 1;
+    const double trained = tau_of(train(changed).head, "eagle3:topk=1,levels=4,nodes=4");
+    EXPECT_GT(trained, untrained + 0.3) << untrained << " to " << trained;
+  }
+}
+
 TEST(TrainHead, DamagedShardIsNamedAndTheCheckpointKept) {
   DataFolder data, out;
   write_stories(data.path(), 6);

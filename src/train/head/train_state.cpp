@@ -6,6 +6,7 @@
 #include "io/checkpoint.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json_text.h"
+#include "train/head/export_head.h"
 
 namespace talon {
 namespace {
@@ -113,8 +114,10 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
   parameters.refresh_low();
 }
 
-void load_start(const std::filesystem::path& file, ParameterStore& parameters) {
-  copy_tensor(read_safetensors(file), "average", parameters.values());
+void load_start(const std::filesystem::path& path, const HeadShape& shape,
+                ParameterStore& parameters) {
+  if (std::filesystem::is_directory(path)) return import_head(path, shape, parameters);
+  copy_tensor(read_safetensors(path), "average", parameters.values());
   parameters.refresh_low();
 }
 

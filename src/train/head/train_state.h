@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "train/head/head_model.h"
 #include "train/head/math/optimizer.h"
 #include "train/head/math/parameters.h"
 #include "train/head/token_counts.h"
@@ -33,7 +34,9 @@ void save_checkpoint(const std::filesystem::path& file, const TrainState& state,
 void load_checkpoint(const std::filesystem::path& file, const Json& settings, TrainState& state,
                      ParameterStore& parameters, Optimizer& optimizer);
 
-/// Values to start another run from: the average of a checkpoint of the same kind of head.
-void load_start(const std::filesystem::path& file, ParameterStore& parameters);
+/// Values to start another run from: the average of a checkpoint of the same kind of head, or an
+/// exported head, a folder.
+void load_start(const std::filesystem::path& path, const HeadShape& shape,
+                ParameterStore& parameters);
 
 }  // namespace talon

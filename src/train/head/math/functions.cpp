@@ -284,6 +284,27 @@ Tensor attend(const AttentionInput& input, const std::vector<SequenceRange>& seq
                        static_cast<std::int64_t>(head_dim));
 }
 
+namespace {
+
+/// What head and target agree on: sum min(p, q) of each row, and how the logits raise it.
+struct Overlap {
+  Tensor accepted;  // [rows]
+  Tensor falling;   // [rows, tokens], the gradient of -accepted for the logits
+
+  Tensor gradient(const Tensor& output_rows, const Tensor& weight, torch::ScalarType type) const {
+    return at::mm((falling * weight.unsqueeze(1)).to(type), output_rows);
+  }
+};
+
+Overlap overlap_of(const Tensor& h, const Tensor& output_rows, const Tensor& p) {
+  const auto wide = wide_type(h);
+  const Tensor q = at::softmax(at::mm(h, output_rows.t()).to(wide), 1);
+  const Tensor risen = q * (q < p.to(wide));  // tokens whose q still limits acceptance
+  return {at::minimum(q, p.to(wide)).sum(1), (q * risen.sum(1, true)).sub_(risen)};
+}
+
+}  // namespace
+
 Tensor soft_cross_entropy(const Tensor& h, const Tensor& output_rows, const WantedTokens& wanted,
                           const Tensor& row_weight) {
   Tensor value, gradient;
@@ -311,14 +332,40 @@ Tensor acceptance_loss(const Tensor& h, const Tensor& output_rows, const Tensor&
   Tensor value, gradient;
   {
     const torch::NoGradGuard forward_only;
+    const Overlap overlap = overlap_of(h, output_rows, p);
+    value = (-overlap.accepted.log() * row_weight).sum();
+    gradient = overlap.gradient(output_rows, row_weight / overlap.accepted, h.scalar_type());
+  }
+  return ReadyGradient::apply(h, value, gradient);
+}
+
+Tensor variation_loss(const Tensor& h, const Tensor& output_rows, const Tensor& p,
+                      const Tensor& row_weight) {
+  Tensor value, gradient;
+  {
+    const torch::NoGradGuard forward_only;
+    const Overlap overlap = overlap_of(h, output_rows, p);
+    value = ((1 - overlap.accepted) * row_weight).sum();
+    gradient = overlap.gradient(output_rows, row_weight, h.scalar_type());
+  }
+  return ReadyGradient::apply(h, value, gradient);
+}
+
+Tensor coupled_loss(const Tensor& h, const Tensor& output_rows, const Tensor& noise,
+                    const Tensor& winner, const CouplingWeights& weights,
+                    const Tensor& row_weight) {
+  Tensor value, gradient;
+  {
+    const torch::NoGradGuard forward_only;
     const auto wide = wide_type(h);
-    const Tensor q = at::softmax(at::mm(h, output_rows.t()).to(wide), 1);
-    const Tensor accepted = at::minimum(q, p.to(wide)).sum(1);
-    value = (-accepted.log() * row_weight).sum();
-    const Tensor risen = q * (q < p.to(wide));  // tokens whose q still limits acceptance
-    const Tensor dlogits =
-        (q * risen.sum(1, true)).sub_(risen).mul_((row_weight / accepted).unsqueeze(1));
-    gradient = at::mm(dlogits.to(h.scalar_type()), output_rows);
+    const Tensor scores =
+        at::mm(h, output_rows.t()).to(wide).mul_(weights.gain).add_(noise).mul_(weights.sharpness);
+    const Tensor log_q = at::log_softmax(scores, 1);
+    value = -(log_q.gather(1, winner.unsqueeze(1)).squeeze(1) * row_weight).sum();
+    const Tensor expected = at::mm(log_q.exp().to(h.scalar_type()), output_rows).to(wide);
+    gradient = expected.sub_(output_rows.index_select(0, winner))
+                   .mul_((row_weight * (weights.gain * weights.sharpness)).unsqueeze(1))
+                   .to(h.scalar_type());
   }
   return ReadyGradient::apply(h, value, gradient);
 }

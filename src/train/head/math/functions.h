@@ -66,6 +66,24 @@ torch::Tensor soft_cross_entropy(const torch::Tensor& h, const torch::Tensor& ou
 torch::Tensor acceptance_loss(const torch::Tensor& h, const torch::Tensor& output_rows,
                               const torch::Tensor& p, const torch::Tensor& row_weight);
 
+/// Sum over rows of weight * the total variation of p and q, 1 - sum_token min(p, q). p: [rows,
+/// tokens].
+torch::Tensor variation_loss(const torch::Tensor& h, const torch::Tensor& output_rows,
+                             const torch::Tensor& p, const torch::Tensor& row_weight);
+
+/// How coupled drafts weigh the head's logits z against the noise T * G that their tokens are drawn
+/// with (arXiv:2408.07978): scores are gain * z + T * G, chances the softmax of sharpness * scores.
+struct CouplingWeights {
+  double gain = 1.25;
+  double sharpness = 0.9;
+};
+
+/// Sum over rows of weight * -log of the chance that a coupled draft gives to `winner` [rows], the
+/// token that the target draws with the noise T * G of the row, `noise` [rows, tokens].
+torch::Tensor coupled_loss(const torch::Tensor& h, const torch::Tensor& output_rows,
+                           const torch::Tensor& noise, const torch::Tensor& winner,
+                           const CouplingWeights& weights, const torch::Tensor& row_weight);
+
 /// Sum over rows of weight * the mean over columns of smooth-L1(a - b) with beta 1 (EAGLE-1).
 torch::Tensor smooth_l1(const torch::Tensor& a, const torch::Tensor& b,
                         const torch::Tensor& row_weight);

@@ -129,6 +129,39 @@ TEST_F(HeadLosses, GradientOfLikelihoodOfAcceptance) {
   expect_gradients([&] { return acceptance_loss(h, rows, p, row_weight); }, {h});
 }
 
+TEST_F(HeadLosses, GradientOfTotalVariation) {
+  expect_gradients([&] { return variation_loss(h, rows, p, row_weight); }, {h});
+}
+
+TEST_F(HeadLosses, TotalVariationIsHalfTheSumOfDifferences) {
+  const Tensor q = at::softmax(at::mm(h, rows.t()), 1);
+  const Tensor expected = (0.5 * (p - q).abs().sum(1) * row_weight).sum();
+  EXPECT_NEAR(variation_loss(h, rows, p, row_weight).item<double>(), expected.item<double>(),
+              1e-12);
+}
+
+class CoupledLoss : public HeadLosses {
+ protected:
+  void SetUp() override {
+    HeadLosses::SetUp();
+    noise = -torch::rand({4, 6}, torch::kDouble).log().neg().log() * 0.7;
+    winner = torch::tensor({5, 0, 2, 3}, torch::kLong);
+  }
+  Tensor loss() const { return coupled_loss(h, rows, noise, winner, weights, row_weight); }
+  Tensor noise, winner;
+  CouplingWeights weights{.gain = 1.5, .sharpness = 0.8};
+};
+
+TEST_F(CoupledLoss, IsItsDefinition) {
+  const Tensor chances = at::softmax(0.8 * (1.5 * at::mm(h, rows.t()) + noise), 1);
+  const Tensor drawn = chances.gather(1, winner.unsqueeze(1)).squeeze(1);
+  EXPECT_NEAR(loss().item<double>(), -(drawn.log() * row_weight).sum().item<double>(), 1e-12);
+}
+
+TEST_F(CoupledLoss, Gradient) {
+  expect_gradients([&] { return loss(); }, {h});
+}
+
 TEST_F(HeadLosses, GradientOfSmoothL1) {
   const Tensor wanted = random({4, 3}) * 2;
   expect_gradients([&] { return smooth_l1(h, wanted, row_weight); }, {h});
