@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "io/json.h"
+
 namespace talon {
 
 /// What `talon train head` was asked for. Zeroes mean "no limit" or "off".
@@ -42,5 +44,8 @@ struct HeadTrainOptions {
   std::string meet;   // a file where the processes of one run find each other
   std::string start;  // checkpoint or exported head to start from; empty: the target's layer
 };
+
+/// The settings that a resumed run must share with the one it resumes.
+Json settings_of(const HeadTrainOptions& options, const std::string& target_sha256);
 
 }  // namespace talon

@@ -46,37 +46,6 @@ OptimizerOptions optimizer_options(const HeadTrainOptions& options) {
           .average = options.average};
 }
 
-/// The settings that a resumed run must share with the one it resumes.
-Json settings_of(const HeadTrainOptions& options, const DatasetInfo& info) {
-  return {{"kind", options.kind},
-          {"target_sha256", info.model_sha256},
-          {"batch", options.batch},
-          {"steps", options.steps},
-          {"intermediate", options.intermediate},
-          {"medusa_layers", options.medusa_layers},
-          {"rate", options.rate},
-          {"decline", options.decline},
-          {"warmup", options.warmup},
-          {"clip", options.clip},
-          {"weight_decay", options.weight_decay},
-          {"average", options.average},
-          {"loss",
-           {{"soft", options.soft},
-            {"top", options.top},
-            {"hard", options.hard},
-            {"acceptance", options.acceptance},
-            {"variation", options.variation},
-            {"coupled", options.coupled},
-            {"feature", options.feature}}},
-          {"noise", options.noise},
-          {"loss_tokens", options.loss_tokens},
-          {"max_tokens", options.max_tokens},
-          {"seed", options.seed},
-          {"precision", options.precision},
-          {"ranks", options.ranks},
-          {"start", options.start}};
-}
-
 class HeadTrainer {
  public:
   HeadTrainer(const HeadTrainOptions& options, const Checkpoint& target,
@@ -200,7 +169,8 @@ void HeadTrainer::start_or_resume() {
   if (problem) fail("train head: cannot make {}: {}", options_.out, problem.message());
   const auto file = at("checkpoint.safetensors");
   if (std::filesystem::exists(file)) {
-    load_checkpoint(file, settings_of(options_, data_.info()), state_, *parameters_, *optimizer_);
+    load_checkpoint(file, settings_of(options_, data_.info().model_sha256), state_, *parameters_,
+                    *optimizer_);
     hooks_.log(
         fmt::format("resumed at iteration {}, {} pairs", optimizer_->iterations, state_.pairs));
     order_ = data_.shuffled(options_.seed + static_cast<std::uint64_t>(state_.epoch));
@@ -412,13 +382,13 @@ Json HeadTrainer::facts() const {
           {"seconds", std::round(state_.seconds)},
           {"draft_vocabulary", options_.draft_vocabulary},
           {"draft_vocabulary_coverage", coverage(state_.counts, drafted)},
-          {"settings", settings_of(options_, info)}};
+          {"settings", settings_of(options_, info.model_sha256)}};
 }
 
 void HeadTrainer::save() {
   if (leads()) {
-    save_checkpoint(at("checkpoint.safetensors"), state_, settings_of(options_, data_.info()),
-                    *parameters_, *optimizer_);
+    save_checkpoint(at("checkpoint.safetensors"), state_,
+                    settings_of(options_, data_.info().model_sha256), *parameters_, *optimizer_);
   }
   mark_ = Clock::now();
 }
