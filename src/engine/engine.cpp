@@ -52,6 +52,9 @@ EngineOptions checked(EngineOptions options) {
   require(options.max_rows, 1, "max_rows");
   require(options.max_nodes, 0, "max_nodes");
   require(options.most_waiting, 1, "most_waiting");
+  if (!(options.step_ms >= 0)) {
+    throw UsageError(fmt::format("engine step_ms: expected 0 or more, found {}", options.step_ms));
+  }
   return options;
 }
 
@@ -70,6 +73,7 @@ struct Engine::State {
         round(model, cache, options.max_rows, {costs, faults, options.timekeeper}) {}
 
   std::vector<Turn> begin();
+  int prompt_rows(std::span<const RowDemand> demands) const;
   void make_room();
   void set_back_youngest();
   void admit();
@@ -159,6 +163,10 @@ void Engine::cancel(SequenceId id) {
   if (sequence) sequence->cancelled = true;
 }
 
+EngineLoad Engine::load() const {
+  return {static_cast<int>(state_->running.size()), static_cast<int>(state_->waiting.size())};
+}
+
 bool Engine::idle() const { return state_->waiting.empty() && state_->running.empty(); }
 
 const EngineStatistics& Engine::statistics() const { return state_->faults.statistics; }
@@ -199,8 +207,9 @@ std::vector<Turn> Engine::State::begin() {
     demands.push_back({sequence->rows_behind()});
   }
   if (active.empty()) return {};
-  const auto grants =
-      share_rows(demands, {options.max_rows, options.chunk, options.max_nodes}, first_served++);
+  const auto grants = share_rows(
+      demands, {options.max_rows, options.chunk, options.max_nodes, prompt_rows(demands)},
+      first_served++);
   std::vector<Turn> turns;
   for (std::size_t i = 0; i < active.size(); ++i) {
     if (grants[i].rows == 0) continue;
@@ -213,6 +222,15 @@ std::vector<Turn> Engine::State::begin() {
     turns.push_back(std::move(turn));
   }
   return turns;
+}
+
+/// Most prompt rows of the next forward.
+int Engine::State::prompt_rows(std::span<const RowDemand> demands) const {
+  const auto decoding = std::count_if(demands.begin(), demands.end(), [](const RowDemand& demand) {
+    return demand.prompt_rows == 0;
+  });
+  if (options.step_ms == 0 || decoding == 0) return options.max_rows;
+  return round.prompt_costs().rows_within(options.step_ms, static_cast<int>(decoding), costs);
 }
 
 /// Gives those that run room for their next rows. The oldest is never set back while others run,
@@ -337,7 +355,7 @@ void Engine::State::report(double step_ms, std::span<const Turn> turns) {
   for (auto& sequence : running) {
     if (sequence->news().empty() && !sequence->finished()) continue;
     news.push_back({sequence->id, sequence->news(), sequence->accepted_news, sequence->text,
-                    sequence->finish, sequence->error});
+                    sequence->logprobs, sequence->finish, sequence->error});
     if (!sequence->finished()) continue;
     if (sequence->finish == FinishReason::failed) ++faults.statistics.failed;
     retire(*sequence);

@@ -14,6 +14,7 @@
 #include "engine/round_report.h"
 #include "model/cache/kv_cache.h"
 #include "model/model.h"
+#include "sample/log_probabilities.h"
 #include "sample/sampler.h"
 #include "text/tokenizer.h"
 #include "tree/cost_profile.h"
@@ -33,6 +34,8 @@ struct Request {
   std::vector<TokenId> prompt;  // at least one token
   MethodId method = 0;
   int max_new = 128;  // at least one; the answer also ends where the model's context does
+  /// Before the answer has so many tokens, end tokens are not drawn and stop texts not looked for.
+  int min_new = 0;
   SamplerOptions sampler;
   std::uint64_t seed = 1;
   std::uint32_t choice = 0;         // which of several answers to one prompt
@@ -45,6 +48,11 @@ struct Request {
   /// Whose text it is: those of different tenants share no rows of the cache, so that none can tell
   /// by the time of an answer what another asked.
   std::uint64_t tenant = 0;
+  /// Of requests that wait, those with a lower number are admitted first.
+  int priority = 0;
+  /// For each token of the answer its log-probability, and those of so many most likely tokens;
+  /// negative: none.
+  int logprobs = -1;
 };
 
 /// Why a request was not taken. Ordinary, not an error of the program.
@@ -61,6 +69,7 @@ struct Progress {
   int accepted = 0;                 // how many of the first of them had been drafted
   std::string_view text;  // new text when the engine has a tokenizer, held back by stop texts;
                           // valid until the next step
+  std::span<const TokenLogprobs> logprobs;  // of the tokens, if the request asked for them
   FinishReason finish = FinishReason::none;
   std::string_view error;  // why, when finish is failed
 };
@@ -82,6 +91,12 @@ struct SequenceStatistics {
   double distortion = 0;      // summed over rounds (VerifyResult::distortion); 0 for lossless rules
 };
 
+/// How much there is to do.
+struct EngineLoad {
+  int running = 0;
+  int waiting = 0;  // for room in the cache
+};
+
 struct EngineOptions {
   int chunk = 256;     // most prompt rows of one sequence in one forward
   int max_rows = 512;  // most rows of one forward
@@ -90,6 +105,9 @@ struct EngineOptions {
   const Tokenizer* tokenizer = nullptr;                // for text and stop texts; borrowed
   RoundObserver observer;                              // may be empty
   Timekeeper timekeeper;                               // likewise: what was measured counts
+  /// About how long a step may take that runs prompts while other answers go on: so long do these
+  /// wait for their next token. Fewer prompt rows are run then; 0: no limit.
+  double step_ms = 0;
   CostProfile costs;  // of checks: where the machine's costs start; may be empty
 };
 
@@ -120,6 +138,7 @@ class Engine {
   /// The sequence ends with FinishReason::cancelled at the next step(). Unknown ids are ignored.
   void cancel(SequenceId sequence);
   bool idle() const;
+  EngineLoad load() const;
 
   const EngineStatistics& statistics() const;
   /// Statistics of a sequence: waiting, running or among those that finished in the last step().

@@ -24,15 +24,15 @@ int rows_without_drafts(const std::vector<Turn>& turns) {
 }
 
 /// The tokens that the verdict adds to the text.
-std::vector<TokenId> chosen_tokens(const Turn& turn) {
+std::vector<TokenId> chosen_tokens(const Turn& turn, const VerifyResult& verdict) {
   std::vector<TokenId> tokens;
   if (!turn.draws) return tokens;
   if (turn.decodes) {
-    for (const NodeId node : std::span(turn.verdict.path).subspan(1)) {
+    for (const NodeId node : std::span(verdict.path).subspan(1)) {
       tokens.push_back(turn.tree[node].token);
     }
   }
-  tokens.push_back(turn.verdict.next);
+  tokens.push_back(verdict.next);
   return tokens;
 }
 
@@ -210,6 +210,7 @@ VerifyResult Round::verify(Turn& turn, std::size_t index) {
   input.random = &sequence.random;
   const MethodEntry& method = sequence.method;
   VerifyResult verdict = method.method.verifier->verify(input);
+  if (sequence.request.logprobs >= 0) note_logprobs(turn, verdict, rows);
   if (method.sees_draws && turn.decodes && sequence.drafts()) {
     const auto show = [&] {
       method.method.drafter->saw(*sequence.draft, turn.tree, drawn_tokens(input));
@@ -217,6 +218,17 @@ VerifyResult Round::verify(Turn& turn, std::size_t index) {
     if (!faults_.contain(FaultOrigin::drafter, show)) drop(sequence);
   }
   return verdict;
+}
+
+/// Of each token that the verdict chose: the row of its parent says what the target thought of it.
+void Round::note_logprobs(const Turn& turn, const VerifyResult& verdict, TargetRows& rows) {
+  Sequence& sequence = *turn.sequence;
+  const std::vector<TokenId> chosen = chosen_tokens(turn, verdict);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const NodeId node = turn.decodes ? verdict.path[i] : 0;
+    sequence.logprobs.push_back(
+        log_probabilities(rows.logits(node), chosen[i], sequence.request.logprobs));
+  }
 }
 
 void Round::commit(std::vector<Turn>& turns) {
@@ -233,7 +245,7 @@ void Round::commit(std::vector<Turn>& turns) {
 /// tokens whose text it has, and retire() takes nothing of it into the prefix cache.
 void Round::commit(Turn& turn, std::size_t index) {
   Sequence& sequence = *turn.sequence;
-  const std::vector<TokenId> chosen = chosen_tokens(turn);
+  const std::vector<TokenId> chosen = chosen_tokens(turn, turn.verdict);
   const bool whole = faults_.contain(FaultOrigin::sequence, [&] { sequence.read(chosen); });
   sequence.append(chosen);
   if (turn.decodes) note_acceptance(turn);
@@ -311,6 +323,12 @@ void Round::learn(std::vector<Turn>& turns) {
   if (decodes_only_) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
     faults_.contain(FaultOrigin::policy, [&] { costs_.observe_check(rows_, context, check_ms_); });
+  } else {
+    const int prompt_rows = std::accumulate(
+        turns.begin(), turns.end(), 0,
+        [](int rows, const Turn& turn) { return rows + (turn.decodes ? 0 : turn.grant.rows); });
+    const int others = rows_ - prompt_rows;
+    prompt_costs_.observe(prompt_rows, check_ms_ - (others > 0 ? costs_.check_ms(others) : 0));
   }
   for (Turn& turn : turns) {
     Sequence& sequence = *turn.sequence;

@@ -6,6 +6,7 @@
 
 #include "backend/index_list.h"
 #include "draft/drafter.h"
+#include "engine/admission/prompt_costs.h"
 #include "engine/admission/scheduler.h"
 #include "engine/faults.h"
 #include "engine/forward_rows.h"
@@ -49,6 +50,7 @@ class Round {
   /// From now on the target taps what `taps` says. Rows in the cache stay.
   void tap(const TapSet& taps);
   Target& target() { return *target_; }
+  const PromptCosts& prompt_costs() const { return prompt_costs_; }
 
   /// Grows the trees of the sequences that decode. Those whose drafter or policy throws are dropped
   /// to plain decoding.
@@ -74,6 +76,7 @@ class Round {
   void ask_policy(Turn& turn, Ask&& ask);
   void drop(Sequence& sequence);
   VerifyResult verify(Turn& turn, std::size_t index);
+  void note_logprobs(const Turn& turn, const VerifyResult& verdict, TargetRows& rows);
   void commit(Turn& turn, std::size_t index);
   void note_acceptance(Turn& turn);
   void observe(Turn& turn, std::size_t index, std::span<const NodeId> rows);
@@ -87,6 +90,7 @@ class Round {
   TapSet taps_;
   std::unique_ptr<Target> target_;
   MachineCosts& costs_;
+  PromptCosts prompt_costs_;
   RowBudget draft_rows_;
   Timekeeper timekeeper_;
   Faults& faults_;

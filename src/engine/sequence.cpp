@@ -7,6 +7,15 @@
 namespace talon {
 namespace {
 
+SamplerOptions sampler_options(const Request& request) {
+  SamplerOptions options = request.sampler;
+  if (request.min_new == 0) return options;
+  options.banned_early.insert(options.banned_early.end(), request.end_tokens.begin(),
+                              request.end_tokens.end());
+  options.least_answer = std::max(options.least_answer, request.min_new);
+  return options;
+}
+
 /// So that adding `more` elements does not throw.
 template <typename Element>
 void make_room(std::vector<Element>& elements, std::size_t more) {
@@ -21,7 +30,7 @@ Sequence::Sequence(SequenceId name, Request asked, const MethodEntry& by, int vo
     : id(name),
       request(std::move(asked)),
       method(by),
-      sampler(request.sampler, vocabulary),
+      sampler(sampler_options(request), vocabulary),
       random(request.seed, request.choice),
       tokens(request.prompt),
       stop_matcher(request.stop_texts) {
@@ -35,6 +44,7 @@ void Sequence::begin_round() {
   readable = 0;
   accepted_news = 0;
   text.clear();
+  logprobs.clear();
   if (cancelled && !finished()) end(FinishReason::cancelled);
 }
 
@@ -60,6 +70,10 @@ FinishReason Sequence::read_one(TokenId token) {
 /// Whether a stop text is complete.
 bool Sequence::read_text(TokenId token) {
   if (!detokenizer) return false;
+  if (length() + readable - prompt_length() + 1 < request.min_new) {
+    text += detokenizer->push(token);
+    return false;
+  }
   const StopMatcher::Output output = stop_matcher.push(detokenizer->push(token));
   text += output.text;
   return output.stopped;
@@ -69,6 +83,7 @@ void Sequence::append(std::span<const TokenId> next_tokens) noexcept {
   const auto read = next_tokens.first(static_cast<std::size_t>(readable));
   tokens.insert(tokens.end(), read.begin(), read.end());  // read() made room
   statistics.answer_tokens += readable;
+  if (logprobs.size() > read.size()) logprobs.resize(read.size());
 }
 
 void Sequence::end(FinishReason reason) {

@@ -79,6 +79,7 @@ struct Sequence {
   int readable = 0;
   int accepted_news = 0;
   std::string text;
+  std::vector<TokenLogprobs> logprobs;
   std::string error;
   FinishReason finish = FinishReason::none;
 

@@ -107,7 +107,7 @@ Sampler::Sampler(SamplerOptions options, int vocabulary)
 bool Sampler::plain_argmax() const {
   return options_.temperature == 0 && options_.repetition_penalty == 1 &&
          options_.presence_penalty == 0 && options_.frequency_penalty == 0 &&
-         options_.logit_bias.empty() && options_.banned.empty();
+         options_.logit_bias.empty() && options_.banned.empty() && options_.banned_early.empty();
 }
 
 bool Sampler::cuts_to_top_k() const { return options_.top_k > 0 && options_.top_k < vocabulary_; }
@@ -198,9 +198,19 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
   expects(static_cast<int>(logits.size()) == vocabulary_, "a row holds one logit per token");
   const bool penalized = options_.repetition_penalty != 1 || options_.presence_penalty != 0 ||
                          options_.frequency_penalty != 0;
-  if (!penalized && options_.logit_bias.empty() && options_.banned.empty()) return logits;
+  const std::size_t length = history.committed.size() + history.path.size();
+  const bool is_early = !options_.banned_early.empty() &&
+                        length < static_cast<std::size_t>(history.prompt_length) +
+                                     static_cast<std::size_t>(options_.least_answer);
+  if (!penalized && !is_early && options_.logit_bias.empty() && options_.banned.empty()) {
+    return logits;
+  }
   adjusted_.assign(logits.begin(), logits.end());
-  for (const TokenId token : options_.banned) adjusted_[static_cast<std::size_t>(token)] = kBanned;
+  const auto ban = [&](std::span<const TokenId> tokens) {
+    for (const TokenId token : tokens) adjusted_[static_cast<std::size_t>(token)] = kBanned;
+  };
+  ban(options_.banned);
+  if (is_early) ban(options_.banned_early);
   for (const auto& [token, bias] : options_.logit_bias)
     adjusted_[static_cast<std::size_t>(token)] += bias;
   if (penalized) penalize(history);

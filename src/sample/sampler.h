@@ -26,6 +26,9 @@ struct SamplerOptions {
   int penalty_window = 0;
   std::vector<std::pair<TokenId, float>> logit_bias = {};
   std::vector<TokenId> banned = {};
+  /// The same while the answer has fewer tokens than `least_answer`.
+  std::vector<TokenId> banned_early = {};
+  int least_answer = 0;
 };
 /// Throws UsageError naming the field, what it may be and what it is.
 void check(const SamplerOptions& options, int vocabulary);

@@ -42,6 +42,10 @@ void check(const SamplerOptions& options, int vocabulary) {
     require(std::isfinite(bias), "logit_bias", "a number", bias);
   }
   for (const TokenId token : options.banned) require_token(token, "banned", vocabulary);
+  for (const TokenId token : options.banned_early) {
+    require_token(token, "banned_early", vocabulary);
+  }
+  require(options.least_answer >= 0, "least_answer", "0 or more", options.least_answer);
 }
 
 }  // namespace talon

@@ -79,6 +79,10 @@ std::optional<Refusal> refuse_options(const Request& request, const ModelConfig&
   if (request.max_new < 1) {
     return bad_request(fmt::format("max_new: expected at least 1, found {}", request.max_new));
   }
+  if (request.min_new < 0 || request.min_new > request.max_new) {
+    return bad_request(fmt::format("min_new: expected from 0 to max_new, {}, found {}",
+                                   request.max_new, request.min_new));
+  }
   if (auto refusal = refuse_stop_texts(request.stop_texts, options)) return refusal;
   // Nothing is meant by more entries than there are tokens.
   const auto vocabulary = static_cast<std::size_t>(config.vocabulary);

@@ -9,6 +9,7 @@ std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLi
   const std::size_t count = demands.size();
   std::vector<RowGrant> grants(count);
   int rows_left = limits.max_rows;
+  int prompt_rows_left = limits.prompt_rows;
   int trees = 0;
   for (std::size_t i = 0; i < count && rows_left > 0; ++i) {
     const std::size_t sequence = (first + i) % count;
@@ -21,8 +22,9 @@ std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLi
     const std::size_t sequence = (first + i) % count;
     const int prompt_rows = demands[sequence].prompt_rows;
     if (prompt_rows == 0) continue;
-    grants[sequence].rows = std::min({prompt_rows, limits.chunk, rows_left});
+    grants[sequence].rows = std::min({prompt_rows, limits.chunk, rows_left, prompt_rows_left});
     rows_left -= grants[sequence].rows;
+    prompt_rows_left -= grants[sequence].rows;
   }
   for (RowGrant& grant : grants) {
     const bool draws_tree =

@@ -12,9 +12,10 @@ struct RowDemand {
 };
 
 struct RowLimits {
-  int max_rows = 0;   // of one forward
-  int chunk = 0;      // prompt rows of one sequence
-  int max_nodes = 0;  // draft nodes of one tree
+  int max_rows = 0;     // of one forward
+  int chunk = 0;        // prompt rows of one sequence
+  int max_nodes = 0;    // draft nodes of one tree
+  int prompt_rows = 0;  // of all sequences
 };
 
 /// Rows of a sequence in the next forward.

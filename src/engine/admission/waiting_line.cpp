@@ -10,7 +10,8 @@ void WaitingLine::hold_room(std::size_t count) {
 
 void WaitingLine::insert(std::unique_ptr<Sequence> sequence, std::int64_t tried) {
   const auto later = std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
-    return place.sequence->id > sequence->id;
+    const auto order = [](const Sequence& of) { return std::pair(of.request.priority, of.id); };
+    return order(*place.sequence) > order(*sequence);
   });
   places_.insert(later, Place{std::move(sequence), tried});
 }

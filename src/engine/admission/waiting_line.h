@@ -9,9 +9,9 @@
 
 namespace talon {
 
-/// The sequences that wait for room in the cache, in the order of submission: one that was set back
-/// has its old place. When the first does not fit, later ones that do may pass it, but only
-/// kMostPasses times.
+/// The sequences that wait for room in the cache, by priority and in the order of submission: one
+/// that was set back has its old place. When the first does not fit, later ones that do may pass
+/// it, but only kMostPasses times.
 class WaitingLine {
  public:
   static constexpr int kMostPasses = 8;
