@@ -8,10 +8,40 @@
 namespace talon {
 namespace {
 
-std::string entry_text(std::string_view name, std::string_view summary, std::string_view options) {
+std::string entry_text(std::string_view name, std::string_view summary,
+                       std::span<const Option> options) {
   std::string text = fmt::format("  {:<12} {}\n", name, summary);
-  if (!options.empty()) text += fmt::format("  {:<12}   {}\n", "", options);
+  for (const Option& option : options) {
+    const bool is_free = std::holds_alternative<FreeText>(option.kind);
+    text += fmt::format("  {:<12}   {:<18} {}{}\n", "", usage_of(option), option.meaning,
+                        is_free ? "" : ": " + expected_of(option.kind));
+  }
   return text;
+}
+
+template <typename Entry>
+std::string table_text(std::span<const Entry> entries) {
+  std::string text;
+  for (const Entry& entry : entries) text += entry_text(entry.name, entry.summary, entry.options);
+  return text;
+}
+
+template <typename Entry>
+Json table_json(std::span<const Entry> entries) {
+  Json rows = Json::array();
+  for (const Entry& entry : entries) {
+    Json options = Json::array();
+    for (const Option& option : entry.options) {
+      options.push_back({{"name", option.name},
+                         {"default", option.usual},
+                         {"expected", expected_of(option.kind)},
+                         {"meaning", option.meaning},
+                         {"required", option.required}});
+    }
+    rows.push_back(
+        {{"name", entry.name}, {"summary", entry.summary}, {"options", std::move(options)}});
+  }
+  return rows;
 }
 
 class Help : public Command {
@@ -38,35 +68,22 @@ class Help : public Command {
  private:
   static void write_methods() {
     std::string text = "Drafters (-d NAME[:key=value,...]) guess the next tokens:\n";
-    text += entry_text("auto", "the heads that belong to the model joined with suffix, else suffix",
-                       "what run and chat draft with unless they are told otherwise");
-    for (const DrafterEntry& entry : drafters())
-      text += entry_text(entry.name, entry.summary, entry.options);
+    text += entry_text("auto",
+                       "the heads that belong to the model joined with suffix, else suffix: "
+                       "what run and chat draft with unless they are told otherwise",
+                       {});
+    text += table_text(drafters());
     text += "\nPolicies (--policy NAME[:key=value,...]) say how much to guess:\n";
-    for (const PolicyEntry& entry : policies())
-      text += entry_text(entry.name, entry.summary, entry.options);
+    text += table_text(policies());
     text += "\nRules (--verify NAME[:key=value,...]) say which guesses become text:\n";
-    for (const VerifierEntry& entry : verifiers())
-      text += entry_text(entry.name, entry.summary, entry.options);
+    text += table_text(verifiers());
     write_output(text);
   }
 
   static void write_methods_json() {
-    Json json = {
-        {"drafters", Json::array()}, {"policies", Json::array()}, {"rules", Json::array()}};
-    for (const DrafterEntry& entry : drafters()) {
-      json["drafters"].push_back(
-          {{"name", entry.name}, {"summary", entry.summary}, {"options", entry.options}});
-    }
-    for (const PolicyEntry& entry : policies()) {
-      json["policies"].push_back(
-          {{"name", entry.name}, {"summary", entry.summary}, {"options", entry.options}});
-    }
-    for (const VerifierEntry& entry : verifiers()) {
-      json["rules"].push_back(
-          {{"name", entry.name}, {"summary", entry.summary}, {"options", entry.options}});
-    }
-    write_json(json);
+    write_json({{"drafters", table_json(drafters())},
+                {"policies", table_json(policies())},
+                {"rules", table_json(verifiers())}});
   }
 
   CLI::App& parent_;

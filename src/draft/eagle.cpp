@@ -9,92 +9,107 @@
 namespace talon {
 namespace {
 
-[[noreturn]] void misuse(const OptionText& options, std::string_view message) {
-  throw UsageError(fmt::format("{}: {}", options.name(), message));
-}
-
-/// `1/8/14`: the target layers whose inputs are fused.
-std::vector<int> take_tap_layers(OptionText& options) {
-  const std::string text = options.take_text("taps", "");
-  std::vector<int> layers;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('/', begin), text.size());
-    OptionText one(fmt::format("{}:taps={}", options.name(), text.substr(begin, end - begin)));
-    layers.push_back(one.take_int("taps", 0, 0, 1 << 16));
-    begin = end + 1;
-  }
-  return layers;
-}
-
-struct ChosenHead {
-  std::string path;
-  HeadOptions options;
-};
-
-ChosenHead take_head(OptionText& options, const DrafterContext& context,
-                     HeadGeneration generation) {
-  ChosenHead head;
-  head.path =
-      take_head_path(options, context, generation == HeadGeneration::eagle3 ? "eagle3" : "eagle2");
-  head.options.layout = take_layout(options);
-  if (generation == HeadGeneration::eagle3) head.options.tap_layers = take_tap_layers(options);
-  return head;
-}
-
-std::unique_ptr<Drafter> make_with_head(const OptionText& options, const ChosenHead& chosen,
-                                        const DrafterContext& context, HeadGeneration wanted,
-                                        EagleOptions eagle) {
-  options.finish();
-  require_head(options, chosen.path);
+std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& context,
+                                        HeadGeneration wanted, EagleOptions eagle) {
+  HeadOptions head_options;
+  head_options.layout = read_layout(options);
+  const bool is_eagle3 = wanted == HeadGeneration::eagle3;
+  if (is_eagle3) head_options.tap_layers = options.wholes("taps");
+  const std::string path = read_head_path(options, context, is_eagle3 ? "eagle3" : "eagle2");
   expects(context.target != nullptr, "a drafter with a head has a target");
-  const Checkpoint checkpoint = open_checkpoint(chosen.path);
-  HeadWeights head = load_head(checkpoint, *context.target, chosen.options);
+  const Checkpoint checkpoint = open_checkpoint(path);
+  HeadWeights head = load_head(checkpoint, *context.target, head_options);
   checkpoint.check_whole();
   if (head.config.generation != wanted) {
-    misuse(options,
-           fmt::format("expected an {} head, found an {} one in {}: use {}", name_of(wanted),
-                       name_of(head.config.generation), quote(chosen.path),
-                       wanted == HeadGeneration::eagle3 ? "eagle or eagle2" : "eagle3"));
+    throw UsageError(fmt::format("{}: expected an {} head, found an {} one in {}: use {}",
+                                 options.name(), name_of(wanted), name_of(head.config.generation),
+                                 quote(path), is_eagle3 ? "eagle or eagle2" : "eagle3"));
   }
   eagle.cache_positions = context.cache_positions;
   return make_eagle_drafter(std::move(head), *context.target, eagle);
 }
 
-std::unique_ptr<Drafter> make_dynamic(OptionText& options, const DrafterContext& context,
-                                      HeadGeneration generation, int usual_levels) {
+std::unique_ptr<Drafter> make_dynamic(Options& options, const DrafterContext& context,
+                                      HeadGeneration generation) {
   EagleOptions eagle;
   DynamicTreeShape& shape = eagle.dynamic;
-  shape.children = shape.width = options.take_int("topk", 10, 1, kMostDraftChildren);
-  shape.levels = options.take_int("levels", usual_levels, 1, kMostDraftLevels);
-  shape.nodes = options.take_int("nodes", 59, 1, kMostDraftNodes);
-  const std::string tree = options.take_text("tree", "");
+  shape.children = shape.width = options.whole("topk");
+  shape.levels = options.whole("levels");
+  shape.nodes = options.whole("nodes");
+  const std::string& tree = options.text("tree");
   if (!tree.empty()) eagle.fixed = read_static_tree(tree).cut(shape.levels, shape.children);
-  const ChosenHead head = take_head(options, context, generation);
-  return make_with_head(options, head, context, generation, std::move(eagle));
+  return make_with_head(options, context, generation, std::move(eagle));
+}
+
+std::unique_ptr<Drafter> make_eagle1(Options& options, const DrafterContext& context) {
+  EagleOptions eagle;
+  const std::string& file = options.text("tree");
+  const StaticTree tree = file.empty() ? eagle1_tree() : read_static_tree(file);
+  const int children = options.whole_or("topk", tree.children());
+  eagle.dynamic.levels = options.whole_or("levels", tree.levels());
+  eagle.dynamic.nodes = options.whole_or("nodes", static_cast<int>(tree.nodes.size()));
+  const bool chain = children == 1 && file.empty();
+  eagle.fixed = chain ? chain_tree(eagle.dynamic.levels) : tree.cut(eagle.dynamic.levels, children);
+  return make_with_head(options, context, HeadGeneration::eagle1, std::move(eagle));
+}
+
+std::unique_ptr<Drafter> make_eagle2(Options& options, const DrafterContext& context) {
+  return make_dynamic(options, context, HeadGeneration::eagle1);
+}
+
+std::unique_ptr<Drafter> make_eagle3(Options& options, const DrafterContext& context) {
+  return make_dynamic(options, context, HeadGeneration::eagle3);
+}
+
+std::vector<Option> dynamic_options(std::string usual_levels) {
+  return {{"topk", WholeNumber{1, kMostDraftChildren}, "10",
+           "nodes expanded per level, and children of each"},
+          {"levels", WholeNumber{1, kMostDraftLevels}, std::move(usual_levels),
+           "tree levels below the root"},
+          {"nodes", WholeNumber{1, kMostDraftNodes}, "59", "draft nodes, root excluded"},
+          {"tree", FreeText{"FILE"}, "", "a fixed tree instead: paths of ranks as JSON"}};
 }
 
 }  // namespace
 
-std::unique_ptr<Drafter> make_eagle1_drafter(OptionText& options, const DrafterContext& context) {
-  EagleOptions eagle;
-  const std::string file = options.take_text("tree", "");
-  StaticTree tree = file.empty() ? eagle1_tree() : read_static_tree(file);
-  const int children = options.take_int("topk", tree.children(), 1, kMostDraftChildren);
-  eagle.dynamic.levels = options.take_int("levels", tree.levels(), 1, kMostDraftLevels);
-  eagle.dynamic.nodes =
-      options.take_int("nodes", static_cast<int>(tree.nodes.size()), 1, kMostDraftNodes);
-  const bool chain = children == 1 && file.empty();
-  eagle.fixed = chain ? chain_tree(eagle.dynamic.levels) : tree.cut(eagle.dynamic.levels, children);
-  const ChosenHead head = take_head(options, context, HeadGeneration::eagle1);
-  return make_with_head(options, head, context, HeadGeneration::eagle1, std::move(eagle));
+DrafterEntry eagle1_drafter() {
+  return {.name = "eagle",
+          .summary =
+              "EAGLE-1 (arXiv:2401.15077): a head drafts a tree of fixed shape from the "
+              "target's last features",
+          .options = joined({{"tree", FreeText{"FILE"}, "",
+                              "paths of ranks as JSON (default: the official 25 nodes)"},
+                             {"topk", WholeNumber{1, kMostDraftChildren}, "",
+                              "most children per node (default: the tree's); 1: a chain"},
+                             {"levels", WholeNumber{1, kMostDraftLevels}, "",
+                              "most levels (default: the tree's)"},
+                             {"nodes", WholeNumber{1, kMostDraftNodes}, "",
+                              "most draft nodes (default: the tree's)"}},
+                            head_options()),
+          .make = make_eagle1,
+          .needs_head = true};
 }
 
-std::unique_ptr<Drafter> make_eagle2_drafter(OptionText& options, const DrafterContext& context) {
-  return make_dynamic(options, context, HeadGeneration::eagle1, 6);
+DrafterEntry eagle2_drafter() {
+  return {.name = "eagle2",
+          .summary =
+              "EAGLE-2 (arXiv:2406.16858): an EAGLE-1 head drafts a tree that follows its "
+              "confidence",
+          .options = joined(dynamic_options("6"), head_options()),
+          .make = make_eagle2,
+          .needs_head = true};
 }
 
-std::unique_ptr<Drafter> make_eagle3_drafter(OptionText& options, const DrafterContext& context) {
-  return make_dynamic(options, context, HeadGeneration::eagle3, 8);
+DrafterEntry eagle3_drafter() {
+  const Option taps{"taps", WholeNumbers{0, 1 << 16}, "",
+                    "target layers whose inputs it reads, 1/8/14 (default: as the head says)"};
+  return {.name = "eagle3",
+          .summary =
+              "EAGLE-3 (arXiv:2503.01840): a head that fuses features of several layers "
+              "drafts such a tree",
+          .options = joined(joined(dynamic_options("8"), {taps}), head_options()),
+          .make = make_eagle3,
+          .needs_head = true};
 }
 
 }  // namespace talon

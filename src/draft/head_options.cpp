@@ -2,32 +2,33 @@
 
 #include "backend/weight_layout.h"
 #include "core/error.h"
-#include "io/quote.h"
 
 namespace talon {
 
-std::string take_head_path(OptionText& options, const DrafterContext& context,
-                           std::string_view kind) {
-  const std::string given = options.take_text("head", "");
-  return given.empty() ? context.find_head(kind) : given;
+std::vector<Option> head_options() {
+  OneOf layouts;
+  for (const WeightLayout layout : kWeightLayouts) layouts.words.emplace_back(name_of(layout));
+  return {
+      {"head", FreeText{"PATH"}, "", "the draft head (default: one that belongs to the model)"},
+      {"weights", std::move(layouts), std::string(name_of(WeightLayout::int8)), "how it is kept"}};
 }
 
-WeightLayout take_layout(OptionText& options) {
-  const std::string text = options.take_text("weights", "int8");
-  std::string names;
+std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind) {
+  const std::string& given = options.text("head");
+  std::string path = given.empty() ? context.find_head(kind) : given;
+  if (path.empty()) {
+    throw UsageError(fmt::format("{}: needs head=PATH, a draft head that was trained for the model",
+                                 options.name()));
+  }
+  return path;
+}
+
+WeightLayout read_layout(Options& options) {
+  const std::string& text = options.text("weights");
   for (const WeightLayout layout : kWeightLayouts) {
     if (text == name_of(layout)) return layout;
-    names += names.empty() ? "" : ", ";
-    names += name_of(layout);
   }
-  throw UsageError(fmt::format("{}: option weights: expected one of {}, found {}", options.name(),
-                               names, quote(text)));
-}
-
-void require_head(const OptionText& options, const std::string& path) {
-  if (!path.empty()) return;
-  throw UsageError(fmt::format("{}: needs head=PATH, a draft head that was trained for the model",
-                               options.name()));
+  throw Bug("a layout of weights that is declared and has no value");
 }
 
 }  // namespace talon

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
-#include "core/option_text.h"
+#include "core/options.h"
 #include "draft/registry.h"
 
 namespace talon {
@@ -14,13 +15,11 @@ constexpr int kMostDraftNodes = 1024;
 constexpr int kMostDraftLevels = 64;
 constexpr int kMostDraftChildren = 64;
 
-/// `head=PATH`, or what the context knows of this kind; empty: there is none.
-std::string take_head_path(OptionText& options, const DrafterContext& context,
-                           std::string_view kind);
+/// `head=PATH` and `weights=int8`.
+std::vector<Option> head_options();
+/// `head=PATH`, or what the context knows of this kind. Throws UsageError if there is none.
+std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind);
 /// `weights=int8`: how the head is kept.
-WeightLayout take_layout(OptionText& options);
-
-/// Throws UsageError unless there is a head.
-void require_head(const OptionText& options, const std::string& path);
+WeightLayout read_layout(Options& options);
 
 }  // namespace talon

@@ -11,10 +11,10 @@ namespace talon {
 namespace {
 
 struct MedusaOptions {
-  int children = 10;
-  int levels = 0;
-  int nodes = 63;
-  std::optional<StaticTree> fixed;
+  int children;
+  int levels;
+  int nodes;
+  std::optional<StaticTree> fixed = {};
 };
 
 /// The newest feature: that of the token before the root.
@@ -99,25 +99,39 @@ class MedusaDrafter : public Drafter {
   Buffer features_;  // [kMostRows, hidden]
 };
 
-}  // namespace
-
-std::unique_ptr<Drafter> make_medusa_drafter(OptionText& options, const DrafterContext& context) {
-  MedusaOptions medusa;
-  const std::string tree = options.take_text("tree", "");
+std::unique_ptr<Drafter> make_medusa(Options& options, const DrafterContext& context) {
+  MedusaOptions medusa{.children = options.whole("topk"),
+                       .levels = options.whole_or("levels", kMostDraftLevels),
+                       .nodes = options.whole("nodes")};
+  const std::string& tree = options.text("tree");
   if (!tree.empty()) medusa.fixed = read_static_tree(tree);
-  const int usual = medusa.fixed ? medusa.fixed->children() : medusa.children;
-  medusa.children = options.take_int("topk", usual, 1, kMostDraftChildren);
-  medusa.levels = options.take_int("levels", kMostDraftLevels, 1, kMostDraftLevels);
-  medusa.nodes = options.take_int("nodes", medusa.nodes, 1, kMostDraftNodes);
-  const WeightLayout layout = take_layout(options);
-  const std::string path = take_head_path(options, context, "medusa");
-  options.finish();
-  require_head(options, path);
+  if (medusa.fixed && !options.is_given("topk")) medusa.children = medusa.fixed->children();
+  const WeightLayout layout = read_layout(options);
+  const std::string path = read_head_path(options, context, "medusa");
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(path);
   MedusaWeights weights = load_medusa(checkpoint, *context.target, layout, medusa.levels);
   checkpoint.check_whole();
   return std::make_unique<MedusaDrafter>(std::move(weights), medusa);
+}
+
+}  // namespace
+
+DrafterEntry medusa_drafter() {
+  return {.name = "medusa",
+          .summary =
+              "Medusa (arXiv:2401.10774): independent heads guess the next places at once, "
+              "and the likeliest products are checked",
+          .options = joined(
+              {{"topk", WholeNumber{1, kMostDraftChildren}, "10",
+                "guesses of each head (with a tree: as many as it has)"},
+               {"levels", WholeNumber{1, kMostDraftLevels}, "", "heads used (default: all)"},
+               {"nodes", WholeNumber{1, kMostDraftNodes}, "63", "draft nodes, root excluded"},
+               {"tree", FreeText{"FILE"}, "",
+                "a fixed tree instead: paths of ranks as JSON (medusa_choices)"}},
+              head_options()),
+          .make = make_medusa,
+          .needs_head = true};
 }
 
 }  // namespace talon

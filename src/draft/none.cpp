@@ -10,10 +10,17 @@ class NoneDrafter : public Drafter {
   void propose(std::span<DraftJob>) override {}
 };
 
+std::unique_ptr<Drafter> make_none(Options&, const DrafterContext&) {
+  return std::make_unique<NoneDrafter>();
+}
+
 }  // namespace
 
-std::unique_ptr<Drafter> make_none_drafter(OptionText&, const DrafterContext&) {
-  return std::make_unique<NoneDrafter>();
+DrafterEntry none_drafter() {
+  return {.name = "none",
+          .summary = "plain decoding: proposes nothing",
+          .options = {},
+          .make = make_none};
 }
 
 }  // namespace talon

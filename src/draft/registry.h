@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/option_text.h"
+#include "core/options.h"
 #include "draft/drafter.h"
 
 namespace talon {
@@ -29,13 +29,13 @@ struct DrafterContext {
   std::string find_head(std::string_view kind) const;
 };
 
-/// A row of the explicit table of drafters: adding one is one .cpp file and one row. `help`,
-/// `bench` and the conformance tests iterate over the table.
+/// A row of the explicit table of drafters: adding one is one .cpp file, which gives the row, and
+/// its name in the table. `help`, `bench` and the conformance tests iterate over the table.
 struct DrafterEntry {
   std::string_view name;
   std::string_view summary;  // one line, with the paper
-  std::string_view options;  // "ngram=3 longest suffix matched; ..."
-  std::unique_ptr<Drafter> (*make)(OptionText& options, const DrafterContext& context);
+  std::vector<Option> options;
+  std::unique_ptr<Drafter> (*make)(Options& options, const DrafterContext& context);
   bool needs_head = false;  // cannot be made without a draft head for the target
 };
 std::span<const DrafterEntry> drafters();

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/option_text.h"
+#include "core/options.h"
 #include "tree/tree_policy.h"
 
 namespace talon {
@@ -15,13 +15,13 @@ struct PolicyContext {
   int hidden = 0;  // of the target, which predictors must fit; 0: not known, and not checked
 };
 
-/// A row of the explicit table of policies: adding one is one .cpp file and one row.
+/// A row of the explicit table of policies: adding one is one .cpp file, which gives the row, and
+/// its name in the table.
 struct PolicyEntry {
   std::string_view name;
   std::string_view summary;  // one line, with the paper
-  std::string_view options;  // "key=default meaning; ..."
-  std::unique_ptr<TreePolicy> (*make)(OptionText& options, const PolicyContext& context);
-  std::string_view file_option = {};  // that it cannot be made without
+  std::vector<Option> options;
+  std::unique_ptr<TreePolicy> (*make)(Options& options, const PolicyContext& context);
 };
 std::span<const PolicyEntry> policies();
 

@@ -19,6 +19,14 @@ class BlockRule : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> make_block_rule(OptionText&) { return std::make_unique<BlockRule>(); }
+VerifierEntry block_rule() {
+  return {
+      .name = "block",
+      .summary =
+          "decides on a drafted chain as a whole, from its end (block verification, "
+          "arXiv:2403.10444); of a tree, on its first branch",
+      .options = {},
+      .make = [](Options&) -> std::unique_ptr<Verifier> { return std::make_unique<BlockRule>(); }};
+}
 
 }  // namespace talon

@@ -19,8 +19,15 @@ class TraversalRule : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> make_traversal_rule(OptionText&) {
-  return std::make_unique<TraversalRule>();
+VerifierEntry traversal_rule() {
+  return {
+      .name = "traversal",
+      .summary =
+          "decides on a drafted tree from its leaves (traversal verification, arXiv:2505.12398)",
+      .options = {},
+      .make = [](Options&) -> std::unique_ptr<Verifier> {
+        return std::make_unique<TraversalRule>();
+      }};
 }
 
 }  // namespace talon

@@ -78,13 +78,21 @@ class TypicalRule : public Verifier {
   TypicalOptions options_;
 };
 
+std::unique_ptr<Verifier> make_typical(Options& options) {
+  return std::make_unique<TypicalRule>(
+      TypicalOptions{options.real("epsilon"), options.real("delta")});
+}
+
 }  // namespace
 
-std::unique_ptr<Verifier> make_typical_rule(OptionText& options) {
-  TypicalOptions parsed{};
-  parsed.epsilon = options.take_double("epsilon", 0.09, 0, 1);
-  parsed.delta = options.take_double("delta", 0.3, 0, 1);
-  return std::make_unique<TypicalRule>(parsed);
+VerifierEntry typical_rule() {
+  return {.name = "typical",
+          .summary =
+              "relaxed: accepts what is not too unlikely (Medusa, arXiv:2401.10774); changes the "
+              "text's distribution and reports by how much",
+          .options = {{"epsilon", RealNumber{0, 1}, "0.09", "probability that is always enough"},
+                      {"delta", RealNumber{0, 1}, "0.3", "factor of exp(-entropy)"}},
+          .make = make_typical};
 }
 
 }  // namespace talon

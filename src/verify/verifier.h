@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/option_text.h"
+#include "core/options.h"
 #include "core/philox.h"
 #include "core/types.h"
 #include "sample/sampler.h"
@@ -42,12 +42,12 @@ class Verifier {
   virtual VerifyResult verify(const VerifyInput& input) const = 0;
 };
 
-/// A row of the explicit table of rules.
+/// A row of the explicit table of rules. Each rule gives its own (rules.h).
 struct VerifierEntry {
   std::string_view name;
   std::string_view summary;  // one line, with the paper
-  std::string_view options;  // "key=default meaning; ..."
-  std::unique_ptr<Verifier> (*make)(OptionText& options);
+  std::vector<Option> options;
+  std::unique_ptr<Verifier> (*make)(Options& options);
 };
 std::span<const VerifierEntry> verifiers();
 /// Makes the rule that `text` (`typical:epsilon=0.1`) names. Throws UsageError listing the names

@@ -19,7 +19,7 @@ constexpr const char* kRecorded = "recorded";
 std::vector<std::string> replayable_policies() {
   std::vector<std::string> names;
   for (const PolicyEntry& entry : policies()) {
-    if (entry.file_option.empty() && policy_taps(entry.name).empty())
+    if (!find_required(entry.options) && policy_taps(entry.name).empty())
       names.emplace_back(entry.name);
   }
   return names;

@@ -158,15 +158,24 @@ class NgramDrafter : public Drafter {
   NgramOptions options_;
 };
 
+std::unique_ptr<Drafter> make_ngram(Options& options, const DrafterContext&) {
+  return std::make_unique<NgramDrafter>(
+      NgramOptions{options.whole("nodes"), options.whole("levels"), options.whole("ngram"),
+                   options.whole("matches")});
+}
+
 }  // namespace
 
-std::unique_ptr<Drafter> make_ngram_drafter(OptionText& options, const DrafterContext&) {
-  NgramOptions parsed{};
-  parsed.nodes = options.take_int("nodes", 32, 1, 1024);
-  parsed.levels = options.take_int("levels", 16, 1, 256);
-  parsed.ngram = options.take_int("ngram", 6, 1, 32);
-  parsed.matches = options.take_int("matches", 6, 1, 256);
-  return std::make_unique<NgramDrafter>(parsed);
+DrafterEntry ngram_drafter() {
+  return {.name = "ngram",
+          .summary =
+              "continues the text as it went on after earlier places with the same last "
+              "tokens (prompt lookup, several places merged into one tree)",
+          .options = {{"nodes", WholeNumber{1, 1024}, "32", "most draft nodes"},
+                      {"levels", WholeNumber{1, 256}, "16", "most levels"},
+                      {"ngram", WholeNumber{1, 32}, "6", "longest suffix matched"},
+                      {"matches", WholeNumber{1, 256}, "6", "places looked at"}},
+          .make = make_ngram};
 }
 
 }  // namespace talon

@@ -270,15 +270,26 @@ class SuffixDrafter : public Drafter {
   RepeatOdds odds_;  // of all texts
 };
 
+std::unique_ptr<Drafter> make_suffix(Options& options, const DrafterContext&) {
+  return std::make_unique<SuffixDrafter>(
+      SuffixOptions{options.whole("nodes"), options.whole("levels"), options.whole("history"),
+                    options.real("least")});
+}
+
 }  // namespace
 
-std::unique_ptr<Drafter> make_suffix_drafter(OptionText& options, const DrafterContext&) {
-  SuffixOptions parsed{};
-  parsed.nodes = options.take_int("nodes", 32, 1, 1024);
-  parsed.levels = options.take_int("levels", 16, 1, 256);
-  parsed.history = options.take_int("history", 0, 0, 1 << 24);
-  parsed.least = options.take_double("least", 0.01, 0, 1);
-  return std::make_unique<SuffixDrafter>(parsed);
+DrafterEntry suffix_drafter() {
+  return {.name = "suffix",
+          .summary =
+              "continues the text, and earlier ones if asked, from the longest suffixes seen "
+              "before, by counts (suffix automaton: arXiv:2411.10666, arXiv:2411.04975); "
+              "grows other drafters' branches",
+          .options = {{"nodes", WholeNumber{1, 1024}, "32", "most draft nodes"},
+                      {"levels", WholeNumber{1, 256}, "16", "most levels"},
+                      {"least", RealNumber{0, 1}, "0.01", "chance below which no path is drafted"},
+                      {"history", WholeNumber{0, 1 << 24}, "0",
+                       "tokens of earlier conversations remembered"}},
+          .make = make_suffix};
 }
 
 }  // namespace talon

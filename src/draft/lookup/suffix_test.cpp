@@ -5,8 +5,8 @@
 
 #include "core/error.h"
 #include "draft/conversation_memory.h"
-#include "draft/drafters.h"
 #include "draft/lookup/repeat_odds.h"
+#include "draft/registry.h"
 
 namespace talon {
 namespace {
@@ -18,12 +18,7 @@ struct Text {
   explicit Text(const std::string& options = "suffix") : Text(make(options)) {}
   explicit Text(std::shared_ptr<Drafter> the_drafter)
       : drafter(std::move(the_drafter)), state(drafter->start()) {}
-  static std::shared_ptr<Drafter> make(const std::string& text) {
-    OptionText options(text);
-    auto drafter = make_suffix_drafter(options, {});
-    options.finish();
-    return drafter;
-  }
+  static std::shared_ptr<Drafter> make(const std::string& text) { return make_drafter(text, {}); }
   void add(const Tokens& tokens) {
     CommittedTokens committed;
     committed.tokens = tokens;

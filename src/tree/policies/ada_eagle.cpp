@@ -110,20 +110,29 @@ LengthPredictor read_predictor(const std::string& path, int hidden) {
   return predictor;
 }
 
+std::unique_ptr<TreePolicy> make_ada_eagle(Options& options, const PolicyContext& context) {
+  const AdaEagleOptions parsed{read_limits(options), options.whole("hybrid") == 1,
+                               options.real("threshold"), options.real("least")};
+  return std::make_unique<AdaEaglePolicy>(
+      parsed, read_predictor(options.text("predictor"), context.hidden));
+}
+
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_ada_eagle_policy(OptionText& options,
-                                                  const PolicyContext& context) {
-  AdaEagleOptions parsed{};
-  parsed.limits = take_limits(options, {1, 8, 59});
-  parsed.hybrid = options.take_int("hybrid", 0, 0, 1) == 1;
-  parsed.threshold = options.take_double("threshold", -0.6, -100, 0);
-  parsed.least = options.take_double("least", 0, 0, 1);
-  const std::string predictor = options.take_text("predictor", "");
-  if (predictor.empty()) {
-    throw UsageError("ada_eagle: needs predictor=PATH, trained for the model and its head");
-  }
-  return std::make_unique<AdaEaglePolicy>(parsed, read_predictor(predictor, context.hidden));
+PolicyEntry ada_eagle_policy() {
+  return {.name = "ada_eagle",
+          .summary =
+              "AdaEAGLE (arXiv:2412.18910): a predictor says how deep to draft, from the "
+              "target's state",
+          .options = joined(
+              {{"predictor", FreeText{"PATH"}, "", "what talon train policy made for the model",
+                /*required=*/true},
+               {"hybrid", WholeNumber{0, 1}, "0", "1: go on while the draft is likely, too"},
+               {"threshold", RealNumber{-100, 0}, "-0.6", "how likely, as a logarithm"},
+               {"least", RealNumber{0, 1}, "0",
+                "chance that a level must have (ordinal predictors; 0: from the costs)"}},
+              limit_options({1, 8, 59})),
+          .make = make_ada_eagle};
 }
 
 }  // namespace talon

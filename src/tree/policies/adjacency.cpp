@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "io/quote.h"
 #include "tree/policies/policies.h"
 #include "tree/policies/policy_of.h"
 #include "tree/policies/tree_limits.h"
@@ -94,31 +92,55 @@ class AdjacencyState : public PolicyState {
   std::size_t begin_ = 0;
 };
 
-Neighbour take_neighbour(OptionText& options) {
-  const std::string text = options.take_text("neighbour", "left");
-  if (text == "left") return Neighbour::left;
-  if (text == "above") return Neighbour::above;
-  if (text == "both") return Neighbour::both;
-  if (text == "none") return Neighbour::none;
-  throw UsageError(fmt::format(
-      "adjacency: option neighbour: expected left, above, both or none, found {}", quote(text)));
+Neighbour neighbour_of(std::string_view word) {
+  if (word == "left") return Neighbour::left;
+  if (word == "above") return Neighbour::above;
+  return word == "both" ? Neighbour::both : Neighbour::none;
+}
+
+/// An option that is at least the value of another one.
+int at_least(Options& options, std::string_view key, int least) {
+  const int value = options.whole(key);
+  if (value < least) options.misuse(key, fmt::format("at least {}", least));
+  return value;
+}
+
+std::unique_ptr<TreePolicy> make_adjacency(Options& options, const PolicyContext&) {
+  AdjacencyOptions parsed{};
+  parsed.grid = options.whole("grid");
+  parsed.neighbour = neighbour_of(options.text("neighbour"));
+  parsed.beta = options.real("beta");
+  parsed.least_depth = options.whole("least_levels");
+  parsed.most_depth = at_least(options, "most_levels", parsed.least_depth);
+  parsed.least_width = options.whole("least_topk");
+  parsed.most_width = at_least(options, "most_topk", parsed.least_width);
+  parsed.first_depth = options.whole("levels");
+  parsed.first_width = options.whole("topk");
+  parsed.nodes = options.whole("nodes");
+  return std::make_unique<PolicyOf<AdjacencyState, AdjacencyOptions>>(parsed);
 }
 
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_adjacency_policy(OptionText& options, const PolicyContext&) {
-  AdjacencyOptions parsed{};
-  parsed.grid = options.take_int("grid", 0, 0, 1 << 16);
-  parsed.neighbour = take_neighbour(options);
-  parsed.beta = options.take_double("beta", 0.5, 0, 1);
-  parsed.least_depth = options.take_int("least_levels", 1, 1, 64);
-  parsed.most_depth = options.take_int("most_levels", 8, parsed.least_depth, 64);
-  parsed.least_width = options.take_int("least_topk", 2, 1, 64);
-  parsed.most_width = options.take_int("most_topk", 16, parsed.least_width, 64);
-  parsed.first_depth = options.take_int("levels", 5, 1, 64);
-  parsed.first_width = options.take_int("topk", 10, 1, 64);
-  parsed.nodes = options.take_int("nodes", 59, 1, 1024);
-  return std::make_unique<PolicyOf<AdjacencyState, AdjacencyOptions>>(parsed);
+PolicyEntry adjacency_policy() {
+  return {
+      .name = "adjacency",
+      .summary =
+          "ADT-Tree (arXiv:2512.21857): depth and width follow what was accepted at an "
+          "adjacent token",
+      .options = {{"grid", WholeNumber{0, 1 << 16}, "0", "tokens of a row of the image, 0: text"},
+                  {"neighbour", OneOf{{"left", "above", "both", "none"}}, "left",
+                   "whose outcome shapes the next tree"},
+                  {"beta", RealNumber{0, 1}, "0.5",
+                   "accepted share of the depth that counts as well"},
+                  {"levels", WholeNumber{1, 64}, "5", "depth at first"},
+                  {"topk", WholeNumber{1, 64}, "10", "width at first"},
+                  {"least_levels", WholeNumber{1, 64}, "1", "least depth"},
+                  {"most_levels", WholeNumber{1, 64}, "8", "most depth"},
+                  {"least_topk", WholeNumber{1, 64}, "2", "least width"},
+                  {"most_topk", WholeNumber{1, 64}, "16", "most width"},
+                  {"nodes", WholeNumber{1, 1024}, "59", "most draft nodes, root excluded"}},
+      .make = make_adjacency};
 }
 
 }  // namespace talon

@@ -32,14 +32,24 @@ class DddState : public PolicyState {
   const DddOptions& options_;
 };
 
+std::unique_ptr<TreePolicy> make_ddd(Options& options, const PolicyContext&) {
+  DddOptions parsed{read_limits(options), options.real("threshold")};
+  for (const int call : options.wholes("after")) parsed.after.add(call);
+  return std::make_unique<PolicyOf<DddState, DddOptions>>(std::move(parsed));
+}
+
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_ddd_policy(OptionText& options, const PolicyContext&) {
-  DddOptions parsed;
-  parsed.limits = take_limits(options, {10, 11, 59});
-  parsed.threshold = options.take_double("threshold", -0.3, -100, 0);
-  for (const int call : take_counts(options, "after", "5/7/9", 64)) parsed.after.add(call);
-  return std::make_unique<PolicyOf<DddState, DddOptions>>(std::move(parsed));
+PolicyEntry ddd_policy() {
+  return {.name = "ddd",
+          .summary =
+              "Dynamic Depth Decoding (arXiv:2409.00142): an EAGLE-2 tree that ends when the "
+              "beam's probability is low",
+          .options = joined(
+              {{"threshold", RealNumber{-100, 0}, "-0.3", "its logarithm"},
+               {"after", WholeNumbers{1, 64}, "5/7/9", "draft calls after which it is looked at"}},
+              limit_options({10, 11, 59})),
+          .make = make_ddd};
 }
 
 }  // namespace talon

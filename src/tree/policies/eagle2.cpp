@@ -20,10 +20,19 @@ class Eagle2State : public PolicyState {
   const TreeLimits& limits_;
 };
 
+std::unique_ptr<TreePolicy> make_eagle2(Options& options, const PolicyContext&) {
+  return std::make_unique<PolicyOf<Eagle2State, TreeLimits>>(read_limits(options));
+}
+
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_eagle2_policy(OptionText& options, const PolicyContext&) {
-  return std::make_unique<PolicyOf<Eagle2State, TreeLimits>>(take_limits(options, {10, 6, 59}));
+PolicyEntry eagle2_policy() {
+  return {.name = "eagle2",
+          .summary =
+              "EAGLE-2 (arXiv:2406.16858): the same depth, width and number of nodes every "
+              "round",
+          .options = limit_options({10, 6, 59}),
+          .make = make_eagle2};
 }
 
 }  // namespace talon

@@ -16,10 +16,17 @@ class FixedState : public PolicyState {
   }
 };
 
+std::unique_ptr<TreePolicy> make_fixed(Options&, const PolicyContext&) {
+  return std::make_unique<PolicyOf<FixedState, NoOptions>>(NoOptions{});
+}
+
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_fixed_policy(OptionText&, const PolicyContext&) {
-  return std::make_unique<PolicyOf<FixedState, NoOptions>>(NoOptions{});
+PolicyEntry fixed_policy() {
+  return {.name = "fixed",
+          .summary = "always the whole tree that the drafter's own options describe",
+          .options = {},
+          .make = make_fixed};
 }
 
 }  // namespace talon

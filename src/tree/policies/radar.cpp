@@ -49,18 +49,28 @@ class RadarState : public PolicyState {
   std::uint32_t calls_ = 0;
 };
 
+std::unique_ptr<TreePolicy> make_radar(Options& options, const PolicyContext&) {
+  return std::make_unique<PolicyOf<RadarState, RadarOptions>>(
+      RadarOptions{read_limits(options), options.whole("draw") == 1,
+                   static_cast<std::uint64_t>(options.whole("seed")),
+                   RadarNetwork(open_checkpoint(options.text("weights")))});
+}
+
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_radar_policy(OptionText& options, const PolicyContext&) {
-  const TreeLimits limits = take_limits(options, {10, 8, 59});
-  const bool draws = options.take_int("draw", 1, 0, 1) == 1;
-  const int seed = options.take_int("seed", 1, 0, 1 << 30);
-  const std::string weights = options.take_text("weights", "");
-  if (weights.empty()) {
-    throw UsageError("radar: needs weights=PATH, a network that was trained for the model");
-  }
-  return std::make_unique<PolicyOf<RadarState, RadarOptions>>(RadarOptions{
-      limits, draws, static_cast<std::uint64_t>(seed), RadarNetwork(open_checkpoint(weights))});
+PolicyEntry radar_policy() {
+  return {.name = "radar",
+          .summary =
+              "RADAR (arXiv:2512.14069): a network that sees the beam says stop or go on "
+              "before each level",
+          .options =
+              joined({{"weights", FreeText{"PATH"}, "",
+                       "the network that talon train policy made for the model",
+                       /*required=*/true},
+                      {"draw", WholeNumber{0, 1}, "1", "decisions are drawn; 0: the likelier one"},
+                      {"seed", WholeNumber{0, 1 << 30}, "1", "of these draws"}},
+                     limit_options({10, 8, 59})),
+          .make = make_radar};
 }
 
 }  // namespace talon

@@ -74,11 +74,21 @@ class StaticState : public PolicyState {
   std::vector<NodeId> within_;
 };
 
+std::unique_ptr<TreePolicy> make_static(Options& options, const PolicyContext&) {
+  return std::make_unique<PolicyOf<StaticState, StaticShape>>(
+      StaticShape(options.wholes("children")));
+}
+
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_static_policy(OptionText& options, const PolicyContext&) {
-  return std::make_unique<PolicyOf<StaticState, StaticShape>>(
-      StaticShape(take_counts(options, "children", "4/2/1/1/1", 64)));
+PolicyEntry static_policy() {
+  return {.name = "static",
+          .summary =
+              "one shape of tree, as EAGLE-1 (arXiv:2401.15077) and Medusa "
+              "(arXiv:2401.10774) have it",
+          .options = {{"children", WholeNumbers{1, 64}, "4/2/1/1/1",
+                       "children of each node, level by level"}},
+          .make = make_static};
 }
 
 }  // namespace talon

@@ -9,11 +9,11 @@ namespace talon::test {
 /// The policy of that entry with its usual options; one that needs a file gets that of stories260K.
 inline std::string policy_text(const PolicyEntry& entry) {
   const std::string name(entry.name);
-  const std::string_view option = entry.file_option;
-  if (option.empty()) return name;
+  const Option* option = find_required(entry.options);
+  if (!option) return name;
   const std::string file = name == "radar" ? "golden/methods/radar_policy_llama3.safetensors"
                                            : "policies/" + name + ".safetensors";
-  return name + ":" + std::string(option) + "=" + TALON_TEST_DATA "/" + file;
+  return name + ":" + option->name + "=" + TALON_TEST_DATA "/" + file;
 }
 
 }  // namespace talon::test

@@ -1,11 +1,7 @@
 #include "tree/policies/tree_limits.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-
-#include "core/error.h"
 
 namespace talon {
 
@@ -14,25 +10,16 @@ TreePlan TreeLimits::within(const PlanContext& context) const {
           topk};
 }
 
-TreeLimits take_limits(OptionText& options, TreeLimits usual) {
-  TreeLimits limits{};
-  limits.topk = options.take_int("topk", usual.topk, 1, 64);
-  limits.levels = options.take_int("levels", usual.levels, 1, 64);
-  limits.nodes = options.take_int("nodes", usual.nodes, 1, 1024);
-  return limits;
+std::vector<Option> limit_options(TreeLimits usual) {
+  return {
+      {"topk", WholeNumber{1, 64}, std::to_string(usual.topk), "nodes expanded per level"},
+      {"levels", WholeNumber{1, 64}, std::to_string(usual.levels), "most levels below the root"},
+      {"nodes", WholeNumber{1, 1024}, std::to_string(usual.nodes),
+       "most draft nodes, root excluded"}};
 }
 
-std::vector<int> take_counts(OptionText& options, std::string_view key, std::string_view usual,
-                             int most) {
-  const std::string text = options.take_text(key, std::string(usual));
-  std::vector<int> counts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('/', begin), text.size());
-    OptionText one(fmt::format("{}:{}={}", options.name(), key, text.substr(begin, end - begin)));
-    counts.push_back(one.take_int(key, 0, 1, most));
-    begin = end + 1;
-  }
-  return counts;
+TreeLimits read_limits(Options& options) {
+  return {options.whole("topk"), options.whole("levels"), options.whole("nodes")};
 }
 
 double log_sum_exp(std::span<const float> path_log_p) {

@@ -1,10 +1,9 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "core/option_text.h"
+#include "core/options.h"
 #include "tree/tree_policy.h"
 
 namespace talon {
@@ -18,11 +17,8 @@ struct TreeLimits {
 
   TreePlan within(const PlanContext& context) const;
 };
-TreeLimits take_limits(OptionText& options, TreeLimits usual);
-
-/// `5/7/9`: whole numbers from 1 to `most`. Throws UsageError.
-std::vector<int> take_counts(OptionText& options, std::string_view key, std::string_view usual,
-                             int most);
+std::vector<Option> limit_options(TreeLimits usual);
+TreeLimits read_limits(Options& options);
 
 /// log of the sum of the paths' probabilities: how much of the drafter's belief is alive at a
 /// level.

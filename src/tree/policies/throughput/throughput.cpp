@@ -148,13 +148,22 @@ class ThroughputPolicy : public TreePolicy {
   ThroughputOptions options_;
 };
 
+std::unique_ptr<TreePolicy> make_throughput(Options& options, const PolicyContext&) {
+  return std::make_unique<ThroughputPolicy>(
+      ThroughputOptions{options.whole("width"), options.real("margin")});
+}
+
 }  // namespace
 
-std::unique_ptr<TreePolicy> make_throughput_policy(OptionText& options, const PolicyContext&) {
-  ThroughputOptions parsed{};
-  parsed.width = options.take_int("width", 10, 1, LevelForecast::kWidth);
-  parsed.margin = options.take_double("margin", 1.2, 0.1, 10);
-  return std::make_unique<ThroughputPolicy>(parsed);
+PolicyEntry throughput_policy() {
+  return {.name = "throughput",
+          .summary =
+              "buys draft nodes while they gain more time than they cost on this machine (default)",
+          .options = {{"width", WholeNumber{1, LevelForecast::kWidth}, "10",
+                       "most nodes expanded per level"},
+                      {"margin", RealNumber{0.1, 10}, "1.2",
+                       "gain that is asked, in multiples of the cost"}},
+          .make = make_throughput};
 }
 
 }  // namespace talon
