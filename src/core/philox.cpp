@@ -19,13 +19,15 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
+WordStream PositionRandom::words(std::uint64_t position, RandomUse use) const {
+  return {{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)},
+          {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
+           static_cast<std::uint32_t>(use) << 24, choice_}};
+}
+
 double PositionRandom::uniform(std::uint64_t position, RandomUse use, std::uint32_t draw) const {
-  const std::array<std::uint32_t, 4> counter = {
-      static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
-      (static_cast<std::uint32_t>(use) << 24) | (draw & 0xFFFFFFu), choice_};
-  const auto words = philox4x32(
-      counter, {static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)});
-  const std::uint64_t bits = (static_cast<std::uint64_t>(words[0]) << 32) | words[1];
+  const auto block = words(position, use).block(draw & 0xFFFFFFu);
+  const std::uint64_t bits = (static_cast<std::uint64_t>(block[0]) << 32) | block[1];
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 

@@ -11,8 +11,27 @@ namespace talon {
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key);
 
-/// What a random number is for; part of the counter, so that purposes never share a number.
-enum class RandomUse : std::uint32_t { sample = 0, accept = 1, draft = 2, test = 3 };
+/// What a random number is for; part of the counter, so that purposes never share a number. race_*:
+/// the high and the low words of the noise that tokens race with (sample/race.h), which every
+/// drafter may see; the others decide on drafts, which must not know them.
+enum class RandomUse : std::uint32_t {
+  sample = 0,
+  accept = 1,
+  draft = 2,
+  test = 3,
+  race_high = 4,
+  race_low = 5
+};
+
+/// The random words of one purpose at one position: four to a block, up to 2^24 blocks.
+struct WordStream {
+  std::uint32_t key[2] = {};
+  std::uint32_t counter[4] = {};  // of block 0
+
+  std::array<std::uint32_t, 4> block(std::uint32_t index) const {
+    return philox4x32({counter[0], counter[1], counter[2] | index, counter[3]}, {key[0], key[1]});
+  }
+};
 
 /// The randomness of one answer. The draw at a position depends on (seed, choice, position, use,
 /// draw index) alone: plain decoding, a tree, a batch and a restart all see the same number there
@@ -24,6 +43,7 @@ class PositionRandom {
   /// A uniform double in [0, 1) with 53 random bits, for the token at `position` (0-based in the
   /// whole sequence).
   double uniform(std::uint64_t position, RandomUse use, std::uint32_t draw = 0) const;
+  WordStream words(std::uint64_t position, RandomUse use) const;
 
  private:
   std::uint64_t seed_;

@@ -14,7 +14,8 @@ namespace {
 using Candidate = Sampler::Candidate;
 
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
-constexpr std::size_t kBlock = 256;  // weights that are summed together, so that a draw reads few
+constexpr std::size_t kFew = 256;  // candidates that race by themselves; more take less by the row
+constexpr std::size_t kBlock = 256;  // weights that are summed together
 
 /// Descending probability, of equals the smaller id: a total order, so that every selection below
 /// has one result.
@@ -71,30 +72,15 @@ void keep_typical(std::vector<Candidate>& candidates, double mass) {
 }
 
 /// The largest logit of a row; throws for rows no token can be drawn from.
-float largest_logit(std::span<const float> logits) {
-  constexpr std::size_t kLanes = 8;  // a chain of comparisons each waits for the one before
-  std::array<float, kLanes> largest;
-  largest.fill(kBanned);
-  std::array<bool, kLanes> is_nan{};
-  const auto take = [&](std::size_t lane, float logit) {
-    largest[lane] = logit > largest[lane] ? logit : largest[lane];
-    is_nan[lane] |= logit != logit;
-  };
-  std::size_t i = 0;
-  for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) take(lane, logits[i + lane]);
-  }
-  for (; i < logits.size(); ++i) take(0, logits[i]);
-
-  const float result = *std::max_element(largest.begin(), largest.end());
-  if (std::find(is_nan.begin(), is_nan.end(), true) != is_nan.end()) {
-    fail("sample a token: expected numbers as logits, found NaN");
-  }
-  if (result == kBanned) {
+LargestLogit largest_logit(std::span<const float> logits) {
+  const LargestLogit largest =
+      best_race_kernels().largest(logits.data(), static_cast<int>(logits.size()));
+  if (largest.has_nan) fail("sample a token: expected numbers as logits, found NaN");
+  if (largest.value == kBanned) {
     fail("sample a token: expected a token that may be drawn, found all banned");
   }
-  if (std::isinf(result)) fail("sample a token: expected finite logits, found infinity");
-  return result;
+  if (std::isinf(largest.value)) fail("sample a token: expected finite logits, found infinity");
+  return largest;
 }
 
 }  // namespace
@@ -119,57 +105,38 @@ bool Sampler::cuts() const {
 TokenId Sampler::sample(std::span<const float> logits, const SampleHistory& history,
                         const PositionRandom& random, std::uint64_t position) {
   const std::span<const float> row = adjust(logits, history);
-  const double uniform = random.uniform(position, RandomUse::sample);
-  if (options_.temperature == 0 || cuts()) {
-    collect(row);
-    return draw(uniform);
+  const LargestLogit largest = largest_logit(row);
+  if (options_.temperature == 0) return largest.index;
+  const RaceNoise noise(random, position);
+  if (!cuts()) {
+    return race({row, largest.value, options_.temperature}, largest.index, noise).token;
   }
-  weigh(row, largest_logit(row));
-  return draw_by_token(uniform);
+  collect(row, largest.value);
+  return draw(row, largest.value, noise);
 }
 
-/// The candidate at the share `uniform` of the whole weight.
-TokenId Sampler::draw(double uniform) const {
-  const double target = uniform * total(candidates_);
-  double sum = 0;
-  TokenId last = -1;
+/// A race between the candidates: token by token where there are few, else over the row without the
+/// others.
+TokenId Sampler::draw(std::span<const float> row, float largest, const RaceNoise& noise) {
+  tokens_.clear();
   for (const Candidate& candidate : candidates_) {
-    if (candidate.p == 0) continue;
-    sum += candidate.p;
-    last = candidate.token;
-    if (sum > target) break;
+    if (candidate.p > 0) tokens_.push_back(candidate.token);
   }
-  expects(last >= 0, "a candidate with a probability");
-  return last;  // also when the sum fell short of the total by rounding
-}
-
-/// The same over all tokens by their id: the block first, then the token in it.
-TokenId Sampler::draw_by_token(double uniform) const {
-  const double target = uniform * weight_;
-  double sum = 0;
-  std::size_t block = 0, last_block = 0;
-  for (; block < block_weights_.size(); ++block) {
-    if (block_weights_[block] == 0) continue;
-    last_block = block;
-    if (sum + block_weights_[block] > target) break;
-    sum += block_weights_[block];
+  if (tokens_.size() <= kFew) {
+    return race_among(tokens_, {row, largest, options_.temperature}, noise).token;
   }
-  if (block == block_weights_.size()) sum -= block_weights_[last_block];  // short by rounding
-  const std::size_t end = std::min((last_block + 1) * kBlock, weights_.size());
-  std::size_t last = weights_.size();
-  for (std::size_t token = last_block * kBlock; token < end; ++token) {
-    if (weights_[token] == 0) continue;
-    sum += weights_[token];
-    last = token;
-    if (sum > target) break;
+  masked_.assign(row.size(), kBanned);
+  for (const TokenId token : tokens_) {
+    masked_[static_cast<std::size_t>(token)] = row[static_cast<std::size_t>(token)];
   }
-  expects(last < weights_.size(), "a token with a probability");
-  return static_cast<TokenId>(last);
+  const TokenId favourite = std::ranges::min_element(candidates_, likelier)->token;
+  return race({masked_, largest, options_.temperature}, favourite, noise).token;
 }
 
 std::span<const Candidate> Sampler::distribution(std::span<const float> logits,
                                                  const SampleHistory& history) {
-  collect(adjust(logits, history));
+  const std::span<const float> row = adjust(logits, history);
+  collect(row, largest_logit(row).value);
   std::sort(candidates_.begin(), candidates_.end(), likelier);
   normalize();
   return candidates_;
@@ -177,7 +144,8 @@ std::span<const Candidate> Sampler::distribution(std::span<const float> logits,
 
 std::span<const Candidate> Sampler::distribution_by_token(std::span<const float> logits,
                                                           const SampleHistory& history) {
-  collect(adjust(logits, history));
+  const std::span<const float> row = adjust(logits, history);
+  collect(row, largest_logit(row).value);
   const auto earlier = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
   if (!std::is_sorted(candidates_.begin(), candidates_.end(), earlier)) {
     std::sort(candidates_.begin(), candidates_.end(), earlier);
@@ -251,9 +219,8 @@ void Sampler::penalize(const SampleHistory& history) {
 }
 
 /// Fills candidates_ with the tokens that can be drawn; p is relative to the largest weight.
-void Sampler::collect(std::span<const float> logits) {
+void Sampler::collect(std::span<const float> logits, float largest) {
   candidates_.clear();
-  const float largest = largest_logit(logits);
   if (options_.temperature == 0) {
     const auto at = std::find(logits.begin(), logits.end(), largest);
     candidates_.push_back({static_cast<TokenId>(at - logits.begin()), 1.0});
@@ -269,12 +236,11 @@ void Sampler::collect(std::span<const float> logits) {
   if (cuts()) cut();
 }
 
-/// Fills weights_, in units of the largest logit's, and their sums.
+/// Fills weights_, in units of the largest logit's, and their sum.
 void Sampler::weigh(std::span<const float> logits, float largest) {
   constexpr std::size_t kLanes = 4;
   weights_.resize(logits.size());
   token_weights(logits, largest, options_.temperature, weights_);
-  block_weights_.clear();
   weight_ = 0;
   for (std::size_t begin = 0; begin < weights_.size(); begin += kBlock) {
     const std::size_t end = std::min(begin + kBlock, weights_.size());
@@ -284,8 +250,7 @@ void Sampler::weigh(std::span<const float> logits, float largest) {
       for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += weights_[i + lane];
     }
     for (; i < end; ++i) sums[0] += weights_[i];
-    block_weights_.push_back((sums[0] + sums[2]) + (sums[1] + sums[3]));
-    weight_ += block_weights_.back();
+    weight_ += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 }
 
@@ -332,7 +297,7 @@ void Sampler::collect_largest(std::span<const float> logits, float largest) {
   for (std::size_t i = 0; i < candidates_.size(); ++i) candidates_[i].p = weights_[i];
 }
 
-/// The cuts that collecting has not made yet. Leaves the candidates in the order of distribution().
+/// The cuts that collecting has not made yet.
 void Sampler::cut() {
   if (cuts_to_top_k() && options_.top_p < 1) {
     keep_mass(candidates_, options_.top_p * total(candidates_), likelier);
@@ -342,7 +307,6 @@ void Sampler::cut() {
                   [&](const Candidate& candidate) { return candidate.p < options_.min_p; });
   }
   if (options_.typical_p < 1) keep_typical(candidates_, options_.typical_p);
-  std::sort(candidates_.begin(), candidates_.end(), likelier);
 }
 
 }  // namespace talon

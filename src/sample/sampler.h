@@ -6,6 +6,7 @@
 
 #include "core/philox.h"
 #include "core/types.h"
+#include "sample/race.h"
 
 namespace talon {
 
@@ -42,9 +43,8 @@ struct SampleHistory {
 };
 
 /// Draws the target's own next token from a row of logits. A pure function of (options, row,
-/// history, random, position): float logits, double arithmetic, one uniform number per position
-/// through the inverse of the cumulative distribution. The candidates stand in the order of
-/// distribution() when a cut is set, else by token id. Holds scratch memory, so one per thread.
+/// history, random, position): float logits, double arithmetic, and a race between the tokens that
+/// can be drawn with the noise of the position (race.h). Holds scratch memory, so one per thread.
 class Sampler {
  public:
   /// REQUIRES: check(options, vocabulary) passes.
@@ -77,13 +77,12 @@ class Sampler {
   bool cuts() const;
   std::span<const float> adjust(std::span<const float> logits, const SampleHistory& history);
   void penalize(const SampleHistory& history);
-  void collect(std::span<const float> logits);
+  void collect(std::span<const float> logits, float largest);
   void collect_largest(std::span<const float> logits, float largest);
   void weigh(std::span<const float> logits, float largest);
   double least_weight() const;
   void collect_above(double least);
-  TokenId draw(double uniform) const;
-  TokenId draw_by_token(double uniform) const;
+  TokenId draw(std::span<const float> row, float largest, const RaceNoise& noise);
   void cut();
   void normalize();
 
@@ -91,11 +90,12 @@ class Sampler {
   int vocabulary_;
   std::vector<Candidate> candidates_;  // after collect(): p is in units of the largest
   std::vector<double> weights_;        // per token, in units of the largest
-  std::vector<double> block_weights_;  // sums of kBlock of them
   double weight_ = 0;                  // of all
   std::vector<float> chosen_;          // logits of the top k
   std::vector<float> adjusted_;
-  std::vector<int> seen_;  // per token, how often; all zero between calls
+  std::vector<TokenId> tokens_;  // of candidates_
+  std::vector<float> masked_;    // logits of the candidates, the others banned
+  std::vector<int> seen_;        // per token, how often; all zero between calls
 };
 
 }  // namespace talon

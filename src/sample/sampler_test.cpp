@@ -285,38 +285,61 @@ TEST(Sampler, FastSelectionEqualsTheDefinitionOnRandomRows) {
   }
 }
 
-TEST(Sampler, ADrawIsTheFirstTokenWhoseRunningSumPassesTheUniform) {
+/// The winner by the definition: of all tokens with a probability the one whose exponential number
+/// over it is least.
+TokenId slow_winner(std::span<const Sampler::Candidate> law, const RaceNoise& noise) {
+  TokenId winner = -1;
+  double least = INFINITY;
+  for (const auto& [token, p] : law) {
+    const double time = std::exp(noise.log_exponential(token)) / p;
+    if (time < least) winner = token;
+    least = std::min(least, time);
+  }
+  return winner;
+}
+
+TEST(Sampler, ADrawIsTheWinnerOfTheRaceBetweenTheTokensOfTheDistribution) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 3);
-  for (const int vocabulary : {1, 7, 256, 257, 3000}) {
+  std::vector<SamplerOptions> all = {{.temperature = 0.8},
+                                     {.temperature = 1, .top_k = 7},
+                                     {.temperature = 1.5, .top_k = 900},
+                                     {.temperature = 0.7, .top_p = 0.9},
+                                     {.temperature = 3, .top_p = 0.99},
+                                     {.temperature = 2, .min_p = 1e-4},
+                                     {.temperature = 1, .typical_p = 0.6},
+                                     {.temperature = 4, .typical_p = 0.9},
+                                     {.temperature = 1, .repetition_penalty = 1.3},
+                                     {.temperature = 1, .presence_penalty = 1}};
+  all.push_back({.temperature = 1, .logit_bias = {{3, 2.5F}, {0, -1.0F}}, .banned = {1, 5}});
+  const std::vector<TokenId> committed = {2, 2, 0, 3}, path = {4};
+  const SampleHistory history{committed, path, 2};
+  for (const int vocabulary : {7, 256, 257, 3000}) {
     std::vector<float> logits(static_cast<std::size_t>(vocabulary));
     for (float& logit : logits) logit = normal(random);
-    Sampler sampler({.temperature = 0.8}, vocabulary);
-    const auto law = sampler.distribution_by_token(logits, {});
-    const std::vector<Sampler::Candidate> candidates(law.begin(), law.end());
-    const PositionRandom draws(9, 0);
-    for (std::uint64_t position = 0; position < 300; ++position) {
-      const double uniform = draws.uniform(position, RandomUse::sample);
-      double sum = 0;
-      std::size_t i = 0;
-      while (i + 1 < candidates.size() && (sum += candidates[i].p) <= uniform) ++i;
-      const bool on_the_edge = std::abs(sum - uniform) < 1e-12;
-      if (on_the_edge) continue;
-      ASSERT_EQ(sampler.sample(logits, {}, draws, position), candidates[i].token) << vocabulary;
+    for (const SamplerOptions& options : all) {
+      Sampler sampler(options, vocabulary);
+      const auto law = sampler.distribution(logits, history);
+      const std::vector<Sampler::Candidate> candidates(law.begin(), law.end());
+      const PositionRandom draws(9, 2);
+      for (std::uint64_t position = 0; position < 60; ++position) {
+        ASSERT_EQ(sampler.sample(logits, history, draws, position),
+                  slow_winner(candidates, RaceNoise(draws, position)))
+            << vocabulary << " tokens, temperature " << options.temperature;
+      }
     }
   }
 }
 
 TEST(Sampler, VeryUnlikelyTokensAreDrawnAsOftenAsTheyShould) {
-  // 60,000 tokens whose weight is e^-20.5 of the first's hold 7.5e-5 together: 15 of 200,000 draws.
+  // 60,000 tokens whose weight is e^-18.2 of the first's hold 7.5e-4 together: 15 of 20,000 draws.
   // Of Poisson(15) fewer than 3 or more than 32 are seen once in 20,000.
-  std::vector<float> logits(60001, -20.5f);
+  std::vector<float> logits(60001, -18.2f);
   logits[0] = 0;
   Sampler sampler({.temperature = 1}, 60001);
   const PositionRandom random(3, 0);
   int unlikely = 0;
-  for (std::uint64_t position = 0; position < 200000; ++position) {
-    if (random.uniform(position, RandomUse::sample) < 0.999) continue;  // certainly the first
+  for (std::uint64_t position = 0; position < 20000; ++position) {
     unlikely += sampler.sample(logits, {}, random, position) != 0;
   }
   EXPECT_GE(unlikely, 3);

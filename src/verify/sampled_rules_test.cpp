@@ -203,6 +203,29 @@ TEST(Rules, NeverAcceptAProbeHoweverRight) {
   EXPECT_EQ(drawn_tokens(test.input()), (std::vector<TokenId>{1, 0, 2, 2}));
 }
 
+/// Drafts may know the noise that `follow` draws with. What a rule decides with must then be
+/// something else, else texts would be biased: the token after a root without children is the
+/// race's by chance only, once in thirty times of equal weights.
+TEST(SampledRules, DoNotDrawWithTheNoiseOfTheRace) {
+  constexpr int kEqual = 30, kSeeds = 600;
+  const std::vector<std::vector<float>> rows = {std::vector<float>(kEqual, 0.5F)};
+  for (const VerifierEntry& entry : verifiers()) {
+    const auto rule = make_verifier(entry.name);
+    int races = 0;
+    for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+      TestInput test(DraftTree(0), rows, {.temperature = 1}, seed);
+      races += rule->verify(test.input()).next == test.sampler.sample(rows[0], {}, test.random, 1);
+    }
+    const bool draws_by_race = entry.name == "follow" || entry.name == "typical";
+    if (draws_by_race) {
+      EXPECT_EQ(races, kSeeds) << entry.name;
+    } else {
+      // Of a binomial law with mean 20 and deviation 4.4, more than 45 are seen once in 10^6 times.
+      EXPECT_LE(races, 45) << entry.name;
+    }
+  }
+}
+
 TEST(SampledRules, AnswerTheSameAgain) {
   for (const VerifierEntry& entry : verifiers()) {
     const auto rule = named(entry.name.data());
