@@ -1,6 +1,8 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "core/error.h"
 #include "engine/admission/admission.h"
@@ -23,6 +25,8 @@ std::string_view name_of(FinishReason reason) {
       return "length";
     case FinishReason::cancelled:
       return "cancelled";
+    case FinishReason::deadline:
+      return "deadline";
     case FinishReason::no_room:
       return "no_room";
     case FinishReason::failed:
@@ -39,6 +43,12 @@ void note_start(Sequence& sequence) {
   SequenceStatistics& statistics = sequence.statistics;
   if (statistics.preemptions == 0) statistics.reused_tokens = found;
   statistics.recomputed_tokens += std::max(0, sequence.computed - found);
+}
+
+/// Tokens whose rows lie in the cache, and are not run: they produce one more.
+std::span<const TokenId> known_tokens(const Sequence& sequence) {
+  const int reused = sequence.cache->length();
+  return std::span(sequence.tokens).first(reused == 0 ? 0 : static_cast<std::size_t>(reused) + 1);
 }
 
 EngineOptions checked(EngineOptions options) {
@@ -69,8 +79,10 @@ void hold_room(std::vector<Element>& elements, std::size_t count) {
 struct Engine::State {
   State(const Model& model, KvCache& cache, EngineOptions the_options)
       : options(checked(std::move(the_options))),
-        costs(options.max_rows, options.costs),
-        round(model, cache, options.max_rows, {costs, faults, options.timekeeper}) {}
+        methods(options.listener ? options.listener->taps() : std::vector<FeatureTap>()),
+        costs(options.max_rows),
+        round(model, cache, options.max_rows,
+              {costs, faults, options.timekeeper, options.listener, methods.listener_taps()}) {}
 
   std::vector<Turn> begin();
   int prompt_rows(std::span<const RowDemand> demands) const;
@@ -80,6 +92,7 @@ struct Engine::State {
   void run(std::unique_ptr<Sequence> sequence);
   bool try_to_start(Sequence& sequence);
   void start_drafting(Sequence& sequence);
+  void start_listening(Sequence& sequence);
   void fail_running() noexcept;
   void show(double step_ms, std::span<const Turn> turns);
   void retire(Sequence& sequence);
@@ -89,9 +102,11 @@ struct Engine::State {
   EngineOptions options;
   MethodTable methods;
   MachineCosts costs;
+  bool has_costs = false;
   Faults faults;
   Round round;
   SequenceId next_id = 1;
+  Sequence::Clock::time_point now;  // when the step began
   WaitingLine waiting;
   Sequences running;                                // the oldest first
   std::vector<std::unique_ptr<Sequence>> finished;  // in the last step
@@ -105,8 +120,13 @@ Engine::~Engine() = default;
 
 MethodId Engine::add(Method method) {
   State& state = *state_;
-  return state.methods.add(std::move(method), state.options.max_rows,
-                           [&](const TapSet& taps) { state.round.tap(taps); });
+  const CostProfile profile = method.costs;
+  const MethodId id = state.methods.add(std::move(method), state.options.max_rows,
+                                        [&](const TapSet& taps) { state.round.tap(taps); });
+  if (!profile.empty() && !std::exchange(state.has_costs, true)) {
+    state.costs = MachineCosts(state.options.max_rows, profile);
+  }
+  return id;
 }
 
 std::span<const Progress> Engine::step() {
@@ -191,9 +211,10 @@ Sequence* Engine::State::find(SequenceId id) {
 std::vector<Turn> Engine::State::begin() {
   finished.clear();
   news.clear();
-  while (auto sequence = waiting.take_cancelled()) run(std::move(sequence));
+  now = Sequence::Clock::now();
+  while (auto sequence = waiting.take_over(now)) run(std::move(sequence));
   for (const auto& sequence : running) {
-    const auto begin_round = [&] { sequence->begin_round(); };
+    const auto begin_round = [&] { sequence->begin_round(now); };
     if (!faults.contain(FaultOrigin::sequence, begin_round)) sequence->fail(faults.reason());
     if (sequence->finished()) retire(*sequence);
   }
@@ -247,6 +268,7 @@ void Engine::State::set_back_youngest() {
   ++sequence.statistics.preemptions;
   sequence.statistics.recomputed_tokens -= std::max(0, sequence.computed - cached);  // not yet
   sequence.computed = std::max(sequence.computed, cached);
+  sequence.waits_since = now;
   retire(sequence);
   waiting.put_back(std::move(*youngest));
   running.erase(std::next(youngest).base());
@@ -265,6 +287,8 @@ void Engine::State::admit() {
 }
 
 void Engine::State::run(std::unique_ptr<Sequence> sequence) {
+  const std::chrono::duration<double, std::milli> waited = now - sequence->waits_since;
+  sequence->statistics.waiting_ms += std::max(0.0, waited.count());
   const auto younger = std::find_if(running.begin(), running.end(),
                                     [&](const auto& other) { return other->id > sequence->id; });
   running.insert(younger, std::move(sequence));
@@ -274,22 +298,32 @@ void Engine::State::run(std::unique_ptr<Sequence> sequence) {
 bool Engine::State::try_to_start(Sequence& sequence) {
   const std::span<const TokenId> text = sequence.tokens;
   int remembered = static_cast<int>(text.size());
-  Drafter& drafter = *sequence.method.method.drafter;
+  const auto ask = [&](auto& who) { remembered = std::min(remembered, who.remembers(text)); };
   const bool drafts =
-      faults.contain(FaultOrigin::drafter, [&] { remembered = drafter.remembers(text); });
+      faults.contain(FaultOrigin::drafter, [&] { ask(*sequence.method.method.drafter); });
+  const bool listens =
+      options.listener && faults.contain(FaultOrigin::observer, [&] { ask(*options.listener); });
   // The first row that is run produces the token after the next.
   if (!claim_room(sequence, running, round.target(), std::max(remembered - 1, 0))) return false;
-  sequence.begin_round();
+  sequence.begin_round(now);
   note_start(sequence);
   if (drafts) start_drafting(sequence);
   if (!sequence.drafts()) ++faults.statistics.dropped;
+  if (listens) start_listening(sequence);
   return true;
 }
 
+void Engine::State::start_listening(Sequence& sequence) {
+  const auto known = known_tokens(sequence);
+  const auto begin = [&] { options.listener->begin(sequence.id, known); };
+  if (faults.contain(FaultOrigin::observer, begin)) {
+    sequence.watched = static_cast<int>(known.size());
+  }
+}
+
 void Engine::State::start_drafting(Sequence& sequence) {
-  const int reused = sequence.cache->length();
-  sequence.observed = reused == 0 ? 0 : reused + 1;
-  const auto known = std::span(sequence.tokens).first(static_cast<std::size_t>(sequence.observed));
+  const auto known = known_tokens(sequence);
+  sequence.observed = static_cast<int>(known.size());
   const Method& method = sequence.method.method;
   const auto resume = [&] { sequence.draft = method.drafter->resume(known); };
   if (!faults.contain(FaultOrigin::drafter, resume)) {
@@ -342,7 +376,11 @@ void Engine::State::retire(Sequence& sequence) {
     faults.contain(FaultOrigin::drafter,
                    [&] { sequence.method.method.drafter->finish(*sequence.draft); });
   }
+  if (sequence.watched) {
+    faults.contain(FaultOrigin::observer, [&] { options.listener->end(sequence.id); });
+  }
   sequence.draft.reset();
+  sequence.watched.reset();
   sequence.cache.reset();
 }
 

@@ -15,7 +15,7 @@ struct Method {
   std::shared_ptr<Drafter> drafter;
   std::shared_ptr<const TreePolicy> policy;
   std::shared_ptr<const Verifier> verifier;
-  CostProfile costs = {};  // where the estimates of its drafter start; may be empty
+  CostProfile costs = {};  // where what is learned of its drafter starts; may be empty
 };
 
 }  // namespace talon

@@ -21,10 +21,16 @@ MethodId MethodTable::add(Method method, int max_rows,
 }
 
 DrafterEstimates* MethodTable::estimates_of(const Method& method, int max_rows) {
+  DrafterEstimates* found = nullptr;
+  bool has_costs = false;
   for (const MethodEntry& entry : entries_) {
-    if (entry.method.drafter == method.drafter) return entry.estimates;
+    if (entry.method.drafter != method.drafter) continue;
+    found = entry.estimates;
+    has_costs = has_costs || !entry.method.costs.empty();
   }
-  return &estimates_.emplace_back(max_rows, method.costs);
+  if (!found) return &estimates_.emplace_back(max_rows, method.costs);
+  if (!has_costs && !method.costs.empty()) *found = DrafterEstimates(max_rows, method.costs);
+  return found;
 }
 
 }  // namespace talon

@@ -3,7 +3,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "engine/engine.h"
 #include "engine/method.h"
@@ -24,13 +24,16 @@ struct MethodEntry {
 /// all. Entries keep their place.
 class MethodTable {
  public:
+  /// `watched`: what the engine's listener wants to see.
+  explicit MethodTable(std::span<const FeatureTap> watched) : listener_taps_(taps_.add(watched)) {}
+
   /// max_rows: of a check. Before the method is added, `tap` is told what is then wanted of the
   /// target; what it throws leaves the table as it was. Throws UsageError for a method that lacks a
   /// part.
   MethodId add(Method method, int max_rows, const std::function<void(const TapSet&)>& tap);
   const MethodEntry& at(MethodId id) const { return entries_[static_cast<std::size_t>(id)]; }
   int size() const { return static_cast<int>(entries_.size()); }
-  const TapSet& taps() const { return taps_; }
+  TapSet::Reader listener_taps() const { return listener_taps_; }
 
  private:
   DrafterEstimates* estimates_of(const Method& method, int max_rows);
@@ -38,6 +41,7 @@ class MethodTable {
   std::deque<MethodEntry> entries_;
   std::deque<DrafterEstimates> estimates_;
   TapSet taps_;
+  TapSet::Reader listener_taps_;
 };
 
 }  // namespace talon

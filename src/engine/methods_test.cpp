@@ -157,6 +157,38 @@ TEST(Methods, ARequestNamesOneThatTheEngineHas) {
   }
 }
 
+/// Notes what a check of a row and a pass of the drafter cost when a sequence starts.
+class AskingPolicy : public TreePolicy {
+ public:
+  std::unique_ptr<PolicyState> start(DrafterEstimates& drafter,
+                                     const MachineCosts& machine) const override {
+    check_ms = machine.check_ms(1);
+    pass_ms = drafter.passes.pass_ms(1, machine);
+    return fixed_->start(drafter, machine);
+  }
+  mutable double check_ms = 0, pass_ms = 0;
+
+ private:
+  std::unique_ptr<TreePolicy> fixed_ = make_policy("fixed");
+};
+
+TEST(Methods, WhatIsLearnedStartsFromTheFirstCostsThatAMethodBrings) {
+  const CostProfile costs{.checks = {{1, 64, 7.0}, {8, 64, 9.0}}, .levels = {{1, 0.5}}};
+  const CostProfile others{.checks = {{1, 64, 70.0}}, .levels = {{1, 5.0}}};
+  TestEngine test(small_model(), make_drafter("none", {}));
+  const auto policy = std::make_shared<AskingPolicy>();
+  const auto drafter = std::make_shared<CountingDrafter>();
+  Request asked = request({1, 403, 407});
+  asked.max_new = 1;
+  for (const CostProfile& given : {CostProfile(), costs, others}) {
+    asked.method = test.engine.add({drafter, policy, make_verifier("follow"), given});
+    test.run(asked);
+    if (given.empty()) continue;
+    EXPECT_EQ(policy->check_ms, 7);
+    EXPECT_EQ(policy->pass_ms, 0.5);
+  }
+}
+
 TEST(Methods, OneThatLacksAPartIsNotTaken) {
   TestEngine test(small_model(), make_drafter("none", {}));
   Method method = method_of({"none", "fixed"});

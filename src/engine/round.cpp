@@ -46,6 +46,22 @@ std::vector<NodeId> committed_rows(const Turn& turn) {
 
 Drafter& drafter_of(const Turn& turn) { return *turn.sequence->method.method.drafter; }
 
+/// Tokens from `first` on that the rows in the cache have produced.
+CommittedTokens tokens_since(int first, const Sequence& sequence) {
+  const int end = std::min(sequence.cache->length() + 1, sequence.length());
+  CommittedTokens committed;
+  committed.tokens = std::span(sequence.tokens)
+                         .subspan(static_cast<std::size_t>(first),
+                                  static_cast<std::size_t>(end) - static_cast<std::size_t>(first));
+  committed.first_position = first;
+  committed.first_has_row = first > 0;
+  return committed;
+}
+
+int end_of(const CommittedTokens& committed) {
+  return committed.first_position + static_cast<int>(committed.tokens.size());
+}
+
 bool is_run(std::span<const NodeId> rows) {
   return rows.back() - rows.front() + 1 == static_cast<NodeId>(rows.size());
 }
@@ -59,6 +75,8 @@ Round::Round(const Model& model, KvCache& cache, int max_rows, Parts parts)
       target_(std::make_unique<Target>(model, cache, max_rows)),
       costs_(parts.costs),
       timekeeper_(std::move(parts.timekeeper)),
+      listener_(parts.listener),
+      listener_taps_(parts.listener_taps),
       faults_(parts.faults),
       row_(*model.backend),
       gathered_rows_(*model.backend) {}
@@ -254,8 +272,10 @@ void Round::commit(Turn& turn, std::size_t index) {
   const std::vector<NodeId> rows = committed_rows(turn);
   const auto cached = static_cast<std::size_t>(sequence.cache->length());
   sequence.cache->keep(rows, std::span(sequence.tokens).subspan(cached, rows.size()));
-  if (!sequence.drafts()) return;
-  if (!faults_.contain(FaultOrigin::drafter, [&] { observe(turn, index, rows); })) drop(sequence);
+  const auto show = [&] { observe(turn, index, rows); };
+  if (sequence.drafts() && !faults_.contain(FaultOrigin::drafter, show)) drop(sequence);
+  const auto tell = [&] { tell_listener(turn, index, rows); };
+  if (sequence.watched && !faults_.contain(FaultOrigin::observer, tell)) sequence.watched.reset();
 }
 
 void Round::note_acceptance(Turn& turn) {
@@ -274,23 +294,28 @@ void Round::note_acceptance(Turn& turn) {
 /// the text as well.
 void Round::observe(Turn& turn, std::size_t index, std::span<const NodeId> rows) {
   Sequence& sequence = *turn.sequence;
-  const int known = std::min(sequence.cache->length() + 1, sequence.length());
-  const auto first = static_cast<std::size_t>(sequence.observed);
-  CommittedTokens committed;
-  committed.tokens =
-      std::span(sequence.tokens).subspan(first, static_cast<std::size_t>(known) - first);
-  committed.first_position = sequence.observed;
-  committed.first_has_row = sequence.observed > 0;
+  CommittedTokens committed = tokens_since(sequence.observed, sequence);
   const MethodEntry& method = sequence.method;
   if (taps_.wants(method.drafter_taps) || taps_.wants(method.policy_taps)) {
     const View features = features_of(index, rows);
     committed.features = taps_.columns(method.drafter_taps, features);
-    if (known == sequence.length()) {
+    if (end_of(committed) == sequence.length()) {
       show_policy(sequence, taps_.columns(method.policy_taps, features));
     }
   }
   method.method.drafter->observe(*sequence.draft, committed);
-  sequence.observed = known;
+  sequence.observed = end_of(committed);
+}
+
+/// Likewise for the listener.
+void Round::tell_listener(Turn& turn, std::size_t index, std::span<const NodeId> rows) {
+  Sequence& sequence = *turn.sequence;
+  CommittedTokens committed = tokens_since(*sequence.watched, sequence);
+  if (taps_.wants(listener_taps_)) {
+    committed.features = taps_.columns(listener_taps_, features_of(index, rows));
+  }
+  listener_->committed(sequence.id, committed);
+  sequence.watched = end_of(committed);
 }
 
 /// Keeps what the policy wants of the row that produced the next root.

@@ -44,6 +44,8 @@ class Round {
     MachineCosts& costs;
     Faults& faults;
     Timekeeper timekeeper;
+    CommitListener* listener;
+    TapSet::Reader listener_taps;
   };
   Round(const Model& model, KvCache& cache, int max_rows, Parts parts);
 
@@ -80,6 +82,7 @@ class Round {
   void commit(Turn& turn, std::size_t index);
   void note_acceptance(Turn& turn);
   void observe(Turn& turn, std::size_t index, std::span<const NodeId> rows);
+  void tell_listener(Turn& turn, std::size_t index, std::span<const NodeId> rows);
   void show_policy(Sequence& sequence, const View& features) const;
   View features_of(std::size_t index, std::span<const NodeId> rows);
   void learn(std::vector<Turn>& turns);
@@ -93,6 +96,8 @@ class Round {
   PromptCosts prompt_costs_;
   RowBudget draft_rows_;
   Timekeeper timekeeper_;
+  CommitListener* listener_;
+  TapSet::Reader listener_taps_;
   Faults& faults_;
   ForwardResult result_;
   RowScratch row_;

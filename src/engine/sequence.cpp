@@ -39,13 +39,14 @@ Sequence::Sequence(SequenceId name, Request asked, const MethodEntry& by, int vo
   news_begin = tokens.size();
 }
 
-void Sequence::begin_round() {
+void Sequence::begin_round(Clock::time_point now) {
   news_begin = tokens.size();
   readable = 0;
   accepted_news = 0;
   text.clear();
   logprobs.clear();
-  if (cancelled && !finished()) end(FinishReason::cancelled);
+  if (finished() || !is_over(now)) return;
+  end(cancelled ? FinishReason::cancelled : FinishReason::deadline);
 }
 
 void Sequence::read(std::span<const TokenId> next_tokens) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,8 @@ namespace talon {
 /// One request on its way: the prompt, the answer so far, and what drafting it remembers. The last
 /// token is the root of the next tree: committed, but not yet in the cache.
 struct Sequence {
+  using Clock = std::chrono::steady_clock;
+
   Sequence(SequenceId name, Request asked, const MethodEntry& by, int vocabulary,
            const Tokenizer* tokenizer);
 
@@ -46,9 +49,10 @@ struct Sequence {
   /// Whether it drafts: until it is dropped to plain decoding.
   bool drafts() const { return draft && policy; }
 
-  /// Forgets the last round's news, and ends the sequence if it was cancelled since. Throws as
-  /// end().
-  void begin_round();
+  /// Forgets the last round's news, and ends the sequence if it is over. Throws as end().
+  void begin_round(Clock::time_point now);
+  /// Whether it was cancelled or its deadline is past.
+  bool is_over(Clock::time_point now) const { return cancelled || now >= request.deadline; }
   /// Tokens that this round brought.
   std::span<const TokenId> news() const { return std::span(tokens).subspan(news_begin); }
 
@@ -66,6 +70,7 @@ struct Sequence {
   std::unique_ptr<DraftState> draft;
   std::unique_ptr<PolicyState> policy;  // of both or none
   int observed = 0;                     // tokens shown to the drafter
+  std::optional<int> watched;           // tokens shown to the listener; none: it does not listen
   std::vector<float> feature;  // what the policy wants of the row that produced the last token
 
   std::optional<Detokenizer> detokenizer;
@@ -73,6 +78,7 @@ struct Sequence {
   SequenceStatistics statistics;
 
   bool cancelled = false;
+  Clock::time_point waits_since = Clock::now();
 
   // Of the current round.
   std::size_t news_begin = 0;

@@ -46,6 +46,7 @@ struct Answer {
 
 struct TestOptions : EngineOptions {
   std::string policy = "throughput";
+  CostProfile costs;
 };
 
 /// An engine with what it borrows, and one method.

@@ -114,6 +114,7 @@ class Containment : public testing::Test {
   bool may_fail_ = true;  // answers under way
   bool faulty_drafter_ = false, faulty_rule_ = false, faulty_policy_ = false;
   RoundObserver observer_;
+  CommitListener* listener_ = nullptr;
   Timekeeper timekeeper_;
 };
 
@@ -156,6 +157,7 @@ bool Containment::run(const Setting& setting, Trigger& trigger, long at, bool la
   options.policy = setting.policy;
   options.tokenizer = &small_tokenizer();
   options.observer = observer_;
+  options.listener = listener_;
   options.timekeeper = timekeeper_;
   std::unique_ptr<Drafter> drafter = make(setting);
   if (faulty_drafter_) drafter = std::make_unique<FaultyDrafter>(std::move(drafter), trigger);
@@ -258,6 +260,15 @@ TEST_F(Containment, OfAnObserverAndATimekeeperWhichAreHeedless) {
     return ms;
   };
   sweep({.policy = "throughput"}, trigger_, /*lasts=*/false);
+}
+
+TEST_F(Containment, OfAListenerThatHearsNoMore) {
+  may_fail_ = false;
+  FaultyListener listener(trigger_);
+  listener_ = &listener;
+  sweep({}, trigger_, /*lasts=*/false);
+  sweep({.drafter = "eagle3:head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head"}, trigger_,
+        /*lasts=*/true);
 }
 
 TEST_F(Containment, OfABackend) {

@@ -5,6 +5,7 @@
 
 #include "backend/wrap/forwarding.h"
 #include "draft/drafter.h"
+#include "engine/commit_listener.h"
 #include "faulty_allocations.h"
 #include "tree/tree_policy.h"
 #include "verify/verifier.h"
@@ -45,6 +46,23 @@ class FaultyDrafter : public Drafter {
 
  private:
   std::unique_ptr<Drafter> inner_;
+  Trigger& trigger_;
+};
+
+/// Ticks at each call, and wants rows of the target.
+class FaultyListener : public CommitListener {
+ public:
+  explicit FaultyListener(Trigger& trigger) : trigger_(trigger) {}
+  std::vector<FeatureTap> taps() const override { return {{1}}; }
+  int remembers(std::span<const TokenId> text) override {
+    trigger_.tick();
+    return static_cast<int>(text.size());
+  }
+  void begin(SequenceId, std::span<const TokenId>) override { trigger_.tick(); }
+  void committed(SequenceId, const CommittedTokens&) override { trigger_.tick(); }
+  void end(SequenceId) override { trigger_.tick(); }
+
+ private:
   Trigger& trigger_;
 };
 

@@ -29,9 +29,9 @@ std::unique_ptr<Sequence> WaitingLine::take(const std::function<bool(Sequence&)>
   return nullptr;
 }
 
-std::unique_ptr<Sequence> WaitingLine::take_cancelled() {
-  const auto place = std::find_if(places_.begin(), places_.end(), [](const Place& candidate) {
-    return candidate.sequence->cancelled;
+std::unique_ptr<Sequence> WaitingLine::take_over(Sequence::Clock::time_point now) {
+  const auto place = std::find_if(places_.begin(), places_.end(), [&](const Place& candidate) {
+    return candidate.sequence->is_over(now);
   });
   return place == places_.end() ? nullptr : take_from(place);
 }

@@ -12,7 +12,9 @@ class Line {
   explicit Line(std::vector<int> wanted) : wanted_(std::move(wanted)) {
     for (std::size_t i = 0; i < wanted_.size(); ++i) push(static_cast<SequenceId>(i + 1));
   }
-  void push(SequenceId id) { line.push(make(id)); }
+  void push(SequenceId id, Sequence::Clock::time_point deadline = Request().deadline) {
+    line.push(make(id, deadline));
+  }
   void set_back(SequenceId id) { line.put_back(make(id)); }
   /// All that find room among `pages`, in the order they are taken.
   std::vector<SequenceId> take(int pages) {
@@ -32,10 +34,12 @@ class Line {
   int tries = 0;
 
  private:
-  static std::unique_ptr<Sequence> make(SequenceId id) {
+  static std::unique_ptr<Sequence> make(SequenceId id,
+                                        Sequence::Clock::time_point deadline = Request().deadline) {
     static const MethodEntry kNoMethod{};
     Request request;
     request.prompt = {1};
+    request.deadline = deadline;
     return std::make_unique<Sequence>(id, request, kNoMethod, 8, nullptr);
   }
 
@@ -79,10 +83,20 @@ TEST(WaitingLine, EachIsTriedOnceUntilThereMayBeMoreRoom) {
 TEST(WaitingLine, TheCancelledLeaveFromAnyPlace) {
   Line waiting({1, 1, 1});
   waiting.line.find(2)->cancelled = true;
-  EXPECT_EQ(waiting.line.take_cancelled()->id, 2u);
-  EXPECT_EQ(waiting.line.take_cancelled(), nullptr);
+  EXPECT_EQ(waiting.line.take_over({})->id, 2u);
+  EXPECT_EQ(waiting.line.take_over({}), nullptr);
   EXPECT_EQ(waiting.line.find(2), nullptr);
   EXPECT_EQ(waiting.take(9), (Ids{1, 3}));
+}
+
+TEST(WaitingLine, ThoseWhoseDeadlineIsPastLeaveFromAnyPlace) {
+  const auto noon = Sequence::Clock::now();
+  Line waiting({1, 1, 1});
+  waiting.push(4, noon);
+  EXPECT_EQ(waiting.line.take_over(noon - std::chrono::seconds(1)), nullptr);
+  const auto late = waiting.line.take_over(noon);
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->id, 4u);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/types.h"
+#include "sample/log_probabilities.h"
+
+namespace talon {
+
+/// no_room: the cache cannot hold more of this answer, whatever else runs. failed: something threw
+/// that the answer needs, or the model gave no usable numbers.
+enum class FinishReason {
+  none,
+  stop_token,
+  stop_text,
+  length,
+  cancelled,
+  deadline,
+  no_room,
+  failed
+};
+/// "stop", "stop_text", "length", "cancelled", "deadline", "no_room", "failed"
+std::string_view name_of(FinishReason reason);
+
+/// One round's news of a sequence.
+struct Progress {
+  SequenceId sequence = 0;
+  std::span<const TokenId> tokens;  // new this round; valid until the next step
+  int accepted = 0;                 // how many of the first of them had been drafted
+  std::string_view text;  // new text when the engine has a tokenizer, held back by stop texts;
+                          // valid until the next step
+  /// Of the tokens, if the request asked for them; valid until the next step.
+  std::span<const TokenLogprobs> logprobs;
+  FinishReason finish = FinishReason::none;
+  std::string_view error;  // why, when finish is failed; valid until the next step
+};
+
+struct SequenceStatistics {
+  int prompt_tokens = 0;
+  int reused_tokens = 0;      // of the prompt, found in the cache when it was first admitted
+  int preemptions = 0;        // how often it gave its room to older ones and waited again
+  int recomputed_tokens = 0;  // run again after that
+  int answer_tokens = 0;      // the first comes from the prefill: 1 + rounds + the sum of accepted
+  int rounds = 0;             // checks after the prefill
+  std::vector<int> accepted;  // tokens a round emitted, less one: the draft nodes accepted, unless
+                              // the text ended within
+  std::vector<int> drafted;   // draft nodes checked per round
+  double waiting_ms = 0;      // for room in the cache, also after it was set back
+  double prefill_ms = 0;      // wall time of the steps that ran its prompt, or its text again
+  double decode_ms = 0;       // wall time of the steps that checked its trees
+  double draft_ms = 0;        // the part of decode_ms in the drafter and the policy
+  double check_ms = 0;        // the part of decode_ms in the target
+  double distortion = 0;      // summed over rounds (VerifyResult::distortion); 0 for lossless rules
+};
+
+}  // namespace talon

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/types.h"
+#include "sample/sampler.h"
+
+namespace talon {
+
+/// Of a method of an engine, in the order in which they were added: 0, 1, ...
+using MethodId = int;
+
+/// What an answer is a function of, and what it may take.
+struct Request {
+  std::vector<TokenId> prompt;  // at least one token
+  MethodId method = 0;
+  int max_new = 128;  // at least one; the answer also ends where the model's context does
+  /// Before the answer has so many tokens, end tokens are not drawn and stop texts not looked for.
+  int min_new = 0;
+  SamplerOptions sampler;
+  std::uint64_t seed = 1;
+  std::uint32_t choice = 0;         // which of several answers to one prompt
+  std::vector<TokenId> end_tokens;  // each ends the answer and is its last token
+  /// Need EngineOptions::tokenizer. The token that completes one is the last.
+  std::vector<std::string> stop_texts;
+  /// Whether rows of earlier requests may stand for the beginning of the prompt, and its own for
+  /// that of later ones. The cache gives as much as the drafter remembers (Drafter::remembers).
+  bool reuse_prefix = true;
+  /// Whose text it is: those of different tenants share no rows of the cache, so that none can tell
+  /// by the time of an answer what another asked.
+  std::uint64_t tenant = 0;
+  /// Of requests that wait, those with a lower number are admitted first.
+  int priority = 0;
+  /// For each token of the answer its log-probability, and those of so many most likely tokens;
+  /// negative: none.
+  int logprobs = -1;
+  /// Looked at between steps; the answer ends as `deadline`, also where it has not begun.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+};
+
+/// Why a request was not taken. Ordinary, not an error of the program.
+struct Refusal {
+  /// queue_full: later it may be taken.
+  enum class Reason { bad_request, too_long, no_room, queue_full } reason;
+  std::string message;
+};
+
+}  // namespace talon
