@@ -1,32 +1,17 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/stop.h"
-#include "engine/measure_costs.h"
-#include "runtime/heads.h"
-#include "runtime/make_engine.h"
+#include "engine/engine.h"
+#include "runtime/cache_budget.h"
+#include "runtime/decode_settings.h"
+#include "runtime/named_methods.h"
 
 namespace talon {
-
-/// How answers are drafted and checked: everything that may change their speed and nothing of what
-/// they say.
-struct DecodeSettings {
-  std::string drafter = "auto";  // what it stands for: resolve_drafter()
-  std::string policy = std::string(kDefaultPolicy);
-  std::string verify = "follow";
-  int chunk = EngineOptions{}.chunk;          // prompt rows per forward
-  int max_nodes = EngineOptions{}.max_nodes;  // draft nodes per check
-  RoundObserver observer = {};                // sees every round; may be empty
-  CostCache costs = {};                       // where measured costs are kept between runs
-  HeadFinder heads = {};                      // finds those that options do not name; may be empty
-  /// Takes one token a round, whatever was accepted: slow, but the observer then sees a tree at
-  /// every position of the text. The tokens are the same.
-  bool every_position = false;
-};
 
 /// One finished answer.
 struct Answer {
@@ -41,8 +26,9 @@ struct Answer {
   double tokens_per_second() const;
 };
 
-/// One engine with its drafter, verifier and target activations, for one answer at a time. Model,
-/// cache and tokenizer are borrowed; the tokenizer may be null.
+/// One engine, for one answer at a time, each by the method that its request names: 0 is that of
+/// the settings. Model, cache and tokenizer are borrowed; the tokenizer may be null. For several
+/// answers at once: examples/two_methods.cpp.
 class Answerer {
  public:
   using Listener = std::function<void(const Progress&)>;
@@ -52,17 +38,20 @@ class Answerer {
   Answerer(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
            const DecodeSettings& settings);
 
+  /// As NamedMethods::get().
+  MethodId method(std::string_view text) { return methods_.get(text); }
+
   /// Decodes to the end, showing each round to `listener`; soon after `stop` is requested it ends
   /// as cancelled. Throws UsageError or Error with the engine's words when it refuses the request,
   /// and what the listener throws; the next answer does not depend on one that failed.
   Answer decode(Request request, const Listener& listener = {}, const StopFlag* stop = nullptr);
 
-  /// What drafts: settings' drafter, or what auto stands for.
-  const std::string& drafter() const { return drafter_; }
+  /// As NamedMethods::drafter().
+  const std::string& drafter() const { return methods_.drafter(); }
 
  private:
-  std::string drafter_;
-  OwnedEngine engine_;
+  Engine engine_;
+  NamedMethods methods_;
 };
 
 }  // namespace talon

@@ -65,6 +65,40 @@ TEST_F(AnswererTest, AutoDraftsWithSuffixWhereThereIsNoHead) {
   EXPECT_EQ(answerer.decode(request).tokens, make("none").decode(request).tokens);
 }
 
+TEST_F(AnswererTest, EachRequestNamesItsMethod) {
+  Answerer answerer = make("none");
+  Request request = story(loaded_, "Once upon a time");
+  request.max_new = 80;  // at last it repeats itself
+  const Answer plain = answerer.decode(request);
+  request.method = answerer.method("suffix@policy=fixed");
+  const Answer drafted = answerer.decode(request);
+  EXPECT_EQ(plain.tau(), 1);
+  EXPECT_GT(drafted.tau(), 1);
+  EXPECT_EQ(drafted.tokens, plain.tokens);
+  EXPECT_EQ(answerer.method("suffix@policy=fixed"), request.method);
+  EXPECT_EQ(answerer.method(""), 0);
+  EXPECT_EQ(answerer.method("ngram"), 2) << "a method was made twice";
+  EXPECT_THROW(answerer.method("suffix@policy=nothing"), UsageError);
+  EXPECT_THROW(answerer.method("nothing"), UsageError);
+}
+
+TEST_F(AnswererTest, AHeadThatTwoMethodsHaveIsLoadedOnce) {
+  int asked = 0;
+  const HeadFinder heads = [&](std::string_view) {
+    ++asked;
+    return std::string(TALON_TEST_DATA "/golden/stories260k/eagle3_head");
+  };
+  Answerer answerer = make("eagle3", heads);
+  EXPECT_EQ(asked, 1);
+  Request request = story(loaded_, "Once upon a time");
+  const Answer expected = answerer.decode(request);
+  for (const char* method : {"eagle3@policy=fixed", "eagle3@policy=eagle2", "auto@policy=fixed"}) {
+    request.method = answerer.method(method);
+    EXPECT_EQ(answerer.decode(request).tokens, expected.tokens) << method;
+  }
+  EXPECT_EQ(asked, 3) << "auto asks which heads there are, then loads one for eagle3+suffix";
+}
+
 TEST_F(AnswererTest, AHeadIsFoundByItsKindAndOneThatOptionsNameComesFirst) {
   std::vector<std::string> asked;
   const HeadFinder heads = [&](std::string_view kind) {

@@ -9,9 +9,7 @@ class OwnMethod : public Contestant {
  public:
   OwnMethod(const ContestantModel& model, const MethodText& method, DecodeSettings settings)
       : name_(method.text), also_(std::move(settings.observer)) {
-    settings.drafter = method.drafter;
-    if (!method.policy.empty()) settings.policy = method.policy;
-    if (!method.verify.empty()) settings.verify = method.verify;
+    settings = with_method(std::move(settings), method);
     settings.observer = [this](const RoundReport& round) {
       tally_.add(round);
       if (also_) also_(round);

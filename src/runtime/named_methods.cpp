@@ -1,0 +1,96 @@
+#include "runtime/named_methods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/make_engine.h"
+
+namespace talon {
+namespace {
+
+/// Takes the first token of what another rule gives.
+class OneToken : public Verifier {
+ public:
+  explicit OneToken(std::unique_ptr<Verifier> rule) : rule_(std::move(rule)) {}
+  std::string_view name() const override { return rule_->name(); }
+  bool lossless() const override { return rule_->lossless(); }
+  VerifyResult verify(const VerifyInput& input) const override {
+    VerifyResult result = rule_->verify(input);
+    if (result.path.size() > 1) {
+      result.next = (*input.tree)[result.path[1]].token;
+      result.path.resize(1);
+    }
+    return result;
+  }
+
+ private:
+  std::unique_ptr<Verifier> rule_;
+};
+
+std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings) {
+  auto rule = make_verifier(settings.verify);
+  if (!settings.every_position) return rule;
+  return std::make_unique<OneToken>(std::move(rule));
+}
+
+}  // namespace
+
+DecodeSettings with_method(DecodeSettings settings, const MethodText& method) {
+  settings.drafter = method.drafter;
+  if (!method.policy.empty()) settings.policy = method.policy;
+  if (!method.verify.empty()) settings.verify = method.verify;
+  return settings;
+}
+
+EngineOptions engine_options(const DecodeSettings& settings, const Model& model,
+                             const Tokenizer* tokenizer) {
+  EngineOptions options;
+  options.chunk = std::min(settings.chunk, model.config.context);
+  options.max_nodes = settings.max_nodes;
+  options.max_rows = std::max(options.chunk, settings.max_nodes + 1);
+  options.tokenizer = tokenizer;
+  options.observer = settings.observer;
+  return options;
+}
+
+NamedMethods::NamedMethods(Engine& engine, const Model& model, KvCache& cache,
+                           DecodeSettings settings)
+    : engine_(engine), model_(model), cache_(cache), settings_(std::move(settings)) {
+  settings_.drafter = resolve_drafter(settings_.drafter, settings_.heads);
+  methods_.emplace("", make(settings_));
+}
+
+MethodId NamedMethods::get(std::string_view text) {
+  const auto known = methods_.find(text);
+  if (known != methods_.end()) return known->second;
+  DecodeSettings settings = with_method(settings_, parse_method(text));
+  settings.drafter = resolve_drafter(settings.drafter, settings.heads);
+  return methods_.emplace(text, make(settings)).first->second;
+}
+
+MethodId NamedMethods::make(const DecodeSettings& settings) {
+  LoadedDrafter& loaded = load(settings.drafter);
+  Method method = make_method(loaded.drafter, model_, settings.policy);
+  method.verifier = make_rule(settings);
+  const bool decides_by_costs = settings.drafter != "none" && method.policy->traits().uses_costs;
+  if (decides_by_costs && loaded.costs.empty()) {
+    const std::string described =
+        fmt::format("{}, {} bytes a pass", settings.drafter, loaded.drafter->traits().pass_bytes);
+    loaded.costs =
+        obtain_costs(model_, cache_.store().shape.type, *loaded.drafter, described, settings.costs);
+  }
+  method.costs = loaded.costs;
+  return engine_.add(std::move(method));
+}
+
+NamedMethods::LoadedDrafter& NamedMethods::load(const std::string& drafter) {
+  const auto known = drafters_.find(drafter);
+  if (known != drafters_.end()) return known->second;
+  const DrafterContext context{.target = &model_, .heads = settings_.heads};
+  return drafters_.emplace(drafter, LoadedDrafter{make_drafter(drafter, context), {}})
+      .first->second;
+}
+
+}  // namespace talon
