@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "engine/admission/admission.h"
 #include "engine/admission/waiting_line.h"
-#include "engine/method_table.h"
+#include "engine/methods/method_table.h"
 #include "engine/round.h"
 #include "engine/stopwatch.h"
 

@@ -8,7 +8,7 @@
 #include "core/types.h"
 #include "engine/commit_listener.h"
 #include "engine/faults.h"
-#include "engine/method.h"
+#include "engine/methods/method.h"
 #include "engine/progress.h"
 #include "engine/request.h"
 #include "engine/round_report.h"

@@ -10,7 +10,7 @@
 #include "core/philox.h"
 #include "draft/drafter.h"
 #include "engine/engine.h"
-#include "engine/method_table.h"
+#include "engine/methods/method_table.h"
 #include "model/cache/kv_cache.h"
 #include "sample/sampler.h"
 #include "text/detokenizer.h"

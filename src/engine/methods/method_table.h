@@ -6,7 +6,7 @@
 #include <span>
 
 #include "engine/engine.h"
-#include "engine/method.h"
+#include "engine/methods/method.h"
 #include "model/tap_set.h"
 #include "tree/drafter_estimates.h"
 

@@ -1,4 +1,4 @@
-#include "engine/method_table.h"
+#include "engine/methods/method_table.h"
 
 #include "core/error.h"
 
