@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   commands.push_back(make_tokenize(app));
   commands.push_back(make_score(app));
   commands.push_back(make_inspect(app));
+  commands.push_back(make_convert(app));
   commands.push_back(make_pull(app));
   CLI::App& bench = *app.add_subcommand("bench", "measure this machine, a model, a drafter");
   bench.require_subcommand(1);

@@ -9,9 +9,18 @@
 namespace talon {
 namespace {
 
-bool is_float(StorageType type) {
-  return type == StorageType::f32 || type == StorageType::f16 || type == StorageType::bf16 ||
-         type == StorageType::f64;
+bool is_integer(StorageType type) {
+  switch (type) {
+    case StorageType::i8:
+    case StorageType::u8:
+    case StorageType::i16:
+    case StorageType::i32:
+    case StorageType::i64:
+    case StorageType::boolean:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -21,9 +30,9 @@ WeightReader::WeightReader(const HeadTensors& tensors, Backend& backend)
 
 const StoredTensor& WeightReader::checked(std::string_view name) {
   const StoredTensor& tensor = tensors_.require(name);
-  if (!is_float(tensor.type)) {
-    fail("{}: {}: expected f32, f16, bf16 or f64, found {}", tensors_.doing(), quote(tensor.name),
-         name_of(tensor.type));
+  if (is_integer(tensor.type)) {
+    fail("{}: {}: expected floating-point numbers or blocks of them, found {}", tensors_.doing(),
+         quote(tensor.name), name_of(tensor.type));
   }
   if (const auto value = find_not_finite(tensor.type, tensor.bytes, pool_)) {
     fail("{}: {}: expected finite values, found NaN or infinity at value {}", tensors_.doing(),
@@ -32,18 +41,25 @@ const StoredTensor& WeightReader::checked(std::string_view name) {
   return tensor;
 }
 
-std::unique_ptr<Weight> WeightReader::matrix(std::string_view name, WeightLayout layout) {
+std::unique_ptr<Weight> WeightReader::matrix(std::string_view name, WeightLayout layout,
+                                             std::span<const std::int32_t> row_order) {
   const StoredTensor& tensor = checked(name);
   return backend_.load_weight({tensor.name, tensor.type, static_cast<int>(tensor.shape[0]),
-                               static_cast<int>(tensor.shape[1]), tensor.bytes},
+                               static_cast<int>(tensor.shape[1]), tensor.bytes, row_order},
                               layout);
 }
 
-Buffer WeightReader::vector(std::string_view name, bool present) {
+Buffer WeightReader::vector(std::string_view name, bool present,
+                            std::span<const std::int32_t> order) {
   if (!present) return {};
   const StoredTensor& tensor = checked(name);
   std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
   dequantize(tensor.type, tensor.bytes, values);
+  if (!order.empty()) {
+    const std::vector<float> stored = values;
+    for (std::size_t i = 0; i < order.size(); ++i)
+      values[i] = stored[static_cast<std::size_t>(order[i])];
+  }
   return upload(values, 1, static_cast<int>(values.size()));
 }
 

@@ -7,6 +7,7 @@
 #include "model/config/tensor_names.h"
 #include "model/finite.h"
 #include "model/model.h"
+#include "model/rotary_order.h"
 
 namespace talon {
 namespace {
@@ -23,17 +24,6 @@ bool is_weight_type(StorageType type) {
     default:
       return true;
   }
-}
-
-/// Row i of the result is stored row order[i]: within each head, pairwise rotary order (0 and 1
-/// turn together, 2 and 3, ...) becomes half-split (0 and d/2, 1 and d/2 + 1, ...).
-std::vector<std::int32_t> half_split_order(int heads, int head_dim) {
-  std::vector<std::int32_t> order;
-  for (int head = 0; head < heads; ++head) {
-    for (int i = 0; i < head_dim; i += 2) order.push_back(head * head_dim + i);
-    for (int i = 1; i < head_dim; i += 2) order.push_back(head * head_dim + i);
-  }
-  return order;
 }
 
 class Loader {

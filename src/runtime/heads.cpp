@@ -10,6 +10,8 @@ HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string model
     const std::string folder = model + "-" + std::string(kind);
     for (const std::filesystem::path& place : places) {
       std::error_code problem;
+      const std::filesystem::path file = place / folder / "head.gguf";
+      if (std::filesystem::exists(file, problem)) return file.string();
       if (std::filesystem::exists(place / folder / "config.json", problem))
         return (place / folder).string();
     }

@@ -1,15 +1,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <limits>
 
+#include "draft/eagle/gguf_head.h"
 #include "draft/eagle/head_config.h"
 #include "draft/eagle/head_weights.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"
 #include "golden_data.h"
+#include "io/formats/write_gguf.h"
 
 namespace talon {
 namespace {
@@ -192,6 +195,69 @@ TEST(HeadFormats, TheTorchFileGivesTheDraftsOfTheSafetensorsFile) {
   }
 }
 
+class GgufHeads : public testing::TestWithParam<std::pair<const char*, const char*>> {
+ protected:
+  std::string written(const std::filesystem::path& head, HeadStorage storage) const {
+    const Checkpoint target =
+        open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
+    const auto file = folder_.path() / "head.gguf";
+    write_gguf_head(open_checkpoint(head), target, storage, file);
+    return file.string();
+  }
+  static std::filesystem::path golden(const std::string& head) {
+    return std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k" / head;
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_P(GgufHeads, GiveTheDraftsOfTheHeadTheyAreMadeOf) {
+  const auto& [head, drafter] = GetParam();
+  const std::string file = written(golden(head), HeadStorage::f32);
+  expect_same_drafts(drafts_of(drafter, head), drafts_of(drafter, file));
+  EXPECT_EQ(describe_head(open_checkpoint(file)).at("layout"), "GGUF");
+}
+
+TEST_P(GgufHeads, MadeOfAGgufHeadAreTheSame) {
+  const std::string first = written(golden(GetParam().first), HeadStorage::q8_0);
+  const auto second = folder_.path() / "second.gguf";
+  std::filesystem::rename(written(first, HeadStorage::q8_0), second);
+  const Checkpoint a = open_checkpoint(written(golden(GetParam().first), HeadStorage::q8_0));
+  const Checkpoint b = open_checkpoint(second);
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (const StoredTensor& tensor : a.tensors) {
+    const StoredTensor& other = b.require(tensor.name);
+    EXPECT_EQ(tensor.type, other.type) << tensor.name;
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes, other.bytes)) << tensor.name;
+  }
+}
+
+TEST_P(GgufHeads, OfEightBitsDraftAsOften) {
+  const auto& [head, drafter] = GetParam();
+  const std::string file = written(golden(head), HeadStorage::q8_0);
+  EXPECT_NEAR(static_cast<double>(emitted(drafts_of(drafter, file)).size()),
+              static_cast<double>(emitted(drafts_of(drafter, head)).size()), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufHeads,
+                         testing::Values(std::pair("eagle1_head", "eagle2"),
+                                         std::pair("eagle3_head", "eagle3"),
+                                         std::pair("eagle3_head_fullvocab", "eagle3")),
+                         [](const auto& test) { return std::string(test.param.first); });
+
+TEST(GgufHead, OfAnotherArchitectureIsRefusedByItsKey) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "head.gguf";
+  const std::vector<float> fc(2);
+  const TensorToWrite tensor = {
+      "fc.weight", StorageType::f32, {1, 2}, std::as_bytes(std::span(fc))};
+  write_gguf(file, {{"general.architecture", "llama"}}, {&tensor, 1});
+  EXPECT_EQ(
+      test::message_of([&] { describe_head(open_checkpoint(file)); }),
+      "read " + file.string() +
+          ": \"general.architecture\": expected eagle3 or eagle, as draft heads have it, found "
+          "\"llama\"");
+}
+
 TEST(HeadEmbedding, AnEqualCopyOfTheTargetsTableIsNotKeptTwice) {
   const auto golden = std::string(TALON_TEST_DATA) + "/golden/stories260k/eagle1_head";
   const HeadWeights head = load_head(open_checkpoint(golden), eagle_target().model);
@@ -247,7 +313,8 @@ const Refusal kRefusals[] = {
      [](HeadFiles& f) {
        f.add("norm.weight", {64}, std::vector<float>(64, std::numeric_limits<float>::quiet_NaN()));
      }},
-    {"WrongType", "eagle3_head", "\"norm.weight\": expected f32, f16, bf16 or f64, found i64",
+    {"WrongType", "eagle3_head",
+     "\"norm.weight\": expected floating-point numbers or blocks of them, found i64",
      [](HeadFiles& f) {
        f.tensors.at("norm.weight") = {"I64", {64}, std::string(512, '\0')};
      }},

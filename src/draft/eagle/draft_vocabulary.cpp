@@ -1,5 +1,6 @@
 #include "draft/eagle/draft_vocabulary.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
@@ -51,6 +52,18 @@ std::vector<std::int64_t> read_differences(const HeadTensors& tensors, const Sto
        quote(t2d->name), ids.size(), quote(d2t.name), marked.size());
 }
 
+/// Ids as they are, but a list that repeats some and never falls holds differences, as GGUF files
+/// of some converters.
+std::vector<std::int64_t> read_ids(const StoredTensor& map, const std::string& doing) {
+  std::vector<std::int64_t> ids = read_integers(map, doing);
+  const bool repeats = std::adjacent_find(ids.begin(), ids.end()) != ids.end();
+  if (repeats && std::is_sorted(ids.begin(), ids.end())) {
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      ids[i] = std::min<std::int64_t>(ids[i], INT32_MAX) + static_cast<std::int64_t>(i);
+  }
+  return ids;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> read_integers(const StoredTensor& tensor, const std::string& doing) {
@@ -76,8 +89,8 @@ std::vector<TokenId> read_draft_vocabulary(const HeadTensors& tensors, int targe
   const StoredTensor* d2t = tensors.find("d2t");
   const StoredTensor* map = d2t ? d2t : tensors.find("token_map");
   if (!map) return {};
-  const auto ids = d2t ? read_differences(tensors, *d2t, target_vocabulary)
-                       : read_integers(*map, tensors.doing());
+  const auto ids =
+      d2t ? read_differences(tensors, *d2t, target_vocabulary) : read_ids(*map, tensors.doing());
   std::vector<bool> seen(static_cast<std::size_t>(target_vocabulary));
   std::vector<TokenId> tokens;
   for (const std::int64_t id : ids) {

@@ -1,8 +1,10 @@
 #include "draft/eagle/head_config.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "core/error.h"
+#include "draft/eagle/gguf_head.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 #include "model/config/config_keys.h"
@@ -19,6 +21,7 @@ constexpr int kUsualTaps = 3;
 /// The configuration of a head: its own keys, and those of the transformer layer, which some
 /// layouts nest.
 struct HeadKeys {
+  std::shared_ptr<const Json> translated;  // of a GGUF file; what the rest points into
   ConfigKeys top;
   ConfigKeys layer;
   std::optional<ConfigKeys> eagle;  // `eagle_config`
@@ -29,10 +32,15 @@ struct HeadKeys {
 };
 
 HeadKeys read_keys(const Checkpoint& checkpoint) {
+  if (checkpoint.format == CheckpointFormat::gguf) {
+    auto keys = std::make_shared<const Json>(head_keys_of_gguf(checkpoint));
+    const ConfigKeys top(*keys, checkpoint.path.string());
+    return {std::move(keys), top, top, std::nullopt};
+  }
   const ConfigKeys top(checkpoint.metadata, (checkpoint.path / "config.json").string());
   auto layer = top.object("transformer_layer_config");
   if (!layer) layer = top.object("model");
-  return {top, layer.value_or(top), top.object("eagle_config")};
+  return {nullptr, top, layer.value_or(top), top.object("eagle_config")};
 }
 
 std::string architecture_of(const ConfigKeys& keys) {
@@ -314,6 +322,8 @@ std::string_view name_of(HeadLayout layout) {
       return "vLLM";
     case HeadLayout::speculators:
       return "speculators";
+    case HeadLayout::gguf:
+      return "GGUF";
   }
   return "";
 }
@@ -321,7 +331,8 @@ std::string_view name_of(HeadLayout layout) {
 HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
   const HeadKeys keys = read_keys(checkpoint);
   HeadConfig config;
-  config.layout = read_layout(keys);
+  config.layout = keys.translated ? HeadLayout::gguf : read_layout(keys);
+  config.interleaved_rope = config.layout == HeadLayout::gguf;
   config.generation =
       tensors.has("hidden_norm.weight") ? HeadGeneration::eagle3 : HeadGeneration::eagle1;
   config.hidden = rows_of(require_matrix(tensors, "fc.weight"));

@@ -16,7 +16,7 @@ namespace talon {
 enum class HeadGeneration { eagle1, eagle3 };
 /// Who wrote the files, which decides what a few keys mean. `sglang` is also SpecForge's and
 /// AngelSlim's.
-enum class HeadLayout { official, sglang, vllm, speculators };
+enum class HeadLayout { official, sglang, vllm, speculators, gguf };
 std::string_view name_of(HeadGeneration generation);
 std::string_view name_of(HeadLayout layout);
 
@@ -37,6 +37,7 @@ struct HeadConfig {
   int context = 0;           // trained for; later positions work, but draft badly
   float norm_epsilon = 0;
   RopeConfig rope;
+  bool interleaved_rope = false;  // stored q and k rows are in pairwise order
   int sliding_window = 0;
   int target_hidden = 0;        // as the configuration says; 0: it does not
   std::vector<int> tap_layers;  // target layers whose inputs are wanted; empty: the usual ones

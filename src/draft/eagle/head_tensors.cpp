@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "draft/eagle/gguf_head.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 
@@ -80,6 +81,10 @@ bool matches(const std::vector<std::int64_t>& expected, const std::vector<std::i
                     [](std::int64_t e, std::int64_t f) { return e == -1 || e == f; });
 }
 
+HeadTensors::Naming naming_of(const Checkpoint& checkpoint) {
+  return checkpoint.format == CheckpointFormat::gguf ? common_name_of_gguf : common_name;
+}
+
 }  // namespace
 
 HeadTensors::HeadTensors(const Checkpoint& checkpoint, Naming name_of)
@@ -89,7 +94,8 @@ HeadTensors::HeadTensors(const Checkpoint& checkpoint, Naming name_of)
   }
 }
 
-HeadTensors::HeadTensors(const Checkpoint& checkpoint) : HeadTensors(checkpoint, common_name) {
+HeadTensors::HeadTensors(const Checkpoint& checkpoint)
+    : HeadTensors(checkpoint, naming_of(checkpoint)) {
   if (!has_idle_norms(checkpoint)) return;
   entries_.erase("input_layernorm.weight");
   entries_.erase("norm.weight");

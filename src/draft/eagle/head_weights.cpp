@@ -10,6 +10,7 @@
 #include "draft/eagle/draft_vocabulary.h"
 #include "draft/weight_reader.h"
 #include "io/quote.h"
+#include "model/rotary_order.h"
 
 namespace talon {
 namespace {
@@ -88,12 +89,17 @@ void HeadLoader::load_fusion(HeadWeights& head) {
 
 void HeadLoader::load_layer(LayerWeights& layer) {
   layer.attention_norm = vector("input_layernorm.weight", config_.attention_norm);
-  layer.q = matrix("q_proj.weight");
-  layer.k = matrix("k_proj.weight");
+  const auto rows = [&](int heads) {
+    return config_.interleaved_rope ? half_split_order(heads, config_.head_dim)
+                                    : std::vector<std::int32_t>();
+  };
+  const auto q_rows = rows(config_.heads), k_rows = rows(config_.kv_heads);
+  layer.q = reader_.matrix("q_proj.weight", options_.layout, q_rows);
+  layer.k = reader_.matrix("k_proj.weight", options_.layout, k_rows);
   layer.v = matrix("v_proj.weight");
   layer.o = matrix("o_proj.weight");
-  layer.q_bias = vector("q_proj.bias", config_.qkv_bias);
-  layer.k_bias = vector("k_proj.bias", config_.qkv_bias);
+  layer.q_bias = reader_.vector("q_proj.bias", config_.qkv_bias, q_rows);
+  layer.k_bias = reader_.vector("k_proj.bias", config_.qkv_bias, k_rows);
   layer.v_bias = vector("v_proj.bias", config_.qkv_bias);
   layer.o_bias = vector("o_proj.bias", config_.output_bias);
   layer.q_norm = vector("q_norm.weight", config_.qk_norm);

@@ -1,23 +1,13 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "io/storage_type.h"
+#include "io/formats/tensor_to_write.h"
 
 namespace talon {
-
-struct TensorToWrite {
-  std::string name;
-  StorageType type = StorageType::f32;  // a plain one
-  std::vector<std::int64_t> shape;
-  std::span<const std::byte> bytes;  // borrowed for the call
-};
 
 /// Writes a safetensors file that appears under its name only when it is whole (AtomicFile).
 /// metadata: the header's `__metadata__`. Throws Error with the path and the system's reason.

@@ -1,0 +1,254 @@
+#include "draft/eagle/gguf_head.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/half.h"
+#include "draft/eagle/draft_vocabulary.h"
+#include "draft/eagle/head_config.h"
+#include "draft/eagle/head_tensors.h"
+#include "io/formats/write_gguf.h"
+#include "io/quantize.h"
+#include "io/quote.h"
+#include "io/tensor_layout.h"
+#include "model/config/config_readers.h"
+#include "model/rotary_order.h"
+
+namespace talon {
+namespace {
+
+using Pair = std::pair<std::string_view, std::string_view>;
+
+/// Common name and name in the file, in the file's order.
+constexpr Pair kNames[] = {
+    {"embed_tokens.weight", "token_embd.weight"},
+    {"fc.weight", "fc.weight"},
+    {"fc.bias", "fc.bias"},
+    {"input_norm.weight", "enc.output_norm.weight"},
+    {"input_layernorm.weight", "blk.0.attn_norm.weight"},
+    {"hidden_norm.weight", "blk.0.attn_norm_2.weight"},
+    {"q_proj.weight", "blk.0.attn_q.weight"},
+    {"k_proj.weight", "blk.0.attn_k.weight"},
+    {"v_proj.weight", "blk.0.attn_v.weight"},
+    {"q_proj.bias", "blk.0.attn_q.bias"},
+    {"k_proj.bias", "blk.0.attn_k.bias"},
+    {"v_proj.bias", "blk.0.attn_v.bias"},
+    {"o_proj.weight", "blk.0.attn_output.weight"},
+    {"o_proj.bias", "blk.0.attn_output.bias"},
+    {"post_attention_layernorm.weight", "blk.0.ffn_norm.weight"},
+    {"gate_proj.weight", "blk.0.ffn_gate.weight"},
+    {"up_proj.weight", "blk.0.ffn_up.weight"},
+    {"down_proj.weight", "blk.0.ffn_down.weight"},
+    {"norm.weight", "output_norm.weight"},
+    {"lm_head.weight", "output.weight"},
+    {"token_map", "d2t"},
+};
+
+/// Keys of config.json and of the file, below its architecture.
+constexpr Pair kKeys[] = {
+    {"max_position_embeddings", "context_length"},
+    {"hidden_size", "embedding_length"},
+    {"intermediate_size", "feed_forward_length"},
+    {"num_attention_heads", "attention.head_count"},
+    {"num_key_value_heads", "attention.head_count_kv"},
+    {"head_dim", "attention.key_length"},
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+    {"rope_theta", "rope.freq_base"},
+    {"target_hidden_size", "target_hidden_size"},
+    {"norm_before_residual", "norm_before_residual"},
+    {"norm_before_fc", "norm_before_fc"},
+    {"tap_layers", "extract_layers"},
+    {"tap_layers", "target_layers"},
+};
+
+/// Brings a head of any layout into the file's.
+class Writer {
+ public:
+  Writer(const Checkpoint& head, const Checkpoint& target)
+      : head_(head),
+        tensors_(head),
+        config_(read_head_config(head, tensors_)),
+        target_(target),
+        target_config_(read_model_config(target)),
+        taps_(fit_to_target(config_, target_config_, tensors_.doing())) {}
+
+  void write(HeadStorage storage, const std::filesystem::path& file);
+
+ private:
+  void check_parts() const;
+  GgufMetadata metadata() const;
+  void add(std::string_view common, std::string_view name, HeadStorage storage);
+  void add_vocabulary();
+  std::vector<float> values_of(const StoredTensor& tensor) const;
+  void keep(std::string_view name, StorageType type, const std::vector<std::int64_t>& shape,
+            std::vector<std::byte> bytes);
+
+  const Checkpoint& head_;
+  HeadTensors tensors_;
+  HeadConfig config_;
+  const Checkpoint& target_;
+  ModelConfig target_config_;
+  std::vector<FeatureTap> taps_;
+  std::deque<std::vector<std::byte>> kept_;
+  std::vector<TensorToWrite> written_;
+};
+
+void Writer::check_parts() const {
+  const auto refuse = [&](bool present, std::string_view part) {
+    if (present) fail("{}: expected parts that GGUF heads have, found {}", tensors_.doing(), part);
+  };
+  const bool eagle1 = config_.generation == HeadGeneration::eagle1;
+  refuse(config_.qk_norm, "norms of q and k");
+  refuse(config_.tap_norms > 0, "a norm per tap");
+  refuse(config_.norm_output, "a normed output fed back");
+  refuse(eagle1 && (config_.embedding_norm || config_.feature_norm), "norms before fc");
+  refuse(config_.tied_output, "an output tied to the own embedding");
+  refuse(config_.sliding_window > 0, "a sliding window");
+  refuse(config_.rope.scaling != RopeConfig::Scaling::none, "a scaled rotary embedding");
+}
+
+GgufMetadata Writer::metadata() const {
+  const bool eagle3 = config_.generation == HeadGeneration::eagle3;
+  const std::string architecture = eagle3 ? "eagle3" : "eagle";
+  GgufMetadata values = {{"general.architecture", architecture},
+                         {"general.type", "model"},
+                         {"general.name", head_.path.stem().string()}};
+  const auto add = [&](std::string_view key, Json value) {
+    values.emplace_back(fmt::format("{}.{}", architecture, key), std::move(value));
+  };
+  add("block_count", 1U);
+  add("context_length", static_cast<unsigned>(config_.context));
+  add("embedding_length", static_cast<unsigned>(config_.hidden));
+  add("feed_forward_length", static_cast<unsigned>(config_.intermediate));
+  add("attention.head_count", static_cast<unsigned>(config_.heads));
+  add("attention.head_count_kv", static_cast<unsigned>(config_.kv_heads));
+  add("attention.key_length", static_cast<unsigned>(config_.head_dim));
+  add("attention.value_length", static_cast<unsigned>(config_.head_dim));
+  add("attention.layer_norm_rms_epsilon", config_.norm_epsilon);
+  add("rope.freq_base", config_.rope.base);
+  add("rope.dimension_count", static_cast<unsigned>(config_.head_dim));
+  add("target_hidden_size", static_cast<unsigned>(target_config_.hidden));
+  add("vocab_size", static_cast<unsigned>(target_config_.vocabulary));
+  if (eagle3) {
+    std::vector<int> layers;
+    for (const FeatureTap tap : taps_) layers.push_back(tap.layer);
+    add("extract_layers", layers);
+    add("target_layers", layers);
+    add("norm_before_residual", config_.norm_before_residual);
+    add("norm_before_fc", config_.fused_norm);
+  }
+  if (head_.metadata.contains("talon"))
+    values.emplace_back("talon.origin", head_.metadata["talon"].dump());
+  if (target_.format != CheckpointFormat::gguf) return values;
+  for (const auto& [key, value] : target_.metadata.items()) {
+    if (key.starts_with("tokenizer.")) values.emplace_back(key, value);
+  }
+  return values;
+}
+
+std::vector<float> Writer::values_of(const StoredTensor& tensor) const {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= size;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  dequantize(tensor.type, tensor.bytes, values);
+  return values;
+}
+
+void Writer::keep(std::string_view name, StorageType type, const std::vector<std::int64_t>& shape,
+                  std::vector<std::byte> bytes) {
+  kept_.push_back(std::move(bytes));
+  written_.push_back({std::string(name), type, shape, kept_.back()});
+}
+
+template <typename Value>
+std::vector<std::byte> copy_bytes(const std::vector<Value>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Row i of the result is row order[i] of `values`.
+std::vector<float> reordered(const std::vector<float>& values,
+                             const std::vector<std::int32_t>& order) {
+  const std::size_t width = values.size() / order.size();
+  std::vector<float> rows(values.size());
+  for (std::size_t row = 0; row < order.size(); ++row)
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(order[row] * width), width,
+                rows.begin() + static_cast<std::ptrdiff_t>(row * width));
+  return rows;
+}
+
+void Writer::add(std::string_view common, std::string_view name, HeadStorage storage) {
+  const StoredTensor* tensor = tensors_.find(common);
+  if (tensor == nullptr) return;
+  std::vector<float> values = values_of(*tensor);
+  const bool query = common.starts_with("q_proj."), key = common.starts_with("k_proj.");
+  if ((query || key) && !config_.interleaved_rope) {
+    const int heads = query ? config_.heads : config_.kv_heads;
+    values = reordered(values, pairwise_order(heads, config_.head_dim));
+  }
+  if (tensor->shape.size() == 1 || storage == HeadStorage::f32)
+    return keep(name, StorageType::f32, tensor->shape, copy_bytes(values));
+  const auto block = static_cast<std::int64_t>(block_shape(StorageType::q8_0).elements);
+  if (storage == HeadStorage::q8_0 && tensor->shape.back() % block == 0)
+    return keep(name, StorageType::q8_0, tensor->shape, quantize_q8_0(values));
+  std::vector<std::uint16_t> halves(values.size());
+  std::transform(values.begin(), values.end(), halves.begin(), float_to_half);
+  keep(name, StorageType::f16, tensor->shape, copy_bytes(halves));
+}
+
+void Writer::add_vocabulary() {
+  const std::vector<TokenId> tokens = read_draft_vocabulary(tensors_, target_config_.vocabulary);
+  if (tokens.empty()) return;
+  const std::vector<std::int64_t> ids(tokens.begin(), tokens.end());
+  keep("d2t", StorageType::i64, {static_cast<std::int64_t>(ids.size())}, copy_bytes(ids));
+}
+
+void Writer::write(HeadStorage storage, const std::filesystem::path& file) {
+  check_parts();
+  for (const auto& [common, name] : kNames) {
+    if (common != "token_map") add(common, name, storage);
+  }
+  add_vocabulary();
+  write_gguf(file, metadata(), written_);
+}
+
+}  // namespace
+
+std::optional<std::string> common_name_of_gguf(std::string_view name) {
+  for (const auto& [common, theirs] : kNames) {
+    if (name == theirs) return std::string(common);
+  }
+  return std::string(name);
+}
+
+Json head_keys_of_gguf(const Checkpoint& checkpoint) {
+  const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
+  const std::string architecture = keys.text("general.architecture");
+  if (architecture != "eagle3" && architecture != "eagle")
+    keys.refuse("general.architecture", "eagle3 or eagle, as draft heads have it");
+  const std::string prefix = architecture + ".";
+  if (keys.integer(prefix + "block_count", 1, ConfigLimits::kLayers) != 1)
+    keys.refuse(prefix + "block_count", "the one layer of a draft head");
+  if (keys.text_or(prefix + "rope.scaling.type", "none") != "none")
+    keys.refuse(prefix + "rope.scaling.type", "none");
+  Json json = {{"bias", checkpoint.find("fc.bias") != nullptr}};
+  for (const auto& [ours, theirs] : kKeys) {
+    if (const Json* value = keys.find(prefix + std::string(theirs)))
+      json[std::string(ours)] = *value;
+  }
+  if (const Json* texts = keys.find("tokenizer.ggml.tokens"); texts && texts->is_array())
+    json["vocab_size"] = texts->size();
+  if (const Json* size = keys.find(prefix + "vocab_size")) json["vocab_size"] = *size;
+  return json;
+}
+
+void write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
+                     const std::filesystem::path& file) {
+  Writer(head, target).write(storage, file);
+}
+
+}  // namespace talon

@@ -1,0 +1,186 @@
+#include "io/formats/write_gguf.h"
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "core/error.h"
+#include "io/atomic_file.h"
+#include "io/quote.h"
+#include "io/tensor_layout.h"
+
+// GGUF, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+namespace talon {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
+constexpr std::uint32_t kVersion = 3;
+constexpr std::size_t kAlignment = 32;  // what readers assume where no key says otherwise
+
+enum class ValueType : std::uint32_t {
+  u32 = 4,
+  i32 = 5,
+  f32 = 6,
+  boolean = 7,
+  text = 8,
+  array = 9,
+  u64 = 10,
+  i64 = 11
+};
+
+std::uint32_t number_of(StorageType type) {
+  switch (type) {
+    case StorageType::f32:
+      return 0;
+    case StorageType::f16:
+      return 1;
+    case StorageType::q8_0:
+      return 8;
+    case StorageType::i32:
+      return 26;
+    case StorageType::i64:
+      return 27;
+    case StorageType::bf16:
+      return 30;
+    default:
+      break;
+  }
+  throw Bug("a type that this program writes to GGUF files");
+}
+
+std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// The file up to its tensors' data.
+class Header {
+ public:
+  explicit Header(const std::filesystem::path& file) : file_(file) {}
+
+  template <typename Number>
+  void put(Number value) {
+    static_assert(std::is_arithmetic_v<Number>);
+    text_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  void put_text(const std::string& text) {
+    put<std::uint64_t>(text.size());
+    text_ += text;
+  }
+  void put_value(const std::string& key, const Json& value) {
+    put_text(key);
+    const ValueType type = type_of(key, value);
+    put(static_cast<std::uint32_t>(type));
+    if (type != ValueType::array) return put_number(type, value);
+    const ValueType element = element_of(key, value);
+    put(static_cast<std::uint32_t>(element));
+    put<std::uint64_t>(value.size());
+    for (const Json& one : value) put_number(element, one);
+  }
+  std::string padded_text() {
+    text_.resize(padded(text_.size()), '\0');
+    return std::move(text_);
+  }
+
+ private:
+  ValueType type_of(const std::string& key, const Json& value) const {
+    switch (value.type()) {
+      case Json::value_t::string:
+        return ValueType::text;
+      case Json::value_t::boolean:
+        return ValueType::boolean;
+      case Json::value_t::number_float:
+        return ValueType::f32;
+      case Json::value_t::number_unsigned: {
+        const bool small = value.get<std::uint64_t>() <= std::numeric_limits<std::uint32_t>::max();
+        return small ? ValueType::u32 : ValueType::u64;
+      }
+      case Json::value_t::number_integer: {
+        const auto number = value.get<std::int64_t>();
+        return static_cast<std::int32_t>(number) == number ? ValueType::i32 : ValueType::i64;
+      }
+      case Json::value_t::array:
+        return ValueType::array;
+      default:
+        break;
+    }
+    refuse(key, value.type_name());
+  }
+
+  /// The type of an array's elements: that of the first, of numbers the one that holds all.
+  ValueType element_of(const std::string& key, const Json& array) const {
+    if (array.empty()) return ValueType::i32;
+    const ValueType first = type_of(key, array[0]);
+    ValueType widest = first;
+    for (const Json& one : array) {
+      if (one.type() != array[0].type()) refuse(key, "an array of several types");
+      const ValueType type = type_of(key, one);
+      if (type != first) widest = type == ValueType::u64 || type == ValueType::i64 ? type : widest;
+    }
+    if (first == ValueType::array) refuse(key, "arrays within an array");
+    return widest;
+  }
+
+  void put_number(ValueType type, const Json& value) {
+    switch (type) {
+      case ValueType::text:
+        return put_text(value.get_ref<const std::string&>());
+      case ValueType::boolean:
+        return put<std::uint8_t>(value.get<bool>() ? 1 : 0);
+      case ValueType::f32:
+        return put(value.get<float>());
+      case ValueType::u32:
+        return put(value.get<std::uint32_t>());
+      case ValueType::u64:
+        return put(value.get<std::uint64_t>());
+      case ValueType::i32:
+        return put(value.get<std::int32_t>());
+      case ValueType::i64:
+        return put(value.get<std::int64_t>());
+      case ValueType::array:
+        break;
+    }
+    throw Bug("a value that is no array");
+  }
+
+  [[noreturn]] void refuse(const std::string& key, std::string_view found) const {
+    fail(
+        "write GGUF {}: key {}: expected a text, a number, a boolean or an array of one of these, "
+        "found {}",
+        quote(file_.string()), quote(key), found);
+  }
+
+  std::filesystem::path file_;
+  std::string text_;
+};
+
+}  // namespace
+
+void write_gguf(const std::filesystem::path& file, const GgufMetadata& metadata,
+                std::span<const TensorToWrite> tensors) {
+  Header header(file);
+  header.put(kMagic);
+  header.put(kVersion);
+  header.put<std::uint64_t>(tensors.size());
+  header.put<std::uint64_t>(metadata.size());
+  for (const auto& [key, value] : metadata) header.put_value(key, value);
+  std::uint64_t offset = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    expects(stored_bytes(tensor.type, tensor.shape) == tensor.bytes.size(), "bytes of its shape");
+    header.put_text(tensor.name);
+    header.put(static_cast<std::uint32_t>(tensor.shape.size()));
+    for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
+      header.put(static_cast<std::uint64_t>(*size));
+    header.put(number_of(tensor.type));
+    header.put(offset);
+    offset += padded(tensor.bytes.size());
+  }
+  AtomicFile output(file);
+  const std::string text = header.padded_text();
+  output.write(std::as_bytes(std::span(text)));
+  constexpr std::byte kZeros[kAlignment] = {};
+  for (const TensorToWrite& tensor : tensors) {
+    output.write(tensor.bytes);
+    output.write(std::span(kZeros).first(padded(tensor.bytes.size()) - tensor.bytes.size()));
+  }
+  output.commit();
+}
+
+}  // namespace talon
