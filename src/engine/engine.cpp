@@ -84,7 +84,7 @@ struct Engine::State {
         round(model, cache, options.max_rows,
               {costs, faults, options.timekeeper, options.listener, methods.listener_taps()}) {}
 
-  std::vector<Turn> begin();
+  std::vector<Scheduled> begin();
   int prompt_rows(std::span<const RowDemand> demands) const;
   void make_room();
   void set_back_youngest();
@@ -94,9 +94,9 @@ struct Engine::State {
   void start_drafting(Sequence& sequence);
   void start_listening(Sequence& sequence);
   void fail_running() noexcept;
-  void show(double step_ms, std::span<const Turn> turns);
+  void show(double step_ms, std::span<const Scheduled> scheduled);
   void retire(Sequence& sequence);
-  void report(double step_ms, std::span<const Turn> turns);
+  void report(double step_ms, std::span<const Scheduled> scheduled);
   Sequence* find(SequenceId id);
 
   EngineOptions options;
@@ -132,20 +132,20 @@ MethodId Engine::add(Method method) {
 std::span<const Progress> Engine::step() {
   const Stopwatch watch;
   State& state = *state_;
-  std::vector<Turn> turns;
+  std::vector<Scheduled> scheduled;
   const bool whole = state.faults.contain(FaultOrigin::backend, [&] {
-    turns = state.begin();
-    if (turns.empty()) return;
-    state.round.propose(turns);
-    state.round.check(turns);
-    state.round.accept(turns);
-    state.round.commit(turns);
+    scheduled = state.begin();
+    if (scheduled.empty()) return;
+    state.round.propose(scheduled);
+    state.round.check(scheduled);
+    state.round.accept(scheduled);
+    state.round.commit(scheduled);
   });
   if (!whole) state.fail_running();
   const double step_ms = watch.ms();
-  if (whole && !turns.empty()) state.round.learn_rest(step_ms);
-  if (state.options.observer) state.show(step_ms, turns);
-  state.report(step_ms, turns);
+  if (whole && !scheduled.empty()) state.round.learn_rest(step_ms);
+  if (state.options.observer) state.show(step_ms, scheduled);
+  state.report(step_ms, scheduled);
   return state.news;
 }
 
@@ -208,7 +208,7 @@ Sequence* Engine::State::find(SequenceId id) {
 
 /// Admits what fits and gives each sequence that goes on its rows of the forward. Cancelled ones
 /// end here.
-std::vector<Turn> Engine::State::begin() {
+std::vector<Scheduled> Engine::State::begin() {
   finished.clear();
   news.clear();
   now = Sequence::Clock::now();
@@ -231,18 +231,18 @@ std::vector<Turn> Engine::State::begin() {
   const auto grants = share_rows(
       demands, {options.max_rows, options.chunk, options.max_nodes, prompt_rows(demands)},
       first_served++);
-  std::vector<Turn> turns;
+  std::vector<Scheduled> scheduled;
   for (std::size_t i = 0; i < active.size(); ++i) {
     if (grants[i].rows == 0) continue;
-    Turn turn;
-    turn.sequence = active[i];
-    turn.grant = grants[i];
-    turn.decodes = demands[i].prompt_rows == 0;
-    turn.draws =
-        turn.decodes || (active[i]->in_prompt() && grants[i].rows == demands[i].prompt_rows);
-    turns.push_back(std::move(turn));
+    Scheduled entry;
+    entry.sequence = active[i];
+    entry.grant = grants[i];
+    entry.decodes = demands[i].prompt_rows == 0;
+    entry.draws =
+        entry.decodes || (active[i]->in_prompt() && grants[i].rows == demands[i].prompt_rows);
+    scheduled.push_back(std::move(entry));
   }
-  return turns;
+  return scheduled;
 }
 
 /// Most prompt rows of the next forward.
@@ -346,24 +346,24 @@ void Engine::State::fail_running() noexcept {
   }
 }
 
-void Engine::State::show(double step_ms, std::span<const Turn> turns) {
-  const auto sequences = static_cast<int>(
-      std::count_if(turns.begin(), turns.end(), [](const Turn& turn) { return turn.decodes; }));
-  for (const Turn& turn : turns) {
-    const Sequence& sequence = *turn.sequence;
-    if (!turn.decodes || sequence.finish == FinishReason::failed) continue;
+void Engine::State::show(double step_ms, std::span<const Scheduled> scheduled) {
+  const auto sequences = static_cast<int>(std::count_if(
+      scheduled.begin(), scheduled.end(), [](const Scheduled& entry) { return entry.decodes; }));
+  for (const Scheduled& entry : scheduled) {
+    const Sequence& sequence = *entry.sequence;
+    if (!entry.decodes || sequence.finish == FinishReason::failed) continue;
     RoundReport report;
     report.sequence = sequence.id;
     report.round = sequence.statistics.rounds;
-    report.position = sequence.length() - static_cast<int>(sequence.news().size()) - 1;
-    report.tree = &turn.tree;
-    report.accepted = turn.verdict.path;
-    report.emitted = sequence.news();
-    report.distortion = turn.verdict.distortion;
+    report.position = sequence.length() - static_cast<int>(sequence.new_tokens().size()) - 1;
+    report.tree = &entry.tree;
+    report.accepted = entry.verdict.path;
+    report.emitted = sequence.new_tokens();
+    report.distortion = entry.verdict.distortion;
     report.sequences = sequences;
-    report.draft_ms = turn.draft_ms;
-    report.check_ms = turn.check_ms;
-    report.other_ms = std::max(0.0, step_ms - turn.draft_ms - turn.check_ms);
+    report.draft_ms = entry.draft_ms;
+    report.check_ms = entry.check_ms;
+    report.other_ms = std::max(0.0, step_ms - entry.draft_ms - entry.check_ms);
     faults.contain(FaultOrigin::observer, [&] { options.observer(report); });
   }
 }
@@ -385,14 +385,14 @@ void Engine::State::retire(Sequence& sequence) {
 }
 
 /// Tells the news of the round and retires the sequences that ended.
-void Engine::State::report(double step_ms, std::span<const Turn> turns) {
-  for (const Turn& turn : turns) {
-    SequenceStatistics& statistics = turn.sequence->statistics;
-    (turn.decodes ? statistics.decode_ms : statistics.prefill_ms) += step_ms;
+void Engine::State::report(double step_ms, std::span<const Scheduled> scheduled) {
+  for (const Scheduled& entry : scheduled) {
+    SequenceStatistics& statistics = entry.sequence->statistics;
+    (entry.decodes ? statistics.decode_ms : statistics.prefill_ms) += step_ms;
   }
   for (auto& sequence : running) {
-    if (sequence->news().empty() && !sequence->finished()) continue;
-    news.push_back({sequence->id, sequence->news(), sequence->accepted_news, sequence->text,
+    if (sequence->new_tokens().empty() && !sequence->finished()) continue;
+    news.push_back({sequence->id, sequence->new_tokens(), sequence->accepted_new, sequence->text,
                     sequence->logprobs, sequence->finish, sequence->error});
     if (!sequence->finished()) continue;
     if (sequence->finish == FinishReason::failed) ++faults.statistics.failed;

@@ -12,24 +12,24 @@
 namespace talon {
 namespace {
 
-int count_decoding(const std::vector<Turn>& turns) {
-  return static_cast<int>(
-      std::count_if(turns.begin(), turns.end(), [](const Turn& turn) { return turn.decodes; }));
+int count_decoding(const std::vector<Scheduled>& scheduled) {
+  return static_cast<int>(std::count_if(scheduled.begin(), scheduled.end(),
+                                        [](const Scheduled& entry) { return entry.decodes; }));
 }
 
-/// Rows of all turns, without draft nodes.
-int rows_without_drafts(const std::vector<Turn>& turns) {
-  return std::accumulate(turns.begin(), turns.end(), 0,
-                         [](int rows, const Turn& turn) { return rows + turn.grant.rows; });
+/// Rows of the round without draft nodes.
+int rows_without_drafts(const std::vector<Scheduled>& scheduled) {
+  return std::accumulate(scheduled.begin(), scheduled.end(), 0,
+                         [](int rows, const Scheduled& entry) { return rows + entry.grant.rows; });
 }
 
 /// The tokens that the verdict adds to the text.
-std::vector<TokenId> chosen_tokens(const Turn& turn, const VerifyResult& verdict) {
+std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& verdict) {
   std::vector<TokenId> tokens;
-  if (!turn.draws) return tokens;
-  if (turn.decodes) {
+  if (!entry.draws) return tokens;
+  if (entry.decodes) {
     for (const NodeId node : std::span(verdict.path).subspan(1)) {
-      tokens.push_back(turn.tree[node].token);
+      tokens.push_back(entry.tree[node].token);
     }
   }
   tokens.push_back(verdict.next);
@@ -37,14 +37,14 @@ std::vector<TokenId> chosen_tokens(const Turn& turn, const VerifyResult& verdict
 }
 
 /// Rows of the forward that became text.
-std::vector<NodeId> committed_rows(const Turn& turn) {
-  if (turn.decodes) return turn.verdict.path;
-  std::vector<NodeId> rows(static_cast<std::size_t>(turn.grant.rows));
+std::vector<NodeId> committed_rows(const Scheduled& entry) {
+  if (entry.decodes) return entry.verdict.path;
+  std::vector<NodeId> rows(static_cast<std::size_t>(entry.grant.rows));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
 }
 
-Drafter& drafter_of(const Turn& turn) { return *turn.sequence->method.method.drafter; }
+Drafter& drafter_of(const Scheduled& entry) { return *entry.sequence->method.method.drafter; }
 
 /// Tokens from `first` on that the rows in the cache have produced.
 CommittedTokens tokens_since(int first, const Sequence& sequence) {
@@ -90,86 +90,87 @@ void Round::tap(const TapSet& taps) {
   taps_ = taps;
 }
 
-void Round::propose(std::vector<Turn>& turns) {
+void Round::propose(std::vector<Scheduled>& scheduled) {
   const Stopwatch watch;
-  plan(turns);
-  draft(turns);
-  cut(turns);
+  plan(scheduled);
+  draft(scheduled);
+  cut(scheduled);
   draft_ms_ = kept_ms(StepPart::draft, watch.ms());
 }
 
-void Round::plan(std::vector<Turn>& turns) {
-  const int sequences = count_decoding(turns);
-  const int rows = rows_without_drafts(turns);
-  for (Turn& turn : turns) {
-    Sequence& sequence = *turn.sequence;
-    turn.tree.reset(sequence.tokens.back());
-    if (!turn.decodes) continue;
-    turn.context = {sequence.length() - 1,
-                    reserve_drafts(*sequence.cache, cache_.free_pages(), turn.grant.draft_rows),
-                    sequence.limit - sequence.length() - 1,
-                    sequences,
-                    rows - 1,
-                    sequence.length() - 1 - sequence.prompt_length(),
-                    sequence.feature};
-    ask_policy(turn, [&](PolicyState& policy) { turn.plan = policy.plan(turn.context); });
+void Round::plan(std::vector<Scheduled>& scheduled) {
+  const int sequences = count_decoding(scheduled);
+  const int rows = rows_without_drafts(scheduled);
+  for (Scheduled& entry : scheduled) {
+    Sequence& sequence = *entry.sequence;
+    entry.tree.reset(sequence.tokens.back());
+    if (!entry.decodes) continue;
+    entry.context = {sequence.length() - 1,
+                     reserve_drafts(*sequence.cache, cache_.free_pages(), entry.grant.draft_rows),
+                     sequence.limit - sequence.length() - 1,
+                     sequences,
+                     rows - 1,
+                     sequence.length() - 1 - sequence.prompt_length(),
+                     sequence.feature};
+    ask_policy(entry, [&](PolicyState& policy) { entry.plan = policy.plan(entry.context); });
   }
 }
 
-void Round::draft(std::vector<Turn>& turns) {
-  std::vector<Turn*> left;
-  for (Turn& turn : turns) {
-    if (turn.decodes && turn.sequence->drafts() && turn.plan.nodes > 0) left.push_back(&turn);
+void Round::draft(std::vector<Scheduled>& scheduled) {
+  std::vector<Scheduled*> left;
+  for (Scheduled& entry : scheduled) {
+    if (entry.decodes && entry.sequence->drafts() && entry.plan.nodes > 0) left.push_back(&entry);
   }
   while (!left.empty()) {
     Drafter& drafter = drafter_of(*left.front());
     const auto others = std::stable_partition(
-        left.begin(), left.end(), [&](const Turn* turn) { return &drafter_of(*turn) == &drafter; });
+        left.begin(), left.end(),
+        [&](const Scheduled* entry) { return &drafter_of(*entry) == &drafter; });
     draft_with(drafter, {left.begin(), others});
     left.erase(left.begin(), others);
   }
 }
 
 /// One call for all sequences of a drafter.
-void Round::draft_with(Drafter& drafter, std::span<Turn* const> turns) {
+void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) {
   std::vector<DraftJob> jobs;
-  for (Turn* turn : turns) {
-    Sequence& sequence = *turn->sequence;
-    jobs.push_back({sequence.draft.get(), sequence.policy.get(), turn->plan, &turn->tree,
-                    &sequence.random, turn->context.position});
+  for (Scheduled* entry : scheduled) {
+    Sequence& sequence = *entry->sequence;
+    jobs.push_back({sequence.draft.get(), sequence.policy.get(), entry->plan, &entry->tree,
+                    &sequence.random, entry->context.position});
   }
   if (faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); })) return;
-  for (Turn* turn : turns) {
-    drop(*turn->sequence);
-    turn->tree = DraftTree(turn->sequence->tokens.back());
+  for (Scheduled* entry : scheduled) {
+    drop(*entry->sequence);
+    entry->tree = DraftTree(entry->sequence->tokens.back());
   }
 }
 
-void Round::cut(std::vector<Turn>& turns) {
-  int rows = rows_without_drafts(turns);
+void Round::cut(std::vector<Scheduled>& scheduled) {
+  int rows = rows_without_drafts(scheduled);
   draft_rows_.begin_round();
-  for (Turn& turn : turns) {
-    ask_policy(turn,
-               [&](PolicyState& policy) { policy.offer(turn.tree, turn.context, draft_rows_); });
+  for (Scheduled& entry : scheduled) {
+    ask_policy(entry,
+               [&](PolicyState& policy) { policy.offer(entry.tree, entry.context, draft_rows_); });
   }
-  for (Turn& turn : turns) {
-    turn.context.other_rows = rows - 1;
-    ask_policy(turn, [&](PolicyState& policy) {
-      policy.select(turn.tree, turn.plan, turn.context, draft_rows_);
-      expects(turn.tree.draft_nodes() <= turn.context.rows_available, "a tree within its plan");
+  for (Scheduled& entry : scheduled) {
+    entry.context.other_rows = rows - 1;
+    ask_policy(entry, [&](PolicyState& policy) {
+      policy.select(entry.tree, entry.plan, entry.context, draft_rows_);
+      expects(entry.tree.draft_nodes() <= entry.context.rows_available, "a tree within its plan");
     });
-    rows += turn.tree.draft_nodes();
+    rows += entry.tree.draft_nodes();
   }
 }
 
 /// Asks the policy of a sequence that decodes, if it drafts.
 template <typename Ask>
-void Round::ask_policy(Turn& turn, Ask&& ask) {
-  Sequence& sequence = *turn.sequence;
-  if (!turn.decodes || !sequence.drafts()) return;
+void Round::ask_policy(Scheduled& entry, Ask&& ask) {
+  Sequence& sequence = *entry.sequence;
+  if (!entry.decodes || !sequence.drafts()) return;
   if (faults_.contain(FaultOrigin::policy, [&] { ask(*sequence.policy); })) return;
   drop(sequence);
-  turn.tree = DraftTree(turn.tree[0].token);
+  entry.tree = DraftTree(entry.tree[0].token);
 }
 
 /// The sequence goes on by plain decoding.
@@ -179,21 +180,22 @@ void Round::drop(Sequence& sequence) {
   ++faults_.statistics.dropped;
 }
 
-void Round::check(std::vector<Turn>& turns) {
+void Round::check(std::vector<Scheduled>& scheduled) {
   const Stopwatch watch;
   std::vector<SequenceRows> batch;
   rows_ = 0;
-  for (Turn& turn : turns) {
-    Sequence& sequence = *turn.sequence;
-    turn.tokens = turn.tree.tokens();
-    turn.parents = turn.tree.parents();
-    SequenceRows rows{.sequence = &*sequence.cache, .tokens = turn.tokens, .parents = turn.parents};
-    if (!turn.decodes) {
+  for (Scheduled& entry : scheduled) {
+    Sequence& sequence = *entry.sequence;
+    entry.tokens = entry.tree.tokens();
+    entry.parents = entry.tree.parents();
+    SequenceRows rows{
+        .sequence = &*sequence.cache, .tokens = entry.tokens, .parents = entry.parents};
+    if (!entry.decodes) {
       rows.tokens = std::span(sequence.tokens)
                         .subspan(static_cast<std::size_t>(sequence.cache->length()),
-                                 static_cast<std::size_t>(turn.grant.rows));
+                                 static_cast<std::size_t>(entry.grant.rows));
       rows.parents = {};
-      rows.logits = turn.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
+      rows.logits = entry.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
     }
     const auto count = static_cast<int>(rows.tokens.size());
     const bool has_room = sequence.cache->reserve(count);
@@ -206,32 +208,32 @@ void Round::check(std::vector<Turn>& turns) {
   check_ms_ = kept_ms(StepPart::check, watch.ms());
 }
 
-void Round::accept(std::vector<Turn>& turns) {
-  for (std::size_t index = 0; index < turns.size(); ++index) {
-    Turn& turn = turns[index];
-    if (!turn.draws) continue;
-    const auto work = [&] { turn.verdict = verify(turn, index); };
-    if (!faults_.contain(FaultOrigin::sequence, work)) turn.sequence->fail(faults_.reason());
+void Round::accept(std::vector<Scheduled>& scheduled) {
+  for (std::size_t index = 0; index < scheduled.size(); ++index) {
+    Scheduled& entry = scheduled[index];
+    if (!entry.draws) continue;
+    const auto work = [&] { entry.verdict = verify(entry, index); };
+    if (!faults_.contain(FaultOrigin::sequence, work)) entry.sequence->fail(faults_.reason());
   }
 }
 
-VerifyResult Round::verify(Turn& turn, std::size_t index) {
+VerifyResult Round::verify(Scheduled& entry, std::size_t index) {
   const int first = result_.first_logits_row[index];
-  ForwardRows rows(*model_.backend, result_.logits.row_range(first, turn.tree.size()), row_);
+  ForwardRows rows(*model_.backend, result_.logits.row_range(first, entry.tree.size()), row_);
   VerifyInput input;
-  input.tree = &turn.tree;
+  input.tree = &entry.tree;
   input.rows = &rows;
-  Sequence& sequence = *turn.sequence;
+  Sequence& sequence = *entry.sequence;
   input.committed = sequence.tokens;
   input.prompt_length = sequence.prompt_length();
   input.sampler = &sequence.sampler;
   input.random = &sequence.random;
   const MethodEntry& method = sequence.method;
   VerifyResult verdict = method.method.verifier->verify(input);
-  if (sequence.request.logprobs >= 0) note_logprobs(turn, verdict, rows);
-  if (method.sees_draws && turn.decodes && sequence.drafts()) {
+  if (sequence.request.logprobs >= 0) note_logprobs(entry, verdict, rows);
+  if (method.sees_draws && entry.decodes && sequence.drafts()) {
     const auto show = [&] {
-      method.method.drafter->saw(*sequence.draft, turn.tree, drawn_tokens(input));
+      method.method.drafter->saw(*sequence.draft, entry.tree, drawn_tokens(input));
     };
     if (!faults_.contain(FaultOrigin::drafter, show)) drop(sequence);
   }
@@ -239,61 +241,61 @@ VerifyResult Round::verify(Turn& turn, std::size_t index) {
 }
 
 /// Of each token that the verdict chose: the row of its parent says what the target thought of it.
-void Round::note_logprobs(const Turn& turn, const VerifyResult& verdict, TargetRows& rows) {
-  Sequence& sequence = *turn.sequence;
-  const std::vector<TokenId> chosen = chosen_tokens(turn, verdict);
+void Round::note_logprobs(const Scheduled& entry, const VerifyResult& verdict, TargetRows& rows) {
+  Sequence& sequence = *entry.sequence;
+  const std::vector<TokenId> chosen = chosen_tokens(entry, verdict);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const NodeId node = turn.decodes ? verdict.path[i] : 0;
+    const NodeId node = entry.decodes ? verdict.path[i] : 0;
     sequence.logprobs.push_back(
         log_probabilities(rows.logits(node), chosen[i], sequence.request.logprobs));
   }
 }
 
-void Round::commit(std::vector<Turn>& turns) {
-  for (std::size_t index = 0; index < turns.size(); ++index) {
-    Turn& turn = turns[index];
-    if (turn.sequence->finished()) continue;
-    const auto work = [&] { commit(turn, index); };
-    if (!faults_.contain(FaultOrigin::sequence, work)) turn.sequence->fail(faults_.reason());
+void Round::commit(std::vector<Scheduled>& scheduled) {
+  for (std::size_t index = 0; index < scheduled.size(); ++index) {
+    Scheduled& entry = scheduled[index];
+    if (entry.sequence->finished()) continue;
+    const auto work = [&] { commit(entry, index); };
+    if (!faults_.contain(FaultOrigin::sequence, work)) entry.sequence->fail(faults_.reason());
   }
-  learn(turns);
+  learn(scheduled);
 }
 
 /// Text and room first, then the tokens, then the cache: a sequence that fails on the way keeps the
 /// tokens whose text it has, and retire() takes nothing of it into the prefix cache.
-void Round::commit(Turn& turn, std::size_t index) {
-  Sequence& sequence = *turn.sequence;
-  const std::vector<TokenId> chosen = chosen_tokens(turn, turn.verdict);
+void Round::commit(Scheduled& entry, std::size_t index) {
+  Sequence& sequence = *entry.sequence;
+  const std::vector<TokenId> chosen = chosen_tokens(entry, entry.verdict);
   const bool whole = faults_.contain(FaultOrigin::sequence, [&] { sequence.read(chosen); });
   sequence.append(chosen);
-  if (turn.decodes) note_acceptance(turn);
+  if (entry.decodes) note_acceptance(entry);
   if (!whole) return sequence.fail(faults_.reason());
 
-  const std::vector<NodeId> rows = committed_rows(turn);
+  const std::vector<NodeId> rows = committed_rows(entry);
   const auto cached = static_cast<std::size_t>(sequence.cache->length());
   sequence.cache->keep(rows, std::span(sequence.tokens).subspan(cached, rows.size()));
-  const auto show = [&] { observe(turn, index, rows); };
+  const auto show = [&] { observe(entry, index, rows); };
   if (sequence.drafts() && !faults_.contain(FaultOrigin::drafter, show)) drop(sequence);
-  const auto tell = [&] { tell_listener(turn, index, rows); };
+  const auto tell = [&] { tell_listener(entry, index, rows); };
   if (sequence.watched && !faults_.contain(FaultOrigin::observer, tell)) sequence.watched.reset();
 }
 
-void Round::note_acceptance(Turn& turn) {
-  Sequence& sequence = *turn.sequence;
+void Round::note_acceptance(Scheduled& entry) {
+  Sequence& sequence = *entry.sequence;
   const int emitted = sequence.readable;
-  sequence.accepted_news = std::min(emitted, static_cast<int>(turn.verdict.path.size()) - 1);
+  sequence.accepted_new = std::min(emitted, static_cast<int>(entry.verdict.path.size()) - 1);
   if (emitted == 0) return;
   // The root and all emitted but the last.
-  turn.verdict.path.resize(static_cast<std::size_t>(emitted));
+  entry.verdict.path.resize(static_cast<std::size_t>(emitted));
   sequence.statistics.accepted.push_back(emitted - 1);  // read() made room
-  sequence.statistics.drafted.push_back(turn.tree.draft_nodes());
+  sequence.statistics.drafted.push_back(entry.tree.draft_nodes());
   ++sequence.statistics.rounds;
 }
 
 /// Shows the drafter the tokens that `rows` of the forward produced; the first time, the start of
 /// the text as well.
-void Round::observe(Turn& turn, std::size_t index, std::span<const NodeId> rows) {
-  Sequence& sequence = *turn.sequence;
+void Round::observe(Scheduled& entry, std::size_t index, std::span<const NodeId> rows) {
+  Sequence& sequence = *entry.sequence;
   CommittedTokens committed = tokens_since(sequence.observed, sequence);
   const MethodEntry& method = sequence.method;
   if (taps_.wants(method.drafter_taps) || taps_.wants(method.policy_taps)) {
@@ -308,8 +310,8 @@ void Round::observe(Turn& turn, std::size_t index, std::span<const NodeId> rows)
 }
 
 /// Likewise for the listener.
-void Round::tell_listener(Turn& turn, std::size_t index, std::span<const NodeId> rows) {
-  Sequence& sequence = *turn.sequence;
+void Round::tell_listener(Scheduled& entry, std::size_t index, std::span<const NodeId> rows) {
+  Sequence& sequence = *entry.sequence;
   CommittedTokens committed = tokens_since(*sequence.watched, sequence);
   if (taps_.wants(listener_taps_)) {
     committed.features = taps_.columns(listener_taps_, features_of(index, rows));
@@ -336,37 +338,38 @@ View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
   return gathered;
 }
 
-void Round::learn(std::vector<Turn>& turns) {
-  const int sequences = count_decoding(turns);
-  decodes_only_ = sequences == static_cast<int>(turns.size());
+void Round::learn(std::vector<Scheduled>& scheduled) {
+  const int sequences = count_decoding(scheduled);
+  decodes_only_ = sequences == static_cast<int>(scheduled.size());
   int batch_tokens = 0;
   long positions = 0;
-  for (const Turn& turn : turns) {
-    if (turn.decodes) batch_tokens += static_cast<int>(turn.sequence->news().size());
-    positions += turn.context.position;
+  for (const Scheduled& entry : scheduled) {
+    if (entry.decodes) batch_tokens += static_cast<int>(entry.sequence->new_tokens().size());
+    positions += entry.context.position;
   }
   if (decodes_only_) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
     faults_.contain(FaultOrigin::policy, [&] { costs_.observe_check(rows_, context, check_ms_); });
   } else {
-    const int prompt_rows = std::accumulate(
-        turns.begin(), turns.end(), 0,
-        [](int rows, const Turn& turn) { return rows + (turn.decodes ? 0 : turn.grant.rows); });
+    const int prompt_rows = std::accumulate(scheduled.begin(), scheduled.end(), 0,
+                                            [](int rows, const Scheduled& entry) {
+                                              return rows + (entry.decodes ? 0 : entry.grant.rows);
+                                            });
     const int others = rows_ - prompt_rows;
     prompt_costs_.observe(prompt_rows, check_ms_ - (others > 0 ? costs_.check_ms(others) : 0));
   }
-  for (Turn& turn : turns) {
-    Sequence& sequence = *turn.sequence;
-    if (!turn.decodes) continue;
+  for (Scheduled& entry : scheduled) {
+    Sequence& sequence = *entry.sequence;
+    if (!entry.decodes) continue;
     sequence.statistics.draft_ms += draft_ms_;
     sequence.statistics.check_ms += check_ms_;
-    sequence.statistics.distortion += turn.verdict.distortion;
-    turn.draft_ms = draft_ms_;
-    turn.check_ms = check_ms_;
+    sequence.statistics.distortion += entry.verdict.distortion;
+    entry.draft_ms = draft_ms_;
+    entry.check_ms = check_ms_;
     if (sequence.finished()) continue;
-    ask_policy(turn, [&](PolicyState& policy) {
-      policy.learn({&turn.tree, turn.verdict.path, sequence.news(), draft_ms_, check_ms_, sequences,
-                    rows_, batch_tokens});
+    ask_policy(entry, [&](PolicyState& policy) {
+      policy.learn({&entry.tree, entry.verdict.path, sequence.new_tokens(), draft_ms_, check_ms_,
+                    sequences, rows_, batch_tokens});
     });
   }
 }

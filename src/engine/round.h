@@ -20,8 +20,8 @@
 
 namespace talon {
 
-/// One sequence in one round: a chunk of its prompt, or its tree.
-struct Turn {
+/// One sequence in one round, with a chunk of its prompt or a tree.
+struct Scheduled {
   Sequence* sequence = nullptr;
   RowGrant grant;
   bool decodes = false;  // has a tree; else a prompt chunk
@@ -35,9 +35,9 @@ struct Turn {
   double draft_ms = 0, check_ms = 0;  // of the whole round
 };
 
-/// The phases of Engine::step (docs/design.md) over the turns of one round. What belongs to one
-/// sequence or to its drafter ends there; what is thrown out of a phase concerns all. Borrows
-/// everything; holds scratch memory.
+/// The phases of Engine::step (docs/design.md) over what is scheduled for one round. What belongs
+/// to one sequence or to its drafter ends there; what is thrown out of a phase concerns all.
+/// Borrows everything; holds scratch memory.
 class Round {
  public:
   struct Parts {
@@ -56,36 +56,36 @@ class Round {
 
   /// Grows the trees of the sequences that decode. Those whose drafter or policy throws are dropped
   /// to plain decoding.
-  void propose(std::vector<Turn>& turns);
+  void propose(std::vector<Scheduled>& scheduled);
   /// Runs the target once over all prompt chunks and trees. Throws what it throws.
-  void check(std::vector<Turn>& turns);
+  void check(std::vector<Scheduled>& scheduled);
   /// Finds each tree's accepted path and the token that follows it. A sequence whose row cannot be
   /// sampled fails.
-  void accept(std::vector<Turn>& turns);
+  void accept(std::vector<Scheduled>& scheduled);
   /// Keeps the accepted rows, shows the drafter the committed tokens and the policy the outcome. A
   /// sequence whose tokens cannot be read or kept fails.
-  void commit(std::vector<Turn>& turns);
+  void commit(std::vector<Scheduled>& scheduled);
   /// The step took step_ms in all.
   void learn_rest(double step_ms);
 
  private:
   double kept_ms(StepPart part, double measured_ms);
-  void plan(std::vector<Turn>& turns);
-  void draft(std::vector<Turn>& turns);
-  void draft_with(Drafter& drafter, std::span<Turn* const> turns);
-  void cut(std::vector<Turn>& turns);
+  void plan(std::vector<Scheduled>& scheduled);
+  void draft(std::vector<Scheduled>& scheduled);
+  void draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled);
+  void cut(std::vector<Scheduled>& scheduled);
   template <typename Ask>
-  void ask_policy(Turn& turn, Ask&& ask);
+  void ask_policy(Scheduled& entry, Ask&& ask);
   void drop(Sequence& sequence);
-  VerifyResult verify(Turn& turn, std::size_t index);
-  void note_logprobs(const Turn& turn, const VerifyResult& verdict, TargetRows& rows);
-  void commit(Turn& turn, std::size_t index);
-  void note_acceptance(Turn& turn);
-  void observe(Turn& turn, std::size_t index, std::span<const NodeId> rows);
-  void tell_listener(Turn& turn, std::size_t index, std::span<const NodeId> rows);
+  VerifyResult verify(Scheduled& entry, std::size_t index);
+  void note_logprobs(const Scheduled& entry, const VerifyResult& verdict, TargetRows& rows);
+  void commit(Scheduled& entry, std::size_t index);
+  void note_acceptance(Scheduled& entry);
+  void observe(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
+  void tell_listener(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
   void show_policy(Sequence& sequence, const View& features) const;
   View features_of(std::size_t index, std::span<const NodeId> rows);
-  void learn(std::vector<Turn>& turns);
+  void learn(std::vector<Scheduled>& scheduled);
 
   const Model& model_;
   KvCache& cache_;

@@ -36,13 +36,13 @@ Sequence::Sequence(SequenceId name, Request asked, const MethodEntry& by, int vo
       stop_matcher(request.stop_texts) {
   if (tokenizer) detokenizer.emplace(*tokenizer);
   statistics.prompt_tokens = prompt_length();
-  news_begin = tokens.size();
+  new_begin = tokens.size();
 }
 
 void Sequence::begin_round(Clock::time_point now) {
-  news_begin = tokens.size();
+  new_begin = tokens.size();
   readable = 0;
-  accepted_news = 0;
+  accepted_new = 0;
   text.clear();
   logprobs.clear();
   if (finished() || !is_over(now)) return;

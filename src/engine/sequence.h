@@ -54,7 +54,7 @@ struct Sequence {
   /// Whether it was cancelled or its deadline is past.
   bool is_over(Clock::time_point now) const { return cancelled || now >= request.deadline; }
   /// Tokens that this round brought.
-  std::span<const TokenId> news() const { return std::span(tokens).subspan(news_begin); }
+  std::span<const TokenId> new_tokens() const { return std::span(tokens).subspan(new_begin); }
 
   const SequenceId id;
   const Request request;
@@ -81,9 +81,9 @@ struct Sequence {
   Clock::time_point waits_since = Clock::now();
 
   // Of the current round.
-  std::size_t news_begin = 0;
+  std::size_t new_begin = 0;
   int readable = 0;
-  int accepted_news = 0;
+  int accepted_new = 0;
   std::string text;
   std::vector<TokenLogprobs> logprobs;
   std::string error;
