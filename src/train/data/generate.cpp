@@ -18,36 +18,37 @@ namespace {
 struct Running {
   const DataJob* job = nullptr;
   std::vector<TokenId> answer;
-  Recording recording;
 };
 
-CacheOptions cache_options(const Model& model, const DataPlan& plan,
-                           const GenerateOptions& options) {
+/// Of a cache that all conversations which run together fit.
+std::size_t cache_positions(const Model& model, const DataPlan& plan,
+                            const GenerateOptions& options) {
   std::size_t longest = 0;
   for (const AskedPrompt& prompt : plan.prompts) longest = std::max(longest, prompt.tokens.size());
   const auto most = static_cast<std::size_t>(model.config.context);
   const std::size_t length =
       std::min(longest + static_cast<std::size_t>(options.max_new), most) + kPageRows;
-  const std::size_t positions = positions_for(length) * static_cast<std::size_t>(options.batch);
-  return {kv_cache_bytes(model.config, options.kv, positions), options.kv};
+  return positions_for(length) * static_cast<std::size_t>(options.batch);
 }
 
-std::shared_ptr<RecordingDrafter> make_recorder(const Model& model,
-                                                const GenerateOptions& options) {
+EngineParts engine_parts(const Model& model, std::size_t positions, const GenerateOptions& options,
+                         CommitListener& listener) {
   DrafterContext context;
   context.target = &model;
   context.heads = options.heads;
-  context.cache_positions =
-      static_cast<std::size_t>(options.batch) * static_cast<std::size_t>(model.config.context);
-  return std::make_shared<RecordingDrafter>(make_drafter(options.drafter, context), options.taps,
-                                            *model.backend);
+  context.cache_positions = positions;
+  EngineParts parts{make_method(make_drafter(options.drafter, context), model, options.policy)};
+  parts.options.chunk = options.chunk;
+  parts.options.max_rows = std::max(options.max_rows, options.batch);
+  parts.options.listener = &listener;
+  return parts;
 }
 
-EngineOptions engine_options(const GenerateOptions& options) {
-  EngineOptions engine;
-  engine.chunk = options.chunk;
-  engine.max_rows = std::max(options.max_rows, options.batch);
-  return engine;
+OwnedEngine start_engine(const Model& model, const DataPlan& plan, const GenerateOptions& options,
+                         CommitListener& listener) {
+  const std::size_t positions = cache_positions(model, plan, options);
+  return make_engine(model, {kv_cache_bytes(model.config, options.kv, positions), options.kv},
+                     engine_parts(model, positions, options, listener));
 }
 
 class Generation {
@@ -58,10 +59,8 @@ class Generation {
         options_(options),
         writer_(writer),
         hidden_(model.config.hidden),
-        recorder_(make_recorder(model, options)),
-        engine_(
-            make_engine(model, cache_options(model, plan, options),
-                        {make_method(recorder_, model, options.policy), engine_options(options)})) {
+        recorder_(options.taps, *model.backend),
+        engine_(start_engine(model, plan, options, recorder_)) {
     for (const DataJob& job : plan.jobs) {
       const auto found = finished.find(job.id);
       if (found == finished.end()) {
@@ -83,7 +82,7 @@ class Generation {
       if (progress) progress(report_, total());
     }
     writer_.flush();
-    report_.copied_tokens = recorder_->copied_rows();
+    report_.copied_tokens = recorder_.copied_rows();
     report_.complete = running_.empty() && (next_ == left_.size() || has_enough());
     return report_;
   }
@@ -117,7 +116,6 @@ class Generation {
       const DataJob& job = *left_[next_++];
       auto running = std::make_unique<Running>();
       running->job = &job;
-      recorder_->record_into(running->recording);
       const auto submitted = engine_->submit(request_for(job));
       if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) throw Error(refusal->message);
       running_.emplace(std::get<SequenceId>(submitted), std::move(running));
@@ -142,11 +140,12 @@ class Generation {
     report_.drawn_tokens += news.tokens.size();
     if (news.finish == FinishReason::none) return;
     if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
-    write(running);
+    write(running, recorder_.take(news.sequence));
     running_.erase(news.sequence);
   }
 
-  void write(Running& running) {
+  void write(const Running& running, Recording recording) {
+    if (!recording.problem.empty()) throw Error(recording.problem);
     const AskedPrompt& asked = plan_.prompts[running.job->prompt];
     Record record;
     record.tokens = asked.tokens;
@@ -158,8 +157,8 @@ class Generation {
     record.source = asked.source;
     record.job = running.job->id;
     record.temperature = running.job->temperature;
-    record.saturated = running.recording.saturated;
-    record.features = std::move(running.recording.rows);
+    record.saturated = recording.saturated;
+    record.features = std::move(recording.rows);
     const auto width = static_cast<std::size_t>(hidden_) * options_.taps.size();
     expects(record.features.size() >= (record.tokens.size() - 1) * width, "a row for every token");
     record.features.resize((record.tokens.size() - 1) * width);
@@ -176,7 +175,7 @@ class Generation {
   ShardWriter& writer_;
   std::map<SequenceId, std::unique_ptr<Running>> running_;
   int hidden_;
-  std::shared_ptr<RecordingDrafter> recorder_;
+  Recorder recorder_;
   OwnedEngine engine_;
   std::vector<const DataJob*> left_;
   std::size_t next_ = 0;

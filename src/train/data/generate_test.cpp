@@ -212,17 +212,17 @@ TEST(TrainData, WithoutFeaturesItHoldsTokens) {
   EXPECT_EQ(dataset.tokens(), Dataset(with.path()).tokens());
 }
 
-TEST(RecordingDrafter, StoresValuesBeyondHalfFloatsAsTheLargestAndSaysSo) {
+TEST(Recorder, StoresValuesBeyondHalfFloatsAsTheLargestAndSaysSo) {
   Backend& backend = *data_model().backend;
   const auto rows = backend.allocate(1, 4);
   const std::vector<float> values = {1e6F, -1e6F, 65504.0F, 0.5F};
   backend.upload(values, rows.view());
-  RecordingDrafter drafter(make_drafter("none", {}), {{1}}, backend);
-  Recording recording;
-  drafter.record_into(recording);
-  const auto state = drafter.start();
+  Recorder recorder({{1}}, backend);
+  recorder.begin(7, {});
   const TokenId token = 5;
-  drafter.observe(*state, {std::span(&token, 1), 1, rows.view(), true});
+  recorder.committed(7, {std::span(&token, 1), 1, rows.view(), true});
+  recorder.end(7);
+  const Recording recording = recorder.take(7);
   EXPECT_EQ(recording.saturated, 2u);
   EXPECT_EQ(half_to_float(recording.rows[0]), 65504.0F);
   EXPECT_EQ(half_to_float(recording.rows[1]), -65504.0F);
@@ -231,7 +231,33 @@ TEST(RecordingDrafter, StoresValuesBeyondHalfFloatsAsTheLargestAndSaysSo) {
 
   const std::vector<float> bad = {0, 0, NAN, 0};
   backend.upload(bad, rows.view());
-  EXPECT_THROW(drafter.observe(*state, {std::span(&token, 1), 2, rows.view(), true}), Error);
+  recorder.begin(8, {});
+  EXPECT_THROW(recorder.committed(8, {std::span(&token, 1), 1, rows.view(), true}), Error);
+  EXPECT_NE(recorder.take(8).problem.find("NaN"), std::string::npos);
+}
+
+TEST(Recorder, CopiesWhatATextHasInCommonWithTheLast) {
+  Backend& backend = *data_model().backend;
+  const auto rows = backend.allocate(2, 1);
+  const std::vector<float> values = {1, 2};
+  backend.upload(values, rows.view());
+  const std::vector<TokenId> text = {5, 6, 7};
+  Recorder recorder({{1}}, backend);
+  EXPECT_EQ(recorder.remembers(text), 0);
+  recorder.begin(1, {});
+  recorder.committed(1, {text, 0, rows.view(), false});
+  recorder.end(1);
+  const std::vector<TokenId> other = {5, 6, 8, 9};
+  ASSERT_EQ(recorder.remembers(other), 2);
+  for (int begins = 1; begins <= 2; ++begins) {  // the second time after it was set back
+    recorder.begin(2, std::span(other).first(2));
+    EXPECT_EQ(recorder.copied_rows(), static_cast<std::uint64_t>(begins));
+  }
+  recorder.committed(2, {std::span(other).subspan(2), 2, rows.view(), true});
+  recorder.end(2);
+  std::vector<float> recorded;
+  for (const std::uint16_t half : recorder.take(2).rows) recorded.push_back(half_to_float(half));
+  EXPECT_EQ(recorded, (std::vector<float>{1, 1, 2}));
 }
 
 }  // namespace
