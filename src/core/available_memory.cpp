@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/cgroup.h"
+#include "core/error.h"
 
 namespace talon {
 namespace {
@@ -53,6 +54,13 @@ std::optional<std::size_t> available_memory(const fs::path& root) {
     left = least(left, left_in(group));
   }
   return left;
+}
+
+void require_available(std::size_t bytes, std::string_view doing) {
+  const auto available = available_memory();
+  if (!available || bytes <= *available) return;
+  fail("{}: expected at most {} MiB, the memory that is available, found {} MiB", doing,
+       *available >> 20, bytes >> 20);
 }
 
 }  // namespace talon

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 namespace talon {
 
@@ -10,5 +11,10 @@ namespace talon {
 /// 1 or 2, ends it: the least of what they leave, where memory that only caches files counts as
 /// left. Nothing if the system does not tell. `root`: as of cgroup_folders().
 std::optional<std::size_t> available_memory(const std::filesystem::path& root = "/");
+
+/// For what takes its memory page by page, so that without this a budget that is not there ends the
+/// process in the middle of an answer. Throws Error if `bytes` are more than available_memory();
+/// `doing`: what for, "open cache".
+void require_available(std::size_t bytes, std::string_view doing);
 
 }  // namespace talon

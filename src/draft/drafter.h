@@ -89,6 +89,9 @@ class Drafter {
   /// that the target itself has after node i, and so the text if it goes through the node. Borrowed
   /// for the call.
   virtual void saw(DraftState&, const DraftTree&, std::span<const TokenId>) {}
+  /// Rows of text that it could not keep for want of room in a cache of its own, since it was made:
+  /// what it lacks costs acceptance.
+  virtual long lost_rows() const { return 0; }
   /// The sequence of `state` has ended, and a later one may begin with its text: what remembers()
   /// should count is put where it lasts. Nothing but destruction follows.
   virtual void finish(DraftState&) {}

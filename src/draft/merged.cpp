@@ -1,6 +1,7 @@
 #include "draft/merged.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "core/error.h"
@@ -76,6 +77,12 @@ class MergedDrafter : public Drafter {
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       if (part_traits_[part].sees_draws) drafter(part).saw(*state.parts[part], tree, drawn);
     }
+  }
+
+  long lost_rows() const override {
+    return std::accumulate(parts_.begin(), parts_.end(), 0L, [](long rows, const MergedPart& part) {
+      return rows + part.drafter->lost_rows();
+    });
   }
 
   void finish(DraftState& draft_state) override {

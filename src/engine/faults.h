@@ -15,7 +15,7 @@ enum class FaultOrigin {
   backend,   // what all sequences share: the forward, and a step's own need of memory
 };
 
-/// What went wrong since the engine was made. All of it stayed within step().
+/// What went wrong since the engine was made, and cost no token.
 struct EngineStatistics {
   /// Exceptions, by whose work threw.
   struct Throws {
@@ -23,6 +23,7 @@ struct EngineStatistics {
   } throws;
   long failed = 0;   // sequences that ended as FinishReason::failed
   long dropped = 0;  // sequences that went on by plain decoding after their drafter or policy threw
+  long lost_draft_rows = 0;  // Drafter::lost_rows() of all methods: heads lack room
 };
 
 /// Keeps what one component throws away from the sequences that have no part in it, and counts it.

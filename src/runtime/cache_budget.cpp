@@ -11,23 +11,15 @@ namespace {
 constexpr std::size_t kMostUsualBytes = std::size_t{1024} << 20;
 constexpr int kPagesInFlight = 8;  // beyond the context: for rows that a check adds and drops
 
-std::size_t usual_bytes(const ModelConfig& config, KvType type) {
+}  // namespace
+
+std::size_t usual_cache_bytes(const ModelConfig& config, KvType type,
+                              std::optional<std::size_t> available) {
   const auto pages = (config.context + kPageRows - 1) / kPageRows + kPagesInFlight;
   const auto positions = static_cast<std::size_t>(pages * kPageRows);
-  return std::min(kv_cache_bytes(config, type, positions), kMostUsualBytes);
+  const std::size_t wanted = std::min(kv_cache_bytes(config, type, positions), kMostUsualBytes);
+  return available ? std::min(wanted, *available / 2) : wanted;
 }
-
-/// Memory is taken page by page as texts grow: without this, a budget that is not there ends the
-/// process in the middle of an answer.
-void check_available(std::size_t bytes) {
-  const auto available = available_memory();
-  if (!available || bytes <= *available) return;
-  fail(
-      "open cache: expected a budget of at most {} MiB, the memory that is available, found {} MiB",
-      *available >> 20, bytes >> 20);
-}
-
-}  // namespace
 
 std::size_t positions_for(std::size_t length) {
   constexpr std::size_t kPagesBeyond = 2;
@@ -39,9 +31,10 @@ std::size_t kv_cache_bytes(const ModelConfig& config, KvType type, std::size_t p
 }
 
 std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options) {
-  check_available(options.bytes);
-  const std::size_t bytes =
-      options.bytes > 0 ? options.bytes : usual_bytes(model.config, options.type);
+  require_available(options.bytes, "open cache");
+  const std::size_t bytes = options.bytes > 0
+                                ? options.bytes
+                                : usual_cache_bytes(model.config, options.type, available_memory());
   const KvShape page = kv_shape(model.config, 1, options.type);
   return std::make_unique<KvCache>(*model.backend, within_budget(page, bytes));
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "model/cache/kv_cache.h"
 #include "model/model.h"
@@ -9,13 +10,18 @@
 namespace talon {
 
 struct CacheOptions {
-  std::size_t bytes = 0;  // 0: enough for one text of the whole context, at most 1 GiB
+  std::size_t bytes = 0;  // 0: usual_cache_bytes()
   KvType type = KvType::f16;
 };
 
 /// A cache for texts of the model. Throws Error if the budget holds not even one page, or is more
 /// than the memory that this process can get.
 std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options = {});
+
+/// Enough for one text of the whole context, but at most 1 GiB and half of the memory that is
+/// `available`.
+std::size_t usual_cache_bytes(const ModelConfig& config, KvType type,
+                              std::optional<std::size_t> available);
 
 /// Cached positions that one text of `length` tokens takes, rows in flight included.
 std::size_t positions_for(std::size_t length);

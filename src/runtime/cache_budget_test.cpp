@@ -31,5 +31,16 @@ TEST(OpenCache, HoldsOneContextUnlessToldOtherwise) {
   EXPECT_EQ(open_cache(loaded.model, {two, KvType::f32})->total_pages(), 2);
 }
 
+TEST(OpenCache, TakesByItselfAtMostHalfOfTheMemoryThatIsAvailable) {
+  const ModelConfig& config = small_model().model.config;
+  const std::size_t usual = usual_cache_bytes(config, KvType::f16, std::nullopt);
+  EXPECT_GE(usual, kv_cache_bytes(config, KvType::f16, static_cast<std::size_t>(config.context)));
+  EXPECT_EQ(usual_cache_bytes(config, KvType::f16, 2 * usual), usual);
+  EXPECT_EQ(usual_cache_bytes(config, KvType::f16, usual), usual / 2);
+  ModelConfig large = config;
+  large.context = 1 << 24;
+  EXPECT_EQ(usual_cache_bytes(large, KvType::f16, std::nullopt), std::size_t{1} << 30);
+}
+
 }  // namespace
 }  // namespace talon

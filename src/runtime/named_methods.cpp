@@ -88,7 +88,10 @@ MethodId NamedMethods::make(const DecodeSettings& settings) {
 NamedMethods::LoadedDrafter& NamedMethods::load(const std::string& drafter) {
   const auto known = drafters_.find(drafter);
   if (known != drafters_.end()) return known->second;
-  const DrafterContext context{.target = &model_, .heads = settings_.heads};
+  const DrafterContext context{
+      .target = &model_,
+      .cache_positions = static_cast<std::size_t>(cache_.total_pages()) * kPageRows,
+      .heads = settings_.heads};
   return drafters_.emplace(drafter, LoadedDrafter{make_drafter(drafter, context), {}})
       .first->second;
 }

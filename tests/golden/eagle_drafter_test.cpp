@@ -214,6 +214,7 @@ TEST(EagleCache, ASequenceThatFindsNoRoomIsNotDraftedForAndDisturbsNoOther) {
   EXPECT_GT(propose(*small, *first, longer.tokens.back()).draft_nodes(), 0);
   observe(*small, *second, longer, 0, 400);
   EXPECT_EQ(propose(*small, *second, longer.tokens.back()).draft_nodes(), 0);
+  EXPECT_EQ(small->lost_rows(), 399);  // a row for every token but the first
   observe(*small, *third, shorter, 0, 40);
   const DraftTree tree = propose(*small, *third, shorter.tokens.back());
   options.cache_positions = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/index_list.h"
+#include "core/available_memory.h"
 #include "core/error.h"
 #include "draft/eagle/head_memory.h"
 #include "draft/eagle/head_network.h"
@@ -13,7 +14,7 @@ namespace talon {
 namespace {
 
 constexpr int kLeastRows = 128;  // of a pass: how many pairs of a prompt are run at once
-constexpr std::size_t kMostCacheBytes = std::size_t{1} << 30;
+constexpr std::size_t kMostUntoldBytes = std::size_t{1} << 30;
 
 /// A tree while it grows, with its rows in flight behind the sequence's committed pairs.
 struct GrowingTree {
@@ -55,6 +56,8 @@ class EagleDrafter : public Drafter {
     memory_.observe(static_cast<HeadState&>(state), committed);
   }
 
+  long lost_rows() const override { return memory_.lost_rows(); }
+
   void finish(DraftState& any_state) override {
     auto* state = static_cast<HeadState*>(&any_state);
     memory_.extend(std::span(&state, 1));
@@ -79,7 +82,7 @@ class EagleDrafter : public Drafter {
   static KvShape cache_shape(const HeadConfig& head, const EagleOptions& options, int context);
 
   void propose_batch(std::span<DraftJob> jobs);
-  std::vector<GrowingTree> plant(std::span<DraftJob> jobs);
+  std::vector<GrowingTree> begin_trees(std::span<DraftJob> jobs);
   std::unique_ptr<TreeGrowth> make_growth(const DraftJob& job, int most_levels) const;
   std::vector<std::int32_t> add_level(std::vector<GrowingTree>& trees, const RowChildren& children);
   void run_level(std::span<GrowingTree> trees, std::span<const std::int32_t> parent_outputs);
@@ -99,12 +102,18 @@ class EagleDrafter : public Drafter {
 KvShape EagleDrafter::cache_shape(const HeadConfig& head, const EagleOptions& options,
                                   int context) {
   const KvShape page{1, head.kv_heads, head.head_dim, 1, KvType::f32};
+  const bool is_told = options.cache_positions > 0;
   const std::size_t positions =
-      options.cache_positions > 0 ? options.cache_positions : static_cast<std::size_t>(context);
+      is_told ? options.cache_positions : static_cast<std::size_t>(context);
   constexpr std::size_t kPagesInFlight = 8;
-  const std::size_t pages = positions / kPageRows + kPagesInFlight;
-  const std::size_t bytes = std::min(pages * kv_page_bytes(page), kMostCacheBytes);
-  return within_budget(page, std::max(kv_page_bytes(page), bytes));
+  const std::size_t page_bytes = kv_page_bytes(page);
+  std::size_t bytes = (positions / kPageRows + kPagesInFlight) * page_bytes;
+  if (is_told) {
+    require_available(bytes, "open a head's cache");
+  } else {
+    bytes = std::clamp(bytes, page_bytes, std::max(page_bytes, kMostUntoldBytes));
+  }
+  return within_budget(page, bytes);
 }
 
 /// docs/methods.md 3.2: run the newly committed pairs, then grow the trees together, one
@@ -112,7 +121,7 @@ KvShape EagleDrafter::cache_shape(const HeadConfig& head, const EagleOptions& op
 void EagleDrafter::propose_batch(std::span<DraftJob> jobs) {
   const int children_per_row =
       options_.fixed ? options_.fixed->children() : options_.dynamic.children;
-  std::vector<GrowingTree> trees = plant(jobs);
+  std::vector<GrowingTree> trees = begin_trees(jobs);
   int rows = static_cast<int>(trees.size());
   while (rows > 0) {
     const View outputs = outputs_.rows(rows);
@@ -124,7 +133,7 @@ void EagleDrafter::propose_batch(std::span<DraftJob> jobs) {
 }
 
 /// Brings the caches up to date and puts what the head predicts after each root into outputs_.
-std::vector<GrowingTree> EagleDrafter::plant(std::span<DraftJob> jobs) {
+std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
   std::vector<HeadState*> states;
   for (const DraftJob& job : jobs) states.push_back(static_cast<HeadState*>(job.state));
   memory_.extend(states);
@@ -133,7 +142,7 @@ std::vector<GrowingTree> EagleDrafter::plant(std::span<DraftJob> jobs) {
     const DraftJob& job = jobs[i];
     HeadState& state = *states[i];
     const int most_levels = std::min(job.plan.levels, context_ - state.cache.length());
-    const bool can_draft = !state.lost && state.cache.length() > 0;
+    const bool can_draft = !state.evicted && state.cache.length() > 0;
     if (!can_draft || most_levels < 1 || job.plan.nodes <= job.tree->draft_nodes()) continue;
     const int row = static_cast<int>(trees.size());
     backend_.copy(state.output.view(), outputs_.view().row_range(row, 1));

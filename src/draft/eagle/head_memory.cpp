@@ -54,7 +54,7 @@ std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
   auto state = std::make_unique<HeadState>(cache_.start(names, /*reuse=*/true, root_of(known[0])),
                                            backend_, head_, most_waiting_);
   state->observed = static_cast<int>(known.size());
-  if (state->cache.length() + 1 < state->observed) lose(*state);  // no room for a part of a page
+  if (state->cache.length() + 1 < state->observed) evict(*state);  // no room for a part of a page
   return state;
 }
 
@@ -68,9 +68,9 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
     tokens = tokens.subspan(1);
   }
   expects(committed.features.rows == static_cast<int>(tokens.size()), "a feature for each pair");
-  if (state.lost && cache_.free_pages() >= kPagesToBeginAgain) begin_again(state);
+  if (state.evicted && cache_.free_pages() >= kPagesToBeginAgain) begin_again(state);
   int done = 0;
-  while (done < static_cast<int>(tokens.size()) && !state.lost) {
+  while (done < static_cast<int>(tokens.size()) && !state.evicted) {
     if (waiting_rows(state) == most_waiting_) {
       HeadState* const only = &state;
       extend(std::span(&only, 1));
@@ -85,6 +85,7 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
     state.waiting.insert(state.waiting.end(), news.begin(), news.end());
     done += rows;
   }
+  lost_rows_ += static_cast<long>(tokens.size()) - done;
 }
 
 void HeadMemory::extend(std::span<HeadState* const> states) {
@@ -96,9 +97,9 @@ void HeadMemory::extend(std::span<HeadState* const> states) {
     rows = 0;
   };
   for (HeadState* state : states) {
-    if (state->lost || state->waiting.empty()) continue;
+    if (state->evicted || state->waiting.empty()) continue;
     if (!state->cache.reserve(waiting_rows(*state))) {
-      lose(*state);
+      evict(*state);
       continue;
     }
     if (rows + waiting_rows(*state) > network_.max_rows()) flush();
@@ -109,8 +110,9 @@ void HeadMemory::extend(std::span<HeadState* const> states) {
 }
 
 /// Gives the room to others.
-void HeadMemory::lose(HeadState& state) {
-  state.lost = true;
+void HeadMemory::evict(HeadState& state) {
+  state.evicted = true;
+  lost_rows_ += state.cache.length() + waiting_rows(state);
   state.waiting.clear();
   state.cache.truncate(0);
 }
@@ -119,7 +121,7 @@ void HeadMemory::lose(HeadState& state) {
 void HeadMemory::begin_again(HeadState& state) {
   const TextRoot nowhere{.before = -2 - begun_again_++};
   state.cache = cache_.start({}, /*reuse=*/false, nowhere);
-  state.lost = false;
+  state.evicted = false;
 }
 
 void HeadMemory::extend_batch(std::span<HeadState* const> states) {

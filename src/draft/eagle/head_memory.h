@@ -19,9 +19,9 @@ struct HeadState : DraftState {
   KvSequence cache;              // of the pairs that were run; position i of the cache is pair i
   std::vector<TokenId> waiting;  // tokens of the pairs to run next
   Buffer features;               // and their features, [most waiting, taps * hidden]
-  Buffer output;      // [1, H]: what the head predicted from the newest pair that was run
-  int observed = 0;   // tokens
-  bool lost = false;  // the cache was full: not drafted for until there is room again
+  Buffer output;         // [1, H]: what the head predicted from the newest pair that was run
+  int observed = 0;      // tokens
+  bool evicted = false;  // the cache was full: not drafted for until there is room again
 };
 
 /// Runs committed pairs through a head. Pairs wait until a tree is wanted or many have come
@@ -42,9 +42,11 @@ class HeadMemory {
   void observe(HeadState& state, const CommittedTokens& committed);
   /// Runs the waiting pairs of `states`, batched.
   void extend(std::span<HeadState* const> states);
+  /// Pairs that were given up or not taken, as the cache was full.
+  long lost_rows() const { return lost_rows_; }
 
  private:
-  void lose(HeadState& state);
+  void evict(HeadState& state);
   void begin_again(HeadState& state);
   void extend_batch(std::span<HeadState* const> states);
   View gather_features(std::span<HeadState* const> states, int rows);
@@ -56,6 +58,7 @@ class HeadMemory {
   KvCache& cache_;
   int most_waiting_;
   int begun_again_ = 0;
+  long lost_rows_ = 0;
   Buffer features_;  // [rows of a pass, taps * hidden]
   Buffer outputs_;   // [rows of a pass, H]
 };

@@ -1,5 +1,7 @@
 #include "engine/methods/method_table.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace talon {
@@ -18,6 +20,17 @@ MethodId MethodTable::add(Method method, int max_rows,
   entries_.push_back({std::move(method), estimates, drafter_taps, policy_taps, traits.sees_draws});
   taps_ = std::move(taps);
   return size() - 1;
+}
+
+long MethodTable::lost_rows() const {
+  long rows = 0;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    const bool is_first = std::none_of(entries_.begin(), entry, [&](const MethodEntry& earlier) {
+      return earlier.method.drafter == entry->method.drafter;
+    });
+    if (is_first) rows += entry->method.drafter->lost_rows();
+  }
+  return rows;
 }
 
 DrafterEstimates* MethodTable::estimates_of(const Method& method, int max_rows) {

@@ -33,6 +33,8 @@ class MethodTable {
   MethodId add(Method method, int max_rows, const std::function<void(const TapSet&)>& tap);
   const MethodEntry& at(MethodId id) const { return entries_[static_cast<std::size_t>(id)]; }
   int size() const { return static_cast<int>(entries_.size()); }
+  /// Drafter::lost_rows() of all drafters.
+  long lost_rows() const;
   TapSet::Reader listener_taps() const { return listener_taps_; }
 
  private:
