@@ -95,7 +95,8 @@ class ChatLoop {
 
   Request make_request() {
     const int context = session_.model.config.context;
-    const ChatHistory::Prompt prompt = history_.prompt(std::max(1, context - kLeastAnswer));
+    const ChatHistory::Prompt prompt =
+        history_.prompt(std::max(1, context - kLeastAnswer), interrupt_.stop());
     if (prompt.dropped_turns > 0) {
       note("note: the context of {} tokens is full: the {} oldest {} forgotten", context,
            prompt.dropped_turns, prompt.dropped_turns == 1 ? "turn is" : "turns are");

@@ -23,8 +23,9 @@ void ChatHistory::answer(std::string message, std::span<const TokenId> tokens) {
   turns_.push_back({"assistant", std::move(message)});
 }
 
-ChatHistory::Prompt ChatHistory::prompt(int room) {
+ChatHistory::Prompt ChatHistory::prompt(int room, const StopFlag& stop) {
   for (int dropped_turns = 0;; ++dropped_turns) {
+    if (stop.requested()) fail("stopped before the answer began");
     std::vector<ChatMessage> messages;
     if (!system_.empty()) messages.push_back({"system", system_});
     messages.insert(messages.end(), turns_.begin(), turns_.end());

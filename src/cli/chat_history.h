@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/stop.h"
 #include "core/types.h"
 #include "text/prompt.h"
 
@@ -30,8 +31,9 @@ class ChatHistory {
     int dropped_turns = 0;  // oldest turns forgotten to make room
   };
   /// All of it as tokens, at most `room`: where it is longer the oldest turns (a question and its
-  /// answer each) are forgotten. Throws Error if the newest message alone is too long.
-  Prompt prompt(int room);
+  /// answer each) are forgotten. Throws Error if the newest message alone is too long, and once
+  /// `stop` is requested.
+  Prompt prompt(int room, const StopFlag& stop);
 
  private:
   ChatPrompts prompts_;

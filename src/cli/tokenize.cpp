@@ -40,9 +40,15 @@ class Tokenize : public Command {
     return tokenizer.encode(text, {.parse_special = special_, .add_start = start_});
   }
 
-  void print_ids(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) const {
+  static std::vector<std::string> pieces_of(const Tokenizer& tokenizer,
+                                            const std::vector<TokenId>& ids) {
     std::vector<std::string> pieces;
     for (const TokenId id : ids) pieces.push_back(tokenizer.piece_of(id));
+    return pieces;
+  }
+
+  void print_ids(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) const {
+    const std::vector<std::string> pieces = pieces_of(tokenizer, ids);
     if (json_) {
       write_json({{"ids", ids}, {"pieces", pieces}});
       return;
@@ -59,7 +65,7 @@ class Tokenize : public Command {
     check_ids("--decode", ids, tokenizer.vocabulary_size());
     const std::string text = tokenizer.decode(ids, !special_);
     if (json_) {
-      write_json({{"ids", ids}, {"text", text}});
+      write_json({{"ids", ids}, {"pieces", pieces_of(tokenizer, ids)}, {"text", text}});
     } else {
       write_output(text + "\n");
     }

@@ -146,6 +146,10 @@ TEST(TokenizeJson, HoldsIdsAndPiecesAndDecodesBack) {
   const Outcome decoded =
       run_talon({"tokenize", "-m", small_model(), "--decode", "-p", json["ids"].dump()});
   EXPECT_EQ(decoded.output, "Once upon a time\n");
+  const Json both =
+      json_of({"tokenize", "-m", small_model(), "--decode", "-p", json["ids"].dump(), "--json"});
+  expect_fields(both, {"ids", "pieces", "text"});
+  EXPECT_EQ(both.value("pieces", Json()), json["pieces"]);
 }
 
 TEST(ScoreJson, HoldsOneLikelihoodPerTokenAfterTheFirst) {

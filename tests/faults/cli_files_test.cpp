@@ -121,6 +121,19 @@ TEST(BadPrompt, LongerThanTheContext) {
                  {"601 tokens", "512"});
 }
 
+TEST(BadPrompt, TextsWithoutEndAreRefusedBeforeTheyAreEncoded) {
+  for (const char* command : {"tokenize", "run", "score"}) {
+    expect_failure({.arguments = {command, "-m", small_model(), "-f", "/dev/zero"}},
+                   {"/dev/zero", "16777216 bytes"});
+  }
+  const std::string endless(17 << 20, 'a');
+  expect_failure({.arguments = {"tokenize", "-m", small_model(), "-f", "-"}, .input = endless},
+                 {"standard input", "16777216 bytes"});
+  if (chat_model().empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  expect_failure({.arguments = {"chat", "-m", chat_model()}, .input = endless},
+                 {"line", "16777216 bytes"});
+}
+
 TEST(BadPrompt, ChatWithoutATemplate) {
   expect_failure({.arguments = {"run", "-m", small_model(), "--chat", "-p", "x"}},
                  {"chat template"});

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include "core/error.h"
 
@@ -33,14 +32,29 @@ bool has_ids(const PromptOptions& options) {
   return options.ids_flag && options.ids_flag->count() > 0;
 }
 
+namespace {
+
+std::string read_bounded(std::istream& input, const std::string& file) {
+  std::string text(kMostTextBytes + 1, '\0');
+  input.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(input.gcount()));
+  if (text.size() > kMostTextBytes) {
+    fail("read {}: expected a text of at most {} bytes ({} MiB), found more", file, kMostTextBytes,
+         kMostTextBytes >> 20);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string read_text_file(const std::string& file) {
-  if (file == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (file == "-") return read_bounded(std::cin, "standard input");
   if (std::filesystem::is_directory(file))
     fail("read {}: expected a file, found a directory", file);
   errno = 0;
   std::ifstream input(file, std::ios::binary);
   if (!input) fail("read {}: {}", file, std::strerror(errno));
-  std::string text{std::istreambuf_iterator<char>(input), {}};
+  std::string text = read_bounded(input, file);
   if (input.bad()) fail("read {}: {}", file, std::strerror(errno));
   return text;
 }

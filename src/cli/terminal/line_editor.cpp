@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "cli/options/prompt_options.h"
 #include "core/error.h"
 
 namespace talon {
@@ -62,6 +63,22 @@ struct LineEditor::Terminal {
   }
 };
 
+namespace {
+
+/// Throws Error for a line longer than kMostTextBytes, of which no more is read.
+bool read_line(std::istream& input, std::string& line) {
+  line.clear();
+  for (char c = 0; input.get(c);) {
+    if (c == '\n') return true;
+    line += c;
+    if (line.size() > kMostTextBytes)
+      fail("chat: expected a line of at most {} bytes, found more", kMostTextBytes);
+  }
+  return !line.empty();
+}
+
+}  // namespace
+
 LineEditor::LineEditor() {
   if (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1)
     terminal_ = std::make_unique<Terminal>();
@@ -75,7 +92,7 @@ LineEditor::Result LineEditor::read(const std::string& prompt, std::string& line
     return terminal_->read(line);
   }
   errno = 0;
-  if (std::getline(std::cin, line)) return Result::line;
+  if (read_line(std::cin, line)) return Result::line;
   const bool interrupted = errno == EINTR && !std::cin.eof();
   std::cin.clear();
   return interrupted ? Result::interrupted : Result::end;
