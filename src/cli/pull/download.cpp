@@ -1,6 +1,5 @@
 #include "cli/pull/download.h"
 
-#include <curl/curl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,21 +15,16 @@
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "io/sha256.h"
+#include "net/http_transfer.h"
 
 namespace talon {
 namespace {
 
-constexpr long kPartialContent = 206;
-constexpr long kRangeNotSatisfiable = 416;
+constexpr int kPartialContent = 206;
+constexpr int kRangeNotSatisfiable = 416;
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
-};
-struct CleanHandle {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-};
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
 /// One transfer and its files beside the target.
@@ -40,10 +34,7 @@ class Transfer {
       : job_(job),
         part_(job.target.string() + ".part"),
         etag_file_(job.target.string() + ".part.etag"),
-        handle_(curl_easy_init()),
-        meter_("pull " + job.target.filename().string(), ProgressMeter::Unit::bytes) {
-    if (!handle_) fail("pull {}: the HTTP library did not start", job_.url);
-  }
+        meter_("pull " + job.target.filename().string(), ProgressMeter::Unit::bytes) {}
 
   void run() {
     open_part();
@@ -51,17 +42,14 @@ class Transfer {
     if (have == 0 && !start_anew()) {
       fail("pull {}: cannot write {}: {}", job_.url, part_.string(), std::strerror(errno));
     }
-    ask_for(have);
-    const CURLcode code = curl_easy_perform(handle_.get());
-    long response = 0;
-    curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &response);
-    if (have > 0 && response == kRangeNotSatisfiable) {
+    const TransferOutcome outcome = fetch(have);
+    if (have > 0 && outcome.status == kRangeNotSatisfiable) {
       forget();
       throw Error(fmt::format(
           "pull {}: the server no longer has the file begun earlier: run the same command again",
           job_.url));
     }
-    finish(code, response);
+    finish(outcome);
   }
 
  private:
@@ -98,45 +86,37 @@ class Transfer {
 
   bool start_anew() { return ::ftruncate(::fileno(file_.get()), 0) == 0; }
 
-  void ask_for(std::uint64_t have) {
-    CURL* handle = handle_.get();
+  TransferOutcome fetch(std::uint64_t have) {
     begun_ = have;
+    HttpTransfer transfer{
+        .url = job_.url,
+        .takes_files = true,
+        .goes_on = true,
+        .fails_by_status = true,
+        .on_data = [this](int status, std::string_view piece) { return write(status, piece); }};
     if (have > 0) {
-      curl_slist* list = curl_slist_append(nullptr, fmt::format("Range: bytes={}-", have).c_str());
-      headers_.reset(curl_slist_append(list, ("If-Range: " + etag_).c_str()));
-      curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers_.get());
+      transfer.headers = {fmt::format("Range: bytes={}-", have), "If-Range: " + etag_};
     }
-    curl_easy_setopt(handle, CURLOPT_URL, job_.url.c_str());
-    curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https,file");
-    curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(handle, CURLOPT_FAILONERROR, 1L);
-    curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, 30L);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, 60L);
-    curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, message_);
-    curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(handle, CURLOPT_XFERINFODATA, this);
-    curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
-    curl_easy_setopt(handle, CURLOPT_HEADERDATA, this);
-    curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
-    curl_easy_setopt(handle, CURLOPT_WRITEDATA, this);
-    curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, &Transfer::on_data);
+    transfer.on_header = [this](std::string_view line) { read_header(std::string(line)); };
+    transfer.on_progress = [this](std::uint64_t done, std::uint64_t total) {
+      meter_.update(begun_ + done, total > 0 ? begun_ + total : 0);
+    };
+    transfer.stops = [this] { return job_.stop && job_.stop->requested(); };
+    return run_transfer(transfer);
   }
 
-  void finish(CURLcode code, long response) {
+  void finish(const TransferOutcome& outcome) {
     const bool flushed = std::fflush(file_.get()) == 0;
     if (!write_problem_.empty() || !flushed) {
       forget();
       fail("pull {}: writing {} failed: {}", job_.url, part_.string(),
            write_problem_.empty() ? std::strerror(errno) : write_problem_);
     }
-    if (code == CURLE_ABORTED_BY_CALLBACK) fail("pull {}: stopped{}", job_.url, kept_text());
-    if (code != CURLE_OK) {
+    using End = TransferOutcome::End;
+    if (outcome.end == End::stopped) fail("pull {}: stopped{}", job_.url, kept_text());
+    if (outcome.end == End::failed) {
       if (received_ == 0 && begun_ == 0) forget();
-      const std::string reason = message_[0] ? message_ : curl_easy_strerror(code);
-      fail("pull {}: {}{}", job_.url, reason, response >= 400 ? "" : kept_text());
+      fail("pull {}: {}{}", job_.url, outcome.problem, outcome.status >= 400 ? "" : kept_text());
     }
     check_and_move();
   }
@@ -175,10 +155,8 @@ class Transfer {
   }
 
   /// At the first byte: a whole new file instead of the asked-for rest replaces what was there.
-  bool begin_body() {
-    long response = 0;
-    curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &response);
-    if (begun_ > 0 && response != kPartialContent) {
+  bool begin_body(int status) {
+    if (begun_ > 0 && status != kPartialContent) {
       begun_ = 0;
       if (!start_anew()) return false;
     }
@@ -186,49 +164,31 @@ class Transfer {
     return true;
   }
 
-  static std::size_t on_data(char* data, std::size_t size, std::size_t count, void* self) {
-    auto& transfer = *static_cast<Transfer*>(self);
-    const std::size_t bytes = size * count;
-    if (transfer.received_ == 0 && !transfer.begin_body()) return 0;
-    if (std::fwrite(data, 1, bytes, transfer.file_.get()) != bytes) {
-      transfer.write_problem_ = std::strerror(errno);
-      return 0;
+  bool write(int status, std::string_view piece) {
+    if (received_ == 0 && !begin_body(status)) return false;
+    if (std::fwrite(piece.data(), 1, piece.size(), file_.get()) != piece.size()) {
+      write_problem_ = std::strerror(errno);
+      return false;
     }
-    transfer.received_ += bytes;
-    return bytes;
+    received_ += piece.size();
+    return true;
   }
 
-  static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self) {
-    auto& transfer = *static_cast<Transfer*>(self);
-    std::string line(data, size * count);
+  void read_header(std::string line) {
     const std::size_t colon = line.find(':');
-    if (line.starts_with("HTTP/")) transfer.new_etag_.clear();  // after a redirection
-    if (colon == std::string::npos) return size * count;
+    if (line.starts_with("HTTP/")) new_etag_.clear();  // after a redirection
+    if (colon == std::string::npos) return;
     std::string name = line.substr(0, colon);
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return std::tolower(c); });
-    if (name == "etag") {
-      line.erase(line.find_last_not_of(" \r\n") + 1);
-      transfer.new_etag_ =
-          line.substr(std::min(line.find_first_not_of(' ', colon + 1), line.size()));
-    }
-    return size * count;
-  }
-
-  static int on_progress(void* self, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t) {
-    auto& transfer = *static_cast<Transfer*>(self);
-    if (transfer.job_.stop && transfer.job_.stop->requested()) return 1;
-    const auto done = transfer.begun_ + static_cast<std::uint64_t>(now);
-    transfer.meter_.update(done,
-                           total > 0 ? transfer.begun_ + static_cast<std::uint64_t>(total) : 0);
-    return 0;
+    if (name != "etag") return;
+    line.erase(line.find_last_not_of(" \r\n") + 1);
+    new_etag_ = line.substr(std::min(line.find_first_not_of(' ', colon + 1), line.size()));
   }
 
   const Download& job_;
   std::filesystem::path part_;
   std::filesystem::path etag_file_;
-  std::unique_ptr<CURL, CleanHandle> handle_;
-  std::unique_ptr<curl_slist, FreeList> headers_;
   std::unique_ptr<std::FILE, CloseFile> file_;
   ProgressMeter meter_;
   std::string etag_;      // of what lies there
@@ -236,7 +196,6 @@ class Transfer {
   std::string write_problem_;
   std::uint64_t begun_ = 0;     // bytes there before
   std::uint64_t received_ = 0;  // bytes that came
-  char message_[CURL_ERROR_SIZE] = {};
 };
 
 }  // namespace

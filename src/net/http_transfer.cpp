@@ -1,0 +1,121 @@
+#include "net/http_transfer.h"
+
+#include <curl/curl.h>
+
+#include <exception>
+#include <memory>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+struct CleanHandle {
+  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+};
+struct FreeList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+
+/// What the library's callbacks are given. Exceptions may not pass through it.
+struct Running {
+  const HttpTransfer& transfer;
+  CURL* handle;
+  std::exception_ptr thrown = nullptr;
+
+  int status() const {
+    long code = 0;
+    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &code);
+    return static_cast<int>(code);
+  }
+  /// What `call` returns; false if it throws.
+  template <typename Call>
+  bool guarded(Call call) noexcept {
+    try {
+      return call();
+    } catch (...) {
+      thrown = std::current_exception();
+      return false;
+    }
+  }
+};
+
+std::size_t on_data(char* data, std::size_t size, std::size_t count, void* context) {
+  auto& running = *static_cast<Running*>(context);
+  const std::string_view piece(data, size * count);
+  const bool goes_on =
+      running.guarded([&] { return running.transfer.on_data(running.status(), piece); });
+  return goes_on ? piece.size() : 0;
+}
+
+std::size_t on_header(char* data, std::size_t size, std::size_t count, void* context) {
+  auto& running = *static_cast<Running*>(context);
+  const std::string_view line(data, size * count);
+  const bool goes_on = running.guarded([&] {
+    if (running.transfer.on_header) running.transfer.on_header(line);
+    return true;
+  });
+  return goes_on ? line.size() : 0;
+}
+
+int on_progress(void* context, curl_off_t total, curl_off_t done, curl_off_t, curl_off_t) {
+  auto& running = *static_cast<Running*>(context);
+  const bool goes_on = running.guarded([&] {
+    const HttpTransfer& transfer = running.transfer;
+    if (transfer.on_progress) {
+      transfer.on_progress(static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total));
+    }
+    return !(transfer.stops && transfer.stops());
+  });
+  return goes_on ? 0 : 1;
+}
+
+}  // namespace
+
+TransferOutcome run_transfer(const HttpTransfer& transfer) {
+  const std::unique_ptr<CURL, CleanHandle> handle(curl_easy_init());
+  if (!handle) fail("{}: the HTTP library did not start", transfer.url);
+  std::unique_ptr<curl_slist, FreeList> headers;
+  for (const std::string& header : transfer.headers) {
+    curl_slist* longer = curl_slist_append(headers.get(), header.c_str());
+    if (!longer) throw std::bad_alloc();
+    static_cast<void>(headers.release());
+    headers.reset(longer);
+  }
+  Running running{transfer, handle.get()};
+  char message[CURL_ERROR_SIZE] = "";
+  const auto set = [&](CURLoption option, auto value) {
+    curl_easy_setopt(handle.get(), option, value);
+  };
+  set(CURLOPT_URL, transfer.url.c_str());
+  set(CURLOPT_PROTOCOLS_STR, transfer.takes_files ? "http,https,file" : "http,https");
+  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_FOLLOWLOCATION, transfer.goes_on ? 1L : 0L);
+  set(CURLOPT_FAILONERROR, transfer.fails_by_status ? 1L : 0L);
+  set(CURLOPT_CONNECTTIMEOUT, long{transfer.connect_seconds});
+  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(CURLOPT_LOW_SPEED_TIME, long{transfer.silence_seconds});
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_NOPROXY, "localhost,127.0.0.1");
+  set(CURLOPT_ERRORBUFFER, message);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFODATA, &running);
+  set(CURLOPT_XFERINFOFUNCTION, on_progress);
+  set(CURLOPT_HEADERDATA, &running);
+  set(CURLOPT_HEADERFUNCTION, on_header);
+  set(CURLOPT_WRITEDATA, &running);
+  set(CURLOPT_WRITEFUNCTION, on_data);
+  if (headers) set(CURLOPT_HTTPHEADER, headers.get());
+  if (transfer.body) {
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(transfer.body->size()));
+    set(CURLOPT_POSTFIELDS, transfer.body->c_str());
+  }
+  const CURLcode code = curl_easy_perform(handle.get());
+  if (running.thrown) std::rethrow_exception(running.thrown);
+  using End = TransferOutcome::End;
+  if (code == CURLE_OK) return {End::done, running.status(), ""};
+  return {code == CURLE_ABORTED_BY_CALLBACK ? End::stopped : End::failed, running.status(),
+          message[0] ? message : curl_easy_strerror(code)};
+}
+
+}  // namespace talon
