@@ -6,33 +6,14 @@
 #include <utility>
 
 #include "runtime/make_engine.h"
+#include "verify/first_token.h"
 
 namespace talon {
 namespace {
 
-/// Takes the first token of what another rule gives.
-class OneToken : public Verifier {
- public:
-  explicit OneToken(std::unique_ptr<Verifier> rule) : rule_(std::move(rule)) {}
-  std::string_view name() const override { return rule_->name(); }
-  bool lossless() const override { return rule_->lossless(); }
-  VerifyResult verify(const VerifyInput& input) const override {
-    VerifyResult result = rule_->verify(input);
-    if (result.path.size() > 1) {
-      result.next = (*input.tree)[result.path[1]].token;
-      result.path.resize(1);
-    }
-    return result;
-  }
-
- private:
-  std::unique_ptr<Verifier> rule_;
-};
-
 std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings) {
   auto rule = make_verifier(settings.verify);
-  if (!settings.every_position) return rule;
-  return std::make_unique<OneToken>(std::move(rule));
+  return settings.every_position ? first_token_of(std::move(rule)) : std::move(rule);
 }
 
 }  // namespace
