@@ -50,6 +50,10 @@ MethodText parse_method(std::string_view text) {
   return method;
 }
 
+MethodText with_drafter(const MethodText& method, const std::string& drafter) {
+  return parse_method(drafter + method.text.substr(method.drafter.size()));
+}
+
 std::vector<std::string> split_methods(std::string_view list) {
   std::vector<std::string> methods;
   while (!list.empty()) {

@@ -18,6 +18,9 @@ struct MethodText {
 /// Throws UsageError for an @key that is neither policy nor verify, or given twice, or empty.
 MethodText parse_method(std::string_view text);
 
+/// With another drafter, and the same policy and rule.
+MethodText with_drafter(const MethodText& method, const std::string& drafter);
+
 /// Splits `none,ngram:nodes=8,levels=4@policy=fixed,eagle2@policy=ddd` at the commas that begin a
 /// method, not those between options.
 std::vector<std::string> split_methods(std::string_view list);

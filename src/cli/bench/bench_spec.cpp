@@ -88,6 +88,8 @@ class BenchSpec : public Command {
     }
     questions = select_questions(std::move(questions), choice_);
     Session session = open_session(model_);
+    use_places(decode_, session, model_.kv);
+    name_what_is_chosen();
     std::optional<ChatTemplate> chat;
     if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
     const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens,
@@ -140,12 +142,32 @@ class BenchSpec : public Command {
       const bool peer = is_peer(text);
       const std::string name = peer ? parse_peer(text).name : parse_method(text).text;
       if (peer) peers_[name] = parse_peer(text);
-      if (std::find(methods_.begin(), methods_.end(), name) != methods_.end())
-        throw UsageError(fmt::format("--methods: \"{}\" is there twice", name));
       methods_.push_back(name);
     }
+    check_names();
     if (decode_.every_position && trace_.empty())
       throw UsageError("--every-position: only makes sense with --trace");
+  }
+
+  void check_names() const {
+    for (std::size_t i = 0; i < methods_.size(); ++i) {
+      if (std::find(methods_.begin(), methods_.begin() + static_cast<std::ptrdiff_t>(i),
+                    methods_[i]) != methods_.begin() + static_cast<std::ptrdiff_t>(i))
+        throw UsageError(fmt::format("--methods: \"{}\" is there twice", methods_[i]));
+    }
+  }
+
+  /// Lines and traces name the drafter that auto stands for.
+  void name_what_is_chosen() {
+    for (std::string& name : methods_) {
+      if (peers_.contains(name)) continue;
+      const MethodText method = parse_method(name);
+      const std::string chosen = resolve_drafter(method.drafter, decode_.heads);
+      if (chosen == method.drafter) continue;
+      note("{}: {}", method.drafter, chosen);
+      name = with_drafter(method, chosen).text;
+    }
+    check_names();
   }
 
   Contestants make_contestants(const Session& session) {
@@ -159,7 +181,6 @@ class BenchSpec : public Command {
         continue;
       }
       DecodeSettings settings = decode_;
-      use_places(settings, session, model_.kv);
       if (!trace_.empty() && name != kPlain) settings.observer = tracer_of(session, name);
       if (name == kPlain) settings.every_position = false;
       contestants.push_back(make_contestant(model, parse_method(name), settings));
