@@ -25,7 +25,7 @@ class Tokenize : public Command {
 
   int run() override {
     const std::string text = prompt_text(prompt_);
-    const Tokenizer tokenizer = open_tokenizer(model_);
+    const Tokenizer tokenizer = open_tokenizer(source_of(model_));
     if (decode_) {
       print_text(tokenizer, text);
     } else {
@@ -65,7 +65,10 @@ class Tokenize : public Command {
     check_ids("--decode", ids, tokenizer.vocabulary_size());
     const std::string text = tokenizer.decode(ids, !special_);
     if (json_) {
-      write_json({{"ids", ids}, {"pieces", pieces_of(tokenizer, ids)}, {"text", text}});
+      std::vector<std::string> texts;
+      for (const TokenId id : ids) texts.push_back(tokenizer.bytes_of(id));
+      write_json(
+          {{"ids", ids}, {"pieces", pieces_of(tokenizer, ids)}, {"texts", texts}, {"text", text}});
     } else {
       write_output(text + "\n");
     }

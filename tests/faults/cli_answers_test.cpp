@@ -148,8 +148,18 @@ TEST(TokenizeJson, HoldsIdsAndPiecesAndDecodesBack) {
   EXPECT_EQ(decoded.output, "Once upon a time\n");
   const Json both =
       json_of({"tokenize", "-m", small_model(), "--decode", "-p", json["ids"].dump(), "--json"});
-  expect_fields(both, {"ids", "pieces", "text"});
+  expect_fields(both, {"ids", "pieces", "texts", "text"});
   EXPECT_EQ(both.value("pieces", Json()), json["pieces"]);
+  EXPECT_EQ(both.value("texts", Json()), Json::parse(R"([" Once"," upon"," a"," time"])"));
+}
+
+TEST(TokenizeJson, FindsNamesOfTheCatalogueWhereTheEnvironmentSays) {
+  if (chat_model().empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const Folder elsewhere;
+  const Outcome outcome = run_talon(Start{.arguments = {"tokenize", "-m", "smollm2", "-p", "Once"},
+                                          .environment = {"TALON_MODELS=" TALON_DOWNLOADS},
+                                          .folder = elsewhere.path().string()});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
 }
 
 TEST(ScoreJson, HoldsOneLikelihoodPerTokenAfterTheFirst) {
