@@ -1,7 +1,12 @@
 import { groupBy, number, text, type Line, type Report } from "./data";
 import type { Page } from "./page";
 
-const kRows = { field: "rows", type: "quantitative", title: "rows", scale: { type: "log", base: 2 } };
+/** The counts of rows that were measured: a logarithmic axis with its ticks there and nowhere else. */
+function rowsAxis(lines: Line[]): Record<string, unknown> {
+  const counts = [...new Set(lines.map((line) => number(line, "rows")))].sort((a, b) => a - b);
+  const axis = { values: counts, format: "d", labelOverlap: "greedy" };
+  return { field: "rows", type: "quantitative", title: "rows", scale: { type: "log", base: 2, nice: false }, axis };
+}
 
 function measured(report: Report): Line[] {
   return report.lines.filter((line) => "rows" in line);
@@ -16,7 +21,7 @@ export function showCost(page: Page, report: Report): void {
       data: { values: lines.map((line) => ({ ...line, name: `context ${text(line, "context")}` })) },
       mark: { type: "line", point: true },
       encoding: {
-        x: kRows,
+        x: rowsAxis(lines),
         y: { field: "c", type: "quantitative", title: "times one row" },
         color: { field: "name", type: "nominal", title: null },
         tooltip: [{ field: "name" }, { field: "rows" }, { field: "c", format: ".2f" }, { field: "ms", format: ".2f" }],
@@ -33,21 +38,22 @@ export function showCost(page: Page, report: Report): void {
 }
 
 function addTimes(page: Page, lines: Line[]): void {
+  const x = rowsAxis(lines);
   const y = { field: "ms", type: "quantitative", title: "ms" };
   page.chart("A forward, with its spread; dashed: the limit", {
     lite: {
       data: { values: lines },
       layer: [
-        { mark: "rule", encoding: { x: kRows, y: { ...y, field: "ms_least" }, y2: { field: "ms_most" } } },
+        { mark: "rule", encoding: { x, y: { ...y, field: "ms_least" }, y2: { field: "ms_most" } } },
         {
           mark: { type: "line", point: true },
           encoding: {
-            x: kRows,
+            x,
             y,
             tooltip: ["rows", "ms", "ms_least", "ms_most", "limit_ms", "percent_of_limit", "gb_s"].map((field) => ({ field, format: field === "rows" ? undefined : ".2f" })),
           },
         },
-        { mark: { type: "line", strokeDash: [4, 4], color: "#8a94a0" }, encoding: { x: kRows, y: { ...y, field: "limit_ms" } } },
+        { mark: { type: "line", strokeDash: [4, 4], color: "#8a94a0" }, encoding: { x, y: { ...y, field: "limit_ms" } } },
       ],
     },
   });
@@ -91,6 +97,7 @@ export function showKernels(page: Page, report: Report): void {
 
 function addRoofline(page: Page, title: string, lines: Line[]): void {
   const values = lines.map((line) => ({ ...line, roof: (number(line, "gmac_s") * number(line, "ms")) / number(line, "limit_ms") }));
+  const x = rowsAxis(lines);
   const y = { field: "gmac_s", type: "quantitative", title: "GMAC/s" };
   page.chart(title, {
     lite: {
@@ -100,13 +107,13 @@ function addRoofline(page: Page, title: string, lines: Line[]): void {
         {
           mark: { type: "line", point: true },
           encoding: {
-            x: kRows,
+            x,
             y,
             color: { field: "op", type: "nominal", title: null },
             tooltip: [{ field: "op" }, { field: "rows" }, ...["ms", "gmac_s", "gb_s", "percent_of_limit"].map((field) => ({ field, format: ".2f" })), { field: "limit" }],
           },
         },
-        { mark: { type: "line", strokeDash: [4, 4], color: "#8a94a0" }, encoding: { x: kRows, y: { ...y, field: "roof", aggregate: "max" } } },
+        { mark: { type: "line", strokeDash: [4, 4], color: "#8a94a0" }, encoding: { x, y: { ...y, field: "roof", aggregate: "max" } } },
       ],
     },
   });
