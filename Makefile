@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies report format check tidy \
+.PHONY: help demo test quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies picture report format check tidy \
   signature install clean
 
 help: ## this list
@@ -75,6 +75,9 @@ policies: trainer ## every drafting policy at its best setting, in interleaved r
 
 signature: build ## one hash of what the reference backend decodes
 	@$(BUILD)/talon bench signature
+
+picture: build ## docs/answer.svg, the picture of the README, from an answer of smollm2
+	@$(BUILD)/talon pull smollm2 --models downloads && scripts/answer_picture.py $(BUILD)/talon docs/answer.svg
 
 report: setup ## web/report/dist/index.html, the page of reports, from its sources (npm)
 	@scripts/report_page.sh
