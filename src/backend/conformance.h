@@ -39,6 +39,7 @@ struct BackendCase {
     return make_cpu_backend({.threads = threads, .kernels = kernels, .activations = *activations});
   }
 };
+inline void PrintTo(const BackendCase& backend, std::ostream* out) { *out << backend.name; }
 
 /// The largest difference allowed, as a part of the root mean square of the expected row.
 struct Tolerance {

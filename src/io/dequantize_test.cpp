@@ -12,6 +12,9 @@
 #include "io/storage_type.h"
 
 namespace talon {
+
+void PrintTo(StorageType type, std::ostream* out) { *out << name_of(type); }
+
 namespace {
 
 constexpr StorageType kBlockTypes[] = {

@@ -26,6 +26,7 @@ struct BackendCase {
   std::string name;
   std::unique_ptr<Backend> (*make)(int threads);
 };
+void PrintTo(const BackendCase& backend, std::ostream* out) { *out << backend.name; }
 
 const std::string kStories260kPairwise = std::string(TALON_TEST_DATA) + "/models/stories260K.bin";
 

@@ -18,6 +18,7 @@ struct Setting {
 std::string name_of(const Setting& s) {
   return fmt::format("activations{}_kv{}", name_of(s.activations), s.kv == KvType::f16 ? 16 : 32);
 }
+void PrintTo(const Setting& setting, std::ostream* out) { *out << name_of(setting); }
 
 ModelRun load(const Subject& subject, const Setting& setting) {
   auto backend = make_cpu_backend({.threads = 2, .activations = setting.activations});

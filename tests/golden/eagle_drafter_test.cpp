@@ -76,6 +76,7 @@ struct Case {
   const char* drafter;
   const char* head;
 };
+void PrintTo(const Case& the_case, std::ostream* out) { *out << the_case.name; }
 const Case kCases[] = {{"Eagle1", "eagle", "eagle1_head"},
                        {"Eagle2", "eagle2:topk=6,levels=4,nodes=20", "eagle1_head"},
                        {"Eagle3", "eagle3:topk=6,levels=4,nodes=20", "eagle3_head"}};

@@ -18,6 +18,7 @@ struct Subject {
   std::filesystem::path path() const { return std::filesystem::path(TALON_DOWNLOADS) / file; }
   bool missing() const { return !std::filesystem::exists(path()); }
 };
+inline void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.golden; }
 
 inline const Subject kStories15m = {"stories15m", "stories15m/stories15M.bin", 1e-4};
 inline const Subject kSmolLm2 = {"smollm2-135m", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 1e-3};

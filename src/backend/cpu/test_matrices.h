@@ -8,7 +8,14 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/cpu_features.h"
 #include "core/half.h"
+
+// Names of parameters in the lists and messages of tests.
+namespace talon {
+inline void PrintTo(CpuKernels kernels, std::ostream* out) { *out << cpu::name_of(kernels); }
+inline void PrintTo(StorageType type, std::ostream* out) { *out << name_of(type); }
+}  // namespace talon
 
 namespace talon::cpu {
 
