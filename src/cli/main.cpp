@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
@@ -20,13 +22,40 @@ void check_command(const CLI::App& app, int argc, char** argv) {
   talon::fail_choice("command", names, argv[1]);
 }
 
+/// The command that the words so far name, `bench spec`, and its options.
+const CLI::App& chosen_command(const CLI::App& app, std::string& name) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    name += " " + command->get_name();
+    return chosen_command(*command, name);
+  }
+  return app;
+}
+
+/// What the parser found wrong, said as all else is. Help that was asked for is no mistake.
+int explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  std::string name;
+  const CLI::App& command = chosen_command(app, name);
+  const std::string extras = fmt::format("{}", fmt::join(command.remaining(true), " "));
+  std::string problem = error.what();
+  if (const auto subcommands = command.get_subcommands({}); !subcommands.empty()) {
+    std::vector<std::string> words;
+    for (const CLI::App* one : subcommands) words.push_back(one->get_name());
+    problem = fmt::format("expected a subcommand, {}, got \"{}\"", talon::one_of(words), extras);
+  } else if (!extras.empty()) {
+    problem = fmt::format("expected no \"{}\"", extras);
+  }
+  talon::note("talon{}: {} (talon{} --help lists what there is)", name, problem, name);
+  return talon::kExitUsage;
+}
+
 int run_chosen(CLI::App& app, int argc, char** argv) {
   const auto commands = talon::make_commands(app);
   check_command(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? talon::kExitDone : talon::kExitUsage;
+    return explain(app, error);
   }
   for (const auto& command : commands) {
     if (command->chosen()) return command->run();

@@ -156,7 +156,9 @@ class BenchContention : public Command {
       const auto found = std::find_if(all.begin(), all.end(),
                                       [&](const Situation& other) { return other.name == name; });
       if (found == all.end()) {
-        throw UsageError(fmt::format("--situations: there is no \"{}\"; see --help", name));
+        std::vector<std::string> words;
+        for (const Situation& situation : all) words.push_back(situation.name);
+        fail_choice("--situations", words, name);
       }
       chosen.push_back(*found);
     }

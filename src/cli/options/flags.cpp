@@ -77,6 +77,21 @@ CLI::Option* add_int(CLI::App& app, const std::string& names, int& value, int le
       ->default_str(fmt::format("{}", value));
 }
 
+CLI::Option* add_count(CLI::App& app, const std::string& names, std::uint64_t& value,
+                       const std::string& help) {
+  const auto parse = [&value, flag = flag_name(names)](const std::string& text) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end) {
+      throw UsageError(fmt::format("{}: expected a whole number from 0 to {}, got \"{}\"", flag,
+                                   std::numeric_limits<std::uint64_t>::max(), text));
+    }
+  };
+  return app.add_option_function<std::string>(names, parse, help)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", value));
+}
+
 CLI::Option* add_real(CLI::App& app, const std::string& names, double& value, double least,
                       double most, const std::string& help) {
   const auto parse = [&value, least, most, flag = flag_name(names)](const std::string& text) {

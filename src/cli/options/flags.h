@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,10 @@ CLI::Option* add_int(CLI::App& app, const std::string& names, int& value, int le
                      const std::string& help);
 CLI::Option* add_real(CLI::App& app, const std::string& names, double& value, double least,
                       double most, const std::string& help);
+
+/// A whole number of 64 bits.
+CLI::Option* add_count(CLI::App& app, const std::string& names, std::uint64_t& value,
+                       const std::string& help);
 
 template <typename T>
 using Choices = std::vector<std::pair<std::string, T>>;

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <limits>
 
 #include "cli/options/flags.h"
@@ -12,16 +11,6 @@ namespace talon {
 namespace {
 
 constexpr const char* kSamplingGroup = "Sampling";
-
-std::uint64_t parse_seed(const std::string& text) {
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw UsageError(fmt::format("--seed: expected a whole number from 0 to {}, got \"{}\"",
-                                 std::numeric_limits<std::uint64_t>::max(), text));
-  }
-  return seed;
-}
 
 /// `ID:BIAS`, as in --logit-bias 5:-2.5
 std::pair<TokenId, float> parse_bias(const std::string& text) {
@@ -71,12 +60,7 @@ void add_sampler_flags(CLI::App& app, SamplerOptions& s, std::uint64_t& seed) {
          "token ids that are never drawn")
       ->type_name("IDS")
       ->group(kSamplingGroup);
-  app.add_option_function<std::string>(
-         "--seed", [&seed](const std::string& text) { seed = parse_seed(text); },
-         "of the random numbers")
-      ->type_name("N")
-      ->default_str(fmt::format("{}", seed))
-      ->group(kSamplingGroup);
+  add_count(app, "--seed", seed, "of the random numbers")->group(kSamplingGroup);
 }
 
 void add_answer_flags(CLI::App& app, AnswerOptions& options) {

@@ -103,19 +103,14 @@ class TrainData : public Command {
         ->type_name("MIX")
         ->capture_default_str()
         ->group(group);
-    app_->add_option("--seed", plan_.seed, "of the answers")
-        ->type_name("N")
-        ->capture_default_str()
-        ->group(group);
+    add_count(*app_, "--seed", plan_.seed, "of the answers")->group(group);
     app_->add_flag("--no-chat{false}", chat_, "prompts are plain text: no chat template")
         ->group(group);
   }
 
   void add_work_options() {
     const char* group = "Work";
-    app_->add_option("--tokens", tokens_, "response tokens to stop at, 0 for all answers")
-        ->type_name("N")
-        ->capture_default_str()
+    add_count(*app_, "--tokens", tokens_, "response tokens to stop at, 0 for all answers")
         ->group(group);
     app_->add_flag("--features,!--no-features", features_,
                    "record the target's vectors (default), or only tokens")
