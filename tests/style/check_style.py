@@ -1,9 +1,11 @@
-"""Fails when a file is larger, a line longer or a folder fuller than this project allows, or when clang-format would change a file.
+"""Fails when a file is larger, a line longer or a folder fuller than this project allows, when a document names a file that is
+not there, or when clang-format would change a file.
 
 usage: check_style.py [--no-format] [--no-sizes]     (in the repository)
 """
 import collections
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -56,6 +58,20 @@ def sizes(paths: list[pathlib.PurePosixPath]) -> list[str]:
     return found
 
 
+def dead_references(paths: list[pathlib.PurePosixPath]) -> list[str]:
+    """Links, and paths from the repository's root in backticks."""
+    found = []
+    tops = {path.parts[0] for path in paths if len(path.parts) > 1} - {"build"}
+    for path in filter(is_document, paths):
+        text = pathlib.Path(path).read_text()
+        links = [path.parent / link for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if ":" not in link]
+        named = [pathlib.PurePosixPath(name) for name in re.findall(r"`([\w.-]+/[\w./-]+)`", text)]
+        for name in links + [name for name in named if name.parts[0] in tops]:
+            if not pathlib.Path(name).exists():
+                found.append(f"{path}: names {name}, which is not there")
+    return found
+
+
 def misformatted(paths: list[pathlib.PurePosixPath]) -> list[str]:
     files = [str(path) for path in paths if path.suffix in CODE]
     result = subprocess.run(["clang-format-14", "--dry-run", *files], capture_output=True, text=True)
@@ -68,6 +84,7 @@ def misformatted(paths: list[pathlib.PurePosixPath]) -> list[str]:
 def main() -> int:
     paths = tracked()
     found = [] if "--no-sizes" in sys.argv else sizes(paths)
+    found += dead_references(paths)
     if "--no-format" not in sys.argv:
         found += misformatted(paths)
     print("\n".join(found) or f"{len(paths)} files are in style")
