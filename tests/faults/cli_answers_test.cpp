@@ -274,12 +274,43 @@ TEST(BenchSpec, PrintsOneLinePerQuestionAndMethodAndASummary) {
   EXPECT_NE(read_file(folder.file("report/spec.md")).find("ngram"), std::string::npos);
 }
 
+TEST(BenchSpec, NamesTheMethodThatAutoStandsFor) {
+  const Folder folder;
+  const std::string questions = folder.write(
+      "q.jsonl", "{\"question_id\": 1, \"category\": \"a\", \"turns\": [\"Once upon a time\"]}\n");
+  const std::vector<Json> lines =
+      lines_of({"bench", "spec", "-m", small_model(), "--methods", "none,auto@policy=fixed",
+                "--questions", questions, "-n", "20", "--trace", folder.file("traces")});
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1]["method"], "suffix@policy=fixed");
+  EXPECT_TRUE(std::filesystem::exists(folder.file("traces/suffix_policy_fixed.jsonl")));
+  const Outcome twice = run_talon({"bench", "spec", "-m", small_model(), "--methods",
+                                   "none,auto,suffix", "--questions", questions, "-n", "2"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.notes.find("\"suffix\" is there twice"), std::string::npos) << twice.notes;
+}
+
 TEST(HelpMethods, ListsDraftersPoliciesAndRules) {
   const Outcome outcome = run_talon({"help", "methods"});
   EXPECT_EQ(outcome.code, 0);
   for (const std::string name : {"none", "ngram", "nodes=", "throughput", "follow"}) {
     EXPECT_NE(outcome.output.find(name), std::string::npos) << name;
   }
+}
+
+TEST(HelpMethods, SaysOfEachOptionWhatIsUsualAndWhatItMayBe) {
+  const Json json = json_of({"help", "methods", "--json"});
+  for (const char* table : {"drafters", "policies", "rules"}) {
+    for (const Json& row : json[table]) {
+      for (const Json& option : row["options"]) {
+        expect_fields(option, {"name", "default", "expected", "meaning", "required"});
+      }
+    }
+  }
+  const Outcome outcome = run_talon({"help", "methods"});
+  EXPECT_NE(outcome.output.find("nodes=32 "), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("most draft nodes: a whole number from 1 to 1024"),
+            std::string::npos);
 }
 
 TEST(Chat, KeepsTheConversationInTheCacheAndObeysCommands) {
