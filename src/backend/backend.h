@@ -65,18 +65,32 @@ class Backend {
 
   virtual void embed(const Weight& table, const Indices& tokens, const View& out) = 0;
   virtual void linear(const LinearArgs& args) = 0;
+  /// Several at once: none reads what another writes.
+  virtual void linear_all(std::span<const LinearArgs> calls) = 0;
+  virtual void route(const RouteArgs& args) = 0;
+  /// Reads the weights of the experts that any row goes to, each once for all of its rows.
+  virtual void experts(const ExpertArgs& args) = 0;
   virtual void rms_norm(const View& x, const View& weight, float epsilon, const View& out) = 0;
+  /// bias: [1, cols] or empty.
+  virtual void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
+                          const View& out) = 0;
   virtual void add(const View& a, const View& b, const View& out) = 0;  // out may be a or b
-  virtual void activate(const View& x, Activation function) = 0;        // in place
+  /// out = a + factor * b. out may be a or b.
+  virtual void add_scaled(const View& a, const View& b, float factor, const View& out) = 0;
+  virtual void scale(const View& x, float factor) = 0;  // in place
+  /// x = factors * x, in place. factors: [rows, 1].
+  virtual void scale_rows(const View& x, const View& factors) = 0;
+  /// x = cap * tanh(x / cap), in place. REQUIRES: cap > 0.
+  virtual void soft_cap(const View& x, float cap) = 0;
+  virtual void activate(const View& x, Activation function) = 0;  // in place
   virtual void copy(const View& from, const View& to) = 0;  // also the parts of a concatenation
   virtual void gather_rows(const View& from, const Indices& rows, const View& to) = 0;
   virtual void scatter_rows(const View& from, const Indices& rows, const View& to) = 0;
 
   /// `layout` and the page lists it borrows stay as they are while the result is in use.
   virtual std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) = 0;
-  /// Rotates q and k (after their norms, if any), writes k and v of every row into the cache, then
-  /// attends. Rows may see each other through the cache; a row never sees a row that is not on its
-  /// list.
+  /// Norms and rotates q and k, norms v, writes k and v of every row into the cache, then attends.
+  /// Rows may see each other through the cache; a row never sees a row that is not on its list.
   virtual void attention(const AttentionArgs& args) = 0;
   /// Copies whole cache rows, all layers: slot from[i] to slot to[i], as if all were read before
   /// any is written.

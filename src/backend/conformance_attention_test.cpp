@@ -16,7 +16,21 @@ struct AttentionCase {
   int window = 0;
   bool head_norms = false;
   KvType cache = KvType::f32;
+  int value_dim = 0;  // 0: head_dim
+  int rotary = -1;    // columns that turn; -1: all
+  int chunk = 0;
+  float soft_cap = 0;
+  bool sinks = false, query_scale = false, value_norm = false;
+  bool row_norms = false, norm_after_rope = false;
+
+  int values() const { return value_dim > 0 ? value_dim : head_dim; }
 };
+
+AttentionCase with(std::string name, void (*change)(AttentionCase&)) {
+  AttentionCase c{std::move(name), 8, 2, 32};
+  change(c);
+  return c;
+}
 
 const AttentionCase kAttentionCases[] = {
     {"plain"},
@@ -30,6 +44,28 @@ const AttentionCase kAttentionCases[] = {
     {"head norms", 4, 2, 64, 0, true},
     {"binary16", 9, 3, 64, 0, false, KvType::f16},
     {"binary16 with all", 8, 2, 32, 33, true, KvType::f16},
+    with("wide values", [](AttentionCase& c) { c.value_dim = 40; }),
+    with("narrow values", [](AttentionCase& c) { c.value_dim = 20; }),
+    with("a part that turns", [](AttentionCase& c) { c.rotary = 12; }),
+    with("nothing turns", [](AttentionCase& c) { c.rotary = 0; }),
+    with("chunks", [](AttentionCase& c) { c.chunk = 48; }),
+    with("soft cap", [](AttentionCase& c) { c.soft_cap = 1.5F; }),
+    with("sinks", [](AttentionCase& c) { c.sinks = true; }),
+    with("query scales", [](AttentionCase& c) { c.query_scale = true; }),
+    with("value norm", [](AttentionCase& c) { c.value_norm = true; }),
+    with("norms over rows", [](AttentionCase& c) { c.head_norms = c.row_norms = true; }),
+    with("norms behind the rotation",
+         [](AttentionCase& c) { c.head_norms = c.norm_after_rope = true; }),
+    with("all of it",
+         [](AttentionCase& c) {
+           c.cache = KvType::f16;
+           c.value_dim = 24;
+           c.rotary = 16;
+           c.window = 70;
+           c.chunk = 100;
+           c.soft_cap = 3;
+           c.head_norms = c.sinks = c.query_scale = c.value_norm = c.norm_after_rope = true;
+         }),
 };
 
 /// Random rows on a random tree: a trunk of committed text, then branches.
@@ -110,26 +146,44 @@ struct Scene {
 class Attention {
  public:
   Attention(Device& device, const AttentionCase& c) : device_(device), case_(c) {
-    cache_ = device->allocate_kv({2, c.kv_heads, c.head_dim, Scene::kPages, c.cache});
-    rope_ = device.put(rotations(c.head_dim), Scene::kRows, c.head_dim);
-    q_norm_ = device.put(near_one(c.head_dim, 17), 1, c.head_dim);
-    k_norm_ = device.put(near_one(c.head_dim, 18), 1, c.head_dim);
+    const KvWidth other{3, 16, 8};
+    KvShape shape{2, c.kv_heads, c.head_dim, Scene::kPages, c.cache};
+    if (c.value_dim > 0) shape.widths = {other, {c.kv_heads, c.head_dim, c.value_dim}};
+    cache_ = device->allocate_kv(shape);
+    const int rotary = c.rotary < 0 ? c.head_dim : c.rotary;
+    if (rotary > 0) rope_ = device.put(rotations(rotary), Scene::kRows, rotary);
+    const int q_norm = c.head_dim * (c.row_norms ? c.heads : 1);
+    const int k_norm = c.head_dim * (c.row_norms ? c.kv_heads : 1);
+    q_norm_ = device.put(near_one(q_norm, 17), 1, q_norm);
+    k_norm_ = device.put(near_one(k_norm, 18), 1, k_norm);
+    if (c.value_norm) v_norm_ = device.put(near_one(c.values(), 22), 1, c.values());
+    if (c.sinks) sinks_ = device.put(random_rows(1, c.heads, 23), 1, c.heads);
+    if (c.query_scale) query_scale_ = device.put(near_one(Scene::kRows, 24), Scene::kRows, 1);
     q_ = random_rows(Scene::kRows, c.heads * c.head_dim, 19);
     for (float& value : q_) value *= 0.25F;  // scores of about one
     k_ = random_rows(Scene::kRows, c.kv_heads * c.head_dim, 20);
-    v_ = random_rows(Scene::kRows, c.kv_heads * c.head_dim, 21);
+    v_ = random_rows(Scene::kRows, c.kv_heads * c.values(), 21);
   }
   KvStore& cache() { return *cache_; }
 
   /// Runs the rows of the scene named by `nodes`, placed by `layout`; [nodes, heads * head_dim].
   std::vector<float> run(const AttentionLayout& layout, const std::vector<int>& nodes) {
+    return run(layout, nodes, pick(k_, case_.kv_heads * case_.head_dim, nodes),
+               pick(v_, case_.kv_heads * case_.values(), nodes));
+  }
+  /// The same without writing keys and values.
+  std::vector<float> read(const AttentionLayout& layout, const std::vector<int>& nodes) {
+    return run(layout, nodes, {}, {});
+  }
+  std::vector<float> run(const AttentionLayout& layout, const std::vector<int>& nodes,
+                         const View& k, const View& v) {
     const int rows = static_cast<int>(nodes.size());
-    const View out = device_.zeros(rows, case_.heads * case_.head_dim);
+    const View out = device_.zeros(rows, case_.heads * case_.values());
     const View none;
     const auto prepared = device_->prepare(layout);
-    device_->attention({.q = pick(q_, case_.heads, nodes),
-                        .k = pick(k_, case_.kv_heads, nodes),
-                        .v = pick(v_, case_.kv_heads, nodes),
+    device_->attention({.q = pick(q_, case_.heads * case_.head_dim, nodes),
+                        .k = k,
+                        .v = v,
                         .out = out,
                         .cache = cache_.get(),
                         .layer = 1,
@@ -137,9 +191,15 @@ class Attention {
                         .rope = rope_,
                         .q_norm = case_.head_norms ? q_norm_ : none,
                         .k_norm = case_.head_norms ? k_norm_ : none,
+                        .v_norm = v_norm_,
+                        .norm_after_rope = case_.norm_after_rope,
                         .norm_epsilon = 1e-6F,
                         .scale = 1.0F / std::sqrt(static_cast<float>(case_.head_dim)),
-                        .window = case_.window});
+                        .query_scale = query_scale_,
+                        .sinks = sinks_,
+                        .soft_cap = case_.soft_cap,
+                        .window = case_.window,
+                        .chunk = case_.chunk});
     return device_.get(out);
   }
   std::vector<float> run(const Scene& scene, int first, int count) {
@@ -164,8 +224,7 @@ class Attention {
     for (float& value : values) value = 1 + 0.1F * value;
     return values;
   }
-  View pick(const std::vector<float>& from, int heads, const std::vector<int>& nodes) {
-    const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(heads) * case_.head_dim;
+  View pick(const std::vector<float>& from, std::ptrdiff_t width, const std::vector<int>& nodes) {
     std::vector<float> rows;
     for (const int node : nodes) {
       rows.insert(rows.end(), from.begin() + node * width, from.begin() + (node + 1) * width);
@@ -176,7 +235,7 @@ class Attention {
   Device& device_;
   const AttentionCase& case_;
   std::unique_ptr<KvStore> cache_;
-  View rope_, q_norm_, k_norm_;
+  View rope_, q_norm_, k_norm_, v_norm_, sinks_, query_scale_;
   std::vector<float> q_, k_, v_;
 };
 
@@ -197,7 +256,7 @@ TEST_P(AttentionConformance, ARowOfAttentionHasTheSameBytesAloneInAChunkAndInATr
   for (const AttentionCase& c : kAttentionCases) {
     Device one = plain(1), two = plain(2);
     Attention whole(one, c), parts(two, c);
-    const auto width = static_cast<std::size_t>(c.heads * c.head_dim);
+    const auto width = static_cast<std::size_t>(c.heads * c.values());
     std::vector<float> expected = whole.run(scene, 0, Scene::kTrunk);
     const std::vector<float> tree = whole.run(scene, Scene::kTrunk, Scene::kRows - Scene::kTrunk);
     expected.insert(expected.end(), tree.begin(), tree.end());
@@ -244,6 +303,17 @@ TEST_P(AttentionConformance, RowsOfABlockSeeEachOtherBothWays) {
   const std::vector<float> after = attention.run(layout, nodes);
   const std::size_t width = before.size() / kBlock;
   EXPECT_FALSE(same_bytes(std::span(after).first(width), std::span(before).first(width)));
+}
+
+TEST_P(AttentionConformance, ALayerMayReadWhatAnEarlierCallWrote) {
+  const Scene scene;
+  const AttentionCase& c = kAttentionCases[1];
+  Device device = plain();
+  Attention attention(device, c);
+  attention.run(scene, 0, 40);
+  const AttentionLayout layout = scene.layout(40, 3);
+  const std::vector<float> expected = attention.run(layout, {40, 41, 42});
+  EXPECT_TRUE(same_bytes(attention.read(layout, {40, 41, 42}), expected));
 }
 
 TEST_P(AttentionConformance, CacheRowsAreCopiedAsIfAllWereReadFirst) {

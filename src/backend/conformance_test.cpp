@@ -40,6 +40,33 @@ TEST_P(OperationConformance, LinearOfEveryStoredTypeAndTransform) {
   }
 }
 
+TEST_P(OperationConformance, LinearAfterEveryTransform) {
+  using enum InputTransform;
+  const TestMatrix matrix = random_matrix(StorageType::f32, 33, 200, 1);
+  for (const InputTransform transform : {rms_norm, layer_norm, silu_gate, gelu_tanh_gate,
+                                         clamped_swiglu, sigmoid_gate, gelu_tanh, gelu_erf}) {
+    const auto what = fmt::format("transform {}", static_cast<int>(transform));
+    check(Tolerance::kFloat32, what, [&](Device& device) {
+      const auto weight = device->load_weight(matrix.stored, WeightLayout::as_stored);
+      const View norm = device.random(1, 200, 5), bias = device.random(1, 200, 6);
+      for (const int rows : {1, 3, 20}) {
+        std::vector<float> values = random_rows(rows, is_gate(transform) ? 400 : 200, 4);
+        for (std::size_t i = 0; i < values.size(); i += 7) values[i] *= 9;  // beyond the clamps
+        const View x = device.put(values, rows, is_gate(transform) ? 400 : 200);
+        const Projection output[] = {{weight.get(), device.zeros(rows, 33)}};
+        for (const View& norm_bias : {View{}, bias}) {
+          device->linear({.input = x,
+                          .transform = transform,
+                          .norm = norm,
+                          .norm_bias = norm_bias,
+                          .norm_epsilon = 1e-5F,
+                          .outputs = output});
+        }
+      }
+    });
+  }
+}
+
 TEST_P(OperationConformance, LinearOfFloatsWithAnyNumberOfColumns) {
   for (const int cols : {1, 15, 48, 172, 288}) {
     const TestMatrix matrix = random_matrix(StorageType::f32, 21, cols, 1);
@@ -92,6 +119,13 @@ TEST_P(OperationConformance, RowWiseOperations) {
         device->add(a, b, out);
         device->add(out, b, out);
         device->activate(out, Activation::silu);
+        device->activate(out, Activation::sigmoid);
+        device->layer_norm(b, weight, {}, 1e-1F, out);
+        device->layer_norm(b, weight, a.row_range(0, 1), 1e-1F, out);
+        device->add_scaled(a, b, -0.7F, out);
+        device->scale(out, 3.25F);
+        device->scale_rows(out, device.random(rows, 1, 4));
+        device->soft_cap(out, 2.5F);
         device->softmax(a, 1.0F, out);
         device->softmax(a, 0.3F, out);
         device->copy(a, out);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "io/storage_type.h"
 
@@ -108,12 +109,28 @@ inline constexpr int kPageRows = 64;
 using PageId = std::int32_t;
 using Slot = std::int32_t;
 enum class KvType { f32, f16 };
+/// Of one layer of a cache.
+struct KvWidth {
+  int kv_heads = 0;
+  int key_dim = 0;
+  int value_dim = 0;
+
+  int key_cols() const { return kv_heads * key_dim; }
+  int value_cols() const { return kv_heads * value_dim; }
+  bool operator==(const KvWidth&) const = default;
+};
 struct KvShape {
   int layers = 0;
   int kv_heads = 0;
   int head_dim = 0;
   int pages = 0;
   KvType type = KvType::f16;
+  std::vector<KvWidth> widths = {};  // of each layer; empty: all as the two fields above say
+
+  KvWidth width(int layer) const {
+    return widths.empty() ? KvWidth{kv_heads, head_dim, head_dim}
+                          : widths[static_cast<std::size_t>(layer)];
+  }
 };
 class KvStore {
  public:

@@ -1,9 +1,8 @@
-#include "backend/cpu/cpu_attention.h"
-
 #include <algorithm>
 #include <cstring>
 
-#include "backend/host_layout.h"
+#include "backend/attention_shapes.h"
+#include "backend/cpu/cpu_attention_call.h"
 #include "core/error.h"
 
 namespace talon::cpu {
@@ -15,7 +14,6 @@ constexpr int kLongBlocks = 8;         // from so many on, spreading blocks cost
 constexpr int kReadCost = 2;           // of a block's keys and values, in rows
 constexpr std::size_t kDirectQueries = 8;  // up to so many read keys and values as stored
 constexpr int kBlockPages = kAttentionBlock / kPageRows;
-constexpr float kLog2E = 1.442695041F;
 constexpr std::size_t kMostPartialFloats = std::size_t{4} << 20;
 
 /// Items of one worker.
@@ -27,71 +25,27 @@ Share share_of(std::size_t items, std::size_t index, std::size_t workers) {
   return {items * index / workers, items * (index + 1) / workers};
 }
 
-void check(const AttentionArgs& args) {
-  expects(args.cache != nullptr && args.layout != nullptr, "attention() has a cache and a layout");
-  const KvShape& shape = args.cache->shape;
-  expects(args.layout->rows == args.q.rows, "attention(): a layout row for every row");
-  expects(args.k.cols == shape.kv_heads * shape.head_dim && args.v.cols == args.k.cols,
-          "attention(): keys and values as wide as the cache");
-  expects(args.q.cols % args.k.cols == 0 && args.out.cols == args.q.cols,
-          "attention(): query heads are a multiple of the cache's");
-  expects(args.layer >= 0 && args.layer < shape.layers, "attention(): a layer of the cache");
-  expects(args.layout->positions <= args.rope.rows, "attention(): positions of the rope table");
-}
-
 }  // namespace
 
-Attention::Range Attention::visible(const AttentionRow& row, int window) {
-  const int end = row.visible;
-  return {window > 0 ? std::max(0, end - window) : 0, end};
+Attention::Range Attention::visible(const AttentionRow& row, const AttentionArgs& args) {
+  return {first_visible(args, row), row.visible};
 }
-
-/// What the items of one run() share.
-struct Attention::Call {
-  const AttentionArgs& args;
-  const AttentionLayout& layout;
-  Cache& cache;
-  std::size_t workers;
-  int heads;  // query heads of one KV head
-  int dim;
-  int partial_size;  // floats
-  float* partials;   // [block of a row][row][head]; null: no run of blocks is cut
-
-  /// Of all query heads of a KV head.
-  float* partial(int row, int kv_head, int block) const {
-    const std::size_t index = (static_cast<std::size_t>(block - blocks_of(row).begin) *
-                                   static_cast<std::size_t>(args.q.rows) +
-                               static_cast<std::size_t>(row)) *
-                                  static_cast<std::size_t>(heads * cache.shape.kv_heads) +
-                              static_cast<std::size_t>(kv_head * heads);
-    return partials + index * static_cast<std::size_t>(partial_size);
-  }
-  std::span<const PageId> pages_of(int row) const {
-    const auto sequence = layout.rows[static_cast<std::size_t>(row)].sequence;
-    return layout.pages[static_cast<std::size_t>(sequence)];
-  }
-  std::size_t row_floats() const { return static_cast<std::size_t>(heads * partial_size); }
-  Range blocks_of(int row) const {
-    const Range range = visible(layout.rows[static_cast<std::size_t>(row)], args.window);
-    return {range.begin / kAttentionBlock, (range.end + kAttentionBlock - 1) / kAttentionBlock};
-  }
-};
 
 Attention::Attention(const Kernels& kernels, ThreadPool& pool)
     : kernels_(kernels), pool_(pool), workers_(static_cast<std::size_t>(pool.threads())) {}
 
 void Attention::group_rows(const AttentionArgs& args) {
   const AttentionLayout& layout = HostLayout::of(*args.layout);
-  const int heads = args.q.cols / args.k.cols;
+  const KvWidth width = args.cache->shape.width(args.layer);
+  const int heads = args.q.cols / width.key_cols();
   int most_blocks = 0;
   for (const AttentionRow& row : layout.rows) {
-    const Range range = visible(row, args.window);
+    const Range range = visible(row, args);
     most_blocks = std::max(most_blocks, (range.end - range.begin) / kAttentionBlock);
   }
   // Over short contexts groups of rows for two items or more of each worker, over long ones as many
   // rows as possible for each read of the cache.
-  const int wanted =
-      (2 * pool_.active() + args.cache->shape.kv_heads - 1) / args.cache->shape.kv_heads;
+  const int wanted = (2 * pool_.active() + width.kv_heads - 1) / width.kv_heads;
   const int most =
       most_blocks >= kLongBlocks
           ? std::max(kLongGroupQueries / heads, 1)
@@ -99,7 +53,7 @@ void Attention::group_rows(const AttentionArgs& args) {
   groups_.clear();
   for (int row = 0; row < args.q.rows; ++row) {
     const AttentionRow& place = layout.rows[static_cast<std::size_t>(row)];
-    const Range range = visible(place, args.window);
+    const Range range = visible(place, args);
     const int first_block = range.begin / kAttentionBlock;
     const int end_block = (range.end + kAttentionBlock - 1) / kAttentionBlock;
     const bool joins =
@@ -119,9 +73,10 @@ void Attention::reserve(const Call& call) {
   for (const RowGroup& group : groups_) rows = std::max(rows, group.count);
   const auto queries = static_cast<std::size_t>(rows * call.heads);
   for (Worker& worker : workers_) {
-    worker.stored.reserve<std::uint16_t>(2 * static_cast<std::size_t>(call.dim));
+    worker.stored.reserve<std::uint16_t>(static_cast<std::size_t>(call.dim + call.value_dim));
     worker.scores.reserve<float>(queries * kAttentionBlock);
-    worker.floats.reserve<float>(static_cast<std::size_t>(kPageRows * call.cache.padded_dim));
+    worker.floats.reserve<float>(
+        static_cast<std::size_t>(kPageRows * std::max(call.dim, call.place.padded_dim)));
     worker.partials.reserve<float>(2 * queries * static_cast<std::size_t>(call.partial_size));
     worker.queries.reserve(queries);
   }
@@ -148,35 +103,8 @@ Attention::Place Attention::place_at(std::size_t cost, int kv_heads) const {
 
 Attention::Place Attention::share_begin(const Call& call, std::size_t worker) const {
   std::size_t cost = 0;
-  for (const RowGroup& group : groups_) cost += cost_of(group, call.cache.shape.kv_heads);
-  return place_at(share_of(cost, worker, call.workers).begin, call.cache.shape.kv_heads);
-}
-
-/// The query heads of one KV head, and its key and value, of one row.
-void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker& worker) const {
-  const AttentionArgs& args = call.args;
-  const AttentionRow& place = call.layout.rows[static_cast<std::size_t>(row)];
-  const float* cos_sin = args.rope.row(place.position);
-  const int dim = call.dim;
-  for (int i = 0; i < call.heads; ++i) {
-    float* q = args.q.row(row) + (kv_head * call.heads + i) * dim;
-    if (args.q_norm) kernels_.rms_norm(q, args.q_norm.data, args.norm_epsilon, dim, q);
-    kernels_.rotate(q, cos_sin, args.scale * kLog2E, dim);
-  }
-  float* k = args.k.row(row) + kv_head * dim;
-  const float* v = args.v.row(row) + kv_head * dim;
-  if (args.k_norm) kernels_.rms_norm(k, args.k_norm.data, args.norm_epsilon, dim, k);
-  kernels_.rotate(k, cos_sin, 1.0F, dim);
-  if (call.cache.shape.type == KvType::f32) {
-    call.cache.write(args.layer, kv_head, place.slot, reinterpret_cast<const std::byte*>(k),
-                     reinterpret_cast<const std::byte*>(v));
-    return;
-  }
-  auto* stored = worker.stored.reserve<std::uint16_t>(2 * static_cast<std::size_t>(dim));
-  kernels_.store_half(k, dim, stored);
-  kernels_.store_half(v, dim, stored + dim);
-  call.cache.write(args.layer, kv_head, place.slot, reinterpret_cast<const std::byte*>(stored),
-                   reinterpret_cast<const std::byte*>(stored + dim));
+  for (const RowGroup& group : groups_) cost += cost_of(group, call.kv_heads);
+  return place_at(share_of(cost, worker, call.workers).begin, call.kv_heads);
 }
 
 /// The pages that follow a place in a run of blocks, or in the next KV head.
@@ -184,7 +112,7 @@ void Attention::look_ahead(const Call& call, const Place& place, int run_end,
                            AttentionCall& kernel) const {
   const RowGroup& group = groups_[place.group];
   const bool same_head = place.block + 1 < run_end;
-  if (!same_head && (run_end < group.end_block || place.kv_head + 1 == call.cache.shape.kv_heads)) {
+  if (!same_head && (run_end < group.end_block || place.kv_head + 1 == call.kv_heads)) {
     return;
   }
   const auto pages = call.pages_of(group.first);
@@ -212,7 +140,7 @@ bool Attention::list_queries(const Call& call, const Place& place, int run_begin
   for (int i = 0; i < group.count; ++i) {
     const int row = group.first + i;
     const AttentionRow& seen = layout.rows[static_cast<std::size_t>(row)];
-    const Range range = visible(seen, call.args.window);
+    const Range range = visible(seen, call.args);
     const int begin = std::max(range.begin - start, 0);
     const int end = std::min(range.end - start, kAttentionBlock);
     if (begin >= end) continue;
@@ -244,11 +172,12 @@ void Attention::attend_block(const Call& call, const Place& place, Range run,
   kernel.uniform = list_queries(call, place, run.begin, worker);
   kernel.pages = call.cache.block(call.args.layer, place.kv_head);
   kernel.page_stride = call.cache.page_stride;
-  kernel.value_offset = call.cache.value_offset;
+  kernel.value_offset = call.place.value_offset;
   kernel.page_ids = call.pages_of(groups_[place.group].first).data() + place.block * kBlockPages;
   kernel.half = call.cache.shape.type == KvType::f16;
   kernel.dim = call.dim;
-  kernel.padded_dim = call.cache.padded_dim;
+  kernel.padded_dim = call.place.padded_dim;
+  kernel.soft_cap = call.args.soft_cap * kLog2E;
   kernel.queries = worker.queries.data();
   kernel.query_count = static_cast<int>(worker.queries.size());
   kernel.heads = call.heads;
@@ -287,7 +216,7 @@ void Attention::attend_run(const Call& call, const Place& begin, int end_block,
     attend_block(call, place, {begin.block, end_block}, worker);
     join_block(call, place, begin.block, worker);
   }
-  const float* totals = worker.partials.reserve<float>(0);
+  float* totals = worker.partials.reserve<float>(0);
   for (int i = 0; i < group.count; ++i, totals += call.row_floats()) {
     const int row = group.first + i;
     const Range range = call.blocks_of(row);
@@ -308,7 +237,7 @@ void Attention::attend_share(const Call& call, std::size_t index, Worker& worker
     const bool cut = place.group == end.group && place.kv_head == end.kv_head;
     attend_run(call, place, cut ? end.block : group.end_block, worker);
     if (cut) return;
-    if (++place.kv_head == call.cache.shape.kv_heads) {
+    if (++place.kv_head == call.kv_heads) {
       place.kv_head = 0;
       ++place.group;
     }
@@ -339,20 +268,27 @@ void Attention::join_cut(const Call& call, std::size_t cut, std::size_t index) c
   }
 }
 
-void Attention::finish(const Call& call, const float* totals, int row, int kv_head) const {
-  float* out = call.args.out.row(row) + kv_head * call.heads * call.dim;
-  for (int h = 0; h < call.heads; ++h, out += call.dim, totals += call.partial_size) {
-    kernels_.finish(totals, call.dim, out);
+void Attention::finish(const Call& call, float* totals, int row, int kv_head) const {
+  if (call.sinks) {
+    kernels_.join(totals, call.sinks + static_cast<std::size_t>(kv_head) * call.row_floats(),
+                  call.heads, call.partial_size);
+  }
+  float* out = call.args.out.row(row) + kv_head * call.heads * call.value_dim;
+  for (int h = 0; h < call.heads; ++h, out += call.value_dim, totals += call.partial_size) {
+    kernels_.finish(totals, call.value_dim, out);
   }
 }
 
 void Attention::run(const AttentionArgs& args) {
-  check(args);
+  check_attention(args);
   if (args.q.rows == 0) return;
   auto& cache = static_cast<Cache&>(*args.cache);
-  const auto kv_heads = static_cast<std::size_t>(cache.shape.kv_heads);
+  const Cache::Layer& place_of_layer = cache.layer(args.layer);
+  const KvWidth& width = place_of_layer.width;
+  const auto kv_heads = static_cast<std::size_t>(width.kv_heads);
   const auto rows = static_cast<std::size_t>(args.q.rows);
   group_rows(args);
+  norm_rows(args);
 
   int most_blocks = 0;
   for (const RowGroup& group : groups_) {
@@ -362,11 +298,19 @@ void Attention::run(const AttentionArgs& args) {
   Call call{args,
             HostLayout::of(*args.layout),
             cache,
+            place_of_layer,
             threads,
-            args.q.cols / args.k.cols,
-            cache.shape.head_dim,
-            kPartialHead + cache.padded_dim,
+            width.kv_heads,
+            args.q.cols / width.key_cols(),
+            width.key_dim,
+            width.value_dim,
+            kPartialHead + place_of_layer.padded_dim,
+            nullptr,
             nullptr};
+  if (args.sinks) {
+    fill_sinks(call);
+    call.sinks = sinks_.reserve<float>(0);
+  }
   const std::size_t whole_items = groups_.size() * kv_heads;
   const std::size_t partial_floats =
       static_cast<std::size_t>(most_blocks) * rows * kv_heads * call.row_floats();

@@ -37,7 +37,7 @@ class Attention {
     int begin;
     int end;
   };
-  static Range visible(const AttentionRow& row, int window);
+  static Range visible(const AttentionRow& row, const AttentionArgs& args);
   /// A block of positions for one row group and KV head: they are gone through in this order.
   struct Place {
     std::size_t group;
@@ -52,6 +52,9 @@ class Attention {
   std::size_t cost_of(const RowGroup& group, int kv_heads) const;
   Place place_at(std::size_t cost, int kv_heads) const;
   Place share_begin(const Call& call, std::size_t worker) const;
+  void norm_rows(const AttentionArgs& args);
+  void fill_sinks(const Call& call);
+  void turn(const Call& call, float* head, const View& norm, int position, float factor) const;
   void rotate_and_store(const Call& call, int row, int kv_head, Worker& worker) const;
   void look_ahead(const Call& call, const Place& place, int run_end, AttentionCall& kernel) const;
   bool list_queries(const Call& call, const Place& place, int run_begin, Worker& worker) const;
@@ -60,13 +63,14 @@ class Attention {
   void attend_run(const Call& call, const Place& begin, int end_block, Worker& worker) const;
   void attend_share(const Call& call, std::size_t index, Worker& worker) const;
   void join_cut(const Call& call, std::size_t cut, std::size_t index) const;
-  void finish(const Call& call, const float* totals, int row, int kv_head) const;
+  void finish(const Call& call, float* totals, int row, int kv_head) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;
   std::vector<RowGroup> groups_;
   std::vector<Worker> workers_;
   Scratch partials_;  // [row][head][block], when blocks are spread over workers
+  Scratch sinks_;     // a partial of every head
 };
 
 }  // namespace talon::cpu

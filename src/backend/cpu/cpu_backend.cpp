@@ -8,11 +8,13 @@
 #include "backend/cpu/cpu_cache.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/cpu_linear.h"
+#include "backend/cpu/experts/cpu_experts.h"
 #include "backend/cpu/huge_memory.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/packed_weight.h"
 #include "backend/cpu/scratch.h"
 #include "backend/host_layout.h"
+#include "backend/route_row.h"
 #include "core/error.h"
 #include "core/machine/processors.h"
 #include "core/processor_caches.h"
@@ -25,6 +27,8 @@ namespace {
 
 constexpr std::size_t kWorthSharing = std::size_t{1}
                                       << 15;  // values; fewer are done by the caller alone
+
+constexpr int kRouteCost = 16;  // of a score, in values of other operations
 
 std::span<std::int32_t> values_of(const Indices& indices) {
   return {indices.data, static_cast<std::size_t>(indices.count)};
@@ -64,6 +68,7 @@ class CpuBackend : public Backend {
         pool_(options.threads > 0 ? options.threads : worker_count(0), options.pin),
         activations_(options.activations),
         linear_(kernels_, pool_, options.activations),
+        experts_(kernels_, pool_, linear_),
         attention_(kernels_, pool_) {
     if (options.adapt) pool_.adapt();
   }
@@ -99,8 +104,11 @@ class CpuBackend : public Backend {
     return pack(matrix, layout, arena_, pool_);
   }
   std::unique_ptr<KvStore> allocate_kv(const KvShape& shape) override {
-    expects(shape.layers > 0 && shape.kv_heads > 0 && shape.head_dim > 0 && shape.pages > 0,
-            "a cache has a size");
+    expects(shape.layers > 0 && shape.pages > 0, "a cache has a size");
+    for (int layer = 0; layer < shape.layers; ++layer) {
+      const KvWidth width = shape.width(layer);
+      expects(width.kv_heads > 0 && width.key_dim > 0 && width.value_dim > 0, "a layer has a size");
+    }
     return std::make_unique<Cache>(shape);
   }
 
@@ -142,6 +150,15 @@ class CpuBackend : public Backend {
     });
   }
   void linear(const LinearArgs& args) override { linear_.run(args); }
+  void linear_all(std::span<const LinearArgs> calls) override {
+    if (!calls.empty()) linear_.run_all(calls);
+  }
+  void route(const RouteArgs& args) override {
+    check_route(args);
+    for_each_row(args.scores.rows, kRouteCost * args.scores.cols,
+                 [&](int row) { route_row(args, row); });
+  }
+  void experts(const ExpertArgs& args) override { experts_.run(args); }
 
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
     expects_same_shape(x, out);
@@ -150,6 +167,34 @@ class CpuBackend : public Backend {
       kernels_.rms_norm(x.row(row), weight.data, epsilon, x.cols, out.row(row));
     });
   }
+  void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
+                  const View& out) override {
+    expects_same_shape(x, out);
+    expects(weight.cols == x.cols && (!bias || bias.cols == x.cols),
+            "layer_norm(): a weight and a bias per column");
+    for_each_row(x.rows, x.cols, [&](int row) {
+      kernels_.layer_norm(x.row(row), weight.data, bias.data, epsilon, x.cols, out.row(row));
+    });
+  }
+  void add_scaled(const View& a, const View& b, float factor, const View& out) override {
+    expects_same_shape(a, b);
+    expects_same_shape(a, out);
+    for_each_row(a.rows, a.cols, [&](int row) {
+      kernels_.add_scaled(a.row(row), b.row(row), factor, a.cols, out.row(row));
+    });
+  }
+  void scale(const View& x, float factor) override {
+    for_each_row(x.rows, x.cols, [&](int row) { scale_row(x, row, factor); });
+  }
+  void scale_rows(const View& x, const View& factors) override {
+    expects(factors.rows == x.rows && factors.cols == 1, "scale_rows(): a factor per row");
+    for_each_row(x.rows, x.cols, [&](int row) { scale_row(x, row, *factors.row(row)); });
+  }
+  void soft_cap(const View& x, float cap) override {
+    expects(cap > 0, "soft_cap(): a positive cap");
+    for_each_row(x.rows, x.cols,
+                 [&](int row) { kernels_.soft_cap(x.row(row), cap, x.cols, x.row(row)); });
+  }
   void add(const View& a, const View& b, const View& out) override {
     expects_same_shape(a, b);
     expects_same_shape(a, out);
@@ -157,8 +202,10 @@ class CpuBackend : public Backend {
                  [&](int row) { kernels_.add(a.row(row), b.row(row), a.cols, out.row(row)); });
   }
   void activate(const View& x, Activation function) override {
-    expects(function == Activation::silu, "activate(): a function it knows");
-    for_each_row(x.rows, x.cols, [&](int row) { kernels_.silu(x.row(row), x.cols, x.row(row)); });
+    for_each_row(x.rows, x.cols, [&](int row) {
+      if (function == Activation::silu) return kernels_.silu(x.row(row), x.cols, x.row(row));
+      kernels_.sigmoid(x.row(row), x.cols, x.row(row));
+    });
   }
   void copy(const View& from, const View& to) override {
     expects_same_shape(from, to);
@@ -228,6 +275,10 @@ class CpuBackend : public Backend {
     });
   }
 
+  static void scale_row(const View& x, int row, float factor) {
+    float* values = x.row(row);
+    for (int col = 0; col < x.cols; ++col) values[col] *= factor;
+  }
   static void copy_row(const View& from, int from_row, const View& to, int to_row) {
     expects(from_row >= 0 && from_row < from.rows && to_row >= 0 && to_row < to.rows,
             "a row of the matrix");
@@ -260,6 +311,7 @@ class CpuBackend : public Backend {
   Activations activations_;
   HugeArena arena_;
   Linear linear_;
+  Experts experts_;
   Attention attention_;
 };
 

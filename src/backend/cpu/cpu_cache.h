@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "backend/backend.h"
 #include "backend/cpu/huge_memory.h"
 #include "backend/cpu/kernels/kernels.h"
@@ -12,21 +14,28 @@ namespace talon::cpu {
 struct Cache : KvStore {
   explicit Cache(const KvShape& shape);
 
+  /// Where the blocks of a layer lie in a page, and what they hold.
+  struct Layer {
+    KvWidth width;
+    int padded_dim = 0;  // of a value
+    std::size_t begin = 0;
+    std::size_t block_bytes = 0;
+    std::size_t value_offset = 0;  // of the values in a block
+  };
+  const Layer& layer(int index) const { return layers_[static_cast<std::size_t>(index)]; }
   std::size_t value_bytes() const { return shape.type == KvType::f16 ? 2 : 4; }
   /// Of the block of one layer and KV head in page 0; page p lies p * page_stride further.
   std::byte* block(int layer, int kv_head) const;
 
-  /// Writes the key and value of one slot; both are head_dim values in the cache's type.
+  /// Writes the key and value of one slot; both are in the cache's type.
   void write(int layer, int kv_head, Slot slot, const std::byte* key, const std::byte* value);
   void read(int layer, int kv_head, Slot slot, std::byte* key, std::byte* value) const;
   void copy_slots(std::span<const Slot> from, std::span<const Slot> to, ThreadPool& pool);
 
-  int padded_dim = 0;
-  std::size_t value_offset = 0;  // of the values in a block
-  std::size_t block_bytes = 0;
   std::size_t page_stride = 0;
 
  private:
+  std::vector<Layer> layers_;
   HugeBlock memory_;
 };
 

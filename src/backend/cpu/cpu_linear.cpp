@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/cpu_linear_call.h"
 #include "core/error.h"
 
 namespace talon::cpu {
@@ -17,18 +18,6 @@ constexpr std::size_t kReadAhead =
 /// group is multiplied. Measured: 8 KiB is slower by a few percent, 2 KiB and the first-level cache
 /// by a third.
 constexpr int kPrefetchBytes = 16384;
-/// Of a piece when each weight is read once, by few rows and by more: a call of AMX kernels takes
-/// half a microsecond before and after its work.
-constexpr std::size_t kStreamBytes = std::size_t{16} << 10;
-constexpr std::size_t kWideStreamBytes = std::size_t{64} << 10;
-constexpr int kTilesAtOnce = 2;  // that kernels like to multiply side by side
-constexpr std::size_t kPanelBytes = std::size_t{256}
-                                    << 10;  // of a piece that stays in the cache for many rows
-
-const PackedWeight& packed(const Projection& projection) {
-  return static_cast<const PackedWeight&>(*projection.weight);
-}
-
 int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
 /// Inputs of a segment: a row is cut into the fewest nearly equal ones. Mixed activations compare a
@@ -38,30 +27,8 @@ int segment_of(int cols) {
   return round_up((cols + segments - 1) / segments, 64);
 }
 
-void check(const LinearArgs& args) {
-  expects(!args.outputs.empty(), "linear() has a projection");
-  const int cols = args.outputs[0].weight->cols;
-  expects(args.input.cols == (args.transform == InputTransform::silu_gate ? 2 * cols : cols),
-          "linear(): the input is as wide as the weights");
-  expects(args.transform != InputTransform::rms_norm || args.norm.cols == cols,
-          "linear(): the norm is as wide as the input");
-  for (const Projection& projection : args.outputs) {
-    expects(projection.weight->cols == cols, "linear(): all projections read the same input");
-    expects(
-        projection.out.rows == args.input.rows && projection.out.cols == projection.weight->rows,
-        "linear(): the output is [rows, weight rows]");
-    expects(!projection.bias || projection.bias.cols == projection.weight->rows,
-            "linear(): a bias per output");
-  }
-}
-
-/// In any unit: calls of the same work take equally long.
-double work_of(const LinearArgs& args) {
-  double bytes = 0;
-  for (const Projection& projection : args.outputs) {
-    bytes += static_cast<double>(projection.weight->bytes);
-  }
-  return args.input.rows * bytes;
+bool is_norm(InputTransform transform) {
+  return transform == InputTransform::rms_norm || transform == InputTransform::layer_norm;
 }
 
 /// Whether a projection writes where the input lies.
@@ -79,13 +46,13 @@ bool writes_input(const LinearArgs& args) {
 bool is_cut_by_columns(const LinearArgs& args, int threads) {
   const int cols = args.outputs[0].weight->cols;
   const int segments = (cols + segment_of(cols) - 1) / segment_of(cols);
-  return args.transform != InputTransform::rms_norm && segments > 1 && segments >= threads;
+  return !is_norm(args.transform) && segments > 1 && segments >= threads;
 }
 
 /// Whether every worker prepares all rows for itself, which costs less than waiting for each other
 /// or than writing to the same lines: few rows, or fewer than a line of scales for each worker.
 bool is_prepared_by_all(const LinearArgs& args, int threads) {
-  const int cost = args.transform == InputTransform::silu_gate ? 3 : 1;
+  const int cost = is_gate(args.transform) ? 3 : 1;
   const int rows = args.input.rows;
   const bool few = std::int64_t{rows} * args.outputs[0].weight->cols * cost <= 5120;
   const bool narrow = rows < kLanes * threads && !is_cut_by_columns(args, threads);
@@ -94,24 +61,32 @@ bool is_prepared_by_all(const LinearArgs& args, int threads) {
 
 }  // namespace
 
-struct Linear::Forms {
-  bool quantized = false;
-  bool half_sums = false;  // sums of 16 inputs, for weights with groups of 16
-  bool floats = false;
-  bool rounded = false;  // to bf16, for weights of that type
-};
+void check_linear(const LinearArgs& args) {
+  expects(!args.outputs.empty(), "linear() has a projection");
+  const int cols = args.outputs[0].weight->cols;
+  expects(args.input.cols == (is_gate(args.transform) ? 2 * cols : cols),
+          "linear(): the input is as wide as the weights");
+  expects(!is_norm(args.transform) || args.norm.cols == cols,
+          "linear(): the norm is as wide as the input");
+  expects(!args.norm_bias || args.norm_bias.cols == cols,
+          "linear(): the norm's bias is as wide as the input");
+  for (const Projection& projection : args.outputs) {
+    expects(projection.weight->cols == cols, "linear(): all projections read the same input");
+    expects(
+        projection.out.rows == args.input.rows && projection.out.cols == projection.weight->rows,
+        "linear(): the output is [rows, weight rows]");
+    expects(!projection.bias || projection.bias.cols == projection.weight->rows,
+            "linear(): a bias per output");
+  }
+}
 
-struct Linear::Input {
-  int rows = 0;
-  int cols = 0;
-  int groups = 0;       // of 32, padded
-  int float_units = 0;  // of 16, padded
-  std::byte* records = nullptr;
-  std::byte* second = nullptr;
-  std::byte* half_sums = nullptr;
-  std::byte* floats = nullptr;
-  std::byte* rounded = nullptr;
-};
+double work_of(const LinearArgs& args) {
+  double bytes = 0;
+  for (const Projection& projection : args.outputs) {
+    bytes += static_cast<double>(projection.weight->bytes);
+  }
+  return args.input.rows * bytes;
+}
 
 struct Linear::Run {
   const Projection* projection = nullptr;
@@ -126,6 +101,8 @@ Linear::Linear(const Kernels& kernels, ThreadPool& pool, Activations activations
       rounds_(activations != Activations::bits16),
       fine_above_(activations == Activations::mixed ? kFineAbove : 0.0F),
       workers_(static_cast<std::size_t>(pool.threads())) {}
+
+Linear::~Linear() = default;
 
 bool Linear::is_rounded(const PackedWeight& weight) const {
   return rounds_ && weight.kind == TileKind::bf16;
@@ -155,9 +132,11 @@ void Linear::cut(int rows, bool float_weights, Blocks& blocks) const {
   }
 }
 
-Linear::Input Linear::place_input(const LinearArgs& args, const Forms& forms,
-                                  Scratch& memory) const {
+Linear::Input Linear::place_input(const LinearArgs& args, const Forms& forms, const Blocks& blocks,
+                                  const Blocks& float_blocks, Scratch& memory) const {
   Input input;
+  input.blocks = &blocks;
+  input.float_blocks = &float_blocks;
   input.rows = args.input.rows;
   input.cols = args.outputs[0].weight->cols;
   input.groups = round_up(input.cols, 64) / kInputGroup;
@@ -212,13 +191,22 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
     float* normed = worker.row.reserve<float>(static_cast<std::size_t>(count));
     kernels_.rms_norm(x, args.norm.data, args.norm_epsilon, count, normed);
     x = normed;
+  } else if (args.transform == InputTransform::layer_norm) {
+    float* normed = worker.row.reserve<float>(static_cast<std::size_t>(count));
+    kernels_.layer_norm(x, args.norm.data, args.norm_bias.data, args.norm_epsilon, count, normed);
+    x = normed;
+  } else if (args.transform != InputTransform::none) {
+    float* changed = worker.row.reserve<float>(static_cast<std::size_t>(count));
+    const float* second = is_gate(args.transform) ? x + input.cols : nullptr;
+    kernels_.transform(args.transform, x, second, count, changed);
+    x = changed;
   }
   const bool last = first + count == input.cols;
   const auto block_of = [row](const Blocks& blocks) {
     return blocks.list[static_cast<std::size_t>(blocks.of_row[static_cast<std::size_t>(row)])];
   };
   if (input.records != nullptr) {
-    const RowBlock block = block_of(blocks_);
+    const RowBlock block = block_of(*input.blocks);
     const int segment = segment_of(input.cols);
     for (int at = 0; at < count; at += segment) {
       const int group = (first + at) / kInputGroup;
@@ -235,7 +223,7 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
   const int units = (last ? input.float_units : (first + count) / kLanes) - unit;
   // Stores 16 inputs at a time, zeros behind the last ones, with store(x, out).
   const auto store_units = [&](std::byte* form, int value_bytes, const auto& store) {
-    const RowBlock block = block_of(float_blocks_);
+    const RowBlock block = block_of(*input.float_blocks);
     const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(kLanes) * value_bytes;
     std::byte* out =
         form + step * (block.first * input.float_units + block.rows * unit + row - block.first);
@@ -289,7 +277,7 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
   call.outputs = std::min(run.tiles * kLanes, weight.rows - first_output);
   call.bias = projection.bias ? projection.bias.data + first_output : nullptr;
   call.accumulate = projection.accumulate;
-  for (const RowBlock& block : (weight.is_float() ? float_blocks_ : blocks_).list) {
+  for (const RowBlock& block : (weight.is_float() ? input.float_blocks : input.blocks)->list) {
     call.rows = block.rows;
     const auto before = static_cast<std::size_t>(block.first * input.groups);
     const std::ptrdiff_t floats_before =
@@ -309,29 +297,6 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
     (rounded ? kernels_.multiply_rounded : kernels_.multiply)(call);
   }
 }
-
-/// Pieces of all projections, numbered in order.
-struct Linear::Pieces {
-  const LinearArgs& args;
-  bool stream;    // each weight is read once, else by every block of rows
-  int wide_rows;  // of Kernels
-
-  int tiles_of(const PackedWeight& weight) const {
-    if (!stream) return std::clamp(static_cast<int>(kPanelBytes / weight.tile_bytes), 1, 4);
-    const std::size_t bytes = args.input.rows < wide_rows ? kStreamBytes : kWideStreamBytes;
-    const auto fitting = static_cast<int>(bytes / weight.tile_bytes);
-    return std::max(fitting / kTilesAtOnce, 1) * kTilesAtOnce;
-  }
-  int count_of(const Projection& projection) const {
-    const PackedWeight& weight = packed(projection);
-    return (weight.tiles + tiles_of(weight) - 1) / tiles_of(weight);
-  }
-  int count() const {
-    int pieces = 0;
-    for (const Projection& projection : args.outputs) pieces += count_of(projection);
-    return pieces;
-  }
-};
 
 void Linear::multiply_pieces(const Pieces& pieces, const Input& input, int first, int count) const {
   for (const Projection& projection : pieces.args.outputs) {
@@ -362,7 +327,7 @@ void Linear::multiply(const LinearArgs& args, const Input& input, int worker) {
 }
 
 void Linear::run(const LinearArgs& args) {
-  check(args);
+  check_linear(args);
   if (args.input.rows == 0) return;
   const Forms forms = forms_of(args);
   cut(args.input.rows, false, blocks_);
@@ -370,13 +335,13 @@ void Linear::run(const LinearArgs& args) {
   if (is_prepared_by_all(args, pool_.active())) {
     pool_.run_timed(work_of(args), [&](int index) {
       Worker& worker = workers_[static_cast<std::size_t>(index)];
-      const Input input = place_input(args, forms, worker.input);
+      const Input input = place_input(args, forms, blocks_, float_blocks_, worker.input);
       for (int row = 0; row < input.rows; ++row) prepare(args, input, row, 0, input.cols, worker);
       multiply(args, input, index);
     });
     return;
   }
-  const Input input = place_input(args, forms, shared_);
+  const Input input = place_input(args, forms, blocks_, float_blocks_, shared_);
   // Between a region's barriers nothing may throw.
   for (Worker& worker : workers_) worker.row.reserve<float>(static_cast<std::size_t>(input.cols));
   pool_.run_timed(work_of(args), [&](int index) {

@@ -16,13 +16,17 @@ namespace talon::cpu {
 class Linear {
  public:
   Linear(const Kernels& kernels, ThreadPool& pool, Activations activations);
+  ~Linear();
   void run(const LinearArgs& args);
+  /// Several calls, none of which reads what another writes, in one parallel region.
+  void run_all(std::span<const LinearArgs> calls);
 
  private:
   struct Forms;   // of the input that the projections want
   struct Input;   // where the prepared rows lie
   struct Run;     // consecutive tiles of one projection
   struct Pieces;  // of all projections, to be shared out
+  struct Part;    // one of several calls
   struct Worker {
     Scratch row;    // one transformed row
     Scratch input;  // all rows, prepared by this worker for itself
@@ -30,7 +34,6 @@ class Linear {
 
   bool is_rounded(const PackedWeight& weight) const;
   Forms forms_of(const LinearArgs& args) const;
-  Input place_input(const LinearArgs& args, const Forms& forms, Scratch& memory) const;
   Input after(const Input& input, std::size_t groups) const;
   void prepare(const LinearArgs& args, const Input& input, int row, int first, int count,
                Worker& worker) const;
@@ -49,6 +52,11 @@ class Linear {
     std::vector<int> of_row;
   };
   void cut(int rows, bool float_weights, Blocks& blocks) const;
+  Input place_input(const LinearArgs& args, const Forms& forms, const Blocks& blocks,
+                    const Blocks& float_blocks, Scratch& memory) const;
+  void place_parts(std::span<const LinearArgs> calls);
+  void prepare_parts(int worker);
+  void multiply_parts(int worker);
 
   const Kernels& kernels_;
   ThreadPool& pool_;
@@ -59,6 +67,8 @@ class Linear {
   Blocks float_blocks_;
   Scratch shared_;
   std::vector<Worker> workers_;
+  std::vector<Part> parts_;
+  std::size_t part_count_ = 0;
 };
 
 }  // namespace talon::cpu

@@ -10,30 +10,49 @@
 namespace talon::reference {
 namespace {
 
-/// One head: optional RMSNorm, then the rotation of pairs (i, i + d / 2).
-void norm_and_rotate(float* head, int head_dim, const View& norm, float epsilon,
-                     const float* rope) {
-  std::vector<double> x(head, head + head_dim);
-  if (norm) rms_norm(x, norm.data, epsilon);
-  const int half = head_dim / 2;
+/// The rotation of pairs (i, i + rotary / 2).
+void rotate(float* head, int rotary, const float* rope) {
+  const int half = rotary / 2;
   for (int i = 0; i < half; ++i) {
-    const auto low = static_cast<std::size_t>(i);
-    const auto high = static_cast<std::size_t>(i + half);
+    const double low = head[i], high = head[i + half];
     const double cosine = rope[i];
     const double sine = rope[i + half];
-    head[i] = static_cast<float>(x[low] * cosine - x[high] * sine);
-    head[i + half] = static_cast<float>(x[high] * cosine + x[low] * sine);
+    head[i] = static_cast<float>(low * cosine - high * sine);
+    head[i + half] = static_cast<float>(high * cosine + low * sine);
   }
+}
+
+void norm(float* x, int cols, const View& weight, float epsilon) {
+  std::vector<double> values(x, x + cols);
+  rms_norm(values, weight.data, epsilon);
+  std::copy(values.begin(), values.end(), x);
+}
+
+/// All heads of a row of q or k: norm, then rotation, or the other way round.
+void norm_and_rotate(const AttentionArgs& args, const View& x, int row, int head_dim,
+                     const View& weight, int position) {
+  float* values = x.row(row);
+  const auto norm_all = [&] {
+    if (!weight) return;
+    for (int col = 0; col < x.cols; col += weight.cols) {
+      norm(values + col, weight.cols, weight, args.norm_epsilon);
+    }
+  };
+  if (!args.norm_after_rope) norm_all();
+  if (args.rope) {
+    for (int col = 0; col < x.cols; col += head_dim) {
+      rotate(values + col, args.rope.cols, args.rope.row(position));
+    }
+  }
+  if (args.norm_after_rope) norm_all();
 }
 
 /// The slots a row sees, in logical order, first to last.
 std::vector<Slot> visible_slots(const AttentionLayout& layout, const AttentionRow& row,
-                                int window) {
-  const int keys = row.visible;
-  const int first = window > 0 ? std::max(0, keys - window) : 0;
+                                const AttentionArgs& args) {
   const auto pages = layout.pages[static_cast<std::size_t>(row.sequence)];
   std::vector<Slot> slots;
-  for (int j = first; j < keys; ++j) {
+  for (int j = first_visible(args, row); j < row.visible; ++j) {
     if (j < row.contiguous) {
       slots.push_back(pages[static_cast<std::size_t>(j / kPageRows)] * kPageRows + j % kPageRows);
     } else {
@@ -43,57 +62,70 @@ std::vector<Slot> visible_slots(const AttentionLayout& layout, const AttentionRo
   return slots;
 }
 
+/// Weights of the scores; a sink takes its part of the sum.
+void weigh(const AttentionArgs& args, std::size_t head, std::vector<double>& scores) {
+  if (args.soft_cap > 0) {
+    for (double& score : scores) score = args.soft_cap * std::tanh(score / args.soft_cap);
+  }
+  if (args.sinks) scores.push_back(args.sinks.data[head]);
+  softmax(scores);
+  if (args.sinks) scores.pop_back();
+}
+
 }  // namespace
 
 void store_row(const AttentionArgs& args, int row) {
   auto& cache = static_cast<Cache&>(*args.cache);
   const AttentionLayout& layout = HostLayout::of(*args.layout);
   const AttentionRow& place = layout.rows[static_cast<std::size_t>(row)];
-  const int head_dim = cache.shape.head_dim;
-  const float* rope = args.rope.row(place.position);
-
-  float* q = args.q.row(row);
-  for (int column = 0; column < args.q.cols; column += head_dim) {
-    norm_and_rotate(q + column, head_dim, args.q_norm, args.norm_epsilon, rope);
+  const KvWidth width = cache.shape.width(args.layer);
+  norm_and_rotate(args, args.q, row, width.key_dim, args.q_norm, place.position);
+  if (!args.k) return;
+  norm_and_rotate(args, args.k, row, width.key_dim, args.k_norm, place.position);
+  float* v = args.v.row(row);
+  for (int col = 0; args.v_norm && col < args.v.cols; col += width.value_dim) {
+    norm(v + col, width.value_dim, args.v_norm, args.norm_epsilon);
   }
-  float* k = args.k.row(row);
-  for (int column = 0; column < args.k.cols; column += head_dim) {
-    norm_and_rotate(k + column, head_dim, args.k_norm, args.norm_epsilon, rope);
-  }
-  const auto width = static_cast<std::size_t>(cache.width());
-  cache.write(args.layer, Cache::Part::keys, place.slot, {k, width});
-  cache.write(args.layer, Cache::Part::values, place.slot, {args.v.row(row), width});
+  const auto key_cols = static_cast<std::size_t>(width.key_cols());
+  const auto value_cols = static_cast<std::size_t>(width.value_cols());
+  cache.write(args.layer, Cache::Part::keys, place.slot, {args.k.row(row), key_cols});
+  cache.write(args.layer, Cache::Part::values, place.slot, {v, value_cols});
 }
 
 void attend_row(const AttentionArgs& args, int row) {
   const auto& cache = static_cast<const Cache&>(*args.cache);
   const AttentionLayout& layout = HostLayout::of(*args.layout);
   const AttentionRow& place = layout.rows[static_cast<std::size_t>(row)];
-  const std::vector<Slot> slots = visible_slots(layout, place, args.window);
-  const auto head_dim = static_cast<std::size_t>(cache.shape.head_dim);
-  const auto width = static_cast<std::size_t>(cache.width());
-  const std::size_t heads = static_cast<std::size_t>(args.q.cols) / head_dim;
-  const std::size_t heads_per_kv = heads / static_cast<std::size_t>(cache.shape.kv_heads);
+  const std::vector<Slot> slots = visible_slots(layout, place, args);
+  const KvWidth width = cache.shape.width(args.layer);
+  const auto key_dim = static_cast<std::size_t>(width.key_dim);
+  const auto value_dim = static_cast<std::size_t>(width.value_dim);
+  const std::size_t heads = static_cast<std::size_t>(args.q.cols) / key_dim;
+  const std::size_t heads_per_kv = heads / static_cast<std::size_t>(width.kv_heads);
+  double scale = args.scale;
+  if (args.query_scale) scale *= *args.query_scale.row(place.position);
 
   const float* q_row = args.q.row(row);
   const std::vector<double> q(q_row, q_row + args.q.cols);
-  std::vector<double> kv(width);
+  std::vector<double> kv(static_cast<std::size_t>(width.key_cols()));
   std::vector<std::vector<double>> p(heads, std::vector<double>(slots.size()));
   for (std::size_t j = 0; j < slots.size(); ++j) {
     cache.read(args.layer, Cache::Part::keys, slots[j], kv);
     for (std::size_t head = 0; head < heads; ++head) {
-      const double* key = kv.data() + head / heads_per_kv * head_dim;
-      p[head][j] = args.scale * dot(q.data() + head * head_dim, key, head_dim);
+      const double* key = kv.data() + head / heads_per_kv * key_dim;
+      p[head][j] = scale * dot(q.data() + head * key_dim, key, key_dim);
     }
   }
-  for (auto& scores : p) softmax(scores);
+  for (std::size_t head = 0; head < heads; ++head) weigh(args, head, p[head]);
 
-  std::vector<double> out(heads * head_dim, 0.0);
+  std::vector<double> out(heads * value_dim, 0.0);
+  kv.resize(static_cast<std::size_t>(width.value_cols()));
   for (std::size_t j = 0; j < slots.size(); ++j) {
     cache.read(args.layer, Cache::Part::values, slots[j], kv);
     for (std::size_t head = 0; head < heads; ++head) {
-      const double* value = kv.data() + head / heads_per_kv * head_dim;
-      for (std::size_t i = 0; i < head_dim; ++i) out[head * head_dim + i] += p[head][j] * value[i];
+      const double* value = kv.data() + head / heads_per_kv * value_dim;
+      double* sum = out.data() + head * value_dim;
+      for (std::size_t i = 0; i < value_dim; ++i) sum[i] += p[head][j] * value[i];
     }
   }
   std::copy(out.begin(), out.end(), args.out.row(row));

@@ -4,11 +4,13 @@
 #include <new>
 #include <numeric>
 
+#include "backend/attention_shapes.h"
 #include "backend/host_layout.h"
 #include "backend/reference/reference.h"
 #include "backend/reference/reference_attention.h"
 #include "backend/reference/reference_math.h"
 #include "backend/reference/reference_memory.h"
+#include "backend/route_row.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
 #include "core/types.h"
@@ -53,8 +55,19 @@ class ReferenceBackend : public Backend {
 
   void embed(const Weight& table, const Indices& tokens, const View& out) override;
   void linear(const LinearArgs& args) override;
+  void linear_all(std::span<const LinearArgs> calls) override {
+    for (const LinearArgs& args : calls) linear(args);
+  }
+  void route(const RouteArgs& args) override;
+  void experts(const ExpertArgs& args) override;
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override;
-  void add(const View& a, const View& b, const View& out) override;
+  void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
+                  const View& out) override;
+  void add(const View& a, const View& b, const View& out) override { add_scaled(a, b, 1.0F, out); }
+  void add_scaled(const View& a, const View& b, float factor, const View& out) override;
+  void scale(const View& x, float factor) override;
+  void scale_rows(const View& x, const View& factors) override;
+  void soft_cap(const View& x, float cap) override;
   void activate(const View& x, Activation function) override;
   void copy(const View& from, const View& to) override;
   void gather_rows(const View& from, const Indices& rows, const View& to) override;
@@ -103,7 +116,8 @@ std::unique_ptr<Weight> ReferenceBackend::load_weight(const StoredMatrix& matrix
   const BlockShape block = block_shape(matrix.type);
   expects(cols % block.elements == 0, "a row is whole blocks");
   const std::size_t row_bytes = cols / block.elements * block.bytes;
-  expects(matrix.bytes.size() == row_bytes * static_cast<std::size_t>(matrix.rows),
+  expects(!matrix.row_order.empty() ||
+              matrix.bytes.size() == row_bytes * static_cast<std::size_t>(matrix.rows),
           "a stored matrix has the bytes of its shape");
   try {
     weight->values.resize(count);
@@ -114,6 +128,7 @@ std::unique_ptr<Weight> ReferenceBackend::load_weight(const StoredMatrix& matrix
     const auto to = static_cast<std::size_t>(row);
     const auto from =
         matrix.row_order.empty() ? to : static_cast<std::size_t>(matrix.row_order[to]);
+    expects((from + 1) * row_bytes <= matrix.bytes.size(), "a row lies in the stored matrix");
     dequantize(matrix.type, matrix.bytes.subspan(from * row_bytes, row_bytes),
                {weight->values.data() + to * cols, cols});
   });
@@ -174,7 +189,7 @@ void ReferenceBackend::linear(const LinearArgs& args) {
 }
 
 void ReferenceBackend::transform_input(const LinearArgs& args, int cols) {
-  const bool gated = args.transform == InputTransform::silu_gate;
+  const bool gated = is_gate(args.transform);
   expects(args.input.cols == (gated ? 2 * cols : cols), "the input fits the weight");
   const auto width = static_cast<std::size_t>(cols);
   input_.resize(static_cast<std::size_t>(args.input.rows) * width);
@@ -182,11 +197,58 @@ void ReferenceBackend::transform_input(const LinearArgs& args, int cols) {
     const float* x = args.input.row(row);
     const std::span<double> to(input_.data() + static_cast<std::size_t>(row) * width, width);
     for (std::size_t i = 0; i < width; ++i) {
-      to[i] = gated ? reference::silu_gate(x[i], x[i + width]) : double{x[i]};
+      to[i] = reference::transform(args.transform, x[i], gated ? x[i + width] : 0.0F);
     }
     if (args.transform == InputTransform::rms_norm) {
       reference::rms_norm(to, args.norm.data, args.norm_epsilon);
+    } else if (args.transform == InputTransform::layer_norm) {
+      reference::layer_norm(to, args.norm.data, args.norm_bias.data, args.norm_epsilon);
     }
+  });
+}
+
+void ReferenceBackend::route(const RouteArgs& args) {
+  check_route(args);
+  for_each(args.scores.rows, [&](int row) { route_row(args, row); });
+}
+
+/// Row after row, expert after expert.
+void ReferenceBackend::experts(const ExpertArgs& args) {
+  check_experts(args);
+  const int k = args.weights.cols;
+  for_each(args.input.rows, [&](int row) {
+    std::vector<double> sum(static_cast<std::size_t>(args.out.cols), 0.0);
+    for (int i = 0; i < k; ++i) {
+      const int id = args.ids.data[row * k + i];
+      const double weight = args.weights.row(row)[i];
+      std::vector<double> x(args.input.row(row), args.input.row(row) + args.input.cols);
+      if (args.weigh_input) {
+        for (double& value : x) value *= weight;
+      }
+      const ExpertWeights& expert = args.experts[static_cast<std::size_t>(id)];
+      const auto multiply = [&](const Weight* matrix, const View& bias) {
+        const auto& dense = static_cast<const DenseWeight&>(*matrix);
+        expects(static_cast<std::size_t>(dense.cols) == x.size(), "the input fits the expert");
+        std::vector<double> out;
+        for (int column = 0; column < dense.rows; ++column) {
+          const std::vector<double> w(dense.row(column), dense.row(column) + dense.cols);
+          out.push_back(reference::dot(x.data(), w.data(), w.size()));
+          if (bias) out.back() += bias.row(id)[column];
+        }
+        return out;
+      };
+      const std::vector<double> gate = multiply(expert.gate, args.gate_bias);
+      const std::vector<double> up = multiply(expert.up, args.up_bias);
+      x.resize(gate.size());
+      for (std::size_t j = 0; j < x.size(); ++j) {
+        x[j] = reference::transform(args.gate, gate[j], up[j]);
+      }
+      const std::vector<double> out = multiply(expert.down, args.down_bias);
+      for (std::size_t j = 0; j < sum.size(); ++j) {
+        sum[j] += args.weigh_input ? out[j] : weight * out[j];
+      }
+    }
+    std::copy(sum.begin(), sum.end(), args.out.row(row));
   });
 }
 
@@ -216,18 +278,52 @@ void ReferenceBackend::rms_norm(const View& x, const View& weight, float epsilon
   });
 }
 
-void ReferenceBackend::add(const View& a, const View& b, const View& out) {
+void ReferenceBackend::layer_norm(const View& x, const View& weight, const View& bias,
+                                  float epsilon, const View& out) {
+  expects(same_shape(x, out) && weight.cols == x.cols && (!bias || bias.cols == x.cols));
+  for_each(x.rows, [&](int row) {
+    std::vector<double> values(x.row(row), x.row(row) + x.cols);
+    reference::layer_norm(values, weight.data, bias.data, epsilon);
+    std::copy(values.begin(), values.end(), out.row(row));
+  });
+}
+
+void ReferenceBackend::add_scaled(const View& a, const View& b, float factor, const View& out) {
   expects(same_shape(a, b) && same_shape(a, out));
   for (int row = 0; row < a.rows; ++row) {
-    std::transform(a.row(row), a.row(row) + a.cols, b.row(row), out.row(row), std::plus<float>());
+    for (int col = 0; col < a.cols; ++col) {
+      out.row(row)[col] = a.row(row)[col] + factor * b.row(row)[col];
+    }
   }
 }
 
-void ReferenceBackend::activate(const View& x, Activation function) {
-  expects(function == Activation::silu, "a function it knows");
+void ReferenceBackend::scale(const View& x, float factor) {
   for (int row = 0; row < x.rows; ++row) {
-    std::transform(x.row(row), x.row(row) + x.cols, x.row(row),
-                   [](float value) { return static_cast<float>(reference::silu_gate(value, 1)); });
+    for (int col = 0; col < x.cols; ++col) x.row(row)[col] *= factor;
+  }
+}
+
+void ReferenceBackend::scale_rows(const View& x, const View& factors) {
+  expects(factors.rows == x.rows && factors.cols == 1);
+  for (int row = 0; row < x.rows; ++row) scale(x.row_range(row, 1), *factors.row(row));
+}
+
+void ReferenceBackend::soft_cap(const View& x, float cap) {
+  expects(cap > 0);
+  for_each(x.rows, [&](int row) {
+    std::transform(x.row(row), x.row(row) + x.cols, x.row(row), [&](float value) {
+      return static_cast<float>(cap * std::tanh(double{value} / cap));
+    });
+  });
+}
+
+void ReferenceBackend::activate(const View& x, Activation function) {
+  const bool silu = function == Activation::silu;
+  const auto gate = silu ? InputTransform::silu_gate : InputTransform::sigmoid_gate;
+  for (int row = 0; row < x.rows; ++row) {
+    std::transform(x.row(row), x.row(row) + x.cols, x.row(row), [&](float value) {
+      return static_cast<float>(reference::transform(gate, value, 1));
+    });
   }
 }
 
@@ -257,14 +353,8 @@ void ReferenceBackend::scatter_rows(const View& from, const Indices& rows, const
 }
 
 void ReferenceBackend::attention(const AttentionArgs& args) {
-  const KvShape& shape = args.cache->shape;
+  check_attention(args);
   const int rows = args.q.rows;
-  expects(args.layout->rows == rows, "the layout has a row per query");
-  expects(args.layout->positions <= args.rope.rows, "positions of the rope table");
-  expects(args.k.rows == rows && args.v.rows == rows && same_shape(args.q, args.out));
-  expects(args.k.cols == shape.kv_heads * shape.head_dim && args.v.cols == args.k.cols);
-  expects(args.q.cols % args.k.cols == 0, "every key head serves as many query heads");
-  expects(args.rope.cols == shape.head_dim);
   for_each(rows, [&](int row) { reference::store_row(args, row); });
   for_each(rows, [&](int row) { reference::attend_row(args, row); });
 }

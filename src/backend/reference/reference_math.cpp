@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace talon::reference {
 
@@ -30,6 +31,45 @@ void softmax(std::span<double> x) {
     sum += value;
   }
   for (double& value : x) value /= sum;
+}
+
+void layer_norm(std::span<double> x, const float* weight, const float* bias, double epsilon) {
+  const auto count = static_cast<double>(x.size());
+  double sum = 0, squares = 0;
+  for (const double value : x) sum += value;
+  const double mean = sum / count;
+  for (const double value : x) squares += (value - mean) * (value - mean);
+  const double factor = 1.0 / std::sqrt(squares / count + epsilon);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = (x[i] - mean) * factor * weight[i] + (bias ? bias[i] : 0.0F);
+  }
+}
+
+double transform(InputTransform transform, double a, double b) {
+  const auto sigmoid = [](double x) { return 1.0 / (1.0 + std::exp(-x)); };
+  const auto gelu_tanh = [](double x) {
+    const double root = std::sqrt(2 / std::numbers::pi);
+    return 0.5 * x * (1 + std::tanh(root * (x + 0.044715 * x * x * x)));
+  };
+  switch (transform) {
+    case InputTransform::silu_gate:
+      return silu_gate(a, b);
+    case InputTransform::gelu_tanh_gate:
+      return gelu_tanh(a) * b;
+    case InputTransform::clamped_swiglu: {
+      const double gate = std::min(a, double{kSwigluLimit});
+      const double up = std::clamp(b, -double{kSwigluLimit}, double{kSwigluLimit});
+      return (up + 1) * gate * sigmoid(double{kSwigluSlope} * gate);
+    }
+    case InputTransform::sigmoid_gate:
+      return sigmoid(a) * b;
+    case InputTransform::gelu_tanh:
+      return gelu_tanh(a);
+    case InputTransform::gelu_erf:
+      return 0.5 * a * (1 + std::erf(a / std::numbers::sqrt2));
+    default:
+      return a;
+  }
 }
 
 double silu_gate(double gate, double up) { return gate / (1.0 + std::exp(-gate)) * up; }

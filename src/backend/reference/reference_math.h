@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <span>
 
+#include "backend/arguments.h"
+
 namespace talon::reference {
 
 /// sum of a[i] * b[i]. Eight partial sums in a fixed pattern, so that the compiler may keep them in
@@ -14,6 +16,13 @@ void rms_norm(std::span<double> x, const float* weight, double epsilon);
 
 /// exp(x - max) / sum, in place.
 void softmax(std::span<double> x);
+
+/// (x - mean) / sqrt(variance + epsilon) * weight + bias, in place. bias may be null.
+void layer_norm(std::span<double> x, const float* weight, const float* bias, double epsilon);
+
+/// What linear() does to single values: of a gate `a` is the first half and `b` the second, else
+/// `a` is the value.
+double transform(InputTransform transform, double a, double b);
 
 /// silu(gate) * up, silu(x) = x / (1 + exp(-x)).
 double silu_gate(double gate, double up);

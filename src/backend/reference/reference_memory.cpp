@@ -40,21 +40,27 @@ IndexBuffer allocate_indices(int count) {
 Cache::Cache(const KvShape& of) {
   shape = of;
   bytes = kv_page_bytes(of) * static_cast<std::size_t>(of.pages);
+  std::size_t end = 0;
+  for (int layer = 0; layer < of.layers; ++layer) {
+    for (const Part part : {Part::keys, Part::values}) {
+      begin_.push_back(end);
+      end += row_bytes(layer, part) * static_cast<std::size_t>(of.pages) * kPageRows;
+    }
+  }
   // calloc, so that pages nobody writes cost no memory.
   memory_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
   if (!memory_) fail("allocate a cache of {} pages: out of memory ({} bytes)", of.pages, bytes);
 }
 
-std::size_t Cache::row_bytes() const {
-  return static_cast<std::size_t>(width()) * (shape.type == KvType::f16 ? 2 : 4);
+std::size_t Cache::row_bytes(int layer, Part part) const {
+  return static_cast<std::size_t>(cols(layer, part)) * (shape.type == KvType::f16 ? 2 : 4);
 }
 
 std::size_t Cache::offset(int layer, Part part, Slot slot) const {
   const int slots = shape.pages * kPageRows;
   expects(layer >= 0 && layer < shape.layers && slot >= 0 && slot < slots, "a slot of the cache");
   const std::size_t matrix = static_cast<std::size_t>(layer) * 2 + static_cast<std::size_t>(part);
-  const std::size_t row = matrix * static_cast<std::size_t>(slots) + static_cast<std::size_t>(slot);
-  return row * row_bytes();
+  return begin_[matrix] + static_cast<std::size_t>(slot) * row_bytes(layer, part);
 }
 
 void Cache::write(int layer, Part part, Slot slot, std::span<const float> row) {
@@ -88,16 +94,16 @@ void Cache::read(int layer, Part part, Slot slot, std::span<double> row) const {
 }
 
 void Cache::copy_rows(std::span<const Slot> from, std::span<const Slot> to) {
-  std::vector<std::byte> rows(from.size() * row_bytes());
+  std::vector<std::byte> rows;
   for (int layer = 0; layer < shape.layers; ++layer) {
     for (const Part part : {Part::keys, Part::values}) {
+      const std::size_t size = row_bytes(layer, part);
+      rows.resize(from.size() * size);
       for (std::size_t i = 0; i < from.size(); ++i) {
-        std::memcpy(rows.data() + i * row_bytes(), memory_.get() + offset(layer, part, from[i]),
-                    row_bytes());
+        std::memcpy(rows.data() + i * size, memory_.get() + offset(layer, part, from[i]), size);
       }
       for (std::size_t i = 0; i < to.size(); ++i) {
-        std::memcpy(memory_.get() + offset(layer, part, to[i]), rows.data() + i * row_bytes(),
-                    row_bytes());
+        std::memcpy(memory_.get() + offset(layer, part, to[i]), rows.data() + i * size, size);
       }
     }
   }

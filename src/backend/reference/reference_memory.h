@@ -22,13 +22,16 @@ struct DenseWeight : Weight {
   }
 };
 
-/// [layer][keys, values][slot][kv_heads * head_dim], each value f32 or f16. Memory is touched only
+/// [layer][keys, values][slot][columns of the layer], each value f32 or f16. Memory is touched only
 /// where rows are written.
 struct Cache : KvStore {
   explicit Cache(const KvShape& shape);
 
   enum class Part { keys = 0, values = 1 };
-  int width() const { return shape.kv_heads * shape.head_dim; }
+  int cols(int layer, Part part) const {
+    const KvWidth width = shape.width(layer);
+    return part == Part::keys ? width.key_cols() : width.value_cols();
+  }
   void write(int layer, Part part, Slot slot, std::span<const float> row);
   void read(int layer, Part part, Slot slot, std::span<double> row) const;
   /// All layers, keys and values: slot from[i] to slot to[i], as if all were read before any is
@@ -39,9 +42,10 @@ struct Cache : KvStore {
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
-  std::size_t row_bytes() const;
+  std::size_t row_bytes(int layer, Part part) const;
   std::size_t offset(int layer, Part part, Slot slot) const;
 
+  std::vector<std::size_t> begin_;  // of each layer's keys, then of its values
   std::unique_ptr<std::byte[], Free> memory_;
 };
 

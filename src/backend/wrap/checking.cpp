@@ -63,7 +63,41 @@ class Checking : public CheckingBackend {
     reference_->embed(*weight.shadow, shadow_indices_.put(values_of(tokens)), shadow(out));
     compare("embed", out);
   }
-  void linear(const LinearArgs& args) override;
+  void linear(const LinearArgs& args) override { linear_all({&args, 1}); }
+  void linear_all(std::span<const LinearArgs> calls) override;
+  void route(const RouteArgs& args) override;
+  void experts(const ExpertArgs& args) override;
+  void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
+                  const View& out) override {
+    mirror({x, weight, bias});
+    primary_->layer_norm(x, weight, bias, epsilon, out);
+    reference_->layer_norm(shadow(x), shadow(weight), shadow(bias), epsilon, shadow(out));
+    compare("layer_norm", out);
+  }
+  void add_scaled(const View& a, const View& b, float factor, const View& out) override {
+    mirror({a, b});
+    primary_->add_scaled(a, b, factor, out);
+    reference_->add_scaled(shadow(a), shadow(b), factor, shadow(out));
+    compare("add_scaled", out);
+  }
+  void scale(const View& x, float factor) override {
+    mirror({x});
+    primary_->scale(x, factor);
+    reference_->scale(shadow(x), factor);
+    compare("scale", x);
+  }
+  void scale_rows(const View& x, const View& factors) override {
+    mirror({x, factors});
+    primary_->scale_rows(x, factors);
+    reference_->scale_rows(shadow(x), shadow(factors));
+    compare("scale_rows", x);
+  }
+  void soft_cap(const View& x, float cap) override {
+    mirror({x});
+    primary_->soft_cap(x, cap);
+    reference_->soft_cap(shadow(x), cap);
+    compare("soft_cap", x);
+  }
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
     mirror({x, weight});
     primary_->rms_norm(x, weight, epsilon, out);
@@ -170,27 +204,80 @@ std::unique_ptr<KvStore> Checking::allocate_kv(const KvShape& shape) {
   return both;
 }
 
-void Checking::linear(const LinearArgs& args) {
-  mirror({args.input, args.norm});
-  std::vector<Projection> primary(args.outputs.begin(), args.outputs.end());
-  std::vector<Projection> reference = primary;
-  for (std::size_t i = 0; i < primary.size(); ++i) {
-    const Projection& output = args.outputs[i];
-    mirror({output.bias});
-    if (output.accumulate) mirror({output.out});
-    const auto& weight = static_cast<const ShadowedWeight&>(*output.weight);
-    primary[i].weight = weight.primary.get();
-    reference[i] = {weight.shadow.get(), shadow(output.out), shadow(output.bias),
-                    output.accumulate};
+void Checking::linear_all(std::span<const LinearArgs> calls) {
+  std::vector<std::vector<Projection>> primary, reference;
+  std::vector<LinearArgs> primary_calls(calls.begin(), calls.end());
+  std::vector<LinearArgs> reference_calls = primary_calls;
+  for (const LinearArgs& args : calls) {
+    mirror({args.input, args.norm, args.norm_bias});
+    primary.emplace_back(args.outputs.begin(), args.outputs.end());
+    reference.push_back(primary.back());
+    for (std::size_t i = 0; i < args.outputs.size(); ++i) {
+      const Projection& output = args.outputs[i];
+      mirror({output.bias});
+      if (output.accumulate) mirror({output.out});
+      const auto& weight = static_cast<const ShadowedWeight&>(*output.weight);
+      primary.back()[i].weight = weight.primary.get();
+      reference.back()[i] = {weight.shadow.get(), shadow(output.out), shadow(output.bias),
+                             output.accumulate};
+    }
   }
-  LinearArgs both = args;
-  both.outputs = primary;
-  primary_->linear(both);
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    primary_calls[call].outputs = primary[call];
+    LinearArgs& shadowed = reference_calls[call];
+    shadowed.input = shadow(calls[call].input);
+    shadowed.norm = shadow(calls[call].norm);
+    shadowed.norm_bias = shadow(calls[call].norm_bias);
+    shadowed.outputs = reference[call];
+  }
+  primary_->linear_all(primary_calls);
+  reference_->linear_all(reference_calls);
+  for (const LinearArgs& args : calls) {
+    for (const Projection& output : args.outputs) compare("linear", output.out);
+  }
+}
+
+void Checking::route(const RouteArgs& args) {
+  mirror({args.scores, args.bias, args.expert_scale});
+  primary_->route(args);
+  const std::vector<std::int32_t> found = values_of(args.ids);
+  RouteArgs both = args;
+  both.scores = shadow(args.scores);
+  both.bias = shadow(args.bias);
+  both.expert_scale = shadow(args.expert_scale);
+  both.ids = shadow_indices_.put(found);
+  both.weights = shadow(args.weights);
+  reference_->route(both);
+  compare_choice("route", found, both.ids);
+  compare("route", args.weights);
+}
+
+void Checking::experts(const ExpertArgs& args) {
+  mirror({args.input, args.weights, args.gate_bias, args.up_bias, args.down_bias});
+  std::vector<ExpertWeights> primary, reference;
+  const auto both_of = [](const Weight* weight) {
+    return static_cast<const ShadowedWeight*>(weight);
+  };
+  for (const ExpertWeights& expert : args.experts) {
+    const auto* gate = both_of(expert.gate);
+    const auto* up = both_of(expert.up);
+    const auto* down = both_of(expert.down);
+    primary.push_back({gate->primary.get(), up->primary.get(), down->primary.get()});
+    reference.push_back({gate->shadow.get(), up->shadow.get(), down->shadow.get()});
+  }
+  ExpertArgs both = args;
+  both.experts = primary;
+  primary_->experts(both);
   both.input = shadow(args.input);
-  both.norm = shadow(args.norm);
-  both.outputs = reference;
-  reference_->linear(both);
-  for (const Projection& output : args.outputs) compare("linear", output.out);
+  both.ids = shadow_indices_.put(values_of(args.ids));
+  both.weights = shadow(args.weights);
+  both.gate_bias = shadow(args.gate_bias);
+  both.up_bias = shadow(args.up_bias);
+  both.down_bias = shadow(args.down_bias);
+  both.out = shadow(args.out);
+  both.experts = reference;
+  reference_->experts(both);
+  compare("experts", args.out);
 }
 
 std::unique_ptr<PreparedLayout> Checking::prepare(const AttentionLayout& layout) {
@@ -202,7 +289,8 @@ std::unique_ptr<PreparedLayout> Checking::prepare(const AttentionLayout& layout)
 }
 
 void Checking::attention(const AttentionArgs& args) {
-  mirror({args.q, args.k, args.v, args.rope, args.q_norm, args.k_norm});
+  mirror({args.q, args.k, args.v, args.rope, args.q_norm, args.k_norm, args.v_norm,
+          args.query_scale, args.sinks});
   auto& cache = static_cast<ShadowedCache&>(*args.cache);
   const auto& layout = static_cast<const ShadowedLayout&>(*args.layout);
   AttentionArgs both = args;
@@ -218,6 +306,9 @@ void Checking::attention(const AttentionArgs& args) {
   both.rope = shadow(args.rope);
   both.q_norm = shadow(args.q_norm);
   both.k_norm = shadow(args.k_norm);
+  both.v_norm = shadow(args.v_norm);
+  both.query_scale = shadow(args.query_scale);
+  both.sinks = shadow(args.sinks);
   reference_->attention(both);
   compare("attention", args.out);
 }

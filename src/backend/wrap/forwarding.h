@@ -40,6 +40,19 @@ class ForwardingBackend : public Backend {
     inner_->embed(table, tokens, out);
   }
   void linear(const LinearArgs& args) override { inner_->linear(args); }
+  void linear_all(std::span<const LinearArgs> calls) override { inner_->linear_all(calls); }
+  void route(const RouteArgs& args) override { inner_->route(args); }
+  void experts(const ExpertArgs& args) override { inner_->experts(args); }
+  void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
+                  const View& out) override {
+    inner_->layer_norm(x, weight, bias, epsilon, out);
+  }
+  void add_scaled(const View& a, const View& b, float factor, const View& out) override {
+    inner_->add_scaled(a, b, factor, out);
+  }
+  void scale(const View& x, float factor) override { inner_->scale(x, factor); }
+  void scale_rows(const View& x, const View& factors) override { inner_->scale_rows(x, factors); }
+  void soft_cap(const View& x, float cap) override { inner_->soft_cap(x, cap); }
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
     inner_->rms_norm(x, weight, epsilon, out);
   }

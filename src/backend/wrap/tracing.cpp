@@ -39,6 +39,37 @@ class Tracing : public TracingBackend {
     timed(
         "linear", args.input.rows, [&] { inner_->linear(args); }, bytes);
   }
+  void linear_all(std::span<const LinearArgs> calls) override {
+    std::size_t bytes = 0;
+    for (const LinearArgs& args : calls) {
+      for (const Projection& output : args.outputs) bytes += output.weight->bytes;
+    }
+    const int rows = calls.empty() ? 0 : calls[0].input.rows;
+    timed(
+        "linear_all", rows, [&] { inner_->linear_all(calls); }, bytes);
+  }
+  void route(const RouteArgs& args) override {
+    timed("route", args.scores.rows, [&] { inner_->route(args); });
+  }
+  void experts(const ExpertArgs& args) override {
+    timed("experts", args.input.rows, [&] { inner_->experts(args); });
+  }
+  void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
+                  const View& out) override {
+    timed("layer_norm", x.rows, [&] { inner_->layer_norm(x, weight, bias, epsilon, out); });
+  }
+  void add_scaled(const View& a, const View& b, float factor, const View& out) override {
+    timed("add_scaled", a.rows, [&] { inner_->add_scaled(a, b, factor, out); });
+  }
+  void scale(const View& x, float factor) override {
+    timed("scale", x.rows, [&] { inner_->scale(x, factor); });
+  }
+  void scale_rows(const View& x, const View& factors) override {
+    timed("scale_rows", x.rows, [&] { inner_->scale_rows(x, factors); });
+  }
+  void soft_cap(const View& x, float cap) override {
+    timed("soft_cap", x.rows, [&] { inner_->soft_cap(x, cap); });
+  }
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
     timed("rms_norm", x.rows, [&] { inner_->rms_norm(x, weight, epsilon, out); });
   }

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/input_transform.h"
+
 /// What every instruction set implements, as a table of function pointers, and the memory layouts
 /// they agree on. Units of one instruction set include this file, the lanes_*.h of their set and
 /// the shared loops (loops_*.h), which live in unnamed namespaces: nothing compiled with special
@@ -131,11 +133,12 @@ struct AttentionCall {
   int padded_dim;  // multiple of 16
   const AttentionQuery* queries;
   int query_count;
-  int heads;      // consecutive queries of the same row; divides query_count
-  float* scores;  // scratch [query_count][kAttentionBlock]
-  float* floats;  // scratch [64][padded_dim] for a page's keys or values as floats, which pays for
-                  // many queries; null: none
-  bool uniform;   // all queries have the same begin and the same end of what lies in pages
+  int heads;       // consecutive queries of the same row; divides query_count
+  float* scores;   // scratch [query_count][kAttentionBlock]
+  float* floats;   // scratch [64][padded_dim] for a page's keys or values as floats, which pays for
+                   // many queries; null: none
+  float soft_cap;  // c: scores become c * tanh(score / c); 0: they stay
+  bool uniform;    // all queries have the same begin and the same end of what lies in pages
   const std::byte* next[kAttentionBlock / 64];  // pages of the next call, fetched meanwhile; null:
                                                 // none
 };
@@ -164,6 +167,18 @@ struct Kernels {
   void (*silu_gate)(const float* gate, const float* up, int n, float* out);
   /// out = x / (1 + exp(-x)). out may be x.
   void (*silu)(const float* x, int n, float* out);
+  /// out = 1 / (1 + exp(-x)). out may be x.
+  void (*sigmoid)(const float* x, int n, float* out);
+  /// out = (x - mean) / sqrt(variance + epsilon) * weight + bias. out may be x; bias may be null.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon, int n,
+                     float* out);
+  /// One of the functions of linear()'s inputs that are not above; b: the second half of a gate's
+  /// input, else null. out may be a.
+  void (*transform)(InputTransform transform, const float* a, const float* b, int n, float* out);
+  /// out = cap * tanh(x / cap). out may be x.
+  void (*soft_cap)(const float* x, float cap, int n, float* out);
+  /// out = a + factor * b. out may be a or b.
+  void (*add_scaled)(const float* a, const float* b, float factor, int n, float* out);
   void (*add)(const float* a, const float* b, int n, float* out);
   void (*softmax)(const float* x, float temperature, int n, float* out);
   /// The smallest index of the largest value, NaN never chosen; 0 if all are NaN. top: that value,

@@ -292,6 +292,16 @@ inline void weigh(const AttentionCall& call, const Batch& batch, int first, int 
   }
 }
 
+/// The scores of what each query sees, capped.
+inline void cap_scores(const AttentionCall& call) {
+  for (int i = 0; i < call.query_count; ++i) {
+    const AttentionQuery& query = call.queries[i];
+    float* scores = call.scores + static_cast<std::ptrdiff_t>(i) * kAttentionBlock;
+    soft_cap_row(scores + query.begin, call.soft_cap, query.end - query.begin,
+                 scores + query.begin);
+  }
+}
+
 /// weigh() for all queries, those of one range a few at a time.
 inline void weigh_all(const AttentionCall& call) {
   for (int i = 0; i < call.query_count;) {
@@ -407,6 +417,7 @@ void attend_block(const AttentionCall& call) {
   const Reach reach = reach_of(all);
   for (int page = 0; page < kPages; ++page) score_page<kForm>(call, reach, page);
   for_rows(call, [&](const Batch& batch) { score_extra<kForm>(call, batch); });
+  if (call.soft_cap > 0) cap_scores(call);
   weigh_all(call);
   for (int page = 0; page < kPages; ++page) add_page<kForm>(call, reach, page);
   for_rows(call, [&](const Batch& batch) { add_extra<kForm>(call, batch); });

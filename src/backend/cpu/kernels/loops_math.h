@@ -78,6 +78,118 @@ inline void silu_row(const float* x, int n, float* out) {
   for (int i = 0; i < n; i += kLanes) store_first(out + i, silu(load_first(x + i, n - i)), n - i);
 }
 
+inline void layer_norm(const float* x, const float* weight, const float* bias, float epsilon, int n,
+                       float* out) {
+  Floats sums = zero_floats();
+  for (int i = 0; i < n; i += kLanes) sums = add(sums, load_first(x + i, n - i));
+  const float mean = sum_of(sums) / static_cast<float>(n);
+  float ones[kLanes];
+  store(ones, broadcast(1.0F));
+  Floats squares = zero_floats();
+  for (int i = 0; i < n; i += kLanes) {
+    // Lanes past the end stay zero.
+    const Floats means = multiply(broadcast(mean), load_first(ones, n - i));
+    const Floats v = subtract(load_first(x + i, n - i), means);
+    squares = fma(v, v, squares);
+  }
+  const float variance = sum_of(squares) / static_cast<float>(n);
+  const Floats factor = broadcast(1.0F / __builtin_sqrtf(variance + epsilon));
+  for (int i = 0; i < n; i += kLanes) {
+    const Floats v = multiply(subtract(load_first(x + i, n - i), broadcast(mean)), factor);
+    const Floats shift = bias == nullptr ? zero_floats() : load_first(bias + i, n - i);
+    store_first(out + i, fma(v, load_first(weight + i, n - i), shift), n - i);
+  }
+}
+
+inline Floats sigmoid(Floats x) {
+  return divide(broadcast(1.0F), add(broadcast(1.0F), exponential(subtract(zero_floats(), x))));
+}
+
+inline void sigmoid_row(const float* x, int n, float* out) {
+  for (int i = 0; i < n; i += kLanes) {
+    store_first(out + i, sigmoid(load_first(x + i, n - i)), n - i);
+  }
+}
+
+/// 1 - 2 / (e^2x + 1): absolute error below 2e-7.
+inline Floats hyperbolic_tangent(Floats x) {
+  const Floats one = broadcast(1.0F);
+  const Floats e = exponential(smaller(broadcast(44.0F), add(x, x)));
+  return subtract(one, divide(broadcast(2.0F), add(e, one)));
+}
+
+/// x / (1 + e^-2z), z = sqrt(2 / pi) * (x + 0.044715 x^3).
+inline Floats gelu_tanh(Floats x) {
+  const Floats cube = multiply(multiply(x, x), x);
+  const Floats z = multiply(broadcast(-1.595769122F), fma(broadcast(0.044715F), cube, x));
+  return divide(x, add(broadcast(1.0F), exponential(z)));
+}
+
+/// max(x, 0) - |x| * erfc(|x| / sqrt(2)) / 2, with Abramowitz and Stegun 7.1.26 (error 1.5e-7).
+inline Floats gelu_erf(Floats x) {
+  const Floats size = absolute(x);
+  const Floats u = multiply(size, broadcast(0.7071067812F));
+  const Floats one = broadcast(1.0F);
+  const Floats t = divide(one, fma(broadcast(0.3275911F), u, one));
+  Floats p = broadcast(1.061405429F);
+  p = fma(p, t, broadcast(-1.453152027F));
+  p = fma(p, t, broadcast(1.421413741F));
+  p = fma(p, t, broadcast(-0.284496736F));
+  p = fma(p, t, broadcast(0.254829592F));
+  const Floats e = multiply(multiply(p, t), exponential(subtract(zero_floats(), multiply(u, u))));
+  return subtract(larger(zero_floats(), x), multiply(size, multiply(broadcast(0.5F), e)));
+}
+
+inline Floats clamped_swiglu(Floats gate, Floats up) {
+  const Floats limit = broadcast(kSwigluLimit);
+  const Floats g = smaller(limit, gate);
+  const Floats u = smaller(limit, larger(broadcast(-kSwigluLimit), up));
+  const Floats gated = multiply(g, sigmoid(multiply(broadcast(kSwigluSlope), g)));
+  return multiply(add(u, broadcast(1.0F)), gated);
+}
+
+inline Floats transformed(InputTransform transform, Floats a, Floats b) {
+  switch (transform) {
+    case InputTransform::silu_gate:
+      return multiply(silu(a), b);
+    case InputTransform::gelu_tanh_gate:
+      return multiply(gelu_tanh(a), b);
+    case InputTransform::clamped_swiglu:
+      return clamped_swiglu(a, b);
+    case InputTransform::sigmoid_gate:
+      return multiply(sigmoid(a), b);
+    case InputTransform::gelu_tanh:
+      return gelu_tanh(a);
+    case InputTransform::gelu_erf:
+      return gelu_erf(a);
+    default:
+      return a;
+  }
+}
+
+inline void transform_row(InputTransform transform, const float* a, const float* b, int n,
+                          float* out) {
+  for (int i = 0; i < n; i += kLanes) {
+    const Floats second = b == nullptr ? zero_floats() : load_first(b + i, n - i);
+    store_first(out + i, transformed(transform, load_first(a + i, n - i), second), n - i);
+  }
+}
+
+inline void soft_cap_row(const float* x, float cap, int n, float* out) {
+  const Floats limit = broadcast(cap);
+  for (int i = 0; i < n; i += kLanes) {
+    const Floats capped = hyperbolic_tangent(divide(load_first(x + i, n - i), limit));
+    store_first(out + i, multiply(limit, capped), n - i);
+  }
+}
+
+inline void add_scaled_rows(const float* a, const float* b, float factor, int n, float* out) {
+  const Floats f = broadcast(factor);
+  for (int i = 0; i < n; i += kLanes) {
+    store_first(out + i, fma(f, load_first(b + i, n - i), load_first(a + i, n - i)), n - i);
+  }
+}
+
 inline void add_rows(const float* a, const float* b, int n, float* out) {
   for (int i = 0; i < n; i += kLanes) {
     store_first(out + i, add(load_first(a + i, n - i), load_first(b + i, n - i)), n - i);

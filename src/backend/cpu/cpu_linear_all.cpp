@@ -1,0 +1,80 @@
+#include <algorithm>
+
+#include "backend/cpu/cpu_linear_call.h"
+
+namespace talon::cpu {
+
+void Linear::place_parts(std::span<const LinearArgs> calls) {
+  part_count_ = 0;
+  if (parts_.size() < calls.size()) parts_.resize(calls.size());
+  int widest = 0;
+  for (const LinearArgs& args : calls) {
+    check_linear(args);
+    if (args.input.rows == 0) continue;
+    Part& part = parts_[part_count_++];
+    part.args = &args;
+    cut(args.input.rows, false, part.blocks);
+    cut(args.input.rows, true, part.float_blocks);
+    part.input = place_input(args, forms_of(args), part.blocks, part.float_blocks, part.memory);
+    widest = std::max(widest, part.input.cols);
+  }
+  // Between a region's barriers nothing may throw.
+  for (Worker& worker : workers_) worker.row.reserve<float>(static_cast<std::size_t>(widest));
+}
+
+/// Each worker prepares one run of the rows of all parts.
+void Linear::prepare_parts(int index) {
+  int rows = 0;
+  for (std::size_t i = 0; i < part_count_; ++i) rows += parts_[i].input.rows;
+  const int threads = pool_.active();
+  int first = rows * index / threads, end = rows * (index + 1) / threads;
+  for (std::size_t i = 0; i < part_count_ && end > 0; ++i) {
+    const Part& part = parts_[i];
+    for (int row = std::max(first, 0); row < std::min(end, part.input.rows); ++row) {
+      prepare(*part.args, part.input, row, 0, part.input.cols,
+              workers_[static_cast<std::size_t>(index)]);
+    }
+    first -= part.input.rows;
+    end -= part.input.rows;
+  }
+}
+
+/// As multiply() does, with the pieces of all parts in one line.
+void Linear::multiply_parts(int worker) {
+  const auto pieces_of = [&](const Part& part) {
+    return Pieces{*part.args, part.blocks.list.size() == 1, kernels_.wide_rows};
+  };
+  int count = 0;
+  for (std::size_t i = 0; i < part_count_; ++i) count += pieces_of(parts_[i]).count();
+  const auto multiply_run = [&](int first, int pieces) {
+    for (std::size_t i = 0; i < part_count_; ++i) {
+      const Pieces here = pieces_of(parts_[i]);
+      const int size = here.count();
+      const int begin = std::max(first, 0), end = std::min(first + pieces, size);
+      if (begin < end) multiply_pieces(here, parts_[i].input, begin, end - begin);
+      first -= size;
+    }
+  };
+  const int threads = pool_.active();
+  const int share = count * 3 / 4 / threads;
+  multiply_run(worker * share, share);
+  const auto rest = static_cast<std::size_t>(count - share * threads);
+  for (std::size_t i; (i = pool_.next(1)) < rest;) {
+    multiply_run(share * threads + static_cast<int>(i), 1);
+  }
+}
+
+void Linear::run_all(std::span<const LinearArgs> calls) {
+  if (calls.size() == 1) return run(calls[0]);
+  place_parts(calls);
+  double work = 0;
+  for (std::size_t i = 0; i < part_count_; ++i) work += work_of(*parts_[i].args);
+  if (part_count_ == 0) return;
+  pool_.run_timed(work, [&](int index) {
+    prepare_parts(index);
+    pool_.barrier();
+    multiply_parts(index);
+  });
+}
+
+}  // namespace talon::cpu
