@@ -25,6 +25,8 @@ std::string_view name_of(RopeConfig::Scaling scaling) {
       return "llama3";
     case RopeConfig::Scaling::yarn:
       return "yarn";
+    case RopeConfig::Scaling::longrope:
+      return "longrope";
   }
   throw Bug("a rope scaling without a name");
 }

@@ -32,8 +32,14 @@ double yarn_dimension(const RopeConfig& rope, int head_dim, double rotations) {
 /// YaRN by parts: pairs below the fast border keep their frequency, those above the slow one are
 /// stretched.
 double yarn_frequency(const RopeConfig& rope, int head_dim, int pair, double frequency) {
-  const double low = std::max(std::floor(yarn_dimension(rope, head_dim, rope.beta_fast)), 0.0);
-  double high = std::min(std::ceil(yarn_dimension(rope, head_dim, rope.beta_slow)), head_dim - 1.0);
+  double low = yarn_dimension(rope, head_dim, rope.beta_fast);
+  double high = yarn_dimension(rope, head_dim, rope.beta_slow);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, head_dim - 1.0);
   if (low == high) high += 0.001;
   const double ramp = std::clamp((pair - low) / (high - low), 0.0, 1.0);
   return frequency / rope.factor * ramp + frequency * (1 - ramp);
@@ -43,6 +49,7 @@ double scaled_frequency(const RopeConfig& rope, int head_dim, int pair) {
   const double frequency = std::pow(rope.base, -2.0 * pair / head_dim);
   switch (rope.scaling) {
     case RopeConfig::Scaling::none:
+    case RopeConfig::Scaling::longrope:
       return frequency;
     case RopeConfig::Scaling::linear:
       return frequency / rope.factor;
@@ -66,6 +73,9 @@ RopeAngles::RopeAngles(const RopeConfig& rope, int head_dim) {
     frequency_.push_back(scaled_frequency(rope, head_dim, pair));
     if (rope.frequency_divisors.empty()) continue;
     frequency_.back() /= rope.frequency_divisors[static_cast<std::size_t>(pair)];
+  }
+  if (rope.scaling == RopeConfig::Scaling::longrope && rope.attention_factor != 0) {
+    amplitude_ = rope.attention_factor;
   }
   if (rope.scaling != RopeConfig::Scaling::yarn) return;
   amplitude_ =

@@ -10,8 +10,9 @@ namespace talon {
 /// The angles of rotary position embedding under its length scalings.
 class RopeAngles {
  public:
-  RopeAngles(const RopeConfig& rope, int head_dim);
-  /// cos then sin of positions [first, first + count): [count * head_dim] (see
+  /// Of the first `width` columns of a head.
+  RopeAngles(const RopeConfig& rope, int width);
+  /// cos then sin of positions [first, first + count): [count * width] (see
   /// AttentionArgs::rope).
   std::vector<float> rows(int first, int count) const;
 
@@ -25,7 +26,7 @@ class RopeAngles {
 class RopeTable {
  public:
   /// positions: the most that will ever be asked for.
-  RopeTable(Backend& backend, const RopeConfig& rope, int head_dim, int positions);
+  RopeTable(Backend& backend, const RopeConfig& rope, int width, int positions);
   /// All rows, of which at least the first `positions` hold their angles.
   View reach(int positions);
 

@@ -1,6 +1,8 @@
 #include "model/target.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "backend/index_list.h"
 #include "core/error.h"
@@ -15,6 +17,8 @@ struct Target::State {
 
   void check(std::span<const SequenceRows> batch) const;
   void run_layers(const View& x);
+  void embed(const Indices& ids, const View& x);
+  void final_norm(const View& x, const View& out);
   void tap(int layer, const View& x);
   View compute_logits(std::span<const SequenceRows> batch, int rows, std::vector<int>& first_row);
 
@@ -24,9 +28,11 @@ struct Target::State {
   int max_rows;
   std::vector<FeatureTap> taps;
 
-  BlockPlan plan;
+  int positions;  // the most that a sequence has
   BlockRunner block;
   RopeTable rope;
+  std::optional<RopeTable> local_rope;
+  Buffer query_scale;
   Buffer residual, features;  // [max_rows, width]
   Buffer logit_rows, logits;  // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
@@ -38,13 +44,26 @@ struct Target::State {
 
 namespace {
 
-BlockPlan plan_of(const ModelConfig& config) {
-  return {.heads = config.heads,
-          .kv_heads = config.kv_heads,
-          .head_dim = config.head_dim,
-          .intermediate = config.intermediate,
-          .norm_epsilon = config.norm_epsilon,
-          .window = config.sliding_window};
+int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind) {
+  if (rope.rotary > 0) return rope.rotary;
+  for (const LayerPlan& plan : config.plans) {
+    if (plan.rope == kind) return plan.head_dim;
+  }
+  return config.head_dim;
+}
+
+/// The factors of queries at all positions, or nothing.
+Buffer query_scales(Backend& backend, const QueryScaling& scaling, int positions) {
+  if (scaling.beta == 0) return {};
+  std::vector<float> factors(static_cast<std::size_t>(positions));
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    const double position = static_cast<double>(i) + scaling.shift;
+    factors[i] =
+        static_cast<float>(1 + scaling.beta * std::log1p(std::floor(position / scaling.floor)));
+  }
+  Buffer buffer = backend.allocate(positions, 1);
+  backend.upload(factors, buffer.view());
+  return buffer;
 }
 
 }  // namespace
@@ -56,10 +75,11 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
       cache(kv),
       max_rows(most_rows),
       taps(std::move(wanted_taps)),
-      plan(plan_of(of.config)),
-      block(backend, plan, max_rows),
-      rope(backend, of.config.rope, of.config.head_dim,
-           std::min(of.config.context, kv.total_pages() * kPageRows)),
+      positions(std::min(of.config.context, kv.total_pages() * kPageRows)),
+      block(backend, of.config.plans, of.config.hidden, max_rows),
+      rope(backend, of.config.rope, rope_width(of.config.rope, of.config, LayerPlan::Rope::global),
+           positions),
+      query_scale(query_scales(backend, of.config.query_scaling, positions)),
       token_list(backend),
       wanted_list(backend) {
   expects(max_rows >= 1);
@@ -67,6 +87,10 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
   for (const FeatureTap& wanted_tap : taps) {
     expects(wanted_tap.layer >= FeatureTap::kFinalNorm && wanted_tap.layer <= c.layers,
             "a tap names a layer");
+  }
+  if (c.local_rope) {
+    local_rope.emplace(backend, *c.local_rope, rope_width(*c.local_rope, c, LayerPlan::Rope::local),
+                       positions);
   }
   residual = backend.allocate(max_rows, c.hidden);
   if (!taps.empty()) {
@@ -119,19 +143,37 @@ void Target::State::run_layers(const View& x) {
   prepared = backend.prepare(layout);
   expects(prepared->positions <= model.config.context, "positions of the context");
   const View angles = rope.reach(prepared->positions);
+  const View local_angles = local_rope ? local_rope->reach(prepared->positions) : View{};
   const Indices ids = token_list.put(tokens);
   backend.replay({this, x.rows}, [&] {
-    backend.embed(*model.embedding, ids, x);
+    embed(ids, x);
     for (int layer = 0; layer < model.config.layers; ++layer) {
       tap(layer, x);
-      const LayerWeights& weights = model.layers[static_cast<std::size_t>(layer)];
-      const BlockRows rows{&cache.store(), layer, prepared.get(), angles};
-      block.attend(plan, weights, rows, x, x);
-      block.feed_forward(plan, weights, x);
+      const LayerPlan& plan = model.config.plans[static_cast<std::size_t>(layer)];
+      BlockRows rows{&cache.store(), plan.cache_layer, prepared.get(), {}};
+      if (plan.rope == LayerPlan::Rope::global) rows.rope = angles;
+      if (plan.rope == LayerPlan::Rope::local) rows.rope = local_angles;
+      if (plan.scales_queries) rows.query_scale = query_scale.view();
+      block.run(plan, model.layers[static_cast<std::size_t>(layer)], rows, x);
     }
     tap(model.config.layers, x);
     tap(FeatureTap::kFinalNorm, x);
   });
+}
+
+void Target::State::embed(const Indices& ids, const View& x) {
+  backend.embed(*model.embedding, ids, x);
+  if (model.config.embedding_scale != 1) backend.scale(x, model.config.embedding_scale);
+}
+
+void Target::State::final_norm(const View& x, const View& out) {
+  const ModelConfig& c = model.config;
+  if (c.final_norm == LayerPlan::Norm::rms) {
+    backend.rms_norm(x, model.final_norm.view(), c.norm_epsilon, out);
+  } else {
+    backend.layer_norm(x, model.final_norm.view(), model.final_norm_bias.view(), c.norm_epsilon,
+                       out);
+  }
 }
 
 /// Copies the residual stream x, as it enters `layer`, to every tap that wants it.
@@ -141,7 +183,7 @@ void Target::State::tap(int layer, const View& x) {
     if (taps[i].layer != layer) continue;
     const View to = features.rows(x.rows).col_range(static_cast<int>(i) * hidden, hidden);
     if (layer == FeatureTap::kFinalNorm) {
-      backend.rms_norm(x, model.final_norm.view(), model.config.norm_epsilon, to);
+      final_norm(x, to);
     } else {
       backend.copy(x, to);
     }
@@ -172,9 +214,11 @@ View Target::State::compute_logits(std::span<const SequenceRows> batch, int rows
   const View normed = logit_rows.rows(count);
   const View out = logits.rows(count);
   backend.gather_rows(residual.rows(rows), wanted_list.put(wanted), normed);
-  backend.rms_norm(normed, model.final_norm.view(), model.config.norm_epsilon, normed);
+  final_norm(normed, normed);
   const Projection output[] = {{&model.output_weight(), out}};
   backend.linear({.input = normed, .outputs = output});
+  if (model.config.logit_scale != 1) backend.scale(out, model.config.logit_scale);
+  if (model.config.logit_cap > 0) backend.soft_cap(out, model.config.logit_cap);
   return out;
 }
 

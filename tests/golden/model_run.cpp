@@ -9,10 +9,10 @@ constexpr int kChunk = 64;
 }
 
 ModelRun::ModelRun(const std::filesystem::path& path, std::unique_ptr<Backend> backend, KvType kv,
-                   int context, std::vector<FeatureTap> taps)
+                   int context, std::vector<FeatureTap> taps, const LoadOptions& options)
     : backend_(std::move(backend)) {
   const Checkpoint checkpoint = open_checkpoint(path);
-  model_ = load_model(checkpoint, *backend_);
+  model_ = load_model(checkpoint, *backend_, options);
   const int pages = (context + kPageRows - 1) / kPageRows;
   cache_ = std::make_unique<KvCache>(*backend_, kv_shape(model_.config, pages, kv));
   target_ = std::make_unique<Target>(model_, *cache_, kChunk, std::move(taps));

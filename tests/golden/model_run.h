@@ -15,7 +15,7 @@ class ModelRun {
  public:
   /// Loads `path`; the cache holds at most `context` positions.
   ModelRun(const std::filesystem::path& path, std::unique_ptr<Backend> backend, KvType kv,
-           int context, std::vector<FeatureTap> taps = {});
+           int context, std::vector<FeatureTap> taps = {}, const LoadOptions& options = {});
 
   const Model& model() const { return model_; }
   Backend& backend() { return *backend_; }

@@ -155,7 +155,7 @@ ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int
   for (const LayerWeights& layer : model.layers) {
     for (const auto* weight :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      add(**weight);
+      if (*weight) add(**weight);
     }
   }
   KvShape one_page = cache;

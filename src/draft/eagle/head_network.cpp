@@ -24,7 +24,7 @@ struct HeadNetwork::State {
   Buffer pair;      // embedding and feature side by side, [.., 2 H]
   Buffer features;  // the target's, normed, where a head norms them
   Buffer residual;
-  BlockPlan plan;
+  LayerPlan plan;
   BlockRunner block;
   RopeTable rope;
   IndexList tokens;
@@ -33,7 +33,7 @@ struct HeadNetwork::State {
 
 namespace {
 
-BlockPlan plan_of(const HeadConfig& config) {
+LayerPlan plan_of(const HeadConfig& config) {
   return {.heads = config.heads,
           .kv_heads = config.kv_heads,
           .head_dim = config.head_dim,
@@ -51,7 +51,7 @@ HeadNetwork::State::State(const HeadWeights& of, int most_rows, int positions)
       backend(*of.backend),
       max_rows(most_rows),
       plan(plan_of(of.config)),
-      block(backend, plan, max_rows),
+      block(backend, {&plan, 1}, of.config.hidden, max_rows),
       rope(backend, of.config.rope, of.config.head_dim, positions),
       tokens(backend),
       output(backend, *of.output, of.target_token) {

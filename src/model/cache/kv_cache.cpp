@@ -59,7 +59,18 @@ constexpr int kMostPages = INT32_MAX / kPageRows;  // a slot is an int32
 }
 
 KvShape kv_shape(const ModelConfig& config, int pages, KvType type) {
-  return {config.layers, config.kv_heads, config.head_dim, pages, type};
+  KvShape shape{0, config.kv_heads, config.head_dim, pages, type};
+  const KvWidth usual = shape.width(0);
+  std::vector<KvWidth> widths;
+  bool alike = true;
+  for (const LayerPlan& plan : config.plans) {
+    if (!plan.writes_cache) continue;
+    widths.push_back({plan.kv_heads, plan.head_dim, plan.values()});
+    alike &= widths.back() == usual;
+  }
+  shape.layers = static_cast<int>(widths.size());
+  if (!alike) shape.widths = std::move(widths);
+  return shape;
 }
 
 KvShape within_budget(KvShape shape, std::size_t budget_bytes) {

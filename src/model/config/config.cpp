@@ -7,21 +7,67 @@
 namespace talon {
 namespace {
 
+[[noreturn]] void refuse_layer(const std::string& where, std::size_t layer, std::string_view what,
+                               int found) {
+  fail("read {}: layer {}: expected {}, found {}", where, layer, what, found);
+}
+
+void check_experts(const LayerPlan& plan, const std::string& where, std::size_t layer) {
+  const ExpertPlan& e = plan.experts;
+  if (e.used < 1 || e.used > e.count) {
+    refuse_layer(where, layer, fmt::format("1 to {} experts of a token", e.count), e.used);
+  }
+  if (e.groups < 1 || e.count % e.groups != 0) {
+    refuse_layer(where, layer, fmt::format("groups of equal size of {} experts", e.count),
+                 e.groups);
+  }
+  const int size = e.count / e.groups;
+  if (e.groups_used < 1 || e.groups_used > e.groups || e.used > size * e.groups_used ||
+      (e.group_by_two && size < 2 && e.groups_used < e.groups)) {
+    refuse_layer(where, layer, fmt::format("groups in use that hold {} experts", e.used),
+                 e.groups_used);
+  }
+}
+
 /// Relations between values that were each in range.
-void check_config(const ModelConfig& config, const std::string& where) {
-  if (config.heads % config.kv_heads != 0) {
+void check_plan(const LayerPlan& plan, const ModelConfig& config, const std::string& where,
+                std::size_t layer) {
+  if (plan.heads % plan.kv_heads != 0) {
     fail(
         "read {}: expected a number of heads that is a multiple of the {} key-value heads, found "
         "{}",
-        where, config.kv_heads, config.heads);
+        where, plan.kv_heads, plan.heads);
   }
-  if (config.head_dim % 2 != 0) {
-    fail("read {}: expected an even head size, found {}", where, config.head_dim);
+  if (plan.head_dim % 2 != 0) {
+    fail("read {}: expected an even head size, found {}", where, plan.head_dim);
   }
-  const auto divisors = config.rope.frequency_divisors.size();
-  if (divisors != 0 && divisors != static_cast<std::size_t>(config.head_dim) / 2) {
-    fail("read {}: \"rope_freqs.weight\": expected {} values, found {}", where, config.head_dim / 2,
-         divisors);
+  if (plan.cache_layer < 0 || plan.cache_layer > static_cast<int>(layer)) {
+    refuse_layer(where, layer, "an earlier layer whose keys and values it shares",
+                 plan.cache_layer);
+  }
+  if (plan.experts.count > 0) check_experts(plan, where, layer);
+  if (plan.rope == LayerPlan::Rope::none) return;
+  const RopeConfig& rope =
+      plan.rope == LayerPlan::Rope::local && config.local_rope ? *config.local_rope : config.rope;
+  const int rotary = rope.rotary > 0 ? rope.rotary : plan.head_dim;
+  if (rotary % 2 != 0 || rotary > plan.head_dim) {
+    refuse_layer(where, layer,
+                 fmt::format("an even number of at most {} rotary columns", plan.head_dim), rotary);
+  }
+  for (const auto* divisors :
+       {&rope.frequency_divisors, &rope.short_divisors, &rope.long_divisors}) {
+    const std::size_t found = divisors->size();
+    if (found != 0 && found != static_cast<std::size_t>(rotary) / 2) {
+      fail("read {}: factors of rotary frequencies: expected {} values, found {}", where,
+           rotary / 2, found);
+    }
+  }
+}
+
+void check_config(const ModelConfig& config, const std::string& where) {
+  expects(config.plans.size() == static_cast<std::size_t>(config.layers), "a plan of every layer");
+  for (std::size_t i = 0; i < config.plans.size(); ++i) {
+    check_plan(config.plans[i], config, where, i);
   }
 }
 
@@ -48,6 +94,22 @@ ModelConfig read_model_config(const Checkpoint& checkpoint) {
   return config;
 }
 
+void plan_alike(ModelConfig& config) {
+  LayerPlan plan{.heads = config.heads,
+                 .kv_heads = config.kv_heads,
+                 .head_dim = config.head_dim,
+                 .intermediate = config.intermediate,
+                 .norm_epsilon = config.norm_epsilon,
+                 .window = config.sliding_window};
+  plan.qkv_bias = config.qkv_bias;
+  plan.output_bias = config.output_bias;
+  if (config.qk_norm) plan.head_norm = LayerPlan::HeadNorm::per_head;
+  config.plans.assign(static_cast<std::size_t>(config.layers), plan);
+  for (int i = 0; i < config.layers; ++i) {
+    config.plans[static_cast<std::size_t>(i)].cache_layer = i;
+  }
+}
+
 ModelConfig read_llama2c_config(const Checkpoint& checkpoint) {
   using Limits = ConfigLimits;
   const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
@@ -71,6 +133,7 @@ ModelConfig read_llama2c_config(const Checkpoint& checkpoint) {
   // A story ends where the next one would start; Llama's own end token never occurs in the training
   // data, but ends too.
   config.end_tokens = {1, 2};
+  plan_alike(config);
   return config;
 }
 

@@ -6,28 +6,51 @@
 
 #include "core/types.h"
 #include "io/checkpoint.h"
+#include "model/config/layer_plan.h"
 
 namespace talon {
 
 /// Rotary position embedding and its length scalings.
 struct RopeConfig {
-  enum class Scaling { none, linear, llama3, yarn };
+  enum class Scaling { none, linear, llama3, yarn, longrope };
   double base = 10000;
   Scaling scaling = Scaling::none;
   double factor = 1;
   double low_frequency_factor = 1;       // llama3
   double high_frequency_factor = 4;      // llama3
-  double original_context = 0;           // llama3, yarn
+  double original_context = 0;           // llama3, yarn, longrope
   double beta_fast = 32, beta_slow = 1;  // yarn
-  double attention_factor =
-      0;  // yarn: multiplies cos and sin; 0 means the default 0.1 ln(factor) + 1
-  std::vector<float>
-      frequency_divisors;  // GGUF `rope_freqs.weight`: divides each frequency; empty: none
+  bool truncate = true;                  // yarn: the ramp begins and ends at whole pairs
+  // yarn, longrope: multiplies cos and sin; 0 means the default, for yarn 0.1 ln(factor) + 1
+  double attention_factor = 0;
+  // GGUF `rope_freqs.weight`: divides each frequency; empty: none
+  std::vector<float> frequency_divisors;
+  // longrope: the divisors of contexts up to the original one and of longer ones
+  std::vector<float> short_divisors, long_divisors;
+  int rotary = 0;  // columns of a head that turn; 0: all
 };
 
-/// The Llama family as one configurable block.
+/// A factor of queries that grows with their position: 1 + beta ln(1 + floor((p + shift) / floor)).
+struct QueryScaling {
+  double beta = 0;  // 0: none
+  double floor = 1;
+  int shift = 0;
+};
+
+/// How a family's files hold its tensors, where that differs from Llama's.
+struct TensorForms {
+  std::string prefix = "model.";    // Hugging Face: of the text model
+  std::string output = "lm_head.";  // ... of the output matrix
+  bool norm_plus_one = false;       // norms hold their weights less 1
+  bool fused_qkv = false;           // one matrix for queries, keys and values
+  bool qkv_by_head = false;         // ... whose rows go head by head
+  bool fused_gate_up = false;       // one matrix for both, the gate first
+};
+
+/// A target: what all its layers share, and a plan for each. The sizes of attention and
+/// feed-forward network are those of the first layer.
 struct ModelConfig {
-  std::string architecture;  // "llama", "mistral", "qwen2", "qwen3"
+  std::string architecture;  // as config.json or general.architecture names it
   int layers = 0;
   int hidden = 0;
   int intermediate = 0;
@@ -38,13 +61,23 @@ struct ModelConfig {
   int context = 0;  // largest number of positions
   float norm_epsilon = 0;
   RopeConfig rope;
+  std::optional<RopeConfig> local_rope;  // of layers whose plan asks for it
+  QueryScaling query_scaling;
   bool tied_output = false;
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection (Llama attention_bias)
   bool qk_norm = false;
-  int sliding_window = 0;         // 0: none
+  int sliding_window = 0;         // of the layers that have one; 0: none
   bool interleaved_rope = false;  // stored q and k rows are in pairwise order (GGUF llama,
                                   // llama2.c) and get reordered at load
+  LayerPlan::Norm final_norm = LayerPlan::Norm::rms;
+  bool final_norm_bias = false;
+  float embedding_scale = 1;
+  float logit_scale = 1;
+  float logit_cap = 0;      // 0: none
+  int per_layer_input = 0;  // columns of Gemma's per-layer embeddings, of one layer; 0: none
+  TensorForms forms;
+  std::vector<LayerPlan> plans;  // of every layer
   std::vector<TokenId> end_tokens;
   std::optional<TokenId> start_token;
 };

@@ -11,23 +11,12 @@ namespace {
 
 using Limits = ConfigLimits;
 
-constexpr std::array<std::string_view, 4> kArchitectures = {"llama", "mistral", "qwen2", "qwen3"};
-
 /// Tokens that end an answer in the chat formats of these families, besides the ones a file names
 /// by key.
-constexpr std::array<std::string_view, 6> kEndTexts = {
-    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>"};
-
-std::string architecture_of(const ConfigKeys& keys) {
-  const std::string name = keys.text("general.architecture");
-  if (std::find(kArchitectures.begin(), kArchitectures.end(), name) == kArchitectures.end()) {
-    keys.refuse("general.architecture", "llama, mistral, qwen2 or qwen3");
-  }
-  if (keys.integer_or(name + ".expert_count", 0, 1 << 16, 0) > 0) {
-    keys.refuse(name + ".expert_count", "0: mixtures of experts are not supported");
-  }
-  return name;
-}
+constexpr std::array<std::string_view, 12> kEndTexts = {
+    "<|im_end|>",      "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
+    "<|end_of_text|>", "<end_of_turn>", "<turn|>",    "<|return|>",
+    "<|call|>",        "<|user|>",      "</s>",       "<|END_OF_TURN_TOKEN|>"};
 
 RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix) {
   RopeConfig rope;
@@ -45,9 +34,10 @@ RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix) {
     rope.beta_fast = keys.number_or(prefix + "scaling.yarn_beta_fast", 1e-3, 1e6, 32);
     rope.beta_slow = keys.number_or(prefix + "scaling.yarn_beta_slow", 1e-3, 1e6, 1);
     const double factor = keys.number_or(prefix + "scaling.attn_factor", 1e-3, 1e3, 1);
-    rope.attention_factor = factor * yarn_attention_factor(rope.factor);
-  } else if (scaling != "none") {
-    keys.refuse(prefix + "scaling.type", "none, linear or yarn");
+    rope.attention_factor = keys.number_or(prefix + "scaling.yarn_attn_factor", 1e-3, 1e3,
+                                           factor * yarn_attention_factor(rope.factor));
+  } else if (scaling != "none" && scaling != "longrope") {
+    keys.refuse(prefix + "scaling.type", "none, linear, yarn or longrope");
   } else if (keys.has(prefix + "scale_linear")) {
     rope.factor = keys.number(prefix + "scale_linear", 1e-3, 1e6);
     if (rope.factor != 1) rope.scaling = RopeConfig::Scaling::linear;
@@ -55,25 +45,41 @@ RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix) {
   return rope;
 }
 
-/// Llama 3's scaling as converters write it: what each frequency is divided by.
-std::vector<float> read_frequency_divisors(const Checkpoint& checkpoint) {
-  const StoredTensor* tensor = checkpoint.find("rope_freqs.weight");
+/// What each frequency is divided by: Llama 3's scaling as converters write it, Phi's factors, and
+/// Gemma 4's frequencies that do not turn.
+std::vector<float> read_divisors(const Checkpoint& checkpoint, const char* name) {
+  constexpr float kLargest = 1e31F;
+  const StoredTensor* tensor = checkpoint.find(name);
   if (!tensor) return {};
   const bool fits = tensor->type == StorageType::f32 && tensor->shape.size() == 1 &&
                     tensor->shape[0] <= Limits::kHeadDim;
   if (!fits) {
-    fail("load {}: \"rope_freqs.weight\": expected f32 [head size / 2], found {} with {} axes",
-         checkpoint.path.string(), name_of(tensor->type), tensor->shape.size());
+    fail("load {}: \"{}\": expected f32 [head size / 2], found {} with {} axes",
+         checkpoint.path.string(), name, name_of(tensor->type), tensor->shape.size());
   }
   std::vector<float> divisors(static_cast<std::size_t>(tensor->shape[0]));
   dequantize(tensor->type, tensor->bytes, divisors);
   for (const float divisor : divisors) {
-    if (!(divisor > 0 && divisor < 1e9F)) {
-      fail("load {}: \"rope_freqs.weight\": expected positive values, found {}",
-           checkpoint.path.string(), divisor);
+    if (!(divisor > 0 && divisor < kLargest)) {
+      fail("load {}: \"{}\": expected positive values, found {}", checkpoint.path.string(), name,
+           divisor);
     }
   }
   return divisors;
+}
+
+void read_longrope(const ConfigKeys& keys, const std::string& prefix, const Checkpoint& checkpoint,
+                   RopeConfig& rope) {
+  rope.short_divisors = read_divisors(checkpoint, "rope_factors_short.weight");
+  rope.long_divisors = read_divisors(checkpoint, "rope_factors_long.weight");
+  if (rope.short_divisors.empty() != rope.long_divisors.empty()) {
+    fail("load {}: expected both of rope_factors_short and rope_factors_long, found one",
+         checkpoint.path.string());
+  }
+  if (rope.long_divisors.empty()) return;
+  rope.scaling = RopeConfig::Scaling::longrope;
+  rope.original_context = keys.number(prefix + "scaling.original_context_length", 1, 1e9);
+  rope.attention_factor = keys.number_or(prefix + "scaling.attn_factor", 1e-3, 1e3, 1);
 }
 
 int read_vocabulary(const Checkpoint& checkpoint) {
@@ -108,48 +114,78 @@ std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
   return ids;
 }
 
-}  // namespace
+/// The first layer's value of a key that may list one for each.
+int first_of(const ConfigKeys& keys, const std::string& key, int high, int otherwise) {
+  const Json* value = keys.find(key);
+  if (!value || !value->is_array()) return keys.integer_or(key, 0, high, otherwise);
+  const auto all = keys.integers(key, 0, high, value->size());
+  return all.empty() ? otherwise : all[0];
+}
 
-ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
-  const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
-  ModelConfig config;
-  config.architecture = architecture_of(keys);
-  const std::string prefix = config.architecture + ".";
+void read_sizes(const ConfigKeys& keys, const std::string& prefix, ModelConfig& config) {
   const std::string attention = prefix + "attention.";
-  const bool qwen = config.architecture.starts_with("qwen");
-
   config.layers = keys.integer(prefix + "block_count", 1, Limits::kLayers);
+  const int predicting = keys.integer_or(prefix + "nextn_predict_layers", 0, Limits::kLayers, 0);
+  if (predicting >= config.layers) {
+    keys.refuse(prefix + "nextn_predict_layers", fmt::format("fewer than {}", config.layers));
+  }
+  config.layers -= predicting;
   config.hidden = keys.integer(prefix + "embedding_length", 1, Limits::kWidth);
-  config.intermediate = keys.integer(prefix + "feed_forward_length", 1, Limits::kWidth);
+  const std::string width = prefix + "feed_forward_length";
+  config.intermediate = first_of(keys, width, Limits::kWidth, 0);
+  if (config.intermediate < 1)
+    keys.refuse(width, fmt::format("an integer in 1..{}", Limits::kWidth));
   config.context = keys.integer(prefix + "context_length", 1, Limits::kContext);
   config.heads = keys.integer(attention + "head_count", 1, Limits::kHeads);
-  config.kv_heads = keys.integer_or(attention + "head_count_kv", 1, Limits::kHeads, config.heads);
+  const std::string kv_heads = attention + "head_count_kv";
+  config.kv_heads = first_of(keys, kv_heads, Limits::kHeads, config.heads);
+  if (config.kv_heads < 1)
+    keys.refuse(kv_heads, fmt::format("an integer in 1..{}", Limits::kHeads));
   if (!keys.has(attention + "key_length") && config.hidden % config.heads != 0) {
     keys.refuse(prefix + "embedding_length", fmt::format("a multiple of {} heads", config.heads));
   }
   config.head_dim =
       keys.integer_or(attention + "key_length", 1, Limits::kHeadDim, config.hidden / config.heads);
-  const auto only_head_dim = [&](const std::string& key) {
-    if (keys.integer_or(key, 0, Limits::kHeadDim, config.head_dim) != config.head_dim) {
-      keys.refuse(key, fmt::format("the head size {}", config.head_dim));
-    }
-  };
-  only_head_dim(attention + "value_length");
-  only_head_dim(prefix + "rope.dimension_count");
-  config.norm_epsilon = static_cast<float>(keys.number(attention + "layer_norm_rms_epsilon", 0, 1));
-  config.sliding_window = keys.integer_or(attention + "sliding_window", 0, INT32_MAX, 0);
+  const double epsilon = keys.number_or(attention + "layer_norm_epsilon", 0, 1, -1);
+  config.norm_epsilon = static_cast<float>(
+      epsilon >= 0 ? epsilon : keys.number(attention + "layer_norm_rms_epsilon", 0, 1));
+}
 
+/// Heads whose values are as wide as their keys.
+void check_heads(const ConfigKeys& keys, const std::string& prefix, const ModelConfig& config) {
+  const std::string values = prefix + "attention.value_length";
+  if (keys.integer_or(values, 0, Limits::kHeadDim, config.head_dim) != config.head_dim) {
+    keys.refuse(values, fmt::format("the head size {}", config.head_dim));
+  }
+}
+
+}  // namespace
+
+ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
+  const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
+  ModelConfig config;
+  config.architecture = keys.text("general.architecture");
+  const GgufFamily* family = gguf_family(config.architecture);
+  if (!family) keys.refuse("general.architecture", gguf_families());
+  const std::string prefix = config.architecture + ".";
+  read_sizes(keys, prefix, config);
   config.rope = read_rope(keys, prefix + "rope.");
-  config.rope.frequency_divisors = read_frequency_divisors(checkpoint);
-  config.interleaved_rope = !qwen;
+  config.rope.frequency_divisors = read_divisors(checkpoint, "rope_freqs.weight");
+  read_longrope(keys, prefix + "rope.", checkpoint, config.rope);
+  const std::string rotary = prefix + "rope.dimension_count";
+  const int columns = keys.integer_or(rotary, 2, config.head_dim, config.head_dim);
+  if (columns % 2 != 0) keys.refuse(rotary, "an even number");
+  if (columns != config.head_dim) config.rope.rotary = columns;
   config.vocabulary = read_vocabulary(checkpoint);
   config.tied_output = checkpoint.find("output.weight") == nullptr;
-  config.qkv_bias = checkpoint.find("blk.0.attn_q.bias") != nullptr;
+  config.qkv_bias = checkpoint.find("blk.0.attn_q.bias") || checkpoint.find("blk.0.attn_qkv.bias");
   config.output_bias = checkpoint.find("blk.0.attn_output.bias") != nullptr;
-  config.qk_norm = config.architecture == "qwen3";
   config.end_tokens = read_end_tokens(keys, config.vocabulary);
   const auto start = keys.tokens("tokenizer.ggml.bos_token_id", config.vocabulary);
   if (!start.empty()) config.start_token = start[0];
+  check_heads(keys, prefix, config);
+  plan_alike(config);
+  family->read(keys, checkpoint, config);
   return config;
 }
 

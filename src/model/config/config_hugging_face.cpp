@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "core/error.h"
@@ -11,75 +10,6 @@ namespace talon {
 namespace {
 
 using Limits = ConfigLimits;
-
-constexpr std::array<std::string_view, 4> kArchitectures = {"llama", "mistral", "qwen2", "qwen3"};
-
-/// The scaling part of config.json: `rope_parameters` (transformers 5), `rope_scaling` (before), or
-/// nothing.
-std::optional<ConfigKeys> scaling_keys(const ConfigKeys& keys) {
-  auto parameters = keys.object("rope_parameters");
-  return parameters ? parameters : keys.object("rope_scaling");
-}
-
-/// YaRN's multiplier of cos and sin (arXiv:2309.00071 section 3.4), with DeepSeek's refinement by
-/// two exponents.
-double read_attention_factor(const ConfigKeys& scaling, double factor) {
-  if (scaling.has("attention_factor")) return scaling.number("attention_factor", 1e-3, 1e3);
-  const double mscale = scaling.number_or("mscale", 0, 1e3, 0);
-  const double all = scaling.number_or("mscale_all_dim", 0, 1e3, 0);
-  if (mscale == 0 || all == 0) return yarn_attention_factor(factor);
-  return yarn_attention_factor(factor, mscale) / yarn_attention_factor(factor, all);
-}
-
-void read_scaling(const ConfigKeys& scaling, int context, RopeConfig& rope) {
-  const std::string_view key = scaling.has("rope_type") ? "rope_type" : "type";
-  const std::string type = scaling.text_or(key, "default");
-  if (type == "default") return;
-  const bool known = type == "linear" || type == "llama3" || type == "yarn";
-  if (!known) scaling.refuse(key, "default, linear, llama3 or yarn");
-  rope.factor = scaling.number("factor", 1e-3, 1e6);
-  if (type == "linear") {
-    rope.scaling = RopeConfig::Scaling::linear;
-    return;
-  }
-  const std::string_view original = "original_max_position_embeddings";
-  if (type == "llama3") {
-    rope.scaling = RopeConfig::Scaling::llama3;
-    rope.original_context = scaling.number(original, 1, 1e9);
-    rope.low_frequency_factor = scaling.number("low_freq_factor", 1e-3, 1e6);
-    rope.high_frequency_factor = scaling.number("high_freq_factor", 1e-3, 1e6);
-    if (rope.high_frequency_factor <= rope.low_frequency_factor) {
-      scaling.refuse("high_freq_factor", "more than low_freq_factor");
-    }
-    return;
-  }
-  rope.scaling = RopeConfig::Scaling::yarn;
-  rope.original_context = scaling.number_or(original, 1, 1e9, context);
-  rope.beta_fast = scaling.number_or("beta_fast", 1e-3, 1e6, 32);
-  rope.beta_slow = scaling.number_or("beta_slow", 1e-3, 1e6, 1);
-  rope.attention_factor = read_attention_factor(scaling, rope.factor);
-  if (!scaling.flag_or("truncate", true)) scaling.refuse("truncate", "true");
-}
-
-/// One window for all layers, or none. Qwen2 windows the layers from max_window_layers on, and only
-/// when told to.
-int read_window(const ConfigKeys& keys, const ModelConfig& config) {
-  const int window = keys.integer_or("sliding_window", 0, INT32_MAX, 0);
-  if (window == 0 || !keys.flag_or("use_sliding_window", config.architecture == "mistral")) {
-    return 0;
-  }
-  if (const Json* types = keys.find("layer_types"); types && types->is_array()) {
-    const auto sliding = std::count(types->begin(), types->end(), "sliding_attention");
-    if (sliding == 0) return 0;
-    if (sliding == static_cast<std::ptrdiff_t>(types->size())) return window;
-    keys.refuse("layer_types", "the same attention in all layers");
-  }
-  if (config.architecture == "mistral") return window;
-  const int first = keys.integer_or("max_window_layers", 0, INT32_MAX, 28);
-  if (first >= config.layers) return 0;
-  if (first > 0) keys.refuse("max_window_layers", "0 or all layers: a mixture is not supported");
-  return window;
-}
 
 /// The end tokens of generation_config.json, which for chat models lists more than config.json.
 std::vector<TokenId> generation_end_tokens(const Checkpoint& checkpoint, int vocabulary) {
@@ -93,43 +23,7 @@ std::vector<TokenId> generation_end_tokens(const Checkpoint& checkpoint, int voc
   return ConfigKeys(json, file.string()).tokens("eos_token_id", vocabulary);
 }
 
-void refuse_unsupported(const ConfigKeys& keys) {
-  const std::string type = keys.text("model_type");
-  if (std::find(kArchitectures.begin(), kArchitectures.end(), type) == kArchitectures.end()) {
-    keys.refuse("model_type", "llama, mistral, qwen2 or qwen3");
-  }
-  if (keys.text_or("hidden_act", "silu") != "silu") keys.refuse("hidden_act", "silu");
-  if (keys.flag_or("mlp_bias", false)) keys.refuse("mlp_bias", "false");
-  if (keys.has("quantization_config")) keys.refuse("quantization_config", "no quantisation");
-  if (keys.number_or("partial_rotary_factor", 0, 1, 1) != 1) {
-    keys.refuse("partial_rotary_factor", "1");
-  }
-}
-
-}  // namespace
-
-RopeConfig read_hugging_face_rope(const ConfigKeys& keys, int context) {
-  RopeConfig rope;
-  rope.base = keys.number_or("rope_theta", 1, 1e12, 10000);
-  if (const auto scaling = scaling_keys(keys)) {
-    rope.base = scaling->number_or("rope_theta", 1, 1e12, rope.base);
-    if (scaling->number_or("partial_rotary_factor", 0, 1, 1) != 1) {
-      scaling->refuse("partial_rotary_factor", "1");
-    }
-    read_scaling(*scaling, context, rope);
-    if (rope.scaling == RopeConfig::Scaling::yarn && rope.base == 1) {
-      (scaling->has("rope_theta") ? *scaling : keys)
-          .refuse("rope_theta", "more than 1 beside YaRN");
-    }
-  }
-  return rope;
-}
-
-ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
-  const ConfigKeys keys(checkpoint.metadata, (checkpoint.path / "config.json").string());
-  refuse_unsupported(keys);
-  ModelConfig config;
-  config.architecture = keys.text("model_type");
+void read_sizes(const ConfigKeys& keys, ModelConfig& config) {
   config.layers = keys.integer("num_hidden_layers", 1, Limits::kLayers);
   config.hidden = keys.integer("hidden_size", 1, Limits::kWidth);
   config.intermediate = keys.integer("intermediate_size", 1, Limits::kWidth);
@@ -141,27 +35,94 @@ ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
     keys.refuse("hidden_size", fmt::format("a multiple of {} heads", config.heads));
   }
   config.head_dim = keys.integer_or("head_dim", 1, Limits::kHeadDim, config.hidden / config.heads);
-  config.norm_epsilon = static_cast<float>(keys.number_or("rms_norm_eps", 0, 1, 1e-6));
+  double epsilon = 1e-6;
+  for (const char* key : {"layer_norm_eps", "norm_epsilon", "layer_norm_epsilon", "rms_norm_eps"}) {
+    epsilon = keys.number_or(key, 0, 1, epsilon);
+  }
+  config.norm_epsilon = static_cast<float>(epsilon);
+}
 
-  config.rope = read_hugging_face_rope(keys, config.context);
+void read_tokens(const ConfigKeys& top, const ConfigKeys& keys, const Checkpoint& checkpoint,
+                 ModelConfig& config) {
+  const auto add = [&](const std::vector<TokenId>& ids) {
+    auto& known = config.end_tokens;
+    for (const TokenId id : ids) {
+      if (std::find(known.begin(), known.end(), id) == known.end()) known.push_back(id);
+    }
+  };
+  add(keys.tokens("eos_token_id", config.vocabulary));
+  add(top.tokens("eos_token_id", config.vocabulary));
+  add(generation_end_tokens(checkpoint, config.vocabulary));
+  const auto start = keys.tokens("bos_token_id", config.vocabulary);
+  if (!start.empty()) config.start_token = start[0];
+}
+
+/// Where the tensors of the text model lie: published folders put one prefix before it, folders
+/// saved again another.
+void find_prefix(const Checkpoint& checkpoint, ModelConfig& config) {
+  TensorForms& forms = config.forms;
+  if (forms.prefix != "model.") return;
+  if (checkpoint.find("language_model.model.embed_tokens.weight")) {
+    forms.prefix = "language_model.model.";
+    forms.output = "language_model.lm_head.";
+  } else if (checkpoint.find("model.language_model.embed_tokens.weight")) {
+    forms.prefix = "model.language_model.";
+  }
+}
+
+/// The keys of the text model. Gemma 3's may lack those that equal the defaults of their class.
+Json text_model(const Json& config) {
+  if (!config.is_object()) return config;
+  const auto nested = config.find("text_config");
+  if (nested == config.end() || !nested->is_object()) return config;
+  Json text = *nested;
+  if (text.value("model_type", Json()) != "gemma3_text") return text;
+  const Json defaults = {{"hidden_size", 2304},      {"intermediate_size", 9216},
+                         {"num_hidden_layers", 26},  {"num_attention_heads", 8},
+                         {"num_key_value_heads", 4}, {"head_dim", 256},
+                         {"vocab_size", 262208},     {"max_position_embeddings", 131072},
+                         {"sliding_window", 4096},   {"query_pre_attn_scalar", 256}};
+  for (const auto& [key, value] : defaults.items()) {
+    if (!text.contains(key)) text[key] = value;
+  }
+  return text;
+}
+
+void refuse_unsupported(const ConfigKeys& keys) {
+  if (keys.flag_or("mlp_bias", false)) keys.refuse("mlp_bias", "false");
+  const auto quantization = keys.object("quantization_config");
+  if (quantization && quantization->text_or("quant_method", "") != "mxfp4") {
+    keys.refuse("quantization_config", "no quantisation, or mxfp4");
+  }
+}
+
+}  // namespace
+
+ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
+  const ConfigKeys top(checkpoint.metadata, (checkpoint.path / "config.json").string());
+  refuse_unsupported(top);
+  const Json text = text_model(checkpoint.metadata);
+  const ConfigKeys keys(text, (checkpoint.path / "config.json").string());
+  refuse_unsupported(keys);
+  ModelConfig config;
+  config.architecture = keys.has("model_type") ? keys.text("model_type") : top.text("model_type");
+  const FamilyReader read_family = hugging_face_family(config.architecture);
+  if (!read_family) keys.refuse("model_type", hugging_face_families());
+  read_sizes(keys, config);
+  config.rope = read_rope_of(keys, config.context, config.head_dim, "full_attention");
   if (config.rope.scaling == RopeConfig::Scaling::yarn) {
     const double stretched = config.rope.original_context * config.rope.factor;
     config.context =
         std::max(config.context, static_cast<int>(std::min<double>(stretched, Limits::kContext)));
   }
-  config.sliding_window = read_window(keys, config);
   const bool attention_bias = keys.flag_or("attention_bias", false);
-  config.qkv_bias = attention_bias || config.architecture == "qwen2";
-  config.output_bias = attention_bias && config.architecture != "qwen2";
-  config.qk_norm = config.architecture == "qwen3";
-  config.tied_output = keys.flag_or("tie_word_embeddings", false);
-  config.end_tokens = keys.tokens("eos_token_id", config.vocabulary);
-  for (const TokenId id : generation_end_tokens(checkpoint, config.vocabulary)) {
-    const auto& known = config.end_tokens;
-    if (std::find(known.begin(), known.end(), id) == known.end()) config.end_tokens.push_back(id);
-  }
-  const auto start = keys.tokens("bos_token_id", config.vocabulary);
-  if (!start.empty()) config.start_token = start[0];
+  config.qkv_bias = config.output_bias = attention_bias;
+  config.tied_output =
+      keys.flag_or("tie_word_embeddings", top.flag_or("tie_word_embeddings", false));
+  read_tokens(top, keys, checkpoint, config);
+  plan_alike(config);
+  read_family(keys, config);
+  find_prefix(checkpoint, config);
   return config;
 }
 

@@ -117,6 +117,50 @@ std::vector<TokenId> ConfigKeys::tokens(std::string_view key, int vocabulary) co
   return ids;
 }
 
+/// read(keys) for each element, which stands below "value" there.
+template <typename Read>
+void ConfigKeys::each(std::string_view key, std::size_t count, const Read& read) const {
+  const Json* value = find(key);
+  if (!value) return;
+  if (value->is_array() && value->size() != count) refuse(key, fmt::format("{} values", count));
+  for (std::size_t i = 0; i < count; ++i) {
+    const Json item = {{"value", value->is_array() ? (*value)[i] : *value}};
+    read(ConfigKeys(item, fmt::format("{} \"{}\"", where_, key)));
+  }
+}
+
+std::vector<int> ConfigKeys::integers(std::string_view key, int low, int high,
+                                      std::size_t count) const {
+  std::vector<int> values;
+  each(key, count,
+       [&](const ConfigKeys& item) { values.push_back(item.integer("value", low, high)); });
+  return values;
+}
+
+std::vector<float> ConfigKeys::numbers(std::string_view key, double low, double high,
+                                       std::size_t count) const {
+  std::vector<float> values;
+  each(key, count, [&](const ConfigKeys& item) {
+    values.push_back(static_cast<float>(item.number("value", low, high)));
+  });
+  return values;
+}
+
+std::vector<bool> ConfigKeys::flags(std::string_view key, std::size_t count) const {
+  std::vector<bool> values;
+  each(key, count, [&](const ConfigKeys& item) {
+    const bool number = item.find("value") && item.find("value")->is_number();
+    values.push_back(number ? item.integer("value", 0, 1) == 1 : item.flag_or("value", false));
+  });
+  return values;
+}
+
+std::vector<std::string> ConfigKeys::texts(std::string_view key, std::size_t count) const {
+  std::vector<std::string> values;
+  each(key, count, [&](const ConfigKeys& item) { values.push_back(item.text("value")); });
+  return values;
+}
+
 std::optional<ConfigKeys> ConfigKeys::object(std::string_view key) const {
   const Json* value = find(key);
   if (!value) return std::nullopt;

@@ -32,6 +32,13 @@ class ConfigKeys {
   std::string text_or(std::string_view key, std::string_view otherwise) const;
   /// An integer or a list of them, each a token id below `vocabulary`; empty when absent.
   std::vector<TokenId> tokens(std::string_view key, int vocabulary) const;
+  /// `count` values, each as its single reader has it; empty when absent. A value that is no list
+  /// counts `count` times.
+  std::vector<int> integers(std::string_view key, int low, int high, std::size_t count) const;
+  std::vector<float> numbers(std::string_view key, double low, double high,
+                             std::size_t count) const;
+  std::vector<bool> flags(std::string_view key, std::size_t count) const;
+  std::vector<std::string> texts(std::string_view key, std::size_t count) const;
   /// The object below `key`, or nothing when absent.
   std::optional<ConfigKeys> object(std::string_view key) const;
   /// The value itself, or nullptr when absent.
@@ -41,6 +48,8 @@ class ConfigKeys {
 
  private:
   const Json& require(std::string_view key, std::string_view expected) const;
+  template <typename Read>
+  void each(std::string_view key, std::size_t count, const Read& read) const;
 
   const Json* object_;
   std::string where_;

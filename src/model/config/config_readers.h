@@ -14,6 +14,7 @@ struct ConfigLimits {
   static constexpr int kHeadDim = 1024;
   static constexpr int kVocabulary = 1 << 22;
   static constexpr int kContext = 1 << 20;
+  static constexpr int kExperts = 4096;
 };
 
 /// YaRN's multiplier of cos and sin for a context stretched by `factor`: 0.1 * exponent *
@@ -21,11 +22,40 @@ struct ConfigLimits {
 double yarn_attention_factor(double factor, double exponent = 1);
 
 /// The rotary embedding of config.json: rope_theta (10000 when absent) and its scaling. `context`
-/// is the original one where YaRN names none.
+/// is the original one where YaRN names none. Refuses one that turns a part of a head only.
 RopeConfig read_hugging_face_rope(const ConfigKeys& keys, int context);
+/// The same for heads of `head_dim` columns of which a part may turn. `kind` names the layers whose
+/// part of `rope_parameters` is read where it has one for each kind.
+RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::string_view kind);
 
 ModelConfig read_gguf_config(const Checkpoint& checkpoint);
 ModelConfig read_hugging_face_config(const Checkpoint& checkpoint);
 ModelConfig read_llama2c_config(const Checkpoint& checkpoint);
+
+/// What a family adds to the configuration that all have in common.
+using FamilyReader = void (*)(const ConfigKeys& keys, ModelConfig& config);
+/// Null for a name that is not known; `names` lists those that are.
+FamilyReader hugging_face_family(std::string_view model_type);
+std::string hugging_face_families();
+
+/// GGUF: keys below the architecture's prefix.
+struct GgufFamily {
+  std::string_view name;
+  void (*read)(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config);
+};
+const GgufFamily* gguf_family(std::string_view architecture);
+std::string gguf_families();
+
+/// Gives every layer the plan that the global values make.
+void plan_alike(ModelConfig& config);
+/// Windows of the layers for which windowed(i) holds.
+template <typename Windowed>
+void window_layers(ModelConfig& config, int window, const Windowed& windowed) {
+  if (window == 0) return;
+  for (std::size_t i = 0; i < config.plans.size(); ++i) {
+    if (!windowed(static_cast<int>(i))) continue;
+    config.plans[i].window = config.sliding_window = window;
+  }
+}
 
 }  // namespace talon

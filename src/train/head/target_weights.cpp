@@ -35,7 +35,7 @@ Tensor read_tensor(const Checkpoint& target, const std::string& name,
 class LastLayer {
  public:
   LastLayer(const Checkpoint& target, const ModelConfig& config)
-      : target_(target), config_(config), names_(TensorNames::of(target.format)) {}
+      : target_(target), config_(config), names_(TensorNames::of(target.format, config)) {}
 
   Tensor q() const { return rotary(names_.q, config_.heads); }
   Tensor kv() const {
@@ -48,7 +48,7 @@ class LastLayer {
   Tensor down() const { return matrix(names_.down, config_.hidden, config_.intermediate); }
   Tensor attention_norm() const { return norm(layer_tensor(names_.attention_norm, last())); }
   Tensor ffn_norm() const { return norm(layer_tensor(names_.ffn_norm, last())); }
-  Tensor final_norm() const { return norm(std::string(names_.final_norm)); }
+  Tensor final_norm() const { return norm(names_.final_norm + ".weight"); }
 
  private:
   int last() const { return config_.layers - 1; }
@@ -68,7 +68,7 @@ class LastLayer {
 
   const Checkpoint& target_;
   const ModelConfig& config_;
-  const TensorNames& names_;
+  TensorNames names_;
 };
 
 struct Mlp {
@@ -138,7 +138,7 @@ HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScal
 
 TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& config, int positions,
                                 torch::ScalarType low, torch::Device device) {
-  const TensorNames& names = TensorNames::of(target.format);
+  const TensorNames names = TensorNames::of(target.format, config);
   const auto options = torch::TensorOptions().dtype(low).device(device);
   const std::vector<std::int64_t> shape = {config.vocabulary, config.hidden};
   TargetTables tables;

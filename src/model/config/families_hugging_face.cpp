@@ -1,0 +1,290 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "model/config/config_readers.h"
+
+namespace talon {
+namespace {
+
+using Limits = ConfigLimits;
+using HeadNorm = LayerPlan::HeadNorm;
+constexpr auto kGelu = "gelu_pytorch_tanh";
+
+template <typename Change>
+void each_plan(ModelConfig& config, const Change& change) {
+  for (LayerPlan& plan : config.plans) change(plan);
+}
+
+/// What the family's feed-forward network computes, and no other.
+void only_activation(const ConfigKeys& keys, std::string_view name) {
+  for (const char* key : {"hidden_act", "hidden_activation"}) {
+    if (keys.text_or(key, name) != name) keys.refuse(key, name);
+  }
+}
+
+int window_of(const ConfigKeys& keys) { return keys.integer_or("sliding_window", 0, INT32_MAX, 0); }
+
+/// layer_types, which wins over the pattern that older files have: layers whose type is `kind`.
+/// Without a list, all but every `pattern`-th.
+std::vector<bool> layers_of_kind(const ConfigKeys& keys, const ModelConfig& config,
+                                 std::string_view kind, int pattern) {
+  const auto count = static_cast<std::size_t>(config.layers);
+  std::vector<bool> result;
+  for (const std::string& type : keys.texts("layer_types", count)) {
+    const bool known = type == "full_attention" || type == "attention" || type == kind;
+    if (!known) keys.refuse("layer_types", fmt::format("full_attention or {}", kind));
+    result.push_back(type == kind);
+  }
+  for (std::size_t i = 0; result.size() < count; ++i) {
+    result.push_back(pattern > 0 && (static_cast<int>(i) + 1) % pattern != 0);
+  }
+  return result;
+}
+
+void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern) {
+  const std::vector<bool> slides = layers_of_kind(keys, config, "sliding_attention", pattern);
+  window_layers(config, window_of(keys),
+                [&](int i) { return slides[static_cast<std::size_t>(i)]; });
+}
+
+/// Windowed layers turn by a rope of their own.
+void local_rope_where_windowed(ModelConfig& config, const RopeConfig& rope) {
+  config.local_rope = rope;
+  for (LayerPlan& plan : config.plans) {
+    if (plan.window > 0) plan.rope = LayerPlan::Rope::local;
+  }
+}
+
+RopeConfig plain_rope(double base) {
+  RopeConfig rope;
+  rope.base = base;
+  return rope;
+}
+
+void read_llama(const ConfigKeys& keys, ModelConfig&) {
+  only_activation(keys, "silu");
+  window_of(keys);  // which Llama has not, but a wrong one is refused
+}
+
+void read_mistral(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  window_layers(config, window_of(keys), [](int) { return true; });
+}
+
+/// Qwen2 windows the layers from max_window_layers on, and only when told to.
+void read_qwen_windows(const ConfigKeys& keys, ModelConfig& config) {
+  if (!keys.flag_or("use_sliding_window", false)) return;
+  if (keys.has("layer_types")) return window_by_types(keys, config, 0);
+  const int first = keys.integer_or("max_window_layers", 0, INT32_MAX, 28);
+  window_layers(config, window_of(keys), [&](int i) { return i >= first; });
+}
+
+void read_qwen2(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  config.qkv_bias = true;
+  config.output_bias = false;
+  each_plan(config, [](LayerPlan& plan) {
+    plan.qkv_bias = true;
+    plan.output_bias = false;
+  });
+  read_qwen_windows(keys, config);
+}
+
+void read_qwen3(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  config.qk_norm = true;
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
+  read_qwen_windows(keys, config);
+}
+
+void read_phi3(const ConfigKeys& keys, ModelConfig& config) {
+  read_mistral(keys, config);
+  config.forms.fused_qkv = config.forms.fused_gate_up = true;
+}
+
+void read_ministral3(const ConfigKeys& keys, ModelConfig& config) {
+  read_mistral(keys, config);
+  const auto rope = keys.object("rope_parameters");
+  if (!rope || !rope->has("llama_4_scaling_beta")) return;
+  config.query_scaling.beta = rope->number("llama_4_scaling_beta", 0, 1e3);
+  config.query_scaling.floor = rope->number("original_max_position_embeddings", 1, 1e9);
+  each_plan(config, [](LayerPlan& plan) { plan.scales_queries = true; });
+}
+
+void read_smollm3(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  const int every = keys.integer_or("no_rope_layer_interval", 1, Limits::kLayers, 4);
+  std::vector<bool> turns =
+      keys.flags("no_rope_layers", static_cast<std::size_t>(config.layers));  // 1: rope
+  for (int i = 0; static_cast<int>(turns.size()) < config.layers; ++i) {
+    turns.push_back((i + 1) % every != 0);
+  }
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    if (!turns[i]) config.plans[i].rope = LayerPlan::Rope::none;
+  }
+  if (keys.flag_or("use_sliding_window", false)) window_by_types(keys, config, 0);
+}
+
+void read_olmo2(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  each_plan(config, [](LayerPlan& plan) {
+    plan.pre_norms = false;
+    plan.post_norms = true;
+    plan.head_norm = HeadNorm::per_row;
+  });
+}
+
+void read_olmo3(const ConfigKeys& keys, ModelConfig& config) {
+  read_olmo2(keys, config);
+  window_by_types(keys, config, 4);
+  local_rope_where_windowed(config, plain_rope(config.rope.base));
+}
+
+void read_granite(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  const auto multiplier = [&](const char* key) {
+    return static_cast<float>(keys.number_or(key, 1e-6, 1e6, 1));
+  };
+  config.embedding_scale = multiplier("embedding_multiplier");
+  config.logit_scale = 1.0F / multiplier("logits_scaling");
+  const float score_scale = multiplier("attention_multiplier");
+  const float residual_scale = multiplier("residual_multiplier");
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.score_scale = score_scale;
+    plan.residual_scale = residual_scale;
+  });
+}
+
+void read_glm4(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  config.interleaved_rope = true;
+  config.forms.fused_gate_up = true;
+  config.output_bias = false;
+  each_plan(config, [](LayerPlan& plan) {
+    plan.post_norms = true;
+    plan.output_bias = false;
+  });
+}
+
+void read_cohere2(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  config.interleaved_rope = true;
+  config.tied_output = keys.flag_or("tie_word_embeddings", true);
+  config.logit_scale = static_cast<float>(keys.number_or("logit_scale", 1e-6, 1e6, 0.0625));
+  config.final_norm = LayerPlan::Norm::layer;
+  if (keys.flag_or("use_qk_norm", false)) keys.refuse("use_qk_norm", "false");
+  window_by_types(keys, config, keys.integer_or("sliding_window_pattern", 1, Limits::kLayers, 4));
+  each_plan(config, [](LayerPlan& plan) {
+    plan.norm = LayerPlan::Norm::layer;
+    plan.parallel = true;
+    if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
+  });
+}
+
+void plan_layer_norms(ModelConfig& config, InputTransform activation) {
+  config.final_norm = LayerPlan::Norm::layer;
+  config.final_norm_bias = config.qkv_bias = config.output_bias = true;
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.norm = LayerPlan::Norm::layer;
+    plan.norm_bias = plan.qkv_bias = plan.output_bias = plan.mlp_bias = true;
+    plan.activation = activation;
+  });
+}
+
+void read_starcoder2(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, kGelu);
+  config.tied_output = keys.flag_or("tie_word_embeddings", true);
+  if (!keys.flag_or("use_bias", true)) keys.refuse("use_bias", "true");
+  plan_layer_norms(config, InputTransform::gelu_tanh);
+  window_layers(config, window_of(keys), [](int) { return true; });
+}
+
+void read_gpt_neox(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "gelu");
+  plan_layer_norms(config, InputTransform::gelu_erf);
+  config.forms = {.prefix = "gpt_neox.", .output = "embed_out."};
+  config.forms.fused_qkv = config.forms.qkv_by_head = true;
+  if (!keys.flag_or("attention_bias", true)) keys.refuse("attention_bias", "true");
+  const bool parallel = keys.flag_or("use_parallel_residual", true);
+  each_plan(config, [&](LayerPlan& plan) { plan.parallel = parallel; });
+}
+
+float cap_of(const ConfigKeys& keys, const char* key) {
+  return static_cast<float>(keys.number_or(key, 1e-3, 1e9, 0));
+}
+
+/// What Gemma 2 to 4 share.
+void read_gemma(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, kGelu);
+  config.tied_output = true;
+  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+  config.logit_cap = cap_of(keys, "final_logit_softcapping");
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.post_norms = true;
+    plan.activation = InputTransform::gelu_tanh_gate;
+  });
+}
+
+void read_query_scalar(const ConfigKeys& keys, ModelConfig& config) {
+  const double scalar = keys.number_or("query_pre_attn_scalar", 1e-3, 1e6, 256);
+  if (scalar == config.head_dim) return;
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+  });
+}
+
+void read_gemma2(const ConfigKeys& keys, ModelConfig& config) {
+  read_gemma(keys, config);
+  read_query_scalar(keys, config);
+  config.forms.norm_plus_one = true;
+  const float cap = cap_of(keys, "attn_logit_softcapping");
+  each_plan(config, [&](LayerPlan& plan) { plan.soft_cap = cap; });
+  window_by_types(keys, config, 2);
+}
+
+void read_gemma3(const ConfigKeys& keys, ModelConfig& config) {
+  read_gemma2(keys, config);
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.head_norm = HeadNorm::per_head;
+    plan.window = 0;
+  });
+  window_by_types(keys, config, keys.integer_or("sliding_window_pattern", 1, Limits::kLayers, 6));
+  const auto both = keys.object("rope_parameters");
+  local_rope_where_windowed(
+      config, both && both->has("sliding_attention")
+                  ? read_rope_of(keys, config.context, config.head_dim, "sliding_attention")
+                  : plain_rope(keys.number_or("rope_local_base_freq", 1, 1e12, 10000)));
+}
+
+struct Family {
+  std::string_view name;
+  FamilyReader read;
+};
+constexpr Family kFamilies[] = {
+    {"llama", read_llama},         {"mistral", read_mistral},       {"ministral3", read_ministral3},
+    {"mistral3", read_ministral3}, {"qwen2", read_qwen2},           {"qwen3", read_qwen3},
+    {"phi3", read_phi3},           {"smollm3", read_smollm3},       {"olmo2", read_olmo2},
+    {"olmo3", read_olmo3},         {"granite", read_granite},       {"glm4", read_glm4},
+    {"cohere2", read_cohere2},     {"starcoder2", read_starcoder2}, {"gpt_neox", read_gpt_neox},
+    {"gemma2", read_gemma2},       {"gemma3", read_gemma3},         {"gemma3_text", read_gemma3},
+};
+
+}  // namespace
+
+FamilyReader hugging_face_family(std::string_view model_type) {
+  for (const Family& family : kFamilies) {
+    if (family.name == model_type) return family.read;
+  }
+  return nullptr;
+}
+
+std::string hugging_face_families() {
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies) names.push_back(family.name);
+  return fmt::format("one of {}", fmt::join(names, ", "));
+}
+
+}  // namespace talon

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "backend/arguments.h"
+
+namespace talon {
+
+/// The experts of a layer and how its router chooses among them.
+struct ExpertPlan {
+  int count = 0;  // 0: the layer has none
+  int used = 0;   // by a row
+  int width = 0;  // of an expert
+  RouteArgs::Score score = RouteArgs::Score::softmax;
+  bool renormalize = false;
+  float scale = 1;
+  int groups = 1, groups_used = 1;
+  bool group_by_two = false;
+  bool weigh_input = false;
+  bool choice_bias = false;   // added to the scores for the choice alone
+  bool biases = false;        // of router and experts
+  int shared_width = 0;       // of the expert that every row goes to; 0: none
+  bool shared_gate = false;   // which a sigmoid of its own weighs
+  bool beside_dense = false;  // Gemma 4: the layer has a dense network, too, each with its norms
+};
+
+/// Attention over latents (DeepSeek): keys and values of all heads are read from one row of
+/// `kv_rank` values and `head_dim - kv_rank` rotated ones, the cache's only key head.
+struct LatentPlan {
+  int kv_rank = 0;     // 0: ordinary attention
+  int q_rank = 0;      // 0: queries come from the input itself
+  int plain_dim = 0;   // of a head's query, not rotated
+  int rotary_dim = 0;  // of a head's query, rotated
+  int output_dim = 0;  // of a head's value
+};
+
+/// What one transformer block is beside its weights. docs/models.md tells which family is which.
+struct LayerPlan {
+  enum class Rope { none, global, local };
+  enum class Norm { rms, layer };
+  /// RMSNorm of queries and keys: of each head or of all of a row, before the rotation or after it.
+  enum class HeadNorm { none, per_head, per_row, after_rope };
+
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;      // of queries and keys
+  int intermediate = 0;  // of the dense network; 0: none
+  float norm_epsilon = 0;
+  int window = 0;      // of attention; 0: all positions
+  bool rough = false;  // LinearArgs::rough
+  int value_dim = 0;   // 0: head_dim
+  int chunk = 0;       // AttentionArgs::chunk
+  Rope rope = Rope::global;
+  float score_scale = 0;        // 0: 1 / sqrt(head_dim)
+  float soft_cap = 0;           // of scores; 0: none
+  bool scales_queries = false;  // by their positions
+  bool sinks = false;
+  Norm norm = Norm::rms;
+  bool norm_bias = false;
+  bool pre_norms = true, post_norms = false;
+  HeadNorm head_norm = HeadNorm::none;
+  bool value_norm = false;
+  bool keys_are_values = false;  // values are the keys before their norm and rotation
+  bool qkv_bias = false, output_bias = false, mlp_bias = false;
+  bool parallel = false;  // both halves of the block read the same input
+  InputTransform activation = InputTransform::silu_gate;
+  float residual_scale = 1;   // of both halves' outputs
+  int cache_layer = 0;        // of the cache, which it reads
+  bool writes_cache = true;   // else an earlier layer has written it
+  int per_layer_input = 0;    // columns of Gemma's per-layer embeddings; 0: none
+  bool output_scale = false;  // the layer's result has a learned factor
+  ExpertPlan experts = {};
+  LatentPlan latent = {};
+
+  int values() const { return value_dim > 0 ? value_dim : head_dim; }
+};
+
+}  // namespace talon

@@ -1,0 +1,165 @@
+#include "model/load/load_layer.h"
+
+#include <numeric>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+/// Columns of a head that turn in a layer.
+int rotary_of(const LayerPlan& plan, const ModelConfig& config) {
+  const RopeConfig& rope =
+      plan.rope == LayerPlan::Rope::local && config.local_rope ? *config.local_rope : config.rope;
+  return rope.rotary > 0 ? rope.rotary : plan.head_dim;
+}
+
+/// Row i of the result is stored row order[i]: of the columns of each head that turn, pairwise
+/// order (0 and 1 turn together, 2 and 3, ...) becomes half-split (0 and d/2, 1 and d/2 + 1, ...).
+void append_half_split(int first, int rotary, int head_dim, std::vector<std::int32_t>& order) {
+  for (int i = 0; i < rotary; i += 2) order.push_back(first + i);
+  for (int i = 1; i < rotary; i += 2) order.push_back(first + i);
+  for (int i = rotary; i < head_dim; ++i) order.push_back(first + i);
+}
+
+/// Where the rows of q, k or v lie in the matrix that holds them.
+struct Rows {
+  int first = 0;
+  int stored = 0;
+  std::vector<std::int32_t> order;
+  StoredRows part() const { return {first, stored, order}; }
+};
+
+/// `index`: 0 for q, 1 for k, 2 for v.
+Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index) {
+  const int width = plan.heads * plan.head_dim, kv_width = plan.kv_heads * plan.head_dim;
+  const int value_width = plan.kv_heads * plan.values();
+  const int heads = index == 0 ? plan.heads : plan.kv_heads;
+  const int head_dim = index == 2 ? plan.values() : plan.head_dim;
+  Rows rows;
+  int between = head_dim;  // rows from one head to the next
+  if (config.forms.fused_qkv) {
+    rows.stored = width + kv_width + value_width;
+    rows.first = index == 0 ? 0 : index == 1 ? width : width + kv_width;
+    if (config.forms.qkv_by_head) {
+      between = 3 * head_dim;
+      rows.first = index * head_dim;
+    }
+  }
+  const bool turns = config.interleaved_rope && index < 2 && plan.rope != LayerPlan::Rope::none;
+  if (!turns && between == head_dim) return rows;
+  for (int head = 0; head < heads; ++head) {
+    append_half_split(head * between, turns ? rotary_of(plan, config) : 0, head_dim, rows.order);
+  }
+  return rows;
+}
+
+}  // namespace
+
+LayerLoader::LayerLoader(TensorLoader& tensors, const ModelConfig& config)
+    : tensors_(tensors),
+      config_(config),
+      names_(TensorNames::of(tensors.checkpoint().format, config)) {}
+
+Buffer LayerLoader::norm(const std::string& name, int size) {
+  return tensors_.vector(name, size, {}, config_.forms.norm_plus_one ? 1.0F : 0.0F);
+}
+
+Buffer LayerLoader::ones(int size) {
+  const std::vector<float> values(static_cast<std::size_t>(size), 1.0F);
+  return tensors_.upload(values, 1, size);
+}
+
+LayerWeights LayerLoader::load(int layer) {
+  const LayerPlan& plan = config_.plans[static_cast<std::size_t>(layer)];
+  const auto layer_norm = [&](const std::string& name) {
+    return norm(layer_tensor(name, layer), config_.hidden);
+  };
+  const auto norm_bias = [&](const std::string& name) {
+    return tensors_.vector(layer_tensor(name, layer, "bias"), config_.hidden);
+  };
+  LayerWeights w;
+  if (plan.pre_norms) {
+    w.attention_norm = layer_norm(names_.attention_norm);
+    w.ffn_norm = layer_norm(names_.ffn_norm);
+  }
+  if (plan.norm_bias) {
+    w.attention_norm_bias = norm_bias(names_.attention_norm);
+    w.ffn_norm_bias = norm_bias(names_.ffn_norm);
+  }
+  if (plan.post_norms) {
+    w.post_attention_norm = layer_norm(names_.post_attention_norm);
+    w.post_ffn_norm = layer_norm(names_.post_ffn_norm);
+  }
+  load_attention(layer, plan, w);
+  load_feed_forward(layer, plan, w);
+  return w;
+}
+
+void LayerLoader::load_attention(int layer, const LayerPlan& plan, LayerWeights& w) {
+  load_projections(layer, plan, w);
+  w.o = tensors_.matrix(layer_tensor(names_.o, layer), config_.hidden, plan.heads * plan.values());
+  if (plan.output_bias) {
+    w.o_bias = tensors_.vector(layer_tensor(names_.o, layer, "bias"), config_.hidden);
+  }
+  load_head_norms(layer, plan, w);
+}
+
+void LayerLoader::load_projections(int layer, const LayerPlan& plan, LayerWeights& w) {
+  const bool fused = config_.forms.fused_qkv;
+  const auto load = [&](const std::string& own, int index, int rows,
+                        std::unique_ptr<Weight>& weight, Buffer& bias) {
+    const std::string& name = fused ? names_.qkv : own;
+    const Rows stored = rows_of(plan, config_, index);
+    weight = tensors_.matrix(layer_tensor(name, layer), rows, config_.hidden, stored.part());
+    if (!plan.qkv_bias) return;
+    bias = tensors_.vector(layer_tensor(name, layer, "bias"), rows, stored.part());
+  };
+  load(names_.q, 0, plan.heads * plan.head_dim, w.q, w.q_bias);
+  if (!plan.writes_cache) return;
+  load(names_.k, 1, plan.kv_heads * plan.head_dim, w.k, w.k_bias);
+  if (plan.keys_are_values) return;
+  load(names_.v, 2, plan.kv_heads * plan.values(), w.v, w.v_bias);
+}
+
+void LayerLoader::load_head_norms(int layer, const LayerPlan& plan, LayerWeights& w) {
+  using HeadNorm = LayerPlan::HeadNorm;
+  if (plan.head_norm == HeadNorm::after_rope) {
+    w.q_norm = ones(plan.head_dim);
+    w.k_norm = ones(plan.head_dim);
+  } else if (plan.head_norm != HeadNorm::none) {
+    const bool whole = plan.head_norm == HeadNorm::per_row;
+    w.q_norm = norm(layer_tensor(names_.q_norm, layer), (whole ? plan.heads : 1) * plan.head_dim);
+    if (plan.writes_cache) {
+      w.k_norm =
+          norm(layer_tensor(names_.k_norm, layer), (whole ? plan.kv_heads : 1) * plan.head_dim);
+    }
+  }
+  if (plan.value_norm) w.v_norm = ones(plan.values());
+  if (plan.sinks) {
+    const bool gguf = tensors_.checkpoint().format == CheckpointFormat::gguf;
+    const std::string name = layer_tensor(names_.sinks, layer);
+    w.sinks = tensors_.vector(gguf ? name : name.substr(0, name.size() - 7), plan.heads);
+  }
+}
+
+void LayerLoader::load_feed_forward(int layer, const LayerPlan& plan, LayerWeights& w) {
+  const int width = plan.intermediate;
+  if (width == 0) return;
+  const auto load = [&](const std::string& name, int rows, int cols,
+                        std::unique_ptr<Weight>& weight, Buffer& bias,
+                        const StoredRows& part = {}) {
+    weight = tensors_.matrix(layer_tensor(name, layer), rows, cols, part);
+    if (plan.mlp_bias) bias = tensors_.vector(layer_tensor(name, layer, "bias"), rows, part);
+  };
+  if (config_.forms.fused_gate_up) {
+    load(names_.gate_up, width, config_.hidden, w.gate, w.gate_bias, {0, 2 * width});
+    load(names_.gate_up, width, config_.hidden, w.up, w.up_bias, {width, 2 * width});
+  } else {
+    if (is_gate(plan.activation)) load(names_.gate, width, config_.hidden, w.gate, w.gate_bias);
+    load(names_.up, width, config_.hidden, w.up, w.up_bias);
+  }
+  load(names_.down, config_.hidden, width, w.down, w.down_bias);
+}
+
+}  // namespace talon

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "model/config/tensor_names.h"
+#include "model/load/tensor_loader.h"
+
+namespace talon {
+
+/// Loads the weights of one layer after the other as the plans call for them.
+class LayerLoader {
+ public:
+  LayerLoader(TensorLoader& tensors, const ModelConfig& config);
+  const TensorNames& names() const { return names_; }
+
+  LayerWeights load(int layer);
+  /// A norm's weights, with 1 added where the family's files lack it.
+  Buffer norm(const std::string& name, int size);
+
+ private:
+  void load_attention(int layer, const LayerPlan& plan, LayerWeights& weights);
+  void load_projections(int layer, const LayerPlan& plan, LayerWeights& weights);
+  void load_head_norms(int layer, const LayerPlan& plan, LayerWeights& weights);
+  void load_feed_forward(int layer, const LayerPlan& plan, LayerWeights& weights);
+  Buffer ones(int size);
+
+  TensorLoader& tensors_;
+  const ModelConfig& config_;
+  TensorNames names_;
+};
+
+}  // namespace talon

@@ -1,0 +1,129 @@
+#include "model/load/tensor_loader.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "model/finite.h"
+
+namespace talon {
+namespace {
+
+bool is_weight_type(StorageType type) {
+  switch (type) {
+    case StorageType::i8:
+    case StorageType::u8:
+    case StorageType::i16:
+    case StorageType::i32:
+    case StorageType::i64:
+    case StorageType::boolean:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+TensorLoader::TensorLoader(const Checkpoint& checkpoint, Backend& backend,
+                           const LoadOptions& options)
+    : checkpoint_(checkpoint),
+      backend_(backend),
+      options_(options),
+      pool_(backend.threads(), /*pin=*/false) {}
+
+const StoredTensor& TensorLoader::checked(const std::string& name,
+                                          const std::vector<std::int64_t>& shape) {
+  const StoredTensor& tensor = checkpoint_.require(name);
+  const std::string where = checkpoint_.path.string();
+  if (!is_weight_type(tensor.type)) {
+    fail("load {} \"{}\": expected a floating-point or quantised type, found {}", where, name,
+         name_of(tensor.type));
+  }
+  if (tensor.shape != shape) {
+    fail("load {} \"{}\": expected [{}], found [{}]", where, name, fmt::join(shape, ", "),
+         fmt::join(tensor.shape, ", "));
+  }
+  if (checked_.contains(name)) return tensor;
+  const BlockShape block = block_shape(tensor.type);
+  const auto cols = static_cast<std::size_t>(shape.back());
+  if (cols % block.elements != 0) {
+    fail("load {} \"{}\": expected rows of whole {} blocks of {}, found {} columns", where, name,
+         name_of(tensor.type), block.elements, cols);
+  }
+  if (const auto value = find_not_finite(tensor.type, tensor.bytes, pool_)) {
+    fail("load {} \"{}\": expected finite values, found NaN or infinity in row {} at column {}",
+         where, name, *value / cols, *value % cols);
+  }
+  checked_.insert(name);
+  if (options_.progress) options_.progress(checked_.size(), checkpoint_.tensors.size());
+  return tensor;
+}
+
+std::unique_ptr<Weight> TensorLoader::load(const StoredMatrix& matrix, WeightLayout layout) {
+  auto weight = backend_.load_weight(matrix, layout);
+  weight_bytes_ += weight->bytes;
+  return weight;
+}
+
+std::unique_ptr<Weight> TensorLoader::matrix(const std::string& name, int rows, int cols,
+                                             const StoredRows& part) {
+  return matrix_of_stack(name, 0, 0, rows, cols, part);
+}
+
+std::unique_ptr<Weight> TensorLoader::matrix_of_stack(const std::string& name, int count, int index,
+                                                      int rows, int cols, const StoredRows& part) {
+  const int stored = part.stored > 0 ? part.stored : rows;
+  const StoredTensor& tensor =
+      count > 0 ? checked(name, {count, stored, cols}) : checked(name, {stored, cols});
+  const BlockShape block = block_shape(tensor.type);
+  const std::size_t row_bytes = static_cast<std::size_t>(cols) / block.elements * block.bytes;
+  const std::size_t first = static_cast<std::size_t>(index) * static_cast<std::size_t>(stored) +
+                            static_cast<std::size_t>(part.first);
+  const auto bytes = tensor.bytes.subspan(
+      first * row_bytes,
+      static_cast<std::size_t>(part.order.empty() ? rows : stored - part.first) * row_bytes);
+  return load({name, tensor.type, rows, cols, bytes, part.order}, options_.layout);
+}
+
+std::unique_ptr<Weight> TensorLoader::float_matrix(const std::string& name, int rows, int cols) {
+  const StoredTensor& tensor = checked(name, {rows, cols});
+  return load({name, tensor.type, rows, cols, tensor.bytes}, WeightLayout::f32);
+}
+
+std::unique_ptr<Weight> TensorLoader::made_matrix(const StoredMatrix& matrix) {
+  return load(matrix, options_.layout);
+}
+
+std::vector<float> TensorLoader::values(const std::string& name, std::vector<std::int64_t> shape) {
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+  const StoredTensor& tensor = checked(name, shape);
+  std::vector<float> values(count);
+  dequantize(tensor.type, tensor.bytes, values);
+  return values;
+}
+
+Buffer TensorLoader::vector(const std::string& name, int size, const StoredRows& part, float add) {
+  const std::vector<float> stored = values(name, {part.stored > 0 ? part.stored : size});
+  std::vector<float> taken(static_cast<std::size_t>(size));
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const std::size_t from = part.order.empty() ? i : static_cast<std::size_t>(part.order[i]);
+    taken[i] = stored[static_cast<std::size_t>(part.first) + from] + add;
+  }
+  return upload(taken, 1, size);
+}
+
+Buffer TensorLoader::upload(std::span<const float> values, int rows, int cols) {
+  auto buffer = backend_.allocate(rows, cols);
+  backend_.upload(values, buffer.view());
+  return buffer;
+}
+
+void TensorLoader::report_end() {
+  const std::size_t all = checkpoint_.tensors.size();
+  if (options_.progress && checked_.size() < all) options_.progress(all, all);
+}
+
+}  // namespace talon

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "model/model.h"
+
+namespace talon {
+
+/// Which rows of a stored matrix or vector a weight takes.
+struct StoredRows {
+  int first = 0;
+  int stored = 0;  // rows of the stored one; 0: as many as are taken
+  std::span<const std::int32_t> order =
+      {};  // rows taken, counted from `first`; empty: all in order
+};
+
+/// Brings tensors of a checkpoint into a backend's memory, after their types, shapes and values
+/// have been looked at. Throws Error naming the tensor.
+class TensorLoader {
+ public:
+  TensorLoader(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options);
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  bool has(const std::string& name) const { return checkpoint_.find(name) != nullptr; }
+
+  std::unique_ptr<Weight> matrix(const std::string& name, int rows, int cols,
+                                 const StoredRows& part = {});
+  /// One matrix of a stack [count, rows of the stored one, cols].
+  std::unique_ptr<Weight> matrix_of_stack(const std::string& name, int count, int index, int rows,
+                                          int cols, const StoredRows& part = {});
+  /// A matrix kept in float32, whose inputs no backend rounds.
+  std::unique_ptr<Weight> float_matrix(const std::string& name, int rows, int cols);
+  /// A matrix whose values were put together from tensors that have been looked at.
+  std::unique_ptr<Weight> made_matrix(const StoredMatrix& matrix);
+  Buffer vector(const std::string& name, int size, const StoredRows& part = {}, float add = 0);
+  std::vector<float> values(const std::string& name, std::vector<std::int64_t> shape);
+  Buffer upload(std::span<const float> values, int rows, int cols);
+  /// The tensor, after its type, its shape and its values have been looked at.
+  const StoredTensor& checked(const std::string& name, const std::vector<std::int64_t>& shape);
+
+  /// Of all matrices so far.
+  std::size_t weight_bytes() const { return weight_bytes_; }
+  void forget_weight_bytes() { weight_bytes_ = 0; }
+  void report_end();
+
+ private:
+  std::unique_ptr<Weight> load(const StoredMatrix& matrix, WeightLayout layout);
+
+  const Checkpoint& checkpoint_;
+  Backend& backend_;
+  const LoadOptions& options_;
+  ThreadPool pool_;
+  std::set<std::string, std::less<>> checked_;
+  std::size_t weight_bytes_ = 0;
+};
+
+}  // namespace talon

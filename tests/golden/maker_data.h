@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/types.h"
+
+namespace talon {
+
+/// One recorded sequence of a tiny model (tests/data/golden/makers).
+struct MakerSequence {
+  std::vector<TokenId> ids;
+  int first_row = 0;                       // of the recorded ones
+  std::vector<std::vector<float>> logits;  // of rows from first_row on
+  std::vector<std::vector<float>>
+      gguf_logits;  // where the GGUF cannot say all of the configuration
+  std::vector<TokenId> greedy;
+  std::vector<float> margin;  // of each greedy token over the second
+};
+struct MakerRecording {
+  std::filesystem::path folder;  // unpacked, as the makers publish the family
+  std::filesystem::path gguf;
+  std::vector<MakerSequence> sequences;
+};
+
+/// Unpacks the files of a family into a folder of the test.
+MakerRecording unpack_maker(const std::string& family);
+
+}  // namespace talon
