@@ -16,13 +16,13 @@ struct TurnAnswer {
   std::vector<TokenId> tokens;
   std::string text;
   double prefill_ms = 0;  // until the first token
-  double decode_ms = 0;   // of the others; of these
-  double draft_ms = 0;    // ... in the drafter
-  double check_ms = 0;    // ... in the target
+  double decode_ms = 0;   // of the other tokens
+  double draft_ms = 0;    // the part of decode_ms in the drafter
+  double check_ms = 0;    // the part of decode_ms in the target
   RoundTally rounds;      // empty where the engine does not tell
 };
 
-/// One who answers the questions of `talon bench spec`: a drafter of ours, or another engine.
+/// What answers the questions of `talon bench spec`: a method of ours, or another engine.
 class Contestant {
  public:
   virtual ~Contestant() = default;
