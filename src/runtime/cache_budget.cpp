@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/available_memory.h"
 #include "core/error.h"
+#include "core/machine/available_memory.h"
 
 namespace talon {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/cgroup.h"
+#include "core/machine/cgroup.h"
 
 namespace talon {
 namespace {

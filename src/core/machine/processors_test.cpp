@@ -1,38 +1,16 @@
 #include "core/machine/processors.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <string>
+
+#include "core/machine/fake_root.h"
 
 namespace talon {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// A folder that looks like the root of a machine.
-class FakeRoot {
- public:
-  FakeRoot() {
-    std::string name = (fs::temp_directory_path() / "talon_quota_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~FakeRoot() { fs::remove_all(path_); }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-
-  void write(const std::string& file, const std::string& text) {
-    fs::create_directories((path_ / file).parent_path());
-    std::ofstream(path_ / file) << text;
-  }
-  std::optional<double> quota() const { return cpu_quota(path_); }
-
- private:
-  fs::path path_;
+struct FakeRoot : test::FakeRoot {
+  std::optional<double> quota() const { return cpu_quota(path()); }
 };
 
 constexpr const char* kMountV2 =

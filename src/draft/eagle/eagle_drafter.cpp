@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "backend/index_list.h"
-#include "core/available_memory.h"
 #include "core/error.h"
+#include "core/machine/available_memory.h"
 #include "draft/eagle/head_memory.h"
 #include "draft/eagle/head_network.h"
 #include "model/row_layout.h"

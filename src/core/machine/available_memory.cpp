@@ -1,11 +1,11 @@
-#include "core/available_memory.h"
+#include "core/machine/available_memory.h"
 
 #include <algorithm>
 #include <fstream>
 #include <string>
 
-#include "core/cgroup.h"
 #include "core/error.h"
+#include "core/machine/cgroup.h"
 
 namespace talon {
 namespace {

@@ -1,36 +1,16 @@
-#include "core/available_memory.h"
+#include "core/machine/available_memory.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
-#include <string>
+#include "core/machine/fake_root.h"
 
 namespace talon {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that looks like the root of a machine.
-class FakeMachine {
- public:
-  FakeMachine() {
-    std::string name = (fs::temp_directory_path() / "talon_memory_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    root_ = name;
-  }
-  ~FakeMachine() { fs::remove_all(root_); }
-  FakeMachine(const FakeMachine&) = delete;
-  FakeMachine& operator=(const FakeMachine&) = delete;
-
-  void write(const std::string& file, const std::string& text) {
-    fs::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text;
-  }
-  std::optional<std::size_t> left() const { return available_memory(root_); }
-
- private:
-  fs::path root_;
+struct FakeMachine : test::FakeRoot {
+  std::optional<std::size_t> left() const { return available_memory(path()); }
 };
 
 constexpr const char* kMeminfo = "MemTotal:  8000 kB\nMemFree:  100 kB\nMemAvailable:  6000 kB\n";
@@ -81,7 +61,7 @@ TEST(AvailableMemory, OfVersion1IsThatOfTheMemoryController) {
 }
 
 TEST(AvailableMemory, OfThisMachineIsSome) {
-  if (!fs::exists("/proc/meminfo")) GTEST_SKIP() << "no /proc";
+  if (!std::filesystem::exists("/proc/meminfo")) GTEST_SKIP() << "no /proc";
   EXPECT_GT(available_memory().value(), std::size_t{1} << 20);
 }
 

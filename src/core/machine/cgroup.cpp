@@ -1,4 +1,4 @@
-#include "core/cgroup.h"
+#include "core/machine/cgroup.h"
 
 #include <algorithm>
 #include <fstream>
