@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <random>
 
 namespace talon {
@@ -234,6 +235,24 @@ TEST(PageMemory, TheCostOfAPageDoesNotGrowWithTheirNumber) {
   EXPECT_GT(few, 40);  // it counts
   EXPECT_LT(many, 1.2 * few);
   EXPECT_LT(many, 5 * kPageRows);
+}
+
+/// Processor time of giving up a page, in a memory of so many remembered ones.
+double microseconds_per_eviction(int pages) {
+  PageMemory memory(pages);
+  std::vector<TokenId> text = full(1);
+  for (int i = 0; i < pages; ++i) {
+    text[0] = i;
+    remembered(memory, kFirst, text);
+  }
+  constexpr int kEvictions = 2000;
+  const std::clock_t before = std::clock();
+  for (int i = 0; i < kEvictions; ++i) EXPECT_TRUE(memory.allocate());
+  return 1e6 * static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC / kEvictions;
+}
+
+TEST(PageMemory, ThePageLongestUnusedIsNotSearchedFor) {
+  EXPECT_LT(microseconds_per_eviction(200'000), 100);  // looking at all of them takes longer
 }
 
 }  // namespace
