@@ -62,8 +62,9 @@ EngineOptions checked(EngineOptions options) {
   require(options.max_rows, 1, "max_rows");
   require(options.max_nodes, 0, "max_nodes");
   require(options.most_waiting, 1, "most_waiting");
-  if (!(options.step_ms >= 0)) {
-    throw UsageError(fmt::format("engine step_ms: expected 0 or more, found {}", options.step_ms));
+  if (!(options.step_ms >= 0 || options.step_ms == kUsualStep)) {
+    throw UsageError(
+        fmt::format("engine step_ms: expected 0 or more, or -1, found {}", options.step_ms));
   }
   return options;
 }
@@ -251,7 +252,8 @@ int Engine::State::prompt_rows(std::span<const RowDemand> demands) const {
     return demand.prompt_rows == 0;
   });
   if (options.step_ms == 0 || decoding == 0) return options.max_rows;
-  return round.prompt_costs().rows_within(options.step_ms, static_cast<int>(decoding), costs);
+  const double ms = options.step_ms == kUsualStep ? usual_step_ms(costs) : options.step_ms;
+  return round.prompt_costs().rows_within(ms, static_cast<int>(decoding), costs);
 }
 
 /// Gives those that run room for their next rows. The oldest is never set back while others run,

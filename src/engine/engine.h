@@ -24,6 +24,9 @@ struct EngineLoad {
   int waiting = 0;  // those that wait for it
 };
 
+/// Of EngineOptions::step_ms: some times what a token takes on this machine.
+inline constexpr double kUsualStep = -1;
+
 struct EngineOptions {
   int chunk = 256;     // most prompt rows of one sequence in one forward
   int max_rows = 512;  // most rows of one forward
@@ -34,7 +37,7 @@ struct EngineOptions {
   CommitListener* listener = nullptr;                  // may be null; borrowed
   Timekeeper timekeeper;                               // empty: what was measured counts
   /// About how long a step may take that runs prompts while other answers go on: so long do these
-  /// wait for their next token. Fewer prompt rows are run then; 0: no limit.
+  /// wait for their next token. Fewer prompt rows are run then; 0: no limit, or kUsualStep.
   double step_ms = 0;
 };
 

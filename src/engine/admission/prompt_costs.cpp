@@ -8,7 +8,15 @@ namespace {
 constexpr int kFewRows = 16;  // less is noise: a check of few rows costs about as much as of one
 constexpr int kMostRows = 1 << 16;
 
+constexpr double kStepTokens = 10;  // that one answer alone would have had meanwhile
+constexpr double kLeastStepMs = 25;
+constexpr double kMostStepMs = 200;
+
 }  // namespace
+
+double usual_step_ms(const MachineCosts& costs) {
+  return std::clamp(kStepTokens * costs.check_ms(1), kLeastStepMs, kMostStepMs);
+}
 
 void PromptCosts::observe(int rows, double ms) {
   if (rows >= kFewRows && ms > 0) row_ms_.add(ms / rows);

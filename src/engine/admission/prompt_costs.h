@@ -5,6 +5,10 @@
 
 namespace talon {
 
+/// Of a step that runs prompts beside answers, unless something else is asked for: long enough for
+/// prompts to come forward, and not so long that readers see a pause.
+double usual_step_ms(const MachineCosts& costs);
+
 /// What a row of a prompt takes, learned from the steps that ran some: how many of them a step may
 /// run so that it takes about as long as it should.
 class PromptCosts {
