@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies picture report format check tidy \
+.PHONY: help demo test clients quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies picture report format check tidy \
   signature install clean
 
 help: ## this list
@@ -21,6 +21,9 @@ demo: setup ## install what is missing, build, fetch the default model, answer a
 
 test: setup ## install what is missing, build, run all tests of the default set (20 minutes on two cores)
 	@scripts/test.sh $(BUILD) $(JOBS)
+
+clients: build ## real clients against `talon serve`, in an environment under build/ (installs them with pip)
+	@scripts/clients.sh $(BUILD)
 
 quick: ## build, run all but the slow suites, one process per test program (under 3 minutes after a build)
 	@scripts/test.sh $(BUILD) $(JOBS) quick
@@ -44,8 +47,8 @@ trainer: ## build/talon-train beside build/talon, for `talon train head` (instal
 asan: setup ## unit and conformance tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/sanitize.sh address,undefined build-asan $(JOBS)
 
-tsan: setup ## core and engine tests under ThreadSanitizer
-	@scripts/sanitize.sh thread build-tsan $(JOBS) core_test engine_test
+tsan: setup ## core, engine and server tests under ThreadSanitizer
+	@scripts/sanitize.sh thread build-tsan $(JOBS) core_test engine_test serve_paths_test serve_faults_test
 
 fuzz: ## every parser, engine situations and damaged models, FUZZ_SECONDS each (default 600)
 	@scripts/setup.sh fuzz

@@ -28,6 +28,7 @@ class Command {
 
 std::unique_ptr<Command> make_run(CLI::App& parent);
 std::unique_ptr<Command> make_chat(CLI::App& parent);
+std::unique_ptr<Command> make_serve(CLI::App& parent);
 std::unique_ptr<Command> make_tokenize(CLI::App& parent);
 std::unique_ptr<Command> make_score(CLI::App& parent);
 std::unique_ptr<Command> make_inspect(CLI::App& parent);

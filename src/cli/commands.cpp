@@ -8,6 +8,7 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_run(app));
   commands.push_back(make_chat(app));
+  commands.push_back(make_serve(app));
   commands.push_back(make_tokenize(app));
   commands.push_back(make_score(app));
   commands.push_back(make_inspect(app));

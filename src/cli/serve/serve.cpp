@@ -1,0 +1,121 @@
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "cli/command.h"
+#include "cli/options/places.h"
+#include "cli/options/session.h"
+#include "cli/serve/serve_options.h"
+#include "cli/terminal/console.h"
+#include "core/error.h"
+#include "text/prompt.h"
+
+namespace talon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kLastWords = 5;  // seconds for answers that were cut off to be sent
+
+/// SIGINT and SIGTERM, kept from every thread that is started while this lives: they wait until
+/// somebody asks for them.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals_, signal);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  void await() const {
+    int signal = 0;
+    while (sigwait(&signals_, &signal) != 0) {
+    }
+  }
+  /// Whether one came within `ms`.
+  bool came_within(long ms) const {
+    const timespec time = {ms / 1000, ms % 1000 * 1'000'000};
+    return sigtimedwait(&signals_, nullptr, &time) > 0;
+  }
+
+ private:
+  sigset_t signals_ = {};
+};
+
+ServedModel open_served(const ServeCommandOptions& options, const std::string& name,
+                        const std::string& model) {
+  ModelOptions source = options.model;
+  source.model = model;
+  LoadedModel loaded = load_with_meter(source);
+  loaded.require_tokenizer();
+  auto cache =
+      open_cache(loaded.model, {static_cast<std::size_t>(source.cache_mb) << 20, source.kv});
+  HostOptions host;
+  host.decode = options.decode;
+  use_places(host.decode, loaded, source.kv);
+  host.step_ms = options.step_ms;
+  host.queue = options.server.queue;
+  ServedModel served;
+  served.name = name;
+  if (loaded.tokenizer->chat_template()) served.chat = chat_template_of(*loaded.tokenizer);
+  served.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
+  return served;
+}
+
+class Serve : public Command {
+ public:
+  explicit Serve(CLI::App& parent)
+      : Command(parent.add_subcommand("serve", "answer over HTTP, as OpenAI's interface does")) {
+    add_serve_flags(*app_, options_);
+  }
+
+  int run() override {
+    const auto start = Clock::now();
+    const HeldSignals signals;
+    const auto named = named_models(options_.models);
+    options_.server.api_keys = api_keys(options_);
+    std::vector<ServedModel> models;
+    for (const auto& [name, model] : named) {
+      models.push_back(open_served(options_, name, model));
+      note("{}: {}, drafter {}", name, models.back().host->loaded().path.string(),
+           models.back().host->drafter());
+    }
+    Server server(options_.server, std::move(models));
+    const std::chrono::duration<double> seconds = Clock::now() - start;
+    note("listening on {} (ready after {:.2f} s)", server.address(), seconds.count());
+    signals.await();
+    return drain(server, signals);
+  }
+
+ private:
+  int drain(Server& server, const HeldSignals& signals) const {
+    note("ending: running answers have {} s; another signal ends at once", options_.drain_s);
+    server.drain();
+    const auto start = Clock::now();
+    bool has_cut = false;
+    while (!server.idle()) {
+      if (signals.came_within(20)) {
+        if (!options_.server.http.unix_path.empty()) {
+          unlink(options_.server.http.unix_path.c_str());
+        }
+        _exit(kExitInterrupted);
+      }
+      const std::chrono::duration<double> seconds = Clock::now() - start;
+      if (seconds.count() > options_.drain_s && !std::exchange(has_cut, true)) server.cancel_all();
+      if (seconds.count() > options_.drain_s + kLastWords) break;
+    }
+    return kExitDone;
+  }
+
+  ServeCommandOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_serve(CLI::App& parent) { return std::make_unique<Serve>(parent); }
+
+}  // namespace talon

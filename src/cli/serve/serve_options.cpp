@@ -1,0 +1,143 @@
+#include "cli/serve/serve_options.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "cli/options/draft_options.h"
+#include "cli/options/prompt_options.h"
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr const char* kServerGroup = "Server";
+constexpr const char* kLimitGroup = "Limits of a request";
+
+void add_address_flags(CLI::App& app, HttpOptions& http) {
+  app.add_option("--host", http.host, "address to listen on")
+      ->type_name("ADDRESS")
+      ->capture_default_str()
+      ->group(kServerGroup);
+  add_int(app, "--port", http.port, 0, 65535, "0: any that is free")->group(kServerGroup);
+  app.add_option("--unix", http.unix_path, "listen on a socket in the file system instead")
+      ->type_name("PATH")
+      ->group(kServerGroup);
+  app.add_option("--cors", http.cors,
+                 "origin whose pages browsers may let call the server; *: any (default: only the "
+                 "server's own)")
+      ->type_name("ORIGIN")
+      ->group(kServerGroup);
+}
+
+void add_bytes(CLI::App& app, const std::string& name, std::size_t& bytes, const char* help) {
+  const auto parse = [&bytes, name](const std::string& text) {
+    bytes = static_cast<std::size_t>(parse_int(name, text, 1, 1 << 20)) << 10;
+  };
+  app.add_option_function<std::string>(name, parse, help)
+      ->type_name("KIB")
+      ->default_str(fmt::format("{}", bytes >> 10))
+      ->group(kLimitGroup);
+}
+
+void add_limit_flags(CLI::App& app, ServeCommandOptions& options) {
+  HttpLimits& http = options.server.http.limits;
+  RequestLimits& limits = options.server.limits;
+  add_bytes(app, "--max-body-kb", http.body_bytes, "most of a request's body");
+  add_bytes(app, "--max-header-kb", http.header_bytes, "most of its headers");
+  add_bytes(app, "--max-unread-kb", limits.unread_bytes,
+            "most of an answer that its client has not taken; more ends it");
+  const auto seconds = [&](const char* name, double& value, const char* help) {
+    add_real(app, name, value, 0.1, 86400, help)->group(kLimitGroup);
+  };
+  seconds("--header-s", http.header_s, "longest wait for a request's headers");
+  seconds("--body-s", http.body_s, "longest wait for its body after that");
+  seconds("--write-s", http.write_s, "longest wait for a client that takes nothing");
+  seconds("--idle-s", http.idle_s, "longest wait for the next request of a connection");
+  const auto count = [&](const char* name, int& value, int least, const char* help) {
+    add_int(app, name, value, least, 1 << 24, help)->group(kLimitGroup);
+  };
+  count("--connections", http.connections, 1,
+        "most at a time; then the one that is idle longest gives way");
+  count("--queue", options.server.queue, 1, "most answers that wait for their first token");
+  count("--max-messages", limits.messages, 1, "of a chat");
+  count("--max-prompt-tokens", limits.prompt_tokens, 0, "0: what context and cache hold");
+  count("--max-n", limits.choices, 1, "answers to one request");
+  count("--max-stop", limits.stop_texts, 0, "stop texts");
+  count("--max-logit-bias", limits.logit_bias, 0, "entries of logit_bias");
+}
+
+}  // namespace
+
+void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
+  app.add_option("-m,--model", options.models,
+                 "GGUF file, Hugging Face folder, llama2.c checkpoint or a catalogue name; "
+                 "NAME=MODEL to serve it under another name; may be given several times")
+      ->required()
+      ->type_name("[NAME=]MODEL")
+      ->group("Model and backend");
+  add_models_folder_flag(app, options.model.models_folder);
+  add_address_flags(app, options.server.http);
+  app.add_option("--api-key", options.server.api_keys,
+                 "requests must carry it (Authorization: Bearer KEY, or x-api-key)")
+      ->type_name("KEY")
+      ->group(kServerGroup);
+  app.add_option("--api-key-file", options.key_file, "a file with keys, a line each")
+      ->type_name("FILE")
+      ->group(kServerGroup);
+  add_real(
+      app, "--drain-s", options.drain_s, 0, 86400,
+      "seconds that running answers have after SIGTERM or Ctrl-C; a second signal ends at once")
+      ->group(kServerGroup);
+  add_real(app, "--step-ms", options.step_ms, -1, 60000,
+           "about how long a step with prompts may take while others answer; 0: no limit, -1: ten "
+           "times what a token takes")
+      ->group(kServerGroup);
+  app.add_flag("--spec-metrics", options.server.returns_metrics,
+               "metrics.speculative_decoding in every answer")
+      ->group(kServerGroup);
+  add_limit_flags(app, options);
+  add_drafter_flag(app, options.decode);
+  add_decode_flags(app, options.decode);
+  add_backend_flags(app, options.model);
+}
+
+std::vector<std::pair<std::string, std::string>> named_models(
+    const std::vector<std::string>& models) {
+  std::vector<std::pair<std::string, std::string>> named;
+  for (const std::string& given : models) {
+    const std::size_t equals = given.find('=');
+    const bool has_name = equals != std::string::npos && given.find('/') > equals;
+    const std::string model = has_name ? given.substr(equals + 1) : given;
+    const std::filesystem::path path(model);
+    const bool is_file = path.extension() == ".gguf" || path.extension() == ".bin";
+    std::string name =
+        has_name ? given.substr(0, equals) : (is_file ? path.stem() : path.filename()).string();
+    if (name.empty()) name = model;
+    const auto same = [&](const auto& other) { return other.first == name; };
+    if (std::any_of(named.begin(), named.end(), same)) {
+      throw UsageError(
+          fmt::format("-m: expected another name for each model, found {} twice", name));
+    }
+    named.emplace_back(std::move(name), model);
+  }
+  return named;
+}
+
+std::vector<std::string> api_keys(const ServeCommandOptions& options) {
+  std::vector<std::string> keys = options.server.api_keys;
+  if (!options.key_file.empty()) {
+    std::istringstream lines(read_text_file(options.key_file));
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.empty()) keys.push_back(line);
+    }
+    if (keys.empty())
+      fail("--api-key-file {}: expected a key a line, found none", options.key_file);
+  }
+  for (const std::string& key : keys) {
+    if (key.empty()) throw UsageError("--api-key: expected a key, found an empty one");
+  }
+  return keys;
+}
+
+}  // namespace talon

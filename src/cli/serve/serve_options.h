@@ -1,0 +1,35 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options/model_options.h"
+#include "runtime/answerer.h"
+#include "serve/server.h"
+
+namespace talon {
+
+/// All that `talon serve` is told.
+struct ServeCommandOptions {
+  std::vector<std::string> models;  // each a model or NAME=MODEL
+  ModelOptions model;               // what they share
+  DecodeSettings decode;
+  ServeOptions server;
+  std::string key_file;
+  double step_ms = kUsualStep;
+  double drain_s = 30;
+};
+
+void add_serve_flags(CLI::App& app, ServeCommandOptions& options);
+
+/// The names that models are served by and what they are: NAME=MODEL, or a model by the last part
+/// of its path. Throws UsageError for a name that is given twice.
+std::vector<std::pair<std::string, std::string>> named_models(
+    const std::vector<std::string>& models);
+
+/// The keys of --api-key and --api-key-file, a line each.
+std::vector<std::string> api_keys(const ServeCommandOptions& options);
+
+}  // namespace talon

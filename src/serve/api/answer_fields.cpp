@@ -1,0 +1,167 @@
+#include "serve/api/answer_fields.h"
+
+#include <charconv>
+#include <limits>
+#include <random>
+
+#include "io/quote.h"
+#include "io/sha256.h"
+#include "serve/api/api_error.h"
+
+namespace talon {
+namespace {
+
+constexpr long long kMostTokens = std::numeric_limits<int>::max();
+
+int int_or(const Fields& fields, std::string_view name, int otherwise, long long least,
+           long long most) {
+  return static_cast<int>(fields.integer(name, least, most).value_or(otherwise));
+}
+
+/// A seed for a request that names none: another each time.
+std::uint64_t any_seed() {
+  std::random_device device;
+  return (static_cast<std::uint64_t>(device()) << 32 | device()) >> 11;  // exact in every JSON
+}
+
+std::vector<std::string> read_stop_texts(const Fields& fields, std::string_view name,
+                                         const RequestLimits& limits) {
+  const Json* stop = fields.find(name);
+  if (!stop) return {};
+  if (stop->is_string()) {
+    if (stop->get_ref<const std::string&>().empty())
+      fields.refuse(name, "a text that is not empty");
+    return {stop->get<std::string>()};
+  }
+  if (!stop->is_array() || stop->size() > static_cast<std::size_t>(limits.stop_texts)) {
+    fields.refuse(name, fmt::format("a text or at most {} texts", limits.stop_texts));
+  }
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < stop->size(); ++i) {
+    const Json& text = (*stop)[i];
+    if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
+      refuse_field(fields.path_of(fmt::format("{}[{}]", name, i)), "a text that is not empty",
+                   text);
+    }
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, int most,
+                                                       int vocabulary) {
+  constexpr double kMostBias = 100;
+  const Json* bias = fields.find("logit_bias");
+  if (!bias) return {};
+  if (!bias->is_object() || bias->size() > static_cast<std::size_t>(most)) {
+    fields.refuse("logit_bias", fmt::format("an object of at most {} token ids", most));
+  }
+  std::vector<std::pair<TokenId, float>> entries;
+  for (const auto& [key, value] : bias->items()) {
+    TokenId token = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    const bool is_token =
+        error == std::errc() && end == key.data() + key.size() && token >= 0 && token < vocabulary;
+    if (!is_token) {
+      throw ApiError(400, "logit_bias",
+                     fmt::format("logit_bias: expected token ids from 0 to {}, found {}",
+                                 vocabulary - 1, quote(key)),
+                     "invalid_value");
+    }
+    const double number = value.is_number() ? value.get<double>() : kMostBias + 1;
+    if (!(number >= -kMostBias && number <= kMostBias)) {
+      refuse_field(fmt::format("logit_bias.{}", token), "a number from -100 to 100", value);
+    }
+    entries.emplace_back(token, static_cast<float>(number));
+  }
+  return entries;
+}
+
+SamplerOptions read_sampler(const Fields& fields, const RequestLimits& limits, int vocabulary) {
+  SamplerOptions sampler;
+  sampler.temperature = fields.number("temperature", 0, 100).value_or(1);
+  sampler.top_k = std::max(0, int_or(fields, "top_k", 0, -1, kMostTokens));
+  sampler.top_p = fields.number("top_p", 0, 1).value_or(1);
+  if (sampler.top_p == 0) sampler.top_p = std::numeric_limits<double>::min();
+  sampler.min_p = fields.number("min_p", 0, 1).value_or(0);
+  sampler.typical_p = fields.number("typical_p", 0, 1).value_or(1);
+  if (sampler.typical_p == 0) fields.refuse("typical_p", "a number more than 0 and at most 1");
+  sampler.presence_penalty = fields.number("presence_penalty", -100, 100).value_or(0);
+  sampler.frequency_penalty = fields.number("frequency_penalty", -100, 100).value_or(0);
+  sampler.repetition_penalty = fields.number("repetition_penalty", 0.01, 100).value_or(1);
+  sampler.logit_bias = read_logit_bias(fields, limits.logit_bias, vocabulary);
+  return sampler;
+}
+
+/// Texts of tenants with other salts share no rows of the cache.
+std::uint64_t tenant_of(const std::string& salt) {
+  std::uint64_t tenant = 0;
+  const std::string digest = sha256_of(std::as_bytes(std::span(salt)));
+  std::from_chars(digest.data(), digest.data() + 16, tenant, 16);
+  return tenant;
+}
+
+void read_talon(const Fields& fields, AnswerFields& answer) {
+  constexpr long long kLongestMs = 24LL * 3600 * 1000;
+  const auto talon = fields.object("talon");
+  if (!talon) return;
+  talon->allow_only(
+      std::vector<std::string_view>{"drafter", "policy", "verify", "deadline_ms", "metrics"});
+  answer.method.drafter = talon->text("drafter").value_or("");
+  answer.method.policy = talon->text("policy").value_or("");
+  answer.method.verify = talon->text("verify").value_or("");
+  if (const auto ms = talon->integer("deadline_ms", 1, kLongestMs)) {
+    answer.deadline_ms = static_cast<int>(*ms);
+  }
+  answer.returns_metrics = talon->flag("metrics").value_or(false);
+}
+
+}  // namespace
+
+std::vector<TokenId> read_tokens(const std::string& path, const Json& list, int vocabulary) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Json& token = list[i];
+    const bool is_token = token.is_number_integer() && token.get<long long>() >= 0 &&
+                          token.get<long long>() < vocabulary;
+    if (!is_token) {
+      refuse_field(fmt::format("{}[{}]", path, i),
+                   fmt::format("a token id from 0 to {}", vocabulary - 1), token);
+    }
+    tokens.push_back(token.get<TokenId>());
+  }
+  return tokens;
+}
+
+AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limits, int vocabulary,
+                                const FieldNames& names) {
+  AnswerFields answer;
+  answer.choices = int_or(fields, "n", 1, 1, limits.choices);
+  for (const std::string_view name : names.max_tokens) {
+    if (const auto most = fields.integer(name, 1, kMostTokens)) {
+      answer.max_new = static_cast<int>(*most);
+    }
+  }
+  answer.min_new = int_or(fields, "min_tokens", 0, 0, answer.max_new.value_or(kMostTokens));
+  answer.sampler = read_sampler(fields, limits, vocabulary);
+  using Limits = std::numeric_limits<long long>;
+  const auto seed = fields.integer("seed", Limits::min(), Limits::max());
+  answer.seed = seed ? static_cast<std::uint64_t>(*seed) : any_seed();
+  answer.stop_texts = read_stop_texts(fields, names.stop, limits);
+  if (const Json* tokens = fields.array("stop_token_ids", 1024)) {
+    answer.stop_tokens = read_tokens("stop_token_ids", *tokens, vocabulary);
+  }
+  answer.ignore_end = fields.flag("ignore_eos").value_or(false);
+  answer.streams = fields.flag("stream").value_or(false);
+  if (const auto options = fields.object("stream_options")) {
+    answer.includes_usage = options->flag("include_usage").value_or(false);
+  }
+  answer.returns_tokens = fields.flag("return_token_ids").value_or(false);
+  if (const auto salt = fields.text("cache_salt")) answer.tenant = tenant_of(*salt);
+  answer.priority = int_or(fields, "priority", 0, -1'000'000, 1'000'000);
+  fields.text("user");
+  read_talon(fields, answer);
+  return answer;
+}
+
+}  // namespace talon

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.h"
+#include "serve/api/fields.h"
+#include "serve/api/limits.h"
+#include "serve/host/method_choice.h"
+
+namespace talon {
+
+/// What requests for completions and for chats have in common.
+struct AnswerFields {
+  int choices = 1;
+  std::optional<int> max_new;  // none: as far as the context goes
+  int min_new = 0;
+  SamplerOptions sampler;
+  std::uint64_t seed = 0;
+  std::vector<std::string> stop_texts;
+  std::vector<TokenId> stop_tokens;
+  bool ignore_end = false;
+  bool streams = false;
+  bool includes_usage = false;  // a last piece of a stream with it
+  bool returns_tokens = false;
+  bool returns_metrics = false;
+  int logprobs = -1;  // as Request::logprobs
+  std::uint64_t tenant = 0;
+  int priority = 0;
+  MethodChoice method;
+  std::optional<int> deadline_ms;
+};
+
+/// What an interface calls the fields that others call otherwise.
+struct FieldNames {
+  std::array<std::string_view, 2> max_tokens = {"max_tokens", "max_completion_tokens"};
+  std::string_view stop = "stop";
+};
+
+/// Throws ApiError. `logprobs` is left to the caller: paths differ in it.
+AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limits, int vocabulary,
+                                const FieldNames& names = {});
+
+/// A list of token ids. Throws ApiError.
+std::vector<TokenId> read_tokens(const std::string& path, const Json& list, int vocabulary);
+
+}  // namespace talon

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/api/answer_fields.h"
+#include "serve/api/api_error.h"
+#include "serve/served_model.h"
+
+namespace talon {
+
+/// What is new of one of the answers to a request.
+struct ChoiceNews {
+  int choice = 0;
+  std::string text;
+  std::vector<TokenId> tokens;
+  std::vector<TokenLogprobs> logprobs;
+  FinishReason finish = FinishReason::none;
+  std::string error;  // when it failed
+};
+
+/// One answer, as far as it goes.
+struct ChoiceResult : ChoiceNews {
+  SequenceStatistics statistics;  // once it has ended
+};
+
+/// What every piece of an answer says of the request it belongs to.
+struct AnswerHead {
+  std::string id;
+  long created = 0;
+  const ServedModel* model = nullptr;
+  AnswerFields fields;
+  std::string drafter;
+  std::vector<std::vector<TokenId>> prompts;  // choice i answers prompt i / fields.choices
+};
+
+/// How answers look on one path. One per request; called on the server's thread.
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+  /// The body of a whole answer.
+  virtual Json whole(const std::vector<ChoiceResult>& choices) = 0;
+
+  // A stream, as server-sent events:
+  virtual std::string begin() = 0;
+  virtual std::string piece(const ChoiceNews& news) = 0;
+  virtual std::string end(const std::vector<ChoiceResult>& choices) = 0;
+  virtual std::string failure(const ApiError& error);
+  virtual HttpResponse refusal(const ApiError& error) { return error_response(error); }
+};
+
+/// `data: JSON` and an empty line.
+std::string event(const Json& json);
+
+}  // namespace talon

@@ -1,0 +1,167 @@
+#include "serve/api/answer_json.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "text/utf8.h"
+
+namespace talon {
+namespace {
+
+constexpr double kLeastLogP = -9999;
+
+/// Sums over the choices of one request.
+struct Totals {
+  int prompt = 0, reused = 0, answer = 0;
+  double prefill_ms = 0, decode_ms = 0;  // of the one that took longest
+  long rounds = 0, drafted = 0, accepted = 0;
+  std::vector<long> histogram;  // rounds by accepted tokens
+};
+
+Totals totals_of(const AnswerHead& head, const std::vector<ChoiceResult>& choices) {
+  Totals totals;
+  for (const auto& prompt : head.prompts) totals.prompt += static_cast<int>(prompt.size());
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const SequenceStatistics& of = choices[i].statistics;
+    if (i % static_cast<std::size_t>(head.fields.choices) == 0) totals.reused += of.reused_tokens;
+    totals.answer += of.answer_tokens;
+    totals.prefill_ms = std::max(totals.prefill_ms, of.prefill_ms);
+    totals.decode_ms = std::max(totals.decode_ms, of.decode_ms);
+    totals.rounds += of.rounds;
+    totals.drafted += std::accumulate(of.drafted.begin(), of.drafted.end(), 0L);
+    totals.accepted += std::accumulate(of.accepted.begin(), of.accepted.end(), 0L);
+    for (const int accepted : of.accepted) {
+      const auto place = static_cast<std::size_t>(accepted);
+      totals.histogram.resize(std::max(totals.histogram.size(), place + 1));
+      ++totals.histogram[place];
+    }
+  }
+  return totals;
+}
+
+double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+Json timings_json(const Totals& totals) {
+  const int computed = totals.prompt - totals.reused;
+  return {{"cache_n", totals.reused},
+          {"prompt_n", computed},
+          {"prompt_ms", totals.prefill_ms},
+          {"prompt_per_second", ratio(computed * 1000.0, totals.prefill_ms)},
+          {"predicted_n", totals.answer},
+          {"predicted_ms", totals.decode_ms},
+          {"predicted_per_second", ratio(totals.answer * 1000.0, totals.decode_ms)},
+          {"draft_n", totals.drafted},
+          {"draft_n_accepted", totals.accepted}};
+}
+
+Json speculation_json(const Totals& totals, const std::vector<ChoiceResult>& choices) {
+  int largest = 0;
+  for (const ChoiceResult& choice : choices) {
+    for (const int nodes : choice.statistics.drafted) largest = std::max(largest, nodes);
+  }
+  const auto rounds = static_cast<double>(totals.rounds);
+  const auto accepted = static_cast<double>(totals.accepted);
+  return {{"mean_acceptance_length", 1 + ratio(accepted, rounds)},
+          {"draft_acceptance_rate", ratio(accepted, static_cast<double>(totals.drafted))},
+          {"acceptance_histogram", totals.histogram},
+          {"num_spec_steps", totals.rounds},
+          {"num_accepted_draft_tokens", totals.accepted},
+          {"num_draft_tokens", totals.drafted},
+          {"num_spec_tokens", largest}};
+}
+
+/// Why answers ended that neither their text nor their length ended.
+Json ended_json(const std::vector<ChoiceResult>& choices) {
+  std::set<std::string> reasons;
+  for (const ChoiceResult& choice : choices) {
+    const bool is_early = choice.finish == FinishReason::cancelled ||
+                          choice.finish == FinishReason::deadline ||
+                          choice.finish == FinishReason::no_room;
+    if (is_early) reasons.emplace(name_of(choice.finish));
+  }
+  return reasons.empty() ? Json() : Json(*reasons.begin());
+}
+
+}  // namespace
+
+Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices) {
+  const Totals totals = totals_of(head, choices);
+  return {{"prompt_tokens", totals.prompt},
+          {"completion_tokens", totals.answer},
+          {"total_tokens", totals.prompt + totals.answer},
+          {"prompt_tokens_details", {{"cached_tokens", totals.reused}}}};
+}
+
+void add_statistics(Json& answer, const AnswerHead& head,
+                    const std::vector<ChoiceResult>& choices) {
+  const Totals totals = totals_of(head, choices);
+  answer["timings"] = timings_json(totals);
+  Json own = {{"seed", static_cast<std::int64_t>(head.fields.seed)}, {"drafter", head.drafter}};
+  if (const Json ended = ended_json(choices); !ended.is_null()) own["ended"] = ended;
+  answer["talon"] = std::move(own);
+  if (head.fields.returns_metrics) {
+    answer["metrics"] = {{"speculative_decoding", speculation_json(totals, choices)}};
+  }
+}
+
+Json finish_json(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::none:
+      return nullptr;
+    case FinishReason::stop_token:
+    case FinishReason::stop_text:
+      return "stop";
+    default:
+      return "length";
+  }
+}
+
+std::string token_text(const Tokenizer& tokenizer, TokenId token) {
+  return replace_ill_formed(tokenizer.bytes_of(token));
+}
+
+double finite_log_p(double log_p) { return std::max(log_p, kLeastLogP); }
+
+Json chat_logprob(const Tokenizer& tokenizer, const TokenLogprobs& token) {
+  const auto entry = [&](TokenId id, double log_p) {
+    const std::string bytes = tokenizer.bytes_of(id);
+    Json list = Json::array();
+    for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+    return Json{{"token", replace_ill_formed(bytes)},
+                {"logprob", finite_log_p(log_p)},
+                {"bytes", std::move(list)}};
+  };
+  Json json = entry(token.token, token.log_p);
+  Json& top = json["top_logprobs"] = Json::array();
+  for (const auto& [id, log_p] : token.top) top.push_back(entry(id, log_p));
+  return json;
+}
+
+std::string new_id(std::string_view prefix) {
+  std::random_device device;
+  return fmt::format("{}{:08x}{:08x}{:08x}", prefix, device(), device(), device());
+}
+
+AnswerHead make_head(std::string_view id_prefix, const ServedModel& model, AnswerFields fields) {
+  using Clock = std::chrono::system_clock;
+  AnswerHead head;
+  head.id = new_id(id_prefix);
+  head.created = static_cast<long>(Clock::to_time_t(Clock::now()));
+  head.model = &model;
+  head.drafter = fields.method.drafter.empty() || fields.method.drafter == "auto"
+                     ? model.host->drafter()
+                     : fields.method.drafter;
+  head.fields = std::move(fields);
+  return head;
+}
+
+std::string event(const Json& json) { return "data: " + to_text(json) + "\n\n"; }
+
+std::string AnswerFormat::failure(const ApiError& error) {
+  return event(error_json(error)) + "data: [DONE]\n\n";
+}
+
+}  // namespace talon

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/api/answer_format.h"
+
+namespace talon {
+
+/// prompt_tokens, completion_tokens, total_tokens and how many of the prompt the cache had.
+Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices);
+/// What every whole answer and the last piece of every stream says beside OpenAI's fields:
+/// `timings` as llama.cpp has them, `talon` (seed, drafter and, where an answer ended early, why)
+/// and, if the request asks for it, `metrics.speculative_decoding` as vLLM has it.
+void add_statistics(Json& answer, const AnswerHead& head, const std::vector<ChoiceResult>& choices);
+
+/// "stop", "length" or null.
+Json finish_json(FinishReason reason);
+
+/// Where a token begins in bytes that need not be characters: text repaired, and the bytes.
+std::string token_text(const Tokenizer& tokenizer, TokenId token);
+/// One entry of the `content` of a chat's logprobs.
+Json chat_logprob(const Tokenizer& tokenizer, const TokenLogprobs& token);
+/// As JSON has no infinity.
+double finite_log_p(double log_p);
+
+/// "chatcmpl-" and a number that nobody else has.
+std::string new_id(std::string_view prefix);
+AnswerHead make_head(std::string_view id_prefix, const ServedModel& model, AnswerFields fields);
+
+}  // namespace talon

@@ -1,0 +1,238 @@
+#include "serve/api/answering.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace talon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::size_t bytes_of(const ChoiceNews& news) {
+  std::size_t bytes = news.text.size() + news.tokens.size() * sizeof(TokenId);
+  for (const TokenLogprobs& token : news.logprobs) {
+    bytes += sizeof(token) + token.top.size() * sizeof(token.top[0]);
+  }
+  return bytes;
+}
+
+template <typename Element>
+void move_to(std::vector<Element>& all, std::vector<Element>& more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+void append(ChoiceNews& all, ChoiceNews& more) {
+  all.text += more.text;
+  move_to(all.tokens, more.tokens);
+  move_to(all.logprobs, more.logprobs);
+  all.finish = more.finish;
+  all.error = std::move(more.error);
+}
+
+ApiError error_of(const Refusal& refusal) {
+  using Reason = Refusal::Reason;
+  const std::string field = refusal.message.substr(0, refusal.message.find(':'));
+  switch (refusal.reason) {
+    case Reason::queue_full:
+      return ApiError(429, "", refusal.message, "queue_full");
+    case Reason::too_long:
+    case Reason::no_room:
+      return ApiError(400, field, refusal.message, "context_length_exceeded");
+    case Reason::bad_request:
+      break;
+  }
+  return ApiError(400, field, refusal.message, "invalid_value");
+}
+
+}  // namespace
+
+/// Hears of one choice on the engine's thread.
+class Answering::Listener final : public AnswerListener {
+ public:
+  Listener(std::shared_ptr<Answering> answering, int choice)
+      : answering_(std::move(answering)), choice_(choice) {}
+
+  void news(const Progress& progress, const SequenceStatistics& statistics) override {
+    const bool ends = progress.finish != FinishReason::none;
+    ModelMetrics& metrics = *answering_->parts_.model->metrics;
+    if (!progress.tokens.empty()) {
+      const double seconds = seconds_since(last_);
+      std::exchange(has_begun_, true) ? metrics.gap(seconds) : metrics.first_token(seconds);
+      last_ = Clock::now();
+    }
+    if (ends) metrics.ended(progress.finish, statistics, seconds_since(came_));
+    ChoiceNews news;
+    news.choice = choice_;
+    news.text = progress.text;
+    news.tokens.assign(progress.tokens.begin(), progress.tokens.end());
+    news.logprobs.assign(progress.logprobs.begin(), progress.logprobs.end());
+    news.finish = progress.finish;
+    news.error = progress.error;
+    answering_->add(std::move(news), ends ? &statistics : nullptr);
+    if (ends) answering_.reset();
+  }
+  void refused(const Refusal& refusal) override {
+    std::exchange(answering_, nullptr)->refuse(error_of(refusal));
+  }
+  ~Listener() override {
+    if (!answering_) return;
+    try {
+      answering_->refuse(ApiError(500, "", "answer: expected an end, found none", "failed"));
+    } catch (...) {  // out of memory: the client's patience ends it
+    }
+  }
+
+ private:
+  std::shared_ptr<Answering> answering_;
+  int choice_;
+  bool has_begun_ = false;
+  Clock::time_point came_ = Clock::now(), last_ = came_;
+};
+
+Answering::Answering(Parts parts, std::size_t choices)
+    : parts_(std::move(parts)), results_(choices), statistics_(choices) {}
+
+void Answering::start(Parts parts, std::vector<Job> jobs) {
+  const auto answering = std::make_shared<Answering>(std::move(parts), jobs.size());
+  const auto exchange = answering->parts_.exchange;
+  exchange->post([exchange, answering] { exchange->attach(answering); });
+  answering->submit(std::move(jobs));
+}
+
+void Answering::submit(std::vector<Job> jobs) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].listener = std::make_shared<Listener>(shared_from_this(), static_cast<int>(i));
+  }
+  auto ids = parts_.model->host->submit(std::move(jobs));
+  if (!ids) {
+    return refuse(ApiError(429, "",
+                           "queue: expected room for this request, found none; try again later",
+                           "queue_full"));
+  }
+  bool is_gone = false;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_ = *std::move(ids);
+    is_gone = is_gone_;
+  }
+  if (is_gone) cancel_all();
+}
+
+void Answering::refuse(ApiError error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!refusal_) refusal_ = std::move(error);
+  }
+  parts_.exchange->wake();
+}
+
+void Answering::cancel_all() {
+  std::vector<JobId> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs.swap(jobs_);
+  }
+  for (const JobId job : jobs) parts_.model->host->cancel(job);
+}
+
+void Answering::add(ChoiceNews news, const SequenceStatistics* statistics) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_gone_) return;
+    if (statistics) statistics_[static_cast<std::size_t>(news.choice)] = *statistics;
+    news_bytes_ += bytes_of(news);
+    if (news_bytes_ > parts_.unread_bytes && !refusal_) {
+      refusal_ =
+          ApiError(503, "", "stream: expected a client that reads it, found none", "slow_reader");
+    }
+    const auto same = std::find_if(news_.rbegin(), news_.rend(), [&](const ChoiceNews& before) {
+      return before.choice == news.choice;
+    });
+    same == news_.rend() ? news_.push_back(std::move(news)) : append(*same, news);
+  }
+  parts_.exchange->wake();
+}
+
+std::vector<ChoiceNews> Answering::take_news() {
+  const std::lock_guard lock(mutex_);
+  news_bytes_ = 0;
+  for (std::size_t i = 0; i < results_.size(); ++i) results_[i].statistics = statistics_[i];
+  return std::exchange(news_, {});
+}
+
+std::optional<ApiError> Answering::problem() const {
+  for (const ChoiceResult& result : results_) {
+    if (result.finish == FinishReason::failed) {
+      return ApiError(500, "", "answer: " + result.error, "failed");
+    }
+  }
+  return std::nullopt;
+}
+
+bool Answering::has_ended() const {
+  return std::all_of(results_.begin(), results_.end(), [](const ChoiceResult& result) {
+    return result.finish != FinishReason::none;
+  });
+}
+
+void Answering::advance(Exchange& exchange) {
+  if (is_over_) return;
+  std::optional<ApiError> refusal;
+  {
+    const std::lock_guard lock(mutex_);
+    refusal = refusal_;
+  }
+  if (refusal) return fail(exchange, *refusal);
+  if (has_begun_ && !exchange.can_write()) return;  // called again when it can
+  std::vector<ChoiceNews> news = take_news();
+  for (ChoiceNews& one : news) {
+    ChoiceResult& result = results_[static_cast<std::size_t>(one.choice)];
+    result.choice = one.choice;
+    ChoiceNews copy = one;
+    append(result, copy);
+  }
+  if (auto error = problem()) return fail(exchange, *error);
+  if (parts_.streams) return stream(exchange, std::move(news));
+  if (!has_ended()) return;
+  is_over_ = true;
+  exchange.respond(json_response(parts_.format->whole(results_)));
+}
+
+void Answering::stream(Exchange& exchange, std::vector<ChoiceNews> news) {
+  if (news.empty()) return;
+  std::string bytes;
+  if (!std::exchange(has_begun_, true)) {
+    exchange.begin_stream();
+    bytes += parts_.format->begin();
+  }
+  for (const ChoiceNews& one : news) bytes += parts_.format->piece(one);
+  is_over_ = has_ended();
+  if (is_over_) bytes += parts_.format->end(results_);
+  exchange.write(bytes);
+  if (is_over_) exchange.end_stream();
+}
+
+void Answering::fail(Exchange& exchange, const ApiError& error) {
+  is_over_ = true;
+  cancel_all();
+  if (!has_begun_) return exchange.respond(parts_.format->refusal(error));
+  exchange.write(parts_.format->failure(error));
+  exchange.end_stream();
+}
+
+void Answering::gone() {
+  is_over_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    is_gone_ = true;
+    news_.clear();
+  }
+  cancel_all();
+}
+
+}  // namespace talon

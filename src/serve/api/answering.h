@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "serve/api/answer_format.h"
+#include "serve/http/exchange.h"
+
+namespace talon {
+
+/// The way of one request from its jobs to the bytes of its answer. The engine's thread puts news
+/// in, the server's thread takes them out as the client reads; what the client does not take is
+/// bounded, and its answer ends there. A client that goes away cancels its jobs.
+class Answering final : public Responder, public std::enable_shared_from_this<Answering> {
+ public:
+  struct Parts {
+    std::shared_ptr<Exchange> exchange;
+    ServedModel* model = nullptr;
+    std::unique_ptr<AnswerFormat> format;
+    bool streams = false;
+    std::size_t unread_bytes = 0;
+  };
+  /// Hands the jobs to the model: one for each choice. Any thread.
+  static void start(Parts parts, std::vector<Job> jobs);
+
+  explicit Answering(Parts parts, std::size_t choices);
+  void advance(Exchange& exchange) override;
+  void gone() override;
+
+ private:
+  class Listener;
+
+  void submit(std::vector<Job> jobs);
+  /// The first counts.
+  void refuse(ApiError error);
+  void add(ChoiceNews news, const SequenceStatistics* statistics);
+  std::vector<ChoiceNews> take_news();
+  void stream(Exchange& exchange, std::vector<ChoiceNews> news);
+  void fail(Exchange& exchange, const ApiError& error);
+  void cancel_all();
+  std::optional<ApiError> problem() const;
+  bool has_ended() const;
+
+  Parts parts_;
+  // The server's thread only:
+  std::vector<ChoiceResult> results_;
+  bool has_begun_ = false;  // a stream
+  bool is_over_ = false;
+
+  std::mutex mutex_;  // of all below
+  std::vector<ChoiceNews> news_;
+  std::size_t news_bytes_ = 0;
+  std::vector<SequenceStatistics> statistics_;
+  std::vector<JobId> jobs_;
+  std::optional<ApiError> refusal_;
+  bool is_gone_ = false;
+};
+
+}  // namespace talon

@@ -1,0 +1,101 @@
+#include "serve/api/answer_json.h"
+#include "serve/api/chat_format.h"
+
+namespace talon {
+namespace {
+
+class CompletionFormat final : public AnswerFormat {
+ public:
+  explicit CompletionFormat(AnswerHead head) : head_(std::move(head)) {}
+
+  Json whole(const std::vector<ChoiceResult>& choices) override {
+    Json list = Json::array();
+    for (const ChoiceResult& choice : choices) {
+      std::size_t offset = 0;
+      list.push_back(entry(choice, offset));
+      if (head_.fields.returns_tokens) list.back()["prompt_token_ids"] = prompt_of(choice);
+    }
+    Json answer = outline();
+    answer["choices"] = std::move(list);
+    answer["usage"] = usage_json(head_, choices);
+    add_statistics(answer, head_, choices);
+    return answer;
+  }
+
+  std::string begin() override { return ""; }
+
+  std::string piece(const ChoiceNews& news) override {
+    const bool shows_tokens = head_.fields.returns_tokens || head_.fields.logprobs >= 0;
+    const bool is_news = !news.text.empty() || news.finish != FinishReason::none ||
+                         (shows_tokens && !news.tokens.empty());
+    if (!is_news) return "";
+    const auto place = static_cast<std::size_t>(news.choice);
+    if (offsets_.size() <= place) offsets_.resize(place + 1);
+    Json answer = outline();
+    answer["choices"] = Json::array({entry(news, offsets_[place])});
+    if (head_.fields.includes_usage) answer["usage"] = nullptr;
+    return event(answer);
+  }
+
+  std::string end(const std::vector<ChoiceResult>& choices) override {
+    Json last = outline();
+    last["choices"] = Json::array();
+    if (head_.fields.includes_usage) last["usage"] = usage_json(head_, choices);
+    add_statistics(last, head_, choices);
+    const bool says_more = head_.fields.includes_usage || head_.fields.returns_metrics;
+    return (says_more ? event(last) : "") + "data: [DONE]\n\n";
+  }
+
+ private:
+  Json outline() const {
+    return {{"id", head_.id},
+            {"object", "text_completion"},
+            {"created", head_.created},
+            {"model", head_.model->name}};
+  }
+  const std::vector<TokenId>& prompt_of(const ChoiceNews& news) const {
+    return head_.prompts[static_cast<std::size_t>(news.choice / head_.fields.choices)];
+  }
+  Json entry(const ChoiceNews& news, std::size_t& offset) const {
+    Json json = {{"index", news.choice},
+                 {"text", news.text},
+                 {"logprobs", logprobs(news, offset)},
+                 {"finish_reason", finish_json(news.finish)}};
+    if (head_.fields.returns_tokens) json["token_ids"] = news.tokens;
+    return json;
+  }
+  /// offset: bytes of the answer's text before `news`; moved on.
+  Json logprobs(const ChoiceNews& news, std::size_t& offset) const {
+    if (head_.fields.logprobs < 0) return nullptr;
+    const Tokenizer& tokenizer = head_.model->tokenizer();
+    Json tokens = Json::array(), token_logprobs = Json::array(), top = Json::array(),
+         offsets = Json::array();
+    for (const TokenLogprobs& token : news.logprobs) {
+      const std::string text = token_text(tokenizer, token.token);
+      Json best = Json::object();
+      for (const auto& [id, log_p] : token.top) {
+        best.emplace(token_text(tokenizer, id), finite_log_p(log_p));
+      }
+      tokens.push_back(text);
+      token_logprobs.push_back(finite_log_p(token.log_p));
+      top.push_back(std::move(best));
+      offsets.push_back(offset);
+      offset += text.size();
+    }
+    return {{"tokens", std::move(tokens)},
+            {"token_logprobs", std::move(token_logprobs)},
+            {"top_logprobs", std::move(top)},
+            {"text_offset", std::move(offsets)}};
+  }
+
+  AnswerHead head_;
+  std::vector<std::size_t> offsets_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> make_completion_format(AnswerHead head) {
+  return std::make_unique<CompletionFormat>(std::move(head));
+}
+
+}  // namespace talon

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+
+namespace talon {
+
+/// What one request may ask. Each is a flag of `talon serve`.
+struct RequestLimits {
+  int messages = 1024;
+  int prompt_tokens = 0;  // 0: what context and cache hold
+  int choices = 16;       // n, times the prompts of a completion
+  int stop_texts = 16;
+  int logit_bias = 1024;  // entries
+  int top_logprobs = 20;
+  std::size_t unread_bytes = 1 << 20;  // of an answer that its client does not take; more ends it
+};
+
+}  // namespace talon

@@ -1,0 +1,102 @@
+#include "serve/api/text_paths.h"
+
+#include "runtime/machine.h"
+#include "serve/api/answer_fields.h"
+#include "serve/api/api_error.h"
+#include "serve/api/generate.h"
+#include "serve/api/messages.h"
+#include "text/prompt.h"
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kMostTokens = 1 << 20;
+
+std::vector<TokenId> text_tokens(const ServedModel& model, const Fields& fields) {
+  const char* name = fields.find("content") ? "content" : "prompt";
+  const auto text = fields.text(name);
+  if (!text) fields.refuse("content", "a text");
+  const bool adds_start =
+      fields.flag("add_special_tokens").value_or(fields.flag("add_special").value_or(true));
+  const bool parses_special = fields.flag("parse_special").value_or(true);
+  return model.tokenizer().encode(*text,
+                                  {.parse_special = parses_special, .add_start = adds_start});
+}
+
+Json pieces_json(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
+  Json pieces = Json::array();
+  for (const TokenId token : tokens) {
+    pieces.push_back({{"id", token}, {"piece", tokenizer.bytes_of(token)}});
+  }
+  return pieces;
+}
+
+}  // namespace
+
+Json tokenize(const ServedModel& model, const Json& body, const RequestLimits& limits) {
+  const Fields fields(body);
+  std::vector<TokenId> tokens;
+  if (!fields.find("content") && !fields.find("prompt") && fields.find("messages")) {
+    tokens = chat_tokens(model, read_messages(fields, limits), read_render_options(fields), limits);
+  } else {
+    tokens = text_tokens(model, fields);
+  }
+  Json answer = {{"count", tokens.size()}, {"max_model_len", model.config().context}};
+  if (fields.flag("with_pieces").value_or(false)) {
+    answer["tokens"] = pieces_json(model.tokenizer(), tokens);
+  } else {
+    answer["tokens"] = tokens;
+  }
+  return answer;
+}
+
+Json detokenize(const ServedModel& model, const Json& body) {
+  const Fields fields(body);
+  const Json* list = fields.array("tokens", kMostTokens);
+  if (!list) fields.refuse("tokens", "an array of token ids");
+  const std::string text =
+      model.tokenizer().decode(read_tokens("tokens", *list, model.config().vocabulary), false);
+  return {{"content", text}, {"prompt", text}};
+}
+
+Json apply_template(const ServedModel& model, const Json& body, const RequestLimits& limits) {
+  const Fields fields(body);
+  const std::vector<ChatMessage> messages = read_messages(fields, limits);
+  const ChatRenderOptions options = read_render_options(fields);
+  chat_tokens(model, messages, options, limits);  // what it refuses would not be answered
+  return {{"prompt", model.chat->render(messages, options)}};
+}
+
+Json model_json(const ServedModel& model) {
+  return {{"id", model.name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "talon"},
+          {"max_model_len", model.config().context}};
+}
+
+Json props_json(const ServedModel& model) {
+  const Tokenizer& tokenizer = model.tokenizer();
+  return {
+      {"default_generation_settings", {{"n_ctx", model.config().context}}},
+      {"model_alias", model.name},
+      {"model_path", model.host->loaded().path.filename().string()},
+      {"chat_template", tokenizer.chat_template().value_or("")},
+      {"bos_token", tokenizer.start_text()},
+      {"eos_token", tokenizer.end_text()},
+      {"modalities", {{"vision", false}, {"audio", false}}},
+      {"build_info", std::string(build_commit())},
+      {"talon",
+       {{"drafter", model.host->drafter()}, {"cache_positions", model.host->cache_positions()}}}};
+}
+
+Json load_json(const ServedModel& model) {
+  const HostStatistics statistics = model.host->statistics();
+  return {{"model", model.name},
+          {"running", statistics.running},
+          {"waiting", statistics.waiting},
+          {"kv_cache_usage", statistics.cache_used},
+          {"preemptions", statistics.preemptions}};
+}
+
+}  // namespace talon

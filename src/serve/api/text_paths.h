@@ -1,0 +1,24 @@
+#pragma once
+
+#include "serve/api/limits.h"
+#include "serve/served_model.h"
+
+namespace talon {
+
+// Paths that need no forward. Any thread. Throw ApiError.
+
+/// POST /tokenize: `content` or `prompt`, or `messages` as the model is fed them.
+Json tokenize(const ServedModel& model, const Json& body, const RequestLimits& limits);
+/// POST /detokenize: `tokens`.
+Json detokenize(const ServedModel& model, const Json& body);
+/// POST /apply-template: `messages`.
+Json apply_template(const ServedModel& model, const Json& body, const RequestLimits& limits);
+
+/// An entry of GET /v1/models.
+Json model_json(const ServedModel& model);
+/// GET /props, as llama.cpp has it.
+Json props_json(const ServedModel& model);
+/// An entry of GET /v1/load.
+Json load_json(const ServedModel& model);
+
+}  // namespace talon

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "engine/engine.h"
+
+namespace talon {
+
+/// Told what becomes of one job, on the engine's thread: must be quick and take no lock for long.
+/// What it throws ends the job.
+class AnswerListener {
+ public:
+  virtual ~AnswerListener() = default;
+  /// New tokens, or the end. `statistics`: so far.
+  virtual void news(const Progress& progress, const SequenceStatistics& statistics) = 0;
+  /// It was never begun. Nothing follows.
+  virtual void refused(const Refusal& refusal) = 0;
+};
+
+}  // namespace talon

@@ -1,0 +1,52 @@
+#include "serve/host/method_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "io/quote.h"
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kLongestText = 256;
+
+bool may_stand_in_option(char c) {
+  const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  constexpr std::string_view kOthers = "_-+.:,=";
+  return is_letter || (c >= '0' && c <= '9') || kOthers.find(c) != std::string_view::npos;
+}
+
+void check_part(std::string_view field, std::string_view text) {
+  const auto refuse = [&](std::string_view expected) {
+    throw UsageError(fmt::format("talon.{}: expected {}, found {}", field, expected, quote(text)));
+  };
+  if (text.size() > kLongestText) refuse(fmt::format("at most {} bytes", kLongestText));
+  if (!std::all_of(text.begin(), text.end(), may_stand_in_option)) {
+    refuse("a name and options of numbers and words");
+  }
+  for (const std::string_view key : {"head=", "weights=", "predictor=", "tree="}) {
+    if (text.find(key) != std::string_view::npos) {
+      refuse(fmt::format("options without {}, which is the server's to say", key));
+    }
+  }
+}
+
+}  // namespace
+
+void check_choice(const MethodChoice& choice) {
+  check_part("drafter", choice.drafter);
+  check_part("policy", choice.policy);
+  check_part("verify", choice.verify);
+}
+
+std::string text_of(const MethodChoice& choice, std::string_view drafter) {
+  if (choice.drafter.empty() && choice.policy.empty() && choice.verify.empty()) return "";
+  std::string text = choice.drafter.empty() ? std::string(drafter) : choice.drafter;
+  if (!choice.policy.empty()) text += "@policy=" + choice.policy;
+  if (!choice.verify.empty()) text += "@verify=" + choice.verify;
+  return text;
+}
+
+}  // namespace talon

@@ -1,0 +1,195 @@
+#include "serve/host/model_host.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kMostMethods = 32;  // that requests may ask for
+
+EngineOptions options_of(const LoadedModel& loaded, const HostOptions& host) {
+  EngineOptions options = engine_options(host.decode, loaded.model, loaded.tokenizer_or_null());
+  options.max_rows = std::max(options.max_rows, EngineOptions{}.max_rows);
+  options.step_ms = host.step_ms;
+  return options;
+}
+
+}  // namespace
+
+ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOptions options)
+    : loaded_(std::move(loaded)),
+      cache_(std::move(cache)),
+      engine_(loaded_.model, *cache_, options_of(loaded_, options)),
+      methods_(engine_, loaded_.model, *cache_, options.decode),
+      most_waiting_(options.queue) {
+  thread_ = std::thread([this] { run(); });
+}
+
+ModelHost::~ModelHost() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+long ModelHost::cache_positions() const {
+  return static_cast<long>(cache_->total_pages()) * kPageRows;
+}
+
+std::optional<std::vector<JobId>> ModelHost::submit(std::vector<Job>&& jobs) {
+  std::vector<JobId> ids;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || waiting_ + static_cast<int>(jobs.size()) > most_waiting_) return std::nullopt;
+    for (Job& job : jobs) {
+      ids.push_back(next_id_);
+      inbox_.push_back({std::move(job), next_id_++});
+    }
+    waiting_ += static_cast<int>(jobs.size());
+    jobs_ += static_cast<int>(jobs.size());
+  }
+  changed_.notify_one();
+  return ids;
+}
+
+void ModelHost::cancel(JobId job) {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_.push_back(job);
+  }
+  changed_.notify_one();
+}
+
+void ModelHost::cancel_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    cancels_all_ = true;
+  }
+  changed_.notify_one();
+}
+
+HostStatistics ModelHost::statistics() const {
+  const std::lock_guard lock(mutex_);
+  HostStatistics statistics = statistics_;
+  statistics.waiting = waiting_;
+  return statistics;
+}
+
+bool ModelHost::idle() const {
+  const std::lock_guard lock(mutex_);
+  return jobs_ == 0;
+}
+
+// On the engine's thread from here on.
+
+void ModelHost::run() {
+  while (take_orders()) {
+    for (const Progress& progress : engine_.step()) deliver(progress);
+    ++steps_;
+    publish();
+  }
+}
+
+/// Waits for work. False once everything has ended and nothing more is to come.
+bool ModelHost::take_orders() {
+  std::vector<Active> jobs;
+  std::vector<JobId> cancelled;
+  bool stops = false, cancels_all = false;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return stopping_ || !inbox_.empty() || !cancelled_.empty() || cancels_all_ || !engine_.idle();
+    });
+    jobs.swap(inbox_);
+    cancelled.swap(cancelled_);
+    stops = stopping_;
+    cancels_all = std::exchange(cancels_all_, false);
+  }
+  for (Active& job : jobs) begin(std::move(job));
+  for (const JobId job : cancelled) cancel_now(job);
+  if (stops || cancels_all) {
+    for (const auto& [sequence, active] : active_) engine_.cancel(sequence);
+  }
+  return !stops || !engine_.idle();
+}
+
+void ModelHost::begin(Active active) {
+  const auto refuse = [&](const Refusal& refusal) {
+    {
+      const std::lock_guard lock(mutex_);
+      --waiting_;
+      --jobs_;
+    }
+    active.job.listener->refused(refusal);
+  };
+  try {
+    active.job.request.method = method_of(active.job.method);
+    const auto submitted = engine_.submit(std::move(active.job.request));
+    if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) return refuse(*refusal);
+    active_.emplace(std::get<SequenceId>(submitted), std::move(active));
+  } catch (const Error& error) {
+    refuse({Refusal::Reason::bad_request, error.what()});
+  } catch (const std::bad_alloc&) {
+    refuse({Refusal::Reason::queue_full, "memory: expected enough for this request, found none"});
+  }
+}
+
+MethodId ModelHost::method_of(const MethodChoice& choice) {
+  check_choice(choice);
+  const std::string text = text_of(choice, methods_.drafter());
+  if (!method_texts_.contains(text) && method_texts_.size() >= kMostMethods) {
+    throw UsageError(
+        fmt::format("talon: expected one of the {} methods in use, found another", kMostMethods));
+  }
+  try {
+    const MethodId method = methods_.get(text);
+    method_texts_.insert(text);
+    return method;
+  } catch (const Error& error) {  // it begins with the part that is wrong
+    throw UsageError(fmt::format("talon.{}", error.what()));
+  }
+}
+
+void ModelHost::cancel_now(JobId job) {
+  const auto found = std::find_if(active_.begin(), active_.end(),
+                                  [&](const auto& entry) { return entry.second.id == job; });
+  if (found != active_.end()) engine_.cancel(found->first);
+}
+
+void ModelHost::deliver(const Progress& progress) {
+  const auto found = active_.find(progress.sequence);
+  if (found == active_.end()) return;
+  Active& active = found->second;
+  const SequenceStatistics& statistics = engine_.statistics(progress.sequence);
+  const bool ends = progress.finish != FinishReason::none;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(active.has_begun, true)) --waiting_;
+    if (ends) --jobs_;
+  }
+  try {
+    active.job.listener->news(progress, statistics);
+  } catch (...) {
+    engine_.cancel(progress.sequence);  // nobody can be told
+  }
+  if (!ends) return;
+  preemptions_ += statistics.preemptions;
+  active_.erase(found);
+}
+
+void ModelHost::publish() {
+  const double pages = cache_->total_pages();
+  const std::lock_guard lock(mutex_);
+  statistics_.running = engine_.load().running;
+  statistics_.cache_used = 1 - cache_->free_pages() / pages;
+  statistics_.steps = steps_;
+  statistics_.preemptions = preemptions_;
+  statistics_.faults = engine_.statistics();
+}
+
+}  // namespace talon

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+#include "runtime/loaded_model.h"
+#include "runtime/named_methods.h"
+#include "serve/host/answer_listener.h"
+#include "serve/host/method_choice.h"
+
+namespace talon {
+
+struct HostOptions {
+  DecodeSettings decode;
+  double step_ms = kUsualStep;  // EngineOptions::step_ms
+  int queue = 64;               // most jobs that wait for their first token
+};
+
+using JobId = std::uint64_t;
+
+/// A request and who asked for it.
+struct Job {
+  Request request;  // its method is chosen by `method`
+  MethodChoice method;
+  std::shared_ptr<AnswerListener> listener;
+};
+
+/// Sums since the start, and what there is to do.
+struct HostStatistics {
+  int running = 0;
+  int waiting = 0;        // for their first token
+  double cache_used = 0;  // share of the cache's pages that running answers hold
+  long steps = 0;
+  long preemptions = 0;
+  EngineStatistics faults;
+};
+
+/// One model with the thread that owns its engine: jobs go in and are cancelled from any thread,
+/// and listeners hear of them.
+class ModelHost {
+ public:
+  /// Throws as Answerer does for settings that cannot be meant.
+  ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOptions options);
+  /// Ends all jobs as cancelled.
+  ~ModelHost();
+  ModelHost(const ModelHost&) = delete;
+  ModelHost& operator=(const ModelHost&) = delete;
+
+  const LoadedModel& loaded() const { return loaded_; }
+  /// What drafts unless a request says otherwise.
+  const std::string& drafter() const { return methods_.drafter(); }
+  long cache_positions() const;
+
+  // From any thread:
+  /// Nothing if the queue has no room for `jobs`: then none is taken.
+  std::optional<std::vector<JobId>> submit(std::vector<Job>&& jobs);
+  /// Within one step the job has ended as cancelled. Unknown ids are ignored.
+  void cancel(JobId job);
+  void cancel_all();
+  HostStatistics statistics() const;
+  /// Whether no job is left.
+  bool idle() const;
+
+ private:
+  struct Active {
+    Job job;
+    JobId id = 0;
+    bool has_begun = false;
+  };
+
+  void run();
+  bool take_orders();
+  void begin(Active active);
+  MethodId method_of(const MethodChoice& choice);
+  void cancel_now(JobId job);
+  void deliver(const Progress& progress);
+  void publish();
+
+  LoadedModel loaded_;
+  std::unique_ptr<KvCache> cache_;
+  Engine engine_;
+  NamedMethods methods_;
+  std::set<std::string> method_texts_;
+  int most_waiting_;
+  std::map<SequenceId, Active> active_;
+  long steps_ = 0, preemptions_ = 0;
+
+  mutable std::mutex mutex_;  // of all below
+  std::condition_variable changed_;
+  std::vector<Active> inbox_;
+  std::vector<JobId> cancelled_;
+  HostStatistics statistics_;
+  int waiting_ = 0;  // jobs that have no token yet, those in the inbox included
+  int jobs_ = 0;
+  JobId next_id_ = 1;
+  bool cancels_all_ = false;
+  bool stopping_ = false;
+
+  std::thread thread_;  // last: it uses all others
+};
+
+}  // namespace talon

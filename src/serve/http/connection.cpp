@@ -1,0 +1,397 @@
+#include "serve/http/connection.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "serve/http/http_exchange.h"
+
+namespace talon {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using ErrorCode = boost::system::error_code;
+
+constexpr double kLingerSeconds = 2;  // for a client that still sends what nobody reads
+constexpr std::size_t kMostLingering = std::size_t{128} << 20;
+constexpr std::size_t kLingerBuffer = 64 << 10;
+
+std::string text_of(boost::beast::string_view view) {
+  return std::string(view.data(), view.size());
+}
+
+/// Whether a page that the server itself gave may call it.
+bool is_own_origin(const HttpRequest& request) {
+  const std::size_t scheme = request.origin.find("://");
+  return scheme != std::string::npos && request.origin.substr(scheme + 3) == request.host;
+}
+
+class HttpConnection final : public Connection,
+                             public AnswerWriter,
+                             public std::enable_shared_from_this<HttpConnection> {
+ public:
+  HttpConnection(StreamSocket socket, ConnectionShared& shared)
+      : socket_(std::move(socket)),
+        shared_(shared),
+        limits_(shared.options.limits),
+        deadline_(shared.io) {
+    shared_.open.insert(this);
+  }
+  ~HttpConnection() override { shared_.open.erase(this); }
+
+  void start() override { await_request(); }
+  std::optional<Clock::time_point> idle_since() const override {
+    if (exchange_ || is_closing_) return std::nullopt;
+    return idle_since_;
+  }
+  void close() override {
+    const auto self = std::exchange(self_, nullptr);  // else this might be the end of it
+    is_closing_ = true;
+    disarm();
+    ErrorCode ignored;
+    socket_.close(ignored);
+    if (const auto exchange = std::exchange(exchange_, nullptr)) {
+      --shared_.exchanges;
+      exchange->lose();
+    }
+  }
+
+  void send_response(HttpResponse response) override;
+  void send_stream_head() override;
+  void send_piece(std::string_view bytes) override;
+  void send_end() override;
+  void abort() override { close(); }
+  bool has_sent_all() const override { return queued_.empty() && sent_ == sending_.size(); }
+
+ private:
+  void await_request();
+  void read_header();
+  void on_header(ErrorCode error);
+  void read_body();
+  void on_unread(ErrorCode error);
+  void begin_exchange(bool is_read);
+  void refuse(int status, const std::string& message);
+  std::optional<HttpResponse> refusal() const;
+  void read_request_head();
+
+  void watch();
+  void look_whether_gone();
+
+  std::string head(int status, std::string_view content_type) const;
+  void send(std::string_view bytes);
+  void pump();
+  void on_sent(ErrorCode error, std::size_t count);
+  void end_exchange();
+  void linger();
+  void discard(std::size_t so_far);
+
+  void arm(double seconds);
+  void disarm() {
+    is_armed_ = false;
+    deadline_.cancel();
+  }
+  /// `(this->*next)(error, ...)`, with this alive until then.
+  template <typename Next>
+  auto then(Next next) {
+    return [self = shared_from_this(), next](auto&&... results) { next(*self, results...); };
+  }
+
+  StreamSocket socket_;
+  ConnectionShared& shared_;
+  const HttpLimits& limits_;
+  asio::steady_timer deadline_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  HttpRequest request_;
+  Clock::time_point idle_since_;
+  bool is_armed_ = false;
+  bool timed_out_ = false;
+  bool is_closing_ = false;
+  bool is_writing_ = false;
+
+  std::shared_ptr<HttpExchange> exchange_;
+  std::shared_ptr<HttpConnection> self_;  // while there is an exchange, which knows it
+  long exchanges_ = 0;                    // of which exchange_ is the last
+  bool keeps_alive_ = false;
+  bool is_streaming_ = false;
+  bool is_complete_ = false;  // nothing is added to the answer
+  std::string queued_, sending_;
+  std::size_t sent_ = 0;  // of sending_
+  std::vector<char> scratch_;
+};
+
+void HttpConnection::arm(double seconds) {
+  timed_out_ = false;
+  is_armed_ = true;
+  deadline_.expires_after(
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+  deadline_.async_wait([weak = weak_from_this()](ErrorCode error) {
+    const auto self = weak.lock();
+    if (error || !self || !self->is_armed_ || self->deadline_.expiry() > Clock::now()) return;
+    self->timed_out_ = true;
+    ErrorCode ignored;
+    self->socket_.cancel(ignored);
+  });
+}
+
+// Reading.
+
+void HttpConnection::await_request() {
+  if (shared_.draining) return close();
+  parser_.emplace();
+  parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
+  parser_->body_limit(limits_.body_bytes);
+  idle_since_ = Clock::now();
+  if (buffer_.size() > 0) return read_header();
+  arm(limits_.idle_s);
+  socket_.async_wait(StreamSocket::wait_read, then([](HttpConnection& self, ErrorCode error) {
+                       error ? self.close() : self.read_header();
+                     }));
+}
+
+void HttpConnection::read_header() {
+  arm(limits_.header_s);
+  http::async_read_header(
+      socket_, buffer_, *parser_,
+      then([](HttpConnection& self, ErrorCode error, std::size_t) { self.on_header(error); }));
+}
+
+void HttpConnection::on_header(ErrorCode error) {
+  disarm();
+  if (error) return on_unread(error);
+  read_request_head();
+  if (auto response = refusal()) {
+    begin_exchange(parser_->is_done());
+    return send_response(*std::move(response));
+  }
+  const bool expects = parser_->get()[http::field::expect] == "100-continue";
+  if (!expects || parser_->is_done()) return read_body();
+  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  asio::async_write(socket_, asio::buffer(kContinue),
+                    then([](HttpConnection& self, ErrorCode failure, std::size_t) {
+                      failure ? self.close() : self.read_body();
+                    }));
+}
+
+void HttpConnection::read_request_head() {
+  const auto& message = parser_->get();
+  const auto field = [&](auto name) { return text_of(message[name]); };
+  request_ = {};
+  request_.method = text_of(message.method_string());
+  const std::string target = text_of(message.target());
+  request_.path = target.substr(0, target.find('?'));
+  request_.authorization = field(http::field::authorization);
+  request_.api_key = field("x-api-key");
+  request_.origin = field(http::field::origin);
+  request_.host = field(http::field::host);
+}
+
+std::optional<HttpResponse> HttpConnection::refusal() const {
+  const std::string& allowed = shared_.options.cors;
+  const bool may_call = request_.origin.empty() || allowed == "*" || request_.origin == allowed ||
+                        is_own_origin(request_);
+  if (!may_call) {
+    return shared_.handlers.error(
+        403, "origin: expected this server's own or the one of --cors, found another");
+  }
+  if (request_.method == "OPTIONS" && !allowed.empty()) {
+    return HttpResponse{204,
+                        "",
+                        "text/plain",
+                        {{"Access-Control-Allow-Methods", "GET, POST"},
+                         {"Access-Control-Allow-Headers", "*, Authorization"},
+                         {"Access-Control-Max-Age", "86400"}}};
+  }
+  return shared_.handlers.refuse(request_);
+}
+
+void HttpConnection::read_body() {
+  if (parser_->is_done()) {
+    request_.body = std::move(parser_->get().body());
+    begin_exchange(true);
+    return shared_.handlers.handle(std::move(request_), exchange_);
+  }
+  arm(limits_.body_s);
+  http::async_read(socket_, buffer_, *parser_,
+                   then([](HttpConnection& self, ErrorCode error, std::size_t) {
+                     self.disarm();
+                     error ? self.on_unread(error) : self.read_body();
+                   }));
+}
+
+/// A request that could not be read.
+void HttpConnection::on_unread(ErrorCode error) {
+  if (timed_out_) return refuse(408, "request: expected all of it sooner");
+  if (error == http::error::header_limit) {
+    return refuse(
+        431, fmt::format("headers: expected at most {} bytes, found more", limits_.header_bytes));
+  }
+  if (error == http::error::body_limit) {
+    return refuse(413,
+                  fmt::format("body: expected at most {} bytes, found more", limits_.body_bytes));
+  }
+  const bool is_malformed =
+      error.category() == http::make_error_code(http::error::bad_method).category();
+  if (!is_malformed || error == http::error::end_of_stream) return close();
+  refuse(400, "request: expected HTTP/1.1: " + error.message());
+}
+
+void HttpConnection::refuse(int status, const std::string& message) {
+  begin_exchange(false);
+  send_response(shared_.handlers.error(status, message));
+}
+
+// Answering.
+
+/// is_read: there is nothing left of the request to read.
+void HttpConnection::begin_exchange(bool is_read) {
+  keeps_alive_ = is_read && parser_->keep_alive();
+  is_streaming_ = is_complete_ = false;
+  ++exchanges_;
+  ++shared_.exchanges;
+  exchange_ = std::make_shared<HttpExchange>(shared_.io, *this);
+  self_ = shared_from_this();
+  if (is_read) watch();
+}
+
+/// A client that closes is noticed by what can be read: nothing.
+void HttpConnection::watch() {
+  socket_.async_wait(StreamSocket::wait_read,
+                     then([exchange = exchanges_](HttpConnection& self, ErrorCode error) {
+                       const bool is_over = !self.exchange_ || exchange != self.exchanges_;
+                       if (!error && !is_over && !self.is_complete_) self.look_whether_gone();
+                     }));
+}
+
+void HttpConnection::look_whether_gone() {
+  char byte = 0;
+  const ssize_t count = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const bool nothing_yet = count < 0 && (errno == EAGAIN || errno == EINTR);
+  if (count <= 0 && !nothing_yet) return close();
+  if (count > 0) {  // the next request, early
+    if (buffer_.size() >= limits_.header_bytes) return;
+    ErrorCode error;
+    buffer_.commit(socket_.read_some(buffer_.prepare(4096), error));
+    if (error) return close();
+  }
+  watch();
+}
+
+std::string HttpConnection::head(int status, std::string_view content_type) const {
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: talon\r\n", status,
+                                 text_of(http::obsolete_reason(static_cast<http::status>(status))));
+  if (status != 204) text += fmt::format("Content-Type: {}\r\n", content_type);
+  if (!keeps_alive_) text += "Connection: close\r\n";
+  if (!shared_.options.cors.empty()) {
+    text += fmt::format("Access-Control-Allow-Origin: {}\r\n", shared_.options.cors);
+  }
+  return text;
+}
+
+void HttpConnection::send_response(HttpResponse response) {
+  if (is_complete_ || is_streaming_) return;  // it has been answered
+  if (shared_.draining) keeps_alive_ = false;
+  shared_.handlers.sent(response.status);
+  std::string text = head(response.status, response.content_type);
+  for (const auto& [name, value] : response.headers) text += fmt::format("{}: {}\r\n", name, value);
+  if (response.status != 204) text += fmt::format("Content-Length: {}\r\n", response.body.size());
+  text += "\r\n";
+  if (request_.method != "HEAD") text += response.body;
+  is_complete_ = true;
+  send(text);
+}
+
+void HttpConnection::send_stream_head() {
+  if (shared_.draining || parser_->get().version() < 11) keeps_alive_ = false;
+  is_streaming_ = true;
+  shared_.handlers.sent(200);
+  std::string text = head(200, "text/event-stream; charset=utf-8");
+  text += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
+  if (parser_->get().version() >= 11) text += "Transfer-Encoding: chunked\r\n";
+  send(text + "\r\n");
+}
+
+void HttpConnection::send_piece(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (parser_->get().version() < 11) return send(bytes);
+  send(fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes));
+}
+
+void HttpConnection::send_end() {
+  is_complete_ = true;
+  send(parser_->get().version() < 11 ? "" : "0\r\n\r\n");
+}
+
+void HttpConnection::send(std::string_view bytes) {
+  queued_ += bytes;
+  pump();
+}
+
+void HttpConnection::pump() {
+  if (is_closing_ || is_writing_) return;
+  if (sent_ == sending_.size()) {
+    sending_.clear();
+    sent_ = 0;
+    sending_.swap(queued_);
+  }
+  if (sending_.empty()) return is_complete_ ? end_exchange() : void();
+  is_writing_ = true;
+  arm(limits_.write_s);
+  socket_.async_write_some(asio::buffer(sending_.data() + sent_, sending_.size() - sent_),
+                           then([](HttpConnection& self, ErrorCode error, std::size_t count) {
+                             self.is_writing_ = false;
+                             self.on_sent(error, count);
+                           }));
+}
+
+void HttpConnection::on_sent(ErrorCode error, std::size_t count) {
+  disarm();
+  if (error) return close();
+  sent_ += count;
+  pump();
+  if (exchange_ && !is_complete_ && has_sent_all()) exchange_->advance();
+}
+
+void HttpConnection::end_exchange() {
+  const auto exchange = std::exchange(exchange_, nullptr);
+  if (!exchange) return;
+  const auto self = std::exchange(self_, nullptr);
+  --shared_.exchanges;
+  exchange->end();
+  ErrorCode ignored;
+  socket_.cancel(ignored);  // the watch
+  keeps_alive_ ? await_request() : linger();
+}
+
+/// Closing while bytes come in that nobody read would take the answer from the client.
+void HttpConnection::linger() {
+  is_closing_ = true;
+  ErrorCode ignored;
+  socket_.shutdown(StreamSocket::shutdown_send, ignored);
+  scratch_.resize(kLingerBuffer);
+  arm(kLingerSeconds);
+  discard(0);
+}
+
+void HttpConnection::discard(std::size_t so_far) {
+  socket_.async_read_some(asio::buffer(scratch_),
+                          then([so_far](HttpConnection& self, ErrorCode error, std::size_t count) {
+                            const bool goes_on = !error && so_far + count < kMostLingering;
+                            goes_on ? self.discard(so_far + count) : self.close();
+                          }));
+}
+
+}  // namespace
+
+std::shared_ptr<Connection> make_connection(StreamSocket socket, ConnectionShared& shared) {
+  return std::make_shared<HttpConnection>(std::move(socket), shared);
+}
+
+}  // namespace talon

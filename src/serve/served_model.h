@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "serve/host/model_host.h"
+#include "serve/metrics/metrics.h"
+#include "text/chat_template.h"
+
+namespace talon {
+
+/// A model under the name by which requests ask for it.
+struct ServedModel {
+  std::string name;
+  std::unique_ptr<ModelHost> host;
+  std::optional<ChatTemplate> chat;  // none: it takes no messages
+  ModelMetrics* metrics = nullptr;
+  long created = 0;  // seconds since 1970
+
+  const ModelConfig& config() const { return host->loaded().model.config; }
+  /// Every served model has one.
+  const Tokenizer& tokenizer() const { return *host->loaded().tokenizer; }
+};
+
+}  // namespace talon

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/api/limits.h"
+#include "serve/http/http_server.h"
+#include "serve/served_model.h"
+
+namespace talon {
+
+struct ServeOptions {
+  HttpOptions http;
+  RequestLimits limits;
+  std::vector<std::string> api_keys;  // any of them; none: whoever can connect
+  bool returns_metrics = false;       // `metrics` with every answer
+  int workers = 2;                    // threads that read, render and tokenize requests
+  int queue = 64;                     // requests that wait for one of them
+};
+
+/// Models behind OpenAI's interface (docs/serving.md). Serves from its making on.
+class Server {
+ public:
+  /// At least one model, each with a tokenizer. Throws Error if it cannot listen.
+  Server(ServeOptions options, std::vector<ServedModel> models);
+  ~Server();
+
+  std::string address() const;
+  int port() const;
+
+  /// No new requests; those that came are answered.
+  void drain();
+  /// Answers end where they are.
+  void cancel_all();
+  /// Whether every request that came has its answer.
+  bool idle() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace talon

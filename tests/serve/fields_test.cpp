@@ -1,0 +1,203 @@
+#include <gtest/gtest.h>
+
+#include "test_server.h"
+
+namespace talon::test {
+namespace {
+
+TestServer& server() {
+  static TestServer server;
+  return server;
+}
+
+struct BadField {
+  const char* path;
+  const char* change;  // merged into a request that would be answered
+  const char* param;
+  const char* message;  // begins so
+};
+
+const char* const kChat = "/v1/chat/completions";
+const char* const kCompletion = "/v1/completions";
+
+const BadField kBadFields[] = {
+    {kCompletion, R"({"temperature": "hot"})", "temperature",
+     "temperature: expected a number from 0 to 100, found \"hot\""},
+    {kCompletion, R"({"temperature": -1})", "temperature", "temperature: expected"},
+    {kCompletion, R"({"temperature": 1e400})", "", "body: expected JSON text"},
+    {kCompletion, R"({"top_p": 1.5})", "top_p", "top_p: expected a number from 0 to 1, found 1.5"},
+    {kCompletion, R"({"top_k": 1.5})", "top_k", "top_k: expected a whole number"},
+    {kCompletion, R"({"min_p": []})", "min_p",
+     "min_p: expected a number from 0 to 1, found an array"},
+    {kCompletion, R"({"typical_p": 0})", "typical_p", "typical_p: expected"},
+    {kCompletion, R"({"presence_penalty": true})", "presence_penalty",
+     "presence_penalty: expected"},
+    {kCompletion, R"({"frequency_penalty": 101})", "frequency_penalty",
+     "frequency_penalty: expected"},
+    {kCompletion, R"({"repetition_penalty": 0})", "repetition_penalty",
+     "repetition_penalty: expected"},
+    {kCompletion, R"({"n": 0})", "n", "n: expected a whole number from 1 to 16, found 0"},
+    {kCompletion, R"({"n": 17})", "n", "n: expected a whole number from 1 to 16, found 17"},
+    {kCompletion, R"({"n": 18446744073709551615})", "n", "n: expected a whole number"},
+    {kCompletion, R"({"max_tokens": 0})", "max_tokens", "max_tokens: expected"},
+    {kCompletion, R"({"max_completion_tokens": "x"})", "max_completion_tokens",
+     "max_completion_tokens"},
+    {kCompletion, R"({"min_tokens": 9, "max_tokens": 8})", "min_tokens", "min_tokens: expected"},
+    {kCompletion, R"({"seed": 1.5})", "seed", "seed: expected a whole number"},
+    {kCompletion, R"({"stop": 5})", "stop", "stop: expected a text or at most 16 texts, found 5"},
+    {kCompletion, R"({"stop": ""})", "stop", "stop: expected a text that is not empty"},
+    {kCompletion, R"({"stop": ["a", 1]})", "stop[1]",
+     "stop[1]: expected a text that is not empty, found 1"},
+    {kCompletion, R"({"stop_token_ids": [512]})", "stop_token_ids[0]",
+     "stop_token_ids[0]: expected a token id from 0 to 511, found 512"},
+    {kCompletion, R"({"logit_bias": {"x": 1}})", "logit_bias", "logit_bias: expected token ids"},
+    {kCompletion, R"({"logit_bias": {"512": 1}})", "logit_bias", "logit_bias: expected token ids"},
+    {kCompletion, R"({"logit_bias": {"5": 101}})", "logit_bias.5",
+     "logit_bias.5: expected a number"},
+    {kCompletion, R"({"logit_bias": []})", "logit_bias", "logit_bias: expected an object"},
+    {kCompletion, R"({"ignore_eos": 1})", "ignore_eos",
+     "ignore_eos: expected true or false, found 1"},
+    {kCompletion, R"({"stream": "yes"})", "stream", "stream: expected true or false"},
+    {kCompletion, R"({"stream_options": true})", "stream_options",
+     "stream_options: expected an object"},
+    {kCompletion, R"({"stream_options": {"include_usage": 1}})", "stream_options.include_usage",
+     "stream_options.include_usage: expected true or false"},
+    {kCompletion, R"({"cache_salt": 1})", "cache_salt", "cache_salt: expected a text, found 1"},
+    {kCompletion, R"({"priority": "high"})", "priority", "priority: expected a whole number"},
+    {kCompletion, R"({"user": 5})", "user", "user: expected a text"},
+    {kCompletion, R"({"model": 5})", "model", "model: expected a text"},
+    {kCompletion, R"({"prompt": 5})", "prompt",
+     "prompt: expected a text or a list of token ids, found 5"},
+    {kCompletion, R"({"prompt": null})", "prompt", "prompt: expected a text"},
+    {kCompletion, R"({"prompt": [1, "a"]})", "prompt[1]", "prompt[1]: expected a token id"},
+    {kCompletion, R"({"prompt": [[1], [-1]]})", "prompt[1][0]",
+     "prompt[1][0]: expected a token id"},
+    {kCompletion, R"({"prompt": []})", "prompt", "prompt: expected at least one token, found none"},
+    {kCompletion, R"({"n": 9, "prompt": ["a", "b"]})", "prompt",
+     "prompt: expected at most 1 prompts"},
+    {kCompletion, R"({"echo": true})", "echo", "echo: expected false, found true"},
+    {kCompletion, R"({"suffix": "x"})", "suffix", "suffix: expected none, found \"x\""},
+    {kCompletion, R"({"best_of": 3})", "best_of", "best_of: expected the same as n, found 3"},
+    {kCompletion, R"({"logprobs": 21})", "logprobs",
+     "logprobs: expected a whole number from 0 to 20"},
+    {kCompletion, R"({"logprobs": true})", "logprobs", "logprobs: expected a whole number"},
+    {kCompletion, R"({"talon": 1})", "talon", "talon: expected an object, found 1"},
+    {kCompletion, R"({"talon": {"draft": "x"}})", "talon.draft",
+     "talon.draft: expected one of drafter"},
+    {kCompletion, R"({"talon": {"drafter": 1}})", "talon.drafter",
+     "talon.drafter: expected a text"},
+    {kCompletion, R"({"talon": {"drafter": "x"}})", "talon.drafter", "talon.drafter: "},
+    {kCompletion, R"({"talon": {"policy": "x"}})", "talon.policy", "talon.policy: "},
+    {kCompletion, R"({"talon": {"verify": "x"}})", "talon.verify", "talon.verify: "},
+    {kCompletion, R"({"talon": {"drafter": "eagle3:head=/etc/passwd"}})", "talon.drafter",
+     "talon.drafter: expected a name and options of numbers and words"},
+    {kCompletion, R"({"talon": {"drafter": "eagle3:head=passwd"}})", "talon.drafter",
+     "talon.drafter: expected options without head="},
+    {kCompletion, R"({"talon": {"deadline_ms": 0}})", "talon.deadline_ms",
+     "talon.deadline_ms: expected"},
+    {kChat, R"({"messages": null})", "messages",
+     "messages: expected an array of at least one message"},
+    {kChat, R"({"messages": []})", "messages",
+     "messages: expected an array of at least one message"},
+    {kChat, R"({"messages": "hi"})", "messages", "messages: expected an array"},
+    {kChat, R"({"messages": [5]})", "messages[0]", "messages[0]: expected an object, found 5"},
+    {kChat, R"({"messages": [{"content": "x"}]})", "messages[0].role",
+     "messages[0].role: expected one of"},
+    {kChat, R"({"messages": [{"role": "king", "content": "x"}]})", "messages[0].role",
+     "messages[0].role: expected one of system, developer, user, assistant, tool, found \"king\""},
+    {kChat, R"({"messages": [{"role": "user"}]})", "messages[0].content",
+     "messages[0].content: expected"},
+    {kChat, R"({"messages": [{"role": "user", "content": 5}]})", "messages[0].content",
+     "messages[0].content: expected a text or at most 1024 text parts, found 5"},
+    {kChat, R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
+     "messages[0].content[0].type",
+     "messages[0].content[0].type: expected text, found \"image_url\""},
+    {kChat, R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})",
+     "messages[0].content[0].text", "messages[0].content[0].text: expected a text, found none"},
+    {kChat, R"({"top_logprobs": 3})", "top_logprobs", "top_logprobs: expected logprobs to be true"},
+    {kChat, R"({"logprobs": true, "top_logprobs": 21})", "top_logprobs", "top_logprobs: expected"},
+    {kChat, R"({"logprobs": 5})", "logprobs", "logprobs: expected true or false, found 5"},
+    {kChat, R"({"tools": [{"type": "function"}]})", "tools", "tools: expected none"},
+    {kChat, R"({"response_format": {"type": "json_object"}})", "response_format.type",
+     "response_format.type: expected \"text\""},
+    {kChat, R"({"chat_template_kwargs": 5})", "chat_template_kwargs",
+     "chat_template_kwargs: expected"},
+    {kChat, R"({"chat_template_kwargs": {"messages": []}})", "chat_template_kwargs.messages",
+     "chat_template_kwargs.messages: expected no such entry"},
+    {kChat, R"({"reasoning_effort": 5})", "reasoning_effort", "reasoning_effort: expected a text"},
+    {"/tokenize", R"({"content": 5})", "content", "content: expected a text, found 5"},
+    {"/detokenize", R"({"tokens": [1, 512]})", "tokens[1]", "tokens[1]: expected a token id"},
+    {"/detokenize", R"({"tokens": "x"})", "tokens", "tokens: expected an array"},
+    {"/apply-template", R"({"messages": [{}]})", "messages[0].role", "messages[0].role: expected"},
+};
+
+Json good_request(const std::string& path) {
+  if (path == kCompletion) return {{"prompt", "Tom"}, {"max_tokens", 8}};
+  return {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 8}};
+}
+
+TEST(BadFields, AreRefusedByNameWithWhatWasExpectedAndFound) {
+  for (const BadField& bad : kBadFields) {
+    // The text is merged by hand: not every change is JSON that a parser takes.
+    std::string body = good_request(bad.path).dump();
+    const Json change = Json::parse(bad.change, nullptr, false);
+    if (change.is_discarded()) {
+      body = bad.change;
+    } else {
+      Json merged = Json::parse(body);
+      for (const auto& [name, value] : change.items()) merged[name] = value;
+      body = merged.dump();
+    }
+    const Reply reply = Client(server().port()).post(bad.path, body);
+    EXPECT_EQ(reply.status, 400) << bad.change << " " << reply.body;
+    const Json error = reply.json()["error"];
+    EXPECT_EQ(error["type"], "invalid_request_error") << bad.change;
+    EXPECT_EQ(error["param"].is_null() ? "" : error["param"], bad.param) << bad.change;
+    EXPECT_TRUE(error["message"].get<std::string>().starts_with(bad.message))
+        << bad.change << " " << error["message"];
+  }
+  EXPECT_TRUE(server().becomes_idle());
+}
+
+TEST(BadFields, ThatOpenAiIgnoresAreIgnored) {
+  const Reply reply = server().post(kChat, {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+                                            {"max_tokens", 4},
+                                            {"store", true},
+                                            {"metadata", {{"a", "b"}}},
+                                            {"nobody_knows_this", 5},
+                                            {"temperature", nullptr},
+                                            {"tools", Json::array()},
+                                            {"response_format", {{"type", "text"}}}});
+  EXPECT_EQ(reply.status, 200) << reply.body;
+}
+
+TEST(BadFields, AModelThatIsNotServedIsNotFound) {
+  const Reply reply = server().post(kCompletion, {{"model", "gpt-4"}, {"prompt", "Tom"}});
+  EXPECT_EQ(reply.status, 404);
+  EXPECT_EQ(reply.json()["error"]["code"], "model_not_found");
+  EXPECT_EQ(reply.json()["error"]["message"], "model: expected one of tiny, found \"gpt-4\"");
+}
+
+TEST(BadFields, APromptThatLeavesNoRoomIsTooLong) {
+  const Json tokens(std::vector<int>(512, 5));
+  const Reply reply = server().post(kCompletion, {{"prompt", tokens}});
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(reply.json()["error"]["code"], "context_length_exceeded");
+  EXPECT_EQ(reply.json()["error"]["message"], "prompt: expected at most 511 tokens, found 512");
+  const std::string long_text(1 << 20, 'a');
+  const Reply text = server().post(kCompletion, {{"prompt", long_text}});
+  EXPECT_EQ(text.status, 400);
+  EXPECT_EQ(text.json()["error"]["code"], "context_length_exceeded");
+}
+
+TEST(BadFields, AChatNeedsATemplate) {
+  TestServer::Options options;
+  options.has_chat = false;
+  TestServer plain(options);
+  const Reply reply = plain.post(kChat, good_request(kChat));
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(reply.json()["error"]["code"], "no_chat_template");
+}
+
+}  // namespace
+}  // namespace talon::test

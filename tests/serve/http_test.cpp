@@ -1,0 +1,231 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "test_server.h"
+
+// What comes over the wire before anything is read as a request for an answer.
+namespace talon::test {
+namespace {
+
+const std::string kCompletion = "/v1/completions";
+const std::string kShort = R"({"prompt": "Tom", "max_tokens": 4, "temperature": 0})";
+
+TestServer& server() {
+  static TestServer server;
+  return server;
+}
+
+Reply raw(const std::string& bytes) {
+  Client client(server().port());
+  client.send(bytes);
+  return client.read();
+}
+
+std::string message_of(const Reply& reply) { return reply.json()["error"]["message"]; }
+
+TEST(Http, AConnectionCarriesManyRequests) {
+  Client client(server().port());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.post(kCompletion, kShort).status, 200);
+  EXPECT_EQ(client.get("/health").status, 200);
+}
+
+TEST(Http, RequestsThatComeTogetherAreAnsweredInTurn) {
+  Client client(server().port());
+  client.send(post_text(kCompletion, kShort) + post_text("/tokenize", R"({"content": "a"})") +
+              "GET /health HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(client.read().json()["object"], "text_completion");
+  EXPECT_TRUE(client.read().json().contains("tokens"));
+  EXPECT_EQ(client.read().json()["status"], "ok");
+}
+
+TEST(Http, ABodyMayComeInChunksAndLate) {
+  Client client(server().port());
+  client.send("POST " + kCompletion + " HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+  client.send("10\r\n" + kShort.substr(0, 16) + "\r\n");
+  client.send(fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", kShort.size() - 16, kShort.substr(16)));
+  EXPECT_EQ(client.read().status, 200);
+}
+
+TEST(Http, AClientThatAsksWhetherToSendItsBodyIsTold) {
+  Client client(server().port());
+  client.send("POST " + kCompletion + " HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: " +
+              std::to_string(kShort.size()) + "\r\n\r\n");
+  EXPECT_TRUE(client.read_until("100 Continue\r\n\r\n"));
+  client.send(kShort);
+  EXPECT_TRUE(client.read_until("text_completion"));
+}
+
+TEST(Http, PathsAndMethodsThatDoNotExistAreRefused) {
+  EXPECT_EQ(server().get("/v2/completions").status, 404);
+  EXPECT_EQ(server().get("/v1/models/").status, 404);
+  const Reply reply = server().get(kCompletion);
+  EXPECT_EQ(reply.status, 405);
+  EXPECT_EQ(reply.headers.at("allow"), "POST");
+  EXPECT_EQ(server().get("/health?verbose=1").status, 200);
+  EXPECT_EQ(raw("HEAD /health HTTP/1.1\r\nConnection: close\r\n\r\n").status, 200);
+}
+
+TEST(Http, WhatIsNoRequestIsRefused) {
+  EXPECT_EQ(raw("hello\r\n\r\n").status, 400);
+  EXPECT_EQ(raw("GET /health HTTP/3.7\r\n\r\n").status, 400);
+  EXPECT_EQ(raw("GET /health HTTP/1.1\r\nno colon\r\n\r\n").status, 400);
+  EXPECT_EQ(raw("POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n").status, 400);
+  EXPECT_EQ(
+      raw("POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n").status,
+      400);
+}
+
+TEST(Http, HeadersAndBodiesHaveTheirBounds) {
+  const std::string header = "X-Long: " + std::string(20 << 10, 'x') + "\r\n";
+  EXPECT_EQ(server().get("/health", header).status, 431);
+  Client announced(server().port());
+  announced.send("POST " + kCompletion + " HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n");
+  EXPECT_EQ(announced.read().status, 413);
+  Client chunked(server().port());
+  chunked.send("POST " + kCompletion + " HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const std::string piece = "10000\r\n" + std::string(0x10000, 'x') + "\r\n";
+  for (int i = 0; i < 80; ++i) chunked.send(piece);
+  const Reply reply = chunked.read();
+  EXPECT_EQ(reply.status, 413);
+  EXPECT_EQ(message_of(reply), "body: expected at most 4194304 bytes, found more");
+}
+
+TEST(Http, HalfARequestIsForgotten) {
+  for (const char* half :
+       {"GET /hea", "POST /v1/completions HTTP/1.1\r\nContent-Le",
+        "POST /v1/completions HTTP/1.1\r\nContent-Length: 100\r\n\r\n{\"prompt\": \"To"}) {
+    Client client(server().port());
+    client.send(half);
+    client.close();
+  }
+  EXPECT_EQ(server().get("/health").status, 200);
+  EXPECT_TRUE(server().becomes_idle());
+}
+
+TEST(Http, BodiesThatAreNotTheJsonOfARequestAreRefused) {
+  const auto refused = [](const std::string& body) {
+    const Reply reply = Client(server().port()).post(kCompletion, body);
+    EXPECT_EQ(reply.status, 400) << body.substr(0, 40);
+    return message_of(reply);
+  };
+  EXPECT_TRUE(refused("").starts_with("body: expected JSON text"));
+  EXPECT_TRUE(refused("{").starts_with("body: expected JSON text"));
+  EXPECT_EQ(refused("[1]"), "body: expected an object, found an array of 1 value");
+  EXPECT_TRUE(refused("{\"prompt\": \"\xff\xfe\"}").starts_with("body: expected JSON text"));
+  EXPECT_EQ(refused("{\"n\": 1, \"n\": 2}"), "body: key \"n\": found twice");
+  const std::string deep = std::string(10'000, '[') + std::string(10'000, ']');
+  EXPECT_TRUE(
+      refused("{\"prompt\": " + deep + "}").starts_with("body: expected at most 64 values"));
+  std::string open = "{\"a\":";
+  for (int i = 0; i < 13; ++i) open += open;
+  EXPECT_TRUE(refused(open).starts_with("body: "));
+}
+
+TEST(Http, SlowClientsAreNotWaitedForLong) {
+  TestServer::Options options;
+  options.http.limits.header_s = options.http.limits.body_s = options.http.limits.idle_s = 0.3;
+  TestServer hasty(options);
+  Client header(hasty.port()), body(hasty.port()), idle(hasty.port());
+  header.send("GET /health HTTP/1.1\r\nX-Slow: ");
+  body.send("POST " + kCompletion + " HTTP/1.1\r\nContent-Length: 10\r\n\r\n");
+  // A byte now and then does not buy time.
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(header.is_closed_within(0.02));
+    header.send("x");
+    body.send("x");
+  }
+  EXPECT_EQ(header.read().status, 408);
+  EXPECT_EQ(body.read().status, 408);
+  EXPECT_TRUE(idle.is_closed_within(5));
+}
+
+TEST(Http, AKeyIsAskedForButNotOfThoseWhoLookWhetherTheServerLives) {
+  TestServer::Options options;
+  options.api_keys = {"secret", "other"};
+  TestServer locked(options);
+  EXPECT_EQ(locked.get("/v1/models").status, 401);
+  EXPECT_EQ(locked.get("/nothing").status, 401);
+  EXPECT_EQ(locked.get("/v1/models", "Authorization: Bearer secre\r\n").status, 401);
+  EXPECT_EQ(locked.get("/v1/models", "Authorization: Bearer other\r\n").status, 200);
+  EXPECT_EQ(locked.get("/v1/models", "x-api-key: secret\r\n").status, 200);
+  EXPECT_EQ(locked.get("/health").status, 200);
+  EXPECT_EQ(locked.get("/ready").status, 200);
+}
+
+TEST(Http, PagesOfOthersMayCallOnlyWhereTheyAreAllowedTo) {
+  EXPECT_EQ(server().get("/health", "Origin: http://evil.example\r\n").status, 403);
+  EXPECT_EQ(server().get("/health", "Origin: http://talon\r\n").status, 200);
+  TestServer::Options options;
+  options.http.cors = "http://page.example";
+  TestServer open(options);
+  const Reply reply = open.get("/health", "Origin: http://page.example\r\n");
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.headers.at("access-control-allow-origin"), "http://page.example");
+  EXPECT_EQ(open.get("/health", "Origin: http://evil.example\r\n").status, 403);
+  Client client(open.port());
+  client.send("OPTIONS /v1/completions HTTP/1.1\r\nOrigin: http://page.example\r\n\r\n");
+  EXPECT_EQ(client.read().status, 204);
+}
+
+TEST(Http, AUnixSocketServesAndIsRemovedAtTheEnd) {
+  const std::string path = testing::TempDir() + "talon_serve_test.sock";
+  {
+    TestServer::Options options;
+    options.http.unix_path = path;
+    TestServer local(options);
+    EXPECT_EQ(local->address(), "unix:" + path);
+    EXPECT_EQ(Client(path).post(kCompletion, kShort).status, 200);
+    EXPECT_THROW(TestServer second(options), Error);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(Http, AnAddressInUseIsAnError) {
+  TestServer::Options options;
+  options.http.port = server().port();
+  EXPECT_THROW(TestServer second(options), Error);
+}
+
+TEST(Http, OfTooManyConnectionsTheOneThatIsIdleLongestGivesWay) {
+  TestServer::Options options;
+  options.http.limits.connections = 3;
+  TestServer small(options);
+  Client first(small.port());
+  EXPECT_EQ(first.get("/health").status, 200);
+  Client second(small.port()), third(small.port());
+  EXPECT_EQ(second.get("/health").status, 200);
+  EXPECT_EQ(third.get("/health").status, 200);
+  Client fourth(small.port());
+  EXPECT_EQ(fourth.get("/health").status, 200);
+  EXPECT_TRUE(first.is_closed_within(5));
+  EXPECT_EQ(second.get("/health").status, 200);
+}
+
+TEST(Http, AThousandIdleConnectionsLeaveTheServerQuick) {
+  TestServer many;
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 900; ++i) clients.push_back(std::make_unique<Client>(many.port()));
+  EXPECT_EQ(many.post(kCompletion, Json::parse(kShort)).status, 200);
+  EXPECT_EQ(clients[450]->get("/health").status, 200);
+}
+
+TEST(Http, BytesWithoutSenseDoNoHarm) {
+  std::mt19937 random(7);
+  const std::string good = post_text(kCompletion, kShort);
+  for (int i = 0; i < 300; ++i) {
+    std::string bytes = good;
+    const int changes = 1 + static_cast<int>(random() % 6);
+    for (int change = 0; change < changes; ++change) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    Client client(server().port());
+    client.send(bytes.substr(0, 1 + random() % bytes.size()));
+    if (i % 3 == 0) client.is_closed_within(0.005);
+  }
+  EXPECT_EQ(server().get("/health").status, 200);
+  EXPECT_TRUE(server().becomes_idle());
+}
+
+}  // namespace
+}  // namespace talon::test

@@ -1,0 +1,146 @@
+#include <gtest/gtest.h>
+
+#include "test_server.h"
+
+// The interfaces beside chat completions: they say the same text.
+namespace talon::test {
+namespace {
+
+TestServer& server() {
+  static TestServer server;
+  return server;
+}
+
+/// What a chat of one message of the user says.
+std::string said(int max_tokens) {
+  const Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+                     {"max_tokens", max_tokens},
+                     {"temperature", 0}};
+  return server().post("/v1/chat/completions", body).json()["choices"][0]["message"]["content"];
+}
+
+/// Events by their names, in order.
+std::vector<std::pair<std::string, Json>> named_events(const std::string& body) {
+  std::vector<std::pair<std::string, Json>> events;
+  std::size_t at = 0;
+  while (at < body.size()) {
+    const std::size_t line = body.find('\n', at), end = body.find("\n\n", at);
+    const std::string name = body.substr(at, line - at),
+                      data = body.substr(line + 1, end - line - 1);
+    events.emplace_back(name.substr(7), Json::parse(data.substr(6)));
+    EXPECT_EQ(events.back().first, events.back().second["type"]);
+    at = end + 2;
+  }
+  return events;
+}
+
+const Json kResponse = {{"input", "Hi"}, {"max_output_tokens", 20}, {"temperature", 0}};
+const Json kMessage = {
+    {"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 20}, {"temperature", 0}};
+
+TEST(Responses, HoldTheTextOfTheChat) {
+  const Json answer = server().post("/v1/responses", kResponse).json();
+  EXPECT_EQ(answer["object"], "response");
+  EXPECT_EQ(answer["status"], "incomplete");
+  EXPECT_EQ(answer["incomplete_details"]["reason"], "max_output_tokens");
+  EXPECT_EQ(answer["output"][0]["content"][0]["text"], said(20));
+  EXPECT_EQ(answer["usage"]["output_tokens"], 20);
+  Json items = kResponse;
+  items["input"] = {{{"role", "user"}, {"content", {{{"type", "input_text"}, {"text", "Hi"}}}}}};
+  EXPECT_EQ(server().post("/v1/responses", items).json()["output"][0]["content"],
+            answer["output"][0]["content"]);
+}
+
+TEST(Responses, StreamAsNumberedEventsWhosePiecesJoin) {
+  Json body = kResponse;
+  body["stream"] = true;
+  const auto events = named_events(server().post("/v1/responses", body).body);
+  std::string text;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i].second["sequence_number"], i);
+    if (events[i].first == "response.output_text.delta") text += events[i].second["delta"];
+  }
+  EXPECT_EQ(text, said(20));
+  ASSERT_GE(events.size(), 8u);
+  EXPECT_EQ(events[0].first, "response.created");
+  EXPECT_EQ(events[2].first, "response.output_item.added");
+  EXPECT_EQ(events[3].first, "response.content_part.added");
+  EXPECT_EQ(events[events.size() - 4].first, "response.output_text.done");
+  EXPECT_EQ(events[events.size() - 4].second["text"], text);
+  EXPECT_EQ(events.back().first, "response.incomplete");
+  EXPECT_EQ(events.back().second["response"]["output"][0]["content"][0]["text"], text);
+}
+
+TEST(Responses, RefuseWhatTheyDoNotKeep) {
+  Json body = kResponse;
+  body["previous_response_id"] = "resp_1";
+  EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "previous_response_id");
+  body = kResponse;
+  body["input"] = {{{"type", "function_call_output"}}};
+  EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "input[0].type");
+  body["input"] = 5;
+  EXPECT_EQ(server().post("/v1/responses", body).status, 400);
+  body = kResponse;
+  body["max_output_tokens"] = 0;
+  EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "max_output_tokens");
+}
+
+TEST(Messages, HoldTheTextOfTheChat) {
+  const Json answer = server().post("/v1/messages", kMessage).json();
+  EXPECT_EQ(answer["type"], "message");
+  EXPECT_EQ(answer["content"][0]["text"], said(20));
+  EXPECT_EQ(answer["stop_reason"], "max_tokens");
+  EXPECT_EQ(answer["usage"]["output_tokens"], 20);
+}
+
+TEST(Messages, TellWhichStopTextEndedThem) {
+  const std::string stop = said(20).substr(8, 3);
+  Json body = kMessage;
+  body["stop_sequences"] = {stop};
+  const Json answer = server().post("/v1/messages", body).json();
+  EXPECT_EQ(answer["stop_reason"], "stop_sequence");
+  EXPECT_EQ(answer["stop_sequence"], stop);
+}
+
+TEST(Messages, StreamAsBlocksWhosePiecesJoin) {
+  Json body = kMessage;
+  body["stream"] = true;
+  const auto events = named_events(server().post("/v1/messages", body).body);
+  std::string text;
+  for (const auto& [name, data] : events) {
+    if (name == "content_block_delta") text += data["delta"]["text"];
+  }
+  EXPECT_EQ(text, said(20));
+  EXPECT_EQ(events[0].first, "message_start");
+  EXPECT_EQ(events[1].first, "content_block_start");
+  EXPECT_EQ(events[events.size() - 2].second["delta"]["stop_reason"], "max_tokens");
+  EXPECT_EQ(events.back().first, "message_stop");
+}
+
+TEST(Messages, AreCountedAsTheyAreFed) {
+  Json body = {{"system", "Be kind."}, {"messages", kMessage["messages"]}};
+  const Json counted = server().post("/v1/messages/count_tokens", body).json();
+  const Json tokens =
+      server().post("/tokenize", {{"content", "system: Be kind.\nuser: Hi\nassistant:"}}).json();
+  EXPECT_EQ(counted["input_tokens"], tokens["count"]);
+}
+
+TEST(Messages, HaveErrorsOfTheirOwnShape) {
+  Json body = kMessage;
+  body.erase("max_tokens");
+  const Reply reply = server().post("/v1/messages", body);
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(reply.json()["type"], "error");
+  EXPECT_EQ(reply.json()["error"]["type"], "invalid_request_error");
+  body = kMessage;
+  body["messages"][0]["role"] = "system";
+  EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
+            "messages[0].role: expected one of user, assistant, found \"system\"");
+  body = kMessage;
+  body["stop_sequences"] = {1};
+  EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
+            "stop_sequences[0]: expected a text that is not empty, found 1");
+}
+
+}  // namespace
+}  // namespace talon::test

@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "test_server.h"
+
+// Full queues, readers that do not read, clients that go, and the end.
+namespace talon::test {
+namespace {
+
+const std::string kCompletion = "/v1/completions";
+
+Json long_request(int seed = 1) {
+  return {{"prompt", "Once"}, {"max_tokens", 500}, {"seed", seed}, {"ignore_eos", true}};
+}
+
+Json stream_of(Json request) {
+  request["stream"] = true;
+  return request;
+}
+
+TEST(Queue, ThatIsFullRefusesWithATimeToComeBack) {
+  TestServer::Options options;
+  options.queue = 2;
+  TestServer server(options);
+  Json request = long_request();
+  request["n"] = 3;
+  const Reply reply = server.post(kCompletion, request);
+  EXPECT_EQ(reply.status, 429);
+  EXPECT_EQ(reply.headers.at("retry-after"), "1");
+  EXPECT_EQ(reply.json()["error"]["type"], "rate_limit_error");
+  EXPECT_EQ(reply.json()["error"]["code"], "queue_full");
+  EXPECT_EQ(server.load(), 0);
+  request["n"] = 2;
+  EXPECT_EQ(server.post(kCompletion, request).status, 200);
+}
+
+TEST(Queue, OfATooSmallCacheAnswersInTurnOrRefuses) {
+  TestServer::Options options;
+  options.queue = 3;
+  options.cache_bytes = 1 << 20;
+  TestServer server(options);
+  std::vector<Reply> replies(10);
+  std::vector<std::thread> clients;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    clients.emplace_back(
+        [&, i] { replies[i] = server.post(kCompletion, long_request(static_cast<int>(i))); });
+  }
+  for (std::thread& client : clients) client.join();
+  int answered = 0;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (replies[i].status == 429) continue;
+    ++answered;
+    ASSERT_EQ(replies[i].status, 200) << replies[i].body;
+    Json alone = long_request(static_cast<int>(i));
+    EXPECT_EQ(replies[i].json()["usage"]["completion_tokens"].get<int>() > 0, true);
+  }
+  EXPECT_GE(answered, 1);
+  EXPECT_TRUE(server.becomes_idle());
+}
+
+TEST(Reader, ThatGoesAwayCancelsItsAnswer) {
+  TestServer server;
+  {
+    Client client(server.port());
+    client.send(post_text(kCompletion, stream_of(long_request()).dump()));
+    EXPECT_TRUE(client.read_until("data: "));
+  }
+  EXPECT_TRUE(server.load_becomes(0));
+  const std::string metrics = server.get("/metrics").body;
+  EXPECT_NE(metrics.find("finished_reason=\"cancelled\",model_name=\"tiny\"} 1"), std::string::npos)
+      << metrics;
+}
+
+TEST(Reader, ThatGoesAwayBeforeTheEndOfAWholeAnswerCancelsItToo) {
+  TestServer server;
+  for (int i = 0; i < 20; ++i) {
+    Client client(server.port());
+    client.send(post_text(kCompletion, long_request().dump()));
+    client.is_closed_within(0.001 * i);
+  }
+  EXPECT_TRUE(server.becomes_idle());
+  EXPECT_EQ(server.post(kCompletion, long_request()).status, 200);
+}
+
+TEST(Reader, ThatReadsNothingIsDroppedAndTheOthersAreServed) {
+  TestServer::Options options;
+  options.limits.unread_bytes = 2000;
+  options.http.limits.write_s = 1;
+  TestServer server(options);
+  Json request = stream_of(long_request());
+  request["logprobs"] = 20;
+  request["n"] = 8;
+  Client silent(server.port());
+  silent.send(post_text(kCompletion, request.dump()));
+  Json plain = long_request();
+  plain["temperature"] = 0;
+  EXPECT_EQ(server.post(kCompletion, plain).json()["choices"][0]["text"], plain_text(plain));
+  EXPECT_TRUE(server.becomes_idle());
+}
+
+TEST(Reader, ThatReadsLateGetsAllOfItsAnswer) {
+  TestServer server;
+  Json request = long_request(4);
+  Client late(server.port());
+  late.send(post_text(kCompletion, stream_of(request).dump()));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::string text;
+  for (const Json& event : late.read().events()) {
+    for (const Json& choice : event["choices"]) text += choice["text"];
+  }
+  EXPECT_EQ(text, server.post(kCompletion, request).json()["choices"][0]["text"]);
+}
+
+TEST(Draining, LetsRunningAnswersEndAndTakesNoOthers) {
+  TestServer server;
+  Client running(server.port()), kept(server.port());
+  EXPECT_EQ(kept.get("/ready").status, 200);
+  running.send(post_text(kCompletion, stream_of(long_request()).dump()));
+  EXPECT_TRUE(running.read_until("data: "));
+  server->drain();
+  EXPECT_TRUE(running.read_until("data: [DONE]"));
+  EXPECT_TRUE(running.is_closed_within(5));
+  EXPECT_TRUE(kept.is_closed_within(5));
+  EXPECT_THROW(Client(server.port()).get("/health"), std::runtime_error);
+  EXPECT_TRUE(server->idle());
+}
+
+TEST(Draining, EndsWhatDoesNotEndInTime) {
+  TestServer server;
+  Client running(server.port());
+  Json request = stream_of(long_request());
+  request["n"] = 16;
+  running.send(post_text(kCompletion, request.dump()));
+  EXPECT_TRUE(running.read_until("data: "));
+  server->drain();
+  server->cancel_all();
+  EXPECT_TRUE(running.read_until("\"finish_reason\":\"length\""));
+  EXPECT_TRUE(running.read_until("data: [DONE]"));
+  EXPECT_TRUE(server.becomes_idle());
+}
+
+TEST(Draining, AServerThatEndsWhileItAnswersEndsCleanly) {
+  for (int i = 0; i < 5; ++i) {
+    Client client([&] {
+      static std::unique_ptr<TestServer> server;
+      server = std::make_unique<TestServer>();
+      return server->port();
+    }());
+    client.send(post_text(kCompletion, stream_of(long_request()).dump()));
+    client.is_closed_within(0.002 * i);
+  }
+}
+
+}  // namespace
+}  // namespace talon::test

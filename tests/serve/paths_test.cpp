@@ -1,0 +1,244 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "test_server.h"
+
+namespace talon::test {
+namespace {
+
+class Paths : public testing::Test {
+ protected:
+  static TestServer& server() {
+    static TestServer server;
+    return server;
+  }
+  static Json chat(const char* text, Json more = Json::object()) {
+    Json body = {{"model", "tiny"},
+                 {"messages", {{{"role", "user"}, {"content", text}}}},
+                 {"max_tokens", 12},
+                 {"temperature", 0}};
+    body.update(more);
+    return body;
+  }
+  static Json completion(const char* text, Json more = Json::object()) {
+    Json body = {{"prompt", text}, {"max_tokens", 24}, {"temperature", 0}};
+    body.update(more);
+    return body;
+  }
+};
+
+TEST_F(Paths, ACompletionIsWhatTheModelSaysAlone) {
+  const Json body = completion("Once upon a time", {{"max_tokens", 60}});
+  const Reply reply = server().post("/v1/completions", body);
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const Json answer = reply.json();
+  EXPECT_EQ(answer["object"], "text_completion");
+  EXPECT_EQ(answer["model"], "tiny");
+  EXPECT_EQ(answer["choices"][0]["text"], plain_text(body));
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 60);
+  EXPECT_EQ(answer["timings"]["predicted_n"], 60);
+  EXPECT_EQ(answer["talon"]["drafter"], "suffix");
+}
+
+TEST_F(Paths, ACompletionWithoutALengthHasSixteenTokens) {
+  const Json answer =
+      server().post("/v1/completions", {{"prompt", "Once"}, {"ignore_eos", true}}).json();
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 16);
+}
+
+TEST_F(Paths, AChatIsRenderedByTheTemplate) {
+  const Json tokens =
+      server().post("/tokenize", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}).json();
+  const Json answer = server().post("/v1/chat/completions", chat("Hi")).json();
+  EXPECT_EQ(answer["object"], "chat.completion");
+  EXPECT_EQ(answer["choices"][0]["message"]["role"], "assistant");
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], tokens["count"]);
+  EXPECT_EQ(answer["choices"][0]["message"]["content"],
+            plain_text(completion("user: Hi\nassistant:", {{"max_tokens", 12}})));
+}
+
+TEST_F(Paths, PartsOfAMessageAreJoinedAndADeveloperSpeaksForTheSystem) {
+  const Json parts = {{{"type", "text"}, {"text", "one "}}, {{"type", "text"}, {"text", "two"}}};
+  const Json body = {{"messages", {{{"role", "developer"}, {"content", parts}}}}};
+  EXPECT_EQ(server().post("/apply-template", body).json()["prompt"], "system: one two\nassistant:");
+}
+
+TEST_F(Paths, SeveralChoicesDifferAndEachIsItsOwn) {
+  const Json more = {{"n", 3}, {"temperature", 1}, {"seed", 5}};
+  const Json answer = server().post("/v1/completions", completion("Tom", more)).json();
+  ASSERT_EQ(answer["choices"].size(), 3u);
+  EXPECT_NE(answer["choices"][0]["text"], answer["choices"][1]["text"]);
+  EXPECT_EQ(answer["choices"][2]["index"], 2);
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 72);
+  const Json alone =
+      server().post("/v1/completions", completion("Tom", {{"temperature", 1}, {"seed", 5}})).json();
+  EXPECT_EQ(alone["choices"][0]["text"], answer["choices"][0]["text"]);
+}
+
+TEST_F(Paths, SeveralPromptsAreAnsweredEach) {
+  const Json answer =
+      server()
+          .post("/v1/completions",
+                {{"prompt", {"Once", "Tom"}}, {"max_tokens", 8}, {"temperature", 0}})
+          .json();
+  ASSERT_EQ(answer["choices"].size(), 2u);
+  EXPECT_EQ(answer["choices"][1]["text"],
+            plain_text({{"prompt", "Tom"}, {"max_tokens", 8}, {"temperature", 0}}));
+}
+
+TEST_F(Paths, APromptMayBeTokens) {
+  const Json tokens = server().post("/tokenize", {{"content", "Once upon"}}).json()["tokens"];
+  const Json by_tokens =
+      server().post("/v1/completions", {{"prompt", tokens}, {"temperature", 0}}).json();
+  const Json by_text =
+      server().post("/v1/completions", {{"prompt", "Once upon"}, {"temperature", 0}}).json();
+  EXPECT_EQ(by_tokens["choices"][0]["text"], by_text["choices"][0]["text"]);
+}
+
+TEST_F(Paths, ASeedThatIsNotGivenIsChosenAndToldSoThatItCanBeGiven) {
+  const Json free =
+      server().post("/v1/completions", completion("Tom", {{"temperature", 1}})).json();
+  const Json seed = free["talon"]["seed"];
+  const Json again =
+      server()
+          .post("/v1/completions", completion("Tom", {{"temperature", 1}, {"seed", seed}}))
+          .json();
+  EXPECT_EQ(again["choices"][0]["text"], free["choices"][0]["text"]);
+}
+
+TEST_F(Paths, AStopTextEndsTheAnswerBeforeIt) {
+  const std::string whole = plain_text(completion("Once upon a time"));
+  const std::string stop = whole.substr(whole.size() / 2, 4);
+  const Json answer =
+      server().post("/v1/completions", completion("Once upon a time", {{"stop", stop}})).json();
+  EXPECT_EQ(answer["choices"][0]["text"], whole.substr(0, whole.find(stop)));
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "stop");
+}
+
+TEST_F(Paths, AStopTokenEndsTheAnswerUnlessItIsTooShort) {
+  const auto ask = [&](Json more) {
+    more["return_token_ids"] = true;
+    return server().post("/v1/completions", completion("Once upon a time", more)).json();
+  };
+  const Json tokens = ask({})["choices"][0]["token_ids"];
+  const Json stopped = ask({{"stop_token_ids", {tokens[4]}}});
+  EXPECT_EQ(stopped["choices"][0]["token_ids"].size(), 5u);
+  EXPECT_EQ(stopped["choices"][0]["finish_reason"], "stop");
+  EXPECT_GE(
+      ask({{"stop_token_ids", {tokens[4]}}, {"min_tokens", 10}})["choices"][0]["token_ids"].size(),
+      10u);
+}
+
+TEST_F(Paths, LogprobsAreThoseOfTheModelWithAndWithoutDrafts) {
+  const auto ask = [&](const char* drafter) {
+    const Json more = {{"logprobs", true}, {"top_logprobs", 2}, {"talon", {{"drafter", drafter}}}};
+    return server().post("/v1/chat/completions", chat("a a a a a a", more)).json();
+  };
+  const Json plain = ask("none"), drafted = ask("suffix");
+  const Json& content = plain["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 12u);
+  EXPECT_EQ(plain["choices"][0]["logprobs"], drafted["choices"][0]["logprobs"]);
+  EXPECT_EQ(content[0]["top_logprobs"].size(), 2u);
+  EXPECT_EQ(content[0]["top_logprobs"][0]["logprob"], content[0]["logprob"]);
+  EXPECT_LT(content[0]["logprob"].get<double>(), 0);
+  EXPECT_EQ(plain["talon"]["drafter"], "none");
+}
+
+TEST_F(Paths, LogprobsOfACompletionHaveTheOlderShape) {
+  const Json answer =
+      server().post("/v1/completions", completion("Once", {{"logprobs", 1}})).json();
+  const Json& logprobs = answer["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"].size(), 24u);
+  EXPECT_EQ(logprobs["token_logprobs"].size(), 24u);
+  EXPECT_EQ(logprobs["top_logprobs"][3].size(), 1u);
+  EXPECT_EQ(logprobs["text_offset"][0], 0);
+}
+
+TEST_F(Paths, TheSpeculationOfOneRequestIsToldOnRequest) {
+  const Json more = {{"max_tokens", 100}, {"talon", {{"metrics", true}, {"policy", "fixed"}}}};
+  const Json answer = server().post("/v1/completions", completion("a a a a a a a a", more)).json();
+  const Json& speculation = answer["metrics"]["speculative_decoding"];
+  int rounds = 0, accepted = 0, of = 0;
+  for (const Json& count : speculation["acceptance_histogram"]) {
+    rounds += count.get<int>();
+    accepted += of++ * count.get<int>();
+  }
+  EXPECT_EQ(speculation["num_spec_steps"], rounds);
+  EXPECT_EQ(speculation["num_accepted_draft_tokens"], accepted);
+  EXPECT_EQ(answer["timings"]["draft_n_accepted"], accepted);
+  EXPECT_EQ(rounds + accepted + 1, 100);
+  EXPECT_NEAR(speculation["mean_acceptance_length"].get<double>(), 1 + 1.0 * accepted / rounds,
+              1e-9);
+  EXPECT_FALSE(server().post("/v1/completions", completion("a")).json().contains("metrics"));
+}
+
+TEST_F(Paths, APrefixThatTheCacheKnowsIsCountedButNotAcrossSalts) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += " the big dog saw a cat";
+  const auto cached = [&](const char* salt) {
+    const Json answer =
+        server().post("/v1/completions", completion(text.c_str(), {{"cache_salt", salt}})).json();
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>();
+  };
+  EXPECT_EQ(cached("ann"), 0);
+  EXPECT_GT(cached("ann"), 64);
+  EXPECT_EQ(cached("bob"), 0);
+}
+
+TEST_F(Paths, ADeadlineEndsAnAnswerWhereItIs) {
+  const Json more = {{"max_tokens", 400}, {"ignore_eos", true}, {"talon", {{"deadline_ms", 1}}}};
+  const Json answer = server().post("/v1/completions", completion("Once", more)).json();
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(answer["talon"]["ended"], "deadline");
+  EXPECT_LT(answer["usage"]["completion_tokens"].get<int>(), 400);
+}
+
+TEST_F(Paths, TextBecomesTokensAndBack) {
+  const Json tokens =
+      server().post("/tokenize", {{"content", "a big dog"}, {"add_special", false}}).json();
+  EXPECT_EQ(tokens["count"], tokens["tokens"].size());
+  const Json text = server().post("/detokenize", {{"tokens", tokens["tokens"]}}).json();
+  EXPECT_EQ(text["content"], "a big dog");
+  const Json pieces = server().post("/tokenize", {{"content", "a"}, {"with_pieces", true}}).json();
+  EXPECT_TRUE(pieces["tokens"][0].contains("piece"));
+}
+
+TEST_F(Paths, ModelsAndTheServersStateAreTold) {
+  EXPECT_EQ(server().get("/v1/models").json()["data"][0]["id"], "tiny");
+  EXPECT_EQ(server().get("/v1/models/tiny").json()["object"], "model");
+  EXPECT_EQ(server().get("/v1/models/other").status, 404);
+  EXPECT_EQ(server().get("/health").json()["status"], "ok");
+  EXPECT_EQ(server().get("/ready").json()["status"], "ready");
+  EXPECT_EQ(server().get("/props").json()["default_generation_settings"]["n_ctx"], 512);
+  EXPECT_EQ(server().get("/v1/load").json()["models"][0]["model"], "tiny");
+}
+
+TEST_F(Paths, MetricsCountWhatWasAnswered) {
+  const auto value_of = [&](const std::string& name) {
+    const std::string text = server().get("/metrics").body;
+    const std::size_t at = text.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+  };
+  const std::string model = "{model_name=\"tiny\"}";
+  const double tokens = std::max(0.0, value_of("talon:generation_tokens_total" + model));
+  const double first = std::max(0.0, value_of("talon:time_to_first_token_seconds_count" + model));
+  server().post("/v1/completions", completion("Once"));
+  EXPECT_EQ(value_of("talon:generation_tokens_total" + model), tokens + 24);
+  EXPECT_EQ(value_of("talon:time_to_first_token_seconds_count" + model), first + 1);
+  EXPECT_EQ(value_of("talon:num_requests_running" + model), 0);
+  for (const char* name :
+       {"talon:inter_token_latency_seconds_count", "talon:e2e_request_latency_seconds_count",
+        "talon:num_requests_waiting", "talon:kv_cache_usage_perc",
+        "talon:prefix_cache_queries_total", "talon:prefix_cache_hits_total",
+        "talon:spec_decode_num_drafts_total", "talon:spec_decode_num_draft_tokens_total",
+        "talon:spec_decode_num_accepted_tokens_total"}) {
+    EXPECT_GE(value_of(name + model), 0) << name;
+  }
+  EXPECT_GE(value_of("talon:http_responses_total{code=\"200\"}"), 1);
+}
+
+}  // namespace
+}  // namespace talon::test

@@ -1,0 +1,80 @@
+#include "test_server.h"
+
+#include <chrono>
+#include <thread>
+
+#include "serve/api/answer_fields.h"
+#include "text/prompt.h"
+
+namespace talon::test {
+namespace {
+
+constexpr const char* kTemplate =
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}";
+
+template <typename Condition>
+bool comes_true(Condition&& condition) {
+  for (int i = 0; i < 3000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace
+
+ModelSource tiny_model() {
+  ModelSource source;
+  source.model = TALON_TEST_DATA "/models/stories260K.bin";
+  source.threads = 2;
+  return source;
+}
+
+TestServer::TestServer(Options options, std::nullptr_t) {
+  LoadedModel loaded = open_model(tiny_model());
+  auto cache = open_cache(loaded.model, {.bytes = options.cache_bytes});
+  HostOptions host;
+  host.decode.drafter = options.drafter;
+  host.queue = options.queue;
+  host.step_ms = 20;
+  ServedModel model;
+  model.name = "tiny";
+  if (options.has_chat) model.chat.emplace(kTemplate, "", "");
+  model.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
+  std::vector<ServedModel> models;
+  models.push_back(std::move(model));
+  server_ = std::make_unique<Server>(options, std::move(models));
+}
+
+bool TestServer::becomes_idle() const {
+  return comes_true([&] { return server_->idle(); });
+}
+
+bool TestServer::load_becomes(int wanted) const {
+  return comes_true([&] { return load() == wanted; });
+}
+
+std::string plain_text(const Json& fields) {
+  struct Plain {
+    LoadedModel loaded = open_model(tiny_model());
+    std::unique_ptr<KvCache> cache = open_cache(loaded.model);
+    Answerer answerer{loaded.model, *cache, loaded.tokenizer_or_null(), {.drafter = "none"}};
+  };
+  static Plain plain;
+  const LoadedModel& loaded = plain.loaded;
+  const int vocabulary = loaded.model.config.vocabulary;
+  const AnswerFields read = read_answer_fields(Fields(fields), {}, vocabulary);
+  Request request;
+  request.prompt = encode_prompt(*loaded.tokenizer, fields["prompt"].get<std::string>());
+  request.max_new = read.max_new.value_or(16);
+  request.min_new = read.min_new;
+  request.sampler = read.sampler;
+  request.seed = read.seed;
+  request.stop_texts = read.stop_texts;
+  if (!read.ignore_end) request.end_tokens = loaded.end_tokens;
+  request.reuse_prefix = false;
+  return plain.answerer.decode(request).text;
+}
+
+}  // namespace talon::test

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client.h"
+#include "runtime/answerer.h"
+#include "runtime/loaded_model.h"
+#include "serve/server.h"
+
+namespace talon::test {
+
+/// A server of one small model ("tiny", which takes chats as `role: content` lines) on a port of
+/// its own.
+class TestServer {
+ public:
+  struct Options : ServeOptions {
+    Options() { http.port = 0; }
+    std::string drafter = "suffix";
+    std::size_t cache_bytes = 0;
+    bool has_chat = true;
+  };
+  explicit TestServer(Options options = Options()) : TestServer(std::move(options), nullptr) {}
+
+  Server& operator*() { return *server_; }
+  Server* operator->() { return server_.get(); }
+  int port() const { return server_->port(); }
+
+  /// Of a new connection.
+  Reply get(const std::string& path, const std::string& headers = "") const {
+    return Client(port()).get(path, headers);
+  }
+  Reply post(const std::string& path, const Json& body) const {
+    return Client(port()).post(path, body);
+  }
+  /// Waits until nothing runs; false if that takes too long.
+  bool becomes_idle() const;
+  /// Running and waiting answers.
+  int load() const { return get("/v1/load").json()["server_load"]; }
+  bool load_becomes(int wanted) const;
+
+ private:
+  TestServer(Options options, std::nullptr_t);
+
+  std::unique_ptr<Server> server_;
+};
+
+ModelSource tiny_model();
+
+/// What the same request gives alone, in process and without drafts. `fields`: of a completion.
+std::string plain_text(const Json& fields);
+
+}  // namespace talon::test
