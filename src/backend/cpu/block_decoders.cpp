@@ -2,13 +2,13 @@
 
 #include <cstring>
 
-#include "io/quant_tables.h"
+#include "io/quant/quant_tables.h"
 
 namespace talon::cpu {
 namespace {
 
-// The formulas are in io/quant_tables.h. Minima that a type subtracts are kept as added ones: the
-// sign of dmin is turned.
+// The formulas are in io/quant/quant_tables.h. Minima that a type subtracts are kept as added ones:
+// the sign of dmin is turned.
 
 std::uint16_t read16(const std::uint8_t* p) {
   return static_cast<std::uint16_t>(p[0] | (p[1] << 8));

@@ -12,7 +12,7 @@
 #include "draft/eagle/head_config.h"
 #include "draft/eagle/head_tensors.h"
 #include "io/formats/write_gguf.h"
-#include "io/quantize.h"
+#include "io/quant/quantize.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 #include "model/config/config_readers.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "io/quantize.h"
+#include "io/quant/quantize.h"
 #include "io/test_files.h"
 
 namespace talon {

@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "io/mapped_file.h"
-#include "io/quant_tables.h"
+#include "io/quant/quant_tables.h"
 #include "io/storage_type.h"
 
 namespace talon {

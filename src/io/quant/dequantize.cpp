@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "core/half.h"
-#include "io/quant_tables.h"
+#include "io/quant/quant_tables.h"
 #include "io/storage_type.h"
 
 namespace talon {

@@ -1,4 +1,4 @@
-#include "io/quantize.h"
+#include "io/quant/quantize.h"
 
 #include <algorithm>
 #include <cmath>
