@@ -9,6 +9,7 @@
 #include "core/philox.h"
 #include "core/types.h"
 #include "model/target.h"
+#include "sample/sampler.h"
 #include "tree/draft_tree.h"
 #include "tree/tree_policy.h"
 
@@ -44,6 +45,12 @@ struct DraftJob {
   const PositionRandom* random = nullptr;
   int position = 0;          // of the root
   std::uint32_t source = 1;  // noted with the nodes that it adds (DraftTree::Node::sources)
+  /// How the request's tokens are drawn; null: greedily.
+  const SamplerOptions* sampler = nullptr;
+  /// Whether the token at each position will be the winner of a race with the noise of `random`
+  /// there, which drafts may know (coupling/coupling.h). Not so for rules that need drafts
+  /// independent of what they draw with.
+  bool races = false;
 };
 
 /// What a drafter is, and what it wants. The same for as long as it lives.

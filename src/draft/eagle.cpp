@@ -26,6 +26,7 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
                                  quote(path), is_eagle3 ? "eagle or eagle2" : "eagle3"));
   }
   eagle.cache_positions = context.cache_positions;
+  eagle.coupling = read_coupling(options);
   return make_eagle_drafter(std::move(head), *context.target, eagle);
 }
 

@@ -10,7 +10,10 @@ std::vector<Option> head_options() {
   for (const WeightLayout layout : kWeightLayouts) layouts.words.emplace_back(name_of(layout));
   return {
       {"head", FreeText{"PATH"}, "", "the draft head (default: one that belongs to the model)"},
-      {"weights", std::move(layouts), std::string(name_of(WeightLayout::int8)), "how it is kept"}};
+      {"weights", std::move(layouts), std::string(name_of(WeightLayout::int8)), "how it is kept"},
+      coupled_option(),
+      {"beta", RealNumber{0.01, 100}, "1.25", "weight of its logits beside that noise"},
+      {"gamma", RealNumber{0.01, 100}, "0.9", "sharpness of the chances that it then gives"}};
 }
 
 std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind) {
@@ -29,6 +32,18 @@ WeightLayout read_layout(Options& options) {
     if (text == name_of(layout)) return layout;
   }
   throw Bug("a layout of weights that is declared and has no value");
+}
+
+Option coupled_option() {
+  return {"coupled", OneOf{{"on", "off"}}, "on",
+          "at a temperature, guess with the noise that the token will be drawn with"};
+}
+
+bool read_coupled(Options& options) { return options.text("coupled") == "on"; }
+
+Coupling read_coupling(Options& options) {
+  return {
+      .on = read_coupled(options), .beta = options.real("beta"), .gamma = options.real("gamma")};
 }
 
 }  // namespace talon

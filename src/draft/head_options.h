@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "core/options.h"
+#include "draft/coupling/coupling.h"
 #include "draft/registry.h"
 
 namespace talon {
@@ -15,11 +16,16 @@ constexpr int kMostDraftNodes = 1024;
 constexpr int kMostDraftLevels = 64;
 constexpr int kMostDraftChildren = 64;
 
-/// `head=PATH` and `weights=int8`.
+/// `head=PATH`, `weights=int8` and how drafts use known noise.
 std::vector<Option> head_options();
 /// `head=PATH`, or what the context knows of this kind. Throws UsageError if there is none.
 std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind);
 /// `weights=int8`: how the head is kept.
 WeightLayout read_layout(Options& options);
+/// `coupled=on`, `beta=1.25` and `gamma=0.9`.
+Coupling read_coupling(Options& options);
+/// `coupled=on`.
+Option coupled_option();
+bool read_coupled(Options& options);
 
 }  // namespace talon

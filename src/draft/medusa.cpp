@@ -14,6 +14,7 @@ struct MedusaOptions {
   int children;
   int levels;
   int nodes;
+  Coupling coupling = {};
   std::optional<StaticTree> fixed = {};
 };
 
@@ -32,7 +33,7 @@ class MedusaDrafter : public Drafter {
       : weights_(std::move(weights)),
         backend_(*weights_.backend),
         options_(options),
-        network_(weights_),
+        network_(weights_, options.coupling),
         features_(backend_.allocate(MedusaNetwork::kMostRows, weights_.config.hidden)) {}
 
   DrafterTraits traits() const override { return {.taps = {{FeatureTap::kFinalNorm}}}; }
@@ -75,7 +76,9 @@ class MedusaDrafter : public Drafter {
       auto& state = static_cast<MedusaState&>(*jobs[static_cast<std::size_t>(row)]->state);
       backend_.copy(state.feature.view(), features.row_range(row, 1));
     }
-    const std::vector<RowChildren> heads = network_.guess(features, options_.children);
+    std::vector<DraftPlace> places;
+    for (const DraftJob* job : jobs) places.push_back(first_place(*job, options_.coupling));
+    const std::vector<RowChildren> heads = network_.guess(features, options_.children, places);
     for (int row = 0; row < features.rows; ++row) {
       grow(ProductGuesses::of(heads, row), *jobs[static_cast<std::size_t>(row)]);
     }
@@ -106,6 +109,7 @@ std::unique_ptr<Drafter> make_medusa(Options& options, const DrafterContext& con
   const std::string& tree = options.text("tree");
   if (!tree.empty()) medusa.fixed = read_static_tree(tree);
   if (medusa.fixed && !options.is_given("topk")) medusa.children = medusa.fixed->children();
+  medusa.coupling = read_coupling(options);
   const WeightLayout layout = read_layout(options);
   const std::string path = read_head_path(options, context, "medusa");
   expects(context.target != nullptr, "a drafter with a head has a target");

@@ -1,20 +1,21 @@
 #include "draft/merged.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 
 #include "core/error.h"
 #include "draft/merged_score.h"
 #include "model/tap_set.h"
+#include "sample/temperature_class.h"
 
 namespace talon {
 namespace {
 
 struct MergedState : DraftState {
-  explicit MergedState(SourceCalibration* shared) : calibration(shared) {}
   std::vector<std::unique_ptr<DraftState>> parts;
-  SourceCalibration calibration;
+  std::optional<SourceCalibration> calibration;  // since it is known how tokens are drawn
   std::optional<MergedTree> proposed;  // since the last token was observed, before the cut
 };
 
@@ -43,7 +44,7 @@ class MergedDrafter : public Drafter {
   DrafterTraits traits() const override { return traits_; }
 
   std::unique_ptr<DraftState> start() override {
-    auto state = std::make_unique<MergedState>(&calibration_);
+    auto state = std::make_unique<MergedState>();
     for (const MergedPart& part : parts_) state->parts.push_back(part.drafter->start());
     return state;
   }
@@ -55,14 +56,14 @@ class MergedDrafter : public Drafter {
   }
 
   std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
-    auto state = std::make_unique<MergedState>(&calibration_);
+    auto state = std::make_unique<MergedState>();
     for (const MergedPart& part : parts_) state->parts.push_back(part.drafter->resume(known));
     return state;
   }
 
   void observe(DraftState& draft_state, const CommittedTokens& committed) override {
     auto& state = static_cast<MergedState&>(draft_state);
-    if (state.proposed) state.proposed->learn(committed.tokens, state.calibration);
+    if (state.proposed) state.proposed->learn(committed.tokens, *state.calibration);
     state.proposed.reset();
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       CommittedTokens seen = committed;
@@ -92,7 +93,12 @@ class MergedDrafter : public Drafter {
   }
 
   void propose(std::span<DraftJob> jobs) override {
-    for (DraftJob& job : jobs) state_of(job).proposed.emplace((*job.tree)[0].token);
+    for (DraftJob& job : jobs) {
+      MergedState& state = state_of(job);
+      const std::size_t kind = job.sampler ? temperature_class(*job.sampler) : 0;
+      if (!state.calibration) state.calibration.emplace(&calibrations_[kind]);
+      state.proposed.emplace((*job.tree)[0].token);
+    }
     for (const std::size_t part : order_) grow(part, jobs);
     for (DraftJob& job : jobs) {
       *job.tree = state_of(job).proposed->tree();
@@ -130,16 +136,16 @@ class MergedDrafter : public Drafter {
       } else {
         state.proposed->add(trees[i], source);
       }
-      state.proposed->score(state.calibration);
+      state.proposed->score(*state.calibration);
     }
   }
 
   std::vector<MergedPart> parts_;
   std::vector<DrafterTraits> part_traits_;
   DrafterTraits traits_;
-  TapSet taps_;                     // reader i: part i
-  std::vector<std::size_t> order_;  // in which the parts grow
-  SourceCalibration calibration_;   // of all sequences
+  TapSet taps_;                                                      // reader i: part i
+  std::vector<std::size_t> order_;                                   // in which the parts grow
+  std::array<SourceCalibration, kTemperatureClasses> calibrations_;  // of all sequences
 };
 
 }  // namespace

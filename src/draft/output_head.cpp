@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace talon {
 namespace {
@@ -11,13 +12,17 @@ constexpr int kMostRows = 64;  // of the product at once: bounds the logits' mem
 }  // namespace
 
 OutputHead::OutputHead(Backend& backend, const Weight& matrix,
-                       std::span<const TokenId> target_token)
+                       std::span<const TokenId> target_token, const Coupling& coupling)
     : backend_(backend),
       matrix_(matrix),
       target_token_(target_token),
+      coupling_(coupling),
+      noise_(backend, matrix.rows, target_token, kMostRows),
+      noise_row_(backend),
       logits_(backend.allocate(kMostRows, matrix.rows)) {}
 
-RowChildren OutputHead::top_children(const View& features, int count, const OutputNorm& norm) {
+RowChildren OutputHead::top_children(const View& features, int count,
+                                     std::span<const DraftPlace> places, const OutputNorm& norm) {
   RowChildren children;
   children.count = std::min(count, matrix_.rows);
   const auto per_row = static_cast<std::size_t>(children.count);
@@ -37,7 +42,9 @@ RowChildren OutputHead::top_children(const View& features, int count, const Outp
                      .norm_epsilon = norm.epsilon,
                      .outputs = output,
                      .rough = true});
-    backend_.softmax(logits, 1.0F, logits);
+    score(logits, places.empty() ? places
+                                 : places.subspan(static_cast<std::size_t>(first),
+                                                  static_cast<std::size_t>(rows)));
     const std::size_t begin = static_cast<std::size_t>(first) * per_row;
     const std::size_t size = static_cast<std::size_t>(rows) * per_row;
     const View top = top_.view().col_range(0, children.count).row_range(0, rows);
@@ -52,6 +59,31 @@ RowChildren OutputHead::top_children(const View& features, int count, const Outp
     for (TokenId& token : children.token) token = target_token_[static_cast<std::size_t>(token)];
   }
   return children;
+}
+
+/// Makes chances of logits. Rows whose draws are foreseen and others in turn, run by run: a softmax
+/// has one temperature.
+void OutputHead::score(const View& logits, std::span<const DraftPlace> places) {
+  if (places.empty()) return backend_.softmax(logits, 1.0F, logits);
+  for (std::size_t begin = 0; begin < places.size();) {
+    const bool races = places[begin].races();
+    std::size_t end = begin;
+    std::vector<std::int32_t> noise_rows;
+    for (; end < places.size() && places[end].races() == races; ++end) {
+      if (races) noise_rows.push_back(noise_.row_of(places[end], coupling_));
+    }
+    const View run = logits.row_range(static_cast<int>(begin), static_cast<int>(end - begin));
+    float temperature = 1;
+    if (races) {
+      if (!row_noise_) row_noise_ = backend_.allocate(kMostRows, matrix_.rows);
+      const View noise = row_noise_.rows(run.rows);
+      backend_.gather_rows(noise_.view(), noise_row_.put(noise_rows), noise);
+      backend_.add(run, noise, run);
+      temperature = static_cast<float>(1 / (coupling_.beta * coupling_.gamma));
+    }
+    backend_.softmax(run, temperature, run);
+    begin = end;
+  }
 }
 
 }  // namespace talon

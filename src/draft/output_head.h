@@ -4,7 +4,9 @@
 #include <span>
 
 #include "backend/backend.h"
+#include "backend/index_list.h"
 #include "core/types.h"
+#include "draft/coupling/noise_rows.h"
 #include "draft/eagle/tree_growth.h"
 
 namespace talon {
@@ -20,18 +22,26 @@ struct OutputNorm {
 class OutputHead {
  public:
   /// target_token: of each row of the matrix; empty: the same. Borrowed.
-  OutputHead(Backend& backend, const Weight& matrix, std::span<const TokenId> target_token);
+  OutputHead(Backend& backend, const Weight& matrix, std::span<const TokenId> target_token,
+             const Coupling& coupling = {});
 
-  /// The `count` likeliest next tokens after each row of `features`. Any number of rows.
-  RowChildren top_children(const View& features, int count, const OutputNorm& norm = {});
+  /// The `count` likeliest next tokens after each row of `features`. Any number of rows. places:
+  /// where the tokens after each row stand; empty: no draw is foreseen.
+  RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places,
+                           const OutputNorm& norm = {});
 
  private:
+  void score(const View& logits, std::span<const DraftPlace> places);
   Backend& backend_;
   const Weight& matrix_;
   std::span<const TokenId> target_token_;
-  Buffer logits_;       // [kMostRows, rows of the matrix]
-  Buffer top_;          // of kMostRows rows, as many as have been asked for
-  IndexBuffer chosen_;  // likewise
+  Coupling coupling_;
+  NoiseRows noise_;
+  IndexList noise_row_;  // of rows
+  Buffer row_noise_;     // [kMostRows, rows of the matrix]
+  Buffer logits_;        // [kMostRows, rows of the matrix]
+  Buffer top_;           // of kMostRows rows, as many as have been asked for
+  IndexBuffer chosen_;   // likewise
 };
 
 }  // namespace talon

@@ -10,6 +10,7 @@
 #include "engine/methods/method_table.h"
 #include "engine/round.h"
 #include "engine/stopwatch.h"
+#include "sample/temperature_class.h"
 
 namespace talon {
 
@@ -334,7 +335,8 @@ void Engine::State::start_drafting(Sequence& sequence) {
   }
   if (!sequence.policy) {
     const auto start = [&] {
-      sequence.policy = method.policy->start(*sequence.method.estimates, costs);
+      const std::size_t kind = temperature_class(sequence.sampler.options());
+      sequence.policy = method.policy->start(sequence.method.estimates->at(kind), costs);
     };
     faults.contain(FaultOrigin::policy, start);
   }

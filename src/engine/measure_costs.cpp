@@ -159,7 +159,10 @@ class CostMeasurement {
       runs.push_back([this, width] { draft(1, width); });
       runs.push_back([this, width] { draft(kLevels, width); });
     }
+    runs.push_back([this] { draft(kLevels, 1, Noise::known); });
     const auto ms = least_ms(runs, budget_ms);
+    // Beside the same draft without noise.
+    profile_.noise_ms = std::max(0.0, (ms.back() - ms[1]) / kLevels);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const double pass_ms = (ms[2 * i + 1] - ms[2 * i]) / (kLevels - 1);
       if (pass_ms > 0) profile_.levels.push_back({widths[i], pass_ms});
@@ -183,11 +186,15 @@ class CostMeasurement {
   }
 
   /// Whether the drafter asks policies about its passes.
-  bool draft(int levels, int width) {
+  enum class Noise { unknown, known };
+  bool draft(int levels, int width, Noise noise = Noise::unknown) {
     ProbePolicy policy(levels, width);
     DraftTree tree(tokens_.back());
-    const PositionRandom random(1, 0);
+    static const SamplerOptions kSampled{.temperature = 1};
+    const PositionRandom random(noise == Noise::known ? ++noises_ : 0, 0);  // noise is remembered
     DraftJob job{state_.get(), &policy, policy.plan({}), &tree, &random, kPromptRows - 1};
+    if (noise == Noise::known) job.sampler = &kSampled;
+    job.races = true;
     drafter_.propose({&job, 1});
     model_.backend->synchronize();
     return policy.asked();
@@ -197,6 +204,7 @@ class CostMeasurement {
   Drafter& drafter_;
   double budget_ms_;
   int warm_forwards_ = 0;
+  std::uint64_t noises_ = 0;
   KvCache cache_;
   Target target_;
   KvSequence sequence_;

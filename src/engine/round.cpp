@@ -138,6 +138,8 @@ void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) 
     Sequence& sequence = *entry->sequence;
     jobs.push_back({sequence.draft.get(), sequence.policy.get(), entry->plan, &entry->tree,
                     &sequence.random, entry->context.position});
+    jobs.back().sampler = &sequence.sampler.options();
+    jobs.back().races = sequence.method.method.verifier->drafts_may_know_noise();
   }
   if (faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); })) return;
   for (Scheduled* entry : scheduled) {

@@ -47,13 +47,15 @@ CostProfile profile_of(const Json& json) {
     profile.levels.push_back({rows_in(level), ms_in(level)});
   }
   profile.first_pass_ms = extra_ms_in(json, "first_pass_ms");
+  profile.noise_ms = extra_ms_in(json, "noise_ms");
   return profile;
 }
 
 Json json_of(const CostProfile& profile) {
   Json json = {{"checks", Json::array()},
                {"levels", Json::array()},
-               {"first_pass_ms", profile.first_pass_ms}};
+               {"first_pass_ms", profile.first_pass_ms},
+               {"noise_ms", profile.noise_ms}};
   for (const auto& [rows, context, ms] : profile.checks) {
     json["checks"].push_back({{"rows", rows}, {"context", context}, {"ms", ms}});
   }

@@ -8,12 +8,13 @@
 
 namespace talon {
 
-/// What all sequences of an engine learn together about one drafter. Owned by the engine, fed by
-/// the policies' states, which it outlives.
+/// What all sequences of an engine whose tokens are drawn alike (sample/temperature_class.h) learn
+/// together about one drafter. Owned by the engine, fed by the policies' states, which it outlives.
 struct DrafterEstimates {
-  /// REQUIRES: max_rows >= 1.
-  explicit DrafterEstimates(int max_rows, const CostProfile& profile = {})
-      : passes(max_rows, profile) {}
+  /// sampled: tokens are drawn at a temperature, and passes know the noise. REQUIRES: max_rows
+  /// >= 1.
+  explicit DrafterEstimates(int max_rows, const CostProfile& profile = {}, bool sampled = false)
+      : passes(max_rows, profile, sampled) {}
   PassCosts passes;
   Calibration calibration;
   static constexpr std::size_t kCoverages = 4;

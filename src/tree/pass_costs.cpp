@@ -2,9 +2,10 @@
 
 namespace talon {
 
-PassCosts::PassCosts(int max_rows, const CostProfile& profile)
+PassCosts::PassCosts(int max_rows, const CostProfile& profile, bool sampled)
     : pass_(max_rows, kPassRowShare), first_pass_(profile.first_pass_ms) {
-  for (const auto& [rows, ms] : profile.levels) pass_.seed(rows, ms);
+  const double noise_ms = sampled ? profile.noise_ms : 0;
+  for (const auto& [rows, ms] : profile.levels) pass_.seed(rows, ms + noise_ms);
 }
 
 double PassCosts::unit_ms(const MachineCosts& machine) const {

@@ -12,8 +12,8 @@ namespace talon {
 /// machine. One per drafter of an engine.
 class PassCosts {
  public:
-  /// REQUIRES: max_rows >= 1.
-  explicit PassCosts(int max_rows, const CostProfile& profile = {});
+  /// sampled: passes that know the noise of their level. REQUIRES: max_rows >= 1.
+  explicit PassCosts(int max_rows, const CostProfile& profile = {}, bool sampled = false);
 
   /// Passes over these many rows, one after the other, took `ms` together.
   void observe(std::span<const int> rows, double ms, const MachineCosts& machine);

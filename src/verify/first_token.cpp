@@ -10,6 +10,7 @@ class FirstToken : public Verifier {
   explicit FirstToken(std::unique_ptr<Verifier> rule) : rule_(std::move(rule)) {}
   std::string_view name() const override { return rule_->name(); }
   bool lossless() const override { return rule_->lossless(); }
+  bool drafts_may_know_noise() const override { return rule_->drafts_may_know_noise(); }
   VerifyResult verify(const VerifyInput& input) const override {
     VerifyResult result = rule_->verify(input);
     if (result.path.size() > 1) {

@@ -11,6 +11,7 @@ class FollowRule : public Verifier {
  public:
   std::string_view name() const override { return "follow"; }
   bool lossless() const override { return true; }
+  bool drafts_may_know_noise() const override { return true; }
 
   VerifyResult verify(const VerifyInput& input) const override {
     VerifyResult result{{0}, 0};

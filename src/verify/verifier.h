@@ -39,6 +39,9 @@ class Verifier {
   virtual ~Verifier() = default;
   virtual std::string_view name() const = 0;
   virtual bool lossless() const = 0;  // output distribution equals the target's
+  /// Whether drafts may know what it draws with: the noise of the race at each position
+  /// (sample/race.h). Only if no draft can change the text.
+  virtual bool drafts_may_know_noise() const { return false; }
   virtual VerifyResult verify(const VerifyInput& input) const = 0;
 };
 

@@ -38,7 +38,7 @@ class RecordedPasses {
             load_head(open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/" + head),
                       eagle_target().model, {WeightLayout::f32, {}})),
         cache_(backend_, within_budget(cache_shape(weights_.config), std::size_t{1} << 20)),
-        network_(weights_, kRows, cache_.total_pages() * kPageRows),
+        network_(weights_, {}, kRows, cache_.total_pages() * kPageRows),
         pairs_(cache_.start({}, false)),
         inputs_(backend_.allocate(kRows, weights_.config.feature_width)),
         outputs_(backend_.allocate(kRows, weights_.config.hidden)) {}
@@ -63,7 +63,7 @@ class RecordedPasses {
   }
 
   RowChildren top_children(int first_row, int rows, int count) {
-    return network_.top_children(outputs_.view().row_range(first_row, rows), count);
+    return network_.top_children(outputs_.view().row_range(first_row, rows), count, {});
   }
 
  private:

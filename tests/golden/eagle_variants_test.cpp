@@ -195,7 +195,7 @@ std::vector<Vector> run_network(const HeadWeights& head, const std::vector<Token
   KvCache cache(backend, within_budget(page, std::size_t{1} << 20));
   KvSequence pairs = cache.start({}, false);
   EXPECT_TRUE(pairs.reserve(kRows + 1));
-  HeadNetwork network(head, kRows, 64);
+  HeadNetwork network(head, {}, kRows, 64);
   const auto input = backend.allocate(kRows, head.config.feature_width);
   const auto output = backend.allocate(kRows + 1, kHidden);
   backend.upload(features, input.view());

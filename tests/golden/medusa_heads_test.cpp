@@ -131,11 +131,11 @@ class MedusaHeads : public testing::TestWithParam<Variant> {};
 TEST_P(MedusaHeads, GuessWhatTheFormulasGive) {
   const Variant& variant = GetParam();
   const MedusaWeights weights = load(variant.files);
-  MedusaNetwork network(weights);
+  MedusaNetwork network(weights, {});
   const auto features = eagle_target().backend->allocate(kRows, kHidden);
   const auto values = random_values(kRows * kHidden, 3, 1);
   eagle_target().backend->upload(values, features.view());
-  const auto guesses = network.guess(features.view(), kCount);
+  const auto guesses = network.guess(features.view(), kCount, {});
   ASSERT_EQ(guesses.size(), static_cast<std::size_t>(kHeads));
   for (int head = 0; head < kHeads; ++head) {
     const RowChildren& found = guesses[static_cast<std::size_t>(head)];

@@ -21,6 +21,7 @@ struct GrowingTree {
   HeadState* state = nullptr;
   DraftTree* tree = nullptr;
   std::uint32_t source = 1;
+  DraftPlace place;  // where the children of its newest rows stand
   std::unique_ptr<TreeGrowth> growth;
   std::vector<TokenId> tokens;  // of the rows in flight
   std::vector<NodeId> parents;  // likewise; -1: the newest pair
@@ -37,7 +38,7 @@ class EagleDrafter : public Drafter {
         options_(options),
         context_(target.config.context),
         cache_(backend_, cache_shape(head_.config, options, context_)),
-        network_(head_, std::max(kLeastRows, rows_per_level(options)),
+        network_(head_, options.coupling, std::max(kLeastRows, rows_per_level(options)),
                  std::min(context_, cache_.total_pages() * kPageRows)),
         memory_(head_, network_, cache_),
         parents_(backend_),
@@ -83,6 +84,7 @@ class EagleDrafter : public Drafter {
 
   void propose_batch(std::span<DraftJob> jobs);
   std::vector<GrowingTree> begin_trees(std::span<DraftJob> jobs);
+  static std::vector<DraftPlace> places_of(std::span<const GrowingTree> trees, int rows);
   std::unique_ptr<TreeGrowth> make_growth(const DraftJob& job, int most_levels) const;
   std::vector<std::int32_t> add_level(std::vector<GrowingTree>& trees, const RowChildren& children);
   void run_level(std::span<GrowingTree> trees, std::span<const std::int32_t> parent_outputs);
@@ -125,11 +127,22 @@ void EagleDrafter::propose_batch(std::span<DraftJob> jobs) {
   int rows = static_cast<int>(trees.size());
   while (rows > 0) {
     const View outputs = outputs_.rows(rows);
-    const RowChildren children = network_.top_children(outputs, children_per_row);
+    const RowChildren children =
+        network_.top_children(outputs, children_per_row, places_of(trees, rows));
     const std::vector<std::int32_t> parent_outputs = add_level(trees, children);
     rows = static_cast<int>(parent_outputs.size());
     if (rows > 0) run_level(trees, parent_outputs);
   }
+}
+
+/// Where the children of each output stand.
+std::vector<DraftPlace> EagleDrafter::places_of(std::span<const GrowingTree> trees, int rows) {
+  std::vector<DraftPlace> places(static_cast<std::size_t>(rows));
+  for (const GrowingTree& tree : trees) {
+    const auto first = static_cast<std::ptrdiff_t>(tree.first_output);
+    std::fill(places.begin() + first, places.end(), tree.place);
+  }
+  return places;
 }
 
 /// Brings the caches up to date and puts what the head predicts after each root into outputs_.
@@ -150,6 +163,7 @@ std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
     tree.state = &state;
     tree.tree = job.tree;
     tree.source = job.source;
+    tree.place = first_place(job, options_.coupling);
     tree.growth = make_growth(job, most_levels);
     tree.first_output = row;
     trees.push_back(std::move(tree));
@@ -189,6 +203,7 @@ std::vector<std::int32_t> EagleDrafter::add_level(std::vector<GrowingTree>& tree
     }
     tree.newest = in_flight;
     tree.first_output = first_output;
+    tree.place = tree.place.after(1);
     return false;
   });
   return parent_outputs;

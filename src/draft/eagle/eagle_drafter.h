@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "draft/coupling/coupling.h"
 #include "draft/drafter.h"
 #include "draft/eagle/dynamic_tree.h"
 #include "draft/eagle/head_weights.h"
@@ -15,6 +16,7 @@ struct EagleOptions {
   std::optional<StaticTree> fixed;  // dynamic.levels and dynamic.nodes limit it, too
   std::size_t cache_positions =
       0;  // that all sequences together may hold; 0: the context of the target
+  Coupling coupling;
 };
 
 /// Drafts with an EAGLE head (arXiv:2401.15077, 2406.16858, 2503.01840; docs/methods.md 2, 3). Each

@@ -9,7 +9,7 @@
 namespace talon {
 
 struct HeadNetwork::State {
-  State(const HeadWeights& of, int most_rows, int positions);
+  State(const HeadWeights& of, const Coupling& coupling, int most_rows, int positions);
 
   View fuse_eagle1(const HeadPass& pass);
   View fuse_eagle3(const HeadPass& pass);
@@ -45,7 +45,8 @@ LayerPlan plan_of(const HeadConfig& config) {
 
 }  // namespace
 
-HeadNetwork::State::State(const HeadWeights& of, int most_rows, int positions)
+HeadNetwork::State::State(const HeadWeights& of, const Coupling& coupling, int most_rows,
+                          int positions)
     : head(of),
       config(of.config),
       backend(*of.backend),
@@ -54,7 +55,7 @@ HeadNetwork::State::State(const HeadWeights& of, int most_rows, int positions)
       block(backend, {&plan, 1}, of.config.hidden, max_rows),
       rope(backend, of.config.rope, of.config.head_dim, positions),
       tokens(backend),
-      output(backend, *of.output, of.target_token) {
+      output(backend, *of.output, of.target_token, coupling) {
   expects(max_rows >= 1);
   const HeadConfig& c = config;
   pair = backend.allocate(max_rows, 2 * c.hidden);
@@ -64,8 +65,9 @@ HeadNetwork::State::State(const HeadWeights& of, int most_rows, int positions)
   residual = backend.allocate(max_rows, c.hidden);
 }
 
-HeadNetwork::HeadNetwork(const HeadWeights& weights, int max_rows, int positions)
-    : state_(new State(weights, max_rows, positions)) {}
+HeadNetwork::HeadNetwork(const HeadWeights& weights, const Coupling& coupling, int max_rows,
+                         int positions)
+    : state_(new State(weights, coupling, max_rows, positions)) {}
 HeadNetwork::~HeadNetwork() = default;
 
 int HeadNetwork::max_rows() const { return state_->max_rows; }
@@ -147,11 +149,12 @@ void HeadNetwork::State::norm(const View& x, const Buffer& weight, const View& o
   backend.rms_norm(x, weight.view(), config.norm_epsilon, out);
 }
 
-RowChildren HeadNetwork::top_children(const View& features, int count) {
+RowChildren HeadNetwork::top_children(const View& features, int count,
+                                      std::span<const DraftPlace> places) {
   const bool normed = state_->head.output_norm && !state_->config.norm_output;
   const OutputNorm norm{normed ? state_->head.output_norm.view() : View{},
                         state_->config.norm_epsilon};
-  return state_->output.top_children(features, count, norm);
+  return state_->output.top_children(features, count, places, norm);
 }
 
 }  // namespace talon

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "core/types.h"
+#include "draft/coupling/coupling.h"
 #include "draft/eagle/head_weights.h"
 #include "draft/eagle/tree_growth.h"
 
@@ -27,15 +28,15 @@ struct HeadPass {
 class HeadNetwork {
  public:
   /// positions: of the cache that the passes will name.
-  HeadNetwork(const HeadWeights& weights, int max_rows, int positions);
+  HeadNetwork(const HeadWeights& weights, const Coupling& coupling, int max_rows, int positions);
   ~HeadNetwork();
 
   int max_rows() const;
   /// Runs the head on at most max_rows rows.
   void forward(const HeadPass& pass);
   /// The `count` likeliest next tokens after each row of `features`, which are outputs of
-  /// forward(). Any number of rows.
-  RowChildren top_children(const View& features, int count);
+  /// forward(). Any number of rows. places: where they stand (OutputHead).
+  RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places);
 
  private:
   struct State;

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "core/error.h"
+#include "draft/coupling/coupling.h"
 #include "draft/drafters.h"
+#include "draft/head_options.h"
 #include "draft/lookup/ngram_index.h"
 
 namespace talon {
@@ -15,6 +17,7 @@ struct NgramOptions {
   int levels;
   int ngram;
   int matches;
+  Coupling coupling;
 };
 
 struct NgramState : DraftState {
@@ -80,11 +83,13 @@ class NgramDrafter : public Drafter {
     DraftTree& tree = *job.tree;
     std::priority_queue<Open, std::vector<Open>, LessLikely> open;
     open.push({0, 1.0, 0, find_matches(index)});
+    const DraftPlace first = first_place(job, options_.coupling);
     while (!open.empty()) {
       const Open best = open.top();
       open.pop();
       if (best.depth == most_levels) continue;
-      for (Open& child : expand(index, tree, best)) {
+      const DraftPlace place = first.after(best.depth);
+      for (Open& child : expand(index, tree, best, place)) {
         if (tree.draft_nodes() == most_nodes) return;
         const TokenId token = token_at(index, tree, best.node, child.matches.front().next - 1);
         child.node = tree.add(best.node, token, static_cast<float>(std::log(child.chance)));
@@ -113,8 +118,8 @@ class NgramDrafter : public Drafter {
 
   /// The children that the matches of a node vote for, likeliest first. Their node ids are not set
   /// yet.
-  static std::vector<Open> expand(const NgramIndex& index, const DraftTree& tree,
-                                  const Open& from) {
+  static std::vector<Open> expand(const NgramIndex& index, const DraftTree& tree, const Open& from,
+                                  const DraftPlace& place) {
     std::vector<Open> children;
     std::vector<TokenId> tokens;
     std::vector<double> votes;
@@ -133,6 +138,13 @@ class NgramDrafter : public Drafter {
       all_votes += match.weight;
       longest = std::max(longest, match.length);
       children[child].matches.push_back({match.next + 1, match.length + 1, match.weight});
+    }
+    if (children.size() > 1) {
+      all_votes = 0;
+      for (std::size_t child = 0; child < children.size(); ++child) {
+        votes[child] *= chance_factor(place, tokens[child]);
+        all_votes += votes[child];
+      }
     }
     for (std::size_t child = 0; child < children.size(); ++child) {
       children[child].chance = from.chance * repeat_chance(longest) * votes[child] / all_votes;
@@ -159,9 +171,11 @@ class NgramDrafter : public Drafter {
 };
 
 std::unique_ptr<Drafter> make_ngram(Options& options, const DrafterContext&) {
-  return std::make_unique<NgramDrafter>(
-      NgramOptions{options.whole("nodes"), options.whole("levels"), options.whole("ngram"),
-                   options.whole("matches")});
+  return std::make_unique<NgramDrafter>(NgramOptions{options.whole("nodes"),
+                                                     options.whole("levels"),
+                                                     options.whole("ngram"),
+                                                     options.whole("matches"),
+                                                     {.on = read_coupled(options)}});
 }
 
 }  // namespace
@@ -174,7 +188,8 @@ DrafterEntry ngram_drafter() {
           .options = {{"nodes", WholeNumber{1, 1024}, "32", "most draft nodes"},
                       {"levels", WholeNumber{1, 256}, "16", "most levels"},
                       {"ngram", WholeNumber{1, 32}, "6", "longest suffix matched"},
-                      {"matches", WholeNumber{1, 256}, "6", "places looked at"}},
+                      {"matches", WholeNumber{1, 256}, "6", "places looked at"},
+                      coupled_option()},
           .make = make_ngram};
 }
 

@@ -6,7 +6,9 @@
 
 #include "core/error.h"
 #include "draft/conversation_memory.h"
+#include "draft/coupling/coupling.h"
 #include "draft/drafters.h"
+#include "draft/head_options.h"
 #include "draft/lookup/repeat_odds.h"
 #include "draft/lookup/suffix_automaton.h"
 
@@ -23,6 +25,7 @@ struct SuffixOptions {
   int levels;
   int history;
   double least;
+  Coupling coupling;
 };
 
 /// A suffix of some place, as a match in one of the texts.
@@ -111,6 +114,19 @@ std::vector<Continuation> continuations(const Contexts& contexts, const RepeatOd
   return found;
 }
 
+/// Shares the chance of several continuations among them anew by the noise of their place, if it is
+/// known.
+void couple(std::vector<Continuation>& found, const DraftPlace& place) {
+  if (!place.races() || found.size() < 2) return;
+  double before = 0, after = 0;
+  for (Continuation& each : found) {
+    before += each.chance;
+    each.chance *= chance_factor(place, each.token);
+    after += each.chance;
+  }
+  for (Continuation& each : found) each.chance *= before / after;
+}
+
 /// A possible child, not in the tree yet.
 struct Candidate {
   NodeId parent;
@@ -128,8 +144,13 @@ struct LessLikely {
 /// beginning.
 class Growth {
  public:
-  Growth(const RepeatOdds& odds, DraftTree& tree, std::uint32_t source, int most_levels)
-      : odds_(odds), tree_(tree), source_(source), most_levels_(most_levels) {}
+  Growth(const RepeatOdds& odds, const DraftJob& job, const DraftPlace& first_place,
+         int most_levels)
+      : odds_(odds),
+        tree_(*job.tree),
+        source_(job.source),
+        first_place_(first_place),
+        most_levels_(most_levels) {}
 
   /// Opens the nodes that the tree has. `root`: the suffixes of the text.
   void open_all(Contexts root) {
@@ -166,7 +187,9 @@ class Growth {
   void open(NodeId node, double chance) {
     const bool is_probe = tree_[node].kind == NodeKind::probe;
     if (tree_.depth(node) >= most_levels_ || tree_.drawn_from(node) || is_probe) return;
-    for (const auto& [token, step] : continuations(contexts_[index(node)], odds_)) {
+    std::vector<Continuation> found = continuations(contexts_[index(node)], odds_);
+    couple(found, first_place_.after(tree_.depth(node)));
+    for (const auto& [token, step] : found) {
       candidates_.push({node, token, chance * step});
     }
   }
@@ -174,6 +197,7 @@ class Growth {
   const RepeatOdds& odds_;
   DraftTree& tree_;
   std::uint32_t source_;
+  DraftPlace first_place_;
   int most_levels_;
   std::vector<Contexts> contexts_;  // per node
   std::priority_queue<Candidate, std::vector<Candidate>, LessLikely> candidates_;
@@ -213,7 +237,7 @@ class SuffixDrafter : public Drafter {
       follow_memory(state);
       const int levels = std::min(options_.levels, job.plan.levels);
       const int known = job.tree->draft_nodes();
-      Growth growth(state.odds, *job.tree, job.source, levels);
+      Growth growth(state.odds, job, first_place(job, options_.coupling), levels);
       growth.open_all(contexts(state));
       growth.grow(std::min(known + options_.nodes, job.plan.nodes), options_.least);
     }
@@ -271,9 +295,11 @@ class SuffixDrafter : public Drafter {
 };
 
 std::unique_ptr<Drafter> make_suffix(Options& options, const DrafterContext&) {
-  return std::make_unique<SuffixDrafter>(
-      SuffixOptions{options.whole("nodes"), options.whole("levels"), options.whole("history"),
-                    options.real("least")});
+  return std::make_unique<SuffixDrafter>(SuffixOptions{options.whole("nodes"),
+                                                       options.whole("levels"),
+                                                       options.whole("history"),
+                                                       options.real("least"),
+                                                       {.on = read_coupled(options)}});
 }
 
 }  // namespace
@@ -288,7 +314,8 @@ DrafterEntry suffix_drafter() {
                       {"levels", WholeNumber{1, 256}, "16", "most levels"},
                       {"least", RealNumber{0, 1}, "0.01", "chance below which no path is drafted"},
                       {"history", WholeNumber{0, 1 << 24}, "0",
-                       "tokens of earlier conversations remembered"}},
+                       "tokens of earlier conversations remembered"},
+                      coupled_option()},
           .make = make_suffix};
 }
 

@@ -16,30 +16,34 @@ RowChildren part_of(const RowChildren& all, std::size_t head, int rows) {
 
 }  // namespace
 
-MedusaNetwork::MedusaNetwork(const MedusaWeights& weights)
+MedusaNetwork::MedusaNetwork(const MedusaWeights& weights, const Coupling& coupling)
     : weights_(weights), backend_(*weights.backend) {
   const int hidden = weights.config.hidden;
   const std::size_t matrices = weights.config.own_outputs ? weights.heads.size() : 1;
   for (std::size_t head = 0; head < matrices; ++head) {
-    outputs_.emplace_back(backend_, weights.output_of(head), weights.target_token);
+    outputs_.emplace_back(backend_, weights.output_of(head), weights.target_token, coupling);
   }
   hidden_ = backend_.allocate(weights.config.heads * kMostRows, hidden);
   inner_ = backend_.allocate(kMostRows, hidden);
 }
 
-std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count) {
+std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count,
+                                              std::span<const DraftPlace> first_places) {
   expects(features.rows >= 1 && features.rows <= kMostRows, "at most kMostRows rows");
   const int rows = features.rows;
   std::vector<RowChildren> guesses;
+  std::vector<DraftPlace> places(first_places.begin(), first_places.end()), all_places;
   for (std::size_t head = 0; head < weights_.heads.size(); ++head) {
     const View hidden = hidden_.view().row_range(static_cast<int>(head) * rows, rows);
     run_blocks(features, weights_.heads[head], hidden);
-    if (outputs_.size() > 1) guesses.push_back(outputs_[head].top_children(hidden, count));
+    if (outputs_.size() > 1) guesses.push_back(outputs_[head].top_children(hidden, count, places));
+    all_places.insert(all_places.end(), places.begin(), places.end());
+    for (DraftPlace& place : places) place = place.after(1);
   }
   if (outputs_.size() > 1) return guesses;
   // The matrix that all heads share is read once.
   const View hidden = hidden_.rows(weights_.config.heads * rows);
-  const RowChildren all = outputs_.front().top_children(hidden, count);
+  const RowChildren all = outputs_.front().top_children(hidden, count, all_places);
   for (std::size_t head = 0; head < weights_.heads.size(); ++head) {
     guesses.push_back(part_of(all, head, rows));
   }

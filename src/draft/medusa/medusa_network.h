@@ -12,11 +12,12 @@ namespace talon {
 class MedusaNetwork {
  public:
   static constexpr int kMostRows = 32;
-  explicit MedusaNetwork(const MedusaWeights& weights);
+  MedusaNetwork(const MedusaWeights& weights, const Coupling& coupling);
 
   /// The `count` likeliest tokens that each head guesses from each row of `features` [at most
-  /// kMostRows, hidden], by head.
-  std::vector<RowChildren> guess(const View& features, int count);
+  /// kMostRows, hidden], by head. first_places: where the first head's guesses stand, per row.
+  std::vector<RowChildren> guess(const View& features, int count,
+                                 std::span<const DraftPlace> first_places);
 
  private:
   void run_blocks(const View& features, const MedusaWeights::Head& head, const View& out);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "sample/temperature_class.h"
 
 namespace talon {
 
@@ -11,7 +12,7 @@ MethodId MethodTable::add(Method method, int max_rows,
   if (!method.drafter || !method.policy || !method.verifier) {
     throw UsageError("method: expected a drafter, a policy and a rule, found a part missing");
   }
-  DrafterEstimates* const estimates = estimates_of(method, max_rows);
+  EstimatesByTemperature* const estimates = estimates_of(method, max_rows);
   TapSet taps = taps_;
   const DrafterTraits traits = method.drafter->traits();
   const TapSet::Reader drafter_taps = taps.add(traits.taps);
@@ -33,16 +34,20 @@ long MethodTable::lost_rows() const {
   return rows;
 }
 
-DrafterEstimates* MethodTable::estimates_of(const Method& method, int max_rows) {
-  DrafterEstimates* found = nullptr;
+EstimatesByTemperature* MethodTable::estimates_of(const Method& method, int max_rows) {
+  EstimatesByTemperature* found = nullptr;
   bool has_costs = false;
   for (const MethodEntry& entry : entries_) {
     if (entry.method.drafter != method.drafter) continue;
     found = entry.estimates;
     has_costs = has_costs || !entry.method.costs.empty();
   }
-  if (!found) return &estimates_.emplace_back(max_rows, method.costs);
-  if (!has_costs && !method.costs.empty()) *found = DrafterEstimates(max_rows, method.costs);
+  if (found && (has_costs || method.costs.empty())) return found;
+  if (!found) found = &estimates_.emplace_back(kTemperatureClasses, DrafterEstimates(max_rows));
+  // In their place: policies borrow them.
+  for (std::size_t kind = 0; kind < found->size(); ++kind) {
+    (*found)[kind] = DrafterEstimates(max_rows, method.costs, /*sampled=*/kind > 0);
+  }
   return found;
 }
 

@@ -12,10 +12,13 @@
 
 namespace talon {
 
+/// What is learned of a drafter, by temperature_class().
+using EstimatesByTemperature = std::vector<DrafterEstimates>;
+
 /// A method in use.
 struct MethodEntry {
   Method method;
-  DrafterEstimates* estimates;  // of its drafter, shared with other methods that have it
+  EstimatesByTemperature* estimates;  // of its drafter, shared with other methods that have it
   TapSet::Reader drafter_taps, policy_taps;
   bool sees_draws;  // the drafter does, after every node
 };
@@ -38,10 +41,10 @@ class MethodTable {
   TapSet::Reader listener_taps() const { return listener_taps_; }
 
  private:
-  DrafterEstimates* estimates_of(const Method& method, int max_rows);
+  EstimatesByTemperature* estimates_of(const Method& method, int max_rows);
 
   std::deque<MethodEntry> entries_;
-  std::deque<DrafterEstimates> estimates_;
+  std::deque<EstimatesByTemperature> estimates_;
   TapSet taps_;
   TapSet::Reader listener_taps_;
 };

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/philox.h"
+#include "core/types.h"
+
+namespace talon {
+
+struct DraftJob;
+
+/// How a drafter with logits z ranks tokens whose draw will race with known noise G at temperature
+/// T (docs/methods.md 3.5): by beta z + T G. Their chances are the softmax of gamma times that.
+struct Coupling {
+  bool on = true;
+  double beta = 1.25;
+  double gamma = 0.9;
+};
+
+/// A place where the next token will be drawn, as far as drafts may know the draw.
+struct DraftPlace {
+  const PositionRandom* random = nullptr;
+  std::uint64_t position = 0;
+  double temperature = 0;  // 0: the draw is not foreseen, and drafts are ranked by likelihood
+
+  bool races() const { return temperature > 0; }
+  /// So many levels further down.
+  DraftPlace after(int levels) const {
+    return {random, position + static_cast<std::uint64_t>(levels), temperature};
+  }
+};
+
+/// Where the children of the job's root stand.
+DraftPlace first_place(const DraftJob& job, const Coupling& coupling);
+
+/// What known noise makes of a chance that was estimated by counting: it is multiplied by
+/// 1 / sqrt(E), so that tokens are ranked by 2 ln(chance) + G. 1 where no draw is foreseen, and at
+/// low temperatures, where counts alone are right as often.
+double chance_factor(const DraftPlace& place, TokenId token);
+
+}  // namespace talon
