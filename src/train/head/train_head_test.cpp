@@ -93,6 +93,7 @@ struct KindCase {
   const char* kind;
   const char* drafter;
 };
+void PrintTo(const KindCase& one, std::ostream* out) { *out << one.kind; }
 
 class TinyHead : public ::testing::TestWithParam<KindCase> {};
 
