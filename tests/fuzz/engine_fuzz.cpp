@@ -1,9 +1,11 @@
 // Random situations of the engine: small caches, odd chunks and rows, all drafters and policies,
-// prompts that share beginnings, requests that come and are cancelled at any time. Every answer
-// must be the one of plain decoding. Options: seed_run.h.
+// several at once, prompts that share beginnings, requests that come, are cancelled or late at any
+// time. Every answer must be the one of plain decoding, and a listener must hear all of it.
+// Options: seed_run.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <map>
 
 #include "draft/random_tree.h"
@@ -35,21 +37,61 @@ std::vector<std::string> drafter_texts() {
           "eagle3" + eagle3 + "+suffix:history=2000"};
 }
 
+/// Hears what becomes text, and wants rows of the target; remembers some beginnings.
+class Watch : public CommitListener {
+ public:
+  explicit Watch(Chooser& choose) : most_known_(choose.one_of<std::size_t>({0, 10, 100})) {}
+  std::vector<FeatureTap> taps() const override { return {{1}}; }
+  int remembers(std::span<const TokenId> text) override {
+    return static_cast<int>(std::min(text.size(), most_known_));
+  }
+  void begin(SequenceId sequence, std::span<const TokenId> known) override {
+    Heard& heard = heard_[sequence];
+    heard.tokens.assign(known.begin(), known.end());
+    heard.rows = std::max<std::size_t>(known.size(), 1) - 1;
+  }
+  void committed(SequenceId sequence, const CommittedTokens& committed) override {
+    Heard& heard = heard_.at(sequence);
+    heard.rows += static_cast<std::size_t>(committed.features.rows);
+    heard.tokens.insert(heard.tokens.end(), committed.tokens.begin(), committed.tokens.end());
+  }
+  void end(SequenceId) override {}
+
+  /// Whether it has heard this text, each token but the first with a row.
+  bool has(SequenceId sequence, const std::vector<TokenId>& text) const {
+    const auto heard = heard_.find(sequence);
+    return heard != heard_.end() && heard->second.tokens == text &&
+           heard->second.rows + 1 == text.size();
+  }
+
+ private:
+  struct Heard {
+    std::vector<TokenId> tokens;
+    std::size_t rows = 0;
+  };
+  std::size_t most_known_;
+  std::map<SequenceId, Heard> heard_;
+};
+
 /// Runs one situation, and notes the answers and what came of them.
 class EngineTrial {
  public:
   EngineTrial(TestModel& model, const EngineSituation& situation, Chooser& choose)
       : situation_(situation),
         choose_(choose),
-        test_(model, make(model), situation.options, situation.pages),
+        model_(model),
+        watch_(choose),
+        test_(model, make(situation.drafter), options(), situation.pages),
         answers_(situation.requests.size()),
         cancelled_(situation.requests.size()),
+        late_(situation.requests.size()),
         taken_(situation.requests.size()) {}
 
   std::optional<std::string> run() {
     constexpr int kMostSteps = 200'000;
     for (int steps = 0; next_ < answers_.size() || !test_.engine.idle(); ++steps) {
       if (steps == kMostSteps) return "the engine does not come to an end";
+      if (others_ < situation_.others.size() && choose_.chance(0.1)) add_method();
       submit_some();
       if (!running_.empty() && choose_.chance(0.01)) cancel_one();
       for (const Progress& progress : test_.engine.step()) {
@@ -59,16 +101,26 @@ class EngineTrial {
     for (std::size_t i = 0; i < answers_.size(); ++i) {
       if (auto wrong = taken_[i] ? difference(i) : std::nullopt) return wrong;
     }
+    for (const auto& [sequence, i] : running_) {
+      if (auto wrong = watches_ ? unheard(sequence, i) : std::nullopt) return wrong;
+    }
     if (test_.cache.free_pages() == test_.cache.total_pages()) return std::nullopt;
     return fmt::format("{} of {} pages are free at the end", test_.cache.free_pages(),
                        test_.cache.total_pages());
   }
 
  private:
-  std::unique_ptr<Drafter> make(TestModel& model) const {
-    if (situation_.drafter != "random") {
-      return make_drafter(situation_.drafter,
-                          {.target = &model.model, .cache_positions = situation_.draft_positions});
+  test::TestOptions options() {
+    test::TestOptions result = situation_.options;
+    watches_ = choose_.chance(0.5);
+    if (watches_) result.listener = &watch_;
+    return result;
+  }
+
+  std::unique_ptr<Drafter> make(const std::string& drafter) const {
+    if (drafter != "random") {
+      return make_drafter(drafter,
+                          {.target = &model_.model, .cache_positions = situation_.draft_positions});
     }
     std::vector<std::vector<TokenId>> texts;
     for (std::size_t i = 0; i < situation_.requests.size(); ++i) {
@@ -76,13 +128,27 @@ class EngineTrial {
       const std::vector<TokenId>& answer = situation_.expected[i].tokens;
       texts.back().insert(texts.back().end(), answer.begin(), answer.end());
     }
-    return make_random_tree_drafter({.hit = 0.8, .probes = 0.2, .vocabulary = model.vocabulary()},
+    return make_random_tree_drafter({.hit = 0.8, .probes = 0.2, .vocabulary = model_.vocabulary()},
                                     texts);
+  }
+
+  void add_method() {
+    const EngineSituation::Other& other = situation_.others[others_++];
+    const PolicyContext context{model_.model.config.hidden};
+    test_.engine.add(
+        {make(other.drafter), make_policy(other.policy, context), make_verifier("follow")});
   }
 
   void submit_some() {
     while (next_ < answers_.size() && (test_.engine.idle() || choose_.chance(0.25))) {
-      const auto result = test_.engine.submit(situation_.requests[next_]);
+      Request request = situation_.requests[next_];
+      request.method = static_cast<MethodId>(choose_.below(others_ + 1));
+      late_[next_] = choose_.chance(0.05);
+      if (late_[next_]) {
+        request.deadline =
+            std::chrono::steady_clock::now() + std::chrono::milliseconds(choose_.below(20));
+      }
+      const auto result = test_.engine.submit(std::move(request));
       if (const auto* id = std::get_if<SequenceId>(&result)) {
         running_[*id] = next_;
         taken_[next_] = true;
@@ -107,6 +173,8 @@ class EngineTrial {
     bool right = false;
     if (found.finish == FinishReason::cancelled) {
       right = beginning && cancelled_[i];
+    } else if (found.finish == FinishReason::deadline) {
+      right = beginning && late_[i];
     } else if (found.finish == FinishReason::no_room) {
       const std::size_t positions = situation_.requests[i].prompt.size() + found.tokens.size();
       right = beginning && positions == static_cast<std::size_t>(situation_.pages * kPageRows);
@@ -121,13 +189,29 @@ class EngineTrial {
                        name_of(found.finish), found.error);
   }
 
+  /// Of a sequence that began: one that ends while it waits is not heard of again.
+  std::optional<std::string> unheard(SequenceId sequence, std::size_t i) const {
+    const Answer& answer = answers_[i];
+    if (answer.finish == FinishReason::cancelled || answer.finish == FinishReason::deadline ||
+        answer.finish == FinishReason::failed) {
+      return std::nullopt;
+    }
+    std::vector<TokenId> text = situation_.requests[i].prompt;
+    text.insert(text.end(), answer.tokens.begin(), answer.tokens.end());
+    if (watch_.has(sequence, text)) return std::nullopt;
+    return fmt::format("request {}: the listener heard another text", i);
+  }
+
   const EngineSituation& situation_;
   Chooser& choose_;
+  TestModel& model_;
+  Watch watch_;
+  bool watches_ = false;
   TestEngine test_;
   std::vector<Answer> answers_;
-  std::vector<bool> cancelled_, taken_;
+  std::vector<bool> cancelled_, late_, taken_;
   std::map<SequenceId, std::size_t> running_;
-  std::size_t next_ = 0;
+  std::size_t next_ = 0, others_ = 0;
 };
 
 class EngineFuzzer {

@@ -80,6 +80,7 @@ class SituationMaker {
     if (choose_.chance(0.5)) request.end_tokens = {1, 13};
     request.reuse_prefix = choose_.chance(0.85);
     request.tenant = choose_.below(2);
+    request.priority = static_cast<int>(choose_.below(2));
     situation.expected.push_back(plain_(request));
     situation.requests.push_back(std::move(request));
   }
@@ -103,10 +104,14 @@ class SituationMaker {
 }  // namespace
 
 std::string EngineSituation::describe() const {
-  return fmt::format(
+  std::string text = fmt::format(
       "drafter {} of {} positions, policy {}, {} pages, chunk {}, {} nodes, {} rows, {} requests",
       drafter, draft_positions, options.policy, pages, options.chunk, options.max_nodes,
       options.max_rows, requests.size());
+  for (const Other& other : others) {
+    text += fmt::format(", then drafter {}, policy {}", other.drafter, other.policy);
+  }
+  return text;
 }
 
 EngineSituation make_situation(Chooser& choose, const std::vector<std::string>& drafters,
@@ -120,6 +125,10 @@ EngineSituation make_situation(Chooser& choose, const std::vector<std::string>& 
   situation.options.chunk = choose.one_of({1, 2, 7, 63, 64, 65, 256});
   situation.options.max_nodes = choose.one_of({0, 1, 3, 16, 64, 200});
   situation.options.max_rows = choose.one_of({1, 2, 5, 33, 70, 300});
+  situation.options.step_ms = choose.one_of({0.0, 0.0, 0.3});
+  for (std::size_t left = choose.below(3); left > 0; --left) {
+    situation.others.push_back({choose.one_of(drafters), choose.one_of(policies)});
+  }
   SituationMaker maker(choose, vocabulary, plain);
   for (std::size_t left = 1 + choose.below(8); left > 0; --left) maker.add_request(situation);
   return situation;

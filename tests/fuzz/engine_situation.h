@@ -36,6 +36,10 @@ struct EngineSituation {
   std::size_t draft_positions = 0;  // room of heads with a cache of their own
   int pages = 1;
   test::TestOptions options;
+  struct Other {
+    std::string drafter, policy;
+  };
+  std::vector<Other> others;  // methods that are added on the way
   std::vector<Request> requests;
   std::vector<test::Answer> expected;  // plain, alone, with plenty of room
 
