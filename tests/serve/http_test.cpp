@@ -124,9 +124,12 @@ TEST(Http, BodiesThatAreNotTheJsonOfARequestAreRefused) {
 
 TEST(Http, SlowClientsAreNotWaitedForLong) {
   TestServer::Options options;
-  options.http.limits.header_s = options.http.limits.body_s = options.http.limits.idle_s = 0.3;
+  options.http.limits.header_s = options.http.limits.body_s = 0.3;
   TestServer hasty(options);
-  Client header(hasty.port()), body(hasty.port()), idle(hasty.port());
+  options.http.limits.header_s = options.http.limits.body_s = 30;
+  options.http.limits.idle_s = 0.3;
+  TestServer impatient(options);
+  Client header(hasty.port()), body(hasty.port()), idle(impatient.port());
   header.send("GET /health HTTP/1.1\r\nX-Slow: ");
   body.send("POST " + kCompletion + " HTTP/1.1\r\nContent-Length: 10\r\n\r\n");
   // A byte now and then does not buy time.

@@ -1,5 +1,7 @@
 #include "serve/api/fields.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 

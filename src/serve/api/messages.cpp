@@ -1,5 +1,7 @@
 #include "serve/api/messages.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,6 @@
 #include "serve/http/connection.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <boost/asio/steady_timer.hpp>

@@ -1,5 +1,6 @@
 #include "serve/http/http_server.h"
 
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
 #include <sys/un.h>
