@@ -52,6 +52,8 @@ std::string_view name_of(StorageType type) {
       return "iq4_xs";
     case StorageType::iq2_xxs:
       return "iq2_xxs";
+    case StorageType::mxfp4:
+      return "mxfp4";
   }
   throw Bug("name_of: not a storage type");
 }
@@ -84,6 +86,8 @@ BlockShape block_shape(StorageType type) {
       return {32, 24};
     case StorageType::iq4_nl:
       return {32, 18};
+    case StorageType::mxfp4:
+      return {32, 17};
     case StorageType::q2_k:
       return {256, 84};
     case StorageType::q3_k:

@@ -33,6 +33,7 @@ enum class StorageType {
   iq4_nl,
   iq4_xs,
   iq2_xxs,
+  mxfp4,
 };
 
 std::string_view name_of(StorageType type);

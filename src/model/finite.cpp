@@ -85,6 +85,9 @@ std::size_t scan_type(StorageType type, const std::byte* bytes, std::size_t firs
       return scan(bytes, 2, first, last, finite_bf16);
     case StorageType::f64:
       return scan(bytes, 8, first, last, finite_double);
+    case StorageType::mxfp4:  // the largest scale whose largest value is finite: 12 * 2^124
+      return scan(bytes, stride, first, last,
+                  [](const std::byte* block) { return *block <= std::byte{252}; });
     default:
       break;
   }

@@ -1,7 +1,9 @@
 #include "backend/cpu/block_decoders.h"
 
+#include <cmath>
 #include <cstring>
 
+#include "core/half.h"
 #include "io/quant/quant_tables.h"
 
 namespace talon::cpu {
@@ -186,6 +188,12 @@ void decode_iq2_xxs(const std::uint8_t* block, DecodedBlock& out) {
   }
 }
 
+/// The exponent as a binary16, which holds it: fits_mxfp4_tiles().
+void decode_mxfp4(const std::uint8_t* block, DecodedBlock& out) {
+  out.d = float_to_half(std::ldexp(1.0F, block[0] - 128));
+  unpack_nibbles(block + 1, 16, out.code);
+}
+
 constexpr std::array<std::uint8_t, 16> counting_table(int first) {
   std::array<std::uint8_t, 16> table{};
   for (int i = 0; i < 16; ++i)
@@ -197,6 +205,14 @@ constexpr std::array<std::uint8_t, 16> iq4_table() {
   std::array<std::uint8_t, 16> table{};
   for (std::size_t i = 0; i < 16; ++i) {
     table[i] = static_cast<std::uint8_t>(kIq4Codebook[i] + 128);
+  }
+  return table;
+}
+
+constexpr std::array<std::uint8_t, 16> mxfp4_table() {
+  std::array<std::uint8_t, 16> table{};
+  for (std::size_t i = 0; i < 16; ++i) {
+    table[i] = static_cast<std::uint8_t>(kMxfp4Codebook[i] + 128);
   }
   return table;
 }
@@ -230,6 +246,8 @@ constexpr std::array kRecipes = {
                 "8-bit groups of 16, 8-bit scale, f16 scale of 256", decode_q6_k, kPlain},
     BlockRecipe{StorageType::iq4_nl, TileKind::nibble, "4-bit codebook, groups of 32, f16 scale",
                 decode_q4_0, iq4_table()},
+    BlockRecipe{StorageType::mxfp4, TileKind::nibble, "4-bit floats, groups of 32, f16 scale",
+                decode_mxfp4, mxfp4_table()},
     BlockRecipe{StorageType::iq4_xs, TileKind::nibble_super,
                 "4-bit codebook, groups of 32, 8-bit scale, f16 scale of 256", decode_iq4_xs,
                 iq4_table()},
@@ -245,6 +263,16 @@ const BlockRecipe* recipe_for(StorageType type) {
     if (recipe.type == type) return &recipe;
   }
   return nullptr;
+}
+
+bool fits_mxfp4_tiles(std::span<const std::byte> blocks) {
+  constexpr std::size_t kBytes = 17;
+  constexpr int kLeast = 128 - 24, kMost = 128 + 15;  // powers of two that a binary16 holds
+  for (std::size_t i = 0; i < blocks.size(); i += kBytes) {
+    const int exponent = static_cast<int>(blocks[i]);
+    if (exponent < kLeast || exponent > kMost) return false;
+  }
+  return true;
 }
 
 std::array<std::uint8_t, 16> plain_table() { return kPlain; }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/tile_writer.h"
@@ -21,6 +23,9 @@ struct BlockRecipe {
 
 /// The recipe for a quantised type; null for others.
 const BlockRecipe* recipe_for(StorageType type);
+
+/// Whether the scales of these MXFP4 blocks are all binary16 numbers.
+bool fits_mxfp4_tiles(std::span<const std::byte> blocks);
 
 /// Codes i as they are, for nibble kinds with a minimum.
 std::array<std::uint8_t, 16> plain_table();

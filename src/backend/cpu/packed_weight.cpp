@@ -143,6 +143,9 @@ struct Plan {
 };
 
 Plan plan_as_stored(const StoredMatrix& matrix) {
+  if (matrix.type == StorageType::mxfp4 && !fits_mxfp4_tiles(matrix.bytes)) {
+    return {TileKind::bf16, "bf16", true};
+  }
   if (const BlockRecipe* recipe = recipe_for(matrix.type)) {
     return {recipe->kind, recipe->layout, true, recipe};
   }

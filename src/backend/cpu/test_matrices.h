@@ -26,10 +26,10 @@ struct TestMatrix {
 };
 
 inline constexpr StorageType kBlockTypes[] = {
-    StorageType::q8_0,   StorageType::q4_0, StorageType::q4_1,   StorageType::q5_0,
-    StorageType::q5_1,   StorageType::q2_k, StorageType::q3_k,   StorageType::q4_k,
-    StorageType::q5_k,   StorageType::q6_k, StorageType::iq4_nl, StorageType::iq4_xs,
-    StorageType::iq2_xxs};
+    StorageType::q8_0,    StorageType::q4_0, StorageType::q4_1,   StorageType::q5_0,
+    StorageType::q5_1,    StorageType::q2_k, StorageType::q3_k,   StorageType::q4_k,
+    StorageType::q5_k,    StorageType::q6_k, StorageType::iq4_nl, StorageType::iq4_xs,
+    StorageType::iq2_xxs, StorageType::mxfp4};
 inline constexpr StorageType kFloatTypes[] = {StorageType::f32, StorageType::f16,
                                               StorageType::bf16};
 
@@ -72,6 +72,10 @@ inline TestMatrix random_matrix(StorageType type, int rows, int cols, unsigned s
   } else {
     for (auto& byte : matrix.bytes) byte = static_cast<std::byte>(random());
     for (std::size_t at = 0; at < matrix.bytes.size(); at += shape.bytes) {
+      if (type == StorageType::mxfp4) {
+        put(at, static_cast<std::uint8_t>(115 + random() % 6));  // a power of two
+        continue;
+      }
       for (const std::size_t field : half_fields(type)) {
         put(at + field, float_to_half(0.01F * normal(random)));
       }

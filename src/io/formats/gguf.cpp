@@ -93,6 +93,8 @@ std::optional<StorageType> storage_type_of(std::uint32_t ggml_type) {
       return StorageType::iq2_xxs;
     case 20:
       return StorageType::iq4_nl;
+    case 39:
+      return StorageType::mxfp4;
     case 23:
       return StorageType::iq4_xs;
     case 24:

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstring>
 
 #include "core/error.h"
@@ -176,6 +177,16 @@ void decode_iq2_xxs(Bytes b, float* y) {
   }
 }
 
+/// A byte of exponent, then 32 codes of e2m1, doubled: 2^(e - 128) * {0, 1, 2, 3, 4, 6, 8, 12,
+/// -...}.
+void decode_mxfp4(Bytes b, float* y) {
+  const float scale = std::ldexp(1.0F, static_cast<int>(b[0]) - 128);
+  for (int i = 0; i < 16; ++i) {
+    y[i] = scale * static_cast<float>(kMxfp4Codebook[b[1 + i] & 15]);
+    y[i + 16] = scale * static_cast<float>(kMxfp4Codebook[b[1 + i] >> 4]);
+  }
+}
+
 Decode decoder_of(StorageType type) {
   switch (type) {
     case StorageType::f32:
@@ -224,6 +235,8 @@ Decode decoder_of(StorageType type) {
       return decode_iq4_xs;
     case StorageType::iq2_xxs:
       return decode_iq2_xxs;
+    case StorageType::mxfp4:
+      return decode_mxfp4;
   }
   throw Bug("dequantize: not a storage type");
 }

@@ -15,6 +15,7 @@
 ///   q5_0     d, u32 h, u8 q[16]     d * ((n(i) | bit i of h << 4) - 16)
 ///   q5_1     d, m, u32 h, u8 q[16]  d * (n(i) | bit i of h << 4) + m
 ///   iq4_nl   d, u8 q[16]            d * kIq4Codebook[n(i)]
+///   mxfp4    u8 e, u8 q[16]         2^(e - 128) * kMxfp4Codebook[n(i)]
 ///
 ///   n(i): the low nibble of q[i], from 16 on the high nibble of q[i - 16]
 ///
@@ -46,6 +47,10 @@ namespace talon {
 
 inline constexpr std::array<std::int8_t, 16> kIq4Codebook = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/// Twice the values of the four-bit floats e2m1.
+inline constexpr std::array<std::int8_t, 16> kMxfp4Codebook = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                               0, -1, -2, -3, -4, -6, -8, -12};
 
 /// Scale and minimum of group 0..7 in the 12 bytes of q4_k and q5_k: six bits each.
 struct KScaleMin {
