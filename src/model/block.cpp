@@ -24,11 +24,12 @@ BlockRunner::BlockRunner(Backend& backend, std::span<const LayerPlan> plans, int
   bool branches = false, parallel = false;
   for (const LayerPlan& plan : plans) {
     q = std::max(q, plan.heads * plan.head_dim);
-    k = std::max(k, plan.kv_heads * plan.head_dim);
+    k = std::max({k, plan.kv_heads * plan.head_dim, plan.per_layer_input});
     v = std::max(v, plan.kv_heads * plan.values());
     out = std::max(out, plan.heads * plan.values());
     between = std::max(between, plan.intermediate * (is_gate(plan.activation) ? 2 : 1));
-    branches |= plan.post_norms || plan.residual_scale != 1;
+    between = std::max({between, 2 * plan.experts.shared_width, 2 * plan.per_layer_input});
+    branches |= plan.post_norms || plan.residual_scale != 1 || plan.experts.count > 0;
     parallel |= plan.parallel;
   }
   q_ = backend.allocate(max_rows, q);
@@ -38,6 +39,19 @@ BlockRunner::BlockRunner(Backend& backend, std::span<const LayerPlan> plans, int
   gate_up_ = backend.allocate(max_rows, between);
   if (branches) branch_ = backend.allocate(max_rows, hidden);
   if (parallel) first_half_ = backend.allocate(max_rows, hidden);
+  int latent_q = 0, plain_q = 0, joined = 0;
+  for (const LayerPlan& plan : plans) {
+    const LatentPlan& l = plan.latent;
+    latent_q = std::max(latent_q, l.q_rank);
+    plain_q = std::max(plain_q, plan.heads * l.plain_dim);
+    joined = std::max(joined, plan.heads * l.output_dim);
+  }
+  if (plain_q > 0) {
+    latent_q_ = backend.allocate(max_rows, latent_q);
+    plain_q_ = backend.allocate(max_rows, plain_q);
+    joined_ = backend.allocate(max_rows, joined);
+  }
+  allocate_experts(plans, hidden, max_rows);
 }
 
 void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
@@ -45,6 +59,8 @@ void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockR
   if (!plan.parallel) {
     attend(plan, w, rows, residual, residual);
     feed_forward(plan, w, residual);
+    if (rows.input) add_layer_input(plan, w, rows.input, residual);
+    if (w.output_scale != 1) backend_.scale(residual, w.output_scale);
     return;
   }
   const View first = first_half_.rows(residual.rows);
@@ -56,7 +72,8 @@ void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockR
 
 void BlockRunner::attend(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
                          const View& input, const View& residual) {
-  const View out = attended(plan, w, rows, input);
+  const View out = plan.latent.kv_rank > 0 ? attended_latents(plan, w, rows, input)
+                                           : attended(plan, w, rows, input);
   add(plan, {.input = out, .outputs = {}, .rough = plan.rough},
       {w.o.get(), residual, w.o_bias.view()}, w.post_attention_norm, residual);
 }
@@ -81,6 +98,12 @@ View BlockRunner::attended(const LayerPlan& plan, const LayerWeights& w, const B
                    .rough = plan.rough});
   if (!plan.writes_cache) k = v = {};
   if (k && plan.keys_are_values) backend_.copy(k, v);
+  attend_cache(plan, w, rows, q, k, v, out);
+  return out;
+}
+
+void BlockRunner::attend_cache(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
+                               const View& q, const View& k, const View& v, const View& out) {
   const float usual_scale = 1.0F / std::sqrt(static_cast<float>(plan.head_dim));
   backend_.attention({.q = q,
                       .k = k,
@@ -101,10 +124,16 @@ View BlockRunner::attended(const LayerPlan& plan, const LayerWeights& w, const B
                       .soft_cap = plan.soft_cap,
                       .window = plan.window,
                       .chunk = plan.chunk});
-  return out;
 }
 
 void BlockRunner::feed_forward(const LayerPlan& plan, const LayerWeights& w, const View& residual) {
+  if (plan.experts.count > 0) return feed_experts(plan, w, residual);
+  feed_dense(plan, w, residual, residual);
+}
+
+/// The dense network of norm(residual): added to it, or written to `out` where that is another.
+void BlockRunner::feed_dense(const LayerPlan& plan, const LayerWeights& w, const View& residual,
+                             const View& out) {
   const int width = plan.intermediate;
   const bool gated = is_gate(plan.activation);
   const View between = gate_up_.rows(residual.rows).col_range(0, gated ? 2 * width : width);
@@ -118,8 +147,28 @@ void BlockRunner::feed_forward(const LayerPlan& plan, const LayerWeights& w, con
                    .norm_epsilon = plan.norm_epsilon,
                    .outputs = std::span(gate_and_up).last(gated ? 2 : 1),
                    .rough = plan.rough});
-  add(plan, {.input = between, .transform = plan.activation, .outputs = {}, .rough = plan.rough},
-      {w.down.get(), residual, w.down_bias.view()}, w.post_ffn_norm, residual);
+  const LinearArgs down{
+      .input = between, .transform = plan.activation, .outputs = {}, .rough = plan.rough};
+  const Projection to{w.down.get(), out, w.down_bias.view()};
+  if (out.data == residual.data) return add(plan, down, to, w.post_ffn_norm, residual);
+  LinearArgs args = down;
+  args.outputs = {&to, 1};
+  backend_.linear(args);
+}
+
+/// Gemma's per-layer embeddings: residual += norm(projection(gelu(gate(residual)) * input)).
+void BlockRunner::add_layer_input(const LayerPlan& plan, const LayerWeights& w, const View& input,
+                                  const View& residual) {
+  const int width = plan.per_layer_input;
+  const View both = gate_up_.rows(residual.rows).col_range(0, 2 * width);
+  const View out = branch_.rows(residual.rows);
+  const Projection gate[] = {{w.input_gate.get(), both.col_range(0, width)}};
+  backend_.linear({.input = residual, .outputs = gate});
+  backend_.copy(input, both.col_range(width, width));
+  const Projection back[] = {{w.input_projection.get(), out}};
+  backend_.linear({.input = both, .transform = InputTransform::gelu_tanh_gate, .outputs = back});
+  backend_.rms_norm(out, w.input_norm.view(), plan.norm_epsilon, out);
+  backend_.add(residual, out, residual);
 }
 
 void BlockRunner::add(const LayerPlan& plan, const LinearArgs& input, const Projection& projection,

@@ -2,11 +2,32 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "model/config/layer_plan.h"
 
 namespace talon {
+
+/// Weights of a layer's experts.
+struct ExpertLayerWeights {
+  std::unique_ptr<Weight> router;
+  Buffer router_bias, choice_bias, expert_scale;  // empty: none
+  std::vector<std::unique_ptr<Weight>> matrices;
+  std::vector<ExpertWeights> experts;    // of `matrices`
+  Buffer gate_bias, up_bias, down_bias;  // [experts, width], or empty
+  std::unique_ptr<Weight> shared_gate, shared_up, shared_down, shared_router;
+  // Gemma 4, whose layers have a dense network, too: before the experts, before the router, and
+  // behind either network.
+  Buffer pre_norm, router_norm, dense_post_norm, expert_post_norm;
+};
+
+/// Weights of attention over latents, head by head where a list.
+struct LatentWeights {
+  std::unique_ptr<Weight> q_down, q_plain, latent, rotary_key;
+  std::vector<std::unique_ptr<Weight>> q_rotary, key_up, value_up;
+  Buffer q_norm, latent_norm;
+};
 
 /// Weights of one transformer block.
 struct LayerWeights {
@@ -19,6 +40,11 @@ struct LayerWeights {
   Buffer sinks;                               // [1, heads], or empty
   std::unique_ptr<Weight> gate, up, down;     // gate empty: a network without one
   Buffer gate_bias, up_bias, down_bias;       // empty: none
+  ExpertLayerWeights experts = {};
+  LatentWeights latent = {};
+  std::unique_ptr<Weight> input_gate, input_projection;  // of per-layer embeddings, or empty
+  Buffer input_norm;
+  float output_scale = 1;
 };
 
 /// What the rows of one call of a block read and write beside the residual stream.
@@ -28,6 +54,7 @@ struct BlockRows {
   const PreparedLayout* layout = nullptr;
   View rope;              // empty: nothing turns
   View query_scale = {};  // AttentionArgs::query_scale
+  View input = {};        // [rows, per_layer_input]: this layer's embeddings, or empty
 };
 
 /// Runs transformer blocks one after the other. Owns the activations between their operations;
@@ -47,6 +74,20 @@ class BlockRunner {
   void feed_forward(const LayerPlan& plan, const LayerWeights& weights, const View& residual);
 
  private:
+  void feed_dense(const LayerPlan& plan, const LayerWeights& weights, const View& residual,
+                  const View& out);
+  void feed_experts(const LayerPlan& plan, const LayerWeights& weights, const View& residual);
+  void mix_experts(const LayerPlan& plan, const ExpertLayerWeights& weights, const View& x,
+                   const View& scored, const View& out);
+  void add_shared_expert(const LayerPlan& plan, const ExpertLayerWeights& weights, const View& x,
+                         const View& out);
+  void add_layer_input(const LayerPlan& plan, const LayerWeights& weights, const View& input,
+                       const View& residual);
+  View attended_latents(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
+                        const View& input);
+  void allocate_experts(std::span<const LayerPlan> plans, int hidden, int max_rows);
+  void attend_cache(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
+                    const View& q, const View& k, const View& v, const View& out);
   View attended(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
                 const View& input);
   /// residual += scale * norm(projection of input), with neither where the plan has none.
@@ -56,6 +97,10 @@ class BlockRunner {
   Backend& backend_;
   Buffer q_, k_, v_, attended_, gate_up_;  // [max_rows, width]
   Buffer branch_, first_half_;             // [max_rows, hidden], where a plan needs them
+  // Of experts.
+  Buffer normed_, scored_, shared_, shared_share_, scores_, shares_;
+  IndexBuffer chosen_;
+  Buffer latent_q_, plain_q_, joined_;  // of latents: [max_rows, width]
 };
 
 }  // namespace talon

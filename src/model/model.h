@@ -18,8 +18,10 @@ struct Model {
   ModelConfig config;
   Backend* backend = nullptr;  // borrowed; outlives the model
   std::unique_ptr<Weight> embedding;
-  std::unique_ptr<Weight> output;      // null: tied, the embedding serves
-  Buffer final_norm, final_norm_bias;  // bias empty: none
+  std::unique_ptr<Weight> output;                             // null: tied, the embedding serves
+  Buffer final_norm, final_norm_bias;                         // bias empty: none
+  std::unique_ptr<Weight> layer_embedding, layer_projection;  // Gemma's per-layer embeddings
+  Buffer layer_projection_norm;
   std::vector<LayerWeights> layers;
   std::size_t weight_bytes =
       0;  // read by one forward of one row: all but the embedding table, unless tied

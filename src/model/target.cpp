@@ -18,6 +18,7 @@ struct Target::State {
   void check(std::span<const SequenceRows> batch) const;
   void run_layers(const View& x);
   void embed(const Indices& ids, const View& x);
+  void embed_for_layers(const Indices& ids, const View& x);
   void final_norm(const View& x, const View& out);
   void tap(int layer, const View& x);
   View compute_logits(std::span<const SequenceRows> batch, int rows, std::vector<int>& first_row);
@@ -33,8 +34,9 @@ struct Target::State {
   RopeTable rope;
   std::optional<RopeTable> local_rope;
   Buffer query_scale;
-  Buffer residual, features;  // [max_rows, width]
-  Buffer logit_rows, logits;  // as many rows as have been asked for at once
+  Buffer residual, features;          // [max_rows, width]
+  Buffer layer_inputs, layer_tokens;  // [max_rows, layers * per_layer_input], or empty
+  Buffer logit_rows, logits;          // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
   std::vector<std::int32_t> wanted;  // rows with logits
   IndexList token_list, wanted_list;
@@ -93,6 +95,10 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
                        positions);
   }
   residual = backend.allocate(max_rows, c.hidden);
+  if (c.per_layer_input > 0) {
+    layer_inputs = backend.allocate(max_rows, c.layers * c.per_layer_input);
+    layer_tokens = backend.allocate(max_rows, c.layers * c.per_layer_input);
+  }
   if (!taps.empty()) {
     features = backend.allocate(max_rows, static_cast<int>(taps.size()) * c.hidden);
   }
@@ -154,6 +160,10 @@ void Target::State::run_layers(const View& x) {
       if (plan.rope == LayerPlan::Rope::global) rows.rope = angles;
       if (plan.rope == LayerPlan::Rope::local) rows.rope = local_angles;
       if (plan.scales_queries) rows.query_scale = query_scale.view();
+      if (plan.per_layer_input > 0) {
+        rows.input =
+            layer_inputs.rows(x.rows).col_range(layer * plan.per_layer_input, plan.per_layer_input);
+      }
       block.run(plan, model.layers[static_cast<std::size_t>(layer)], rows, x);
     }
     tap(model.config.layers, x);
@@ -164,6 +174,23 @@ void Target::State::run_layers(const View& x) {
 void Target::State::embed(const Indices& ids, const View& x) {
   backend.embed(*model.embedding, ids, x);
   if (model.config.embedding_scale != 1) backend.scale(x, model.config.embedding_scale);
+  if (layer_inputs) embed_for_layers(ids, x);
+}
+
+/// Gemma's per-layer embeddings: (norm(projection(x) / sqrt(hidden)) + table * sqrt(width)) /
+/// sqrt(2), the norm over the columns of each layer.
+void Target::State::embed_for_layers(const Indices& ids, const View& x) {
+  const ModelConfig& c = model.config;
+  const View inputs = layer_inputs.rows(x.rows), token = layer_tokens.rows(x.rows);
+  const Projection projection[] = {{model.layer_projection.get(), inputs}};
+  backend.linear({.input = x, .outputs = projection});
+  backend.scale(inputs, 1.0F / std::sqrt(static_cast<float>(c.hidden)));
+  const View parts{inputs.data, x.rows * c.layers, c.per_layer_input, c.per_layer_input};
+  backend.rms_norm(parts, model.layer_projection_norm.view(), c.norm_epsilon, parts);
+  backend.embed(*model.layer_embedding, ids, token);
+  backend.scale(token, std::sqrt(static_cast<float>(c.per_layer_input)));
+  backend.add(inputs, token, inputs);
+  backend.scale(inputs, std::sqrt(0.5F));
 }
 
 void Target::State::final_norm(const View& x, const View& out) {

@@ -24,9 +24,12 @@ struct Family {
 
 void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 
-const Family kFamilies[] = {
-    {"mistral"}, {"phi3", 0.02, 256}, {"ministral3"}, {"olmo3"},  {"granite"},
-    {"glm4"},    {"cohere2"},         {"gpt_neox"},   {"gemma2"}, {"gemma3"}};
+const Family kFamilies[] = {{"mistral"},         {"phi3", 0.02, 256}, {"ministral3"},
+                            {"olmo3"},           {"granite"},         {"glm4"},
+                            {"cohere2"},         {"gpt_neox"},        {"gemma2"},
+                            {"gemma3"},          {"gemma4"},          {"gemma4_e"},
+                            {"gemma4_moe", 0.1}, {"qwen3_moe", 0.1},  {"gpt_oss", 0.1},
+                            {"glm4_moe", 0.1},   {"llama4", 0.1},     {"deepseek_v3", 0.1}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {

@@ -39,12 +39,14 @@ struct QueryScaling {
 
 /// How a family's files hold its tensors, where that differs from Llama's.
 struct TensorForms {
-  std::string prefix = "model.";    // Hugging Face: of the text model
-  std::string output = "lm_head.";  // ... of the output matrix
-  bool norm_plus_one = false;       // norms hold their weights less 1
-  bool fused_qkv = false;           // one matrix for queries, keys and values
-  bool qkv_by_head = false;         // ... whose rows go head by head
-  bool fused_gate_up = false;       // one matrix for both, the gate first
+  std::string prefix = "model.";      // Hugging Face: of the text model
+  std::string output = "lm_head.";    // ... of the output matrix
+  bool norm_plus_one = false;         // norms hold their weights less 1
+  bool fused_qkv = false;             // one matrix for queries, keys and values
+  bool qkv_by_head = false;           // ... whose rows go head by head
+  bool fused_gate_up = false;         // one matrix for both, the gate first
+  bool experts_inputs_first = false;  // stacks of experts hold [inputs, outputs]
+  bool experts_alternate = false;     // ... in which gates and ups take turns
 };
 
 /// A target: what all its layers share, and a plan for each. The sizes of attention and

@@ -153,6 +153,7 @@ void read_sizes(const ConfigKeys& keys, const std::string& prefix, ModelConfig& 
 
 /// Heads whose values are as wide as their keys.
 void check_heads(const ConfigKeys& keys, const std::string& prefix, const ModelConfig& config) {
+  if (keys.has(prefix + "attention.kv_lora_rank")) return;  // of latents, as the family reads them
   const std::string values = prefix + "attention.value_length";
   if (keys.integer_or(values, 0, Limits::kHeadDim, config.head_dim) != config.head_dim) {
     keys.refuse(values, fmt::format("the head size {}", config.head_dim));

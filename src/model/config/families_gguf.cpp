@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "model/config/config_readers.h"
+#include "model/config/family_helpers.h"
 
 namespace talon {
 namespace {
@@ -12,48 +12,10 @@ namespace {
 using Limits = ConfigLimits;
 using HeadNorm = LayerPlan::HeadNorm;
 
-template <typename Change>
-void each_plan(ModelConfig& config, const Change& change) {
-  for (LayerPlan& plan : config.plans) change(plan);
-}
-
-std::string key(const ModelConfig& config, std::string_view name) {
-  return fmt::format("{}.{}", config.architecture, name);
-}
+std::string key(const ModelConfig& config, std::string_view name) { return gguf_key(config, name); }
 
 int window_of(const ConfigKeys& keys, const ModelConfig& config) {
   return keys.integer_or(key(config, "attention.sliding_window"), 0, INT32_MAX, 0);
-}
-
-void window_all(const ConfigKeys& keys, ModelConfig& config) {
-  window_layers(config, window_of(keys, config), [](int) { return true; });
-}
-
-/// The windowed layers that the file lists, else all but every `pattern`-th.
-void window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pattern) {
-  const std::string name = key(config, "attention.sliding_window_pattern");
-  const Json* listed = keys.find(name);
-  std::vector<bool> slides;
-  if (listed && listed->is_array()) {
-    slides = keys.flags(name, static_cast<std::size_t>(config.layers));
-  } else {
-    pattern = keys.integer_or(name, 1, Limits::kLayers, pattern);
-  }
-  window_layers(config, window_of(keys, config), [&](int i) {
-    return slides.empty() ? (i + 1) % pattern != 0 : slides[static_cast<std::size_t>(i)];
-  });
-}
-
-void local_rope_where_windowed(ModelConfig& config, double base) {
-  config.local_rope = RopeConfig{};
-  config.local_rope->base = base;
-  for (LayerPlan& plan : config.plans) {
-    if (plan.window > 0) plan.rope = LayerPlan::Rope::local;
-  }
-}
-
-double local_base(const ConfigKeys& keys, const ModelConfig& config, double otherwise) {
-  return keys.number_or(key(config, "rope.freq_base_swa"), 1, 1e12, otherwise);
 }
 
 float number_or(const ConfigKeys& keys, const ModelConfig& config, std::string_view name,
@@ -61,9 +23,24 @@ float number_or(const ConfigKeys& keys, const ModelConfig& config, std::string_v
   return static_cast<float>(keys.number_or(key(config, name), 1e-6, 1e9, otherwise));
 }
 
+void window_all(const ConfigKeys& keys, ModelConfig& config) {
+  window_layers(config, window_of(keys, config), [](int) { return true; });
+}
+
+/// Llama, Mistral, and Mixtral where the file has experts.
 void read_llama(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   config.interleaved_rope = true;
   window_all(keys, config);
+  ExpertPlan experts;
+  experts.count = keys.integer_or(key(config, "expert_count"), 0, Limits::kExperts, 0);
+  if (experts.count == 0) return;
+  experts.used = keys.integer(key(config, "expert_used_count"), 1, experts.count);
+  experts.width = config.intermediate;
+  experts.renormalize = true;
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.experts = experts;
+    plan.intermediate = 0;
+  });
 }
 
 void read_qwen2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
@@ -108,23 +85,9 @@ void read_olmo2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) 
     plan.post_norms = true;
     plan.head_norm = HeadNorm::per_row;
   });
-  window_by_pattern(keys, config, 4);
+  gguf_window_by_pattern(keys, config, 4);
   if (config.sliding_window == 0) return;
-  local_rope_where_windowed(config, local_base(keys, config, config.rope.base));
-}
-
-void read_granite(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
-  read_llama(keys, checkpoint, config);
-  config.embedding_scale = number_or(keys, config, "embedding_scale", 1);
-  config.logit_scale = 1.0F / number_or(keys, config, "logit_scale", 1);
-  const float score_scale = number_or(keys, config, "attention.scale", 1);
-  const float residual_scale = number_or(keys, config, "residual_scale", 1);
-  const bool turns = keys.flag_or(key(config, "rope.scaling.finetuned"), true);
-  each_plan(config, [&](LayerPlan& plan) {
-    plan.score_scale = score_scale;
-    plan.residual_scale = residual_scale;
-    if (!turns) plan.rope = LayerPlan::Rope::none;
-  });
+  local_rope_where_windowed(config, plain_rope(gguf_local_base(keys, config, config.rope.base)));
 }
 
 void read_glm4(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
@@ -137,7 +100,7 @@ void read_cohere2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config
   config.interleaved_rope = true;
   config.logit_scale = number_or(keys, config, "logit_scale", 1);
   config.final_norm = LayerPlan::Norm::layer;
-  window_by_pattern(keys, config, 4);
+  gguf_window_by_pattern(keys, config, 4);
   each_plan(config, [](LayerPlan& plan) {
     plan.norm = LayerPlan::Norm::layer;
     plan.parallel = true;
@@ -167,16 +130,6 @@ void read_gptneox(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config
   each_plan(config, [&](LayerPlan& plan) { plan.parallel = parallel; });
 }
 
-/// What Gemma 2 to 4 share.
-void read_gemma(const ConfigKeys& keys, ModelConfig& config) {
-  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
-  config.logit_cap = number_or(keys, config, "final_logit_softcapping", 0);
-  each_plan(config, [&](LayerPlan& plan) {
-    plan.post_norms = true;
-    plan.activation = InputTransform::gelu_tanh_gate;
-  });
-}
-
 /// The files do not say how scores are scaled: by the key's size, but in the largest model of each.
 void scale_scores(ModelConfig& config, int layers_of_largest) {
   if (config.layers != layers_of_largest) return;
@@ -187,25 +140,25 @@ void scale_scores(ModelConfig& config, int layers_of_largest) {
 }
 
 void read_gemma2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
-  read_gemma(keys, config);
+  read_gguf_gemma(keys, config);
   scale_scores(config, 46);
   const float cap = number_or(keys, config, "attn_logit_softcapping", 0);
   each_plan(config, [&](LayerPlan& plan) { plan.soft_cap = cap; });
-  window_by_pattern(keys, config, 2);
+  gguf_window_by_pattern(keys, config, 2);
 }
 
 void read_gemma3(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
-  read_gemma(keys, config);
+  read_gguf_gemma(keys, config);
   scale_scores(config, 62);
   each_plan(config, [&](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
-  window_by_pattern(keys, config, 6);
-  local_rope_where_windowed(config, local_base(keys, config, 10000));
+  gguf_window_by_pattern(keys, config, 6);
+  local_rope_where_windowed(config, plain_rope(gguf_local_base(keys, config, 10000)));
 }
 
 constexpr GgufFamily kFamilies[] = {
     {"llama", read_llama},     {"mistral", read_llama},   {"mistral3", read_mistral3},
     {"qwen2", read_qwen2},     {"qwen3", read_qwen3},     {"phi3", read_phi3},
-    {"smollm3", read_smollm3}, {"olmo2", read_olmo2},     {"granite", read_granite},
+    {"smollm3", read_smollm3}, {"olmo2", read_olmo2},     {"granite", read_gguf_granite},
     {"glm4", read_glm4},       {"cohere2", read_cohere2}, {"starcoder2", read_starcoder2},
     {"gptneox", read_gptneox}, {"gemma2", read_gemma2},   {"gemma3", read_gemma3},
 };
@@ -216,13 +169,13 @@ const GgufFamily* gguf_family(std::string_view architecture) {
   for (const GgufFamily& family : kFamilies) {
     if (family.name == architecture) return &family;
   }
-  return nullptr;
+  return gguf_expert_family(architecture);
 }
 
 std::string gguf_families() {
   std::vector<std::string_view> names;
   for (const GgufFamily& family : kFamilies) names.push_back(family.name);
-  return fmt::format("one of {}", fmt::join(names, ", "));
+  return fmt::format("one of {}, {}", fmt::join(names, ", "), kExpertArchitectures);
 }
 
 }  // namespace talon

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "model/config/config_readers.h"
+#include "model/config/family_helpers.h"
 
 namespace talon {
 namespace {
@@ -12,57 +12,6 @@ namespace {
 using Limits = ConfigLimits;
 using HeadNorm = LayerPlan::HeadNorm;
 constexpr auto kGelu = "gelu_pytorch_tanh";
-
-template <typename Change>
-void each_plan(ModelConfig& config, const Change& change) {
-  for (LayerPlan& plan : config.plans) change(plan);
-}
-
-/// What the family's feed-forward network computes, and no other.
-void only_activation(const ConfigKeys& keys, std::string_view name) {
-  for (const char* key : {"hidden_act", "hidden_activation"}) {
-    if (keys.text_or(key, name) != name) keys.refuse(key, name);
-  }
-}
-
-int window_of(const ConfigKeys& keys) { return keys.integer_or("sliding_window", 0, INT32_MAX, 0); }
-
-/// layer_types, which wins over the pattern that older files have: layers whose type is `kind`.
-/// Without a list, all but every `pattern`-th.
-std::vector<bool> layers_of_kind(const ConfigKeys& keys, const ModelConfig& config,
-                                 std::string_view kind, int pattern) {
-  const auto count = static_cast<std::size_t>(config.layers);
-  std::vector<bool> result;
-  for (const std::string& type : keys.texts("layer_types", count)) {
-    const bool known = type == "full_attention" || type == "attention" || type == kind;
-    if (!known) keys.refuse("layer_types", fmt::format("full_attention or {}", kind));
-    result.push_back(type == kind);
-  }
-  for (std::size_t i = 0; result.size() < count; ++i) {
-    result.push_back(pattern > 0 && (static_cast<int>(i) + 1) % pattern != 0);
-  }
-  return result;
-}
-
-void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern) {
-  const std::vector<bool> slides = layers_of_kind(keys, config, "sliding_attention", pattern);
-  window_layers(config, window_of(keys),
-                [&](int i) { return slides[static_cast<std::size_t>(i)]; });
-}
-
-/// Windowed layers turn by a rope of their own.
-void local_rope_where_windowed(ModelConfig& config, const RopeConfig& rope) {
-  config.local_rope = rope;
-  for (LayerPlan& plan : config.plans) {
-    if (plan.window > 0) plan.rope = LayerPlan::Rope::local;
-  }
-}
-
-RopeConfig plain_rope(double base) {
-  RopeConfig rope;
-  rope.base = base;
-  return rope;
-}
 
 void read_llama(const ConfigKeys& keys, ModelConfig&) {
   only_activation(keys, "silu");
@@ -143,21 +92,6 @@ void read_olmo3(const ConfigKeys& keys, ModelConfig& config) {
   local_rope_where_windowed(config, plain_rope(config.rope.base));
 }
 
-void read_granite(const ConfigKeys& keys, ModelConfig& config) {
-  read_llama(keys, config);
-  const auto multiplier = [&](const char* key) {
-    return static_cast<float>(keys.number_or(key, 1e-6, 1e6, 1));
-  };
-  config.embedding_scale = multiplier("embedding_multiplier");
-  config.logit_scale = 1.0F / multiplier("logits_scaling");
-  const float score_scale = multiplier("attention_multiplier");
-  const float residual_scale = multiplier("residual_multiplier");
-  each_plan(config, [&](LayerPlan& plan) {
-    plan.score_scale = score_scale;
-    plan.residual_scale = residual_scale;
-  });
-}
-
 void read_glm4(const ConfigKeys& keys, ModelConfig& config) {
   read_llama(keys, config);
   config.interleaved_rope = true;
@@ -216,18 +150,6 @@ float cap_of(const ConfigKeys& keys, const char* key) {
   return static_cast<float>(keys.number_or(key, 1e-3, 1e9, 0));
 }
 
-/// What Gemma 2 to 4 share.
-void read_gemma(const ConfigKeys& keys, ModelConfig& config) {
-  only_activation(keys, kGelu);
-  config.tied_output = true;
-  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
-  config.logit_cap = cap_of(keys, "final_logit_softcapping");
-  each_plan(config, [&](LayerPlan& plan) {
-    plan.post_norms = true;
-    plan.activation = InputTransform::gelu_tanh_gate;
-  });
-}
-
 void read_query_scalar(const ConfigKeys& keys, ModelConfig& config) {
   const double scalar = keys.number_or("query_pre_attn_scalar", 1e-3, 1e6, 256);
   if (scalar == config.head_dim) return;
@@ -278,13 +200,13 @@ FamilyReader hugging_face_family(std::string_view model_type) {
   for (const Family& family : kFamilies) {
     if (family.name == model_type) return family.read;
   }
-  return nullptr;
+  return hugging_face_expert_family(model_type);
 }
 
 std::string hugging_face_families() {
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.name);
-  return fmt::format("one of {}", fmt::join(names, ", "));
+  return fmt::format("one of {}, {}", fmt::join(names, ", "), kExpertModelTypes);
 }
 
 }  // namespace talon

@@ -31,8 +31,42 @@ TensorNames gguf_names() {
   return names;
 }
 
+void add_gguf_experts(TensorNames& names) {
+  names.router = "blk.{}.ffn_gate_inp";
+  names.choice_bias = "blk.{}.exp_probs_b.bias";
+  names.expert_gate = "blk.{}.ffn_gate_exps";
+  names.expert_up = "blk.{}.ffn_up_exps";
+  names.expert_gate_up = "blk.{}.ffn_gate_up_exps";
+  names.expert_down = "blk.{}.ffn_down_exps";
+  names.shared_gate = "blk.{}.ffn_gate_shexp";
+  names.shared_up = "blk.{}.ffn_up_shexp";
+  names.shared_gate_up = "blk.{}.ffn_gate_up_shexp";
+  names.shared_down = "blk.{}.ffn_down_shexp";
+  names.shared_router = "blk.{}.ffn_gate_inp_shexp";
+  names.router_scale = "blk.{}.ffn_gate_inp.scale";
+  names.expert_scale = "blk.{}.ffn_down_exps.scale";
+  names.pre_expert_norm = "blk.{}.pre_ffw_norm_2";
+  names.post_dense_norm = "blk.{}.post_ffw_norm_1";
+  names.post_expert_norm = "blk.{}.post_ffw_norm_2";
+  names.layer_embedding = "per_layer_token_embd.weight";
+  names.layer_projection = "per_layer_model_proj.weight";
+  names.layer_projection_norm = "per_layer_proj_norm.weight";
+  names.input_gate = "blk.{}.inp_gate";
+  names.input_projection = "blk.{}.proj";
+  names.input_norm = "blk.{}.post_norm";
+  names.q_down = "blk.{}.attn_q_a";
+  names.q_down_norm = "blk.{}.attn_q_a_norm";
+  names.q_up = "blk.{}.attn_q_b";
+  names.kv_down = "blk.{}.attn_kv_a_mqa";
+  names.kv_down_norm = "blk.{}.attn_kv_a_norm";
+  names.kv_up = "blk.{}.attn_kv_b";
+  names.key_up = "blk.{}.attn_k_b";
+  names.value_up = "blk.{}.attn_v_b";
+}
+
 TensorNames gguf_names_of(const std::string& architecture) {
   TensorNames names = gguf_names();
+  add_gguf_experts(names);
   // There the name of a norm behind attention is that of the one before the experts.
   if (architecture == "gpt-oss" || architecture == "glm4moe") {
     names.ffn_norm = names.post_attention_norm;
@@ -77,11 +111,99 @@ TensorNames neox_names(const TensorForms& forms) {
   return names;
 }
 
+/// `root`: what holds router and experts, below a layer.
+void add_experts(const std::string& root, TensorNames& names) {
+  names.router = root + "gate";
+  names.choice_bias = root + "gate.e_score_correction_bias";
+  names.expert_gate = root + "experts.{}.gate_proj";
+  names.expert_up = root + "experts.{}.up_proj";
+  names.expert_gate_up = root + "experts.gate_up_proj";
+  names.expert_down = root + "experts.{}.down_proj";
+  names.shared_gate = root + "shared_expert.gate_proj";
+  names.shared_up = root + "shared_expert.up_proj";
+  names.shared_gate_up = root + "shared_expert.gate_up_proj";
+  names.shared_down = root + "shared_expert.down_proj";
+  names.shared_router = root + "shared_expert_gate";
+}
+
+void name_shared(const std::string& root, TensorNames& names) {
+  names.shared_gate = root + "gate_proj";
+  names.shared_up = root + "up_proj";
+  names.shared_down = root + "down_proj";
+}
+
+/// Stacks of all experts, where a folder holds them so.
+void name_stacks(const std::string& root, TensorNames& names) {
+  names.expert_gate_up = root + "experts.gate_up_proj";
+  names.expert_down = root + "experts.down_proj";
+}
+
+void add_latents(const std::string& layer, TensorNames& names) {
+  names.q_down = layer + "self_attn.q_a_proj";
+  names.q_down_norm = layer + "self_attn.q_a_layernorm";
+  names.q_up = layer + "self_attn.q_b_proj";
+  names.kv_down = layer + "self_attn.kv_a_proj_with_mqa";
+  names.kv_down_norm = layer + "self_attn.kv_a_layernorm";
+  names.kv_up = layer + "self_attn.kv_b_proj";
+}
+
+void add_gemma4(const std::string& prefix, TensorNames& names) {
+  const std::string layer = prefix + "layers.{}.";
+  names.router = layer + "router.proj";
+  names.router_scale = layer + "router.scale";
+  names.expert_scale = layer + "router.per_expert_scale";
+  name_stacks(layer, names);
+  names.pre_expert_norm = layer + "pre_feedforward_layernorm_2";
+  names.post_dense_norm = layer + "post_feedforward_layernorm_1";
+  names.post_expert_norm = layer + "post_feedforward_layernorm_2";
+  names.layer_embedding = prefix + "embed_tokens_per_layer.weight";
+  names.layer_projection = prefix + "per_layer_model_projection.weight";
+  names.layer_projection_norm = prefix + "per_layer_projection_norm.weight";
+  names.input_gate = layer + "per_layer_input_gate";
+  names.input_projection = layer + "per_layer_projection";
+  names.input_norm = layer + "post_per_layer_input_norm";
+}
+
+/// What a family calls its experts, where that is not "mlp".
+void name_experts(const std::string& family, const std::string& layer, TensorNames& names) {
+  add_experts(layer + "mlp.", names);
+  add_latents(layer, names);
+  if (family == "mixtral") {
+    const std::string root = layer + "block_sparse_moe.";
+    add_experts(root, names);
+    names.expert_gate = root + "experts.{}.w1";
+    names.expert_up = root + "experts.{}.w3";
+    names.expert_down = root + "experts.{}.w2";
+  } else if (family.starts_with("granitemoe")) {
+    const std::string root = layer + "block_sparse_moe.";
+    names.router = root + "router.layer";
+    names.expert_gate_up = root + "input_linear";
+    names.expert_down = root + "output_linear";
+    names.shared_gate_up = names.gate_up = layer + "shared_mlp.input_linear";
+    names.shared_down = names.down = layer + "shared_mlp.output_linear";
+  } else if (family == "gpt_oss") {
+    names.router = layer + "mlp.router";
+    name_stacks(layer + "mlp.", names);
+  } else if (family == "llama4_text" || family == "llama4") {
+    const std::string root = layer + "feed_forward.";
+    names.router = root + "router";
+    name_stacks(root, names);
+    name_shared(root + "shared_expert.", names);
+    names.gate = root + "gate_proj";
+    names.up = root + "up_proj";
+    names.down = root + "down_proj";
+  } else if (family.starts_with("deepseek") || family == "glm4_moe") {
+    name_shared(layer + "mlp.shared_experts.", names);
+  }
+}
+
 TensorNames hugging_face_names(const ModelConfig& config) {
   const std::string layer = config.forms.prefix + "layers.{}.";
   const std::string& family = config.architecture;
   if (family == "gpt_neox") return neox_names(config.forms);
   TensorNames names = llama_names(config.forms);
+  name_experts(family, layer, names);
+  if (family.starts_with("gemma4")) add_gemma4(config.forms.prefix, names);
   if (family == "glm4") {
     names.post_attention_norm = layer + "post_self_attn_layernorm";
     names.post_ffn_norm = layer + "post_mlp_layernorm";

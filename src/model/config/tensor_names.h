@@ -14,6 +14,15 @@ struct TensorNames {
   std::string attention_norm, q, k, v, qkv, o, q_norm, k_norm, sinks;
   std::string post_attention_norm, post_ffn_norm, layer_scale;
   std::string ffn_norm, gate, up, gate_up, down;
+  // Of experts; names with a second "{}" for the expert's number are those of one expert's matrix.
+  std::string router, choice_bias, expert_gate, expert_up, expert_gate_up, expert_down;
+  std::string shared_gate, shared_up, shared_gate_up, shared_down, shared_router;
+  // Gemma 4. The first two are whole names.
+  std::string router_scale, expert_scale, pre_expert_norm, post_dense_norm, post_expert_norm;
+  std::string layer_embedding, layer_projection, layer_projection_norm;  // of all layers
+  std::string input_gate, input_projection, input_norm;
+  // Attention over latents.
+  std::string q_down, q_down_norm, q_up, kv_down, kv_down_norm, kv_up, key_up, value_up;
 
   static TensorNames of(CheckpointFormat format, const ModelConfig& config);
 };

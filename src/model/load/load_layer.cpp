@@ -1,8 +1,7 @@
 #include "model/load/load_layer.h"
 
-#include <numeric>
-
 #include "core/error.h"
+#include "model/load/load_experts.h"
 
 namespace talon {
 namespace {
@@ -93,10 +92,27 @@ LayerWeights LayerLoader::load(int layer) {
   }
   load_attention(layer, plan, w);
   load_feed_forward(layer, plan, w);
+  if (plan.experts.count > 0) {
+    w.experts = ExpertLoader(tensors_, config_, names_).load(layer, plan);
+  }
+  if (plan.per_layer_input > 0) load_layer_input(layer, plan, w);
+  if (plan.output_scale) {
+    const bool gguf = tensors_.checkpoint().format == CheckpointFormat::gguf;
+    const std::string name = layer_tensor(names_.layer_scale, layer);
+    w.output_scale = tensors_.values(gguf ? name : name.substr(0, name.size() - 7), {1})[0];
+  }
   return w;
 }
 
+void LayerLoader::load_layer_input(int layer, const LayerPlan& plan, LayerWeights& w) {
+  const int width = plan.per_layer_input, hidden = config_.hidden;
+  w.input_gate = tensors_.matrix(layer_tensor(names_.input_gate, layer), width, hidden);
+  w.input_projection = tensors_.matrix(layer_tensor(names_.input_projection, layer), hidden, width);
+  w.input_norm = norm(layer_tensor(names_.input_norm, layer), hidden);
+}
+
 void LayerLoader::load_attention(int layer, const LayerPlan& plan, LayerWeights& w) {
+  if (plan.latent.kv_rank > 0) return load_latents(layer, plan, w);
   load_projections(layer, plan, w);
   w.o = tensors_.matrix(layer_tensor(names_.o, layer), config_.hidden, plan.heads * plan.values());
   if (plan.output_bias) {

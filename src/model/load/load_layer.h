@@ -16,6 +16,9 @@ class LayerLoader {
   Buffer norm(const std::string& name, int size);
 
  private:
+  void load_layer_input(int layer, const LayerPlan& plan, LayerWeights& weights);
+  void load_latents(int layer, const LayerPlan& plan, LayerWeights& weights);
+  void load_latent_ups(int layer, const LayerPlan& plan, LatentWeights& weights);
   void load_attention(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_projections(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_head_norms(int layer, const LayerPlan& plan, LayerWeights& weights);

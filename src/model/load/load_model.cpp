@@ -29,8 +29,17 @@ Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptio
   const TensorNames& names = layers.names();
   model.embedding = tensors.matrix(names.embedding, config.vocabulary, config.hidden);
   if (!config.tied_output) {
-    tensors.forget_weight_bytes();  // one row of the table is read, not all of it
+    tensors.forget_weight_bytes(0);  // one row of the table is read, not all of it
     model.output = tensors.matrix(names.output, config.vocabulary, config.hidden);
+  }
+  if (config.per_layer_input > 0) {
+    const int width = config.layers * config.per_layer_input;
+    const std::size_t read = tensors.weight_bytes();
+    model.layer_embedding = tensors.matrix(names.layer_embedding, config.vocabulary, width);
+    tensors.forget_weight_bytes(read);
+    model.layer_projection = tensors.matrix(names.layer_projection, width, config.hidden);
+    model.layer_projection_norm =
+        tensors.vector(names.layer_projection_norm, config.per_layer_input);
   }
   model.final_norm = layers.norm(names.final_norm + ".weight", config.hidden);
   if (config.final_norm_bias) {

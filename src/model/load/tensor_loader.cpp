@@ -96,6 +96,10 @@ std::unique_ptr<Weight> TensorLoader::made_matrix(const StoredMatrix& matrix) {
   return load(matrix, options_.layout);
 }
 
+std::unique_ptr<Weight> TensorLoader::made_float_matrix(const StoredMatrix& matrix) {
+  return load(matrix, WeightLayout::f32);
+}
+
 std::vector<float> TensorLoader::values(const std::string& name, std::vector<std::int64_t> shape) {
   std::size_t count = 1;
   for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);

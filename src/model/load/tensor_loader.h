@@ -37,6 +37,7 @@ class TensorLoader {
   std::unique_ptr<Weight> float_matrix(const std::string& name, int rows, int cols);
   /// A matrix whose values were put together from tensors that have been looked at.
   std::unique_ptr<Weight> made_matrix(const StoredMatrix& matrix);
+  std::unique_ptr<Weight> made_float_matrix(const StoredMatrix& matrix);
   Buffer vector(const std::string& name, int size, const StoredRows& part = {}, float add = 0);
   std::vector<float> values(const std::string& name, std::vector<std::int64_t> shape);
   Buffer upload(std::span<const float> values, int rows, int cols);
@@ -45,7 +46,8 @@ class TensorLoader {
 
   /// Of all matrices so far.
   std::size_t weight_bytes() const { return weight_bytes_; }
-  void forget_weight_bytes() { weight_bytes_ = 0; }
+  /// Back to `bytes`: what came since is not read by a forward.
+  void forget_weight_bytes(std::size_t bytes) { weight_bytes_ = bytes; }
   void report_end();
 
  private:

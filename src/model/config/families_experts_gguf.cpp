@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "model/config/family_helpers.h"
+
+namespace talon {
+
+const std::string_view kExpertArchitectures =
+    "qwen2moe, qwen3moe, gpt-oss, granitemoe, glm4moe, llama4, deepseek2 or gemma4";
+
+namespace {
+
+using Limits = ConfigLimits;
+using HeadNorm = LayerPlan::HeadNorm;
+
+std::string key(const ModelConfig& config, std::string_view name) { return gguf_key(config, name); }
+
+ExpertPlan read_experts(const ConfigKeys& keys, const ModelConfig& config) {
+  ExpertPlan experts;
+  experts.count = keys.integer(key(config, "expert_count"), 1, Limits::kExperts);
+  experts.used = keys.integer(key(config, "expert_used_count"), 1, experts.count);
+  experts.width = keys.integer_or(key(config, "expert_feed_forward_length"), 1, Limits::kWidth,
+                                  config.intermediate);
+  return experts;
+}
+
+template <typename Has>
+void plan_experts(ModelConfig& config, const ExpertPlan& experts, const Has& has) {
+  for (int i = 0; i < config.layers; ++i) {
+    if (!has(i)) continue;
+    LayerPlan& plan = config.plans[static_cast<std::size_t>(i)];
+    plan.experts = experts;
+    if (!experts.beside_dense) plan.intermediate = 0;
+  }
+}
+bool every_layer(int) { return true; }
+
+void read_qwen3moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  config.qk_norm = true;
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
+  ExpertPlan experts = read_experts(keys, config);
+  experts.renormalize = true;
+  plan_experts(config, experts, every_layer);
+}
+
+void read_qwen2moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  ExpertPlan experts = read_experts(keys, config);
+  experts.shared_width =
+      keys.integer(key(config, "expert_shared_feed_forward_length"), 1, Limits::kWidth);
+  experts.shared_gate = true;
+  plan_experts(config, experts, every_layer);
+}
+
+/// The makers do not round the borders of YaRN's ramp; the files do not say so.
+void read_gpt_oss(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  config.rope.truncate = false;
+  each_plan(config, [](LayerPlan& plan) {
+    plan.sinks = true;
+    plan.activation = InputTransform::clamped_swiglu;
+  });
+  ExpertPlan experts = read_experts(keys, config);
+  experts.renormalize = experts.biases = true;
+  plan_experts(config, experts, every_layer);
+  gguf_window_by_pattern(keys, config, 2);
+}
+
+void read_granitemoe(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
+  read_gguf_granite(keys, checkpoint, config);
+  ExpertPlan experts = read_experts(keys, config);
+  experts.renormalize = true;
+  experts.shared_width =
+      keys.integer_or(key(config, "expert_shared_feed_forward_length"), 0, Limits::kWidth, 0);
+  plan_experts(config, experts, every_layer);
+}
+
+/// DeepSeek's routing, which GLM-4.5 shares.
+void read_grouped_experts(const ConfigKeys& keys, ModelConfig& config) {
+  ExpertPlan experts = read_experts(keys, config);
+  const int function = keys.integer_or(key(config, "expert_gating_func"), 1, 2, 1);
+  if (function == 2) {
+    experts.score = RouteArgs::Score::sigmoid;
+    experts.choice_bias = experts.group_by_two = true;
+  }
+  experts.renormalize = keys.flag_or(key(config, "expert_weights_norm"), false);
+  experts.scale =
+      static_cast<float>(keys.number_or(key(config, "expert_weights_scale"), 1e-6, 1e6, 1));
+  experts.groups = keys.integer_or(key(config, "expert_group_count"), 1, experts.count, 1);
+  experts.groups_used =
+      keys.integer_or(key(config, "expert_group_used_count"), 1, experts.groups, 1);
+  const int shared = keys.integer_or(key(config, "expert_shared_count"), 0, 64, 0);
+  experts.shared_width = experts.width * shared;
+  const int dense =
+      keys.integer_or(key(config, "leading_dense_block_count"), 0, Limits::kLayers, 0);
+  plan_experts(config, experts, [&](int i) { return i >= dense; });
+}
+
+void read_glm4moe(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
+  config.qk_norm = checkpoint.find("blk.0.attn_q_norm.weight") != nullptr;
+  each_plan(config, [&](LayerPlan& plan) {
+    if (config.qk_norm) plan.head_norm = HeadNorm::per_head;
+  });
+  read_grouped_experts(keys, config);
+}
+
+/// Chunks, and factors of queries in the layers without rotation, are constants of the
+/// architecture; the model of 128 experts has no norms of heads.
+void read_llama4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  constexpr int kChunk = 8192;
+  config.interleaved_rope = true;
+  config.query_scaling = {0.1, 8192, 1};
+  ExpertPlan experts = read_experts(keys, config);
+  experts.score = RouteArgs::Score::sigmoid;
+  experts.weigh_input = true;
+  experts.shared_width = experts.width;
+  for (std::size_t i = 0; i < config.plans.size(); ++i) {
+    LayerPlan& plan = config.plans[i];
+    if ((i + 1) % 4 == 0) {
+      plan.rope = LayerPlan::Rope::none;
+      plan.scales_queries = true;
+      continue;
+    }
+    plan.chunk = kChunk;
+    if (experts.count != 128) plan.head_norm = HeadNorm::after_rope;
+  }
+  const int step = keys.integer_or(key(config, "interleave_moe_layer_step"), 1, Limits::kLayers, 1);
+  plan_experts(config, experts, [&](int i) { return (i + 1) % step == 0; });
+}
+
+void read_deepseek2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  LatentPlan latent;
+  latent.kv_rank = keys.integer(key(config, "attention.kv_lora_rank"), 1, Limits::kHeadDim);
+  latent.q_rank = keys.integer_or(key(config, "attention.q_lora_rank"), 0, Limits::kWidth, 0);
+  latent.rotary_dim = keys.integer(key(config, "rope.dimension_count"), 2, Limits::kHeadDim);
+  const int head_dim = keys.integer(key(config, "attention.key_length_mla"), latent.rotary_dim + 1,
+                                    2 * Limits::kHeadDim);
+  latent.plain_dim = head_dim - latent.rotary_dim;
+  latent.output_dim = keys.integer(key(config, "attention.value_length_mla"), 1, Limits::kHeadDim);
+  config.rope.rotary = latent.rotary_dim;
+  config.interleaved_rope = true;
+  config.kv_heads = 1;
+  config.head_dim = latent.kv_rank + latent.rotary_dim;
+  double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
+  if (config.rope.scaling == RopeConfig::Scaling::yarn) {
+    // 0.1 * mscale_all_dim; the amplitude is that of equal exponents.
+    const double exponent =
+        10 * keys.number_or(key(config, "rope.scaling.yarn_log_multiplier"), 0, 1e3, 0);
+    const double mscale = yarn_attention_factor(config.rope.factor, exponent);
+    scale *= mscale * mscale;
+    if (exponent != 0) config.rope.attention_factor = 1;
+  }
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.latent = latent;
+    plan.kv_heads = 1;
+    plan.head_dim = config.head_dim;
+    plan.value_dim = latent.kv_rank;
+    plan.score_scale = static_cast<float>(scale);
+  });
+  read_grouped_experts(keys, config);
+}
+
+void plan_gemma4_heads(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
+  const auto count = static_cast<std::size_t>(config.layers);
+  const int local_dim = keys.integer_or(key(config, "attention.key_length_swa"), 2,
+                                        Limits::kHeadDim, config.head_dim);
+  const auto kv_heads =
+      keys.integers(key(config, "attention.head_count_kv"), 1, Limits::kHeads, count);
+  const auto widths = keys.integers(key(config, "feed_forward_length"), 1, Limits::kWidth, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    LayerPlan& plan = config.plans[i];
+    plan.head_norm = HeadNorm::per_head;
+    plan.value_norm = plan.output_scale = true;
+    plan.score_scale = 1;
+    plan.kv_heads = kv_heads[i];
+    plan.intermediate = widths[i];
+    if (plan.window > 0) {
+      plan.head_dim = local_dim;
+    } else {
+      plan.keys_are_values = checkpoint.find(fmt::format("blk.{}.attn_v.weight", i)) == nullptr;
+    }
+  }
+}
+
+void read_gemma4(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
+  read_gguf_gemma(keys, config);
+  gguf_window_by_pattern(keys, config, 6);
+  if (!keys.has(key(config, "attention.head_count_kv"))) {
+    keys.refuse(key(config, "attention.head_count_kv"), "an integer for each layer");
+  }
+  plan_gemma4_heads(keys, checkpoint, config);
+  local_rope_where_windowed(config, plain_rope(gguf_local_base(keys, config, 10000)));
+  share_last_layers(
+      config, keys.integer_or(key(config, "attention.shared_kv_layers"), 0, config.layers - 1, 0));
+  config.per_layer_input =
+      keys.integer_or(key(config, "embedding_length_per_layer_input"), 0, Limits::kWidth, 0);
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.per_layer_input = config.per_layer_input;
+    if (!plan.writes_cache) plan.keys_are_values = false;
+  });
+  if (keys.integer_or(key(config, "expert_count"), 0, Limits::kExperts, 0) == 0) return;
+  ExpertPlan experts = read_experts(keys, config);
+  experts.renormalize = experts.beside_dense = true;
+  plan_experts(config, experts, every_layer);
+}
+
+constexpr GgufFamily kFamilies[] = {
+    {"qwen2moe", read_qwen2moe},     {"qwen3moe", read_qwen3moe}, {"gpt-oss", read_gpt_oss},
+    {"granitemoe", read_granitemoe}, {"glm4moe", read_glm4moe},   {"llama4", read_llama4},
+    {"deepseek2", read_deepseek2},   {"gemma4", read_gemma4},
+};
+
+}  // namespace
+
+const GgufFamily* gguf_expert_family(std::string_view architecture) {
+  for (const GgufFamily& family : kFamilies) {
+    if (family.name == architecture) return &family;
+  }
+  return nullptr;
+}
+
+}  // namespace talon

@@ -1,0 +1,283 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "model/config/family_helpers.h"
+
+namespace talon {
+
+const std::string_view kExpertModelTypes =
+    "mixtral, qwen2_moe, qwen3_moe, gpt_oss, granitemoe, granitemoeshared, glm4_moe, llama4, "
+    "llama4_text, deepseek_v2, deepseek_v3, gemma4 or gemma4_text";
+
+namespace {
+
+using Limits = ConfigLimits;
+using HeadNorm = LayerPlan::HeadNorm;
+
+/// How many experts there are, how many a token has, and how wide they are, under the names that
+/// the families use.
+ExpertPlan read_experts(const ConfigKeys& keys, std::string_view count, std::string_view width) {
+  ExpertPlan experts;
+  const bool saved_again = !keys.has(count) && keys.has("num_local_experts");
+  experts.count = keys.integer(saved_again ? "num_local_experts" : count, 1, Limits::kExperts);
+  const std::string_view used = keys.has("top_k_experts") ? "top_k_experts" : "num_experts_per_tok";
+  experts.used = keys.integer(used, 1, experts.count);
+  experts.width = keys.integer(width, 1, Limits::kWidth);
+  return experts;
+}
+
+/// Layers with experts have no dense network, but where they say so.
+template <typename Has>
+void plan_experts(ModelConfig& config, const ExpertPlan& experts, const Has& has) {
+  for (int i = 0; i < config.layers; ++i) {
+    if (!has(i)) continue;
+    LayerPlan& plan = config.plans[static_cast<std::size_t>(i)];
+    plan.experts = experts;
+    if (!experts.beside_dense) plan.intermediate = 0;
+  }
+}
+bool every_layer(int) { return true; }
+
+void read_mixtral(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  ExpertPlan experts = read_experts(keys, "num_local_experts", "intermediate_size");
+  experts.renormalize = true;
+  plan_experts(config, experts, every_layer);
+  window_layers(config, window_of(keys), every_layer);
+}
+
+/// Qwen's layers without experts: listed, or all but every so many.
+void plan_qwen_experts(const ConfigKeys& keys, ModelConfig& config, const ExpertPlan& experts) {
+  const int step = keys.integer_or("decoder_sparse_step", 1, Limits::kLayers, 1);
+  std::vector<int> dense;
+  if (const Json* listed = keys.find("mlp_only_layers"); listed && listed->is_array()) {
+    dense = keys.integers("mlp_only_layers", 0, Limits::kLayers, listed->size());
+  }
+  plan_experts(config, experts, [&](int i) {
+    return (i + 1) % step == 0 && std::find(dense.begin(), dense.end(), i) == dense.end();
+  });
+}
+
+void read_qwen3_moe(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  config.qk_norm = true;
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
+  ExpertPlan experts = read_experts(keys, "num_experts", "moe_intermediate_size");
+  experts.renormalize = keys.flag_or("norm_topk_prob", false);
+  plan_qwen_experts(keys, config, experts);
+  if (keys.flag_or("use_sliding_window", false)) window_by_types(keys, config, 0);
+}
+
+void read_qwen2_moe(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  config.qkv_bias = true;
+  each_plan(config, [](LayerPlan& plan) { plan.qkv_bias = true; });
+  ExpertPlan experts = read_experts(keys, "num_experts", "moe_intermediate_size");
+  experts.renormalize = keys.flag_or("norm_topk_prob", false);
+  experts.shared_width = keys.integer("shared_expert_intermediate_size", 1, Limits::kWidth);
+  experts.shared_gate = true;
+  plan_qwen_experts(keys, config, experts);
+  if (keys.flag_or("use_sliding_window", false)) window_by_types(keys, config, 0);
+}
+
+void read_gpt_oss(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  if (keys.number_or("swiglu_limit", 0, 1e6, kSwigluLimit) != kSwigluLimit) {
+    keys.refuse("swiglu_limit", "7");
+  }
+  config.qkv_bias = config.output_bias = true;
+  each_plan(config, [](LayerPlan& plan) {
+    plan.qkv_bias = plan.output_bias = plan.sinks = true;
+    plan.activation = InputTransform::clamped_swiglu;
+  });
+  ExpertPlan experts = read_experts(keys, "num_local_experts", "intermediate_size");
+  experts.renormalize = experts.biases = true;
+  plan_experts(config, experts, every_layer);
+  config.forms.experts_inputs_first = config.forms.experts_alternate = true;
+  window_by_types(keys, config, 2);
+}
+
+void read_granitemoe(const ConfigKeys& keys, ModelConfig& config) {
+  read_granite(keys, config);
+  ExpertPlan experts = read_experts(keys, "num_local_experts", "intermediate_size");
+  experts.renormalize = true;
+  experts.shared_width = keys.integer_or("shared_intermediate_size", 0, Limits::kWidth, 0);
+  plan_experts(config, experts, every_layer);
+}
+
+/// DeepSeek-V3's routing, which GLM-4.5 shares.
+void read_sigmoid_experts(const ConfigKeys& keys, ModelConfig& config) {
+  ExpertPlan experts = read_experts(keys, "n_routed_experts", "moe_intermediate_size");
+  experts.score = RouteArgs::Score::sigmoid;
+  experts.choice_bias = experts.group_by_two = true;
+  experts.renormalize = keys.flag_or("norm_topk_prob", true);
+  experts.scale = static_cast<float>(keys.number_or("routed_scaling_factor", 1e-6, 1e6, 1));
+  experts.groups = keys.integer_or("n_group", 1, experts.count, 1);
+  experts.groups_used = keys.integer_or("topk_group", 1, experts.groups, 1);
+  experts.shared_width = experts.width * keys.integer_or("n_shared_experts", 0, 64, 0);
+  const int dense = keys.integer_or("first_k_dense_replace", 0, Limits::kLayers, 0);
+  plan_experts(config, experts, [&](int i) { return i >= dense; });
+}
+
+void read_glm4_moe(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  config.output_bias = false;
+  config.qk_norm = keys.flag_or("use_qk_norm", false);
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.output_bias = false;
+    if (config.qk_norm) plan.head_norm = HeadNorm::per_head;
+  });
+  read_sigmoid_experts(keys, config);
+}
+
+void read_llama4(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  config.interleaved_rope = true;
+  const auto count = static_cast<std::size_t>(config.layers);
+  std::vector<bool> turns = keys.flags("no_rope_layers", count);  // 1: rope
+  for (std::size_t i = turns.size(); i < count; ++i) turns.push_back((i + 1) % 4 != 0);
+  const bool norms = keys.flag_or("use_qk_norm", true);
+  const int chunk = keys.integer_or("attention_chunk_size", 1, INT32_MAX, 8192);
+  const bool tuned = keys.flag_or("attn_temperature_tuning", true);
+  config.query_scaling = {tuned ? keys.number_or("attn_scale", 0, 1e3, 0.1) : 0,
+                          keys.number_or("floor_scale", 1, 1e9, 8192), 1};
+  for (std::size_t i = 0; i < count; ++i) {
+    LayerPlan& plan = config.plans[i];
+    plan.intermediate = keys.integer("intermediate_size_mlp", 1, Limits::kWidth);
+    if (!turns[i]) {
+      plan.rope = LayerPlan::Rope::none;
+      plan.scales_queries = tuned;
+      continue;
+    }
+    plan.chunk = chunk;
+    if (norms) plan.head_norm = HeadNorm::after_rope;
+  }
+  ExpertPlan experts = read_experts(keys, "num_local_experts", "intermediate_size");
+  experts.score = RouteArgs::Score::sigmoid;
+  experts.weigh_input = true;
+  experts.shared_width = experts.width;
+  config.forms.experts_inputs_first = true;
+  const int step = keys.integer_or("interleave_moe_layer_step", 1, Limits::kLayers, 1);
+  plan_experts(config, experts, [&](int i) { return (i + 1) % step == 0; });
+}
+
+/// The two multipliers of a head's scores and angles that DeepSeek's YaRN has.
+double latent_score_scale(const ConfigKeys& keys, const ModelConfig& config, int head_dim) {
+  double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
+  auto scaling = keys.object("rope_parameters");
+  if (!scaling) scaling = keys.object("rope_scaling");
+  const double all = scaling ? scaling->number_or("mscale_all_dim", 0, 1e3, 0) : 0;
+  if (config.rope.scaling != RopeConfig::Scaling::yarn || all == 0) return scale;
+  const double mscale = yarn_attention_factor(config.rope.factor, all);
+  return scale * mscale * mscale;
+}
+
+void read_latents(const ConfigKeys& keys, ModelConfig& config) {
+  LatentPlan latent;
+  latent.kv_rank = keys.integer("kv_lora_rank", 1, Limits::kHeadDim);
+  latent.q_rank = keys.integer_or("q_lora_rank", 1, Limits::kWidth, 0);
+  latent.plain_dim = keys.integer("qk_nope_head_dim", 1, Limits::kHeadDim);
+  latent.rotary_dim = keys.integer("qk_rope_head_dim", 2, Limits::kHeadDim);
+  latent.output_dim = keys.integer("v_head_dim", 1, Limits::kHeadDim);
+  // The sizes that a folder saved again calls head_dim are others.
+  config.rope = read_rope_of(keys, config.context, latent.rotary_dim, "full_attention");
+  config.rope.rotary = latent.rotary_dim;
+  config.interleaved_rope = keys.flag_or("rope_interleave", true);
+  config.kv_heads = 1;
+  config.head_dim = latent.kv_rank + latent.rotary_dim;
+  const double scale = latent_score_scale(keys, config, latent.plain_dim + latent.rotary_dim);
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.latent = latent;
+    plan.kv_heads = 1;
+    plan.head_dim = config.head_dim;
+    plan.value_dim = latent.kv_rank;
+    plan.score_scale = static_cast<float>(scale);
+  });
+}
+
+void read_deepseek_v3(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  if (keys.flag_or("attention_bias", false)) keys.refuse("attention_bias", "false");
+  read_latents(keys, config);
+  read_sigmoid_experts(keys, config);
+}
+
+void read_deepseek_v2(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  if (keys.flag_or("attention_bias", false)) keys.refuse("attention_bias", "false");
+  read_latents(keys, config);
+  read_sigmoid_experts(keys, config);
+  const std::string method = keys.text_or("topk_method", "greedy");
+  if (method != "greedy" && method != "group_limited_greedy") {
+    keys.refuse("topk_method", "greedy or group_limited_greedy");
+  }
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.experts.score = RouteArgs::Score::softmax;
+    plan.experts.choice_bias = plan.experts.group_by_two = plan.experts.renormalize = false;
+    if (method == "greedy") plan.experts.groups = plan.experts.groups_used = 1;
+  });
+}
+
+/// Full layers have heads of their own size and, in some models, values that are their keys.
+void plan_gemma4_heads(const ConfigKeys& keys, ModelConfig& config) {
+  const int head_dim = keys.integer_or("global_head_dim", 2, Limits::kHeadDim, config.head_dim);
+  const int kv_heads =
+      keys.integer_or("num_global_key_value_heads", 1, Limits::kHeads, config.kv_heads);
+  const bool keys_are_values = keys.flag_or("attention_k_eq_v", false);
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.head_norm = HeadNorm::per_head;
+    plan.value_norm = plan.output_scale = true;
+    plan.score_scale = 1;
+    if (plan.window > 0) return;
+    plan.head_dim = head_dim;
+    plan.keys_are_values = keys_are_values;
+    if (keys_are_values) plan.kv_heads = kv_heads;
+  });
+  config.rope = read_rope_of(keys, config.context, head_dim, "full_attention");
+}
+
+void read_gemma4(const ConfigKeys& keys, ModelConfig& config) {
+  read_gemma(keys, config);
+  window_by_types(keys, config, 6);
+  plan_gemma4_heads(keys, config);
+  local_rope_where_windowed(
+      config, read_rope_of(keys, config.context, config.head_dim, "sliding_attention"));
+  const int shared = keys.integer_or("num_kv_shared_layers", 0, config.layers - 1, 0);
+  share_last_layers(config, shared);
+  const bool wide = keys.flag_or("use_double_wide_mlp", false);
+  config.per_layer_input = keys.integer_or("hidden_size_per_layer_input", 0, Limits::kWidth, 0);
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.per_layer_input = config.per_layer_input;
+    if (wide && !plan.writes_cache) plan.intermediate *= 2;
+  });
+  if (!keys.flag_or("enable_moe_block", false)) return;
+  ExpertPlan experts = read_experts(keys, "num_experts", "moe_intermediate_size");
+  experts.renormalize = experts.beside_dense = true;
+  plan_experts(config, experts, every_layer);
+}
+
+struct Family {
+  std::string_view name;
+  FamilyReader read;
+};
+constexpr Family kFamilies[] = {
+    {"mixtral", read_mixtral},         {"qwen2_moe", read_qwen2_moe},
+    {"qwen3_moe", read_qwen3_moe},     {"gpt_oss", read_gpt_oss},
+    {"granitemoe", read_granitemoe},   {"granitemoeshared", read_granitemoe},
+    {"glm4_moe", read_glm4_moe},       {"llama4", read_llama4},
+    {"llama4_text", read_llama4},      {"deepseek_v2", read_deepseek_v2},
+    {"deepseek_v3", read_deepseek_v3}, {"gemma4", read_gemma4},
+    {"gemma4_text", read_gemma4},
+};
+
+}  // namespace
+
+FamilyReader hugging_face_expert_family(std::string_view model_type) {
+  for (const Family& family : kFamilies) {
+    if (family.name == model_type) return family.read;
+  }
+  return nullptr;
+}
+
+}  // namespace talon

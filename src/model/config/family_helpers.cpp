@@ -1,0 +1,108 @@
+#include "model/config/family_helpers.h"
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+/// layer_types, which wins over the pattern that older files have: layers whose type is `kind`.
+/// Without a list, all but every `pattern`-th.
+std::vector<bool> layers_of_kind(const ConfigKeys& keys, const ModelConfig& config,
+                                 std::string_view kind, int pattern) {
+  const auto count = static_cast<std::size_t>(config.layers);
+  std::vector<bool> result;
+  for (const std::string& type : keys.texts("layer_types", count)) {
+    const bool known = type == "full_attention" || type == "attention" || type == kind;
+    if (!known) keys.refuse("layer_types", fmt::format("full_attention or {}", kind));
+    result.push_back(type == kind);
+  }
+  for (std::size_t i = 0; result.size() < count; ++i) {
+    result.push_back(pattern > 0 && (static_cast<int>(i) + 1) % pattern != 0);
+  }
+  return result;
+}
+
+float cap_of(const ConfigKeys& keys, const char* key) {
+  return static_cast<float>(keys.number_or(key, 1e-3, 1e9, 0));
+}
+
+}  // namespace
+
+void only_activation(const ConfigKeys& keys, std::string_view name) {
+  for (const char* key : {"hidden_act", "hidden_activation"}) {
+    if (keys.text_or(key, name) != name) keys.refuse(key, name);
+  }
+}
+
+int window_of(const ConfigKeys& keys) { return keys.integer_or("sliding_window", 0, INT32_MAX, 0); }
+
+void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern) {
+  const std::vector<bool> slides = layers_of_kind(keys, config, "sliding_attention", pattern);
+  window_layers(config, window_of(keys),
+                [&](int i) { return slides[static_cast<std::size_t>(i)]; });
+}
+
+void local_rope_where_windowed(ModelConfig& config, const RopeConfig& rope) {
+  config.local_rope = rope;
+  for (LayerPlan& plan : config.plans) {
+    if (plan.window > 0) plan.rope = LayerPlan::Rope::local;
+  }
+}
+
+RopeConfig plain_rope(double base) {
+  RopeConfig rope;
+  rope.base = base;
+  return rope;
+}
+
+void read_granite(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  const auto multiplier = [&](const char* key) {
+    return static_cast<float>(keys.number_or(key, 1e-6, 1e6, 1));
+  };
+  config.embedding_scale = multiplier("embedding_multiplier");
+  config.logit_scale = 1.0F / multiplier("logits_scaling");
+  const float score_scale = multiplier("attention_multiplier");
+  const float residual_scale = multiplier("residual_multiplier");
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.score_scale = score_scale;
+    plan.residual_scale = residual_scale;
+  });
+}
+
+void read_gemma(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "gelu_pytorch_tanh");
+  config.tied_output = true;
+  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+  config.logit_cap = cap_of(keys, "final_logit_softcapping");
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.post_norms = true;
+    plan.activation = InputTransform::gelu_tanh_gate;
+  });
+}
+
+void number_cache_layers(ModelConfig& config) {
+  int next = 0;
+  for (LayerPlan& plan : config.plans) {
+    if (plan.writes_cache) plan.cache_layer = next++;
+  }
+}
+
+void share_last_layers(ModelConfig& config, int shared) {
+  const int first = config.layers - shared;
+  for (int i = first; i < config.layers; ++i)
+    config.plans[static_cast<std::size_t>(i)].writes_cache = false;
+  number_cache_layers(config);
+  for (int i = first; i < config.layers; ++i) {
+    LayerPlan& plan = config.plans[static_cast<std::size_t>(i)];
+    plan.cache_layer = -1;
+    for (int j = 0; j < first; ++j) {
+      const LayerPlan& earlier = config.plans[static_cast<std::size_t>(j)];
+      if ((earlier.window > 0) == (plan.window > 0)) plan.cache_layer = earlier.cache_layer;
+    }
+  }
+}
+
+}  // namespace talon

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "model/config/config_readers.h"
+
+// What readers of several families share.
+namespace talon {
+
+template <typename Change>
+void each_plan(ModelConfig& config, const Change& change) {
+  for (LayerPlan& plan : config.plans) change(plan);
+}
+
+/// What the family's feed-forward network computes, and no other.
+void only_activation(const ConfigKeys& keys, std::string_view name);
+/// The window of config.json; 0: none.
+int window_of(const ConfigKeys& keys);
+/// Layers whose `layer_types` say "sliding_attention"; without a list, all but every `pattern`-th.
+void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern);
+/// Windowed layers turn by a rope of their own.
+void local_rope_where_windowed(ModelConfig& config, const RopeConfig& rope);
+RopeConfig plain_rope(double base);
+/// config.json of Gemma 2 to 4, of Granite.
+void read_gemma(const ConfigKeys& keys, ModelConfig& config);
+void read_granite(const ConfigKeys& keys, ModelConfig& config);
+
+/// A key below the architecture of a GGUF file.
+std::string gguf_key(const ModelConfig& config, std::string_view name);
+void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pattern);
+void read_gguf_gemma(const ConfigKeys& keys, ModelConfig& config);
+void read_gguf_granite(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config);
+double gguf_local_base(const ConfigKeys& keys, const ModelConfig& config, double otherwise);
+
+/// The families with experts or latents; null for a name that is none of them.
+FamilyReader hugging_face_expert_family(std::string_view model_type);
+const GgufFamily* gguf_expert_family(std::string_view architecture);
+extern const std::string_view kExpertModelTypes, kExpertArchitectures;
+
+/// Gemma 4's layers: which read the keys and values of an earlier one of their kind, the last
+/// `shared` of all.
+void share_last_layers(ModelConfig& config, int shared);
+/// Numbers the layers of the cache: those that write it, in order.
+void number_cache_layers(ModelConfig& config);
+
+}  // namespace talon
