@@ -23,6 +23,13 @@ Report spec_report(std::span<const SpecCell> cells, const std::vector<std::strin
     report.notes.push_back(bound);
   report.tables.push_back({"overview", spec_table(all)});
   report.tables.back().table.caption = kSpecTableNote;
+  Table temperatures = temperature_table(cells, methods);
+  if (!temperatures.rows.empty()) {
+    temperatures.caption =
+        "By temperature: speed-up over plain decoding, tokens per check, and the "
+        "worst question.";
+    report.tables.push_back({"overview", std::move(temperatures)});
+  }
   report.more["methods"] = methods;
   return report;
 }

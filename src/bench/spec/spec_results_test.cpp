@@ -6,6 +6,7 @@
 #include "bench/spec/spec_log.h"
 #include "bench/spec/spec_report.h"
 #include "bench/spec/spec_summary.h"
+#include "bench/spec/spec_table.h"
 #include "core/error.h"
 
 namespace talon {
@@ -137,6 +138,20 @@ TEST(SpecReport, HoldsTheLinesTheTableAndWhatWentWrong) {
   ASSERT_EQ(report.notes.size(), 2U);
   EXPECT_NE(report.notes[0].find("stopped early"), std::string::npos);
   EXPECT_EQ(report.notes[1], "2 questions did not fit the model's context.");
+}
+
+TEST(SpecTable, HasAColumnForEachTemperatureOfSeveral) {
+  std::vector<SpecCell> cells = run_of(2, 150);
+  EXPECT_TRUE(temperature_table(cells, kMethods).rows.empty());
+  for (SpecCell& warm : run_of(2, 120)) {
+    warm.temperature = 0.7;
+    cells.insert(cells.begin(), std::move(warm));
+  }
+  const Table table = temperature_table(cells, kMethods);
+  EXPECT_EQ(table.columns, (std::vector<std::string>{"method", "T 0", "T 0.7"}));
+  ASSERT_EQ(table.rows.size(), 2U);
+  EXPECT_EQ(table.rows[1], (std::vector<std::string>{"ngram", "1.50, tau 2.00, worst 1.50",
+                                                     "1.20, tau 2.00, worst 1.20"}));
 }
 
 TEST(SpecReport, OfNoAnswersHasNoNumbers) {

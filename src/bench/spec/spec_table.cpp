@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace talon {
 namespace {
@@ -83,6 +84,26 @@ std::string spec_markdown(std::span<const MethodSummary> summaries, const Json& 
     if (!bound.empty()) text += bound + "\n\n";
   }
   return text + spec_subtitle(closing) + "\n";
+}
+
+Table temperature_table(std::span<const SpecCell> cells, const std::vector<std::string>& methods) {
+  std::map<double, std::vector<SpecCell>> by_temperature;
+  for (const SpecCell& cell : cells) by_temperature[cell.temperature].push_back(cell);
+  Table table;
+  if (by_temperature.size() < 2) return table;
+  table.columns = {"method"};
+  for (const std::string& method : methods) table.rows.push_back({method});
+  for (const auto& [temperature, group] : by_temperature) {
+    table.columns.push_back(fmt::format("T {}", temperature));
+    const std::vector<MethodSummary> summaries = summarize(group, methods);
+    for (std::size_t i = 0; i < methods.size(); ++i) {
+      const MethodSummary& s = summaries[i];
+      table.rows[i].push_back(fmt::format(
+          "{}, tau {}, worst {}{}", with_range(s.speedup, s.speedup_range), number(s.tau, 2),
+          number(s.worst, 2), s.equal() ? "" : ", " + same_tokens(s)));
+    }
+  }
+  return table;
 }
 
 }  // namespace talon

@@ -30,6 +30,10 @@ std::string spec_bound(const MethodSummary& plain, const Json& closing);
 /// The table with all of the above, as Markdown.
 std::string spec_markdown(std::span<const MethodSummary> summaries, const Json& closing);
 
+/// A column per temperature, ascending: each method's speed-up over plain decoding at it with its
+/// interval, tau and the worst question. Without rows if there is one temperature only.
+Table temperature_table(std::span<const SpecCell> cells, const std::vector<std::string>& methods);
+
 /// "1.38", "–" if it is not finite.
 std::string number(double value, int digits);
 /// "1.38 [1.20, 1.51]".

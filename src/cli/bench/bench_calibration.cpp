@@ -1,3 +1,4 @@
+#include <map>
 #include <optional>
 
 #include "bench/provenance.h"
@@ -6,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
+#include "cli/options/list_flag.h"
 #include "cli/options/prompt_options.h"
 #include "cli/options/sampler_options.h"
 #include "cli/options/session.h"
@@ -34,6 +36,7 @@ class BenchCalibration : public Command {
     app_->add_option("--report", report_, "also write calibration.html, .md and .jsonl there")
         ->type_name("DIR");
     add_sampler_flags(*app_, sampler_, seed_);
+    make_temperature_list(*app_, temperatures_);
     add_decode_flags(*app_, decode_);
     add_backend_flags(*app_, model_);
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
@@ -47,17 +50,22 @@ class BenchCalibration : public Command {
     const Tokenizer& tokenizer = session.require_tokenizer();
     std::optional<ChatTemplate> chat;
     if (tokenizer.chat_template()) chat = chat_template_of(tokenizer);
-    Reliability reliability;
+    std::map<double, Reliability> reliability;
     use_places(decode_, session, model_.kv);
-    decode_.observer = [&](const RoundReport& round) { reliability.add(round); };
+    decode_.observer = [&](const RoundReport& round) {
+      reliability[sampler_.temperature].add(round);
+    };
     Answerer answerer(session.model, *session.cache, &tokenizer, decode_);
     ProgressMeter meter("bench calibration, answers");
     std::size_t answered = 0;
-    for (const Question& question : questions) {
-      answer(session, chat ? &*chat : nullptr, answerer, question);
-      meter.update(++answered, questions.size());
+    for (const double temperature : temperatures_) {
+      sampler_.temperature = temperature;
+      for (const Question& question : questions) {
+        answer(session, chat ? &*chat : nullptr, answerer, question);
+        meter.update(++answered, questions.size() * temperatures_.size());
+      }
     }
-    print(reliability);
+    for (const auto& [temperature, found] : reliability) print(temperature, found);
     return kExitDone;
   }
 
@@ -87,28 +95,33 @@ class BenchCalibration : public Command {
     answerer.decode(std::move(request));
   }
 
-  void print(const Reliability& reliability) const {
+  void print(double temperature, const Reliability& reliability) const {
     std::vector<Json> lines = reliability.lines();
+    for (Json& line : lines) line["temperature"] = temperature;
     Json closing = provenance({{"drafter", decode_.drafter},
                                {"policy", decode_.policy},
                                {"questions", questions_},
                                {"max_new", max_new_},
-                               {"temperature", sampler_.temperature},
+                               {"temperature", temperature},
                                {"threads", thread_count(model_)}});
     closing["model"] = model_.model;
     closing["summary"] = reliability.summary();
     lines.push_back(std::move(closing));
     for (const Json& line : lines) write_json(line);
-    note("{}", markdown_of(reliability_table(reliability)));
+    note("temperature {}\n{}", temperature, markdown_of(reliability_table(reliability)));
     if (report_.empty()) return;
-    const std::string subtitle = fmt::format("{} with {}", model_.model, decode_.drafter);
-    write_report(report_, "calibration", reliability_report(reliability, subtitle),
+    const std::string subtitle =
+        fmt::format("{} with {} at temperature {}", model_.model, decode_.drafter, temperature);
+    const std::string name = temperatures_.size() > 1 ? fmt::format("calibration-{}", temperature)
+                                                      : std::string("calibration");
+    write_report(report_, name, reliability_report(reliability, subtitle),
                  markdown_of(reliability_table(reliability)), lines);
   }
 
   ModelOptions model_;
   DecodeSettings decode_;
   SamplerOptions sampler_;
+  std::vector<double> temperatures_ = {0};
   std::uint64_t seed_ = 1;
   std::string questions_;
   std::string report_;

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
+#include "cli/options/list_flag.h"
 #include "cli/options/prompt_options.h"
 #include "cli/options/sampler_options.h"
 #include "cli/options/session.h"
@@ -108,29 +109,12 @@ class BenchSpec : public Command {
   /// Temperatures and seeds are lists here.
   void add_sampling_flags() {
     add_sampler_flags(*app_, settings_.sampler, unused_seed_);
-    for (const char* name : {"--temperature", "--seed"})
-      app_->remove_option(app_->get_option(name));
-    const auto add_list = [&](const char* name, auto& values, const char* help, auto parse) {
-      app_->add_option_function<std::string>(
-              name,
-              [&values, parse](const std::string& text) {
-                values.clear();
-                for (const auto& word : CLI::detail::split(text, ','))
-                  values.push_back(parse(word));
-              })
-          ->description(help)
-          ->group("Sampling");
-    };
-    add_list("--temperature", settings_.temperatures,
-             "one or more; 0 takes the most probable token",
-             [](const std::string& word) { return parse_real("--temperature", word, 0, 100); });
-    app_->get_option("--temperature")->type_name("T,T,...")->default_str("0");
-    add_list("--seed", settings_.seeds, "one or more, of the random numbers",
-             [](const std::string& word) {
-               constexpr long long kMost = std::numeric_limits<long long>::max();
-               return static_cast<std::uint64_t>(parse_int("--seed", word, 0, kMost));
-             });
-    app_->get_option("--seed")->type_name("N,N,...")->default_str("1");
+    make_temperature_list(*app_, settings_.temperatures);
+    make_list_flag(*app_, "--seed", settings_.seeds, "one or more, of the random numbers",
+                   "N,N,...", "1", [](const std::string& word) {
+                     constexpr long long kMost = std::numeric_limits<long long>::max();
+                     return static_cast<std::uint64_t>(parse_int("--seed", word, 0, kMost));
+                   });
   }
 
   void set_methods() {
@@ -279,7 +263,9 @@ class BenchSpec : public Command {
   }
 
   void report(const std::vector<SpecCell>& cells, const std::vector<Json>& lines) const {
-    const std::string markdown = spec_markdown(summarize(cells, methods_), lines.back());
+    std::string markdown = spec_markdown(summarize(cells, methods_), lines.back());
+    const Table temperatures = temperature_table(cells, methods_);
+    if (!temperatures.rows.empty()) markdown += "\n" + markdown_of(temperatures);
     note("{}", markdown);
     if (report_.empty()) return;
     write_report(report_, "spec", spec_report(cells, methods_, lines), markdown, lines);
