@@ -67,8 +67,21 @@ double yarn_attention_factor(double factor, double exponent) {
   return factor <= 1 ? 1.0 : 0.1 * exponent * std::log(factor) + 1.0;
 }
 
+int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind) {
+  if (rope.rotary > 0) return rope.rotary;
+  for (const LayerPlan& plan : config.plans) {
+    if (plan.rope == kind) return plan.head_dim;
+  }
+  // Nothing turns by it.
+  const std::size_t divisors = rope.frequency_divisors.size();
+  return divisors > 0 ? 2 * static_cast<int>(divisors) : config.head_dim;
+}
+
 RopeAngles::RopeAngles(const RopeConfig& rope, int head_dim) {
   expects(head_dim > 0 && head_dim % 2 == 0);
+  expects(rope.frequency_divisors.empty() ||
+              rope.frequency_divisors.size() >= static_cast<std::size_t>(head_dim) / 2,
+          "a divisor of every frequency");
   for (int pair = 0; pair < head_dim / 2; ++pair) {
     frequency_.push_back(scaled_frequency(rope, head_dim, pair));
     if (rope.frequency_divisors.empty()) continue;

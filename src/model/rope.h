@@ -7,6 +7,9 @@
 
 namespace talon {
 
+/// Columns of a head that turn by `rope`, which is that of layers of this kind.
+int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind);
+
 /// The angles of rotary position embedding under its length scalings.
 class RopeAngles {
  public:

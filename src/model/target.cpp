@@ -46,14 +46,6 @@ struct Target::State {
 
 namespace {
 
-int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind) {
-  if (rope.rotary > 0) return rope.rotary;
-  for (const LayerPlan& plan : config.plans) {
-    if (plan.rope == kind) return plan.head_dim;
-  }
-  return config.head_dim;
-}
-
 /// The factors of queries at all positions, or nothing.
 Buffer query_scales(Backend& backend, const QueryScaling& scaling, int positions) {
   if (scaling.beta == 0) return {};

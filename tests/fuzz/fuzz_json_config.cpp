@@ -29,7 +29,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         make_checkpoint(static_cast<char>(data[0]), fuzz::bytes_of(data, size).subspan(1));
     const ModelConfig config = read_model_config(checkpoint);
     constexpr int kPositions = 4;
-    RopeAngles(config.rope, config.head_dim).rows(0, kPositions);
+    const int width = rope_width(config.rope, config, LayerPlan::Rope::global);
+    RopeAngles(config.rope, width).rows(0, kPositions);
   });
   return 0;
 }

@@ -110,7 +110,14 @@ RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::
     rope.base = scaling->number_or("rope_theta", 1, 1e12, rope.base);
     part = scaling->number_or("partial_rotary_factor", 0, 1, part);
   }
-  if (part != 1) rope.rotary = static_cast<int>(head_dim * part);
+  if (part != 1) {
+    rope.rotary = static_cast<int>(head_dim * part);
+    const bool proportional = scaling && scaling->text_or("rope_type", "") == "proportional";
+    if (!proportional && (rope.rotary < 2 || rope.rotary % 2 != 0)) {
+      keys.refuse("partial_rotary_factor",
+                  fmt::format("an even number of columns of a head of {}", head_dim));
+    }
+  }
   if (scaling) read_scaling(keys, *scaling, context, head_dim, rope);
   if (rope.scaling == RopeConfig::Scaling::yarn && rope.base == 1) {
     (scaling->has("rope_theta") ? *scaling : keys).refuse("rope_theta", "more than 1 beside YaRN");

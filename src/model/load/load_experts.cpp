@@ -16,6 +16,13 @@ std::string expert_tensor(const std::string& name, int layer, int expert) {
   return fmt::format(fmt::runtime(name), layer, expert) + ".weight";
 }
 
+/// The same without the expert's number.
+std::string stack_of(std::string name) {
+  const std::size_t number = name.rfind("{}.");
+  if (number != name.find("{}.")) name.erase(number, 3);
+  return name;
+}
+
 std::string stack_tensor(const std::string& name, int layer) {
   return fmt::format(fmt::runtime(name), layer);
 }
@@ -50,6 +57,7 @@ ExpertLayerWeights ExpertLoader::load(int layer, const LayerPlan& plan) {
   up.own = names_.expert_up;
   up.second = 1;
   const Part down{names_.expert_down, {}, layer, e.count, config_.hidden, e.width, 0};
+  const std::size_t before = tensors_.weight_bytes();
   for (int expert = 0; expert < e.count; ++expert) {
     ExpertWeights one;
     for (auto [part, to] : {std::pair{&gate, &one.gate}, {&up, &one.up}, {&down, &one.down}}) {
@@ -58,6 +66,10 @@ ExpertLayerWeights ExpertLoader::load(int layer, const LayerPlan& plan) {
     }
     w.experts.push_back(one);
   }
+  // A row reads so many of them.
+  const std::size_t bytes = tensors_.weight_bytes() - before;
+  tensors_.forget_weight_bytes(before + bytes / static_cast<std::size_t>(e.count) *
+                                            static_cast<std::size_t>(e.used));
   if (e.biases) load_biases(layer, plan, w);
   if (e.shared_width > 0) load_shared(layer, plan, w);
   if (e.beside_dense) load_norms(layer, w);
@@ -140,14 +152,13 @@ void ExpertLoader::load_biases(int layer, const LayerPlan& plan, ExpertLayerWeig
       tensors_.values(stack_tensor(names_.expert_down, layer) + "_bias", {count, hidden}), hidden);
 }
 
+/// Gate and up of all experts in one stack, a stack of its own, or a matrix for each expert.
 std::unique_ptr<Weight> ExpertLoader::load_part(const Part& part, int expert) {
-  const std::string suffix = gguf_ ? ".weight" : "";
   for (const bool fused : {true, false}) {
-    const std::string stem = fused ? part.fused : part.own;
-    if (stem.empty() || (fused && part.fused.empty())) continue;
-    if (stem.find("{}") != stem.rfind("{}")) continue;  // one for each expert
-    for (const std::string& name :
-         {stack_tensor(stem, part.layer) + suffix, stack_tensor(stem, part.layer) + ".weight"}) {
+    const std::string stem = fused ? part.fused : stack_of(part.own);
+    if (stem.empty()) continue;
+    for (const char* suffix : {"", ".weight"}) {
+      const std::string name = stack_tensor(stem, part.layer) + suffix;
       if (tensors_.has(name + "_blocks")) return load_mxfp4(part, name, expert);
       if (!tensors_.has(name)) continue;
       if (config_.forms.experts_inputs_first) return load_inputs_first(part, name, expert);
@@ -156,8 +167,7 @@ std::unique_ptr<Weight> ExpertLoader::load_part(const Part& part, int expert) {
       return tensors_.matrix_of_stack(name, part.count, expert, part.rows, part.cols, rows);
     }
   }
-  return tensors_.matrix(expert_tensor(gguf_ ? part.own : part.own, part.layer, expert), part.rows,
-                         part.cols);
+  return tensors_.matrix(expert_tensor(part.own, part.layer, expert), part.rows, part.cols);
 }
 
 /// A stack of matrices [inputs, outputs], turned round.
