@@ -104,7 +104,7 @@ TEST(RunJson, SameSeedSameTokensWhateverDraftsAndAnotherSeedOthers) {
 }
 
 TEST(RunText, IsWhatTheJsonHolds) {
-  const Outcome outcome = run_talon(kStory);
+  const Outcome outcome = run_talon(story_with({"-d", "none"}));
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.output, json_of(story_with({"--json"}))["text"].get<std::string>() + "\n");
   EXPECT_NE(outcome.notes.find("tok/s, tau 1.00"), std::string::npos) << outcome.notes;
