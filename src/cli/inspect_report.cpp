@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "draft/eagle/head_config.h"
 #include "draft/medusa/medusa_weights.h"
+#include "io/tensor_layout.h"
 #include "model/config/config.h"
 #include "text/tokenizer.h"
 
@@ -74,23 +75,9 @@ Json or_problem(const Make& make) {
   }
 }
 
-bool is_number(StorageType type) {
-  switch (type) {
-    case StorageType::i8:
-    case StorageType::u8:
-    case StorageType::i16:
-    case StorageType::i32:
-    case StorageType::i64:
-    case StorageType::boolean:
-      return false;
-    default:
-      return true;
-  }
-}
-
 /// Adds to `json` how the backend keeps the tensor.
 void add_kept(Json& json, const StoredTensor& tensor, Backend& backend, WeightLayout layout) {
-  if (!is_number(tensor.type)) {
+  if (!holds_reals(tensor.type)) {
     json["kept"] = "not a weight";
     return;
   }

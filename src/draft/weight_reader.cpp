@@ -4,33 +4,17 @@
 
 #include "core/error.h"
 #include "io/quote.h"
+#include "io/tensor_layout.h"
 #include "model/finite.h"
 
 namespace talon {
-namespace {
-
-bool is_integer(StorageType type) {
-  switch (type) {
-    case StorageType::i8:
-    case StorageType::u8:
-    case StorageType::i16:
-    case StorageType::i32:
-    case StorageType::i64:
-    case StorageType::boolean:
-      return true;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
 
 WeightReader::WeightReader(const HeadTensors& tensors, Backend& backend)
     : tensors_(tensors), backend_(backend), pool_(backend.threads(), /*pin=*/false) {}
 
 const StoredTensor& WeightReader::checked(std::string_view name) {
   const StoredTensor& tensor = tensors_.require(name);
-  if (is_integer(tensor.type)) {
+  if (!holds_reals(tensor.type)) {
     fail("{}: {}: expected floating-point numbers or blocks of them, found {}", tensors_.doing(),
          quote(tensor.name), name_of(tensor.type));
   }

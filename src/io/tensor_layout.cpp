@@ -28,6 +28,20 @@ std::optional<std::uint64_t> stored_bytes(StorageType type, std::span<const std:
   return bytes;
 }
 
+bool holds_reals(StorageType type) {
+  switch (type) {
+    case StorageType::i8:
+    case StorageType::u8:
+    case StorageType::i16:
+    case StorageType::i32:
+    case StorageType::i64:
+    case StorageType::boolean:
+      return false;
+    default:
+      return true;
+  }
+}
+
 std::string show_shape(std::span<const std::int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }

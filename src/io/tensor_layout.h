@@ -22,6 +22,9 @@ inline std::optional<std::uint64_t> checked_product(std::uint64_t a, std::uint64
 /// one element.
 std::optional<std::uint64_t> stored_bytes(StorageType type, std::span<const std::int64_t> shape);
 
+/// Whether it stores real numbers, plain or in blocks: not integers or booleans.
+bool holds_reals(StorageType type);
+
 /// `[4096, 64]`
 std::string show_shape(std::span<const std::int64_t> shape);
 

@@ -5,26 +5,10 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "io/tensor_layout.h"
 #include "model/finite.h"
 
 namespace talon {
-namespace {
-
-bool is_weight_type(StorageType type) {
-  switch (type) {
-    case StorageType::i8:
-    case StorageType::u8:
-    case StorageType::i16:
-    case StorageType::i32:
-    case StorageType::i64:
-    case StorageType::boolean:
-      return false;
-    default:
-      return true;
-  }
-}
-
-}  // namespace
 
 TensorLoader::TensorLoader(const Checkpoint& checkpoint, Backend& backend,
                            const LoadOptions& options)
@@ -37,7 +21,7 @@ const StoredTensor& TensorLoader::checked(const std::string& name,
                                           const std::vector<std::int64_t>& shape) {
   const StoredTensor& tensor = checkpoint_.require(name);
   const std::string where = checkpoint_.path.string();
-  if (!is_weight_type(tensor.type)) {
+  if (!holds_reals(tensor.type)) {
     fail("load {} \"{}\": expected a floating-point or quantised type, found {}", where, name,
          name_of(tensor.type));
   }
