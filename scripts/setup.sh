@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what this machine lacks. Idempotent and quiet: says what it installs. With `check` it installs nothing: it fails and
 # says what is missing for `make build`.
-# usage: scripts/setup.sh [check | fuzz | format | train | report ...]
+# With `build` it installs what building needs, and nothing for tests.
+# usage: scripts/setup.sh [check | build | fuzz | format | train | report | deploy ...]
 set -euo pipefail
 
 packages=(cmake ninja-build g++ pkg-config git nlohmann-json3-dev libcli11-dev libfmt-dev libsentencepiece-dev
@@ -11,7 +12,7 @@ packages=(cmake ninja-build g++ pkg-config git nlohmann-json3-dev libcli11-dev l
 if ! command -v cargo > /dev/null || ! cargo --version | awk '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= 80)}'; then
   packages+=(cargo-web rustc-web)
 fi
-if [ "${1:-}" != check ]; then
+if [ "${1:-}" != check ] && [ "${1:-}" != build ]; then
   # For tests, and for `talon pull`, which asks pip and npm for models.
   packages+=(python3 libgtest-dev libbenchmark-dev libcpp-httplib-dev)
   command -v pip3 > /dev/null || packages+=(python3-pip)
@@ -19,12 +20,13 @@ if [ "${1:-}" != check ]; then
 fi
 for what in "$@"; do
   case "$what" in
-    check) ;;
+    check | build) ;;
     fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;
     format) packages+=(clang-format-14 clang-tidy-14) ;;
     train) packages+=(libtorch-dev libgloo-dev libopenblas0-pthread) ;;  # about 260 MB of downloads
     report) packages+=(chromium) ;;  # looks at the report page
-    *) echo "setup: expected check, fuzz, format, train or report, found $what" >&2; exit 2 ;;
+    deploy) packages+=(haproxy prometheus) ;;
+    *) echo "setup: expected check, build, fuzz, format, train, report or deploy, found $what" >&2; exit 2 ;;
   esac
 done
 
