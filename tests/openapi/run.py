@@ -1,0 +1,91 @@
+"""Requests made of OpenAI's published description (openai.json) against `talon serve`: none may end in a 5xx, every answer must be
+one that the description allows, and the server's memory stays flat. Prints a line of JSON.
+
+usage: run.py TALON ST EXAMPLES FOLDER [SEED]     ST: the program of schemathesis; EXAMPLES: requests that are
+drawn for each of the five paths. From a thousand on the 10,000 that go through the description field by field come first.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+HERE = pathlib.Path(__file__).parent
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+SETTLED = 0.25  # share of the requests after which memory must not grow
+MOST_GROWTH = 1.10  # of resident memory from then on
+
+
+def make_model(folder: pathlib.Path) -> pathlib.Path:
+    model = folder / "tiny-chat.gguf"
+    models = HERE.parent / "data/models"
+    subprocess.run([sys.executable, HERE / "tiny_chat_model.py", models / "stories260K.bin", models / "tok512.bin", model], check=True)
+    return model
+
+
+def start(talon: str, model: pathlib.Path) -> tuple[subprocess.Popen, str]:
+    command = [talon, "serve", "-m", f"tiny={model}", "--port", "0", "--threads", "1", "--cache-mb", "32"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for line in server.stderr:
+        if found := re.search(r"listening on (\S+)", line):
+            threading.Thread(target=lambda: [None for _ in server.stderr], daemon=True).start()
+            return server, found.group(1)
+    raise SystemExit("openapi: the server did not start")
+
+
+def resident(pid: int) -> int:
+    return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def responses(address: str) -> dict[str, int]:
+    with urllib.request.urlopen(address + "/metrics") as reply:
+        found = re.findall(r'talon:http_responses_total\{[^}]*code="(\d+)"[^}]*\} (\d+)', reply.read().decode())
+    return {code: int(count) for code, count in found}
+
+
+def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> int:
+    place = pathlib.Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    server, address = start(talon, make_model(place))
+    memory: list[tuple[int, int]] = []  # requests so far, resident bytes
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(2):
+            memory.append((sum(responses(address).values()), resident(server.pid)))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    begin = time.monotonic()
+    try:
+        phases = "fuzzing" if int(examples) < 1000 else "coverage,fuzzing"
+        command = [st, "run", str(HERE / "openai.json"), "--url", address + "/v1", "--checks", CHECKS, "--phases", phases,
+                   "--max-examples", examples, "--seed", seed, "--workers", "2", "--continue-on-failure", "--suppress-health-check", "all",
+                   "--request-timeout", "60", "--warnings", "off", "--no-color"]
+        with open(place / "schemathesis.log", "w") as log:
+            result = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, cwd=place)
+        codes = responses(address)
+        memory.append((sum(codes.values()), resident(server.pid)))
+    finally:
+        done.set()
+        watcher.join()
+        server.terminate()
+        code = server.wait(60)
+    total = memory[-1][0]
+    settled = [size for count, size in memory if count >= SETTLED * total]
+    growth = settled[-1] / settled[0]
+    failed = [text for text, is_bad in [(f"schemathesis exits with {result.returncode}: {place}/schemathesis.log", result.returncode != 0),
+                                        ("a 5xx", any(status.startswith("5") for status in codes)),
+                                        (f"memory grew by {growth:.3f}", growth > MOST_GROWTH and settled[-1] - settled[0] > 8 << 20),
+                                        (f"the server exits with {code}", code != 0)] if is_bad]
+    print(json.dumps({"requests": total, "codes": codes, "seconds": round(time.monotonic() - begin), "resident_mib": settled[-1] >> 20,
+                      "growth": round(growth, 4), "failed": failed}))
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

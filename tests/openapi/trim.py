@@ -1,0 +1,71 @@
+"""Cuts OpenAI's published description of its interface down to the paths that Talon serves, with what they refer to, and adds what
+it leaves out: every path may answer with an error. Texts, examples and code samples are left away.
+
+usage: trim.py openapi.yaml > openai.json     (https://github.com/openai/openai-openapi, MIT licence; needs PyYAML)
+"""
+import json
+import sys
+
+import yaml
+
+PATHS = {"/chat/completions": ["post"], "/completions": ["post"], "/responses": ["post"], "/models": ["get"], "/models/{model}": ["get"]}
+PROSE = {"description", "summary", "title", "example", "examples", "externalDocs", "tags", "security", "deprecated"}
+
+
+def without_prose(value, is_map_of_names=False):
+    """`value` without what people read. Under `properties` every key is a field's name."""
+    if isinstance(value, list):
+        return [without_prose(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: without_prose(one, key == "properties") for key, one in value.items()
+            if is_map_of_names or not (key in PROSE or key.startswith("x-"))}
+
+
+def references(value, found):
+    if isinstance(value, dict):
+        if isinstance(reference := value.get("$ref"), str):
+            found.add(reference)
+        for one in value.values():
+            references(one, found)
+    elif isinstance(value, list):
+        for one in value:
+            references(one, found)
+    return found
+
+
+def trim(document: dict) -> dict:
+    document = without_prose(document)
+    paths = {path: {method: document["paths"][path][method] for method in methods} for path, methods in PATHS.items()}
+    for path in paths.values():
+        for operation in path.values():
+            operation["responses"]["default"] = {
+                "description": "an error",
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}}}
+    components: dict = {}
+    wanted, seen = references(paths, set()), set()
+    while wanted:
+        reference = wanted.pop()
+        if reference in seen:
+            continue
+        seen.add(reference)
+        _, _, kind, name = reference.split("/")
+        components.setdefault(kind, {})[name] = document["components"][kind][name]
+        references(components[kind][name], wanted)
+    for responses in components.get("responses", {}).values():
+        responses.setdefault("description", "")
+    for path in paths.values():
+        for operation in path.values():
+            for response in operation["responses"].values():
+                if "$ref" not in response:
+                    response.setdefault("description", "")
+    return {"openapi": document["openapi"],
+            "info": {"title": "OpenAI API, the paths that Talon serves", "version": document["info"]["version"],
+                     "license": {"name": "MIT", "url": "https://github.com/openai/openai-openapi/blob/main/LICENSE"},
+                     "description": "Copyright (c) OpenAI. Cut down by trim.py."},
+            "paths": paths, "components": {kind: dict(sorted(names.items())) for kind, names in sorted(components.items())}}
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1]) as file:
+        print(json.dumps(trim(yaml.safe_load(file) if not hasattr(yaml, "CSafeLoader") else yaml.load(file, yaml.CSafeLoader)), indent=1))
