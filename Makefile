@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies picture report format check tidy \
+.PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies picture report format check tidy \
   signature install clean
 
 help: ## this list
@@ -25,6 +25,16 @@ test: setup ## install what is missing, build, run all tests of the default set 
 clients: build ## real clients against `talon serve`, in an environment under build/ (installs them with pip)
 	@scripts/clients.sh $(BUILD)
 
+openapi: build ## EXAMPLES (default 60; 20000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (pip)
+	@scripts/openapi.sh $(BUILD) $(or $(EXAMPLES),60)
+
+endurance: build ## mixed traffic with faults against `talon serve` for MINUTES (default 60): texts, memory, acceptance
+	@python3 tests/endurance/run.py $(BUILD)/talon $(or $(MODEL),tests/data/models/stories260K.bin) $(or $(MINUTES),60) $(BUILD)/endurance
+
+deploy-check: build ## packaging/ as it stands: HAProxy and Prometheus with two servers, one of which is ended (apt)
+	@scripts/setup.sh deploy
+	@python3 tests/deploy/run.py $(BUILD)/talon tests/data/models/stories260K.bin $(BUILD)/deploy
+
 quick: ## build, run all but the slow suites, one process per test program (under 3 minutes after a build)
 	@scripts/test.sh $(BUILD) $(JOBS) quick
 
@@ -37,7 +47,7 @@ build: ## the binary: build/talon (installs nothing, says what is missing)
 	@$(NINJA) talon
 
 install: build ## into PREFIX (default /usr/local): the binary and the draft heads in models/
-	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+	@for part in program heads; do cmake --install $(BUILD) --component $$part --prefix $(or $(PREFIX),/usr/local) || exit 1; done
 
 trainer: ## build/talon-train beside build/talon, for `talon train head` (installs libtorch, about 260 MB)
 	@scripts/setup.sh train
