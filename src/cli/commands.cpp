@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/train/train_head.h"
+#include "cli/train/train_image.h"
 #include "cli/train/train_policy.h"
 
 namespace talon {
@@ -32,6 +33,8 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
       make_train_head(train, [](const TrainHeadRequest&) { return start_trainer_program(); }));
   commands.push_back(
       make_train_policy(train, [](const TrainPolicyRequest&) { return start_trainer_program(); }));
+  commands.push_back(
+      make_train_image(train, [](const TrainImageRequest&) { return start_trainer_program(); }));
   commands.push_back(make_help(app));
   return commands;
 }

@@ -9,7 +9,9 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/train/train_head.h"
+#include "cli/train/train_image.h"
 #include "cli/train/train_policy.h"
+#include "cli/trainer/image.h"
 #include "cli/trainer/policy.h"
 #include "cli/trainer/question_prompts.h"
 #include "core/error.h"
@@ -95,12 +97,19 @@ int run(int argc, char** argv) {
     tune_process(request.train.threads);
     return train_policy_command(request);
   });
+  const auto image = make_train_image(parent, [](const TrainImageRequest& request) {
+    tune_process(threads_of(request));
+    return train_image_command(request);
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitUsage;
   }
-  return policy->chosen() ? policy->run() : head->run();
+  for (Command* command : {policy.get(), image.get()}) {
+    if (command->chosen()) return command->run();
+  }
+  return head->run();
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+#include "train/image/picture_codes.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "core/error.h"
+#include "io/atomic_file.h"
+#include "io/json_text.h"
+#include "train/image/network/precision.h"
+#include "train/image/stored_tokenizer.h"
+#include "train/image/views.h"
+
+namespace talon {
+namespace {
+
+using torch::Tensor;
+
+std::filesystem::path view_file(const std::filesystem::path& folder, int view) {
+  return folder / fmt::format("codes-{}.safetensors", view);
+}
+
+View view_of(const PictureSet& pictures, std::size_t picture, int view,
+             const CodesOptions& options) {
+  if (view == 0) return {.picture = picture};
+  const auto place = static_cast<std::uint64_t>(view) * pictures.size() + picture;
+  return draw_view(pictures, picture, options.shift, random_at(options.seed, place));
+}
+
+/// Of all pictures, one view: int32 [pictures, cells]. Undefined if it was stopped.
+Tensor encode_view(const PictureSet& pictures, const StoredTokenizer& tokenizer, int view,
+                   const CodesOptions& options, const StopFlag* stop) {
+  std::vector<Tensor> parts;
+  const auto batch = static_cast<std::size_t>(options.batch);
+  for (std::size_t begin = 0; begin < pictures.size(); begin += batch) {
+    if (stop && stop->requested()) return {};
+    std::vector<View> views;
+    for (std::size_t i = begin; i < std::min(pictures.size(), begin + batch); ++i)
+      views.push_back(view_of(pictures, i, view, options));
+    parts.push_back(tokenizer.codes_of(render(pictures, views)).to(torch::kInt));
+  }
+  return at::cat(parts);
+}
+
+Json facts_of(const PictureSet& pictures, const StoredTokenizer& tokenizer,
+              const CodesOptions& options) {
+  return {{"data_sha256", pictures.sha256()},
+          {"tokenizer_sha256", tokenizer.sha256()},
+          {"codes", tokenizer.shape().codes},
+          {"grid", tokenizer.grid()},
+          {"views", options.views},
+          {"shift", options.shift},
+          {"seed", options.seed}};
+}
+
+}  // namespace
+
+bool make_codes(const CodesOptions& options, const TrainingHooks& hooks) {
+  at::set_num_threads(options.threads);
+  const PictureSet pictures(options.data);
+  const StoredTokenizer tokenizer(options.tokenizer, low_type(options.precision));
+  if (tokenizer.side() != pictures.side()) {
+    fail(
+        "train image codes: pictures of {}: expected {} pixels a side, as the tokenizer has, found "
+        "{}",
+        options.data, tokenizer.side(), pictures.side());
+  }
+  const std::filesystem::path out = options.out;
+  std::error_code problem;
+  std::filesystem::create_directories(out, problem);
+  if (problem) fail("train image codes: cannot make {}: {}", options.out, problem.message());
+  const Json facts = facts_of(pictures, tokenizer, options);
+  for (int view = 0; view < options.views; ++view) {
+    const auto file = view_file(out, view);
+    if (std::filesystem::exists(file) &&
+        read_safetensors(file).metadata.value("facts", "") == facts.dump())
+      continue;
+    const Tensor codes = encode_view(pictures, tokenizer, view, options, hooks.stop);
+    if (!codes.defined()) return false;
+    write_tensors(file, {{"codes", codes}}, {{"facts", facts.dump()}});
+    hooks.log(fmt::format("view {} of {}: {} pictures", view + 1, options.views, pictures.size()));
+  }
+  const std::string text = facts.dump(1) + "\n";
+  write_file(out / "codes.json", std::as_bytes(std::span(text)));
+  return true;
+}
+
+PictureCodes read_codes(const std::filesystem::path& folder, const PictureSet& pictures) {
+  const auto index = folder / "codes.json";
+  std::ifstream input(index);
+  std::ostringstream text;
+  text << input.rdbuf();
+  const std::string doing = "read " + index.string();
+  if (!input) fail("{}: cannot be read; talon train image codes writes it", doing);
+  PictureCodes codes;
+  codes.facts = parse_json(text.str(), doing);
+  int views = 0;
+  try {
+    codes.facts.at("codes").get_to(codes.code_count);
+    codes.facts.at("grid").get_to(codes.grid);
+    codes.facts.at("views").get_to(views);
+  } catch (const Json::exception& problem) {
+    fail("{}: {}", doing, problem.what());
+  }
+  if (codes.facts.value("data_sha256", "") != pictures.sha256())
+    fail("{}: expected codes of the pictures of --data, found those of others", doing);
+  const auto count = static_cast<std::int64_t>(pictures.size());
+  std::vector<Tensor> all;
+  for (int view = 0; view < views; ++view) {
+    all.push_back(torch::empty({count, codes.grid * codes.grid}, torch::kInt));
+    read_tensor(read_safetensors(view_file(folder, view)), "codes", all.back());
+  }
+  codes.codes = at::stack(all);
+  return codes;
+}
+
+}  // namespace talon

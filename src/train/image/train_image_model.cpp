@@ -1,0 +1,198 @@
+#include "train/image/train_image_model.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "io/atomic_file.h"
+#include "train/image/network/precision.h"
+#include "train/image/views.h"
+
+namespace talon {
+namespace {
+
+using torch::Tensor;
+
+constexpr std::int64_t kEvaluated = 512;      // pictures at most of each part
+constexpr std::uint64_t kDropout = 1u << 30;  // seeds of dropout, apart from others
+
+ImageModelShape shape_of(const ImageModelOptions& options, const PictureSet& pictures,
+                         const PictureCodes& codes) {
+  if (options.hidden % options.head_dim != 0 || options.head_dim % 4 != 0) {
+    throw UsageError(
+        fmt::format("--hidden, --head-dim: expected whole heads of a multiple of 4, got {} and {}",
+                    options.hidden, options.head_dim));
+  }
+  ImageModelShape shape;
+  shape.hidden = options.hidden;
+  shape.layers = options.layers;
+  shape.head_dim = options.head_dim;
+  shape.intermediate =
+      options.intermediate > 0 ? options.intermediate : usual_intermediate(options.hidden);
+  shape.codes = codes.code_count;
+  shape.grid = codes.grid;
+  shape.prefix = options.prefix;
+  shape.prompt_rows = static_cast<int>(pictures.words().size() + pictures.styles().size()) + 1;
+  return shape;
+}
+
+class ImageModelTask : public TrainingTask {
+ public:
+  ImageModelTask(const ImageModelOptions& options, const PictureSet& pictures,
+                 const PictureCodes& codes)
+      : options_(options),
+        pictures_(pictures),
+        codes_(codes),
+        shape_(shape_of(options, pictures, codes)),
+        order_(pictures.split(false), options.schedule.seed),
+        parameters_(parameter_shapes(shape_), torch::kFloat, low_type(options.schedule.precision),
+                    torch::kCPU),
+        model_(shape_, parameters_) {
+    set_initial_values(parameters_, shape_, options.schedule.seed);
+  }
+
+  const ImageModelShape& shape() const { return shape_; }
+  ParameterStore& parameters() override { return parameters_; }
+  Measures learn(std::int64_t place, int batch, bool measured) override;
+  Measures evaluate() override;
+  void write(const std::filesystem::path& folder, const Json& facts) override;
+
+ private:
+  void put(ImageBatch& batch, std::int64_t row, std::size_t picture, std::int64_t view,
+           bool without_words) const;
+  ImageBatch empty_batch(std::int64_t count) const {
+    return {torch::empty({count, shape_.prefix}, torch::kLong),
+            torch::empty({count, shape_.cells()}, torch::kLong)};
+  }
+  ImageBatch drawn_batch(std::int64_t place, int batch);
+  double loss_on(const std::vector<std::size_t>& pictures) const;
+
+  ImageModelOptions options_;
+  const PictureSet& pictures_;
+  const PictureCodes& codes_;
+  ImageModelShape shape_;
+  PictureOrder order_;
+  ParameterStore parameters_;
+  ImageModel model_;
+};
+
+void ImageModelTask::put(ImageBatch& batch, std::int64_t row, std::size_t picture,
+                         std::int64_t view, bool without_words) const {
+  const auto prompt = prompt_of(pictures_.facts(picture), pictures_, shape_.prefix);
+  batch.prompts[row].copy_(torch::tensor(prompt, torch::kLong));
+  if (without_words) batch.prompts[row].fill_(shape_.null_word());
+  batch.codes[row].copy_(codes_.codes[view][static_cast<std::int64_t>(picture)]);
+}
+
+ImageBatch ImageModelTask::drawn_batch(std::int64_t place, int batch) {
+  ImageBatch drawn = empty_batch(batch);
+  const auto views = static_cast<std::uint64_t>(codes_.codes.size(0));
+  const auto without = static_cast<std::uint64_t>(options_.unconditional * (1 << 20));
+  for (std::int64_t i = 0; i < batch; ++i) {
+    const std::uint64_t random =
+        random_at(options_.schedule.seed, static_cast<std::uint64_t>(place + i));
+    put(drawn, i, order_.at(place + i), static_cast<std::int64_t>((random >> 32) % views),
+        (random & 0xfffff) < without);
+  }
+  return drawn;
+}
+
+Measures ImageModelTask::learn(std::int64_t place, int batch, bool measured) {
+  const ImageBatch drawn = drawn_batch(place, batch);
+  const at::Generator generator = at::detail::createCPUGenerator(options_.schedule.seed + kDropout +
+                                                                 static_cast<std::uint64_t>(place));
+  const Tensor logits = model_.forward(drawn, options_.dropout, generator);
+  const Tensor loss = at::cross_entropy_loss(logits, drawn.codes.flatten());
+  loss.backward();
+  if (!measured) return {};
+  return {{"loss", loss.item<double>()}};
+}
+
+double ImageModelTask::loss_on(const std::vector<std::size_t>& pictures) const {
+  const torch::NoGradGuard no_gradient;
+  const auto count = std::min<std::int64_t>(kEvaluated, std::ssize(pictures));
+  double sum = 0;
+  for (std::int64_t begin = 0; begin < count; begin += options_.schedule.batch) {
+    const std::int64_t rows = std::min<std::int64_t>(options_.schedule.batch, count - begin);
+    ImageBatch batch = empty_batch(rows);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::int64_t at = (begin + i) * std::ssize(pictures) / count;
+      put(batch, i, pictures[static_cast<std::size_t>(at)], /*view=*/0, /*without_words=*/false);
+    }
+    const Tensor loss = at::cross_entropy_loss(model_.forward(batch), batch.codes.flatten());
+    sum += loss.item<double>() * static_cast<double>(rows);
+  }
+  return sum / static_cast<double>(std::max<std::int64_t>(count, 1));
+}
+
+Measures ImageModelTask::evaluate() {
+  return {{"nats", loss_on(pictures_.split(true))},
+          {"nats_train", loss_on(pictures_.split(false))}};
+}
+
+void ImageModelTask::write(const std::filesystem::path& folder, const Json& facts) {
+  const auto model = folder / "model";
+  std::filesystem::create_directories(model);
+  write_tensors(model / "model.safetensors", llamagen_tensors(parameters_, shape_));
+  const Json config = {{"architectures", {"llamagen"}},
+                       {"model_type", "llamagen"},
+                       {"hidden_size", shape_.hidden},
+                       {"num_hidden_layers", shape_.layers},
+                       {"num_attention_heads", shape_.heads()},
+                       {"intermediate_size", shape_.intermediate},
+                       {"vocab_size", shape_.codes},
+                       {"rms_norm_eps", shape_.norm_epsilon},
+                       {"rope_theta", shape_.rope_base},
+                       {"grid", {shape_.grid, shape_.grid}},
+                       {"prefix_rows", shape_.prefix},
+                       {"prompt_rows", shape_.prompt_rows},
+                       {"prefix_rotation", "identity"},
+                       {"tokenizer", codes_.facts},
+                       {"training", facts}};
+  const Json words = {{"words", pictures_.words()}, {"styles", pictures_.styles()}};
+  const auto write_json = [&](const char* name, const Json& json) {
+    const std::string text = json.dump(1) + "\n";
+    write_file(model / name, std::as_bytes(std::span(text)));
+  };
+  write_json("words.json", words);
+  write_json("config.json", config);
+}
+
+Json own_settings(const ImageModelOptions& options, const ImageModelTask& task,
+                  const PictureSet& pictures, const PictureCodes& codes) {
+  const ImageModelShape& shape = task.shape();
+  return {{"kind", "model"},
+          {"data_sha256", pictures.sha256()},
+          {"codes", codes.facts},
+          {"shape",
+           {shape.hidden, shape.layers, shape.head_dim, shape.intermediate, shape.prefix,
+            shape.prompt_rows}},
+          {"dropout", options.dropout},
+          {"unconditional", options.unconditional}};
+}
+
+}  // namespace
+
+std::vector<std::int64_t> prompt_of(const PictureFacts& facts, const PictureSet& pictures,
+                                    int prefix) {
+  const auto words = static_cast<std::int64_t>(pictures.words().size());
+  const auto styles = static_cast<std::int64_t>(pictures.styles().size());
+  std::vector<std::int64_t> prompt(static_cast<std::size_t>(prefix), words + styles);
+  const std::size_t most = std::min(facts.words.size(), prompt.size() - 1);
+  for (std::size_t i = 0; i < most; ++i) prompt[i] = facts.words[i];
+  prompt.back() = words + facts.style;
+  return prompt;
+}
+
+TrainingResult train_image_model(const ImageModelOptions& options, const TrainingHooks& hooks) {
+  const PictureSet pictures(options.data);
+  const PictureCodes codes = read_codes(options.codes, pictures);
+  ImageModelOptions now = options;
+  now.schedule.count = std::ssize(pictures.split(false));
+  ImageModelTask task(now, pictures, codes);
+  return train(task, now.schedule, own_settings(now, task, pictures, codes), hooks);
+}
+
+}  // namespace talon

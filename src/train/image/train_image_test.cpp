@@ -1,0 +1,295 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "core/error.h"
+#include "io/checkpoint.h"
+#include "io/formats/write_safetensors.h"
+#include "train/image/picture_codes.h"
+#include "train/image/stored_tokenizer.h"
+#include "train/image/train_features.h"
+#include "train/image/train_image_model.h"
+#include "train/image/train_tokenizer.h"
+#include "train/image/views.h"
+
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "talon-image-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path_); }
+  fs::path operator/(const char* name) const { return path_ / name; }
+  std::string string() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+std::string bytes_of(const fs::path& file) {
+  std::ifstream input(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(input), {}};
+}
+
+/// Squares of 16 pixels with a bright box on a colour, in two styles; the last is held out.
+void write_pictures(const Folder& folder, int count) {
+  constexpr int kSide = 16;
+  std::vector<std::uint8_t> pixels;
+  std::string index;
+  for (int i = 0; i < count; ++i) {
+    for (int y = 0; y < kSide; ++y) {
+      for (int x = 0; x < kSide; ++x) {
+        const bool box = x / 4 == i % 4 && y / 4 == i / 4 % 4;
+        for (const int color : {40 + 20 * i, 255 - 25 * i, 128})
+          pixels.push_back(static_cast<std::uint8_t>(box ? 255 : color % 256));
+      }
+    }
+    const Json line = {{"style", i % 2 == 0 ? "flat" : "round"},
+                       {"name", "box-" + std::to_string(i)},
+                       {"words", {"box", "n" + std::to_string(i)}},
+                       {"category", i < 4 ? "first" : "second"},
+                       {"split", i + 1 == count ? "held-out" : "train"}};
+    index += line.dump() + "\n";
+  }
+  Json words = {{"styles", {"flat", "round"}}, {"words", {"box"}}};
+  for (int i = 0; i < count; ++i) words["words"].push_back("n" + std::to_string(i));
+  std::ofstream(folder / "index.jsonl") << index;
+  std::ofstream(folder / "words.json") << words.dump();
+  const TensorToWrite tensor{
+      "pictures", StorageType::u8, {count, kSide, kSide, 3}, std::as_bytes(std::span(pixels))};
+  write_safetensors(folder / "pictures.safetensors", std::span(&tensor, 1));
+}
+
+ImageSchedule small_schedule(const fs::path& out, double epochs, double rate) {
+  ImageSchedule schedule;
+  schedule.out = out.string();
+  schedule.epochs = epochs;
+  schedule.batch = 8;
+  schedule.rate = rate;
+  schedule.warmup = 5;
+  schedule.weight_decay = 0;
+  schedule.log_every = 1;
+  schedule.precision = "f32";
+  return schedule;
+}
+
+TokenizerOptions small_tokenizer(const Folder& data, const fs::path& out, double epochs) {
+  TokenizerOptions options;
+  options.data = data.string();
+  options.schedule = small_schedule(out, epochs, 3e-3);
+  options.multipliers = {1, 1, 1};
+  options.latent = 32;
+  options.codes = 64;
+  options.shift = 0;
+  options.free_steps = 10;
+  return options;
+}
+
+TrainingHooks quiet() {
+  TrainingHooks hooks;
+  hooks.log = [](std::string_view) {};
+  return hooks;
+}
+
+/// Stops at the nth line of its log.
+struct Stopper {
+  explicit Stopper(int lines) : left(lines) {
+    hooks.log = [this](std::string_view) {
+      if (--left == 0) stop.request();
+    };
+    hooks.stop = &stop;
+  }
+  int left;
+  StopFlag stop;
+  TrainingHooks hooks;
+};
+
+void make_tokenizer(const Folder& data, const fs::path& out, double epochs) {
+  ASSERT_TRUE(train_tokenizer(small_tokenizer(data, out, epochs), quiet()).finished);
+}
+
+CodesOptions small_codes(const Folder& data) {
+  CodesOptions options;
+  options.data = data.string();
+  options.tokenizer = (data / "tokenizer").string();
+  options.out = (data / "codes").string();
+  options.views = 1;
+  return options;
+}
+
+ImageModelOptions small_model(const Folder& data, const fs::path& out, double epochs) {
+  ImageModelOptions options;
+  options.data = data.string();
+  options.codes = (data / "codes").string();
+  options.schedule = small_schedule(out, epochs, 1e-2);
+  options.hidden = 32;
+  options.layers = 2;
+  options.head_dim = 16;
+  options.intermediate = 64;
+  options.dropout = 0;
+  options.unconditional = 0;
+  return options;
+}
+
+TEST(TrainTokenizer, LearnsTheEightPicturesThatItSees) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "short", 1);
+  make_tokenizer(data, data / "tokenizer", 150);
+  const PictureSet pictures(data.string());
+  std::vector<View> views;
+  for (std::size_t i = 0; i < 8; ++i) views.push_back({.picture = i});
+  const torch::Tensor originals = render(pictures, views);
+  const auto error = [&](const fs::path& folder) {
+    const StoredTokenizer tokenizer(folder, torch::kFloat);
+    return (tokenizer.pictures_of(tokenizer.codes_of(originals)) - originals)
+        .abs()
+        .mean()
+        .item<double>();
+  };
+  EXPECT_LT(error(data / "tokenizer"), 0.06);
+  EXPECT_GT(error(data / "short"), 0.2);
+}
+
+TEST(TrainTokenizer, StoppedAndStartedAgainItGivesTheSameFileBitForBit) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "straight", 20);
+  Stopper stopper(13);  // after the codebook was begun
+  const TokenizerOptions options = small_tokenizer(data, data / "stopped", 20);
+  EXPECT_FALSE(train_tokenizer(options, stopper.hooks).finished);
+  EXPECT_FALSE(fs::exists(data / "stopped/vq.safetensors"));
+  EXPECT_TRUE(train_tokenizer(options, quiet()).finished);
+  EXPECT_EQ(bytes_of(data / "straight/vq.safetensors"), bytes_of(data / "stopped/vq.safetensors"));
+}
+
+TEST(TrainTokenizer, ARunOfOtherSettingsOrPicturesIsRefusedByName) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 1);
+  const auto refusal = [&](const TokenizerOptions& options) -> std::string {
+    try {
+      train_tokenizer(options, quiet());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  TokenizerOptions options = small_tokenizer(data, data / "tokenizer", 1);
+  options.schedule.rate = 1;
+  EXPECT_NE(refusal(options).find("setting \"rate\""), std::string::npos) << refusal(options);
+  write_pictures(data, 10);
+  options = small_tokenizer(data, data / "tokenizer", 1);
+  EXPECT_NE(refusal(options).find("setting \""), std::string::npos) << refusal(options);
+  options.channels = 48;
+  EXPECT_NE(refusal(options).find("multiples of 32 channels, got 48"), std::string::npos);
+}
+
+TEST(TrainImageModel, LearnsTheCodesOfTheEightPicturesThatItSees) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 40);
+  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  const TrainingResult result = train_image_model(small_model(data, data / "model", 150), quiet());
+  ASSERT_TRUE(result.finished);
+  EXPECT_LT(result.facts["evaluation"]["nats_train"].get<double>(), 0.05);
+  const Json config = Json::parse(bytes_of(data / "model/model/config.json"));
+  EXPECT_EQ(config["grid"], Json({4, 4}));
+  EXPECT_EQ(config["prompt_rows"], 13);
+  const Checkpoint model = read_safetensors(data / "model/model/model.safetensors");
+  EXPECT_EQ(model.require("layers.1.attention.wqkv.weight").shape,
+            (std::vector<std::int64_t>{96, 32}));
+}
+
+TEST(TrainImageModel, StoppedAndStartedAgainItGivesTheSameFileBitForBit) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 12);
+  CodesOptions codes = small_codes(data);
+  codes.views = 3;
+  ASSERT_TRUE(make_codes(codes, quiet()));
+  const auto options = [&](const char* out) {
+    ImageModelOptions model = small_model(data, data / out, 12);
+    model.dropout = 0.1;
+    model.unconditional = 0.3;
+    return model;
+  };
+  EXPECT_TRUE(train_image_model(options("straight"), quiet()).finished);
+  Stopper stopper(5);
+  EXPECT_FALSE(train_image_model(options("stopped"), stopper.hooks).finished);
+  EXPECT_TRUE(train_image_model(options("stopped"), quiet()).finished);
+  EXPECT_EQ(bytes_of(data / "straight/model/model.safetensors"),
+            bytes_of(data / "stopped/model/model.safetensors"));
+}
+
+TEST(TrainImageCodes, GoOnWithTheViewsThatAreMissing) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 12);
+  CodesOptions options = small_codes(data);
+  options.views = 3;
+  options.shift = 2;
+  Stopper stopper(1);
+  EXPECT_FALSE(make_codes(options, stopper.hooks));
+  EXPECT_FALSE(fs::exists(data / "codes/codes.json"));
+  const std::string first = bytes_of(data / "codes/codes-0.safetensors");
+  EXPECT_TRUE(make_codes(options, quiet()));
+  EXPECT_EQ(bytes_of(data / "codes/codes-0.safetensors"), first);
+  const PictureSet pictures(data.string());
+  const torch::Tensor codes = read_codes(data / "codes", pictures).codes;
+  EXPECT_EQ(codes.sizes(), (std::vector<std::int64_t>{3, 9, 16}));
+  EXPECT_FALSE(codes[0].equal(codes[1])) << "views are moved";
+}
+
+TEST(TrainFeatures, TellThePicturesThatTheySee) {
+  const Folder data;
+  write_pictures(data, 9);
+  FeaturesOptions options;
+  options.data = data.string();
+  options.schedule = small_schedule(data / "features", 60, 3e-3);
+  options.shift = 0;
+  double style = 1;
+  TrainingHooks hooks = quiet();
+  ASSERT_TRUE(train_features(options, hooks).finished);
+  std::ifstream curve(data / "features/curve.csv");
+  std::string line, last;
+  while (std::getline(curve, line)) last = line;
+  std::sscanf(last.c_str(), "%*f,%*f,%*f,%*f,%lf", &style);
+  EXPECT_LT(style, 0.05) << last;
+}
+
+TEST(PictureSet, NamesTheLineThatIsWrong) {
+  const Folder data;
+  write_pictures(data, 9);
+  std::ofstream(data / "index.jsonl", std::ios::app) << "{\"style\": \"square\"}\n";
+  try {
+    PictureSet pictures(data.string());
+    FAIL() << "expected a refusal";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("line 10: expected a style"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Views, AreMovedAndMirrored) {
+  const Folder data;
+  write_pictures(data, 2);
+  const PictureSet pictures(data.string());
+  const View views[] = {
+      {.picture = 0}, {.picture = 0, .right = 1, .down = 2}, {.picture = 0, .mirrored = true}};
+  const torch::Tensor drawn = render(pictures, views);
+  EXPECT_TRUE(
+      drawn[1].narrow(1, 2, 14).narrow(2, 1, 15).equal(drawn[0].narrow(1, 0, 14).narrow(2, 0, 15)));
+  EXPECT_TRUE(drawn[1].narrow(1, 0, 2).eq(1).all().item<bool>()) << "what is uncovered is white";
+  EXPECT_TRUE(drawn[2].equal(drawn[0].flip({2})));
+}
+
+}  // namespace
+}  // namespace talon
