@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies picture report format check tidy \
+.PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies picture pages page-test format check tidy \
   signature install clean
 
 help: ## this list
@@ -92,8 +92,11 @@ signature: build ## one hash of what the reference backend decodes
 picture: build ## docs/answer.svg, the picture of the README, from an answer of smollm2
 	@$(BUILD)/talon pull smollm2 --models downloads && scripts/answer_picture.py $(BUILD)/talon docs/answer.svg
 
-report: setup ## web/report/dist/index.html, the page of reports, from its sources (npm)
-	@scripts/report_page.sh
+pages: setup ## web/*/dist, the pages of reports and of talon serve, from their sources (npm)
+	@scripts/web_page.sh report && scripts/web_page.sh chat
+
+page-test: build ## the page of talon serve in Chromium (installs it), by Playwright; PICTURES=FOLDER keeps pictures
+	@scripts/page_test.sh $(BUILD) $(PICTURES)
 
 format: ## clang-format over src, tests and bench
 	@scripts/setup.sh format

@@ -24,7 +24,7 @@ for what in "$@"; do
     fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;
     format) packages+=(clang-format-14 clang-tidy-14) ;;
     train) packages+=(libtorch-dev libgloo-dev libopenblas0-pthread) ;;  # about 260 MB of downloads
-    report) packages+=(chromium) ;;  # looks at the report page
+    report) packages+=(chromium) ;;  # looks at the pages
     deploy) packages+=(haproxy prometheus) ;;
     *) echo "setup: expected check, build, fuzz, format, train, report or deploy, found $what" >&2; exit 2 ;;
   esac

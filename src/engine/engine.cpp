@@ -100,6 +100,7 @@ struct Engine::State {
   void retire(Sequence& sequence);
   void report(double step_ms, std::span<const Scheduled> scheduled);
   Sequence* find(SequenceId id);
+  void note_rows(std::span<const Scheduled> scheduled);
 
   EngineOptions options;
   MethodTable methods;
@@ -114,6 +115,7 @@ struct Engine::State {
   std::vector<std::unique_ptr<Sequence>> finished;  // in the last step
   std::vector<Progress> news;
   std::size_t first_served = 0;
+  EngineLoad last_rows;  // its rows alone
 };
 
 Engine::Engine(const Model& model, KvCache& cache, EngineOptions options)
@@ -146,6 +148,7 @@ std::span<const Progress> Engine::step() {
   if (!whole) state.fail_running();
   const double step_ms = watch.ms();
   if (whole && !scheduled.empty()) state.round.learn_rest(step_ms);
+  state.note_rows(scheduled);
   if (state.options.observer) state.show(step_ms, scheduled);
   state.report(step_ms, scheduled);
   return state.news;
@@ -186,7 +189,10 @@ void Engine::cancel(SequenceId id) {
 }
 
 EngineLoad Engine::load() const {
-  return {static_cast<int>(state_->running.size()), static_cast<int>(state_->waiting.size())};
+  EngineLoad load = state_->last_rows;
+  load.running = static_cast<int>(state_->running.size());
+  load.waiting = static_cast<int>(state_->waiting.size());
+  return load;
 }
 
 bool Engine::idle() const { return state_->waiting.empty() && state_->running.empty(); }
@@ -245,6 +251,18 @@ std::vector<Scheduled> Engine::State::begin() {
     scheduled.push_back(std::move(entry));
   }
   return scheduled;
+}
+
+void Engine::State::note_rows(std::span<const Scheduled> scheduled) {
+  last_rows = {};
+  for (const Scheduled& entry : scheduled) {
+    if (entry.decodes) {
+      ++last_rows.text_rows;
+      last_rows.draft_rows += entry.tree.draft_nodes();
+    } else {
+      last_rows.prompt_rows += entry.grant.rows;
+    }
+  }
 }
 
 /// Most prompt rows of the next forward.

@@ -22,6 +22,10 @@ namespace talon {
 struct EngineLoad {
   int running = 0;  // sequences that have room in the cache
   int waiting = 0;  // those that wait for it
+  // Rows of the last forward:
+  int prompt_rows = 0;
+  int text_rows = 0;   // the last token of each answer that went on
+  int draft_rows = 0;  // nodes of their trees
 };
 
 /// Of EngineOptions::step_ms: some times what a token takes on this machine.

@@ -8,6 +8,7 @@
 #include "serve/api/generate.h"
 #include "serve/api/responses.h"
 #include "serve/api/text_paths.h"
+#include "serve/page/page.h"
 
 namespace talon {
 namespace {
@@ -99,6 +100,10 @@ void give_metrics(Serving& serving, const HttpRequest&, const ExchangePtr& excha
   serving.respond(exchange, {200, serving.metrics.text(), "text/plain; version=0.0.4"});
 }
 
+void give_page(Serving& serving, const HttpRequest& request, const ExchangePtr& exchange) {
+  serving.respond(exchange, page_response(request));
+}
+
 Json detokenize_body(const ServedModel& model, const Json& body, const RequestLimits&) {
   return detokenize(model, body);
 }
@@ -119,6 +124,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/metrics", give_metrics},
     {"GET", "/health", give_health, true},
     {"GET", "/ready", give_ready, true},
+    {"GET", kPagePath, give_page, true},
 };
 
 }  // namespace

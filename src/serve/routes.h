@@ -34,6 +34,7 @@ struct Route {
   bool is_anthropic = false;
 };
 std::span<const Route> routes();
+inline constexpr std::string_view kPagePath = "/";
 
 /// The error as the route's clients expect it.
 HttpResponse refusal_of(const Route* route, const ApiError& error);

@@ -103,7 +103,7 @@ std::optional<HttpResponse> Server::State::refuse(const HttpRequest& request) {
   if (!keys.empty() && !(route && route->is_open) && !has_key(request, keys)) {
     return error(401, "api key: expected the server's, found none or another", "invalid_api_key");
   }
-  if (!route) {
+  if (!route || (route->path == kPagePath && !serving.options.has_page)) {
     return error(404, fmt::format("path {}: expected one of docs/serving.md", quote(request.path)),
                  "not_found");
   }

@@ -15,6 +15,7 @@ struct ServeOptions {
   RequestLimits limits;
   std::vector<std::string> api_keys;  // any of them; none: whoever can connect
   bool returns_metrics = false;       // `metrics` with every answer
+  bool has_page = true;               // at /, for people
   int workers = 2;                    // threads that read, render and tokenize requests
   int queue = 64;                     // requests that wait for one of them
 };

@@ -125,7 +125,7 @@ Reply Client::read() {
       take_line();
       if (count == 0) break;
     }
-  } else if (reply.status != 204) {
+  } else if (reply.status != 204 && reply.status != 304) {
     while (receive()) {
     }
     reply.body = std::move(received_);

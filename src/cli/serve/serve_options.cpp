@@ -96,6 +96,10 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
   app.add_flag("--spec-metrics", options.server.returns_metrics,
                "metrics.speculative_decoding in every answer")
       ->group(kServerGroup);
+  app.add_flag_callback(
+         "--no-page", [&options] { options.server.has_page = false; },
+         "without the page for people at /")
+      ->group(kServerGroup);
   add_limit_flags(app, options);
   add_drafter_flag(app, options.decode);
   add_decode_flags(app, options.decode);

@@ -105,8 +105,8 @@ void read_talon(const Fields& fields, AnswerFields& answer) {
   constexpr long long kLongestMs = 24LL * 3600 * 1000;
   const auto talon = fields.object("talon");
   if (!talon) return;
-  talon->allow_only(
-      std::vector<std::string_view>{"drafter", "policy", "verify", "deadline_ms", "metrics"});
+  talon->allow_only(std::vector<std::string_view>{"drafter", "policy", "verify", "deadline_ms",
+                                                  "metrics", "trace"});
   answer.method.drafter = talon->text("drafter").value_or("");
   answer.method.policy = talon->text("policy").value_or("");
   answer.method.verify = talon->text("verify").value_or("");
@@ -114,6 +114,7 @@ void read_talon(const Fields& fields, AnswerFields& answer) {
     answer.deadline_ms = static_cast<int>(*ms);
   }
   answer.returns_metrics = talon->flag("metrics").value_or(false);
+  answer.traces = talon->flag("trace").value_or(false);
 }
 
 }  // namespace

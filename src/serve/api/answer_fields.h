@@ -28,7 +28,8 @@ struct AnswerFields {
   bool includes_usage = false;  // a last piece of a stream with it
   bool returns_tokens = false;
   bool returns_metrics = false;
-  int logprobs = -1;  // as Request::logprobs
+  bool traces = false;  // shows how it is drafted
+  int logprobs = -1;    // as Request::logprobs
   std::uint64_t tenant = 0;
   int priority = 0;
   MethodChoice method;

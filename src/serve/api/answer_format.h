@@ -5,6 +5,7 @@
 
 #include "serve/api/answer_fields.h"
 #include "serve/api/api_error.h"
+#include "serve/api/round_trace.h"
 #include "serve/served_model.h"
 
 namespace talon {
@@ -15,6 +16,7 @@ struct ChoiceNews {
   std::string text;
   std::vector<TokenId> tokens;
   std::vector<TokenLogprobs> logprobs;
+  std::vector<RoundTrace> rounds;  // if the request asks to see them
   FinishReason finish = FinishReason::none;
   std::string error;  // when it failed
 };

@@ -107,6 +107,14 @@ void add_statistics(Json& answer, const AnswerHead& head,
   }
 }
 
+void add_rounds(Json& choice, const AnswerHead& head, const ChoiceNews& news) {
+  if (!head.fields.traces || news.rounds.empty()) return;
+  Json& rounds = choice["talon"]["rounds"] = Json::array();
+  for (const RoundTrace& round : news.rounds) {
+    rounds.push_back(trace_json(round, head.model->tokenizer()));
+  }
+}
+
 Json finish_json(FinishReason reason) {
   switch (reason) {
     case FinishReason::none:

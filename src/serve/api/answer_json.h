@@ -14,6 +14,9 @@ Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices
 /// and, if the request asks for it, `metrics.speculative_decoding` as vLLM has it.
 void add_statistics(Json& answer, const AnswerHead& head, const std::vector<ChoiceResult>& choices);
 
+/// `talon.rounds` of one choice, or of what is new of it, if the request asks for it.
+void add_rounds(Json& choice, const AnswerHead& head, const ChoiceNews& news);
+
 /// "stop", "length" or null.
 Json finish_json(FinishReason reason);
 

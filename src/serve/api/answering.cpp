@@ -18,6 +18,7 @@ std::size_t bytes_of(const ChoiceNews& news) {
   for (const TokenLogprobs& token : news.logprobs) {
     bytes += sizeof(token) + token.top.size() * sizeof(token.top[0]);
   }
+  for (const RoundTrace& round : news.rounds) bytes += bytes_of(round);
   return bytes;
 }
 
@@ -30,6 +31,7 @@ void append(ChoiceNews& all, ChoiceNews& more) {
   all.text += more.text;
   move_to(all.tokens, more.tokens);
   move_to(all.logprobs, more.logprobs);
+  move_to(all.rounds, more.rounds);
   all.finish = more.finish;
   all.error = std::move(more.error);
 }
@@ -57,6 +59,9 @@ class Answering::Listener final : public AnswerListener {
   Listener(std::shared_ptr<Answering> answering, int choice)
       : answering_(std::move(answering)), choice_(choice) {}
 
+  void drafted(const RoundReport& report) override {
+    if (answering_->parts_.traces) round_ = trace_of(report);
+  }
   void news(const Progress& progress, const SequenceStatistics& statistics) override {
     const bool ends = progress.finish != FinishReason::none;
     ModelMetrics& metrics = *answering_->parts_.model->metrics;
@@ -71,6 +76,11 @@ class Answering::Listener final : public AnswerListener {
     news.text = progress.text;
     news.tokens.assign(progress.tokens.begin(), progress.tokens.end());
     news.logprobs.assign(progress.logprobs.begin(), progress.logprobs.end());
+    if (answering_->parts_.traces && !progress.tokens.empty()) {
+      round_.tokens = news.tokens;
+      round_.accepted = progress.accepted;
+      news.rounds.push_back(std::exchange(round_, {}));
+    }
     news.finish = progress.finish;
     news.error = progress.error;
     answering_->add(std::move(news), ends ? &statistics : nullptr);
@@ -91,6 +101,7 @@ class Answering::Listener final : public AnswerListener {
   std::shared_ptr<Answering> answering_;
   int choice_;
   bool has_begun_ = false;
+  RoundTrace round_;  // of the tokens that come next
   Clock::time_point came_ = Clock::now(), last_ = came_;
 };
 
@@ -194,6 +205,7 @@ void Answering::advance(Exchange& exchange) {
     ChoiceResult& result = results_[static_cast<std::size_t>(one.choice)];
     result.choice = one.choice;
     ChoiceNews copy = one;
+    if (parts_.streams) copy.rounds.clear();  // no later event shows them
     append(result, copy);
   }
   if (auto error = problem()) return fail(exchange, *error);

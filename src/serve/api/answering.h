@@ -20,6 +20,7 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
     ServedModel* model = nullptr;
     std::unique_ptr<AnswerFormat> format;
     bool streams = false;
+    bool traces = false;  // asks for what was drafted
     std::size_t unread_bytes = 0;
   };
   /// Hands the jobs to the model: one for each choice. Any thread.

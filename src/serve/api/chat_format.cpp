@@ -20,6 +20,7 @@ class ChatFormat final : public AnswerFormat {
           {"logprobs", logprobs(choice)},
           {"finish_reason", finish_json(choice.finish)}};
       if (head_.fields.returns_tokens) entry["token_ids"] = choice.tokens;
+      add_rounds(entry, head_, choice);
       list.push_back(std::move(entry));
     }
     Json answer = outline("chat.completion");
@@ -39,10 +40,12 @@ class ChatFormat final : public AnswerFormat {
       if (head_.fields.returns_tokens) first["prompt_token_ids"] = head_.prompts[0];
       pieces += event(first);
     }
-    const bool shows_tokens = head_.fields.returns_tokens || head_.fields.logprobs >= 0;
+    const bool shows_tokens =
+        head_.fields.returns_tokens || head_.fields.logprobs >= 0 || head_.fields.traces;
     if (!news.text.empty() || (shows_tokens && !news.tokens.empty())) {
       Json delta = chunk(news.choice, {{"content", news.text}}, logprobs(news), nullptr);
       if (head_.fields.returns_tokens) delta["choices"][0]["token_ids"] = news.tokens;
+      add_rounds(delta["choices"][0], head_, news);
       pieces += event(delta);
     }
     if (news.finish != FinishReason::none) {

@@ -25,7 +25,8 @@ class CompletionFormat final : public AnswerFormat {
   std::string begin() override { return ""; }
 
   std::string piece(const ChoiceNews& news) override {
-    const bool shows_tokens = head_.fields.returns_tokens || head_.fields.logprobs >= 0;
+    const bool shows_tokens =
+        head_.fields.returns_tokens || head_.fields.logprobs >= 0 || head_.fields.traces;
     const bool is_news = !news.text.empty() || news.finish != FinishReason::none ||
                          (shows_tokens && !news.tokens.empty());
     if (!is_news) return "";
@@ -62,6 +63,7 @@ class CompletionFormat final : public AnswerFormat {
                  {"logprobs", logprobs(news, offset)},
                  {"finish_reason", finish_json(news.finish)}};
     if (head_.fields.returns_tokens) json["token_ids"] = news.tokens;
+    add_rounds(json, head_, news);
     return json;
   }
   /// offset: bytes of the answer's text before `news`; moved on.

@@ -138,8 +138,8 @@ std::vector<TokenId> chat_tokens(const ServedModel& model, std::span<const ChatM
 void start_answer(const GenerateInput& input, AnswerHead head,
                   std::unique_ptr<AnswerFormat> (*make_format)(AnswerHead)) {
   std::vector<Job> jobs = make_jobs(head);
-  const bool streams = head.fields.streams;
-  Answering::start({input.exchange, input.model, make_format(std::move(head)), streams,
+  const bool streams = head.fields.streams, traces = head.fields.traces;
+  Answering::start({input.exchange, input.model, make_format(std::move(head)), streams, traces,
                     input.limits->unread_bytes},
                    std::move(jobs));
 }

@@ -1,5 +1,7 @@
 #include "serve/api/text_paths.h"
 
+#include <chrono>
+
 #include "runtime/machine.h"
 #include "serve/api/answer_fields.h"
 #include "serve/api/api_error.h"
@@ -29,6 +31,16 @@ Json pieces_json(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens)
     pieces.push_back({{"id", token}, {"piece", tokenizer.bytes_of(token)}});
   }
   return pieces;
+}
+
+Json job_json(const JobProgress& job) {
+  const std::chrono::duration<double> age = std::chrono::steady_clock::now() - job.came;
+  return {{"id", job.id},
+          {"seconds", age.count()},
+          {"prompt_tokens", job.prompt_tokens},
+          {"answer_tokens", job.answer_tokens},
+          {"drafted", job.drafted},
+          {"accepted", job.accepted}};
 }
 
 }  // namespace
@@ -92,11 +104,22 @@ Json props_json(const ServedModel& model) {
 
 Json load_json(const ServedModel& model) {
   const HostStatistics statistics = model.host->statistics();
+  const EngineLoad& step = statistics.load;
+  Json answers = Json::array();
+  for (const JobProgress& job : statistics.jobs) answers.push_back(job_json(job));
   return {{"model", model.name},
           {"running", statistics.running},
           {"waiting", statistics.waiting},
           {"kv_cache_usage", statistics.cache_used},
-          {"preemptions", statistics.preemptions}};
+          {"preemptions", statistics.preemptions},
+          {"steps", statistics.steps},
+          {"answer_tokens", statistics.answer_tokens},
+          {"last_step",
+           {{"prompt_rows", step.prompt_rows},
+            {"text_rows", step.text_rows},
+            {"draft_rows", step.draft_rows},
+            {"most_rows", model.host->max_rows()}}},
+          {"answers", std::move(answers)}};
 }
 
 }  // namespace talon

@@ -9,6 +9,8 @@ namespace talon {
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
+  /// What the round drafted whose tokens the next news tell.
+  virtual void drafted(const RoundReport&) {}
   /// New tokens, or the end. `statistics`: so far.
   virtual void news(const Progress& progress, const SequenceStatistics& statistics) = 0;
   /// It was never begun. Nothing follows.

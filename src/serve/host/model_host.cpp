@@ -22,10 +22,16 @@ EngineOptions options_of(const LoadedModel& loaded, const HostOptions& host) {
 ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOptions options)
     : loaded_(std::move(loaded)),
       cache_(std::move(cache)),
-      engine_(loaded_.model, *cache_, options_of(loaded_, options)),
+      max_rows_(options_of(loaded_, options).max_rows),
+      engine_(loaded_.model, *cache_, watched(options_of(loaded_, options))),
       methods_(engine_, loaded_.model, *cache_, options.decode),
       most_waiting_(options.queue) {
   thread_ = std::thread([this] { run(); });
+}
+
+EngineOptions ModelHost::watched(EngineOptions options) {
+  options.observer = [this](const RoundReport& report) { see(report); };
+  return options;
 }
 
 ModelHost::~ModelHost() {
@@ -48,7 +54,11 @@ std::optional<std::vector<JobId>> ModelHost::submit(std::vector<Job>&& jobs) {
     if (stopping_ || waiting_ + static_cast<int>(jobs.size()) > most_waiting_) return std::nullopt;
     for (Job& job : jobs) {
       ids.push_back(next_id_);
-      inbox_.push_back({std::move(job), next_id_++});
+      JobProgress progress;
+      progress.id = next_id_++;
+      progress.came = std::chrono::steady_clock::now();
+      progress.prompt_tokens = static_cast<int>(job.request.prompt.size());
+      inbox_.push_back({std::move(job), progress});
     }
     waiting_ += static_cast<int>(jobs.size());
     jobs_ += static_cast<int>(jobs.size());
@@ -156,9 +166,18 @@ MethodId ModelHost::method_of(const MethodChoice& choice) {
 }
 
 void ModelHost::cancel_now(JobId job) {
-  const auto found = std::find_if(active_.begin(), active_.end(),
-                                  [&](const auto& entry) { return entry.second.id == job; });
+  const auto found = std::find_if(active_.begin(), active_.end(), [&](const auto& entry) {
+    return entry.second.progress.id == job;
+  });
   if (found != active_.end()) engine_.cancel(found->first);
+}
+
+/// Comes before the news of the same tokens.
+void ModelHost::see(const RoundReport& report) {
+  const auto found = active_.find(report.sequence);
+  if (found == active_.end()) return;
+  found->second.progress.drafted += report.tree->draft_nodes();
+  found->second.job.listener->drafted(report);
 }
 
 void ModelHost::deliver(const Progress& progress) {
@@ -167,6 +186,10 @@ void ModelHost::deliver(const Progress& progress) {
   Active& active = found->second;
   const SequenceStatistics& statistics = engine_.statistics(progress.sequence);
   const bool ends = progress.finish != FinishReason::none;
+  const auto count = static_cast<int>(progress.tokens.size());
+  active.progress.answer_tokens += count;
+  active.progress.accepted += progress.accepted;
+  answer_tokens_ += count;
   {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(active.has_begun, true)) --waiting_;
@@ -185,11 +208,15 @@ void ModelHost::deliver(const Progress& progress) {
 void ModelHost::publish() {
   const double pages = cache_->total_pages();
   const std::lock_guard lock(mutex_);
-  statistics_.running = engine_.load().running;
+  statistics_.load = engine_.load();
+  statistics_.running = statistics_.load.running;
   statistics_.cache_used = 1 - cache_->free_pages() / pages;
   statistics_.steps = steps_;
   statistics_.preemptions = preemptions_;
+  statistics_.answer_tokens = answer_tokens_;
   statistics_.faults = engine_.statistics();
+  statistics_.jobs.clear();
+  for (const auto& [sequence, active] : active_) statistics_.jobs.push_back(active.progress);
 }
 
 }  // namespace talon

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -33,6 +34,16 @@ struct Job {
   std::shared_ptr<AnswerListener> listener;
 };
 
+/// An answer that is under way.
+struct JobProgress {
+  JobId id = 0;
+  std::chrono::steady_clock::time_point came;
+  int prompt_tokens = 0;
+  int answer_tokens = 0;
+  int drafted = 0;   // draft nodes that were checked
+  int accepted = 0;  // of them became text
+};
+
 /// Sums since the start, and what there is to do.
 struct HostStatistics {
   int running = 0;
@@ -40,7 +51,10 @@ struct HostStatistics {
   double cache_used = 0;  // share of the cache's pages that running answers hold
   long steps = 0;
   long preemptions = 0;
+  long answer_tokens = 0;
   EngineStatistics faults;
+  EngineLoad load;                // of the last step
+  std::vector<JobProgress> jobs;  // the oldest first
 };
 
 /// One model with the thread that owns its engine: jobs go in and are cancelled from any thread,
@@ -58,6 +72,8 @@ class ModelHost {
   /// What drafts unless a request says otherwise.
   const std::string& drafter() const { return methods_.drafter(); }
   long cache_positions() const;
+  /// Most rows of one forward.
+  int max_rows() const { return max_rows_; }
 
   // From any thread:
   /// Nothing if the queue has no room for `jobs`: then none is taken.
@@ -72,26 +88,29 @@ class ModelHost {
  private:
   struct Active {
     Job job;
-    JobId id = 0;
+    JobProgress progress;
     bool has_begun = false;
   };
 
+  EngineOptions watched(EngineOptions options);
   void run();
   bool take_orders();
   void begin(Active active);
   MethodId method_of(const MethodChoice& choice);
   void cancel_now(JobId job);
+  void see(const RoundReport& report);
   void deliver(const Progress& progress);
   void publish();
 
   LoadedModel loaded_;
   std::unique_ptr<KvCache> cache_;
+  int max_rows_ = 0;
   Engine engine_;
   NamedMethods methods_;
   std::set<std::string> method_texts_;
   int most_waiting_;
   std::map<SequenceId, Active> active_;
-  long steps_ = 0, preemptions_ = 0;
+  long steps_ = 0, preemptions_ = 0, answer_tokens_ = 0;
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;

@@ -28,6 +28,9 @@ std::string text_of(boost::beast::string_view view) {
   return std::string(view.data(), view.size());
 }
 
+/// Answers of other statuses end with their headers.
+bool has_body(int status) { return status != 204 && status != 304; }
+
 /// Whether a page that the server itself gave may call it.
 bool is_own_origin(const HttpRequest& request) {
   const std::size_t scheme = request.origin.find("://");
@@ -192,6 +195,8 @@ void HttpConnection::read_request_head() {
   request_.api_key = field("x-api-key");
   request_.origin = field(http::field::origin);
   request_.host = field(http::field::host);
+  request_.if_none_match = field(http::field::if_none_match);
+  request_.takes_gzip = field(http::field::accept_encoding).find("gzip") != std::string::npos;
 }
 
 std::optional<HttpResponse> HttpConnection::refusal() const {
@@ -288,7 +293,7 @@ void HttpConnection::look_whether_gone() {
 std::string HttpConnection::head(int status, std::string_view content_type) const {
   std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: talon\r\n", status,
                                  text_of(http::obsolete_reason(static_cast<http::status>(status))));
-  if (status != 204) text += fmt::format("Content-Type: {}\r\n", content_type);
+  if (has_body(status)) text += fmt::format("Content-Type: {}\r\n", content_type);
   if (!keeps_alive_) text += "Connection: close\r\n";
   if (!shared_.options.cors.empty()) {
     text += fmt::format("Access-Control-Allow-Origin: {}\r\n", shared_.options.cors);
@@ -302,7 +307,9 @@ void HttpConnection::send_response(HttpResponse response) {
   shared_.handlers.sent(response.status);
   std::string text = head(response.status, response.content_type);
   for (const auto& [name, value] : response.headers) text += fmt::format("{}: {}\r\n", name, value);
-  if (response.status != 204) text += fmt::format("Content-Length: {}\r\n", response.body.size());
+  if (has_body(response.status)) {
+    text += fmt::format("Content-Length: {}\r\n", response.body.size());
+  }
   text += "\r\n";
   if (request_.method != "HEAD") text += response.body;
   is_complete_ = true;

@@ -15,6 +15,8 @@ struct HttpRequest {
   std::string api_key;  // x-api-key
   std::string origin;
   std::string host;
+  std::string if_none_match;
+  bool takes_gzip = false;
   std::string body;
 };
 

@@ -1,0 +1,249 @@
+import { answer, answerPlain } from "./answer";
+import { getJson } from "./api";
+import { Composer } from "./composer";
+import { h, iconButton, isTyping } from "./dom";
+import { HealthWatch } from "./health";
+import { HelpPanel } from "./help";
+import { LivePanel } from "./live";
+import { keepPreferences, preferences, settings } from "./settings";
+import { SettingsPanel } from "./settings_panel";
+import { Sidebar } from "./sidebar";
+import { Store, type Conversation, type Message } from "./store";
+import { Thread } from "./thread";
+
+interface Props {
+  model_alias: string;
+  talon: { drafter: string };
+}
+
+const themes = ["auto", "light", "dark"] as const;
+
+/** The page: joins conversations, thread, composer and panels. */
+export class App {
+  private readonly store = new Store();
+  private readonly sidebar = new Sidebar(this.store, {
+    open: (conversation) => this.open(conversation),
+    begin: () => this.begin(),
+    remove: (conversation) => this.remove(conversation),
+  });
+  private readonly thread = new Thread(
+    {
+      again: (message) => this.again(message),
+      edit: (message, text) => this.edit(message, text),
+      plain: (message) => void this.plain(message),
+      askForKey: () => this.settingsPanel.open("key"),
+      isBusy: () => this.running !== null,
+    },
+    (question) => this.ask(question),
+  );
+  private readonly composer = new Composer(
+    (question) => this.ask(question),
+    () => this.stop(),
+    () => this.thread.editLast(this.current.messages),
+  );
+  private readonly settingsPanel = new SettingsPanel(() => this.showAbout());
+  private readonly help = new HelpPanel();
+  private readonly live = new LivePanel();
+  private readonly health = new HealthWatch(() => void this.learnProps());
+  private readonly title = h("h1", { class: "title" });
+  private readonly tint = iconButton("tint", "Tint what was guessed", () => this.toggleTint());
+  private readonly theme = iconButton("theme", "Theme", () => this.nextTheme());
+  private current: Conversation = this.store.conversations[0] ?? this.store.begin();
+  private running: AbortController | null = null;
+  private props: Props | null = null;
+
+  constructor(private readonly root: HTMLElement) {}
+
+  start(): void {
+    const header = h(
+      "header",
+      { class: "top" },
+      iconButton("menu", "Conversations", () => this.sidebar.toggle(), { class: "ghost menu" }),
+      this.title,
+      h(
+        "div",
+        { class: "top-tools", role: "toolbar", "aria-label": "Page" },
+        iconButton("live", "The server at work (l)", () => this.live.toggle()),
+        this.tint,
+        iconButton("settings", "Settings (s)", () => this.settingsPanel.open()),
+        this.theme,
+        iconButton("help", "Keys (?)", () => this.help.open()),
+      ),
+    );
+    const shade = h("div", { class: "shade", onclick: () => this.sidebar.toggle(false) });
+    const main = h("main", {}, header, this.health.element, this.thread.element, this.composer.element);
+    this.root.append(this.sidebar.element, shade, main, this.live.element, this.settingsPanel.element, this.help.element);
+    document.addEventListener("keydown", (event) => this.onKey(event));
+    this.showToggles();
+    this.open(this.current);
+    this.composer.focus();
+    void this.learnProps();
+    void this.health.look();
+  }
+
+  private async learnProps(): Promise<void> {
+    this.props = await getJson<Props>("/props").catch(() => null);
+    this.showAbout();
+    if (this.current.messages.length === 0) this.thread.show(this.current, this.about());
+  }
+
+  private about(): string {
+    if (!this.props) return "";
+    const model = settings.model || this.props.model_alias;
+    const drafter = settings.drafter || this.props.talon.drafter;
+    return `${model} · ${drafter === "none" ? "nothing is guessed" : `guesses by ${drafter}`}`;
+  }
+
+  private showAbout(): void {
+    const about = this.root.querySelector(".about");
+    if (about) about.textContent = this.about();
+  }
+
+  private begin(): void {
+    this.open(this.store.begin());
+    this.sidebar.toggle(false);
+    this.composer.focus();
+  }
+
+  private open(conversation: Conversation): void {
+    if (conversation !== this.current) this.stop();
+    this.current = conversation;
+    this.sidebar.show(conversation);
+    this.showTitle();
+    this.thread.show(conversation, this.about());
+  }
+
+  private showTitle(): void {
+    this.title.textContent = this.current.title;
+    document.title = this.current.title ? `${this.current.title} · Talon` : "Talon";
+  }
+
+  private remove(conversation: Conversation): void {
+    if (conversation === this.current) this.stop();
+    this.store.remove(conversation);
+    this.open(conversation === this.current ? (this.store.conversations[0] ?? this.store.begin()) : this.current);
+  }
+
+  private ask(question: string): void {
+    if (this.running) return;
+    const message: Message = { role: "user", text: question };
+    this.current.messages.push(message);
+    this.thread.add(message);
+    void this.answer();
+  }
+
+  private edit(message: Message, text: string): void {
+    if (this.running) return;
+    this.cut(this.current.messages.indexOf(message));
+    this.ask(text);
+  }
+
+  private again(message: Message): void {
+    if (this.running) return;
+    this.cut(this.current.messages.indexOf(message));
+    void this.answer();
+  }
+
+  /** Drops the messages from `place` on. */
+  private cut(place: number): void {
+    this.current.messages.splice(place);
+    this.thread.show(this.current, this.about());
+  }
+
+  private async answer(): Promise<void> {
+    const conversation = this.current;
+    const message: Message = { role: "assistant", text: "" };
+    conversation.messages.push(message);
+    this.thread.add(message);
+    this.keep(conversation);
+    this.thread.scrollToEnd();
+    await this.run((signal) => {
+      this.thread.change(message);
+      return answer(conversation, message, signal, () => this.thread.change(message));
+    });
+    if (message.problem?.kind === "gone") void this.health.look();
+    this.thread.finish(message);
+    this.keep(conversation);
+  }
+
+  private async plain(message: Message): Promise<void> {
+    if (this.running) return;
+    const conversation = this.current;
+    this.thread.finish(message, "checking");
+    await this.run((signal) => answerPlain(conversation, message, signal, () => undefined));
+    this.thread.finish(message);
+    this.keep(conversation);
+  }
+
+  private async run(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const controller = new AbortController();
+    this.running = controller;
+    this.composer.setBusy(true);
+    try {
+      await work(controller.signal);
+    } finally {
+      if (this.running === controller) this.running = null;
+      this.composer.setBusy(this.running !== null);
+    }
+  }
+
+  private stop(): void {
+    this.running?.abort();
+    this.running = null;
+  }
+
+  private keep(conversation: Conversation): void {
+    this.store.keep(conversation);
+    this.sidebar.show(this.current);
+    this.showTitle();
+  }
+
+  private toggleTint(): void {
+    preferences.tint = !preferences.tint;
+    keepPreferences();
+    this.thread.rounds.hide();
+    this.showToggles();
+  }
+
+  private nextTheme(): void {
+    preferences.theme = themes[(themes.indexOf(preferences.theme) + 1) % themes.length];
+    keepPreferences();
+    this.showToggles();
+  }
+
+  private showToggles(): void {
+    this.tint.setAttribute("aria-pressed", String(preferences.tint));
+    this.tint.title = `Tint what was guessed (t): ${preferences.tint ? "on" : "off"}`;
+    this.theme.title = `Theme: ${preferences.theme}`;
+    this.theme.setAttribute("aria-label", this.theme.title);
+  }
+
+  private onKey(event: KeyboardEvent): void {
+    if (event.key === "Escape") return this.escape(event);
+    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const last = this.current.messages.at(-1);
+    const actions: Record<string, () => void> = {
+      "/": () => this.composer.focus(),
+      "?": () => this.help.open(),
+      n: () => this.begin(),
+      r: () => last?.role === "assistant" && this.again(last),
+      c: () => last?.finish && !last.problem && void this.plain(last),
+      t: () => this.toggleTint(),
+      l: () => this.live.toggle(),
+      s: () => this.settingsPanel.open(),
+    };
+    const action = actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  }
+
+  private escape(event: KeyboardEvent): void {
+    if (document.querySelector("dialog[open]")) return;
+    if (this.thread.rounds.isShown) this.thread.rounds.hide();
+    else if (document.body.classList.contains("sidebar-open")) this.sidebar.toggle(false);
+    else if (this.running) this.stop();
+    else if (isTyping(event)) (event.target as HTMLElement).blur();
+    else this.composer.focus();
+  }
+}

@@ -1,0 +1,9 @@
+import "./style/base.css";
+import "./style/layout.css";
+import "./style/messages.css";
+import "./style/panels.css";
+import { App } from "./app";
+import { showPreferences } from "./settings";
+
+showPreferences();
+new App(document.body).start();

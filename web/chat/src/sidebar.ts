@@ -1,0 +1,68 @@
+import { h, icon, iconButton } from "./dom";
+import type { Conversation, Store } from "./store";
+
+interface SidebarActions {
+  open(conversation: Conversation): void;
+  begin(): void;
+  remove(conversation: Conversation): void;
+}
+
+/** All conversations, by when they were last changed. On a phone it lies over the rest. */
+export class Sidebar {
+  private readonly list = h("ul", {});
+  private readonly note = h("p", { class: "note", hidden: true }, "The browser has no room: what is new is forgotten with the page.");
+  readonly element = h("nav", { class: "sidebar", "aria-label": "Conversations" });
+
+  constructor(
+    private readonly store: Store,
+    private readonly actions: SidebarActions,
+  ) {
+    const begin = h("button", { type: "button", class: "begin", onclick: () => actions.begin() }, icon("plus"), "New conversation");
+    const head = h("div", { class: "brand" }, mark(), h("span", {}, "Talon"), iconButton("close", "Close the list", () => this.toggle(false), { class: "ghost close" }));
+    this.element.append(head, begin, this.list, this.note);
+  }
+
+  toggle(isOpen = !document.body.classList.contains("sidebar-open")): void {
+    document.body.classList.toggle("sidebar-open", isOpen);
+  }
+
+  show(current: Conversation): void {
+    this.note.hidden = this.store.isKept;
+    const rows = this.store.conversations.filter((each) => each.messages.length > 0).map((each) => this.row(each, each === current));
+    this.list.replaceChildren(...rows);
+  }
+
+  private row(conversation: Conversation, isCurrent: boolean): HTMLElement {
+    const open = h(
+      "button",
+      {
+        type: "button",
+        class: "open",
+        "aria-current": isCurrent ? "page" : undefined,
+        onclick: () => {
+          this.actions.open(conversation);
+          this.toggle(false);
+        },
+      },
+      conversation.title,
+    );
+    const remove = iconButton("trash", `Delete “${conversation.title}”`, () => this.askToRemove(row, conversation));
+    const row = h("li", {}, open, remove);
+    return row;
+  }
+
+  private askToRemove(row: HTMLElement, conversation: Conversation): void {
+    const cancel = h("button", { type: "button", class: "ghost worded", onclick: () => this.actions.open(conversation) }, "Keep");
+    const remove = h("button", { type: "button", class: "ghost worded danger", onclick: () => this.actions.remove(conversation) }, "Delete");
+    row.replaceChildren(h("span", { class: "question" }, "Delete it?"), cancel, remove);
+    cancel.focus();
+  }
+}
+
+/** The mark: a line that forks, of which one branch goes on. */
+export function mark(): HTMLElement {
+  const box = h("span", { class: "mark", "aria-hidden": "true" });
+  box.innerHTML =
+    '<svg viewBox="0 0 32 32"><path class="faint" d="M13 16c5 0 3-9 13-9M13 16c5 0 3 9 13 9"/><path d="M5 16h21"/></svg>';
+  return box;
+}

@@ -1,0 +1,112 @@
+import type { Problem, Round, Timings } from "./api";
+import { settings, type Settings } from "./settings";
+
+/** The same question asked without drafts. */
+export interface Plain {
+  perSecond: number;
+  bytes: number;
+  equal: boolean;
+}
+
+export interface Message {
+  role: "user" | "assistant";
+  text: string;
+  rounds?: Round[];
+  timings?: Timings;
+  drafter?: string;
+  finish?: string;
+  stopped?: boolean;
+  problem?: Problem;
+  /** With which it was asked, the seed among them. */
+  settings?: Settings;
+  plain?: Plain;
+}
+
+export interface Conversation {
+  id: string;
+  title: string;
+  changed: number;
+  messages: Message[];
+}
+
+const prefix = "talon-chat-";
+
+/** Trees are seen while the page is open; kept are texts and which tokens were guessed. */
+function compact(conversation: Conversation): string {
+  return JSON.stringify(conversation, (key, value: unknown) => (key === "tree" ? undefined : value));
+}
+
+export class Store {
+  readonly conversations: Conversation[] = [];
+  /** Whether the browser has room. */
+  isKept = true;
+
+  constructor() {
+    for (let i = 0; i < localStorage.length; ++i) {
+      const key = localStorage.key(i) ?? "";
+      if (!key.startsWith(prefix)) continue;
+      try {
+        const found = JSON.parse(localStorage.getItem(key) ?? "") as Conversation;
+        if (found.id && Array.isArray(found.messages)) this.conversations.push(found);
+      } catch {
+        // Damaged by someone else: left alone.
+      }
+    }
+    this.sort();
+  }
+
+  /** A new one, which is kept from its first message on. */
+  begin(): Conversation {
+    const empty = this.conversations.find((each) => each.messages.length === 0);
+    if (empty) return empty;
+    const id = `${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`;
+    const conversation: Conversation = { id, title: "", changed: Date.now(), messages: [] };
+    this.conversations.unshift(conversation);
+    return conversation;
+  }
+
+  keep(conversation: Conversation): void {
+    conversation.changed = Date.now();
+    conversation.title ||= titleOf(conversation);
+    this.sort();
+    for (;;) {
+      try {
+        localStorage.setItem(prefix + conversation.id, compact(conversation));
+        this.isKept = true;
+        return;
+      } catch {
+        if (!this.forgetRounds(conversation)) {
+          this.isKept = false;
+          return;
+        }
+      }
+    }
+  }
+
+  remove(conversation: Conversation): void {
+    this.conversations.splice(this.conversations.indexOf(conversation), 1);
+    localStorage.removeItem(prefix + conversation.id);
+  }
+
+  /** Makes room: the oldest conversation that has tints loses them. False if none has. */
+  private forgetRounds(but: Conversation): boolean {
+    const oldest = this.conversations.findLast((each) => each !== but && each.messages.some((message) => message.rounds));
+    if (!oldest) return false;
+    for (const message of oldest.messages) delete message.rounds;
+    localStorage.setItem(prefix + oldest.id, compact(oldest));
+    return true;
+  }
+
+  private sort(): void {
+    this.conversations.sort((a, b) => b.changed - a.changed);
+  }
+}
+
+function titleOf(conversation: Conversation): string {
+  const first = conversation.messages.find((message) => message.role === "user")?.text.trim() ?? "";
+  const line = first.split("\n")[0];
+  return line.length > 60 ? `${line.slice(0, 58)}…` : line;
+}
+
+/** The settings for an answer, of which later changes are no part. */
+export const settingsNow = (): Settings => ({ ...settings });

@@ -1,0 +1,383 @@
+// The page in Chromium against a real `talon serve`. usage: node --test tests/, with in the environment
+//   TALON_URL   of the server, which serves a chat model
+//   CHROMIUM    the browser (default /usr/bin/chromium)
+//   SHOTS       a folder for pictures of what is seen, light, dark and on a phone
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { after, before, beforeEach, describe, test } from "node:test";
+import { chromium } from "playwright-core";
+
+const url = process.env.TALON_URL;
+const shots = process.env.SHOTS;
+const phone = { width: 390, height: 780 };
+let browser;
+let page;
+let foreign; // requests to others than the server
+let complaints; // of the page itself
+
+before(async () => {
+  if (shots) mkdirSync(shots, { recursive: true });
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+});
+after(() => browser?.close());
+
+async function open(options = {}) {
+  await page?.context().close();
+  const context = await browser.newContext({ viewport: { width: 1180, height: 820 }, permissions: ["clipboard-read", "clipboard-write"], ...options });
+  page = await context.newPage();
+  foreign = [];
+  complaints = [];
+  page.on("request", (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith("data:")) foreign.push(request.url());
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => {
+    if (/Content Security Policy|Refused/.test(message.text())) complaints.push(message.text());
+  });
+  // Short answers that are the same each time.
+  await page.addInitScript(() => {
+    localStorage.getItem("talon-settings") ?? localStorage.setItem("talon-settings", JSON.stringify({ seed: "7", temperature: 0, maxTokens: "60" }));
+  });
+  await page.goto(url);
+  await page.waitForSelector(".about:not(:empty), .messages article");
+}
+
+const shot = (name) => (shots ? page.screenshot({ path: `${shots}/${name}.png` }) : undefined);
+const composer = () => page.getByRole("textbox", { name: "Your question" });
+const answers = () => page.locator("article.assistant");
+
+async function ask(question) {
+  await composer().fill(question);
+  await composer().press("Enter");
+}
+async function askToTheEnd(question) {
+  const count = await answers().count();
+  await ask(question);
+  await page.waitForFunction((wanted) => {
+    const all = document.querySelectorAll("article.assistant");
+    return all.length === wanted && all[wanted - 1].getAttribute("aria-busy") === "false";
+  }, count + 1);
+}
+
+/** Answers the next questions with these events instead of the server's. */
+async function fake(events, { isCut = false } = {}) {
+  const lines = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
+  await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body: lines + (isCut ? "" : "data: [DONE]\n\n") }));
+}
+const said = (text) => [
+  { choices: [{ index: 0, delta: { content: text }, finish_reason: null }] },
+  { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] },
+];
+
+describe("the page", () => {
+  beforeEach(() => open());
+
+  test("greets, says what answers, and asks nobody but its server", async () => {
+    assert.match(await page.locator(".about").textContent(), /guesses by/);
+    await shot("welcome");
+    await askToTheEnd("Name three colours.");
+    assert.deepEqual(foreign, []);
+    assert.deepEqual(complaints, []);
+  });
+
+  test("shows what the server answers, with what was guessed tinted", async () => {
+    await askToTheEnd("Write a haiku about the sea.");
+    const reply = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      body: JSON.stringify({ messages: [{ role: "user", content: "Write a haiku about the sea." }], temperature: 0, seed: 7, max_tokens: 60 }),
+    });
+    const wanted = (await reply.json()).choices[0].message.content;
+    const squeeze = (text) => text.replace(/\s+/g, " ").trim();
+    assert.equal(squeeze(await answers().locator(".prose").innerText()), squeeze(wanted));
+    const kept = page.locator(".prose .token.kept");
+    assert.ok((await kept.count()) > 3);
+    const ground = () => kept.first().evaluate((element) => getComputedStyle(element).backgroundColor);
+    await page.waitForTimeout(300);
+    const tinted = await ground();
+    await shot("answer");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("t");
+    await page.waitForTimeout(300);
+    assert.notEqual(await ground(), tinted);
+    await shot("answer-no-tint");
+  });
+
+  test("writes while the answer comes, and stops", async () => {
+    await page.evaluate(() => localStorage.setItem("talon-settings", JSON.stringify({ seed: "7", temperature: 0, maxTokens: "" })));
+    await page.reload();
+    await ask("Write a very long story about a fox, a crow and a river. Never stop.");
+    await page.waitForFunction(() => (document.querySelector("article.assistant .prose")?.textContent ?? "").length > 80);
+    assert.equal(await answers().getAttribute("aria-busy"), "true");
+    await shot("streaming");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("article.assistant[aria-busy=false]");
+    assert.match(await answers().textContent(), /Stopped\./);
+    const load = async () => (await (await fetch(`${url}/v1/load`)).json()).server_load;
+    for (let i = 0; i < 40 && (await load()) > 0; ++i) await page.waitForTimeout(50);
+    assert.equal(await load(), 0, "the server goes on");
+  });
+
+  test("shows the tree of a round under the pointer and by arrow keys", async () => {
+    await askToTheEnd("List five uses for an old newspaper.");
+    const kept = page.locator(".prose .token.kept");
+    await kept.nth((await kept.count()) >> 1).hover();
+    const card = page.getByRole("tooltip");
+    await card.waitFor();
+    assert.match(await card.textContent(), /Pass \d+ of \d+/);
+    assert.ok((await card.locator("svg.tree .node").count()) > 1);
+    assert.ok((await card.locator("svg.tree .node.kept").count()) > 0);
+    await shot("tree");
+    await page.mouse.move(5, 5);
+    await card.waitFor({ state: "hidden" });
+    await answers().focus();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    assert.match(await card.textContent(), /Pass 2 of/);
+    await page.keyboard.press("Escape");
+    await card.waitFor({ state: "hidden" });
+  });
+
+  test("asks the same without drafts and finds the same bytes", async () => {
+    await askToTheEnd("Explain rain to a child.");
+    await page.getByRole("button", { name: "Without drafts" }).click();
+    const verdict = page.locator(".verdict");
+    await verdict.waitFor();
+    assert.match(await verdict.textContent(), /The same [\d,.]+ bytes/);
+    await shot("compared");
+  });
+
+  test("tells when the texts differ", async () => {
+    await askToTheEnd("Explain snow to a child.");
+    await fake([...said("Something else"), { choices: [], timings: { predicted_per_second: 100 }, talon: {} }]);
+    await page.getByRole("button", { name: "Without drafts" }).click();
+    await page.locator(".verdict.unequal").waitFor();
+  });
+
+  test("answers again, and takes an edited question", async () => {
+    await askToTheEnd("Name a fruit.");
+    await page.getByRole("button", { name: "Answer again" }).click();
+    await page.waitForSelector("article.assistant[aria-busy=false] .figures");
+    assert.equal(await answers().count(), 1);
+    await page.locator("article.user").hover();
+    await page.getByRole("button", { name: "Edit and ask again" }).click();
+    const area = page.getByRole("textbox", { name: "Edit the question" });
+    assert.equal(await area.inputValue(), "Name a fruit.");
+    await area.fill("Name a bird.");
+    await shot("editing");
+    await area.press("Enter");
+    await page.waitForSelector("article.assistant[aria-busy=false] .figures");
+    assert.equal(await page.locator("article.user").count(), 1);
+    assert.match(await page.locator("article.user").textContent(), /Name a bird\./);
+  });
+
+  test("keeps conversations in the browser, and forgets those that are deleted", async () => {
+    await askToTheEnd("Name a river.");
+    await page.getByRole("button", { name: "New conversation" }).click();
+    await askToTheEnd("Name a mountain.");
+    await page.reload();
+    const list = page.getByRole("navigation", { name: "Conversations" });
+    assert.deepEqual(await list.locator("li .open").allTextContents(), ["Name a mountain.", "Name a river."]);
+    assert.ok((await page.locator(".prose .token.kept").count()) + (await page.locator(".prose .token").count()) > 0, "tints are kept");
+    await list.getByRole("button", { name: "Name a river.", exact: true }).click();
+    assert.match(await page.locator("article.user").textContent(), /river/);
+    await list.locator("li", { hasText: "Name a river." }).hover();
+    await list.getByRole("button", { name: "Delete “Name a river.”" }).click();
+    await list.getByRole("button", { name: "Delete", exact: true }).click();
+    await page.reload();
+    assert.deepEqual(await list.locator("li .open").allTextContents(), ["Name a mountain."]);
+  });
+
+  test("copies an answer as it was written", async () => {
+    await fake(said("A **bold** word."));
+    await askToTheEnd("Be bold.");
+    await page.getByRole("button", { name: "Copy answer" }).click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "A **bold** word.");
+  });
+
+  test("sets Markdown and code, and lets no answer load or run anything", async () => {
+    const text = [
+      "## A heading\n\nSome *words*, `code` and [a link](https://example.org).\n",
+      "1. one\n2. two\n   - nested\n\n> quoted\n",
+      "| name | value |\n|---|---|\n| a | 1 |\n| b | 2 |\n",
+      '```python\ndef turn(words):\n    return words[::-1]  # <script>alert(1)</script>\n```\n',
+      '<img src="https://example.org/x.png" onerror="document.title=1"><script>document.title = "gone"</script>\n',
+      "![picture](https://example.org/x.png) and [bad](javascript:alert(1))",
+    ].join("\n");
+    await fake(said(text));
+    await askToTheEnd("Show me.");
+    const prose = page.locator(".prose");
+    assert.equal(await prose.locator("h2").textContent(), "A heading");
+    assert.equal(await prose.locator("ol > li").count(), 2);
+    assert.equal(await prose.locator("td").count(), 4);
+    assert.equal(await prose.locator("img, script").count(), 0);
+    assert.equal(await prose.locator("a[href^=javascript]").count(), 0);
+    assert.equal(await prose.locator("a").first().getAttribute("rel"), "noopener noreferrer nofollow");
+    assert.match(await prose.textContent(), /<script>document\.title/);
+    await page.getByRole("button", { name: "Copy code" }).click();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^def turn/);
+    assert.deepEqual([foreign, complaints], [[], []]);
+    await shot("markdown");
+  });
+
+  test("asks with its settings", async () => {
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("s");
+    const panel = page.getByRole("dialog", { name: "Settings" });
+    await panel.waitFor();
+    await page.waitForTimeout(150);
+    await panel.getByLabel("System prompt").fill("You are a pirate.");
+    await panel.getByLabel("Seed").fill("11");
+    await panel.getByLabel("Drafter").fill("suffix");
+    await panel.getByLabel("Policy").fill("fixed");
+    await panel.getByLabel("Most tokens").fill("9");
+    await shot("settings");
+    await panel.getByRole("button", { name: "Done" }).click();
+    const request = page.waitForRequest("**/v1/chat/completions");
+    await askToTheEnd("Who are you?");
+    const body = (await request).postDataJSON();
+    assert.equal(body.messages[0].content, "You are a pirate.");
+    assert.deepEqual(body.talon, { drafter: "suffix", policy: "fixed", trace: true });
+    assert.deepEqual([body.seed, body.max_tokens, body.temperature], [11, 9, 0]);
+    assert.match(await answers().textContent(), /Cut at the most tokens/);
+  });
+
+  test("shows the server at work", async () => {
+    const body = JSON.stringify({ prompt: "Once upon a time", max_tokens: 1500, ignore_eos: true, stream: true });
+    const controllers = [1, 2, 3].map(() => new AbortController());
+    for (const { signal } of controllers) fetch(`${url}/v1/completions`, { method: "POST", body, signal }).then((reply) => reply.text()).catch(() => undefined);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("l");
+    const live = page.getByRole("complementary", { name: "The server at work" });
+    await page.waitForFunction(() => document.querySelectorAll(".live tbody tr").length === 3);
+    await page.waitForTimeout(2500);
+    assert.match(await live.textContent(), /Rows of the last step/);
+    assert.ok(Number(await live.locator(".numbers dd").first().textContent()) > 0);
+    await shot("live");
+    for (const controller of controllers) controller.abort();
+    await page.waitForFunction(() => document.querySelectorAll(".live tbody tr").length === 0);
+  });
+
+  test("can be used by keys alone", async () => {
+    assert.equal(await composer().evaluate((element) => element === document.activeElement), true);
+    await composer().fill("a draft");
+    await composer().press("Escape");
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await page.waitForTimeout(150);
+    await shot("keys");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("/");
+    assert.equal(await composer().evaluate((element) => element === document.activeElement), true);
+    const names = [];
+    await page.evaluate(() => document.activeElement.blur());
+    for (let i = 0; i < 12; ++i) {
+      await page.keyboard.press("Tab");
+      names.push(await page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? ""));
+    }
+    assert.ok(names.every((name) => name.trim()), `one without a name: ${names.join(", ")}`);
+  });
+});
+
+describe("when something is wrong", () => {
+  beforeEach(() => open());
+  const refuse = (status, message, headers = {}) =>
+    page.route("**/v1/chat/completions", (route) => route.fulfill({ status, headers, contentType: "application/json", body: JSON.stringify({ error: { message } }) }));
+
+  test("a full queue is waited for", async () => {
+    await refuse(429, "queue: expected room for this request, found none; try again later", { "Retry-After": "2" });
+    await askToTheEnd("Anybody there?");
+    assert.match(await page.getByRole("alert").textContent(), /The server is busy/);
+    const again = page.getByRole("button", { name: /Try again/ });
+    assert.equal(await again.isDisabled(), true);
+    await shot("busy");
+    await page.unroute("**/v1/chat/completions");
+    await page.waitForFunction(() => !document.querySelector(".problem button").disabled);
+    await again.click();
+    await page.waitForSelector("article.assistant[aria-busy=false] .figures");
+  });
+
+  test("a server that ends says so", async () => {
+    await refuse(503, "server: expected one that stays, found it ending");
+    await askToTheEnd("Still there?");
+    assert.match(await page.getByRole("alert").textContent(), /shutting down/);
+  });
+
+  test("a server that is gone is noticed, and noticed when it is back", async () => {
+    await page.route("**/*", (route) => route.abort("connectionrefused"));
+    await askToTheEnd("Hello?");
+    assert.match(await page.getByRole("alert").textContent(), /does not answer/);
+    await page.locator(".banner").waitFor();
+    await shot("gone");
+    await page.unroute("**/*");
+    await page.locator(".banner").waitFor({ state: "hidden" });
+  });
+
+  test("a stream that breaks off keeps what came", async () => {
+    await fake([said("Once upon a")[0]], { isCut: true });
+    await askToTheEnd("A story?");
+    assert.match(await answers().textContent(), /Once upon a/);
+    assert.match(await page.getByRole("alert").textContent(), /broke off/);
+    await shot("cut");
+  });
+
+  test("a key is asked for", async () => {
+    await refuse(401, "api key: expected the server's, found none or another");
+    await askToTheEnd("Let me in.");
+    await page.getByRole("button", { name: "Enter the key" }).click();
+    await page.getByLabel("Key of the server").fill("secret");
+    await page.getByRole("button", { name: "Done" }).click();
+    const request = page.waitForRequest("**/v1/chat/completions");
+    await page.keyboard.press("r");
+    assert.equal((await request).headers().authorization, "Bearer secret");
+  });
+
+  test("a wrong setting is named", async () => {
+    await page.evaluate(() => localStorage.setItem("talon-settings", JSON.stringify({ drafter: "nonsense" })));
+    await page.reload();
+    await askToTheEnd("Hm?");
+    assert.match(await page.getByRole("alert").textContent(), /talon\.drafter/);
+    await shot("refused");
+  });
+});
+
+describe("elsewhere", () => {
+  test("on a phone all fits, and the list comes from the side", async () => {
+    await open({ viewport: phone, hasTouch: true, isMobile: true, deviceScaleFactor: 2 });
+    await shot("phone-welcome");
+    await askToTheEnd("List five uses for an old newspaper.");
+    const wide = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok((await wide()) <= 0);
+    await shot("phone-answer");
+    await page.locator(".prose .token.kept").first().tap();
+    await page.getByRole("tooltip").waitFor();
+    await shot("phone-tree");
+    await page.getByRole("button", { name: "Conversations" }).tap();
+    await page.waitForTimeout(350);
+    assert.ok(await page.getByRole("button", { name: "New conversation" }).isVisible());
+    await shot("phone-list");
+    await page.getByRole("button", { name: "Close the list" }).tap();
+    await page.getByRole("button", { name: /Settings/ }).tap();
+    await page.waitForTimeout(200);
+    assert.ok((await wide()) <= 0);
+    await shot("phone-settings");
+  });
+
+  test("in the dark it is dark, and the theme can be chosen", async () => {
+    await open({ colorScheme: "dark" });
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const lightness = (colour) => Math.max(...colour.match(/\d+/g).slice(0, 3).map(Number));
+    assert.ok(lightness(await ground()) < 60);
+    await shot("dark-welcome");
+    await askToTheEnd("Write a Python function that reverses a list.");
+    await page.getByRole("button", { name: "Without drafts" }).click();
+    await page.locator(".verdict").waitFor();
+    await page.locator(".prose .token.kept").first().hover();
+    await page.getByRole("tooltip").waitFor();
+    await shot("dark-answer");
+    await page.mouse.move(5, 5);
+    await page.getByRole("button", { name: /^Theme/ }).click();
+    assert.ok(lightness(await ground()) > 200);
+    await page.reload();
+    assert.ok(lightness(await ground()) > 200);
+  });
+});
