@@ -7,6 +7,8 @@ namespace talon {
 DrafterEntry none_drafter();
 DrafterEntry ngram_drafter();
 DrafterEntry suffix_drafter();
+DrafterEntry grid_drafter();
+DrafterEntry jacobi_drafter();
 DrafterEntry eagle1_drafter();
 DrafterEntry eagle2_drafter();
 DrafterEntry eagle3_drafter();

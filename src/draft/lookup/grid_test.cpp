@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "draft/registry.h"
+
+namespace talon {
+namespace {
+
+DraftTree proposal(const std::string& options, const std::vector<TokenId>& text, int nodes = 64,
+                   int levels = 64) {
+  auto drafter = make_drafter(options, {});
+  auto state = drafter->start();
+  drafter->observe(*state, {text, 0, {}, false});
+  DraftTree tree(text.back());
+  DraftJob job{state.get(), nullptr, {nodes, levels, nodes}, &tree};
+  drafter->propose({&job, 1});
+  check_invariants(tree);
+  return tree;
+}
+
+std::vector<TokenId> likeliest_path(const DraftTree& tree) {
+  std::vector<TokenId> tokens;
+  for (NodeId node = 0; node >= 0;) {
+    NodeId best = -1;
+    for (const NodeId child : tree.children(node)) {
+      if (best < 0 || tree[child].log_p > tree[best].log_p) best = child;
+    }
+    if (best > 0) tokens.push_back(tree[best].token);
+    node = best;
+  }
+  return tokens;
+}
+
+TEST(Grid, ACellIsGuessedFromWhatStandsAroundIt) {
+  // At the right of a 7 stands a 1 three times, below a 6, as the next cell is, a 2.
+  const std::vector<TokenId> text = {9, 5, 9, 5, 7, 1, 7, 1, 9, 6, 9, 5, 7, 2, 7, 1, 9, 6, 9, 6, 7};
+  const DraftTree tree = proposal("grid:row=4,levels=1", text);
+  EXPECT_EQ(likeliest_path(tree), (std::vector<TokenId>{2}));
+}
+
+TEST(Grid, PatternsOfRowsGoOn) {
+  std::vector<TokenId> text;
+  for (int row = 0; row < 4; ++row) {
+    for (int column = 0; column < 6; ++column) text.push_back((row + column) % 3 + 10);
+  }
+  const DraftTree tree = proposal("grid:row=6,levels=5,children=1", text);
+  EXPECT_EQ(likeliest_path(tree), (std::vector<TokenId>{11, 12, 10, 11, 12}));
+}
+
+TEST(Grid, ChancesOfChildrenDoNotExceedOneAndPlansAreKept) {
+  std::vector<TokenId> text;
+  for (int i = 0; i < 200; ++i) text.push_back(i * i % 11);
+  const DraftTree tree = proposal("grid:row=8", text, 9, 3);
+  EXPECT_EQ(tree.draft_nodes(), 9);
+  double sum = 0;
+  for (const NodeId child : tree.children(0)) sum += std::exp(tree[child].log_p);
+  EXPECT_GT(sum, 0);
+  EXPECT_LE(sum, 1);
+  for (NodeId node = 1; node < tree.size(); ++node) EXPECT_LE(tree.depth(node), 3);
+}
+
+TEST(Grid, NothingIsProposedAfterANewCode) {
+  EXPECT_EQ(proposal("grid:row=4", {1, 2, 3, 4}).draft_nodes(), 0);
+}
+
+}  // namespace
+}  // namespace talon
