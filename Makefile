@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan fuzz fuzz-long golden exactness bench policies picture pages page-test format check tidy \
+.PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench policies picture pages page-test format check tidy \
   signature install clean
 
 help: ## this list
@@ -57,8 +57,12 @@ trainer: ## build/talon-train beside build/talon, for `talon train head` (instal
 asan: setup ## unit and conformance tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/sanitize.sh address,undefined build-asan $(JOBS)
 
-tsan: setup ## core, engine and server tests under ThreadSanitizer
-	@scripts/sanitize.sh thread build-tsan $(JOBS) core_test engine_test serve_paths_test serve_faults_test
+tsan: setup ## core, engine, C interface and server tests under ThreadSanitizer
+	@scripts/sanitize.sh thread build-tsan $(JOBS) core_test engine_test c_test serve_paths_test serve_faults_test
+
+library-sanitize: setup ## the C interface under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer
+	@scripts/sanitize.sh address,undefined build-asan $(JOBS) c_test
+	@scripts/sanitize.sh thread build-tsan $(JOBS) c_test
 
 fuzz: ## every parser, engine situations and damaged models, FUZZ_SECONDS each (default 600)
 	@scripts/setup.sh fuzz

@@ -1,3 +1,11 @@
+# What libtalon is made of is compiled once, for it and for the program: position independent, with symbols that only its own files
+# see, so that calls stay direct.
+function(talon_in_library target)
+  if(TALON_LIBRARY OR TALON_PYTHON)
+    target_compile_options(${target} PRIVATE -fPIC -fvisibility=hidden)
+  endif()
+endfunction()
+
 # Headers that nearly every file reads are compiled once: talon_headers(NAME headers...
 # DEPENDS libs...) makes such a set, talon_precompile(TARGET NAME) uses it. Never for talon_backend: its kernels have flags of
 # their own and must share no inline function with other files. Sanitizers and fuzzing build without, so that a file that
@@ -71,6 +79,9 @@ function(talon_folder name)
   endif()
   if(sources)
     add_library(talon_${name} STATIC ${sources})
+    if(ARG_HEADERS STREQUAL talon_library_headers)
+      talon_in_library(talon_${name})
+    endif()
     target_include_directories(talon_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(talon_${name} PUBLIC ${ARG_DEPENDS})
     if(NOT name STREQUAL backend)

@@ -7,7 +7,7 @@ sanitizers=$1 build=$2 jobs=$3
 shift 3
 programs=("$@")
 [ ${#programs[@]} -gt 0 ] ||
-  programs=(core_test io_test text_test backend_test model_test tree_test verify_test draft_test engine_test conformance_test io_faults_test serve_paths_test
+  programs=(core_test io_test text_test backend_test model_test tree_test verify_test draft_test engine_test c_test conformance_test io_faults_test serve_paths_test
     serve_faults_test)
 
 cmake -S . -B "$build" -G Ninja -DTALON_SANITIZE="$sanitizers" -DTALON_TESTS=ON -DTALON_TRAIN=OFF > "$build.log" 2>&1 ||

@@ -20,5 +20,5 @@ class PieceEncoder {
 
 /// The model in the protocol buffer `model`, owned by the caller. nullptr with a `problem` if it
 /// cannot be.
-extern "C" talon::PieceEncoder* talon_make_piece_encoder(const std::string& model,
-                                                         std::string& problem);
+extern "C" [[gnu::visibility("default")]] talon::PieceEncoder* talon_make_piece_encoder(
+    const std::string& model, std::string& problem);

@@ -1,0 +1,11 @@
+# One archive of several: cmake -DAR=ar -DOUT=file -DMEMBERS=a;b -P join_archives.cmake
+set(script "CREATE ${OUT}\n")
+foreach(member ${MEMBERS})
+  string(APPEND script "ADDLIB ${member}\n")
+endforeach()
+string(APPEND script "SAVE\nEND\n")
+file(WRITE ${OUT}.mri "${script}")
+execute_process(COMMAND ${AR} -M INPUT_FILE ${OUT}.mri RESULT_VARIABLE problem)
+if(NOT problem EQUAL 0)
+  message(FATAL_ERROR "${AR} could not make ${OUT}")
+endif()

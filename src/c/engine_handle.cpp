@@ -1,0 +1,203 @@
+#include "c/engine_handle.h"
+
+#include <utility>
+#include <variant>
+
+#include "c/news.h"
+#include "c/request.h"
+#include "runtime/cache_budget.h"
+#include "runtime/cost_cache.h"
+#include "runtime/heads.h"
+
+namespace {
+
+using namespace talon;
+
+constexpr std::string_view kSamplerPrefix = "sampler ";  // of messages about the sampler's fields
+
+talon_status status_of(Refusal::Reason reason) {
+  switch (reason) {
+    case Refusal::Reason::bad_request:
+      return TALON_BAD_ARGUMENT;
+    case Refusal::Reason::queue_full:
+      return TALON_QUEUE_FULL;
+    case Refusal::Reason::too_long:
+    case Refusal::Reason::no_room:
+      return TALON_TOO_LONG;
+  }
+  return TALON_BUG;
+}
+
+EngineOptions options_of(const talon_engine_options& given, const DecodeSettings& settings,
+                         const LoadedModel& loaded) {
+  EngineOptions options = engine_options(settings, loaded.model, loaded.tokenizer_or_null());
+  options.max_rows = std::max(options.max_rows, EngineOptions{}.max_rows);
+  options.most_waiting = given.most_waiting;
+  options.step_ms = given.step_ms < 0 ? kUsualStep : given.step_ms;
+  return options;
+}
+
+void check_options(const talon_engine_options& options) {
+  const auto at_least_1 = [](std::int32_t value, const char* name) {
+    require(value >= 1, fmt::format("options->{}", name), "at least 1", value);
+  };
+  at_least_1(options.chunk, "chunk");
+  require(options.max_nodes >= 0, "options->max_nodes", "0 or more", options.max_nodes);
+  require(options.most_waiting >= 0, "options->most_waiting", "0 or more", options.most_waiting);
+  require_flag(options.cache_f32, "options->cache_f32");
+}
+
+RoundObserver observer_of(const talon_engine_options& options) {
+  if (!options.round) return {};
+  return [call = options.round, user = options.round_user](const RoundReport& report) {
+    show_round(report, call, user);
+  };
+}
+
+}  // namespace
+
+talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engine_options& options)
+    : model_(std::move(model)), log_{options.log, options.log_user} {
+  check_options(options);
+  const LoadedModel& loaded = model_->loaded;
+  const DecodeSettings settings = settings_of(options);
+  const Turn turn(model_->turns);
+  try {
+    cache_ = open_cache(loaded.model, {static_cast<std::size_t>(options.cache_bytes),
+                                       options.cache_f32 ? KvType::f32 : KvType::f16});
+    engine_ =
+        std::make_unique<Engine>(loaded.model, *cache_, options_of(options, settings, loaded));
+    methods_ = std::make_unique<NamedMethods>(*engine_, loaded.model, *cache_, settings);
+  } catch (...) {  // what they free is the model's backend's, so it needs the turn, too
+    methods_.reset();
+    engine_.reset();
+    cache_.reset();
+    throw;
+  }
+  drafter_ = methods_->drafter();
+  log_(TALON_LOG_INFO, fmt::format("drafter {}, {} cache pages", drafter_, cache_->total_pages()));
+}
+
+talon_engine::~talon_engine() {
+  const TurnToFree turn(model_->turns);
+  methods_.reset();
+  engine_.reset();
+  cache_.reset();
+}
+
+DecodeSettings talon_engine::settings_of(const talon_engine_options& options) const {
+  DecodeSettings settings;
+  settings.chunk = options.chunk;
+  settings.max_nodes = options.max_nodes;
+  if (options.method) settings = with_method(settings, parse_method(options.method));
+  settings.observer = observer_of(options);
+  settings.heads =
+      heads_in(head_folders(options.head_folders, options.head_folder_count), model_->loaded.name);
+  settings.costs = cost_cache(model_->loaded, options.cache_f32 ? KvType::f32 : KvType::f16,
+                              path_or_empty(options.costs_folder));
+  return settings;
+}
+
+std::uint64_t talon_engine::submit(const talon_request& given) {
+  Request request = request_of(given, model_->loaded.end_tokens);
+  const Turn turn(turns_);
+  request.method = method_of(given.method);
+  const auto submitted = engine_->submit(std::move(request));
+  if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
+    std::string_view message = refusal->message;
+    if (message.starts_with(kSamplerPrefix)) message.remove_prefix(kSamplerPrefix.size());
+    throw StatusError(status_of(refusal->reason), fmt::format("request->{}", message));
+  }
+  const SequenceId id = std::get<SequenceId>(submitted);
+  active_.insert(id);
+  return id;
+}
+
+/// Making one may load a head and measure.
+MethodId talon_engine::method_of(const char* text) {
+  const std::string name = text ? text : "";
+  const auto known = known_methods_.find(name);
+  if (known != known_methods_.end()) return known->second;
+  const Turn turn(model_->turns);
+  try {
+    return known_methods_.emplace(name, methods_->get(name)).first->second;
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("request->method: {}", error.what()));
+  }
+}
+
+void talon_engine::step(talon_news_fn news, void* user) {
+  const Turn turn(turns_);
+  step_in_turn(news, user);
+}
+
+void talon_engine::run(talon_news_fn news, void* user, const talon_cancel* cancel) {
+  bool cancels = false;
+  for (bool idle = false; !idle;) {
+    const Turn turn(turns_);
+    if (cancel && cancel->flag.requested() && !std::exchange(cancels, true)) cancel_all();
+    if (!engine_->idle()) step_in_turn(news, user);
+    idle = engine_->idle();
+  }
+  if (cancels) throw StatusError(TALON_CANCELLED, "cancelled");
+}
+
+void talon_engine::cancel_all() {
+  for (const SequenceId id : active_) cancel(id);
+}
+
+void talon_engine::cancel(SequenceId id) {
+  const std::lock_guard lock(mutex_);
+  cancelled_.push_back(id);
+}
+
+void talon_engine::step_in_turn(talon_news_fn news, void* user) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const SequenceId id : std::exchange(cancelled_, {})) engine_->cancel(id);
+  }
+  std::span<const Progress> all;
+  {
+    const Turn turn(model_->turns);
+    all = engine_->step();
+  }
+  for (const Progress& progress : all) {
+    if (progress.finish != FinishReason::none) active_.erase(progress.sequence);
+    if (news) deliver(progress, news, user);
+  }
+  log_faults();
+}
+
+void talon_engine::deliver(const Progress& progress, talon_news_fn news, void* user) {
+  const NewsOf shown(progress, engine_->statistics(progress.sequence));
+  if (news(user, &shown.news()) != 0) cancel(progress.sequence);
+}
+
+void talon_engine::log_faults() {
+  const EngineStatistics& now = engine_->statistics();
+  if (now.dropped > logged_.dropped) {
+    log_(TALON_LOG_WARNING, "a drafter or policy failed: its requests go on without drafts");
+  }
+  if (now.throws.observer > logged_.throws.observer) {
+    log_(TALON_LOG_WARNING, "a round callback threw");
+  }
+  if (now.failed > logged_.failed) log_(TALON_LOG_WARNING, "a request ended as failed");
+  logged_ = now;
+}
+
+EngineLoad talon_engine::load() {
+  const Turn turn(turns_);
+  return engine_->load();
+}
+
+talon_statistics talon_engine::statistics(SequenceId id) {
+  const Turn turn(turns_);
+  try {
+    return statistics_of(engine_->statistics(id));
+  } catch (const Bug&) {
+    throw;
+  } catch (const Error&) {
+    throw UsageError(fmt::format(
+        "id: expected a request that waits, runs or ended in the last step, found {}", id));
+  }
+}

@@ -1,0 +1,117 @@
+#include "c/news.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace talon {
+namespace {
+
+constexpr std::array<const char*, 8> kFinishNames = {
+    "none", "stop", "stop_text", "length", "cancelled", "deadline", "no_room", "failed"};
+
+std::int32_t finish_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::none:
+      return TALON_FINISH_NONE;
+    case FinishReason::stop_token:
+      return TALON_FINISH_STOP_TOKEN;
+    case FinishReason::stop_text:
+      return TALON_FINISH_STOP_TEXT;
+    case FinishReason::length:
+      return TALON_FINISH_LENGTH;
+    case FinishReason::cancelled:
+      return TALON_FINISH_CANCELLED;
+    case FinishReason::deadline:
+      return TALON_FINISH_DEADLINE;
+    case FinishReason::no_room:
+      return TALON_FINISH_NO_ROOM;
+    case FinishReason::failed:
+      return TALON_FINISH_FAILED;
+  }
+  return TALON_FINISH_FAILED;
+}
+
+std::int32_t sum(const std::vector<int>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), 0);
+}
+
+}  // namespace
+
+talon_statistics statistics_of(const SequenceStatistics& from) {
+  talon_statistics to = {};
+  to.size = sizeof to;
+  to.prompt_tokens = from.prompt_tokens;
+  to.reused_tokens = from.reused_tokens;
+  to.answer_tokens = from.answer_tokens;
+  to.rounds = from.rounds;
+  to.accepted_tokens = sum(from.accepted);
+  to.drafted_tokens = sum(from.drafted);
+  to.preemptions = from.preemptions;
+  const auto rounds = static_cast<double>(from.accepted.size());
+  to.tau = from.accepted.empty() ? 1 : 1 + to.accepted_tokens / rounds;
+  if (from.answer_tokens > 1 && from.decode_ms > 0)
+    to.tokens_per_second = (from.answer_tokens - 1) / from.decode_ms * 1000;
+  to.waiting_ms = from.waiting_ms;
+  to.prefill_ms = from.prefill_ms;
+  to.decode_ms = from.decode_ms;
+  to.draft_ms = from.draft_ms;
+  to.check_ms = from.check_ms;
+  if (from.answer_tokens > 0) to.distortion = from.distortion / from.answer_tokens;
+  return to;
+}
+
+NewsOf::NewsOf(const Progress& progress, const SequenceStatistics& statistics)
+    : text_(progress.text), error_(progress.error), statistics_(statistics_of(statistics)) {
+  copy_logprobs(progress);
+  news_.size = sizeof news_;
+  news_.request = progress.sequence;
+  news_.tokens = progress.tokens.data();
+  news_.token_count = progress.tokens.size();
+  news_.text = text_.c_str();
+  news_.text_bytes = text_.size();
+  news_.accepted = progress.accepted;
+  news_.finish = finish_of(progress.finish);
+  news_.error = error_.c_str();
+  news_.statistics = &statistics_;
+}
+
+void NewsOf::copy_logprobs(const Progress& progress) {
+  if (progress.logprobs.empty()) return;
+  for (const TokenLogprobs& token : progress.logprobs) {
+    token_logprobs_.push_back(token.log_p);
+    for (const auto& [id, log_p] : token.top) top_.push_back({id, 0, log_p});
+  }
+  news_.token_logprobs = token_logprobs_.data();
+  news_.top = top_.data();
+  news_.top_count = progress.logprobs.front().top.size();
+}
+
+void show_round(const RoundReport& report, talon_round_fn call, void* user) {
+  const std::vector<TokenId> tokens = report.tree->tokens();
+  const std::vector<NodeId> parents = report.tree->parents();
+  const std::vector<float> log_p = report.tree->log_ps();
+  talon_round round = {};
+  round.size = sizeof round;
+  round.request = report.sequence;
+  round.round = report.round;
+  round.position = report.position;
+  round.tokens = tokens.data();
+  round.parents = parents.data();
+  round.log_p = log_p.data();
+  round.node_count = tokens.size();
+  round.accepted = report.accepted.data();
+  round.accepted_count = report.accepted.size();
+  round.emitted = report.emitted.data();
+  round.emitted_count = report.emitted.size();
+  round.draft_ms = report.draft_ms;
+  round.check_ms = report.check_ms;
+  call(user, &round);
+}
+
+}  // namespace talon
+
+const char* talon_finish_name(int32_t finish) {
+  const auto index = static_cast<std::size_t>(finish);
+  return index < talon::kFinishNames.size() ? talon::kFinishNames[index] : "unknown";
+}

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "engine/request.h"
+#include "runtime/loaded_model.h"
+#include "talon.h"
+
+namespace talon {
+
+/// The known fields of what the caller gave. Throws UsageError naming the field for sizes and
+/// pointers that cannot be meant; what needs the engine is checked there.
+talon_request read_request(const talon_request* given);
+
+/// How tokens are drawn.
+SamplerOptions sampler_of(const talon_request& request);
+/// All but the method. `model_ends`: tokens that end its answers.
+Request request_of(const talon_request& request, std::span<const TokenId> model_ends);
+
+}  // namespace talon

@@ -1,0 +1,292 @@
+#include "c/speculator.h"
+
+#include <cmath>
+#include <utility>
+
+#include "c/defaults.h"
+#include "c/request.h"
+#include "c/structs.h"
+#include "runtime/heads.h"
+#include "runtime/method.h"
+#include "verify/drawn_tokens.h"
+
+namespace talon {
+namespace {
+
+constexpr int kMostTreeNodes = 4096;
+constexpr std::size_t kObservedRows = 256;  // of features at once
+
+/// Rows that the caller's model has computed.
+class GivenRows : public TargetRows {
+ public:
+  GivenRows(const float* logits, std::size_t stride, int vocabulary)
+      : logits_(logits), stride_(stride), vocabulary_(static_cast<std::size_t>(vocabulary)) {}
+
+  std::span<const float> logits(NodeId node) override {
+    return {logits_ + static_cast<std::size_t>(node) * stride_, vocabulary_};
+  }
+  TokenId argmax(NodeId node) override {
+    const auto row = logits(node);
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (std::isnan(row[i])) fail("logits of node {}: expected numbers, found NaN", node);
+      if (row[i] > row[best]) best = i;
+    }
+    if (!std::isfinite(row[best])) {
+      fail("logits of node {}: expected a finite largest number, found {}", node, row[best]);
+    }
+    return static_cast<TokenId>(best);
+  }
+
+ private:
+  const float* logits_;
+  std::size_t stride_, vocabulary_;
+};
+
+int vocabulary_of(const talon_speculator_options& options) {
+  const int of_model =
+      options.model ? options.model->shared->loaded.model.config.vocabulary : options.vocabulary;
+  require(options.vocabulary == 0 || options.vocabulary == of_model, "options->vocabulary",
+          fmt::format("0 or the model's, {}", of_model).c_str(), options.vocabulary);
+  require(of_model >= 1, "options->vocabulary", "at least 1, or a model", of_model);
+  return of_model;
+}
+
+std::unique_ptr<Drafter> open_drafter(const talon_speculator_options& options,
+                                      const MethodText& method, SharedModel* model) {
+  DrafterContext context;
+  if (model) {
+    context.target = &model->loaded.model;
+    context.heads =
+        heads_in(head_folders(options.head_folders, options.head_folder_count), model->loaded.name);
+  }
+  const std::string name = resolve_drafter(method.drafter, context.heads);
+  try {
+    return make_drafter(name, context);
+  } catch (const Bug&) {
+    if (model) throw;
+    throw UsageError(
+        fmt::format("options->model: expected the model whose head {} is, found NULL", name));
+  }
+}
+
+}  // namespace
+
+int Speculator::feature_width() const {
+  return model ? static_cast<int>(layers.size()) * model->loaded.model.config.hidden : 0;
+}
+
+Speculator::~Speculator() {
+  const TurnToFree turn(turns());
+  drafter.reset();
+}
+
+std::shared_ptr<Speculator> open_speculator(const talon_speculator_options& options) {
+  require(options.unused == 0, "options->unused", "0", options.unused);
+  const MethodText method = parse_method(options.method ? options.method : "suffix");
+  require(method.policy.empty(), "options->method",
+          "no policy: talon_sequence_propose() says how much to draft", method.policy);
+  auto made = std::make_shared<Speculator>();
+  made->vocabulary = vocabulary_of(options);
+  if (options.model) made->model = options.model->shared;
+  made->rule = make_verifier(method.verify.empty() ? "follow" : method.verify);
+  const Turn turn(made->turns());
+  made->drafter = open_drafter(options, method, made->model.get());
+  made->traits = made->drafter->traits();
+  for (const FeatureTap& tap : made->traits.taps) made->layers.push_back(tap.layer);
+  return made;
+}
+
+}  // namespace talon
+
+using namespace talon;
+
+talon_sequence::talon_sequence(std::shared_ptr<Speculator> speculator, const talon_request& request)
+    : by_(std::move(speculator)),
+      sampler_((check(sampler_of(request), by_->vocabulary), sampler_of(request)), by_->vocabulary),
+      random_(request.seed, request.choice),
+      tokens_(request.prompt, request.prompt + request.prompt_count),
+      prompt_length_(static_cast<int>(tokens_.size())),
+      tree_(tokens_.back()) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    if (tokens_[i] >= 0 && tokens_[i] < by_->vocabulary) continue;
+    throw UsageError(fmt::format("request->prompt[{}]: expected a token id from 0 to {}, found {}",
+                                 i, by_->vocabulary - 1, tokens_[i]));
+  }
+  const Turn turn(by_->turns());
+  state_ = by_->drafter->start();
+  if (rows_wanted() == 0) observe_text();
+}
+
+talon_sequence::~talon_sequence() {
+  const TurnToFree turn(by_->turns());
+  state_.reset();
+}
+
+/// Rows of features that the tokens have which the drafter has not seen.
+std::size_t talon_sequence::rows_wanted() const {
+  const std::size_t unseen = tokens_.size() - observed_;
+  return by_->layers.empty() ? 0 : unseen - (observed_ == 0 ? 1 : 0);
+}
+
+void talon_sequence::observe_text() {
+  CommittedTokens committed;
+  committed.tokens = std::span(tokens_).subspan(observed_);
+  committed.first_position = static_cast<int>(observed_);
+  committed.first_has_row = observed_ > 0;
+  by_->drafter->observe(*state_, committed);
+  observed_ = tokens_.size();
+}
+
+void talon_sequence::observe(const float* features, std::size_t rows) {
+  const std::size_t wanted = rows_wanted();
+  require(rows == wanted, "rows", fmt::format("{}", wanted).c_str(), rows);
+  if (rows == 0) return;
+  const auto width = static_cast<std::size_t>(by_->feature_width());
+  std::span<const float> left(&require_pointer(features, "features", "an array"), rows * width);
+  const Turn turn(by_->turns());
+  Backend& backend = *by_->model->loaded.backend;
+  const Buffer buffer =
+      backend.allocate(static_cast<int>(std::min(rows, kObservedRows)), static_cast<int>(width));
+  while (!left.empty()) {
+    const std::size_t count = std::min(left.size() / width, kObservedRows);
+    CommittedTokens committed;
+    committed.first_position = static_cast<int>(observed_);
+    committed.first_has_row = observed_ > 0;
+    committed.tokens =
+        std::span(tokens_).subspan(observed_, count + (committed.first_has_row ? 0 : 1));
+    committed.features = buffer.rows(static_cast<int>(count));
+    backend.upload(left.first(count * width), committed.features);
+    by_->drafter->observe(*state_, committed);
+    observed_ += committed.tokens.size();
+    left = left.subspan(count * width);
+  }
+}
+
+talon_tree talon_sequence::propose(int most_nodes, int most_levels) {
+  require(most_nodes >= 0 && most_nodes <= kMostTreeNodes, "most_nodes",
+          fmt::format("0 to {}", kMostTreeNodes).c_str(), most_nodes);
+  require(most_levels >= 0, "most_levels", "0 or more", most_levels);
+  if (const std::size_t wanted = rows_wanted(); wanted > 0) {
+    throw UsageError(
+        fmt::format("sequence: expected talon_sequence_observe() with {} rows first", wanted));
+  }
+  tree_.reset(tokens_.back());
+  proposed_ = true;
+  if (most_nodes > 0 && most_levels > 0) {
+    DraftJob job;
+    job.state = state_.get();
+    job.plan = {most_nodes, most_levels, most_nodes, TreeLevels::none()};
+    job.tree = &tree_;
+    job.random = &random_;
+    job.position = static_cast<int>(tokens_.size()) - 1;
+    job.sampler = &sampler_.options();
+    job.races = by_->rule->drafts_may_know_noise();
+    const Turn turn(by_->turns());
+    by_->drafter->propose({&job, 1});
+    if (tree_.draft_nodes() > most_nodes) tree_.prune(most_nodes);
+  }
+  shown_tokens_ = tree_.tokens();
+  shown_parents_ = tree_.parents();
+  shown_log_p_ = tree_.log_ps();
+  shown_probes_.clear();
+  for (const DraftTree::Node& node : tree_.nodes)
+    shown_probes_.push_back(node.kind == NodeKind::probe ? 1 : 0);
+  talon_tree shown = {};
+  shown.tokens = shown_tokens_.data();
+  shown.parents = shown_parents_.data();
+  shown.log_p = shown_log_p_.data();
+  shown.probes = shown_probes_.data();
+  shown.node_count = shown_tokens_.size();
+  return shown;
+}
+
+talon_verdict talon_sequence::verify(const float* logits, std::size_t stride) {
+  require(proposed_, "sequence", "talon_sequence_propose() first", "none");
+  require_pointer(logits, "logits", "an array");
+  require(stride >= static_cast<std::size_t>(by_->vocabulary), "stride",
+          fmt::format("at least {}, the vocabulary", by_->vocabulary).c_str(), stride);
+  GivenRows rows(logits, stride, by_->vocabulary);
+  VerifyInput input;
+  input.tree = &tree_;
+  input.rows = &rows;
+  input.committed = tokens_;
+  input.prompt_length = prompt_length_;
+  input.sampler = &sampler_;
+  input.random = &random_;
+  const Turn turn(by_->turns());
+  verdict_ = by_->rule->verify(input);
+  if (by_->traits.sees_draws) by_->drafter->saw(*state_, tree_, drawn_tokens(input));
+  proposed_ = false;
+  for (const NodeId node : std::span(verdict_.path).subspan(1))
+    tokens_.push_back(tree_[node].token);
+  tokens_.push_back(verdict_.next);
+  if (by_->layers.empty()) observe_text();
+  talon_verdict shown = {};
+  shown.path = verdict_.path.data();
+  shown.path_count = verdict_.path.size();
+  shown.next = verdict_.next;
+  return shown;
+}
+
+talon_status talon_speculator_new(const talon_speculator_options* options,
+                                  talon_speculator** speculator) {
+  return guarded(__func__, [&] {
+    auto*& out = require_pointer(speculator, "speculator", "an address to fill");
+    out = nullptr;
+    out = new talon_speculator{
+        open_speculator(read_struct(options, default_speculator_options(), "options"))};
+  });
+}
+
+void talon_speculator_free(talon_speculator* speculator) { delete speculator; }
+
+int32_t talon_speculator_feature_width(const talon_speculator* speculator) {
+  return speculator ? speculator->shared->feature_width() : 0;
+}
+
+talon_status talon_speculator_layers(const talon_speculator* speculator, const int32_t** layers,
+                                     size_t* count) {
+  return guarded(__func__, [&] {
+    const Speculator& by = *require_pointer(speculator, "speculator", "a speculator").shared;
+    require_pointer(layers, "layers", "an address to fill") = by.layers.data();
+    require_pointer(count, "count", "an address to fill") = by.layers.size();
+  });
+}
+
+talon_status talon_sequence_new(talon_speculator* speculator, const talon_request* request,
+                                talon_sequence** sequence) {
+  return guarded(__func__, [&] {
+    auto*& out = require_pointer(sequence, "sequence", "an address to fill");
+    out = nullptr;
+    const auto& by = require_pointer(speculator, "speculator", "a speculator").shared;
+    out = new talon_sequence(by, read_request(request));
+  });
+}
+
+void talon_sequence_free(talon_sequence* sequence) { delete sequence; }
+
+talon_status talon_sequence_propose(talon_sequence* sequence, int32_t most_nodes,
+                                    int32_t most_levels, talon_tree* tree) {
+  return guarded(__func__, [&] {
+    auto& of = require_pointer(sequence, "sequence", "a sequence");
+    check_size<talon_tree>(require_pointer(tree, "tree", "a struct to fill").size, "tree");
+    write_struct(tree, of.propose(most_nodes, most_levels), "tree");
+  });
+}
+
+talon_status talon_sequence_verify(talon_sequence* sequence, const float* logits, size_t stride,
+                                   talon_verdict* verdict) {
+  return guarded(__func__, [&] {
+    auto& of = require_pointer(sequence, "sequence", "a sequence");
+    check_size<talon_verdict>(require_pointer(verdict, "verdict", "a struct to fill").size,
+                              "verdict");
+    write_struct(verdict, of.verify(logits, stride), "verdict");
+  });
+}
+
+talon_status talon_sequence_observe(talon_sequence* sequence, const float* features, size_t rows) {
+  return guarded(__func__, [&] {
+    require_pointer(sequence, "sequence", "a sequence").observe(features, rows);
+  });
+}

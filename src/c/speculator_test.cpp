@@ -1,0 +1,153 @@
+#include <cmath>
+
+#include "c/test_model.h"
+#include "runtime/answerer.h"
+#include "runtime/loaded_model.h"
+
+namespace talon {
+namespace {
+
+constexpr int kVocabulary = 512;
+
+/// Logits of the row after `text`, by a model that the speculator does not know.
+std::vector<float> row_after(const ModelHandle& model, const std::vector<std::int32_t>& text) {
+  std::vector<float> row(kVocabulary);
+  EXPECT_EQ(talon_model_logits(model.get(), text.data(), text.size(), text.size() - 1, row.data(),
+                               row.size()),
+            TALON_OK)
+      << talon_last_error();
+  return row;
+}
+
+struct Spoken {
+  std::vector<std::int32_t> tokens;
+  int rounds = 0;
+};
+
+/// What a runtime does with the raw layer, one row of its model after the other.
+Spoken speak(const ModelHandle& model, const char* method, const talon_request& request,
+             const talon_model* of_head = nullptr) {
+  talon_speculator_options options = talon_speculator_default();
+  options.method = method;
+  options.vocabulary = kVocabulary;
+  options.model = of_head;
+  talon_speculator* made = nullptr;
+  EXPECT_EQ(talon_speculator_new(&options, &made), TALON_OK) << talon_last_error();
+  const SpeculatorHandle speculator(made);
+  talon_sequence* begun = nullptr;
+  EXPECT_EQ(talon_sequence_new(speculator.get(), &request, &begun), TALON_OK) << talon_last_error();
+  const SequenceHandle sequence(begun);
+  std::vector<std::int32_t> text(request.prompt, request.prompt + request.prompt_count);
+  Spoken spoken;
+  while (static_cast<int>(spoken.tokens.size()) < request.max_new) {
+    talon_tree tree = talon_tree_empty();
+    EXPECT_EQ(talon_sequence_propose(sequence.get(), 8, 4, &tree), TALON_OK) << talon_last_error();
+    std::vector<std::vector<std::int32_t>> paths;  // of each node
+    std::vector<float> logits;
+    for (std::size_t node = 0; node < tree.node_count; ++node) {
+      paths.push_back(node == 0 ? text : paths[static_cast<std::size_t>(tree.parents[node])]);
+      if (node > 0) paths.back().push_back(tree.tokens[node]);
+      const auto row = row_after(model, paths.back());
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    const std::vector<std::int32_t> tokens(tree.tokens, tree.tokens + tree.node_count);
+    talon_verdict verdict = talon_verdict_empty();
+    if (talon_sequence_verify(sequence.get(), logits.data(), kVocabulary, &verdict) != TALON_OK) {
+      ADD_FAILURE() << talon_last_error();
+      break;
+    }
+    for (std::size_t i = 1; i < verdict.path_count; ++i)
+      spoken.tokens.push_back(tokens[static_cast<std::size_t>(verdict.path[i])]);
+    spoken.tokens.push_back(verdict.next);
+    text.assign(request.prompt, request.prompt + request.prompt_count);
+    text.insert(text.end(), spoken.tokens.begin(), spoken.tokens.end());
+    ++spoken.rounds;
+  }
+  spoken.tokens.resize(static_cast<std::size_t>(request.max_new));
+  return spoken;
+}
+
+std::vector<TokenId> plain_answer(const talon_request& request) {
+  const LoadedModel loaded = open_model({.model = test_model_path(), .threads = 1});
+  const auto cache = open_cache(loaded.model);
+  DecodeSettings settings;
+  settings.drafter = "none";
+  Answerer answerer(loaded.model, *cache, loaded.tokenizer_or_null(), settings);
+  Request asked;
+  asked.prompt.assign(request.prompt, request.prompt + request.prompt_count);
+  asked.max_new = request.max_new;
+  asked.sampler.temperature = request.temperature;
+  asked.seed = request.seed;
+  return answerer.decode(asked).tokens;
+}
+
+TEST(CSpeculation, AForeignRuntimeGetsItsOwnModelsTextInFewerRounds) {
+  const ModelHandle model = load_test_model();
+  const auto prompt = tokens_of(model, "Tim had a red ball. Tim had a red ball. Tim had");
+  for (const double temperature : {0.0, 0.7}) {
+    talon_request request = request_for(prompt, 20);
+    request.temperature = temperature;
+    request.seed = 5;
+    const auto expected = plain_answer(request);
+    for (const char* method : {"suffix", "ngram"}) {
+      const Spoken spoken = speak(model, method, request);
+      EXPECT_EQ(spoken.tokens, expected) << method << " at " << temperature;
+      EXPECT_LT(spoken.rounds, 20) << method;
+    }
+  }
+  EXPECT_EQ(speak(model, "none", request_for(prompt, 5)).rounds, 5);
+}
+
+TEST(CSpeculation, WhatIsMissingIsNamed) {
+  const auto open = [](const char* method, int vocabulary) {
+    talon_speculator_options options = talon_speculator_default();
+    options.method = method;
+    options.vocabulary = vocabulary;
+    talon_speculator* speculator = nullptr;
+    const talon_status status = talon_speculator_new(&options, &speculator);
+    talon_speculator_free(speculator);
+    return status;
+  };
+  const auto says = [](const char* words) {
+    return std::string(talon_last_error()).find(words) != std::string::npos;
+  };
+  EXPECT_EQ(open("suffix@policy=fixed", 512), TALON_BAD_ARGUMENT);
+  EXPECT_TRUE(says("policy")) << talon_last_error();
+  EXPECT_EQ(open("suffix@verify=nosuch", 512), TALON_BAD_ARGUMENT);
+  EXPECT_EQ(open("eagle3", 512), TALON_BAD_ARGUMENT);
+  EXPECT_TRUE(says("head")) << talon_last_error();
+  EXPECT_EQ(open("suffix", 0), TALON_BAD_ARGUMENT);
+  EXPECT_EQ(open("suffix", 512), TALON_OK);
+}
+
+TEST(CSpeculation, StepsOutOfOrderAreRefused) {
+  talon_speculator_options options = talon_speculator_default();
+  options.vocabulary = 8;
+  talon_speculator* made = nullptr;
+  ASSERT_EQ(talon_speculator_new(&options, &made), TALON_OK);
+  const SpeculatorHandle speculator(made);
+  EXPECT_EQ(talon_speculator_feature_width(made), 0);
+  std::vector<std::int32_t> prompt = {1, 2, 9};
+  talon_request request = request_for(prompt, 1);
+  talon_sequence* begun = nullptr;
+  EXPECT_EQ(talon_sequence_new(made, &request, &begun), TALON_BAD_ARGUMENT);  // no token 9
+  prompt[2] = 3;
+  ASSERT_EQ(talon_sequence_new(made, &request, &begun), TALON_OK);
+  const SequenceHandle sequence(begun);
+  std::vector<float> logits(8 * 8, 0.0F);
+  talon_verdict verdict = talon_verdict_empty();
+  EXPECT_EQ(talon_sequence_verify(begun, logits.data(), 8, &verdict), TALON_BAD_ARGUMENT);
+  talon_tree tree = talon_tree_empty();
+  EXPECT_EQ(talon_sequence_propose(begun, -1, 1, &tree), TALON_BAD_ARGUMENT);
+  EXPECT_EQ(talon_sequence_propose(begun, 4, 4, &tree), TALON_OK);
+  EXPECT_EQ(talon_sequence_observe(begun, logits.data(), 1), TALON_BAD_ARGUMENT);
+  EXPECT_EQ(talon_sequence_verify(begun, logits.data(), 7, &verdict), TALON_BAD_ARGUMENT);
+  logits[3] = NAN;
+  EXPECT_EQ(talon_sequence_verify(begun, logits.data(), 8, &verdict), TALON_FAILED);
+  logits[3] = 1;
+  EXPECT_EQ(talon_sequence_verify(begun, logits.data(), 8, &verdict), TALON_OK);
+  EXPECT_EQ(verdict.next, 3);
+}
+
+}  // namespace
+}  // namespace talon
