@@ -5,7 +5,8 @@ namespace talon {
 
 std::span<const VerifierEntry> verifiers() {
   static const std::vector<VerifierEntry> kVerifiers = {
-      follow_rule(), token_rule(), block_rule(), traversal_rule(), typical_rule(),
+      follow_rule(),  token_rule(),   block_rule(),   traversal_rule(),
+      typical_rule(), epsilon_rule(), lantern_rule(),
   };
   return kVerifiers;
 }

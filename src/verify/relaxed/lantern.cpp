@@ -1,0 +1,122 @@
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "core/error.h"
+#include "verify/checked_tree.h"
+#include "verify/relaxed/lantern_rule.h"
+#include "verify/rules.h"
+
+namespace talon {
+namespace {
+
+std::vector<double> softmax(std::span<const float> logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> p(logits.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) sum += p[i] = std::exp(logits[i] - largest);
+  for (double& one : p) one /= sum;
+  return p;
+}
+
+class LanternRule : public Verifier {
+ public:
+  LanternRule(std::optional<NeighbourTable> table, const LanternSettings& settings)
+      : table_(std::move(table)), settings_(settings) {
+    settings_.table = table_ ? &*table_ : nullptr;
+  }
+  LanternRule(const LanternRule&) = delete;
+  LanternRule& operator=(const LanternRule&) = delete;
+  std::string_view name() const override { return "lantern"; }
+  bool lossless() const override { return false; }
+
+  VerifyResult verify(const VerifyInput& input) const override {
+    CheckedTree tree(input);
+    if (input.sampler->options().temperature == 0) return verify_greedily(input, tree);
+    PositionDecisions decisions(input);
+    return LanternWalk(tree, decisions, settings_).run();
+  }
+
+ private:
+  /// At temperature 0 a candidate is right if its relaxed probability is the largest; one that is
+  /// not the sampler's own token is certainly another.
+  VerifyResult verify_greedily(const VerifyInput& input, CheckedTree& tree) const {
+    VerifyResult result{{0}, 0};
+    while (true) {
+      const NodeId node = result.path.back();
+      const TokenId own = tree.target(node).entries.front().token;
+      NodeId next = -1;
+      for (const NodeId child : tree.children(node)) {
+        if (tree.token(child) != own && !relaxes(input, node, tree.token(child))) continue;
+        next = child;
+        break;
+      }
+      if (next < 0) {
+        result.next = own;
+        return result;
+      }
+      if (tree.token(next) != own) result.distortion += 1;
+      result.path.push_back(next);
+    }
+  }
+
+  bool relaxes(const VerifyInput& input, NodeId node, TokenId token) const {
+    const auto& banned = input.sampler->options().banned;
+    if (!settings_.table || std::find(banned.begin(), banned.end(), token) != banned.end())
+      return false;
+    std::vector<double> p = softmax(input.rows->logits(node));
+    const auto weight = [&](TokenId other) { return p.at(static_cast<std::size_t>(other)); };
+    double& own = p[static_cast<std::size_t>(token)];
+    own = relax(token, own, settings_, weight).p;
+    return own == *std::max_element(p.begin(), p.end());
+  }
+
+  std::optional<NeighbourTable> table_;
+  LanternSettings settings_;
+};
+
+Removal removal_of(const std::string& compat) {
+  if (compat == "llamagen") return Removal::draft;
+  return compat == "lumina" ? Removal::target : Removal::relaxed;
+}
+
+std::unique_ptr<Verifier> make_lantern(Options& options) {
+  LanternSettings settings;
+  settings.neighbours = options.whole("k");
+  settings.multiplicative = !options.is_given("delta");
+  const double lambda = options.real("lambda"), delta = options.real("delta");
+  if (options.is_given("delta") && options.is_given("lambda"))
+    options.misuse("lambda", "either delta or lambda");
+  settings.bound = settings.multiplicative ? lambda - 1 : delta;
+  settings.removal = removal_of(options.text("compat"));
+  const bool unit = options.text("rows") == "unit";
+  const TokenId first = options.whole("first");
+  const std::string& codebook = options.text("codebook");
+  std::optional<NeighbourTable> table;
+  if (!codebook.empty()) {  // one more, which the compatible rules remove
+    table = read_neighbour_table(codebook, settings.neighbours + 1, unit, first);
+  }
+  return std::make_unique<LanternRule>(std::move(table), settings);
+}
+
+}  // namespace
+
+VerifierEntry lantern_rule() {
+  return {.name = "lantern",
+          .summary =
+              "relaxed: accepts image codes with the probability of those that look like them "
+              "(LANTERN, arXiv:2410.03355; LANTERN++, 2502.06352); reports by how much at most",
+          .options = {{"codebook", FreeText{"PATH"}, "",
+                       "safetensors of the tokenizer; without it nothing is relaxed"},
+                      {"k", WholeNumber{1, 65535}, "10", "nearest codes that may join"},
+                      {"lambda", RealNumber{1, 1000}, "2", "LANTERN++: largest factor of p"},
+                      {"delta", RealNumber{0, 1}, "0", "LANTERN: largest addition to p, instead"},
+                      {"first", WholeNumber{0, 1 << 24}, "0", "token of code 0"},
+                      {"rows", OneOf{{"unit", "stored"}}, "unit",
+                       "codes as the tokenizer uses them, or as they are stored"},
+                      {"compat", OneOf{{"none", "llamagen", "lumina"}}, "none",
+                       "what a rejection takes along, as the paper's code for a model"}},
+          .make = make_lantern};
+}
+
+}  // namespace talon

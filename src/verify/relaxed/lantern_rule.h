@@ -1,0 +1,142 @@
+#pragma once
+
+#include <algorithm>
+#include <set>
+
+#include "verify/proposal.h"
+#include "verify/relaxed/neighbour_table.h"
+#include "verify/verifier.h"
+
+namespace talon {
+
+/// What a rejected candidate takes from the law of the next one, beside itself.
+enum class Removal {
+  relaxed,  // what it was relaxed by
+  draft,   // as LANTERN's code for LlamaGen: one neighbour more than the most, from the draft's law
+  target,  // as its code for Lumina-mGPT: as many from the target's law
+};
+
+struct LanternSettings {
+  const NeighbourTable* table = nullptr;  // null: nothing is relaxed
+  int neighbours = 0;                     // at most
+  double bound = 0;
+  bool multiplicative = false;  // the bound is on p~ / p - 1, else on p~ - p
+  Removal removal = Removal::relaxed;
+};
+
+/// A candidate's probability with that of its nearest neighbours, as many as the bound allows.
+struct Relaxed {
+  double p;    // of the token and the neighbours
+  int joined;  // neighbours
+};
+
+template <typename Weight>
+Relaxed relax(TokenId token, double p, const LanternSettings& settings, const Weight& weight) {
+  if (!settings.table) return {p, 0};
+  const double bound = settings.multiplicative ? settings.bound * p : settings.bound;
+  Relaxed relaxed{p, 0};
+  double sum = 0;
+  for (const TokenId other : settings.table->of(token)) {
+    if (relaxed.joined == settings.neighbours) break;
+    sum += weight(other);
+    if (sum > bound) break;
+    relaxed = {p + sum, relaxed.joined + 1};
+  }
+  return relaxed;
+}
+
+/// LANTERN (arXiv:2410.03355) and LANTERN++ (arXiv:2502.06352): speculative sampling in which a
+/// candidate is accepted with the probability that its look-alikes have together. Adds to
+/// `distortion` by how much each candidate's chance exceeds the exact one, given that it is
+/// reached.
+template <RuledTree Tree, RuleDecisions<double> Decisions>
+class LanternWalk {
+ public:
+  LanternWalk(Tree& tree, Decisions& decisions, const LanternSettings& settings)
+      : tree_(tree), decisions_(decisions), settings_(settings) {}
+
+  VerifyResult run() {
+    VerifyResult result{{0}, 0};
+    while (true) {
+      const NodeId node = result.path.back();
+      Law<double> p = tree_.target(node);
+      const NodeId child = accepted_child(node, p, result.distortion);
+      if (child < 0) {
+        result.next = decisions_.draw(node, p);
+        return result;
+      }
+      result.path.push_back(child);
+    }
+  }
+
+ private:
+  NodeId accepted_child(NodeId node, Law<double>& p, double& distortion) {
+    const bool drawn = tree_.drawn_from(node) != nullptr;
+    Proposal<double> proposal(tree_.drawn_from(node));
+    for (const NodeId child : tree_.children(node)) {
+      const TokenId token = tree_.token(child);
+      const Law<double>& q = proposal.of_next(token);
+      const double p_token = p.of(token), q_token = q.of(token);
+      const Relaxed relaxed =
+          relax(token, p_token, settings_, [&](TokenId other) { return p.of(other); });
+      const double chance = acceptance(1.0, relaxed.p, q_token);
+      distortion += chance - acceptance(1.0, p_token, q_token);
+      if (decisions_.accept(child, chance)) return child;
+      if (drawn) {
+        reject_drawn(token, relaxed.joined, p, q);
+      } else {
+        reject_fixed(token, relaxed.joined, p);
+      }
+      proposal.reject(token);
+    }
+    return -1;
+  }
+
+  /// Neighbours that a rejected candidate takes along.
+  std::set<TokenId> taken(TokenId token, int joined) const {
+    if (joined == 0) return {};
+    const auto all = settings_.table->of(token);
+    const auto most = static_cast<std::size_t>(
+        settings_.removal == Removal::relaxed ? joined : settings_.neighbours + 1);
+    return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()))};
+  }
+
+  static Law<double> without(const Law<double>& law, const std::set<TokenId>& tokens) {
+    Law<double> left;
+    for (const auto& entry : law.entries) {
+      if (!tokens.contains(entry.token)) left.entries.push_back(entry);
+    }
+    return left;
+  }
+
+  void reject_fixed(TokenId token, int joined, Law<double>& p) const {
+    std::set<TokenId> gone = taken(token, joined);
+    gone.insert(token);
+    Law<double> left = without(p, gone);
+    const double total = left.total();
+    if (!(total > 0)) return;
+    left.divide_by(total);
+    p = std::move(left);
+  }
+
+  void reject_drawn(TokenId token, int joined, Law<double>& p, const Law<double>& q) const {
+    switch (settings_.removal) {
+      case Removal::relaxed:
+        replace_by_excess(1.0, p, q);
+        return;
+      case Removal::draft:
+        replace_by_excess(1.0, p, without(q, taken(token, joined)));
+        return;
+      case Removal::target:
+        p = without(p, taken(token, joined));
+        replace_by_excess(1.0, p, q);
+        return;
+    }
+  }
+
+  Tree& tree_;
+  Decisions& decisions_;
+  const LanternSettings& settings_;
+};
+
+}  // namespace talon

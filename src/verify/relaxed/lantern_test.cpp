@@ -1,0 +1,286 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/error.h"
+#include "io/formats/write_safetensors.h"
+#include "io/json_text.h"
+#include "io/zstd.h"
+#include "verify/relaxed/lantern_rule.h"
+#include "verify/test_input.h"
+
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Json& recorded() {
+  static const Json json =
+      parse_json(read_zstd(TALON_TEST_DATA "/golden/methods/lantern.json.zst"), "lantern.json");
+  return json;
+}
+
+std::vector<std::vector<float>> rows_of(const Json& json) {
+  return json.get<std::vector<std::vector<float>>>();
+}
+
+std::vector<float> codebook(const std::string& name) {
+  for (const Json& stored : recorded()["codebooks"]) {
+    if (stored["name"] != name) continue;
+    std::vector<float> all;
+    for (const auto& row : rows_of(stored["codebook"]))
+      all.insert(all.end(), row.begin(), row.end());
+    return all;
+  }
+  return {};
+}
+
+NeighbourTable table_of(const std::string& name, int most, TokenId first = 0) {
+  return NeighbourTable(codebook(name), name == "A" ? 8 : 4, most, /*unit=*/false, first);
+}
+
+Law<double> processed(const std::vector<float>& logits, const Json& processor) {
+  SamplerOptions options{.temperature = 1};
+  if (processor.is_object()) {
+    options.temperature = processor["temperature"];
+    options.top_k = processor["top_k"];
+    if (processor["top_p"] > 0) options.top_p = processor["top_p"];
+  }
+  Sampler sampler(options, static_cast<int>(logits.size()));
+  Law<double> law;
+  for (const auto& [token, p] : sampler.distribution_by_token(logits, {}))
+    law.entries.push_back({token, p});
+  return law;
+}
+
+/// A recorded tree with the laws of its nodes; ids are the file's.
+struct RecordedTree {
+  using Number = double;
+
+  std::vector<TokenId> tokens;
+  std::vector<std::vector<NodeId>> below;
+  std::vector<Law<double>> targets, drafts;  // no drafts: children are fixed
+
+  void set_parents(const std::vector<NodeId>& parents) {
+    below.resize(parents.size());
+    for (std::size_t node = 1; node < parents.size(); ++node)
+      below[index(parents[node])].push_back(static_cast<NodeId>(node));
+  }
+  std::span<const NodeId> children(NodeId node) const { return below[index(node)]; }
+  TokenId token(NodeId node) const { return tokens[index(node)]; }
+  Law<double> target(NodeId node) const { return targets[index(node)]; }
+  const Law<double>* drawn_from(NodeId node) const {
+    return drafts.empty() || below[index(node)].empty() ? nullptr : &drafts[index(node)];
+  }
+  static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
+};
+
+/// Decides as recorded, and compares the chances: a step is [uniform,] value, accepted.
+struct RecordedDecisions {
+  explicit RecordedDecisions(const Json& the_steps) : steps(the_steps) {}
+  bool accept(NodeId, double probability) {
+    if (used == steps.size()) {
+      ADD_FAILURE() << "more candidates than were recorded";
+      return false;
+    }
+    const Json& step = steps[used++];
+    const double value = step[step.size() - 2];
+    EXPECT_NEAR(probability, std::min(1.0, value), 1e-5) << "candidate " << used;
+    return step.back() == 1;
+  }
+  TokenId draw(NodeId, const Law<double>& law) {
+    next = law;
+    return 0;
+  }
+  const Json& steps;
+  std::size_t used = 0;
+  Law<double> next;
+};
+
+void expect_law(const Law<double>& law, const Json& expected) {
+  for (std::size_t token = 0; token < expected.size(); ++token) {
+    ASSERT_NEAR(law.of(static_cast<TokenId>(token)), expected[token].get<double>(), 1e-5)
+        << "token " << token;
+  }
+}
+
+/// Runs the rule as `run` was decided; the number of candidates.
+std::size_t expect_run(RecordedTree& tree, const LanternSettings& settings, const Json& run) {
+  RecordedDecisions decisions(run["steps"]);
+  const VerifyResult result = LanternWalk(tree, decisions, settings).run();
+  EXPECT_EQ(decisions.used, run["steps"].size());
+  if (run.contains("accept_length")) {
+    EXPECT_EQ(result.path.size() - 1, run["accept_length"].get<std::size_t>());
+  }
+  expect_law(decisions.next, run["sample_p"]);
+  return decisions.used;
+}
+
+/// The official code's one option: above 1 it is a factor, else an addition.
+LanternSettings settings_of(const Json& setting, const NeighbourTable& table, Removal removal) {
+  LanternSettings settings;
+  if (setting[0].is_null()) return settings;
+  const double delta = setting[1];
+  settings.table = &table;
+  settings.neighbours = setting[0];
+  settings.multiplicative = delta > 1;
+  settings.bound = delta > 1 ? delta - 1 : delta;
+  settings.removal = removal;
+  return settings;
+}
+
+constexpr int kAll = 1000;
+
+TEST(NeighbourTable, IsTheOfficialOne) {
+  for (const Json& stored : recorded()["codebooks"]) {
+    const std::string name = stored["name"];
+    const NeighbourTable table = table_of(name, kAll);
+    const auto expected = stored["table"].get<std::vector<std::vector<TokenId>>>();
+    for (std::size_t code = 0; code < expected.size(); ++code) {
+      const auto found = table.of(static_cast<TokenId>(code));
+      EXPECT_EQ(std::vector<TokenId>(found.begin(), found.end()), expected[code]) << name << code;
+    }
+  }
+}
+
+TEST(NeighbourTable, LeavesTokensThatAreNoCodesAloneAndUsesUnitRowsIfAsked) {
+  const std::vector<float> rows = {1, 0, 10, 1, 1, 0.5f};
+  const NeighbourTable stored(rows, 2, 1, /*unit=*/false, /*first=*/4);
+  const NeighbourTable unit(rows, 2, 1, /*unit=*/true, /*first=*/4);
+  EXPECT_TRUE(stored.of(3).empty());
+  EXPECT_TRUE(stored.of(7).empty());
+  EXPECT_EQ(stored.of(4)[0], 6);
+  EXPECT_EQ(unit.of(4)[0], 5) << "10, 1 points nearly where 1, 0 does";
+}
+
+TEST(LanternRule, OnFixedTreesDecidesAsTheOfficialCode) {
+  std::size_t candidates = 0;
+  for (const Json& stored : recorded()["dynamic"]) {
+    const NeighbourTable table = table_of(stored["codebook"], kAll);
+    for (const Json& setting : stored["settings"]) {
+      RecordedTree tree;
+      tree.tokens = stored["tokens"].get<std::vector<TokenId>>();
+      tree.set_parents(stored["parent"].get<std::vector<NodeId>>());
+      for (const auto& row : rows_of(stored["target_logits"]))
+        tree.targets.push_back(processed(row, setting["processor"]));
+      const LanternSettings settings =
+          settings_of({setting["k"], setting["delta"]}, table, Removal::draft);
+      for (const char* kind : {"nodes", "seeded"}) {
+        if (!setting.contains(kind)) continue;
+        for (const Json& run : setting[kind]) candidates += expect_run(tree, settings, run);
+      }
+    }
+  }
+  EXPECT_GT(candidates, 500u);
+}
+
+/// The runs of a static tree whose candidates were drawn; how many candidates.
+std::size_t expect_static(const Json& stored, const NeighbourTable& table, Removal removal,
+                          const std::set<TokenId>& left_out) {
+  std::size_t candidates = 0;
+  const auto targets = rows_of(stored["target_bigram_logits"]);
+  const auto drafts = rows_of(stored["draft_bigram_logits"]);
+  for (const Json& setting : stored["settings"]) {
+    if (!setting.contains("cases")) continue;
+    for (const Json& one : setting["cases"]) {
+      RecordedTree tree;
+      tree.tokens = one["tokens"].get<std::vector<TokenId>>();
+      const bool special = std::any_of(tree.tokens.begin(), tree.tokens.end(),
+                                       [&](TokenId token) { return left_out.contains(token); });
+      if (special) continue;
+      tree.set_parents({-1, 0, 0, 0, 1, 1, 2, 4});
+      for (const TokenId token : tree.tokens) {
+        const Json processor = setting.value("processor", Json());
+        tree.targets.push_back(processed(targets[RecordedTree::index(token)], processor));
+        tree.drafts.push_back(processed(drafts[RecordedTree::index(token)], processor));
+      }
+      const LanternSettings settings =
+          settings_of({setting["k"], setting["delta"]}, table, removal);
+      candidates += expect_run(tree, settings, one);
+      candidates += expect_run(tree, settings, one["reject_all"]);
+    }
+  }
+  return candidates;
+}
+
+TEST(LanternRule, OnDrawnTreesDecidesAsTheOfficialCode) {
+  EXPECT_GT(expect_static(recorded()["static"], table_of("B", kAll), Removal::draft, {}), 150u);
+}
+
+/// That code treats tokens 0 and 1, which are no codes, in ways of its own: trees with them are
+/// left out.
+TEST(LanternRule, OnDrawnTreesDecidesAsTheOfficialCodeForLumina) {
+  std::ifstream file(TALON_TEST_DATA "/golden/methods/lantern_lumina.json");
+  const Json json =
+      parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "lantern_lumina.json");
+  EXPECT_GT(
+      expect_static(json, table_of("B", kAll, json["image_token_offset"]), Removal::target, {0, 1}),
+      20u);
+}
+
+/// A codebook as a tokenizer's file has it.
+class CodebookFile {
+ public:
+  CodebookFile() {
+    std::string name = (fs::temp_directory_path() / "talon-codes-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    const std::vector<float> rows = codebook("A");
+    const TensorToWrite tensor{
+        "quantize.embedding.weight", StorageType::f32, {64, 8}, std::as_bytes(std::span(rows))};
+    write_safetensors(path(), std::span(&tensor, 1));
+  }
+  ~CodebookFile() { fs::remove_all(folder_); }
+  fs::path path() const { return folder_ / "vq.safetensors"; }
+
+ private:
+  fs::path folder_;
+};
+
+TEST(LanternRule, GreedilyDecidesAsTheOfficialCode) {
+  const CodebookFile file;
+  int relaxed = 0;
+  for (const Json& stored : recorded()["dynamic"]) {
+    const auto tokens = stored["tokens"].get<std::vector<TokenId>>();
+    const auto parents = stored["parent"].get<std::vector<NodeId>>();
+    DraftTree tree(tokens[0]);
+    for (std::size_t node = 1; node < tokens.size(); ++node)
+      tree.add(parents[node], tokens[node], 0);
+    for (const Json& result : stored["greedy"]) {
+      std::string rule = "lantern";
+      if (!result["k"].is_null()) {
+        const double delta = result["delta"];
+        rule += fmt::format(":codebook={},rows=stored,k={},{}={}", file.path().string(),
+                            result["k"].get<int>(), delta > 1 ? "lambda" : "delta", delta);
+      }
+      TestInput test(tree, rows_of(stored["target_logits"]), {});
+      const VerifyResult found = make_verifier(rule)->verify(test.input());
+      EXPECT_EQ(found.path.size() - 1, result["accept_length"].get<std::size_t>()) << rule;
+      EXPECT_EQ(found.next, result["next_token"].get<TokenId>()) << rule;
+      relaxed += found.distortion > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(relaxed, 2);
+}
+
+TEST(LanternRule, ReportsBoundsAndRefusals) {
+  const CodebookFile file;
+  const std::string path = file.path().string();
+  DraftTree tree(0);
+  tree.add(0, 1, -1.0f);
+  const std::vector<float> flat(64, 0.0f);
+  const auto distortion = [&](const std::string& rule) {
+    TestInput test(tree, {flat, flat}, {.temperature = 1});
+    return make_verifier(rule)->verify(test.input()).distortion;
+  };
+  EXPECT_EQ(distortion("lantern"), 0);
+  EXPECT_NEAR(distortion("lantern:codebook=" + path + ",lambda=4"), 3.0 / 64, 1e-9);
+  EXPECT_NEAR(distortion("lantern:codebook=" + path + ",delta=0.05"), 3.0 / 64, 1e-9);
+  EXPECT_NEAR(distortion("lantern:codebook=" + path + ",delta=1,k=5"), 5.0 / 64, 1e-9);
+  EXPECT_THROW(make_verifier("lantern:codebook=/nowhere/vq.safetensors"), Error);
+  EXPECT_THROW(make_verifier("lantern:delta=0.1,lambda=2"), UsageError);
+  EXPECT_THROW(NeighbourTable(std::vector<float>{1, NAN}, 2, 1, false, 0), Error);
+  EXPECT_THROW(NeighbourTable(std::vector<float>{1, 0, 0, 0}, 2, 1, true, 0), Error);
+}
+
+}  // namespace
+}  // namespace talon
