@@ -12,7 +12,6 @@ mkdir -p "$folder"
 cd "$folder"
 exec 9> train.lock
 flock -n 9 || { echo "train_images: $folder is trained already by another process" >&2; exit 1; }
-export OMP_WAIT_POLICY=passive
 
 say() { echo "$(date '+%F %T') $*"; }
 stage() {

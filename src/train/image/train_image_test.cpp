@@ -141,7 +141,7 @@ ImageModelOptions small_model(const Folder& data, const fs::path& out, double ep
 TEST(TrainTokenizer, LearnsTheEightPicturesThatItSees) {
   const Folder data;
   write_pictures(data, 9);
-  make_tokenizer(data, data / "short", 1);
+  make_tokenizer(data, data / "short", 11);
   make_tokenizer(data, data / "tokenizer", 150);
   const PictureSet pictures(data.string());
   std::vector<View> views;
@@ -173,7 +173,7 @@ TEST(TrainTokenizer, StoppedAndStartedAgainItGivesTheSameFileBitForBit) {
 TEST(TrainTokenizer, ARunOfOtherSettingsOrPicturesIsRefusedByName) {
   const Folder data;
   write_pictures(data, 9);
-  make_tokenizer(data, data / "tokenizer", 1);
+  make_tokenizer(data, data / "tokenizer", 20);
   const auto refusal = [&](const TokenizerOptions& options) -> std::string {
     try {
       train_tokenizer(options, quiet());
@@ -182,12 +182,17 @@ TEST(TrainTokenizer, ARunOfOtherSettingsOrPicturesIsRefusedByName) {
     }
     return "";
   };
-  TokenizerOptions options = small_tokenizer(data, data / "tokenizer", 1);
+  TokenizerOptions options = small_tokenizer(data, data / "tokenizer", 20);
   options.schedule.rate = 1;
   EXPECT_NE(refusal(options).find("setting \"rate\""), std::string::npos) << refusal(options);
   write_pictures(data, 10);
-  options = small_tokenizer(data, data / "tokenizer", 1);
+  options = small_tokenizer(data, data / "tokenizer", 20);
   EXPECT_NE(refusal(options).find("setting \""), std::string::npos) << refusal(options);
+  options.schedule.epochs = 0.5;
+  EXPECT_NE(refusal(options).find("fewer than the 1 iterations of --epochs 0.5, got 10"),
+            std::string::npos)
+      << refusal(options);
+  options.schedule.epochs = 20;
   options.channels = 48;
   EXPECT_NE(refusal(options).find("multiples of 32 channels, got 48"), std::string::npos);
 }

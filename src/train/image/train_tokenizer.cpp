@@ -190,12 +190,22 @@ Json own_settings(const TokenizerOptions& options, const PictureSet& pictures) {
           {"loss", {options.commitment, options.edges, options.means}}};
 }
 
+/// A codebook is begun with the first vectors that are made codes.
+void check_has_codes(const TokenizerOptions& options) {
+  const double pictures = options.schedule.epochs * static_cast<double>(options.schedule.count);
+  if (pictures > static_cast<double>(options.free_steps) * options.schedule.batch) return;
+  throw UsageError(fmt::format(
+      "--free-steps: expected fewer than the {:.0f} iterations of --epochs {}, got {}",
+      std::ceil(pictures / options.schedule.batch), options.schedule.epochs, options.free_steps));
+}
+
 }  // namespace
 
 TrainingResult train_tokenizer(const TokenizerOptions& options, const TrainingHooks& hooks) {
   const PictureSet pictures(options.data);
   TokenizerOptions now = options;
   now.schedule.count = std::ssize(pictures.split(false));
+  check_has_codes(now);
   TokenizerTask task(now, pictures);
   return train(task, now.schedule, own_settings(now, pictures), hooks);
 }
