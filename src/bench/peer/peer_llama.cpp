@@ -1,31 +1,19 @@
 #include <algorithm>
-#include <thread>
 
 #include "bench/peer/peer.h"
 #include "bench/peer/peer_http.h"
-#include "bench/peer/peer_process.h"
+#include "bench/peer/server_process.h"
 #include "core/error.h"
-#include "engine/stopwatch.h"
 
 namespace talon {
 namespace {
-
-constexpr double kStartMs = 180'000;
-constexpr int kDone = 200;
-
-std::string server_path(const std::string& place) {
-  const bool is_folder = std::filesystem::is_directory(place);
-  return is_folder ? (std::filesystem::path(place) / "llama-server").string() : place;
-}
 
 /// llama.cpp's server, one slot, nothing remembered between prompts.
 class LlamaPeer : public Contestant {
  public:
   LlamaPeer(const PeerChoice& choice, const PeerSetting& setting)
-      : name_(choice.name),
-        url_(fmt::format("http://127.0.0.1:{}", port_)),
-        process_(command(choice, setting, port_)) {
-    wait_until_ready();
+      : name_(choice.name), server_(llama_server_command(choice, setting, /*slots=*/1, "0")) {
+    server_.await_ready("start " + name_);
   }
 
   const std::string& name() const override { return name_; }
@@ -33,9 +21,10 @@ class LlamaPeer : public Contestant {
 
   TurnAnswer answer(const Request& request, const StopFlag* stop) override {
     const std::string doing = "ask " + name_;
-    if (!process_.running()) fail("{}: it has ended: {}", doing, process_.last_output());
+    if (!server_.running()) fail("{}: it has ended: {}", doing, server_.last_output());
     const Json body = body_of(request);
-    const Json reply = http_json(doing, http_request(doing, url_ + "/completion", &body, stop));
+    const Json reply =
+        http_json(doing, http_request(doing, server_.url() + "/completion", &body, stop));
     try {
       return read_answer(reply, request);
     } catch (const Json::exception& error) {
@@ -45,52 +34,6 @@ class LlamaPeer : public Contestant {
   }
 
  private:
-  static std::vector<std::string> command(const PeerChoice& choice, const PeerSetting& setting,
-                                          int port) {
-    if (setting.model.extension() != ".gguf") {
-      throw UsageError(
-          fmt::format("{}: expected a GGUF file, which is what llama.cpp reads, got {}",
-                      choice.name, setting.model.string()));
-    }
-    std::vector<std::string> words = {server_path(choice.place),
-                                      "--model",
-                                      setting.model.string(),
-                                      "--host",
-                                      "127.0.0.1",
-                                      "--port",
-                                      std::to_string(port),
-                                      "--threads",
-                                      std::to_string(setting.threads),
-                                      "--ctx-size",
-                                      std::to_string(setting.context),
-                                      "--parallel",
-                                      "1",
-                                      "--no-webui",
-                                      "--cache-ram",
-                                      "0"};
-    if (!choice.speculation.empty()) {
-      words.insert(words.end(), {"--spec-type", choice.speculation});
-    }
-    return words;
-  }
-
-  void wait_until_ready() {
-    const std::string doing = "start " + name_;
-    const Stopwatch watch;
-    for (;;) {
-      if (!process_.running()) fail("{}: it ended: {}", doing, process_.last_output());
-      try {
-        if (http_request(doing, url_ + "/health").status == kDone) return;
-      } catch (const Error&) {  // not listening yet
-      }
-      if (watch.ms() > kStartMs) {
-        fail("{}: expected it to be ready within {:.0f} s: {}", doing, kStartMs / 1000,
-             process_.last_output());
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-  }
-
   static Json body_of(const Request& request) {
     const SamplerOptions& sampler = request.sampler;
     // The most probable token is the same with 1, which spares it a softmax over the vocabulary.
@@ -130,10 +73,8 @@ class LlamaPeer : public Contestant {
     return answer;
   }
 
-  int port_ = free_port();
   std::string name_;
-  std::string url_;
-  PeerProcess process_;
+  ServerProcess server_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "bench/peer/event_stream.h"
 #include "bench/peer/peer.h"
 #include "bench/peer/peer_http.h"
 #include "core/error.h"
@@ -11,45 +12,17 @@ namespace {
 constexpr int kDone = 200;
 
 /// The text of a streamed completion and when it came.
-class EventStream {
- public:
-  void push(std::string_view piece) {
-    pending_ += piece;
-    for (std::size_t end; (end = pending_.find('\n')) != std::string::npos;) {
-      read_line(std::string_view(pending_).substr(0, end));
-      pending_.erase(0, end + 1);
-    }
+struct TimedText {
+  Stopwatch watch;
+  std::string text;
+  std::optional<double> first_ms;
+  double last_ms = 0;
+
+  void add(std::string_view piece) {
+    text += piece;
+    last_ms = watch.ms();
+    if (!first_ms) first_ms = last_ms;
   }
-
-  const std::string& text() const { return text_; }
-  const std::string& error() const { return error_; }
-  double first_ms() const { return first_ms_.value_or(0); }
-  double last_ms() const { return last_ms_; }
-
- private:
-  void read_line(std::string_view line) {
-    constexpr std::string_view kData = "data: ";
-    if (!line.starts_with(kData)) return;
-    const Json event = Json::parse(line.substr(kData.size()), nullptr, false);
-    if (!event.is_object()) return;  // "[DONE]"
-    if (event.contains("error")) error_ = event["error"].dump();
-    if (!event.contains("choices") || !event["choices"].is_array() || event["choices"].empty())
-      return;
-    const Json& choice = event["choices"][0];
-    if (!choice.is_object() || !choice.contains("text") || !choice["text"].is_string()) return;
-    const auto text = choice["text"].get<std::string>();
-    if (text.empty()) return;
-    text_ += text;
-    last_ms_ = watch_.ms();
-    if (!first_ms_) first_ms_ = last_ms_;
-  }
-
-  Stopwatch watch_;
-  std::string pending_;
-  std::string text_;
-  std::string error_;
-  std::optional<double> first_ms_;
-  double last_ms_ = 0;
 };
 
 /// POST URL/completions, streamed. What it says comes as text and is cut into tokens here, so that
@@ -72,19 +45,18 @@ class OpenaiPeer : public Contestant {
 
   TurnAnswer answer(const Request& request, const StopFlag* stop) override {
     const std::string doing = "ask " + name_;
-    EventStream stream;
-    HttpReply reply = post(doing, request, stop, stream);
+    TimedText timed;
+    HttpReply reply = post(doing, request, stop, timed);
     if (reply.status != kDone && takes_ids_) {
       takes_ids_ = false;
-      reply = post(doing, request, stop, stream);
+      reply = post(doing, request, stop, timed);
     }
     if (reply.status != kDone) http_json(doing, reply);  // throws what it said
-    if (!stream.error().empty()) fail("{}: it said {}", doing, stream.error());
     TurnAnswer answer;
-    answer.text = stream.text();
+    answer.text = timed.text;
     answer.tokens = tokenizer_.encode(answer.text);
-    answer.prefill_ms = stream.first_ms();
-    answer.decode_ms = stream.last_ms() - stream.first_ms();
+    answer.prefill_ms = timed.first_ms.value_or(0);
+    answer.decode_ms = timed.last_ms - answer.prefill_ms;
     answer.check_ms = answer.decode_ms;
     return answer;
   }
@@ -102,7 +74,7 @@ class OpenaiPeer : public Contestant {
   }
 
   HttpReply post(const std::string& doing, const Request& request, const StopFlag* stop,
-                 EventStream& stream) const {
+                 TimedText& timed) const {
     const SamplerOptions& sampler = request.sampler;
     Json body = {{"model", model_},
                  {"max_tokens", request.max_new},
@@ -117,9 +89,12 @@ class OpenaiPeer : public Contestant {
     } else {
       body["prompt"] = tokenizer_.decode(request.prompt, /*skip_special=*/false);
     }
-    stream = {};
-    return http_request(doing, url_ + "/completions", &body, stop,
-                        [&](std::string_view piece) { stream.push(piece); });
+    timed = {};
+    EventStream stream([&](std::string_view piece) { timed.add(piece); });
+    HttpReply reply = http_request(doing, url_ + "/completions", &body, stop,
+                                   [&](std::string_view piece) { stream.push(piece); });
+    if (!stream.error().empty()) fail("{}: it said {}", doing, stream.error());
+    return reply;
   }
 
   std::string name_;

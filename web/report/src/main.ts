@@ -3,6 +3,7 @@ import { showCalibration } from "./calibration";
 import { showCost, showKernels } from "./cost";
 import { showCurves } from "./curves";
 import { readReport, type Report } from "./data";
+import { showLoad } from "./load";
 import { Page } from "./page";
 import { showSpec } from "./spec";
 import { showTree } from "./tree";
@@ -14,6 +15,7 @@ const kinds: Record<string, (page: Page, report: Report) => void> = {
   calibration: showCalibration,
   tree: showTree,
   curves: showCurves,
+  load: showLoad,
 };
 
 function show(root: HTMLElement): void {

@@ -1,0 +1,187 @@
+#include "bench/load/load_summary.h"
+
+#include <algorithm>
+#include <map>
+
+namespace talon {
+namespace {
+
+std::string text(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
+
+std::vector<double> gaps_of(const LoadAnswer& answer) {
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < answer.pieces.size(); ++i) {
+    gaps.push_back(answer.pieces[i] - answer.pieces[i - 1]);
+  }
+  return gaps;
+}
+
+/// Times of some slices of one server.
+struct Collected {
+  std::vector<double> first, gaps, long_first;
+
+  void add(const LoadAnswer& answer) {
+    if (!answer.pieces.empty()) {
+      (answer.is_long ? long_first : first).push_back(answer.pieces.front() - answer.begin);
+    }
+    if (answer.is_long) return;
+    const std::vector<double> more = gaps_of(answer);
+    gaps.insert(gaps.end(), more.begin(), more.end());
+  }
+};
+
+double tokens_per_second(const LoadSlice& slice, const CountTokens& count) {
+  long tokens = 0;
+  for (const LoadAnswer& answer : slice.answers) {
+    if (!answer.is_long && !answer.text.empty()) tokens += count(answer.text);
+  }
+  return slice.seconds > 0 ? static_cast<double>(tokens) / slice.seconds : 0;
+}
+
+void count_ends(const LoadSlice& slice, LoadResult& result) {
+  for (const LoadAnswer& answer : slice.answers) {
+    if (!answer.error.empty()) {
+      ++result.errors;
+    } else if (!answer.is_long) {
+      ++(answer.is_whole ? result.answers : result.cut);
+    }
+  }
+}
+
+Json to_json(const LoadTimes& times) {
+  return {{"median", rounded(times.median)},
+          {"p99", rounded(times.p99)},
+          {"worst", rounded(times.worst)}};
+}
+
+}  // namespace
+
+LoadTimes times_of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double share) {
+    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+  };
+  return {at(0.5), at(0.99), values.back()};
+}
+
+Json slice_json(const LoadSlice& slice, const std::string& server, const CountTokens& count) {
+  Collected times;
+  LoadResult ends;
+  count_ends(slice, ends);
+  Json errors = Json::array();
+  for (const LoadAnswer& answer : slice.answers) {
+    times.add(answer);
+    if (!answer.error.empty() && errors.size() < 3) errors.push_back(answer.error);
+  }
+  Json line = {{"server", server},
+               {"level", name_of(slice.level)},
+               {slice.level.is_open ? "rate" : "concurrency", slice.level.value},
+               {"round", slice.round},
+               {"seconds", rounded(slice.seconds)},
+               {"tok_s", rounded(tokens_per_second(slice, count))},
+               {"first_ms", to_json(times_of(times.first))},
+               {"gap_ms", to_json(times_of(times.gaps))},
+               {"answers", ends.answers},
+               {"cut", ends.cut},
+               {"errors", ends.errors}};
+  if (!times.long_first.empty()) line["long_first_ms"] = to_json(times_of(times.long_first));
+  if (!errors.empty()) line["said"] = errors;
+  return line;
+}
+
+std::vector<LoadResult> summarize(std::span<const LoadSlice> slices,
+                                  std::span<const std::string> servers, const CountTokens& count) {
+  std::vector<LoadResult> results;
+  std::vector<LoadLevel> levels;
+  for (const LoadSlice& slice : slices) {
+    const auto same = [&](const LoadLevel& level) {
+      return name_of(level) == name_of(slice.level);
+    };
+    if (std::none_of(levels.begin(), levels.end(), same)) levels.push_back(slice.level);
+  }
+  for (const LoadLevel& level : levels) {
+    std::map<int, double> first_rates;  // by round
+    for (std::size_t server = 0; server < servers.size(); ++server) {
+      LoadResult result{.server = servers[server], .level = level};
+      Collected times;
+      std::vector<double> rates, ratios;
+      for (const LoadSlice& slice : slices) {
+        if (slice.server != static_cast<int>(server) || name_of(slice.level) != name_of(level)) {
+          continue;
+        }
+        rates.push_back(tokens_per_second(slice, count));
+        if (server == 0) first_rates[slice.round] = rates.back();
+        if (const double first = first_rates[slice.round]; first > 0) {
+          ratios.push_back(rates.back() / first);
+        }
+        for (const LoadAnswer& answer : slice.answers) times.add(answer);
+        count_ends(slice, result);
+      }
+      result.tok_s = spread_of(rates);
+      result.times_first = spread_of(ratios);
+      result.first_ms = times_of(times.first);
+      result.gap_ms = times_of(times.gaps);
+      result.long_ms = times_of(times.long_first);
+      results.push_back(result);
+    }
+  }
+  return results;
+}
+
+Json to_json(const LoadResult& result) {
+  Json json = {{"server", result.server},
+               {"level", name_of(result.level)},
+               {result.level.is_open ? "rate" : "concurrency", result.level.value},
+               {"tok_s", rounded(result.tok_s.median)},
+               {"tok_s_least", rounded(result.tok_s.least)},
+               {"tok_s_most", rounded(result.tok_s.most)},
+               {"times_first", rounded(result.times_first.median)},
+               {"times_first_least", rounded(result.times_first.least)},
+               {"times_first_most", rounded(result.times_first.most)},
+               {"first_ms", to_json(result.first_ms)},
+               {"gap_ms", to_json(result.gap_ms)},
+               {"answers", result.answers},
+               {"cut", result.cut},
+               {"errors", result.errors},
+               {"compared", result.compared},
+               {"unequal", result.unequal}};
+  if (result.long_ms.worst > 0) json["long_first_ms"] = to_json(result.long_ms);
+  return json;
+}
+
+Table load_table(std::span<const LoadResult> results) {
+  Table table{{"server", "requests", "tok/s", "least-most", "times the first", "first text ms",
+               "99 %", "gap ms", "99 %", "worst", "answers", "errors", "equal"}};
+  for (const LoadResult& result : results) {
+    const bool is_compared = result.compared > 0;
+    table.rows.push_back(
+        {result.server, name_of(result.level), text(result.tok_s.median, 0),
+         fmt::format("{:.0f}-{:.0f}", result.tok_s.least, result.tok_s.most),
+         text(result.times_first.median, 2), text(result.first_ms.median, 0),
+         text(result.first_ms.p99, 0), text(result.gap_ms.median, 1), text(result.gap_ms.p99, 0),
+         text(result.gap_ms.worst, 0), std::to_string(result.answers),
+         std::to_string(result.errors),
+         is_compared ? fmt::format("{} of {}", result.compared - result.unequal, result.compared)
+                     : "-"});
+  }
+  return table;
+}
+
+Report load_report(std::span<const Json> lines, const Table& table) {
+  const Json& closing = lines.back();
+  const Json& machine = closing.at("machine");
+  return {
+      .kind = ReportKind::load,
+      .title = "Servers under load",
+      .subtitle = fmt::format("{} on {}, commit {}", closing.at("model").get<std::string>(),
+                              machine.at("processor").get<std::string>(),
+                              closing.at("commit").get<std::string>()),
+      .notes = {"Servers take turns at each level. Tokens are those of all text that came within "
+                "a slice, counted alike for all. A gap is the time between two pieces of text of "
+                "one answer; with drafts a piece often has several tokens."},
+      .tables = {{"numbers", table}},
+      .lines = {lines.begin(), lines.end()}};
+}
+
+}  // namespace talon
