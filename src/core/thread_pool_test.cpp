@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -94,8 +95,12 @@ TEST(ThreadPool, WorkersThatSleepWakeUp) {
 TEST(ThreadPool, TimedRegionsLeaveTheChoiceOfWorkersBetweenOneAndAll) {
   ThreadPool pool(3);
   pool.adapt();
+  int fewest = 3;
+  bool disturbed = false;
   for (int repeat = 0; repeat < 2000; ++repeat) {
     const int active = pool.active();
+    fewest = std::min(fewest, active);
+    disturbed |= pool.is_disturbed();
     ASSERT_GE(active, 1);
     ASSERT_LE(active, 3);
     std::atomic<int> ran = 0;
@@ -108,8 +113,8 @@ TEST(ThreadPool, TimedRegionsLeaveTheChoiceOfWorkersBetweenOneAndAll) {
     });
     ASSERT_EQ(ran, active);
   }
-  EXPECT_LT(pool.active(), 3);
-  EXPECT_TRUE(pool.is_disturbed());
+  EXPECT_LT(fewest, 3);
+  EXPECT_TRUE(disturbed);
 }
 
 /// This thread and those that it starts share one processor while the object lives.
