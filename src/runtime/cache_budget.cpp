@@ -31,10 +31,13 @@ std::size_t kv_cache_bytes(const ModelConfig& config, KvType type, std::size_t p
 }
 
 std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options) {
-  require_available(options.bytes, "open cache");
-  const std::size_t bytes = options.bytes > 0
-                                ? options.bytes
-                                : usual_cache_bytes(model.config, options.type, available_memory());
+  require_available(options.bytes, "open cache", options.promised);
+  std::size_t bytes = options.bytes;
+  if (bytes == 0) {
+    auto available = available_memory();
+    if (available) *available -= std::min(*available, options.promised);
+    bytes = usual_cache_bytes(model.config, options.type, available);
+  }
   const KvShape page = kv_shape(model.config, 1, options.type);
   return std::make_unique<KvCache>(*model.backend, within_budget(page, bytes));
 }

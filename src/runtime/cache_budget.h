@@ -12,6 +12,8 @@ namespace talon {
 struct CacheOptions {
   std::size_t bytes = 0;  // 0: usual_cache_bytes()
   KvType type = KvType::f16;
+  /// Of other caches of this process, which take their memory page by page: not there for this one.
+  std::size_t promised = 0;
 };
 
 /// A cache for texts of the model. Throws Error if the budget holds not even one page, or is more

@@ -22,6 +22,15 @@ TEST(OpenCache, RefusesABudgetThatIsNotThere) {
   }
 }
 
+TEST(OpenCache, LeavesWhatOthersWerePromised) {
+  const LoadedModel loaded = small_model();
+  const std::size_t two = kv_cache_bytes(loaded.model.config, KvType::f16, 2 * kPageRows);
+  EXPECT_EQ(open_cache(loaded.model, {.bytes = two})->bytes(), two);
+  const std::size_t all = std::size_t{1} << 50;
+  EXPECT_THROW(open_cache(loaded.model, {.bytes = two, .promised = all}), Error);
+  EXPECT_THROW(open_cache(loaded.model, {.promised = all}), Error);
+}
+
 TEST(OpenCache, HoldsOneContextUnlessToldOtherwise) {
   const LoadedModel loaded = small_model();
   const auto context = static_cast<std::size_t>(loaded.model.config.context);

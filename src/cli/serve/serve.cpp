@@ -46,14 +46,16 @@ class HeldSignals {
   sigset_t signals_ = {};
 };
 
+/// promised: bytes of the caches of models that are open.
 ServedModel open_served(const ServeCommandOptions& options, const std::string& name,
-                        const std::string& model) {
+                        const std::string& model, std::size_t& promised) {
   ModelOptions source = options.model;
   source.model = model;
   LoadedModel loaded = load_with_meter(source);
   loaded.require_tokenizer();
-  auto cache =
-      open_cache(loaded.model, {static_cast<std::size_t>(source.cache_mb) << 20, source.kv});
+  const auto bytes = static_cast<std::size_t>(source.cache_mb) << 20;
+  auto cache = open_cache(loaded.model, {bytes, source.kv, promised});
+  promised += cache->bytes();
   HostOptions host;
   host.decode = options.decode;
   use_places(host.decode, loaded, source.kv);
@@ -79,8 +81,9 @@ class Serve : public Command {
     const auto named = named_models(options_.models);
     options_.server.api_keys = api_keys(options_);
     std::vector<ServedModel> models;
+    std::size_t promised = 0;
     for (const auto& [name, model] : named) {
-      models.push_back(open_served(options_, name, model));
+      models.push_back(open_served(options_, name, model, promised));
       note("{}: {}, drafter {}", name, models.back().host->loaded().path.string(),
            models.back().host->drafter());
     }

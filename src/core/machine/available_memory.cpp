@@ -56,11 +56,13 @@ std::optional<std::size_t> available_memory(const fs::path& root) {
   return left;
 }
 
-void require_available(std::size_t bytes, std::string_view doing) {
+void require_available(std::size_t bytes, std::string_view doing, std::size_t promised) {
   const auto available = available_memory();
-  if (!available || bytes <= *available) return;
-  fail("{}: expected at most {} MiB, the memory that is available, found {} MiB", doing,
-       *available >> 20, bytes >> 20);
+  if (!available) return;
+  const std::size_t left = *available - std::min(*available, promised);
+  if (bytes <= left) return;
+  fail("{}: expected at most {} MiB, the memory that is available, found {} MiB", doing, left >> 20,
+       bytes >> 20);
 }
 
 }  // namespace talon

@@ -13,8 +13,8 @@ namespace talon {
 std::optional<std::size_t> available_memory(const std::filesystem::path& root = "/");
 
 /// For what takes its memory page by page, so that without this a budget that is not there ends the
-/// process in the middle of an answer. Throws Error if `bytes` are more than available_memory();
-/// `doing`: what for, "open cache".
-void require_available(std::size_t bytes, std::string_view doing);
+/// process in the middle of an answer. Throws Error if `bytes` are more than available_memory()
+/// without what is `promised` to others; `doing`: what for, "open cache".
+void require_available(std::size_t bytes, std::string_view doing, std::size_t promised = 0);
 
 }  // namespace talon
