@@ -73,7 +73,8 @@ class SituationMaker {
     if (choose_.chance(0.1)) {
       request.prompt.resize(std::min(request.prompt.size(), 1 + choose_.below(70)));
     }
-    request.max_new = choose_.one_of({1, 2, 7, 30, 63, 64, 65, 120, 250, 400});
+    request.max_new = choose_.chance(0.9) ? choose_.one_of({1, 2, 7, 30, 63, 64, 65})
+                                          : choose_.one_of({120, 250, 400});
     request.seed = choose_.number();
     request.choice = static_cast<std::uint32_t>(choose_.below(3));
     request.sampler = make_sampler(choose_);
