@@ -8,8 +8,8 @@ endfunction()
 
 # Headers that nearly every file reads are compiled once: talon_headers(NAME headers...
 # DEPENDS libs...) makes such a set, talon_precompile(TARGET NAME) uses it. Never for talon_backend: its kernels have flags of
-# their own and must share no inline function with other files. Sanitizers and fuzzing build without, so that a file that
-# misses an include is found out.
+# their own and must share no inline function with other files. Fuzzing builds without, so that a file that misses an include
+# is found out.
 set(TALON_COMMON_HEADERS <algorithm> <cmath> <filesystem> <functional> <map> <memory> <optional> <span> <string> <variant>
   <vector> <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
 function(talon_headers name)
@@ -20,10 +20,9 @@ function(talon_headers name)
   target_precompile_headers(${name} PRIVATE ${TALON_COMMON_HEADERS} ${ARG_UNPARSED_ARGUMENTS})
 endfunction()
 function(talon_precompile target name)
-  if(NOT TALON_SANITIZE AND NOT TALON_FUZZ)
+  if(NOT TALON_FUZZ)
     target_precompile_headers(${target} REUSE_FROM ${name})
-    # GCC 12 forgets then what is a system header, and warns about its own std::string. Builds with sanitizers, which have no
-    # such headers, keep these warnings; a file takes a second less with them.
+    # GCC 12 forgets then what is a system header, and warns about its own std::string; a file takes a second less with them.
     target_compile_options(${target} PRIVATE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   endif()
 endfunction()
@@ -97,14 +96,16 @@ function(talon_folder name)
   endif()
 endfunction()
 
-# talon_test(NAME SOURCES files... DEPENDS libs...): a GoogleTest program; every TEST is one ctest case. Tests read
-# their data below TALON_TEST_DATA (tests/data) and downloaded models below TALON_DOWNLOADS, and skip without the latter.
-# The whole program is one more case, Quick.NAME with the label quick, for `make quick`; `make test` leaves these out.
-# SLOW patterns...: tests that are no part of it.
+# talon_test(NAME SOURCES files... DEPENDS libs...): a GoogleTest program. Tests read their data below TALON_TEST_DATA
+# (tests/data) and downloaded models below TALON_DOWNLOADS, and skip without the latter. ctest knows it three ways, by label:
+#   whole: Whole.NAME, all of it in one process, as `make test` runs it.
+#   quick: Quick.NAME, without the tests that SLOW patterns name, as `make quick` runs it.
+#   case: one for each TEST, for `ctest -R`.
+# SECONDS n: roughly what all of it takes, where that is long: such programs begin first.
 # HEADERS NONE: without the common precompiled headers.
 # HAS_LONG: tests of suites named *Long get the label long alone, which `make test` leaves out.
 function(talon_test name)
-  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS" "SOURCES;DEPENDS;LABELS;SLOW" ${ARGN})
+  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
@@ -114,17 +115,20 @@ function(talon_test name)
     talon_precompile(${name} talon_test_headers)
   endif()
   set(discovery DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES)
-  set(default "")
+  set(long "")
   if(ARG_HAS_LONG)
-    set(default TEST_FILTER "-*Long.*")
-    list(APPEND ARG_SLOW "*Long.*")
-    gtest_discover_tests(${name} TEST_FILTER "*Long.*" ${discovery} PROPERTIES TIMEOUT 3600 LABELS long)
+    set(long "*Long.*")
+    gtest_discover_tests(${name} TEST_FILTER "${long}" ${discovery} PROPERTIES TIMEOUT 3600 LABELS long)
   endif()
-  gtest_discover_tests(${name} ${default} ${discovery} PROPERTIES TIMEOUT 900 LABELS "${ARG_LABELS}")
+  gtest_discover_tests(${name} TEST_FILTER "-${long}" ${discovery} PROPERTIES TIMEOUT 900 LABELS case)
+  add_test(NAME Whole.${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-${long})
+  set_tests_properties(Whole.${name} PROPERTIES TIMEOUT 1800 LABELS whole)
+  if(ARG_SECONDS)
+    set_tests_properties(Whole.${name} PROPERTIES COST ${ARG_SECONDS})
+  endif()
   list(JOIN ARG_SLOW ":" slow)
-  if(slow STREQUAL "*")
-    return()
+  if(NOT slow STREQUAL "*")
+    add_test(NAME Quick.${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-${long}:${slow})
+    set_tests_properties(Quick.${name} PROPERTIES TIMEOUT 600 LABELS quick)
   endif()
-  add_test(NAME Quick.${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-${slow})
-  set_tests_properties(Quick.${name} PROPERTIES TIMEOUT 600 LABELS quick)
 endfunction()

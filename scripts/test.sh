@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds everything and runs tests: all but those labelled long, or with "quick" all but the slow suites, one process per program.
+# Builds everything and runs tests, one process per program: all but those labelled long, or with "quick" all but the slow suites.
 # Models that tests use are fetched once into downloads/; a test whose model cannot be fetched says so and is skipped.
 # usage: [CMAKE_FLAGS="..."] scripts/test.sh BUILD_FOLDER JOBS [quick]
 set -euo pipefail
 build=$1
 jobs=$2
-chosen=(-LE '^(long|quick)$')
+chosen=(-LE '^(case|long|quick)$')
 [ "${3:-}" = quick ] && chosen=(-L quick)
 
 # shellcheck disable=SC2086  # flags are words
@@ -17,3 +17,6 @@ for model in smollm2 stories15m; do
 done
 ctest --test-dir "$build" -j "$jobs" "${chosen[@]}" --output-on-failure --no-tests=error 2>&1 |
   tee "$build/test.log" | grep -vE '^ *(Start|[0-9]+/[0-9]+ Test.*Passed)'
+# What GoogleTest says of each program: `[  PASSED  ] 12 tests.`
+awk '/^\[ +PASSED +\]/ { passed += $4 } /^\[ +SKIPPED +\] [0-9]+ test/ { skipped += $4 }
+  END { printf "test: %d tests of these programs passed, %d skipped\n", passed, skipped }' "$build/Testing/Temporary/LastTest.log"
