@@ -14,6 +14,7 @@ using Tokens = std::vector<TokenId>;
 // Tokens that the stories model often says.
 constexpr TokenId kUsual[] = {261, 413, 265, 282, 295, 433};
 constexpr int kTexts = 4;
+constexpr std::size_t kLongestPrompt = 511;  // one less than the context
 
 TokenId random_token(Chooser& choose, int vocabulary) {
   if (choose.chance(0.5)) return kUsual[choose.below(std::size(kUsual))];
@@ -94,6 +95,7 @@ class SituationMaker {
     const Tokens more = beginning(choose_, situation.expected[earlier].tokens);
     request.prompt.insert(request.prompt.end(), more.begin(), more.end());
     if (choose_.chance(0.5)) request.prompt.push_back(random_token(choose_, vocabulary_));
+    if (request.prompt.size() > kLongestPrompt) request.prompt.resize(kLongestPrompt);
   }
 
   Chooser& choose_;
