@@ -8,6 +8,7 @@ parsers=(gguf safetensors torch_bin llama2c json_config tokenizer)
 ninja -C "$build" -j "$jobs" --quiet engine_fuzz load_fuzz "${parsers[@]/#/fuzz_smoke_}" > "$build/build.log" ||
   { grep -A20 FAILED "$build/build.log" >&2; exit 1; }
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export LSAN_OPTIONS=suppressions=$PWD/scripts/lsan_suppressions.txt:print_suppressions=0
 # Other situations every day; a finding says its seed.
 first=$(($(date +%s) / 86400 * 1000000))
 log=$build/fuzz.log

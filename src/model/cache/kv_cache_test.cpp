@@ -17,8 +17,11 @@ namespace {
 thread_local bool no_memory = false;
 }  // namespace
 
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return no_memory ? nullptr : std::malloc(size);
+}
 [[gnu::noinline]] void* operator new(std::size_t size) {
-  void* memory = no_memory ? nullptr : std::malloc(size);
+  void* memory = operator new(size, std::nothrow);
   if (!memory) throw std::bad_alloc();
   return memory;
 }
