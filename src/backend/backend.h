@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,20 +10,9 @@
 #include "backend/arguments.h"
 #include "backend/fence.h"
 #include "backend/memory.h"
+#include "backend/traits.h"
 
 namespace talon {
-
-struct BackendTraits {
-  std::size_t memory_bytes = 0;  // its own, for weights, caches and activations; 0: the host's
-  double wait_us = 0;            // what a wait costs beside the work waited for
-  bool row_exact = true;         // keeps the contract below; else answers may depend on drafts
-};
-
-/// What one recording of a device stands for.
-struct ReplayKey {
-  const void* owner = nullptr;
-  int rows = 0;
-};
 
 /// A closed set of coarse operations on one in-order stream, so that models and heads are written
 /// once and a backend that forgets an operation does not compile. Only download(), Fence::wait()

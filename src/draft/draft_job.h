@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/memory.h"
+#include "core/philox.h"
+#include "core/types.h"
+#include "model/target.h"
+#include "sample/sampler.h"
+#include "tree/draft_tree.h"
+#include "tree/tree_policy.h"
+
+namespace talon {
+
+/// What a drafter remembers of one sequence.
+class DraftState {
+ public:
+  virtual ~DraftState() = default;
+};
+
+/// Committed tokens, in order, each once. features row i is the target row that produced tokens[i],
+/// that is the row of the token before it. The first token of a sequence was produced by no row:
+/// then first_has_row is false and features has one row less (row i belongs to tokens[i + 1]).
+/// Empty when the drafter has no taps. Borrowed for the call.
+struct CommittedTokens {
+  std::span<const TokenId> tokens;
+  int first_position = 0;
+  View features = {};
+  bool first_has_row = true;
+};
+
+struct DraftJob {
+  DraftState* state = nullptr;
+  /// Asked with start() and expand() by drafters that grow level by level.
+  PolicyState* policy = nullptr;
+  TreePlan plan;
+  /// Holds its root only, or branches of other drafters if this one extends trees. The drafter
+  /// adds nodes on at most plan.levels levels, until the tree has at most plan.nodes.
+  DraftTree* tree = nullptr;
+  /// For drafters that draw: RandomUse::draft at the root's position, another draw index for each
+  /// node.
+  const PositionRandom* random = nullptr;
+  int position = 0;          // of the root
+  std::uint32_t source = 1;  // noted with the nodes that it adds (DraftTree::Node::sources)
+  /// How the request's tokens are drawn; null: greedily.
+  const SamplerOptions* sampler = nullptr;
+  /// Whether the token at each position will be the winner of a race with the noise of `random`
+  /// there, which drafts may know (coupling/coupling.h). Not so for rules that need drafts
+  /// independent of what they draw with.
+  bool races = false;
+};
+
+/// What a drafter is, and what it wants. The same for as long as it lives.
+struct DrafterTraits {
+  /// What observe() wants of the target rows; the Target must have been made with the same taps.
+  std::vector<FeatureTap> taps = {};
+  /// propose() may be given trees that hold branches of other drafters (merged.h), to grow below
+  /// their nodes as well as from the root. It may propose their nodes again. Below them its log_p
+  /// are relative to those it was given.
+  bool extends_trees = false;
+  /// Children are drawn (DraftTree::drawn): such a drafter stands alone, since others may not add
+  /// to its nodes.
+  bool draws = false;
+  /// Wants saw(): what the target draws after every node, which costs a draw for each.
+  bool sees_draws = false;
+  /// Of weights that growing a tree by one level reads; 0: its levels are not passes of a network.
+  std::size_t pass_bytes = 0;
+};
+
+}  // namespace talon
