@@ -297,7 +297,7 @@ typedef struct talon_engine_options {
   const char*
       method; /* of requests that name none: `auto`, `eagle3+suffix`, `none`, ...; NULL: auto */
   uint64_t cache_bytes; /* 0: one text of the whole context, at most 1 GiB */
-  int32_t cache_f32;    /* 1: keys and values are kept as float32; 0: as float16 */
+  int32_t cache_f32;    /* 1: keys and values are kept as float32; 0: in 16 bits */
   int32_t chunk;        /* most prompt rows of one request in one step */
   int32_t max_nodes;    /* most draft nodes of one check */
   int32_t most_waiting; /* requests that have no room yet; more are refused */

@@ -48,6 +48,7 @@ struct Tolerance {
   static constexpr double k16Bit = 6e-4;  // activations rounded to 1/65278 of their group's largest
   static constexpr double k8Bit = 0.12;   // ... to 1/127
   static constexpr double kHalfCache = 5e-3;  // keys and values on either side of a binary16 step
+  static constexpr double kBf16Cache = 5e-2;  // ... of a bf16 step, and queries and weights, too
   static constexpr double kBf16 = 8e-3;       // ... to the 8 significant bits of bf16
   static double linear(StorageType weight, std::optional<Activations> activations) {
     const bool fine = activations == Activations::bits16;
@@ -55,7 +56,9 @@ struct Tolerance {
     const bool exact = weight == StorageType::f32 || weight == StorageType::f16 || !activations;
     return exact ? kFloat32 : fine ? k16Bit : k8Bit;
   }
-  static double attention(KvType cache) { return cache == KvType::f32 ? kFloat32 : kHalfCache; }
+  static double attention(KvType cache) {
+    return cache == KvType::f32 ? kFloat32 : cache == KvType::f16 ? kHalfCache : kBf16Cache;
+  }
 };
 
 inline constexpr StorageType kAllTypes[] = {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -108,7 +109,11 @@ class Weight {
 inline constexpr int kPageRows = 64;
 using PageId = std::int32_t;
 using Slot = std::int32_t;
-enum class KvType { f32, f16 };
+/// f32 and f16: attention computes in float32. bf16: in products of bf16 pairs, so that queries and
+/// weights are rounded, too.
+enum class KvType { f32, f16, bf16 };
+std::string_view name_of(KvType type);  // "f16"
+std::size_t bytes_of(KvType type);      // of a value
 /// Of one layer of a cache.
 struct KvWidth {
   int kv_heads = 0;

@@ -54,6 +54,10 @@ RoundObserver observer_of(const talon_engine_options& options) {
   };
 }
 
+std::optional<KvType> kv_of(const talon_engine_options& options) {
+  return options.cache_f32 ? std::optional(KvType::f32) : std::nullopt;
+}
+
 }  // namespace
 
 talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engine_options& options)
@@ -63,8 +67,8 @@ talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engin
   const DecodeSettings settings = settings_of(options);
   const Turn turn(model_->turns);
   try {
-    cache_ = open_cache(loaded.model, {static_cast<std::size_t>(options.cache_bytes),
-                                       options.cache_f32 ? KvType::f32 : KvType::f16});
+    cache_ =
+        open_cache(loaded.model, {static_cast<std::size_t>(options.cache_bytes), kv_of(options)});
     engine_ =
         std::make_unique<Engine>(loaded.model, *cache_, options_of(options, settings, loaded));
     methods_ = std::make_unique<NamedMethods>(*engine_, loaded.model, *cache_, settings);
@@ -93,7 +97,7 @@ DecodeSettings talon_engine::settings_of(const talon_engine_options& options) co
   settings.observer = observer_of(options);
   settings.heads =
       heads_in(head_folders(options.head_folders, options.head_folder_count), model_->loaded.name);
-  settings.costs = cost_cache(model_->loaded, options.cache_f32 ? KvType::f32 : KvType::f16,
+  settings.costs = cost_cache(model_->loaded, cache_type(model_->loaded.model, kv_of(options)),
                               path_or_empty(options.costs_folder));
   return settings;
 }

@@ -107,8 +107,9 @@ talon_model_info describe(const SharedModel& shared) {
 /// Runs `tokens` through the model and copies the logits of the rows from `first` on.
 void compute_logits(const Model& model, std::span<const TokenId> tokens, std::size_t first,
                     float* out) {
+  const KvType type = cache_type(model, std::nullopt);
   const auto cache =
-      open_cache(model, {kv_cache_bytes(model.config, KvType::f16, positions_for(tokens.size()))});
+      open_cache(model, {kv_cache_bytes(model.config, type, positions_for(tokens.size())), type});
   const std::size_t chunk = std::min(kLogitsChunk, tokens.size());
   Target target(model, *cache, static_cast<int>(chunk));
   KvSequence sequence = cache->start({}, false);

@@ -154,7 +154,7 @@ class Chat : public Command {
   int run() override {
     Session session = open_session(model_);
     const bool marks = output_is_terminal() && !plain_text_;
-    use_places(decode_, session, model_.kv);
+    use_places(decode_, session, session.cache->store().shape.type);
     choose_drafter(decode_);
     ChatLoop loop(session, decode_, answer_, {system_, marks, reuse_});
     note("{}: /help lists the commands, Ctrl-D leaves", model_.model);

@@ -124,7 +124,7 @@ class Run : public Command {
     outcome.working_set = session.model.weight_bytes;
     const InterruptGuard interrupt;
     if (options_.compare) outcome.plain = answer_plainly(session, request, interrupt.stop());
-    use_places(options_.decode, session, options_.model.kv);
+    use_places(options_.decode, session, session.cache->store().shape.type);
     choose_drafter(options_.decode);
     DecodeSettings settings = options_.decode;
     RoundWatch watch(options_.watch, session, settings.drafter, about_run(request));

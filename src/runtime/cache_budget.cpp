@@ -30,16 +30,21 @@ std::size_t kv_cache_bytes(const ModelConfig& config, KvType type, std::size_t p
   return positions / kPageRows * kv_page_bytes(kv_shape(config, 1, type));
 }
 
+KvType cache_type(const Model& model, std::optional<KvType> asked) {
+  return asked.value_or(model.backend->traits().cache);
+}
+
 std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options) {
   require_available(options.bytes, "open cache", options.promised);
+  const KvType type = cache_type(model, options.type);
   std::size_t bytes = options.bytes;
   if (bytes == 0) {
     auto available = available_memory();
     if (available) *available -= std::min(*available, options.promised);
-    bytes = usual_cache_bytes(model.config, options.type, available);
+    bytes = usual_cache_bytes(model.config, type, available);
   }
-  const KvShape page = kv_shape(model.config, 1, options.type);
-  return std::make_unique<KvCache>(*model.backend, within_budget(page, bytes));
+  return std::make_unique<KvCache>(*model.backend,
+                                   within_budget(kv_shape(model.config, 1, type), bytes));
 }
 
 }  // namespace talon

@@ -10,8 +10,8 @@
 namespace talon {
 
 struct CacheOptions {
-  std::size_t bytes = 0;  // 0: usual_cache_bytes()
-  KvType type = KvType::f16;
+  std::size_t bytes = 0;            // 0: usual_cache_bytes()
+  std::optional<KvType> type = {};  // none: BackendTraits::cache
   /// Of other caches of this process, which take their memory page by page: not there for this one.
   std::size_t promised = 0;
 };
@@ -19,6 +19,9 @@ struct CacheOptions {
 /// A cache for texts of the model. Throws Error if the budget holds not even one page, or is more
 /// than the memory that this process can get.
 std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& options = {});
+
+/// The type that `options` ask for.
+KvType cache_type(const Model& model, std::optional<KvType> asked);
 
 /// Enough for one text of the whole context, but at most 1 GiB and half of the memory that is
 /// `available`.

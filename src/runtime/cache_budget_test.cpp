@@ -22,10 +22,21 @@ TEST(OpenCache, RefusesABudgetThatIsNotThere) {
   }
 }
 
+TEST(OpenCache, HasTheTypeThatSuitsItsBackendUnlessToldOtherwise) {
+  const auto type_of = [](Activations activations, std::optional<KvType> asked) {
+    const LoadedModel loaded = open_model(
+        {.model = TALON_TEST_DATA "/models/stories260K.bin", .activations = activations});
+    return open_cache(loaded.model, {.type = asked})->store().shape.type;
+  };
+  EXPECT_EQ(type_of(Activations::mixed, std::nullopt), KvType::bf16);
+  EXPECT_EQ(type_of(Activations::bits16, std::nullopt), KvType::f16);
+  EXPECT_EQ(type_of(Activations::mixed, KvType::f32), KvType::f32);
+}
+
 TEST(OpenCache, LeavesWhatOthersWerePromised) {
   const LoadedModel loaded = small_model();
-  const std::size_t two = kv_cache_bytes(loaded.model.config, KvType::f16, 2 * kPageRows);
-  EXPECT_EQ(open_cache(loaded.model, {.bytes = two})->bytes(), two);
+  const std::size_t two = kv_cache_bytes(loaded.model.config, KvType::bf16, 2 * kPageRows);
+  EXPECT_EQ(open_cache(loaded.model, {.bytes = two})->total_pages(), 2);
   const std::size_t all = std::size_t{1} << 50;
   EXPECT_THROW(open_cache(loaded.model, {.bytes = two, .promised = all}), Error);
   EXPECT_THROW(open_cache(loaded.model, {.promised = all}), Error);

@@ -16,7 +16,7 @@ struct Setting {
 };
 
 std::string name_of(const Setting& s) {
-  return fmt::format("activations{}_kv{}", name_of(s.activations), s.kv == KvType::f16 ? 16 : 32);
+  return fmt::format("activations{}_{}", name_of(s.activations), name_of(s.kv));
 }
 void PrintTo(const Setting& setting, std::ostream* out) { *out << name_of(setting); }
 
@@ -68,8 +68,9 @@ std::string setting_name(const testing::TestParamInfo<Setting>& tested) {
   return name_of(tested.param);
 }
 INSTANTIATE_TEST_SUITE_P(Settings, CpuGolden,
-                         testing::Values(Setting{Activations::bits8, KvType::f16},
+                         testing::Values(Setting{Activations::bits8, KvType::bf16},
                                          Setting{Activations::bits8, KvType::f32},
+                                         Setting{Activations::mixed, KvType::bf16},
                                          Setting{Activations::mixed, KvType::f16},
                                          Setting{Activations::bits16, KvType::f16},
                                          Setting{Activations::bits16, KvType::f32}),

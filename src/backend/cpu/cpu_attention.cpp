@@ -153,6 +153,7 @@ bool Attention::list_queries(const Call& call, const Place& place, int run_begin
     for (int h = 0; h < call.heads; ++h, q += call.dim, partial += call.partial_size) {
       AttentionQuery& query = worker.queries.emplace_back();
       query.q = q;
+      query.rounded = call.rounded_query(row, place.kv_head * call.heads + h);
       query.partial = partial;
       query.begin = begin;
       query.end = end;
@@ -185,7 +186,11 @@ void Attention::attend_block(const Call& call, const Place& place, Range run,
   kernel.floats =
       worker.queries.size() > kDirectQueries ? worker.floats.reserve<float>(0) : nullptr;
   look_ahead(call, place, run.end, kernel);
-  kernels_.attend(kernel);
+  if (call.rounded != nullptr) {
+    kernels_.attend_pairs(kernel);
+  } else {
+    kernels_.attend(kernel);
+  }
 }
 
 /// Joins the partials of a block to the totals of the rows that have begun before it in this run.
@@ -306,7 +311,13 @@ void Attention::run(const AttentionArgs& args) {
             width.value_dim,
             kPartialHead + place_of_layer.padded_dim,
             nullptr,
-            nullptr};
+            nullptr,
+            nullptr,
+            kernels_.rounded_bytes};
+  if (cache.shape.type == KvType::bf16) {
+    call.rounded = rounded_.reserve<std::byte>(
+        rows * static_cast<std::size_t>(args.q.cols * kernels_.rounded_bytes));
+  }
   if (args.sinks) {
     fill_sinks(call);
     call.sinks = sinks_.reserve<float>(0);

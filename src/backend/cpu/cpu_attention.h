@@ -71,6 +71,7 @@ class Attention {
   std::vector<Worker> workers_;
   Scratch partials_;  // [row][head][block], when blocks are spread over workers
   Scratch sinks_;     // a partial of every head
+  Scratch rounded_;   // all queries, of a bf16 cache
 };
 
 }  // namespace talon::cpu

@@ -21,6 +21,15 @@ struct Attention::Call {
   int partial_size;    // floats
   float* partials;     // [block of a row][row][head]; null: no run of blocks is cut
   const float* sinks;  // a partial of every head, or null
+  std::byte* rounded;  // [row][head][dim] as round() leaves it; null: the cache is not bf16
+  int rounded_bytes;   // of a value
+
+  /// Of one query head of a row.
+  std::byte* rounded_query(int row, int head) const {
+    if (rounded == nullptr) return nullptr;
+    const auto index = static_cast<std::size_t>(row * heads * kv_heads + head);
+    return rounded + index * static_cast<std::size_t>(dim * rounded_bytes);
+  }
 
   /// Of all query heads of a KV head.
   float* partial(int row, int kv_head, int block) const {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_attention_call.h"
+#include "core/half.h"
 
 // Queries, keys and values before they meet.
 namespace talon::cpu {
@@ -62,6 +63,9 @@ void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker&
   for (int i = 0; i < call.heads; ++i) {
     float* q = args.q.row(row) + (kv_head * call.heads + i) * dim;
     turn(call, q, args.q_norm, place.position, factor);
+    if (call.rounded != nullptr) {
+      kernels_.round(q, dim, call.rounded_query(row, kv_head * call.heads + i));
+    }
   }
   if (!args.k) return;
   float* k = args.k.row(row) + kv_head * dim;
@@ -74,8 +78,13 @@ void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker&
     return;
   }
   auto* stored = worker.stored.reserve<std::uint16_t>(static_cast<std::size_t>(dim + value_dim));
-  kernels_.store_half(k, dim, stored);
-  kernels_.store_half(v, value_dim, stored + dim);
+  if (call.cache.shape.type == KvType::f16) {
+    kernels_.store_half(k, dim, stored);
+    kernels_.store_half(v, value_dim, stored + dim);
+  } else {
+    std::transform(k, k + dim, stored, float_to_bf16);
+    std::transform(v, v + value_dim, stored + dim, float_to_bf16);
+  }
   call.cache.write(args.layer, kv_head, place.slot, reinterpret_cast<const std::byte*>(stored),
                    reinterpret_cast<const std::byte*>(stored + dim));
 }

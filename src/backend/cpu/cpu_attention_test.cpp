@@ -157,6 +157,7 @@ class Sequence {
  private:
   double stored(double value) const {
     const auto single = static_cast<float>(value);
+    if (shape_.type == KvType::bf16) return bf16_to_float(float_to_bf16(single));
     return shape_.type == KvType::f16 ? half_to_float(float_to_half(single)) : single;
   }
 
@@ -196,9 +197,14 @@ class AttentionKernels : public testing::TestWithParam<CpuKernels> {
 INSTANTIATE_TEST_SUITE_P(All, AttentionKernels, testing::ValuesIn(kAllKernels),
                          [](const auto& of) { return std::string(name_of(of.param)); });
 
-const Shape kShapes[] = {{6, 2, 48, KvType::f16, 0},  {4, 4, 64, KvType::f32, 0},
-                         {5, 1, 8, KvType::f16, 0},   {8, 2, 128, KvType::f16, 100},
-                         {9, 3, 64, KvType::f16, 40}, {2, 1, 80, KvType::f32, 0}};
+const Shape kShapes[] = {
+    {6, 2, 48, KvType::f16, 0},    {4, 4, 64, KvType::f32, 0},   {5, 1, 8, KvType::f16, 0},
+    {8, 2, 128, KvType::f16, 100}, {9, 3, 64, KvType::f16, 40},  {2, 1, 80, KvType::f32, 0},
+    {6, 2, 48, KvType::bf16, 0},   {9, 3, 64, KvType::bf16, 37}, {5, 1, 8, KvType::bf16, 0}};
+
+double tolerance(KvType type) {
+  return type == KvType::f32 ? 2e-5 : type == KvType::f16 ? 1e-3 : 2e-2;
+}
 
 TEST_P(AttentionKernels, GivesTheSoftmaxWeightedValues) {
   for (const Shape& shape : kShapes) {
@@ -210,7 +216,7 @@ TEST_P(AttentionKernels, GivesTheSoftmaxWeightedValues) {
       const auto want = sequence.expected(position);
       for (std::size_t i = 0; i < width; ++i) {
         ASSERT_NEAR(got[static_cast<std::size_t>(position) * width + i], want[i],
-                    shape.type == KvType::f16 ? 1e-3 : 2e-5)
+                    tolerance(shape.type))
             << position << " " << i << " dim " << shape.dim;
       }
     }
@@ -234,15 +240,18 @@ TEST_P(AttentionKernels, ARowsBytesDoNotDependOnChunksNorThreadsNorKernels) {
 TEST_P(AttentionKernels, LongContextsGiveTheSameBytesWhereverTheirBlocksAreCut) {
   constexpr int kPositions = 1200;
   constexpr int kRows = 13;
-  const Shape shapes[] = {
-      {9, 3, 64, KvType::f16, 0}, {4, 1, 48, KvType::f32, 0}, {6, 2, 16, KvType::f16, 1100}};
+  const Shape shapes[] = {{9, 3, 64, KvType::f16, 0},
+                          {4, 1, 48, KvType::f32, 0},
+                          {6, 2, 16, KvType::f16, 1100},
+                          {9, 3, 64, KvType::bf16, 0},
+                          {6, 2, 16, KvType::bf16, 1099}};
   for (const Shape& shape : shapes) {
     Sequence sequence(*backend_, shape, kPositions);
     const auto want = sequence.run_all(64);
     const auto width = static_cast<std::size_t>(shape.heads * shape.dim);
     const auto exact = sequence.expected(kPositions - 1);
     for (std::size_t i = 0; i < width; ++i) {
-      ASSERT_NEAR(want[want.size() - width + i], exact[i], shape.type == KvType::f16 ? 1e-3 : 2e-5);
+      ASSERT_NEAR(want[want.size() - width + i], exact[i], tolerance(shape.type));
     }
     std::vector<Sequence::Row> rows;
     for (int p = kPositions - kRows; p < kPositions; ++p) rows.push_back(sequence.in_order(p));

@@ -84,7 +84,10 @@ class CpuBackend : public Backend {
   int threads() const override { return pool_.threads(); }
   bool is_disturbed() const override { return pool_.is_disturbed(); }
 
-  BackendTraits traits() const override { return {}; }
+  BackendTraits traits() const override {
+    const bool is_fine = activations_ == Activations::bits16;
+    return {.cache = is_fine ? KvType::f16 : KvType::bf16};
+  }
 
   Buffer allocate(int rows, int cols) override {
     expects(rows >= 0 && cols >= 0, "a buffer has a size");

@@ -8,7 +8,7 @@ namespace talon::cpu {
 namespace {
 
 std::vector<Cache::Layer> place_layers(const KvShape& shape) {
-  const std::size_t value_bytes = shape.type == KvType::f16 ? 2 : 4;
+  const std::size_t value_bytes = bytes_of(shape.type);
   std::vector<Cache::Layer> layers;
   std::size_t end = 0;
   for (int index = 0; index < shape.layers; ++index) {
@@ -32,12 +32,6 @@ std::size_t bytes_of_page(const std::vector<Cache::Layer>& layers) {
   return last.begin + last.block_bytes * static_cast<std::size_t>(last.width.kv_heads);
 }
 
-/// Of the first value of a slot's key in its block; the next ones follow 16 values apart.
-std::size_t key_index(int key_dim, Slot slot) {
-  const auto row = static_cast<std::size_t>(slot % kPageRows);
-  return row / kLanes * static_cast<std::size_t>(key_dim) * kLanes + row % kLanes;
-}
-
 std::size_t page_of(Slot slot) { return static_cast<std::size_t>(slot / kPageRows); }
 
 }  // namespace
@@ -55,39 +49,52 @@ std::byte* Cache::block(int index, int kv_head) const {
   return memory_.data() + place.begin + static_cast<std::size_t>(kv_head) * place.block_bytes;
 }
 
-void Cache::write(int index, int kv_head, Slot slot, const std::byte* key, const std::byte* value) {
-  const Layer& place = layer(index);
-  const std::size_t size = value_bytes();
-  std::byte* to = block(index, kv_head) + page_of(slot) * page_stride;
-  std::byte* lane = to + key_index(place.width.key_dim, slot) * size;
-  const auto scatter = [&]<typename Value>(Value) {
-    for (int d = 0; d < place.width.key_dim; ++d) {
-      std::memcpy(lane + static_cast<std::size_t>(d) * kLanes * sizeof(Value),
-                  key + static_cast<std::size_t>(d) * sizeof(Value), sizeof(Value));
-    }
-  };
-  if (shape.type == KvType::f16) {
-    scatter(std::uint16_t{});
-  } else {
-    scatter(float{});
+/// Values of a key that lie side by side: in a bf16 cache those of a pair.
+template <typename Move>
+void Cache::for_key_parts(const Layer& place, Slot slot, const Move& move) const {
+  const auto row = static_cast<std::size_t>(slot % kPageRows);
+  const auto dim = static_cast<std::size_t>(place.width.key_dim);
+  const std::size_t part = value_bytes() * (shape.type == KvType::bf16 ? 2 : 1);
+  const std::size_t size = dim * value_bytes();
+  std::size_t at = row / kLanes * kLanes * size + row % kLanes * part;
+  for (std::size_t done = 0; done < size; done += part, at += kLanes * part) {
+    move(at, done, part);
   }
-  std::memcpy(to + place.value_offset +
-                  static_cast<std::size_t>(slot % kPageRows * place.padded_dim) * size,
-              value, static_cast<std::size_t>(place.width.value_dim) * size);
+}
+
+template <typename Move>
+void Cache::for_value_parts(const Layer& place, Slot slot, const Move& move) const {
+  const auto row = static_cast<std::size_t>(slot % kPageRows);
+  const auto dim = static_cast<std::size_t>(place.width.value_dim);
+  const auto padded = static_cast<std::size_t>(place.padded_dim);
+  if (shape.type != KvType::bf16) {
+    move(place.value_offset + row * padded * value_bytes(), 0, dim * value_bytes());
+    return;
+  }
+  const std::size_t at = place.value_offset + (row / 2 * padded * 2 + row % 2) * value_bytes();
+  for (std::size_t d = 0; d < dim; ++d) {
+    move(at + 2 * d * value_bytes(), d * value_bytes(), value_bytes());
+  }
+}
+
+void Cache::write(int index, int kv_head, Slot slot, const std::byte* key, const std::byte* value) {
+  std::byte* to = block(index, kv_head) + page_of(slot) * page_stride;
+  for_key_parts(layer(index), slot, [&](std::size_t at, std::size_t from, std::size_t size) {
+    std::memcpy(to + at, key + from, size);
+  });
+  for_value_parts(layer(index), slot, [&](std::size_t at, std::size_t from, std::size_t size) {
+    std::memcpy(to + at, value + from, size);
+  });
 }
 
 void Cache::read(int index, int kv_head, Slot slot, std::byte* key, std::byte* value) const {
-  const Layer& place = layer(index);
-  const std::size_t size = value_bytes();
   const std::byte* from = block(index, kv_head) + page_of(slot) * page_stride;
-  const std::byte* lane = from + key_index(place.width.key_dim, slot) * size;
-  for (int d = 0; d < place.width.key_dim; ++d, key += size, lane += kLanes * size) {
-    std::memcpy(key, lane, size);
-  }
-  std::memcpy(value,
-              from + place.value_offset +
-                  static_cast<std::size_t>(slot % kPageRows * place.padded_dim) * size,
-              static_cast<std::size_t>(place.width.value_dim) * size);
+  for_key_parts(layer(index), slot, [&](std::size_t at, std::size_t to, std::size_t size) {
+    std::memcpy(key + to, from + at, size);
+  });
+  for_value_parts(layer(index), slot, [&](std::size_t at, std::size_t to, std::size_t size) {
+    std::memcpy(value + to, from + at, size);
+  });
 }
 
 void Cache::copy_slots(std::span<const Slot> from, std::span<const Slot> to, ThreadPool& pool) {

@@ -23,7 +23,7 @@ struct Cache : KvStore {
     std::size_t value_offset = 0;  // of the values in a block
   };
   const Layer& layer(int index) const { return layers_[static_cast<std::size_t>(index)]; }
-  std::size_t value_bytes() const { return shape.type == KvType::f16 ? 2 : 4; }
+  std::size_t value_bytes() const { return bytes_of(shape.type); }
   /// Of the block of one layer and KV head in page 0; page p lies p * page_stride further.
   std::byte* block(int layer, int kv_head) const;
 
@@ -35,6 +35,12 @@ struct Cache : KvStore {
   std::size_t page_stride = 0;
 
  private:
+  /// Calls move(byte in the block, byte in the row, bytes) for all parts of a key or value.
+  template <typename Move>
+  void for_key_parts(const Layer& place, Slot slot, const Move& move) const;
+  template <typename Move>
+  void for_value_parts(const Layer& place, Slot slot, const Move& move) const;
+
   std::vector<Layer> layers_;
   HugeBlock memory_;
 };

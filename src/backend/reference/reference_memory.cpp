@@ -53,7 +53,7 @@ Cache::Cache(const KvShape& of) {
 }
 
 std::size_t Cache::row_bytes(int layer, Part part) const {
-  return static_cast<std::size_t>(cols(layer, part)) * (shape.type == KvType::f16 ? 2 : 4);
+  return static_cast<std::size_t>(cols(layer, part)) * bytes_of(shape.type);
 }
 
 std::size_t Cache::offset(int layer, Part part, Slot slot) const {
@@ -70,7 +70,8 @@ void Cache::write(int layer, Part part, Slot slot, std::span<const float> row) {
     return;
   }
   for (const float value : row) {
-    const std::uint16_t half = float_to_half(value);
+    const std::uint16_t half =
+        shape.type == KvType::f16 ? float_to_half(value) : float_to_bf16(value);
     std::memcpy(to, &half, sizeof(half));
     to += sizeof(half);
   }
@@ -87,7 +88,7 @@ void Cache::read(int layer, Part part, Slot slot, std::span<double> row) const {
     } else {
       std::uint16_t half;
       std::memcpy(&half, from, sizeof(half));
-      value = half_to_float(half);
+      value = shape.type == KvType::f16 ? half_to_float(half) : bf16_to_float(half);
       from += sizeof(half);
     }
   }

@@ -192,7 +192,7 @@ class AttentionWorkload : public KernelWorkload {
     return 2.0 * rows * keys * model_.heads * model_.head_dim;
   }
   std::string layout() const override {
-    return cache_->shape.type == KvType::f16 ? "f16 cache" : "f32 cache";
+    return fmt::format("{} cache", name_of(cache_->shape.type));
   }
 
  private:

@@ -51,7 +51,7 @@ class BenchCalibration : public Command {
     std::optional<ChatTemplate> chat;
     if (tokenizer.chat_template()) chat = chat_template_of(tokenizer);
     std::map<double, Reliability> reliability;
-    use_places(decode_, session, model_.kv);
+    use_places(decode_, session, session.cache->store().shape.type);
     decode_.observer = [&](const RoundReport& round) {
       reliability[sampler_.temperature].add(round);
     };

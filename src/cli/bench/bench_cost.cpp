@@ -164,8 +164,9 @@ class BenchCost : public Command {
                       drafter_));
     }
     const double limit_ms = bytes / bandwidth_gb_s / 1e6;
-    for (const auto& [rows, ms] : measure_passes(session.model, model_.kv, *drafter, kPassRows,
-                                                 kPassBudgetMs * settings_.repeats)) {
+    for (const auto& [rows, ms] :
+         measure_passes(session.model, session.cache->store().shape.type, *drafter, kPassRows,
+                        kPassBudgetMs * settings_.repeats)) {
       lines.push_back({{"draft_rows", rows},
                        {"ms", ms},
                        {"gb_s", bytes / ms / 1e6},

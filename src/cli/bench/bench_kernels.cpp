@@ -98,7 +98,8 @@ class BenchKernels : public Command {
     add_choice<Activations>(*app_, "--activations", settings_.activations, activation_choices(),
                             "bits of the inputs of 4- and 8-bit weights; 16 also keeps those of "
                             "bf16 weights in float32");
-    add_choice<KvType>(*app_, "--kv", settings_.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
+    add_choice<KvType>(*app_, "--kv", settings_.kv,
+                       {{"bf16", KvType::bf16}, {"f16", KvType::f16}, {"f32", KvType::f32}},
                        "type of the cache");
     add_int(*app_, "--threads", settings_.threads, 0, 1024, "threads, 0 for all processors");
     add_int(*app_, "--repeats", settings_.repeats, 1, 1000, "medians of so many, interleaved");

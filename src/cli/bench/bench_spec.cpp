@@ -89,7 +89,7 @@ class BenchSpec : public Command {
     }
     questions = select_questions(std::move(questions), choice_);
     Session session = open_session(model_);
-    use_places(decode_, session, model_.kv);
+    use_places(decode_, session, session.cache->store().shape.type);
     name_what_is_chosen();
     std::optional<ChatTemplate> chat;
     if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
@@ -308,7 +308,7 @@ class BenchSpec : public Command {
             {"backend", session.backend->name()},
             {"weights", name_of(model_.weights)},
             {"activations", name_of(session.activations)},
-            {"kv", model_.kv == KvType::f32 ? "f32" : "f16"}};
+            {"kv", name_of(session.cache->store().shape.type)}};
   }
 
   ModelOptions model_;

@@ -81,8 +81,11 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
       "else 8; auto: mixed for small models, else 8; 16 also keeps the inputs of bf16 weights in "
       "float32, else they are rounded to bf16")
       ->group(kModelGroup);
-  add_choice<KvType>(app, "--kv", options.kv, {{"f16", KvType::f16}, {"f32", KvType::f32}},
-                     "type of the cache")
+  add_choice<std::optional<KvType>>(
+      app, "--kv", options.kv,
+      {{"auto", std::nullopt}, {"bf16", KvType::bf16}, {"f16", KvType::f16}, {"f32", KvType::f32}},
+      "type of the cache; bf16: attention in products of bf16 pairs; "
+      "auto: f16 with 16 bits of inputs, else bf16")
       ->group(kModelGroup);
   add_int(app, "--cache-mb", options.cache_mb, 0, 1 << 20,
           "budget of the cache in MiB, 0 for one whole context, at most 1024")

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "cli/options/flags.h"
@@ -10,8 +11,8 @@ namespace talon {
 
 /// A model and the cache that a command answers from. models_folder: as given (places.h).
 struct ModelOptions : ModelSource {
-  KvType kv = KvType::f16;
-  int cache_mb = 0;  // 0: enough for one text of the whole context, at most 1024
+  std::optional<KvType> kv = {};  // none: as the backend likes it
+  int cache_mb = 0;               // 0: enough for one text of the whole context, at most 1024
 };
 
 /// Declares -m, required.

@@ -58,7 +58,7 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   promised += cache->bytes();
   HostOptions host;
   host.decode = options.decode;
-  use_places(host.decode, loaded, source.kv);
+  use_places(host.decode, loaded, cache->store().shape.type);
   host.step_ms = options.step_ms;
   host.queue = options.server.queue;
   ServedModel served;

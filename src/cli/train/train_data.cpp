@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "draft/eagle/head_config.h"
 #include "io/sha256.h"
+#include "runtime/cache_budget.h"
 #include "train/data/generate.h"
 #include "train/data/manifest.h"
 
@@ -77,7 +78,7 @@ class TrainData : public Command {
     options_.heads = heads_in(head_places(), loaded.name);
     options_.drafter = resolve_drafter(options_.drafter, options_.heads);
     options_.max_new = plan_.max_new;
-    options_.kv = model_.kv;
+    options_.kv = cache_type(loaded.model, model_.kv);
     if (features_) options_.taps = taps_of(loaded.model.config);
     const DataPlan plan = make_plan(loaded);
     const Manifest manifest = add_run(folder_, target_of(loaded), run_json(loaded, plan));
@@ -195,7 +196,7 @@ class TrainData : public Command {
     for (const FeatureTap& tap : options_.taps) manifest.info.taps.push_back(tap.layer);
     manifest.target_settings = {{"weights", name_of(model_.weights)},
                                 {"activations", activations_json(loaded.activations)},
-                                {"cache", model_.kv == KvType::f16 ? "f16" : "f32"}};
+                                {"cache", name_of(options_.kv)}};
     return manifest;
   }
 

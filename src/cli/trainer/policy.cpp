@@ -8,6 +8,7 @@
 #include "cli/trainer/question_prompts.h"
 #include "core/error.h"
 #include "draft/registry.h"
+#include "runtime/cache_budget.h"
 #include "runtime/cost_cache.h"
 #include "runtime/heads.h"
 #include "train/policy/gather_drafts.h"
@@ -41,8 +42,9 @@ RoundCosts measured_costs(const LoadedModel& loaded, const TrainPolicyRequest& r
   const PolicyTrainOptions& train = request.train;
   const auto drafter =
       make_drafter(train.drafter, {.target = &loaded.model, .heads = heads_of(loaded)});
-  const CostProfile profile = obtain_costs(loaded.model, request.model.kv, *drafter, train.drafter,
-                                           cost_cache(loaded, request.model.kv, costs_folder()));
+  const KvType cache = cache_type(loaded.model, request.model.kv);
+  const CostProfile profile = obtain_costs(loaded.model, cache, *drafter, train.drafter,
+                                           cost_cache(loaded, cache, costs_folder()));
   if (!profile.steady)
     note("note: the machine was busy while its costs were measured: they may not hold");
   const MachineCosts machine(train.nodes + 1, profile);

@@ -110,7 +110,8 @@ struct MultiplyCall {
 inline constexpr int kAttentionBlock = 128;
 inline constexpr int kPartialHead = 16;  // floats before the values of a partial
 struct AttentionQuery {
-  const float* q;  // rotated and scaled, also by log2(e): weights are powers of two
+  const float* q;            // rotated and scaled, also by log2(e): weights are powers of two
+  const std::byte* rounded;  // the same as round() leaves it, for attend_pairs()
   float* partial;  // out: largest score, sum of powers of two, from kPartialHead on the padded_dim
                    // weighted values; aligned to 64 bytes
   int begin;       // visible positions within the block: [begin, end)
@@ -122,7 +123,8 @@ struct AttentionQuery {
 
 /// Cache of one layer and one KV head: page p at pages + p * page_stride holds keys as [4 blocks of
 /// 16 slots][dim][16 slots] and, value_offset bytes later, values as [64 slots][padded_dim], both
-/// f16 or both f32.
+/// f16 or both f32. Of attend_pairs(), both bf16: keys as [4 blocks of 16 slots][dim / 2][16
+/// slots][2], values as [32 pairs of slots][padded_dim][2].
 struct AttentionCall {
   const std::byte* pages;
   std::size_t page_stride;
@@ -192,6 +194,8 @@ struct Kernels {
   void (*rotate)(float* x, const float* cos_sin, float scale, int dim);
   void (*store_half)(const float* x, int n, std::uint16_t* out);
   void (*attend)(const AttentionCall& call);
+  /// Of a bf16 cache, with queries and weights rounded to bf16.
+  void (*attend_pairs)(const AttentionCall& call);
   /// Joins `count` partials at `next` to those at `totals` (largest score, sum, values), in the
   /// order of positions; each is `size` floats long.
   void (*join)(float* totals, const float* next, int count, int size);

@@ -1,6 +1,7 @@
 // avx512_kernels() with the processor's own products of bf16 pairs.
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/kernels/lanes_avx512.h"
+#include "backend/cpu/kernels/loops_attention_pairs.h"
 #include "backend/cpu/kernels/loops_rounded.h"
 
 namespace talon::cpu {
@@ -11,6 +12,7 @@ struct Bf16Pairs {
   static constexpr int kInputBytes = 2;
   __m512i weights;
 
+  Bf16Pairs() = default;
   explicit Bf16Pairs(const std::byte* p) : weights(_mm512_loadu_si512(p)) {}
   Floats dot(Floats sum, const std::byte* x) const {
     std::int32_t pair;
@@ -18,9 +20,19 @@ struct Bf16Pairs {
     return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(weights),
                              reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair)))};
   }
+  Bf16Pairs only(int half) const {
+    Bf16Pairs result = *this;
+    const __mmask32 kept = half == 0 ? 0x55555555 : 0xAAAAAAAA;
+    result.weights = _mm512_maskz_mov_epi16(kept, weights);
+    return result;
+  }
   static void store_rounded(float x, std::byte* out) {
     const auto upper = static_cast<std::uint16_t>(rounded_bits(x) >> 16);
     __builtin_memcpy(out, &upper, 2);
+  }
+  static void round_two_vectors(const float* x, std::byte* out) {
+    const __m512bh pairs = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + kLanes), _mm512_loadu_ps(x));
+    _mm512_storeu_si512(out, reinterpret_cast<__m512i>(pairs));
   }
 };
 
@@ -30,6 +42,7 @@ Kernels make_table() {
   table.rounded_bytes = Bf16Pairs::kInputBytes;
   table.round = round_row<Bf16Pairs>;
   table.multiply_rounded = multiply_rounded<Bf16Pairs>;
+  table.attend_pairs = attend_pairs<Bf16Pairs>;
   return table;
 }
 

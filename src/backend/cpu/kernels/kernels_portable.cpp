@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/kernels/lanes_portable.h"
 #include "backend/cpu/kernels/loops_attention.h"
+#include "backend/cpu/kernels/loops_attention_pairs.h"
 #include "backend/cpu/kernels/loops_math.h"
 #include "backend/cpu/kernels/loops_multiply.h"
 #include "backend/cpu/kernels/loops_partials.h"

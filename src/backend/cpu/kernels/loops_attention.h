@@ -230,21 +230,20 @@ void score_page(const AttentionCall& call, const Reach& reach, int page) {
 }
 
 /// Scores of the positions that lie in extra slots, for queries of the same row. Whole blocks of 16
-/// slots are scored and the lane kept.
-template <Form kForm>
-void score_extra(const AttentionCall& call, const Batch& batch) {
+/// slots, block_bytes long, are scored by score_block(batch, keys) and the lane kept.
+template <typename ScoreBlock>
+void score_extra(const AttentionCall& call, const Batch& batch, std::ptrdiff_t block_bytes,
+                 const ScoreBlock& score_block) {
   float block_scores[kQueryBatch * kLanes];
   std::int32_t scored = -1;
-  Ahead none{};
   const AttentionQuery& row = batch.queries[0];
   for (int j = greater(row.begin, row.contiguous); j < row.end; ++j) {
     const std::int32_t slot = row.extra[j - row.contiguous];
     if (slot / kLanes != scored) {
       scored = slot / kLanes;
       const std::ptrdiff_t block = slot % kPageSlots / kLanes;
-      score<kForm>(call, {batch.queries, batch.count, block_scores, kLanes},
-                   page_of(call, slot / kPageSlots) + block * key_block_bytes<kForm>(call.dim), 1,
-                   none);
+      score_block({batch.queries, batch.count, block_scores, kLanes},
+                  page_of(call, slot / kPageSlots) + block * block_bytes);
     }
     for (int i = 0; i < batch.count; ++i) {
       batch.scores[i * batch.stride + j] = block_scores[i * kLanes + slot % kLanes];
@@ -416,14 +415,20 @@ void attend_block(const AttentionCall& call) {
   const Batch all = batch_of(call, 0, call.uniform ? 1 : call.query_count, 0);
   const Reach reach = reach_of(all);
   for (int page = 0; page < kPages; ++page) score_page<kForm>(call, reach, page);
-  for_rows(call, [&](const Batch& batch) { score_extra<kForm>(call, batch); });
+  for_rows(call, [&](const Batch& batch) {
+    score_extra(call, batch, key_block_bytes<kForm>(call.dim),
+                [&](const Batch& part, const std::byte* keys) {
+                  Ahead none{};
+                  score<kForm>(call, part, keys, 1, none);
+                });
+  });
   if (call.soft_cap > 0) cap_scores(call);
   weigh_all(call);
   for (int page = 0; page < kPages; ++page) add_page<kForm>(call, reach, page);
   for_rows(call, [&](const Batch& batch) { add_extra<kForm>(call, batch); });
 }
 
-void attend(const AttentionCall& call) {
+inline void attend(const AttentionCall& call) {
   if (call.half) {
     attend_block<Form::f16>(call);
   } else {

@@ -42,6 +42,7 @@ struct FloatPairs {
   static constexpr int kInputBytes = 4;
   Floats first, second;
 
+  FloatPairs() = default;
   explicit FloatPairs(const std::byte* weights)
       : first(load_bf16(weights, 0)), second(load_bf16(weights, 1)) {}
   /// sum + weights * the pair of inputs at x.
@@ -49,9 +50,19 @@ struct FloatPairs {
     const auto* pair = reinterpret_cast<const float*>(x);
     return fma(first, broadcast(pair[0]), fma(second, broadcast(pair[1]), sum));
   }
+  /// The same with the other of each pair 0.
+  FloatPairs only(int half) const {
+    FloatPairs result = *this;
+    (half == 0 ? result.second : result.first) = zero_floats();
+    return result;
+  }
   static void store_rounded(float x, std::byte* out) {
     const std::uint32_t bits = rounded_bits(x);
     __builtin_memcpy(out, &bits, 4);
+  }
+  /// Of 32 numbers. `out` may be where they lie.
+  static void round_two_vectors(const float* x, std::byte* out) {
+    for (int i = 0; i < 2 * kLanes; ++i) store_rounded(x[i], out + i * kInputBytes);
   }
 };
 

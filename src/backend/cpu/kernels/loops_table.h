@@ -28,6 +28,7 @@ constexpr Kernels table_of(const char* name) {
           rotate,
           store_half_row,
           attend,
+          attend_pairs<FloatPairs>,
           join_partials,
           finish_partial};
 }
