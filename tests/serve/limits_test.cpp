@@ -69,13 +69,16 @@ TEST(Queue, OfATooSmallCacheAnswersInTurnOrRefuses) {
 
 TEST(Reader, ThatGoesAwayCancelsItsAnswer) {
   TestServer server;
-  {
-    Client client(server.port());
-    client.send(post_text(kCompletion, stream_of(long_request()).dump()));
-    EXPECT_TRUE(client.read_until("data: "));
+  // Of a fast model an answer may be over before the server hears of it.
+  for (int i = 0; i < 50 && cancelled_of(server) == 0; ++i) {
+    {
+      Client client(server.port());
+      client.send(post_text(kCompletion, stream_of(long_request()).dump()));
+      EXPECT_TRUE(client.read_until("data: "));
+    }
+    EXPECT_TRUE(server.load_becomes(0));
   }
-  EXPECT_TRUE(server.load_becomes(0));
-  EXPECT_EQ(cancelled_of(server), 1);
+  EXPECT_GE(cancelled_of(server), 1);
 }
 
 TEST(Reader, ThatGoesAwayBeforeTheEndOfAWholeAnswerCancelsItToo) {

@@ -226,6 +226,7 @@ TEST_F(Paths, MetricsCountWhatWasAnswered) {
   const double tokens = std::max(0.0, value_of("talon:generation_tokens_total" + model));
   const double first = std::max(0.0, value_of("talon:time_to_first_token_seconds_count" + model));
   server().post("/v1/completions", completion("Once"));
+  EXPECT_TRUE(server().load_becomes(0));  // which is known a moment after the answer
   EXPECT_EQ(value_of("talon:generation_tokens_total" + model), tokens + 24);
   EXPECT_EQ(value_of("talon:time_to_first_token_seconds_count" + model), first + 1);
   EXPECT_EQ(value_of("talon:num_requests_running" + model), 0);
