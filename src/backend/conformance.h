@@ -48,7 +48,7 @@ struct Tolerance {
   static constexpr double k16Bit = 6e-4;  // activations rounded to 1/65278 of their group's largest
   static constexpr double k8Bit = 0.12;   // ... to 1/127
   static constexpr double kHalfCache = 5e-3;  // keys and values on either side of a binary16 step
-  static constexpr double kBf16Cache = 5e-2;  // ... of a bf16 step, and queries and weights, too
+  static constexpr double kBf16Cache = 0.12;  // ... of a bf16 step; queries and weights, too
   static constexpr double kBf16 = 8e-3;       // ... to the 8 significant bits of bf16
   static double linear(StorageType weight, std::optional<Activations> activations) {
     const bool fine = activations == Activations::bits16;

@@ -203,7 +203,7 @@ const Shape kShapes[] = {
     {6, 2, 48, KvType::bf16, 0},   {9, 3, 64, KvType::bf16, 37}, {5, 1, 8, KvType::bf16, 0}};
 
 double tolerance(KvType type) {
-  return type == KvType::f32 ? 2e-5 : type == KvType::f16 ? 1e-3 : 2e-2;
+  return type == KvType::f32 ? 2e-5 : type == KvType::f16 ? 1e-3 : 4e-2;  // values go to 7
 }
 
 TEST_P(AttentionKernels, GivesTheSoftmaxWeightedValues) {
