@@ -62,11 +62,13 @@ struct Tolerance {
 };
 
 inline constexpr StorageType kAllTypes[] = {
-    StorageType::f32,  StorageType::f16,    StorageType::bf16,   StorageType::q8_0,
-    StorageType::q4_0, StorageType::q4_1,   StorageType::q5_0,   StorageType::q5_1,
-    StorageType::q2_k, StorageType::q3_k,   StorageType::q4_k,   StorageType::q5_k,
-    StorageType::q6_k, StorageType::iq4_nl, StorageType::iq4_xs, StorageType::iq2_xxs,
-    StorageType::mxfp4};
+    StorageType::f32,   StorageType::f16,     StorageType::bf16,   StorageType::q8_0,
+    StorageType::q4_0,  StorageType::q4_1,    StorageType::q5_0,   StorageType::q5_1,
+    StorageType::q2_k,  StorageType::q3_k,    StorageType::q4_k,   StorageType::q5_k,
+    StorageType::q6_k,  StorageType::iq4_nl,  StorageType::iq4_xs, StorageType::iq2_xxs,
+    StorageType::mxfp4, StorageType::iq1_s,   StorageType::iq1_m,  StorageType::iq2_xs,
+    StorageType::iq2_s, StorageType::iq3_xxs, StorageType::iq3_s,  StorageType::tq1_0,
+    StorageType::tq2_0, StorageType::nvfp4};
 
 /// A backend with a few conveniences.
 class Device {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "io/formats/split_gguf.h"
 #include "io/parse.h"
 #include "io/quote.h"
 
@@ -95,6 +96,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
   Checkpoint checkpoint = parser_of(mapped.bytes(), path)(mapped.bytes(), path);
   mapped.check_whole();
   checkpoint.files.push_back(std::move(mapped));
+  if (checkpoint.format == CheckpointFormat::gguf) append_splits(checkpoint);
   return checkpoint;
 }
 

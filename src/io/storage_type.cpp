@@ -54,6 +54,26 @@ std::string_view name_of(StorageType type) {
       return "iq2_xxs";
     case StorageType::mxfp4:
       return "mxfp4";
+    case StorageType::iq1_s:
+      return "iq1_s";
+    case StorageType::iq1_m:
+      return "iq1_m";
+    case StorageType::iq2_xs:
+      return "iq2_xs";
+    case StorageType::iq2_s:
+      return "iq2_s";
+    case StorageType::iq3_xxs:
+      return "iq3_xxs";
+    case StorageType::iq3_s:
+      return "iq3_s";
+    case StorageType::tq1_0:
+      return "tq1_0";
+    case StorageType::tq2_0:
+      return "tq2_0";
+    case StorageType::nvfp4:
+      return "nvfp4";
+    case StorageType::f8_e4m3:
+      return "f8_e4m3";
   }
   throw Bug("name_of: not a storage type");
 }
@@ -63,6 +83,7 @@ BlockShape block_shape(StorageType type) {
     case StorageType::i8:
     case StorageType::u8:
     case StorageType::boolean:
+    case StorageType::f8_e4m3:
       return {1, 1};
     case StorageType::f16:
     case StorageType::bf16:
@@ -102,6 +123,24 @@ BlockShape block_shape(StorageType type) {
       return {256, 136};
     case StorageType::iq2_xxs:
       return {256, 66};
+    case StorageType::iq1_s:
+      return {256, 50};
+    case StorageType::iq1_m:
+      return {256, 56};
+    case StorageType::iq2_xs:
+      return {256, 74};
+    case StorageType::iq2_s:
+      return {256, 82};
+    case StorageType::iq3_xxs:
+      return {256, 98};
+    case StorageType::iq3_s:
+      return {256, 110};
+    case StorageType::tq1_0:
+      return {256, 54};
+    case StorageType::tq2_0:
+      return {256, 66};
+    case StorageType::nvfp4:
+      return {64, 36};
   }
   throw Bug("block_shape: not a storage type");
 }

@@ -34,6 +34,16 @@ enum class StorageType {
   iq4_xs,
   iq2_xxs,
   mxfp4,
+  iq1_s,
+  iq1_m,
+  iq2_xs,
+  iq2_s,
+  iq3_xxs,
+  iq3_s,
+  tq1_0,
+  tq2_0,
+  nvfp4,
+  f8_e4m3,
 };
 
 std::string_view name_of(StorageType type);

@@ -36,6 +36,7 @@ bool holds_reals(StorageType type) {
     case StorageType::i32:
     case StorageType::i64:
     case StorageType::boolean:
+    case StorageType::f8_e4m3:  // only beside a scale: quantized_tensors.h
       return false;
     default:
       return true;

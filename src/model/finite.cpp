@@ -27,7 +27,16 @@ ScalePlaces scale_places(StorageType type) {
     case StorageType::iq4_nl:
     case StorageType::iq4_xs:
     case StorageType::iq2_xxs:
+    case StorageType::iq1_s:
+    case StorageType::iq2_xs:
+    case StorageType::iq2_s:
+    case StorageType::iq3_xxs:
+    case StorageType::iq3_s:
       return {0};
+    case StorageType::tq1_0:
+      return {52};
+    case StorageType::tq2_0:
+      return {64};
     case StorageType::q4_1:
     case StorageType::q5_1:
     case StorageType::q4_k:
@@ -88,6 +97,14 @@ std::size_t scan_type(StorageType type, const std::byte* bytes, std::size_t firs
     case StorageType::mxfp4:  // the largest scale whose largest value is finite: 12 * 2^124
       return scan(bytes, stride, first, last,
                   [](const std::byte* block) { return *block <= std::byte{252}; });
+    case StorageType::nvfp4:
+      return last;            // every scale is a number
+    case StorageType::iq1_m:  // the exponent lies in the top nibbles of its last two words
+      return scan(bytes, stride, first, last, [](const std::byte* block) {
+        const unsigned high = load<std::uint16_t>(block + 54),
+                       low = load<std::uint16_t>(block + 52);
+        return (~((high & 0xF000U) | (low & 0xF000U) >> 4) & 0x7C00U) != 0;
+      });
     default:
       break;
   }

@@ -88,8 +88,31 @@ MakerRecording unpack_maker(const std::string& family) {
     sequence.first_row = static_cast<int>(sequence.ids.size() - sequence.logits.size());
     sequence.greedy = numbers<TokenId>(golden, fmt::format("greedy.{}", k));
     sequence.margin = numbers<float>(golden, fmt::format("greedy_margin.{}", k));
+    if (k == 0) {
+      sequence.final = rows(golden, "tap.final");
+      sequence.mtp_hidden = rows(golden, "mtp.hidden");
+      sequence.mtp_logits = rows(golden, "mtp.logits");
+    }
     recording.sequences.push_back(std::move(sequence));
   }
+  return recording;
+}
+
+QuantizedRecording unpack_quantized(const std::string& name) {
+  const fs::path packed = fs::path(TALON_TEST_DATA) / "golden/quantized" / name;
+  QuantizedRecording recording;
+  recording.folder =
+      fs::path(testing::TempDir()) / fmt::format("talon_quantized_{}", getpid()) / name;
+  fs::create_directories(recording.folder);
+  fs::copy_file(packed / "config.json", recording.folder / "config.json",
+                fs::copy_options::overwrite_existing);
+  write_file(recording.folder / "model.safetensors", read_zstd(packed / "model.safetensors.zst"));
+  const fs::path golden_file = recording.folder.parent_path() / (name + ".safetensors");
+  write_file(golden_file, read_zstd(packed / "golden.safetensors.zst"));
+  const Checkpoint golden = read_safetensors(golden_file);
+  recording.ids = numbers<TokenId>(golden, "ids.1");
+  recording.logits = rows(golden, "logits.1");
+  recording.q_proj = rows(golden, "q_proj.1");
   return recording;
 }
 

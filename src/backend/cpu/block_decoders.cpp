@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/half.h"
+#include "io/quant/low_bit_blocks.h"
 #include "io/quant/quant_tables.h"
 
 namespace talon::cpu {
@@ -194,6 +195,28 @@ void decode_mxfp4(const std::uint8_t* block, DecodedBlock& out) {
   unpack_nibbles(block + 1, 16, out.code);
 }
 
+template <StorageType kType>
+void decode_low_bits(const std::uint8_t* block, DecodedBlock& out) {
+  static const LowBitType& type = *low_bit_type(kType);
+  LowBitBlock taken;
+  type.take_apart(block, taken);
+  out.d = taken.d;
+  std::memcpy(out.scale, taken.scale, sizeof(taken.scale));
+  std::memcpy(out.code, taken.code, sizeof(taken.code));
+}
+
+template <StorageType kType>
+BlockRecipe low_bit_recipe(const char* layout) {
+  const LowBitType& type = *low_bit_type(kType);
+  BlockRecipe recipe{kType,  type.group == 16 ? TileKind::nibble_super16 : TileKind::nibble_super,
+                     layout, decode_low_bits<kType>,
+                     {},     type.unit};
+  for (std::size_t i = 0; i < 16; ++i) {
+    recipe.table[i] = static_cast<std::uint8_t>(type.values[i] + 128);
+  }
+  return recipe;
+}
+
 constexpr std::array<std::uint8_t, 16> counting_table(int first) {
   std::array<std::uint8_t, 16> table{};
   for (int i = 0; i < 16; ++i)
@@ -256,10 +279,33 @@ constexpr std::array kRecipes = {
                 decode_iq2_xxs, kIq2Table, 0.125F},
 };
 
+std::span<const BlockRecipe> low_bit_recipes() {
+  static const std::array kLowBit = {
+      low_bit_recipe<StorageType::iq1_s>(
+          "4-bit codebook of +-{1, 7, 9}, groups of 32, 8-bit scale, f16 scale of 256"),
+      low_bit_recipe<StorageType::iq1_m>(
+          "4-bit codebook of +-{1, 7, 9}, groups of 16, 8-bit scale, f16 scale of 256"),
+      low_bit_recipe<StorageType::iq2_xs>(
+          "4-bit codebook of +-{8, 25, 43}, groups of 16, 8-bit scale, f16 scale of 256"),
+      low_bit_recipe<StorageType::iq2_s>(
+          "4-bit codebook of +-{8, 25, 43}, groups of 16, 8-bit scale, f16 scale of 256"),
+      low_bit_recipe<StorageType::iq3_xxs>(
+          "4-bit codebook of eight magnitudes, groups of 32, 8-bit scale, f16 scale of 256"),
+      low_bit_recipe<StorageType::iq3_s>(
+          "4-bit codebook of eight magnitudes, groups of 32, 8-bit scale, f16 scale of 256"),
+      low_bit_recipe<StorageType::tq1_0>("4-bit codes of -1, 0, 1, f16 scale of 256"),
+      low_bit_recipe<StorageType::tq2_0>("4-bit codes of -1, 0, 1, 2, f16 scale of 256"),
+  };
+  return kLowBit;
+}
+
 }  // namespace
 
 const BlockRecipe* recipe_for(StorageType type) {
   for (const BlockRecipe& recipe : kRecipes) {
+    if (recipe.type == type) return &recipe;
+  }
+  for (const BlockRecipe& recipe : low_bit_recipes()) {
     if (recipe.type == type) return &recipe;
   }
   return nullptr;

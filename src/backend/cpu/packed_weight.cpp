@@ -150,8 +150,8 @@ Plan plan_as_stored(const StoredMatrix& matrix) {
     return {recipe->kind, recipe->layout, true, recipe};
   }
   if (matrix.type == StorageType::f16) return {TileKind::f16, "f16, float32 arithmetic", true};
-  const bool bf16 =
-      matrix.type == StorageType::bf16 || (matrix.type == StorageType::f32 && fits_bf16(matrix));
+  const bool bf16 = matrix.type == StorageType::bf16 || matrix.type == StorageType::nvfp4 ||
+                    (matrix.type == StorageType::f32 && fits_bf16(matrix));
   if (bf16) return {TileKind::bf16, "bf16", true};
   return {TileKind::f32, "f32", true};
 }

@@ -26,10 +26,12 @@ struct TestMatrix {
 };
 
 inline constexpr StorageType kBlockTypes[] = {
-    StorageType::q8_0,    StorageType::q4_0, StorageType::q4_1,   StorageType::q5_0,
-    StorageType::q5_1,    StorageType::q2_k, StorageType::q3_k,   StorageType::q4_k,
-    StorageType::q5_k,    StorageType::q6_k, StorageType::iq4_nl, StorageType::iq4_xs,
-    StorageType::iq2_xxs, StorageType::mxfp4};
+    StorageType::q8_0,    StorageType::q4_0,  StorageType::q4_1,    StorageType::q5_0,
+    StorageType::q5_1,    StorageType::q2_k,  StorageType::q3_k,    StorageType::q4_k,
+    StorageType::q5_k,    StorageType::q6_k,  StorageType::iq4_nl,  StorageType::iq4_xs,
+    StorageType::iq2_xxs, StorageType::mxfp4, StorageType::iq1_s,   StorageType::iq1_m,
+    StorageType::iq2_xs,  StorageType::iq2_s, StorageType::iq3_xxs, StorageType::iq3_s,
+    StorageType::tq1_0,   StorageType::tq2_0};
 inline constexpr StorageType kFloatTypes[] = {StorageType::f32, StorageType::f16,
                                               StorageType::bf16};
 
@@ -47,6 +49,10 @@ inline std::vector<std::size_t> half_fields(StorageType type) {
       return {108};
     case StorageType::q6_k:
       return {208};
+    case StorageType::tq1_0:
+      return {52};
+    case StorageType::tq2_0:
+      return {64};
     default:
       return {0};
   }
@@ -74,6 +80,18 @@ inline TestMatrix random_matrix(StorageType type, int rows, int cols, unsigned s
     for (std::size_t at = 0; at < matrix.bytes.size(); at += shape.bytes) {
       if (type == StorageType::mxfp4) {
         put(at, static_cast<std::uint8_t>(115 + random() % 6));  // a power of two
+        continue;
+      }
+      if (type == StorageType::nvfp4) {
+        for (std::size_t i = 0; i < 4; ++i) put(at + i, static_cast<std::uint8_t>(random() % 24));
+        continue;
+      }
+      if (type == StorageType::iq1_m) {  // its scale lies in the top nibbles of four words
+        for (std::size_t i = 0; i < 4; ++i) {
+          const auto low = static_cast<std::uint16_t>(random() & 0x0FFFU);
+          constexpr std::uint16_t kTop[] = {0x3000, 0x5000, 0x1000, 0x2000};
+          put(at + 48 + 2 * i, static_cast<std::uint16_t>(low | kTop[i]));
+        }
         continue;
       }
       for (const std::size_t field : half_fields(type)) {

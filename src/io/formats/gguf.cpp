@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "io/byte_reader.h"
+#include "io/formats/split_gguf.h"
 #include "io/parse.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
@@ -95,6 +96,24 @@ std::optional<StorageType> storage_type_of(std::uint32_t ggml_type) {
       return StorageType::iq4_nl;
     case 39:
       return StorageType::mxfp4;
+    case 17:
+      return StorageType::iq2_xs;
+    case 18:
+      return StorageType::iq3_xxs;
+    case 19:
+      return StorageType::iq1_s;
+    case 21:
+      return StorageType::iq3_s;
+    case 22:
+      return StorageType::iq2_s;
+    case 29:
+      return StorageType::iq1_m;
+    case 34:
+      return StorageType::tq1_0;
+    case 35:
+      return StorageType::tq2_0;
+    case 40:
+      return StorageType::nvfp4;
     case 23:
       return StorageType::iq4_xs;
     case 24:
@@ -121,24 +140,10 @@ std::string_view unread_type_name(std::uint32_t ggml_type) {
       return "Q8_1";
     case 15:
       return "Q8_K";
-    case 17:
-      return "IQ2_XS";
-    case 18:
-      return "IQ3_XXS";
-    case 19:
-      return "IQ1_S";
-    case 21:
-      return "IQ3_S";
-    case 22:
-      return "IQ2_S";
-    case 29:
-      return "IQ1_M";
-    case 34:
-      return "TQ1_0";
-    case 35:
-      return "TQ2_0";
-    case 39:
-      return "MXFP4";
+    case 41:
+      return "Q1_0";
+    case 42:
+      return "Q2_0";
     default:
       return "unknown";
   }
@@ -393,6 +398,7 @@ Checkpoint read_gguf(const std::filesystem::path& file) {
   Checkpoint checkpoint = parse_gguf(mapped.bytes(), file);
   mapped.check_whole();
   checkpoint.files.push_back(std::move(mapped));
+  append_splits(checkpoint);
   return checkpoint;
 }
 

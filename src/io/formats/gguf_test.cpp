@@ -149,11 +149,11 @@ TEST(Gguf, RefusesKeysTensorsAndBytesUsedTwice) {
 
 TEST(Gguf, RefusesTypesItDoesNotReadByNumberAndName) {
   GgufParts parts = small_gguf();
-  parts.tensors[0].type = 18;
+  parts.tensors[0].type = 41;
   EXPECT_EQ(
       refusal(parts),
-      "read GGUF \"x.gguf\": tensor \"f32\": expected a tensor type this program reads, found 18 "
-      "(IQ3_XXS)");
+      "read GGUF \"x.gguf\": tensor \"f32\": expected a tensor type this program reads, found 41 "
+      "(Q1_0)");
   parts.tensors[0].type = 4;
   EXPECT_NE(refusal(parts).find("found 4 (unknown)"), std::string::npos);
 }

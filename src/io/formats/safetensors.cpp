@@ -19,6 +19,7 @@ std::optional<StorageType> storage_type_of(std::string_view dtype) {
   if (dtype == "F32") return StorageType::f32;
   if (dtype == "F16") return StorageType::f16;
   if (dtype == "BF16") return StorageType::bf16;
+  if (dtype == "F8_E4M3") return StorageType::f8_e4m3;
   if (dtype == "F64") return StorageType::f64;
   if (dtype == "I8") return StorageType::i8;
   if (dtype == "U8") return StorageType::u8;

@@ -72,8 +72,8 @@ TEST(Safetensors, RefusesDuplicateKeys) {
 }
 
 TEST(Safetensors, RefusesOtherTypesAndMissingKeysByName) {
-  EXPECT_NE(refusal(R"({"a":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}})")
-                .find("found \"F8_E4M3\""),
+  EXPECT_NE(refusal(R"({"a":{"dtype":"F8_E5M2","shape":[8],"data_offsets":[0,8]}})")
+                .find("found \"F8_E5M2\""),
             std::string::npos);
   EXPECT_NE(refusal(R"({"a":{"dtype":"F32","data_offsets":[0,8]}})")
                 .find("tensor \"a\": expected the key \"shape\", found none"),

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/half.h"
+#include "io/quant/low_bit_blocks.h"
 #include "io/quant/quant_tables.h"
 #include "io/storage_type.h"
 
@@ -187,6 +188,32 @@ void decode_mxfp4(Bytes b, float* y) {
   }
 }
 
+/// Four scales, then four times 16 codes of e2m1, doubled, the low nibbles first.
+void decode_nvfp4(Bytes b, float* y) {
+  for (int part = 0; part < 4; ++part) {
+    const float scale = nvfp4_scale(b[part]);
+    for (int i = 0; i < 8; ++i) {
+      const std::uint8_t both = b[4 + 8 * part + i];
+      y[16 * part + i] = scale * static_cast<float>(kMxfp4Codebook[both & 15]);
+      y[16 * part + i + 8] = scale * static_cast<float>(kMxfp4Codebook[both >> 4]);
+    }
+  }
+}
+
+void decode_f8_e4m3(Bytes b, float* y) { *y = f8_e4m3_to_float(*b); }
+
+template <StorageType kType>
+void decode_low_bits(Bytes b, float* y) {
+  static const LowBitType& type = *low_bit_type(kType);
+  LowBitBlock block;
+  type.take_apart(b, block);
+  const float d = half_to_float(block.d) * type.unit;
+  for (int i = 0; i < 256; ++i) {
+    const float scale = d * static_cast<float>(block.scale[i / type.group]);
+    y[i] = scale * static_cast<float>(type.values[block.code[i]]);
+  }
+}
+
 Decode decoder_of(StorageType type) {
   switch (type) {
     case StorageType::f32:
@@ -237,6 +264,26 @@ Decode decoder_of(StorageType type) {
       return decode_iq2_xxs;
     case StorageType::mxfp4:
       return decode_mxfp4;
+    case StorageType::iq1_s:
+      return decode_low_bits<StorageType::iq1_s>;
+    case StorageType::iq1_m:
+      return decode_low_bits<StorageType::iq1_m>;
+    case StorageType::iq2_xs:
+      return decode_low_bits<StorageType::iq2_xs>;
+    case StorageType::iq2_s:
+      return decode_low_bits<StorageType::iq2_s>;
+    case StorageType::iq3_xxs:
+      return decode_low_bits<StorageType::iq3_xxs>;
+    case StorageType::iq3_s:
+      return decode_low_bits<StorageType::iq3_s>;
+    case StorageType::tq1_0:
+      return decode_low_bits<StorageType::tq1_0>;
+    case StorageType::tq2_0:
+      return decode_low_bits<StorageType::tq2_0>;
+    case StorageType::nvfp4:
+      return decode_nvfp4;
+    case StorageType::f8_e4m3:
+      return decode_f8_e4m3;
   }
   throw Bug("dequantize: not a storage type");
 }

@@ -17,6 +17,9 @@
 ///   iq4_nl   d, u8 q[16]            d * kIq4Codebook[n(i)]
 ///   mxfp4    u8 e, u8 q[16]         2^(e - 128) * kMxfp4Codebook[n(i)]
 ///
+/// nvfp4, blocks of 64: u8 s[4], u8 q[4][8], nvfp4_scale(s[i / 16]) * kMxfp4Codebook[nibble], the
+/// low nibbles first in each 16. Types below three bits: low_bit_blocks.h.
+///
 ///   n(i): the low nibble of q[i], from 16 on the high nibble of q[i - 16]
 ///
 /// Value i of a block of 256, where g = i / 32:
@@ -78,6 +81,11 @@ constexpr int q3_k_scale(const std::uint8_t* packed, int group) {
 constexpr std::uint8_t iq2_signs(std::uint32_t seven_bits) {
   return static_cast<std::uint8_t>(seven_bits | ((std::popcount(seven_bits) & 1u) << 7));
 }
+
+/// nvfp4: a byte of scale, e4m3 without a sign, halved as the codes are doubled; 127 stands for 0.
+float nvfp4_scale(std::uint8_t byte);
+/// The eight-bit float of safetensors: four bits of exponent, three of mantissa, no infinities.
+float f8_e4m3_to_float(std::uint8_t byte);
 
 /// iq2_xxs: the eight magnitudes of each of 256 entries. Only 8, 25 and 43 occur.
 using Iq2Grid = std::array<std::array<std::uint8_t, 8>, 256>;

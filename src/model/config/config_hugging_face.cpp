@@ -5,6 +5,7 @@
 #include "io/json_text.h"
 #include "model/config/config_keys.h"
 #include "model/config/config_readers.h"
+#include "model/config/quantization.h"
 
 namespace talon {
 namespace {
@@ -26,7 +27,10 @@ std::vector<TokenId> generation_end_tokens(const Checkpoint& checkpoint, int voc
 void read_sizes(const ConfigKeys& keys, ModelConfig& config) {
   config.layers = keys.integer("num_hidden_layers", 1, Limits::kLayers);
   config.hidden = keys.integer("hidden_size", 1, Limits::kWidth);
-  config.intermediate = keys.integer("intermediate_size", 1, Limits::kWidth);
+  // Mixtures without a dense layer may lack the width of one.
+  config.intermediate = keys.has("moe_intermediate_size")
+                            ? keys.integer_or("intermediate_size", 1, Limits::kWidth, 1)
+                            : keys.integer("intermediate_size", 1, Limits::kWidth);
   config.context = keys.integer("max_position_embeddings", 1, Limits::kContext);
   config.vocabulary = keys.integer("vocab_size", 1, Limits::kVocabulary);
   config.heads = keys.integer("num_attention_heads", 1, Limits::kHeads);
@@ -90,10 +94,7 @@ Json text_model(const Json& config) {
 
 void refuse_unsupported(const ConfigKeys& keys) {
   if (keys.flag_or("mlp_bias", false)) keys.refuse("mlp_bias", "false");
-  const auto quantization = keys.object("quantization_config");
-  if (quantization && quantization->text_or("quant_method", "") != "mxfp4") {
-    keys.refuse("quantization_config", "no quantisation, or mxfp4");
-  }
+  read_quantization(keys);
 }
 
 }  // namespace

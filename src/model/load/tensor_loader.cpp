@@ -15,7 +15,10 @@ TensorLoader::TensorLoader(const Checkpoint& checkpoint, Backend& backend,
     : checkpoint_(checkpoint),
       backend_(backend),
       options_(options),
-      pool_(backend.threads(), /*pin=*/false) {}
+      pool_(backend.threads(), /*pin=*/false) {
+  if (checkpoint.format != CheckpointFormat::hugging_face) return;
+  quantization_ = read_quantization(ConfigKeys(checkpoint.metadata, checkpoint.path.string()));
+}
 
 const StoredTensor& TensorLoader::checked(const std::string& name,
                                           const std::vector<std::int64_t>& shape) {
@@ -24,6 +27,10 @@ const StoredTensor& TensorLoader::checked(const std::string& name,
   if (!holds_reals(tensor.type)) {
     fail("load {} \"{}\": expected a floating-point or quantised type, found {}", where, name,
          name_of(tensor.type));
+  }
+  const std::string scale = name.substr(0, name.rfind('.')) + ".scale";
+  if (tensor.type == StorageType::nvfp4 && has(scale)) {
+    fail("load {} \"{}\": expected nvfp4 without a scale of its own, found {}", where, name, scale);
   }
   if (tensor.shape != shape) {
     fail("load {} \"{}\": expected [{}], found [{}]", where, name, fmt::join(shape, ", "),
@@ -58,22 +65,39 @@ std::unique_ptr<Weight> TensorLoader::matrix(const std::string& name, int rows, 
 
 std::unique_ptr<Weight> TensorLoader::matrix_of_stack(const std::string& name, int count, int index,
                                                       int rows, int cols, const StoredRows& part) {
-  const int stored = part.stored > 0 ? part.stored : rows;
-  const StoredTensor& tensor =
-      count > 0 ? checked(name, {count, stored, cols}) : checked(name, {stored, cols});
-  const BlockShape block = block_shape(tensor.type);
-  const std::size_t row_bytes = static_cast<std::size_t>(cols) / block.elements * block.bytes;
-  const std::size_t first = static_cast<std::size_t>(index) * static_cast<std::size_t>(stored) +
-                            static_cast<std::size_t>(part.first);
-  const auto bytes = tensor.bytes.subspan(
-      first * row_bytes,
-      static_cast<std::size_t>(part.order.empty() ? rows : stored - part.first) * row_bytes);
-  return load({name, tensor.type, rows, cols, bytes, part.order}, options_.layout);
+  return load(stored(name, count, index, rows, cols, part), options_.layout);
 }
 
-std::unique_ptr<Weight> TensorLoader::float_matrix(const std::string& name, int rows, int cols) {
-  const StoredTensor& tensor = checked(name, {rows, cols});
-  return load({name, tensor.type, rows, cols, tensor.bytes}, WeightLayout::f32);
+StoredMatrix TensorLoader::stored(const std::string& name, int count, int index, int rows, int cols,
+                                  const StoredRows& part) {
+  const int all = part.stored > 0 ? part.stored : rows;
+  StorageType type{};
+  std::span<const std::byte> all_bytes;
+  if (auto made = quantization_ && count == 0
+                      ? make_quantized(checkpoint_, *quantization_, name, all, cols)
+                      : std::nullopt) {
+    made_ = std::move(*made);
+    type = made_.type;
+    all_bytes = made_.bytes;
+  } else {
+    const StoredTensor& tensor =
+        count > 0 ? checked(name, {count, all, cols}) : checked(name, {all, cols});
+    type = tensor.type;
+    all_bytes = tensor.bytes;
+  }
+  const BlockShape block = block_shape(type);
+  const std::size_t row_bytes = static_cast<std::size_t>(cols) / block.elements * block.bytes;
+  const std::size_t first = static_cast<std::size_t>(index) * static_cast<std::size_t>(all) +
+                            static_cast<std::size_t>(part.first);
+  const auto bytes = all_bytes.subspan(
+      first * row_bytes,
+      static_cast<std::size_t>(part.order.empty() ? rows : all - part.first) * row_bytes);
+  return {name, type, rows, cols, bytes, part.order};
+}
+
+std::unique_ptr<Weight> TensorLoader::float_matrix(const std::string& name, int rows, int cols,
+                                                   const StoredRows& part) {
+  return load(stored(name, 0, 0, rows, cols, part), WeightLayout::f32);
 }
 
 std::unique_ptr<Weight> TensorLoader::made_matrix(const StoredMatrix& matrix) {

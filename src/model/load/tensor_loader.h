@@ -1,12 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/thread_pool.h"
+#include "model/load/quantized_tensors.h"
 #include "model/model.h"
 
 namespace talon {
@@ -34,7 +36,8 @@ class TensorLoader {
   std::unique_ptr<Weight> matrix_of_stack(const std::string& name, int count, int index, int rows,
                                           int cols, const StoredRows& part = {});
   /// A matrix kept in float32, whose inputs no backend rounds.
-  std::unique_ptr<Weight> float_matrix(const std::string& name, int rows, int cols);
+  std::unique_ptr<Weight> float_matrix(const std::string& name, int rows, int cols,
+                                       const StoredRows& part = {});
   /// A matrix whose values were put together from tensors that have been looked at.
   std::unique_ptr<Weight> made_matrix(const StoredMatrix& matrix);
   std::unique_ptr<Weight> made_float_matrix(const StoredMatrix& matrix);
@@ -52,11 +55,15 @@ class TensorLoader {
 
  private:
   std::unique_ptr<Weight> load(const StoredMatrix& matrix, WeightLayout layout);
+  StoredMatrix stored(const std::string& name, int count, int index, int rows, int cols,
+                      const StoredRows& part);
 
   const Checkpoint& checkpoint_;
   Backend& backend_;
   const LoadOptions& options_;
   ThreadPool pool_;
+  std::optional<Quantization> quantization_;  // of a folder that says so
+  MadeMatrix made_;                           // the last that stored() put together
   std::set<std::string, std::less<>> checked_;
   std::size_t weight_bytes_ = 0;
 };

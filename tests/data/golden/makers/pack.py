@@ -3,7 +3,9 @@
 
     pack.py RECORDINGS FAMILY...
 
-RECORDINGS/FAMILY holds hf/ (config.json, model.safetensors), model.gguf and golden.safetensors.
+RECORDINGS/FAMILY holds hf/ (config.json, model.safetensors), model.gguf and golden.safetensors. A name that begins
+with quants/folders/ is that of a quantised folder (config.json, model.safetensors, golden.safetensors), which goes to
+../quantized.
 """
 import json
 import pathlib
@@ -48,7 +50,9 @@ def keep(golden, gguf):
             kept[name] = tensor
         elif name.startswith("logits."):
             kept[name] = tensor if name == "logits.0" else last_rows(tensor, KEPT_ROWS)
-        elif name.startswith(("tap.", "final")):
+        elif name.startswith("mtp.") or (name == "tap.final" and "mtp.logits" in golden):
+            kept[name] = tensor  # what a prediction layer reads and gives
+        elif name.startswith("tap."):
             kept[name] = last_rows(tensor, 4)
     for name, tensor in gguf.items():
         if name.startswith("logits."):
@@ -60,9 +64,24 @@ def zstd(source, target, *options):
     subprocess.run(["zstd", "-q", "-f", "-19", "--ultra", *options, str(source), "-o", str(target)], check=True)
 
 
+def pack_quantized(source, target):
+    target.mkdir(exist_ok=True, parents=True)
+    (target / "config.json").write_text((source / "config.json").read_text())
+    zstd(source / "model.safetensors", target / "model.safetensors.zst")
+    golden = read_safetensors(source / "golden.safetensors")
+    golden["logits.1"] = last_rows(golden["logits.1"], KEPT_ROWS)
+    plain = target / "golden.safetensors"
+    write_safetensors(plain, golden)
+    zstd(plain, target / "golden.safetensors.zst")
+    plain.unlink()
+
+
 def main():
     recordings = pathlib.Path(sys.argv[1])
     for family in sys.argv[2:]:
+        if family.startswith("quants/folders/"):
+            pack_quantized(recordings / family, HERE.parent / "quantized" / pathlib.Path(family).name)
+            continue
         source, target = recordings / family, HERE / family
         target.mkdir(exist_ok=True)
         (target / "config.json").write_text((source / "hf/config.json").read_text())

@@ -1,0 +1,365 @@
+#include "model/load/quantized_tensors.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/half.h"
+
+namespace talon {
+namespace {
+
+using Method = Quantization::Method;
+using Shape = std::vector<std::int64_t>;
+constexpr int kBlock = 32;  // of q4_0 and q8_0
+
+/// value = scale of (row, group of the column) * code.
+struct WholeNumbers {
+  int rows = 0, cols = 0, groups = 0;
+  std::vector<std::int16_t> codes;     // [rows, cols]
+  std::vector<float> scales;           // [rows, groups]
+  std::vector<std::int32_t> group_of;  // of each column
+
+  float scale(int row, int col) const {
+    return scales[static_cast<std::size_t>(row) * static_cast<std::size_t>(groups) +
+                  static_cast<std::size_t>(group_of[static_cast<std::size_t>(col)])];
+  }
+  std::int16_t& code(int row, int col) {
+    return codes[static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) +
+                 static_cast<std::size_t>(col)];
+  }
+};
+
+/// The tensors of one matrix of a folder, each looked at before it is read.
+class Parts {
+ public:
+  Parts(const Checkpoint& folder, std::string stem) : folder_(folder), stem_(std::move(stem)) {}
+
+  bool has(const std::string& part) const { return folder_.find(stem_ + part) != nullptr; }
+  const StoredTensor& tensor(const std::string& part, const Shape& shape) const {
+    const StoredTensor& found = folder_.require(stem_ + part);
+    if (found.shape != shape) {
+      fail("load {} \"{}\": expected [{}], found [{}]", folder_.path.string(), found.name,
+           fmt::join(shape, ", "), fmt::join(found.shape, ", "));
+    }
+    return found;
+  }
+  std::span<const std::byte> bytes(const std::string& part, StorageType type,
+                                   const Shape& shape) const {
+    const StoredTensor& found = tensor(part, shape);
+    if (found.type != type) {
+      fail("load {} \"{}\": expected {}, found {}", folder_.path.string(), found.name,
+           name_of(type), name_of(found.type));
+    }
+    return found.bytes;
+  }
+  std::vector<std::uint32_t> words(const std::string& part, const Shape& shape) const {
+    const auto from = bytes(part, StorageType::i32, shape);
+    std::vector<std::uint32_t> values(from.size() / sizeof(std::uint32_t));
+    if (!from.empty()) std::memcpy(values.data(), from.data(), from.size());
+    return values;
+  }
+  /// Finite numbers.
+  std::vector<float> numbers(const std::string& part, const Shape& shape) const {
+    const StoredTensor& found = tensor(part, shape);
+    const bool plain = found.type == StorageType::f16 || found.type == StorageType::bf16 ||
+                       found.type == StorageType::f32;
+    if (!plain) {
+      fail("load {} \"{}\": expected a floating-point type, found {}", folder_.path.string(),
+           found.name, name_of(found.type));
+    }
+    std::size_t count = 1;
+    for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+    std::vector<float> values(count);
+    dequantize(found.type, found.bytes, values);
+    for (const float value : values) {
+      if (!std::isfinite(value)) {
+        fail("load {} \"{}\": expected finite values, found {}", folder_.path.string(), found.name,
+             value);
+      }
+    }
+    return values;
+  }
+  /// Whatever shape of those listed it has.
+  std::vector<float> numbers_of(const std::string& part, const std::vector<Shape>& shapes) const {
+    const StoredTensor& found = folder_.require(stem_ + part);
+    const auto known = std::ranges::find(shapes, found.shape);
+    return numbers(part, known == shapes.end() ? shapes[0] : *known);
+  }
+  [[noreturn]] void refuse(std::string_view expected, long found) const {
+    fail("load {} \"{}weight\": expected {}, found {}", folder_.path.string(), stem_, expected,
+         found);
+  }
+
+ private:
+  const Checkpoint& folder_;
+  std::string stem_;
+};
+
+WholeNumbers whole_numbers(const Parts& parts, const Quantization& q, int rows, int cols) {
+  const int group = q.group > 0 ? q.group : cols;
+  if (cols % group != 0 || cols % (32 / q.bits) != 0) {
+    parts.refuse(
+        fmt::format("inputs in whole groups of {} and words of {} codes", group, 32 / q.bits),
+        cols);
+  }
+  WholeNumbers w;
+  w.rows = rows;
+  w.cols = cols;
+  w.groups = cols / group;
+  w.codes.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
+  w.scales.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(w.groups));
+  w.group_of.resize(static_cast<std::size_t>(cols));
+  for (int col = 0; col < cols; ++col) w.group_of[static_cast<std::size_t>(col)] = col / group;
+  return w;
+}
+
+/// Codes of a matrix [lines, words * codes of a word], the low ones first.
+int code_at(const std::vector<std::uint32_t>& words, std::size_t words_of_line, std::size_t line,
+            std::size_t place, int bits) {
+  const auto in_word = static_cast<std::size_t>(32 / bits);
+  const std::uint32_t word = words[line * words_of_line + place / in_word];
+  return static_cast<int>(word >> (static_cast<std::size_t>(bits) * (place % in_word)) &
+                          ((1U << bits) - 1));
+}
+
+void read_groups(const Parts& parts, WholeNumbers& w) {
+  if (!parts.has("g_idx") && !parts.has("weight_g_idx")) return;
+  const auto groups = parts.words(parts.has("g_idx") ? "g_idx" : "weight_g_idx", {w.cols});
+  for (std::size_t col = 0; col < groups.size(); ++col) {
+    if (groups[col] >= static_cast<std::uint32_t>(w.groups)) {
+      parts.refuse(fmt::format("inputs of {} groups", w.groups), static_cast<long>(groups[col]));
+    }
+    w.group_of[col] = static_cast<std::int32_t>(groups[col]);
+  }
+}
+
+/// Scales and zero points are [groups, outputs].
+void transpose_scales(const std::vector<float>& scales, WholeNumbers& w) {
+  for (int row = 0; row < w.rows; ++row) {
+    for (int group = 0; group < w.groups; ++group) {
+      w.scales[static_cast<std::size_t>(row) * static_cast<std::size_t>(w.groups) +
+               static_cast<std::size_t>(group)] =
+          scales[static_cast<std::size_t>(group) * static_cast<std::size_t>(w.rows) +
+                 static_cast<std::size_t>(row)];
+    }
+  }
+}
+
+/// qweight: inputs share words, [inputs, outputs] otherwise.
+WholeNumbers read_gptq(const Parts& parts, const Quantization& q, int rows, int cols) {
+  WholeNumbers w = whole_numbers(parts, q, rows, cols);
+  const int in_word = 32 / q.bits;
+  if (rows % in_word != 0) parts.refuse(fmt::format("outputs in words of {}", in_word), rows);
+  read_groups(parts, w);
+  const auto words = parts.words("qweight", {cols / in_word, rows});
+  const auto zeros = parts.words("qzeros", {w.groups, rows / in_word});
+  transpose_scales(parts.numbers("scales", {w.groups, rows}), w);
+  const auto outputs = static_cast<std::size_t>(rows);
+  for (int col = 0; col < cols; ++col) {
+    const auto group = static_cast<std::size_t>(w.group_of[static_cast<std::size_t>(col)]);
+    const int shift = q.bits * (col % in_word);
+    const auto line = static_cast<std::size_t>(col / in_word) * outputs;
+    for (std::size_t row = 0; row < outputs; ++row) {
+      const auto code = static_cast<int>(words[line + row] >> shift & ((1U << q.bits) - 1));
+      const int zero =
+          code_at(zeros, outputs / static_cast<std::size_t>(in_word), group, row, q.bits) +
+          (q.zeros_less_1 ? 1 : 0);
+      w.code(static_cast<int>(row), col) = static_cast<std::int16_t>(code - zero);
+    }
+  }
+  return w;
+}
+
+/// Outputs share words, in the order of the program that multiplies them.
+WholeNumbers read_awq(const Parts& parts, const Quantization& q, int rows, int cols) {
+  constexpr int kOrder[] = {0, 4, 1, 5, 2, 6, 3, 7};  // output i of eight lies in this nibble
+  WholeNumbers w = whole_numbers(parts, q, rows, cols);
+  if (rows % 8 != 0) parts.refuse("outputs in words of 8", rows);
+  const auto words_of_line = static_cast<std::size_t>(rows / 8);
+  const auto words = parts.words("qweight", {cols, rows / 8});
+  std::vector<std::uint32_t> zeros;
+  if (!q.symmetric) zeros = parts.words("qzeros", {w.groups, rows / 8});
+  transpose_scales(parts.numbers("scales", {w.groups, rows}), w);
+  const auto place_of = [&](int row) {
+    return static_cast<std::size_t>(row / 8 * 8 + kOrder[row % 8]);
+  };
+  for (int col = 0; col < cols; ++col) {
+    const auto group = static_cast<std::size_t>(w.group_of[static_cast<std::size_t>(col)]);
+    for (int row = 0; row < rows; ++row) {
+      const int code =
+          code_at(words, words_of_line, static_cast<std::size_t>(col), place_of(row), 4);
+      const int zero = zeros.empty() ? 8 : code_at(zeros, words_of_line, group, place_of(row), 4);
+      w.code(row, col) = static_cast<std::int16_t>(code - zero);
+    }
+  }
+  return w;
+}
+
+WholeNumbers read_packed(const Parts& parts, const Quantization& q, int rows, int cols) {
+  WholeNumbers w = whole_numbers(parts, q, rows, cols);
+  const int in_word = 32 / q.bits;
+  read_groups(parts, w);
+  const auto words = parts.words("weight_packed", {rows, cols / in_word});
+  std::vector<std::uint32_t> zeros;
+  if (!q.symmetric) {
+    zeros = parts.words("weight_zero_point", {(rows + in_word - 1) / in_word, w.groups});
+  }
+  w.scales = parts.numbers("weight_scale", {rows, w.groups});
+  const int middle = 1 << (q.bits - 1);
+  for (int row = 0; row < rows; ++row) {
+    for (int col = 0; col < cols; ++col) {
+      const int code =
+          code_at(words, static_cast<std::size_t>(cols / in_word), static_cast<std::size_t>(row),
+                  static_cast<std::size_t>(col), q.bits);
+      int zero = middle;
+      if (!zeros.empty()) {  // of neighbouring outputs in one word
+        const auto word = static_cast<std::size_t>(row / in_word * w.groups +
+                                                   w.group_of[static_cast<std::size_t>(col)]);
+        zero = static_cast<int>(zeros[word] >> (q.bits * (row % in_word)) & ((1U << q.bits) - 1));
+      }
+      w.code(row, col) = static_cast<std::int16_t>(code - zero);
+    }
+  }
+  return w;
+}
+
+/// One scale for all, or for each output.
+std::vector<float> scales_of_outputs(const Parts& parts, int rows) {
+  std::vector<float> scales = parts.numbers_of("weight_scale", {{rows, 1}, {rows}, {1}, {}});
+  if (scales.size() == 1) scales.assign(static_cast<std::size_t>(rows), scales[0]);
+  return scales;
+}
+
+WholeNumbers read_whole_numbers(const Parts& parts, const Quantization& q, int rows, int cols) {
+  if (!q.symmetric) parts.refuse("whole numbers without zero points", 0);
+  WholeNumbers w = whole_numbers(parts, q, rows, cols);
+  const auto bytes = parts.bytes("weight", StorageType::i8, {rows, cols});
+  w.scales = w.groups > 1 ? parts.numbers("weight_scale", {rows, w.groups})
+                          : scales_of_outputs(parts, rows);
+  for (std::size_t i = 0; i < bytes.size(); ++i) w.codes[i] = static_cast<std::int8_t>(bytes[i]);
+  return w;
+}
+
+MadeMatrix make_floats(int rows, int cols) {
+  MadeMatrix made;
+  made.bytes.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) *
+                    sizeof(float));
+  return made;
+}
+
+MadeMatrix read_floats(const Parts& parts, const Quantization& q, int rows, int cols) {
+  const bool blocks = q.block_rows > 0;
+  const bool inverse = q.method == Method::float_blocks;
+  const StoredTensor& codes = parts.tensor("weight", {rows, cols});
+  const int height = blocks ? q.block_rows : 1, width = blocks ? q.block_cols : cols;
+  const int across = (cols + width - 1) / width;
+  const auto scales = blocks ? parts.numbers(inverse ? "weight_scale_inv" : "weight_scale",
+                                             {(rows + height - 1) / height, across})
+                             : scales_of_outputs(parts, rows);
+  std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
+  dequantize(codes.type, codes.bytes, values);
+  for (int row = 0; row < rows; ++row) {
+    for (int col = 0; col < cols; ++col) {
+      float& value = values[static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) +
+                            static_cast<std::size_t>(col)];
+      if (!std::isfinite(value)) parts.refuse("finite values", row);
+      value *= scales[static_cast<std::size_t>(row / height * across + col / width)];
+    }
+  }
+  MadeMatrix made = make_floats(rows, cols);
+  std::memcpy(made.bytes.data(), values.data(), made.bytes.size());
+  return made;
+}
+
+bool is_half(float value) { return half_to_float(float_to_half(value)) == value; }
+
+/// The type of blocks of 32 that hold the numbers as they are, or f32.
+StorageType smallest_type(const WholeNumbers& w) {
+  if (w.cols % kBlock != 0) return StorageType::f32;
+  if (!std::ranges::all_of(w.scales, is_half)) return StorageType::f32;
+  for (int col = 0; col < w.cols; ++col) {
+    if (w.group_of[static_cast<std::size_t>(col)] !=
+        w.group_of[static_cast<std::size_t>(col / kBlock * kBlock)]) {
+      return StorageType::f32;
+    }
+  }
+  const auto [least, most] = std::ranges::minmax_element(w.codes);
+  if (*least >= -8 && *most <= 7) return StorageType::q4_0;
+  return *least >= -128 && *most <= 127 ? StorageType::q8_0 : StorageType::f32;
+}
+
+MadeMatrix pack(WholeNumbers& w) {
+  const StorageType type = smallest_type(w);
+  if (type == StorageType::f32) {
+    MadeMatrix made = make_floats(w.rows, w.cols);
+    std::byte* to = made.bytes.data();
+    for (int row = 0; row < w.rows; ++row) {
+      for (int col = 0; col < w.cols; ++col, to += sizeof(float)) {
+        const float value = w.scale(row, col) * static_cast<float>(w.code(row, col));
+        std::memcpy(to, &value, sizeof(value));
+      }
+    }
+    return made;
+  }
+  MadeMatrix made;
+  made.type = type;
+  made.bytes.reserve(w.codes.size() / kBlock * block_shape(type).bytes);
+  for (int row = 0; row < w.rows; ++row) {
+    for (int first = 0; first < w.cols; first += kBlock) {
+      const std::uint16_t d = float_to_half(w.scale(row, first));
+      made.bytes.push_back(static_cast<std::byte>(d & 255U));
+      made.bytes.push_back(static_cast<std::byte>(d >> 8));
+      const auto at = [&](int i) { return static_cast<int>(w.code(row, first + i)); };
+      if (type == StorageType::q8_0) {
+        for (int i = 0; i < kBlock; ++i) made.bytes.push_back(static_cast<std::byte>(at(i)));
+        continue;
+      }
+      for (int i = 0; i < kBlock / 2; ++i) {
+        made.bytes.push_back(static_cast<std::byte>((at(i) + 8) | (at(i + kBlock / 2) + 8) << 4));
+      }
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantization& q,
+                                         const std::string& name, int rows, int cols) {
+  constexpr std::string_view kEnd = "weight";
+  if (!name.ends_with(kEnd)) return std::nullopt;
+  const Parts parts(folder, name.substr(0, name.size() - kEnd.size()));
+  const auto whole = [&](auto read) {
+    WholeNumbers w = read(parts, q, rows, cols);
+    return pack(w);
+  };
+  switch (q.method) {
+    case Method::gptq:
+      if (parts.has("qweight")) return whole(read_gptq);
+      break;
+    case Method::awq:
+      if (parts.has("qweight")) return whole(read_awq);
+      break;
+    case Method::packed:
+      if (parts.has("weight_packed")) return whole(read_packed);
+      break;
+    case Method::whole_numbers:
+      if (parts.has("weight_scale")) return whole(read_whole_numbers);
+      break;
+    case Method::floats:
+      if (parts.has("weight_scale")) return read_floats(parts, q, rows, cols);
+      break;
+    case Method::float_blocks:
+      if (parts.has("weight_scale_inv")) return read_floats(parts, q, rows, cols);
+      break;
+    case Method::mxfp4:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace talon
