@@ -6,6 +6,7 @@
 
 #include "backend/input_transform.h"
 #include "backend/memory.h"
+#include "backend/recurrent.h"
 
 namespace talon {
 
@@ -28,6 +29,9 @@ struct AttentionLayout {
   std::vector<AttentionRow> rows;
   std::vector<Slot> extra;
   std::vector<std::span<const PageId>> pages;  // per sequence
+  // For layers with states.
+  std::vector<StateRun> runs;
+  std::vector<StateRow> state_rows;
 };
 
 /// A layout where the backend wants it, for all layers of a forward (Backend::prepare).

@@ -80,6 +80,8 @@ class Backend {
   /// Norms and rotates q and k, norms v, writes k and v of every row into the cache, then attends.
   /// Rows may see each other through the cache; a row never sees a row that is not on its list.
   virtual void attention(const AttentionArgs& args) = 0;
+  /// Runs `layout`'s rows through a layer with a state; states that it says are written.
+  virtual void recurrent(const RecurrentArgs& args) = 0;
   /// Copies whole cache rows, all layers: slot from[i] to slot to[i], as if all were read before
   /// any is written.
   virtual void copy_kv(KvStore& cache, const Indices& from, const Indices& to) = 0;

@@ -20,6 +20,17 @@ HostLayout::HostLayout(const AttentionLayout& layout) : layout_(layout) {
             "a slot for every other key");
     positions = std::max(positions, row.position + 1);
   }
+  for (const StateRun& run : layout.runs) {
+    expects(run.first >= 0 && run.count >= 1 &&
+                static_cast<std::size_t>(run.first + run.count) <= layout.state_rows.size(),
+            "a run of state rows");
+    for (int i = 0; i < run.count; ++i) {
+      const StateRow& row = layout.state_rows[static_cast<std::size_t>(run.first + i)];
+      expects(row.row >= 0 && row.parent >= -1 && row.parent < i, "parents precede children");
+      expects((run.to < 0 && row.save < 0) || row.parent == i - 1,
+              "states are written behind a line of rows");
+    }
+  }
 }
 
 }  // namespace talon

@@ -124,6 +124,23 @@ struct KvWidth {
   int value_cols() const { return kv_heads * value_dim; }
   bool operator==(const KvWidth&) const = default;
 };
+/// The states of a model's recurrent layers, all alike (RecurrentArgs).
+struct StateShape {
+  int layers = 0;
+  int slots = 0;  // a slot holds the states of all layers behind one text
+  int key_heads = 0, value_heads = 0;
+  int key_dim = 0, value_dim = 0;
+  int kernel = 0;  // inputs of the convolution
+
+  int channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
+  int input_cols() const { return channels() + 2 * value_heads; }
+  int state_values() const { return value_heads * key_dim * value_dim; }
+  int tail_values() const { return (kernel - 1) * channels(); }
+  std::size_t slot_bytes() const {
+    return static_cast<std::size_t>(layers) * sizeof(float) *
+           (static_cast<std::size_t>(state_values()) + static_cast<std::size_t>(tail_values()));
+  }
+};
 struct KvShape {
   int layers = 0;
   int kv_heads = 0;
@@ -131,6 +148,7 @@ struct KvShape {
   int pages = 0;
   KvType type = KvType::f16;
   std::vector<KvWidth> widths = {};  // of each layer; empty: all as the two fields above say
+  StateShape states = {};            // no part of the store: allocated as matrices
 
   KvWidth width(int layer) const {
     return widths.empty() ? KvWidth{kv_heads, head_dim, head_dim}

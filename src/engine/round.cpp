@@ -197,6 +197,7 @@ void Round::check(std::vector<Scheduled>& scheduled) {
                         .subspan(static_cast<std::size_t>(sequence.cache->length()),
                                  static_cast<std::size_t>(entry.grant.rows));
       rows.parents = {};
+      rows.kept = true;
       rows.logits = entry.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
     }
     const auto count = static_cast<int>(rows.tokens.size());

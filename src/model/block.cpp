@@ -52,6 +52,7 @@ BlockRunner::BlockRunner(Backend& backend, std::span<const LayerPlan> plans, int
     joined_ = backend.allocate(max_rows, joined);
   }
   allocate_experts(plans, hidden, max_rows);
+  allocate_states(plans, max_rows);
 }
 
 void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
@@ -72,6 +73,13 @@ void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockR
 
 void BlockRunner::attend(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
                          const View& input, const View& residual) {
+  if (plan.recurrent.value_heads > 0) return attend_state(plan, w, rows, input, residual);
+  if (plan.output_gate) {
+    const View gated = gated_.rows(input.rows).col_range(0, 2 * plan.heads * plan.values());
+    attended(plan, w, rows, input);
+    return add(plan, {.input = gated, .transform = InputTransform::sigmoid_gate, .outputs = {}},
+               {w.o.get(), residual, w.o_bias.view()}, w.post_attention_norm, residual);
+  }
   const View out = plan.latent.kv_rank > 0 ? attended_latents(plan, w, rows, input)
                                            : attended(plan, w, rows, input);
   add(plan, {.input = out, .outputs = {}, .rough = plan.rough},
@@ -84,11 +92,16 @@ View BlockRunner::attended(const LayerPlan& plan, const LayerWeights& w, const B
   const View q = q_.rows(count).col_range(0, plan.heads * plan.head_dim);
   View k = k_.rows(count).col_range(0, plan.kv_heads * plan.head_dim);
   View v = v_.rows(count).col_range(0, plan.kv_heads * plan.values());
-  const View out = attended_.rows(count).col_range(0, plan.heads * plan.values());
-  const Projection qkv[] = {{w.q.get(), q, w.q_bias.view()},
-                            {w.k.get(), k, w.k_bias.view()},
-                            {w.v.get(), v, w.v_bias.view()}};
-  const std::size_t projections = !plan.writes_cache ? 1 : plan.keys_are_values ? 2 : 3;
+  const int width = plan.heads * plan.values();
+  const View out = plan.output_gate ? gated_.rows(count).col_range(width, width)
+                                    : attended_.rows(count).col_range(0, width);
+  Projection qkv[4] = {{w.q.get(), q, w.q_bias.view()},
+                       {w.k.get(), k, w.k_bias.view()},
+                       {w.v.get(), v, w.v_bias.view()}};
+  std::size_t projections = !plan.writes_cache ? 1 : plan.keys_are_values ? 2 : 3;
+  if (plan.output_gate) {
+    qkv[projections++] = {w.output_gate.get(), gated_.rows(count).col_range(0, width)};
+  }
   backend_.linear({.input = input,
                    .transform = norm_of(plan, w.attention_norm),
                    .norm = w.attention_norm.view(),

@@ -29,6 +29,12 @@ struct LatentWeights {
   Buffer q_norm, latent_norm;
 };
 
+/// Weights of a layer with a state.
+struct RecurrentWeights {
+  std::unique_ptr<Weight> inputs, gate, write, decay;
+  Buffer filter, rate, bias, norm;
+};
+
 /// Weights of one transformer block.
 struct LayerWeights {
   Buffer attention_norm, ffn_norm;            // [1, hidden]; empty: none
@@ -42,6 +48,8 @@ struct LayerWeights {
   Buffer gate_bias, up_bias, down_bias;       // empty: none
   ExpertLayerWeights experts = {};
   LatentWeights latent = {};
+  RecurrentWeights recurrent = {};
+  std::unique_ptr<Weight> output_gate;                   // or empty
   std::unique_ptr<Weight> input_gate, input_projection;  // of per-layer embeddings, or empty
   Buffer input_norm;
   float output_scale = 1;
@@ -55,6 +63,11 @@ struct BlockRows {
   View rope;              // empty: nothing turns
   View query_scale = {};  // AttentionArgs::query_scale
   View input = {};        // [rows, per_layer_input]: this layer's embeddings, or empty
+  // Of a layer with a state: its weights and states, and a place for the inputs of the rows that
+  // may be dropped.
+  const RecurrentArgs* recurrent = nullptr;
+  View flight = {};
+  Indices flight_rows = {};
 };
 
 /// Runs transformer blocks one after the other. Owns the activations between their operations;
@@ -83,6 +96,9 @@ class BlockRunner {
                          const View& out);
   void add_layer_input(const LayerPlan& plan, const LayerWeights& weights, const View& input,
                        const View& residual);
+  void attend_state(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
+                    const View& input, const View& residual);
+  void allocate_states(std::span<const LayerPlan> plans, int max_rows);
   View attended_latents(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
                         const View& input);
   void allocate_experts(std::span<const LayerPlan> plans, int hidden, int max_rows);
@@ -101,6 +117,7 @@ class BlockRunner {
   Buffer normed_, scored_, shared_, shared_share_, scores_, shares_;
   IndexBuffer chosen_;
   Buffer latent_q_, plain_q_, joined_;  // of latents: [max_rows, width]
+  Buffer mixed_, gated_;                // of states and gated attention: [max_rows, width]
 };
 
 }  // namespace talon

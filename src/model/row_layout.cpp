@@ -37,6 +37,22 @@ void lay_out_row(const SequenceRows& part, std::size_t first, int index, Attenti
 
 }  // namespace
 
+void lay_out_states(std::span<const SequenceRows> batch, AttentionLayout& layout,
+                    std::vector<std::int32_t>& flight) {
+  layout.runs.clear();
+  layout.state_rows.clear();
+  flight.clear();
+  int first = 0;
+  for (const SequenceRows& part : batch) {
+    expects(!part.kept || part.parents.empty(), "rows that are kept follow each other");
+    const auto count = static_cast<int>(part.tokens.size());
+    part.sequence->lay_out_states(first, count, part.parents, part.kept,
+                                  static_cast<int>(flight.size()), layout);
+    for (int i = 0; !part.kept && i < count; ++i) flight.push_back(first + i);
+    first += count;
+  }
+}
+
 void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout) {
   layout.rows.clear();
   layout.extra.clear();

@@ -10,5 +10,9 @@ namespace talon {
 /// Says where every row of the batch is written and which cached rows it sees: the committed text,
 /// its ancestors, itself. Overwrites `layout`, which borrows the page lists of the sequences.
 void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout);
+/// The same for layers with a state. `flight`: the rows whose inputs are wanted until the next
+/// forward, in order.
+void lay_out_states(std::span<const SequenceRows> batch, AttentionLayout& layout,
+                    std::vector<std::int32_t>& flight);
 
 }  // namespace talon

@@ -39,7 +39,8 @@ struct Target::State {
   Buffer logit_rows, logits;          // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
   std::vector<std::int32_t> wanted;  // rows with logits
-  IndexList token_list, wanted_list;
+  std::vector<std::int32_t> flight;  // rows whose inputs are kept for layers with a state
+  IndexList token_list, wanted_list, flight_list;
   AttentionLayout layout;
   std::unique_ptr<PreparedLayout> prepared;  // of the forward in flight
 };
@@ -60,6 +61,28 @@ Buffer query_scales(Backend& backend, const QueryScaling& scaling, int positions
   return buffer;
 }
 
+/// What the layers with a state are beside the rows of a forward.
+std::vector<RecurrentArgs> state_layers(const Model& model, KvCache& cache) {
+  std::vector<RecurrentArgs> layers;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerPlan& plan = model.config.plans[i];
+    if (plan.recurrent.value_heads == 0) continue;
+    const RecurrentWeights& w = model.layers[i].recurrent;
+    RecurrentArgs args;
+    args.shape = cache.states().shape();
+    args.tiled_heads = plan.recurrent.tiled_heads;
+    args.states = cache.states().states(plan.recurrent.layer);
+    args.tails = cache.states().tails(plan.recurrent.layer);
+    args.filter = w.filter.view();
+    args.decay = w.rate.view();
+    args.decay_bias = w.bias.view();
+    args.norm = w.norm.view();
+    args.norm_epsilon = plan.norm_epsilon;
+    layers.push_back(args);
+  }
+  return layers;
+}
+
 }  // namespace
 
 Target::State::State(const Model& of, KvCache& kv, int most_rows,
@@ -75,7 +98,8 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
            positions),
       query_scale(query_scales(backend, of.config.query_scaling, positions)),
       token_list(backend),
-      wanted_list(backend) {
+      wanted_list(backend),
+      flight_list(backend) {
   expects(max_rows >= 1);
   const ModelConfig& c = model.config;
   for (const FeatureTap& wanted_tap : taps) {
@@ -86,6 +110,7 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
     local_rope.emplace(backend, *c.local_rope, rope_width(*c.local_rope, c, LayerPlan::Rope::local),
                        positions);
   }
+  if (cache.states().shape().layers > 0) cache.states().describe(state_layers(model, cache));
   residual = backend.allocate(max_rows, c.hidden);
   if (c.per_layer_input > 0) {
     layer_inputs = backend.allocate(max_rows, c.layers * c.per_layer_input);
@@ -118,7 +143,12 @@ ForwardResult Target::forward(std::span<const SequenceRows> batch) {
   }
   const int rows = static_cast<int>(s.tokens.size());
   lay_out_rows(batch, s.layout);
+  if (s.cache.states().shape().layers > 0) {
+    lay_out_states(batch, s.layout, s.flight);
+    s.cache.states().reserve_flight(static_cast<int>(s.flight.size()));
+  }
   s.run_layers(s.residual.rows(rows));
+  for (const SequenceRows& part : batch) part.sequence->settle_states();
   result.logits = s.compute_logits(batch, rows, result.first_logits_row);
   if (s.features) result.features = s.features.rows(rows);
   return result;
@@ -143,12 +173,19 @@ void Target::State::run_layers(const View& x) {
   const View angles = rope.reach(prepared->positions);
   const View local_angles = local_rope ? local_rope->reach(prepared->positions) : View{};
   const Indices ids = token_list.put(tokens);
+  const Indices in_flight = flight.empty() ? Indices{} : flight_list.put(flight);
   backend.replay({this, x.rows}, [&] {
     embed(ids, x);
     for (int layer = 0; layer < model.config.layers; ++layer) {
       tap(layer, x);
       const LayerPlan& plan = model.config.plans[static_cast<std::size_t>(layer)];
       BlockRows rows{&cache.store(), plan.cache_layer, prepared.get(), {}};
+      if (plan.recurrent.value_heads > 0) {
+        const int index = plan.recurrent.layer;
+        rows.recurrent = &cache.states().layer(index);
+        if (in_flight.count > 0) rows.flight = cache.states().flight(index, in_flight.count);
+        rows.flight_rows = in_flight;
+      }
       if (plan.rope == LayerPlan::Rope::global) rows.rope = angles;
       if (plan.rope == LayerPlan::Rope::local) rows.rope = local_angles;
       if (plan.scales_queries) rows.query_scale = query_scale.view();

@@ -19,6 +19,9 @@ struct SequenceRows {
   std::span<const NodeId> parents;  // per row: the row it follows, -1: the committed text. Empty:
                                     // each row follows the one before
   enum class Logits { none, last, all } logits = Logits::all;
+  // All rows, each of which follows the one before, will be kept: saves layers with a state from
+  // running them again.
+  bool kept = false;
 };
 
 struct ForwardResult {

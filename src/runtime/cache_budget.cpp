@@ -9,7 +9,8 @@ namespace talon {
 namespace {
 
 constexpr std::size_t kMostUsualBytes = std::size_t{1024} << 20;
-constexpr int kPagesInFlight = 8;  // beyond the context: for rows that a check adds and drops
+constexpr std::size_t kUsualSlots = 8;  // of states: sequences that run, and snapshots
+constexpr int kPagesInFlight = 8;       // beyond the context: for rows that a check adds and drops
 
 }  // namespace
 
@@ -17,7 +18,9 @@ std::size_t usual_cache_bytes(const ModelConfig& config, KvType type,
                               std::optional<std::size_t> available) {
   const auto pages = (config.context + kPageRows - 1) / kPageRows + kPagesInFlight;
   const auto positions = static_cast<std::size_t>(pages * kPageRows);
-  const std::size_t wanted = std::min(kv_cache_bytes(config, type, positions), kMostUsualBytes);
+  const std::size_t states = kv_shape(config, 1, type).states.slot_bytes() * kUsualSlots;
+  const std::size_t wanted =
+      std::min(kv_cache_bytes(config, type, positions), kMostUsualBytes) + states;
   return available ? std::min(wanted, *available / 2) : wanted;
 }
 

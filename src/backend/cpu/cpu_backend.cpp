@@ -12,6 +12,7 @@
 #include "backend/cpu/huge_memory.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/packed_weight.h"
+#include "backend/cpu/recurrent/cpu_recurrent.h"
 #include "backend/cpu/scratch.h"
 #include "backend/host_layout.h"
 #include "backend/route_row.h"
@@ -69,7 +70,8 @@ class CpuBackend : public Backend {
         activations_(options.activations),
         linear_(kernels_, pool_, options.activations),
         experts_(kernels_, pool_, linear_),
-        attention_(kernels_, pool_) {
+        attention_(kernels_, pool_),
+        recurrent_(kernels_, pool_) {
     if (options.adapt) pool_.adapt();
   }
 
@@ -231,6 +233,7 @@ class CpuBackend : public Backend {
     return std::make_unique<HostLayout>(layout);
   }
   void attention(const AttentionArgs& args) override { attention_.run(args); }
+  void recurrent(const RecurrentArgs& args) override { recurrent_.run(args); }
   void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
     if (from.count > 0) {
       static_cast<Cache&>(cache).copy_slots(values_of(from), values_of(to), pool_);
@@ -316,6 +319,7 @@ class CpuBackend : public Backend {
   Linear linear_;
   Experts experts_;
   Attention attention_;
+  Recurrent recurrent_;
 };
 
 }  // namespace

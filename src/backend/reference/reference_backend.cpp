@@ -10,6 +10,7 @@
 #include "backend/reference/reference_attention.h"
 #include "backend/reference/reference_math.h"
 #include "backend/reference/reference_memory.h"
+#include "backend/reference/reference_recurrent.h"
 #include "backend/route_row.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
@@ -77,6 +78,7 @@ class ReferenceBackend : public Backend {
     return std::make_unique<HostLayout>(layout);
   }
   void attention(const AttentionArgs& args) override;
+  void recurrent(const RecurrentArgs& args) override;
   void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override;
 
   void softmax(const View& logits, float temperature, const View& out) override;
@@ -357,6 +359,16 @@ void ReferenceBackend::attention(const AttentionArgs& args) {
   const int rows = args.q.rows;
   for_each(rows, [&](int row) { reference::store_row(args, row); });
   for_each(rows, [&](int row) { reference::attend_row(args, row); });
+}
+
+void ReferenceBackend::recurrent(const RecurrentArgs& args) {
+  check_recurrent(args);
+  const AttentionLayout& layout = HostLayout::of(*args.layout);
+  for (const StateRun& run : layout.runs) {
+    for_each(args.shape.value_heads,
+             [&](int head) { reference::recur_head(args, layout, run, head); });
+    reference::keep_tails(args, layout, run);
+  }
 }
 
 void ReferenceBackend::copy_kv(KvStore& cache, const Indices& from, const Indices& to) {

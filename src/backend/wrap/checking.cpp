@@ -136,6 +136,7 @@ class Checking : public CheckingBackend {
   }
   std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override;
   void attention(const AttentionArgs& args) override;
+  void recurrent(const RecurrentArgs& args) override;
   void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
     auto& both = static_cast<ShadowedCache&>(cache);
     primary_->copy_kv(*both.primary, from, to);
@@ -311,6 +312,28 @@ void Checking::attention(const AttentionArgs& args) {
   both.sinks = shadow(args.sinks);
   reference_->attention(both);
   compare("attention", args.out);
+}
+
+void Checking::recurrent(const RecurrentArgs& args) {
+  mirror(
+      {args.inputs, args.states, args.tails, args.filter, args.decay, args.decay_bias, args.norm});
+  const auto& layout = static_cast<const ShadowedLayout&>(*args.layout);
+  RecurrentArgs both = args;
+  both.layout = layout.primary.get();
+  primary_->recurrent(both);
+  both.layout = layout.shadow.get();
+  both.inputs = shadow(args.inputs);
+  both.states = shadow(args.states);
+  both.tails = shadow(args.tails);
+  both.filter = shadow(args.filter);
+  both.decay = shadow(args.decay);
+  both.decay_bias = shadow(args.decay_bias);
+  both.norm = shadow(args.norm);
+  both.out = shadow(args.out);
+  reference_->recurrent(both);
+  if (args.out) compare("recurrent", args.out);
+  compare("states of recurrent", args.states);
+  compare("tails of recurrent", args.tails);
 }
 
 void Checking::mirror(std::initializer_list<View> inputs) {

@@ -69,6 +69,7 @@ class ForwardingBackend : public Backend {
     return inner_->prepare(layout);
   }
   void attention(const AttentionArgs& args) override { inner_->attention(args); }
+  void recurrent(const RecurrentArgs& args) override { inner_->recurrent(args); }
   void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
     inner_->copy_kv(cache, from, to);
   }

@@ -91,6 +91,9 @@ class Tracing : public TracingBackend {
   void attention(const AttentionArgs& args) override {
     timed("attention", args.q.rows, [&] { inner_->attention(args); });
   }
+  void recurrent(const RecurrentArgs& args) override {
+    timed("recurrent", args.inputs.rows, [&] { inner_->recurrent(args); });
+  }
   void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
     timed("copy_kv", from.count, [&] { inner_->copy_kv(cache, from, to); });
   }

@@ -131,9 +131,8 @@ bool claim_room(Sequence& sequence, const Sequences& running, Target& target, in
   if (cache.free_pages() <= spare) return false;
 
   const std::span<const TokenId> text = sequence.tokens;
-  const auto most = std::min(text.size(), static_cast<std::size_t>(most_reused) + 1);
-  sequence.cache.emplace(cache.start(text.first(most), sequence.request.reuse_prefix,
-                                     {.tenant = sequence.request.tenant}));
+  sequence.cache.emplace(cache.start(text, sequence.request.reuse_prefix,
+                                     {.tenant = sequence.request.tenant}, most_reused));
   const int rows = std::min(sequence.rows_to_cache() + 1, sequence.limit - 1);
   bool has_room = sequence.cache->reserve(rows - sequence.cache->length());
   if (has_room && !running.empty()) {

@@ -5,6 +5,7 @@
 #include "backend/index_list.h"
 #include "core/error.h"
 #include "model/cache/page_memory.h"
+#include "model/cache/sequence_state.h"
 
 namespace talon {
 
@@ -13,6 +14,7 @@ struct KvCache::State {
   std::unique_ptr<KvStore> store;
   PageMemory pages;
   IndexList sources, targets;
+  StateMemory states;
 
   void copy_slots(std::span<const Slot> from, std::span<const Slot> to) {
     backend->copy_kv(*store, sources.put(from), targets.put(to));
@@ -30,8 +32,9 @@ struct KvCache::State {
 struct KvSequence::State {
   KvCache::State* cache;
   TextRoot root;
-  std::vector<TokenId> tokens;  // committed
-  std::vector<PageId> pages;    // each with one reference of ours
+  std::vector<TokenId> tokens;           // committed
+  std::vector<PageId> pages;             // each with one reference of ours
+  std::unique_ptr<SequenceState> state;  // of a model that has states
 
   int length() const { return static_cast<int>(tokens.size()); }
   int full_pages() const { return length() / kPageRows; }
@@ -47,6 +50,7 @@ struct KvSequence::State {
 
   ~State();
   void adopt_prefix(std::span<const TokenId> prompt);
+  void adopt_state(int prompt_end);
   void adopt_rows(const PageMemory::Match& match, std::span<const TokenId> rest);
   bool tail_is_writable() const;
   bool make_tail_writable();
@@ -56,7 +60,8 @@ struct KvSequence::State {
 
 namespace {
 constexpr int kMostPages = INT32_MAX / kPageRows;  // a slot is an int32
-}
+constexpr int kUsualSlots = 16, kFewestSlots = 2;  // of states
+}  // namespace
 
 KvShape kv_shape(const ModelConfig& config, int pages, KvType type) {
   KvShape shape{0, config.kv_heads, config.head_dim, pages, type};
@@ -68,6 +73,17 @@ KvShape kv_shape(const ModelConfig& config, int pages, KvType type) {
     widths.push_back({plan.kv_heads, plan.head_dim, plan.values()});
     alike &= widths.back() == usual;
   }
+  for (const LayerPlan& plan : config.plans) {
+    const RecurrentPlan& r = plan.recurrent;
+    if (r.value_heads == 0) continue;
+    shape.states = {shape.states.layers + 1,
+                    kUsualSlots,
+                    r.key_heads,
+                    r.value_heads,
+                    r.key_dim,
+                    r.value_dim,
+                    r.kernel};
+  }
   shape.layers = static_cast<int>(widths.size());
   if (!alike) shape.widths = std::move(widths);
   return shape;
@@ -75,11 +91,19 @@ KvShape kv_shape(const ModelConfig& config, int pages, KvType type) {
 
 KvShape within_budget(KvShape shape, std::size_t budget_bytes) {
   const std::size_t page_bytes = kv_page_bytes(shape);
-  if (budget_bytes < page_bytes) {
-    fail("allocate the key-value cache: expected a budget of at least one page, {} bytes, found {}",
-         page_bytes, budget_bytes);
+  std::size_t states = 0;
+  if (const std::size_t slot_bytes = shape.states.slot_bytes(); slot_bytes > 0) {
+    // A quarter for states.
+    const std::size_t slots = budget_bytes / 4 / slot_bytes;
+    shape.states.slots =
+        static_cast<int>(std::clamp<std::size_t>(slots, kFewestSlots, kUsualSlots));
+    states = slot_bytes * static_cast<std::size_t>(shape.states.slots);
   }
-  const std::size_t pages = budget_bytes / page_bytes;
+  if (budget_bytes < states + page_bytes) {
+    fail("allocate the key-value cache: expected a budget of at least one page, {} bytes, found {}",
+         states + page_bytes, budget_bytes);
+  }
+  const std::size_t pages = (budget_bytes - states) / page_bytes;
   shape.pages = static_cast<int>(std::min<std::size_t>(pages, kMostPages));
   return shape;
 }
@@ -87,22 +111,42 @@ KvShape within_budget(KvShape shape, std::size_t budget_bytes) {
 KvCache::KvCache(Backend& backend, const KvShape& shape) {
   expects(shape.pages >= 1 && shape.pages <= kMostPages, "pages whose slots have numbers");
   state_.reset(new State{&backend, backend.allocate_kv(shape), PageMemory(shape.pages),
-                         IndexList(backend), IndexList(backend)});
+                         IndexList(backend), IndexList(backend),
+                         StateMemory(backend, shape.states)});
 }
 
 KvCache::~KvCache() = default;
 
-KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse, const TextRoot& root) {
+KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse, const TextRoot& root,
+                          int most) {
   KvSequence sequence(
-      std::unique_ptr<KvSequence::State>(new KvSequence::State{state_.get(), root, {}, {}}));
-  if (reuse && prompt.size() > 1) sequence.state_->adopt_prefix(prompt.first(prompt.size() - 1));
+      std::unique_ptr<KvSequence::State>(new KvSequence::State{state_.get(), root, {}, {}, {}}));
+  KvSequence::State& state = *sequence.state_;
+  const std::size_t end = prompt.empty() ? 0 : prompt.size() - 1;
+  if (reuse) state.adopt_prefix(prompt.first(std::min(end, static_cast<std::size_t>(most))));
+  if (state_->states.shape().layers > 0) state.adopt_state(static_cast<int>(end));
   return sequence;
 }
 
 int KvCache::total_pages() const { return state_->pages.total(); }
 int KvCache::free_pages() const { return state_->pages.available(); }
-std::size_t KvCache::bytes() const { return state_->store->bytes; }
+std::size_t KvCache::bytes() const { return state_->store->bytes + state_->states.bytes(); }
 KvStore& KvCache::store() { return *state_->store; }
+StateMemory& KvCache::states() { return state_->states; }
+
+/// Keeps as much of the adopted prefix as there is a state behind. Where this text leaves it, and
+/// where its answer begins, others may part from it, too: the states there are worth keeping.
+void KvSequence::State::adopt_state(int prompt_end) {
+  state = std::make_unique<SequenceState>(cache->states);
+  const int found = length();
+  const int begin = state->begin(root, tokens);
+  tokens.resize(static_cast<std::size_t>(begin));
+  release_pages_from(static_cast<std::size_t>((begin + kPageRows - 1) / kPageRows));
+  std::vector<int> worth;
+  if (found > begin) worth.push_back(found);
+  if (prompt_end > found) worth.push_back(prompt_end);
+  state->save_at(std::move(worth));
+}
 
 /// Takes over the remembered full pages with which `prompt` begins, and a copy of the rows of the
 /// page that goes on longest.
@@ -136,6 +180,7 @@ void KvSequence::State::adopt_rows(const PageMemory::Match& match, std::span<con
 }
 
 KvSequence::State::~State() {
+  if (state) state->end(root, tokens);
   // What the last page holds so far may begin a later prompt, too.
   const int tail = full_pages();
   if (tail_rows() > 0 && tail_is_writable()) {
@@ -200,6 +245,7 @@ std::span<const PageId> KvSequence::pages() const { return state_->pages; }
 
 bool KvSequence::reserve(int rows) {
   expects(rows >= 0);
+  if (state_->state && !state_->state->claim()) return false;
   PageMemory& memory = state_->cache->pages;
   const auto needed = (static_cast<std::size_t>(state_->length()) + static_cast<std::size_t>(rows) +
                        kPageRows - 1) /
@@ -237,12 +283,28 @@ void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tok
   if (!from.empty()) state_->cache->copy_slots(from, to);
   const int first = state_->full_pages();
   state_->tokens.insert(state_->tokens.end(), tokens.begin(), tokens.end());
+  if (state_->state && !path.empty()) state_->state->commit(state_->root, state_->tokens, path);
   state_->remember_pages(first);
+}
+
+void KvSequence::lay_out_states(int first, int count, std::span<const NodeId> parents, bool kept,
+                                int flight, AttentionLayout& layout) {
+  expects(state_->state != nullptr, "a cache of a model with states");
+  state_->state->lay_out(length(), first, count, parents, kept, flight, layout);
+}
+
+void KvSequence::settle_states() {
+  if (state_->state) state_->state->settle();
 }
 
 void KvSequence::truncate(int length) {
   expects(length >= 0 && length <= state_->length(), "truncate() shortens");
+  const bool shorter = length < state_->length();
   state_->tokens.resize(static_cast<std::size_t>(length));
+  if (state_->state && (shorter || length == 0)) {
+    length = state_->state->begin(state_->root, state_->tokens);
+    state_->tokens.resize(static_cast<std::size_t>(length));
+  }
   state_->release_pages_from(static_cast<std::size_t>((length + kPageRows - 1) / kPageRows));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 #include "backend/backend.h"
 #include "core/types.h"
 #include "model/cache/page_index.h"
+#include "model/cache/state_memory.h"
 #include "model/config/config.h"
 
 namespace talon {
@@ -23,7 +25,8 @@ KvShape within_budget(KvShape shape, std::size_t budget_bytes);
 /// A fixed number of pages of keys and values for all sequences. Full pages of committed tokens are
 /// remembered by the tokens they hold, so that a later sequence with the same beginning reuses them
 /// (a page is shared by reference count and never written while shared); remembered pages are given
-/// up, oldest first, when room is needed. Must outlive its sequences. One caller at a time.
+/// up, oldest first, when room is needed. A model with states (StateMemory) reuses a prefix where
+/// there is a snapshot behind it. Must outlive its sequences. One caller at a time.
 class KvCache {
  public:
   /// REQUIRES: shape.pages is at least one.
@@ -31,14 +34,16 @@ class KvCache {
   ~KvCache();
 
   /// A new sequence that begins with the longest remembered prefix of `prompt`, but always leaves
-  /// at least the last prompt token to be computed. `reuse` = false starts empty. Texts with
-  /// different roots share nothing.
-  KvSequence start(std::span<const TokenId> prompt, bool reuse = true, const TextRoot& root = {});
+  /// at least the last prompt token to be computed, and begins with `most` tokens at most. `reuse`
+  /// = false starts empty. Texts with different roots share nothing.
+  KvSequence start(std::span<const TokenId> prompt, bool reuse = true, const TextRoot& root = {},
+                   int most = INT32_MAX);
 
   int total_pages() const;
   int free_pages() const;  // never used, or held only by the memory of prefixes
   std::size_t bytes() const;
   KvStore& store();
+  StateMemory& states();
 
  private:
   friend class KvSequence;
@@ -70,8 +75,14 @@ class KvSequence {
   /// Commits rows `path` (ascending, parents before children) of the forward in flight, whose
   /// tokens are `tokens`; the others are dropped. Moves cache rows where path is not 0, 1, 2, ...
   void keep(std::span<const NodeId> path, std::span<const TokenId> tokens);
-  /// Forgets committed positions from `length` on.
+  /// Forgets committed positions from `length` on; of a model with states, those from the last
+  /// snapshot before it on.
   void truncate(int length);
+
+  /// The rows of a forward of which row 0 is `first`, in layers with a state (SequenceState).
+  void lay_out_states(int first, int count, std::span<const NodeId> parents, bool kept, int flight,
+                      AttentionLayout& layout);
+  void settle_states();
 
  private:
   friend class KvCache;

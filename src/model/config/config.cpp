@@ -1,5 +1,7 @@
 #include "model/config/config.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "model/config/config_keys.h"
 #include "model/config/config_readers.h"
@@ -46,6 +48,11 @@ void check_plan(const LayerPlan& plan, const ModelConfig& config, const std::str
                  plan.cache_layer);
   }
   if (plan.experts.count > 0) check_experts(plan, where, layer);
+  if (plan.recurrent.value_heads > 0 &&
+      plan.recurrent.value_heads % plan.recurrent.key_heads != 0) {
+    refuse_layer(where, layer, fmt::format("a multiple of {} key heads", plan.recurrent.key_heads),
+                 plan.recurrent.value_heads);
+  }
   if (plan.rope == LayerPlan::Rope::none) return;
   const RopeConfig& rope =
       plan.rope == LayerPlan::Rope::local && config.local_rope ? *config.local_rope : config.rope;
@@ -68,6 +75,10 @@ void check_config(const ModelConfig& config, const std::string& where) {
   expects(config.plans.size() == static_cast<std::size_t>(config.layers), "a plan of every layer");
   for (std::size_t i = 0; i < config.plans.size(); ++i) {
     check_plan(config.plans[i], config, where, i);
+  }
+  const auto writes = [](const LayerPlan& plan) { return plan.writes_cache; };
+  if (std::ranges::none_of(config.plans, writes)) {
+    fail("read {}: expected a layer with attention, found {} with states", where, config.layers);
   }
 }
 

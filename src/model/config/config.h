@@ -47,6 +47,7 @@ struct TensorForms {
   bool fused_gate_up = false;         // one matrix for both, the gate first
   bool experts_inputs_first = false;  // stacks of experts hold [inputs, outputs]
   bool experts_alternate = false;     // ... in which gates and ups take turns
+  bool fused_by_key_head = false;     // layers with a state: one matrix, key head by key head
 };
 
 /// A target: what all its layers share, and a plan for each. The sizes of attention and

@@ -132,7 +132,9 @@ void read_sizes(const ConfigKeys& keys, const std::string& prefix, ModelConfig& 
   config.layers -= predicting;
   config.hidden = keys.integer(prefix + "embedding_length", 1, Limits::kWidth);
   const std::string width = prefix + "feed_forward_length";
-  config.intermediate = first_of(keys, width, Limits::kWidth, 0);
+  config.intermediate =
+      first_of(keys, width, Limits::kWidth,
+               keys.integer_or(prefix + "expert_feed_forward_length", 1, Limits::kWidth, 0));
   if (config.intermediate < 1)
     keys.refuse(width, fmt::format("an integer in 1..{}", Limits::kWidth));
   config.context = keys.integer(prefix + "context_length", 1, Limits::kContext);

@@ -7,7 +7,7 @@
 namespace talon {
 
 const std::string_view kExpertArchitectures =
-    "qwen2moe, qwen3moe, gpt-oss, granitemoe, glm4moe, llama4, deepseek2 or gemma4";
+    "qwen2moe, qwen3moe, gpt-oss, granitemoe, glm4moe, llama4, deepseek2, gemma4";
 
 namespace {
 
@@ -45,11 +45,7 @@ void read_qwen3moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& confi
 }
 
 void read_qwen2moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
-  ExpertPlan experts = read_experts(keys, config);
-  experts.shared_width =
-      keys.integer(key(config, "expert_shared_feed_forward_length"), 1, Limits::kWidth);
-  experts.shared_gate = true;
-  plan_experts(config, experts, every_layer);
+  read_gguf_qwen_experts(keys, config, false);
 }
 
 /// The makers do not round the borders of YaRN's ramp; the files do not say so.
@@ -210,6 +206,15 @@ constexpr GgufFamily kFamilies[] = {
 };
 
 }  // namespace
+
+void read_gguf_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize) {
+  ExpertPlan experts = read_experts(keys, config);
+  experts.renormalize = renormalize;
+  experts.shared_width =
+      keys.integer(key(config, "expert_shared_feed_forward_length"), 1, Limits::kWidth);
+  experts.shared_gate = true;
+  plan_experts(config, experts, every_layer);
+}
 
 const GgufFamily* gguf_expert_family(std::string_view architecture) {
   for (const GgufFamily& family : kFamilies) {

@@ -8,7 +8,7 @@ namespace talon {
 
 const std::string_view kExpertModelTypes =
     "mixtral, qwen2_moe, qwen3_moe, gpt_oss, granitemoe, granitemoeshared, glm4_moe, llama4, "
-    "llama4_text, deepseek_v2, deepseek_v3, gemma4 or gemma4_text";
+    "llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text";
 
 namespace {
 
@@ -73,11 +73,7 @@ void read_qwen2_moe(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   config.qkv_bias = true;
   each_plan(config, [](LayerPlan& plan) { plan.qkv_bias = true; });
-  ExpertPlan experts = read_experts(keys, "num_experts", "moe_intermediate_size");
-  experts.renormalize = keys.flag_or("norm_topk_prob", false);
-  experts.shared_width = keys.integer("shared_expert_intermediate_size", 1, Limits::kWidth);
-  experts.shared_gate = true;
-  plan_qwen_experts(keys, config, experts);
+  read_qwen_experts(keys, config, keys.flag_or("norm_topk_prob", false));
   if (keys.flag_or("use_sliding_window", false)) window_by_types(keys, config, 0);
 }
 
@@ -272,6 +268,14 @@ constexpr Family kFamilies[] = {
 };
 
 }  // namespace
+
+void read_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize) {
+  ExpertPlan experts = read_experts(keys, "num_experts", "moe_intermediate_size");
+  experts.renormalize = renormalize;
+  experts.shared_width = keys.integer("shared_expert_intermediate_size", 1, Limits::kWidth);
+  experts.shared_gate = true;
+  plan_qwen_experts(keys, config, experts);
+}
 
 FamilyReader hugging_face_expert_family(std::string_view model_type) {
   for (const Family& family : kFamilies) {

@@ -169,13 +169,15 @@ const GgufFamily* gguf_family(std::string_view architecture) {
   for (const GgufFamily& family : kFamilies) {
     if (family.name == architecture) return &family;
   }
-  return gguf_expert_family(architecture);
+  const auto found = gguf_expert_family(architecture);
+  return found ? found : gguf_recurrent_family(architecture);
 }
 
 std::string gguf_families() {
   std::vector<std::string_view> names;
   for (const GgufFamily& family : kFamilies) names.push_back(family.name);
-  return fmt::format("one of {}, {}", fmt::join(names, ", "), kExpertArchitectures);
+  return fmt::format("one of {}, {}, {}", fmt::join(names, ", "), kExpertArchitectures,
+                     kRecurrentArchitectures);
 }
 
 }  // namespace talon

@@ -200,13 +200,15 @@ FamilyReader hugging_face_family(std::string_view model_type) {
   for (const Family& family : kFamilies) {
     if (family.name == model_type) return family.read;
   }
-  return hugging_face_expert_family(model_type);
+  const auto found = hugging_face_expert_family(model_type);
+  return found ? found : hugging_face_recurrent_family(model_type);
 }
 
 std::string hugging_face_families() {
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.name);
-  return fmt::format("one of {}, {}", fmt::join(names, ", "), kExpertModelTypes);
+  return fmt::format("one of {}, {}, {}", fmt::join(names, ", "), kExpertModelTypes,
+                     kRecurrentModelTypes);
 }
 
 }  // namespace talon

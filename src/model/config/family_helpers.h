@@ -34,6 +34,13 @@ double gguf_local_base(const ConfigKeys& keys, const ModelConfig& config, double
 FamilyReader hugging_face_expert_family(std::string_view model_type);
 const GgufFamily* gguf_expert_family(std::string_view architecture);
 extern const std::string_view kExpertModelTypes, kExpertArchitectures;
+/// Those with layers that keep a state.
+FamilyReader hugging_face_recurrent_family(std::string_view model_type);
+const GgufFamily* gguf_recurrent_family(std::string_view architecture);
+extern const std::string_view kRecurrentModelTypes, kRecurrentArchitectures;
+/// The experts of Qwen's mixtures, of the layers that have them; of GGUF files in every layer.
+void read_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize);
+void read_gguf_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize);
 
 /// Gemma 4's layers: which read the keys and values of an earlier one of their kind, the last
 /// `shared` of all.

@@ -32,6 +32,18 @@ struct LatentPlan {
   int output_dim = 0;  // of a head's value
 };
 
+/// A layer that keeps a state instead of keys and values (RecurrentArgs).
+struct RecurrentPlan {
+  int key_heads = 0, value_heads = 0;  // value_heads 0: ordinary attention
+  int key_dim = 0, value_dim = 0;
+  int kernel = 0;
+  bool tiled_heads = false;  // RecurrentArgs::tiled_heads
+  int layer = 0;             // among those with a state
+
+  int width() const { return value_heads * value_dim; }
+  int channels() const { return 2 * key_heads * key_dim + width(); }
+};
+
 /// What one transformer block is beside its weights. docs/models.md tells which family is which.
 struct LayerPlan {
   enum class Rope { none, global, local };
@@ -67,8 +79,10 @@ struct LayerPlan {
   bool writes_cache = true;   // else an earlier layer has written it
   int per_layer_input = 0;    // columns of Gemma's per-layer embeddings; 0: none
   bool output_scale = false;  // the layer's result has a learned factor
+  bool output_gate = false;   // a sigmoid of the query's input weighs what attention gives
   ExpertPlan experts = {};
   LatentPlan latent = {};
+  RecurrentPlan recurrent = {};
 
   int values() const { return value_dim > 0 ? value_dim : head_dim; }
 };

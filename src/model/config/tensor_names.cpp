@@ -62,13 +62,24 @@ void add_gguf_experts(TensorNames& names) {
   names.kv_up = "blk.{}.attn_kv_b";
   names.key_up = "blk.{}.attn_k_b";
   names.value_up = "blk.{}.attn_v_b";
+  names.state_inputs = "blk.{}.attn_qkv";
+  names.state_gate = "blk.{}.attn_gate";
+  names.state_write = "blk.{}.ssm_beta";
+  names.state_decay = "blk.{}.ssm_alpha";
+  names.state_fused_gates = "blk.{}.ssm_ba";
+  names.state_filter = "blk.{}.ssm_conv1d";
+  names.state_rate = "blk.{}.ssm_a";
+  names.state_bias = "blk.{}.ssm_dt.bias";
+  names.state_norm = "blk.{}.ssm_norm";
+  names.state_o = "blk.{}.ssm_out";
 }
 
 TensorNames gguf_names_of(const std::string& architecture) {
   TensorNames names = gguf_names();
   add_gguf_experts(names);
   // There the name of a norm behind attention is that of the one before the experts.
-  if (architecture == "gpt-oss" || architecture == "glm4moe") {
+  if (architecture == "gpt-oss" || architecture == "glm4moe" ||
+      architecture.starts_with("qwen3next") || architecture.starts_with("qwen35")) {
     names.ffn_norm = names.post_attention_norm;
   }
   if (architecture == "cohere2") names.ffn_norm = names.attention_norm;
@@ -164,10 +175,26 @@ void add_gemma4(const std::string& prefix, TensorNames& names) {
   names.input_norm = layer + "post_per_layer_input_norm";
 }
 
+void add_states(const std::string& layer, TensorNames& names) {
+  const std::string root = layer + "linear_attn.";
+  names.state_inputs = root + "in_proj_qkv";
+  names.state_gate = root + "in_proj_z";
+  names.state_write = root + "in_proj_b";
+  names.state_decay = root + "in_proj_a";
+  names.state_fused_inputs = root + "in_proj_qkvz";
+  names.state_fused_gates = root + "in_proj_ba";
+  names.state_filter = root + "conv1d";
+  names.state_rate = root + "A_log";
+  names.state_bias = root + "dt_bias";
+  names.state_norm = root + "norm";
+  names.state_o = root + "out_proj";
+}
+
 /// What a family calls its experts, where that is not "mlp".
 void name_experts(const std::string& family, const std::string& layer, TensorNames& names) {
   add_experts(layer + "mlp.", names);
   add_latents(layer, names);
+  add_states(layer, names);
   if (family == "mixtral") {
     const std::string root = layer + "block_sparse_moe.";
     add_experts(root, names);

@@ -29,8 +29,19 @@ struct Rows {
   StoredRows part() const { return {first, stored, order}; }
 };
 
+/// Queries and their gates take turns, head by head: the rows of the first or the second.
+Rows gated_rows_of(const LayerPlan& plan, int second) {
+  Rows rows;
+  rows.stored = 2 * plan.heads * plan.head_dim;
+  for (int head = 0; head < plan.heads; ++head) {
+    append_half_split((2 * head + second) * plan.head_dim, 0, plan.head_dim, rows.order);
+  }
+  return rows;
+}
+
 /// `index`: 0 for q, 1 for k, 2 for v.
 Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index) {
+  if (plan.output_gate && index == 0) return gated_rows_of(plan, 0);
   const int width = plan.heads * plan.head_dim, kv_width = plan.kv_heads * plan.head_dim;
   const int value_width = plan.kv_heads * plan.values();
   const int heads = index == 0 ? plan.heads : plan.kv_heads;
@@ -113,6 +124,7 @@ void LayerLoader::load_layer_input(int layer, const LayerPlan& plan, LayerWeight
 
 void LayerLoader::load_attention(int layer, const LayerPlan& plan, LayerWeights& w) {
   if (plan.latent.kv_rank > 0) return load_latents(layer, plan, w);
+  if (plan.recurrent.value_heads > 0) return load_recurrent(layer, plan, w);
   load_projections(layer, plan, w);
   w.o = tensors_.matrix(layer_tensor(names_.o, layer), config_.hidden, plan.heads * plan.values());
   if (plan.output_bias) {
@@ -132,6 +144,11 @@ void LayerLoader::load_projections(int layer, const LayerPlan& plan, LayerWeight
     bias = tensors_.vector(layer_tensor(name, layer, "bias"), rows, stored.part());
   };
   load(names_.q, 0, plan.heads * plan.head_dim, w.q, w.q_bias);
+  if (plan.output_gate) {
+    const Rows gates = gated_rows_of(plan, 1);
+    w.output_gate = tensors_.matrix(layer_tensor(names_.q, layer), plan.heads * plan.head_dim,
+                                    config_.hidden, gates.part());
+  }
   if (!plan.writes_cache) return;
   load(names_.k, 1, plan.kv_heads * plan.head_dim, w.k, w.k_bias);
   if (plan.keys_are_values) return;

@@ -19,6 +19,8 @@ class LayerLoader {
   void load_layer_input(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_latents(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_latent_ups(int layer, const LayerPlan& plan, LatentWeights& weights);
+  void load_recurrent(int layer, const LayerPlan& plan, LayerWeights& weights);
+  void load_recurrent_inputs(int layer, const RecurrentPlan& plan, RecurrentWeights& weights);
   void load_attention(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_projections(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_head_norms(int layer, const LayerPlan& plan, LayerWeights& weights);

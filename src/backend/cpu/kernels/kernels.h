@@ -145,6 +145,22 @@ struct AttentionCall {
                                                 // none
 };
 
+/// A row of one value head of a layer with a state: see RecurrentArgs. `from` and `to` are
+/// [key_dim, value_dim] and may be the same; to null: the state is not wanted; out null: the result
+/// is not.
+struct DeltaStep {
+  const float* from;
+  float* to;
+  const float* q;
+  const float* k;
+  const float* v;
+  float keep;
+  float write;
+  int key_dim;
+  int value_dim;
+  float* out;
+};
+
 struct Kernels {
   const char* name;
 
@@ -201,6 +217,11 @@ struct Kernels {
   void (*join)(float* totals, const float* next, int count, int size);
   /// out = values / sum.
   void (*finish)(const float* total, int dim, float* out);
+
+  /// out = silu(sum of filter * inputs), the first of `count` inputs first; filter: [count][step].
+  void (*convolve)(const float* const* inputs, const float* filter, std::ptrdiff_t step, int count,
+                   int n, float* out);
+  void (*delta_step)(const DeltaStep& step);
 };
 
 const Kernels& portable_kernels();

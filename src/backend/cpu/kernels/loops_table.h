@@ -30,7 +30,9 @@ constexpr Kernels table_of(const char* name) {
           attend,
           attend_pairs<FloatPairs>,
           join_partials,
-          finish_partial};
+          finish_partial,
+          convolve_row,
+          delta_step};
 }
 
 }  // namespace

@@ -1,0 +1,202 @@
+#include <numeric>
+
+#include "backend/conformance.h"
+
+namespace talon::conformance {
+namespace {
+
+/// A layer with random weights and states on one device.
+class Layer {
+ public:
+  static constexpr int kSlots = 5;
+
+  Layer(Device& device, const StateShape& shape, bool tiled) : device_(device) {
+    args_.shape = shape;
+    args_.tiled_heads = tiled;
+    args_.states = device.random(kSlots, shape.state_values(), 1);
+    args_.tails = device.random(kSlots, shape.tail_values(), 2);
+    args_.filter = device.random(shape.kernel, shape.channels(), 3);
+    args_.decay =
+        device.put(std::vector<float>(std::size_t(shape.value_heads), -0.7F), 1, shape.value_heads);
+    args_.decay_bias = device.random(1, shape.value_heads, 4);
+    args_.norm = device.random(1, shape.value_dim, 5);
+    args_.norm_epsilon = 1e-6F;
+  }
+
+  /// What the rows of `layout` give.
+  View run(const AttentionLayout& layout, const View& inputs) {
+    const StateShape& s = args_.shape;
+    args_.out = device_.zeros(inputs.rows, s.value_heads * s.value_dim);
+    args_.inputs = inputs;
+    const auto prepared = device_->prepare(layout);
+    args_.layout = prepared.get();
+    device_->recurrent(args_);
+    return args_.out;
+  }
+  /// The state alone.
+  void replay(const AttentionLayout& layout, const View& inputs) {
+    args_.out = {};
+    args_.inputs = inputs;
+    const auto prepared = device_->prepare(layout);
+    args_.layout = prepared.get();
+    device_->recurrent(args_);
+  }
+  std::vector<float> state(int slot) {
+    std::vector<float> values = device_.get(args_.states.row_range(slot, 1));
+    const std::vector<float> tail = device_.get(args_.tails.row_range(slot, 1));
+    values.insert(values.end(), tail.begin(), tail.end());
+    return values;
+  }
+
+ private:
+  Device& device_;
+  RecurrentArgs args_;
+};
+
+constexpr StateShape kShapes[] = {{1, Layer::kSlots, 2, 4, 16, 16, 4},
+                                  {1, Layer::kSlots, 1, 3, 24, 20, 4},
+                                  {1, Layer::kSlots, 2, 2, 32, 80, 2},
+                                  {1, Layer::kSlots, 3, 3, 8, 64, 3}};
+
+AttentionLayout line(int rows, int from, int to) {
+  AttentionLayout layout;
+  layout.runs.push_back({from, to, 0, rows});
+  for (int i = 0; i < rows; ++i) layout.state_rows.push_back({i, i - 1});
+  return layout;
+}
+
+AttentionLayout tree(std::span<const int> parents, int from) {
+  AttentionLayout layout;
+  layout.runs.push_back({from, -1, 0, static_cast<std::int32_t>(parents.size())});
+  for (std::size_t i = 0; i < parents.size(); ++i) {
+    layout.state_rows.push_back({static_cast<std::int32_t>(i), parents[i]});
+  }
+  return layout;
+}
+
+class RecurrentConformance : public Conformance {};
+
+TEST_P(RecurrentConformance, StepsOfEveryShape) {
+  // Rounding adds up over the steps.
+  check(10 * Tolerance::kFloat32, "recurrent", [&](Device& device) {
+    for (const StateShape& shape : kShapes) {
+      for (const bool tiled : {false, true}) {
+        Layer layer(device, shape, tiled);
+        const View inputs = device.random(9, shape.input_cols(), 6);
+        layer.run(line(9, -1, 2), inputs);
+        layer.run(line(1, 2, 2), inputs.row_range(3, 1));
+        layer.run(line(5, 2, -1), inputs.row_range(0, 5));
+        const int parents[] = {-1, 0, 0, 1, 1, 3, 2, -1, 0};
+        layer.run(tree(parents, 3), inputs);
+        AttentionLayout two = line(4, 0, 1);
+        two.state_rows[1].save = 4;
+        two.runs.push_back({3, 3, 4, 5});
+        for (int i = 0; i < 5; ++i) two.state_rows.push_back({4 + i, i - 1});
+        layer.run(two, inputs);
+      }
+    }
+  });
+}
+
+TEST_P(RecurrentConformance, ARowHasTheSameBytesInChunksInTreesAndReplayed) {
+  for (const StateShape& shape : kShapes) {
+    Device one = plain(1), two = plain(2);
+    Layer whole(one, shape, false), parts(two, shape, false);
+    constexpr int kRows = 23;
+    const std::vector<float> values = random_rows(kRows, shape.input_cols(), 7);
+    const View all = one.put(values, kRows, shape.input_cols());
+    const View inputs = two.put(values, kRows, shape.input_cols());
+    AttentionLayout saving = line(kRows, 0, 1);
+    saving.state_rows[10].save = 2;
+    const std::vector<float> expected = one.get(whole.run(saving, all));
+    const auto row_of = [&](int row) {
+      const auto width = static_cast<std::size_t>(shape.value_heads * shape.value_dim);
+      return std::span(expected).subspan(static_cast<std::size_t>(row) * width, width);
+    };
+    // Chunks of 1, 2, 3, ... rows up to the saved one.
+    for (int first = 0, count = 1; first < 11; first += count++) {
+      count = std::min(count, 11 - first);
+      const View out =
+          parts.run(line(count, first == 0 ? 0 : 3, 3), inputs.row_range(first, count));
+      for (int i = 0; i < count; ++i) {
+        EXPECT_TRUE(same_bytes(two.get(out.row_range(i, 1)), row_of(first + i))) << first + i;
+      }
+    }
+    EXPECT_TRUE(same_bytes(parts.state(3), whole.state(2)));
+    // A tree in which the right rows are the first child, a later one, and the last.
+    std::vector<std::int32_t> from(kRows - 11 + 5);
+    std::vector<int> parents;
+    std::vector<int> right;
+    const auto add = [&](int row, int parent) {
+      from[parents.size()] = row;
+      parents.push_back(parent);
+      return static_cast<int>(parents.size()) - 1;
+    };
+    int last = -1;
+    for (int row = 11; row < kRows; ++row) {
+      if (row == 13 || row == 14) add(0, last);
+      const int next = add(row, last);
+      if (row == 13 || row == 16 || row == 18) add(1, last);
+      right.push_back(next);
+      last = next;
+    }
+    const View gathered = two.zeros(static_cast<int>(from.size()), shape.input_cols());
+    two->gather_rows(inputs, two.put(from), gathered);
+    const View out = parts.run(tree(parents, 3), gathered);
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      EXPECT_TRUE(same_bytes(two.get(out.row_range(right[i], 1)), row_of(11 + static_cast<int>(i))))
+          << i;
+    }
+    EXPECT_TRUE(same_bytes(parts.state(3), whole.state(2)));  // a check writes no state
+    AttentionLayout path;
+    path.runs.push_back({3, 3, 0, static_cast<std::int32_t>(right.size())});
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      path.state_rows.push_back({right[i], static_cast<std::int32_t>(i) - 1});
+    }
+    parts.replay(path, gathered);
+    EXPECT_TRUE(same_bytes(parts.state(3), whole.state(1)));
+  }
+}
+
+TEST_P(RecurrentConformance, SequencesBesideEachOtherKeepTheirBytes) {
+  const StateShape shape = kShapes[0];
+  Device device = plain(2);
+  Layer layer(device, shape, true);
+  const View inputs = device.random(7, shape.input_cols(), 8);
+  const std::vector<float> first = device.get(layer.run(line(3, 0, -1), inputs.row_range(0, 3)));
+  const std::vector<float> second = device.get(layer.run(line(4, 1, -1), inputs.row_range(3, 4)));
+  AttentionLayout both = line(3, 0, -1);
+  both.runs.push_back({1, -1, 3, 4});
+  for (int i = 0; i < 4; ++i) both.state_rows.push_back({3 + i, i - 1});
+  const View out = layer.run(both, inputs);
+  EXPECT_TRUE(same_bytes(device.get(out.row_range(0, 3)), first));
+  EXPECT_TRUE(same_bytes(device.get(out.row_range(3, 4)), second));
+}
+
+TEST(RecurrentKernels, AllInstructionSetsGiveTheSameBytes) {
+  const StateShape shape = kShapes[1];
+  std::vector<float> expected;
+  for (const CpuKernels kernels :
+       {CpuKernels::portable, CpuKernels::avx2, CpuKernels::avx512_vnni}) {
+    BackendCase backend{"", kernels, Activations::mixed};
+    try {
+      backend.make(1);
+    } catch (const UsageError&) {
+      continue;  // not on this machine
+    }
+    Device device(backend.make(2));
+    Layer layer(device, shape, false);
+    const View inputs = device.random(6, shape.input_cols(), 9);
+    std::vector<float> found = device.get(layer.run(line(6, 0, 2), inputs));
+    const std::vector<float> state = layer.state(2);
+    found.insert(found.end(), state.begin(), state.end());
+    if (expected.empty()) expected = found;
+    EXPECT_TRUE(same_bytes(found, expected));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, RecurrentConformance, testing::ValuesIn(backend_cases()),
+                         case_name);
+
+}  // namespace
+}  // namespace talon::conformance

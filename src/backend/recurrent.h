@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/memory.h"
+
+namespace talon {
+
+class PreparedLayout;
+
+/// A row of a layer that keeps a state instead of keys and values.
+struct StateRow {
+  std::int32_t row = 0;      // of the matrices of the call
+  std::int32_t parent = -1;  // entry of the same run that it follows; -1: the run's state
+  std::int32_t save = -1;    // slot for a copy of the state behind it; -1: none
+};
+/// Rows of one sequence. What is written is written behind a line of rows: each follows the one
+/// before.
+struct StateRun {
+  std::int32_t from = -1;  // slot of the state that rows without a parent follow; -1: zeros
+  std::int32_t to = -1;    // slot for the state behind the last row; -1: none
+  std::int32_t first = 0;  // in AttentionLayout::state_rows
+  std::int32_t count = 0;
+};
+
+/// Gated delta net (Qwen3-Next, arXiv:2412.06464). With S the state of a value head, a matrix
+/// [key_dim, value_dim], and q, k, v behind a causal convolution of each channel with its last
+/// `kernel` inputs and SiLU, q and k of length 1, q / sqrt(key_dim):
+///   S = exp(decay * softplus(a + decay_bias)) * S;  S += k (sigmoid(b) (v - S^T k))^T;  o = S^T q
+/// and the result is o / rms(o) * norm. One step after the other, in float32, for any number of
+/// rows.
+struct RecurrentArgs {
+  StateShape shape;
+  bool tiled_heads = false;  // value head h reads key head h % key_heads, else the key heads' value
+                             // heads are neighbours
+  View inputs;               // [rows, shape.input_cols()]: q, k, v of all heads, then b, then a
+  View states;               // [shape.slots, shape.state_values()]
+  View tails;   // [shape.slots, shape.tail_values()]: last inputs of the convolution, oldest first
+  View filter;  // [shape.kernel, shape.channels()]
+  View decay, decay_bias;  // [1, value_heads]
+  View norm;               // [1, value_dim]
+  float norm_epsilon = 0;
+  const PreparedLayout* layout = nullptr;
+  View out = {};  // [rows, value_heads * value_dim]; empty: only the states are wanted
+};
+inline constexpr float kLengthEpsilon = 1e-6F;  // of the lengths of q and k
+
+/// Throws Bug unless the shapes of `args` fit each other and its layout.
+void check_recurrent(const RecurrentArgs& args);
+
+/// What a row writes and keeps: sigmoid(b), and exp(decay * softplus(a + bias)).
+struct StateGates {
+  float write, keep;
+};
+StateGates state_gates(float b, float a, float decay, float bias);
+
+}  // namespace talon

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "backend/arguments.h"
+
+namespace talon::reference {
+
+/// One value head of one run, in double but for the state, which is float32 behind every row.
+void recur_head(const RecurrentArgs& args, const AttentionLayout& layout, const StateRun& run,
+                int head);
+/// The inputs of the convolution that the next rows need. After all heads.
+void keep_tails(const RecurrentArgs& args, const AttentionLayout& layout, const StateRun& run);
+
+}  // namespace talon::reference

@@ -1,0 +1,96 @@
+#include <cmath>
+
+#include "core/error.h"
+#include "model/load/load_layer.h"
+
+namespace talon {
+namespace {
+
+/// Of a matrix whose rows go key head by key head, each with parts of these sizes: the rows of
+/// part `index`.
+std::vector<std::int32_t> rows_of_part(int key_heads, std::span<const int> sizes,
+                                       std::size_t index) {
+  int together = 0, before = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i < index) before += sizes[i];
+    together += sizes[i];
+  }
+  std::vector<std::int32_t> rows;
+  for (int head = 0; head < key_heads; ++head) {
+    for (int i = 0; i < sizes[index]; ++i) rows.push_back(head * together + before + i);
+  }
+  return rows;
+}
+
+}  // namespace
+
+/// Qwen3-Next's folders hold [q | k | v | z] and [b | a] of each key head in one matrix, its GGUF
+/// files the second of these alone.
+void LayerLoader::load_recurrent_inputs(int layer, const RecurrentPlan& plan, RecurrentWeights& w) {
+  const int hidden = config_.hidden, heads = plan.key_heads;
+  const auto name = [&](const std::string& of) { return layer_tensor(of, layer); };
+  const int values = plan.value_heads / heads * plan.value_dim;
+  const std::string fused =
+      names_.state_fused_inputs.empty() ? "" : name(names_.state_fused_inputs);
+  if (config_.forms.fused_by_key_head && !fused.empty()) {
+    const int sizes[] = {plan.key_dim, plan.key_dim, values, values};
+    const int stored = plan.channels() + plan.width();
+    std::vector<std::int32_t> order;
+    for (std::size_t part = 0; part < 3; ++part) {
+      const auto rows = rows_of_part(heads, sizes, part);
+      order.insert(order.end(), rows.begin(), rows.end());
+    }
+    w.inputs = tensors_.matrix(fused, plan.channels(), hidden, {0, stored, order});
+    const auto gates = rows_of_part(heads, sizes, 3);
+    w.gate = tensors_.matrix(fused, plan.width(), hidden, {0, stored, gates});
+  } else {
+    w.inputs = tensors_.matrix(name(names_.state_inputs), plan.channels(), hidden);
+    w.gate = tensors_.matrix(name(names_.state_gate), plan.width(), hidden);
+  }
+  if (!config_.forms.fused_by_key_head) {
+    w.write = tensors_.float_matrix(name(names_.state_write), plan.value_heads, hidden);
+    w.decay = tensors_.float_matrix(name(names_.state_decay), plan.value_heads, hidden);
+    return;
+  }
+  const int sizes[] = {plan.value_heads / heads, plan.value_heads / heads};
+  const auto part = [&](std::size_t index) {
+    const auto order = rows_of_part(heads, sizes, index);
+    return tensors_.float_matrix(name(names_.state_fused_gates), plan.value_heads, hidden,
+                                 {0, 2 * plan.value_heads, order});
+  };
+  w.write = part(0);
+  w.decay = part(1);
+}
+
+void LayerLoader::load_recurrent(int layer, const LayerPlan& of, LayerWeights& weights) {
+  const RecurrentPlan& plan = of.recurrent;
+  RecurrentWeights& w = weights.recurrent;
+  load_recurrent_inputs(layer, plan, w);
+  const bool gguf = tensors_.checkpoint().format == CheckpointFormat::gguf;
+  const auto whole = [&](const std::string& name) {
+    return fmt::format(fmt::runtime(name), layer);
+  };
+  // Stored channel by channel.
+  std::vector<std::int64_t> shape = {plan.channels(), 1, plan.kernel};
+  if (gguf) shape.erase(shape.begin() + 1);
+  const auto stored = tensors_.values(layer_tensor(names_.state_filter, layer), shape);
+  const auto kernel = static_cast<std::size_t>(plan.kernel);
+  const auto channels = static_cast<std::size_t>(plan.channels());
+  std::vector<float> filter(stored.size());
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    for (std::size_t tap = 0; tap < kernel; ++tap) {
+      filter[tap * channels + channel] = stored[channel * kernel + tap];
+    }
+  }
+  w.filter = tensors_.upload(filter, plan.kernel, plan.channels());
+  std::vector<float> rate = tensors_.values(whole(names_.state_rate), {plan.value_heads});
+  if (!gguf) {
+    for (float& value : rate) value = -static_cast<float>(std::exp(static_cast<double>(value)));
+  }
+  w.rate = tensors_.upload(rate, 1, plan.value_heads);
+  w.bias = tensors_.vector(whole(names_.state_bias), plan.value_heads);
+  w.norm = tensors_.vector(layer_tensor(names_.state_norm, layer), plan.value_dim);
+  weights.o = tensors_.matrix(layer_tensor(names_.state_o, layer), config_.hidden, plan.width());
+}
+
+}  // namespace talon
