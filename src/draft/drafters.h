@@ -13,5 +13,6 @@ DrafterEntry eagle1_drafter();
 DrafterEntry eagle2_drafter();
 DrafterEntry eagle3_drafter();
 DrafterEntry medusa_drafter();
+DrafterEntry mtp_drafter();
 
 }  // namespace talon

@@ -4,6 +4,7 @@
 #include "draft/drafters.h"
 #include "draft/eagle/eagle_drafter.h"
 #include "draft/head_options.h"
+#include "draft/mtp/mtp_weights.h"
 #include "io/quote.h"
 
 namespace talon {
@@ -30,8 +31,7 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
   return make_eagle_drafter(std::move(head), *context.target, eagle);
 }
 
-std::unique_ptr<Drafter> make_dynamic(Options& options, const DrafterContext& context,
-                                      HeadGeneration generation) {
+EagleOptions read_dynamic(Options& options) {
   EagleOptions eagle;
   DynamicTreeShape& shape = eagle.dynamic;
   shape.children = shape.width = options.whole("topk");
@@ -39,7 +39,7 @@ std::unique_ptr<Drafter> make_dynamic(Options& options, const DrafterContext& co
   shape.nodes = options.whole("nodes");
   const std::string& tree = options.text("tree");
   if (!tree.empty()) eagle.fixed = read_static_tree(tree).cut(shape.levels, shape.children);
-  return make_with_head(options, context, generation, std::move(eagle));
+  return eagle;
 }
 
 std::unique_ptr<Drafter> make_eagle1(Options& options, const DrafterContext& context) {
@@ -55,11 +55,30 @@ std::unique_ptr<Drafter> make_eagle1(Options& options, const DrafterContext& con
 }
 
 std::unique_ptr<Drafter> make_eagle2(Options& options, const DrafterContext& context) {
-  return make_dynamic(options, context, HeadGeneration::eagle1);
+  return make_with_head(options, context, HeadGeneration::eagle1, read_dynamic(options));
 }
 
 std::unique_ptr<Drafter> make_eagle3(Options& options, const DrafterContext& context) {
-  return make_dynamic(options, context, HeadGeneration::eagle3);
+  return make_with_head(options, context, HeadGeneration::eagle3, read_dynamic(options));
+}
+
+/// The layer is the target's own, unless a file of its own is named.
+std::unique_ptr<Drafter> make_mtp(Options& options, const DrafterContext& context) {
+  expects(context.target != nullptr, "a drafter with a head has a target");
+  EagleOptions eagle = read_dynamic(options);
+  if (options.text("tree").empty() && eagle.dynamic.children == 1) {
+    eagle.fixed = chain_tree(eagle.dynamic.levels);
+  }
+  eagle.cache_positions = context.cache_positions;
+  eagle.coupling = read_coupling(options);
+  const WeightLayout layout = read_layout(options);
+  std::filesystem::path path = options.text("head");
+  if (path.empty()) path = context.find_head("mtp");
+  if (path.empty()) path = context.target->source;
+  const Checkpoint checkpoint = open_checkpoint(path);
+  HeadWeights head = load_mtp(checkpoint, *context.target, layout);
+  checkpoint.check_whole();
+  return make_eagle_drafter(std::move(head), *context.target, eagle);
 }
 
 std::vector<Option> dynamic_options(std::string usual_levels) {
@@ -98,6 +117,16 @@ DrafterEntry eagle2_drafter() {
               "confidence",
           .options = joined(dynamic_options("6"), head_options()),
           .make = make_eagle2,
+          .needs_head = true};
+}
+
+DrafterEntry mtp_drafter() {
+  return {.name = "mtp",
+          .summary =
+              "MTP (arXiv:2412.19437): the layer that a model was trained to predict a token "
+              "further with drafts such a tree",
+          .options = joined(dynamic_options("4"), head_options()),
+          .make = make_mtp,
           .needs_head = true};
 }
 

@@ -24,7 +24,7 @@ std::string DrafterContext::find_head(std::string_view kind) const {
 std::span<const DrafterEntry> drafters() {
   static const std::vector<DrafterEntry> kDrafters = {
       none_drafter(),   ngram_drafter(),  suffix_drafter(), grid_drafter(),   jacobi_drafter(),
-      eagle1_drafter(), eagle2_drafter(), eagle3_drafter(), medusa_drafter(),
+      eagle1_drafter(), eagle2_drafter(), eagle3_drafter(), medusa_drafter(), mtp_drafter(),
   };
   return kDrafters;
 }

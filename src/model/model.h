@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ struct Model {
   std::unique_ptr<Weight> layer_embedding, layer_projection;  // Gemma's per-layer embeddings
   Buffer layer_projection_norm;
   std::vector<LayerWeights> layers;
+  std::filesystem::path source;  // the file or folder it was loaded from
   std::size_t weight_bytes =
       0;  // read by one forward of one row: all but the embedding table, unless tied
 

@@ -37,7 +37,7 @@ class EagleDrafter : public Drafter {
         backend_(*head_.backend),
         options_(options),
         context_(target.config.context),
-        cache_(backend_, cache_shape(head_.config, options, context_)),
+        cache_(backend_, cache_shape(head_, options, context_)),
         network_(head_, options.coupling, std::max(kLeastRows, rows_per_level(options)),
                  std::min(context_, cache_.total_pages() * kPageRows)),
         memory_(head_, network_, cache_),
@@ -80,7 +80,7 @@ class EagleDrafter : public Drafter {
   static int rows_per_level(const EagleOptions& options) {
     return options.fixed ? options.fixed->widest_level() : options.dynamic.width;
   }
-  static KvShape cache_shape(const HeadConfig& head, const EagleOptions& options, int context);
+  static KvShape cache_shape(const HeadWeights& head, const EagleOptions& options, int context);
 
   void propose_batch(std::span<DraftJob> jobs);
   std::vector<GrowingTree> begin_trees(std::span<DraftJob> jobs);
@@ -101,9 +101,10 @@ class EagleDrafter : public Drafter {
   Buffer outputs_;   // [rows of a level, H]
 };
 
-KvShape EagleDrafter::cache_shape(const HeadConfig& head, const EagleOptions& options,
+KvShape EagleDrafter::cache_shape(const HeadWeights& head, const EagleOptions& options,
                                   int context) {
-  const KvShape page{1, head.kv_heads, head.head_dim, 1, KvType::f32};
+  KvShape page{1, head.config.kv_heads, head.config.head_dim, 1, KvType::f32};
+  if (head.plan) page.widths = {{page.kv_heads, page.head_dim, head.plan->values()}};
   const bool is_told = options.cache_positions > 0;
   const std::size_t positions =
       is_told ? options.cache_positions : static_cast<std::size_t>(context);

@@ -43,6 +43,10 @@ LayerPlan plan_of(const HeadConfig& config) {
           .rough = true};
 }
 
+int rotary_of(const HeadConfig& config) {
+  return config.rope.rotary > 0 ? config.rope.rotary : config.head_dim;
+}
+
 }  // namespace
 
 HeadNetwork::State::State(const HeadWeights& of, const Coupling& coupling, int most_rows,
@@ -51,9 +55,9 @@ HeadNetwork::State::State(const HeadWeights& of, const Coupling& coupling, int m
       config(of.config),
       backend(*of.backend),
       max_rows(most_rows),
-      plan(plan_of(of.config)),
+      plan(of.plan.value_or(plan_of(of.config))),
       block(backend, {&plan, 1}, of.config.hidden, max_rows),
-      rope(backend, of.config.rope, of.config.head_dim, positions),
+      rope(backend, of.config.rope, rotary_of(of.config), positions),
       tokens(backend),
       output(backend, *of.output, of.target_token, coupling) {
   expects(max_rows >= 1);
@@ -81,7 +85,8 @@ void HeadNetwork::forward(const HeadPass& pass) {
   const View input =
       s.config.generation == HeadGeneration::eagle1 ? s.fuse_eagle1(pass) : s.fuse_eagle3(pass);
   const auto layout = s.backend.prepare(*pass.layout);
-  const BlockRows cached{pass.cache, 0, layout.get(), s.rope.reach(layout->positions)};
+  BlockRows cached{pass.cache, 0, layout.get(), {}};
+  if (s.plan.rope != LayerPlan::Rope::none) cached.rope = s.rope.reach(layout->positions);
   s.block.attend(s.plan, s.head.layer, cached, input, residual);
   s.block.feed_forward(s.plan, s.head.layer, residual);
   if (s.config.norm_output) {

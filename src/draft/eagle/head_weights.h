@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
@@ -15,6 +16,7 @@ namespace talon {
 /// such part.
 struct HeadWeights {
   HeadConfig config;
+  std::optional<LayerPlan> plan;  // of its layer, where that is not Llama's
   std::vector<FeatureTap> taps;
   Backend* backend = nullptr;         // borrowed, like the target's weights
   const Weight* embedding = nullptr;  // [vocabulary, H], own or the target's

@@ -20,6 +20,7 @@ void choose_divisors(RopeConfig& rope, int context) {
 Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options) {
   Model model;
   model.backend = &backend;
+  model.source = checkpoint.path;
   model.config = read_model_config(checkpoint);
   ModelConfig& config = model.config;
   if (options.context > 0) config.context = std::min(config.context, options.context);
