@@ -15,6 +15,7 @@ std::int32_t finish_of(FinishReason reason) {
     case FinishReason::none:
       return TALON_FINISH_NONE;
     case FinishReason::stop_token:
+    case FinishReason::complete:
       return TALON_FINISH_STOP_TOKEN;
     case FinishReason::stop_text:
       return TALON_FINISH_STOP_TEXT;

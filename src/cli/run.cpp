@@ -26,6 +26,7 @@ struct RunOptions {
   ModelOptions model;
   PromptOptions prompt;
   AnswerOptions answer;
+  GrammarOptions grammar;
   DecodeSettings decode;
   WatchOptions watch;
   bool compare = false;
@@ -67,6 +68,10 @@ Request make_request(const RunOptions& options, const Session& session) {
   if (!request.stop_texts.empty()) session.require_tokenizer();
   if (!options.answer.ignore_end) request.end_tokens = session.end_tokens;
   request.reuse_prefix = false;
+  if (const auto grammar = grammar_text(options.grammar)) {
+    const GrammarCompiler compiler(session.require_tokenizer(), session.model.config.vocabulary);
+    request.constraint = compiler.compile(*grammar);
+  }
   return request;
 }
 
@@ -77,6 +82,7 @@ class Run : public Command {
     add_prompt_flags(*app_, options_.prompt, true);
     add_system_flag(*app_, options_.prompt);
     add_answer_flags(*app_, options_.answer);
+    add_grammar_flags(*app_, options_.grammar);
     add_drafter_flag(*app_, options_.decode);
     add_decode_flags(*app_, options_.decode);
     add_backend_flags(*app_, options_.model);

@@ -66,6 +66,8 @@ struct DrafterTraits {
   bool draws = false;
   /// Wants saw(): what the target draws after every node, which costs a draw for each.
   bool sees_draws = false;
+  /// Stands for plain decoding: it proposes nothing, and the engine adds nothing of its own.
+  bool is_plain = false;
   /// Of weights that growing a tree by one level reads; 0: its levels are not passes of a network.
   std::size_t pass_bytes = 0;
 };

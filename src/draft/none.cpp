@@ -5,6 +5,11 @@ namespace {
 
 class NoneDrafter : public Drafter {
  public:
+  DrafterTraits traits() const override {
+    DrafterTraits traits;
+    traits.is_plain = true;
+    return traits;
+  }
   std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
   void observe(DraftState&, const CommittedTokens&) override {}
   void propose(std::span<DraftJob>) override {}

@@ -19,6 +19,7 @@ std::string_view name_of(FinishReason reason) {
     case FinishReason::none:
       return "none";
     case FinishReason::stop_token:
+    case FinishReason::complete:
       return "stop";
     case FinishReason::stop_text:
       return "stop_text";
@@ -170,9 +171,14 @@ std::variant<SequenceId, Refusal> Engine::submit(Request request) {
                                state.options.most_waiting, state.waiting.size())};
   }
   const MethodEntry& method = state.methods.at(request.method);
-  auto sequence = std::make_unique<Sequence>(state.next_id, std::move(request), method,
-                                             state.round.target().model().config.vocabulary,
-                                             state.options.tokenizer);
+  std::unique_ptr<Sequence> sequence;
+  try {
+    sequence = std::make_unique<Sequence>(state.next_id, std::move(request), method,
+                                          state.round.target().model().config.vocabulary,
+                                          state.options.tokenizer);
+  } catch (const Error& error) {
+    return Refusal{Refusal::Reason::bad_request, fmt::format("constraint: {}", error.what())};
+  }
   // A step that finds no memory can still tell how each sequence ended.
   const std::size_t sequences = state.waiting.size() + state.running.size() + 1;
   state.waiting.hold_room(sequences);

@@ -11,9 +11,11 @@ namespace talon {
 
 /// no_room: the cache cannot hold more of this answer, whatever else runs. failed: something threw
 /// that the answer needs, or the model gave no usable numbers.
+/// complete: its constraint lets nothing follow.
 enum class FinishReason {
   none,
   stop_token,
+  complete,
   stop_text,
   length,
   cancelled,
@@ -21,7 +23,7 @@ enum class FinishReason {
   no_room,
   failed
 };
-/// "stop", "stop_text", "length", "cancelled", "deadline", "no_room", "failed"
+/// "stop" (also of complete), "stop_text", "length", "cancelled", "deadline", "no_room", "failed"
 std::string_view name_of(FinishReason reason);
 
 /// One round's news of a sequence.

@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/types.h"
 #include "sample/sampler.h"
+#include "sample/token_constraint.h"
 
 namespace talon {
 
@@ -21,6 +23,9 @@ struct Request {
   /// Before the answer has so many tokens, end tokens are not drawn and stop texts not looked for.
   int min_new = 0;
   SamplerOptions sampler;
+  /// What the answer must look like; null: anything. Shared by the choices of a prompt. The answer
+  /// ends where nothing may follow.
+  std::shared_ptr<const ConstraintSource> constraint;
   std::uint64_t seed = 1;
   std::uint32_t choice = 0;         // which of several answers to one prompt
   std::vector<TokenId> end_tokens;  // each ends the answer and is its last token
@@ -37,6 +42,8 @@ struct Request {
   /// For each token of the answer its log-probability, and those of so many most likely tokens;
   /// negative: none.
   int logprobs = -1;
+  /// Whether the text of special tokens is part of the answer's; that of end tokens never is.
+  bool shows_special = false;
   /// Looked at between steps; the answer ends as `deadline`, also where it has not begun.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };

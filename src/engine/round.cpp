@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "engine/admission/admission.h"
+#include "engine/constraint/constrained_tree.h"
 #include "engine/forward_rows.h"
 #include "engine/stopwatch.h"
 #include "verify/drawn_tokens.h"
@@ -42,6 +43,13 @@ std::vector<NodeId> committed_rows(const Scheduled& entry) {
   std::vector<NodeId> rows(static_cast<std::size_t>(entry.grant.rows));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
+}
+
+/// Of nodes that a constraint asks for: no drafter of a merged one.
+constexpr std::uint32_t kForced = 1u << 31;
+
+ForcedRoom forced_room(const Scheduled& entry) {
+  return {entry.context.rows_available, entry.context.levels_available};
 }
 
 Drafter& drafter_of(const Scheduled& entry) { return *entry.sequence->method.method.drafter; }
@@ -94,7 +102,9 @@ void Round::propose(std::vector<Scheduled>& scheduled) {
   const Stopwatch watch;
   plan(scheduled);
   draft(scheduled);
+  constrain(scheduled);
   cut(scheduled);
+  add_certain(scheduled);
   draft_ms_ = kept_ms(StepPart::draft, watch.ms());
 }
 
@@ -145,6 +155,37 @@ void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) 
   for (Scheduled* entry : scheduled) {
     drop(*entry->sequence);
     entry->tree = DraftTree(entry->sequence->tokens.back());
+  }
+}
+
+/// Trees of sequences that are constrained lose what cannot become text, and get what must follow.
+void Round::constrain(std::vector<Scheduled>& scheduled) {
+  change_constrained(scheduled, [](Scheduled& entry) {
+    Sequence& sequence = *entry.sequence;
+    drop_forbidden(entry.tree, *sequence.constraint, sequence.answer());
+    add_forced(entry.tree, *sequence.constraint, sequence.answer(), forced_room(entry), kForced);
+  });
+}
+
+/// What must follow the text is checked whatever the policy thinks of drafts.
+void Round::add_certain(std::vector<Scheduled>& scheduled) {
+  change_constrained(scheduled, [](Scheduled& entry) {
+    Sequence& sequence = *entry.sequence;
+    add_forced_at_root(entry.tree, *sequence.constraint, sequence.answer(), forced_room(entry),
+                       kForced);
+  });
+}
+
+/// A constraint that throws costs drafts; where it does so at the text itself, accept() ends it.
+template <typename Change>
+void Round::change_constrained(std::vector<Scheduled>& scheduled, Change&& change) {
+  for (Scheduled& entry : scheduled) {
+    const Sequence& sequence = *entry.sequence;
+    const bool forces =
+        entry.decodes && sequence.constraint && sequence.drafts() && sequence.method.drafts;
+    if (!forces) continue;
+    if (faults_.contain(FaultOrigin::sequence, [&] { change(entry); })) continue;
+    entry.tree = DraftTree(entry.tree[0].token);
   }
 }
 

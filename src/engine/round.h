@@ -73,7 +73,11 @@ class Round {
   void plan(std::vector<Scheduled>& scheduled);
   void draft(std::vector<Scheduled>& scheduled);
   void draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled);
+  void constrain(std::vector<Scheduled>& scheduled);
   void cut(std::vector<Scheduled>& scheduled);
+  void add_certain(std::vector<Scheduled>& scheduled);
+  template <typename Change>
+  void change_constrained(std::vector<Scheduled>& scheduled, Change&& change);
   template <typename Ask>
   void ask_policy(Scheduled& entry, Ask&& ask);
   void drop(Sequence& sequence);

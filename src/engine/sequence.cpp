@@ -30,11 +30,13 @@ Sequence::Sequence(SequenceId name, Request asked, const MethodEntry& by, int vo
     : id(name),
       request(std::move(asked)),
       method(by),
+      constraint(request.constraint ? request.constraint->start(request.end_tokens) : nullptr),
       sampler(sampler_options(request), vocabulary),
       random(request.seed, request.choice),
       tokens(request.prompt),
       stop_matcher(request.stop_texts) {
-  if (tokenizer) detokenizer.emplace(*tokenizer);
+  if (tokenizer) detokenizer.emplace(*tokenizer, !request.shows_special);
+  if (constraint) sampler.constrain(*constraint);
   statistics.prompt_tokens = prompt_length();
   new_begin = tokens.size();
 }
@@ -55,8 +57,11 @@ void Sequence::read(std::span<const TokenId> next_tokens) {
   make_room(statistics.accepted, 1);
   make_room(statistics.drafted, 1);
   for (const TokenId token : next_tokens) {
-    const FinishReason reason = read_one(token);
+    FinishReason reason = read_one(token);
     ++readable;
+    const auto read = next_tokens.first(static_cast<std::size_t>(readable));
+    const bool goes_on = reason == FinishReason::none || reason == FinishReason::length;
+    if (goes_on && is_complete(read)) reason = FinishReason::complete;
     if (reason != FinishReason::none) return end(reason);
   }
 }
@@ -66,6 +71,10 @@ FinishReason Sequence::read_one(TokenId token) {
   if (std::find(ends.begin(), ends.end(), token) != ends.end()) return FinishReason::stop_token;
   if (read_text(token)) return FinishReason::stop_text;
   return length() + readable + 1 == limit ? limit_reason : FinishReason::none;
+}
+
+bool Sequence::is_complete(std::span<const TokenId> next_tokens) const {
+  return constraint && constraint->is_complete({answer(), next_tokens});
 }
 
 /// Whether a stop text is complete.

@@ -53,12 +53,16 @@ struct Sequence {
   void begin_round(Clock::time_point now);
   /// Whether it was cancelled or its deadline is past.
   bool is_over(Clock::time_point now) const { return cancelled || now >= request.deadline; }
+  std::span<const TokenId> answer() const {
+    return std::span(tokens).subspan(static_cast<std::size_t>(prompt_length()));
+  }
   /// Tokens that this round brought.
   std::span<const TokenId> new_tokens() const { return std::span(tokens).subspan(new_begin); }
 
   const SequenceId id;
   const Request request;
   const MethodEntry& method;
+  std::unique_ptr<TokenConstraint> constraint;  // null: none
   Sampler sampler;
   const PositionRandom random;
   std::vector<TokenId> tokens;  // prompt and answer
@@ -92,6 +96,7 @@ struct Sequence {
  private:
   FinishReason read_one(TokenId token);
   bool read_text(TokenId token);
+  bool is_complete(std::span<const TokenId> next_tokens) const;
   void flush_text();
 };
 

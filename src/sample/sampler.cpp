@@ -160,7 +160,11 @@ void Sampler::normalize() {
   for (Candidate& candidate : candidates_) candidate.p /= sum;
 }
 
-/// The row after bans, bias and penalties: `logits` itself when there are none.
+bool Sampler::allows(const SampleHistory& history, TokenId token) const {
+  return constraint_ == nullptr || constraint_->allows(history.answer(), token);
+}
+
+/// The row after the constraint, bans, bias and penalties: `logits` itself when there are none.
 std::span<const float> Sampler::adjust(std::span<const float> logits,
                                        const SampleHistory& history) {
   expects(static_cast<int>(logits.size()) == vocabulary_, "a row holds one logit per token");
@@ -170,10 +174,12 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
   const bool is_early = !options_.banned_early.empty() &&
                         length < static_cast<std::size_t>(history.prompt_length) +
                                      static_cast<std::size_t>(options_.least_answer);
-  if (!penalized && !is_early && options_.logit_bias.empty() && options_.banned.empty()) {
+  if (!constraint_ && !penalized && !is_early && options_.logit_bias.empty() &&
+      options_.banned.empty()) {
     return logits;
   }
   adjusted_.assign(logits.begin(), logits.end());
+  if (constraint_) forbid(constraint_->allowed(history.answer()));
   const auto ban = [&](std::span<const TokenId> tokens) {
     for (const TokenId token : tokens) adjusted_[static_cast<std::size_t>(token)] = kBanned;
   };
@@ -183,6 +189,15 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
     adjusted_[static_cast<std::size_t>(token)] += bias;
   if (penalized) penalize(history);
   return adjusted_;
+}
+
+/// Rows that hold no numbers keep them, so that they are found.
+void Sampler::forbid(std::span<const std::uint32_t> allowed) {
+  expects(allowed.size() * 32 >= adjusted_.size(), "a bit for each token");
+  for (std::size_t token = 0; token < adjusted_.size(); ++token) {
+    const bool is_allowed = (allowed[token / 32] >> token % 32 & 1) != 0;
+    if (!is_allowed && !std::isnan(adjusted_[token])) adjusted_[token] = kBanned;
+  }
 }
 
 void Sampler::penalize(const SampleHistory& history) {

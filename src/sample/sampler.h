@@ -7,10 +7,12 @@
 #include "core/philox.h"
 #include "core/types.h"
 #include "sample/race.h"
+#include "sample/token_constraint.h"
 
 namespace talon {
 
-/// How a token is drawn from a row of logits. Applied in this order: banned tokens, logit bias,
+/// How a token is drawn from a row of logits. Applied in this order: what the constraint of the
+/// answer forbids (Sampler::constrain), banned tokens, logit bias,
 /// penalties (repetition, presence, frequency), temperature, then the cuts top-k, top-p, min-p,
 /// typical-p, each on what the one before left, made to sum to 1.
 struct SamplerOptions {
@@ -40,6 +42,10 @@ struct SampleHistory {
   std::span<const TokenId> committed;  // prompt and answer, root included
   std::span<const TokenId> path;
   int prompt_length = 0;
+
+  AnswerTokens answer() const {
+    return {committed.subspan(static_cast<std::size_t>(prompt_length)), path};
+  }
 };
 
 /// Draws the target's own next token from a row of logits. A pure function of (options, row,
@@ -50,8 +56,12 @@ class Sampler {
   /// REQUIRES: check(options, vocabulary) passes.
   Sampler(SamplerOptions options, int vocabulary);
   const SamplerOptions& options() const { return options_; }
-  /// Whether sampling is the plain largest logit, with nothing that looks at history or changes
-  /// logits.
+  /// From now on tokens are drawn among those that `constraint` allows after the history. Borrowed.
+  void constrain(TokenConstraint& constraint) { constraint_ = &constraint; }
+  /// Whether the constraint, if there is one, allows the token.
+  bool allows(const SampleHistory& history, TokenId token) const;
+  /// Whether sampling is the plain largest logit of the allowed, with nothing else that looks at
+  /// history or changes logits.
   bool plain_argmax() const;
 
   /// The token at `position` given its row. Throws Error if every token is banned or the row holds
@@ -76,6 +86,7 @@ class Sampler {
   bool cuts_to_top_k() const;
   bool cuts() const;
   std::span<const float> adjust(std::span<const float> logits, const SampleHistory& history);
+  void forbid(std::span<const std::uint32_t> allowed);
   void penalize(const SampleHistory& history);
   void collect(std::span<const float> logits, float largest);
   void collect_largest(std::span<const float> logits, float largest);
@@ -88,6 +99,7 @@ class Sampler {
 
   SamplerOptions options_;
   int vocabulary_;
+  TokenConstraint* constraint_ = nullptr;
   std::vector<Candidate> candidates_;  // after collect(): p is in units of the largest
   std::vector<double> weights_;        // per token, in units of the largest
   double weight_ = 0;                  // of all

@@ -102,7 +102,7 @@ void ChatMarks::reserve(std::string_view text) {
   }
 }
 
-void ChatMarks::reserve_in(const Json& value) {
+void ChatMarks::reserve_in(const OrderedJson& value) {
   if (const auto* text = value.get_ptr<const std::string*>()) reserve(replace_ill_formed(*text));
   if (!value.is_structured()) return;
   for (const auto& [key, item] : value.items()) {
@@ -138,36 +138,42 @@ std::string ChatMarks::mark(std::string_view text, Marked what) {
   return marked.append(text.substr(at));
 }
 
-Json ChatMarks::mark_in(const Json& value) {
+OrderedJson ChatMarks::mark_in(const OrderedJson& value, Marked what, std::string_view key) {
   if (const auto* text = value.get_ptr<const std::string*>()) {
-    return mark(replace_ill_formed(*text), Marked::special_texts);
+    return mark(replace_ill_formed(*text), key == "type" ? Marked::special_texts : what);
   }
-  Json marked = value;
+  OrderedJson marked = value;
   if (value.is_array()) {
-    for (Json& item : marked) item = mark_in(item);
+    for (OrderedJson& item : marked) item = mark_in(item, what, key);
   } else if (value.is_object()) {
-    marked = Json::object();
-    for (const auto& [key, item] : value.items()) {
-      marked[mark(replace_ill_formed(key), Marked::special_texts)] = mark_in(item);
+    marked = OrderedJson::object();
+    const Marked of_keys = key == "arguments" ? what : Marked::special_texts;
+    for (const auto& [name, item] : value.items()) {
+      // Below arguments all are.
+      const std::string_view place = key == "arguments" ? key : std::string_view(name);
+      marked[mark(replace_ill_formed(name), of_keys)] = mark_in(item, what, place);
     }
   }
   return marked;
 }
 
-ChatMarks::Input ChatMarks::mark(std::span<const ChatMessage> messages, const Json& variables,
-                                 Marked what) {
+ChatMarks::Input ChatMarks::mark(std::span<const ChatMessage> messages,
+                                 const OrderedJson& variables, Marked what) {
   std::vector<ChatMessage> well_formed;
   for (const ChatMessage& message : messages) {
-    well_formed.push_back({replace_ill_formed(message.role), replace_ill_formed(message.content)});
+    well_formed.push_back(
+        {replace_ill_formed(message.role), replace_ill_formed(message.content), message.more});
     reserve(well_formed.back().role);
     reserve(well_formed.back().content);
+    reserve_in(message.more);
   }
   reserve_in(variables);
   for (ChatMessage& message : well_formed) {
     message.content = mark(message.content, what);
     if (!is_name(message.role)) message.role = mark(message.role, what);
+    message.more = mark_in(message.more, what);
   }
-  return {std::move(well_formed), mark_in(variables)};
+  return {std::move(well_formed), mark_in(variables, Marked::special_texts)};
 }
 
 RenderedChat ChatMarks::unmark(std::string_view rendered) const {

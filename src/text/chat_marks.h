@@ -37,19 +37,21 @@ class ChatMarks {
 
   struct Input {
     std::vector<ChatMessage> messages;
-    Json variables;
+    OrderedJson variables;
   };
-  Input mark(std::span<const ChatMessage> messages, const Json& variables, Marked what);
+  Input mark(std::span<const ChatMessage> messages, const OrderedJson& variables, Marked what);
 
   /// Puts the characters back. White space and quotes between two that were marked count as theirs.
   RenderedChat unmark(std::string_view rendered) const;
 
  private:
   std::string mark(std::string_view text, Marked what);
-  Json mark_in(const Json& value);
+  /// key: under which `value` stands. Of calls the kinds are names, and so are the keys but those
+  /// of arguments.
+  OrderedJson mark_in(const OrderedJson& value, Marked what, std::string_view key = "");
   char32_t mark_of(char32_t character);
   void reserve(std::string_view text);
-  void reserve_in(const Json& value);
+  void reserve_in(const OrderedJson& value);
 
   AddedPieces special_texts_;  // in lower case
   std::set<char32_t> taken_;   // of the planes for private use

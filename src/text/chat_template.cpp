@@ -11,14 +11,13 @@
 namespace talon {
 namespace {
 
-// Templates that print a whole message print its keys in the order given.
-using OrderedJson = nlohmann::ordered_json;
-
+/// Templates that print a whole message print its keys in the order given.
 OrderedJson messages_json(std::span<const ChatMessage> messages) {
   OrderedJson list = OrderedJson::array();
   for (const ChatMessage& message : messages) {
     list.push_back({{"role", replace_ill_formed(message.role)},
                     {"content", replace_ill_formed(message.content)}});
+    for (const auto& [name, value] : message.more.items()) list.back()[name] = value;
   }
   return list;
 }

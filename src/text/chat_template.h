@@ -10,15 +10,21 @@
 
 namespace talon {
 
+/// With the keys of objects in the order in which they came: templates print them so.
+using OrderedJson = nlohmann::ordered_json;
+
 struct ChatMessage {
   std::string role;  // "system", "user", "assistant", "tool"
   std::string content;
+  /// Further entries of the message (`tool_calls`, `tool_call_id`, `reasoning_content`); null or an
+  /// object.
+  OrderedJson more = {};
 };
 
 struct ChatRenderOptions {
   bool add_generation_prompt = true;
-  Json variables =
-      Json::object();  // further variables a template may read (`tools`, `enable_thinking`, ...)
+  OrderedJson variables = OrderedJson::object();  // further variables a template may read (`tools`,
+                                                  // `enable_thinking`, ...)
 };
 
 /// A model's chat template: Jinja as Hugging Face runs it (trim_blocks, lstrip_blocks, Python

@@ -126,6 +126,7 @@ ChatPrompt encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_temp
                        int context) {
   for (const ChatMessage& message : messages) {
     check_prompt_bytes(tokenizer, message.content, context);
+    if (!message.more.is_null()) check_prompt_bytes(tokenizer, message.more.dump(), context);
   }
   ChatPrompt prompt{Renderer(tokenizer, chat_template, messages, options).render(), {}};
   check_prompt_bytes(tokenizer, prompt.chat.text, context);

@@ -5,8 +5,12 @@
 namespace talon {
 
 TokenId drawn_token(const VerifyInput& input, NodeId node, std::span<const TokenId> path) {
-  if (input.sampler->plain_argmax()) return input.rows->argmax(node);
   const SampleHistory history{input.committed, path, input.prompt_length};
+  if (input.sampler->plain_argmax()) {
+    // The largest of all is the largest of the allowed, if it is one of them.
+    const TokenId largest = input.rows->argmax(node);
+    if (input.sampler->allows(history, largest)) return largest;
+  }
   const std::uint64_t position = input.committed.size() + path.size();
   return input.sampler->sample(input.rows->logits(node), history, *input.random, position);
 }

@@ -49,7 +49,11 @@ class ExactnessCheck {
     for (const int threads : plan.threads) {
       models_[threads] = std::make_unique<TestModel>(plan.model, plan.make_backend(threads));
     }
-    if (!plan.stop_texts.empty()) tokenizer_ = plan.make_tokenizer();
+    if (plan.make_tokenizer) tokenizer_ = plan.make_tokenizer();
+    if (plan.grammars.empty()) return;
+    expects(plan.grammars.size() == plan.samplers.size(), "a grammar for each sampler");
+    const GrammarCompiler compiler(*tokenizer_, models_.begin()->second->vocabulary());
+    for (const GrammarText& text : plan.grammars) constraints_.push_back(compiler.compile(text));
   }
 
   ExactnessReport run() {
@@ -73,6 +77,8 @@ class ExactnessCheck {
     result.seed = kSeed + prompt;
     result.reuse_prefix = false;
     result.stop_texts = plan_.stop_texts;
+    result.end_tokens = plan_.end_tokens;
+    if (!constraints_.empty()) result.constraint = constraints_[sampler];
     return result;
   }
 
@@ -155,7 +161,7 @@ class ExactnessCheck {
 
   TestOptions options(const Setting& setting) const {
     TestOptions result;
-    if (!plan_.stop_texts.empty()) result.tokenizer = &*tokenizer_;
+    if (tokenizer_) result.tokenizer = &*tokenizer_;
     result.chunk = setting.chunk;
     result.policy = setting.policy;
     return result;
@@ -278,8 +284,9 @@ class ExactnessCheck {
   static constexpr int kPages = 64;
   const ExactnessPlan& plan_;
   const ExactnessProgress& progress_;
-  std::optional<Tokenizer> tokenizer_;                // for stop texts
-  std::map<int, std::unique_ptr<TestModel>> models_;  // by threads
+  std::optional<Tokenizer> tokenizer_;                                // for stop texts and grammars
+  std::vector<std::shared_ptr<const ConstraintSource>> constraints_;  // by sampler
+  std::map<int, std::unique_ptr<TestModel>> models_;                  // by threads
   std::vector<Situation> situations_;
   std::vector<std::vector<TokenId>> expected_;  // per prompt, of the current sampler
   ExactnessReport report_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/test_model.h"
+#include "text/grammar/grammar.h"
 
 namespace talon::test {
 
@@ -23,7 +24,9 @@ struct ExactnessPlan {
   std::vector<std::string> policies;
   std::vector<std::string> rules = {"follow"};
   std::vector<std::string> stop_texts = {};
-  std::function<Tokenizer()> make_tokenizer = {};  // needed for stop texts
+  std::vector<GrammarText> grammars = {};  // of sampler i the i-th; empty: none
+  std::vector<TokenId> end_tokens = {};
+  std::function<Tokenizer()> make_tokenizer = {};  // needed for stop texts and grammars
   std::vector<std::string> drafters = {};          // of the table; empty: all
   bool merged = false;  // drafters joined with ngram, and all joined, as well
   std::vector<double> hits = {0, 0.5, 0.9,

@@ -115,6 +115,61 @@ TEST(Exactness, HoldsWithStopTexts) {
   expect_exact(check_exactness(plan), 100);
 }
 
+const std::vector<GrammarText> kGrammars = {
+    {GrammarText::Kind::json_schema,
+     R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 12},
+         "age": {"type": "integer"}, "friends": {"type": "array", "maxItems": 2, "items":
+         {"type": "object", "properties": {"first_name": {"enum": ["Tim", "Lily"]}},
+         "required": ["first_name"], "additionalProperties": false}}},
+         "required": ["name", "age", "friends"], "additionalProperties": false})"},
+    {GrammarText::Kind::regex, "(She was|They were) [a-z ]{4,30}(, and [a-z ]{3,9}){0,2}\\."},
+    {GrammarText::Kind::gbnf,
+     "root ::= list\nlist ::= \"[\" (item (\", \" item)*)? \"]\"\nitem ::= word | list\n"
+     "word ::= [a-z]+"},
+    {GrammarText::Kind::json_schema, "true"},
+    {GrammarText::Kind::choice,
+     R"(["the little girl went home", "the little girl was very happy", "a dog"])"}};
+
+ExactnessPlan grammar_plan() {
+  ExactnessPlan plan = stories_plan(cpu_backend);
+  plan.grammars = kGrammars;
+  plan.make_tokenizer = [] {
+    return Tokenizer::from_llama2c(TALON_TEST_DATA "/models/tok512.bin");
+  };
+  plan.end_tokens = {2};
+  plan.hits = {0.5, 1};
+  plan.chunks = {7};
+  plan.threads = {1};
+  plan.with_reuse = {false};  // a part of the answer would be in the prompt
+  plan.max_new = 48;
+  return plan;
+}
+
+TEST(Exactness, HoldsWithGrammars) {
+  ExactnessPlan plan = grammar_plan();
+  plan.merged = true;
+  expect_exact(check_exactness(plan), 100);
+}
+
+TEST(Exactness, HoldsWithGrammarsAndPenalties) {
+  ExactnessPlan plan = grammar_plan();
+  plan.samplers = {{.repetition_penalty = 1.2},
+                   {.temperature = 0.8, .min_p = 0.02},
+                   {.temperature = 1, .top_k = 5, .presence_penalty = 0.5},
+                   {.temperature = 1, .typical_p = 0.9, .logit_bias = {{261, 2.0F}}},
+                   {.temperature = 3}};
+  plan.policies = {"throughput", "eagle2"};
+  expect_exact(check_exactness(plan), 100);
+}
+
+TEST(Exactness, EveryLosslessRuleKeepsToGrammarsAtTemperatureZero) {
+  ExactnessPlan plan = grammar_plan();
+  plan.samplers.assign(kGrammars.size(), {});
+  plan.rules = lossless_rules();
+  plan.hits = {0.9};
+  expect_exact(check_exactness(plan), 100);
+}
+
 TEST(Exactness, EveryLosslessRuleGivesTheTokensOfPlainDecodingAtTemperatureZero) {
   ExactnessPlan plan = stories_plan(cpu_backend);
   plan.samplers = {{}, {.repetition_penalty = 1.2}};

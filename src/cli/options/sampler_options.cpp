@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cli/options/flags.h"
+#include "cli/options/prompt_options.h"
 #include "core/error.h"
 
 namespace talon {
@@ -71,6 +72,35 @@ void add_answer_flags(CLI::App& app, AnswerOptions& options) {
       ->allow_extra_args(false);
   app.add_flag("--ignore-end,--ignore-eos", options.ignore_end, "go on after an end token");
   add_sampler_flags(app, options.sampler, options.seed);
+}
+
+void add_grammar_flags(CLI::App& app, GrammarOptions& options) {
+  auto* schema = app.add_option("--json-schema", options.schema_file,
+                                "the answer is JSON that keeps to the schema in this file")
+                     ->type_name("FILE");
+  auto* grammar = app.add_option("--grammar", options.grammar_file,
+                                 "the answer keeps to the grammar in this file: Lark, or "
+                                 "llama.cpp's (GBNF)")
+                      ->type_name("FILE");
+  auto* regex = app.add_option("--regex", options.regex, "the answer matches a regular expression")
+                    ->type_name("REGEX");
+  for (CLI::Option* option : {schema, grammar, regex}) option->group("Form of the answer");
+  schema->excludes(grammar)->excludes(regex);
+  grammar->excludes(regex);
+}
+
+std::optional<GrammarText> grammar_text(const GrammarOptions& options) {
+  using Kind = GrammarText::Kind;
+  if (!options.schema_file.empty()) {
+    return GrammarText{Kind::json_schema, read_text_file(options.schema_file)};
+  }
+  if (!options.grammar_file.empty()) {
+    std::string source = read_text_file(options.grammar_file);
+    const Kind kind = grammar_kind(source);
+    return GrammarText{kind, std::move(source)};
+  }
+  if (!options.regex.empty()) return GrammarText{Kind::regex, options.regex};
+  return std::nullopt;
 }
 
 }  // namespace talon

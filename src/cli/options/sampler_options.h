@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sample/sampler.h"
+#include "text/grammar/grammar.h"
 
 namespace talon {
 
@@ -17,6 +19,15 @@ struct AnswerOptions {
   std::vector<std::string> stop_texts;
   bool ignore_end = false;  // go on after an end token
 };
+
+/// What the answer must look like: at most one of them.
+struct GrammarOptions {
+  std::string schema_file, grammar_file, regex;
+};
+void add_grammar_flags(CLI::App& app, GrammarOptions& options);
+/// The grammar that was asked for; nothing if none was. Throws Error for a file that cannot be
+/// read.
+std::optional<GrammarText> grammar_text(const GrammarOptions& options);
 
 void add_answer_flags(CLI::App& app, AnswerOptions& options);
 /// The sampler's part of them, for commands that set their own limits.

@@ -18,7 +18,8 @@ MethodId MethodTable::add(Method method, int max_rows,
   const TapSet::Reader drafter_taps = taps.add(traits.taps);
   const TapSet::Reader policy_taps = taps.add(method.policy->taps());
   tap(taps);
-  entries_.push_back({std::move(method), estimates, drafter_taps, policy_taps, traits.sees_draws});
+  entries_.push_back({std::move(method), estimates, drafter_taps, policy_taps, traits.sees_draws,
+                      !traits.is_plain});
   taps_ = std::move(taps);
   return size() - 1;
 }

@@ -21,6 +21,7 @@ struct MethodEntry {
   EstimatesByTemperature* estimates;  // of its drafter, shared with other methods that have it
   TapSet::Reader drafter_taps, policy_taps;
   bool sees_draws;  // the drafter does, after every node
+  bool drafts;      // it is not plain decoding
 };
 
 /// The methods of an engine, with what it learns of each drafter and what the target must tap for

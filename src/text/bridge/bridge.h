@@ -1,6 +1,7 @@
 #pragma once
 
-// The border between Talon and the Rust crates it uses for text: `tokenizers` and `minijinja`.
+// The border between Talon and the Rust crates it uses for text: `tokenizers`, `minijinja` and
+// `llguidance`.
 //
 // Rules, for every function here:
 // - Text goes in as UTF-8, borrowed for the call. Handles and buffers that come out belong to the
@@ -10,8 +11,8 @@
 // - A function that can fail returns null or false, and then `*error` is a buffer with a message;
 // on success `*error` is
 //   untouched. Results are written only on success.
-// - Handles are immutable: any number of threads may use one at once. No Rust panic leaves a
-// function: it becomes an error.
+// - Handles are immutable, but for talon_grammar_state: any number of threads may use one at once.
+// No Rust panic leaves a function: it becomes an error.
 // - What a file or a text of a stranger makes a function take of memory and of time on the
 // processor is bounded: more is an
 //   error. Chat templates are compiled and rendered on a thread of their own, whose stack none of
@@ -91,6 +92,48 @@ void talon_template_free(talon_template* compiled);
 /// Renders with the variables of a JSON object. Free: talon_buffer_free.
 bool talon_template_render(const talon_template* compiled, const char* variables, size_t size,
                            talon_buffer* text, talon_buffer* error);
+
+/// What grammars need of a vocabulary.
+typedef struct talon_grammar_engine talon_grammar_engine;
+typedef struct talon_grammar talon_grammar;
+/// A place in a text. One caller at a time.
+typedef struct talon_grammar_state talon_grammar_state;
+
+/// Writes at most `room` ids of a text in the middle of others and returns how many it has;
+/// negative: it has no answer. Called from any thread; throws nothing.
+typedef ptrdiff_t (*talon_encode)(const void* context, const char* text, size_t size, uint32_t* ids,
+                                  size_t room);
+
+/// words: the bytes of each token end to end, sizes[i] of token i; none of one that does not exist,
+/// 0xFF and its name of a special one. Token `count` stands for the end of a text below. `context`
+/// outlives all that is made of the engine. Free: talon_grammar_engine_free.
+talon_grammar_engine* talon_grammar_engine_new(const char* words, const uint32_t* sizes,
+                                               size_t count, talon_encode encode,
+                                               const void* context, talon_buffer* error);
+void talon_grammar_engine_free(talon_grammar_engine* engine);
+
+/// kind: 0 a JSON schema, 1 a regular expression, 2 Lark, 3 llama.cpp's grammar, 4 a JSON list of
+/// texts. Free: talon_grammar_free.
+talon_grammar* talon_grammar_compile(const talon_grammar_engine* engine, uint32_t kind,
+                                     const char* source, size_t size, talon_buffer* error);
+void talon_grammar_free(talon_grammar* grammar);
+
+/// At the beginning of a text. Free: talon_grammar_state_free. After an error of one of the
+/// functions below the state can only be freed.
+talon_grammar_state* talon_grammar_start(const talon_grammar* grammar, talon_buffer* error);
+void talon_grammar_state_free(talon_grammar_state* state);
+/// Keeps the first `keep` tokens and takes `count` more.
+bool talon_grammar_go(talon_grammar_state* state, size_t keep, const uint32_t* tokens, size_t count,
+                      talon_buffer* error);
+/// Bit t % 32 of word t / 32: whether token t may come next.
+bool talon_grammar_mask(talon_grammar_state* state, uint32_t* words, size_t count,
+                        talon_buffer* error);
+bool talon_grammar_allows(talon_grammar_state* state, uint32_t token, bool* allows,
+                          talon_buffer* error);
+/// Tokens that must come next. Free: talon_ids_free.
+bool talon_grammar_forced(talon_grammar_state* state, talon_ids* ids, talon_buffer* error);
+/// Whether only the end may come next.
+bool talon_grammar_is_complete(const talon_grammar_state* state);
 
 #ifdef __cplusplus
 }

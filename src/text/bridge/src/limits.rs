@@ -132,13 +132,21 @@ fn end() -> ! {
     std::panic::resume_unwind(Box::new(Ended(explanation)))
 }
 
-/// Runs `work` within `limits`; panics with `Ended` beyond them.
+/// Why the last `within` of this thread ended early, for work that catches panics itself.
+pub fn exceeded() -> Option<String> {
+    CALL.with(|call| call.exceeded.get().map(|_| call.explanation()))
+}
+
+/// Runs `work` within `limits`; panics with `Ended` beyond them. Inside of work that has limits already those go on.
 pub fn within<T>(limits: Limits, work: impl FnOnce() -> T) -> T {
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
             CALL.with(|call| call.active.set(false));
         }
+    }
+    if CALL.with(|call| call.active.get()) {
+        return work();
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| std::alloc::set_alloc_error_hook(|_| end()));

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include "backend/reference/reference.h"
+#include "draft/registry.h"
+#include "engine/test_model.h"
+#include "text/grammar/grammar.h"
+
+namespace talon::test {
+namespace {
+
+constexpr const char* kStory = "Once upon a time, there was a little girl named Lily. She loved";
+
+/// Answers of a small model that are constrained.
+struct Constrained {
+  explicit Constrained(GrammarText text, const std::string& drafter = "suffix",
+                       TestOptions options = {})
+      : model(TALON_TEST_DATA "/models/stories260K.bin", make_reference_backend(1)),
+        tokenizer(Tokenizer::from_llama2c(TALON_TEST_DATA "/models/tok512.bin")),
+        compiler(tokenizer, model.vocabulary()) {
+    options.tokenizer = &tokenizer;
+    engine.emplace(model, make_drafter(drafter, {}), options);
+    request.prompt = tokenizer.encode("Once upon a time", {.add_start = true});
+    request.max_new = 100;
+    request.end_tokens = {2};
+    request.constraint = compiler.compile(text);
+  }
+
+  TestModel model;
+  Tokenizer tokenizer;
+  GrammarCompiler compiler;
+  std::optional<TestEngine> engine;
+  Request request;
+};
+
+GrammarText only(const std::string& text) {
+  return {GrammarText::Kind::choice, Json::array({text}).dump()};
+}
+
+TEST(ConstrainedAnswer, ForcedTokensCostNoForwardOfTheirOwn) {
+  for (const char* policy : {"throughput", "fixed"}) {
+    TestOptions options;
+    options.policy = policy;
+    Constrained plain(only(kStory), "none", options);
+    const Answer expected = plain.engine->run(plain.request);
+    EXPECT_EQ(expected.text, kStory);
+    EXPECT_EQ(expected.finish, FinishReason::complete);
+    EXPECT_EQ(expected.statistics.rounds, static_cast<int>(expected.tokens.size()) - 1);
+
+    Constrained drafted(only(kStory), "suffix", options);
+    const Answer answer = drafted.engine->run(drafted.request);
+    EXPECT_EQ(answer.tokens, expected.tokens);
+    EXPECT_EQ(answer.statistics.rounds, 1) << policy;
+  }
+}
+
+TEST(ConstrainedAnswer, EndsAtAnEndTokenWhereTheGrammarMayGoOn) {
+  Constrained test({GrammarText::Kind::regex, "a(b?)*"});
+  test.request.sampler.logit_bias = {{2, 100.0F}};
+  const Answer answer = test.engine->run(test.request);
+  EXPECT_EQ(answer.text, "a");
+  EXPECT_EQ(answer.finish, FinishReason::stop_token);
+}
+
+TEST(ConstrainedAnswer, FailsAloneWhereNothingMayBeDrawn) {
+  Constrained test(only("dog"));
+  Request impossible = test.request, free = test.request;
+  for (TokenId token = 0; token < test.model.vocabulary(); ++token) {
+    if (test.tokenizer.bytes_of(token).starts_with("d")) {
+      impossible.sampler.banned.push_back(token);
+    }
+  }
+  free.constraint = nullptr;
+  const auto answers = test.engine->run(std::vector<Request>{test.request, impossible, free});
+  EXPECT_EQ(answers[0].text, "dog");
+  EXPECT_EQ(answers[1].finish, FinishReason::failed);
+  EXPECT_NE(answers[1].error.find("all banned"), std::string::npos) << answers[1].error;
+  EXPECT_EQ(answers[2].finish, FinishReason::length);
+}
+
+TEST(ConstrainedAnswer, LogprobsAreThoseOfTheModelWithAndWithoutDrafts) {
+  const GrammarText grammar{GrammarText::Kind::regex, "She was (very|not) [a-z ]{5,20}\\."};
+  std::vector<std::vector<TokenLogprobs>> found;
+  for (const char* drafter : {"none", "suffix", "ngram"}) {
+    Constrained test(grammar, drafter);
+    test.request.logprobs = 3;
+    test.request.sampler.temperature = 0.8;
+    test.engine->submit(test.request);
+    auto& list = found.emplace_back();
+    while (!test.engine->engine.idle()) {
+      for (const Progress& progress : test.engine->engine.step()) {
+        list.insert(list.end(), progress.logprobs.begin(), progress.logprobs.end());
+      }
+    }
+  }
+  ASSERT_GT(found[0].size(), 5U);
+  for (const auto& list : found) {
+    ASSERT_EQ(list.size(), found[0].size());
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      EXPECT_EQ(list[i].token, found[0][i].token);
+      EXPECT_EQ(list[i].log_p, found[0][i].log_p);
+      EXPECT_EQ(list[i].top, found[0][i].top);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace talon::test

@@ -1,0 +1,113 @@
+#include "engine/constraint/constrained_tree.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace talon {
+namespace {
+
+std::vector<TokenId> tokens_below_root(const DraftTree& tree, NodeId node) {
+  std::vector<TokenId> tokens;
+  for (; node > 0; node = tree[node].parent) tokens.push_back(tree[node].token);
+  std::ranges::reverse(tokens);
+  return tokens;
+}
+
+/// Nodes so that each follows its parent or a node below an earlier sibling: a constraint that is
+/// asked in this order takes few steps back.
+std::vector<NodeId> depth_first(const DraftTree& tree) {
+  std::vector<std::vector<NodeId>> children(tree.nodes.size());
+  for (NodeId node = tree.size() - 1; node > 0; --node) {
+    children[static_cast<std::size_t>(tree[node].parent)].push_back(node);
+  }
+  std::vector<NodeId> order, left{0};
+  while (!left.empty()) {
+    const NodeId node = left.back();
+    left.pop_back();
+    order.push_back(node);
+    const auto& below = children[static_cast<std::size_t>(node)];
+    left.insert(left.end(), below.begin(), below.end());
+  }
+  return order;
+}
+
+/// The law of those tokens that `allowed` has.
+Law<double> restricted(const Law<double>& law, std::span<const std::uint32_t> allowed) {
+  Law<double> rest = law;
+  std::erase_if(rest.entries, [&](const auto& entry) {
+    return (allowed[static_cast<std::size_t>(entry.token) / 32] >> entry.token % 32 & 1) == 0;
+  });
+  rest.divide_by(rest.total());
+  return rest;
+}
+
+void add_chain(DraftTree& tree, NodeId node, std::span<const TokenId> tokens, ForcedRoom room,
+               std::uint32_t source) {
+  const float log_p = tree[node].log_p;
+  for (const TokenId token : tokens) {
+    const NodeId known = tree.child(node, token);
+    if (known < 0 && (tree.draft_nodes() >= room.nodes || tree.depth(node) >= room.levels)) return;
+    if (known < 0 && tree.drawn_from(node) != nullptr) return;
+    node = known < 0 ? tree.add(node, token, log_p, source) : known;
+  }
+}
+
+}  // namespace
+
+void drop_forbidden(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer) {
+  std::vector<bool> kept(tree.nodes.size());
+  for (const NodeId node : depth_first(tree)) {
+    const auto at = static_cast<std::size_t>(node);
+    const NodeId parent = tree[node].parent;
+    kept[at] = node == 0;
+    if (node == 0 || !kept[static_cast<std::size_t>(parent)]) continue;
+    const std::vector<TokenId> path = tokens_below_root(tree, parent);
+    kept[at] = constraint.allows({answer, path}, tree[node].token);
+  }
+  if (std::find(kept.begin(), kept.end(), false) == kept.end()) return;
+
+  std::vector<NodeId> new_id(kept.size(), -1);
+  DraftTree rest(tree[0].token);
+  new_id[0] = 0;
+  for (NodeId node = 1; node < tree.size(); ++node) {
+    if (!kept[static_cast<std::size_t>(node)]) continue;
+    DraftTree::Node moved = tree[node];
+    moved.parent = new_id[static_cast<std::size_t>(moved.parent)];
+    new_id[static_cast<std::size_t>(node)] = rest.size();
+    rest.nodes.push_back(moved);
+  }
+  for (const DraftTree::DrawnChildren& drawn : tree.drawn) {
+    const NodeId parent = new_id[static_cast<std::size_t>(drawn.parent)];
+    if (parent < 0 || rest.children(parent).empty()) continue;
+    const std::vector<TokenId> path = tokens_below_root(tree, drawn.parent);
+    rest.drawn.push_back({parent, restricted(drawn.law, constraint.allowed({answer, path}))});
+  }
+  tree = std::move(rest);
+}
+
+void add_forced(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer,
+                ForcedRoom room, std::uint32_t source) {
+  struct Chain {
+    NodeId node;
+    std::vector<TokenId> tokens;
+  };
+  std::vector<Chain> chains;
+  for (const NodeId node : depth_first(tree)) {
+    if (tree[node].kind == NodeKind::probe) continue;
+    const std::vector<TokenId> path = tokens_below_root(tree, node);
+    std::vector<TokenId> tokens = constraint.forced({answer, path});
+    if (!tokens.empty()) chains.push_back({node, std::move(tokens)});
+  }
+  std::ranges::stable_sort(chains, [&](const Chain& a, const Chain& b) {
+    return tree[a.node].log_p > tree[b.node].log_p;
+  });
+  for (const Chain& chain : chains) add_chain(tree, chain.node, chain.tokens, room, source);
+}
+
+void add_forced_at_root(DraftTree& tree, TokenConstraint& constraint,
+                        std::span<const TokenId> answer, ForcedRoom room, std::uint32_t source) {
+  add_chain(tree, 0, constraint.forced({answer, {}}), room, source);
+}
+
+}  // namespace talon

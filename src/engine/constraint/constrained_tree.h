@@ -1,0 +1,30 @@
+#pragma once
+
+#include <span>
+
+#include "sample/token_constraint.h"
+#include "tree/draft_tree.h"
+
+namespace talon {
+
+/// Drops the nodes that `constraint` does not let follow `answer`, whose last token is the root,
+/// and what is below them. What drawn children are drawn from is left to the tokens that are
+/// allowed: among these it is the same law, so a lossless rule stays one.
+void drop_forbidden(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer);
+
+/// Room for forced tokens.
+struct ForcedRoom {
+  int nodes = 0;   // most draft nodes of the tree
+  int levels = 0;  // most levels
+};
+
+/// Adds below the nodes of a tree what must follow them, as likely as they are, the likeliest
+/// first. source: noted with the nodes that it adds.
+void add_forced(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer,
+                ForcedRoom room, std::uint32_t source);
+
+/// The same for the root alone: tokens that must come next are worth a row whatever else is.
+void add_forced_at_root(DraftTree& tree, TokenConstraint& constraint,
+                        std::span<const TokenId> answer, ForcedRoom room, std::uint32_t source);
+
+}  // namespace talon

@@ -1,0 +1,148 @@
+#include "engine/constraint/constrained_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+
+namespace talon {
+namespace {
+
+/// Of eight tokens those for which `rule` holds may follow.
+class TestConstraint : public TokenConstraint {
+ public:
+  using Rule = std::function<bool(const AnswerTokens& answer, TokenId token)>;
+  explicit TestConstraint(Rule rule) : rule_(std::move(rule)) {}
+
+  std::span<const std::uint32_t> allowed(const AnswerTokens& answer) override {
+    word_ = 0;
+    for (TokenId token = 0; token < 8; ++token) {
+      if (rule_(answer, token)) word_ |= 1u << token;
+    }
+    return {&word_, 1};
+  }
+  bool allows(const AnswerTokens& answer, TokenId token) override { return rule_(answer, token); }
+  std::vector<TokenId> forced(const AnswerTokens& answer) override {
+    std::vector<TokenId> tokens, path(answer.path.begin(), answer.path.end());
+    while (std::has_single_bit(allowed({answer.committed, path})[0]) && tokens.size() < 10) {
+      tokens.push_back(std::countr_zero(word_));
+      path.push_back(tokens.back());
+    }
+    return tokens;
+  }
+  bool is_complete(const AnswerTokens&) override { return false; }
+
+ private:
+  Rule rule_;
+  std::uint32_t word_ = 0;
+};
+
+/// After 0 come 1 or 2, after 1 only 3, then only 4, after 2 anything, after 4 anything but 5.
+bool follows(const AnswerTokens& answer, TokenId token) {
+  switch (answer[answer.size() - 1]) {
+    case 0:
+      return token == 1 || token == 2;
+    case 1:
+      return token == 3;
+    case 3:
+      return token == 4;
+    case 4:
+      return token != 5;
+    default:
+      return true;
+  }
+}
+
+const std::vector<TokenId> kAnswer = {0};
+
+std::vector<std::vector<TokenId>> paths(const DraftTree& tree) {
+  std::vector<std::vector<TokenId>> all;
+  for (NodeId node = 1; node < tree.size(); ++node) {
+    std::vector<TokenId> path;
+    for (const NodeId id : tree.path(node)) {
+      if (id != 0) path.push_back(tree[id].token);
+    }
+    all.push_back(path);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST(ConstrainedTree, LosesWhatCannotBecomeTextAndWhatIsBelow) {
+  TestConstraint constraint(follows);
+  DraftTree tree(0);
+  const NodeId one = tree.add(0, 1, -0.1F);
+  const NodeId five = tree.add(0, 5, -0.2F);
+  tree.add(five, 6, -0.3F);
+  const NodeId two = tree.add(0, 2, -0.3F);
+  tree.add(one, 2, -0.4F);
+  const NodeId three = tree.add(one, 3, -0.5F);
+  tree.add(two, 5, -0.6F);
+  tree.add(three, 4, -0.7F);
+  drop_forbidden(tree, constraint, kAnswer);
+  check_invariants(tree);
+  const std::vector<std::vector<TokenId>> expected = {{1}, {1, 3}, {1, 3, 4}, {2}, {2, 5}};
+  EXPECT_EQ(paths(tree), expected);
+}
+
+TEST(ConstrainedTree, GetsWhatMustFollowAsLikelyAsWhatItFollows) {
+  TestConstraint constraint(follows);
+  DraftTree tree(0);
+  tree.add(0, 1, -0.25F);
+  tree.add(0, 2, -0.5F);
+  DraftTree roomy = tree;
+  add_forced(roomy, constraint, kAnswer, {.nodes = 9, .levels = 9}, 4);
+  check_invariants(roomy);
+  const std::vector<std::vector<TokenId>> expected = {{1}, {1, 3}, {1, 3, 4}, {2}};
+  EXPECT_EQ(paths(roomy), expected);
+  EXPECT_EQ(roomy[3].log_p, -0.25F);
+  EXPECT_EQ(roomy[3].sources, 4U);
+
+  DraftTree small = tree;
+  add_forced(small, constraint, kAnswer, {.nodes = 3, .levels = 9}, 4);
+  EXPECT_EQ(small.draft_nodes(), 3);
+  DraftTree low = tree;
+  add_forced(low, constraint, kAnswer, {.nodes = 9, .levels = 2}, 4);
+  EXPECT_EQ(low.draft_nodes(), 3);
+  DraftTree root_only = tree;
+  add_forced_at_root(root_only, constraint, kAnswer, {.nodes = 9, .levels = 9}, 4);
+  EXPECT_EQ(paths(root_only), paths(tree));
+  const std::vector<TokenId> after_one = {0, 1};
+  DraftTree certain(1);
+  add_forced_at_root(certain, constraint, after_one, {.nodes = 9, .levels = 9}, 4);
+  EXPECT_EQ(certain.tokens(), (std::vector<TokenId>{1, 3, 4}));
+}
+
+/// What is left of drawn children is drawn from what is left of their law: the first allowed one is
+/// distributed by it, whatever was drawn beside it.
+TEST(ConstrainedTree, DrawnChildrenKeepTheLawOfThoseThatAreAllowed) {
+  TestConstraint constraint(follows);
+  const Law<double> law{{{1, 0.3}, {2, 0.1}, {5, 0.4}, {6, 0.2}}};
+  constexpr int kTrials = 4000;
+  int with_children = 0, ones = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const PositionRandom random(static_cast<std::uint64_t>(trial), 0);
+    DraftTree tree(0);
+    tree.draw_children(0, law, 2, [&](int i) {
+      return random.uniform(0, RandomUse::draft, static_cast<std::uint32_t>(i));
+    });
+    drop_forbidden(tree, constraint, kAnswer);
+    check_invariants(tree);
+    if (tree.draft_nodes() == 0) {
+      EXPECT_EQ(tree.drawn_from(0), nullptr);
+      continue;
+    }
+    ASSERT_NE(tree.drawn_from(0), nullptr);
+    EXPECT_NEAR(tree.drawn_from(0)->of(1), 0.75, 1e-12);
+    EXPECT_EQ(tree.drawn_from(0)->of(5), 0);
+    ++with_children;
+    ones += tree[1].token == 1 ? 1 : 0;
+  }
+  // Five standard deviations of a binomial law: one false alarm in a million.
+  const double share = static_cast<double>(ones) / with_children;
+  EXPECT_NEAR(share, 0.75, 5 * std::sqrt(0.75 * 0.25 / with_children));
+}
+
+}  // namespace
+}  // namespace talon
