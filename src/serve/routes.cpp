@@ -42,15 +42,15 @@ ServedModel& model_of(Serving& serving, const Json& body) {
 template <void (*serve)(const GenerateInput&)>
 void generate(Serving& serving, const HttpRequest& request, const ExchangePtr& exchange) {
   const Json body = parse_body(request.body);
-  serve({&model_of(serving, body), &body, &serving.options.limits, serving.options.returns_metrics,
-         exchange});
+  serve({&model_of(serving, body), &body, &request.body, &serving.options.limits,
+         serving.options.returns_metrics, exchange});
 }
 
-template <Json (*make)(const ServedModel&, const Json&, const RequestLimits&)>
+template <Json (*make)(const ServedModel&, const Json&, const std::string&, const RequestLimits&)>
 void compute(Serving& serving, const HttpRequest& request, const ExchangePtr& exchange) {
   const Json body = parse_body(request.body);
-  serving.respond(exchange,
-                  json_response(make(model_of(serving, body), body, serving.options.limits)));
+  serving.respond(exchange, json_response(make(model_of(serving, body), body, request.body,
+                                               serving.options.limits)));
 }
 
 template <Json (*make)(const ServedModel&)>
@@ -104,7 +104,8 @@ void give_page(Serving& serving, const HttpRequest& request, const ExchangePtr& 
   serving.respond(exchange, page_response(request));
 }
 
-Json detokenize_body(const ServedModel& model, const Json& body, const RequestLimits&) {
+Json detokenize_body(const ServedModel& model, const Json& body, const std::string&,
+                     const RequestLimits&) {
   return detokenize(model, body);
 }
 

@@ -2,6 +2,8 @@
 
 usage: clients.py TALON MODEL     (in an environment with requirements.txt; see scripts/clients.sh)
 """
+import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -9,9 +11,20 @@ import unittest
 
 import anthropic
 import openai
+import pydantic
 
 MESSAGES = [{"role": "user", "content": "Name three animals."}]
 TALON, MODEL = sys.argv[1:3]
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Rome", "Oslo"]}}, "required": ["city"],
+              "additionalProperties": False}
+TOOL = {"type": "function", "function": {"name": "weather", "description": "Tells the weather of a city.",
+                                         "parameters": PARAMETERS}}
+
+
+class Animal(pydantic.BaseModel):
+    kind: str = pydantic.Field(max_length=20)
+    legs: int
+    wild: bool
 
 
 def start() -> tuple[subprocess.Popen, str]:
@@ -70,6 +83,52 @@ class OpenAi(unittest.TestCase):
         self.assertEqual("".join(event.delta for event in events if event.type == "response.output_text.delta"), whole.output_text)
         self.assertEqual(events[-1].response.output_text, whole.output_text)
 
+    def test_tools(self) -> None:
+        more = dict(tools=[TOOL], tool_choice="required", parallel_tool_calls=False, extra_body={"max_tokens": 64})
+        whole = self.chat(**more).choices[0]
+        self.assertEqual(whole.finish_reason, "tool_calls")
+        call = whole.message.tool_calls[0]
+        self.assertIn(json.loads(call.function.arguments)["city"], ("Rome", "Oslo"))
+        name, arguments = "", ""
+        for piece in self.chat(stream=True, **more):
+            for part in piece.choices[0].delta.tool_calls or []:
+                name += part.function.name or ""
+                arguments += part.function.arguments or ""
+        self.assertEqual((name, arguments), (call.function.name, call.function.arguments))
+        turns = MESSAGES + [whole.message, {"role": "tool", "tool_call_id": call.id, "content": "warm"}]
+        answer = self.client.chat.completions.create(model="model", messages=turns, tools=[TOOL], max_tokens=8)
+        self.assertTrue(answer.choices[0].message.content)
+        with self.client.chat.completions.stream(model="model", messages=MESSAGES, max_tokens=64, tools=[TOOL],
+                                                 tool_choice="required", parallel_tool_calls=False) as stream:
+            self.assertTrue(stream.get_final_completion().choices[0].message.tool_calls)
+
+    def test_schemas(self) -> None:
+        answer = self.client.chat.completions.parse(model="model", messages=MESSAGES, max_tokens=100, temperature=0,
+                                                    response_format=Animal)
+        self.assertIsInstance(answer.choices[0].message.parsed, Animal)
+        texts = {self.chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": PARAMETERS}},
+                           logprobs=True, extra_body={"talon": {"drafter": drafter}}).choices[0].message.content
+                 for drafter in ("none", "suffix", "auto")}
+        self.assertEqual(len(texts), 1)
+        with self.assertRaises(openai.BadRequestError) as error:
+            self.chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "x"}}})
+        self.assertEqual(error.exception.param, "response_format.json_schema.schema")
+
+    def test_responses_with_tools_and_schemas(self) -> None:
+        tool = {"type": "function", "name": "weather", "parameters": PARAMETERS, "strict": True}
+        answer = self.client.responses.create(model="model", input=MESSAGES, max_output_tokens=64, tools=[tool],
+                                              tool_choice="required", parallel_tool_calls=False)
+        call = answer.output[0]
+        self.assertEqual((call.type, call.name), ("function_call", "weather"))
+        turns = MESSAGES + [call, {"type": "function_call_output", "call_id": call.call_id, "output": "warm"}]
+        again = self.client.responses.create(model="model", input=turns, max_output_tokens=16, tools=[tool], tool_choice="none")
+        self.assertTrue(again.output_text)
+        with self.client.responses.stream(model="model", input=MESSAGES, max_output_tokens=64, tools=[tool],
+                                          tool_choice="required", parallel_tool_calls=False) as stream:
+            self.assertEqual(stream.get_final_response().output[0].name, "weather")
+        parsed = self.client.responses.parse(model="model", input=MESSAGES, max_output_tokens=100, temperature=0, text_format=Animal)
+        self.assertIsInstance(parsed.output_parsed, Animal)
+
     def test_errors_have_their_classes(self) -> None:
         with self.assertRaises(openai.BadRequestError) as error:
             self.chat(top_p=7)
@@ -94,6 +153,25 @@ class Anthropic(unittest.TestCase):
             self.assertEqual(stream.get_final_message().usage.output_tokens, whole.usage.output_tokens)
         self.assertEqual(whole.stop_reason, "max_tokens")
 
+    def test_tools(self) -> None:
+        tool = {"name": "weather", "description": "Tells the weather.", "input_schema": PARAMETERS}
+        more = dict(tools=[tool], tool_choice={"type": "any", "disable_parallel_tool_use": True}, max_tokens=64)
+        answer = self.client.messages.create(**self.ask() | more)
+        self.assertEqual(answer.stop_reason, "tool_use")
+        use = answer.content[0]
+        self.assertIn(use.input["city"], ("Rome", "Oslo"))
+        with self.client.messages.stream(**self.ask() | more) as stream:
+            self.assertEqual(stream.get_final_message().content[0].input, use.input)
+        turns = MESSAGES + [{"role": "assistant", "content": answer.content},
+                            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "warm"}]}]
+        said = self.client.messages.create(model="model", messages=turns, tools=[tool], max_tokens=8)
+        self.assertEqual(said.content[0].type, "text")
+
+    def test_schemas(self) -> None:
+        output = {"format": {"type": "json_schema", "schema": PARAMETERS}}
+        answer = self.client.messages.create(**self.ask() | {"max_tokens": 64, "extra_body": {"output_config": output}})
+        self.assertIn(json.loads(answer.content[0].text)["city"], ("Rome", "Oslo"))
+
     def test_tokens_are_counted(self) -> None:
         counted = self.client.messages.count_tokens(model="model", messages=MESSAGES)
         self.assertGreater(counted.input_tokens, 5)
@@ -109,7 +187,8 @@ if __name__ == "__main__":
     process, ADDRESS = start()
     try:
         result = unittest.main(argv=sys.argv[:1], exit=False).result
+        frameworks = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("frameworks.py"), ADDRESS])
     finally:
         process.terminate()
         process.wait(60)
-    sys.exit(not result.wasSuccessful() or process.returncode)
+    sys.exit(not result.wasSuccessful() or frameworks.returncode or process.returncode)

@@ -10,6 +10,10 @@
 namespace talon::test {
 namespace {
 
+const Json kAnimal = Json::parse(
+    R"({"type": "object", "properties": {"kind": {"enum": ["cat", "dog"]}, "says": {"type":
+        "string", "maxLength": 20}}, "required": ["kind", "says"]})");
+
 /// Requests of all kinds: what each says alone is known.
 std::vector<Json> many_requests(int count) {
   constexpr std::array<const char*, 5> kPrompts = {"Once upon a time", "Tom", "a a a a a a a a",
@@ -28,6 +32,8 @@ std::vector<Json> many_requests(int count) {
     if (i % 7 == 4) request["logit_bias"] = {{"10", 5}, {"261", -100}};
     if (i % 6 == 5) request["stop"] = {"the", "."};
     if (i % 8 == 3) request["min_tokens"] = 1;
+    if (i % 9 == 2) request["structured_outputs"] = {{"regex", "[a-z ]{5,40}\\."}};
+    if (i % 9 == 7) request["json_schema"] = kAnimal;
     requests.push_back(std::move(request));
   }
   return requests;

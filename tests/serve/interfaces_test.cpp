@@ -76,7 +76,7 @@ TEST(Responses, RefuseWhatTheyDoNotKeep) {
   body["previous_response_id"] = "resp_1";
   EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "previous_response_id");
   body = kResponse;
-  body["input"] = {{{"type", "function_call_output"}}};
+  body["input"] = {{{"type", "computer_call"}}};
   EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "input[0].type");
   body["input"] = 5;
   EXPECT_EQ(server().post("/v1/responses", body).status, 400);

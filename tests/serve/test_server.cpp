@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "serve/api/answer_fields.h"
+#include "serve/tools/tool_fields.h"
 #include "text/prompt.h"
 
 namespace talon::test {
@@ -40,7 +41,9 @@ TestServer::TestServer(Options options, std::nullptr_t) {
   host.step_ms = 20;
   ServedModel model;
   model.name = "tiny";
-  if (options.has_chat) model.chat.emplace(kTemplate, "", "");
+  const std::string source =
+      options.chat_template.empty() ? std::string(kTemplate) : options.chat_template;
+  if (options.has_chat) model.chat.emplace(source, "", "");
   model.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
   std::vector<ServedModel> models;
   models.push_back(std::move(model));
@@ -59,6 +62,7 @@ std::string plain_text(const Json& fields) {
   struct Plain {
     LoadedModel loaded = open_model(tiny_model());
     std::unique_ptr<KvCache> cache = open_cache(loaded.model);
+    GrammarCompiler compiler{*loaded.tokenizer, loaded.model.config.vocabulary};
     Answerer answerer{loaded.model, *cache, loaded.tokenizer_or_null(), {.drafter = "none"}};
   };
   static Plain plain;
@@ -74,6 +78,10 @@ std::string plain_text(const Json& fields) {
   request.stop_texts = read.stop_texts;
   if (!read.ignore_end) request.end_tokens = loaded.end_tokens;
   request.reuse_prefix = false;
+  const OrderedJson body = OrderedJson::parse(fields.dump());
+  if (const auto grammar = read_grammar(Fields(fields), body, {})) {
+    request.constraint = plain.compiler.compile(grammar->text);
+  }
   return plain.answerer.decode(request).text;
 }
 

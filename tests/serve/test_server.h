@@ -19,6 +19,7 @@ class TestServer {
     std::string drafter = "suffix";
     std::size_t cache_bytes = 0;
     bool has_chat = true;
+    std::string chat_template;  // empty: `role: content` lines
   };
   explicit TestServer(Options options = Options()) : TestServer(std::move(options), nullptr) {}
 

@@ -65,6 +65,8 @@ void add_limit_flags(CLI::App& app, ServeCommandOptions& options) {
   count("--max-n", limits.choices, 1, "answers to one request");
   count("--max-stop", limits.stop_texts, 0, "stop texts");
   count("--max-logit-bias", limits.logit_bias, 0, "entries of logit_bias");
+  add_bytes(app, "--max-grammar-kb", limits.grammar_bytes,
+            "of a schema or grammar, and of the schemas of all tools");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "serve/api/fields.h"
 #include "serve/api/limits.h"
 #include "serve/host/method_choice.h"
+#include "serve/tools/answer_style.h"
 
 namespace talon {
 
@@ -33,6 +35,8 @@ struct AnswerFields {
   std::uint64_t tenant = 0;
   int priority = 0;
   MethodChoice method;
+  std::shared_ptr<const ConstraintSource> constraint;  // null: none
+  AnswerStyle style;
   std::optional<int> deadline_ms;
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,20 @@ struct AnswerHead {
   AnswerFields fields;
   std::string drafter;
   std::vector<std::vector<TokenId>> prompts;  // choice i answers prompt i / fields.choices
+};
+
+/// The answers of a request, each taken apart as it comes.
+class ChoiceReaders {
+ public:
+  explicit ChoiceReaders(AnswerStyle style) : style_(style) {}
+  /// What is new of one, all if it has ended.
+  AnswerReader::Parts read(const ChoiceNews& news);
+  /// A whole one.
+  ReadAnswer whole(const ChoiceResult& choice) const;
+
+ private:
+  AnswerStyle style_;
+  std::map<int, std::unique_ptr<AnswerReader>> readers_;
 };
 
 /// How answers look on one path. One per request; called on the server's thread.

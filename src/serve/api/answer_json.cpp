@@ -120,11 +120,23 @@ Json finish_json(FinishReason reason) {
     case FinishReason::none:
       return nullptr;
     case FinishReason::stop_token:
+    case FinishReason::complete:
     case FinishReason::stop_text:
       return "stop";
     default:
       return "length";
   }
+}
+
+Json finish_json(FinishReason reason, bool calls) {
+  Json finish = finish_json(reason);
+  return calls && finish == "stop" ? Json("tool_calls") : finish;
+}
+
+std::string new_call_id(ToolDialect dialect) {
+  // Templates of that family take names of nine letters and digits only.
+  if (dialect == ToolDialect::mistral) return new_id("").substr(0, 9);
+  return new_id("call_");
 }
 
 std::string token_text(const Tokenizer& tokenizer, TokenId token) {
@@ -164,6 +176,23 @@ AnswerHead make_head(std::string_view id_prefix, const ServedModel& model, Answe
                      : fields.method.drafter;
   head.fields = std::move(fields);
   return head;
+}
+
+AnswerReader::Parts ChoiceReaders::read(const ChoiceNews& news) {
+  std::unique_ptr<AnswerReader>& reader = readers_[news.choice];
+  if (!reader) reader = make_reader(style_);
+  AnswerReader::Parts parts;
+  reader->read(news.text, parts);
+  if (news.finish != FinishReason::none) reader->finish(parts);
+  return parts;
+}
+
+ReadAnswer ChoiceReaders::whole(const ChoiceResult& choice) const {
+  const auto reader = make_reader(style_);
+  AnswerReader::Parts parts;
+  reader->read(choice.text, parts);
+  reader->finish(parts);
+  return joined(parts);
 }
 
 std::string event(const Json& json) { return "data: " + to_text(json) + "\n\n"; }

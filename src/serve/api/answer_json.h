@@ -20,6 +20,11 @@ void add_rounds(Json& choice, const AnswerHead& head, const ChoiceNews& news);
 /// "stop", "length" or null.
 Json finish_json(FinishReason reason);
 
+/// The same of an answer that may have called tools: "tool_calls".
+Json finish_json(FinishReason reason, bool calls);
+/// A name for a call, which the client gives back with what it gave.
+std::string new_call_id(ToolDialect dialect);
+
 /// Where a token begins in bytes that need not be characters: text repaired, and the bytes.
 std::string token_text(const Tokenizer& tokenizer, TokenId token);
 /// One entry of the `content` of a chat's logprobs.

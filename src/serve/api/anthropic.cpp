@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kTextBlocks = {"text"};
 constexpr std::array<std::string_view, 2> kRoles = {"user", "assistant"};
+constexpr std::size_t kMostBlocks = 1024;
 constexpr FieldNames kNames = {{"max_tokens", ""}, "stop_sequences"};
 
 std::string_view type_of(int status) {
@@ -42,6 +43,66 @@ std::string named_event(const Json& json) {
   return fmt::format("event: {}\n{}", json["type"].get_ref<const std::string&>(), event(json));
 }
 
+/// Blocks of a turn of the assistant: texts, thoughts and calls.
+void read_assistant_blocks(const std::string& path, const Json& blocks,
+                           std::vector<ChatMessage>& messages) {
+  ChatMessage message{"assistant", ""};
+  std::vector<ChatMessage> with_calls = {message};
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::string at = fmt::format("{}[{}]", path, i);
+    if (!blocks[i].is_object()) refuse_field(at, "an object", blocks[i]);
+    const Fields block(blocks[i], at + ".");
+    const std::string type = block.text("type").value_or("");
+    if (type == "tool_use") {
+      const auto name = block.text("name");
+      if (!name) block.refuse("name", "a text");
+      const Json* input = block.find("input");
+      add_call(with_calls, block.text("id").value_or(""), *name, input ? input->dump() : "{}");
+    } else if (type == "thinking") {
+      with_calls[0].more["reasoning_content"] = block.text("thinking").value_or("");
+    } else if (type != "redacted_thinking") {
+      with_calls[0].content += read_content(at, Json::array({blocks[i]}), kTextBlocks);
+    }
+  }
+  messages.push_back(std::move(with_calls[0]));
+}
+
+/// Blocks of a turn of the user: what calls gave, and texts.
+void read_user_blocks(const std::string& path, const Json& blocks,
+                      std::vector<ChatMessage>& messages) {
+  std::string said;
+  bool has_results = false;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::string at = fmt::format("{}[{}]", path, i);
+    const bool is_result =
+        blocks[i].is_object() && blocks[i].value("type", Json()) == "tool_result";
+    if (!is_result) {
+      said += read_content(at, Json::array({blocks[i]}), kTextBlocks);
+      continue;
+    }
+    has_results = true;
+    const Fields block(blocks[i], at + ".");
+    const Json* content = block.find("content");
+    messages.push_back(
+        call_result(messages, block.text("tool_use_id").value_or(""),
+                    content ? read_content(at + ".content", *content, kTextBlocks) : ""));
+  }
+  if (!said.empty() || !has_results) messages.push_back({"user", std::move(said)});
+}
+
+void read_turn(const std::string& path, const Json& json, std::vector<ChatMessage>& messages) {
+  const Json* content = json.is_object() && json.contains("content") ? &json["content"] : nullptr;
+  const bool has_blocks = content && content->is_array() && content->size() <= kMostBlocks;
+  const Json role = json.is_object() ? json.value("role", Json()) : Json();
+  if (has_blocks && role == "assistant") {
+    read_assistant_blocks(path + ".content", *content, messages);
+  } else if (has_blocks && role == "user") {
+    read_user_blocks(path + ".content", *content, messages);
+  } else {
+    messages.push_back(read_message(path, json, kRoles, kTextBlocks));
+  }
+}
+
 std::vector<ChatMessage> read_turns(const Fields& fields, const RequestLimits& limits) {
   std::vector<ChatMessage> messages;
   if (const Json* system = fields.find("system")) {
@@ -50,20 +111,49 @@ std::vector<ChatMessage> read_turns(const Fields& fields, const RequestLimits& l
   const Json* list = fields.array("messages", static_cast<std::size_t>(limits.messages));
   if (!list || list->empty()) fields.refuse("messages", "an array of at least one message");
   for (std::size_t i = 0; i < list->size(); ++i) {
-    const std::string path = fmt::format("messages[{}]", i);
-    messages.push_back(read_message(path, (*list)[i], kRoles, kTextBlocks));
+    read_turn(fmt::format("messages[{}]", i), (*list)[i], messages);
   }
   return messages;
 }
 
+ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits& limits) {
+  const Fields fields(json);
+  const OrderedJson body = ordered_body(json, text);
+  ChatAsk ask;
+  ask.messages = read_turns(fields, limits);
+  ask.options = read_render_options(fields);
+  ask.tools = read_tools(ToolShape::messages, fields, body, limits);
+  ask.grammar = read_grammar(fields, body, limits);
+  return ask;
+}
+
+/// The input of a call, as an object.
+Json input_of(const std::string& arguments) {
+  Json json = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json::object();
+}
+
 class MessageFormat final : public AnswerFormat {
  public:
-  explicit MessageFormat(AnswerHead head) : head_(std::move(head)) {}
+  explicit MessageFormat(AnswerHead head) : head_(std::move(head)), readers_(head_.fields.style) {}
 
   Json whole(const std::vector<ChoiceResult>& choices) override {
+    const ReadAnswer said = readers_.whole(choices[0]);
     Json message = outline();
-    message["content"] = Json::array({{{"type", "text"}, {"text", choices[0].text}}});
-    message["stop_reason"] = reason(choices[0].finish);
+    Json& content = message["content"] = Json::array();
+    if (!said.reasoning.empty()) {
+      content.push_back({{"type", "thinking"}, {"thinking", said.reasoning}, {"signature", ""}});
+    }
+    if (!said.content.empty() || (content.empty() && said.calls.empty())) {
+      content.push_back({{"type", "text"}, {"text", said.content}});
+    }
+    for (const ReadAnswer::Call& call : said.calls) {
+      content.push_back({{"type", "tool_use"},
+                         {"id", new_id("toolu_")},
+                         {"name", call.name},
+                         {"input", input_of(call.arguments)}});
+    }
+    message["stop_reason"] = reason(choices[0].finish, !said.calls.empty());
     message["stop_sequence"] = stop_text(choices[0].finish);
     message["usage"] = usage(choices);
     add_statistics(message, head_, choices);
@@ -74,36 +164,75 @@ class MessageFormat final : public AnswerFormat {
     message["content"] = Json::array();
     message["stop_reason"] = message["stop_sequence"] = nullptr;
     message["usage"] = {{"input_tokens", head_.prompts[0].size()}, {"output_tokens", 0}};
-    return named_event({{"type", "message_start"}, {"message", std::move(message)}}) +
-           named_event({{"type", "content_block_start"},
-                        {"index", 0},
-                        {"content_block", {{"type", "text"}, {"text", ""}}}});
+    return named_event({{"type", "message_start"}, {"message", std::move(message)}});
   }
   std::string piece(const ChoiceNews& news) override {
-    if (news.text.empty()) return "";
-    return named_event({{"type", "content_block_delta"},
-                        {"index", 0},
-                        {"delta", {{"type", "text_delta"}, {"text", news.text}}}});
+    std::string events;
+    for (const AnswerPart& part : readers_.read(news)) events += block_events(part);
+    return events;
   }
   std::string end(const std::vector<ChoiceResult>& choices) override {
     const FinishReason finish = choices[0].finish;
-    return named_event({{"type", "content_block_stop"}, {"index", 0}}) +
-           named_event(
-               {{"type", "message_delta"},
-                {"delta", {{"stop_reason", reason(finish)}, {"stop_sequence", stop_text(finish)}}},
-                {"usage", usage(choices)}}) +
+    std::string events = block_ == Block::none ? begin_block(Block::text, "") : "";
+    return events + end_block() +
+           named_event({{"type", "message_delta"},
+                        {"delta",
+                         {{"stop_reason", reason(finish, has_calls_)},
+                          {"stop_sequence", stop_text(finish)}}},
+                        {"usage", usage(choices)}}) +
            named_event({{"type", "message_stop"}});
   }
   std::string failure(const ApiError& error) override { return named_event(error_body(error)); }
   HttpResponse refusal(const ApiError& error) override { return anthropic_error(error); }
 
  private:
+  enum class Block { none, text, thinking, call };
+
+  std::string block_events(const AnswerPart& part) {
+    const bool is_call = part.kind == AnswerPart::Kind::call;
+    const Block block = part.kind == AnswerPart::Kind::content     ? Block::text
+                        : part.kind == AnswerPart::Kind::reasoning ? Block::thinking
+                                                                   : Block::call;
+    std::string events;
+    if (is_call || block != block_) events = begin_block(block, is_call ? part.text : "");
+    if (is_call) return events;
+    Json delta = {{"type", "text_delta"}, {"text", part.text}};
+    if (block == Block::thinking) delta = {{"type", "thinking_delta"}, {"thinking", part.text}};
+    if (block == Block::call) delta = {{"type", "input_json_delta"}, {"partial_json", part.text}};
+    return events +
+           named_event(
+               {{"type", "content_block_delta"}, {"index", index_}, {"delta", std::move(delta)}});
+  }
+  std::string begin_block(Block block, const std::string& name) {
+    std::string events = block_ == Block::none ? "" : end_block();
+    block_ = block;
+    Json json = {{"type", "text"}, {"text", ""}};
+    if (block == Block::thinking) {
+      json = {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
+    }
+    if (block == Block::call) {
+      has_calls_ = true;
+      json = {{"type", "tool_use"},
+              {"id", new_id("toolu_")},
+              {"name", name},
+              {"input", Json::object()}};
+    }
+    return events + named_event({{"type", "content_block_start"},
+                                 {"index", index_},
+                                 {"content_block", std::move(json)}});
+  }
+  std::string end_block() {
+    block_ = Block::none;
+    return named_event({{"type", "content_block_stop"}, {"index", index_++}});
+  }
   Json outline() const {
     return {
         {"id", head_.id}, {"type", "message"}, {"role", "assistant"}, {"model", head_.model->name}};
   }
-  static Json reason(FinishReason finish) {
-    if (finish == FinishReason::stop_token) return "end_turn";
+  static Json reason(FinishReason finish, bool calls) {
+    if (finish == FinishReason::stop_token || finish == FinishReason::complete) {
+      return calls ? "tool_use" : "end_turn";
+    }
     return finish == FinishReason::stop_text ? "stop_sequence" : "max_tokens";
   }
   /// The engine tells that a stop text came, not which.
@@ -121,6 +250,10 @@ class MessageFormat final : public AnswerFormat {
   }
 
   AnswerHead head_;
+  ChoiceReaders readers_;
+  Block block_ = Block::none;  // that is being written
+  int index_ = 0;
+  bool has_calls_ = false;
 };
 
 std::unique_ptr<AnswerFormat> make_message_format(AnswerHead head) {
@@ -137,22 +270,19 @@ HttpResponse anthropic_error(const ApiError& error) {
 
 void serve_messages(const GenerateInput& input) {
   const Fields fields(*input.body);
-  refuse_constraints(fields);
   AnswerFields answer = read_common(input, fields, kNames);
   if (!answer.max_new) fields.refuse("max_tokens", "a whole number of at least 1");
   if (answer.choices != 1) fields.refuse("n", "1");
-  const std::vector<ChatMessage> messages = read_turns(fields, *input.limits);
-  const ChatRenderOptions options = read_render_options(fields);
+  ChatAsk ask = read_ask(*input.body, *input.text, *input.limits);
   AnswerHead head = make_head("msg_", *input.model, std::move(answer));
-  head.prompts.push_back(chat_tokens(*input.model, messages, options, *input.limits));
+  ask_chat(input, std::move(ask), head);
   start_answer(input, std::move(head), make_message_format);
 }
 
-Json count_message_tokens(const ServedModel& model, const Json& body, const RequestLimits& limits) {
-  const Fields fields(body);
-  const std::vector<ChatMessage> messages = read_turns(fields, limits);
-  const auto tokens = chat_tokens(model, messages, read_render_options(fields), limits);
-  return {{"input_tokens", tokens.size()}};
+Json count_message_tokens(const ServedModel& model, const Json& body, const std::string& text,
+                          const RequestLimits& limits) {
+  const ChatPrompt prompt = chat_prompt(model, read_ask(body, text, limits), limits);
+  return {{"input_tokens", prompt.tokens.size()}};
 }
 
 }  // namespace talon

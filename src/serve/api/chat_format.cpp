@@ -1,6 +1,8 @@
 #include "serve/api/chat_format.h"
 
+#include <map>
 #include <set>
+#include <utility>
 
 #include "serve/api/answer_json.h"
 
@@ -9,16 +11,16 @@ namespace {
 
 class ChatFormat final : public AnswerFormat {
  public:
-  explicit ChatFormat(AnswerHead head) : head_(std::move(head)) {}
+  explicit ChatFormat(AnswerHead head) : head_(std::move(head)), readers_(head_.fields.style) {}
 
   Json whole(const std::vector<ChoiceResult>& choices) override {
     Json list = Json::array();
     for (const ChoiceResult& choice : choices) {
-      Json entry = {
-          {"index", choice.choice},
-          {"message", {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}}},
-          {"logprobs", logprobs(choice)},
-          {"finish_reason", finish_json(choice.finish)}};
+      const ReadAnswer said = readers_.whole(choice);
+      Json entry = {{"index", choice.choice},
+                    {"message", message(said)},
+                    {"logprobs", logprobs(choice)},
+                    {"finish_reason", finish_json(choice.finish, !said.calls.empty())}};
       if (head_.fields.returns_tokens) entry["token_ids"] = choice.tokens;
       add_rounds(entry, head_, choice);
       list.push_back(std::move(entry));
@@ -40,16 +42,23 @@ class ChatFormat final : public AnswerFormat {
       if (head_.fields.returns_tokens) first["prompt_token_ids"] = head_.prompts[0];
       pieces += event(first);
     }
+    AnswerReader::Parts parts = readers_.read(news);
     const bool shows_tokens =
         head_.fields.returns_tokens || head_.fields.logprobs >= 0 || head_.fields.traces;
-    if (!news.text.empty() || (shows_tokens && !news.tokens.empty())) {
-      Json delta = chunk(news.choice, {{"content", news.text}}, logprobs(news), nullptr);
-      if (head_.fields.returns_tokens) delta["choices"][0]["token_ids"] = news.tokens;
-      add_rounds(delta["choices"][0], head_, news);
-      pieces += event(delta);
+    if (parts.empty() && shows_tokens && !news.tokens.empty()) parts.push_back({});
+    bool is_first = true;
+    for (const AnswerPart& part : parts) {
+      // Tokens stand with the first of the parts that they made.
+      const bool shows = std::exchange(is_first, false);
+      Json piece =
+          chunk(news.choice, delta(news.choice, part), shows ? logprobs(news) : Json(), nullptr);
+      if (shows && head_.fields.returns_tokens) piece["choices"][0]["token_ids"] = news.tokens;
+      if (shows) add_rounds(piece["choices"][0], head_, news);
+      pieces += event(piece);
     }
     if (news.finish != FinishReason::none) {
-      pieces += event(chunk(news.choice, Json::object(), nullptr, finish_json(news.finish)));
+      const bool calls = calls_[news.choice] > 0;
+      pieces += event(chunk(news.choice, Json::object(), nullptr, finish_json(news.finish, calls)));
     }
     return pieces;
   }
@@ -64,6 +73,37 @@ class ChatFormat final : public AnswerFormat {
   }
 
  private:
+  Json message(const ReadAnswer& said) const {
+    Json json = {{"role", "assistant"}, {"content", said.content}, {"refusal", nullptr}};
+    if (!said.reasoning.empty()) json["reasoning_content"] = said.reasoning;
+    if (said.calls.empty()) return json;
+    if (said.content.empty()) json["content"] = nullptr;
+    for (const ReadAnswer::Call& call : said.calls) {
+      json["tool_calls"].push_back(
+          {{"id", new_call_id(head_.fields.style.dialect)},
+           {"type", "function"},
+           {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    }
+    return json;
+  }
+  Json delta(int choice, const AnswerPart& part) {
+    switch (part.kind) {
+      case AnswerPart::Kind::content:
+        return {{"content", part.text}};
+      case AnswerPart::Kind::reasoning:
+        return {{"reasoning_content", part.text}};
+      case AnswerPart::Kind::call:
+        return {{"tool_calls",
+                 Json::array({{{"index", calls_[choice]++},
+                               {"id", new_call_id(head_.fields.style.dialect)},
+                               {"type", "function"},
+                               {"function", {{"name", part.text}, {"arguments", ""}}}}})}};
+      case AnswerPart::Kind::arguments:
+        return {{"tool_calls", Json::array({{{"index", calls_[choice] - 1},
+                                             {"function", {{"arguments", part.text}}}}})}};
+    }
+    return Json::object();
+  }
   Json outline(std::string_view object) const {
     return {{"id", head_.id},
             {"object", object},
@@ -90,7 +130,9 @@ class ChatFormat final : public AnswerFormat {
   }
 
   AnswerHead head_;
+  ChoiceReaders readers_;
   std::set<int> begun_;
+  std::map<int, int> calls_;  // that were begun, by choice
 };
 
 }  // namespace

@@ -12,6 +12,17 @@
 namespace talon {
 namespace {
 
+/// The end of a message of harmony is not the end of the answer: another may follow.
+bool goes_on_after(TokenId end, const AnswerStyle& style, const Tokenizer& tokenizer) {
+  return style.dialect == ToolDialect::harmony && tokenizer.bytes_of(end) == "<|end|>";
+}
+
+/// Whether a prompt leaves the model in the middle of a thought.
+bool ends_thinking(std::string_view prompt) {
+  const std::size_t end = prompt.find_last_not_of(" \n");
+  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with("<think>");
+}
+
 Request make_request(const AnswerFields& fields, const ServedModel& model) {
   Request request;
   request.max_new = fields.max_new.value_or(model.config().context);
@@ -22,11 +33,15 @@ Request make_request(const AnswerFields& fields, const ServedModel& model) {
   request.end_tokens = fields.stop_tokens;
   if (!fields.ignore_end) {
     const std::vector<TokenId>& ends = model.host->loaded().end_tokens;
-    request.end_tokens.insert(request.end_tokens.end(), ends.begin(), ends.end());
+    for (const TokenId end : ends) {
+      if (!goes_on_after(end, fields.style, model.tokenizer())) request.end_tokens.push_back(end);
+    }
   }
   request.tenant = fields.tenant;
   request.priority = fields.priority;
   request.logprobs = fields.logprobs;
+  request.constraint = fields.constraint;
+  request.shows_special = fields.style.shows_special();
   return request;
 }
 
@@ -89,19 +104,6 @@ AnswerFields read_common(const GenerateInput& input, const Fields& fields,
   return answer;
 }
 
-void refuse_constraints(const Fields& fields) {
-  for (const char* name : {"tools", "functions"}) {
-    const Json* tools = fields.array(name, 1024);
-    if (tools && !tools->empty()) fields.refuse(name, "none: tool calls are not served");
-  }
-  if (const auto format = fields.object("response_format")) {
-    if (format->text("type").value_or("") != "text") format->refuse("type", "\"text\"");
-  }
-  for (const char* name : {"structured_outputs", "grammar"}) {
-    if (fields.find(name)) fields.refuse(name, "none: constraints are not served");
-  }
-}
-
 void check_prompt_length(const std::string& param, std::size_t tokens, const ServedModel& model,
                          const RequestLimits& limits) {
   long most = std::min<long>(model.config().context, model.host->cache_positions()) - 1;
@@ -117,22 +119,57 @@ void check_prompt_length(const std::string& param, std::size_t tokens, const Ser
   }
 }
 
-std::vector<TokenId> chat_tokens(const ServedModel& model, std::span<const ChatMessage> messages,
-                                 const ChatRenderOptions& options, const RequestLimits& limits) {
+ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits) {
   if (!model.chat) {
     throw ApiError(400, "messages",
                    "messages: expected a model with a chat template, found one without: use "
                    "/v1/completions",
                    "no_chat_template");
   }
+  if (!knows_tools(model.chat->source())) {
+    spell_tools(ask.messages, ask.tools);
+  } else if (ask.tools.is_offered()) {
+    ask.options.variables["tools"] = ask.tools.for_template();
+  }
   ChatPrompt prompt;
   try {
-    prompt = encode_chat(model.tokenizer(), *model.chat, messages, options, model.config().context);
+    prompt = encode_chat(model.tokenizer(), *model.chat, ask.messages, ask.options,
+                         model.config().context);
   } catch (const Error& error) {
     throw ApiError(400, "messages", fmt::format("messages: {}", error.what()), "invalid_value");
   }
   check_prompt_length("messages", prompt.tokens.size(), model, limits);
-  return std::move(prompt.tokens);
+  return prompt;
+}
+
+std::shared_ptr<const ConstraintSource> compile_grammar(const ServedModel& model,
+                                                        const AskedGrammar& asked) {
+  try {
+    return model.host->grammars().compile(asked.text);
+  } catch (const Error& error) {
+    throw ApiError(400, asked.field, fmt::format("{}: {}", asked.field, error.what()),
+                   "invalid_grammar");
+  }
+}
+
+void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
+  const ServedModel& model = *input.model;
+  const ToolUse tools = ask.tools;
+  const std::optional<AskedGrammar> grammar = ask.grammar;
+  ChatPrompt prompt = chat_prompt(model, std::move(ask), *input.limits);
+  const std::string& source = model.chat->source();
+  AnswerStyle& style = head.fields.style;
+  const ToolDialect dialect = dialect_of(source);
+  if (tools.is_offered() || dialect == ToolDialect::harmony) style.dialect = dialect;
+  style.reasons = marks_reasoning(source) && dialect != ToolDialect::harmony;
+  style.begins_thinking = style.reasons && ends_thinking(prompt.chat.text);
+  std::optional<GrammarText> otherwise;
+  if (grammar) otherwise = grammar->text;
+  if (const auto text = answer_grammar(tools, style, model.tokenizer(), otherwise)) {
+    head.fields.constraint =
+        compile_grammar(model, {grammar ? grammar->field : std::string("tools"), *text});
+  }
+  head.prompts.push_back(std::move(prompt.tokens));
 }
 
 void start_answer(const GenerateInput& input, AnswerHead head,
@@ -144,9 +181,19 @@ void start_answer(const GenerateInput& input, AnswerHead head,
                    std::move(jobs));
 }
 
+ChatAsk read_chat(const Json& json, const std::string& text, const RequestLimits& limits) {
+  const Fields fields(json);
+  const OrderedJson body = ordered_body(json, text);
+  ChatAsk ask;
+  ask.messages = read_messages(fields, limits);
+  ask.options = read_render_options(fields);
+  ask.tools = read_tools(ToolShape::chat, fields, body, limits);
+  ask.grammar = read_grammar(fields, body, limits);
+  return ask;
+}
+
 void serve_chat(const GenerateInput& input) {
   const Fields fields(*input.body);
-  refuse_constraints(fields);
   AnswerFields answer = read_common(input, fields);
   const int top =
       static_cast<int>(fields.integer("top_logprobs", 0, input.limits->top_logprobs).value_or(0));
@@ -155,17 +202,19 @@ void serve_chat(const GenerateInput& input) {
   } else if (top > 0) {
     fields.refuse("top_logprobs", "logprobs to be true beside it");
   }
-  const std::vector<ChatMessage> messages = read_messages(fields, *input.limits);
-  const ChatRenderOptions options = read_render_options(fields);
+  ChatAsk ask = read_chat(*input.body, *input.text, *input.limits);
   AnswerHead head = make_head("chatcmpl-", *input.model, std::move(answer));
-  head.prompts.push_back(chat_tokens(*input.model, messages, options, *input.limits));
+  ask_chat(input, std::move(ask), head);
   start_answer(input, std::move(head), make_chat_format);
 }
 
 void serve_completion(const GenerateInput& input) {
   const Fields fields(*input.body);
-  refuse_constraints(fields);
   AnswerFields answer = read_common(input, fields);
+  const OrderedJson body = ordered_body(*input.body, *input.text);
+  if (const auto grammar = read_grammar(fields, body, *input.limits)) {
+    answer.constraint = compile_grammar(*input.model, *grammar);
+  }
   if (fields.flag("echo").value_or(false)) fields.refuse("echo", "false");
   if (!fields.text("suffix").value_or("").empty()) fields.refuse("suffix", "none");
   if (const auto best = fields.integer("best_of", 1, input.limits->choices)) {

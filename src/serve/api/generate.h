@@ -5,6 +5,8 @@
 #include "serve/api/answer_format.h"
 #include "serve/api/limits.h"
 #include "serve/http/exchange.h"
+#include "serve/tools/tool_fields.h"
+#include "text/prompt.h"
 
 namespace talon {
 
@@ -12,6 +14,7 @@ namespace talon {
 struct GenerateInput {
   ServedModel* model = nullptr;
   const Json* body = nullptr;
+  const std::string* text = nullptr;  // of the body
   const RequestLimits* limits = nullptr;
   bool returns_metrics = false;  // of all requests
   std::shared_ptr<Exchange> exchange;
@@ -25,16 +28,26 @@ void serve_completion(const GenerateInput& input);
 /// What all paths read; throws ApiError.
 AnswerFields read_common(const GenerateInput& input, const Fields& fields,
                          const FieldNames& names = {});
-/// Throws ApiError for tools and structured output.
-void refuse_constraints(const Fields& fields);
-
 /// Hands the choices of all prompts of `head` to the engine.
 void start_answer(const GenerateInput& input, AnswerHead head,
                   std::unique_ptr<AnswerFormat> (*make_format)(AnswerHead));
 
-/// The tokens of a chat. param: the field that is too long if it is.
-std::vector<TokenId> chat_tokens(const ServedModel& model, std::span<const ChatMessage> messages,
-                                 const ChatRenderOptions& options, const RequestLimits& limits);
+/// What a request for a chat asks of its answer beside text.
+struct ChatAsk {
+  std::vector<ChatMessage> messages;
+  ChatRenderOptions options;
+  ToolUse tools;
+  std::optional<AskedGrammar> grammar;
+};
+/// Of OpenAI's chat completions. text: of the body. Throws ApiError.
+ChatAsk read_chat(const Json& body, const std::string& text, const RequestLimits& limits);
+/// The prompt of a chat: tools are told to the template, or in words to one that knows none.
+ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits);
+/// Renders, and sets the style of `head`, its constraint and its prompt.
+void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head);
+/// Compiles what an answer must look like. Throws ApiError naming the field.
+std::shared_ptr<const ConstraintSource> compile_grammar(const ServedModel& model,
+                                                        const AskedGrammar& asked);
 /// Throws ApiError 400 unless the prompt leaves room for an answer.
 void check_prompt_length(const std::string& param, std::size_t tokens, const ServedModel& model,
                          const RequestLimits& limits);

@@ -12,6 +12,7 @@ struct RequestLimits {
   int stop_texts = 16;
   int logit_bias = 1024;  // entries
   int top_logprobs = 20;
+  std::size_t grammar_bytes = 256 << 10;  // of a schema or grammar, and of all schemas of tools
   std::size_t unread_bytes = 1 << 20;  // of an answer that its client does not take; more ends it
 };
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "serve/api/api_error.h"
+#include "serve/tools/tool_use.h"
 
 namespace talon {
 namespace {
@@ -14,6 +15,35 @@ constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user
                                                     "tool"};
 constexpr std::array<std::string_view, 1> kTextParts = {"text"};
 constexpr std::size_t kMostParts = 1024;
+
+/// The arguments of a call: a text, or, as some clients have it, the object.
+std::string read_arguments(const Fields& function) {
+  const Json* arguments = function.find("arguments");
+  if (!arguments) return "{}";
+  if (!arguments->is_string() && !arguments->is_object()) {
+    function.refuse("arguments", "a text that holds a JSON object");
+  }
+  return arguments->is_string() ? arguments->get<std::string>() : arguments->dump();
+}
+
+/// Of a message of the assistant, the last of `messages`.
+void read_calls(const Fields& fields, std::vector<ChatMessage>& messages) {
+  for (const char* name : {"reasoning_content", "reasoning"}) {
+    if (const auto text = fields.text(name)) messages.back().more["reasoning_content"] = *text;
+  }
+  const Json* calls = fields.array("tool_calls", kMostParts);
+  if (!calls) return;
+  for (std::size_t i = 0; i < calls->size(); ++i) {
+    const std::string path = fields.path_of(fmt::format("tool_calls[{}]", i));
+    if (!(*calls)[i].is_object()) refuse_field(path, "an object", (*calls)[i]);
+    const Fields call((*calls)[i], path + ".");
+    const auto function = call.object("function");
+    if (!function) call.refuse("function", "an object");
+    const auto name = function->text("name");
+    if (!name) function->refuse("name", "a text");
+    add_call(messages, call.text("id").value_or(""), *name, read_arguments(*function));
+  }
+}
 
 }  // namespace
 
@@ -26,13 +56,32 @@ ChatMessage read_message(const std::string& path, const Json& json,
   if (!role || std::find(roles.begin(), roles.end(), *role) == roles.end()) {
     fields.refuse("role", fmt::format("one of {}", fmt::join(roles, ", ")));
   }
-  if (const Json* calls = fields.array("tool_calls", kMostParts); calls && !calls->empty()) {
-    fields.refuse("tool_calls", "none: tool calls are not served");
-  }
+  const Json* calls = fields.array("tool_calls", kMostParts);
   const Json* content = fields.find("content");
+  if (!content && calls && !calls->empty()) return {*role, ""};
   if (!content) fields.refuse("content", "a text or a list of text parts");
   return {*role == "developer" ? "system" : *role,
           read_content(path + ".content", *content, types)};
+}
+
+void add_call(std::vector<ChatMessage>& messages, const std::string& id, const std::string& name,
+              const std::string& arguments) {
+  if (messages.empty() || messages.back().role != "assistant")
+    messages.push_back({"assistant", ""});
+  messages.back().more["tool_calls"].push_back(call_for_template(id, name, arguments));
+}
+
+ChatMessage call_result(std::span<const ChatMessage> messages, const std::string& id,
+                        std::string content) {
+  ChatMessage result{"tool", std::move(content)};
+  result.more["tool_call_id"] = id;
+  for (const ChatMessage& message : messages) {
+    if (!message.more.contains("tool_calls")) continue;
+    for (const OrderedJson& call : message.more["tool_calls"]) {
+      if (call["id"] == id) result.more["name"] = call["function"]["name"];
+    }
+  }
+  return result;
 }
 
 std::string read_content(const std::string& path, const Json& content,
@@ -62,8 +111,16 @@ std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits
   if (!list || list->empty()) fields.refuse("messages", "an array of at least one message");
   std::vector<ChatMessage> messages;
   for (std::size_t i = 0; i < list->size(); ++i) {
-    messages.push_back(read_message(fields.path_of(fmt::format("messages[{}]", i)), (*list)[i],
-                                    kRoles, kTextParts));
+    const std::string path = fields.path_of(fmt::format("messages[{}]", i));
+    ChatMessage message = read_message(path, (*list)[i], kRoles, kTextParts);
+    const Fields of_message((*list)[i], path + ".");
+    if (message.role == "tool") {
+      messages.push_back(call_result(messages, of_message.text("tool_call_id").value_or(""),
+                                     std::move(message.content)));
+      continue;
+    }
+    messages.push_back(std::move(message));
+    if (messages.back().role == "assistant") read_calls(of_message, messages);
   }
   return messages;
 }

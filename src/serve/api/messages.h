@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+#include <string>
 #include <vector>
 
 #include "serve/api/fields.h"
@@ -8,17 +10,25 @@
 
 namespace talon {
 
-/// The messages of a chat: texts, or lists of text parts, which are joined. Throws ApiError naming
-/// the message and what of it cannot be served.
+/// The messages of a chat: texts, or lists of text parts, which are joined, calls of tools and
+/// their results. Throws ApiError naming the message and what of it cannot be served.
 std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits& limits);
 
 /// Variables for the template: chat_template_kwargs and reasoning_effort.
 ChatRenderOptions read_render_options(const Fields& fields);
 
-/// One message whose role is one of `roles` and whose content is text, or parts of `types`.
+/// One message whose role is one of `roles` and whose content is text, or parts of `types`; with
+/// `tool_calls` it needs none.
 ChatMessage read_message(const std::string& path, const Json& json,
                          std::span<const std::string_view> roles,
                          std::span<const std::string_view> types);
+
+/// Adds a call to the last message, or to a new one of the assistant. arguments: JSON.
+void add_call(std::vector<ChatMessage>& messages, const std::string& id, const std::string& name,
+              const std::string& arguments);
+/// A message with what a call gave.
+ChatMessage call_result(std::span<const ChatMessage> messages, const std::string& id,
+                        std::string content);
 
 /// The text of a message's content: a text, or a list of parts whose type is one of `types`.
 std::string read_content(const std::string& path, const Json& content,

@@ -4,6 +4,7 @@
 
 #include "serve/api/answer_json.h"
 #include "serve/api/messages.h"
+#include "serve/api/response_items.h"
 
 namespace talon {
 namespace {
@@ -11,6 +12,31 @@ namespace {
 constexpr std::array<std::string_view, 3> kTextParts = {"input_text", "output_text", "text"};
 constexpr std::array<std::string_view, 4> kRoles = {"system", "developer", "user", "assistant"};
 constexpr FieldNames kNames = {{"max_output_tokens", ""}, "stop"};
+
+/// What a call gave: a text, or text parts.
+std::string read_output(const std::string& path, const Fields& item) {
+  const Json* output = item.find("output");
+  if (!output) item.refuse("output", "a text or a list of text parts");
+  return read_content(path + ".output", *output, kTextParts);
+}
+
+void read_item(const std::string& path, const Json& json, std::vector<ChatMessage>& messages) {
+  if (!json.is_object()) refuse_field(path, "an object", json);
+  const Fields item(json, path + ".");
+  const std::string type = item.text("type").value_or("message");
+  const std::string call = item.text("call_id").value_or("");
+  if (type == "function_call") {
+    const auto name = item.text("name");
+    if (!name) item.refuse("name", "a text");
+    add_call(messages, call, *name, item.text("arguments").value_or("{}"));
+  } else if (type == "function_call_output") {
+    messages.push_back(call_result(messages, call, read_output(path, item)));
+  } else if (type == "message") {
+    messages.push_back(read_message(path, json, kRoles, kTextParts));
+  } else if (type != "reasoning") {
+    item.refuse("type", "message, function_call, function_call_output or reasoning");
+  }
+}
 
 std::vector<ChatMessage> read_input(const Fields& fields, const RequestLimits& limits) {
   std::vector<ChatMessage> messages;
@@ -26,66 +52,45 @@ std::vector<ChatMessage> read_input(const Fields& fields, const RequestLimits& l
   const Json* list = fields.array("input", static_cast<std::size_t>(limits.messages));
   if (list->empty()) fields.refuse("input", "at least one message");
   for (std::size_t i = 0; i < list->size(); ++i) {
-    const Json& item = (*list)[i];
-    const std::string path = fmt::format("input[{}]", i);
-    if (item.is_object() && item.value("type", Json("message")) != "message") {
-      refuse_field(path + ".type", "\"message\"", item["type"]);
-    }
-    messages.push_back(read_message(path, item, kRoles, kTextParts));
+    read_item(fmt::format("input[{}]", i), (*list)[i], messages);
   }
   return messages;
 }
 
 void refuse_unserved(const Fields& fields) {
-  refuse_constraints(fields);
   for (const char* name : {"previous_response_id", "conversation", "prompt"}) {
     if (fields.find(name)) fields.refuse(name, "none: the server keeps no answers");
   }
   if (fields.flag("background").value_or(false)) fields.refuse("background", "false");
-  if (const auto text = fields.object("text")) {
-    const auto format = text->object("format");
-    if (format && format->text("type").value_or("") != "text") format->refuse("type", "\"text\"");
-  }
 }
 
 class ResponseFormat final : public AnswerFormat {
  public:
-  explicit ResponseFormat(AnswerHead head) : head_(std::move(head)), message_id_(new_id("msg_")) {}
+  explicit ResponseFormat(AnswerHead head) : head_(std::move(head)), readers_(head_.fields.style) {}
 
   Json whole(const std::vector<ChoiceResult>& choices) override {
-    const ChoiceResult& choice = choices[0];
-    const bool is_cut = finish_json(choice.finish) == "length";
-    Json response = outline(is_cut ? "incomplete" : "completed");
-    if (is_cut) response["incomplete_details"] = {{"reason", "max_output_tokens"}};
-    response["output"] = Json::array({message(choice.text, is_cut ? "incomplete" : "completed")});
-    response["usage"] = usage(choices);
-    add_statistics(response, head_, choices);
-    return response;
+    const auto silent = [](const std::string&, const Json&) { return std::string(); };
+    AnswerReader::Parts parts;
+    const auto reader = make_reader(head_.fields.style);
+    reader->read(choices[0].text, parts);
+    reader->finish(parts);
+    ResponseItems items;
+    items.add(parts, silent);
+    items.finish(is_cut(choices), silent);
+    return whole(choices, items);
   }
   std::string begin() override {
     std::string events = told("response.created", {{"response", outline("in_progress")}});
-    events += told("response.in_progress", {{"response", outline("in_progress")}});
-    events += told("response.output_item.added",
-                   {{"output_index", 0}, {"item", message(std::nullopt, "in_progress")}});
-    events += told("response.content_part.added", at_part({{"part", part("")}}));
-    return events;
+    return events += told("response.in_progress", {{"response", outline("in_progress")}});
   }
   std::string piece(const ChoiceNews& news) override {
-    if (news.text.empty()) return "";
-    return told("response.output_text.delta",
-                at_part({{"delta", news.text}, {"logprobs", Json::array()}}));
+    return items_.add(readers_.read(news), teller());
   }
   std::string end(const std::vector<ChoiceResult>& choices) override {
-    const std::string& text = choices[0].text;
-    Json response = whole(choices);
+    std::string events = items_.finish(is_cut(choices), teller());
+    Json response = whole(choices, items_);
     const std::string type = "response." + response["status"].get<std::string>();
-    std::string events =
-        told("response.output_text.done", at_part({{"text", text}, {"logprobs", Json::array()}}));
-    events += told("response.content_part.done", at_part({{"part", part(text)}}));
-    events +=
-        told("response.output_item.done", {{"output_index", 0}, {"item", response["output"][0]}});
-    events += told(type, {{"response", std::move(response)}});
-    return events;
+    return events + told(type, {{"response", std::move(response)}});
   }
   std::string failure(const ApiError& error) override {
     Json response = outline("failed");
@@ -94,6 +99,20 @@ class ResponseFormat final : public AnswerFormat {
   }
 
  private:
+  static bool is_cut(const std::vector<ChoiceResult>& choices) {
+    return finish_json(choices[0].finish) == "length";
+  }
+  Json whole(const std::vector<ChoiceResult>& choices, const ResponseItems& items) const {
+    Json response = outline(is_cut(choices) ? "incomplete" : "completed");
+    if (is_cut(choices)) response["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    response["output"] = items.output();
+    response["usage"] = usage(choices);
+    add_statistics(response, head_, choices);
+    return response;
+  }
+  ResponseItems::Tell teller() {
+    return [this](const std::string& type, Json json) { return told(type, std::move(json)); };
+  }
   Json outline(std::string_view status) const {
     const AnswerFields& fields = head_.fields;
     return {{"id", head_.id},
@@ -119,20 +138,6 @@ class ResponseFormat final : public AnswerFormat {
             {"truncation", "disabled"},
             {"usage", nullptr}};
   }
-  static Json part(const std::string& text) {
-    return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}};
-  }
-  Json message(const std::optional<std::string>& text, std::string_view status) const {
-    return {{"type", "message"},
-            {"id", message_id_},
-            {"status", status},
-            {"role", "assistant"},
-            {"content", text ? Json::array({part(*text)}) : Json::array()}};
-  }
-  Json at_part(Json more) const {
-    more.update({{"item_id", message_id_}, {"output_index", 0}, {"content_index", 0}});
-    return more;
-  }
   std::string told(const std::string& type, Json json) {
     json["type"] = type;
     json["sequence_number"] = next_++;
@@ -148,7 +153,8 @@ class ResponseFormat final : public AnswerFormat {
   }
 
   AnswerHead head_;
-  std::string message_id_;
+  ChoiceReaders readers_;
+  ResponseItems items_;
   long next_ = 0;
 };
 
@@ -163,15 +169,19 @@ void serve_responses(const GenerateInput& input) {
   refuse_unserved(fields);
   AnswerFields answer = read_common(input, fields, kNames);
   if (answer.choices != 1) fields.refuse("n", "1");
-  const std::vector<ChatMessage> messages = read_input(fields, *input.limits);
-  ChatRenderOptions options = read_render_options(fields);
+  const OrderedJson body = ordered_body(*input.body, *input.text);
+  ChatAsk ask;
+  ask.messages = read_input(fields, *input.limits);
+  ask.options = read_render_options(fields);
+  ask.tools = read_tools(ToolShape::responses, fields, body, *input.limits);
+  ask.grammar = read_grammar(fields, body, *input.limits);
   if (const auto reasoning = fields.object("reasoning")) {
     if (const auto effort = reasoning->text("effort")) {
-      options.variables["reasoning_effort"] = *effort;
+      ask.options.variables["reasoning_effort"] = *effort;
     }
   }
   AnswerHead head = make_head("resp_", *input.model, std::move(answer));
-  head.prompts.push_back(chat_tokens(*input.model, messages, options, *input.limits));
+  ask_chat(input, std::move(ask), head);
   start_answer(input, std::move(head), make_response_format);
 }
 

@@ -45,11 +45,12 @@ Json job_json(const JobProgress& job) {
 
 }  // namespace
 
-Json tokenize(const ServedModel& model, const Json& body, const RequestLimits& limits) {
+Json tokenize(const ServedModel& model, const Json& body, const std::string& text,
+              const RequestLimits& limits) {
   const Fields fields(body);
   std::vector<TokenId> tokens;
   if (!fields.find("content") && !fields.find("prompt") && fields.find("messages")) {
-    tokens = chat_tokens(model, read_messages(fields, limits), read_render_options(fields), limits);
+    tokens = chat_prompt(model, read_chat(body, text, limits), limits).tokens;
   } else {
     tokens = text_tokens(model, fields);
   }
@@ -71,12 +72,9 @@ Json detokenize(const ServedModel& model, const Json& body) {
   return {{"content", text}, {"prompt", text}};
 }
 
-Json apply_template(const ServedModel& model, const Json& body, const RequestLimits& limits) {
-  const Fields fields(body);
-  const std::vector<ChatMessage> messages = read_messages(fields, limits);
-  const ChatRenderOptions options = read_render_options(fields);
-  chat_tokens(model, messages, options, limits);  // what it refuses would not be answered
-  return {{"prompt", model.chat->render(messages, options)}};
+Json apply_template(const ServedModel& model, const Json& body, const std::string& text,
+                    const RequestLimits& limits) {
+  return {{"prompt", chat_prompt(model, read_chat(body, text, limits), limits).chat.text}};
 }
 
 Json model_json(const ServedModel& model) {

@@ -1,18 +1,22 @@
 #pragma once
 
+#include <string>
+
 #include "serve/api/limits.h"
 #include "serve/served_model.h"
 
 namespace talon {
 
-// Paths that need no forward. Any thread. Throw ApiError.
+// Paths that need no forward. text: of the body. Any thread. Throw ApiError.
 
 /// POST /tokenize: `content` or `prompt`, or `messages` as the model is fed them.
-Json tokenize(const ServedModel& model, const Json& body, const RequestLimits& limits);
+Json tokenize(const ServedModel& model, const Json& body, const std::string& text,
+              const RequestLimits& limits);
 /// POST /detokenize: `tokens`.
 Json detokenize(const ServedModel& model, const Json& body);
 /// POST /apply-template: `messages`.
-Json apply_template(const ServedModel& model, const Json& body, const RequestLimits& limits);
+Json apply_template(const ServedModel& model, const Json& body, const std::string& text,
+                    const RequestLimits& limits);
 
 /// An entry of GET /v1/models.
 Json model_json(const ServedModel& model);

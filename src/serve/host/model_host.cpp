@@ -26,6 +26,7 @@ ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOpt
       engine_(loaded_.model, *cache_, watched(options_of(loaded_, options))),
       methods_(engine_, loaded_.model, *cache_, options.decode),
       most_waiting_(options.queue) {
+  if (loaded_.tokenizer) grammars_.emplace(*loaded_.tokenizer, loaded_.model.config.vocabulary);
   thread_ = std::thread([this] { run(); });
 }
 

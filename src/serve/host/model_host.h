@@ -16,6 +16,7 @@
 #include "runtime/named_methods.h"
 #include "serve/host/answer_listener.h"
 #include "serve/host/method_choice.h"
+#include "text/grammar/grammar.h"
 
 namespace talon {
 
@@ -74,6 +75,8 @@ class ModelHost {
   long cache_positions() const;
   /// Most rows of one forward.
   int max_rows() const { return max_rows_; }
+  /// REQUIRES: the model has a tokenizer. Any thread.
+  const GrammarCompiler& grammars() const { return *grammars_; }
 
   // From any thread:
   /// Nothing if the queue has no room for `jobs`: then none is taken.
@@ -103,6 +106,7 @@ class ModelHost {
   void publish();
 
   LoadedModel loaded_;
+  std::optional<GrammarCompiler> grammars_;  // none without a tokenizer
   std::unique_ptr<KvCache> cache_;
   int max_rows_ = 0;
   Engine engine_;

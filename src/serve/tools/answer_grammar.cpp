@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include "serve/tools/tool_use.h"
+
+namespace talon {
+namespace {
+
+constexpr const char* kAnyText = "/(?s:.)*/";
+
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// llguidance's Lark for a schema, written on one line.
+std::string json_of(OrderedJson schema) {
+  if (!schema.is_object()) schema = OrderedJson::object();
+  if (!schema.contains("x-guidance")) {
+    schema["x-guidance"] = {
+        {"whitespace_flexible", false}, {"item_separator", ", "}, {"key_separator", ": "}};
+  }
+  return "%json " + schema.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+/// Writes what an answer must look like as rules of a Lark grammar.
+class GrammarWriter {
+ public:
+  GrammarWriter(const ToolUse& use, const AnswerStyle& style, const Tokenizer& tokenizer)
+      : use_(use), style_(style), tokenizer_(tokenizer) {}
+
+  std::string calls() {
+    switch (style_.dialect) {
+      case ToolDialect::hermes:
+      case ToolDialect::none: {
+        const std::string call =
+            rule("call", "\"<tool_call>\\n\" " + objects("arguments") + " \"\\n</tool_call>\"");
+        return call + repeated(" (\"\\n\" " + call + ")*");
+      }
+      case ToolDialect::llama3:
+        return objects("parameters");
+      case ToolDialect::mistral:
+        return mistral_calls();
+      case ToolDialect::harmony:
+        return mark("<|channel|>") + " \"commentary to=functions.\" (" +
+               each([&](const Tool& tool) {
+                 return quoted(tool.name + " ") + " " + mark("<|constrain|>") + " \"json\" " +
+                        mark("<|message|>") + " " + arguments(tool);
+               }) +
+               ")";
+      case ToolDialect::functiongemma:
+        return mark("<start_function_call>") + " \"call:\" (" +
+               each([&](const Tool& tool) { return quoted(tool.name); }) + ") /\\{(?s:.)*\\}/ " +
+               mark("<end_function_call>");
+    }
+    return "";
+  }
+
+  /// Calls of the family that begin where the model likes, in any text.
+  std::string text_with_calls() {
+    lines_ += fmt::format("lead[suffix=\"<tool_call>\\n\"]: {}\n", kAnyText);
+    lines_ += "TEXT: ~/(?s:.)*<tool_call>\\n(?s:.)*/\n";
+    return "(lead " + objects("arguments") + " \"\\n</tool_call>\")* TEXT";
+  }
+
+  /// REQUIRES: the text is a schema.
+  std::string value(const GrammarText& text) {
+    return rule("answer", json_of(OrderedJson::parse(text.source, nullptr, false)));
+  }
+
+  /// What the model may think first.
+  std::string with_reasoning(const std::string& body) {
+    if (style_.dialect == ToolDialect::harmony) {
+      return "(" + mark("<|channel|>") + " \"analysis\" " + mark("<|message|>") + " " + kAnyText +
+             " " + mark("<|end|>") + " " + mark("<|start|>") + " \"assistant\")? " + body;
+    }
+    if (!style_.reasons) return body;
+    lines_ += fmt::format("thought[suffix=\"</think>\"]: {}\n", kAnyText);
+    return (style_.begins_thinking ? "thought" : "(\"<think>\" thought)?") +
+           std::string(" /[\\n ]{0,4}/ ") + body;
+  }
+
+  GrammarText finish(const std::string& start) const {
+    return {GrammarText::Kind::lark, "start: " + start + "\n" + lines_};
+  }
+
+ private:
+  /// A token whose text is special, else the text.
+  std::string mark(const std::string& text) const {
+    const std::vector<TokenId> ids = tokenizer_.encode(text, {.parse_special = true});
+    const bool is_special = ids.size() == 1 && tokenizer_.is_special(ids[0]);
+    return is_special ? fmt::format("<[{}]>", ids[0]) : quoted(text);
+  }
+
+  std::string rule(const std::string& name, const std::string& body) {
+    lines_ += name + ": " + body + "\n";
+    return name;
+  }
+
+  template <typename Write>
+  std::string each(Write&& write) {
+    std::string all;
+    for (const Tool& tool : use_.chosen) all += (all.empty() ? "" : " | ") + write(tool);
+    return all;
+  }
+
+  std::string repeated(const std::string& more) const { return use_.parallel ? more : ""; }
+
+  std::string arguments(const Tool& tool) {
+    const bool keeps = tool.strict || use_.choice == ToolUse::Choice::required;
+    return rule(fmt::format("arguments{}", next_++),
+                json_of(keeps ? tool.parameters : OrderedJson{{"type", "object"}}));
+  }
+
+  /// An object for each tool, with its arguments under `key`.
+  std::string objects(const std::string& key) {
+    return "(" + each([&](const Tool& tool) {
+             return quoted(fmt::format("{{\"name\": {}, \"{}\": ", quoted(tool.name), key)) + " " +
+                    arguments(tool) + " \"}\"";
+           }) +
+           ")";
+  }
+
+  std::string mistral_calls() {
+    const bool has_names =
+        tokenizer_.chat_template().value_or("").find("[ARGS]") != std::string::npos;
+    if (has_names) {
+      const std::string call =
+          rule("call", mark("[TOOL_CALLS]") + " (" + each([&](const Tool& tool) {
+                         return quoted(tool.name) + " " + mark("[ARGS]") + " " + arguments(tool);
+                       }) + ")");
+      return call + repeated(" " + call + "*");
+    }
+    const std::string call = rule("call", objects("arguments"));
+    return mark("[TOOL_CALLS]") + " \"[\" " + call + repeated(" (\", \" " + call + ")*") + " \"]\"";
+  }
+
+  const ToolUse& use_;
+  const AnswerStyle& style_;
+  const Tokenizer& tokenizer_;
+  std::string lines_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+std::optional<GrammarText> answer_grammar(const ToolUse& use, const AnswerStyle& style,
+                                          const Tokenizer& tokenizer,
+                                          const std::optional<GrammarText>& otherwise) {
+  GrammarWriter writer(use, style, tokenizer);
+  const bool thinks = style.reasons || style.dialect == ToolDialect::harmony;
+  if (use.is_offered() && use.choice == ToolUse::Choice::required) {
+    return writer.finish(writer.with_reasoning(writer.calls()));
+  }
+  const bool is_schema = otherwise && otherwise->kind == GrammarText::Kind::json_schema;
+  if (is_schema && use.is_offered()) {
+    const std::string calls = writer.calls();
+    return writer.finish(
+        writer.with_reasoning("(" + calls + " | " + writer.value(*otherwise) + ")"));
+  }
+  if (is_schema && thinks && style.dialect != ToolDialect::harmony) {
+    return writer.finish(writer.with_reasoning(writer.value(*otherwise)));
+  }
+  if (otherwise) return otherwise;
+  bool strict = false;
+  for (const Tool& tool : use.chosen) strict = strict || tool.strict;
+  if (use.is_offered() && strict && style.dialect == ToolDialect::hermes) {
+    return writer.finish(writer.text_with_calls());
+  }
+  return std::nullopt;
+}
+
+}  // namespace talon

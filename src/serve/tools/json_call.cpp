@@ -1,0 +1,130 @@
+#include "serve/tools/json_call.h"
+
+#include "io/json.h"
+#include "serve/tools/mark_search.h"
+
+namespace talon {
+
+std::size_t JsonValueReader::take(std::string_view text) {
+  std::size_t count = 0;
+  while (!done_ && count < text.size() && takes(text[count])) ++count;
+  return count;
+}
+
+bool JsonValueReader::takes(char c) {
+  if (!begun_) {
+    if (is_space(c)) return true;
+    begun_ = true;
+    is_scalar_ = c != '{' && c != '[' && c != '"';
+  }
+  if (in_string_) {
+    const bool ends = c == '"' && !escaped_;
+    escaped_ = c == '\\' && !escaped_;
+    in_string_ = !ends;
+    done_ = ends && depth_ == 0;
+    return true;
+  }
+  if (is_scalar_) {
+    done_ = is_space(c) || c == ',' || c == '}' || c == ']';
+    return !done_;
+  }
+  if (c == '"') in_string_ = true;
+  if (c == '{' || c == '[') ++depth_;
+  if (c == '}' || c == ']') done_ = --depth_ == 0;
+  return true;
+}
+
+std::size_t JsonCall::take(std::string_view text, AnswerReader::Parts& parts) {
+  std::size_t count = 0;
+  while (state_ == State::reading && count < text.size()) {
+    if (place_ == Place::value) {
+      const std::size_t taken = value_reader_.take(text.substr(count));
+      const std::string_view bytes = text.substr(count, taken);
+      value_ += bytes;
+      if (!told_) raw_ += bytes;
+      count += taken;
+      const bool is_arguments = key_ == "arguments" || key_ == "parameters";
+      const std::size_t skipped = leading_space(value_);
+      // A text that holds the arguments is told when it is known.
+      if (is_arguments && skipped < value_.size() && value_[skipped] != '"') {
+        untold_ += std::string_view(value_).substr(skipped);
+        value_.clear();
+        has_arguments_ = true;
+      }
+      if (value_reader_.is_done()) end_value();
+      continue;
+    }
+    if (!step(text[count])) {
+      state_ = State::broken;
+      break;
+    }
+    if (!told_) raw_ += text[count];
+    ++count;
+  }
+  tell_news(parts);
+  return count;
+}
+
+bool JsonCall::step(char c) {
+  if (in_key_) {
+    in_key_ = c != '"';
+    if (in_key_) key_ += c;
+    if (!in_key_) place_ = Place::colon;
+    return true;
+  }
+  if (is_space(c)) return true;
+  switch (place_) {
+    case Place::before:
+      if (c != '{') return false;
+      place_ = Place::key;
+      return true;
+    case Place::key:
+      if (c != '"') return false;
+      in_key_ = true;
+      key_.clear();
+      return true;
+    case Place::colon:
+      value_reader_ = {};
+      value_.clear();
+      place_ = Place::value;
+      return c == ':';
+    case Place::after_value:
+      if (c == '}') state_ = name_.empty() ? State::broken : State::done;
+      place_ = Place::key;
+      return (c == '}' && state_ == State::done) || c == ',';
+    case Place::value:
+      break;
+  }
+  return false;
+}
+
+void JsonCall::end_value() {
+  place_ = Place::after_value;
+  const bool is_arguments = key_ == "arguments" || key_ == "parameters";
+  if (key_ != "name" && (!is_arguments || value_.empty())) return;
+  const Json text = Json::parse(value_, nullptr, /*allow_exceptions=*/false);
+  if (!text.is_string()) {
+    state_ = key_ == "name" ? State::broken : state_;
+  } else if (key_ == "name") {
+    name_ = text.get<std::string>();
+  } else {
+    untold_ += text.get<std::string>();
+    has_arguments_ = true;
+  }
+}
+
+void JsonCall::tell_news(AnswerReader::Parts& parts) {
+  if (name_.empty()) return;
+  const bool is_over = state_ == State::done;
+  if (!told_ && (has_arguments_ || is_over)) {
+    tell(parts, AnswerPart::Kind::call, name_);
+    told_ = true;
+    raw_.clear();
+  }
+  if (!told_) return;
+  if (is_over && !has_arguments_) untold_ = "{}";
+  tell(parts, AnswerPart::Kind::arguments, untold_);
+  untold_.clear();
+}
+
+}  // namespace talon

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "serve/tools/answer_part.h"
+
+namespace talon {
+
+/// One JSON value that comes in pieces: finds its end, and nothing else.
+class JsonValueReader {
+ public:
+  /// Takes bytes up to the value's end; returns how many.
+  std::size_t take(std::string_view text);
+  bool is_done() const { return done_; }
+  bool has_begun() const { return begun_; }
+
+ private:
+  bool takes(char c);
+
+  int depth_ = 0;
+  bool begun_ = false, in_string_ = false, escaped_ = false, is_scalar_ = false, done_ = false;
+};
+
+/// {"name": ..., "arguments": {...}} as it comes; `parameters` stands for `arguments`, and other
+/// entries are passed over. Arguments are told as they are written, once the name is known.
+class JsonCall {
+ public:
+  enum class State { reading, done, broken };
+
+  /// Takes bytes up to the object's end, or to where it is no call; returns how many.
+  std::size_t take(std::string_view text, AnswerReader::Parts& parts);
+  State state() const { return state_; }
+  /// Whether the call was told.
+  bool is_told() const { return told_; }
+  /// All that was taken, while nothing was told.
+  const std::string& raw() const { return raw_; }
+
+ private:
+  enum class Place { before, key, colon, value, after_value };
+
+  bool step(char c);
+  void end_value();
+  void tell_news(AnswerReader::Parts& parts);
+
+  State state_ = State::reading;
+  Place place_ = Place::before;
+  bool in_key_ = false;
+  JsonValueReader value_reader_;
+  std::string raw_, key_, value_, name_;
+  std::string untold_;  // of the arguments
+  bool has_arguments_ = false, told_ = false;
+};
+
+}  // namespace talon

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "serve/tools/answer_part.h"
+
+namespace talon {
+
+std::unique_ptr<AnswerReader> make_hermes_reader();
+std::unique_ptr<AnswerReader> make_llama3_reader();
+std::unique_ptr<AnswerReader> make_mistral_reader();
+std::unique_ptr<AnswerReader> make_harmony_reader();
+std::unique_ptr<AnswerReader> make_functiongemma_reader();
+/// What stands between <think> and </think> is reasoning; the rest is read by `rest`.
+std::unique_ptr<AnswerReader> make_reasoning_reader(std::unique_ptr<AnswerReader> rest,
+                                                    bool begins_thinking);
+
+}  // namespace talon

@@ -1,0 +1,198 @@
+#include <gtest/gtest.h>
+
+#include "serve/tools/answer_style.h"
+#include "serve/tools/mark_search.h"
+
+namespace talon {
+namespace {
+
+using Kind = AnswerPart::Kind;
+using Parts = AnswerReader::Parts;
+
+struct Recorded {
+  const char* name;
+  AnswerStyle style;
+  std::string text;
+  Parts parts;
+};
+void PrintTo(const Recorded& recorded, std::ostream* out) { *out << recorded.name; }
+
+AnswerStyle of(ToolDialect dialect, bool reasons = false, bool begins_thinking = false) {
+  return {dialect, reasons, begins_thinking};
+}
+
+/// What models of each family write, by their templates.
+const Recorded kRecorded[] = {
+    {"hermesOneCall",
+     of(ToolDialect::hermes),
+     "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Köln\", \"days\": 2}}\n"
+     "</tool_call>",
+     {{Kind::call, "get_weather"}, {Kind::arguments, R"({"city": "Köln", "days": 2})"}}},
+    {"hermesTextAndTwoCalls",
+     of(ToolDialect::hermes),
+     "Let me look. \n\n<tool_call>\n{\"name\": \"a\", \"arguments\": "
+     "{}}\n</tool_call>\n<tool_call>\n"
+     "{\"arguments\": {\"x\": [1, {\"y\": \"}]\\\"\"}]}, \"name\": \"b\"}\n</tool_call>\n",
+     {{Kind::content, "Let me look."},
+      {Kind::call, "a"},
+      {Kind::arguments, "{}"},
+      {Kind::call, "b"},
+      {Kind::arguments, R"({"x": [1, {"y": "}]\""}]})"}}},
+    {"hermesArgumentsInAText",
+     of(ToolDialect::hermes),
+     R"(<tool_call>{"name":"a","arguments":"{\"x\": 1}"}</tool_call>)",
+     {{Kind::call, "a"}, {Kind::arguments, R"({"x": 1})"}}},
+    {"hermesNoArguments",
+     of(ToolDialect::hermes),
+     R"(<tool_call>{"name": "now"}</tool_call>)",
+     {{Kind::call, "now"}, {Kind::arguments, "{}"}}},
+    {"hermesCutInTheArguments",
+     of(ToolDialect::hermes),
+     R"(<tool_call>{"name": "a", "arguments": {"x": "lo)",
+     {{Kind::call, "a"}, {Kind::arguments, R"({"x": "lo)"}}},
+    {"hermesNoCallAtAll",
+     of(ToolDialect::hermes),
+     "Tags look like <tool_call> and <tool are text. ",
+     {{Kind::content, "Tags look like <tool_call> and <tool are text. "}}},
+    {"hermesWithThoughts",
+     of(ToolDialect::hermes, true),
+     "<think>\nThe city is <b>. </thin\n</think>\n\nSure.\n<tool_call>\n{\"name\": \"a\", "
+     "\"arguments\": {}}\n</tool_call>",
+     {{Kind::reasoning, "The city is <b>. </thin"},
+      {Kind::content, "Sure."},
+      {Kind::call, "a"},
+      {Kind::arguments, "{}"}}},
+    {"thoughtThatThePromptBegan",
+     of(ToolDialect::none, true, true),
+     "It is late.\n</think>\n\nGood night",
+     {{Kind::reasoning, "It is late."}, {Kind::content, "Good night"}}},
+    {"thoughtThatWasCut",
+     of(ToolDialect::none, true),
+     "<think>one\ntwo ",
+     {{Kind::reasoning, "one\ntwo "}}},
+    {"noThought", of(ToolDialect::none, true), "a < b", {{Kind::content, "a < b"}}},
+    {"llama3Call",
+     of(ToolDialect::llama3),
+     R"({"type": "function", "name": "add", "parameters": {"a": "1", "b": -2.5e3}})",
+     {{Kind::call, "add"}, {Kind::arguments, R"({"a": "1", "b": -2.5e3})"}}},
+    {"llama3TagAndTwoCalls",
+     of(ToolDialect::llama3),
+     R"(<|python_tag|>{"name": "a", "parameters": {}}; {"name": "b", "parameters": {"n": null}})",
+     {{Kind::call, "a"},
+      {Kind::arguments, "{}"},
+      {Kind::call, "b"},
+      {Kind::arguments, R"({"n": null})"}}},
+    {"llama3Json",
+     of(ToolDialect::llama3),
+     R"({"colour": {"name": "red"}} is JSON)",
+     {{Kind::content, R"({"colour": {"name": "red"}} is JSON)"}}},
+    {"llama3Text", of(ToolDialect::llama3), "No {call}.", {{Kind::content, "No {call}."}}},
+    {"mistralList",
+     of(ToolDialect::mistral),
+     R"([TOOL_CALLS] [{"name": "a", "arguments": {"x": "]"}}, {"name": "b", "arguments": {}}])",
+     {{Kind::call, "a"},
+      {Kind::arguments, R"({"x": "]"})"},
+      {Kind::call, "b"},
+      {Kind::arguments, "{}"}}},
+    {"mistralNames",
+     of(ToolDialect::mistral),
+     R"(Well [TOOL_CALLS]a[ARGS]{"x": 1}[TOOL_CALLS]b[CALL_ID]123456789[ARGS]{})",
+     {{Kind::content, "Well"},
+      {Kind::call, "a"},
+      {Kind::arguments, R"({"x": 1})"},
+      {Kind::call, "b"},
+      {Kind::arguments, "{}"}}},
+    {"mistralText", of(ToolDialect::mistral), "[TOOL] x", {{Kind::content, "[TOOL] x"}}},
+    {"harmonyAll",
+     of(ToolDialect::harmony),
+     "<|channel|>analysis<|message|>Need it.<|end|><|start|>assistant<|channel|>commentary "
+     "to=functions.get_weather <|constrain|>json<|message|>{\"city\":\"Rome\"}<|call|>",
+     {{Kind::reasoning, "Need it."},
+      {Kind::call, "get_weather"},
+      {Kind::arguments, R"({"city":"Rome"})"}}},
+    {"harmonyRecipientFirst",
+     of(ToolDialect::harmony),
+     " to=functions.now<|channel|>commentary json<|message|>{}",
+     {{Kind::call, "now"}, {Kind::arguments, "{}"}}},
+    {"harmonyNoMarks", of(ToolDialect::harmony), "Hello", {{Kind::content, "Hello"}}},
+    {"harmonyFinal",
+     of(ToolDialect::harmony),
+     "<|channel|>final<|message|>Hello < you<|return|>",
+     {{Kind::content, "Hello < you"}}},
+    {"functiongemmaCalls",
+     of(ToolDialect::functiongemma),
+     "<start_function_call>call:set{on:true,name:<escape>a, {b}<escape>,at:{x:1,y:[2,<escape>c"
+     "<escape>]}}<end_function_call><start_function_call>call:off{}<end_function_call>",
+     {{Kind::call, "set"},
+      {Kind::arguments, R"({"on":true,"name":"a, {b}","at":{"x":1,"y":[2,"c"]}})"},
+      {Kind::call, "off"},
+      {Kind::arguments, "{}"}}},
+    {"functiongemmaBroken",
+     of(ToolDialect::functiongemma),
+     "<start_function_call>call:set{on:<end_function_call>",
+     {{Kind::content, "<start_function_call>call:set{on:<end_function_call>"}}},
+};
+
+/// Neighbours of a kind as one.
+Parts normal(const Parts& parts) {
+  Parts merged;
+  for (const AnswerPart& part : parts) tell(merged, part.kind, part.text);
+  return merged;
+}
+
+Parts read(const AnswerStyle& style, const std::vector<std::string_view>& pieces) {
+  const auto reader = make_reader(style);
+  Parts parts;
+  for (const std::string_view piece : pieces) {
+    Parts news;  // as in a stream, where each piece is told
+    reader->read(piece, news);
+    parts.insert(parts.end(), news.begin(), news.end());
+  }
+  reader->finish(parts);
+  return normal(parts);
+}
+
+class Readers : public testing::TestWithParam<Recorded> {};
+INSTANTIATE_TEST_SUITE_P(Of, Readers, testing::ValuesIn(kRecorded),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(Readers, TakeAnAnswerApart) {
+  EXPECT_EQ(read(GetParam().style, {GetParam().text}), normal(GetParam().parts));
+}
+
+TEST_P(Readers, FindTheSameAtEverySplitOfTheText) {
+  const std::string_view text = GetParam().text;
+  const Parts expected = normal(GetParam().parts);
+  for (std::size_t first = 0; first <= text.size(); ++first) {
+    for (std::size_t second = first; second <= text.size(); ++second) {
+      const std::vector<std::string_view> pieces = {
+          text.substr(0, first), text.substr(first, second - first), text.substr(second)};
+      ASSERT_EQ(read(GetParam().style, pieces), expected) << first << " " << second;
+    }
+  }
+  std::vector<std::string_view> bytes;
+  for (std::size_t i = 0; i < text.size(); ++i) bytes.push_back(text.substr(i, 1));
+  EXPECT_EQ(read(GetParam().style, bytes), expected);
+}
+
+TEST(Readers, TellArgumentsAsTheyCome) {
+  const auto reader = make_reader(of(ToolDialect::hermes));
+  Parts parts;
+  reader->read(R"(<tool_call>{"name": "a", "arguments": {"x": "be)", parts);
+  const Parts expected = {{Kind::call, "a"}, {Kind::arguments, R"({"x": "be)"}};
+  EXPECT_EQ(parts, expected);
+}
+
+TEST(AnswerStyles, AreThoseOfTheTemplates) {
+  EXPECT_EQ(dialect_of("{% if tools %}<tool_call>"), ToolDialect::hermes);
+  EXPECT_EQ(dialect_of("[AVAILABLE_TOOLS] [TOOL_CALLS]"), ToolDialect::mistral);
+  EXPECT_EQ(dialect_of("<|channel|> to=functions. <|call|>"), ToolDialect::harmony);
+  EXPECT_EQ(dialect_of("<start_function_call>call:"), ToolDialect::functiongemma);
+  EXPECT_EQ(dialect_of("Environment: ipython ... \"parameters\""), ToolDialect::llama3);
+  EXPECT_EQ(dialect_of("{{ messages }}"), ToolDialect::hermes);
+  EXPECT_FALSE(knows_tools("{{ messages }}"));
+  EXPECT_TRUE(marks_reasoning("{{ '<think>' }}"));
+}
+
+}  // namespace
+}  // namespace talon

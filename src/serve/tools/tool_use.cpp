@@ -1,0 +1,87 @@
+#include "serve/tools/tool_use.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "io/json_text.h"
+
+namespace talon {
+namespace {
+
+std::string text_of(const OrderedJson& json) {
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+/// Of what a client wrote into a text: bounded in depth, and in entries, whose keys are looked for
+/// one by one.
+constexpr std::size_t kMostEntries = 1024;
+
+bool has_few_entries(const Json& value) {
+  if (value.is_object() && value.size() > kMostEntries) return false;
+  return !value.is_structured() || std::ranges::all_of(value, has_few_entries);
+}
+
+/// The object that a text holds; null if it holds none.
+OrderedJson object_in(const std::string& text) {
+  try {
+    const Json json = parse_json(text, "arguments");
+    if (json.is_object() && has_few_entries(json)) return OrderedJson::parse(text);
+  } catch (const Error&) {  // a text like any other
+  }
+  return nullptr;
+}
+
+void add_paragraph(std::string& text, const std::string& more) {
+  text += (text.empty() ? "" : "\n") + more;
+}
+
+}  // namespace
+
+OrderedJson ToolUse::for_template() const {
+  OrderedJson list = OrderedJson::array();
+  for (const Tool& tool : tools) {
+    list.push_back({{"type", "function"},
+                    {"function",
+                     {{"name", tool.name},
+                      {"description", tool.description},
+                      {"parameters", tool.parameters}}}});
+  }
+  return list;
+}
+
+OrderedJson call_for_template(const std::string& id, const std::string& name,
+                              const std::string& arguments) {
+  OrderedJson json = object_in(arguments);
+  if (json.is_null()) json = arguments;
+  return {{"id", id},
+          {"type", "function"},
+          {"function", {{"name", name}, {"arguments", std::move(json)}}}};
+}
+
+void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use) {
+  for (ChatMessage& message : messages) {
+    if (message.more.contains("tool_calls")) {
+      for (const OrderedJson& call : message.more["tool_calls"]) {
+        add_paragraph(message.content,
+                      "<tool_call>\n" + text_of(call["function"]) + "\n</tool_call>");
+      }
+    }
+    if (message.role == "tool") {
+      message.role = "user";
+      message.content = "<tool_response>\n" + message.content + "\n</tool_response>";
+    }
+    message.more = {};
+  }
+  if (!use.is_offered()) return;
+  std::string told = "You can call functions. They are, as JSON, one a line:\n";
+  for (const OrderedJson& tool : use.for_template()) told += text_of(tool["function"]) + "\n";
+  told +=
+      "To call one, answer with\n<tool_call>\n{\"name\": \"its name\", \"arguments\": {...}}\n"
+      "</tool_call>";
+  if (messages.empty() || messages.front().role != "system") {
+    messages.insert(messages.begin(), {"system", ""});
+  }
+  add_paragraph(messages.front().content, told);
+}
+
+}  // namespace talon

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/tools/answer_style.h"
+#include "text/chat_template.h"
+#include "text/grammar/grammar.h"
+#include "text/tokenizer.h"
+
+namespace talon {
+
+/// A function that a client offers.
+struct Tool {
+  std::string name;
+  std::string description;
+  OrderedJson parameters = OrderedJson::object();  // a JSON schema
+  bool strict = false;                             // arguments keep to it
+};
+
+/// The tools of a request, and whether they are called.
+struct ToolUse {
+  enum class Choice { none, automatic, required } choice = Choice::none;
+  std::vector<Tool> tools;   // all
+  std::vector<Tool> chosen;  // that may be called
+  bool parallel = true;      // more than one call in an answer
+
+  bool is_offered() const { return choice != Choice::none && !tools.empty(); }
+  /// As templates take them, in the shape of OpenAI's interface.
+  OrderedJson for_template() const;
+};
+
+/// A call as templates take it. arguments: JSON; an object if they are one.
+OrderedJson call_for_template(const std::string& id, const std::string& name,
+                              const std::string& arguments);
+
+/// For templates that know no tools: tells them in the system message, and writes calls and their
+/// results as text.
+void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use);
+
+/// What an answer must look like that calls tools as `use` wants, in the words of the style;
+/// nothing: anything. otherwise: what it must look like where it calls none.
+std::optional<GrammarText> answer_grammar(const ToolUse& use, const AnswerStyle& style,
+                                          const Tokenizer& tokenizer,
+                                          const std::optional<GrammarText>& otherwise);
+
+}  // namespace talon

@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+
+#include "test_server.h"
+
+// Calls of tools on every path. The small model calls none of itself: it is made to.
+namespace talon::test {
+namespace {
+
+constexpr const char* kHermes =
+    "{% if tools %}tools: {% for tool in tools %}{{ tool | tojson }}\n{% endfor %}{% endif %}"
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}"
+    "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}"
+    "</tool_call>{% endfor %}\n{% endfor %}assistant:";
+
+TestServer& server() {
+  static TestServer server([] {
+    TestServer::Options options;
+    options.chat_template = kHermes;
+    return options;
+  }());
+  return server;
+}
+
+const Json kParameters = {{"type", "object"},
+                          {"properties", {{"city", {{"enum", {"Rome", "Oslo"}}}}}},
+                          {"required", {"city"}},
+                          {"additionalProperties", false}};
+
+Json function(const std::string& name) {
+  return {{"type", "function"}, {"function", {{"name", name}, {"parameters", kParameters}}}};
+}
+
+Json chat_body() {
+  return {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+          {"max_tokens", 120},
+          {"temperature", 0.8},
+          {"seed", 1},
+          {"parallel_tool_calls", false},
+          {"tool_choice", "required"},
+          {"tools", {function("weather"), function("time")}}};
+}
+
+void expect_city(const std::string& arguments) {
+  EXPECT_TRUE(arguments == R"({"city": "Rome"})" || arguments == R"({"city": "Oslo"})")
+      << arguments;
+}
+
+TEST(Tools, AreCalledWhereTheyMustBe) {
+  const Reply reply = server().post("/v1/chat/completions", chat_body());
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const Json choice = reply.json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_EQ(choice["message"]["content"], nullptr);
+  ASSERT_EQ(choice["message"]["tool_calls"].size(), 1U) << choice;
+  const Json call = choice["message"]["tool_calls"][0];
+  EXPECT_TRUE(call["id"].get<std::string>().starts_with("call_"));
+  expect_city(call["function"]["arguments"]);
+}
+
+TEST(Tools, OfOneNameAreCalledByIt) {
+  Json body = chat_body();
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "time"}}}};
+  const Json message = server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "time");
+  body["tool_choice"]["function"]["name"] = "tide";
+  EXPECT_EQ(server().post("/v1/chat/completions", body).json()["error"]["param"],
+            "tool_choice.function.name");
+}
+
+TEST(Tools, StreamAsPiecesThatJoinToTheWhole) {
+  Json body = chat_body();
+  const Json whole =
+      server().post("/v1/chat/completions", body).json()["choices"][0]["message"]["tool_calls"][0];
+  body["stream"] = true;
+  std::string name, arguments;
+  Json finish;
+  for (const Json& event : server().post("/v1/chat/completions", body).events()) {
+    for (const Json& choice : event["choices"]) {
+      if (!choice["finish_reason"].is_null()) finish = choice["finish_reason"];
+      for (const Json& call : choice["delta"].value("tool_calls", Json::array())) {
+        EXPECT_EQ(call["index"], 0);
+        name += call["function"].value("name", "");
+        arguments += call["function"].value("arguments", "");
+      }
+    }
+  }
+  EXPECT_EQ(finish, "tool_calls");
+  EXPECT_EQ(name, whole["function"]["name"]);
+  EXPECT_EQ(arguments, whole["function"]["arguments"]);
+}
+
+TEST(Tools, ThatNeedNotBeCalledLeaveTheText) {
+  Json body = chat_body();
+  body["max_tokens"] = 12;
+  for (const char* choice : {"auto", "none"}) {
+    body["tool_choice"] = choice;
+    const Json message =
+        server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+    EXPECT_FALSE(message.contains("tool_calls"));
+    EXPECT_FALSE(message["content"].get<std::string>().empty());
+  }
+}
+
+TEST(Tools, AndTheirResultsAreGivenToTheTemplate) {
+  Json body = chat_body();
+  body["messages"] = Json::parse(
+      R"([{"role": "user", "content": "Hi"},
+          {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function",
+           "function": {"name": "weather", "arguments": "{\"city\": \"Rome\"}"}}]},
+          {"role": "tool", "tool_call_id": "c1", "content": "<|im_end|> warm"}])");
+  const std::string prompt = server().post("/apply-template", body).json()["prompt"];
+  EXPECT_NE(prompt.find(R"(<tool_call>{"name": "weather", "arguments": {"city": "Rome"}})"),
+            std::string::npos)
+      << prompt;
+  EXPECT_NE(prompt.find("tool: <|im_end|> warm"), std::string::npos) << prompt;
+  EXPECT_TRUE(prompt.starts_with("tools: {\"type\": \"function\"")) << prompt;
+  body["tool_choice"] = "none";
+  EXPECT_TRUE(server()
+                  .post("/apply-template", body)
+                  .json()["prompt"]
+                  .get<std::string>()
+                  .starts_with("user: Hi"));
+}
+
+TEST(Tools, AreToldInWordsToATemplateThatKnowsNone) {
+  TestServer plain;
+  const std::string prompt = plain.post("/apply-template", chat_body()).json()["prompt"];
+  EXPECT_TRUE(prompt.starts_with("system: You can call functions.")) << prompt;
+  EXPECT_NE(prompt.find(R"("name":"weather")"), std::string::npos) << prompt;
+  const Json message =
+      plain.post("/v1/chat/completions", chat_body()).json()["choices"][0]["message"];
+  expect_city(message["tool_calls"][0]["function"]["arguments"]);
+}
+
+TEST(Tools, OfResponsesAreItems) {
+  Json body = {{"input", "Hi"},
+               {"seed", 1},
+               {"tool_choice", "required"},
+               {"parallel_tool_calls", false},
+               {"tools", {{{"type", "function"}, {"name", "time"}, {"parameters", kParameters}}}}};
+  const Json answer = server().post("/v1/responses", body).json();
+  ASSERT_EQ(answer["output"].size(), 1U) << answer;
+  EXPECT_EQ(answer["output"][0]["type"], "function_call");
+  EXPECT_EQ(answer["output"][0]["name"], "time");
+  expect_city(answer["output"][0]["arguments"]);
+
+  body["stream"] = true;
+  const std::string events = server().post("/v1/responses", body).body;
+  for (const char* type : {"response.output_item.added", "response.function_call_arguments.delta",
+                           "response.function_call_arguments.done", "response.output_item.done",
+                           "response.completed"}) {
+    EXPECT_NE(events.find(std::string("event: ") + type + "\n"), std::string::npos) << type;
+  }
+  body.erase("stream");
+  body["tool_choice"] = "none";
+  body["max_output_tokens"] = 4;
+  body["input"] = Json::parse(
+      R"([{"role": "user", "content": "Hi"},
+          {"type": "function_call", "call_id": "c", "name": "time", "arguments": "{}"},
+          {"type": "function_call_output", "call_id": "c", "output": "noon"}])");
+  EXPECT_EQ(server().post("/v1/responses", body).status, 200);
+}
+
+TEST(Tools, OfMessagesAreBlocks) {
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+               {"max_tokens", 120},
+               {"seed", 1},
+               {"tool_choice", {{"type", "any"}, {"disable_parallel_tool_use", true}}},
+               {"tools", {{{"name", "time"}, {"input_schema", kParameters}}}}};
+  const Json answer = server().post("/v1/messages", body).json();
+  EXPECT_EQ(answer["stop_reason"], "tool_use");
+  ASSERT_EQ(answer["content"].size(), 1U) << answer;
+  EXPECT_EQ(answer["content"][0]["type"], "tool_use");
+  EXPECT_TRUE(answer["content"][0]["input"].contains("city"));
+
+  body["stream"] = true;
+  const std::string events = server().post("/v1/messages", body).body;
+  EXPECT_NE(events.find("input_json_delta"), std::string::npos) << events;
+  EXPECT_NE(events.find("\"stop_reason\":\"tool_use\""), std::string::npos) << events;
+  body.erase("stream");
+  body["tool_choice"] = {{"type", "none"}};
+  body["max_tokens"] = 4;
+  body["messages"] = Json::parse(
+      R"([{"role": "user", "content": "Hi"},
+          {"role": "assistant", "content": [{"type": "text", "text": "I look."},
+           {"type": "tool_use", "id": "t", "name": "time", "input": {"city": "Rome"}}]},
+          {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content":
+           [{"type": "text", "text": "noon"}]}, {"type": "text", "text": "So?"}]}])");
+  EXPECT_EQ(server().post("/v1/messages", body).status, 200);
+  EXPECT_GT(server().post("/v1/messages/count_tokens", body).json()["input_tokens"], 20);
+}
+
+TEST(Tools, ThinkingIsApart) {
+  TestServer::Options options;
+  options.chat_template =
+      "{% for message in messages %}{{ message.content }}{% endfor %} <think>\n";
+  TestServer thinking(options);
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+               {"max_tokens", 8},
+               {"temperature", 0}};
+  const Json message = thinking.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_EQ(message["content"], "");
+  EXPECT_FALSE(message["reasoning_content"].get<std::string>().empty());
+  body["max_tokens"] = 200;
+  body["response_format"] = {{"type", "json_schema"},
+                             {"json_schema", {{"schema", {{"const", "done"}}}}}};
+  body["logit_bias"] = Json::object();
+  const Json done = thinking.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_TRUE(done["content"] == "" || done["content"] == "\"done\"") << done;
+}
+
+}  // namespace
+}  // namespace talon::test
