@@ -65,7 +65,8 @@ void drop_forbidden(DraftTree& tree, TokenConstraint& constraint, std::span<cons
     const std::vector<TokenId> path = tokens_below_root(tree, parent);
     kept[at] = constraint.allows({answer, path}, tree[node].token);
   }
-  if (std::find(kept.begin(), kept.end(), false) == kept.end()) return;
+  // Laws are restricted even where all that was drawn is allowed: it is so because of that.
+  if (tree.drawn.empty() && std::find(kept.begin(), kept.end(), false) == kept.end()) return;
 
   std::vector<NodeId> new_id(kept.size(), -1);
   DraftTree rest(tree[0].token);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 
+#include "core/philox.h"
+
 namespace talon {
 namespace {
 

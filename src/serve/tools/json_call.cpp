@@ -15,7 +15,8 @@ bool JsonValueReader::takes(char c) {
   if (!begun_) {
     if (is_space(c)) return true;
     begun_ = true;
-    is_scalar_ = c != '{' && c != '[' && c != '"';
+    is_text_ = c == '"';
+    is_scalar_ = c != '{' && c != '[' && !is_text_;
   }
   if (in_string_) {
     const bool ends = c == '"' && !escaped_;
@@ -44,10 +45,9 @@ std::size_t JsonCall::take(std::string_view text, AnswerReader::Parts& parts) {
       if (!told_) raw_ += bytes;
       count += taken;
       const bool is_arguments = key_ == "arguments" || key_ == "parameters";
-      const std::size_t skipped = leading_space(value_);
       // A text that holds the arguments is told when it is known.
-      if (is_arguments && skipped < value_.size() && value_[skipped] != '"') {
-        untold_ += std::string_view(value_).substr(skipped);
+      if (is_arguments && value_reader_.has_begun() && !value_reader_.is_text()) {
+        untold_ += std::string_view(value_).substr(has_arguments_ ? 0 : leading_space(value_));
         value_.clear();
         has_arguments_ = true;
       }

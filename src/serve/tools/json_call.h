@@ -14,12 +14,14 @@ class JsonValueReader {
   std::size_t take(std::string_view text);
   bool is_done() const { return done_; }
   bool has_begun() const { return begun_; }
+  bool is_text() const { return is_text_; }
 
  private:
   bool takes(char c);
 
   int depth_ = 0;
-  bool begun_ = false, in_string_ = false, escaped_ = false, is_scalar_ = false, done_ = false;
+  bool begun_ = false, in_string_ = false, escaped_ = false, done_ = false;
+  bool is_scalar_ = false, is_text_ = false;
 };
 
 /// {"name": ..., "arguments": {...}} as it comes; `parameters` stands for `arguments`, and other
