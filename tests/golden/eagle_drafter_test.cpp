@@ -169,6 +169,30 @@ TEST_P(EagleDrafters, AFinishedSequenceIsRememberedEvenIfNothingWasDraftedForIt)
   expect_equal(resumed, draft(*make(), text));
 }
 
+/// As in a crowd that fills the machine: keeping the head up costs time that no draft brings back.
+TEST_P(EagleDrafters, AHeadThatNobodyWantsDraftsOfSleepsAndAWantedDraftWakesIt) {
+  const auto drafter = make();
+  const FeaturedText text = featured(story(400), drafter->taps());
+  const std::span<const TokenId> begin = std::span(text.tokens).first(300);
+  auto state = drafter->start();
+  observe(*drafter, *state, text, 0, 100);
+  for (int i = 100; i < 300; ++i) observe(*drafter, *state, text, i, 1);
+  EXPECT_EQ(drafter->remembers(begin), 300) << "it holds nobody back";
+  drafter->finish(*state);
+
+  const auto later = drafter->resume(begin.first(290));
+  observe(*drafter, *later, text, 290, 10);
+  EXPECT_GT(propose(*drafter, *later, begin.back()).draft_nodes(), 0);
+  EXPECT_GT(propose(*drafter, *state, begin.back()).draft_nodes(), 0);
+  std::vector<TokenId> other = text.tokens;
+  other[0] = 2;
+  EXPECT_EQ(drafter->remembers(other), 0) << "it is awake";
+  EXPECT_EQ(drafter->lost_rows(), 0);
+  const auto anew = drafter->start();
+  observe(*drafter, *anew, text, 0, 400);
+  expect_equal(propose(*drafter, *anew, text.tokens.back()), draft(*make(), text));
+}
+
 TEST_P(EagleDrafters, ATreeStaysWithinItsPlan) {
   const auto drafter = make();
   const FeaturedText text = featured(story(16), drafter->taps());

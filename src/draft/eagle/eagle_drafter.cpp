@@ -60,8 +60,7 @@ class EagleDrafter : public Drafter {
   long lost_rows() const override { return memory_.lost_rows(); }
 
   void finish(DraftState& any_state) override {
-    auto* state = static_cast<HeadState*>(&any_state);
-    memory_.extend(std::span(&state, 1));
+    memory_.finish(static_cast<HeadState&>(any_state));
   }
 
   void propose(std::span<DraftJob> jobs) override {
@@ -69,6 +68,7 @@ class EagleDrafter : public Drafter {
     for (const DraftJob& job : jobs) {
       if (!job.policy || job.policy->start(*job.tree)) wanted.push_back(job);
     }
+    if (!wanted.empty()) memory_.wake();
     const std::span batch(wanted);
     const auto most = static_cast<std::size_t>(network_.max_rows() / rows_per_level(options_));
     for (std::size_t first = 0; first < batch.size(); first += most) {

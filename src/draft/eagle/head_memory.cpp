@@ -41,6 +41,7 @@ std::unique_ptr<HeadState> HeadMemory::start() {
 }
 
 int HeadMemory::remembers(std::span<const TokenId> text) {
+  if (is_asleep()) return static_cast<int>(text.size());
   if (text.size() < 2) return 0;
   const KvSequence pairs = cache_.start(text.subspan(1), /*reuse=*/true, root_of(text[0]));
   return pairs.length() == 0 ? 0 : pairs.length() + 1;
@@ -54,7 +55,8 @@ std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
   auto state = std::make_unique<HeadState>(cache_.start(names, /*reuse=*/true, root_of(known[0])),
                                            backend_, head_, most_waiting_);
   state->observed = static_cast<int>(known.size());
-  if (state->cache.length() + 1 < state->observed) evict(*state);  // no room for a part of a page
+  if (state->cache.length() + 1 >= state->observed) return state;
+  is_asleep() ? begin_again(*state) : evict(*state);  // no room for a part of a page
   return state;
 }
 
@@ -62,6 +64,7 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
   expects(state.observed == 0 || state.observed == committed.first_position,
           "tokens are observed in order");
   state.observed = committed.first_position + static_cast<int>(committed.tokens.size());
+  ++unwanted_;
   auto tokens = committed.tokens;
   if (!committed.first_has_row) {
     state.cache = cache_.start({}, /*reuse=*/false, root_of(tokens.front()));
@@ -72,8 +75,12 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
   int done = 0;
   while (done < static_cast<int>(tokens.size()) && !state.evicted) {
     if (waiting_rows(state) == most_waiting_) {
-      HeadState* const only = &state;
-      extend(std::span(&only, 1));
+      if (is_asleep()) {
+        begin_again(state);
+      } else {
+        HeadState* const only = &state;
+        extend(std::span(&only, 1));
+      }
       continue;
     }
     const int rows =
@@ -86,6 +93,11 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
     done += rows;
   }
   lost_rows_ += static_cast<long>(tokens.size()) - done;
+}
+
+void HeadMemory::finish(HeadState& state) {
+  HeadState* const only = &state;
+  if (!is_asleep()) extend(std::span(&only, 1));
 }
 
 void HeadMemory::extend(std::span<HeadState* const> states) {
@@ -121,6 +133,7 @@ void HeadMemory::evict(HeadState& state) {
 void HeadMemory::begin_again(HeadState& state) {
   const TextRoot nowhere{.before = -2 - begun_again_++};
   state.cache = cache_.start({}, /*reuse=*/false, nowhere);
+  state.waiting.clear();
   state.evicted = false;
 }
 

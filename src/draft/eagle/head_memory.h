@@ -29,23 +29,32 @@ struct HeadState : DraftState {
 /// run in large batches. When the cache is full a state gives up its pairs; when there is room
 /// again it begins with the newest: what the head then lacks of the text costs acceptance, never
 /// tokens.
+/// While nobody wants drafts, as in a crowd that fills the machine, the head sleeps: it runs no
+/// pairs, keeps the newest that wait, and holds no sequence back from a prefix that the target
+/// remembers. A draft that is wanted wakes it.
 class HeadMemory {
  public:
   HeadMemory(const HeadWeights& head, HeadNetwork& network, KvCache& cache);
 
   std::unique_ptr<HeadState> start();
-  /// First tokens of a text whose pairs are all in pages that earlier sequences left.
+  /// First tokens of a text whose pairs are all in pages that earlier sequences left; all while it
+  /// sleeps.
   int remembers(std::span<const TokenId> text);
   /// A state that has observed `known`, the first tokens of a text: none, or some that remembers()
   /// counted.
   std::unique_ptr<HeadState> resume(std::span<const TokenId> known);
   void observe(HeadState& state, const CommittedTokens& committed);
+  /// Drafts are wanted of some state.
+  void wake() { unwanted_ = 0; }
+  /// The text of `state` has ended, and a later one may begin with it.
+  void finish(HeadState& state);
   /// Runs the waiting pairs of `states`, batched.
   void extend(std::span<HeadState* const> states);
   /// Pairs that were given up or not taken, as the cache was full.
   long lost_rows() const { return lost_rows_; }
 
  private:
+  bool is_asleep() const { return unwanted_ >= kAwake; }
   void evict(HeadState& state);
   void begin_again(HeadState& state);
   void extend_batch(std::span<HeadState* const> states);
@@ -59,8 +68,10 @@ class HeadMemory {
   int most_waiting_;
   int begun_again_ = 0;
   long lost_rows_ = 0;
-  Buffer features_;  // [rows of a pass, taps * hidden]
-  Buffer outputs_;   // [rows of a pass, H]
+  static constexpr long kAwake = 192;
+  long unwanted_ = 0;  // observations since drafts were wanted: one for each sequence and round
+  Buffer features_;    // [rows of a pass, taps * hidden]
+  Buffer outputs_;     // [rows of a pass, H]
 };
 
 }  // namespace talon

@@ -12,6 +12,10 @@ constexpr double kDeeperShare = 0.5;
 // first pass still tells what the others cost.
 constexpr int kMostWaiting = 128;
 constexpr int kFewWaiting = 4;
+// In a crowd, while passes do not pay: one in so many sequences tries at once, by where it begins;
+// the others after so many rounds.
+constexpr int kCrowdTries = 32;
+constexpr int kCrowdPause = 256;
 
 }  // namespace
 
@@ -20,10 +24,23 @@ PassPlan::PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const L
   for (std::size_t i = 0; i < kCoverages; ++i) trials_[i] = Trial(drafter.pass_gain[i]);
 }
 
-void PassPlan::begin(int position) { waiting_ = std::clamp(position, 1, kMostWaiting); }
+void PassPlan::begin(int position) {
+  waiting_ = std::clamp(position, 1, kMostWaiting);
+  crowd_pause_ = position % kCrowdTries == 0 ? 0 : kCrowdPause;
+}
+
+/// Alone, each sequence finds out for itself: its text may be of another kind than the last one's.
+/// In a crowd a pass costs all, so while passes do not pay few sequences try for all.
+bool PassPlan::leaves_it_to_others() {
+  const bool is_loss = drafter_.pass_gain[coverage_] < 0 && trials_[coverage_].value() <= 0;
+  if (prices_.context().sequences == 1 || !is_loss || crowd_pause_ == 0) return false;
+  --crowd_pause_;
+  return true;
+}
 
 void PassPlan::begin_round() {
   pass_rows_.clear();
+  sharers_ = prices_.context().sequences;
   forecast_.begin_round();
   expected_ = 0;
 }
@@ -34,9 +51,8 @@ bool PassPlan::start(const DraftTree& tree, double coverage) {
   coverage_ = std::min(static_cast<std::size_t>(coverage * static_cast<double>(kCoverages)),
                        kCoverages - 1);
   const int sequences = prices_.context().sequences;
-  const double ms =
-      pass_ms(waiting_) + drafter_.passes.first_pass_ms(prices_.machine()) / sequences;
-  if (!trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
+  const double ms = catch_up_ms() + drafter_.passes.first_pass_ms(prices_.machine()) / sequences;
+  if (leaves_it_to_others() || !trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
   pass_rows_.push_back(waiting_ * sequences);
   return true;
 }
@@ -64,8 +80,18 @@ double PassPlan::pass_ms(int rows) const {
   return drafter_.passes.pass_ms(rows * sequences, prices_.machine()) / sequences;
 }
 
+/// Likewise of the first, which runs the tokens that the head has not seen: each takes what a row
+/// more takes among the few rows of a level. The curve of passes knows no more.
+double PassPlan::catch_up_ms() const {
+  constexpr int kLevelRows = 10;
+  const auto of_rows = [&](int rows) { return drafter_.passes.pass_ms(rows, prices_.machine()); };
+  const double row_ms = (of_rows(kLevelRows) - of_rows(1)) / (kLevelRows - 1);
+  return std::max(pass_ms(waiting_),
+                  of_rows(1) / prices_.context().sequences + row_ms * (waiting_ - 1));
+}
+
 double PassPlan::ms() const {
-  return drafter_.passes.draft_ms(pass_rows_, prices_.machine()) / prices_.context().sequences;
+  return drafter_.passes.draft_ms(pass_rows_, prices_.machine()) / sharers_;
 }
 
 /// Whether `share` of the budget pays for one more pass and the rows that make it of use: one for

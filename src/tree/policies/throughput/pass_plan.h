@@ -30,8 +30,11 @@ class PassPlan {
   int expand(std::span<const float> path_log_p, double margin);
 
   bool ran() const { return !pass_rows_.empty(); }
-  /// This sequence's share of what the round's passes take.
+  /// This sequence's share of what the round's passes take. While they run: if all share them.
   double ms() const;
+  /// The round's check had nodes of this many, as far as it tells.
+  void shared_by(double sequences) { sharers_ = sequences; }
+  double sharers() const { return sharers_; }
   /// Tokens to be expected of a node that is bought.
   void expect(const DraftTree& tree, NodeId node, double chance);
   /// What passes took in a round with some: corrects what they are believed to.
@@ -45,7 +48,9 @@ class PassPlan {
  private:
   static constexpr std::size_t kCoverages = DrafterEstimates::kCoverages;
 
+  bool leaves_it_to_others();
   double pass_ms(int rows) const;
+  double catch_up_ms() const;
   bool can_afford(double pass_ms, double share) const;
   double row_price(double margin) const;
   bool by_cheaper(const DraftTree& tree, NodeId node) const;
@@ -56,7 +61,9 @@ class PassPlan {
   LevelForecast forecast_;
   std::array<Trial, kCoverages> trials_;  // by how much cheaper drafters cover already
   double usual_nodes_ = 8;
-  int waiting_ = 1;  // tokens that the head has not seen: rows of its next first pass
+  double sharers_ = 1;   // sequences that share the round's passes
+  int crowd_pause_ = 0;  // rounds in a crowd in which others try
+  int waiting_ = 1;      // tokens that the head has not seen: rows of its next first pass
 
   // Of the current round:
   std::vector<int> pass_rows_;  // of the whole batch, per pass

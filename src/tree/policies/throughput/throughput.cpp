@@ -77,9 +77,11 @@ class ThroughputState : public PolicyState {
     const int nodes_of_all = std::max(0, outcome.batch_rows - prices_.base_rows());
     const double extra_ms = prices_.extra_ms(nodes_of_all);
     const double node_ms = extra_ms / std::max(1, nodes_of_all);
+    passes_.shared_by(sharers(outcome, nodes_of_all));
     const double draft_ms = usual_draft_ms(outcome);
     prices_.learn(outcome.batch_tokens,
-                  draft_ms * outcome.sequences + extra_ms + prices_.plain_ms());
+                  draft_ms * (passes_.ran() ? passes_.sharers() : outcome.sequences) + extra_ms +
+                      prices_.plain_ms());
 
     const double token_ms = prices_.plain_ms() / outcome.sequences;
     const double rows_ms = node_ms * outcome.tree->draft_nodes();
@@ -100,6 +102,15 @@ class ThroughputState : public PolicyState {
     const auto& gains = drafter_.pass_gain;
     budget_.begin(context.levels_available, *std::max_element(gains.begin(), gains.end()) > 0);
     passes_.begin(context.position);
+  }
+
+  /// How many sequences share what the passes of a round take: not those that wanted none, whose
+  /// check has no nodes.
+  static double sharers(const RoundOutcome& outcome, int nodes_of_all) {
+    const int own = outcome.tree->draft_nodes();
+    if (own == 0) return 1;
+    return std::clamp(static_cast<double>(nodes_of_all) / own, 1.0,
+                      static_cast<double>(outcome.sequences));
   }
 
   std::size_t affordable_nodes() const {

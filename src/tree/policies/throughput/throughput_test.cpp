@@ -207,6 +207,68 @@ TEST(ThroughputPolicy, StopsAskingAHeadThatDoesNotPayButTakesItBackWhenItDoes) {
   EXPECT_EQ(asked_in(20, 16), 20);
 }
 
+/// Sequences of 30 rounds each, eight at a time, with a head of which `right` tokens of each draft
+/// come true. Returns how many drafts there were.
+int drafts_in_a_crowd(Machine& machine, int answers, int right) {
+  constexpr int kCrowd = 8, kRounds = 30;
+  const ChainHead head{0.7, 0.5};
+  int drafts = 0;
+  for (int first = 0; first < answers; first += kCrowd) {
+    std::vector<std::unique_ptr<PolicyState>> crowd;
+    for (int i = 0; i < kCrowd; ++i) crowd.push_back(machine.policy("throughput"));
+    for (int round = 0; round < kRounds; ++round) {
+      for (int i = 0; i < kCrowd; ++i) {
+        PolicyState& policy = *crowd[static_cast<std::size_t>(i)];
+        PlanContext context = alone();
+        context.position = 1 + first + i + round;
+        context.sequences = kCrowd;
+        context.other_rows = kCrowd - 1;
+        DraftTree tree(0);
+        double draft_ms = 0;
+        const TreePlan plan = policy.plan(context);
+        if (plan.nodes > 0 && head.draft(policy, tree, draft_ms) > 0) ++drafts;
+        test::cut(policy, tree, plan, context);
+        std::vector<NodeId> accepted = {0};
+        for (NodeId node = 1; node <= std::min(right, tree.draft_nodes()); ++node) {
+          accepted.push_back(node);
+        }
+        std::vector<TokenId> emitted(accepted.size(), 1);
+        if (right == 0) emitted.back() = 2;
+        RoundOutcome outcome;
+        outcome.tree = &tree;
+        outcome.accepted = accepted;
+        outcome.emitted = emitted;
+        outcome.draft_ms = draft_ms;
+        outcome.sequences = kCrowd;
+        outcome.batch_rows = kCrowd + tree.draft_nodes();
+        outcome.batch_tokens = kCrowd - 1 + static_cast<int>(emitted.size());
+        policy.learn(outcome);
+      }
+    }
+  }
+  return drafts;
+}
+
+TEST(ThroughputPolicy, InACrowdAHeadThatDoesNotPayIsTriedByFewForAll) {
+  Machine machine(0.4, 0.5);
+  EXPECT_LT(drafts_in_a_crowd(machine, 160, 0), 40);
+}
+
+TEST(ThroughputPolicy, InACrowdAHeadThatPaysDraftsForAllAlsoAfterItDidNot) {
+  Machine machine(0.05, 0.5);
+  drafts_in_a_crowd(machine, 160, 0);
+  drafts_in_a_crowd(machine, 800, 4);
+  EXPECT_GT(drafts_in_a_crowd(machine, 80, 4), 80 * 20);
+}
+
+TEST(ThroughputPolicy, WhatACrowdFoundDoesNotKeepOneThatIsAloneFromDrafting) {
+  Machine machine(0.4, 0.5);
+  drafts_in_a_crowd(machine, 160, 0);
+  auto policy = machine.policy("throughput");
+  ASSERT_GT(policy->plan(alone()).nodes, 0);
+  EXPECT_TRUE(policy->start(DraftTree(0)));
+}
+
 TEST(ThroughputPolicy, AHeadThatTakesInWhatItMissedIsNotTakenForASlowOne) {
   // A pass takes 0.5 ms, and the first after a pause as much again for each four tokens missed.
   Machine machine(0.4, 0.5);
