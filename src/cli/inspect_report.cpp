@@ -7,6 +7,7 @@
 #include "cli/options/session.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
+#include "draft/block/block_config.h"
 #include "draft/eagle/head_config.h"
 #include "draft/medusa/medusa_weights.h"
 #include "io/tensor_layout.h"
@@ -160,6 +161,7 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& option
                  {"kept", grouped(tensors)},
                  {"tensors", tensors}};
   report["config"] = or_problem([&] {
+    if (is_block_head(checkpoint)) return describe_block_head(checkpoint);
     if (is_draft_head(checkpoint)) return describe_head(checkpoint);
     if (is_medusa_head(checkpoint)) return describe_medusa(checkpoint);
     const ModelConfig config = read_model_config(checkpoint);

@@ -21,10 +21,12 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
   const Checkpoint checkpoint = open_checkpoint(path);
   HeadWeights head = load_head(checkpoint, *context.target, head_options);
   checkpoint.check_whole();
-  if (head.config.generation != wanted) {
+  const HeadGeneration found = head.config.generation;
+  if (found != wanted) {
+    const char* const others[] = {"eagle or eagle2", "eagle3", "peagle"};
     throw UsageError(fmt::format("{}: expected an {} head, found an {} one in {}: use {}",
-                                 options.name(), name_of(wanted), name_of(head.config.generation),
-                                 quote(path), is_eagle3 ? "eagle or eagle2" : "eagle3"));
+                                 options.name(), name_of(wanted), name_of(found), quote(path),
+                                 others[static_cast<int>(found)]));
   }
   eagle.cache_positions = context.cache_positions;
   eagle.coupling = read_coupling(options);

@@ -4,13 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "core/error.h"
+
 namespace talon {
-namespace {
-
-constexpr int kMostRows = 64;  // of the product at once: bounds the logits' memory
-
-}  // namespace
-
 OutputHead::OutputHead(Backend& backend, const Weight& matrix,
                        std::span<const TokenId> target_token, const Coupling& coupling)
     : backend_(backend),
@@ -23,42 +19,66 @@ OutputHead::OutputHead(Backend& backend, const Weight& matrix,
 
 RowChildren OutputHead::top_children(const View& features, int count,
                                      std::span<const DraftPlace> places, const OutputNorm& norm) {
+  RowChildren children = prepare(features.rows, count);
+  for (int first = 0; first < features.rows; first += kMostRows) {
+    const int rows = std::min(kMostRows, features.rows - first);
+    const View logits = logits_.rows(rows);
+    product(features.row_range(first, rows), norm, logits);
+    const auto part = places.empty() ? places
+                                     : places.subspan(static_cast<std::size_t>(first),
+                                                      static_cast<std::size_t>(rows));
+    choose(logits, part, children, first);
+  }
+  return children;
+}
+
+RowChildren OutputHead::best(const View& logits, int count, std::span<const DraftPlace> places) {
+  expects(logits.rows <= kMostRows, "rows of one product");
+  RowChildren children = prepare(logits.rows, count);
+  choose(logits, places, children, 0);
+  return children;
+}
+
+void OutputHead::product(const View& features, const OutputNorm& norm, const View& logits) {
+  const Projection output[] = {{&matrix_, logits}};
+  backend_.linear({.input = features,
+                   .transform = norm.weight ? InputTransform::rms_norm : InputTransform::none,
+                   .norm = norm.weight,
+                   .norm_epsilon = norm.epsilon,
+                   .outputs = output,
+                   .rough = true});
+}
+
+RowChildren OutputHead::prepare(int rows, int count) {
   RowChildren children;
   children.count = std::min(count, matrix_.rows);
-  const auto per_row = static_cast<std::size_t>(children.count);
-  children.token.resize(static_cast<std::size_t>(features.rows) * per_row);
+  children.token.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(children.count));
   children.log_p.resize(children.token.size());
   if (top_.view().cols < children.count) {
     chosen_ = backend_.allocate_indices(kMostRows * children.count);
     top_ = backend_.allocate(kMostRows, children.count);  // last: it says that there is room
   }
-  for (int first = 0; first < features.rows; first += kMostRows) {
-    const int rows = std::min(kMostRows, features.rows - first);
-    const View logits = logits_.rows(rows);
-    const Projection output[] = {{&matrix_, logits}};
-    backend_.linear({.input = features.row_range(first, rows),
-                     .transform = norm.weight ? InputTransform::rms_norm : InputTransform::none,
-                     .norm = norm.weight,
-                     .norm_epsilon = norm.epsilon,
-                     .outputs = output,
-                     .rough = true});
-    score(logits, places.empty() ? places
-                                 : places.subspan(static_cast<std::size_t>(first),
-                                                  static_cast<std::size_t>(rows)));
-    const std::size_t begin = static_cast<std::size_t>(first) * per_row;
-    const std::size_t size = static_cast<std::size_t>(rows) * per_row;
-    const View top = top_.view().col_range(0, children.count).row_range(0, rows);
-    const Indices chosen = chosen_.first(rows * children.count);
-    backend_.top_k(logits, children.count, top, chosen);
-    Fence values = backend_.download_async(top, std::span(children.log_p).subspan(begin, size));
-    backend_.download(chosen, std::span(children.token).subspan(begin, size));
-    values.wait();
-  }
-  for (float& p : children.log_p) p = std::log(p);
-  if (!target_token_.empty()) {
-    for (TokenId& token : children.token) token = target_token_[static_cast<std::size_t>(token)];
-  }
   return children;
+}
+
+/// Of the rows of `children` from first_row on.
+void OutputHead::choose(const View& logits, std::span<const DraftPlace> places,
+                        RowChildren& children, int first_row) {
+  score(logits, places);
+  const auto per_row = static_cast<std::size_t>(children.count);
+  const std::size_t begin = static_cast<std::size_t>(first_row) * per_row;
+  const std::size_t size = static_cast<std::size_t>(logits.rows) * per_row;
+  const View top = top_.view().col_range(0, children.count).row_range(0, logits.rows);
+  const Indices chosen = chosen_.first(logits.rows * children.count);
+  backend_.top_k(logits, children.count, top, chosen);
+  const auto log_p = std::span(children.log_p).subspan(begin, size);
+  const auto tokens = std::span(children.token).subspan(begin, size);
+  Fence values = backend_.download_async(top, log_p);
+  backend_.download(chosen, tokens);
+  values.wait();
+  for (float& p : log_p) p = std::log(p);
+  if (target_token_.empty()) return;
+  for (TokenId& token : tokens) token = target_token_[static_cast<std::size_t>(token)];
 }
 
 /// Makes chances of logits. Rows whose draws are foreseen and others in turn, run by run: a softmax

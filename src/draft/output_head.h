@@ -30,7 +30,17 @@ class OutputHead {
   RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places,
                            const OutputNorm& norm = {});
 
+  /// Likewise of logits in place of features: at most kMostRows rows, overwritten.
+  RowChildren best(const View& logits, int count, std::span<const DraftPlace> places);
+  /// The product alone, of at most kMostRows rows.
+  void product(const View& features, const OutputNorm& norm, const View& logits);
+
+  static constexpr int kMostRows = 64;  // of the product at once: bounds the logits' memory
+
  private:
+  void choose(const View& logits, std::span<const DraftPlace> places, RowChildren& children,
+              int first_row);
+  RowChildren prepare(int rows, int count);
   void score(const View& logits, std::span<const DraftPlace> places);
   Backend& backend_;
   const Weight& matrix_;

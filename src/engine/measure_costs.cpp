@@ -23,8 +23,9 @@ constexpr int kWarmForwards = 6;    // of one row before each sweep over row cou
 constexpr double kWarmShare = 0.1;  // of the budget, at most, for those of one sweep
 constexpr double kSteady = 1.5;     // the second best time of a run over its best, at most
 constexpr int kPromptRows = 8;      // shown to the drafter
-constexpr int kLevels = 5;       // of the longer of two drafts, whose difference is that of passes
-constexpr int kFirstPasses = 5;  // most that are timed, each after a forward of the target
+constexpr int kLevels = 5;  // of the longer of two drafts, whose difference is that of passes
+constexpr double kLeastPassShare = 1e-3;  // of the draft of one level
+constexpr int kFirstPasses = 5;           // most that are timed, each after a forward of the target
 
 constexpr int kCachePages = (kFarContext + kMostRows) / kPageRows + 2;
 
@@ -165,7 +166,8 @@ class CostMeasurement {
     profile_.noise_ms = std::max(0.0, (ms.back() - ms[1]) / kLevels);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const double pass_ms = (ms[2 * i + 1] - ms[2 * i]) / (kLevels - 1);
-      if (pass_ms > 0) profile_.levels.push_back({widths[i], pass_ms});
+      // A head that guesses all levels in one pass has none for the others.
+      profile_.levels.push_back({widths[i], std::max(pass_ms, kLeastPassShare * ms[2 * i])});
     }
   }
 

@@ -117,7 +117,8 @@ class CoupledHeads : public testing::Test {
   /// `nodes` small, so that ranks matter.
   static std::vector<std::string> drafters(const std::filesystem::path& folder) {
     std::vector<std::string> texts;
-    for (const char* drafter : {"eagle", "eagle2", "eagle3", "medusa"}) {
+    for (const char* drafter :
+         {"eagle", "eagle2", "eagle3", "medusa", "dflash", "dspark", "peagle"}) {
       for (const auto& entry : std::filesystem::directory_iterator(folder)) {
         const std::string text =
             fmt::format("{}:nodes=4,topk=3,head={}", drafter, entry.path().string());
@@ -141,7 +142,7 @@ TEST_F(CoupledHeads, AreRightMoreOftenWithTheNoiseOfTheirPlaces) {
   // Of the EAGLE-3 head a draft list of every other token: noise belongs to the target's ids.
   write_random_heads(folder.path(), model().model.config, 256);
   const auto texts = drafters(folder.path());
-  EXPECT_EQ(texts.size(), 4U);
+  EXPECT_EQ(texts.size(), 7U);
   for (const std::string& text : texts) {
     // Heads that know nothing guess by the noise alone, which where the law is flat is right far
     // more often than anything else.
@@ -154,7 +155,10 @@ TEST_F(CoupledHeads, AreRightMoreOftenWithTheNoiseOfTheirPlaces) {
 TEST_F(CoupledHeads, ThatAreTrainedAreRightMoreOften) {
   for (const std::string text :
        {"eagle2:nodes=2,head=" TALON_TEST_DATA "/golden/stories260k/eagle1_head",
-        "eagle3:nodes=2,head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head"}) {
+        "eagle3:nodes=2,head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head",
+        "dflash:nodes=2,head=" TALON_TEST_DATA "/golden/blocks/dflash/head",
+        "dspark:nodes=2,head=" TALON_TEST_DATA "/golden/blocks/dspark/head",
+        "peagle:nodes=2,head=" TALON_TEST_DATA "/golden/blocks/peagle/head"}) {
     const double with = tau_of(model(), text + ",coupled=on", 1.5);
     const double without = tau_of(model(), text + ",coupled=off", 1.5);
     EXPECT_GT(with, 1.1 * without) << text;

@@ -32,6 +32,9 @@ std::vector<std::filesystem::path> stories_heads() {
   for (const char* head : {"eagle1_head", "eagle3_head"}) {
     heads.push_back(std::filesystem::path(TALON_TEST_DATA "/golden/stories260k") / head);
   }
+  for (const char* head : {"dflash", "dspark", "peagle"}) {
+    heads.push_back(std::filesystem::path(TALON_TEST_DATA "/golden/blocks") / head / "head");
+  }
   heads.insert(heads.end(), random.begin(), random.end());
   return heads;
 }

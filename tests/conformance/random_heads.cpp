@@ -107,6 +107,51 @@ HeadWriter eagle3(const ModelConfig& target, int draft_vocabulary) {
   return head;
 }
 
+/// A block drafter of two layers. markov_rank: of DSpark's bias; 0: DFlash.
+HeadWriter block(const ModelConfig& target, int markov_rank) {
+  HeadWriter head(7);
+  head.add("fc.weight", {target.hidden, 3 * target.hidden});
+  for (const char* norm : {"hidden_norm", "norm"}) {
+    head.add(std::string(norm) + ".weight", {target.hidden}, 1);
+  }
+  for (const char* layer : {"layers.0.", "layers.1."}) {
+    head.add_layer(layer, target, target.hidden);
+    head.add(std::string(layer) + "input_layernorm.weight", {target.hidden}, 1);
+    for (const char* norm : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"}) {
+      head.add(std::string(layer) + norm, {target.head_dim}, 1);
+    }
+  }
+  if (markov_rank == 0) return head;
+  for (const char* matrix : {"markov_w1", "markov_w2"}) {
+    head.add(fmt::format("markov_head.{}.weight", matrix), {target.vocabulary, markov_rank});
+  }
+  head.add("confidence_head.proj.weight", {1, target.hidden + markov_rank});
+  head.add("confidence_head.proj.bias", {1});
+  return head;
+}
+
+Json block_config(const ModelConfig& target, const char* architecture) {
+  const int middle = target.layers / 2;
+  return {{"architectures", {architecture}},
+          {"num_attention_heads", target.heads},
+          {"head_dim", target.head_dim},
+          {"rms_norm_eps", 1e-5},
+          {"vocab_size", target.vocabulary},
+          {"block_size", 6},
+          {"mask_token_id", 0},
+          {"target_layer_ids", {0, middle, target.layers - 2}},
+          {"layer_types", {"full_attention", "sliding_attention"}},
+          {"sliding_window", 9}};
+}
+
+HeadWriter peagle(const ModelConfig& target) {
+  HeadWriter head = eagle3(target, 0);
+  head.add_layer("layers.1.", target, target.hidden);
+  head.add("layers.1.input_layernorm.weight", {target.hidden}, 1);
+  head.add("mask_hidden", {1, 1, 3 * target.hidden});
+  return head;
+}
+
 HeadWriter medusa(const ModelConfig& target) {
   HeadWriter heads(5);
   for (int head = 0; head < 3; ++head) {
@@ -123,9 +168,14 @@ std::vector<std::filesystem::path> write_random_heads(const std::filesystem::pat
                                                       const ModelConfig& target,
                                                       int draft_vocabulary) {
   const Json config = config_for(target);
+  Json with_mask = config;
+  with_mask["mask_token_id"] = 0;
   return {eagle1(target).write(folder / "eagle1", config),
           eagle3(target, draft_vocabulary).write(folder / "eagle3", config),
-          medusa(target).write(folder / "medusa", config)};
+          medusa(target).write(folder / "medusa", config),
+          peagle(target).write(folder / "peagle", with_mask),
+          block(target, 0).write(folder / "dflash", block_config(target, "DFlashDraftModel")),
+          block(target, 16).write(folder / "dspark", block_config(target, "Qwen3DSparkModel"))};
 }
 
 }  // namespace talon::test

@@ -5,7 +5,7 @@
 
 #include "backend/index_list.h"
 #include "core/error.h"
-#include "core/machine/available_memory.h"
+#include "draft/draft_cache.h"
 #include "draft/eagle/head_memory.h"
 #include "draft/eagle/head_network.h"
 #include "model/row_layout.h"
@@ -14,7 +14,6 @@ namespace talon {
 namespace {
 
 constexpr int kLeastRows = 128;  // of a pass: how many pairs of a prompt are run at once
-constexpr std::size_t kMostUntoldBytes = std::size_t{1} << 30;
 
 /// A tree while it grows, with its rows in flight behind the sequence's committed pairs.
 struct GrowingTree {
@@ -40,7 +39,7 @@ class EagleDrafter : public Drafter {
         cache_(backend_, cache_shape(head_, options, context_)),
         network_(head_, options.coupling, std::max(kLeastRows, rows_per_level(options)),
                  std::min(context_, cache_.total_pages() * kPageRows)),
-        memory_(head_, network_, cache_),
+        memory_(network_, cache_),
         parents_(backend_),
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
         outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
@@ -103,20 +102,7 @@ class EagleDrafter : public Drafter {
 
 KvShape EagleDrafter::cache_shape(const HeadWeights& head, const EagleOptions& options,
                                   int context) {
-  KvShape page{1, head.config.kv_heads, head.config.head_dim, 1, KvType::f32};
-  if (head.plan) page.widths = {{page.kv_heads, page.head_dim, head.plan->values()}};
-  const bool is_told = options.cache_positions > 0;
-  const std::size_t positions =
-      is_told ? options.cache_positions : static_cast<std::size_t>(context);
-  constexpr std::size_t kPagesInFlight = 8;
-  const std::size_t page_bytes = kv_page_bytes(page);
-  std::size_t bytes = (positions / kPageRows + kPagesInFlight) * page_bytes;
-  if (is_told) {
-    require_available(bytes, "open a head's cache");
-  } else {
-    bytes = std::clamp(bytes, page_bytes, std::max(page_bytes, kMostUntoldBytes));
-  }
-  return within_budget(page, bytes);
+  return draft_cache_shape(head.cache_page(), options.cache_positions, context);
 }
 
 /// docs/methods.md 3.2: run the newly committed pairs, then grow the trees together, one

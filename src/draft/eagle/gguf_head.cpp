@@ -102,6 +102,7 @@ void Writer::check_parts() const {
     if (present) fail("{}: expected parts that GGUF heads have, found {}", tensors_.doing(), part);
   };
   const bool eagle1 = config_.generation == HeadGeneration::eagle1;
+  refuse(config_.generation == HeadGeneration::peagle, "rows of masks (P-EAGLE)");
   refuse(config_.qk_norm, "norms of q and k");
   refuse(config_.tap_norms > 0, "a norm per tap");
   refuse(config_.norm_output, "a normed output fed back");

@@ -17,6 +17,7 @@ using Limits = ConfigLimits;
 
 constexpr int kDefaultContext = 2048;  // what all official heads were trained for
 constexpr int kUsualTaps = 3;
+constexpr int kMostParallelDrafts = 64;
 
 /// The configuration of a head: its own keys, and those of the transformer layer, which some
 /// layouts nest.
@@ -84,7 +85,7 @@ bool read_optional(const HeadTensors& tensors, std::string_view name, std::int64
 }
 
 void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
-  const bool fused = config.generation == HeadGeneration::eagle3;
+  const bool fused = config.generation != HeadGeneration::eagle1;
   const int input = fused ? 2 * config.hidden : config.hidden;
   const int q_rows = rows_of(require_matrix(tensors, "q_proj.weight", input));
   const int k_rows = rows_of(require_matrix(tensors, "k_proj.weight", input));
@@ -221,7 +222,7 @@ void read_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   }
   config.draft_vocabulary = read_output_rows(tensors, config);
   config.tied_output = config.draft_vocabulary == 0 && config.own_embedding &&
-                       config.generation == HeadGeneration::eagle3 &&
+                       config.generation != HeadGeneration::eagle1 &&
                        keys.layer.flag_or("tie_word_embeddings", false);
   const StoredTensor* map = tensors.find("d2t", {-1});
   if (!map) map = tensors.find("token_map", {-1});
@@ -237,6 +238,57 @@ void read_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   config.draft_vocabulary = drafted;
 }
 
+/// Ordinary layers behind the first, and what stands for tokens and features that are not known.
+void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
+  if (config.generation != HeadGeneration::eagle3) {
+    fail(
+        "{}: \"mask_hidden\": expected the tensors of an EAGLE-3 head beside it, found none of "
+        "\"hidden_norm.weight\"",
+        tensors.doing());
+  }
+  config.generation = HeadGeneration::peagle;
+  tensors.require("mask_hidden", {1, 1, config.feature_width});
+  config.mask_token = keys.top.integer("mask_token_id", 0, Limits::kVocabulary - 1);
+  const int h = config.hidden, q = config.heads * config.head_dim;
+  const int k = config.kv_heads * config.head_dim;
+  const auto name = [&](std::string_view part) {
+    return fmt::format("layers.{}.{}", config.further_layers + 1, part);
+  };
+  for (; tensors.has(name("self_attn.q_proj.weight")); ++config.further_layers) {
+    tensors.require(name("self_attn.q_proj.weight"), {q, h});
+    tensors.require(name("self_attn.k_proj.weight"), {k, h});
+    tensors.require(name("self_attn.v_proj.weight"), {k, h});
+    tensors.require(name("self_attn.o_proj.weight"), {h, q});
+    tensors.require(name("mlp.gate_proj.weight"), {config.intermediate, h});
+    tensors.require(name("mlp.up_proj.weight"), {config.intermediate, h});
+    tensors.require(name("mlp.down_proj.weight"), {h, config.intermediate});
+    tensors.require(name("input_layernorm.weight"), {h});
+    tensors.require(name("post_attention_layernorm.weight"), {h});
+    const auto bias = [&](std::string_view part, int size, bool promised) {
+      read_optional(tensors, name(part), size, promised, "q_proj.bias");
+    };
+    bias("self_attn.q_proj.bias", q, config.qkv_bias);
+    bias("self_attn.k_proj.bias", k, config.qkv_bias);
+    bias("self_attn.v_proj.bias", k, config.qkv_bias);
+    bias("self_attn.o_proj.bias", h, config.output_bias);
+    read_optional(tensors, name("self_attn.q_norm.weight"), config.head_dim, config.qk_norm,
+                  "q_norm.weight");
+    read_optional(tensors, name("self_attn.k_norm.weight"), config.head_dim, config.qk_norm,
+                  "q_norm.weight");
+  }
+  const int promised = keys.layer.integer_or("num_hidden_layers", 1, Limits::kLayers, 0);
+  if (promised != 0 && promised != config.further_layers + 1) {
+    fail("{}: \"num_hidden_layers\": expected the {} layers that have tensors, found {}",
+         tensors.doing(), config.further_layers + 1, promised);
+  }
+  const auto speculators = keys.top.object("speculators_config");
+  const Json* methods = speculators ? speculators->find("proposal_methods") : nullptr;
+  if (methods && methods->is_array() && !methods->empty()) {
+    const ConfigKeys method(methods->front(), tensors.doing());
+    config.parallel_drafts = method.integer_or("speculative_tokens", 1, kMostParallelDrafts, 0);
+  }
+}
+
 template <typename... Args>
 [[noreturn]] void refuse_target(const std::string& doing, fmt::format_string<Args...> format,
                                 Args&&... args) {
@@ -245,6 +297,10 @@ template <typename... Args>
 }
 
 void fit_vocabulary(const HeadConfig& config, const ModelConfig& target, const std::string& doing) {
+  if (config.generation == HeadGeneration::peagle && config.mask_token >= target.vocabulary) {
+    refuse_target(doing, "\"mask_token_id\": expected a token below {}, found {}",
+                  target.vocabulary, config.mask_token);
+  }
   if (config.vocabulary != 0 && config.vocabulary != target.vocabulary) {
     refuse_target(doing, "{}: expected {}, found {}",
                   config.own_embedding ? "rows of \"embed_tokens.weight\"" : "\"vocab_size\"",
@@ -262,7 +318,7 @@ void fit_width(const HeadConfig& config, const ModelConfig& target, const std::s
     refuse_target(doing, "\"target_hidden_size\": expected {}, found {}", target.hidden,
                   config.target_hidden);
   }
-  const bool taps = config.generation == HeadGeneration::eagle3;
+  const bool taps = config.generation != HeadGeneration::eagle1;
   if (taps ? config.feature_width % target.hidden != 0 : config.feature_width != target.hidden) {
     refuse_target(doing, "\"fc.weight\": expected features of width {} (hidden_size){}, found {}",
                   target.hidden, taps ? " or a multiple" : "", config.feature_width);
@@ -308,26 +364,6 @@ std::vector<int> usual_tap_layers(int layers) {
   return ascending ? official : std::vector<int>{1, layers / 2, layers - 1};
 }
 
-std::string_view name_of(HeadGeneration generation) {
-  return generation == HeadGeneration::eagle1 ? "EAGLE-1/2" : "EAGLE-3";
-}
-
-std::string_view name_of(HeadLayout layout) {
-  switch (layout) {
-    case HeadLayout::official:
-      return "official";
-    case HeadLayout::sglang:
-      return "SGLang, SpecForge, AngelSlim";
-    case HeadLayout::vllm:
-      return "vLLM";
-    case HeadLayout::speculators:
-      return "speculators";
-    case HeadLayout::gguf:
-      return "GGUF";
-  }
-  return "";
-}
-
 HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
   const HeadKeys keys = read_keys(checkpoint);
   HeadConfig config;
@@ -349,6 +385,7 @@ HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& ten
   read_attention(tensors, keys, config);
   read_feed_forward(tensors, keys, config);
   read_vocabularies(tensors, keys, config);
+  if (tensors.has("mask_hidden")) read_peagle_parts(tensors, keys, config);
   tensors.refuse_unknown();
   return config;
 }
@@ -357,50 +394,8 @@ std::vector<FeatureTap> fit_to_target(const HeadConfig& config, const ModelConfi
                                       const std::string& doing) {
   fit_width(config, target, doing);
   fit_vocabulary(config, target, doing);
-  if (config.generation == HeadGeneration::eagle3) return fit_taps(config, target, doing);
-  return {FeatureTap{FeatureTap::kFinalNorm}};
-}
-
-Json describe_head(const Checkpoint& checkpoint) {
-  const HeadConfig config = read_head_config(checkpoint, HeadTensors(checkpoint));
-  Json parts = Json::array();
-  const auto note = [&](bool present, const char* part) {
-    if (present) parts.push_back(part);
-  };
-  const bool eagle1 = config.generation == HeadGeneration::eagle1;
-  note(config.fc_bias, "fc bias");
-  note(config.qkv_bias, "q, k and v biases");
-  note(config.output_bias, "attention output bias");
-  note(config.qk_norm, "q and k norms");
-  note(config.own_embedding, "own embedding");
-  note(config.draft_vocabulary != 0, "own output matrix");
-  note(config.tied_output, "output tied to the own embedding");
-  note(config.reduced_vocabulary, "reduced vocabulary");
-  note(eagle1 && config.embedding_norm, "embedding norm");
-  note(eagle1 && config.feature_norm, "feature norm");
-  note(config.attention_norm, "attention norm");
-  note(eagle1 && config.output_norm, "output norm");
-  note(config.tap_norms != 0, "a norm per tap");
-  note(config.fused_norm, "a norm over all taps");
-  note(config.norm_before_residual, "normed residual");
-  note(config.norm_output, "normed output fed back");
-  const char* const usual = eagle1 ? "the final norm's output" : "2, half and last but two";
-  return {{"architecture", "draft head"},
-          {"variant", name_of(config.generation)},
-          {"layout", name_of(config.layout)},
-          {"hidden", config.hidden},
-          {"feature_width", config.feature_width},
-          {"intermediate", config.intermediate},
-          {"heads", config.heads},
-          {"kv_heads", config.kv_heads},
-          {"head_dim", config.head_dim},
-          {"vocabulary", config.vocabulary},
-          {"draft_vocabulary", config.draft_vocabulary},
-          {"context", config.context},
-          {"norm_epsilon", std::stod(fmt::format("{}", config.norm_epsilon))},
-          {"rope_base", config.rope.base},
-          {"tap_layers", config.tap_layers.empty() ? Json(usual) : Json(config.tap_layers)},
-          {"parts", parts}};
+  if (config.generation == HeadGeneration::eagle1) return {FeatureTap{FeatureTap::kFinalNorm}};
+  return fit_taps(config, target, doing);
 }
 
 }  // namespace talon

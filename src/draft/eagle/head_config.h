@@ -13,7 +13,8 @@
 namespace talon {
 
 /// EAGLE-1 and EAGLE-2 share their heads (arXiv:2401.15077); EAGLE-3's differ (arXiv:2503.01840).
-enum class HeadGeneration { eagle1, eagle3 };
+/// P-EAGLE's are EAGLE-3's with more layers and rows of masks (arXiv:2602.01469).
+enum class HeadGeneration { eagle1, eagle3, peagle };
 /// Who wrote the files, which decides what a few keys mean. `sglang` is also SpecForge's and
 /// AngelSlim's.
 enum class HeadLayout { official, sglang, vllm, speculators, gguf };
@@ -56,6 +57,9 @@ struct HeadConfig {
   bool fused_norm = false;            // EAGLE-3.1: one norm over all taps before fc
   bool norm_before_residual = false;  // EAGLE-3: the normed feature is the residual
   bool norm_output = false;           // EAGLE-3.1: the normed output is fed back
+  int further_layers = 0;             // P-EAGLE: ordinary ones behind the first
+  TokenId mask_token = 0;             // P-EAGLE: stands for tokens that are not known
+  int parallel_drafts = 0;            // P-EAGLE: tokens it was made to guess in a pass
 };
 
 /// The layers that EAGLE-3 taps where nothing else is said: 2, the middle and the last but two;

@@ -9,8 +9,6 @@
 namespace talon {
 namespace {
 
-int feature_width(const HeadWeights& head) { return head.config.feature_width; }
-
 constexpr int kPagesToBeginAgain = 4;
 
 int waiting_rows(const HeadState& state) { return static_cast<int>(state.waiting.size()); }
@@ -21,23 +19,21 @@ TextRoot root_of(TokenId first_token) { return {.before = first_token}; }
 
 }  // namespace
 
-HeadState::HeadState(KvSequence pairs, Backend& backend, const HeadWeights& head, int most_waiting)
+HeadState::HeadState(KvSequence pairs, const PairRunner& network)
     : cache(std::move(pairs)),
-      features(backend.allocate(most_waiting, feature_width(head))),
-      output(backend.allocate(1, head.config.hidden)) {}
+      features(network.backend().allocate(network.max_rows(), network.feature_width())),
+      output(network.backend().allocate(1, network.hidden())) {}
 
-HeadMemory::HeadMemory(const HeadWeights& head, HeadNetwork& network, KvCache& cache)
-    : head_(head),
-      backend_(*head.backend),
+HeadMemory::HeadMemory(PairRunner& network, KvCache& cache)
+    : backend_(network.backend()),
       network_(network),
       cache_(cache),
       most_waiting_(network.max_rows()),
-      features_(backend_.allocate(network.max_rows(), feature_width(head))),
-      outputs_(backend_.allocate(network.max_rows(), head.config.hidden)) {}
+      features_(backend_.allocate(network.max_rows(), network.feature_width())),
+      outputs_(backend_.allocate(network.max_rows(), network.hidden())) {}
 
 std::unique_ptr<HeadState> HeadMemory::start() {
-  return std::make_unique<HeadState>(cache_.start({}, /*reuse=*/false), backend_, head_,
-                                     most_waiting_);
+  return std::make_unique<HeadState>(cache_.start({}, /*reuse=*/false), network_);
 }
 
 int HeadMemory::remembers(std::span<const TokenId> text) {
@@ -52,8 +48,8 @@ std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
   // The cache never gives the last pair that it is asked for: one more than is known.
   std::vector<TokenId> names(known.begin() + 1, known.end());
   names.push_back(0);
-  auto state = std::make_unique<HeadState>(cache_.start(names, /*reuse=*/true, root_of(known[0])),
-                                           backend_, head_, most_waiting_);
+  auto state =
+      std::make_unique<HeadState>(cache_.start(names, /*reuse=*/true, root_of(known[0])), network_);
   state->observed = static_cast<int>(known.size());
   if (state->cache.length() + 1 >= state->observed) return state;
   is_asleep() ? begin_again(*state) : evict(*state);  // no room for a part of a page

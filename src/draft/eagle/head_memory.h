@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "draft/drafter.h"
-#include "draft/eagle/head_network.h"
+#include "draft/eagle/pair_runner.h"
 #include "model/cache/kv_cache.h"
 
 namespace talon {
@@ -14,7 +14,7 @@ namespace talon {
 /// What a head remembers of one sequence: the pairs (target feature of position i, token i + 1),
 /// first those that wait to be run, then as keys and values in its cache.
 struct HeadState : DraftState {
-  HeadState(KvSequence pairs, Backend& backend, const HeadWeights& head, int most_waiting);
+  HeadState(KvSequence pairs, const PairRunner& network);
 
   KvSequence cache;              // of the pairs that were run; position i of the cache is pair i
   std::vector<TokenId> waiting;  // tokens of the pairs to run next
@@ -34,7 +34,7 @@ struct HeadState : DraftState {
 /// remembers. A draft that is wanted wakes it.
 class HeadMemory {
  public:
-  HeadMemory(const HeadWeights& head, HeadNetwork& network, KvCache& cache);
+  HeadMemory(PairRunner& network, KvCache& cache);
 
   std::unique_ptr<HeadState> start();
   /// First tokens of a text whose pairs are all in pages that earlier sequences left; all while it
@@ -61,9 +61,8 @@ class HeadMemory {
   View gather_features(std::span<HeadState* const> states, int rows);
   void commit(HeadState& state);
 
-  const HeadWeights& head_;
   Backend& backend_;
-  HeadNetwork& network_;
+  PairRunner& network_;
   KvCache& cache_;
   int most_waiting_;
   int begun_again_ = 0;

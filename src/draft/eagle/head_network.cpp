@@ -74,7 +74,10 @@ HeadNetwork::HeadNetwork(const HeadWeights& weights, const Coupling& coupling, i
     : state_(new State(weights, coupling, max_rows, positions)) {}
 HeadNetwork::~HeadNetwork() = default;
 
+Backend& HeadNetwork::backend() const { return state_->backend; }
 int HeadNetwork::max_rows() const { return state_->max_rows; }
+int HeadNetwork::feature_width() const { return state_->config.feature_width; }
+int HeadNetwork::hidden() const { return state_->config.hidden; }
 
 /// docs/methods.md 2.1 and 2.2: fuse the pair, attend, feed forward.
 void HeadNetwork::forward(const HeadPass& pass) {
@@ -89,6 +92,10 @@ void HeadNetwork::forward(const HeadPass& pass) {
   if (s.plan.rope != LayerPlan::Rope::none) cached.rope = s.rope.reach(layout->positions);
   s.block.attend(s.plan, s.head.layer, cached, input, residual);
   s.block.feed_forward(s.plan, s.head.layer, residual);
+  for (const LayerWeights& layer : s.head.further_layers) {
+    ++cached.layer;
+    s.block.run(s.plan, layer, cached, residual);
+  }
   if (s.config.norm_output) {
     s.norm(residual, s.head.output_norm, pass.out);
   } else {

@@ -141,9 +141,8 @@ const StoredTensor* HeadTensors::find(std::string_view name,
 void HeadTensors::refuse_unknown() const {
   for (const auto& [name, entry] : entries_) {
     if (!entry.known) {
-      fail(
-          "{}: expected the tensors of an EAGLE head, found {} besides, whose meaning is not known",
-          doing_, quote(entry.tensor->name));
+      fail("{}: expected the tensors of a draft head, found {} besides, whose meaning is not known",
+           doing_, quote(entry.tensor->name));
     }
   }
 }

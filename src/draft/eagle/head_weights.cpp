@@ -15,6 +15,13 @@
 namespace talon {
 namespace {
 
+void add_bytes(const LayerWeights& layer, std::size_t& bytes) {
+  for (const auto* weight :
+       {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+    bytes += (*weight)->bytes;
+  }
+}
+
 class HeadLoader {
  public:
   HeadLoader(const Checkpoint& checkpoint, const Model& target, const HeadOptions& options)
@@ -29,7 +36,7 @@ class HeadLoader {
 
  private:
   void load_fusion(HeadWeights& head);
-  void load_layer(LayerWeights& layer);
+  void load_layer(const std::string& prefix, LayerWeights& layer);
   void load_embedding(HeadWeights& head);
   void load_output(HeadWeights& head);
 
@@ -58,11 +65,11 @@ HeadWeights HeadLoader::load() {
   load_embedding(head);
   load_output(head);
   load_fusion(head);
-  load_layer(head.layer);
-  const LayerWeights& layer = head.layer;
-  for (const auto* weight :
-       {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-    head.pass_bytes += (*weight)->bytes;
+  load_layer("", head.layer);
+  add_bytes(head.layer, head.pass_bytes);
+  for (int i = 1; i <= config_.further_layers; ++i) {
+    load_layer(fmt::format("layers.{}.", i), head.further_layers.emplace_back());
+    add_bytes(head.further_layers.back(), head.pass_bytes);
   }
   head.pass_bytes += head.output->bytes;
   if (config_.generation == HeadGeneration::eagle1) head.pass_bytes += head.fc->bytes;
@@ -71,7 +78,7 @@ HeadWeights HeadLoader::load() {
 }
 
 void HeadLoader::load_fusion(HeadWeights& head) {
-  const bool eagle3 = config_.generation == HeadGeneration::eagle3;
+  const bool eagle3 = config_.generation != HeadGeneration::eagle1;
   head.fc = matrix("fc.weight");
   head.fc_bias = vector("fc.bias", config_.fc_bias);
   head.fused_norm = vector("input_norm.weight", config_.fused_norm);
@@ -85,29 +92,40 @@ void HeadLoader::load_fusion(HeadWeights& head) {
   head.feature_norm =
       vector(eagle3 ? "hidden_norm.weight" : "feature_norm.weight", config_.feature_norm);
   head.output_norm = vector("norm.weight", config_.output_norm);
+  if (config_.generation == HeadGeneration::peagle) {
+    const StoredTensor& mask = reader_.checked("mask_hidden");
+    std::vector<float> values(static_cast<std::size_t>(config_.feature_width));
+    dequantize(mask.type, mask.bytes, values);
+    head.mask_features = reader_.upload(values, 1, config_.feature_width);
+  }
 }
 
-void HeadLoader::load_layer(LayerWeights& layer) {
-  layer.attention_norm = vector("input_layernorm.weight", config_.attention_norm);
+/// prefix: empty for the first layer, whose tensors have the common names.
+void HeadLoader::load_layer(const std::string& prefix, LayerWeights& layer) {
+  const bool first = prefix.empty();
+  const std::string attention = first ? "" : prefix + "self_attn.",
+                    mlp = first ? "" : prefix + "mlp.";
+  layer.attention_norm =
+      vector(prefix + "input_layernorm.weight", config_.attention_norm || !first);
   const auto rows = [&](int heads) {
     return config_.interleaved_rope ? half_split_order(heads, config_.head_dim)
                                     : std::vector<std::int32_t>();
   };
   const auto q_rows = rows(config_.heads), k_rows = rows(config_.kv_heads);
-  layer.q = reader_.matrix("q_proj.weight", options_.layout, q_rows);
-  layer.k = reader_.matrix("k_proj.weight", options_.layout, k_rows);
-  layer.v = matrix("v_proj.weight");
-  layer.o = matrix("o_proj.weight");
-  layer.q_bias = reader_.vector("q_proj.bias", config_.qkv_bias, q_rows);
-  layer.k_bias = reader_.vector("k_proj.bias", config_.qkv_bias, k_rows);
-  layer.v_bias = vector("v_proj.bias", config_.qkv_bias);
-  layer.o_bias = vector("o_proj.bias", config_.output_bias);
-  layer.q_norm = vector("q_norm.weight", config_.qk_norm);
-  layer.k_norm = vector("k_norm.weight", config_.qk_norm);
-  layer.ffn_norm = vector("post_attention_layernorm.weight");
-  layer.gate = matrix("gate_proj.weight");
-  layer.up = matrix("up_proj.weight");
-  layer.down = matrix("down_proj.weight");
+  layer.q = reader_.matrix(attention + "q_proj.weight", options_.layout, q_rows);
+  layer.k = reader_.matrix(attention + "k_proj.weight", options_.layout, k_rows);
+  layer.v = matrix(attention + "v_proj.weight");
+  layer.o = matrix(attention + "o_proj.weight");
+  layer.q_bias = reader_.vector(attention + "q_proj.bias", config_.qkv_bias, q_rows);
+  layer.k_bias = reader_.vector(attention + "k_proj.bias", config_.qkv_bias, k_rows);
+  layer.v_bias = vector(attention + "v_proj.bias", config_.qkv_bias);
+  layer.o_bias = vector(attention + "o_proj.bias", config_.output_bias);
+  layer.q_norm = vector(attention + "q_norm.weight", config_.qk_norm);
+  layer.k_norm = vector(attention + "k_norm.weight", config_.qk_norm);
+  layer.ffn_norm = vector(prefix + "post_attention_layernorm.weight");
+  layer.gate = matrix(mlp + "gate_proj.weight");
+  layer.up = matrix(mlp + "up_proj.weight");
+  layer.down = matrix(mlp + "down_proj.weight");
 }
 
 /// The head's own table wins over the target's; an equal copy, as in all official EAGLE-1 files, is
@@ -172,6 +190,13 @@ bool HeadLoader::equals_target_embedding(const StoredTensor& own) {
 }
 
 }  // namespace
+
+KvShape HeadWeights::cache_page() const {
+  KvShape page{1 + static_cast<int>(further_layers.size()), config.kv_heads, config.head_dim, 1,
+               KvType::f32};
+  if (plan) page.widths = {{page.kv_heads, page.head_dim, plan->values()}};
+  return page;
+}
 
 HeadWeights load_head(const Checkpoint& checkpoint, const Model& target,
                       const HeadOptions& options) {

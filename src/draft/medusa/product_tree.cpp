@@ -22,22 +22,32 @@ struct Candidate {
   }
 };
 
+/// Guesses that are not finite are left out.
+void add_row(const RowChildren& children, int row, ProductGuesses& guesses) {
+  auto& list = guesses.heads.emplace_back();
+  const auto first = static_cast<std::size_t>(row) * static_cast<std::size_t>(children.count);
+  for (std::size_t i = first; i < first + static_cast<std::size_t>(children.count); ++i) {
+    if (!std::isfinite(children.log_p[i])) break;
+    list.push_back({children.token[i], std::min(children.log_p[i], 0.0F)});
+  }
+}
+
 }  // namespace
 
 ProductGuesses ProductGuesses::of(std::span<const RowChildren> heads, int row) {
   ProductGuesses guesses;
-  for (const RowChildren& children : heads) {
-    auto& list = guesses.heads.emplace_back();
-    const auto first = static_cast<std::size_t>(row) * static_cast<std::size_t>(children.count);
-    for (std::size_t i = first; i < first + static_cast<std::size_t>(children.count); ++i) {
-      if (!std::isfinite(children.log_p[i])) break;
-      list.push_back({children.token[i], std::min(children.log_p[i], 0.0F)});
-    }
-  }
+  for (const RowChildren& children : heads) add_row(children, row, guesses);
   return guesses;
 }
 
-void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, DraftTree& tree) {
+ProductGuesses ProductGuesses::of_rows(const RowChildren& places, int first, int count) {
+  ProductGuesses guesses;
+  for (int row = first; row < first + count; ++row) add_row(places, row, guesses);
+  return guesses;
+}
+
+void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, DraftTree& tree,
+                       std::uint32_t source) {
   const std::size_t deepest = std::min(guesses.heads.size(), static_cast<std::size_t>(levels));
   std::priority_queue<Candidate> open;
   const auto offer = [&](NodeId parent, std::size_t level, std::size_t rank) {
@@ -45,14 +55,20 @@ void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, Dra
     const float above = tree[parent].log_p;
     open.push({parent, level, rank, above + guesses.heads[level][rank].log_p});
   };
-  offer(0, 0, 0);
-  for (int added = 0; added < nodes && !open.empty(); ++added) {
+  const int before = tree.size();
+  for (NodeId node = 0; node < before; ++node) {
+    if (tree[node].kind != NodeKind::probe) {
+      offer(node, static_cast<std::size_t>(tree.depth(node)), 0);
+    }
+  }
+  while (tree.size() - before < nodes && !open.empty()) {
     const Candidate best = open.top();
     open.pop();
-    const NodeId node =
-        tree.add(best.parent, guesses.heads[best.level][best.rank].token, best.log_p);
+    const TokenId token = guesses.heads[best.level][best.rank].token;
+    const NodeId next = tree.size();
+    const NodeId node = tree.add(best.parent, token, best.log_p, source);
     offer(best.parent, best.level, best.rank + 1);
-    offer(node, best.level + 1, 0);
+    if (node == next) offer(node, best.level + 1, 0);  // else it was offered with the tree
   }
 }
 

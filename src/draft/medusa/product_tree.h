@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "draft/eagle/static_tree.h"
@@ -20,10 +21,15 @@ struct ProductGuesses {
 
   /// Row `row` of each head's children. Guesses that are not finite are left out.
   static ProductGuesses of(std::span<const RowChildren> heads, int row);
+  /// The same of `count` rows of one list, from `first` on, a row for each place.
+  static ProductGuesses of_rows(const RowChildren& places, int first, int count);
 };
 
-/// Adds to the root of `tree` the `nodes` likeliest beginnings of paths, at most `levels` long.
-void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, DraftTree& tree);
+/// Adds to `tree` the `nodes` likeliest beginnings of paths, at most `levels` long, as proposed by
+/// `source`. Those below a node that the tree has already continue at its depth. Best first:
+/// arXiv:2604.12989 for block drafters.
+void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, DraftTree& tree,
+                       std::uint32_t source = 1);
 
 /// Adds those that `shape` names (Medusa's `medusa_choices`: paths of ranks), the likeliest
 /// `nodes`.

@@ -120,5 +120,21 @@ TEST(ProductTree, GuessesThatAreNotFiniteAreLeftOut) {
   EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{1, 5, 6}));
 }
 
+TEST(ProductTree, ContinuesBranchesOfOtherDraftersAtTheirDepth) {
+  const ProductGuesses guesses{{{{5, -0.5F}, {6, -1.5F}}, {{7, -0.25F}, {8, -2.0F}}}};
+  DraftTree tree(1);
+  const NodeId other = tree.add(0, 40, -0.125F, /*source=*/1);
+  const NodeId known = tree.add(0, 5, -0.75F, /*source=*/1);
+  grow_product_tree(guesses, /*levels=*/2, /*nodes=*/3, tree, /*source=*/2);
+  ASSERT_EQ(tree.draft_nodes(), 5);
+  const NodeId below = tree.child(other, 7);
+  ASSERT_GT(below, 0);
+  EXPECT_FLOAT_EQ(tree[below].log_p, -0.375F);
+  EXPECT_EQ(tree[below].sources, 2U);
+  EXPECT_EQ(tree[known].sources, 3U) << "proposed again";
+  EXPECT_EQ(tree.child(known, 7), below + 1) << "the next likeliest, once";
+  EXPECT_GT(tree.child(0, 6), 0);
+}
+
 }  // namespace
 }  // namespace talon

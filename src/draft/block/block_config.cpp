@@ -1,0 +1,348 @@
+#include "draft/block/block_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/error.h"
+#include "io/quote.h"
+#include "io/tensor_layout.h"
+#include "model/config/config_keys.h"
+#include "model/config/config_readers.h"
+
+namespace talon {
+namespace {
+
+using Limits = ConfigLimits;
+
+constexpr int kMostBlock = 64;
+constexpr int kDefaultContext = 2048;
+
+/// The head's own keys, those of its layers, which speculators nests, and `dflash_config`.
+struct BlockKeys {
+  ConfigKeys top;
+  ConfigKeys layer;
+  std::optional<ConfigKeys> dflash;
+
+  /// Where `key` is; the top of the file if it is nowhere.
+  const ConfigKeys& with(std::string_view key) const {
+    return !top.has(key) && dflash && dflash->has(key) ? *dflash : top;
+  }
+};
+
+std::string architecture_of(const Json& config) {
+  if (!config.is_object()) return "";
+  const Json list = config.value("architectures", Json());
+  if (!list.is_array() || list.empty() || !list.front().is_string()) return "";
+  return list.front().get<std::string>();
+}
+
+std::string speculators_kind(const Json& config) {
+  if (!config.is_object()) return "";
+  const Json kind = config.value("speculators_model_type", Json());
+  return kind.is_string() ? kind.get<std::string>() : "";
+}
+
+bool names_spark(std::string_view architecture) { return architecture.ends_with("DSparkModel"); }
+
+BlockKeys read_keys(const Checkpoint& checkpoint) {
+  const ConfigKeys top(checkpoint.metadata, (checkpoint.path / "config.json").string());
+  return {top, top.object("transformer_layer_config").value_or(top), top.object("dflash_config")};
+}
+
+BlockConfig::Layout read_layout(const Checkpoint& checkpoint, const BlockKeys& keys) {
+  if (!speculators_kind(checkpoint.metadata).empty()) return BlockConfig::Layout::speculators;
+  const std::string architecture = architecture_of(checkpoint.metadata);
+  if (names_spark(architecture)) return BlockConfig::Layout::deepspec;
+  if (architecture != "DFlashDraftModel") {
+    keys.top.refuse("architectures", "DFlashDraftModel or one that ends in DSparkModel");
+  }
+  return BlockConfig::Layout::official;
+}
+
+std::string layer_tensor(int layer, std::string_view part) {
+  return fmt::format("layers.{}.{}", layer, part);
+}
+
+int rows_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }
+
+/// A bias or norm that either all layers have or none.
+bool read_part(const HeadTensors& tensors, const BlockConfig& config, std::string_view part,
+               int size) {
+  const bool first = tensors.find(layer_tensor(0, part), {size}) != nullptr;
+  for (int layer = 1; layer < config.layers; ++layer) {
+    const std::string name = layer_tensor(layer, part);
+    const bool present = tensors.find(name, {size}) != nullptr;
+    if (present == first) continue;
+    fail("{}: {}: expected {} in the first layer, found otherwise", tensors.doing(), quote(name),
+         first ? "it as" : "none as");
+  }
+  return first;
+}
+
+void read_layers(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig& c) {
+  while (tensors.has(layer_tensor(c.layers, "self_attn.q_proj.weight"))) ++c.layers;
+  const int promised = keys.layer.integer_or("num_hidden_layers", 1, Limits::kLayers, c.layers);
+  if (c.layers == 0 || promised != c.layers) {
+    fail("{}: \"num_hidden_layers\": expected the {} layers that have a {}, found {}",
+         tensors.doing(), c.layers, quote("self_attn.q_proj.weight"), promised);
+  }
+  const auto sized = [&](std::string_view part) -> const StoredTensor& {
+    return tensors.require(layer_tensor(0, part), {-1, c.hidden});
+  };
+  const int q = rows_of(sized("self_attn.q_proj.weight"));
+  const int k = rows_of(sized("self_attn.k_proj.weight"));
+  c.intermediate = rows_of(sized("mlp.gate_proj.weight"));
+  const int heads = keys.layer.integer("num_attention_heads", 1, Limits::kHeads);
+  c.head_dim = keys.layer.integer_or("head_dim", 1, Limits::kHeadDim, q / heads);
+  const bool whole = c.head_dim > 0 && c.head_dim % 2 == 0 && k > 0 && q % c.head_dim == 0 &&
+                     k % c.head_dim == 0 && q % k == 0;
+  if (!whole) {
+    fail(
+        "{}: \"head_dim\": expected whole heads of an even size that share keys evenly, found {} "
+        "and {} rows for heads of {}",
+        tensors.doing(), q, k, c.head_dim);
+  }
+  c.heads = q / c.head_dim;
+  c.kv_heads = k / c.head_dim;
+  for (int i = 0; i < c.layers; ++i) {
+    const auto require = [&](std::string_view part, const std::vector<std::int64_t>& shape) {
+      tensors.require(layer_tensor(i, part), shape);
+    };
+    require("input_layernorm.weight", {c.hidden});
+    require("post_attention_layernorm.weight", {c.hidden});
+    require("self_attn.q_proj.weight", {q, c.hidden});
+    require("self_attn.k_proj.weight", {k, c.hidden});
+    require("self_attn.v_proj.weight", {k, c.hidden});
+    require("self_attn.o_proj.weight", {c.hidden, q});
+    require("mlp.gate_proj.weight", {c.intermediate, c.hidden});
+    require("mlp.up_proj.weight", {c.intermediate, c.hidden});
+    require("mlp.down_proj.weight", {c.hidden, c.intermediate});
+  }
+  c.qkv_bias = read_part(tensors, c, "self_attn.q_proj.bias", q);
+  const bool others = read_part(tensors, c, "self_attn.k_proj.bias", k) == c.qkv_bias &&
+                      read_part(tensors, c, "self_attn.v_proj.bias", k) == c.qkv_bias;
+  if (!others) fail("{}: expected biases of q, k and v, found a part of them", tensors.doing());
+  c.output_bias = read_part(tensors, c, "self_attn.o_proj.bias", c.hidden);
+  c.qk_norm = read_part(tensors, c, "self_attn.q_norm.weight", c.head_dim);
+  if (read_part(tensors, c, "self_attn.k_norm.weight", c.head_dim) != c.qk_norm) {
+    fail("{}: expected norms of q and k, found one of them", tensors.doing());
+  }
+  if (keys.layer.text_or("hidden_act", "silu") != "silu") keys.layer.refuse("hidden_act", "silu");
+}
+
+void read_windows(const BlockKeys& keys, BlockConfig& c) {
+  const auto count = static_cast<std::size_t>(c.layers);
+  c.slides.assign(count, false);
+  const Json* types = keys.layer.find("layer_types");
+  if (!types) return;
+  if (!types->is_array() || types->size() != count) {
+    keys.layer.refuse("layer_types", fmt::format("a list of {} names", count));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    c.slides[i] = (*types)[i] == "sliding_attention";
+    if (!c.slides[i] && (*types)[i] != "full_attention") {
+      keys.layer.refuse("layer_types", "full_attention or sliding_attention");
+    }
+  }
+  if (std::find(c.slides.begin(), c.slides.end(), true) == c.slides.end()) return;
+  c.window = keys.layer.integer("sliding_window", 1, INT32_MAX / 2);
+  c.causal_slides = c.layout == BlockConfig::Layout::speculators &&
+                    !keys.top.flag_or("sliding_window_non_causal", false);
+}
+
+/// As Talon counts: the layer that a stream enters. Official files count layers whose outputs are
+/// taken, speculators those whose inputs are (docs/methods.md 2.6).
+void read_taps(const BlockKeys& keys, BlockConfig& c) {
+  const bool official = c.layout != BlockConfig::Layout::speculators;
+  const std::string_view key = official ? "target_layer_ids" : "aux_hidden_state_layer_ids";
+  const ConfigKeys& from = keys.with(key);
+  c.target_layers = keys.top.integer_or("num_target_layers", 1, Limits::kLayers, 0);
+  if (const Json* ids = from.find(key); ids && ids->is_array()) {
+    for (const int id : from.integers(key, official ? -1 : 0, Limits::kLayers, ids->size())) {
+      c.tap_layers.push_back(id + (official ? 1 : 0));
+    }
+  } else if (official && c.target_layers > 0) {
+    for (int i = 0; i < c.layers; ++i) {
+      const double id = c.layers == 1
+                            ? c.target_layers / 2
+                            : std::round(1.0 + i * (c.target_layers - 4.0) / (c.layers - 1));
+      c.tap_layers.push_back(static_cast<int>(id) + 1);
+    }
+  }
+  if (c.tap_layers.empty()) from.refuse(key, "a list of target layers");
+}
+
+void read_block(const BlockKeys& keys, BlockConfig& c) {
+  const bool speculators = c.layout == BlockConfig::Layout::speculators;
+  const ConfigKeys& from = keys.with("block_size");
+  c.block = speculators ? from.integer_or("block_size", 2, kMostBlock, 8)
+                        : from.integer("block_size", 2, kMostBlock);
+  c.mask_token = keys.with("mask_token_id").integer("mask_token_id", 0, Limits::kVocabulary - 1);
+}
+
+/// DSpark's bias by the token before, and its confidence.
+void read_markov(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig& c) {
+  const StoredTensor* previous = tensors.find("markov_head.markov_w1.weight", {-1, -1});
+  const bool spark = previous || tensors.has("confidence_head.proj.weight");
+  const bool speculators = c.layout == BlockConfig::Layout::speculators;
+  c.root_predicts = speculators ? keys.top.flag_or("sample_from_anchor", spark)
+                                : c.layout == BlockConfig::Layout::deepspec;
+  if (previous) {
+    const std::string kind = keys.top.text_or("markov_head_type", "vanilla");
+    if (kind != "vanilla") keys.top.refuse("markov_head_type", "vanilla");
+    c.markov_rank = static_cast<int>(previous->shape[1]);
+    const int promised = keys.top.integer_or("markov_rank", 0, Limits::kWidth, c.markov_rank);
+    if (promised != c.markov_rank) {
+      keys.top.refuse("markov_rank", fmt::format("{}, as its tensor has", c.markov_rank));
+    }
+    const int rows = c.draft_vocabulary > 0 ? c.draft_vocabulary : rows_of(*previous);
+    tensors.require("markov_head.markov_w2.weight", {rows, c.markov_rank});
+  }
+  const StoredTensor* confidence = tensors.find("confidence_head.proj.weight", {1, -1});
+  c.confidence = confidence != nullptr;
+  if (!confidence) return;
+  c.confidence_reads_markov = keys.top.flag_or("confidence_head_with_markov", true);
+  if (c.confidence_reads_markov && c.markov_rank == 0) {
+    keys.top.refuse("confidence_head_with_markov", "a \"markov_head.markov_w1.weight\" beside it");
+  }
+  tensors.require("confidence_head.proj.weight",
+                  {1, c.hidden + (c.confidence_reads_markov ? c.markov_rank : 0)});
+  tensors.require("confidence_head.proj.bias", {1});
+}
+
+void read_vocabularies(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig& c) {
+  c.vocabulary = keys.layer.integer_or("vocab_size", 1, Limits::kVocabulary, 0);
+  if (const StoredTensor* own = tensors.find("embed_tokens.weight", {-1, c.hidden})) {
+    c.own_embedding = true;
+    c.vocabulary = rows_of(*own);
+  }
+  if (const StoredTensor* output = tensors.find("lm_head.weight", {-1, c.hidden})) {
+    c.draft_vocabulary = rows_of(*output);
+  }
+  const StoredTensor* map = tensors.find("d2t", {-1});
+  tensors.find("t2d", {-1});
+  c.reduced_vocabulary = map != nullptr;
+  if (map && rows_of(*map) != c.draft_vocabulary) {
+    fail("{}: {}: expected one entry for each of the {} rows of \"lm_head.weight\", found {}",
+         tensors.doing(), quote(map->name), c.draft_vocabulary, rows_of(*map));
+  }
+}
+
+template <typename... Args>
+[[noreturn]] void refuse_target(const std::string& doing, fmt::format_string<Args...> format,
+                                Args&&... args) {
+  fail("{}: the head does not fit the target: {}", doing,
+       fmt::format(format, std::forward<Args>(args)...));
+}
+
+std::optional<std::string> common_name(std::string_view name) {
+  if (name.starts_with("model.")) name.remove_prefix(6);
+  const bool idle = name.ends_with("rotary_emb.inv_freq") || name.starts_with("verifier_");
+  if (idle) return std::nullopt;
+  return std::string(name);
+}
+
+}  // namespace
+
+bool is_block_head(const Checkpoint& checkpoint) {
+  if (checkpoint.format == CheckpointFormat::gguf) return false;
+  const std::string architecture = architecture_of(checkpoint.metadata);
+  const std::string kind = speculators_kind(checkpoint.metadata);
+  return architecture.starts_with("DFlash") || names_spark(architecture) || kind == "dflash" ||
+         kind == "dspark";
+}
+
+HeadTensors block_tensors(const Checkpoint& checkpoint) { return {checkpoint, common_name}; }
+
+BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
+  if (!is_block_head(checkpoint)) {
+    fail("{}: expected the architecture of a block drafter (DFlash or DSpark), found {}",
+         tensors.doing(), quote(architecture_of(checkpoint.metadata)));
+  }
+  const BlockKeys keys = read_keys(checkpoint);
+  BlockConfig c;
+  c.layout = read_layout(checkpoint, keys);
+  const StoredTensor& fusion = tensors.require("fc.weight", {-1, -1});
+  c.hidden = rows_of(fusion);
+  c.feature_width = static_cast<int>(fusion.shape[1]);
+  tensors.require("hidden_norm.weight", {c.hidden});
+  tensors.require("norm.weight", {c.hidden});
+  read_layers(tensors, keys, c);
+  read_windows(keys, c);
+  read_taps(keys, c);
+  read_block(keys, c);
+  const int context =
+      keys.layer.integer_or("max_position_embeddings", 1, Limits::kContext, kDefaultContext);
+  c.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
+  c.rope = read_hugging_face_rope(keys.layer, context);
+  read_vocabularies(tensors, keys, c);
+  read_markov(tensors, keys, c);
+  tensors.refuse_unknown();
+  return c;
+}
+
+std::vector<FeatureTap> fit_to_target(const BlockConfig& c, const ModelConfig& target,
+                                      const std::string& doing) {
+  if (c.hidden != target.hidden) {
+    refuse_target(doing, "\"hidden_size\": expected {}, found {}", target.hidden, c.hidden);
+  }
+  if (c.target_layers != 0 && c.target_layers != target.layers) {
+    refuse_target(doing, "\"num_target_layers\": expected {}, found {}", target.layers,
+                  c.target_layers);
+  }
+  const auto taps = static_cast<int>(c.tap_layers.size());
+  if (c.feature_width != taps * target.hidden) {
+    refuse_target(doing, "\"fc.weight\": expected {} columns, those of {} target layers, found {}",
+                  taps * target.hidden, taps, c.feature_width);
+  }
+  if (c.vocabulary != 0 && c.vocabulary != target.vocabulary) {
+    refuse_target(doing, "{}: expected {}, found {}",
+                  c.own_embedding ? "rows of \"embed_tokens.weight\"" : "\"vocab_size\"",
+                  target.vocabulary, c.vocabulary);
+  }
+  if (c.draft_vocabulary != 0 && !c.reduced_vocabulary && c.draft_vocabulary != target.vocabulary) {
+    refuse_target(doing, "rows of \"lm_head.weight\": expected {}, or a \"d2t\", found {}",
+                  target.vocabulary, c.draft_vocabulary);
+  }
+  if (c.mask_token >= target.vocabulary) {
+    refuse_target(doing, "\"mask_token_id\": expected a token below {}, found {}",
+                  target.vocabulary, c.mask_token);
+  }
+  std::vector<FeatureTap> wanted;
+  for (const int layer : c.tap_layers) {
+    if (layer >= target.layers) {
+      refuse_target(doing, "tap layer: expected one that enters a layer below {}, found {}",
+                    target.layers, layer);
+    }
+    wanted.push_back({layer});
+  }
+  return wanted;
+}
+
+Json describe_block_head(const Checkpoint& checkpoint) {
+  const BlockConfig c = read_block_config(checkpoint, block_tensors(checkpoint));
+  const char* const layouts[] = {"official", "DeepSpec", "speculators"};
+  return {{"architecture", "draft head"},
+          {"variant", c.markov_rank > 0 ? "DSpark" : "DFlash"},
+          {"layout", layouts[static_cast<int>(c.layout)]},
+          {"hidden", c.hidden},
+          {"feature_width", c.feature_width},
+          {"layers", c.layers},
+          {"intermediate", c.intermediate},
+          {"heads", c.heads},
+          {"kv_heads", c.kv_heads},
+          {"head_dim", c.head_dim},
+          {"draft_vocabulary", c.draft_vocabulary},
+          {"rope_base", c.rope.base},
+          {"tap_layers", c.tap_layers},
+          {"block", c.block},
+          {"guesses", c.guesses()},
+          {"mask_token", c.mask_token},
+          {"markov_rank", c.markov_rank},
+          {"confidence", c.confidence}};
+}
+
+}  // namespace talon

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/feature_tap.h"
+#include "draft/eagle/head_tensors.h"
+#include "io/checkpoint.h"
+#include "io/json.h"
+#include "model/config/config.h"
+
+namespace talon {
+
+/// Everything about a block drafter (DFlash, arXiv:2602.06036; DSpark, arXiv:2607.05147;
+/// docs/methods.md 2.6) but its values. Sizes come from the tensors.
+struct BlockConfig {
+  enum class Layout { official, deepspec, speculators };
+  Layout layout = Layout::official;
+  int hidden = 0;  // H, as the target's
+  int feature_width = 0;
+  int layers = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int intermediate = 0;
+  int vocabulary = 0;        // as the files tell; 0: they do not
+  int draft_vocabulary = 0;  // rows of the own output matrix; 0: the target's is used
+  int target_layers = 0;     // as the files tell; 0: they do not
+  float norm_epsilon = 0;
+  RopeConfig rope;
+  int block = 0;                // rows of a pass: the root and masks
+  TokenId mask_token = 0;       // stands for tokens that are not known
+  bool root_predicts = false;   // the root's row guesses, too; else the first mask's is the first
+  std::vector<int> tap_layers;  // target layers whose inputs are wanted
+  std::vector<bool> slides;     // of each layer: sees `window` committed rows only
+  int window = 0;
+  bool causal_slides = false;  // ... and of the block only the rows up to itself
+  bool own_embedding = false;
+  bool reduced_vocabulary = false;
+  bool qkv_bias = false, output_bias = false, qk_norm = false;
+  int markov_rank = 0;  // DSpark: a bias by the token before; 0: none
+  bool confidence = false;
+  bool confidence_reads_markov = false;
+
+  int first_guess() const { return root_predicts ? 0 : 1; }
+  int guesses() const { return block - first_guess(); }
+};
+
+/// Whether the files hold such a head.
+bool is_block_head(const Checkpoint& checkpoint);
+
+/// Names of such a head's tensors: as stored, less what is used in training only.
+HeadTensors block_tensors(const Checkpoint& checkpoint);
+
+/// Throws Error naming the key or tensor that is missing, contradicts another or is of an unknown
+/// variant.
+BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& tensors);
+
+/// The features that a head for this target wants, in order. Throws Error naming the field that
+/// disagrees, what the target has and what the head has.
+std::vector<FeatureTap> fit_to_target(const BlockConfig& config, const ModelConfig& target,
+                                      const std::string& doing);
+
+/// For `talon inspect`.
+Json describe_block_head(const Checkpoint& checkpoint);
+
+}  // namespace talon

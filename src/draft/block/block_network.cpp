@@ -1,0 +1,147 @@
+#include "draft/block/block_network.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr int kLeastRows = 128;  // of a pass: how many rows of a prompt are taken in at once
+
+LayerPlan plan_of(const BlockConfig& config) {
+  LayerPlan plan;
+  plan.heads = config.heads;
+  plan.kv_heads = config.kv_heads;
+  plan.head_dim = config.head_dim;
+  plan.intermediate = config.intermediate;
+  plan.norm_epsilon = config.norm_epsilon;
+  plan.rough = true;
+  return plan;
+}
+
+/// The same rows where each sees itself alone: what is attended to does not matter.
+AttentionLayout seeing_themselves(const AttentionLayout& layout) {
+  AttentionLayout alone;
+  alone.pages = layout.pages;
+  for (AttentionRow row : layout.rows) {
+    row.visible = 1;
+    row.contiguous = 0;
+    row.extra_begin = static_cast<std::int32_t>(alone.extra.size());
+    alone.extra.push_back(row.slot);
+    alone.rows.push_back(row);
+  }
+  return alone;
+}
+
+}  // namespace
+
+BlockNetwork::BlockNetwork(const BlockWeights& weights, int block, int positions)
+    : weights_(weights),
+      config_(weights.config),
+      backend_(*weights.backend),
+      block_(block),
+      max_rows_(std::max(kLeastRows, block)),
+      plan_(plan_of(weights.config)),
+      runner_(backend_, {&plan_, 1}, weights.config.hidden, max_rows_),
+      rope_(backend_, weights.config.rope, weights.config.head_dim, positions + block),
+      tokens_(backend_),
+      guessing_(backend_),
+      context_(backend_.allocate(max_rows_, config_.hidden)),
+      query_(backend_.allocate(max_rows_, config_.heads * config_.head_dim)),
+      keys_(backend_.allocate(max_rows_, config_.kv_heads * config_.head_dim)),
+      values_(backend_.allocate(max_rows_, config_.kv_heads * config_.head_dim)),
+      seen_(backend_.allocate(max_rows_, config_.heads * config_.head_dim)),
+      residual_(backend_.allocate(max_rows_, config_.hidden)) {
+  expects(block >= 2 && block <= config_.block, "a block within the head's");
+}
+
+/// The queries of committed rows are zeros, and nobody reads what they see.
+void BlockNetwork::forward(const HeadPass& pass) {
+  const int rows = static_cast<int>(pass.tokens.size());
+  expects(rows >= 1 && rows <= max_rows_, "at most max_rows rows");
+  const View context = context_.rows(rows);
+  const Projection fc[] = {{weights_.fc.get(), context}};
+  backend_.linear({.input = pass.features, .outputs = fc, .rough = true});
+  backend_.rms_norm(context, weights_.context_norm.view(), config_.norm_epsilon, context);
+  const AttentionLayout alone = seeing_themselves(*pass.layout);
+  const auto layout = backend_.prepare(alone);
+  for (int i = 0; i < config_.layers; ++i) {
+    const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
+    const View k = keys_.rows(rows), v = values_.rows(rows);
+    const Projection kv[] = {{layer.k.get(), k, layer.k_bias.view()},
+                             {layer.v.get(), v, layer.v_bias.view()}};
+    backend_.linear({.input = context, .outputs = kv, .rough = true});
+    backend_.attention({.q = query_.rows(rows),
+                        .k = k,
+                        .v = v,
+                        .out = seen_.rows(rows),
+                        .cache = pass.cache,
+                        .layer = i,
+                        .layout = layout.get(),
+                        .rope = rope_.reach(layout->positions),
+                        .q_norm = layer.q_norm.view(),
+                        .k_norm = layer.k_norm.view(),
+                        .norm_epsilon = config_.norm_epsilon,
+                        .scale = 1});
+  }
+}
+
+/// Row j of a block stands j places after the root. A layer that slides sees the newest `window`
+/// committed rows, which are listed one by one.
+AttentionLayout BlockNetwork::lay_out(std::span<const BlockRoot> roots, bool slides) const {
+  AttentionLayout layout;
+  for (const BlockRoot& root : roots) {
+    const KvSequence& cache = root.state->cache;
+    const int length = cache.length();
+    const int listed = slides ? std::min(config_.window, length) : 0;
+    const auto first = static_cast<std::int32_t>(layout.extra.size());
+    for (int position = length - listed; position < length; ++position) {
+      const PageId page = cache.pages()[static_cast<std::size_t>(position / kPageRows)];
+      layout.extra.push_back(page * kPageRows + position % kPageRows);
+    }
+    for (int j = 0; j < block_; ++j) layout.extra.push_back(cache.slot(j));
+    const int contiguous = slides ? 0 : length;
+    for (int j = 0; j < block_; ++j) {
+      const bool causal = slides && config_.causal_slides;
+      layout.rows.push_back({.sequence = static_cast<std::int32_t>(layout.pages.size()),
+                             .position = length + j,
+                             .visible = contiguous + listed + (causal ? j + 1 : block_),
+                             .slot = cache.slot(j),
+                             .contiguous = contiguous,
+                             .extra_begin = first});
+    }
+    layout.pages.push_back(cache.pages());
+  }
+  return layout;
+}
+
+void BlockNetwork::guess(std::span<const BlockRoot> roots, KvStore& cache, const View& out) {
+  const int rows = static_cast<int>(roots.size()) * block_;
+  expects(rows >= 1 && rows <= max_rows_, "at most max_rows rows");
+  std::vector<TokenId> tokens;
+  std::vector<std::int32_t> guessing;
+  for (const BlockRoot& root : roots) {
+    for (int j = 0; j < block_; ++j) {
+      if (j >= config_.first_guess()) guessing.push_back(static_cast<std::int32_t>(tokens.size()));
+      tokens.push_back(j == 0 ? root.token : config_.mask_token);
+    }
+  }
+  const View residual = residual_.rows(rows);
+  backend_.embed(*weights_.embedding, tokens_.put(tokens), residual);
+  if (weights_.embedding_scale != 1) backend_.scale(residual, weights_.embedding_scale);
+  const AttentionLayout whole = lay_out(roots, false);
+  const AttentionLayout windowed = config_.window > 0 ? lay_out(roots, true) : AttentionLayout{};
+  const auto all = backend_.prepare(whole);
+  const auto newest = config_.window > 0 ? backend_.prepare(windowed) : nullptr;
+  for (int i = 0; i < config_.layers; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const PreparedLayout* layout = config_.slides[index] ? newest.get() : all.get();
+    const BlockRows block{&cache, i, layout, rope_.reach(layout->positions)};
+    runner_.run(plan_, weights_.layers[index], block, residual);
+  }
+  backend_.rms_norm(residual, weights_.output_norm.view(), config_.norm_epsilon, residual);
+  backend_.gather_rows(residual, guessing_.put(guessing), out);
+}
+
+}  // namespace talon

@@ -1,0 +1,29 @@
+#include "draft/draft_cache.h"
+
+#include <algorithm>
+
+#include "core/machine/available_memory.h"
+#include "model/cache/kv_cache.h"
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kMostUntoldBytes = std::size_t{1} << 30;
+constexpr std::size_t kPagesInFlight = 8;
+
+}  // namespace
+
+KvShape draft_cache_shape(const KvShape& page, std::size_t positions, int context) {
+  const bool is_told = positions > 0;
+  if (!is_told) positions = static_cast<std::size_t>(context);
+  const std::size_t page_bytes = kv_page_bytes(page);
+  std::size_t bytes = (positions / kPageRows + kPagesInFlight) * page_bytes;
+  if (is_told) {
+    require_available(bytes, "open a head's cache");
+  } else {
+    bytes = std::clamp(bytes, page_bytes, std::max(page_bytes, kMostUntoldBytes));
+  }
+  return within_budget(page, bytes);
+}
+
+}  // namespace talon

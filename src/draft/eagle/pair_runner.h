@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+
+#include "backend/backend.h"
+#include "core/types.h"
+
+namespace talon {
+
+/// Rows of one pass of a head. Row r pairs the feature of a position i with the embedding of
+/// tokens[r], which stands at i + 1; layout.rows[r].position is i.
+struct HeadPass {
+  std::span<const TokenId> tokens;
+  const AttentionLayout* layout = nullptr;
+  KvStore* cache = nullptr;
+  /// The target's features, [rows, taps * hidden size of the target]; or else, with from_target
+  /// off, what an earlier pass of the head gave for the parents of the rows, [rows, H].
+  View features;
+  bool from_target = true;
+  View out;  // [rows, H]: the predicted features, fed back to the rows' children
+};
+
+/// The network of a head that keeps keys and values of committed pairs (head_memory.h).
+class PairRunner {
+ public:
+  virtual ~PairRunner() = default;
+  virtual Backend& backend() const = 0;
+  virtual int max_rows() const = 0;
+  virtual int feature_width() const = 0;  // taps * hidden size of the target
+  virtual int hidden() const = 0;         // H
+  /// Runs at most max_rows rows. A head that predicts nothing from committed pairs leaves
+  /// pass.out as it is.
+  virtual void forward(const HeadPass& pass) = 0;
+};
+
+}  // namespace talon

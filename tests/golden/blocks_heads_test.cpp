@@ -1,0 +1,164 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "core/error.h"
+#include "draft/registry.h"
+#include "eagle_head_files.h"
+#include "eagle_run.h"
+
+namespace talon {
+namespace {
+
+HeadFiles head_of(const std::string& kind) {
+  return HeadFiles::read("../blocks/" + kind + "/head");
+}
+
+std::string refusal_of(const std::string& drafter, const HeadFiles& files) {
+  const test::TemporaryFolder folder;
+  files.write(folder);
+  try {
+    eagle_target().make_drafter(drafter, folder.path().string());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::vector<float> zeros(std::size_t count) { return std::vector<float>(count); }
+
+struct BadHead {
+  const char* drafter;
+  const char* kind;
+  const char* expected;  // a part of the message
+  std::function<void(HeadFiles&)> spoil;
+};
+void PrintTo(const BadHead& bad, std::ostream* out) { *out << bad.expected; }
+
+const BadHead kBadHeads[] = {
+    {"dflash", "dflash", "\"num_target_layers\": expected 5, found 6",
+     [](HeadFiles& files) { files.config["num_target_layers"] = 6; }},
+    {"dflash", "dflash", "tap layer: expected one that enters a layer below 5, found 5",
+     [](HeadFiles& files) {
+       files.config["dflash_config"]["target_layer_ids"] = {0, 1, 4};
+     }},
+    {"dflash", "dflash", "\"fc.weight\": expected 128 columns, those of 2 target layers, found 192",
+     [](HeadFiles& files) {
+       files.config["dflash_config"]["target_layer_ids"] = {0, 1};
+     }},
+    {"dflash", "dflash", "\"mask_token_id\": expected a token below 512, found 512",
+     [](HeadFiles& files) { files.config["dflash_config"]["mask_token_id"] = 512; }},
+    {"dflash", "dflash", "\"vocab_size\": expected 512, found 500",
+     [](HeadFiles& files) { files.config["vocab_size"] = 500; }},
+    {"dflash", "dflash", "\"block_size\": expected an integer in 2..64, found 1",
+     [](HeadFiles& files) { files.config["block_size"] = 1; }},
+    {"dflash", "dflash", "\"num_hidden_layers\": expected the 2 layers",
+     [](HeadFiles& files) { files.config["num_hidden_layers"] = 3; }},
+    {"dflash", "dflash", "\"layer_types\": expected full_attention or sliding_attention",
+     [](HeadFiles& files) { files.config["layer_types"][1] = "linear_attention"; }},
+    {"dflash", "dflash", "\"architectures\": expected DFlashDraftModel",
+     [](HeadFiles& files) { files.config["architectures"] = {"DFlash2DraftModel"}; }},
+    {"dflash", "dflash", "found \"layers.0.self_attn.g_proj.weight\" besides",
+     [](HeadFiles& files) {
+       files.add("layers.0.self_attn.g_proj.weight", {64, 64}, zeros(64 * 64));
+     }},
+    {"dflash", "dflash", "\"layers.1.self_attn.k_proj.weight\": expected [32, 64], found [64, 64]",
+     [](HeadFiles& files) {
+       files.add("layers.1.self_attn.k_proj.weight", {64, 64}, zeros(64 * 64));
+     }},
+    {"dflash", "dspark", "use dspark", [](HeadFiles&) {}},
+    {"dspark", "dflash", "use dflash", [](HeadFiles&) {}},
+    {"dspark", "dspark", "\"markov_head_type\": expected vanilla, found \"rnn\"",
+     [](HeadFiles& files) { files.config["markov_head_type"] = "rnn"; }},
+    {"dspark", "dspark", "\"markov_rank\": expected 16, as its tensor has, found 8",
+     [](HeadFiles& files) { files.config["markov_rank"] = 8; }},
+    {"dspark", "dspark", "\"confidence_head.proj.weight\": expected [1, 80], found [1, 64]",
+     [](HeadFiles& files) {
+       files.add("confidence_head.proj.weight", {1, 64}, zeros(64));
+     }},
+    {"peagle", "peagle", "\"mask_hidden\": expected [1, 1, 192], found [1, 1, 64]",
+     [](HeadFiles& files) {
+       files.add("mask_hidden", {1, 1, 64}, zeros(64));
+     }},
+    {"peagle", "peagle", "\"mask_token_id\": expected a token below 512, found 600",
+     [](HeadFiles& files) { files.config["mask_token_id"] = 600; }},
+    {"peagle", "peagle", "\"num_hidden_layers\": expected the 2 layers that have tensors, found 4",
+     [](HeadFiles& files) { files.config["transformer_layer_config"]["num_hidden_layers"] = 4; }},
+    {"eagle3", "peagle", "use peagle", [](HeadFiles&) {}},
+};
+
+class BadBlockHeads : public testing::TestWithParam<BadHead> {};
+
+TEST_P(BadBlockHeads, AreRefusedByTheFieldThatDisagrees) {
+  HeadFiles files = head_of(GetParam().kind);
+  GetParam().spoil(files);
+  const std::string message = refusal_of(GetParam().drafter, files);
+  EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
+}
+INSTANTIATE_TEST_SUITE_P(All, BadBlockHeads, testing::ValuesIn(kBadHeads));
+
+const std::vector<TokenId> kPrompt = {1, 403, 407, 261, 378, 432, 383, 286, 261, 376};
+
+std::vector<EagleRound> rounds_of(const std::string& drafter, const HeadFiles& files) {
+  const test::TemporaryFolder folder;
+  files.write(folder);
+  const auto made = eagle_target().make_drafter(drafter, folder.path().string());
+  return run_eagle(eagle_target(), *made, kPrompt, 12);
+}
+
+void expect_equal_trees(const std::vector<EagleRound>& a, const std::vector<EagleRound>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].tree.tokens(), b[i].tree.tokens());
+    EXPECT_EQ(a[i].tree.log_ps(), b[i].tree.log_ps());
+  }
+}
+
+/// speculators counts the layers that a stream enters, the official files those it leaves.
+TEST(BlockHeads, OfSpeculatorsAreTheOfficialOnesUnderOtherKeys) {
+  const HeadFiles official = head_of("dflash");
+  HeadFiles files = official;
+  Json layer = files.config;
+  layer.erase("dflash_config");
+  layer.erase("architectures");
+  files.config = {{"speculators_model_type", "dflash"},
+                  {"transformer_layer_config", layer},
+                  {"block_size", 8},
+                  {"mask_token_id", 0},
+                  {"aux_hidden_state_layer_ids", {1, 2, 4}}};
+  const std::string drafter = "dflash:weights=f32,nodes=9";
+  expect_equal_trees(rounds_of(drafter, files), rounds_of(drafter, official));
+}
+
+TEST(BlockHeads, AWindowThatHoldsTheTextChangesNothingAndAShorterOneDoes) {
+  const HeadFiles full = head_of("dflash");
+  const auto windowed = [&](int window) {
+    HeadFiles files = full;
+    files.config["layer_types"] = {"sliding_attention", "sliding_attention"};
+    files.config["sliding_window"] = window;
+    return rounds_of("dflash:weights=f32,topk=1", files);
+  };
+  const auto expected = rounds_of("dflash:weights=f32,topk=1", full);
+  const auto same = windowed(200), shorter = windowed(3);
+  bool differs = false;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(same[i].tree.tokens(), expected[i].tree.tokens());
+    for (std::size_t node = 1; node < expected[i].tree.nodes.size(); ++node) {
+      EXPECT_NEAR(same[i].tree.nodes[node].log_p, expected[i].tree.nodes[node].log_p, 1e-4);
+    }
+    differs |= shorter[i].tree.tokens() != expected[i].tree.tokens();
+  }
+  EXPECT_TRUE(differs);
+}
+
+TEST(BlockHeads, FewerPlacesMakeShorterBlocks) {
+  for (const EagleRound& round : rounds_of("dflash:topk=1,places=3", head_of("dflash"))) {
+    EXPECT_EQ(round.tree.draft_nodes(), 3);
+  }
+  for (const EagleRound& round : rounds_of("peagle:topk=1,places=2", head_of("peagle"))) {
+    EXPECT_EQ(round.tree.draft_nodes(), 2);
+  }
+}
+
+}  // namespace
+}  // namespace talon
