@@ -45,6 +45,11 @@ TEST(Responses, HoldTheTextOfTheChat) {
   EXPECT_EQ(answer["incomplete_details"]["reason"], "max_output_tokens");
   EXPECT_EQ(answer["output"][0]["content"][0]["text"], said(20));
   EXPECT_EQ(answer["usage"]["output_tokens"], 20);
+  // OpenAI's description requires these.
+  EXPECT_EQ(answer["output"][0]["content"][0]["logprobs"], Json::array());
+  const Json& input = answer["usage"]["input_tokens_details"];
+  EXPECT_EQ(input["cached_tokens"].get<int>() + input["cache_write_tokens"].get<int>(),
+            answer["usage"]["input_tokens"]);
   Json items = kResponse;
   items["input"] = {{{"role", "user"}, {"content", {{{"type", "input_text"}, {"text", "Hi"}}}}}};
   EXPECT_EQ(server().post("/v1/responses", items).json()["output"][0]["content"],

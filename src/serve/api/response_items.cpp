@@ -6,7 +6,10 @@ namespace talon {
 namespace {
 
 Json text_part(const std::string& text) {
-  return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}};
+  return {{"type", "output_text"},
+          {"text", text},
+          {"annotations", Json::array()},
+          {"logprobs", Json::array()}};
 }
 
 }  // namespace

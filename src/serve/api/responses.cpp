@@ -146,7 +146,9 @@ class ResponseFormat final : public AnswerFormat {
   Json usage(const std::vector<ChoiceResult>& choices) const {
     const SequenceStatistics& statistics = choices[0].statistics;
     return {{"input_tokens", statistics.prompt_tokens},
-            {"input_tokens_details", {{"cached_tokens", statistics.reused_tokens}}},
+            {"input_tokens_details",
+             {{"cached_tokens", statistics.reused_tokens},
+              {"cache_write_tokens", statistics.prompt_tokens - statistics.reused_tokens}}},
             {"output_tokens", statistics.answer_tokens},
             {"output_tokens_details", {{"reasoning_tokens", 0}}},
             {"total_tokens", statistics.prompt_tokens + statistics.answer_tokens}};
