@@ -10,7 +10,7 @@ CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) >
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
 .PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench policies picture pages page-test format check tidy \
-  signature install clean
+  signature install install-library library-test deb clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,23 @@ build: ## the binary: build/talon (installs nothing, says what is missing)
 
 install: build ## into PREFIX (default /usr/local): the binary and the draft heads in models/
 	@for part in program heads; do cmake --install $(BUILD) --component $$part --prefix $(or $(PREFIX),/usr/local) || exit 1; done
+
+LIBRARY = $(CONFIGURE) $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTALON_TESTS=OFF) -DTALON_LIBRARY=ON
+
+install-library: ## into PREFIX (default /usr/local): libtalon for programs in C and C++ (docs/library.md), and the draft heads
+	@scripts/setup.sh check
+	@$(LIBRARY) && $(NINJA) talon_library
+	@for part in library heads; do cmake --install $(BUILD) --component $$part --prefix $(or $(PREFIX),/usr/local) || exit 1; done
+
+deb: ## Debian packages of program, library and draft heads: build/*.deb
+	@scripts/setup.sh deb
+	@$(LIBRARY) && $(NINJA) talon talon_library && cd $(BUILD) && cpack -G DEB
+
+library-test: ## the library as programs outside the tree see it: installed, and as Debian packages (INSTALL=install: into this system)
+	@scripts/setup.sh deb
+	@$(LIBRARY) && $(NINJA) talon talon_library
+	@tests/library/installed.sh $(BUILD) tests/data/models/stories260K.bin
+	@tests/library/package.sh $(BUILD) tests/data/models/stories260K.bin $(INSTALL)
 
 trainer: ## build/talon-train beside build/talon, for `talon train head` (installs libtorch, about 260 MB)
 	@scripts/setup.sh train

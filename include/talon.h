@@ -1,6 +1,6 @@
 /* Talon behind a C interface: models, tokens, engines that answer with drafts, and speculation
  * alone for runtimes that bring their own model. docs/library.md tells how to build against it;
- * examples/ has whole programs.
+ * tests/library/outside has whole programs.
  *
  * Every call that can fail returns a talon_status; talon_last_error() then says what went wrong,
  * naming the argument, what was expected and what was found. Nothing throws, aborts, prints or
