@@ -22,7 +22,7 @@ demo: setup ## install what is missing, build, fetch the default model, answer a
 test: setup ## install what is missing, build, run all tests of the default set (20 minutes on two cores)
 	@scripts/test.sh $(BUILD) $(JOBS)
 
-clients: build ## real clients against `talon serve`, in an environment under build/ (installs them with pip)
+clients: build ## real clients in Python and Node against `talon serve` (installs them with pip and npm)
 	@scripts/clients.sh $(BUILD)
 
 openapi: build ## EXAMPLES (default 60; 20000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (pip)

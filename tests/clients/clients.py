@@ -1,12 +1,10 @@
 """Real clients against a server: what they make of its answers, streams and errors.
 
-usage: clients.py TALON MODEL     (in an environment with requirements.txt; see scripts/clients.sh)
+usage: clients.py     (by run.py, which says where the server is, in an environment with requirements.txt; see scripts/clients.sh)
 """
 import json
-import pathlib
-import re
+import os
 import subprocess
-import sys
 import unittest
 
 import anthropic
@@ -14,7 +12,7 @@ import openai
 import pydantic
 
 MESSAGES = [{"role": "user", "content": "Name three animals."}]
-TALON, MODEL = sys.argv[1:3]
+ADDRESS, TALON, MODEL = (os.environ[name] for name in ("TALON_ADDRESS", "TALON", "MODEL"))
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Rome", "Oslo"]}}, "required": ["city"],
               "additionalProperties": False}
 TOOL = {"type": "function", "function": {"name": "weather", "description": "Tells the weather of a city.",
@@ -25,15 +23,6 @@ class Animal(pydantic.BaseModel):
     kind: str = pydantic.Field(max_length=20)
     legs: int
     wild: bool
-
-
-def start() -> tuple[subprocess.Popen, str]:
-    server = subprocess.Popen([TALON, "serve", "-m", f"model={MODEL}", "--port", "0", "--api-key", "key"], stderr=subprocess.PIPE,
-                              text=True)
-    for line in server.stderr:
-        if found := re.search(r"listening on (\S+)", line):
-            return server, found.group(1)
-    raise SystemExit("clients: the server did not start")
 
 
 class OpenAi(unittest.TestCase):
@@ -184,11 +173,4 @@ class Anthropic(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    process, ADDRESS = start()
-    try:
-        result = unittest.main(argv=sys.argv[:1], exit=False).result
-        frameworks = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("frameworks.py"), ADDRESS])
-    finally:
-        process.terminate()
-        process.wait(60)
-    sys.exit(not result.wasSuccessful() or frameworks.returncode or process.returncode)
+    unittest.main()
