@@ -9,6 +9,7 @@ DrafterEntry ngram_drafter();
 DrafterEntry suffix_drafter();
 DrafterEntry grid_drafter();
 DrafterEntry jacobi_drafter();
+DrafterEntry lookahead_drafter();
 DrafterEntry eagle1_drafter();
 DrafterEntry eagle2_drafter();
 DrafterEntry eagle3_drafter();

@@ -23,8 +23,8 @@ TEST(Drafters, AnUnknownNameIsRefusedWithTheNamesThatExist) {
     FAIL();
   } catch (const UsageError& error) {
     const std::string_view message = error.what();
-    EXPECT_TRUE(
-        message.starts_with("drafter: expected one of none, ngram, suffix, grid, jacobi, eagle"))
+    EXPECT_TRUE(message.starts_with(
+        "drafter: expected one of none, ngram, suffix, grid, jacobi, lookahead, eagle"))
         << message;
     EXPECT_TRUE(message.ends_with(", found \"ngrams\"")) << message;
   }

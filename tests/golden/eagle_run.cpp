@@ -31,15 +31,16 @@ class Decoding {
         best_(backend_.allocate_indices(1)),
         rows_(backend_) {}
 
-  TokenId prefill(std::span<const TokenId> prompt) {
+  TokenId prefill(std::span<const TokenId> prompt, std::optional<TokenId> root) {
     const auto rows = static_cast<int>(prompt.size());
     const ForwardResult result = forward(prompt, {});
-    const TokenId next = argmax(result, rows - 1);
+    const TokenId next = root.value_or(argmax(result, rows - 1));
     std::vector<TokenId> committed(prompt.begin(), prompt.end());
     committed.push_back(next);
     keep_all(prompt);
     drafter_.observe(*state_,
-                     {committed, 0, result.features.row_range(0, rows), /*first_has_row=*/false});
+                     {committed, 0, result.features ? result.features.row_range(0, rows) : View{},
+                      /*first_has_row=*/false});
     return next;
   }
 
@@ -54,6 +55,11 @@ class Decoding {
     for (NodeId node = 0; node >= 0; node = round.tree.child(node, round.next)) {
       round.path.push_back(node);
       round.next = argmax(result, node);
+    }
+    if (drafter_.traits().sees_draws) {
+      std::vector<TokenId> drawn;
+      for (NodeId node = 0; node < round.tree.size(); ++node) drawn.push_back(argmax(result, node));
+      drafter_.saw(*state_, round.tree, drawn);
     }
     commit(round, result);
     return round;
@@ -81,8 +87,11 @@ class Decoding {
     for (const NodeId node : round.path) kept.push_back(round.tree[node].token);
     observed.assign(kept.begin() + 1, kept.end());
     observed.push_back(round.next);
-    const View features = gathered_.rows(static_cast<int>(round.path.size()));
-    backend_.gather_rows(result.features, rows_.put(round.path), features);
+    View features = {};
+    if (result.features) {
+      features = gathered_.rows(static_cast<int>(round.path.size()));
+      backend_.gather_rows(result.features, rows_.put(round.path), features);
+    }
     const int first_position = cache_.length() + 1;
     cache_.keep(round.path, kept);
     drafter_.observe(*state_, {observed, first_position, features});
@@ -120,9 +129,10 @@ EagleTarget& eagle_target() {
 }
 
 std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
-                                  std::span<const TokenId> prompt, int rounds) {
+                                  std::span<const TokenId> prompt, int rounds,
+                                  std::optional<TokenId> first_root) {
   Decoding decoding(target, drafter);
-  TokenId root = decoding.prefill(prompt);
+  TokenId root = decoding.prefill(prompt, first_root);
   std::vector<EagleRound> done;
   while (static_cast<int>(done.size()) < rounds) {
     done.push_back(decoding.round(root));

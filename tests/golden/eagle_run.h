@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,9 +34,10 @@ struct EagleRound {
 };
 
 /// Greedy decoding as the official code does it, round by round: draft a tree, check it, accept,
-/// show the drafter what was committed.
+/// show the drafter what was committed. first_root: in place of what follows the prompt.
 std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
-                                  std::span<const TokenId> prompt, int rounds);
+                                  std::span<const TokenId> prompt, int rounds,
+                                  std::optional<TokenId> first_root = {});
 
 /// All new tokens of the rounds: root and accepted nodes of each.
 std::vector<TokenId> emitted(std::span<const EagleRound> rounds);

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "draft/drafter.h"
+
+namespace talon {
+
+struct LookaheadOptions {
+  int window = 7;         // columns
+  int ngram = 5;          // at least 3
+  int guesses = 7;        // n-grams of one first token that are kept, and drafted
+  bool from_text = true;  // n-grams of the text itself are kept, too
+  /// Tokens of an n-gram that are drafted; 0: all. The official code never accepts the last.
+  int guess_tokens = 0;
+  std::vector<TokenId> first_window = {};  // empty: of the text
+};
+
+/// Lookahead decoding (docs/methods.md 4).
+std::unique_ptr<Drafter> make_lookahead_drafter(const LookaheadOptions& options);
+
+}  // namespace talon
