@@ -15,6 +15,7 @@ DrafterEntry eagle2_drafter();
 DrafterEntry eagle3_drafter();
 DrafterEntry medusa_drafter();
 DrafterEntry mtp_drafter();
+DrafterEntry model_drafter();
 DrafterEntry dflash_drafter();
 DrafterEntry dspark_drafter();
 DrafterEntry peagle_drafter();

@@ -25,7 +25,7 @@ std::span<const DrafterEntry> drafters() {
   static const std::vector<DrafterEntry> kDrafters = {
       none_drafter(),      ngram_drafter(),  suffix_drafter(), grid_drafter(),   jacobi_drafter(),
       lookahead_drafter(), eagle1_drafter(), eagle2_drafter(), eagle3_drafter(), medusa_drafter(),
-      mtp_drafter(),       dflash_drafter(), dspark_drafter(), peagle_drafter(),
+      mtp_drafter(),       model_drafter(),  dflash_drafter(), dspark_drafter(), peagle_drafter(),
   };
   return kDrafters;
 }

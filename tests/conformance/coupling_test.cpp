@@ -112,6 +112,16 @@ double tau_of(TestModel& model, const std::string& text, double temperature,
   return tokens / rounds;
 }
 
+TEST(Coupling, ADraftModelThatIsTheTargetIsRightToItsEndAtEveryTemperature) {
+  TestModel model(kStories260k, reference_backend(1));
+  for (const double temperature : {0.0, 0.7, 1.5}) {
+    for (const char* shape : {"levels=3", "topk=2,levels=3,nodes=14"}) {
+      const std::string text = fmt::format("draft:model=self,gamma=1,{}", shape);
+      EXPECT_GT(tau_of(model, text, temperature), 3.7) << text << " at " << temperature;
+    }
+  }
+}
+
 class CoupledHeads : public testing::Test {
  protected:
   /// `nodes` small, so that ranks matter.

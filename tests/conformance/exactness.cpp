@@ -96,6 +96,12 @@ class ExactnessCheck {
     return {name, [text](const Model& model) { return make_drafter(text, {.target = &model}); }};
   }
 
+  /// The option that names what a drafter is made with.
+  static std::string_view key_of(const DrafterEntry& entry) {
+    const auto named = [](const Option& option) { return option.name == "model"; };
+    return std::any_of(entry.options.begin(), entry.options.end(), named) ? "model" : "head";
+  }
+
   /// Every drafter of the table; if asked for, each joined with ngram, and all of them joined.
   std::vector<NamedDrafter> drafters_of_table() {
     std::vector<NamedDrafter> all;
@@ -107,7 +113,8 @@ class ExactnessCheck {
       const auto head = wanted ? head_for(entry) : std::nullopt;
       if (!head) continue;
       const std::string name(entry.name);
-      const std::string text = head->empty() ? name : name + ":head=" + *head;
+      const std::string text =
+          head->empty() ? name : fmt::format("{}:{}={}", name, key_of(entry), *head);
       all.push_back(named(name, text));
       const bool joins =
           name != "none" && !all.back().make(models_.begin()->second->model)->traits().draws;

@@ -36,6 +36,7 @@ std::vector<std::filesystem::path> stories_heads() {
     heads.push_back(std::filesystem::path(TALON_TEST_DATA "/golden/blocks") / head / "head");
   }
   heads.insert(heads.end(), random.begin(), random.end());
+  heads.push_back(kStories260k);  // as a model that drafts
   return heads;
 }
 

@@ -1,0 +1,68 @@
+#include "draft/drafters.h"
+
+#include "core/error.h"
+#include "draft/head_options.h"
+#include "draft/model/model_drafter.h"
+
+namespace talon {
+namespace {
+
+std::string read_model_path(Options& options, const DrafterContext& context) {
+  const std::string& given = options.text("model");
+  if (given == "self") return context.target->source.string();
+  std::string path = given.empty() ? context.find_head("draft") : given;
+  if (path.empty()) {
+    throw UsageError(
+        fmt::format("{}: needs model=PATH, a smaller model of the same vocabulary, or model=self",
+                    options.name()));
+  }
+  return path;
+}
+
+std::unique_ptr<Drafter> make_draft(Options& options, const DrafterContext& context) {
+  expects(context.target != nullptr, "a drafter with a model has a target");
+  ModelDrafterOptions drafter;
+  drafter.shape.width = drafter.shape.children = options.whole("topk");
+  drafter.shape.levels = options.whole("levels");
+  drafter.shape.nodes = options.whole("nodes");
+  drafter.cache_positions = context.cache_positions;
+  drafter.coupling = read_coupling(options);
+  DraftModelOptions load;
+  load.layout = read_layout(options);
+  load.skipped_layers = options.wholes("skip");
+  const std::string path = read_model_path(options, context);
+  return make_model_drafter(load_draft_model(path, *context.target, load), *context.target,
+                            drafter);
+}
+
+std::vector<Option> options_of_network() {
+  std::vector<Option> options = head_options();
+  options.erase(options.begin());  // head
+  for (Option& option : options) {
+    if (option.name == "beta") option.usual = "1";
+  }
+  return options;
+}
+
+}  // namespace
+
+DrafterEntry model_drafter() {
+  constexpr int kMostWidth = 16;
+  return {.name = "draft",
+          .summary =
+              "a smaller model (arXiv:2211.17192), or the target itself in fewer bits or without "
+              "some layers, drafts a chain or a tree",
+          .options = joined(
+              {{"model", FreeText{"PATH"}, "",
+                "the smaller model; self: the target (default: one that belongs to the model)"},
+               {"skip", WholeNumbers{0, 1 << 16}, "", "layers that it leaves out, 8/9/10"},
+               {"topk", WholeNumber{1, kMostWidth}, "1",
+                "nodes expanded per level, and children of each; 1: a chain"},
+               {"levels", WholeNumber{1, kMostWidth}, "6", "tree levels below the root"},
+               {"nodes", WholeNumber{1, kMostDraftNodes}, "24", "draft nodes, root excluded"}},
+              options_of_network()),
+          .make = make_draft,
+          .needs_head = true};
+}
+
+}  // namespace talon

@@ -1,0 +1,259 @@
+#include "draft/model/model_drafter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "backend/index_list.h"
+#include "core/error.h"
+#include "draft/draft_cache.h"
+#include "draft/output_head.h"
+#include "model/target.h"
+
+namespace talon {
+namespace {
+
+constexpr int kLeastRows = 128;   // of a pass: how much of a prompt is read at once
+constexpr int kMostWaiting = 16;  // tokens of a sequence that are read together with others'
+
+struct ModelState : DraftState {
+  explicit ModelState(KvSequence sequence) : cache(std::move(sequence)) {}
+
+  KvSequence cache;           // holds the beginning of the text, and drafts that may become text
+  std::vector<TokenId> text;  // in the model's own tokens
+  bool has_begun = false;
+};
+
+/// A tree while it grows, with its rows in flight behind the text.
+struct Growing {
+  DraftJob* job = nullptr;
+  ModelState* state = nullptr;
+  DraftPlace place;  // where the children of its newest rows stand
+  std::unique_ptr<TreeGrowth> growth;
+  std::vector<TokenId> tokens;  // of the rows in flight, in the model's own
+  std::vector<NodeId> parents;  // likewise; -1: the text
+  int newest = 0;               // first row of the newest level
+  int outputs = 1;              // rows whose children come next
+};
+
+class ModelDrafter : public Drafter {
+ public:
+  ModelDrafter(DraftModel draft, const Model& target, const ModelDrafterOptions& options)
+      : draft_(std::move(draft)),
+        backend_(*target.backend),
+        options_(options),
+        target_rows_(target.config.vocabulary),
+        context_(draft_.model.config.context),
+        cache_(backend_, draft_cache_shape(kv_shape(draft_.model.config, 1),
+                                           options.cache_positions, context_)),
+        network_(draft_.model, cache_, std::max(kLeastRows, rows_in_flight())),
+        output_(backend_, draft_.model.output_weight(), draft_.vocabulary.target_of,
+                options.coupling),
+        logits_(backend_.allocate(OutputHead::kMostRows, draft_.model.config.vocabulary)),
+        rows_(backend_) {}
+
+  DrafterTraits traits() const override {
+    return {.extends_trees = true, .pass_bytes = draft_.model.weight_bytes};
+  }
+  std::unique_ptr<DraftState> start() override {
+    return std::make_unique<ModelState>(cache_.start({}, /*reuse=*/false));
+  }
+  void observe(DraftState& state, const CommittedTokens& committed) override {
+    auto& text = static_cast<ModelState&>(state).text;
+    for (const TokenId token : committed.tokens) draft_.vocabulary.append(token, text);
+  }
+  long lost_rows() const override { return lost_rows_; }
+
+  void propose(std::span<DraftJob> jobs) override {
+    std::vector<Growing> wanted;
+    for (DraftJob& job : jobs) {
+      auto& state = static_cast<ModelState&>(*job.state);
+      const bool has_room = job.plan.levels > 0 && job.plan.nodes > job.tree->draft_nodes();
+      const bool fits = !state.text.empty() && std::ssize(state.text) < context_;
+      if (!has_room || !fits || (job.policy && !job.policy->start(*job.tree))) continue;
+      wanted.push_back(begin(job, state));
+    }
+    const auto most = static_cast<std::size_t>(
+        std::max(1, std::min(OutputHead::kMostRows / options_.shape.width,
+                             network_.max_rows() / std::max(kMostWaiting, rows_in_flight()))));
+    for (std::size_t first = 0; first < wanted.size(); first += most) {
+      const auto end = std::min(first + most, wanted.size());
+      propose_batch({std::make_move_iterator(wanted.begin() + static_cast<std::ptrdiff_t>(first)),
+                     std::make_move_iterator(wanted.begin() + static_cast<std::ptrdiff_t>(end))});
+    }
+  }
+
+ private:
+  bool is_chain() const { return options_.shape.width == 1; }
+  int rows_in_flight() const { return options_.shape.width * options_.shape.levels; }
+
+  Growing begin(DraftJob& job, ModelState& state) const {
+    Growing tree;
+    tree.job = &job;
+    tree.state = &state;
+    tree.place = first_place(job, options_.coupling);
+    DynamicTreeShape shape = options_.shape;
+    shape.levels =
+        std::min({shape.levels, job.plan.levels, context_ - static_cast<int>(state.text.size())});
+    shape.levels = std::max(shape.levels, 1);
+    shape.nodes = std::min(shape.nodes, job.plan.nodes - job.tree->draft_nodes());
+    shape.width = std::max(1, std::min(shape.width, job.plan.width));
+    tree.growth = grow_dynamic_tree(shape, {job.policy, job.plan.ask_after}, *job.tree);
+    return tree;
+  }
+
+  void propose_batch(std::vector<Growing> trees) {
+    std::erase_if(trees, [&](Growing& tree) { return !read_on(*tree.state); });
+    if (trees.empty()) return;
+    read_newest(trees);
+    while (!trees.empty()) {
+      std::vector<DraftPlace> places;
+      for (const Growing& tree : trees) {
+        places.resize(places.size() + static_cast<std::size_t>(tree.outputs), tree.place);
+      }
+      const View logits = logits_.rows(static_cast<int>(places.size()));
+      RowChildren children = output_.best(logits, children_wanted(), places);
+      drop_foreign(children);
+      add_level(trees, children);
+      if (!trees.empty()) run_level(trees);
+    }
+  }
+
+  /// Tokens that the target does not have are among the likeliest now and then.
+  int children_wanted() const { return options_.shape.children + (draft_.vocabulary.same ? 0 : 2); }
+  void drop_foreign(RowChildren& children) const {
+    if (draft_.vocabulary.same) return;
+    for (std::size_t i = 0; i < children.token.size(); ++i) {
+      if (children.token[i] >= target_rows_) children.log_p[i] = -INFINITY;
+    }
+  }
+
+  /// Reads the text that is new, but for its last few tokens. False without room for it.
+  bool read_on(ModelState& state) {
+    if (!std::exchange(state.has_begun, true)) state.cache = cache_.start(state.text);
+    const auto cached = state.cache.tokens();
+    const auto [stale, news] =
+        std::mismatch(cached.begin(), cached.end(), state.text.begin(), state.text.end());
+    const auto known = std::min(stale - cached.begin(), std::ssize(state.text) - 1);
+    if (known < std::ssize(cached)) state.cache.truncate(static_cast<int>(known));
+    while (waiting(state).size() > kMostWaiting) {
+      const auto part = waiting(state).first(std::min<std::size_t>(
+          waiting(state).size() - 1, static_cast<std::size_t>(network_.max_rows())));
+      if (!state.cache.reserve(static_cast<int>(part.size()))) return give_up(state);
+      const SequenceRows rows{&state.cache, part, {}, SequenceRows::Logits::none, /*kept=*/true};
+      network_.forward({&rows, 1});
+      keep(state.cache, part);
+    }
+    const int most = static_cast<int>(waiting(state).size()) + rows_in_flight();
+    return state.cache.reserve(most) || give_up(state);
+  }
+
+  static std::span<const TokenId> waiting(const ModelState& state) {
+    return std::span(state.text).subspan(static_cast<std::size_t>(state.cache.length()));
+  }
+  static void keep(KvSequence& cache, std::span<const TokenId> tokens) {
+    std::vector<NodeId> all(tokens.size());
+    std::iota(all.begin(), all.end(), 0);
+    cache.keep(all, tokens);
+  }
+  /// Gives the room to others.
+  bool give_up(ModelState& state) {
+    lost_rows_ += state.cache.length();
+    state.cache.truncate(0);
+    return false;
+  }
+
+  /// Reads what is left of the texts, whose last rows say what follows.
+  void read_newest(std::span<Growing> trees) {
+    std::vector<SequenceRows> batch;
+    for (const Growing& tree : trees) {
+      batch.push_back({&tree.state->cache,
+                       waiting(*tree.state),
+                       {},
+                       SequenceRows::Logits::last,
+                       /*kept=*/true});
+    }
+    const ForwardResult result = network_.forward(batch);
+    backend_.copy(result.logits, logits_.rows(result.logits.rows));
+    for (const Growing& tree : trees) keep(tree.state->cache, waiting(*tree.state));
+  }
+
+  void add_level(std::vector<Growing>& trees, const RowChildren& children) {
+    int first = 0;
+    std::erase_if(trees, [&](Growing& tree) {
+      const auto rows = tree.growth->grow(children, std::exchange(first, first + tree.outputs));
+      if (rows.empty()) {
+        tree.growth->finish(*tree.job->tree, tree.job->source);
+        return true;
+      }
+      tree.newest = static_cast<int>(tree.tokens.size());
+      for (const GrowthRow& row : rows) {
+        tree.tokens.push_back(own_token(row.token));
+        tree.parents.push_back(row.parent);
+      }
+      tree.outputs = static_cast<int>(rows.size());
+      tree.place = tree.place.after(1);
+      return false;
+    });
+  }
+
+  /// A row is one token: of one that has several here, the first.
+  TokenId own_token(TokenId token) const {
+    if (draft_.vocabulary.same) return token;
+    std::vector<TokenId> own;
+    draft_.vocabulary.append(token, own);
+    return own.empty() ? 0 : own.front();
+  }
+
+  /// A chain's rows stay in the cache: those that become text need not be run again. A tree's are
+  /// run together with those above them.
+  void run_level(std::span<Growing> trees) {
+    std::vector<SequenceRows> batch;
+    for (const Growing& tree : trees) {
+      const std::span tokens(tree.tokens);
+      const auto newest = static_cast<std::size_t>(tree.newest);
+      if (is_chain()) {
+        batch.push_back({&tree.state->cache,
+                         tokens.subspan(newest),
+                         {},
+                         SequenceRows::Logits::last,
+                         /*kept=*/true});
+      } else {
+        batch.push_back({&tree.state->cache, tokens, tree.parents, SequenceRows::Logits::all});
+      }
+    }
+    const ForwardResult result = network_.forward(batch);
+    std::vector<std::int32_t> wanted;
+    for (std::size_t i = 0; i < trees.size(); ++i) {
+      Growing& tree = trees[i];
+      const int first = result.first_logits_row[i];
+      const int skipped = is_chain() ? 0 : tree.newest;
+      for (int row = 0; row < tree.outputs; ++row) wanted.push_back(first + skipped + row);
+      if (is_chain()) keep(tree.state->cache, std::span(tree.tokens).last(1));
+    }
+    backend_.gather_rows(result.logits, rows_.put(wanted),
+                         logits_.rows(static_cast<int>(wanted.size())));
+  }
+
+  DraftModel draft_;
+  Backend& backend_;
+  ModelDrafterOptions options_;
+  int target_rows_;
+  int context_;
+  KvCache cache_;
+  Target network_;
+  OutputHead output_;
+  Buffer logits_;  // [kMostRows, vocabulary of the model]
+  IndexList rows_;
+  long lost_rows_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Drafter> make_model_drafter(DraftModel model, const Model& target,
+                                            const ModelDrafterOptions& options) {
+  return std::make_unique<ModelDrafter>(std::move(model), target, options);
+}
+
+}  // namespace talon

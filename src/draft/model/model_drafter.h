@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "draft/coupling/coupling.h"
+#include "draft/drafter.h"
+#include "draft/eagle/dynamic_tree.h"
+#include "draft/model/draft_model.h"
+
+namespace talon {
+
+struct ModelDrafterOptions {
+  DynamicTreeShape shape;           // with a width of 1: a chain
+  std::size_t cache_positions = 0;  // of all sequences; 0: the context of the model
+  Coupling coupling;
+};
+
+/// Drafts with a smaller model (arXiv:2211.17192, 2302.01318; docs/methods.md 4). It reads the
+/// committed text in its own tokens and keeps it in its own cache, where what it drafted itself
+/// stays as far as it became text.
+std::unique_ptr<Drafter> make_model_drafter(DraftModel model, const Model& target,
+                                            const ModelDrafterOptions& options);
+
+}  // namespace talon

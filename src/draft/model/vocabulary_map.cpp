@@ -1,0 +1,95 @@
+#include "draft/model/vocabulary_map.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "io/sha256.h"
+
+namespace talon {
+namespace {
+
+constexpr double kLeastShared = 0.5;
+constexpr TokenId kNone = -1;
+
+std::size_t at(TokenId token) { return static_cast<std::size_t>(token); }
+
+/// Start and end tokens have texts of their own in every vocabulary.
+void map_marks(const Tokenizer& draft, const Tokenizer& target, std::vector<TokenId>& found) {
+  if (!draft.end_tokens().empty()) {
+    for (const TokenId end : target.end_tokens()) found[at(end)] = draft.end_tokens().front();
+  }
+  if (draft.start_token() && target.start_token()) {
+    found[at(*target.start_token())] = *draft.start_token();
+  }
+}
+
+/// Of each target token the draft token with its bytes: that with the same id rather than another.
+std::vector<TokenId> matches(const Tokenizer& draft, const Tokenizer& target) {
+  std::unordered_map<std::string, TokenId> by_bytes;
+  for (TokenId id = 0; id < draft.vocabulary_size(); ++id) by_bytes.emplace(draft.bytes_of(id), id);
+  std::vector<TokenId> found(at(target.vocabulary_size()), kNone);
+  for (TokenId id = 0; id < target.vocabulary_size(); ++id) {
+    const std::string bytes = target.bytes_of(id);
+    if (bytes.empty()) continue;
+    const bool in_place = id < draft.vocabulary_size() && draft.bytes_of(id) == bytes;
+    const auto known = by_bytes.find(bytes);
+    if (known != by_bytes.end()) found[at(id)] = in_place ? id : known->second;
+  }
+  map_marks(draft, target, found);
+  return found;
+}
+
+}  // namespace
+
+void VocabularyMap::append(TokenId token, std::vector<TokenId>& text) const {
+  if (same) {
+    text.push_back(token);
+  } else if (at(token) < draft_of.size()) {
+    const auto& pieces = draft_of[at(token)];
+    text.insert(text.end(), pieces.begin(), pieces.end());
+  }
+}
+
+std::string vocabulary_fingerprint(const Tokenizer& tokenizer) {
+  std::string all;
+  for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id) {
+    all += tokenizer.is_special(id) ? '!' : '.';
+    all += tokenizer.bytes_of(id);
+    all += '\0';
+  }
+  return sha256_of(std::as_bytes(std::span(all))).substr(0, 16);
+}
+
+VocabularyMap map_vocabularies(const Tokenizer& draft, int draft_rows, const Tokenizer& target,
+                               int target_rows, const std::string& doing) {
+  const std::string ours = vocabulary_fingerprint(draft), theirs = vocabulary_fingerprint(target);
+  if (ours == theirs && draft_rows <= target_rows) return {};
+  VocabularyMap map;
+  map.same = false;
+  for (TokenId id = 0; id < draft_rows; ++id) map.target_of.push_back(target_rows + id);
+  const std::vector<TokenId> found = matches(draft, target);
+  map.draft_of.resize(found.size());
+  int shared = 0;
+  for (TokenId id = 0; id < static_cast<TokenId>(found.size()); ++id) {
+    const TokenId of_draft = found[at(id)];
+    if (of_draft != kNone && of_draft < draft_rows) {
+      map.draft_of[at(id)] = {of_draft};
+      TokenId& of_target = map.target_of[at(of_draft)];
+      shared += of_target >= target_rows ? 1 : 0;
+      if (of_target >= target_rows) of_target = id;
+    } else {
+      map.draft_of[at(id)] = draft.encode(target.bytes_of(id), {.parse_special = false});
+    }
+  }
+  map.shared = static_cast<double>(shared) / std::max(1, draft.vocabulary_size());
+  if (map.shared < kLeastShared) {
+    fail(
+        "{}: expected a vocabulary of which the target has at least half: {} ({} tokens), found {} "
+        "({} tokens), of which it has {:.0f} %",
+        doing, theirs, target.vocabulary_size(), ours, draft.vocabulary_size(), 100 * map.shared);
+  }
+  return map;
+}
+
+}  // namespace talon

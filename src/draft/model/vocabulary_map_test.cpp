@@ -1,0 +1,100 @@
+#include "draft/model/vocabulary_map.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "core/error.h"
+#include "io/test_files.h"
+
+namespace talon {
+namespace {
+
+/// The tokens of a llama2.c tokenizer, to be changed and written.
+struct Pieces {
+  std::int32_t longest = 0;
+  std::vector<std::pair<float, std::string>> all;
+
+  static Pieces read() {
+    std::ifstream file(TALON_TEST_DATA "/models/tok512.bin", std::ios::binary);
+    Pieces pieces;
+    file.read(reinterpret_cast<char*>(&pieces.longest), 4);
+    float score = 0;
+    std::int32_t length = 0;
+    while (file.read(reinterpret_cast<char*>(&score), 4)) {
+      file.read(reinterpret_cast<char*>(&length), 4);
+      std::string text(static_cast<std::size_t>(length), ' ');
+      file.read(text.data(), length);
+      pieces.all.emplace_back(score, text);
+    }
+    return pieces;
+  }
+  Tokenizer tokenizer() const {
+    const test::TemporaryFolder folder;
+    const auto path = folder.path() / "tok.bin";
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&longest), 4);
+    for (const auto& [score, text] : all) {
+      const auto length = static_cast<std::int32_t>(text.size());
+      file.write(reinterpret_cast<const char*>(&score), 4);
+      file.write(reinterpret_cast<const char*>(&length), 4);
+      file.write(text.data(), length);
+    }
+    file.close();
+    return Tokenizer::from_llama2c(path);
+  }
+};
+
+VocabularyMap map_of(const Pieces& draft, const Pieces& target) {
+  return map_vocabularies(draft.tokenizer(), static_cast<int>(draft.all.size()), target.tokenizer(),
+                          static_cast<int>(target.all.size()), "load draft model");
+}
+
+TEST(VocabularyMap, EqualVocabulariesNeedNoTable) {
+  const Pieces pieces = Pieces::read();
+  ASSERT_GE(pieces.all.size(), 512U);
+  EXPECT_TRUE(map_of(pieces, pieces).same);
+}
+
+TEST(VocabularyMap, TokensCorrespondByTheirText) {
+  const Pieces target = Pieces::read();
+  Pieces draft = target;
+  std::swap(draft.all[300], draft.all[301]);
+  draft.all[310].second = "zqzq";  // the target has none such
+  const VocabularyMap map = map_of(draft, target);
+  ASSERT_FALSE(map.same);
+  const auto rows = static_cast<TokenId>(target.all.size());
+  EXPECT_EQ(map.target_of[300], 301);
+  EXPECT_EQ(map.target_of[301], 300);
+  EXPECT_EQ(map.target_of[305], 305);
+  EXPECT_EQ(map.target_of[310], rows + 310) << "the target does not have it";
+  EXPECT_EQ(map.draft_of[300], std::vector<TokenId>{301});
+  EXPECT_EQ(map.target_of[1], 1) << "the start token";
+  // The draft model reads the text of what it does not have as several tokens.
+  const Tokenizer reader = draft.tokenizer();
+  std::string text;
+  for (const TokenId token : map.draft_of[310]) text += reader.bytes_of(token);
+  EXPECT_GE(map.draft_of[310].size(), 2U);
+  EXPECT_NE(text.find(target.tokenizer().bytes_of(310).back()), std::string::npos);
+}
+
+TEST(VocabularyMap, OneThatSharesLessThanHalfIsRefusedWithBothFingerprints) {
+  const Pieces target = Pieces::read();
+  Pieces draft = target;
+  draft.all.resize(600, {0.0F, ""});  // all have the 256 bytes
+  for (std::size_t i = 259; i < 600; ++i) draft.all[i].second = "z" + std::to_string(i);
+  try {
+    map_of(draft, target);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find(vocabulary_fingerprint(draft.tokenizer())), std::string::npos);
+    EXPECT_NE(message.find(vocabulary_fingerprint(target.tokenizer())), std::string::npos);
+    EXPECT_NE(message.find("at least half"), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace talon
