@@ -96,7 +96,7 @@ DecodeSettings talon_engine::settings_of(const talon_engine_options& options) co
   if (options.method) settings = with_method(settings, parse_method(options.method));
   settings.observer = observer_of(options);
   settings.heads =
-      heads_in(head_folders(options.head_folders, options.head_folder_count), model_->loaded.name);
+      heads_of(model_->loaded, head_folders(options.head_folders, options.head_folder_count));
   settings.costs = cost_cache(model_->loaded, cache_type(model_->loaded.model, kv_of(options)),
                               path_or_empty(options.costs_folder));
   return settings;

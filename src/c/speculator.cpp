@@ -58,7 +58,7 @@ std::unique_ptr<Drafter> open_drafter(const talon_speculator_options& options,
   if (model) {
     context.target = &model->loaded.model;
     context.heads =
-        heads_in(head_folders(options.head_folders, options.head_folder_count), model->loaded.name);
+        heads_of(model->loaded, head_folders(options.head_folders, options.head_folder_count));
   }
   const std::string name = resolve_drafter(method.drafter, context.heads);
   try {

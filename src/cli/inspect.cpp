@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/inspect_drafts.h"
 #include "cli/inspect_report.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
@@ -16,6 +17,8 @@ class Inspect : public Command {
         ->type_name("FILE|FOLDER");
     app_->add_flag("--machine", machine_, "instead: this machine, its kernels, its speed");
     app_->add_flag("--json", json_, "print one JSON object");
+    app_->add_option("--for", target_, "of a draft head: whether it fits this model")
+        ->type_name("MODEL");
     add_models_folder_flag(*app_, options_.models_folder);
     add_forward_flags(*app_, options_);
   }
@@ -35,10 +38,17 @@ class Inspect : public Command {
  private:
   Json inspect_model() const {
     const Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(options_)));
-    return inspect_checkpoint(checkpoint, options_);
+    Json report = inspect_checkpoint(checkpoint, options_);
+    if (!target_.empty()) {
+      ModelOptions target = options_;
+      target.model = target_;
+      report["fit"] = inspect_fit(checkpoint, target);
+    }
+    return report;
   }
 
   ModelOptions options_;
+  std::string target_;
   bool machine_ = false;
   bool json_ = false;
 };

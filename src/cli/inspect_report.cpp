@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "cli/inspect_drafts.h"
 #include "cli/options/session.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
@@ -166,6 +167,8 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& option
     if (is_medusa_head(checkpoint)) return describe_medusa(checkpoint);
     const ModelConfig config = read_model_config(checkpoint);
     report["activations"] = name_of(activations_for(options, config));
+    report["drafts"] = or_problem([&] { return inspect_drafts(checkpoint, options); });
+    report["cache"] = or_problem([&] { return inspect_cache(checkpoint, options); });
     report["tokenizer"] =
         or_problem([&] { return tokenizer_json(Tokenizer::for_checkpoint(checkpoint)); });
     return config_json(config);
@@ -197,6 +200,14 @@ std::string inspect_text(const Json& report) {
                     group["exact"].get<bool>() ? "" : " (rounded)");
   }
   text += fmt::format("  {} in all\n", bytes_text(static_cast<double>(total)));
+  if (report.contains("cache") && !report["cache"].contains("problem")) {
+    const Json& cache = report["cache"];
+    text += fmt::format("  and {} for the {} cache of a text of {} tokens\n",
+                        bytes_text(cache["cache_bytes"].get<double>()),
+                        cache["cache_type"].get<std::string>(), cache["cache_positions"].dump());
+  }
+  if (report.contains("drafts")) text += section_text("drafts", report["drafts"]);
+  if (report.contains("fit")) text += section_text("as a head", report["fit"]);
   const Json& activations = report["activations"];
   if (activations.is_null()) return text;
   text += fmt::format(

@@ -9,9 +9,10 @@
 namespace talon {
 
 /// What a model's or head's files hold: {"path", "format", "config", "tensors", "kept",
-/// "tokenizer", "activations"}; "config" and "tokenizer" are {"problem": reason} where the files
-/// do not describe one. A head has no tokenizer and computes as its target does: both null. Loads
-/// every tensor as `options` say, one at a time, to say how it is kept in memory.
+/// "tokenizer", "activations"}, of a model also "drafts" and "cache" (inspect_drafts.h); "config"
+/// and "tokenizer" are {"problem": reason} where the files do not describe one. A head has no
+/// tokenizer and computes as its target does: both null. Loads every tensor as `options` say, one
+/// at a time, to say how it is kept in memory.
 Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& options);
 
 /// The same for people.

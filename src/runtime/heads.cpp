@@ -1,27 +1,183 @@
 #include "runtime/heads.h"
 
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <sstream>
 #include <utility>
 
-namespace talon {
+#include "core/error.h"
+#include "draft/block/block_config.h"
+#include "draft/eagle/head_config.h"
+#include "draft/medusa/medusa_weights.h"
+#include "io/checkpoint.h"
+#include "io/json.h"
 
-HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string model) {
-  return [places = std::move(places), model = std::move(model)](std::string_view kind) {
-    if (model.empty()) return std::string();
-    const std::string folder = model + "-" + std::string(kind);
-    for (const std::filesystem::path& place : places) {
-      std::error_code problem;
-      const std::filesystem::path file = place / folder / "head.gguf";
-      if (std::filesystem::exists(file, problem)) return file.string();
-      if (std::filesystem::exists(place / folder / "config.json", problem))
-        return (place / folder).string();
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kFingerprint = "target_fingerprint";
+constexpr int kDepth = 2;  // OWNER/NAME below the folder of pulled models
+
+Json json_in(const fs::path& file) {
+  std::ifstream stream(file);
+  std::stringstream text;
+  text << stream.rdbuf();
+  return Json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+}
+
+std::string text_in(const Json& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// The target that a head in GGUF was trained for, by what `talon convert` keeps of it.
+std::string target_of_gguf(const fs::path& file) {
+  try {
+    const Checkpoint head = open_checkpoint(file);
+    const std::string origin = text_in(head.metadata, "talon.origin");
+    return text_in(Json::parse(origin, nullptr, /*allow_exceptions=*/false), kFingerprint);
+  } catch (const Error&) {
+    return "";  // nobody's, as far as can be told
+  }
+}
+
+/// What lies in `folder` for the model.
+std::vector<fs::path> heads_of_folder(const fs::path& folder, const std::string& fingerprint) {
+  std::error_code problem;
+  if (const fs::path pairing = folder / kPairingFile; fs::exists(pairing, problem)) {
+    const Json json = json_in(pairing);
+    if (text_in(json, kFingerprint) != fingerprint) return {};
+    if (!json.contains("heads")) return {folder};
+    std::vector<fs::path> files;
+    for (const Json& file : json["heads"]) {
+      if (file.is_string()) files.push_back(folder / file.get<std::string>());
     }
-    return std::string();
+    return files;
+  }
+  if (const fs::path file = folder / "head.gguf"; fs::exists(file, problem)) {
+    return target_of_gguf(file) == fingerprint ? std::vector{file} : std::vector<fs::path>();
+  }
+  const fs::path configuration = folder / "config.json";
+  if (!fs::exists(configuration, problem)) return {};
+  const Json json = json_in(configuration);
+  const auto origin = json.is_object() ? json.find("talon") : json.end();
+  if (origin == json.end() || text_in(*origin, kFingerprint) != fingerprint) return {};
+  return {folder};
+}
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  std::error_code problem;
+  for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    if (std::error_code other; entry->is_directory(other)) folders.push_back(entry->path());
+  }
+  std::ranges::sort(folders);
+  return folders;
+}
+
+/// Looks once, when it is first asked.
+class Shelf {
+ public:
+  Shelf(std::vector<fs::path> places, std::string fingerprint)
+      : places_(std::move(places)), fingerprint_(std::move(fingerprint)) {}
+
+  std::string find(std::string_view kind) {
+    std::call_once(looked_, [this] {
+      heads_.clear();
+      if (fingerprint_.empty()) return;
+      for (const fs::path& place : places_) look(place, kDepth);
+    });
+    const auto head = std::ranges::find(heads_, kind, &Head::kind);
+    return head == heads_.end() ? "" : head->path.string();
+  }
+
+ private:
+  struct Head {
+    std::string kind;
+    fs::path path;
   };
+
+  void look(const fs::path& folder, int depth) {
+    for (const fs::path& head : heads_of_folder(folder, fingerprint_)) {
+      const std::string kind = kind_of_head(open_checkpoint(head));
+      if (kind.empty()) fail("{}: expected a draft head of the model", head.string());
+      heads_.push_back({kind, head});
+    }
+    if (depth == 0) return;
+    for (const fs::path& below : folders_in(folder)) look(below, depth - 1);
+  }
+
+  std::vector<fs::path> places_;
+  std::string fingerprint_;
+  std::once_flag looked_;
+  std::vector<Head> heads_;
+};
+
+}  // namespace
+
+HeadFinder heads_in(std::vector<fs::path> places, std::string fingerprint) {
+  auto shelf = std::make_shared<Shelf>(std::move(places), std::move(fingerprint));
+  return [shelf](std::string_view kind) { return shelf->find(kind); };
+}
+
+HeadFinder heads_of(const LoadedModel& loaded, std::vector<fs::path> places) {
+  if (!loaded.models_folder.empty()) places.push_back(loaded.models_folder);
+  return heads_in(std::move(places), loaded.fingerprint);
+}
+
+std::string kind_of_head(const Checkpoint& checkpoint) {
+  if (is_medusa_head(checkpoint)) return "medusa";
+  if (is_block_head(checkpoint)) {
+    const BlockConfig config = read_block_config(checkpoint, block_tensors(checkpoint));
+    return config.markov_rank > 0 ? "dspark" : "dflash";
+  }
+  if (!is_draft_head(checkpoint)) return "";
+  switch (read_head_config(checkpoint, HeadTensors(checkpoint)).generation) {
+    case HeadGeneration::eagle1:
+      return "eagle2";
+    case HeadGeneration::eagle3:
+      return "eagle3";
+    case HeadGeneration::peagle:
+      return "peagle";
+  }
+  throw Bug("a generation of heads without a drafter");
+}
+
+void check_head_fits(const Checkpoint& head, const ModelConfig& target) {
+  if (is_medusa_head(head)) return check_medusa_fits(head, target);
+  if (is_block_head(head)) {
+    const HeadTensors tensors = block_tensors(head);
+    fit_to_target(read_block_config(head, tensors), target, tensors.doing());
+    return;
+  }
+  const HeadTensors tensors(head);
+  fit_to_target(read_head_config(head, tensors), target, tensors.doing());
+}
+
+void write_pairing(const fs::path& folder, const std::vector<std::string>& files,
+                   const std::string& fingerprint) {
+  Json json = {{kFingerprint, fingerprint}};
+  if (!files.empty()) json["heads"] = files;
+  const fs::path file = folder / kPairingFile, part = folder / "talon.json.part";
+  std::ofstream stream(part);
+  stream << json.dump(2) << "\n";
+  stream.close();
+  std::error_code problem;
+  if (stream) fs::rename(part, file, problem);
+  if (!stream || problem) {
+    std::error_code ignored;
+    fs::remove(part, ignored);
+    fail("pair heads: cannot write {}", file.string());
+  }
 }
 
 std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads) {
   if (drafter != "auto") return drafter;
-  for (const char* kind : {"eagle3", "eagle2", "medusa"}) {
+  for (const std::string_view kind : kHeadKinds) {
     if (heads && !heads(kind).empty()) return std::string(kind) + "+suffix";
   }
   return "suffix";

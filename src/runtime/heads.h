@@ -6,12 +6,34 @@
 #include <vector>
 
 #include "draft/registry.h"
+#include "runtime/loaded_model.h"
 
 namespace talon {
 
-/// Finds the heads of `model`, a name of the catalogue (or empty: there are none): the folder
-/// MODEL-KIND of the first of `places` that has it, or the file head.gguf in it.
-HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string model);
+/// The file that pairs heads of strangers with their target, in the folder of the heads:
+/// {"target_fingerprint": ..., "heads": [files of the folder]}; without "heads" the folder is one.
+/// Heads that Talon trains say the fingerprint in their configuration.
+constexpr std::string_view kPairingFile = "talon.json";
+
+/// Finds the heads of the model with this fingerprint (model/load/fingerprint.h) in the folders of
+/// `places`, and in theirs: the first of each kind, in the order of places and names. Looks when it
+/// is first asked. Throws Error for a head of the model that cannot be read.
+HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string fingerprint);
+
+/// Those of a model that is open, also among pulled models.
+HeadFinder heads_of(const LoadedModel& loaded, std::vector<std::filesystem::path> places);
+
+/// Drafters with heads of their own, the likely strongest first.
+constexpr std::string_view kHeadKinds[] = {"eagle3", "dspark", "dflash",
+                                           "peagle", "eagle2", "medusa"};
+/// Of which of them the files hold a head; empty: none.
+std::string kind_of_head(const Checkpoint& checkpoint);
+/// Throws Error naming the field in which a head and a target disagree.
+void check_head_fits(const Checkpoint& head, const ModelConfig& target);
+
+/// Pairs the heads in `files` of `folder` (empty: the folder is one) with a target.
+void write_pairing(const std::filesystem::path& folder, const std::vector<std::string>& files,
+                   const std::string& fingerprint);
 
 /// The drafter that `auto` stands for: the strongest head there is, joined with suffix; suffix
 /// where there is none. Every other text stands for itself.

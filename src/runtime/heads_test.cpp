@@ -4,6 +4,9 @@
 
 #include <fstream>
 
+#include "core/error.h"
+#include "io/json.h"
+
 namespace talon {
 namespace {
 
@@ -29,22 +32,62 @@ TEST(Auto, LeavesOtherTextsAlone) {
   EXPECT_EQ(resolve_drafter("eagle3:head=auto", {}), "eagle3:head=auto");
 }
 
-TEST(Heads, LieInTheFirstPlaceThatHasThem) {
-  const std::filesystem::path root = testing::TempDir() + "/talon_heads_test";
-  std::filesystem::remove_all(root);
-  for (const char* folder : {"second/small-eagle3", "third/small-eagle3", "third/small-medusa"}) {
-    std::filesystem::create_directories(root / folder);
-    std::ofstream(root / folder / "config.json") << "{}";
+class Heads : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(root_); }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  /// A copy of a head of stories15M whose configuration names `target`; its folder below root.
+  std::filesystem::path put_head(const std::string& folder, const std::string& target) {
+    const std::filesystem::path to = root_ / folder;
+    std::filesystem::create_directories(to);
+    const std::filesystem::path from = TALON_TEST_DATA "/../../models/stories15m-eagle2";
+    std::filesystem::create_symlink(from / "model.safetensors", to / "model.safetensors");
+    std::ifstream stream(from / "config.json");
+    Json configuration = Json::parse(stream);
+    configuration["talon"]["target_fingerprint"] = target;
+    std::ofstream(to / "config.json") << configuration.dump();
+    return to;
   }
-  std::filesystem::create_directories(root / "first/small-eagle3");  // without a configuration
-  const std::vector<std::filesystem::path> places = {root / "first", root / "second",
-                                                     root / "third"};
-  const HeadFinder heads = heads_in(places, "small");
-  EXPECT_EQ(heads("eagle3"), (root / "second/small-eagle3").string());
-  EXPECT_EQ(heads("medusa"), (root / "third/small-medusa").string());
-  EXPECT_EQ(heads("eagle2"), "");
-  EXPECT_EQ(heads_in(places, "")("eagle3"), "");
-  std::filesystem::remove_all(root);
+
+  const std::filesystem::path root_ = testing::TempDir() + "/talon_heads_test";
+};
+
+TEST_F(Heads, AreThoseOfTheFirstPlaceThatHasThem) {
+  put_head("first/other", "0000");
+  const auto second = put_head("second/own", "1234");
+  put_head("third/own", "1234");
+  std::filesystem::create_directories(root_ / "first/empty");
+  const HeadFinder heads = heads_in({root_ / "none", root_ / "first", root_ / "second"}, "1234");
+  EXPECT_EQ(heads("eagle2"), second.string());
+  EXPECT_EQ(heads("eagle3"), "");
+  EXPECT_EQ(heads_in({root_ / "second"}, "")("eagle2"), "");
+}
+
+TEST_F(Heads, LieTwoFoldersDeepAtMost) {
+  const auto near = put_head("owner/name", "1234");
+  put_head("far/too/far", "4321");
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), near.string());
+  EXPECT_EQ(heads_in({root_}, "4321")("eagle2"), "");
+}
+
+TEST_F(Heads, OfStrangersArePairedByAFileBesideThem) {
+  const auto head = put_head("owner/name", "0000");
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), "");
+  write_pairing(head, {}, "1234");
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), head.string());
+  EXPECT_EQ(heads_in({root_}, "0000")("eagle2"), "");
+  EXPECT_FALSE(std::filesystem::exists(head / "talon.json.part"));
+}
+
+TEST_F(Heads, OfTheModelThatCannotBeReadAreToldAndThoseOfOthersAreNot) {
+  const auto head = put_head("owner/name", "1234");
+  std::filesystem::remove(head / "model.safetensors");
+  std::ofstream(head / "model.safetensors") << "nothing";
+  EXPECT_EQ(heads_in({root_}, "4321")("eagle2"), "");
+  EXPECT_THROW(heads_in({root_}, "1234")("eagle2"), Error);
+  std::ofstream(head / "config.json") << "[nonsense";
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), "");
 }
 
 }  // namespace

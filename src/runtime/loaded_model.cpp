@@ -5,6 +5,7 @@
 #include "backend/reference/reference.h"
 #include "core/error.h"
 #include "core/machine/processors.h"
+#include "model/load/fingerprint.h"
 
 namespace talon {
 namespace {
@@ -71,6 +72,8 @@ LoadedModel open_model(const ModelSource& source, const LoadEvents& events) {
     loaded.tokenizer_problem = error.what();  // a model fed with ids does without
   }
   const ModelConfig config = read_model_config(checkpoint);
+  loaded.fingerprint = fingerprint_of(checkpoint, config);
+  loaded.models_folder = source.models_folder;
   check_context(config, source);
   ModelSource chosen = source;
   chosen.activations = loaded.activations = activations_for(source, config);

@@ -21,7 +21,9 @@ struct LoadedModel {
   LoadedModel& operator=(LoadedModel&&) = delete;  // weights go before their backend
 
   std::filesystem::path path;
-  std::string name;  // in the catalogue; empty: it is not one of its models
+  std::string name;                     // in the catalogue; empty: it is not one of its models
+  std::string fingerprint;              // by which its heads are known (model/load/fingerprint.h)
+  std::filesystem::path models_folder;  // where pulled models lie; empty: none is known
   std::unique_ptr<Backend> backend;
   Model model;
   std::optional<Tokenizer> tokenizer;

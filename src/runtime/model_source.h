@@ -13,8 +13,8 @@ enum class BackendKind { cpu, reference };
 
 /// Which model, what computes it and how its weights are kept.
 struct ModelSource {
-  std::string model = {};          // a path, or a name of the catalogue
-  std::string models_folder = {};  // of the catalogue's models; empty: none is known
+  std::string model = {};          // a path, a name of the catalogue, or OWNER/NAME[:FILE] of a hub
+  std::string models_folder = {};  // of pulled models; empty: none is known
   BackendKind backend = BackendKind::cpu;
   CpuKernels kernels = CpuKernels::best;
   int threads = 0;             // at most, and never more than processors; 0: worker_count()

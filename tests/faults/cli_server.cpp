@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace talon::test {
 namespace {
@@ -42,9 +43,9 @@ FileServer::~FileServer() {
   close(listener_);
 }
 
-std::string FileServer::url() const {
-  return "http://127.0.0.1:" + std::to_string(port_) + "/model.gguf";
-}
+std::string FileServer::address() const { return "http://127.0.0.1:" + std::to_string(port_); }
+
+std::string FileServer::url() const { return address() + "/model.gguf"; }
 
 void FileServer::set_version(std::string body, std::string etag) {
   behaviour_.body = std::move(body);
@@ -68,18 +69,28 @@ void FileServer::answer(int connection) {
     if (count <= 0) return;
     request.append(buffer, static_cast<std::size_t>(count));
   }
+  const std::size_t target = request.find(' ') + 1;
+  targets_.push_back(request.substr(target, request.find(' ', target) - target));
   const std::string range = header_of(request, "Range");
   ranges_.push_back(range);
   const bool partial = !range.empty() && header_of(request, "If-Range") == behaviour_.etag;
   const std::size_t first = partial ? std::stoul(range.substr(range.find('=') + 1)) : 0;
-  std::string body = behaviour_.body.substr(first);
-  const int status = behaviour_.status != 200 ? behaviour_.status : partial ? 206 : 200;
+  int status = behaviour_.status != 200 ? behaviour_.status : partial ? 206 : 200;
+  const auto file = behaviour_.files.find(targets_.back());
+  if (!behaviour_.files.empty() && file == behaviour_.files.end()) status = 404;
+  if (header_of(request, "Authorization") !=
+      (behaviour_.token.empty() ? "" : "Bearer " + behaviour_.token)) {
+    status = 401;
+  }
+  std::string body = file == behaviour_.files.end() ? behaviour_.body : file->second;
+  body = body.substr(std::min(first, body.size()));
   std::string response =
       "HTTP/1.1 " + std::to_string(status) +
       " X\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
       "\r\nETag: " + behaviour_.etag + "\r\n\r\n";
-  if (behaviour_.break_after > 0) body.resize(std::min(body.size(), behaviour_.break_after));
-  behaviour_.break_after = 0;
+  if (behaviour_.break_after > 0 && body.size() > behaviour_.break_after) {
+    body.resize(std::exchange(behaviour_.break_after, 0));
+  }
   response += body;
   for (std::size_t sent = 0; sent < response.size();) {
     const ssize_t count =

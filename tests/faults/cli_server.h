@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,8 +15,11 @@ class FileServer {
     std::string body = {};
     std::string etag = "\"one\"";
     std::size_t break_after =
-        0;             // bytes of the body after which the first connection ends; 0: never
+        0;             // bytes of a body after which the first that is longer ends; 0: never
     int status = 200;  // another: refuse with it
+    /// Bodies by request target ("/a?b=1"); others get 404. Empty: `body` for every one.
+    std::map<std::string, std::string> files = {};
+    std::string token = {};  // wanted as "Authorization: Bearer TOKEN"; empty: none
   };
   explicit FileServer(Behaviour behaviour);
   ~FileServer();
@@ -23,8 +27,11 @@ class FileServer {
   FileServer& operator=(const FileServer&) = delete;
 
   std::string url() const;
+  std::string address() const;  // without a file
   /// The `Range` header of each request so far, empty without one.
   const std::vector<std::string>& ranges() const { return ranges_; }
+  /// The request targets so far.
+  const std::vector<std::string>& targets() const { return targets_; }
   void set_version(std::string body, std::string etag);
 
  private:
@@ -33,6 +40,7 @@ class FileServer {
 
   Behaviour behaviour_;
   std::vector<std::string> ranges_;  // read between requests only
+  std::vector<std::string> targets_;
   int listener_ = -1;
   int port_ = 0;
   std::atomic<bool> stopping_{false};

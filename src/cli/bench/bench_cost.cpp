@@ -155,7 +155,7 @@ class BenchCost : public Command {
   /// What one level of a draft costs beside reading the head's weights once.
   void add_pass_lines(Session& session, double bandwidth_gb_s, std::vector<Json>& lines) const {
     const auto drafter = make_drafter(
-        drafter_, {.target = &session.model, .heads = heads_in(head_places(), session.name)});
+        drafter_, {.target = &session.model, .heads = heads_of(session, head_places())});
     const auto bytes = static_cast<double>(drafter->traits().pass_bytes);
     if (bytes == 0) {
       throw UsageError(

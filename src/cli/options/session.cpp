@@ -36,7 +36,7 @@ Session open_session(const ModelOptions& options) {
 
 void use_places(DecodeSettings& settings, const LoadedModel& loaded, KvType cache_type) {
   settings.costs = cost_cache(loaded, cache_type, costs_folder());
-  settings.heads = heads_in(head_places(), loaded.name);
+  settings.heads = heads_of(loaded, head_places());
 }
 
 }  // namespace talon

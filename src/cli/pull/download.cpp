@@ -90,12 +90,14 @@ class Transfer {
     begun_ = have;
     HttpTransfer transfer{
         .url = job_.url,
+        .headers = job_.headers,
         .takes_files = true,
         .goes_on = true,
         .fails_by_status = true,
         .on_data = [this](int status, std::string_view piece) { return write(status, piece); }};
     if (have > 0) {
-      transfer.headers = {fmt::format("Range: bytes={}-", have), "If-Range: " + etag_};
+      transfer.headers.push_back(fmt::format("Range: bytes={}-", have));
+      transfer.headers.push_back("If-Range: " + etag_);
     }
     transfer.on_header = [this](std::string_view line) { read_header(std::string(line)); };
     transfer.on_progress = [this](std::uint64_t done, std::uint64_t total) {
@@ -134,6 +136,10 @@ class Transfer {
       forget();
       fail("pull {}: {} has {} bytes: expected the {} that came", job_.url, part_.string(), found,
            expected);
+    }
+    if (job_.bytes > 0 && found != job_.bytes) {
+      forget();
+      fail("pull {}: expected {} bytes, got {}", job_.url, job_.bytes, found);
     }
     if (!job_.sha256.empty()) {
       const std::string sum = sha256_of_file(part_);

@@ -1,16 +1,20 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/stop.h"
 
 namespace talon {
 
 struct Download {
-  std::string url;               // http, https or file
-  std::filesystem::path target;  // appears only when whole
-  std::string sha256;            // empty: not checked
+  std::string url;                        // http, https or file
+  std::filesystem::path target;           // appears only when whole
+  std::string sha256;                     // empty: not checked
+  std::vector<std::string> headers = {};  // "Name: value", to the first host alone
+  std::uint64_t bytes = 0;                // expected; 0: any
   const StopFlag* stop = nullptr;
 };
 

@@ -6,7 +6,9 @@
 #include "cli/options/model_options.h"
 #include "cli/options/places.h"
 #include "cli/pull/download.h"
+#include "cli/pull/hub.h"
 #include "cli/pull/install.h"
+#include "cli/pull/pairing.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -35,10 +37,17 @@ class Pull : public Command {
  public:
   explicit Pull(CLI::App& parent)
       : Command(parent.add_subcommand("pull", "fetch a model, or list those known by name")) {
-    app_->add_option("name", name_, "a catalogue name, a URL, or `list`")
+    app_->add_option("name", name_,
+                     "a catalogue name, OWNER/NAME[:FILE] of a hub, a URL, or `list`")
         ->required()
-        ->type_name("NAME|URL|list");
+        ->type_name("NAME|OWNER/NAME[:FILE]|URL|list");
+    app_->add_option("--hub", hub_,
+                     "address of the hub (default: $HF_ENDPOINT, else huggingface.co)")
+        ->type_name("URL");
     add_models_folder_flag(*app_, folder_);
+    app_->add_option("--for", target_,
+                     "of a draft head from a hub: the model that it drafts for, from then on")
+        ->type_name("MODEL");
     app_->add_option("--sha256", sha256_, "the checksum that a URL's file must have")
         ->type_name("HEX");
     app_->add_option("-o,--output", output_,
@@ -56,8 +65,9 @@ class Pull : public Command {
     }
     const InterruptGuard interrupt;
     try {
-      return is_url(name_) ? pull_url(folder, interrupt.stop())
-                           : pull_entry(folder, interrupt.stop());
+      if (is_url(name_)) return pull_url(folder, interrupt.stop());
+      if (is_hub_name(name_)) return pull_hub(folder, interrupt.stop());
+      return pull_entry(folder, interrupt.stop());
     } catch (const Error& error) {
       if (!interrupt.stop().requested()) throw;
       note("talon: pull {}: interrupted ({})", name_, error.what());
@@ -109,6 +119,22 @@ class Pull : public Command {
     return kExitDone;
   }
 
+  int pull_hub(const std::filesystem::path& folder, const StopFlag& stop) const {
+    const HubName name = parse_hub_name(name_);
+    if (!sha256_.empty() || !output_.empty())
+      throw UsageError("pull: --sha256 and -o are for URLs");
+    const PulledFiles pulled = pull_from_hub(hub_of(hub_), name, folder, stop);
+    Json about = {{"path", pulled.main.string()}, {"already_here", pulled.had}};
+    about.update(pair_pulled(pulled, target_, folder));
+    if (json_) {
+      write_json(about);
+    } else {
+      write_output(pulled.main.string() + "\n");
+      note("{}", pairing_text(about));
+    }
+    return kExitDone;
+  }
+
   int pull_url(const std::filesystem::path& folder, const StopFlag& stop) {
     check_sha256();
     const std::filesystem::path target =
@@ -123,7 +149,7 @@ class Pull : public Command {
         fail("pull {}: cannot make the folder {}: {}", name_, target.parent_path().string(),
              problem.message());
     }
-    download({name_, target, sha256_, &stop});
+    download({.url = name_, .target = target, .sha256 = sha256_, .stop = &stop});
     say_done(target, false);
     return kExitDone;
   }
@@ -152,6 +178,8 @@ class Pull : public Command {
   std::string folder_;
   std::string sha256_;
   std::string output_;
+  std::string hub_;
+  std::string target_;
   bool json_ = false;
 };
 

@@ -75,7 +75,7 @@ class TrainData : public Command {
     check_options();
     const LoadedModel loaded = load_with_meter(model_);
     options_.end_tokens = loaded.end_tokens;
-    options_.heads = heads_in(head_places(), loaded.name);
+    options_.heads = heads_of(loaded, head_places());
     options_.drafter = resolve_drafter(options_.drafter, options_.heads);
     options_.max_new = plan_.max_new;
     options_.kv = cache_type(loaded.model, model_.kv);

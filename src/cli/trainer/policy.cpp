@@ -19,8 +19,6 @@
 namespace talon {
 namespace {
 
-HeadFinder heads_of(const LoadedModel& loaded) { return heads_in(head_places(), loaded.name); }
-
 GatherOptions gather_options(const TrainPolicyRequest& request, const LoadedModel& loaded) {
   const PolicyTrainOptions& train = request.train;
   GatherOptions options;
@@ -31,7 +29,7 @@ GatherOptions gather_options(const TrainPolicyRequest& request, const LoadedMode
                     .every_position = !train.is_radar(),
                     .features = !train.is_radar(),
                     .end_tokens = loaded.end_tokens};
-  options.heads = heads_of(loaded);
+  options.heads = heads_of(loaded, head_places());
   options.max_new = request.questions.max_new;
   options.batch = request.texts_at_once;
   return options;
@@ -40,8 +38,8 @@ GatherOptions gather_options(const TrainPolicyRequest& request, const LoadedMode
 /// What rounds cost on this machine, which the policy is trained for.
 RoundCosts measured_costs(const LoadedModel& loaded, const TrainPolicyRequest& request) {
   const PolicyTrainOptions& train = request.train;
-  const auto drafter =
-      make_drafter(train.drafter, {.target = &loaded.model, .heads = heads_of(loaded)});
+  const auto drafter = make_drafter(
+      train.drafter, {.target = &loaded.model, .heads = heads_of(loaded, head_places())});
   const KvType cache = cache_type(loaded.model, request.model.kv);
   const CostProfile profile = obtain_costs(loaded.model, cache, *drafter, train.drafter,
                                            cost_cache(loaded, cache, costs_folder()));

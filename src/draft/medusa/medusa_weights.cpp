@@ -137,6 +137,11 @@ Json describe_medusa(const Checkpoint& checkpoint) {
           {"reduced_vocabulary", config.reduced_vocabulary}};
 }
 
+void check_medusa_fits(const Checkpoint& heads, const ModelConfig& target) {
+  const HeadTensors tensors(heads, common_name);
+  fit_to_target(read_config(tensors), target, tensors.doing());
+}
+
 const Weight& MedusaWeights::output_of(std::size_t head) const {
   if (heads[head].own_output) return *heads[head].own_output;
   return shared_output ? *shared_output : *target_output;

@@ -30,6 +30,9 @@ bool is_medusa_head(const Checkpoint& checkpoint);
 /// For `talon inspect`.
 Json describe_medusa(const Checkpoint& checkpoint);
 
+/// Throws Error naming the field in which the heads do not fit the target.
+void check_medusa_fits(const Checkpoint& heads, const ModelConfig& target);
+
 /// Medusa heads on the backend of their target. Immutable after load.
 struct MedusaWeights {
   struct Block {  // x + silu(weight x + bias)

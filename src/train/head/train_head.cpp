@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "model/load/fingerprint.h"
 #include "train/head/curves.h"
 #include "train/head/export_head.h"
 #include "train/head/head_loss.h"
@@ -76,6 +77,7 @@ class HeadTrainer {
   HeadTrainOptions options_;
   HeadTrainHooks hooks_;
   ModelConfig config_;
+  std::string fingerprint_;  // of the target
   HeadKind kind_;
   Dataset data_;
   BatchOptions batch_options_;
@@ -101,6 +103,7 @@ HeadTrainer::HeadTrainer(const HeadTrainOptions& options, const Checkpoint& targ
     : options_(options),
       hooks_(hooks),
       config_(read_model_config(target)),
+      fingerprint_(fingerprint_of(target, config_)),
       kind_(kind_of(options.kind)),
       data_(folders(options)),
       low_(options.precision == "f32" ? torch::kFloat : torch::kBFloat16),
@@ -373,6 +376,7 @@ Json HeadTrainer::facts() const {
       frequent_tokens(state_.counts, static_cast<std::size_t>(options_.draft_vocabulary));
   return {{"target", info.model},
           {"target_sha256", info.model_sha256},
+          {"target_fingerprint", fingerprint_},
           {"tap_layers", taps},
           {"conversations", data_.size()},
           {"response_tokens", data_.response_tokens()},

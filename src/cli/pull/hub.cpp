@@ -1,0 +1,259 @@
+#include "cli/pull/hub.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "cli/pull/download.h"
+#include "cli/terminal/console.h"
+#include "core/error.h"
+#include "io/formats/gguf_names.h"
+#include "io/json_text.h"
+#include "io/quote.h"
+#include "io/sha256.h"
+#include "net/http_transfer.h"
+
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t kLargestListing = std::size_t{16} << 20;
+constexpr std::size_t kMostFiles = 10000;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream stream(file);
+  std::string line;
+  std::getline(stream, line);
+  line.erase(line.find_last_not_of(" \r\n\t") + 1);
+  return line;
+}
+
+/// The file in which the hub's own client keeps a token.
+fs::path token_file() {
+  if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "token";
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
+    return fs::path(cache) / "huggingface/token";
+  }
+  const std::string home = variable("HOME");
+  return home.empty() ? fs::path() : fs::path(home) / ".cache/huggingface/token";
+}
+
+bool is_plain(std::string_view part) {
+  return !part.empty() && part != "." && part != ".." &&
+         std::ranges::all_of(part, [](unsigned char c) {
+           return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+         });
+}
+
+/// A path below the repository, whose every part is a plain name.
+bool is_safe_path(std::string_view path) {
+  while (true) {
+    const std::size_t slash = path.find('/');
+    if (!is_plain(path.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+bool is_sha256(const std::string& text) {
+  return text.size() == 64 &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); });
+}
+
+std::vector<std::string> headers_of(const Hub& hub) {
+  if (hub.token.empty()) return {};
+  return {"Authorization: Bearer " + hub.token};
+}
+
+std::string fetch_text(const Hub& hub, const std::string& url) {
+  std::string text;
+  HttpTransfer transfer{.url = url,
+                        .headers = headers_of(hub),
+                        .goes_on = true,
+                        .on_data = [&](int, std::string_view piece) {
+                          text += piece;
+                          return text.size() <= kLargestListing;
+                        }};
+  const TransferOutcome outcome = run_transfer(transfer);
+  if (outcome.end != TransferOutcome::End::done) fail("pull {}: {}", url, outcome.problem);
+  if (outcome.status == 401 || outcome.status == 403) {
+    fail(
+        "pull {}: the hub refused ({}): expected a repository that is open, or a token in "
+        "$HF_TOKEN",
+        url, outcome.status);
+  }
+  if (outcome.status == 404) fail("pull {}: the hub has no such repository (404)", url);
+  if (outcome.status >= 400) fail("pull {}: the hub answered {}", url, outcome.status);
+  return text;
+}
+
+HubFile read_file(const Json& entry, const std::string& url) {
+  HubFile file;
+  const auto name = entry.find("rfilename");
+  if (name == entry.end() || !name->is_string() || !is_safe_path(name->get<std::string>())) {
+    fail("pull {}: expected files with plain names, found {}", url, quote(entry.dump()));
+  }
+  file.path = name->get<std::string>();
+  const auto size = entry.find("size");
+  if (size != entry.end() && size->is_number_unsigned()) file.bytes = size->get<std::uint64_t>();
+  const auto large = entry.find("lfs");
+  if (large == entry.end() || !large->is_object()) return file;
+  for (const char* key : {"sha256", "oid"}) {
+    const auto sum = large->find(key);
+    if (sum != large->end() && sum->is_string() && is_sha256(sum->get<std::string>())) {
+      file.sha256 = sum->get<std::string>();
+    }
+  }
+  return file;
+}
+
+bool is_of_folder(const std::string& path) {
+  constexpr std::string_view kNames[] = {
+      "config.json",         "generation_config.json", "tokenizer.json",
+      "tokenizer.model",     "tokenizer_config.json",  "special_tokens_map.json",
+      "chat_template.jinja", "added_tokens.json",      "model.safetensors.index.json"};
+  if (path.find('/') != std::string::npos) return false;
+  return std::ranges::find(kNames, path) != std::end(kNames) || path.ends_with(".safetensors");
+}
+
+/// Whole already: of the right size, and the right checksum where the hub says one.
+bool is_here(const fs::path& path, const HubFile& file) {
+  std::error_code problem;
+  const auto bytes = fs::file_size(path, problem);
+  if (problem || bytes != file.bytes) return false;
+  return file.sha256.empty() || sha256_of_file(path) == file.sha256;
+}
+
+}  // namespace
+
+Hub hub_of(const std::string& given) {
+  Hub hub;
+  hub.url = given.empty() ? variable("HF_ENDPOINT") : given;
+  if (hub.url.empty()) hub.url = "https://huggingface.co";
+  while (hub.url.ends_with('/')) hub.url.pop_back();
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
+    if (hub.token.empty()) hub.token = variable(name);
+  }
+  if (hub.token.empty()) hub.token = first_line(token_file());
+  return hub;
+}
+
+bool is_hub_name(std::string_view text) {
+  return text.find("://") == std::string_view::npos && text.find('/') != std::string_view::npos;
+}
+
+HubName parse_hub_name(const std::string& text) {
+  HubName name;
+  const std::size_t colon = text.find(':');
+  name.repository = text.substr(0, colon);
+  if (colon != std::string::npos) name.file = text.substr(colon + 1);
+  const std::size_t slash = name.repository.find('/');
+  const bool fits = is_safe_path(name.repository) && slash != std::string::npos &&
+                    name.repository.find('/', slash + 1) == std::string::npos &&
+                    (colon == std::string::npos || is_safe_path(name.file));
+  if (!fits) throw UsageError(fmt::format("pull: expected OWNER/NAME[:FILE], got {}", quote(text)));
+  return name;
+}
+
+HubListing list_hub(const Hub& hub, const std::string& repository) {
+  const std::string url =
+      fmt::format("{}/api/models/{}/revision/main?blobs=true", hub.url, repository);
+  const Json json = parse_json(fetch_text(hub, url), "pull " + url);
+  HubListing listing;
+  const auto commit = json.is_object() ? json.find("sha") : json.end();
+  const auto files = json.is_object() ? json.find("siblings") : json.end();
+  if (commit == json.end() || !commit->is_string() || !is_plain(commit->get<std::string>()) ||
+      files == json.end() || !files->is_array() || files->size() > kMostFiles) {
+    fail("pull {}: expected \"sha\" and at most {} files as \"siblings\"", url, kMostFiles);
+  }
+  listing.commit = commit->get<std::string>();
+  for (const Json& entry : *files) {
+    if (entry.is_object()) listing.files.push_back(read_file(entry, url));
+  }
+  return listing;
+}
+
+std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name) {
+  std::vector<std::string> models;
+  for (const HubFile& file : listing.files) {
+    if (is_model_file(file.path)) models.push_back(file.path);
+  }
+  const auto parts_of = [](const std::string& path) {
+    return [stem = stem_of_gguf(path)](const HubFile& f) { return stem_of_gguf(f.path) == stem; };
+  };
+  const auto having = [&](const auto& wanted) {
+    std::vector<HubFile> files;
+    std::ranges::copy_if(listing.files, std::back_inserter(files), wanted);
+    std::ranges::sort(files, {}, &HubFile::path);
+    return files;
+  };
+  if (!name.file.empty()) {
+    const auto files = having(parts_of(name.file));
+    if (files.empty()) {
+      fail("pull {}: expected one of its files, of which {} are models, got {}", name.repository,
+           fmt::join(models, ", "), quote(name.file));
+    }
+    return files;
+  }
+  const auto folder = having([](const HubFile& f) { return is_of_folder(f.path); });
+  const auto is = [&](std::string_view ending) {
+    return std::ranges::any_of(folder, [&](const HubFile& f) { return f.path.ends_with(ending); });
+  };
+  if (is("config.json") && is(".safetensors")) return folder;
+  const auto heads = having([](const HubFile& f) { return is_head_file(f.path); });
+  if (models.size() == 1) {
+    auto files = having(parts_of(models.front()));
+    files.insert(files.end(), heads.begin(), heads.end());
+    return files;
+  }
+  if (models.empty() && heads.size() == 1) return heads;
+  if (models.empty()) {
+    fail("pull {}: expected a GGUF file, or config.json with safetensors, found neither",
+         name.repository);
+  }
+  fail("pull {}: it has several models: say {}:FILE with one of {}", name.repository,
+       name.repository, fmt::join(models, ", "));
+}
+
+PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& folder,
+                          const StopFlag& stop) {
+  const HubListing listing = list_hub(hub, name.repository);
+  const std::vector<HubFile> files = chosen_files(listing, name);
+  PulledFiles pulled{.folder = folder / name.repository};
+  for (const HubFile& file : files) {
+    const fs::path path = pulled.folder / file.path;
+    std::error_code problem;
+    fs::create_directories(path.parent_path(), problem);
+    if (problem) {
+      fail("pull {}: cannot make the folder {}: {}", name.repository, path.parent_path().string(),
+           problem.message());
+    }
+    if (is_head_file(file.path)) pulled.heads.push_back(file.path);
+    if (is_here(path, file)) continue;
+    if (fs::exists(path, problem)) {
+      fail("pull {}: {} is there and not what the hub has: remove it", name.repository,
+           path.string());
+    }
+    download({.url = fmt::format("{}/{}/resolve/{}/{}", hub.url, name.repository, listing.commit,
+                                 file.path),
+              .target = path,
+              .sha256 = file.sha256,
+              .headers = headers_of(hub),
+              .bytes = file.bytes,
+              .stop = &stop});
+    pulled.had = false;
+  }
+  const std::string& first = files.front().path;
+  pulled.main = first.ends_with(".gguf") ? pulled.folder / first : pulled.folder;
+  return pulled;
+}
+
+}  // namespace talon

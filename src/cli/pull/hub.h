@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/stop.h"
+
+namespace talon {
+
+/// A place that serves models as huggingface.co does.
+struct Hub {
+  std::string url;    // without a slash at its end
+  std::string token;  // empty: none
+};
+/// `given` (--hub), else $HF_ENDPOINT, else huggingface.co; the token of $HF_TOKEN,
+/// $HUGGING_FACE_HUB_TOKEN or the file that the hub's own client keeps.
+Hub hub_of(const std::string& given);
+
+/// `owner/name` or `owner/name:file`.
+struct HubName {
+  std::string repository;
+  std::string file;  // empty: what a model needs
+};
+/// Whether `text` is one: it has one slash and is no address.
+bool is_hub_name(std::string_view text);
+HubName parse_hub_name(const std::string& text);
+
+struct HubFile {
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::string sha256;  // empty: the hub does not say
+};
+/// The files of a repository at one commit.
+struct HubListing {
+  std::string commit;
+  std::vector<HubFile> files;
+};
+/// Throws Error for an answer that is not a listing, or names files outside the repository.
+HubListing list_hub(const Hub& hub, const std::string& repository);
+
+/// What to fetch, the model first: the file that the name says and its further parts, else
+/// configuration, tokenizer and weights of a folder, else the only GGUF model with the draft heads
+/// beside it. Throws Error listing the choices where the name leaves several.
+std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name);
+
+struct PulledFiles {
+  std::filesystem::path folder = {};
+  std::filesystem::path main = {};      // what to open: a GGUF file, or the folder
+  std::vector<std::string> heads = {};  // GGUF files of draft heads in the folder
+  bool had = true;                      // all of it was there and whole
+};
+
+/// Fetches what `name` says into `folder`/owner/name, going on with what is there of it; what is
+/// whole is not fetched again.
+PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const std::filesystem::path& folder,
+                          const StopFlag& stop);
+
+}  // namespace talon

@@ -1,0 +1,56 @@
+#include "io/formats/gguf_names.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace talon {
+namespace {
+
+constexpr std::string_view kEnding = ".gguf", kMiddle = "-of-";
+constexpr std::size_t kDigits = 5;
+constexpr std::size_t kTail = 1 + kDigits + kMiddle.size() + kDigits;  // -00001-of-00003
+
+bool is_number(std::string_view text) {
+  return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); });
+}
+
+/// The number of a part; empty: the file is whole.
+std::string_view part_of(std::string_view name) {
+  if (!name.ends_with(kEnding) || name.size() <= kTail + kEnding.size()) return {};
+  const std::string_view tail = name.substr(name.size() - kTail - kEnding.size(), kTail);
+  const std::string_view number = tail.substr(1, kDigits);
+  const bool fits = tail[0] == '-' && is_number(number) &&
+                    is_number(tail.substr(kTail - kDigits)) &&
+                    tail.substr(1 + kDigits, kMiddle.size()) == kMiddle;
+  return fits ? number : std::string_view();
+}
+
+bool has_word(std::string_view name, std::initializer_list<std::string_view> words) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::any_of(
+      words, [&](std::string_view word) { return lower.find(word) != std::string::npos; });
+}
+
+}  // namespace
+
+std::string stem_of_gguf(std::string_view name) {
+  if (part_of(name).empty()) return std::string(name);
+  return std::string(name.substr(0, name.size() - kTail - kEnding.size()));
+}
+
+bool is_further_part(std::string_view name) {
+  const std::string_view part = part_of(name);
+  return !part.empty() && part != "00001";
+}
+
+bool is_head_file(std::string_view name) {
+  return name.ends_with(kEnding) && has_word(name, {"eagle", "dflash", "medusa"});
+}
+
+bool is_model_file(std::string_view name) {
+  return name.ends_with(kEnding) && !is_further_part(name) && !is_head_file(name) &&
+         !has_word(name, {"mmproj"});
+}
+
+}  // namespace talon

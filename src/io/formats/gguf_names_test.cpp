@@ -1,0 +1,26 @@
+#include "io/formats/gguf_names.h"
+
+#include <gtest/gtest.h>
+
+namespace talon {
+namespace {
+
+TEST(GgufNames, OfSeveralPartsAreOpenedByTheFirst) {
+  EXPECT_EQ(stem_of_gguf("a/big-00002-of-00003.gguf"), "a/big");
+  EXPECT_EQ(stem_of_gguf("big-0002-of-00003.gguf"), "big-0002-of-00003.gguf");
+  EXPECT_EQ(stem_of_gguf("-00002-of-00003.gguf"), "-00002-of-00003.gguf");
+  EXPECT_TRUE(is_model_file("big-00001-of-00003.gguf"));
+  EXPECT_FALSE(is_model_file("big-00002-of-00003.gguf"));
+  EXPECT_TRUE(is_further_part("big-00003-of-00003.gguf"));
+}
+
+TEST(GgufNames, AreNotHeadsNorProjectors) {
+  EXPECT_TRUE(is_model_file("Qwen3-8B-Q4_K_M.gguf"));
+  EXPECT_FALSE(is_model_file("Qwen3-8B-EAGLE3-f16.gguf"));
+  EXPECT_TRUE(is_head_file("Qwen3-8B-EAGLE3-f16.gguf"));
+  EXPECT_FALSE(is_model_file("mmproj-model-f16.gguf"));
+  EXPECT_FALSE(is_model_file("config.json"));
+}
+
+}  // namespace
+}  // namespace talon

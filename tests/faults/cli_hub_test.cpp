@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "cli_process.h"
+#include "cli_server.h"
+#include "io/json.h"
+#include "io/sha256.h"
+
+// `talon pull OWNER/NAME` from a hub that the test starts.
+namespace talon::test {
+namespace {
+
+using Files = std::map<std::string, std::string>;
+const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
+const std::string kModel(20000, 'x');
+constexpr const char* kCommit = "0123abcd";
+
+/// What the hub answers for OWNER/NAME with these files.
+Files repository(const std::string& name, const Files& files) {
+  Json siblings = Json::array();
+  Files answers;
+  for (const auto& [path, bytes] : files) {
+    siblings.push_back({{"rfilename", path},
+                        {"size", bytes.size()},
+                        {"lfs", {{"sha256", sha256_of(std::as_bytes(std::span(bytes)))}}}});
+    answers["/" + name + "/resolve/" + kCommit + "/" + path] = bytes;
+  }
+  answers["/api/models/" + name + "/revision/main?blobs=true"] =
+      Json{{"sha", kCommit}, {"siblings", siblings}}.dump();
+  return answers;
+}
+
+Files files_in(const std::string& folder) {
+  Files files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    files[entry.path().filename().string()] = read_file(entry.path());
+  }
+  return files;
+}
+
+Files small_target() {
+  Files files = files_in(kGolden + "target");
+  files["README.md"] = "words";
+  files["onnx/model.onnx"] = "another format";
+  return files;
+}
+
+Json inspect(const Folder& models, const std::string& what, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"inspect", what, "--json", "--models",
+                                        models.path().string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Outcome outcome = run_talon(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  return Json::parse(outcome.output, nullptr, false);
+}
+
+Outcome pull(const FileServer& hub, const Folder& models, const std::string& name,
+             std::vector<std::string> more = {}, std::vector<std::string> environment = {}) {
+  Start start{
+      .arguments = {"pull", name, "--models", models.path().string(), "--hub", hub.address()}};
+  start.arguments.insert(start.arguments.end(), more.begin(), more.end());
+  start.environment = std::move(environment);
+  start.environment.push_back("HF_HOME=" + models.path().string());
+  return run_talon(start);
+}
+
+void expect_said(const Outcome& outcome, int code, const std::string& part) {
+  EXPECT_EQ(outcome.code, code) << outcome.notes;
+  EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
+}
+
+TEST(PullHub, FetchesAFolderWhoseNameStandsForIt) {
+  const Folder models;
+  const FileServer hub({.files = repository("someone/small", small_target())});
+  const Outcome pulled = pull(hub, models, "someone/small");
+  EXPECT_EQ(pulled.code, 0) << pulled.notes;
+  EXPECT_EQ(pulled.output, models.file("someone/small") + "\n");
+  EXPECT_NE(pulled.notes.find("drafts for it with suffix"), std::string::npos) << pulled.notes;
+  EXPECT_FALSE(std::filesystem::exists(models.file("someone/small/README.md")));
+  EXPECT_EQ(inspect(models, "someone/small")["config"]["hidden"], 64);
+
+  const std::size_t asked = hub.targets().size();
+  const Outcome again = pull(hub, models, "someone/small", {"--json"});
+  EXPECT_EQ(Json::parse(again.output)["already_here"], true);
+  EXPECT_EQ(hub.targets().size(), asked + 1) << "what is whole is not fetched again";
+}
+
+TEST(PullHub, AHeadIsPairedWithTheModelThatItIsFor) {
+  const Folder models;
+  auto files = repository("a/small", small_target());
+  files.merge(repository("b/head", files_in(kGolden + "eagle3_head")));
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/small").code, 0);
+  expect_said(pull(hub, models, "b/head"), 0, "--for MODEL pairs it");
+  EXPECT_EQ(inspect(models, "a/small")["drafts"]["auto"], "suffix");
+  const std::string other = TALON_TEST_DATA "/../../models/stories15m-eagle2";
+  expect_said(pull(hub, models, "b/head", {"--for", other}), 1, "288");
+  expect_said(pull(hub, models, "b/head", {"--for", "a/small"}), 0, "for a/small");
+  EXPECT_EQ(inspect(models, "a/small")["drafts"]["auto"], "eagle3+suffix");
+  EXPECT_EQ(inspect(models, "b/head", {"--for", "a/small"})["fit"]["paired"], true);
+}
+
+TEST(PullHub, AHeadThatDoesNotFitIsNotPaired) {
+  const Folder models;
+  auto files = repository("a/small", small_target());
+  files.merge(repository("b/head", files_in(TALON_TEST_DATA "/../../models/stories15m-eagle2/")));
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/small").code, 0);
+  expect_said(pull(hub, models, "b/head", {"--for", "a/small"}), 1, "288");
+  EXPECT_FALSE(std::filesystem::exists(models.file("b/head/talon.json")));
+  const Json fit = inspect(models, "b/head", {"--for", "a/small"})["fit"];
+  EXPECT_EQ(fit["fits"], false);
+  EXPECT_NE(fit["problem"].get<std::string>().find("288"), std::string::npos);
+}
+
+TEST(PullHub, OfSeveralModelsOneIsToBeNamed) {
+  const Folder models;
+  const FileServer hub({.files = repository("a/b", {{"q4.gguf", kModel}, {"q8.gguf", kModel}})});
+  expect_said(pull(hub, models, "a/b"), 1, "a/b:FILE with one of q4.gguf, q8.gguf");
+  EXPECT_EQ(pull(hub, models, "a/b:q8.gguf").code, 0);
+  EXPECT_TRUE(std::filesystem::exists(models.file("a/b/q8.gguf")));
+  EXPECT_FALSE(std::filesystem::exists(models.file("a/b/q4.gguf")));
+  expect_said(pull(hub, models, "a/b:q5.gguf"), 1, "q5.gguf");
+}
+
+TEST(PullHub, AllPartsOfAModelAreFetched) {
+  const Folder models;
+  const FileServer hub({.files = repository("a/b", {{"big-00001-of-00002.gguf", "one"},
+                                                    {"big-00002-of-00002.gguf", "two"}})});
+  EXPECT_EQ(pull(hub, models, "a/b").code, 0);
+  EXPECT_EQ(read_file(models.file("a/b/big-00002-of-00002.gguf")), "two");
+}
+
+TEST(PullHub, GoesOnWhereABrokenConnectionEnded) {
+  const Folder models;
+  FileServer hub({.break_after = 5000, .files = repository("a/b", {{"small.gguf", kModel}})});
+  expect_said(pull(hub, models, "a/b"), 1, "what has come is kept");
+  EXPECT_FALSE(std::filesystem::exists(models.file("a/b/small.gguf")));
+  EXPECT_EQ(pull(hub, models, "a/b").code, 0);
+  EXPECT_EQ(read_file(models.file("a/b/small.gguf")), kModel);
+  EXPECT_EQ(hub.ranges().back(), "bytes=5000-");
+}
+
+TEST(PullHub, AWrongChecksumLeavesNothing) {
+  const Folder models;
+  auto files = repository("a/b", {{"small.gguf", kModel}});
+  files[std::string("/a/b/resolve/") + kCommit + "/small.gguf"][1000] ^= 1;
+  const FileServer hub({.files = files});
+  expect_said(pull(hub, models, "a/b"), 1, "expected SHA-256");
+  EXPECT_FALSE(std::filesystem::exists(models.file("a/b/small.gguf")));
+}
+
+TEST(PullHub, ATokenOpensWhatIsClosed) {
+  const Folder models;
+  const FileServer hub({.files = repository("a/b", {{"small.gguf", kModel}}), .token = "secret"});
+  expect_said(pull(hub, models, "a/b"), 1, "HF_TOKEN");
+  EXPECT_EQ(pull(hub, models, "a/b", {}, {"HF_TOKEN=secret"}).code, 0);
+}
+
+TEST(PullHub, NamesThatLeaveTheFolderAreRefused) {
+  const Folder models;
+  const FileServer hub({.files = repository("a/b", {{"../../evil.gguf", kModel}})});
+  expect_said(pull(hub, models, "a/b"), 1, "plain names");
+  EXPECT_EQ(pull(hub, models, "../b").code, 2);
+  EXPECT_EQ(pull(hub, models, "a/b/c").code, 2);
+  EXPECT_EQ(pull(hub, models, "a/b:../c").code, 2);
+  EXPECT_EQ(models.names(), std::vector<std::string>{});
+}
+
+TEST(PullHub, WhatIsNoListingIsRefused) {
+  const Folder models;
+  const std::string listing = "/api/models/a/b/revision/main?blobs=true";
+  for (const char* answer :
+       {"{", "[]", "{}", R"({"sha": "x", "siblings": 3})", R"({"sha": "../x", "siblings": []})",
+        R"({"sha": "x", "siblings": [{"rfilename": 1}]})"}) {
+    const FileServer hub({.files = {{listing, answer}}});
+    EXPECT_EQ(pull(hub, models, "a/b").code, 1) << answer;
+  }
+  const FileServer hub({.files = {{"/other", ""}}});
+  expect_said(pull(hub, models, "a/b"), 1, "no such repository");
+}
+
+}  // namespace
+}  // namespace talon::test
