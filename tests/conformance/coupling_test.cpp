@@ -122,6 +122,19 @@ TEST(Coupling, ADraftModelThatIsTheTargetIsRightToItsEndAtEveryTemperature) {
   }
 }
 
+TEST(Coupling, AStageChangesNoDraft) {
+  TestModel model(kStories260k, reference_backend(1));
+  // Without its last layer the model is right now and then; short answers repeat what was said.
+  for (const double temperature : {0.0, 0.7}) {
+    const std::string plain = "draft:model=self,skip=4,levels=5";
+    const double tau = tau_of(model, plain, temperature);
+    EXPECT_GT(tau, 1.2);
+    for (const char* stage : {"suffix", "ngram"}) {
+      EXPECT_EQ(tau_of(model, fmt::format("{},stage={}", plain, stage), temperature), tau) << stage;
+    }
+  }
+}
+
 class CoupledHeads : public testing::Test {
  protected:
   /// `nodes` small, so that ranks matter.

@@ -30,9 +30,11 @@ std::unique_ptr<Drafter> make_draft(Options& options, const DrafterContext& cont
   DraftModelOptions load;
   load.layout = read_layout(options);
   load.skipped_layers = options.wholes("skip");
+  const std::string& stage = options.text("stage");
+  if (stage != "none") drafter.stage = make_drafter(stage, {});
   const std::string path = read_model_path(options, context);
   return make_model_drafter(load_draft_model(path, *context.target, load), *context.target,
-                            drafter);
+                            std::move(drafter));
 }
 
 std::vector<Option> options_of_network() {
@@ -59,7 +61,9 @@ DrafterEntry model_drafter() {
                {"topk", WholeNumber{1, kMostWidth}, "1",
                 "nodes expanded per level, and children of each; 1: a chain"},
                {"levels", WholeNumber{1, kMostWidth}, "6", "tree levels below the root"},
-               {"nodes", WholeNumber{1, kMostDraftNodes}, "24", "draft nodes, root excluded"}},
+               {"nodes", WholeNumber{1, kMostDraftNodes}, "24", "draft nodes, root excluded"},
+               {"stage", OneOf{{"none", "suffix", "ngram"}}, "none",
+                "guesses a chain for the model, which checks it in one pass"}},
               options_of_network()),
           .make = make_draft,
           .needs_head = true};

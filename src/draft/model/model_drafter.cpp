@@ -23,6 +23,8 @@ struct ModelState : DraftState {
   KvSequence cache;           // holds the beginning of the text, and drafts that may become text
   std::vector<TokenId> text;  // in the model's own tokens
   bool has_begun = false;
+  std::unique_ptr<DraftState> stage;
+  std::size_t staged = 0;  // tokens of the text that the stage has seen
 };
 
 /// A tree while it grows, with its rows in flight behind the text.
@@ -31,25 +33,27 @@ struct Growing {
   ModelState* state = nullptr;
   DraftPlace place;  // where the children of its newest rows stand
   std::unique_ptr<TreeGrowth> growth;
-  std::vector<TokenId> tokens;  // of the rows in flight, in the model's own
-  std::vector<NodeId> parents;  // likewise; -1: the text
-  int newest = 0;               // first row of the newest level
-  int outputs = 1;              // rows whose children come next
+  std::vector<TokenId> tokens;   // of the rows in flight, in the model's own
+  std::vector<NodeId> parents;   // likewise; -1: the text
+  int newest = 0;                // first row of the newest level
+  int levels = 0;                // at most
+  int outputs = 1;               // rows whose children come next
+  std::vector<TokenId> guessed;  // by the stage, in the model's own
 };
 
 class ModelDrafter : public Drafter {
  public:
-  ModelDrafter(DraftModel draft, const Model& target, const ModelDrafterOptions& options)
+  ModelDrafter(DraftModel draft, const Model& target, ModelDrafterOptions options)
       : draft_(std::move(draft)),
         backend_(*target.backend),
-        options_(options),
+        options_(std::move(options)),
         target_rows_(target.config.vocabulary),
         context_(draft_.model.config.context),
         cache_(backend_, draft_cache_shape(kv_shape(draft_.model.config, 1),
-                                           options.cache_positions, context_)),
+                                           options_.cache_positions, context_)),
         network_(draft_.model, cache_, std::max(kLeastRows, rows_in_flight())),
         output_(backend_, draft_.model.output_weight(), draft_.vocabulary.target_of,
-                options.coupling),
+                options_.coupling),
         logits_(backend_.allocate(OutputHead::kMostRows, draft_.model.config.vocabulary)),
         rows_(backend_) {}
 
@@ -57,7 +61,9 @@ class ModelDrafter : public Drafter {
     return {.extends_trees = true, .pass_bytes = draft_.model.weight_bytes};
   }
   std::unique_ptr<DraftState> start() override {
-    return std::make_unique<ModelState>(cache_.start({}, /*reuse=*/false));
+    auto state = std::make_unique<ModelState>(cache_.start({}, /*reuse=*/false));
+    if (options_.stage) state->stage = options_.stage->start();
+    return state;
   }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     auto& text = static_cast<ModelState&>(state).text;
@@ -74,8 +80,9 @@ class ModelDrafter : public Drafter {
       if (!has_room || !fits || (job.policy && !job.policy->start(*job.tree))) continue;
       wanted.push_back(begin(job, state));
     }
+    const int outputs = is_staged() ? options_.shape.levels : options_.shape.width;
     const auto most = static_cast<std::size_t>(
-        std::max(1, std::min(OutputHead::kMostRows / options_.shape.width,
+        std::max(1, std::min(OutputHead::kMostRows / outputs,
                              network_.max_rows() / std::max(kMostWaiting, rows_in_flight()))));
     for (std::size_t first = 0; first < wanted.size(); first += most) {
       const auto end = std::min(first + most, wanted.size());
@@ -86,6 +93,7 @@ class ModelDrafter : public Drafter {
 
  private:
   bool is_chain() const { return options_.shape.width == 1; }
+  bool is_staged() const { return is_chain() && options_.stage != nullptr; }
   int rows_in_flight() const { return options_.shape.width * options_.shape.levels; }
 
   Growing begin(DraftJob& job, ModelState& state) const {
@@ -99,6 +107,7 @@ class ModelDrafter : public Drafter {
     shape.levels = std::max(shape.levels, 1);
     shape.nodes = std::min(shape.nodes, job.plan.nodes - job.tree->draft_nodes());
     shape.width = std::max(1, std::min(shape.width, job.plan.width));
+    tree.levels = shape.levels;
     tree.growth = grow_dynamic_tree(shape, {job.policy, job.plan.ask_after}, *job.tree);
     return tree;
   }
@@ -107,6 +116,10 @@ class ModelDrafter : public Drafter {
     std::erase_if(trees, [&](Growing& tree) { return !read_on(*tree.state); });
     if (trees.empty()) return;
     read_newest(trees);
+    if (is_staged()) {
+      take_guesses(trees);
+      if (!trees.empty()) run_level(trees);
+    }
     while (!trees.empty()) {
       std::vector<DraftPlace> places;
       for (const Growing& tree : trees) {
@@ -122,10 +135,18 @@ class ModelDrafter : public Drafter {
 
   /// Tokens that the target does not have are among the likeliest now and then.
   int children_wanted() const { return options_.shape.children + (draft_.vocabulary.same ? 0 : 2); }
+  /// Puts those of each row that the target has first, in their order.
   void drop_foreign(RowChildren& children) const {
     if (draft_.vocabulary.same) return;
-    for (std::size_t i = 0; i < children.token.size(); ++i) {
-      if (children.token[i] >= target_rows_) children.log_p[i] = -INFINITY;
+    const auto count = static_cast<std::size_t>(children.count);
+    for (std::size_t begin = 0; begin < children.token.size(); begin += count) {
+      std::size_t kept = begin;
+      for (std::size_t i = begin; i < begin + count; ++i) {
+        if (children.token[i] >= target_rows_) continue;
+        std::swap(children.token[kept], children.token[i]);
+        std::swap(children.log_p[kept++], children.log_p[i]);
+      }
+      for (; kept < begin + count; ++kept) children.log_p[kept] = -INFINITY;
     }
   }
 
@@ -164,38 +185,117 @@ class ModelDrafter : public Drafter {
     return false;
   }
 
-  /// Reads what is left of the texts, whose last rows say what follows.
+  /// Reads what is left of the texts, and what the stage guesses after them: the last row of a text
+  /// and those of the guesses say what follows.
   void read_newest(std::span<Growing> trees) {
+    std::vector<std::vector<TokenId>> texts;
     std::vector<SequenceRows> batch;
-    for (const Growing& tree : trees) {
+    for (Growing& tree : trees) {
+      if (is_staged()) tree.guessed = stage_guesses(*tree.state, tree.levels - 1);
+      const auto news = waiting(*tree.state);
+      auto& text = texts.emplace_back(news.begin(), news.end());
+      text.insert(text.end(), tree.guessed.begin(), tree.guessed.end());
+      const bool guessed = !tree.guessed.empty();
       batch.push_back({&tree.state->cache,
-                       waiting(*tree.state),
                        {},
-                       SequenceRows::Logits::last,
+                       {},
+                       guessed ? SequenceRows::Logits::all : SequenceRows::Logits::last,
                        /*kept=*/true});
     }
+    for (std::size_t i = 0; i < texts.size(); ++i) batch[i].tokens = texts[i];
     const ForwardResult result = network_.forward(batch);
-    backend_.copy(result.logits, logits_.rows(result.logits.rows));
+    std::vector<std::int32_t> wanted;
+    for (std::size_t i = 0; i < trees.size(); ++i) {
+      const auto guesses = static_cast<int>(trees[i].guessed.size());
+      const int skipped = guesses > 0 ? static_cast<int>(texts[i].size()) - guesses - 1 : 0;
+      for (int row = 0; row <= guesses; ++row) {
+        wanted.push_back(result.first_logits_row[i] + skipped + row);
+      }
+    }
+    backend_.gather_rows(result.logits, rows_.put(wanted),
+                         logits_.rows(static_cast<int>(wanted.size())));
+    if (is_staged()) return;  // it is not known yet how many guesses stay
     for (const Growing& tree : trees) keep(tree.state->cache, waiting(*tree.state));
+  }
+
+  /// The likeliest path of what the stage proposes after the text.
+  std::vector<TokenId> stage_guesses(ModelState& state, int most) const {
+    const std::span news = std::span(state.text).subspan(state.staged);
+    if (!news.empty()) {
+      options_.stage->observe(*state.stage,
+                              {.tokens = news, .first_position = static_cast<int>(state.staged)});
+    }
+    state.staged = state.text.size();
+    DraftTree tree(state.text.back());
+    if (most < 1) return {};
+    DraftJob job{state.stage.get(), nullptr, {most, most, 1}, &tree};
+    options_.stage->propose({&job, 1});
+    std::vector<TokenId> guesses;
+    for (NodeId node = 0; static_cast<int>(guesses.size()) < most;) {
+      NodeId best = -1;
+      for (const NodeId child : tree.children(node)) {
+        const bool better = best < 0 || tree[child].log_p > tree[best].log_p;
+        if (better && tree[child].kind == NodeKind::candidate) best = child;
+      }
+      if (best < 0) break;
+      guesses.push_back(tree[node = best].token);
+    }
+    return guesses;
+  }
+
+  /// The stage's guesses stay as far as the model itself would have drafted them; each gives a
+  /// level without a pass.
+  void take_guesses(std::vector<Growing>& trees) {
+    std::vector<DraftPlace> places;
+    for (const Growing& tree : trees) {
+      for (std::size_t i = 0; i <= tree.guessed.size(); ++i) {
+        places.push_back(tree.place.after(static_cast<int>(i)));
+      }
+    }
+    RowChildren children =
+        output_.best(logits_.rows(static_cast<int>(places.size())), children_wanted(), places);
+    drop_foreign(children);
+    int first = 0;
+    std::erase_if(trees, [&](Growing& tree) {
+      const int rows = static_cast<int>(tree.guessed.size()) + 1;
+      const int begin = std::exchange(first, first + rows);
+      std::size_t right = 0;
+      bool goes_on = grow(tree, children, begin);
+      while (goes_on && right < tree.guessed.size() && tree.tokens.back() == tree.guessed[right]) {
+        ++right;
+        goes_on = grow(tree, children, begin + static_cast<int>(right));
+      }
+      const auto news = waiting(*tree.state);
+      std::vector<TokenId> kept(news.begin(), news.end());
+      kept.insert(kept.end(), tree.guessed.begin(),
+                  tree.guessed.begin() + static_cast<std::ptrdiff_t>(right));
+      keep(tree.state->cache, kept);
+      return !goes_on;
+    });
   }
 
   void add_level(std::vector<Growing>& trees, const RowChildren& children) {
     int first = 0;
     std::erase_if(trees, [&](Growing& tree) {
-      const auto rows = tree.growth->grow(children, std::exchange(first, first + tree.outputs));
-      if (rows.empty()) {
-        tree.growth->finish(*tree.job->tree, tree.job->source);
-        return true;
-      }
-      tree.newest = static_cast<int>(tree.tokens.size());
-      for (const GrowthRow& row : rows) {
-        tree.tokens.push_back(own_token(row.token));
-        tree.parents.push_back(row.parent);
-      }
-      tree.outputs = static_cast<int>(rows.size());
-      tree.place = tree.place.after(1);
-      return false;
+      return !grow(tree, children, std::exchange(first, first + tree.outputs));
     });
+  }
+
+  /// Gives a tree the children of its newest rows; false if it is complete.
+  bool grow(Growing& tree, const RowChildren& children, int first_row) {
+    const auto rows = tree.growth->grow(children, first_row);
+    if (rows.empty()) {
+      tree.growth->finish(*tree.job->tree, tree.job->source);
+      return false;
+    }
+    tree.newest = static_cast<int>(tree.tokens.size());
+    for (const GrowthRow& row : rows) {
+      tree.tokens.push_back(own_token(row.token));
+      tree.parents.push_back(row.parent);
+    }
+    tree.outputs = static_cast<int>(rows.size());
+    tree.place = tree.place.after(1);
+    return true;
   }
 
   /// A row is one token: of one that has several here, the first.
@@ -252,8 +352,8 @@ class ModelDrafter : public Drafter {
 }  // namespace
 
 std::unique_ptr<Drafter> make_model_drafter(DraftModel model, const Model& target,
-                                            const ModelDrafterOptions& options) {
-  return std::make_unique<ModelDrafter>(std::move(model), target, options);
+                                            ModelDrafterOptions options) {
+  return std::make_unique<ModelDrafter>(std::move(model), target, std::move(options));
 }
 
 }  // namespace talon

@@ -14,12 +14,15 @@ struct ModelDrafterOptions {
   DynamicTreeShape shape;           // with a width of 1: a chain
   std::size_t cache_positions = 0;  // of all sequences; 0: the context of the model
   Coupling coupling;
+  /// Guesses a chain's tokens for the model, which then checks them all in one pass: a chain is the
+  /// same, only made in fewer passes (arXiv:2308.04623). Without taps. Null: none.
+  std::unique_ptr<Drafter> stage;
 };
 
 /// Drafts with a smaller model (arXiv:2211.17192, 2302.01318; docs/methods.md 4). It reads the
 /// committed text in its own tokens and keeps it in its own cache, where what it drafted itself
 /// stays as far as it became text.
 std::unique_ptr<Drafter> make_model_drafter(DraftModel model, const Model& target,
-                                            const ModelDrafterOptions& options);
+                                            ModelDrafterOptions options);
 
 }  // namespace talon
