@@ -2,93 +2,118 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <thread>
 
+#include "crowd_requests.h"
 #include "test_server.h"
 
 // The promise: the same request gives the same bytes, alone or in a crowd, drafted or not.
 namespace talon::test {
 namespace {
 
-const Json kAnimal = Json::parse(
-    R"({"type": "object", "properties": {"kind": {"enum": ["cat", "dog"]}, "says": {"type":
-        "string", "maxLength": 20}}, "required": ["kind", "says"]})");
-
-/// Requests of all kinds: what each says alone is known.
-std::vector<Json> many_requests(int count) {
-  constexpr std::array<const char*, 5> kPrompts = {"Once upon a time", "Tom", "a a a a a a a a",
-                                                   "The big dog", "Lily saw a cat. Lily saw a"};
-  constexpr std::array<double, 4> kTemperatures = {0, 0.7, 1, 1.5};
-  std::vector<Json> requests;
-  for (int i = 0; i < count; ++i) {
-    const auto place = static_cast<std::size_t>(i);
-    Json request = {{"prompt", kPrompts[place % kPrompts.size()]},
-                    {"temperature", kTemperatures[place % kTemperatures.size()]},
-                    {"seed", i},
-                    {"max_tokens", 1 + (i * 37) % 160}};
-    if (i % 3 == 1) request["top_p"] = 0.9;
-    if (i % 4 == 2) request["top_k"] = 20;
-    if (i % 5 == 3) request["repetition_penalty"] = 1.2;
-    if (i % 7 == 4) request["logit_bias"] = {{"10", 5}, {"261", -100}};
-    if (i % 6 == 5) request["stop"] = {"the", "."};
-    if (i % 8 == 3) request["min_tokens"] = 1;
-    if (i % 9 == 2) request["structured_outputs"] = {{"regex", "[a-z ]{5,40}\\."}};
-    if (i % 9 == 7) request["json_schema"] = kAnimal;
-    requests.push_back(std::move(request));
-  }
-  return requests;
-}
-
+constexpr int kRequests = 200;
 constexpr std::array<const char*, 4> kDrafters = {"none", "suffix", "ngram", "ngram+suffix"};
 
-std::string text_of(const Reply& reply, bool streams) {
-  if (!streams) return reply.json()["choices"][0]["text"];
-  std::string text;
-  for (const Json& event : reply.events()) {
-    for (const Json& choice : event["choices"]) text += choice["text"].get<std::string>();
-  }
-  return text;
+TestServer::Options options_of(std::size_t cache_bytes) {
+  TestServer::Options options;
+  options.chat_template = kHermes;
+  options.cache_bytes = cache_bytes;
+  return options;
 }
 
-void check_crowd(const TestServer::Options& options, int concurrency) {
-  TestServer server(options);
-  const std::vector<Json> requests = many_requests(100);
-  std::vector<std::string> found(requests.size());
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::thread> clients;
-  for (int client = 0; client < concurrency; ++client) {
-    clients.emplace_back([&] {
-      for (std::size_t i; (i = next++) < requests.size();) {
-        Json request = requests[i];
-        const bool streams = i % 2 == 0;
-        request["stream"] = streams;
-        request["talon"] = {{"drafter", kDrafters[i % kDrafters.size()]}};
-        if (i % 3 == 0) request["talon"]["policy"] = "fixed";
-        if (i % 9 == 8) {  // one that goes away
-          Client gone(server.port());
-          gone.send(post_text("/v1/completions", request.dump()));
-          gone.is_closed_within(0.001);
+/// What each request gets when nothing else runs, without drafts.
+std::vector<Json> alone(const std::vector<CrowdRequest>& requests) {
+  TestServer server(options_of(0));
+  std::vector<Json> all;
+  for (const CrowdRequest& request : requests) {
+    Json body = request.body;
+    body["talon"] = {{"drafter", "none"}};
+    all.push_back(said(server.post(request.path, body), false));
+  }
+  return all;
+}
+
+Reply ask(const TestServer& server, const CrowdRequest& request, const std::string& body) {
+  if (request.leaves) {
+    Client gone(server.port());
+    gone.send(post_text(request.path, body));
+    gone.is_closed_within(0.001);
+  }
+  Client client(server.port());
+  client.send(post_text(request.path, body));
+  if (request.is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return client.read();
+}
+
+double preemptions(const TestServer& server) {
+  const std::string metrics = server.get("/metrics").body;
+  const std::size_t line = metrics.find("\ntalon:num_preemptions_total");
+  return std::stod(metrics.substr(metrics.find(' ', line)));
+}
+
+/// Returns how often an answer gave its room to another.
+double check_crowd(std::size_t cache_bytes, const std::vector<int>& concurrencies) {
+  static const std::vector<CrowdRequest> requests = crowd_requests(kRequests);
+  static const std::vector<Json> expected = alone(requests);
+  TestServer server(options_of(cache_bytes));
+  for (const int concurrency : concurrencies) {
+    std::vector<Json> found(requests.size());
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::thread> clients;
+    for (int client = 0; client < concurrency; ++client) {
+      clients.emplace_back([&] {
+        for (std::size_t i; (i = next++) < requests.size();) {
+          Json body = requests[i].body;
+          body["stream"] = requests[i].streams;
+          body["talon"] = {{"drafter", kDrafters[i % kDrafters.size()]}};
+          if (i % 3 == 0) body["talon"]["policy"] = "fixed";
+          found[i] = said(ask(server, requests[i], body.dump()), requests[i].streams);
         }
-        const Reply reply = server.post("/v1/completions", request);
-        found[i] = reply.status == 200 ? text_of(reply, streams) : "refused: " + reply.body;
-      }
-    });
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(found[i], expected[i]) << i << " of " << concurrency << " at once";
+    }
+    EXPECT_TRUE(server.becomes_idle());
   }
-  for (std::thread& client : clients) client.join();
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    EXPECT_EQ(found[i], plain_text(requests[i])) << i << " of " << concurrency << " at once";
-  }
-  EXPECT_TRUE(server.becomes_idle());
+  return preemptions(server);
 }
 
-TEST(Crowd, EveryAnswerIsWhatTheRequestGetsAlone) {
-  for (const int concurrency : {1, 4, 16}) check_crowd({}, concurrency);
-}
+TEST(Crowd, EveryAnswerIsWhatTheRequestGetsAlone) { check_crowd(0, {1, 4, 16}); }
 
 TEST(Crowd, EveryAnswerIsThatAlsoWhereTheCacheIsTooSmallForAll) {
-  TestServer::Options options;
-  options.cache_bytes = 600 << 10;
-  check_crowd(options, 16);
+  EXPECT_GT(check_crowd(400 << 10, {16}), 0);
+}
+
+TEST(Crowd, AloneIsWhatTheModelSaysWithoutAServer) {
+  const std::vector<CrowdRequest> requests = crowd_requests(kRequests);
+  const std::vector<Json> expected = alone(requests);
+  int compared = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (requests[i].path != "/v1/completions") continue;
+    EXPECT_EQ(expected[i][0]["text"], plain_text(requests[i].body)) << i;
+    ++compared;
+  }
+  EXPECT_GT(compared, kRequests / 2);
+}
+
+/// A crowd is one only if its requests do what they are for.
+TEST(Crowd, HasToolsGrammarsChoicesAndWholeContexts) {
+  const std::vector<CrowdRequest> requests = crowd_requests(kRequests);
+  int calls = 0, several = 0, whole = 0;
+  for (const Json& answer : alone(requests)) {
+    ASSERT_TRUE(answer.is_array()) << answer;
+    several += answer.size() > 1 ? 1 : 0;
+    for (const Json& choice : answer) {
+      calls += choice["calls"].empty() ? 0 : 1;
+      whole += choice["text"].get<std::string>().size() > 800 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(calls, 10);
+  EXPECT_GT(several, 10);
+  EXPECT_GT(whole, 3);
 }
 
 }  // namespace

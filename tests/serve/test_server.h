@@ -10,6 +10,13 @@
 
 namespace talon::test {
 
+/// A template that writes tools and calls as Hermes and Qwen do.
+inline constexpr const char* kHermes =
+    "{% if tools %}tools: {% for tool in tools %}{{ tool | tojson }}\n{% endfor %}{% endif %}"
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}"
+    "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}"
+    "</tool_call>{% endfor %}\n{% endfor %}assistant:";
+
 /// A server of one small model ("tiny", which takes chats as `role: content` lines) on a port of
 /// its own.
 class TestServer {

@@ -6,12 +6,6 @@
 namespace talon::test {
 namespace {
 
-constexpr const char* kHermes =
-    "{% if tools %}tools: {% for tool in tools %}{{ tool | tojson }}\n{% endfor %}{% endif %}"
-    "{% for message in messages %}{{ message.role }}: {{ message.content }}"
-    "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}"
-    "</tool_call>{% endfor %}\n{% endfor %}assistant:";
-
 TestServer& server() {
   static TestServer server([] {
     TestServer::Options options;
