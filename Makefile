@@ -10,7 +10,7 @@ CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) >
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
 .PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench policies picture pages page-test format check tidy \
-  signature install install-library library-test deb clean
+  signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,18 @@ library-test: ## the library as programs outside the tree see it: installed, and
 	@$(LIBRARY) && $(NINJA) talon talon_library
 	@tests/library/installed.sh $(BUILD) tests/data/models/stories260K.bin
 	@tests/library/package.sh $(BUILD) tests/data/models/stories260K.bin $(INSTALL)
+
+python: ## installs what compiling needs (apt), then the Python package (docs/python.md) with pip
+	@scripts/setup.sh python
+	@scripts/python.sh $(BUILD)
+
+python-test: ## the tests of the Python package and its notebook, in an environment under build/ (pip)
+	@scripts/setup.sh python
+	@scripts/python_test.sh $(BUILD) $(JOBS)
+
+notebook: ## examples/python.ipynb, written and run
+	@scripts/setup.sh python
+	@scripts/python_test.sh $(BUILD) $(JOBS) notebook
 
 trainer: ## build/talon-train beside build/talon, for `talon train head` (installs libtorch, about 260 MB)
 	@scripts/setup.sh train

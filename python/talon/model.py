@@ -1,0 +1,204 @@
+"""Models that answer."""
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from typing import Any, Callable, Iterable, Literal, Mapping, Sequence, Union, overload
+
+import numpy as np
+
+from . import _talon, chat, places
+from .answers import Answer, Stream
+from .engine import SharedEngine
+from .errors import ArgumentError
+
+Prompt = Union[str, Sequence[chat.Message], Sequence[int], np.ndarray]
+
+
+class _Bar:
+    """Answers that are done, on a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+
+    def show(self, done: int, tokens: int) -> None:
+        filled = 30 * done // max(self._total, 1)
+        print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {done}/{self._total} answers, {tokens} tokens", end="", file=sys.stderr,
+              flush=True)
+
+    def end(self) -> None:
+        print(file=sys.stderr)
+
+
+class Model:
+    """A language model with an engine that answers.
+
+    >>> model = talon.Model("smollm2")
+    >>> print(model.generate([{"role": "user", "content": "Why does it rain?"}]))
+    """
+
+    def __init__(self, source: str, *, drafter: str = "auto", models_folder: str | None = None, threads: int = 0, context: int = 0,
+                 weights: str | None = None, cache_mb: int = 0, heads: Sequence[str] | None = None,
+                 backend: Literal["cpu", "reference"] = "cpu", progress: Callable[[str, int, int], None] | None = None) -> None:
+        """Opens a GGUF file, a folder of Hugging Face, or a model of the catalogue by name (`talon pull NAME` fetches it).
+
+        drafter: what drafts for answers that name none: DRAFTER[@policy=POLICY][@verify=RULE]; `auto` is the model's heads joined
+        with `suffix`, `none` plain decoding. It changes the time of answers, never their tokens.
+        models_folder: of the catalogue's models; without it $TALON_MODELS, ./downloads and ~/.local/share/talon are looked at.
+        threads, context, cache_mb: 0 chooses what fits machine and model.
+        weights: kept as stored, or as int8, int4, bf16 or f32.
+        heads: folders of draft heads; without it ./models and those that ship with the package.
+        progress: called with a path, the tensors that are ready, and all.
+        """
+        if backend not in ("cpu", "reference"):
+            raise ArgumentError(f"backend: expected cpu or reference, found {backend!r}")
+        self._model = _talon.Model(source, models_folder or places.models_folder(), backend == "reference", threads, context, weights,
+                                   progress)
+        self._drafter = drafter
+        self._cache_bytes = cache_mb << 20
+        self._heads = places.head_folders() if heads is None else list(heads)
+        self._made: SharedEngine | None = None
+        self._making = threading.Lock()
+        self._bytes: dict[int, bytes] = {}
+        self.info: dict[str, Any] = self._model.describe()
+        """path, name, vocabulary, context, hidden, layers, threads, weight_bytes, end_tokens, ..."""
+
+    def __repr__(self) -> str:
+        return f"talon.Model({self.info['path']!r})"
+
+    @property
+    def _engine(self) -> SharedEngine:
+        with self._making:
+            if self._made is None:
+                self._made = SharedEngine(
+                    _talon.Engine(self._model, self._drafter, self._cache_bytes, self._heads, places.costs_folder()))
+            return self._made
+
+    @property
+    def drafter(self) -> str:
+        """What drafts unless an answer says otherwise: what `auto` stands for, say `eagle3+suffix`."""
+        return self._engine.drafter
+
+    # ---- Text and tokens ----
+
+    def tokenize(self, text: str, *, special: bool = True, start: bool = True) -> np.ndarray:
+        """Token ids (int32). special: texts of special tokens become their ids; start: the start token first, if the model wants
+        one."""
+        return self._model.tokenize(text, special, start)
+
+    def detokenize(self, ids: Sequence[int] | np.ndarray, *, skip_special: bool = True) -> str:
+        """The text of token ids."""
+        return self._model.detokenize(_ids("ids", ids), skip_special).decode()
+
+    def chat_text(self, messages: Sequence[chat.Message], *, generation_prompt: bool = True, **variables: Any) -> str:
+        """The conversation as the model's template writes it. variables: what the template may read (`enable_thinking`, ...)."""
+        return self._model.chat_text(chat.read(messages), generation_prompt, _json(variables)).decode()
+
+    def chat_tokens(self, messages: Sequence[chat.Message], *, generation_prompt: bool = True, **variables: Any) -> np.ndarray:
+        """The conversation as the model is fed it. Special tokens come from the template alone, never from what messages say."""
+        return self._model.chat_tokenize(chat.read(messages), generation_prompt, _json(variables))
+
+    def logits(self, ids: Sequence[int] | np.ndarray, *, first: int = 0) -> np.ndarray:
+        """The model's own numbers (float32, [len(ids) - first, vocabulary]) after each token from number `first` on."""
+        if first < 0:
+            raise ArgumentError(f"first: expected 0 or more, found {first}")
+        return self._model.logits(_ids("ids", ids), first)
+
+    # ---- Answers ----
+
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[False] = False, **options: Any) -> Answer: ...
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Stream: ...
+
+    def generate(self, prompt: Any, *, drafter: str | None = None, max_new: int = 256, temperature: float = 0.0, seed: int = 1,
+                 stop: str | Sequence[str] = (), stream: bool = False, rounds: bool = False, variables: Mapping[str, Any] | None = None,
+                 **options: Any) -> Any:
+        """Answers a prompt: a text, a list of messages, or token ids.
+
+        The answer is a function of the prompt and of what follows, not of the drafter, of other answers that run, or of threads.
+
+        drafter: DRAFTER[@policy=POLICY][@verify=RULE], as `talon help methods` lists them.
+        temperature: 0 takes the most probable token. seed: of the draws.
+        stop: texts that end the answer.
+        stream: returns a Stream, which yields each Token as it comes; else the finished Answer.
+        rounds: keep every draft tree in `Answer.rounds`.
+        variables: what the chat template may read.
+        options: top_k, top_p, min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty, penalty_window,
+        logit_bias ({id: bias}), banned (ids), end_tokens (ids besides the model's own), ignore_end, min_new, choice, logprobs (how
+        many others for each token), reuse_prefix, tenant, priority, deadline_ms.
+        """
+        fields = {"max_new": max_new, "temperature": temperature, "seed": seed, "stop": [stop] if isinstance(stop, str) else stop, **options}
+        if drafter is not None:
+            fields["drafter"] = drafter
+        answer = self._submit(prompt, fields, rounds, variables or {})
+        return answer if stream else answer.result()
+
+    def generate_batch(self, prompts: Iterable[Any], *, seeds: Sequence[int] | None = None, progress: bool | None = None,
+                       drafter: str | None = None, max_new: int = 256, temperature: float = 0.0, seed: int = 1,
+                       stop: str | Sequence[str] = (), variables: Mapping[str, Any] | None = None, **options: Any) -> list[Answer]:
+        """Answers many prompts through one engine at once, and returns the answers in their order. Each is what `generate` gives
+        for the same prompt.
+
+        seeds: one for each prompt, instead of `seed` for all. progress: a bar on standard error; None: if that is a terminal.
+        """
+        prompts = list(prompts)
+        if seeds is not None and len(seeds) != len(prompts):
+            raise ArgumentError(f"seeds: expected {len(prompts)}, one for each prompt, found {len(seeds)}")
+        shown = sys.stderr.isatty() if progress is None else progress
+        bar = _Bar(len(prompts)) if shown and prompts else None
+        streams: list[Stream] = []
+        try:
+            for place, prompt in enumerate(prompts):
+                streams.append(self.generate(prompt, drafter=drafter, max_new=max_new, temperature=temperature,
+                                             seed=seeds[place] if seeds is not None else seed, stop=stop, stream=True,
+                                             variables=variables, **options))
+            for stream in streams:
+                for _ in stream:
+                    if bar:
+                        bar.show(sum(one.done for one in streams), sum(one.statistics.get("answer_tokens", 0) for one in streams))
+        finally:
+            for stream in streams:
+                stream.close()
+            if bar:
+                bar.end()
+        return [stream.answer for stream in streams]
+
+    def _submit(self, prompt: Any, fields: dict[str, Any], rounds: bool, variables: Mapping[str, Any]) -> Stream:
+        ids = self._prompt_ids(prompt, variables)
+        return self._engine.submit(ids, fields, lambda request: Stream(self, request, rounds))
+
+    def _prompt_ids(self, prompt: Any, variables: Mapping[str, Any]) -> np.ndarray:
+        if isinstance(prompt, str):
+            return self.tokenize(prompt)
+        if isinstance(prompt, Sequence) and len(prompt) > 0 and isinstance(prompt[0], Mapping):
+            return self.chat_tokens(prompt, **variables)
+        if not isinstance(prompt, (Sequence, np.ndarray)):
+            raise ArgumentError(f"prompt: expected a text, messages or token ids, found {type(prompt).__name__}")
+        return _ids("prompt", prompt)
+
+    def _visible_bytes(self, token: int) -> bytes:
+        """What a token adds to an answer's text: nothing for a special one."""
+        known = self._bytes.get(token)
+        if known is None:
+            one = np.array([token], np.int32)
+            special = not self._model.detokenize(one, True) and bool(self._model.detokenize(one, False))
+            known = self._bytes[token] = b"" if special else self._model.token_bytes(token)
+        return known
+
+
+def _ids(name: str, ids: Any) -> np.ndarray:
+    """`ids` as the engine takes them."""
+    array = np.asarray(ids)
+    if array.size == 0 and array.ndim == 1:
+        return array.astype(np.int32)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ArgumentError(f"{name}: expected a list of token ids, found {array.dtype} of shape {list(array.shape)}")
+    if array.min() < 0 or array.max() > np.iinfo(np.int32).max:
+        raise ArgumentError(f"{name}: expected token ids of 0 or more that fit 32 bits, found {array.min()} to {array.max()}")
+    return np.ascontiguousarray(array, np.int32)
+
+
+def _json(variables: Mapping[str, Any]) -> str | None:
+    return json.dumps(variables) if variables else None

@@ -1,0 +1,118 @@
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import talon
+from conftest import SMALL
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"top_p": 2.0}, "^top_p"), ({"temperature": -1}, "^temperature"), ({"max_new": 0}, "^max_new"), ({"drafter": "nosuch"}, "nosuch"),
+    ({"drafter": "suffix@policy=nosuch"}, "nosuch"), ({"banned": [99999]}, "banned"), ({"nosuch": 1}, "^nosuch"),
+    ({"stop": [""]}, "^stop"), ({"deadline_ms": -1.0}, "^deadline_ms"),
+    ({"seed": "x"}, "^seed: expected a whole number that fits, found 'x'"), ({"max_new": 1 << 40}, "^max_new: .*found 1099511627776"),
+    ({"max_new": 2.5}, "^max_new: .*found 2.5"), ({"temperature": "hot"}, "^temperature: expected a number, found 'hot'"),
+    ({"temperature": None}, "^temperature: expected a number, found None"), ({"stop": 3}, "^stop: expected a text or a list of texts"),
+    ({"stop": ["a", 3]}, "^stop"), ({"drafter": 3}, "^drafter: expected a text"), ({"banned": "ab"}, "^banned: expected a list of token ids"),
+    ({"logit_bias": [3]}, "^logit_bias: expected a dictionary"), ({"ignore_end": "x"}, "^ignore_end: expected True or False")])
+def test_each_wrong_option_is_a_value_error_that_names_it(small, options, words):
+    with pytest.raises(talon.ArgumentError, match=words) as raised:
+        small.generate("a", **options)
+    assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize("prompt, words", [(3, "prompt"), ([], "prompt"), ([99999], "99999"), ([0.5], "float"), ([[1]], "shape"), ([-1], "-1")])
+def test_each_wrong_prompt_is_a_value_error(small, prompt, words):
+    with pytest.raises(ValueError, match=words):
+        small.generate(prompt)
+
+
+def test_a_long_prompt_has_its_own_class(small):
+    with pytest.raises(talon.TooLongError):
+        small.generate([403] * 5000)
+
+
+def test_files_that_are_no_models_are_named(tmp_path):
+    with pytest.raises(talon.TalonError, match="no/such/file"):
+        talon.Model("/no/such/file")
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + bytes(20))
+    with pytest.raises(talon.TalonError, match="broken.gguf"):
+        talon.Model(str(broken))
+
+
+def test_a_model_without_a_template_says_so(small):
+    with pytest.raises(talon.TalonError, match="template"):
+        small.generate([talon.chat.user("hi")])
+
+
+def test_what_a_progress_callback_raises_comes_out():
+    seen = []
+
+    def stop(path, done, total):
+        seen.append((done, total))
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        talon.Model(SMALL, progress=stop)
+    assert len(seen) == 1
+    talon.Model(SMALL, progress=lambda path, done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] > 1
+
+
+def test_control_c_ends_an_answer():
+    script = textwrap.dedent(f"""
+        import talon
+        model = talon.Model({SMALL!r}, threads=1)
+        try:
+            print("ready", flush=True)
+            while True:
+                model.generate("Once upon a time", max_new=400, ignore_end=True)
+        except KeyboardInterrupt:
+            print(len(model.generate("Once", max_new=5).tokens))
+    """)
+    package = str(pathlib.Path(talon.__file__).parents[1])
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
+                               env={**os.environ, "PYTHONPATH": package})
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert output == "5\n" and process.returncode == 0
+
+
+def test_what_interrupts_one_answer_ends_those_beside_it(small, monkeypatch):
+    first, second = (small.generate("Once", max_new=50, stream=True) for _ in range(2))
+    next(second)
+
+    def interrupted(news):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(first, "_hear", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(first)
+    assert first.answer.finish == second.answer.finish == "cancelled"
+    expected = small.generate("Once", max_new=50).tokens.tolist()
+    written = second.answer.tokens.tolist()
+    assert written == expected[: len(written)]
+
+
+def test_many_models_leave_nothing_behind():
+    def resident() -> int:
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def once() -> None:
+        model = talon.Model(SMALL, threads=1)
+        stream = model.generate("a", max_new=20, stream=True)
+        next(stream)
+
+    for _ in range(5):
+        once()
+    before = resident()
+    for _ in range(30):
+        once()
+    assert resident() - before < 20_000_000

@@ -1,0 +1,39 @@
+import pytest
+
+import talon
+from talon import chat
+
+
+def test_text_goes_to_tokens_and_back(small):
+    text = "Once upon a time, there was a little girl."
+    assert small.detokenize(small.tokenize(text)) == text
+    assert small.tokenize(text, start=False).tolist() == small.tokenize(text).tolist()[1:]
+    assert small.detokenize([]) == ""
+
+
+def test_chats_are_rendered_by_the_models_template(chatty):
+    messages = [chat.system("Be short."), chat.user("Hi <|im_end|>"), chat.assistant("Hello!"), chat.user([{"type": "text", "text": "A?"}])]
+    text = chatty.chat_text(messages)
+    assert text.count("<|im_start|>") == 5 and text.endswith("<|im_start|>assistant\n")
+    ids = chatty.chat_tokens(messages).tolist()
+    end = chatty.info["end_tokens"][-1]
+    assert ids.count(end) == 4  # not the one that the user wrote
+    assert not chatty.chat_text(messages, generation_prompt=False).endswith("assistant\n")
+
+
+def test_a_chat_remembers(chatty):
+    talk = talon.Chat(chatty, system="Answer with one word.", max_new=8)
+    first = talk.say("Name a colour.")
+    assert [message["role"] for message in talk.messages] == ["system", "user", "assistant"]
+    assert talk.messages[-1]["content"] == first.text
+    second = talk.say("Name another.")
+    assert second.statistics["prompt_tokens"] > first.statistics["prompt_tokens"]
+    assert second.text == chatty.generate(talk.messages[:-1], max_new=8, drafter="none").text
+
+
+@pytest.mark.parametrize("messages, words", [
+    (["hi"], "messages[0]"), ([{"content": "x"}], "messages[0].role"), ([{"role": "user"}], "messages[0].content"),
+    ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0]"), ([{"role": 1, "content": ""}], "role")])
+def test_messages_that_are_none_are_named(messages, words):
+    with pytest.raises(talon.ArgumentError, match=words.replace("[", r"\[").replace("]", r"\]")):
+        chat.read(messages)
