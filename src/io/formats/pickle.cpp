@@ -10,69 +10,16 @@
 #include <variant>
 
 #include "io/byte_reader.h"
+#include "io/formats/pickle_values.h"
 #include "io/quote.h"
 
 namespace talon {
 namespace {
 
-// Values live in one arena and refer to each other by index, so that a small pickle that mentions a
-// value many times stays small, and one that contains itself does no harm.
-using Ref = std::uint32_t;
+using namespace pickled;
 
-enum class Callable { ordered_dict, rebuild_tensor, rebuild_parameter };
-struct StorageClass {
-  StorageType type;
-};
-struct Storage {
-  StorageType type;
-  Ref key;
-  std::uint64_t elements;
-};
-struct Tensor {
-  Ref storage;
-  std::uint64_t offset;
-  std::vector<std::int64_t> shape, strides;
-};
-struct None {};
-struct Tuple {
-  std::vector<Ref> items;
-};
-struct List {
-  std::vector<Ref> items;
-};
-struct Dict {
-  std::vector<std::pair<Ref, Ref>> items;
-};
-using Value = std::variant<None, bool, std::int64_t, double, std::string_view, Tuple, List, Dict,
-                           Callable, StorageClass, Storage, Tensor>;
-
-std::string_view kind_of(const Value& value) {
-  constexpr std::string_view kKinds[] = {"None",       "a boolean",       "an integer", "a float",
-                                         "a text",     "a tuple",         "a list",     "a dict",
-                                         "a function", "a storage class", "a storage",  "a tensor"};
-  return kKinds[value.index()];
-}
-
-std::optional<Value> find_global(std::string_view module, std::string_view name) {
-  if (module == "collections" && name == "OrderedDict") return Callable::ordered_dict;
-  if (module == "torch._utils" && name == "_rebuild_tensor_v2") return Callable::rebuild_tensor;
-  if (module == "torch._utils" && name == "_rebuild_parameter") return Callable::rebuild_parameter;
-  if (module != "torch") return std::nullopt;
-  if (name == "FloatStorage") return StorageClass{StorageType::f32};
-  if (name == "HalfStorage") return StorageClass{StorageType::f16};
-  if (name == "BFloat16Storage") return StorageClass{StorageType::bf16};
-  if (name == "DoubleStorage") return StorageClass{StorageType::f64};
-  if (name == "CharStorage") return StorageClass{StorageType::i8};
-  if (name == "ByteStorage") return StorageClass{StorageType::u8};
-  if (name == "ShortStorage") return StorageClass{StorageType::i16};
-  if (name == "IntStorage") return StorageClass{StorageType::i32};
-  if (name == "LongStorage") return StorageClass{StorageType::i64};
-  if (name == "BoolStorage") return StorageClass{StorageType::boolean};
-  return std::nullopt;
-}
-
-// Opcodes of the pickle protocols 0 to 2 that torch.save uses for state dicts (CPython,
-// Lib/pickletools.py).
+// Opcodes of the pickle protocols 0 to 2 that torch.save uses for state dicts and what training
+// scripts put beside them (CPython, Lib/pickletools.py).
 enum class Op : std::uint8_t {
   mark = '(',
   stop = '.',
@@ -99,6 +46,7 @@ enum class Op : std::uint8_t {
   empty_dict = '}',
   empty_tuple = ')',
   proto = 0x80,
+  newobj = 0x81,
   tuple1 = 0x85,
   tuple2 = 0x86,
   tuple3 = 0x87,
@@ -181,6 +129,8 @@ class Machine {
         return push_storage(pop());
       case Op::reduce:
         return reduce();
+      case Op::newobj:
+        return make_object();
       case Op::build:
         return build();
       case Op::stop:
@@ -257,13 +207,21 @@ class Machine {
 
   void push_tuple(std::size_t count) { push(Tuple{pop_many(count)}); }
 
+  bool top_is_foreign() {
+    const Ref ref = pop();
+    stack_.push_back(ref);
+    return std::holds_alternative<Foreign>(arena_[ref]);
+  }
+
   void append(const std::vector<Ref>& items) {
+    if (top_is_foreign()) return;
     auto& list = top<List>("a list to append to").items;
     list.insert(list.end(), items.begin(), items.end());
   }
 
   void set_items(const std::vector<Ref>& items) {
     if (items.size() % 2 != 0) refuse("keys and values in pairs", "one too many");
+    if (top_is_foreign()) return;
     auto& dict = top<Dict>("a dict to set items of").items;
     for (std::size_t i = 0; i < items.size(); i += 2) dict.emplace_back(items[i], items[i + 1]);
   }
@@ -293,11 +251,15 @@ class Machine {
     const std::string_view module = take_line();
     const std::string_view name = take_line();
     auto value = find_global(module, name);
-    if (!value) {
-      refuse("a class that state dicts use",
-             fmt::format("{}, which is refused", quote(fmt::format("{}.{}", module, name))));
-    }
-    push(*std::move(value));
+    push(value ? *std::move(value) : Foreign{fmt::format("{}.{}", module, name)});
+  }
+
+  // An object of a known class is made by reduce() alone.
+  void make_object() {
+    pop();
+    const Ref type = pop();
+    as<Foreign>(type, "a class");
+    stack_.push_back(type);
   }
 
   // ('storage', class, key, device, elements)
@@ -314,6 +276,10 @@ class Machine {
   void reduce() {
     const Ref arguments_ref = pop();
     const Ref function_ref = pop();
+    if (std::holds_alternative<Foreign>(arena_[function_ref])) {
+      stack_.push_back(function_ref);
+      return;
+    }
     const std::vector<Ref> arguments = as<Tuple>(arguments_ref, "a tuple of arguments").items;
     switch (as<Callable>(function_ref, "a function to call")) {
       case Callable::ordered_dict:
@@ -357,7 +323,7 @@ class Machine {
   // Attributes of the dict (`_metadata`: module versions) say nothing about the tensors.
   void build() {
     pop();
-    top<Dict>("a dict to set attributes of");
+    if (!top_is_foreign()) top<Dict>("a dict to set attributes of");
   }
 
   std::int64_t as_size(Ref ref) {
@@ -377,10 +343,26 @@ class Machine {
     return sizes;
   }
 
+  // The dict of tensors: `root`, or what training scripts put beside optimizers and options, which
+  // stay unread.
+  const Dict& weights_of(Ref root) {
+    const Dict& dict = as<Dict>(root, "a dict of tensors");
+    const Dict* inner = nullptr;
+    for (const auto& [key, value] : dict.items) {
+      if (std::holds_alternative<Tensor>(arena_[value])) return dict;
+      const auto* name = std::get_if<std::string_view>(&arena_[key]);
+      const bool named =
+          name != nullptr && (*name == "model" || *name == "module" || *name == "state_dict");
+      const Dict* found = named ? std::get_if<Dict>(&arena_[value]) : nullptr;
+      if (found != nullptr && inner == nullptr) inner = found;
+    }
+    return inner != nullptr ? *inner : dict;
+  }
+
   std::vector<PickledTensor> collect(Ref root) {
     std::vector<PickledTensor> tensors;
     std::unordered_set<std::string_view> names;
-    for (const auto& [key, value] : as<Dict>(root, "a dict of tensors").items) {
+    for (const auto& [key, value] : weights_of(root).items) {
       const auto name = as<std::string_view>(key, "a text as tensor name");
       if (!names.insert(name).second) {
         fail("{}: tensor {}: expected one of that name, found two", reader_.doing(), quote(name));

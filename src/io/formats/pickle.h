@@ -23,10 +23,12 @@ struct PickledTensor {
   std::vector<std::int64_t> strides;   // elements, >= 0, as many as shape
 };
 
-/// Runs the pickle of a torch state dict (a dict or OrderedDict of tensors or Parameters) and
-/// returns its tensors in order. Nothing is imported or called: opcodes and classes other than
-/// those torch.save (protocol 2) writes for such a dict are refused by name. Memory is bounded by a
-/// multiple of the pickle's size. Throws Error, beginning with `doing`.
+/// Runs the pickle of a torch state dict (a dict or OrderedDict of tensors or Parameters), or of a
+/// dict that holds one as "model", "module" or "state_dict" beside other things, and returns its
+/// tensors in order. Nothing is imported or called: objects of other classes than those torch.save
+/// (protocol 2) writes for such a dict are passed over where nothing is asked of them, else refused
+/// by name, as are other opcodes. Memory is bounded by a multiple of the pickle's size. Throws
+/// Error, beginning with `doing`.
 std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle,
                                            const std::string& doing);
 

@@ -87,11 +87,33 @@ TEST(TorchBin, RefusesOtherClassesByName) {
   pickle.global("os", "system").op("(").text("echo").op("tR.");
   EXPECT_EQ(
       refusal(with_pickle(pickle.file())),
-      "read torch file \"x.bin\": pickle byte 13: expected a class that state dicts use, found "
+      "read torch file \"x.bin\": pickle byte 26: expected a dict of tensors, found an object of "
       "\"os.system\", which is refused");
   PickleWriter storage;
   storage.global("torch", "QInt8Storage").op(".");
   EXPECT_NE(refusal(with_pickle(storage.file())).find("\"torch.QInt8Storage\""), std::string::npos);
+}
+
+// What training scripts save: {"args": argparse.Namespace(...), "steps": 7, "model": {...}}.
+TEST(TorchBin, FindsTheModelBesideObjectsThatItPassesOver) {
+  PickleWriter pickle;
+  pickle.begin_dict().op("(").text("args").global("argparse", "Namespace").op(")\x81");
+  pickle.op("}").text("lr").text("1e-4").op("sb").text("steps").number("steps", 7);
+  pickle.text("model").begin_dict().op("(").text("t");
+  pickle.tensor("FloatStorage", "0", 6, 0, {6}, {1}).op("uu.");
+  const TestFile file = with_pickle(pickle.file());
+  const Checkpoint checkpoint = parse_torch_bin(bytes_of(file.bytes), "x.pt");
+  ASSERT_EQ(checkpoint.tensors.size(), 1u);
+  EXPECT_EQ(checkpoint.tensors[0].name, "t");
+}
+
+TEST(TorchBin, RefusesAnObjectWhereATensorIsExpected) {
+  PickleWriter pickle;
+  pickle.begin_dict().op("(").text("model").begin_dict().op("(").text("t");
+  pickle.global("numpy", "ndarray").op(")\x81uu.");
+  EXPECT_EQ(refusal(with_pickle(pickle.file())),
+            "read torch file \"x.bin\": entry \"t\": expected a tensor, found an object of "
+            "\"numpy.ndarray\", which is refused");
 }
 
 TEST(TorchBin, RefusesOtherOpcodesAndProtocols) {
