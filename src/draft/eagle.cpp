@@ -66,6 +66,7 @@ std::unique_ptr<Drafter> make_eagle3(Options& options, const DrafterContext& con
 
 /// The layer is the target's own, unless a file of its own is named.
 std::unique_ptr<Drafter> make_mtp(Options& options, const DrafterContext& context) {
+  expect_text(options, context);
   expects(context.target != nullptr, "a drafter with a head has a target");
   EagleOptions eagle = read_dynamic(options);
   if (options.text("tree").empty() && eagle.dynamic.children == 1) {

@@ -16,7 +16,14 @@ std::vector<Option> head_options() {
       {"gamma", RealNumber{0.01, 100}, "0.9", "sharpness of the chances that it then gives"}};
 }
 
+void expect_text(const Options& options, const DrafterContext& context) {
+  if (!context.target || !context.target->config.image) return;
+  throw UsageError(
+      fmt::format("{}: expected a model that writes text, found one that draws", options.name()));
+}
+
 std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind) {
+  expect_text(options, context);
   const std::string& given = options.text("head");
   std::string path = given.empty() ? context.find_head(kind) : given;
   if (path.empty()) {

@@ -18,6 +18,8 @@ constexpr int kMostDraftChildren = 64;
 
 /// `head=PATH`, `weights=int8` and how drafts use known noise.
 std::vector<Option> head_options();
+/// Throws UsageError for a target that draws pictures: the drafter is one for texts.
+void expect_text(const Options& options, const DrafterContext& context);
 /// `head=PATH`, or what the context knows of this kind. Throws UsageError if there is none.
 std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind);
 /// `weights=int8`: how the head is kept.

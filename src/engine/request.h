@@ -18,6 +18,10 @@ using MethodId = int;
 /// What an answer is a function of, and what it may take.
 struct Request {
   std::vector<TokenId> prompt;  // at least one token
+  /// Of models that draw pictures: how far the answer goes from what the model draws after
+  /// `guide_prompt` to what it draws after `prompt` (arXiv:2207.12598). At most 1: no guide is run.
+  float guidance = 1;
+  std::vector<TokenId> guide_prompt;  // as long as the prompt
   MethodId method = 0;
   int max_new = 128;  // at least one; the answer also ends where the model's context does
   /// Before the answer has so many tokens, end tokens are not drawn and stop texts not looked for.
@@ -46,6 +50,9 @@ struct Request {
   bool shows_special = false;
   /// Looked at between steps; the answer ends as `deadline`, also where it has not begun.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+
+  /// Rows that each of its tokens takes in a forward, and in the cache.
+  int streams() const { return guidance > 1 ? 2 : 1; }
 };
 
 /// Why a request was not taken. Ordinary, not an error of the program.

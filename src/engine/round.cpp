@@ -21,7 +21,9 @@ int count_decoding(const std::vector<Scheduled>& scheduled) {
 /// Rows of the round without draft nodes.
 int rows_without_drafts(const std::vector<Scheduled>& scheduled) {
   return std::accumulate(scheduled.begin(), scheduled.end(), 0,
-                         [](int rows, const Scheduled& entry) { return rows + entry.grant.rows; });
+                         [](int rows, const Scheduled& entry) {
+                           return rows + entry.grant.rows * entry.sequence->request.streams();
+                         });
 }
 
 /// The tokens that the verdict adds to the text.
@@ -79,8 +81,8 @@ bool is_run(std::span<const NodeId> rows) {
 Round::Round(const Model& model, KvCache& cache, int max_rows, Parts parts)
     : model_(model),
       cache_(cache),
-      max_rows_(max_rows),
-      target_(std::make_unique<Target>(model, cache, max_rows)),
+      max_rows_(model.config.image ? 2 * max_rows : max_rows),  // guides run beside sequences
+      target_(std::make_unique<Target>(model, cache, max_rows_)),
       costs_(parts.costs),
       timekeeper_(std::move(parts.timekeeper)),
       listener_(parts.listener),
@@ -121,7 +123,8 @@ void Round::plan(std::vector<Scheduled>& scheduled) {
                      sequences,
                      rows - 1,
                      sequence.length() - 1 - sequence.prompt_length(),
-                     sequence.feature};
+                     sequence.feature,
+                     sequence.request.streams()};
     ask_policy(entry, [&](PolicyState& policy) { entry.plan = policy.plan(entry.context); });
   }
 }
@@ -151,8 +154,12 @@ void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) 
     jobs.back().sampler = &sequence.sampler.options();
     jobs.back().races = sequence.method.method.verifier->drafts_may_know_noise();
   }
-  if (faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); })) return;
+  const bool proposed = faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); });
   for (Scheduled* entry : scheduled) {
+    if (proposed) {
+      drop_prompt_tokens(entry->tree, model_.config.vocabulary);
+      continue;
+    }
     drop(*entry->sequence);
     entry->tree = DraftTree(entry->sequence->tokens.back());
   }
@@ -202,7 +209,7 @@ void Round::cut(std::vector<Scheduled>& scheduled) {
       policy.select(entry.tree, entry.plan, entry.context, draft_rows_);
       expects(entry.tree.draft_nodes() <= entry.context.rows_available, "a tree within its plan");
     });
-    rows += entry.tree.draft_nodes();
+    rows += entry.tree.draft_nodes() * entry.sequence->request.streams();
   }
 }
 
@@ -241,10 +248,12 @@ void Round::check(std::vector<Scheduled>& scheduled) {
       rows.kept = true;
       rows.logits = entry.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
     }
+    if (model_.config.image) rows.picture_prompt = sequence.prompt_length();
+    rows.guidance = sequence.request.guidance;
     const auto count = static_cast<int>(rows.tokens.size());
     const bool has_room = sequence.cache->reserve(count);
     expects(has_room, "room in the cache for an admitted sequence");
-    rows_ += count;
+    rows_ += count * sequence.request.streams();
     batch.push_back(rows);
   }
   result_ = target_->forward(batch);
@@ -395,10 +404,11 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
     faults_.contain(FaultOrigin::policy, [&] { costs_.observe_check(rows_, context, check_ms_); });
   } else {
-    const int prompt_rows = std::accumulate(scheduled.begin(), scheduled.end(), 0,
-                                            [](int rows, const Scheduled& entry) {
-                                              return rows + (entry.decodes ? 0 : entry.grant.rows);
-                                            });
+    const int prompt_rows = std::accumulate(
+        scheduled.begin(), scheduled.end(), 0, [](int rows, const Scheduled& entry) {
+          const int streams = entry.sequence->request.streams();
+          return rows + (entry.decodes ? 0 : entry.grant.rows * streams);
+        });
     const int others = rows_ - prompt_rows;
     prompt_costs_.observe(prompt_rows, check_ms_ - (others > 0 ? costs_.check_ms(others) : 0));
   }

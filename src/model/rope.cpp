@@ -77,8 +77,15 @@ int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rop
   return divisors > 0 ? 2 * static_cast<int>(divisors) : config.head_dim;
 }
 
-RopeAngles::RopeAngles(const RopeConfig& rope, int head_dim) {
+RopeAngles::RopeAngles(const RopeConfig& rope, int head_dim)
+    : grid_columns_(rope.grid_columns), prompt_vanishes_(rope.prompt_vanishes) {
   expects(head_dim > 0 && head_dim % 2 == 0);
+  if (grid_columns_ > 0) {
+    expects(head_dim % 4 == 0, "as many pairs that turn by rows as by columns");
+    for (int pair = 0; pair < head_dim / 2; ++pair)
+      frequency_.push_back(scaled_frequency(rope, head_dim / 2, pair % (head_dim / 4)));
+    return;
+  }
   expects(rope.frequency_divisors.empty() ||
               rope.frequency_divisors.size() >= static_cast<std::size_t>(head_dim) / 2,
           "a divisor of every frequency");
@@ -95,15 +102,25 @@ RopeAngles::RopeAngles(const RopeConfig& rope, int head_dim) {
       rope.attention_factor != 0 ? rope.attention_factor : yarn_attention_factor(rope.factor);
 }
 
+/// By which a pair turns in a row of the table.
+double RopeAngles::angle(int row, std::size_t pair) const {
+  if (grid_columns_ == 0) return row * frequency_[pair];
+  if (row == 0) return 0;
+  const int cell = row - 1;
+  const bool by_row = pair < frequency_.size() / 2;
+  return (by_row ? cell / grid_columns_ : cell % grid_columns_) * frequency_[pair];
+}
+
 std::vector<float> RopeAngles::rows(int first, int count) const {
   const std::size_t pairs = frequency_.size();
   std::vector<float> table(static_cast<std::size_t>(count) * 2 * pairs);
   float* row = table.data();
   for (int position = first; position < first + count; ++position, row += 2 * pairs) {
+    if (prompt_vanishes_ && position == 0) continue;  // zeros
     for (std::size_t pair = 0; pair < pairs; ++pair) {
-      const double angle = position * frequency_[pair];
-      row[pair] = static_cast<float>(amplitude_ * std::cos(angle));
-      row[pair + pairs] = static_cast<float>(amplitude_ * std::sin(angle));
+      const double turn = angle(position, pair);
+      row[pair] = static_cast<float>(amplitude_ * std::cos(turn));
+      row[pair + pairs] = static_cast<float>(amplitude_ * std::sin(turn));
     }
   }
   return table;

@@ -15,13 +15,17 @@ class RopeAngles {
  public:
   /// Of the first `width` columns of a head.
   RopeAngles(const RopeConfig& rope, int width);
-  /// cos then sin of positions [first, first + count): [count * width] (see
+  /// cos then sin of rows (of text, positions) [first, first + count): [count * width] (see
   /// AttentionArgs::rope).
   std::vector<float> rows(int first, int count) const;
 
  private:
+  double angle(int row, std::size_t pair) const;
+
   std::vector<double> frequency_;  // of each pair
   double amplitude_ = 1;
+  int grid_columns_ = 0;
+  bool prompt_vanishes_ = false;
 };
 
 /// The rows of a model's angles in a backend's memory, computed as far as sequences have come: a

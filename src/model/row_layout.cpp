@@ -5,9 +5,15 @@
 namespace talon {
 namespace {
 
+/// The row of the rotary table for a position.
+int turn_of(const SequenceRows& part, int position) {
+  if (part.picture_prompt < 0) return position;
+  return position < part.picture_prompt ? 0 : 1 + position - part.picture_prompt;
+}
+
 /// Row `index` of `part`, whose rows begin at layout.rows[first]. Its position is the number of
-/// keys it sees less one. A row that continues rows 0, 1, 2, ... lies where plain decoding would
-/// put it, so it needs no list. Any other row sees what its parent sees, then itself.
+/// keys that it sees less one. A row that continues rows 0, 1, 2, ... lies where plain decoding
+/// would put it, so it needs no list. Any other row sees what its parent sees, then itself.
 void lay_out_row(const SequenceRows& part, std::size_t first, int index, AttentionLayout& layout) {
   const int committed = part.sequence->length();
   const NodeId parent =
@@ -20,7 +26,7 @@ void lay_out_row(const SequenceRows& part, std::size_t first, int index, Attenti
   row.extra_begin = static_cast<std::int32_t>(layout.extra.size());
   AttentionRow above{.visible = committed, .contiguous = committed};
   if (parent >= 0) above = layout.rows[first + static_cast<std::size_t>(parent)];
-  row.position = above.visible;
+  row.position = turn_of(part, above.visible);
   row.visible = above.visible + 1;
   const bool parent_is_in_line = above.contiguous == above.visible;
   if (parent_is_in_line && parent == index - 1) {

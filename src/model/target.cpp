@@ -22,6 +22,8 @@ struct Target::State {
   void final_norm(const View& x, const View& out);
   void tap(int layer, const View& x);
   View compute_logits(std::span<const SequenceRows> batch, int rows, std::vector<int>& first_row);
+  std::span<const SequenceRows> with_guides(std::span<const SequenceRows> batch);
+  void guide(std::span<const SequenceRows> batch, std::span<const int> first_row);
 
   const Model& model;
   Backend& backend;
@@ -38,7 +40,9 @@ struct Target::State {
   Buffer layer_inputs, layer_tokens;  // [max_rows, layers * per_layer_input], or empty
   Buffer logit_rows, logits;          // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
-  std::vector<std::int32_t> wanted;  // rows with logits
+  std::vector<SequenceRows> all_parts;             // of a batch with guides
+  std::vector<std::vector<TokenId>> guide_tokens;  // likewise, of each
+  std::vector<std::int32_t> wanted;                // rows with logits
   std::vector<std::int32_t> flight;  // rows whose inputs are kept for layers with a state
   IndexList token_list, wanted_list, flight_list;
   AttentionLayout layout;
@@ -132,8 +136,9 @@ int Target::feature_width() const {
   return static_cast<int>(state_->taps.size()) * state_->model.config.hidden;
 }
 
-ForwardResult Target::forward(std::span<const SequenceRows> batch) {
+ForwardResult Target::forward(std::span<const SequenceRows> asked) {
   State& s = *state_;
+  const std::span<const SequenceRows> batch = s.with_guides(asked);
   s.check(batch);
   ForwardResult result;
   s.tokens.clear();
@@ -150,8 +155,47 @@ ForwardResult Target::forward(std::span<const SequenceRows> batch) {
   s.run_layers(s.residual.rows(rows));
   for (const SequenceRows& part : batch) part.sequence->settle_states();
   result.logits = s.compute_logits(batch, rows, result.first_logits_row);
+  s.guide(asked, result.first_logits_row);
   if (s.features) result.features = s.features.rows(rows);
   return result;
+}
+
+/// The batch, then the rows of the guides in it.
+std::span<const SequenceRows> Target::State::with_guides(std::span<const SequenceRows> batch) {
+  const auto guided = [](const SequenceRows& part) { return part.sequence->guide() != nullptr; };
+  if (std::ranges::none_of(batch, guided)) return batch;
+  all_parts.assign(batch.begin(), batch.end());
+  guide_tokens.clear();
+  guide_tokens.reserve(batch.size());
+  for (const SequenceRows& part : batch) {
+    if (!guided(part)) continue;
+    std::vector<TokenId>& own = guide_tokens.emplace_back(part.tokens.begin(), part.tokens.end());
+    const int first = part.sequence->length();
+    for (std::size_t i = 0; i < own.size(); ++i)
+      own[i] = part.sequence->guide_token(first + static_cast<int>(i), own[i]);
+    all_parts.push_back(part);
+    all_parts.back().sequence = part.sequence->guide();
+    all_parts.back().tokens = own;
+  }
+  return all_parts;
+}
+
+/// Replaces the logits of guided sequences; operations that round once each, so that all backends
+/// give the same bits.
+void Target::State::guide(std::span<const SequenceRows> batch, std::span<const int> first_row) {
+  std::size_t next = batch.size();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (batch[i].sequence->guide() == nullptr) continue;
+    const int guide_row = first_row[next++];
+    const bool all = batch[i].logits == SequenceRows::Logits::all;
+    if (batch[i].logits == SequenceRows::Logits::none) continue;
+    const int count = all ? static_cast<int>(batch[i].tokens.size()) : 1;
+    const View own = logits.view().row_range(first_row[i], count);
+    const View of_guide = logits.view().row_range(guide_row, count);
+    backend.add_scaled(own, of_guide, -1, own);
+    backend.scale(own, batch[i].guidance);
+    backend.add(of_guide, own, own);
+  }
 }
 
 void Target::State::check(std::span<const SequenceRows> batch) const {
@@ -160,7 +204,7 @@ void Target::State::check(std::span<const SequenceRows> batch) const {
     rows += part.tokens.size();
     expects(part.sequence && !part.tokens.empty(), "a sequence brings rows");
     for (const TokenId token : part.tokens) {
-      expects(token >= 0 && token < model.config.vocabulary, "a token of the vocabulary");
+      expects(token >= 0 && token < model.config.input_count(), "a token that the model reads");
     }
   }
   expects(rows >= 1 && rows <= static_cast<std::size_t>(max_rows), "at most max_rows rows");

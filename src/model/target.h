@@ -22,12 +22,20 @@ struct SequenceRows {
   // All rows, each of which follows the one before, will be kept: saves layers with a state from
   // running them again.
   bool kept = false;
+  // Of a picture (ModelConfig::image) the tokens of its prompt, which turn alike; its cells turn by
+  // their places. Negative: a text.
+  int picture_prompt = -1;
+  // Of a sequence with a guide (KvSequence::pair): the logits are u + guidance * (c - u) in
+  // float32, c its own and u the guide's. Its rows are run, too.
+  float guidance = 1;
 };
 
 struct ForwardResult {
   View logits;  // [sum of rows that asked, vocabulary]; valid until the next forward
   std::vector<int> first_logits_row;  // per SequenceRows
-  View features;  // [all rows, taps * hidden], empty without taps; valid until the next forward
+  // [all rows, taps * hidden], those of guides last; empty without taps; valid until the next
+  // forward
+  View features;
   std::vector<int> first_feature_row;  // per SequenceRows
 };
 
@@ -43,9 +51,9 @@ class Target {
   int max_rows() const;
   int feature_width() const;
 
-  /// Runs the model over all rows (at most max_rows in all). The rows' keys and values lie in the
-  /// cache as rows in flight of their sequences; the caller keep()s or drops them. Row-exact: a
-  /// row's logits depend on its tokens alone.
+  /// Runs the model over all rows (at most max_rows in all, those of guides among them). The rows'
+  /// keys and values lie in the cache as rows in flight of their sequences; the caller keep()s or
+  /// drops them. Row-exact: a row's logits depend on its tokens alone.
   ForwardResult forward(std::span<const SequenceRows> batch);
 
  private:

@@ -65,7 +65,9 @@ LoadedModel open_model(const ModelSource& source, const LoadEvents& events) {
   LoadedModel loaded;
   loaded.path = resolve_model(source);
   loaded.name = catalogue_name_of(loaded.path);
-  const Checkpoint checkpoint = open_checkpoint(loaded.path);
+  Checkpoint checkpoint = open_checkpoint(loaded.path);
+  if (source.image_side > 0 && checkpoint.metadata.is_object())
+    checkpoint.metadata["grid"] = source.image_side;
   try {
     loaded.tokenizer = Tokenizer::for_checkpoint(checkpoint);
   } catch (const Error& error) {

@@ -22,6 +22,7 @@ struct ModelSource {
   WeightLayout weights = WeightLayout::as_stored;
   std::optional<Activations> activations = {};  // none: fit for the model
   int context = 0;                              // positions; 0: all the model allows
+  int image_side = 0;  // cells of a picture's side, for a file that does not tell; 0: it does
 };
 
 /// The file or folder that is meant. Throws Error for one that is not there, with what to do;

@@ -45,6 +45,7 @@ struct PlanContext {
   /// [taps * hidden], what taps() asked for of the target row that produced the root; empty without
   /// taps. Borrowed for the call.
   std::span<const float> feature = {};
+  int node_rows = 1;  // rows of the check for each of its nodes
 };
 
 /// What a round brought, for policies that learn.

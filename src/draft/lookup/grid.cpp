@@ -191,10 +191,15 @@ class GridDrafter : public Drafter {
   GridOptions options_;
 };
 
-std::unique_ptr<Drafter> make_grid(Options& options, const DrafterContext&) {
+std::unique_ptr<Drafter> make_grid(Options& options, const DrafterContext& context) {
+  int row = options.whole("row");
+  if (row == 0) {
+    const bool draws = context.target && context.target->config.image;
+    row = draws ? context.target->config.image->columns : 16;
+  }
   return std::make_unique<GridDrafter>(GridOptions{options.whole("nodes"),
                                                    options.whole("levels"),
-                                                   options.whole("row"),
+                                                   row,
                                                    options.whole("children"),
                                                    {.on = read_coupled(options)}});
 }
@@ -208,7 +213,8 @@ DrafterEntry grid_drafter() {
               "the sequence",
           .options = {{"nodes", WholeNumber{1, 1024}, "32", "most draft nodes"},
                       {"levels", WholeNumber{1, 256}, "16", "most levels"},
-                      {"row", WholeNumber{1, 4096}, "16", "tokens of a row of the picture"},
+                      {"row", WholeNumber{0, 4096}, "0",
+                       "tokens of a row of the picture; 0: the model's, else 16"},
                       {"children", WholeNumber{1, 64}, "4", "of a node"},
                       coupled_option()},
           .make = make_grid};

@@ -144,9 +144,11 @@ class JacobiDrafter : public Drafter {
   JacobiOptions options_;
 };
 
-std::unique_ptr<Drafter> make_jacobi(Options& options, const DrafterContext&) {
-  return std::make_unique<JacobiDrafter>(
-      JacobiOptions{options.whole("window"), options.whole("row")});
+std::unique_ptr<Drafter> make_jacobi(Options& options, const DrafterContext& context) {
+  int row = options.whole("row");
+  if (row == 0 && context.target && context.target->config.image)
+    row = context.target->config.image->columns;
+  return std::make_unique<JacobiDrafter>(JacobiOptions{options.whole("window"), row});
 }
 
 }  // namespace
@@ -156,10 +158,11 @@ DrafterEntry jacobi_drafter() {
           .summary =
               "what the last check drew at the places ahead (Jacobi decoding, "
               "arXiv:2305.10427, 2410.01699; exact at every temperature)",
-          .options = {{"window", WholeNumber{1, 256}, "32", "places ahead"},
-                      {"row", WholeNumber{0, 4096}, "0",
-                       "tokens of a row of a picture: new places begin as the row above; 0: as the "
-                       "token went on before"}},
+          .options =
+              {{"window", WholeNumber{1, 256}, "32", "places ahead"},
+               {"row", WholeNumber{0, 4096}, "0",
+                "tokens of a row of a picture: new places begin as the row above; 0: the model's, "
+                "of a text as the token went on before"}},
           .make = make_jacobi};
 }
 

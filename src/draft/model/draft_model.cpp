@@ -31,6 +31,7 @@ VocabularyMap map_to(const Model& target, const Checkpoint& draft, const Model& 
 }
 
 void check(const ModelConfig& config, const DraftModelOptions& options, const std::string& doing) {
+  if (config.image) fail("{}: expected a model that writes text, found one that draws", doing);
   for (const LayerPlan& plan : config.plans) {
     if (plan.recurrent.value_heads > 0) {
       fail("{}: expected layers without a state, found a {} with some", doing, config.architecture);

@@ -20,6 +20,7 @@ std::string read_model_path(Options& options, const DrafterContext& context) {
 }
 
 std::unique_ptr<Drafter> make_draft(Options& options, const DrafterContext& context) {
+  expect_text(options, context);
   expects(context.target != nullptr, "a drafter with a model has a target");
   ModelDrafterOptions drafter;
   drafter.shape.width = drafter.shape.children = options.whole("topk");

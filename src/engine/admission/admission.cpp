@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -14,8 +15,9 @@ namespace {
 // Every token is compared with each of them.
 constexpr std::size_t kMostStopTexts = 64, kMostStopBytes = 4096;
 
-long cache_positions(Target& target) {
-  return static_cast<long>(target.cache().total_pages()) * kPageRows;
+/// Of a text alone in the cache.
+long cache_positions(Target& target, const Request& request) {
+  return static_cast<long>(target.cache().total_pages() / request.streams()) * kPageRows;
 }
 
 int pages_for(int rows) { return (rows + kPageRows - 1) / kPageRows; }
@@ -28,7 +30,7 @@ bool may_grow(const Sequence& sequence) {
 void set_limit(Sequence& sequence, Target& target) {
   const long wanted = static_cast<long>(sequence.prompt_length()) + sequence.request.max_new;
   const long most = std::min(wanted, static_cast<long>(target.model().config.context));
-  sequence.limit = static_cast<int>(std::min(most, cache_positions(target)));
+  sequence.limit = static_cast<int>(std::min(most, cache_positions(target, sequence.request)));
   sequence.limit_reason = sequence.limit < most ? FinishReason::no_room : FinishReason::length;
 }
 
@@ -40,10 +42,15 @@ std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& 
   if (request.prompt.empty()) return bad_request("prompt: expected at least one token, found none");
   for (std::size_t i = 0; i < request.prompt.size(); ++i) {
     const TokenId token = request.prompt[i];
-    if (token < 0 || token >= config.vocabulary) {
-      return bad_request(fmt::format("prompt token {}: expected an id from 0 to {}, found {}", i,
-                                     config.vocabulary - 1, token));
+    const int first = config.image ? config.vocabulary : 0;
+    if (token < first || token >= config.input_count()) {
+      return bad_request(fmt::format("prompt token {}: expected an id from {} to {}, found {}", i,
+                                     first, config.input_count() - 1, token));
     }
+  }
+  if (config.image && std::ssize(request.prompt) != config.image->prompt_tokens) {
+    return bad_request(fmt::format("prompt: expected {} tokens, as every picture has, found {}",
+                                   config.image->prompt_tokens, request.prompt.size()));
   }
   const auto length = static_cast<long>(request.prompt.size());
   if (length >= config.context) {
@@ -51,6 +58,28 @@ std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& 
         Refusal::Reason::too_long,
         fmt::format("prompt: expected at most {} tokens, one less than the context, found {}",
                     config.context - 1, length)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> refuse_guidance(const Request& request, const ModelConfig& config) {
+  if (!std::isfinite(request.guidance) || request.guidance < 0) {
+    return bad_request(
+        fmt::format("guidance: expected a number from 0 on, found {}", request.guidance));
+  }
+  if (request.streams() == 1) return std::nullopt;
+  if (!config.image) {
+    return bad_request(fmt::format(
+        "guidance: expected at most 1 of a model that writes text, found {}", request.guidance));
+  }
+  if (request.guide_prompt.size() != request.prompt.size()) {
+    return bad_request(fmt::format("guide_prompt: expected {} tokens, as the prompt has, found {}",
+                                   request.prompt.size(), request.guide_prompt.size()));
+  }
+  for (const TokenId token : request.guide_prompt) {
+    if (token >= config.vocabulary && token < config.input_count()) continue;
+    return bad_request(fmt::format("guide_prompt: expected ids from {} to {}, found {}",
+                                   config.vocabulary, config.input_count() - 1, token));
   }
   return std::nullopt;
 }
@@ -96,6 +125,11 @@ std::optional<Refusal> refuse_options(const Request& request, const ModelConfig&
           fmt::format("{}: expected at most {} tokens, found {}", name, vocabulary, size));
     }
   }
+  if (config.image && request.sampler.repetition_penalty != 1) {
+    return bad_request(fmt::format(
+        "sampler repetition_penalty: expected 1 of a model that draws pictures, found {}",
+        request.sampler.repetition_penalty));
+  }
   try {
     check(request.sampler, config.vocabulary);
   } catch (const UsageError& error) {
@@ -110,13 +144,19 @@ std::optional<Refusal> refuse(const Request& request, Target& target,
                               const EngineOptions& options) {
   const ModelConfig& config = target.model().config;
   if (auto refusal = refuse_prompt(request, config)) return refusal;
+  if (auto refusal = refuse_guidance(request, config)) return refusal;
   if (auto refusal = refuse_options(request, config, options)) return refusal;
   const auto length = static_cast<long>(request.prompt.size());
-  if (length >= cache_positions(target)) {
+  if (target.cache().total_pages() < request.streams()) {
+    return Refusal{Refusal::Reason::no_room,
+                   fmt::format("guidance: expected a cache of at least {} pages, found {}",
+                               request.streams(), target.cache().total_pages())};
+  }
+  if (length >= cache_positions(target, request)) {
     return Refusal{
         Refusal::Reason::no_room,
         fmt::format("prompt: expected at most {} tokens, one less than the cache holds, found {}",
-                    cache_positions(target) - 1, length)};
+                    cache_positions(target, request) - 1, length)};
   }
   return std::nullopt;
 }
@@ -124,19 +164,22 @@ std::optional<Refusal> refuse(const Request& request, Target& target,
 bool claim_room(Sequence& sequence, const Sequences& running, Target& target, int most_reused) {
   set_limit(sequence, target);
   KvCache& cache = target.cache();
-  auto spare =
-      static_cast<int>(std::count_if(running.begin(), running.end(), [](const auto& other) {
-        return !other->finished() && may_grow(*other);
-      }));
+  int spare = 0;
+  for (const auto& other : running) {
+    if (!other->finished() && may_grow(*other)) spare += other->request.streams();
+  }
   if (cache.free_pages() <= spare) return false;
 
   const std::span<const TokenId> text = sequence.tokens;
-  sequence.cache.emplace(cache.start(text, sequence.request.reuse_prefix,
-                                     {.tenant = sequence.request.tenant}, most_reused));
+  const Request& request = sequence.request;
+  const TextRoot root{.tenant = request.tenant};
+  const bool guided = request.streams() > 1;  // two texts, of which different parts are remembered
+  sequence.cache.emplace(cache.start(text, request.reuse_prefix && !guided, root, most_reused));
+  if (guided) sequence.cache->pair(cache.start({}, false, root), request.guide_prompt);
   const int rows = std::min(sequence.rows_to_cache() + 1, sequence.limit - 1);
   bool has_room = sequence.cache->reserve(rows - sequence.cache->length());
   if (has_room && !running.empty()) {
-    if (may_grow(sequence)) ++spare;
+    if (may_grow(sequence)) spare += request.streams();
     has_room = cache.free_pages() >= spare;
   }
   if (!has_room) sequence.cache.reset();
@@ -154,7 +197,8 @@ bool give_room(const Sequences& running) {
 }
 
 int reserve_drafts(KvSequence& cache, int free_pages, int wanted) {
-  const long held = static_cast<long>(cache.pages().size()) + free_pages;
+  const int own = cache.guide() ? free_pages / 2 : free_pages;
+  const long held = static_cast<long>(cache.pages().size()) + own;
   const long most = std::min(held * kPageRows - cache.length() - 1, static_cast<long>(wanted));
   const bool has_room = cache.reserve(1 + static_cast<int>(most));
   expects(has_room, "room for no more than the pages that are free");

@@ -55,6 +55,19 @@ void add_chain(DraftTree& tree, NodeId node, std::span<const TokenId> tokens, Fo
 
 }  // namespace
 
+void drop_prompt_tokens(DraftTree& tree, int vocabulary) {
+  std::vector<NodeId> kept;
+  std::vector<bool> is_kept(tree.nodes.size());
+  is_kept[0] = true;
+  for (NodeId node = 1; node < tree.size(); ++node) {
+    if (tree[node].token >= vocabulary || !is_kept[static_cast<std::size_t>(tree[node].parent)])
+      continue;
+    is_kept[static_cast<std::size_t>(node)] = true;
+    kept.push_back(node);
+  }
+  if (static_cast<int>(kept.size()) < tree.draft_nodes()) tree.keep(kept);
+}
+
 void drop_forbidden(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer) {
   std::vector<bool> kept(tree.nodes.size());
   for (const NodeId node : depth_first(tree)) {

@@ -88,6 +88,17 @@ TEST(ConstrainedTree, LosesWhatCannotBecomeTextAndWhatIsBelow) {
   EXPECT_EQ(paths(tree), expected);
 }
 
+TEST(DraftTree, LosesTokensOfThePromptAndWhatIsBelow) {
+  DraftTree tree(7);
+  const NodeId code = tree.add(0, 3, -1), word = tree.add(0, 10, -1);
+  tree.add(word, 4, -2);
+  tree.add(code, 9, -2);
+  drop_prompt_tokens(tree, 10);
+  ASSERT_EQ(tree.size(), 3);
+  EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{7, 3, 9}));
+  EXPECT_EQ(tree.parents(), (std::vector<NodeId>{-1, 0, 1}));
+}
+
 TEST(ConstrainedTree, GetsWhatMustFollowAsLikelyAsWhatItFollows) {
   TestConstraint constraint(follows);
   DraftTree tree(0);

@@ -35,6 +35,8 @@ struct KvSequence::State {
   std::vector<TokenId> tokens;           // committed
   std::vector<PageId> pages;             // each with one reference of ours
   std::unique_ptr<SequenceState> state;  // of a model that has states
+  std::optional<KvSequence> guide = {};
+  std::vector<TokenId> guide_prompt = {};
 
   int length() const { return static_cast<int>(tokens.size()); }
   int full_pages() const { return length() / kPageRows; }
@@ -119,8 +121,8 @@ KvCache::~KvCache() = default;
 
 KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse, const TextRoot& root,
                           int most) {
-  KvSequence sequence(
-      std::unique_ptr<KvSequence::State>(new KvSequence::State{state_.get(), root, {}, {}, {}}));
+  KvSequence sequence(std::unique_ptr<KvSequence::State>(
+      new KvSequence::State{state_.get(), root, {}, {}, {}, {}, {}}));
   KvSequence::State& state = *sequence.state_;
   const std::size_t end = prompt.empty() ? 0 : prompt.size() - 1;
   if (reuse) state.adopt_prefix(prompt.first(std::min(end, static_cast<std::size_t>(most))));
@@ -243,7 +245,29 @@ int KvSequence::length() const { return state_->length(); }
 std::span<const TokenId> KvSequence::tokens() const { return state_->tokens; }
 std::span<const PageId> KvSequence::pages() const { return state_->pages; }
 
+void KvSequence::pair(KvSequence guide, std::vector<TokenId> prompt) {
+  expects(length() == 0 && guide.length() == 0 && !state_->state && !guide.state_->state,
+          "sequences without rows and states are paired");
+  state_->guide = std::move(guide);
+  state_->guide_prompt = std::move(prompt);
+}
+
+KvSequence* KvSequence::guide() { return state_->guide ? &*state_->guide : nullptr; }
+
+TokenId KvSequence::guide_token(int position, TokenId token) const {
+  const auto place = static_cast<std::size_t>(position);
+  return place < state_->guide_prompt.size() ? state_->guide_prompt[place] : token;
+}
+
 bool KvSequence::reserve(int rows) {
+  const std::size_t held = state_->pages.size();
+  if (!reserve_own(rows)) return false;
+  if (!state_->guide || state_->guide->reserve(rows)) return true;
+  state_->release_pages_from(held);
+  return false;
+}
+
+bool KvSequence::reserve_own(int rows) {
   expects(rows >= 0);
   if (state_->state && !state_->state->claim()) return false;
   PageMemory& memory = state_->cache->pages;
@@ -272,6 +296,12 @@ Slot KvSequence::slot(int row) const {
 
 void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tokens) {
   expects(path.size() == tokens.size(), "a kept row has a token");
+  if (state_->guide) {
+    std::vector<TokenId> guide_tokens(tokens.begin(), tokens.end());
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      guide_tokens[i] = guide_token(length() + static_cast<int>(i), tokens[i]);
+    state_->guide->keep(path, guide_tokens);
+  }
   std::vector<Slot> from, to;
   for (std::size_t i = 0; i < path.size(); ++i) {
     expects(path[i] >= 0 && (i == 0 || path[i] > path[i - 1]), "a path ascends");
@@ -299,6 +329,7 @@ void KvSequence::settle_states() {
 
 void KvSequence::truncate(int length) {
   expects(length >= 0 && length <= state_->length(), "truncate() shortens");
+  if (state_->guide) state_->guide->truncate(length);
   const bool shorter = length < state_->length();
   state_->tokens.resize(static_cast<std::size_t>(length));
   if (state_->state && (shorter || length == 0)) {

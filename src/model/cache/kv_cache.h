@@ -79,6 +79,14 @@ class KvSequence {
   /// snapshot before it on.
   void truncate(int length);
 
+  /// From now on `guide` has as many rows, and reserve(), keep() and truncate() do the same to it:
+  /// its text is `prompt`, then what follows the same number of tokens here. REQUIRES: neither has
+  /// rows or states, `prompt` is as long as this text's own.
+  void pair(KvSequence guide, std::vector<TokenId> prompt);
+  KvSequence* guide();  // null: none
+  /// The token of the guide where this text has `token`.
+  TokenId guide_token(int position, TokenId token) const;
+
   /// The rows of a forward of which row 0 is `first`, in layers with a state (SequenceState).
   void lay_out_states(int first, int count, std::span<const NodeId> parents, bool kept, int flight,
                       AttentionLayout& layout);
@@ -88,6 +96,7 @@ class KvSequence {
   friend class KvCache;
   struct State;
   explicit KvSequence(std::unique_ptr<State> state);
+  bool reserve_own(int rows);
   std::unique_ptr<State> state_;
 };
 

@@ -86,6 +86,11 @@ void check_config(const ModelConfig& config, const std::string& where) {
 
 ModelConfig read_model_config(const Checkpoint& checkpoint) {
   ModelConfig config;
+  if (is_llamagen(checkpoint)) {
+    config = read_llamagen_config(checkpoint);
+    check_config(config, checkpoint.path.string());
+    return config;
+  }
   switch (checkpoint.format) {
     case CheckpointFormat::gguf:
       config = read_gguf_config(checkpoint);

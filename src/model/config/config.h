@@ -28,6 +28,10 @@ struct RopeConfig {
   // longrope: the divisors of contexts up to the original one and of longer ones
   std::vector<float> short_divisors, long_divisors;
   int rotary = 0;  // columns of a head that turn; 0: all
+  // Pictures; 0: text. Row 0 of the table belongs to the prompt, row 1 + i to cell i of a grid of
+  // so many columns: the first half of the pairs turn by the cell's row, the others by its column.
+  int grid_columns = 0;
+  bool prompt_vanishes = false;  // the prompt's cosines are 0, as its sines; else 1
 };
 
 /// A factor of queries that grows with their position: 1 + beta ln(1 + floor((p + shift) / floor)).
@@ -50,6 +54,15 @@ struct TensorForms {
   bool fused_by_key_head = false;     // layers with a state: one matrix, key head by key head
 };
 
+/// A model that draws: its answers are the codes of a grid of cells, row by row, and nothing else.
+struct ImagePlan {
+  enum class Prompt { class_number, words };
+  int rows = 0, columns = 0;
+  Prompt prompt = Prompt::class_number;
+  int prompt_tokens = 0;  // of every prompt
+  int cells() const { return rows * columns; }
+};
+
 /// A target: what all its layers share, and a plan for each. The sizes of attention and
 /// feed-forward network are those of the first layer.
 struct ModelConfig {
@@ -61,6 +74,7 @@ struct ModelConfig {
   int kv_heads = 0;
   int head_dim = 0;
   int vocabulary = 0;
+  int inputs = 0;   // tokens that prompts may hold, those of the vocabulary first; 0: just these
   int context = 0;  // largest number of positions
   float norm_epsilon = 0;
   RopeConfig rope;
@@ -83,6 +97,9 @@ struct ModelConfig {
   std::vector<LayerPlan> plans;  // of every layer
   std::vector<TokenId> end_tokens;
   std::optional<TokenId> start_token;
+  std::optional<ImagePlan> image;  // none: it writes text
+
+  int input_count() const { return inputs > 0 ? inputs : vocabulary; }
 };
 
 /// Reads the configuration of a target from GGUF key-values, config.json or a llama2.c header.

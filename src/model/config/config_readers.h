@@ -31,6 +31,10 @@ RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::
 ModelConfig read_gguf_config(const Checkpoint& checkpoint);
 ModelConfig read_hugging_face_config(const Checkpoint& checkpoint);
 ModelConfig read_llama2c_config(const Checkpoint& checkpoint);
+/// Whether it holds a model of LlamaGen's kind: their .pt file, its tensors in safetensors, or the
+/// folder that `talon train image model` writes.
+bool is_llamagen(const Checkpoint& checkpoint);
+ModelConfig read_llamagen_config(const Checkpoint& checkpoint);
 
 /// What a family adds to the configuration that all have in common.
 using FamilyReader = void (*)(const ConfigKeys& keys, ModelConfig& config);

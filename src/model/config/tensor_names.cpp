@@ -224,6 +224,22 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
   }
 }
 
+TensorNames llamagen_names() {
+  TensorNames names;
+  names.embedding = "tok_embeddings.weight";
+  names.prompts = "cls_embedding.embedding_table.weight";
+  names.output = "output.weight";
+  names.final_norm = "norm";
+  names.attention_norm = "layers.{}.attention_norm";
+  names.qkv = "layers.{}.attention.wqkv";
+  names.o = "layers.{}.attention.wo";
+  names.ffn_norm = "layers.{}.ffn_norm";
+  names.gate = "layers.{}.feed_forward.w1";
+  names.up = "layers.{}.feed_forward.w3";
+  names.down = "layers.{}.feed_forward.w2";
+  return names;
+}
+
 TensorNames hugging_face_names(const ModelConfig& config) {
   const std::string layer = config.forms.prefix + "layers.{}.";
   const std::string& family = config.architecture;
@@ -250,6 +266,7 @@ TensorNames hugging_face_names(const ModelConfig& config) {
 }  // namespace
 
 TensorNames TensorNames::of(CheckpointFormat format, const ModelConfig& config) {
+  if (config.image) return llamagen_names();
   return format == CheckpointFormat::hugging_face ? hugging_face_names(config)
                                                   : gguf_names_of(config.architecture);
 }

@@ -11,6 +11,7 @@ namespace talon {
 /// lack ".weight" or ".bias". Empty: the family has none.
 struct TensorNames {
   std::string embedding, output, final_norm;
+  std::string prompts;  // embeddings of what only prompts hold
   std::string attention_norm, q, k, v, qkv, o, q_norm, k_norm, sinks;
   std::string post_attention_norm, post_ffn_norm, layer_scale;
   std::string ffn_norm, gate, up, gate_up, down;

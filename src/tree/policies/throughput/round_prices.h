@@ -27,7 +27,7 @@ class RoundPrices {
   /// What `nodes` add to the check.
   double extra_ms(int nodes) const {
     if (nodes == 0) return 0;
-    return machine_.check_ms(base_rows() + nodes, context_.position) -
+    return machine_.check_ms(base_rows() + nodes * context_.node_rows, context_.position) -
            machine_.check_ms(base_rows(), context_.position);
   }
   /// Tokens per millisecond: what a millisecond spent on drafting must bring. At least those of
