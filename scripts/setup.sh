@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(cmake ninja-build g++ pkg-config git nlohmann-json3-dev libcli11-dev libfmt-dev libsentencepiece-dev
   libcurl4-openssl-dev libssl-dev libzstd-dev libxxhash-dev libarchive-dev libedit-dev
-  libboost-dev prometheus-cpp-dev)
+  libboost-dev prometheus-cpp-dev libdnnl-dev libpng-dev)
 # llguidance needs a Rust compiler of 1.87 or later; Debian 12 carries one as rustc-web beside its old default.
 if ! command -v cargo > /dev/null || ! cargo --version | awk '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= 87)}'; then
   packages+=(cargo-web rustc-web)

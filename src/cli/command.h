@@ -34,6 +34,7 @@ std::unique_ptr<Command> make_score(CLI::App& parent);
 std::unique_ptr<Command> make_inspect(CLI::App& parent);
 std::unique_ptr<Command> make_convert(CLI::App& parent);
 std::unique_ptr<Command> make_pull(CLI::App& parent);
+std::unique_ptr<Command> make_image(CLI::App& parent);
 std::unique_ptr<Command> make_help(CLI::App& parent);
 std::unique_ptr<Command> make_bench_compare(CLI::App& parent);
 std::unique_ptr<Command> make_bench_calibration(CLI::App& parent);

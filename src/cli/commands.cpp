@@ -10,6 +10,7 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   commands.push_back(make_run(app));
   commands.push_back(make_chat(app));
   commands.push_back(make_serve(app));
+  commands.push_back(make_image(app));
   commands.push_back(make_tokenize(app));
   commands.push_back(make_score(app));
   commands.push_back(make_inspect(app));

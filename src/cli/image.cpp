@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/image_drawing.h"
+#include "cli/options/draft_options.h"
+#include "cli/options/flags.h"
+#include "cli/options/sampler_options.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
+#include "core/error.h"
+#include "engine/stopwatch.h"
+#include "image/png.h"
+#include "image/vq_decoder.h"
+
+namespace talon {
+namespace {
+
+constexpr int kSheetGap = 4;  // pixels
+
+struct ImageOptions {
+  ModelOptions model;
+  std::string prompt, vq, out = "picture.png", sheet;
+  int class_number = -1, images = 1, cells = 0;
+  double guidance = 2;
+  SamplerOptions sampler;
+  std::uint64_t seed = 1;
+  DecodeSettings decode;
+  bool compare = false, json = false;
+};
+
+/// What one method made of all requests.
+struct Drawn {
+  DrawingResult result;
+  int rounds() const {
+    return std::accumulate(result.pictures.begin(), result.pictures.end(), 0,
+                           [](int sum, const Answer& one) { return sum + one.statistics.rounds; });
+  }
+  int codes() const {
+    return std::accumulate(
+        result.pictures.begin(), result.pictures.end(), 0,
+        [](int sum, const Answer& one) { return sum + static_cast<int>(one.tokens.size()); });
+  }
+  /// Codes of a check; the prompt's forward draws the first.
+  double tau() const {
+    const auto images = static_cast<double>(result.pictures.size());
+    return rounds() > 0 ? (codes() - images) / rounds() : 1;
+  }
+  /// Codes of a forward of the model, the prompt's included.
+  double steps_compression() const {
+    return static_cast<double>(codes()) /
+           static_cast<double>(std::max<std::size_t>(
+               1, static_cast<std::size_t>(rounds()) + result.pictures.size()));
+  }
+};
+
+class Image : public Command {
+ public:
+  explicit Image(CLI::App& parent) : Command(parent.add_subcommand("image", "draw pictures")) {
+    options_.sampler.temperature = 1;
+    options_.decode.drafter = "jacobi";
+    add_model_flag(*app_, options_.model);
+    app_->add_option("-p,--prompt", options_.prompt, "words, then a style")->type_name("TEXT");
+    add_int(*app_, "--class", options_.class_number, 0, 1 << 22, "number of a class");
+    add_int(*app_, "-n,--images", options_.images, 1, 4096,
+            "pictures, each with a seed of its own: --seed, the next one, ...");
+    app_->add_option("-o,--out", options_.out, "PNG file; of several, NAME-1.png, NAME-2.png, ...")
+        ->type_name("FILE")
+        ->capture_default_str();
+    app_->add_option("--grid", options_.sheet, "all on one sheet; COLUMNS times ROWS pictures")
+        ->type_name("COLUMNSxROWS");
+    app_->add_option("--vq", options_.vq, "the tokenizer (default: vq.safetensors of the model)")
+        ->type_name("FILE");
+    add_int(*app_, "--cells", options_.cells, 1, 256,
+            "cells of a side, for a .pt file whose name does not tell them");
+    add_real(*app_, "--guidance", options_.guidance, 0, 1e6,
+             "how far from what the model draws without a prompt; at most 1: no guide");
+    add_sampler_flags(*app_, options_.sampler, options_.seed);
+    add_drafter_flag(*app_, options_.decode);
+    add_decode_flags(*app_, options_.decode);
+    add_backend_flags(*app_, options_.model);
+    app_->add_flag("--compare", options_.compare,
+                   "draw plainly first; fail unless the pictures are the same");
+    app_->add_flag("--json", options_.json, "print one JSON object");
+  }
+
+  int run() override {
+    read_sheet();
+    options_.decode = with_method(options_.decode, parse_method(options_.decode.drafter));
+    options_.model.image_side = options_.cells;
+    const LoadedModel loaded = load_with_meter(options_.model);
+    const std::vector<Request> requests = make_requests(loaded.model);
+    const VqDecoder decoder = open_decoder(loaded.model);
+    use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
+    choose_drafter(options_.decode);
+    const InterruptGuard interrupt;
+    std::optional<Drawn> plain;
+    if (options_.compare) {
+      DecodeSettings settings = options_.decode;
+      settings.drafter = "none";
+      settings.verify = "follow";
+      plain = draw_all(loaded, settings, requests, interrupt.stop());
+    }
+    const Drawn drawn = draw_all(loaded, options_.decode, requests, interrupt.stop());
+    if (interrupt.stop().requested()) return kExitInterrupted;
+    const Stopwatch watch;
+    std::vector<Picture> pictures;
+    for (const Answer& answer : drawn.result.pictures)
+      pictures.push_back(decoder.decode(answer.tokens));
+    const double decode_ms = watch.ms();
+    const std::vector<std::string> files = write(pictures, drawn);
+    const bool equal = !plain || is_equal(*plain, drawn);
+    report(drawn, plain, files, pictures, decode_ms, equal);
+    return equal ? kExitDone : kExitFailed;
+  }
+
+ private:
+  void read_sheet() {
+    if (options_.sheet.empty()) return;
+    const std::size_t by = options_.sheet.find('x');
+    if (by == std::string::npos) {
+      throw UsageError(fmt::format("--grid: expected COLUMNSxROWS, got \"{}\"", options_.sheet));
+    }
+    columns_ = static_cast<int>(parse_int("--grid: columns", options_.sheet.substr(0, by), 1, 64));
+    const auto rows =
+        static_cast<int>(parse_int("--grid: rows", options_.sheet.substr(by + 1), 1, 64));
+    options_.images = columns_ * rows;
+  }
+
+  std::vector<Request> make_requests(const Model& model) const {
+    if (options_.prompt.empty() == (options_.class_number < 0))
+      throw UsageError("expected one of -p and --class");
+    const PicturePrompt prompt = options_.class_number >= 0
+                                     ? class_prompt(model, options_.class_number)
+                                     : words_prompt(model, options_.prompt);
+    std::vector<Request> requests(static_cast<std::size_t>(options_.images));
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      requests[i].prompt = prompt.own;
+      requests[i].guide_prompt = prompt.guide;
+      requests[i].guidance = static_cast<float>(options_.guidance);
+      requests[i].max_new = model.config.image->cells();
+      requests[i].sampler = options_.sampler;
+      requests[i].seed = options_.seed + i;
+    }
+    return requests;
+  }
+
+  VqDecoder open_decoder(const Model& model) const {
+    const std::filesystem::path beside =
+        std::filesystem::is_directory(model.source) ? model.source : model.source.parent_path();
+    const std::filesystem::path file =
+        options_.vq.empty() ? beside / "vq.safetensors" : std::filesystem::path(options_.vq);
+    if (!std::filesystem::exists(file)) {
+      fail("open tokenizer {}: there is no such file; --vq names another", file.string());
+    }
+    const ImagePlan& plan = *model.config.image;
+    VqDecoder decoder(open_checkpoint(file), plan.rows, plan.columns);
+    if (decoder.codes() < model.config.vocabulary) {
+      fail("open tokenizer {}: expected at least the {} codes of the model, found {}",
+           file.string(), model.config.vocabulary, decoder.codes());
+    }
+    return decoder;
+  }
+
+  Drawn draw_all(const LoadedModel& loaded, const DecodeSettings& settings,
+                 const std::vector<Request>& requests, const StopFlag& stop) const {
+    ProgressMeter meter("draw");
+    return {draw(
+        loaded, settings, requests, options_.model.kv,
+        [&](std::size_t done, std::size_t all) { meter.update(done, all); }, &stop)};
+  }
+
+  static bool is_equal(const Drawn& a, const Drawn& b) {
+    return std::ranges::equal(a.result.pictures, b.result.pictures, {}, &Answer::tokens,
+                              &Answer::tokens);
+  }
+
+  PngTexts texts_of(std::size_t index, const Answer& answer) const {
+    const std::string prompt =
+        options_.prompt.empty() ? fmt::format("class {}", options_.class_number) : options_.prompt;
+    return {{"prompt", prompt},
+            {"seed", fmt::to_string(options_.seed + index)},
+            {"guidance", fmt::to_string(options_.guidance)},
+            {"temperature", fmt::to_string(options_.sampler.temperature)},
+            {"model", std::filesystem::path(options_.model.model).filename().string()},
+            {"drafter", options_.decode.drafter},
+            {"tau", fmt::format("{:.3f}", answer.tau())}};
+  }
+
+  /// The names of the files, one for each picture, or that of the sheet.
+  std::vector<std::string> write(const std::vector<Picture>& pictures, const Drawn& drawn) const {
+    const std::filesystem::path out = options_.out;
+    if (columns_ > 0) {
+      write_png(out, sheet_of(pictures, columns_, kSheetGap),
+                texts_of(0, drawn.result.pictures[0]));
+      return {out.string()};
+    }
+    std::vector<std::string> files;
+    for (std::size_t i = 0; i < pictures.size(); ++i) {
+      std::filesystem::path file = out;
+      if (pictures.size() > 1)
+        file.replace_filename(
+            fmt::format("{}-{}{}", out.stem().string(), i + 1, out.extension().string()));
+      write_png(file, pictures[i], texts_of(i, drawn.result.pictures[i]));
+      files.push_back(file.string());
+    }
+    return files;
+  }
+
+  void report(const Drawn& drawn, const std::optional<Drawn>& plain,
+              const std::vector<std::string>& files, const std::vector<Picture>& pictures,
+              double decode_ms, bool equal) const {
+    const double images_s = static_cast<double>(pictures.size()) / drawn.result.ms * 1000;
+    if (!options_.json) {
+      for (const std::string& file : files) write_output(file + "\n");
+      note(
+          "{}: {} codes in {} checks, {:.2f} codes a forward, {:.2f} pictures/s, decoding {:.1f} "
+          "ms each",
+          options_.decode.drafter, drawn.codes(), drawn.rounds(), drawn.steps_compression(),
+          images_s, decode_ms / static_cast<double>(pictures.size()));
+      if (plain) {
+        note("plain: {:.2f} pictures/s; {:.2f}x plain, {}", images_s / speed_up(drawn, *plain),
+             speed_up(drawn, *plain), equal ? "the same pictures" : "DIFFERENT pictures");
+      }
+      return;
+    }
+    Json images = Json::array(), accepted = Json::array();
+    double draft_ms = 0, check_ms = 0, distortion = 0;
+    for (std::size_t i = 0; i < pictures.size(); ++i) {
+      const Answer& answer = drawn.result.pictures[i];
+      images.push_back({{"file", files[std::min(i, files.size() - 1)]},
+                        {"prompt", options_.prompt},
+                        {"seed", options_.seed + i},
+                        {"tokens", answer.tokens},
+                        {"width", pictures[i].width},
+                        {"height", pictures[i].height}});
+      accepted.push_back(answer.statistics.accepted);
+      draft_ms += answer.statistics.draft_ms;
+      check_ms += answer.statistics.check_ms;
+      distortion += answer.statistics.distortion;
+    }
+    Json json = {{"images", images},
+                 {"tokens", drawn.codes()},
+                 {"rounds", drawn.rounds()},
+                 {"accepted", accepted},
+                 {"tau", drawn.tau()},
+                 {"steps_compression", drawn.steps_compression()},
+                 {"draft_ms", draft_ms},
+                 {"check_ms", check_ms},
+                 {"draw_ms", drawn.result.ms},
+                 {"decode_ms", decode_ms},
+                 {"images_s", images_s},
+                 {"guidance", options_.guidance},
+                 {"drafter", options_.decode.drafter},
+                 {"policy", options_.decode.policy},
+                 {"verify", options_.decode.verify},
+                 {"distortion", distortion},
+                 {"equal", nullptr}};
+    if (plain) {
+      json["equal"] = equal;
+      json["speedup"] = speed_up(drawn, *plain);
+      json["plain"] = {{"rounds", plain->rounds()}, {"draw_ms", plain->result.ms}};
+    }
+    write_json(json);
+  }
+
+  static double speed_up(const Drawn& drawn, const Drawn& plain) {
+    return plain.result.ms / drawn.result.ms;
+  }
+
+  ImageOptions options_;
+  int columns_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_image(CLI::App& parent) { return std::make_unique<Image>(parent); }
+
+}  // namespace talon

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/answerer.h"
+#include "runtime/loaded_model.h"
+
+namespace talon {
+
+/// What a picture is asked by: the tokens of its prompt and those of its guide.
+struct PicturePrompt {
+  std::vector<TokenId> own, guide;
+};
+/// Throws UsageError for a model that writes text, for a class or words that it does not know, and
+/// for one in place of the other.
+PicturePrompt class_prompt(const Model& model, int number);
+PicturePrompt words_prompt(const Model& model, std::string_view text);
+
+/// Room for all of them at once, or for as many as are drawn together.
+CacheOptions picture_cache(const LoadedModel& loaded, const std::vector<Request>& requests,
+                           std::optional<KvType> type);
+
+struct DrawingResult {
+  std::vector<Answer> pictures;  // codes, in the order of the requests
+  double ms = 0;                 // of all
+};
+/// Draws pictures together, as many as the cache has room for, by the settings' method.
+/// progress(codes so far, of all) may be empty. Throws UsageError or Error with the engine's words
+/// for a request that it refuses.
+DrawingResult draw(const LoadedModel& loaded, const DecodeSettings& settings,
+                   const std::vector<Request>& requests, std::optional<KvType> cache_type,
+                   const std::function<void(std::size_t, std::size_t)>& progress,
+                   const StopFlag* stop);
+
+}  // namespace talon

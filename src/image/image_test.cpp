@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+#include <png.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "core/error.h"
+#include "image/picture.h"
+#include "image/png.h"
+#include "image/prompt_words.h"
+#include "image/vq_decoder.h"
+#include "io/test_files.h"
+#include "io/zstd.h"
+
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kGolden = fs::path(TALON_TEST_DATA) / "golden/images";
+
+fs::path unpack(const std::string& name) {
+  const fs::path to = fs::path(testing::TempDir()) / name;
+  const std::string bytes = read_zstd(kGolden / (name + ".zst"));
+  std::ofstream(to, std::ios::binary) << bytes;
+  return to;
+}
+
+template <typename T>
+std::vector<T> numbers(const Checkpoint& file, const std::string& name) {
+  const StoredTensor& tensor = file.require(name);
+  std::vector<T> values(tensor.bytes.size() / sizeof(T));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+/// The recorded tokenizer, with a change.
+template <typename Change>
+std::string refusal_of(const Change& change) {
+  Checkpoint checkpoint = open_checkpoint(unpack("vq.pt"));
+  change(checkpoint);
+  return test::message_of([&] { VqDecoder(checkpoint, 3, 5); });
+}
+
+StoredTensor& tensor_of(Checkpoint& checkpoint, const std::string& name) {
+  return *std::ranges::find(checkpoint.tensors, name, &StoredTensor::name);
+}
+
+// tests/data/golden/images/record.py; sums in another order: 1e-4 of values of about 1.
+TEST(VqDecoder, GivesThePixelsOfPyTorch) {
+  const Checkpoint checkpoint = open_checkpoint(unpack("vq.pt"));
+  const Checkpoint golden = open_checkpoint(unpack("vq.golden.safetensors"));
+  const VqDecoder decoder(checkpoint, 3, 5);
+  EXPECT_EQ(decoder.codes(), 48);
+  EXPECT_EQ(decoder.width(), 10);
+  EXPECT_EQ(decoder.height(), 6);
+  const auto codes = numbers<TokenId>(golden, "codes");
+  const auto expected = numbers<float>(golden, "pixels");  // [3, 6, 10]
+  const std::vector<float> found = decoder.values(codes);
+  ASSERT_EQ(found.size(), expected.size());
+  double largest = 0;
+  for (std::size_t cell = 0; cell < 60; ++cell) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      largest = std::max(
+          largest, static_cast<double>(std::abs(found[cell * 3 + c] - expected[c * 60 + cell])));
+    }
+  }
+  EXPECT_LT(largest, 1e-4);
+  const Picture picture = decoder.decode(codes);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double level = (std::clamp(static_cast<double>(found[i]), -1.0, 1.0) + 1) * 127.5;
+    EXPECT_NEAR(picture.rgb[i], level, 0.5001);
+  }
+}
+
+TEST(VqDecoder, RefusesHostileTokenizersByTheTensor) {
+  EXPECT_EQ(refusal_of([](Checkpoint&) {}), "no error");
+  const auto contains = [](const std::string& message, std::string_view part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  contains(refusal_of([](Checkpoint& file) {
+             std::erase_if(file.tensors,
+                           [](const auto& t) { return t.name == "decoder.conv_in.bias"; });
+           }),
+           "\"decoder.conv_in.bias\"");
+  contains(refusal_of([](Checkpoint& file) {
+             tensor_of(file, "quantize.embedding.weight").shape = {384};
+           }),
+           "\"quantize.embedding.weight\": expected [1 to");
+  contains(
+      refusal_of([](Checkpoint& file) {
+        tensor_of(file, "decoder.conv_out.weight").shape = {1, 32, 3, 9};
+      }),
+      "\"decoder.conv_out.weight\": expected [channels, 32, 1 or 3, as many], found [1, 32, 3, 9]");
+  contains(refusal_of([](Checkpoint& file) {
+             StoredTensor& codes = tensor_of(file, "quantize.embedding.weight");
+             static const std::vector<std::byte> zeros(codes.bytes.size());
+             codes.bytes = zeros;
+           }),
+           "\"quantize.embedding.weight\": expected rows that are not zero, found row 0");
+  contains(refusal_of([](Checkpoint& file) {
+             StoredTensor& bias = tensor_of(file, "post_quant_conv.bias");
+             static std::vector<std::byte> all;
+             all.assign(bias.bytes.size(), std::byte{0xff});
+             bias.bytes = all;
+           }),
+           "\"post_quant_conv.bias\": expected finite values, found NaN or infinity");
+}
+
+Picture random_picture(int width, int height, unsigned seed) {
+  std::mt19937 random(seed);
+  Picture picture{width, height, {}};
+  for (int i = 0; i < width * height * 3; ++i)
+    picture.rgb.push_back(static_cast<std::uint8_t>(random()));
+  return picture;
+}
+
+TEST(Png, HoldsThePixelsAndTexts) {
+  const Picture picture = random_picture(7, 5, 1);
+  const fs::path file = fs::path(testing::TempDir()) / "picture.png";
+  write_png(file, picture, {{"prompt", "red cat é"}, {"seed", "7"}});
+  png_image reader = {};
+  reader.version = PNG_IMAGE_VERSION;
+  ASSERT_TRUE(png_image_begin_read_from_file(&reader, file.c_str())) << reader.message;
+  ASSERT_EQ(reader.width, 7u);
+  ASSERT_EQ(reader.height, 5u);
+  reader.format = PNG_FORMAT_RGB;
+  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(reader));
+  ASSERT_TRUE(png_image_finish_read(&reader, nullptr, pixels.data(), 0, nullptr));
+  EXPECT_EQ(pixels, picture.rgb);
+  const std::vector<std::byte> bytes = encode_png(picture, {{"prompt", "red cat é"}});
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  EXPECT_NE(text.find("iTXtprompt"), std::string_view::npos);
+  EXPECT_NE(text.find("red cat é"), std::string_view::npos);
+}
+
+TEST(Png, SaysWhyAFileCannotBeWritten) {
+  const Picture picture = random_picture(64, 64, 2);
+  EXPECT_NE(test::message_of([&] {
+              write_png("/no/such/folder/x.png", picture);
+            }).find("/no/such/folder"),
+            std::string::npos);
+  EXPECT_NE(test::message_of([&] { write_png("/proc/x.png", picture); }), "no error");
+}
+
+TEST(Sheet, PutsPicturesBesideEachOtherOnWhite) {
+  const std::vector<Picture> pictures = {random_picture(2, 3, 3), random_picture(2, 3, 4),
+                                         random_picture(2, 3, 5)};
+  const Picture sheet = sheet_of(pictures, 2, 1);
+  ASSERT_EQ(sheet.width, 5);
+  ASSERT_EQ(sheet.height, 7);
+  const auto pixel = [](const Picture& p, int x, int y) {
+    return p.rgb[static_cast<std::size_t>((y * p.width + x) * 3)];
+  };
+  for (int y = 0; y < 3; ++y) {
+    for (int x = 0; x < 2; ++x) {
+      EXPECT_EQ(pixel(sheet, x, y), pixel(pictures[0], x, y));
+      EXPECT_EQ(pixel(sheet, x + 3, y), pixel(pictures[1], x, y));
+      EXPECT_EQ(pixel(sheet, x, y + 4), pixel(pictures[2], x, y));
+      EXPECT_EQ(pixel(sheet, x + 3, y + 4), 255);
+    }
+    EXPECT_EQ(pixel(sheet, 2, y), 255);
+  }
+}
+
+TEST(PromptWords, PutsTheStyleLastAndNullWordsBetween) {
+  const PromptWords words = PromptWords::read(kGolden / "words/words.json");
+  EXPECT_EQ(words.rows(), 9);
+  EXPECT_EQ(words.rows_of("cat, red  round", 6), (std::vector<int>{0, 2, 8, 8, 8, 6}));
+  EXPECT_EQ(words.rows_of("flat", 2), (std::vector<int>{8, 5}));
+}
+
+TEST(PromptWords, RefusesOthersAndNamesWhatIsLikeThem) {
+  const PromptWords words({"cat", "cart", "moon"}, {"flat"});
+  const auto refusal = [&](std::string_view text) {
+    return test::message_of([&] { words.rows_of(text, 3); });
+  };
+  EXPECT_EQ(refusal("cot flat"),
+            "prompt: expected words that the model knows, such as cat, cart, moon, got \"cot\"");
+  EXPECT_EQ(refusal("cat"), "prompt: expected words and then a style, flat, got \"cat\"");
+  EXPECT_EQ(refusal(""), "prompt: expected words and then a style, flat, got \"\"");
+  EXPECT_EQ(refusal("cat cart moon flat"),
+            "prompt: expected at most 2 words before the style, got 3");
+  const fs::path file = fs::path(testing::TempDir()) / "words.json";
+  std::ofstream(file) << R"({"words": ["a", "a"], "styles": ["x"]})";
+  EXPECT_NE(test::message_of([&] { PromptWords::read(file); }).find("expected each text once"),
+            std::string::npos);
+  std::ofstream(file) << R"({"words": ["a", 3], "styles": ["x"]})";
+  EXPECT_NE(test::message_of([&] { PromptWords::read(file); }).find("words: expected a list"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace talon

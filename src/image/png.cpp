@@ -1,0 +1,93 @@
+#include "image/png.h"
+
+#include <png.h>
+
+#include <csetjmp>
+
+#include "core/error.h"
+#include "io/atomic_file.h"
+
+namespace talon {
+namespace {
+
+/// What libpng writes to. Nothing is thrown through its frames.
+struct Output {
+  std::vector<std::byte> bytes;
+  std::string problem;
+};
+
+void append(png_structp png, png_bytep data, std::size_t size) {
+  auto& output = *static_cast<Output*>(png_get_io_ptr(png));
+  bool has_room = true;
+  try {
+    const auto* first = reinterpret_cast<const std::byte*>(data);
+    output.bytes.insert(output.bytes.end(), first, first + size);
+  } catch (...) {
+    has_room = false;
+  }
+  if (!has_room) png_error(png, "out of memory");
+}
+
+void flush(png_structp) {}
+
+void note_problem(png_structp png, png_const_charp message) {
+  try {
+    static_cast<Output*>(png_get_error_ptr(png))->problem = message;
+  } catch (...) {
+  }
+  png_longjmp(png, 1);
+}
+
+void pass_over(png_structp, png_const_charp) {}
+
+/// Nothing that has a destructor lives between setjmp and what may jump back to it.
+bool write_all(png_structp png, png_infop info, const Picture& picture,
+               std::vector<png_text>& texts, std::vector<png_const_bytep>& rows) {
+  if (setjmp(png_jmpbuf(png))) return false;
+  png_set_IHDR(png, info, static_cast<png_uint_32>(picture.width),
+               static_cast<png_uint_32>(picture.height), 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (!texts.empty()) png_set_text(png, info, texts.data(), static_cast<int>(texts.size()));
+  png_write_info(png, info);
+  png_write_image(png, const_cast<png_bytepp>(rows.data()));
+  png_write_end(png, info);
+  return true;
+}
+
+png_text text_chunk(const std::pair<std::string, std::string>& text) {
+  png_text chunk = {};
+  chunk.compression = PNG_ITXT_COMPRESSION_NONE;
+  chunk.key = const_cast<png_charp>(text.first.c_str());
+  chunk.text = const_cast<png_charp>(text.second.c_str());
+  chunk.itxt_length = text.second.size();
+  return chunk;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_png(const Picture& picture, const PngTexts& texts) {
+  expects(picture.width > 0 && picture.height > 0, "a picture with pixels");
+  Output output;
+  std::vector<png_text> chunks;
+  for (const auto& text : texts) chunks.push_back(text_chunk(text));
+  std::vector<png_const_bytep> rows;
+  for (int y = 0; y < picture.height; ++y)
+    rows.push_back(picture.rgb.data() + static_cast<std::ptrdiff_t>(y) * picture.width * 3);
+  png_structp png =
+      png_create_write_struct(PNG_LIBPNG_VER_STRING, &output, note_problem, pass_over);
+  png_infop info = png ? png_create_info_struct(png) : nullptr;
+  bool written = false;
+  if (info) {
+    png_set_write_fn(png, &output, append, flush);
+    written = write_all(png, info, picture, chunks, rows);
+  }
+  png_destroy_write_struct(&png, &info);
+  if (!written) fail("encode PNG: {}", output.problem.empty() ? "out of memory" : output.problem);
+  return std::move(output.bytes);
+}
+
+void write_png(const std::filesystem::path& path, const Picture& picture, const PngTexts& texts) {
+  write_file(path, encode_png(picture, texts));
+}
+
+}  // namespace talon

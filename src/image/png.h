@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "image/picture.h"
+
+namespace talon {
+
+/// Texts of a PNG file: key (Latin-1, 1 to 79 characters), then UTF-8.
+using PngTexts = std::vector<std::pair<std::string, std::string>>;
+
+/// The bytes of a PNG file with 8 bits a channel.
+std::vector<std::byte> encode_png(const Picture& picture, const PngTexts& texts = {});
+
+/// Writes it; the file appears when it is whole. Throws Error with the path and the reason.
+void write_png(const std::filesystem::path& path, const Picture& picture,
+               const PngTexts& texts = {});
+
+}  // namespace talon

@@ -1,0 +1,117 @@
+#include "image/prompt_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "core/error.h"
+#include "io/json.h"
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "io/quote.h"
+
+namespace talon {
+namespace {
+
+constexpr std::size_t kMostWords = 1 << 20;
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == ' ' || c == ',' || c == '\t' || c == '\n') {
+      if (!words.back().empty()) words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+/// Letters to insert, remove or replace (Levenshtein).
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+std::vector<std::string> most_like(const std::string& word, std::vector<std::string> known) {
+  constexpr std::size_t kShown = 5;
+  const std::string_view begin = std::string_view(word).substr(0, 64);
+  std::ranges::stable_sort(known, {}, [&](const std::string& one) { return distance(begin, one); });
+  known.resize(std::min(known.size(), kShown));
+  return known;
+}
+
+int find(const std::vector<std::string>& list, const std::string& word) {
+  const auto found = std::ranges::find(list, word);
+  return found == list.end() ? -1 : static_cast<int>(found - list.begin());
+}
+
+std::vector<std::string> read_list(const Json& json, const char* key, const std::string& doing) {
+  const auto found = json.find(key);
+  const auto is_text = [](const Json& item) { return item.is_string(); };
+  if (found == json.end() || !found->is_array() || found->size() > kMostWords ||
+      !std::all_of(found->begin(), found->end(), is_text)) {
+    fail("{}: {}: expected a list of at most {} texts, found {}", doing, key, kMostWords,
+         found == json.end() ? "none" : found->type_name());
+  }
+  auto list = found->get<std::vector<std::string>>();
+  if (std::set(list.begin(), list.end()).size() != list.size())
+    fail("{}: {}: expected each text once, found one twice", doing, key);
+  return list;
+}
+
+}  // namespace
+
+PromptWords::PromptWords(std::vector<std::string> words, std::vector<std::string> styles)
+    : words_(std::move(words)), styles_(std::move(styles)) {}
+
+PromptWords PromptWords::read(const std::filesystem::path& file) {
+  const std::string doing = fmt::format("read {}", quote(file.string()));
+  const MappedFile mapped(file);
+  const auto* text = reinterpret_cast<const char*>(mapped.bytes().data());
+  const Json json = parse_json({text, mapped.bytes().size()}, doing);
+  if (!json.is_object()) fail("{}: expected an object, found {}", doing, json.type_name());
+  PromptWords words(read_list(json, "words", doing), read_list(json, "styles", doing));
+  if (words.styles_.empty()) fail("{}: styles: expected at least one, found none", doing);
+  return words;
+}
+
+std::vector<int> PromptWords::rows_of(std::string_view text, int length) const {
+  expects(length > 0, "a place for the style");
+  std::vector<std::string> words = split(text);
+  const int style = words.empty() ? -1 : find(styles_, words.back());
+  if (style < 0) {
+    throw UsageError(fmt::format("prompt: expected words and then a style, {}, got {}",
+                                 fmt::join(styles_, ", "), quote(text)));
+  }
+  words.pop_back();
+  const auto most = static_cast<std::size_t>(length) - 1;
+  if (words.size() > most) {
+    throw UsageError(fmt::format("prompt: expected at most {} words before the style, got {}", most,
+                                 words.size()));
+  }
+  std::vector<int> rows(static_cast<std::size_t>(length), null_word());
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    rows[i] = find(words_, words[i]);
+    if (rows[i] >= 0) continue;
+    throw UsageError(fmt::format("prompt: expected words that the model knows, such as {}, got {}",
+                                 fmt::join(most_like(words[i], words_), ", "), quote(words[i])));
+  }
+  rows.back() = static_cast<int>(words_.size()) + style;
+  return rows;
+}
+
+}  // namespace talon

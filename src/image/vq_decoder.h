@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "core/types.h"
+#include "image/picture.h"
+#include "io/checkpoint.h"
+
+namespace talon {
+
+/// The decoder of a VQ tokenizer in LlamaGen's layout (VQGAN, arXiv:2012.09841): codes of a grid of
+/// cells to pixels. The tensors tell depth and widths. Immutable after load.
+class VqDecoder {
+ public:
+  /// For grids of one size. Throws Error naming the tensor for one that is missing, of another
+  /// shape, or not finite.
+  VqDecoder(const Checkpoint& checkpoint, int rows, int columns);
+  ~VqDecoder();
+  VqDecoder(VqDecoder&&) noexcept;
+
+  int codes() const;  // of the codebook
+  int width() const;  // of a picture, in pixels
+  int height() const;
+  /// What the network gives: [height, width, 3], about -1 to 1. REQUIRES: a code of the codebook
+  /// for every cell, row by row.
+  std::vector<float> values(std::span<const TokenId> codes) const;
+  Picture decode(std::span<const TokenId> codes) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace talon

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint.h"
+
+namespace talon {
+
+/// Values of all cells of a grid, channels last: [rows, columns, channels].
+struct Plane {
+  int rows = 0, columns = 0, channels = 0;
+  std::vector<float> values;
+
+  int cells() const { return rows * columns; }
+};
+
+/// Tensors of a tokenizer by name, after their shapes and values have been looked at. Throws Error
+/// naming file and tensor.
+class VqTensors {
+ public:
+  explicit VqTensors(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+
+  bool has(const std::string& name) const { return checkpoint_.find(name) != nullptr; }
+  std::vector<std::int64_t> shape(const std::string& name) const {
+    return checkpoint_.require(name).shape;
+  }
+  std::vector<float> values(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  [[noreturn]] void refuse(const std::string& name, std::string_view expected,
+                           std::string_view found) const;
+
+ private:
+  const Checkpoint& checkpoint_;
+};
+
+/// A convolution of 1x1 or 3x3 with a bias, as large as its input (oneDNN).
+class Convolution {
+ public:
+  /// Of planes of one size; the tensors tell how many channels come out.
+  Convolution(const VqTensors& tensors, const std::string& name, int channels, int rows,
+              int columns);
+  ~Convolution();
+  Convolution(Convolution&&) noexcept;
+  Convolution& operator=(Convolution&&) noexcept;
+
+  int out_channels() const { return out_channels_; }
+  Plane operator()(const Plane& in) const;
+
+ private:
+  struct State;
+  int out_channels_ = 0;
+  std::unique_ptr<State> state_;
+};
+
+/// Group norm of 32 groups, with silu behind it where asked.
+class GroupNorm {
+ public:
+  GroupNorm(const VqTensors& tensors, const std::string& name, int channels, bool silu);
+  Plane operator()(const Plane& in) const;
+
+ private:
+  std::vector<float> weight_, bias_;
+  bool silu_;
+};
+
+/// x + conv2(silu(norm2(conv1(silu(norm1(x)))))), x through a 1x1 convolution where the number of
+/// channels changes.
+class ResidualBlock {
+ public:
+  ResidualBlock(const VqTensors& tensors, const std::string& name, int channels, int rows,
+                int columns);
+  int out_channels() const { return second_.out_channels(); }
+  Plane operator()(const Plane& in) const;
+
+ private:
+  GroupNorm first_norm_;
+  Convolution first_;
+  GroupNorm second_norm_;
+  Convolution second_;
+  std::unique_ptr<Convolution> shortcut_;  // null: x itself
+};
+
+/// x + proj_out(attention of all cells to all cells, one head).
+class CellAttention {
+ public:
+  CellAttention(const VqTensors& tensors, const std::string& name, int channels, int rows,
+                int columns);
+  Plane operator()(const Plane& in) const;
+
+ private:
+  GroupNorm norm_;
+  Convolution q_, k_, v_, out_;
+};
+
+/// Every cell four times.
+Plane twice_as_large(const Plane& in);
+
+}  // namespace talon

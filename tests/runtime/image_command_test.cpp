@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "../faults/cli_process.h"
+#include "io/json.h"
+#include "io/zstd.h"
+
+// `talon image` with the tiny models of tests/data/golden/images.
+namespace talon::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ImageCommand : public testing::Test {
+ protected:
+  ImageCommand() {
+    const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images";
+    for (const char* name : {"words/config.json", "words/words.json"})
+      folder_.write(fs::path(name).filename(), read_file(golden / name));
+    folder_.write("model.safetensors", read_zstd(golden / "words/model.safetensors.zst"));
+    folder_.write("vq.pt", read_zstd(golden / "vq.pt.zst"));
+    folder_.write("c2i.pt", read_zstd(golden / "c2i.pt.zst"));
+  }
+
+  Outcome image(std::vector<std::string> more) const {
+    std::vector<std::string> arguments = {"image"};
+    const auto add = [&](const char* flag, std::string value) {
+      if (std::ranges::find(more, flag) == more.end())
+        arguments.insert(arguments.end(), {flag, std::move(value)});
+    };
+    add("--vq", folder_.file("vq.pt"));
+    add("-o", folder_.file("out.png"));
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_talon(std::move(arguments));
+  }
+  Json drawn(std::vector<std::string> more) const {
+    more.insert(more.end(), {"-m", folder_.path().string(), "-p", "red cat flat", "--json"});
+    const Outcome outcome = image(std::move(more));
+    EXPECT_EQ(outcome.code, 0) << outcome.notes;
+    return Json::parse(outcome.output);
+  }
+
+  Folder folder_;
+};
+
+TEST_F(ImageCommand, EveryWayToDrawGivesTheSamePictures) {
+  const Json plain = drawn({"-n", "3", "-d", "none"});
+  const std::string first = read_file(folder_.file("out-1.png"));
+  EXPECT_EQ(first.substr(1, 3), "PNG");
+  EXPECT_EQ(plain["images"].size(), 3u);
+  EXPECT_EQ(plain["images"][0]["tokens"].size(), 15u);
+  EXPECT_EQ(plain["images"][0]["width"], 10);
+  EXPECT_EQ(plain["tau"], 1.0);
+  const Json together =
+      drawn({"-n", "3", "-d", "jacobi+grid@policy=fixed", "--compare", "--threads", "2"});
+  EXPECT_EQ(together["equal"], true);
+  const Json third = drawn({"--seed", "3", "-d", "grid", "--chunk", "2"});
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(plain["images"][i]["tokens"], together["images"][i]["tokens"]);
+  EXPECT_EQ(plain["images"][2]["tokens"], third["images"][0]["tokens"]);
+}
+
+TEST_F(ImageCommand, GuidanceAndSeedMakeOtherPictures) {
+  const Json base = drawn({}), unguided = drawn({"--guidance", "1"}),
+             other = drawn({"--seed", "2"});
+  EXPECT_NE(base["images"][0]["tokens"], unguided["images"][0]["tokens"]);
+  EXPECT_NE(base["images"][0]["tokens"], other["images"][0]["tokens"]);
+}
+
+TEST_F(ImageCommand, DrawsSheetsAndClasses) {
+  const Outcome outcome = image(
+      {"-m", folder_.file("c2i.pt"), "--cells", "4", "--class", "2", "--grid", "2x2", "--compare"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  EXPECT_EQ(outcome.output, folder_.file("out.png") + "\n");
+  EXPECT_NE(outcome.notes.find("the same pictures"), std::string::npos) << outcome.notes;
+}
+
+TEST_F(ImageCommand, SaysWhatIsWrong) {
+  const auto notes = [&](std::vector<std::string> more) {
+    const Outcome outcome = image(std::move(more));
+    EXPECT_NE(outcome.code, 0);
+    return outcome.notes;
+  };
+  const std::string model = folder_.path().string(), classes = folder_.file("c2i.pt");
+  const auto expect = [](const std::string& found, std::string_view part) {
+    EXPECT_NE(found.find(part), std::string::npos) << found;
+  };
+  expect(notes({"-m", model}), "expected one of -p and --class");
+  expect(notes({"-m", model, "--class", "1"}), "expected a prompt by -p");
+  expect(notes({"-m", model, "-p", "rad flat"}), "such as red, cat");
+  expect(notes({"-m", classes, "--class", "5", "--cells", "4"}), "expected a number from 0 to 4");
+  expect(notes({"-m", classes, "--class", "1"}), "--cells");
+  expect(notes({"-m", small_model(), "-p", "x"}), "which writes text");
+  expect(notes({"-m", model, "-p", "cat flat", "--vq", folder_.file("none")}), "no such file");
+  expect(notes({"-m", model, "-p", "cat flat", "--vq", classes}), "quantize.embedding.weight");
+  expect(notes({"-m", model, "-p", "cat flat", "--grid", "3"}), "expected COLUMNSxROWS");
+  expect(notes({"-m", model, "-p", "cat flat", "--guidance", "nan"}), "--guidance");
+  expect(notes({"-m", model, "-p", "cat flat", "-o", "/no/such/x.png"}), "/no/such/x.png");
+}
+
+TEST_F(ImageCommand, AFullDiskLeavesNoPicture) {
+  Start start;
+  start.arguments = {"image",
+                     "-m",
+                     folder_.path().string(),
+                     "--vq",
+                     folder_.file("vq.pt"),
+                     "-o",
+                     folder_.file("out.png"),
+                     "-p",
+                     "cat flat",
+                     "--json"};
+  start.most_file_bytes = 64;
+  const Outcome outcome = run_talon(start);
+  EXPECT_EQ(outcome.code, 1) << outcome.notes;
+  EXPECT_FALSE(fs::exists(folder_.file("out.png")));
+}
+
+}  // namespace
+}  // namespace talon::test
