@@ -19,6 +19,7 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   CLI::App& bench = *app.add_subcommand("bench", "measure this machine, a model, a drafter");
   bench.require_subcommand(1);
   commands.push_back(make_bench_spec(bench));
+  commands.push_back(make_bench_image(bench));
   commands.push_back(make_bench_cost(bench));
   commands.push_back(make_bench_load(bench));
   commands.push_back(make_bench_contention(bench));

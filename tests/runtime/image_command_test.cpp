@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "../faults/cli_process.h"
 #include "io/json.h"
@@ -97,6 +98,32 @@ TEST_F(ImageCommand, SaysWhatIsWrong) {
   expect(notes({"-m", model, "-p", "cat flat", "--grid", "3"}), "expected COLUMNSxROWS");
   expect(notes({"-m", model, "-p", "cat flat", "--guidance", "nan"}), "--guidance");
   expect(notes({"-m", model, "-p", "cat flat", "-o", "/no/such/x.png"}), "/no/such/x.png");
+}
+
+TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
+  folder_.write("prompts.jsonl", "{\"prompt\": \"red cat flat\"}\n{\"prompt\": \"round\"}\n");
+  const std::string relaxed =
+      "jacobi@policy=fixed@verify=lantern:k=30,lambda=50,codebook=" + folder_.file("vq.pt");
+  const std::string exact = "jacobi@policy=fixed";
+  const Outcome outcome =
+      run_talon({"bench", "image", "-m", folder_.path().string(), "--prompts",
+                 folder_.file("prompts.jsonl"), "-n", "4", "--methods", exact + "," + relaxed});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  std::istringstream lines(outcome.output);
+  std::vector<Json> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));
+  ASSERT_EQ(all.size(), 2 * 4 * 3 + 1);
+  EXPECT_EQ(all[1]["method"], exact);
+  EXPECT_EQ(all[1]["tokens"], 15);
+  const Json summary = all.back()["summary"];
+  EXPECT_EQ(summary["none"]["tau"], 1.0);
+  EXPECT_EQ(summary[exact]["images"], 8);
+  EXPECT_EQ(summary[exact]["equal"], 1.0);
+  EXPECT_EQ(summary[exact]["distortion"], 0.0);
+  EXPECT_EQ(summary[exact]["impossible"], 0);
+  EXPECT_LT(summary[relaxed]["equal"], 1.0);
+  EXPECT_GT(summary[relaxed]["distortion"], 0.0);
+  EXPECT_GE(summary[relaxed]["tau"], summary[exact]["tau"]);
 }
 
 TEST_F(ImageCommand, AFullDiskLeavesNoPicture) {

@@ -1,0 +1,76 @@
+#include "bench/image/surprise.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "model/target.h"
+#include "sample/sampler.h"
+
+namespace talon {
+namespace {
+
+/// Adds the code at one place.
+void add_code(std::span<const Sampler::Candidate> law, TokenId code, Surprise& surprise) {
+  double entropy = 0, squares = 0, own = 0;
+  for (const auto& [token, p] : law) {
+    const double bits = p > 0 ? -std::log(p) : 0;
+    entropy += p * bits;
+    squares += p * bits * bits;
+    if (token == code) own = p;
+  }
+  ++surprise.codes;
+  if (own > 0) {
+    surprise.sum += -std::log(own) - entropy;
+  } else {
+    ++surprise.impossible;
+  }
+  surprise.variance += std::max(0.0, squares - entropy * entropy);
+}
+
+}  // namespace
+
+double Surprise::z() const { return variance > 0 ? sum / std::sqrt(variance) : 0; }
+
+void Surprise::add(const Surprise& other) {
+  sum += other.sum;
+  variance += other.variance;
+  codes += other.codes;
+  impossible += other.impossible;
+}
+
+Surprise surprise_of(const Model& model, const Request& request, std::span<const TokenId> codes) {
+  expects(model.config.image.has_value(), "a model that draws pictures");
+  if (codes.empty()) return {};
+  std::vector<TokenId> text = request.prompt;
+  text.insert(text.end(), codes.begin(), codes.end());
+  const auto rows = static_cast<int>(text.size()) - 1;
+  const int streams = request.streams();
+  KvCache cache(*model.backend,
+                kv_shape(model.config, streams * (rows / kPageRows + 1), KvType::f32));
+  Target target(model, cache, streams * rows);
+  KvSequence sequence = cache.start({}, false);
+  if (streams > 1) sequence.pair(cache.start({}, false), request.guide_prompt);
+  const bool has_room = sequence.reserve(rows);
+  expects(has_room, "room in a cache of its own");
+  const auto prompt = static_cast<int>(request.prompt.size());
+  SequenceRows part{.sequence = &sequence,
+                    .tokens = std::span(text).first(static_cast<std::size_t>(rows)),
+                    .parents = {}};
+  part.picture_prompt = prompt;
+  part.guidance = request.guidance;
+  const ForwardResult result = target.forward({&part, 1});
+
+  Sampler sampler(request.sampler, model.config.vocabulary);
+  std::vector<float> logits(static_cast<std::size_t>(model.config.vocabulary));
+  Surprise surprise;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const int row = prompt - 1 + static_cast<int>(i);
+    model.backend->download(result.logits.row_range(row, 1), logits);
+    const SampleHistory history{
+        std::span(text).first(static_cast<std::size_t>(row) + 1), {}, prompt};
+    add_code(sampler.distribution_by_token(logits, history), codes[i], surprise);
+  }
+  return surprise;
+}
+
+}  // namespace talon

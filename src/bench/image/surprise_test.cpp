@@ -1,0 +1,94 @@
+#include "bench/image/surprise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "backend/reference/reference.h"
+#include "io/zstd.h"
+#include "runtime/answerer.h"
+
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// tests/data/golden/images/record.py: 40 codes, pictures of 3 by 5 cells.
+fs::path words_folder() {
+  const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images/words";
+  const fs::path folder = fs::path(testing::TempDir()) / "talon_surprise";
+  fs::create_directories(folder);
+  std::ofstream(folder / "model.safetensors", std::ios::binary)
+      << read_zstd(golden / "model.safetensors.zst");
+  fs::copy_file(golden / "config.json", folder / "config.json",
+                fs::copy_options::overwrite_existing);
+  return folder;
+}
+
+class SurpriseTest : public testing::Test {
+ protected:
+  SurpriseTest()
+      : backend_(make_reference_backend(1)),
+        model_(load_model(open_checkpoint(words_folder()), *backend_)) {}
+
+  Request request(std::uint64_t seed) const {
+    Request request;
+    const TokenId first = model_.config.vocabulary;
+    request.prompt = {first + 1, first + 8, first + 8, first + 8, first + 8, first + 6};
+    request.guide_prompt.assign(6, first + 8);
+    request.guidance = 2;
+    request.max_new = 15;
+    request.sampler.temperature = 1;
+    request.seed = seed;
+    return request;
+  }
+
+  /// Of `pictures` drawn by `verify` from drafts, as drawn or under the law of `judged`.
+  Surprise of(const std::string& method, int pictures, double judged_temperature = 1) {
+    const auto cache = open_cache(model_, {.bytes = std::size_t{4} << 20, .type = KvType::f32});
+    DecodeSettings settings = with_method({}, parse_method(method));
+    Answerer answerer(model_, *cache, nullptr, settings);
+    Surprise all;
+    for (int i = 0; i < pictures; ++i) {
+      Request judged = request(static_cast<std::uint64_t>(i) + 1);
+      const Answer answer = answerer.decode(judged);
+      judged.sampler.temperature = judged_temperature;
+      all.add(surprise_of(model_, judged, answer.tokens));
+    }
+    return all;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  Model model_;
+};
+
+// 3000 codes of one fixed run: |z| is below 3 but for 3 runs in 1000.
+TEST_F(SurpriseTest, IsAboutZeroForExactDrawing) {
+  const Surprise surprise = of("jacobi@policy=fixed", 200);
+  EXPECT_EQ(surprise.codes, 3000);
+  EXPECT_EQ(surprise.impossible, 0);
+  EXPECT_LT(std::abs(surprise.z()), 3) << surprise.mean();
+}
+
+TEST_F(SurpriseTest, TellsCodesOfAFlatterAndOfASharperLaw) {
+  EXPECT_GT(of("none", 60, 0.7).z(), 5);
+  EXPECT_LT(of("none", 60, 1.5).z(), -5);
+}
+
+/// One row by hand: p = softmax of the guided logits of the first cell.
+TEST_F(SurpriseTest, IsMinusLogPLessEntropy) {
+  const Request asked = request(1);
+  double sum = 0, mean = 0;
+  for (TokenId code = 0; code < model_.config.vocabulary; ++code) {
+    const Surprise one = surprise_of(model_, asked, std::vector<TokenId>{code});
+    // sum p (-log p - H) = 0, and the p are those that make it so and sum to 1.
+    const double entropy_and_sum = one.sum;
+    sum += std::exp(-entropy_and_sum);
+    mean += std::exp(-entropy_and_sum) * entropy_and_sum;
+  }
+  EXPECT_NEAR(mean / sum, 0, 1e-6);
+}
+
+}  // namespace
+}  // namespace talon

@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "bench/image/surprise.h"
+#include "cli/command.h"
+#include "cli/image_drawing.h"
+#include "cli/options/draft_options.h"
+#include "cli/options/flags.h"
+#include "cli/options/sampler_options.h"
+#include "cli/options/session.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "core/error.h"
+#include "engine/stopwatch.h"
+#include "io/json_text.h"
+
+namespace talon {
+namespace {
+
+constexpr const char* kPlain = "none";
+
+/// What a method did on all pictures.
+struct Summary {
+  int images = 0, equal = 0, codes = 0, rounds = 0;
+  int foreground_rounds = 0, foreground_codes = 0;
+  double draw_ms = 0, draft_ms = 0, check_ms = 0, distortion = 0;
+  std::vector<double> speedups;
+  Surprise surprise;
+};
+
+struct DrawnPicture {
+  std::string prompt;
+  Request request;
+  std::vector<Answer> answers;  // by method
+  std::vector<double> ms;
+};
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// The code that plain pictures hold most often.
+TokenId background_of(const std::vector<DrawnPicture>& pictures) {
+  std::map<TokenId, int> counts;
+  for (const DrawnPicture& picture : pictures) {
+    for (const TokenId code : picture.answers[0].tokens) ++counts[code];
+  }
+  const auto most =
+      std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+  return most == counts.end() ? -1 : most->first;
+}
+
+class BenchImage : public Command {
+ public:
+  explicit BenchImage(CLI::App& parent)
+      : Command(
+            parent.add_subcommand("image", "ways to draw beside plain drawing, one at a time")) {
+    sampler_.temperature = 1;
+    add_model_flag(*app_, model_);
+    app_->add_option("--methods", list_, "DRAFTER[@policy=POLICY][@verify=RULE]; none is added")
+        ->type_name("M1,M2,...")
+        ->required();
+    app_->add_option("--prompts", prompts_file_,
+                     "JSON lines: {\"prompt\": TEXT} or {\"class\": NUMBER}")
+        ->type_name("FILE")
+        ->required();
+    add_int(*app_, "-n,--images", images_, 1, 1 << 20, "of each prompt");
+    add_int(*app_, "--limit", limit_, 0, 1 << 30, "first prompts only, 0 for all");
+    add_int(*app_, "--cells", model_.image_side, 1, 256,
+            "cells of a side, for a .pt file whose name does not tell them");
+    add_real(*app_, "--guidance", guidance_, 0, 1e6, "at most 1: no guide");
+    add_sampler_flags(*app_, sampler_, seed_);
+    add_decode_flags(*app_, decode_);
+    add_backend_flags(*app_, model_);
+    app_->add_flag("--json")->description("JSON lines, which is what it always prints");
+  }
+
+  int run() override {
+    methods_ = split_methods(list_);
+    std::erase(methods_, kPlain);
+    methods_.insert(methods_.begin(), kPlain);
+    const LoadedModel loaded = load_with_meter(model_);
+    std::vector<DrawnPicture> pictures = read_prompts(loaded.model);
+    draw_all(loaded, pictures);
+    std::vector<Summary> summaries(methods_.size());
+    const TokenId background = background_of(pictures);
+    for (const DrawnPicture& picture : pictures) {
+      for (std::size_t method = 0; method < methods_.size(); ++method)
+        report(loaded.model, picture, method, background, summaries[method]);
+    }
+    Json summary = Json::object();
+    for (std::size_t i = 0; i < methods_.size(); ++i) summary[methods_[i]] = json_of(summaries[i]);
+    write_json({{"summary", summary},
+                {"guidance", guidance_},
+                {"temperature", sampler_.temperature},
+                {"top_k", sampler_.top_k},
+                {"top_p", sampler_.top_p},
+                {"background", background}});
+    const bool all_equal = std::ranges::all_of(summaries, [&](const Summary& one) {
+      const auto index = static_cast<std::size_t>(&one - summaries.data());
+      return one.equal == one.images || !lossless_[index];
+    });
+    return all_equal ? kExitDone : kExitFailed;
+  }
+
+ private:
+  std::vector<DrawnPicture> read_prompts(const Model& model) const {
+    std::ifstream file(prompts_file_);
+    if (!file) fail("read {}: cannot be opened", prompts_file_);
+    std::vector<DrawnPicture> pictures;
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+      if (limit_ > 0 && number > limit_) break;
+      const std::string doing = fmt::format("read {} line {}", prompts_file_, number);
+      const Json json = parse_json(line, doing);
+      const bool by_class = json.is_object() && json.value("class", Json()).is_number_integer();
+      if (!by_class && !(json.is_object() && json.value("prompt", Json()).is_string()))
+        fail("{}: expected {{\"prompt\": TEXT}} or {{\"class\": NUMBER}}, found {}", doing, line);
+      DrawnPicture picture;
+      picture.prompt = by_class ? fmt::format("class {}", json["class"].get<int>())
+                                : json["prompt"].get<std::string>();
+      const PicturePrompt prompt = by_class ? class_prompt(model, json["class"].get<int>())
+                                            : words_prompt(model, picture.prompt);
+      picture.request.prompt = prompt.own;
+      picture.request.guide_prompt = prompt.guide;
+      picture.request.guidance = static_cast<float>(guidance_);
+      picture.request.max_new = model.config.image->cells();
+      picture.request.sampler = sampler_;
+      picture.request.reuse_prefix = false;
+      for (int i = 0; i < images_; ++i) {
+        picture.request.seed = seed_ + static_cast<std::uint64_t>(i);
+        pictures.push_back(picture);
+      }
+    }
+    if (pictures.empty()) fail("read {}: expected a prompt, found none", prompts_file_);
+    return pictures;
+  }
+
+  /// Each picture by all methods, one after the other, so that the machine is the same for all.
+  void draw_all(const LoadedModel& loaded, std::vector<DrawnPicture>& pictures) {
+    const auto cache =
+        open_cache(loaded.model, picture_cache(loaded, {pictures[0].request}, model_.kv));
+    use_places(decode_, loaded, cache->store().shape.type);
+    decode_.drafter = kPlain;
+    Answerer answerer(loaded.model, *cache, nullptr, decode_);
+    std::vector<MethodId> ids;
+    for (const std::string& method : methods_) {
+      ids.push_back(answerer.method(method));
+      lossless_.push_back(
+          make_verifier(with_method(decode_, parse_method(method)).verify)->lossless());
+    }
+    const InterruptGuard interrupt;
+    const auto answer = [&](Request request, MethodId id) {
+      request.method = id;
+      Answer drawn = answerer.decode(std::move(request), {}, &interrupt.stop());
+      if (interrupt.stop().requested()) throw Error("interrupted");
+      return drawn;
+    };
+    for (const MethodId id : ids) answer(pictures[0].request, id);  // warm
+    for (DrawnPicture& picture : pictures) {
+      for (const MethodId id : ids) {
+        const Stopwatch watch;
+        picture.answers.push_back(answer(picture.request, id));
+        picture.ms.push_back(watch.ms());
+      }
+    }
+  }
+
+  void report(const Model& model, const DrawnPicture& picture, std::size_t method,
+              TokenId background, Summary& summary) const {
+    const Answer& answer = picture.answers[method];
+    const SequenceStatistics& s = answer.statistics;
+    const Surprise surprise = surprise_of(model, picture.request, answer.tokens);
+    const bool equal = answer.tokens == picture.answers[0].tokens;
+    const double speedup = picture.ms[0] / picture.ms[method];
+    write_json({{"prompt", picture.prompt},
+                {"seed", picture.request.seed},
+                {"method", methods_[method]},
+                {"tokens", answer.tokens.size()},
+                {"rounds", s.rounds},
+                {"tau", answer.tau()},
+                {"draw_ms", picture.ms[method]},
+                {"speedup", speedup},
+                {"equal", equal},
+                {"distortion", s.distortion / static_cast<double>(answer.tokens.size())},
+                {"surprise", surprise.mean()}});
+    add(answer, background, summary);
+    summary.equal += equal ? 1 : 0;
+    summary.draw_ms += picture.ms[method];
+    summary.speedups.push_back(speedup);
+    summary.surprise.add(surprise);
+  }
+
+  static void add(const Answer& answer, TokenId background, Summary& summary) {
+    const SequenceStatistics& s = answer.statistics;
+    ++summary.images;
+    summary.codes += static_cast<int>(answer.tokens.size());
+    summary.rounds += s.rounds;
+    summary.draft_ms += s.draft_ms;
+    summary.check_ms += s.check_ms;
+    summary.distortion += s.distortion;
+    std::size_t next = 1;  // the first code that a round draws; the prompt's forward drew one
+    for (const int accepted : s.accepted) {
+      if (next < answer.tokens.size() && answer.tokens[next] != background) {
+        ++summary.foreground_rounds;
+        summary.foreground_codes += accepted + 1;
+      }
+      next += static_cast<std::size_t>(accepted) + 1;
+    }
+  }
+
+  static Json json_of(const Summary& s) {
+    const double codes = std::max(1, s.codes), images = std::max(1, s.images);
+    const auto per_round = [](int sum, int rounds) {
+      return static_cast<double>(sum) / std::max(1, rounds);
+    };
+    return {{"images", s.images},
+            {"equal", s.equal / images},
+            {"tau", per_round(s.codes - s.images, s.rounds)},
+            {"tau_foreground", per_round(s.foreground_codes, s.foreground_rounds)},
+            {"steps_compression", per_round(s.codes, s.rounds + s.images)},
+            {"ms", s.draw_ms / images},
+            {"draft_ms", s.draft_ms / images},
+            {"check_ms", s.check_ms / images},
+            {"speedup", median(s.speedups)},
+            {"worst", s.speedups.empty() ? 0 : *std::ranges::min_element(s.speedups)},
+            {"distortion", s.distortion / codes},
+            {"surprise", s.surprise.mean()},
+            {"surprise_z", s.surprise.z()},
+            {"impossible", s.surprise.impossible}};
+  }
+
+  ModelOptions model_;
+  std::string list_, prompts_file_;
+  int images_ = 1, limit_ = 0;
+  double guidance_ = 2;
+  SamplerOptions sampler_;
+  std::uint64_t seed_ = 1;
+  DecodeSettings decode_;
+  std::vector<std::string> methods_;
+  std::vector<bool> lossless_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_image(CLI::App& parent) {
+  return std::make_unique<BenchImage>(parent);
+}
+
+}  // namespace talon
