@@ -36,10 +36,10 @@ std::vector<T> numbers(const Checkpoint& file, const std::string& name) {
   return values;
 }
 
-/// The recorded tokenizer, with a change.
+/// A recorded tokenizer, with a change.
 template <typename Change>
-std::string refusal_of(const Change& change) {
-  Checkpoint checkpoint = open_checkpoint(unpack("vq.pt"));
+std::string refusal_of(const Change& change, const char* name = "vq.pt") {
+  Checkpoint checkpoint = open_checkpoint(unpack(name));
   change(checkpoint);
   return test::message_of([&] { VqDecoder(checkpoint, 3, 5); });
 }
@@ -75,6 +75,26 @@ TEST(VqDecoder, GivesThePixelsOfPyTorch) {
   }
 }
 
+// The layout of Chameleon's tokenizer: levels numbered downwards, codes as they are stored.
+TEST(VqDecoder, ReadsChameleonsTokenizer) {
+  const Checkpoint checkpoint = open_checkpoint(unpack("chameleon_vq.pt"));
+  const Checkpoint golden = open_checkpoint(unpack("chameleon_vq.golden.safetensors"));
+  const VqDecoder decoder(checkpoint, 2, 4);
+  EXPECT_EQ(decoder.width(), 16);
+  const auto codes = numbers<TokenId>(golden, "codes");
+  const auto expected = numbers<float>(golden, "pixels");  // [3, 8, 16]
+  const std::vector<float> found = decoder.values(codes);
+  ASSERT_EQ(found.size(), expected.size());
+  const Picture picture = decoder.decode(codes);
+  for (std::size_t cell = 0; cell < 128; ++cell) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      ASSERT_NEAR(found[cell * 3 + c], expected[c * 128 + cell], 1e-4);
+      const double value = std::clamp(static_cast<double>(found[cell * 3 + c]), -1.0, 1.0);
+      ASSERT_EQ(picture.rgb[cell * 3 + c], std::floor((value + 1) * 127.5));
+    }
+  }
+}
+
 TEST(VqDecoder, RefusesHostileTokenizersByTheTensor) {
   EXPECT_EQ(refusal_of([](Checkpoint&) {}), "no error");
   const auto contains = [](const std::string& message, std::string_view part) {
@@ -107,6 +127,29 @@ TEST(VqDecoder, RefusesHostileTokenizersByTheTensor) {
              bias.bytes = all;
            }),
            "\"post_quant_conv.bias\": expected finite values, found NaN or infinity");
+}
+
+TEST(VqDecoder, RefusesLevelsOfChameleonThatDoNotFollowEachOther) {
+  const char* const name = "chameleon_vq.pt";
+  EXPECT_EQ(refusal_of([](Checkpoint&) {}, name), "no error");
+  const auto renamed = [&](const char* from, const char* to) {
+    return refusal_of([&](Checkpoint& file) { tensor_of(file, from).name = to; }, name);
+  };
+  const std::string up1 = "decoder.up.1.upsample.conv.weight";
+  EXPECT_NE(renamed(up1.c_str(), "gone")
+                .find("\"" + up1 + "\": expected one in every level but number 0, found none"),
+            std::string::npos);
+  EXPECT_NE(renamed("decoder.up.2.upsample.conv.weight", "decoder.up.0.upsample.conv.weight")
+                .find("\"decoder.up.2.upsample.conv.weight\": expected one"),
+            std::string::npos);
+  const auto both = refusal_of(
+      [&](Checkpoint& file) {
+        StoredTensor more = tensor_of(file, up1);
+        more.name = "decoder.up.0.upsample.conv.weight";
+        file.tensors.push_back(more);
+      },
+      name);
+  EXPECT_NE(both.find("number 0, found one"), std::string::npos) << both;
 }
 
 Picture random_picture(int width, int height, unsigned seed) {

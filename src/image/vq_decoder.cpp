@@ -22,12 +22,53 @@ struct Level {
   std::unique_ptr<Convolution> upsample;  // null: the last level
 };
 
-struct Codebook {
-  int codes = 0, width = 0;
-  std::vector<float> vectors;  // of norm 1
+/// What the published tokenizers call their parts, and how they use codes and pixels.
+struct Layout {
+  std::string_view middle_first, middle_attention, middle_second;
+  std::string_view level, block;  // "{}": its number
+  bool counts_down = false;       // the last level is number 0
+  bool unit_codes = true;         // divided by their norms
+  bool truncates = false;         // pixels, else they are rounded
 };
 
-Codebook read_codebook(const VqTensors& tensors) {
+constexpr Layout kLlamaGen = {.middle_first = "decoder.mid.0",
+                              .middle_attention = "decoder.mid.1",
+                              .middle_second = "decoder.mid.2",
+                              .level = "decoder.conv_blocks.{}.",
+                              .block = "res.{}"};
+constexpr Layout kChameleon = {.middle_first = "decoder.mid.block_1",
+                               .middle_attention = "decoder.mid.attn_1",
+                               .middle_second = "decoder.mid.block_2",
+                               .level = "decoder.up.{}.",
+                               .block = "block.{}",
+                               .counts_down = true,
+                               .unit_codes = false,
+                               .truncates = true};
+
+std::string numbered(std::string_view name, int number) {
+  return fmt::format(fmt::runtime(name), number);
+}
+
+const Layout& layout_of(const VqTensors& tensors) {
+  const auto first_block = numbered(kChameleon.level, 0) + numbered(kChameleon.block, 0);
+  return tensors.has(first_block + ".norm1.weight") ? kChameleon : kLlamaGen;
+}
+
+/// Levels that follow the first, of a layout that numbers them downwards.
+int count_levels(const VqTensors& tensors, const Layout& layout) {
+  int levels = 0;
+  while (levels < kMostLevels &&
+         tensors.has(numbered(layout.level, levels) + numbered(layout.block, 0) + ".norm1.weight"))
+    ++levels;
+  return levels;
+}
+
+struct Codebook {
+  int codes = 0, width = 0;
+  std::vector<float> vectors;  // as they are used
+};
+
+Codebook read_codebook(const VqTensors& tensors, bool unit) {
   const std::string name = "quantize.embedding.weight";
   const auto shape = tensors.shape(name);
   if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMostCodes || shape[1] < 1 ||
@@ -37,7 +78,7 @@ Codebook read_codebook(const VqTensors& tensors) {
   }
   Codebook book{static_cast<int>(shape[0]), static_cast<int>(shape[1]),
                 tensors.values(name, shape)};
-  for (int code = 0; code < book.codes; ++code) {
+  for (int code = 0; unit && code < book.codes; ++code) {
     const auto row =
         std::span(book.vectors)
             .subspan(static_cast<std::size_t>(code) * static_cast<std::size_t>(book.width),
@@ -60,6 +101,8 @@ struct VqDecoder::State {
   int rows, columns;          // of the grid
   int now_rows, now_columns;  // while loading: of the level
   int channels = 0;           // likewise
+  const Layout& layout;
+  int numbered_levels;  // of a layout that counts down
   Codebook book;
   std::vector<Convolution> first;  // post_quant_conv, conv_in
   std::vector<ResidualBlock> middle;
@@ -70,20 +113,26 @@ struct VqDecoder::State {
 };
 
 VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_columns)
-    : rows(grid_rows), columns(grid_columns), now_rows(grid_rows), now_columns(grid_columns) {
+    : rows(grid_rows),
+      columns(grid_columns),
+      now_rows(grid_rows),
+      now_columns(grid_columns),
+      layout(layout_of(VqTensors(checkpoint))),
+      numbered_levels(count_levels(VqTensors(checkpoint), layout)) {
   expects(rows > 0 && columns > 0, "a grid with cells");
   const VqTensors tensors(checkpoint);
-  book = read_codebook(tensors);
+  book = read_codebook(tensors, layout.unit_codes);
   channels = book.width;
   for (const char* name : {"post_quant_conv", "decoder.conv_in"}) {
     first.emplace_back(tensors, name, channels, rows, columns);
     channels = first.back().out_channels();
   }
-  for (const char* name : {"decoder.mid.0", "decoder.mid.2"}) {
-    middle.emplace_back(tensors, name, channels, rows, columns);
+  for (const std::string_view name : {layout.middle_first, layout.middle_second}) {
+    middle.emplace_back(tensors, std::string(name), channels, rows, columns);
     channels = middle.back().out_channels();
-    if (middle_attention.empty())
-      middle_attention.emplace_back(tensors, "decoder.mid.1", channels, rows, columns);
+    if (!middle_attention.empty()) continue;
+    const std::string attention(layout.middle_attention);
+    middle_attention.emplace_back(tensors, attention, channels, rows, columns);
   }
   do {
     levels.push_back(read_level(tensors, static_cast<int>(levels.size())));
@@ -98,21 +147,25 @@ VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_co
 }
 
 Level VqDecoder::State::read_level(const VqTensors& tensors, int index) {
-  const std::string at = fmt::format("decoder.conv_blocks.{}.", index);
+  const int number = layout.counts_down ? numbered_levels - 1 - index : index;
+  const std::string at = numbered(layout.level, number);
+  const auto block_at = [&](int i) { return at + numbered(layout.block, i); };
   Level level;
-  for (int i = 0; i == 0 || tensors.has(fmt::format("{}res.{}.norm1.weight", at, i)); ++i) {
+  for (int i = 0; i == 0 || tensors.has(block_at(i) + ".norm1.weight"); ++i) {
     if (i == kMostBlocks) tensors.refuse(at, fmt::format("at most {} blocks", kMostBlocks), "more");
-    level.blocks.emplace_back(tensors, fmt::format("{}res.{}", at, i), channels, now_rows,
-                              now_columns);
+    level.blocks.emplace_back(tensors, block_at(i), channels, now_rows, now_columns);
     channels = level.blocks.back().out_channels();
-    const std::string attention = fmt::format("{}attn.{}", at, i);
+    const std::string attention = at + numbered("attn.{}", i);
     if (!tensors.has(attention + ".norm.weight")) continue;
     if (static_cast<int>(level.attentions.size()) != i)
       tensors.refuse(attention, "attention behind every block or none", "some");
     level.attentions.emplace_back(tensors, attention, channels, now_rows, now_columns);
   }
   const std::string up = at + "upsample.conv";
-  if (!tensors.has(up + ".weight")) return level;
+  const bool grows = tensors.has(up + ".weight");
+  if (layout.counts_down && grows != (number > 0))
+    tensors.refuse(up + ".weight", "one in every level but number 0", grows ? "one" : "none");
+  if (!grows) return level;
   now_rows *= 2;
   now_columns *= 2;
   if (index + 1 == kMostLevels || std::max(now_rows, now_columns) > kMostSide) {
@@ -165,7 +218,8 @@ Picture VqDecoder::decode(std::span<const TokenId> codes) const {
     if (!std::isfinite(value))
       fail("decode a picture: expected finite values, found NaN or infinity");
     const double level = (std::clamp(static_cast<double>(value), -1.0, 1.0) + 1) * 127.5;
-    picture.rgb.push_back(static_cast<std::uint8_t>(std::floor(level + 0.5)));
+    const double half = state_->layout.truncates ? 0 : 0.5;
+    picture.rgb.push_back(static_cast<std::uint8_t>(std::floor(level + half)));
   }
   return picture;
 }

@@ -9,8 +9,9 @@
 
 namespace talon {
 
-/// The decoder of a VQ tokenizer in LlamaGen's layout (VQGAN, arXiv:2012.09841): codes of a grid of
-/// cells to pixels. The tensors tell depth and widths. Immutable after load.
+/// The decoder of a VQ tokenizer (VQGAN, arXiv:2012.09841) in the layout of LlamaGen or Chameleon:
+/// codes of a grid of cells to pixels. The tensors tell layout, depth and widths. Immutable after
+/// load.
 class VqDecoder {
  public:
   /// For grids of one size. Throws Error naming the tensor for one that is missing, of another

@@ -107,7 +107,7 @@ VerifierEntry lantern_rule() {
               "relaxed: accepts image codes with the probability of those that look like them "
               "(LANTERN, arXiv:2410.03355; LANTERN++, 2502.06352); reports by how much at most",
           .options = {{"codebook", FreeText{"PATH"}, "",
-                       "safetensors of the tokenizer; without it nothing is relaxed"},
+                       "of the tokenizer (safetensors or .pt); without it nothing is relaxed"},
                       {"k", WholeNumber{1, 65535}, "10", "nearest codes that may join"},
                       {"lambda", RealNumber{1, 1000}, "2", "LANTERN++: largest factor of p"},
                       {"delta", RealNumber{0, 1}, "0", "LANTERN: largest addition to p, instead"},

@@ -72,7 +72,7 @@ std::span<const TokenId> NeighbourTable::of(TokenId token) const {
 NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most, bool unit,
                                     TokenId first) {
   constexpr std::int64_t kMostCodes = 1 << 17;
-  const Checkpoint checkpoint = read_safetensors(file);
+  const Checkpoint checkpoint = open_checkpoint(file);
   const StoredTensor& stored = checkpoint.require("quantize.embedding.weight");
   const bool fits = stored.shape.size() == 2 && stored.shape[0] > 0 && stored.shape[1] > 0 &&
                     stored.shape[0] <= kMostCodes;

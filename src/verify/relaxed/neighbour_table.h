@@ -27,8 +27,8 @@ class NeighbourTable {
   std::vector<TokenId> neighbours_;  // [codes, kept]
 };
 
-/// Of the codebook in a safetensors file: "quantize.embedding.weight", as LlamaGen's tokenizers
-/// call it. Throws Error naming the file.
+/// Of the codebook in a safetensors or torch file: "quantize.embedding.weight", as LlamaGen's
+/// tokenizers call it. Throws Error naming the file.
 NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most, bool unit,
                                     TokenId first);
 

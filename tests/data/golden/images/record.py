@@ -125,8 +125,19 @@ class Drawer:
             "guided": other + scale * (own - other), "final": final})
 
 
+def chameleon_name(name, levels):
+    """Of a tensor of the decoder in the files of Chameleon's tokenizer, whose levels count downwards."""
+    for ours, theirs in (("mid.0", "mid.block_1"), ("mid.1", "mid.attn_1"), ("mid.2", "mid.block_2")):
+        name = name.replace("decoder." + ours, "decoder." + theirs)
+    for level in range(levels):
+        name = name.replace(f"decoder.conv_blocks.{level}.", f"decoder.up.{levels - 1 - level}.")
+    return name.replace(".res.", ".block.")
+
+
 class Decoder:
     """The decoder of the tokenizer: codes to pixels."""
+
+    unit_codes, attends_in_levels = True, True
 
     def __init__(self, channels, multipliers, blocks, latent, codes, code_width, seed):
         self.g = torch.Generator().manual_seed(seed)
@@ -146,7 +157,7 @@ class Decoder:
             for j in range(blocks + 1):
                 self.add_block(f"{at}res.{j}", width, channels * multipliers[level])
                 width = channels * multipliers[level]
-                if i == 0:
+                if i == 0 and self.attends_in_levels:
                     self.add_attention(f"{at}attn.{j}", width)
             if level > 0:
                 self.add_conv(f"{at}upsample.conv", width, width, 3)
@@ -194,7 +205,9 @@ class Decoder:
         return x + self.conv(name + ".proj_out", (v @ share.T).reshape(b, c, h, w))
 
     def decode(self, codes, rows, columns):
-        vectors = F.normalize(self.w["quantize.embedding.weight"][codes], dim=-1)
+        vectors = self.w["quantize.embedding.weight"][codes]
+        if self.unit_codes:
+            vectors = F.normalize(vectors, dim=-1)
         x = vectors.reshape(1, rows, columns, -1).permute(0, 3, 1, 2).contiguous()
         x = self.conv("decoder.conv_in", self.conv("post_quant_conv", x))
         x = self.block("decoder.mid.2", self.attention("decoder.mid.1", self.block("decoder.mid.0", x)))
@@ -202,11 +215,15 @@ class Decoder:
             at = f"decoder.conv_blocks.{i}."
             for j in range(self.blocks + 1):
                 x = self.block(f"{at}res.{j}", x)
-                if i == 0:
+                if i == 0 and self.attends_in_levels:
                     x = self.attention(f"{at}attn.{j}", x)
             if i + 1 < len(self.multipliers):
                 x = self.conv(f"{at}upsample.conv", F.interpolate(x, scale_factor=2.0, mode="nearest"))
         return self.conv("decoder.conv_out", F.silu(self.norm("decoder.norm_out", x)))[0]
+
+
+class ChameleonDecoder(Decoder):
+    unit_codes, attends_in_levels = False, False
 
 
 def training_file(path, weights):
@@ -245,8 +262,15 @@ def main(folder):
     codes = torch.randint(0, 48, (15,), generator=torch.Generator().manual_seed(6))
     write_safetensors(folder / "vq.golden.safetensors",
                       {"codes": codes.int(), "pixels": decoder.decode(codes, 3, 5)})
-    for name in ("c2i.pt", "c2i.golden.safetensors", "words/model.safetensors", "words/golden.safetensors",
-                 "vq.pt", "vq.golden.safetensors"):
+    chameleon = ChameleonDecoder(channels=32, multipliers=(1, 1, 2), blocks=1, latent=16, codes=24, code_width=16,
+                                 seed=7)
+    torch.save({"state_dict": {chameleon_name(name, 3): tensor for name, tensor in chameleon.w.items()},
+                "callbacks": {"x": argparse.Namespace(y=1)}, "epoch": 3}, folder / "chameleon_vq.pt")
+    codes = torch.randint(0, 24, (8,), generator=torch.Generator().manual_seed(8))
+    write_safetensors(folder / "chameleon_vq.golden.safetensors",
+                      {"codes": codes.int(), "pixels": chameleon.decode(codes, 2, 4)})
+    for name in ("c2i.pt", "c2i.golden.safetensors", "words/model.safetensors", "words/golden.safetensors", "vq.pt",
+                 "vq.golden.safetensors", "chameleon_vq.pt", "chameleon_vq.golden.safetensors"):
         compress(folder / name)
 
 
