@@ -7,6 +7,7 @@
 #include "draft/registry.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"
+#include "io/formats/write_gguf.h"
 
 namespace talon {
 namespace {
@@ -129,6 +130,137 @@ TEST(BlockHeads, OfSpeculatorsAreTheOfficialOnesUnderOtherKeys) {
   const std::string drafter = "dflash:weights=f32,nodes=9";
   expect_equal_trees(rounds_of(drafter, files), rounds_of(drafter, official));
 }
+
+/// A head as llama.cpp's converter names its tensors and keys: layers are counted by their inputs.
+struct GgufHead {
+  GgufHead() {
+    const std::pair<const char*, const char*> names[] = {
+        {"hidden_norm", "enc.output_norm"},  {"input_layernorm", "attn_norm"},
+        {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
+        {"self_attn.v_proj", "attn_v"},      {"self_attn.o_proj", "attn_output"},
+        {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+        {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+        {"mlp.down_proj", "ffn_down"},       {"post_attention_layernorm", "ffn_norm"}};
+    for (const auto& [name, tensor] : official.tensors) {
+      std::string theirs = name == "norm.weight" ? "output_norm.weight" : name;
+      for (const auto& [from, to] : names) {
+        const std::size_t at = theirs.find(std::string(from) + ".weight");
+        if (at != std::string::npos) theirs.replace(at, std::string(from).size(), to);
+      }
+      if (theirs.starts_with("layers.")) theirs.replace(0, 6, "blk");
+      add(theirs, tensor.shape, tensor.bytes);
+    }
+  }
+  template <typename Bytes>
+  void add(const std::string& name, const std::vector<std::int64_t>& shape, const Bytes& bytes) {
+    tensors.push_back({name, StorageType::f32, shape, std::as_bytes(std::span(bytes))});
+  }
+  void set(const std::string& key, const Json& value) {
+    std::erase_if(keys, [&](const auto& pair) { return pair.first == key; });
+    if (!value.is_null()) keys.emplace_back(key, value);
+  }
+  std::filesystem::path write(const test::TemporaryFolder& folder) const {
+    const auto file = folder.path() / "head.gguf";
+    write_gguf(file, keys, tensors);
+    return file;
+  }
+
+  HeadFiles official = head_of("dflash");
+  std::vector<float> spare = zeros(64 * 64);
+  std::vector<TensorToWrite> tensors;
+  GgufMetadata keys = {
+      {"general.architecture", "dflash"},  {"dflash.block_size", 8U},
+      {"dflash.block_count", 2U},          {"dflash.attention.head_count", 8U},
+      {"dflash.attention.key_length", 8U}, {"dflash.attention.layer_norm_rms_epsilon", 1e-5F},
+      {"dflash.rope.freq_base", 10000.0F}, {"dflash.target_layers", Json::array({1U, 2U, 4U})},
+      {"tokenizer.ggml.mask_token_id", 0U}};
+};
+
+std::vector<EagleRound> rounds_of(const std::string& drafter, const GgufHead& head) {
+  const test::TemporaryFolder folder;
+  const auto made = eagle_target().make_drafter(drafter, head.write(folder).string());
+  return run_eagle(eagle_target(), *made, kPrompt, 12);
+}
+
+TEST(BlockHeads, OfGgufFilesAreTheOfficialOnesUnderOtherNames) {
+  const std::string drafter = "dflash:weights=f32,nodes=9";
+  expect_equal_trees(rounds_of(drafter, GgufHead()), rounds_of(drafter, head_of("dflash")));
+}
+
+TEST(BlockHeads, OfGgufFilesThatPredictFromTheAnchorGuessOnePlaceMore) {
+  GgufHead head;
+  head.set("dflash.sample_from_anchor", true);
+  for (const EagleRound& round : rounds_of("dflash:topk=1", head)) {
+    EXPECT_EQ(round.tree.draft_nodes(), 8);
+  }
+}
+
+struct BadGguf {
+  const char* expected;
+  std::function<void(GgufHead&)> spoil;
+};
+void PrintTo(const BadGguf& bad, std::ostream* out) { *out << bad.expected; }
+
+const BadGguf kBadGguf[] = {
+    {"\"dflash.block_count\": expected an integer in 1..1024, found -1",
+     [](GgufHead& head) { head.set("dflash.block_count", -1); }},
+    {"expected the 2 layers that have a \"self_attn.q_proj.weight\", found 3",
+     [](GgufHead& head) { head.set("dflash.block_count", 3U); }},
+    {"\"dflash.block_size\": expected an integer in 2..64, found 4000000000",
+     [](GgufHead& head) { head.set("dflash.block_size", 4000000000U); }},
+    {"\"dflash.block_size\": expected an integer",
+     [](GgufHead& head) { head.set("dflash.block_size", nullptr); }},
+    {"\"dflash.attention.head_count\": expected an integer in 1..4096, found \"many\"",
+     [](GgufHead& head) { head.set("dflash.attention.head_count", "many"); }},
+    {"\"dflash.target_layers\": expected a list of target layers",
+     [](GgufHead& head) { head.set("dflash.target_layers", nullptr); }},
+    {"tap layer: expected one that enters a layer below 5, found 5",
+     [](GgufHead& head) {
+       head.set("dflash.target_layers", Json::array({1U, 2U, 5U}));
+     }},
+    {"\"fc.weight\": expected 128 columns, those of 2 target layers, found 192",
+     [](GgufHead& head) {
+       head.set("dflash.target_layers", Json::array({1U, 2U}));
+     }},
+    {"\"tokenizer.ggml.mask_token_id\": expected a token",
+     [](GgufHead& head) { head.set("tokenizer.ggml.mask_token_id", nullptr); }},
+    {"\"mask_token_id\": expected a token below 512, found 512",
+     [](GgufHead& head) { head.set("dflash.mask_token_id", 512U); }},
+    {"\"dflash.hyper_connection.count\": expected none",
+     [](GgufHead& head) { head.set("dflash.hyper_connection.count", 4U); }},
+    {"found \"selector_predecessor\" besides",
+     [](GgufHead& head) {
+       head.add("selector_predecessor", {64, 64}, head.spare);
+     }},
+    {"found \"blk.0.attn_sinks\" besides",
+     [](GgufHead& head) {
+       head.add("blk.0.attn_sinks", {64, 64}, head.spare);
+     }},
+    {"\"blk.1.attn_k.weight\": expected [32, 64], found [64, 64]",
+     [](GgufHead& head) {
+       std::erase_if(head.tensors, [](const auto& t) { return t.name == "blk.1.attn_k.weight"; });
+       head.add("blk.1.attn_k.weight", {64, 64}, head.spare);
+     }},
+    {"\"layers.1.mlp.down_proj.weight\"",
+     [](GgufHead& head) {
+       std::erase_if(head.tensors, [](const auto& t) { return t.name == "blk.1.ffn_down.weight"; });
+     }},
+};
+
+class BadGgufHeads : public testing::TestWithParam<BadGguf> {};
+
+TEST_P(BadGgufHeads, AreRefusedByTheFieldThatDisagrees) {
+  GgufHead head;
+  GetParam().spoil(head);
+  std::string message = "accepted";
+  try {
+    rounds_of("dflash", head);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
+}
+INSTANTIATE_TEST_SUITE_P(All, BadGgufHeads, testing::ValuesIn(kBadGguf));
 
 TEST(BlockHeads, AWindowThatHoldsTheTextChangesNothingAndAShorterOneDoes) {
   const HeadFiles full = head_of("dflash");

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "core/error.h"
+#include "draft/block/gguf_block.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 #include "model/config/config_keys.h"
@@ -17,11 +19,11 @@ namespace {
 
 using Limits = ConfigLimits;
 
-constexpr int kMostBlock = 64;
 constexpr int kDefaultContext = 2048;
 
 /// The head's own keys, those of its layers, which speculators nests, and `dflash_config`.
 struct BlockKeys {
+  std::shared_ptr<const Json> config;  // what the rest points into
   ConfigKeys top;
   ConfigKeys layer;
   std::optional<ConfigKeys> dflash;
@@ -48,13 +50,18 @@ std::string speculators_kind(const Json& config) {
 bool names_spark(std::string_view architecture) { return architecture.ends_with("DSparkModel"); }
 
 BlockKeys read_keys(const Checkpoint& checkpoint) {
-  const ConfigKeys top(checkpoint.metadata, (checkpoint.path / "config.json").string());
-  return {top, top.object("transformer_layer_config").value_or(top), top.object("dflash_config")};
+  const bool gguf = checkpoint.format == CheckpointFormat::gguf;
+  auto config =
+      std::make_shared<const Json>(gguf ? block_keys_of_gguf(checkpoint) : checkpoint.metadata);
+  const ConfigKeys top(
+      *config, gguf ? checkpoint.path.string() : (checkpoint.path / "config.json").string());
+  return {config, top, top.object("transformer_layer_config").value_or(top),
+          top.object("dflash_config")};
 }
 
-BlockConfig::Layout read_layout(const Checkpoint& checkpoint, const BlockKeys& keys) {
-  if (!speculators_kind(checkpoint.metadata).empty()) return BlockConfig::Layout::speculators;
-  const std::string architecture = architecture_of(checkpoint.metadata);
+BlockConfig::Layout read_layout(const BlockKeys& keys) {
+  if (!speculators_kind(*keys.config).empty()) return BlockConfig::Layout::speculators;
+  const std::string architecture = architecture_of(*keys.config);
   if (names_spark(architecture)) return BlockConfig::Layout::deepspec;
   if (architecture != "DFlashDraftModel") {
     keys.top.refuse("architectures", "DFlashDraftModel or one that ends in DSparkModel");
@@ -178,8 +185,8 @@ void read_taps(const BlockKeys& keys, BlockConfig& c) {
 void read_block(const BlockKeys& keys, BlockConfig& c) {
   const bool speculators = c.layout == BlockConfig::Layout::speculators;
   const ConfigKeys& from = keys.with("block_size");
-  c.block = speculators ? from.integer_or("block_size", 2, kMostBlock, 8)
-                        : from.integer("block_size", 2, kMostBlock);
+  c.block = speculators ? from.integer_or("block_size", 2, BlockConfig::kMostBlock, 8)
+                        : from.integer("block_size", 2, BlockConfig::kMostBlock);
   c.mask_token = keys.with("mask_token_id").integer("mask_token_id", 0, Limits::kVocabulary - 1);
 }
 
@@ -188,8 +195,8 @@ void read_markov(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
   const StoredTensor* previous = tensors.find("markov_head.markov_w1.weight", {-1, -1});
   const bool spark = previous || tensors.has("confidence_head.proj.weight");
   const bool speculators = c.layout == BlockConfig::Layout::speculators;
-  c.root_predicts = speculators ? keys.top.flag_or("sample_from_anchor", spark)
-                                : c.layout == BlockConfig::Layout::deepspec;
+  const bool usual = speculators ? spark : c.layout == BlockConfig::Layout::deepspec;
+  c.root_predicts = keys.top.flag_or("sample_from_anchor", usual);
   if (previous) {
     const std::string kind = keys.top.text_or("markov_head_type", "vanilla");
     if (kind != "vanilla") keys.top.refuse("markov_head_type", "vanilla");
@@ -223,6 +230,7 @@ void read_vocabularies(const HeadTensors& tensors, const BlockKeys& keys, BlockC
     c.draft_vocabulary = rows_of(*output);
   }
   const StoredTensor* map = tensors.find("d2t", {-1});
+  if (!map) map = tensors.find("token_map", {-1});  // of GGUF
   tensors.find("t2d", {-1});
   c.reduced_vocabulary = map != nullptr;
   if (map && rows_of(*map) != c.draft_vocabulary) {
@@ -248,14 +256,19 @@ std::optional<std::string> common_name(std::string_view name) {
 }  // namespace
 
 bool is_block_head(const Checkpoint& checkpoint) {
-  if (checkpoint.format == CheckpointFormat::gguf) return false;
+  if (checkpoint.format == CheckpointFormat::gguf) {
+    return checkpoint.metadata.value("general.architecture", Json()) == "dflash";
+  }
   const std::string architecture = architecture_of(checkpoint.metadata);
   const std::string kind = speculators_kind(checkpoint.metadata);
   return architecture.starts_with("DFlash") || names_spark(architecture) || kind == "dflash" ||
          kind == "dspark";
 }
 
-HeadTensors block_tensors(const Checkpoint& checkpoint) { return {checkpoint, common_name}; }
+HeadTensors block_tensors(const Checkpoint& checkpoint) {
+  const bool gguf = checkpoint.format == CheckpointFormat::gguf;
+  return {checkpoint, gguf ? block_name_of_gguf : common_name};
+}
 
 BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
   if (!is_block_head(checkpoint)) {
@@ -264,7 +277,7 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
   }
   const BlockKeys keys = read_keys(checkpoint);
   BlockConfig c;
-  c.layout = read_layout(checkpoint, keys);
+  c.layout = read_layout(keys);
   const StoredTensor& fusion = tensors.require("fc.weight", {-1, -1});
   c.hidden = rows_of(fusion);
   c.feature_width = static_cast<int>(fusion.shape[1]);

@@ -14,6 +14,7 @@ namespace talon {
 /// Everything about a block drafter (DFlash, arXiv:2602.06036; DSpark, arXiv:2607.05147;
 /// docs/methods.md 2.6) but its values. Sizes come from the tensors.
 struct BlockConfig {
+  static constexpr int kMostBlock = 64;
   enum class Layout { official, deepspec, speculators };
   Layout layout = Layout::official;
   int hidden = 0;  // H, as the target's
