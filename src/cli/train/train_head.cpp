@@ -25,8 +25,12 @@ class TrainHead : public Command {
     add_model_flag(*app_, request_.model);
     HeadTrainOptions& train = request_.train;
     add_choice<std::string>(*app_, "--kind", train.kind,
-                            {{"eagle", "eagle"}, {"eagle3", "eagle3"}, {"medusa", "medusa"}},
-                            "EAGLE-1 and -2, EAGLE-3, Medusa");
+                            {{"eagle", "eagle"},
+                             {"eagle3", "eagle3"},
+                             {"medusa", "medusa"},
+                             {"dflash", "dflash"},
+                             {"peagle", "peagle"}},
+                            "EAGLE-1 and -2, EAGLE-3, Medusa, DFlash, P-EAGLE");
     app_->add_option("--data", train.data, "folders of talon train data")
         ->type_name("FOLDER...")
         ->required();
@@ -52,6 +56,10 @@ class TrainHead : public Command {
     add_int(*app_, "--medusa-layers", train.medusa_layers, 1, 16,
             "residual blocks of each Medusa head")
         ->group(group);
+    add_int(*app_, "--layers", train.layers, 1, 64, "of dflash and peagle heads")->group(group);
+    add_int(*app_, "--anchors", train.anchors, 1, 4096,
+            "blocks of each answer that dflash and peagle heads learn in a step")
+        ->group(group);
     add_int(*app_, "--draft-vocab", train.draft_vocabulary, 0, kMany,
             "most frequent tokens that the exported head drafts, 0 for all")
         ->group(group);
@@ -64,7 +72,8 @@ class TrainHead : public Command {
     add_real(*app_, "--minutes", train.minutes, 0, 1e6, "of training at most, 0 for no limit")
         ->group(group);
     add_int(*app_, "--steps", train.steps, 1, 16,
-            "unrolled steps (training-time test), of Medusa: heads")
+            "unrolled steps (training-time test), of Medusa: heads, of dflash and peagle: "
+            "places of a pass")
         ->group(group);
     add_choice<std::string>(*app_, "--decline", train.decline,
                             {{"linear", "linear"}, {"cosine", "cosine"}}, "of the learning rate")

@@ -35,6 +35,9 @@ void tune_process(int threads) {
 /// The head's drafters of growing size, the first of which decides.
 std::vector<std::pair<std::string, std::string>> measured_drafters(const std::string& kind) {
   if (kind == "medusa") return {{"tree16", "medusa:nodes=15"}};
+  if (kind == "dflash" || kind == "peagle") {
+    return {{"chain", kind + ":topk=1"}, {"tree16", kind + ":topk=8,nodes=15"}};
+  }
   const std::string name = kind == "eagle" ? "eagle2" : "eagle3";
   return {{"chain4", name + ":topk=1,levels=4,nodes=4"},
           {"tree16", name + ":topk=8,levels=6,nodes=15"}};

@@ -51,6 +51,20 @@ struct FileTensor {
   }
 };
 
+/// An ordinary layer, whose parameters' names begin with `prefix`.
+void add_layer(int index, const std::string& prefix, std::vector<FileTensor>& tensors) {
+  const std::string layer = fmt::format("layers.{}.", index);
+  tensors.push_back({layer + "input_layernorm.weight", prefix + "input_norm"});
+  tensors.push_back({layer + "self_attn.q_proj.weight", prefix + "q"});
+  tensors.push_back({layer + "self_attn.k_proj.weight", prefix + "kv", 0, 2});
+  tensors.push_back({layer + "self_attn.v_proj.weight", prefix + "kv", 1, 2});
+  tensors.push_back({layer + "self_attn.o_proj.weight", prefix + "o"});
+  tensors.push_back({layer + "mlp.gate_proj.weight", prefix + "gate_up", 0, 2});
+  tensors.push_back({layer + "mlp.up_proj.weight", prefix + "gate_up", 1, 2});
+  tensors.push_back({layer + "mlp.down_proj.weight", prefix + "down"});
+  tensors.push_back({layer + "post_attention_layernorm.weight", prefix + "post_norm"});
+}
+
 /// Those of a layer and what is around it, in the file's order.
 std::vector<FileTensor> file_tensors(const HeadShape& shape, const ParameterStore& parameters) {
   std::vector<FileTensor> tensors;
@@ -58,9 +72,25 @@ std::vector<FileTensor> file_tensors(const HeadShape& shape, const ParameterStor
     for (const std::string& name : parameters.names()) tensors.push_back({name, name});
     return tensors;
   }
-  const bool eagle3 = shape.kind == HeadKind::eagle3;
-  const std::string layer = eagle3 ? "midlayer." : "layers.0.";
   tensors.push_back({"fc.weight", "fc"});
+  if (shape.kind == HeadKind::dflash) {
+    tensors.push_back({"hidden_norm.weight", "context_norm"});
+    tensors.push_back({"norm.weight", "output_norm"});
+    for (int i = 0; i < shape.layers; ++i) add_layer(i, fmt::format("{}.", i), tensors);
+    for (int i = 0; i < shape.layers; ++i) {
+      for (const char* norm : {"q_norm", "k_norm"}) {
+        tensors.push_back(
+            {fmt::format("layers.{}.self_attn.{}.weight", i, norm), fmt::format("{}.{}", i, norm)});
+      }
+    }
+    return tensors;
+  }
+  const bool eagle3 = reads_taps(shape.kind);
+  const std::string layer = shape.kind == HeadKind::eagle3 ? "midlayer." : "layers.0.";
+  if (shape.kind == HeadKind::peagle) {
+    tensors.push_back({"mask_hidden", "mask_features"});
+    for (int i = 1; i < shape.layers; ++i) add_layer(i, fmt::format("{}.", i), tensors);
+  }
   if (eagle3) {
     tensors.push_back({layer + "input_layernorm.weight", "embedding_norm"});
     tensors.push_back({layer + "hidden_norm.weight", "feature_norm"});
@@ -89,12 +119,16 @@ Tensor scaled_fc(const HeadShape& shape, const Tensor& fc, ScaleOf scale_of) {
 }
 
 bool has_scaled_fc(const HeadShape& shape, const FileTensor& tensor) {
-  return shape.kind == HeadKind::eagle3 && tensor.parameter == "fc";
+  return reads_taps(shape.kind) && tensor.parameter == "fc";
 }
+
+/// The features of masks stand beside taps that are not scaled.
+bool is_mask(const FileTensor& tensor) { return tensor.parameter == "mask_features"; }
 
 void add_vocabulary(const HeadExport& head, TensorList& list) {
   if (head.draft_vocabulary.empty()) {
-    if (head.shape.kind == HeadKind::eagle3) list.add("lm_head.weight", head.target.output);
+    const bool own = reads_taps(head.shape.kind) && head.shape.kind != HeadKind::dflash;
+    if (own) list.add("lm_head.weight", head.target.output);
     return;
   }
   std::vector<std::int64_t> ids(head.draft_vocabulary.begin(), head.draft_vocabulary.end());
@@ -105,6 +139,42 @@ void add_vocabulary(const HeadExport& head, TensorList& list) {
   Tensor used = torch::zeros({head.config.vocabulary}, torch::kBool);
   used.index_fill_(0, rows, true);
   list.keep("t2d", StorageType::boolean, used);
+}
+
+/// z-lab's layout, which counts layers whose outputs are tapped.
+Json dflash_keys(const HeadExport& head, const std::vector<int>& tap_layers, Json config) {
+  Json ids = Json::array();
+  for (const int tap : tap_layers) ids.push_back(tap - 1);
+  config["model_type"] = "qwen3";
+  config["architectures"] = {"DFlashDraftModel"};
+  config["num_hidden_layers"] = head.shape.layers;
+  config["layer_types"] =
+      std::vector<std::string>(static_cast<std::size_t>(head.shape.layers), "full_attention");
+  config["attention_bias"] = false;
+  config["block_size"] = head.places + 1;
+  config["num_target_layers"] = head.config.layers;
+  config["dflash_config"] = {{"mask_token_id", head.shape.mask_token}, {"target_layer_ids", ids}};
+  return config;
+}
+
+/// speculators' layout, which counts layers whose inputs are tapped.
+Json peagle_keys(const HeadExport& head, const std::vector<int>& tap_layers, Json layer) {
+  layer["num_hidden_layers"] = head.shape.layers;
+  const Json origin = layer["talon"];
+  layer.erase("talon");
+  layer.erase("bias");
+  return {{"architectures", {"PEagleSpeculator"}},
+          {"speculators_model_type", "peagle"},
+          {"draft_vocab_size", layer["draft_vocab_size"]},
+          {"eagle_aux_hidden_state_layer_ids", tap_layers},
+          {"mask_token_id", head.shape.mask_token},
+          {"norm_before_residual", false},
+          {"speculators_config",
+           {{"algorithm", "peagle"},
+            {"proposal_methods",
+             {{{"proposal_type", "greedy"}, {"speculative_tokens", head.places}}}}}},
+          {"transformer_layer_config", layer},
+          {"talon", origin}};
 }
 
 Json configuration(const HeadExport& head, const std::vector<int>& tap_layers) {
@@ -142,6 +212,8 @@ Json configuration(const HeadExport& head, const std::vector<int>& tap_layers) {
                  {"torch_dtype", "float16"},
                  {"talon", head.origin}};
   if (head.shape.kind == HeadKind::eagle3) config["tap_layers"] = tap_layers;
+  if (head.shape.kind == HeadKind::dflash) return dflash_keys(head, tap_layers, config);
+  if (head.shape.kind == HeadKind::peagle) return peagle_keys(head, tap_layers, config);
   return config;
 }
 
@@ -159,6 +231,10 @@ void export_head(const HeadExport& head, const std::filesystem::path& folder) {
       value = scaled_fc(shape, value,
                         [&](std::size_t tap) { return shape.stream_scale / shape.tap_scale[tap]; });
     }
+    if (is_mask(tensor)) {
+      value = scaled_fc(shape, value, [&](std::size_t tap) { return shape.tap_scale[tap]; });
+      value = value.unsqueeze(0);
+    }
     list.add(tensor.name, value);
   }
   add_vocabulary(head, list);
@@ -175,6 +251,7 @@ void import_head(const std::filesystem::path& folder, const HeadShape& shape,
   for (const FileTensor& tensor : file_tensors(shape, parameters)) {
     Tensor to = tensor.of(parameters.part(parameters.values(), tensor.parameter));
     const StoredTensor& stored = head.require(tensor.name);
+    if (is_mask(tensor)) to = to.unsqueeze(0);
     if (stored.shape != std::vector(to.sizes().begin(), to.sizes().end())) {
       fail("import head {}: tensor \"{}\": expected the shape of the head to train, {}, found {}",
            folder.string(), tensor.name, fmt::join(to.sizes(), " x "),
@@ -187,6 +264,11 @@ void import_head(const std::filesystem::path& folder, const HeadShape& shape,
       values = scaled_fc(shape, values, [&](std::size_t tap) {
         return shape.tap_scale[tap] / shape.stream_scale;
       });
+    }
+    if (is_mask(tensor)) {
+      values = scaled_fc(shape, values.squeeze(0), [&](std::size_t tap) {
+                 return 1 / shape.tap_scale[tap];
+               }).unsqueeze(0);
     }
     to.copy_(values);
   }

@@ -20,6 +20,7 @@ struct HeadExport {
   const TargetTables& target;
   std::span<const TokenId> draft_vocabulary;  // ascending; empty: all tokens
   const ModelConfig& config;
+  int places = 0;    // that a block drafter guesses in a pass
   Json origin = {};  // how the head was made: goes into config.json under "talon"
 };
 

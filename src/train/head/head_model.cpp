@@ -1,6 +1,7 @@
 #include "train/head/head_model.h"
 
 #include "core/error.h"
+#include "train/head/block/block_model.h"
 
 namespace talon {
 namespace {
@@ -21,9 +22,16 @@ std::string_view name_of(HeadKind kind) {
       return "eagle3";
     case HeadKind::medusa:
       return "medusa";
+    case HeadKind::dflash:
+      return "dflash";
+    case HeadKind::peagle:
+      return "peagle";
   }
   return "";
 }
+
+bool reads_taps(HeadKind kind) { return kind == HeadKind::eagle3 || guesses_blocks(kind); }
+bool guesses_blocks(HeadKind kind) { return kind == HeadKind::dflash || kind == HeadKind::peagle; }
 
 std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape) {
   const std::int64_t h = shape.hidden;
@@ -37,7 +45,8 @@ std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape) {
     }
     return shapes;
   }
-  const bool eagle3 = shape.kind == HeadKind::eagle3;
+  if (shape.kind == HeadKind::dflash) return block_parameter_shapes(shape);
+  const bool eagle3 = reads_taps(shape.kind);
   const std::int64_t input = eagle3 ? 2 * h : h;
   const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
   shapes = {{"fc", {h, eagle3 ? shape.taps * h : 2 * h}},
@@ -53,12 +62,15 @@ std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape) {
   } else {
     shapes.push_back({"fc_bias", {h}});
   }
+  if (shape.kind == HeadKind::peagle) {
+    for (auto& more : block_parameter_shapes(shape)) shapes.push_back(std::move(more));
+  }
   return shapes;
 }
 
 HeadModel::HeadModel(HeadShape shape, const ParameterStore& parameters, const TargetTables& target)
     : shape_(std::move(shape)), parameters_(parameters), target_(target) {
-  if (shape_.kind != HeadKind::eagle3) return;
+  if (!reads_taps(shape_.kind)) return;
   std::vector<Tensor> factors;
   for (const double scale : shape_.tap_scale)
     factors.push_back(torch::full({shape_.hidden}, 1 / scale, target.output.options()));
@@ -66,13 +78,16 @@ HeadModel::HeadModel(HeadShape shape, const ParameterStore& parameters, const Ta
 }
 
 Tensor HeadModel::output_input(const Tensor& feature) const {
-  if (shape_.kind != HeadKind::eagle3) return feature.to(low_type());
+  if (!reads_taps(shape_.kind)) return feature.to(low_type());
   return rms_norm(feature, parameters_["output_norm"], shape_.norm_epsilon, low_type());
 }
 
 std::vector<Tensor> HeadModel::forward(const Batch& batch, int steps) const {
   expects(steps >= 1 && steps <= static_cast<int>(batch.step_token.size()),
           "a batch packed for as many steps");
+  if (guesses_blocks(shape_.kind)) {
+    return BlockModel(shape_, parameters_, target_, tap_factor_).forward(batch, steps);
+  }
   return shape_.kind == HeadKind::medusa ? medusa(batch, steps) : unroll(batch, steps);
 }
 

@@ -11,8 +11,12 @@
 
 namespace talon {
 
-enum class HeadKind { eagle, eagle3, medusa };
+enum class HeadKind { eagle, eagle3, medusa, dflash, peagle };
 std::string_view name_of(HeadKind kind);
+/// Whether it reads streams of several layers, rather than the vector of the output matrix.
+bool reads_taps(HeadKind kind);
+/// Whether it guesses several places in one pass (block_model.h).
+bool guesses_blocks(HeadKind kind);
 
 /// Sizes of a head. Those of the transformer layer are its target's, but for the MLP, which may
 /// have fewer neurons.
@@ -23,12 +27,14 @@ struct HeadShape {
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  int taps = 0;  // EAGLE-3
+  int taps = 0;  // of heads that read them
   int medusa_heads = 4;
-  int medusa_layers = 1;  // residual blocks of each Medusa head
+  int medusa_layers = 1;   // residual blocks of each Medusa head
+  int layers = 1;          // of dflash and peagle
+  TokenId mask_token = 0;  // likewise
   double norm_epsilon = 0;
-  /// EAGLE-3: taps are divided by these before fc, and its output multiplied by stream_scale;
-  /// both are folded into fc when the head is exported (docs/methods.md 7.5).
+  /// EAGLE-3 and block drafters: taps are divided by these before fc, and its output multiplied by
+  /// stream_scale; both are folded into fc when the head is exported (docs/methods.md 7.5).
   std::vector<double> tap_scale;
   double stream_scale = 1;
 };

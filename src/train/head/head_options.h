@@ -11,15 +11,17 @@ namespace talon {
 
 /// What `talon train head` was asked for. Zeroes mean "no limit" or "off".
 struct HeadTrainOptions {
-  std::string kind = "eagle3";  // eagle, eagle3, medusa
+  std::string kind = "eagle3";  // eagle, eagle3, medusa, dflash, peagle
   std::vector<std::string> data;
   std::string out;
   double epochs = 3;      // of the data as it is when training starts
   double minutes = 0;     // of training; the schedule ends with whichever limit comes first
   int batch = 2048;       // pairs of one optimiser step, per process
-  int steps = 5;          // most unrolled steps (Medusa: heads)
+  int steps = 5;          // most unrolled steps (Medusa: heads; dflash, peagle: places of a pass)
   int intermediate = 0;   // of the layer's MLP; 0: as many as the target's (not Medusa)
   int medusa_layers = 1;  // residual blocks of each Medusa head
+  int layers = 2;         // of dflash and peagle
+  int anchors = 16;       // of those, blocks learned of each answer in a step
   double rate = 1e-3;
   std::string decline = "linear";  // linear, cosine
   int warmup = 20;

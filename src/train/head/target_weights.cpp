@@ -31,11 +31,14 @@ Tensor read_tensor(const Checkpoint& target, const std::string& name,
   return values;
 }
 
-/// The tensors of the target's last layer, as float32, with half-split rotary rows.
-class LastLayer {
+/// The tensors of one of the target's layers, as float32, with half-split rotary rows.
+class TargetLayer {
  public:
-  LastLayer(const Checkpoint& target, const ModelConfig& config)
-      : target_(target), config_(config), names_(TensorNames::of(target.format, config)) {}
+  TargetLayer(const Checkpoint& target, const ModelConfig& config, int layer)
+      : target_(target),
+        config_(config),
+        names_(TensorNames::of(target.format, config)),
+        layer_(layer) {}
 
   Tensor q() const { return rotary(names_.q, config_.heads); }
   Tensor kv() const {
@@ -51,7 +54,7 @@ class LastLayer {
   Tensor final_norm() const { return norm(names_.final_norm + ".weight"); }
 
  private:
-  int last() const { return config_.layers - 1; }
+  int last() const { return layer_; }
   Tensor norm(const std::string& name) const {
     return read_tensor(target_, name, {config_.hidden});
   }
@@ -69,6 +72,7 @@ class LastLayer {
   const Checkpoint& target_;
   const ModelConfig& config_;
   TensorNames names_;
+  int layer_;
 };
 
 struct Mlp {
@@ -83,6 +87,34 @@ Mlp strongest_neurons(const Mlp& mlp, std::int64_t count) {
   const Tensor kept = std::get<0>(std::get<1>(strength.topk(count)).sort());
   return {mlp.gate.index_select(0, kept), mlp.up.index_select(0, kept),
           mlp.down.index_select(1, kept)};
+}
+
+/// Layers of block drafters: dflash's start from the target's last ones, those of peagle behind the
+/// first as nothing.
+void set_further_layers(ParameterStore& parameters, const HeadShape& shape,
+                        const Checkpoint& target, const ModelConfig& config,
+                        at::Generator& generator) {
+  const bool dflash = shape.kind == HeadKind::dflash;
+  for (int i = dflash ? 0 : 1; i < shape.layers; ++i) {
+    const TargetLayer from(target, config, config.layers - shape.layers + i);
+    const auto name = [i](const char* part) { return fmt::format("{}.{}", i, part); };
+    const Mlp mlp = strongest_neurons({from.gate(), from.up(), from.down()}, shape.intermediate);
+    const double kept = dflash ? 1 : 0;
+    parameters.set(name("q"), from.q());
+    parameters.set(name("kv"), from.kv());
+    parameters.set(name("o"), from.o() * kept);
+    parameters.set(name("gate_up"), at::cat({mlp.gate, mlp.up}));
+    parameters.set(name("down"), mlp.down * kept);
+    parameters.set(name("input_norm"), from.attention_norm());
+    parameters.set(name("post_norm"), from.ffn_norm());
+    if (!dflash) continue;
+    parameters.set(name("q_norm"), torch::ones({shape.head_dim}));
+    parameters.set(name("k_norm"), torch::ones({shape.head_dim}));
+  }
+  if (dflash) return;
+  parameters.set(
+      "mask_features",
+      torch::empty({1, shape.taps * shape.hidden}, torch::kFloat).uniform_(-1, 1, generator));
 }
 
 double mean_square(const Conversation& from, int first_column, int count) {
@@ -129,7 +161,7 @@ HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScal
   shape.kv_heads = target.kv_heads;
   shape.head_dim = target.head_dim;
   shape.norm_epsilon = target.norm_epsilon;
-  if (kind != HeadKind::eagle3) return shape;
+  if (!reads_taps(kind)) return shape;
   shape.taps = static_cast<int>(scales.taps.size());
   shape.tap_scale = scales.taps;
   shape.stream_scale = scales.taps.back();
@@ -167,13 +199,23 @@ void set_initial_values(ParameterStore& parameters, const HeadShape& shape,
     const double bound = kRandomShare / std::sqrt(static_cast<double>(inputs));
     return torch::empty({rows, cols}, torch::kFloat).uniform_(-bound, bound, generator);
   };
-  const LastLayer last(target, config);
+  const TargetLayer last(target, config, config.layers - 1);
   const std::int64_t h = shape.hidden;
+  if (shape.kind == HeadKind::dflash) {
+    Tensor fc = random(h, shape.taps * h, shape.taps * h);
+    fc.narrow(1, (shape.taps - 1) * h, h).add_(torch::eye(h));
+    parameters.set("fc", fc);
+    parameters.set("context_norm", last.attention_norm());
+    parameters.set("output_norm", last.final_norm());
+    return set_further_layers(parameters, shape, target, config, generator);
+  }
   const Tensor q = last.q(), kv = last.kv(), same = torch::eye(h);
   const Mlp mlp = strongest_neurons({last.gate(), last.up(), last.down()}, shape.intermediate);
   parameters.set("gate_up", at::cat({mlp.gate, mlp.up}));
   parameters.set("post_norm", last.ffn_norm());
-  if (shape.kind == HeadKind::eagle3) {
+  if (shape.kind == HeadKind::peagle)
+    set_further_layers(parameters, shape, target, config, generator);
+  if (reads_taps(shape.kind)) {
     parameters.set("q", at::cat({random(q.size(0), h, 2 * h), q}, 1));
     parameters.set("kv", at::cat({random(kv.size(0), h, 2 * h), kv}, 1));
     Tensor fc = random(h, shape.taps * h, shape.taps * h);

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "model/load/fingerprint.h"
+#include "train/head/block/anchors.h"
 #include "train/head/curves.h"
 #include "train/head/export_head.h"
 #include "train/head/head_loss.h"
@@ -28,10 +29,11 @@ constexpr std::size_t kCountedConversations = 1000;  // for the frequent tokens 
 constexpr std::size_t kLossTokensMultiple = 512;     // as BatchOptions::multiple
 
 HeadKind kind_of(const std::string& text) {
-  for (const HeadKind kind : {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa}) {
+  for (const HeadKind kind :
+       {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa, HeadKind::dflash, HeadKind::peagle}) {
     if (text == name_of(kind)) return kind;
   }
-  throw UsageError("--kind: expected eagle, eagle3 or medusa, got " + text);
+  throw UsageError("--kind: expected eagle, eagle3, medusa, dflash or peagle, got " + text);
 }
 
 std::vector<std::filesystem::path> folders(const HeadTrainOptions& options) {
@@ -123,16 +125,15 @@ void HeadTrainer::prepare(const Checkpoint& target) {
          info.model, config_.hidden, config_.vocabulary, target.path.string(), info.hidden,
          info.vocabulary);
   }
-  batch_options_ = {.steps = options_.steps,
-                    .with_taps = kind_ == HeadKind::eagle3,
-                    .most_tokens = options_.max_tokens};
+  batch_options_ = {
+      .steps = options_.steps, .with_taps = reads_taps(kind_), .most_tokens = options_.max_tokens};
   scales_ = measure_features(data_);
   shape_ = head_shape(kind_, config_, scales_);
   set_sizes();
-  if (kind_ == HeadKind::eagle3 && shape_.taps == 0)
-    fail("train head: an EAGLE-3 head needs data with taps of layers, found none");
+  if (reads_taps(kind_) && shape_.taps == 0)
+    fail("train head: such a head needs data with taps of layers, found none");
   tables_ =
-      read_target_tables(target, config_, options_.max_tokens + options_.steps, low_, device_);
+      read_target_tables(target, config_, options_.max_tokens + options_.steps + 1, low_, device_);
   parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_);
   set_initial_values(*parameters_, shape_, target, config_, scales_, options_.seed);
   parameters_->refresh_low();
@@ -163,6 +164,12 @@ void HeadTrainer::set_sizes() {
   }
   shape_.medusa_heads = options_.steps;
   shape_.medusa_layers = options_.medusa_layers;
+  shape_.layers = options_.layers;
+  shape_.mask_token = config_.vocabulary - 1;  // of the least frequent ones
+  if (guesses_blocks(kind_) && options_.layers > config_.layers) {
+    throw UsageError(fmt::format("--layers: expected at most the target's {}, got {}",
+                                 config_.layers, options_.layers));
+  }
   if (options_.intermediate > 0) shape_.intermediate = options_.intermediate;
 }
 
@@ -218,7 +225,8 @@ double HeadTrainer::progress() const {
 
 /// Few unrolled steps first, since they are cheaper: docs/methods.md 7.2.
 int HeadTrainer::steps_now() const {
-  if (kind_ == HeadKind::medusa || !options_.start.empty()) return options_.steps;
+  const bool at_once = kind_ == HeadKind::medusa || guesses_blocks(kind_);
+  if (at_once || !options_.start.empty()) return options_.steps;
   const double share = progress();
   return share < 0.45 ? 1 : std::min(options_.steps, share < 0.7 ? 2 : options_.steps);
 }
@@ -256,6 +264,10 @@ Batch HeadTrainer::next_batch() {
   if (state_.epoch == 0) {
     for (const TokenId token : batch.response_tokens)
       ++state_.counts[static_cast<std::size_t>(token)];
+  }
+  if (guesses_blocks(kind_)) {
+    const auto iteration = static_cast<std::uint64_t>(optimizer_->iterations);
+    return with_anchors(batch, options_.anchors, options_.seed * 1000003 + iteration);
   }
   return batch;
 }
@@ -365,7 +377,8 @@ void HeadTrainer::export_to(const std::filesystem::path& folder, const Tensor& v
   std::vector<TokenId> drafted;
   if (options_.draft_vocabulary > 0 && options_.draft_vocabulary < config_.vocabulary)
     drafted = frequent_tokens(state_.counts, static_cast<std::size_t>(options_.draft_vocabulary));
-  export_head({shape_, *parameters_, values, tables_, drafted, config_, facts()}, folder);
+  export_head({shape_, *parameters_, values, tables_, drafted, config_, options_.steps, facts()},
+              folder);
 }
 
 Json HeadTrainer::facts() const {

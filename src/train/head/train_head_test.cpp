@@ -115,7 +115,9 @@ TEST_P(TinyHead, OfStories260kRaisesTau) {
 INSTANTIATE_TEST_SUITE_P(Kinds, TinyHead,
                          ::testing::Values(KindCase{"eagle3", "eagle3:topk=1,levels=4,nodes=4"},
                                            KindCase{"eagle", "eagle2:topk=1,levels=4,nodes=4"},
-                                           KindCase{"medusa", "medusa:nodes=8"}),
+                                           KindCase{"medusa", "medusa:nodes=8"},
+                                           KindCase{"dflash", "dflash:topk=1,levels=4"},
+                                           KindCase{"peagle", "peagle:topk=1,levels=4"}),
                          [](const auto& test) { return std::string(test.param.kind); });
 
 TEST(TrainHead, FewerNeuronsOrMoreBlocksTrainAndLoadAsWell) {
@@ -247,7 +249,7 @@ TEST(TrainHead, StartsFromTheWeightsOfAnotherRun) {
 
 /// An exported head holds 16-bit floats: what starts from it is as good, and its export the same.
 TEST(TrainHead, StartsFromAnExportedHead) {
-  for (const char* kind : {"eagle3", "eagle", "medusa"}) {
+  for (const char* kind : {"eagle3", "eagle", "medusa", "dflash", "peagle"}) {
     SCOPED_TRACE(kind);
     DataFolder data, first, second;
     write_stories(data.path(), 40);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/api/include/torch/autograd.h>
 
+#include <cmath>
 #include <functional>
 
+#include "train/head/math/block_attention.h"
 #include "train/head/math/gradient_check.h"
 
 namespace talon {
@@ -53,6 +55,42 @@ TEST_F(HeadFunctions, GradientOfRotate) {
   const Tensor x = random({3, 2 * 4}).requires_grad_();
   const Tensor angle = random({3, 2});
   expect_gradients([&] { return mixed(rotate(x, angle.cos(), angle.sin())); }, {x});
+}
+
+/// Of two sequences, with a row of padding; grouped heads.
+TEST_F(HeadFunctions, GradientOfBlockAttention) {
+  constexpr int kDim = 2, kRows = 2;
+  const AnchoredRows both{kRows, false, {2, 3, 6, 0}, {{0, 4, 0, 2}, {4, 3, 2, 1}}};
+  const Tensor q = random({8, 2 * 2 * kDim}).requires_grad_();
+  const Tensor k = random({7, 2 * kDim}).requires_grad_(),
+               v = random({7, 2 * kDim}).requires_grad_();
+  const Tensor own_k = random({8, 2 * kDim}).requires_grad_();
+  const Tensor own_v = random({8, 2 * kDim}).requires_grad_();
+  for (const bool causal : {false, true}) {
+    AnchoredRows blocks = both;
+    blocks.causal = causal;
+    expect_gradients([&] { return mixed(attend_blocks(q, k, v, own_k, own_v, blocks, kDim)); },
+                     {q, k, v, own_k, own_v});
+  }
+}
+
+/// Row r of an anchor sees the pairs up to the anchor's and its block, nothing else.
+TEST_F(HeadFunctions, BlockAttentionSeesThePairsUpToItsAnchorAndItsBlock) {
+  constexpr int kDim = 2;
+  const AnchoredRows blocks{2, true, {2, 3}, {{0, 5, 0, 2}}};
+  const Tensor q = random({4, kDim}), k = random({5, kDim}), v = random({5, kDim});
+  const Tensor own_k = random({4, kDim}), own_v = random({4, kDim});
+  const Tensor out = attend_blocks(q, k, v, own_k, own_v, blocks, kDim);
+  const auto expected = [&](int row, int pairs, int first_own, int owns) {
+    const Tensor keys = at::cat({k.narrow(0, 0, pairs), own_k.narrow(0, first_own, owns)});
+    const Tensor values = at::cat({v.narrow(0, 0, pairs), own_v.narrow(0, first_own, owns)});
+    const Tensor scores = at::mv(keys, q[row]) / std::sqrt(2.0);
+    return at::mv(values.t(), at::softmax(scores, 0));
+  };
+  EXPECT_TRUE(at::allclose(out[0], expected(0, 3, 0, 1)));
+  EXPECT_TRUE(at::allclose(out[1], expected(1, 3, 0, 2)));
+  EXPECT_TRUE(at::allclose(out[2], expected(2, 4, 2, 1)));
+  EXPECT_TRUE(at::allclose(out[3], expected(3, 4, 2, 2)));
 }
 
 /// Two sequences, grouped heads, two later steps.
