@@ -22,8 +22,8 @@ std::filesystem::path view_file(const std::filesystem::path& folder, int view) {
   return folder / fmt::format("codes-{}.safetensors", view);
 }
 
-View view_of(const PictureSet& pictures, std::size_t picture, int view,
-             const CodesOptions& options) {
+PictureView view_of(const PictureSet& pictures, std::size_t picture, int view,
+                    const CodesOptions& options) {
   if (view == 0) return {.picture = picture};
   const auto place = static_cast<std::uint64_t>(view) * pictures.size() + picture;
   return draw_view(pictures, picture, options.shift, random_at(options.seed, place));
@@ -36,7 +36,7 @@ Tensor encode_view(const PictureSet& pictures, const StoredTokenizer& tokenizer,
   const auto batch = static_cast<std::size_t>(options.batch);
   for (std::size_t begin = 0; begin < pictures.size(); begin += batch) {
     if (stop && stop->requested()) return {};
-    std::vector<View> views;
+    std::vector<PictureView> views;
     for (std::size_t i = begin; i < std::min(pictures.size(), begin + batch); ++i)
       views.push_back(view_of(pictures, i, view, options));
     parts.push_back(tokenizer.codes_of(render(pictures, views)).to(torch::kInt));

@@ -59,7 +59,7 @@ class FeaturesTask : public TrainingTask {
   Tensor matrix(const std::string& name, const Tensor& x) const {
     return at::addmm(parameters_[name + ".bias"].value, x, parameters_[name + ".weight"].value.t());
   }
-  Wanted wanted(const std::vector<View>& views) const;
+  Wanted wanted(const std::vector<PictureView>& views) const;
 
   FeaturesOptions options_;
   const PictureSet& pictures_;
@@ -114,7 +114,7 @@ Answers FeaturesTask::forward(const Tensor& pictures) const {
   return answers;
 }
 
-Wanted FeaturesTask::wanted(const std::vector<View>& views) const {
+Wanted FeaturesTask::wanted(const std::vector<PictureView>& views) const {
   const auto count = std::ssize(views);
   Wanted wanted{
       torch::empty({count}, torch::kLong), torch::empty({count}, torch::kLong),
@@ -129,7 +129,7 @@ Wanted FeaturesTask::wanted(const std::vector<View>& views) const {
 }
 
 Measures FeaturesTask::learn(std::int64_t place, int batch, bool measured) {
-  std::vector<View> views;
+  std::vector<PictureView> views;
   for (std::int64_t i = place; i < place + batch; ++i) {
     const std::uint64_t random = random_at(options_.schedule.seed, static_cast<std::uint64_t>(i));
     views.push_back(draw_view(pictures_, order_.at(i), options_.shift, random));
@@ -153,7 +153,7 @@ Measures FeaturesTask::evaluate() {
   double style = 0, category = 0, both = 0, word = 0, with_words = 0;
   const auto batch = static_cast<std::size_t>(options_.schedule.batch);
   for (std::size_t begin = 0; begin < held_out.size(); begin += batch) {
-    std::vector<View> views;
+    std::vector<PictureView> views;
     for (std::size_t i = begin; i < std::min(held_out.size(), begin + batch); ++i)
       views.push_back({.picture = held_out[i]});
     const Wanted expected = wanted(views);

@@ -144,7 +144,7 @@ TEST(TrainTokenizer, LearnsTheEightPicturesThatItSees) {
   make_tokenizer(data, data / "short", 11);
   make_tokenizer(data, data / "tokenizer", 150);
   const PictureSet pictures(data.string());
-  std::vector<View> views;
+  std::vector<PictureView> views;
   for (std::size_t i = 0; i < 8; ++i) views.push_back({.picture = i});
   const torch::Tensor originals = render(pictures, views);
   const auto error = [&](const fs::path& folder) {
@@ -287,7 +287,7 @@ TEST(Views, AreMovedAndMirrored) {
   const Folder data;
   write_pictures(data, 2);
   const PictureSet pictures(data.string());
-  const View views[] = {
+  const PictureView views[] = {
       {.picture = 0}, {.picture = 0, .right = 1, .down = 2}, {.picture = 0, .mirrored = true}};
   const torch::Tensor drawn = render(pictures, views);
   EXPECT_TRUE(

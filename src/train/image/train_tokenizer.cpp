@@ -93,7 +93,7 @@ class TokenizerTask : public TrainingTask {
 };
 
 Tensor TokenizerTask::views_at(std::int64_t place, int batch) {
-  std::vector<View> views;
+  std::vector<PictureView> views;
   for (std::int64_t i = place; i < place + batch; ++i) {
     const std::uint64_t random = random_at(options_.schedule.seed, static_cast<std::uint64_t>(i));
     views.push_back(draw_view(pictures_, order_.at(i), options_.shift, random));
@@ -143,7 +143,7 @@ Measures TokenizerTask::evaluate() {
   Tensor uses = torch::zeros({shape_.codes}, torch::kLong);
   double error = 0, squares = 0, distance = 0;
   for (std::int64_t begin = 0; begin < count; begin += options_.schedule.batch) {
-    std::vector<View> views;
+    std::vector<PictureView> views;
     for (std::int64_t i = begin; i < std::min(count, begin + options_.schedule.batch); ++i)
       views.push_back({.picture = held_out[static_cast<std::size_t>(i)]});
     const Tensor pictures = render(pictures_, views);

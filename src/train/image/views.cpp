@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kOrder = std::uint64_t{1} << 62;  // places of shuffles, apart from others
 
-void render_view(const PictureSet& pictures, const View& view, float* to) {
+void render_view(const PictureSet& pictures, const PictureView& view, float* to) {
   const int side = pictures.side();
   const auto from = pictures.pixels(view.picture);
   for (int color = 0; color < 3; ++color) {
@@ -36,21 +36,22 @@ std::uint64_t random_at(std::uint64_t seed, std::uint64_t place) {
   return words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
 }
 
-View draw_view(const PictureSet& pictures, std::size_t picture, int most, std::uint64_t random) {
+PictureView draw_view(const PictureSet& pictures, std::size_t picture, int most,
+                      std::uint64_t random) {
   const auto span = static_cast<std::uint64_t>(2 * most + 1);
-  View view{.picture = picture};
+  PictureView view{.picture = picture};
   view.right = static_cast<int>(random % span) - most;
   view.down = static_cast<int>((random >> 16) % span) - most;
   view.mirrored = pictures.facts(picture).may_be_mirrored && ((random >> 32) & 1) != 0;
   return view;
 }
 
-torch::Tensor render(const PictureSet& pictures, std::span<const View> views) {
+torch::Tensor render(const PictureSet& pictures, std::span<const PictureView> views) {
   const std::int64_t side = pictures.side();
   torch::Tensor batch =
       torch::empty({static_cast<std::int64_t>(views.size()), 3, side, side}, torch::kFloat);
   float* to = batch.data_ptr<float>();
-  for (const View& view : views) {
+  for (const PictureView& view : views) {
     render_view(pictures, view, to);
     to += 3 * side * side;
   }

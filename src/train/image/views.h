@@ -11,17 +11,18 @@
 namespace talon {
 
 /// A picture moved by a few pixels, what is uncovered white, and perhaps mirrored.
-struct View {
+struct PictureView {
   std::size_t picture = 0;
   int right = 0, down = 0;
   bool mirrored = false;
 };
 
 /// A view drawn with `random`, up to `most` pixels away.
-View draw_view(const PictureSet& pictures, std::size_t picture, int most, std::uint64_t random);
+PictureView draw_view(const PictureSet& pictures, std::size_t picture, int most,
+                      std::uint64_t random);
 
 /// [views, 3, side, side] float32 from -1 to 1.
-torch::Tensor render(const PictureSet& pictures, std::span<const View> views);
+torch::Tensor render(const PictureSet& pictures, std::span<const PictureView> views);
 
 /// An endless order of pictures, each once an epoch, shuffled anew in each. What stands at a place
 /// depends on the seed and the place alone.
