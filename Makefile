@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench policies picture pages page-test format check tidy \
+.PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench policies picture images pages page-test format check tidy \
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
@@ -124,6 +124,9 @@ signature: build ## one hash of what the reference backend decodes
 
 picture: build ## docs/answer.svg, the picture of the README, from an answer of smollm2
 	@$(BUILD)/talon pull smollm2 --models downloads && scripts/answer_picture.py $(BUILD)/talon docs/answer.svg
+
+images: build ## a sheet of pictures by MODEL= (PROMPT= or CLASS=, SHEET=4x4, VQ=), plain and drafted, the same
+	@scripts/images.sh $(BUILD)/talon $(MODEL)
 
 pages: setup ## web/*/dist, the pages of reports and of talon serve, from their sources (npm)
 	@scripts/web_page.sh report && scripts/web_page.sh chat

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "io/atomic_file.h"
 #include "io/json_text.h"
+#include "io/mapped_file.h"
 #include "train/image/network/precision.h"
 #include "train/image/stored_tokenizer.h"
 #include "train/image/views.h"
@@ -82,6 +83,8 @@ bool make_codes(const CodesOptions& options, const TrainingHooks& hooks) {
     write_tensors(file, {{"codes", codes}}, {{"facts", facts.dump()}});
     hooks.log(fmt::format("view {} of {}: {} pictures", view + 1, options.views, pictures.size()));
   }
+  const MappedFile decoder(std::filesystem::path(options.tokenizer) / kTokenizerFile);
+  write_file(out / kTokenizerFile, decoder.bytes());
   const std::string text = facts.dump(1) + "\n";
   write_file(out / "codes.json", std::as_bytes(std::span(text)));
   return true;

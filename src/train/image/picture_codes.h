@@ -11,8 +11,9 @@
 namespace talon {
 
 /// Encodes every picture of the data set in several views (moved, mirrored; the first as it is) and
-/// writes OUT/codes-VIEW.safetensors, each when it is whole, and OUT/codes.json at last. Files that
-/// are there are kept: a run that was stopped is gone on with. True if all are there.
+/// writes OUT/codes-VIEW.safetensors, each when it is whole, the tokenizer's weights, and
+/// OUT/codes.json at last. Files that are there are kept: a run that was stopped is gone on with.
+/// True if all are there.
 bool make_codes(const CodesOptions& options, const TrainingHooks& hooks);
 
 /// What make_codes() wrote.

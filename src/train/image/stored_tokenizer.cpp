@@ -26,7 +26,7 @@ VqShape shape_of(const Json& json) {
 }  // namespace
 
 StoredTokenizer::StoredTokenizer(const std::filesystem::path& folder, torch::ScalarType low) {
-  const auto facts = folder / "tokenizer.json", weights = folder / "vq.safetensors";
+  const auto facts = folder / "tokenizer.json", weights = folder / kTokenizerFile;
   std::ifstream input(facts);
   std::ostringstream text;
   text << input.rdbuf();

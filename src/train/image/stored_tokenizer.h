@@ -9,6 +9,9 @@
 
 namespace talon {
 
+/// Its weights, in the folder of a tokenizer and beside what was made with it.
+constexpr const char* kTokenizerFile = "vq.safetensors";
+
 /// A tokenizer that train_tokenizer() wrote, to make codes and pictures with.
 class StoredTokenizer {
  public:

@@ -7,7 +7,9 @@
 
 #include "core/error.h"
 #include "io/atomic_file.h"
+#include "io/mapped_file.h"
 #include "train/image/network/precision.h"
+#include "train/image/stored_tokenizer.h"
 #include "train/image/views.h"
 
 namespace talon {
@@ -156,6 +158,8 @@ void ImageModelTask::write(const std::filesystem::path& folder, const Json& fact
     const std::string text = json.dump(1) + "\n";
     write_file(model / name, std::as_bytes(std::span(text)));
   };
+  const MappedFile tokenizer(std::filesystem::path(options_.codes) / kTokenizerFile);
+  write_file(model / kTokenizerFile, tokenizer.bytes());
   write_json("words.json", words);
   write_json("config.json", config);
 }

@@ -4,9 +4,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "backend/cpu/cpu.h"
 #include "core/error.h"
+#include "image/prompt_words.h"
+#include "image/vq_decoder.h"
 #include "io/checkpoint.h"
 #include "io/formats/write_safetensors.h"
+#include "runtime/answerer.h"
 #include "train/image/picture_codes.h"
 #include "train/image/stored_tokenizer.h"
 #include "train/image/train_features.h"
@@ -211,6 +215,41 @@ TEST(TrainImageModel, LearnsTheCodesOfTheEightPicturesThatItSees) {
   const Checkpoint model = read_safetensors(data / "model/model/model.safetensors");
   EXPECT_EQ(model.require("layers.1.attention.wqkv.weight").shape,
             (std::vector<std::int64_t>{96, 32}));
+}
+
+/// The folder that training writes is one that `talon image` draws with.
+TEST(TrainImageModel, TheEngineDrawsThePicturesThatItHasLearned) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 40);
+  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  ASSERT_TRUE(train_image_model(small_model(data, data / "model", 150), quiet()).finished);
+  const fs::path folder = data / "model/model";
+  const PictureSet pictures(data.string());
+  const torch::Tensor codes = read_codes(data / "codes", pictures).codes[0];
+
+  const auto backend = make_cpu_backend({});
+  const Model model = load_model(open_checkpoint(folder), *backend);
+  const auto cache = open_cache(model, {.bytes = std::size_t{4} << 20, .type = KvType::f32});
+  Answerer answerer(model, *cache, nullptr, with_method({}, parse_method("jacobi@policy=fixed")));
+  const PromptWords words = PromptWords::read(folder / "words.json");
+  const VqDecoder decoder(open_checkpoint(folder / "vq.safetensors"), 4, 4);
+  const StoredTokenizer tokenizer(data / "tokenizer", torch::kFloat);
+  for (int i = 0; i < 8; ++i) {
+    const std::string prompt = fmt::format("box n{} {}", i, i % 2 == 0 ? "flat" : "round");
+    Request request;
+    for (const int row : words.rows_of(prompt, model.config.image->prompt_tokens))
+      request.prompt.push_back(model.config.vocabulary + row);
+    request.max_new = model.config.image->cells();
+    const std::vector<TokenId> drawn = answerer.decode(request).tokens;
+    const torch::Tensor own = codes[i].contiguous();
+    EXPECT_EQ(drawn, std::vector<TokenId>(own.data_ptr<int>(), own.data_ptr<int>() + 16)) << i;
+    const std::vector<float> pixels = decoder.values(drawn);
+    const torch::Tensor expected = tokenizer.pictures_of(own.to(torch::kLong).unsqueeze(0));
+    const torch::Tensor found =
+        torch::tensor(pixels).reshape({1, 16, 16, 3}).permute({0, 3, 1, 2}).clamp(-1, 1);
+    EXPECT_LT((found - expected).abs().max().item<double>(), 1e-4) << i;
+  }
 }
 
 TEST(TrainImageModel, StoppedAndStartedAgainItGivesTheSameFileBitForBit) {
