@@ -34,9 +34,9 @@ async function open(options = {}) {
   page.on("console", (message) => {
     if (/Content Security Policy|Refused/.test(message.text())) complaints.push(message.text());
   });
-  // Short answers that are the same each time.
+  // Short answers that are the same each time, drafted however busy the machine is.
   await page.addInitScript(() => {
-    localStorage.getItem("talon-settings") ?? localStorage.setItem("talon-settings", JSON.stringify({ seed: "7", temperature: 0, maxTokens: "60" }));
+    localStorage.getItem("talon-settings") ?? localStorage.setItem("talon-settings", JSON.stringify({ seed: "7", temperature: 0, maxTokens: "60", policy: "fixed" }));
   });
   await page.goto(url);
   await page.waitForSelector(".about:not(:empty), .messages article");
