@@ -4,6 +4,7 @@ one that the description allows, and the server's memory stays flat. Prints a li
 usage: run.py TALON ST EXAMPLES FOLDER [SEED]     ST: the program of schemathesis; EXAMPLES: requests that are
 drawn for each of the five paths. From a thousand on the 10,000 that go through the description field by field come first.
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).parent
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 SETTLED = 0.25  # share of the requests after which memory must not grow
-MOST_GROWTH = 1.10  # of resident memory from then on
+MOST_GROWTH = 1.05  # of resident memory from then on
 
 
 def make_model(folder: pathlib.Path) -> pathlib.Path:
@@ -28,7 +29,7 @@ def make_model(folder: pathlib.Path) -> pathlib.Path:
 
 
 def start(talon: str, model: pathlib.Path) -> tuple[subprocess.Popen, str]:
-    command = [talon, "serve", "-m", f"tiny={model}", "--port", "0", "--threads", "1", "--cache-mb", "32"]
+    command = [talon, "serve", "-m", f"tiny={model}", "--port", "0", "--threads", "1", "--cache-mb", "4"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for line in server.stderr:
         if found := re.search(r"listening on (\S+)", line):
@@ -47,10 +48,24 @@ def responses(address: str) -> dict[str, int]:
     return {code: int(count) for code, count in found}
 
 
+def warm(address: str) -> None:
+    """Pages of the cache and room for activations take memory when they are first used; here all of them."""
+
+    def ask(number: int) -> None:
+        body = {"prompt": f"{number} " + "once upon a time " * 40, "max_tokens": 200, "seed": number, "logprobs": 5, "n": 2}
+        request = urllib.request.Request(address + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            reply.read()
+
+    with concurrent.futures.ThreadPoolExecutor(16) as clients:
+        list(clients.map(ask, range(64)))
+
+
 def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> int:
     place = pathlib.Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     server, address = start(talon, make_model(place))
+    warm(address)
     memory: list[tuple[int, int]] = []  # requests so far, resident bytes
     done = threading.Event()
 
@@ -64,7 +79,7 @@ def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> in
     try:
         phases = "fuzzing" if int(examples) < 1000 else "coverage,fuzzing"
         command = [st, "run", str(HERE / "openai.json"), "--url", address + "/v1", "--checks", CHECKS, "--phases", phases,
-                   "--max-examples", examples, "--seed", seed, "--workers", "2", "--continue-on-failure", "--suppress-health-check", "all",
+                   "--max-examples", examples, "--seed", seed, "--workers", "1", "--continue-on-failure", "--suppress-health-check", "all",
                    "--request-timeout", "60", "--warnings", "off", "--no-color"]
         with open(place / "schemathesis.log", "w") as log:
             result = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, cwd=place)
@@ -80,7 +95,7 @@ def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> in
     growth = settled[-1] / settled[0]
     failed = [text for text, is_bad in [(f"schemathesis exits with {result.returncode}: {place}/schemathesis.log", result.returncode != 0),
                                         ("a 5xx", any(status.startswith("5") for status in codes)),
-                                        (f"memory grew by {growth:.3f}", growth > MOST_GROWTH and settled[-1] - settled[0] > 8 << 20),
+                                        (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
                                         (f"the server exits with {code}", code != 0)] if is_bad]
     print(json.dumps({"requests": total, "codes": codes, "seconds": round(time.monotonic() - begin), "resident_mib": settled[-1] >> 20,
                       "growth": round(growth, 4), "failed": failed}))
