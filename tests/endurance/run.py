@@ -30,7 +30,7 @@ LEAST_ACCEPTANCE = 0.95  # of the last third, of the first third's
 
 
 def start(talon: str, model: pathlib.Path, *more: str, stderr=subprocess.PIPE, **environment: str) -> tuple[subprocess.Popen, tuple[str, int]]:
-    command = [talon, "serve", "-m", f"model={model}", "--port", "0", "--cache-mb", "4", "--header-s", "3", "--body-s", "5", "--queue", "24", *more]
+    command = [talon, "serve", "-m", f"model={model}", "--port", "0", "--cache-mb", "1", "--header-s", "3", "--body-s", "5", "--queue", "24", *more]
     server = subprocess.Popen(command, stderr=stderr, text=True, env={**os.environ, **environment})
     if stderr != subprocess.PIPE:
         return server, ("", 0)
@@ -195,7 +195,8 @@ class Run:
         failed = [text for text, is_bad in [
             (f"{len(self.wrong)} findings", self.wrong), (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
             (f"acceptance fell from {begin:.3f} to {end:.3f}", end < LEAST_ACCEPTANCE * begin), (f"{server_errors}", server_errors),
-            (f"the server ends with {code}", code != 0), ("no text was compared", not self.site.counts.get("equal"))] if is_bad]
+            (f"the server ends with {code}", code != 0), ("no text was compared", not self.site.counts.get("equal")),
+            ("the cache was never full", not last.get("num_preemptions_total"))] if is_bad]
         print(json.dumps({"verdict": "failed" if failed else "passed", "failed": failed, "seconds": round(total), "visits": self.site.counts,
                           "resident_mib": {"settled": sizes[0] >> 10, "end": sizes[-1] >> 10}, "growth": round(growth, 4),
                           "acceptance": [round(begin, 4), round(end, 4)], "wrong": self.wrong[:20]}))

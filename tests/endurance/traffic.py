@@ -177,17 +177,18 @@ def be_hostile(site: Site, draw: random.Random, _: Question) -> None:
 
 
 def trickle(site: Site, draw: random.Random, _: Question) -> None:
-    """Slow-loris: headers byte by byte. The server ends it within the seconds that it gives to headers (--header-s 3)."""
-    begin = time.monotonic()
+    """Slow-loris: headers byte by byte, ten a second. The server ends it within the seconds that it gives to headers (--header-s 3)."""
+    sent = 0
     with socket.create_connection(site.address, timeout=20) as connection:
         try:
             for byte in b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Slow: " + b"a" * 200:
                 connection.sendall(bytes([byte]))
+                sent += 1
                 time.sleep(0.1)
         except (ConnectionResetError, BrokenPipeError):
             pass
-    if time.monotonic() - begin > 12:
-        raise Wrong("a client that trickles was kept for more than 12 s")
+    if sent > 100:
+        raise Wrong(f"{sent} bytes of a client that trickles were taken")
     site.count("trickled")
 
 
