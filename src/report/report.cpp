@@ -14,14 +14,15 @@ namespace {
 constexpr std::string_view kDataBegin = R"(<script type="application/json" id="talon-data">)";
 constexpr std::string_view kNoData = "null";
 
-constexpr std::array<std::pair<ReportKind, std::string_view>, 7> kKinds = {
+constexpr std::array<std::pair<ReportKind, std::string_view>, 8> kKinds = {
     {{ReportKind::spec, "spec"},
      {ReportKind::cost, "cost"},
      {ReportKind::kernels, "kernels"},
      {ReportKind::calibration, "calibration"},
      {ReportKind::tree, "tree"},
      {ReportKind::curves, "curves"},
-     {ReportKind::load, "load"}}};
+     {ReportKind::load, "load"},
+     {ReportKind::field, "field"}}};
 
 Json json_of(const Report& report) {
   Json json = report.more;

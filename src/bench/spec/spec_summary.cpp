@@ -12,9 +12,9 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 /// The cells of one question: what the bootstrap draws.
 struct QuestionSums {
   int counted = 0;
-  double plain = 0, method = 0;            // sums of tok/s over the same cells
-  double wall_plain = 0, wall_method = 0;  // likewise
-  double accepted = 0, rounds = 0;
+  double plain = 0, method = 0;                                 // sums of tok/s over the same cells
+  double wall_plain = 0, wall_method = 0;                       // likewise
+  double accepted = 0, rounds = 0, draft_ms = 0, check_ms = 0;  // of all repeats
 };
 
 using Sum = double QuestionSums::*;
@@ -48,6 +48,9 @@ void add_cell(MethodSummary& summary, QuestionSums& sums, const SpecCell& cell,
   sums.wall_plain += spread_of(plain.wall_tok_s).median;
   sums.accepted += cell.rounds.accepted;
   sums.rounds += cell.rounds.rounds;
+  const auto repeats = static_cast<double>(cell.tok_s.size());
+  sums.draft_ms += cell.draft_ms * repeats;
+  sums.check_ms += cell.check_ms * repeats;
   summary.worst = std::min(summary.worst, speed / plain_speed);
   summary.prompt_tokens += cell.prompt_tokens;
   summary.prefill_ms += cell.prefill_ms;
@@ -59,11 +62,12 @@ void add_cell(MethodSummary& summary, QuestionSums& sums, const SpecCell& cell,
 
 void finish(MethodSummary& summary, const std::vector<QuestionSums>& questions) {
   if (summary.counted == 0) {
-    for (double* value : {&summary.tok_s, &summary.speedup, &summary.wall_tok_s,
-                          &summary.wall_speedup, &summary.worst, &summary.tau})
+    for (double* value :
+         {&summary.tok_s, &summary.speedup, &summary.wall_tok_s, &summary.wall_speedup,
+          &summary.worst, &summary.tau, &summary.draft_each_ms, &summary.check_each_ms})
       *value = kNone;
-    for (Interval* range :
-         {&summary.speedup_range, &summary.wall_speedup_range, &summary.tau_range})
+    for (Interval* range : {&summary.speedup_range, &summary.wall_speedup_range, &summary.tau_range,
+                            &summary.draft_range, &summary.check_range})
       *range = {kNone, kNone};
     return;
   }
@@ -73,6 +77,9 @@ void finish(MethodSummary& summary, const std::vector<QuestionSums>& questions) 
     all.method += sums.method;
     all.wall_plain += sums.wall_plain;
     all.wall_method += sums.wall_method;
+    all.rounds += sums.rounds;
+    all.draft_ms += sums.draft_ms;
+    all.check_ms += sums.check_ms;
   }
   summary.tok_s = all.method / summary.counted;
   summary.wall_tok_s = all.wall_method / summary.counted;
@@ -85,6 +92,11 @@ void finish(MethodSummary& summary, const std::vector<QuestionSums>& questions) 
   summary.tau_range = range_of(questions, &QuestionSums::accepted, &QuestionSums::rounds);
   ++summary.tau_range.low;
   ++summary.tau_range.high;
+  const auto each = [&](double ms) { return all.rounds > 0 ? ms / all.rounds : kNone; };
+  summary.draft_each_ms = each(all.draft_ms);
+  summary.check_each_ms = each(all.check_ms);
+  summary.draft_range = range_of(questions, &QuestionSums::draft_ms, &QuestionSums::rounds);
+  summary.check_range = range_of(questions, &QuestionSums::check_ms, &QuestionSums::rounds);
 }
 
 }  // namespace
@@ -146,6 +158,12 @@ Json json_of(const std::vector<MethodSummary>& summaries) {
                             {"tau", summary.tau},
                             {"tau_low", summary.tau_range.low},
                             {"tau_high", summary.tau_range.high},
+                            {"draft_each_ms", summary.draft_each_ms},
+                            {"draft_each_ms_low", summary.draft_range.low},
+                            {"draft_each_ms_high", summary.draft_range.high},
+                            {"check_each_ms", summary.check_each_ms},
+                            {"check_each_ms_low", summary.check_range.low},
+                            {"check_each_ms_high", summary.check_range.high},
                             {"equal", summary.equal()},
                             {"worst", summary.worst},
                             {"wall_tok_s", summary.wall_tok_s},

@@ -29,6 +29,8 @@ struct MethodSummary {
   double worst = 0;  // least speed-up of any question
   double tau = 0;    // tokens per check, over all checks
   Interval tau_range;
+  double draft_each_ms = 0, check_each_ms = 0;  // of a round
+  Interval draft_range, check_range;
 
   double prefill_ms = 0, decode_ms = 0, draft_ms = 0, check_ms = 0;  // sums over counted cells
   long prompt_tokens = 0;                                            // likewise

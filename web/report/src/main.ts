@@ -3,6 +3,7 @@ import { showCalibration } from "./calibration";
 import { showCost, showKernels } from "./cost";
 import { showCurves } from "./curves";
 import { readReport, type Report } from "./data";
+import { showField } from "./field";
 import { showLoad } from "./load";
 import { Page } from "./page";
 import { showSpec } from "./spec";
@@ -16,6 +17,7 @@ const kinds: Record<string, (page: Page, report: Report) => void> = {
   tree: showTree,
   curves: showCurves,
   load: showLoad,
+  field: showField,
 };
 
 function show(root: HTMLElement): void {

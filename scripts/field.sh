@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The methods of the field on the same models and questions, at temperatures 0 and 1: one interleaved `talon bench spec` a model, then all
+# of them as one page (build/field/page/field.html) and, where all questions were asked, as lines that others can cite (bench/results).
+# Methods that need a head run where models/MODEL-METHOD is. Stop it at any moment: the same command goes on.
+# usage: scripts/field.sh TALON, with in the environment
+#   FIELD_MODELS="M N"      of the catalogue (default: smollm2 tinyllama)
+#   FIELD_QUESTIONS=N       first questions of each subtask only (default: all, many hours)
+#   FIELD_TEMPERATURES=T,U  default 0,1
+#   FIELD_METHODS=M,N       instead of the methods below
+#   FIELD_TOKENS=N          most of an answer (default 128)
+#   FIELD_REPEATS=N         answers of each, medians count (default 1)
+#   FIELD_PEERS=0           without other engines
+set -euo pipefail
+cd "$(dirname "$0")/.."
+talon=$1
+work=build/field
+commit=$(git describe --always)
+mkdir -p $work bench/results
+peer=
+if [ "${FIELD_PEERS:-1}" != 0 ]; then peer=$(scripts/llama_cpp.sh); fi
+
+methods_of() { # MODEL
+  local list=none,ngram,suffix,jacobi,lookahead drafter head
+  for drafter in medusa eagle eagle2 eagle3 dflash dspark peagle; do
+    head=models/$1-$drafter
+    if [ -e "$head" ]; then list+=,$drafter:head=$head; fi
+  done
+  case $1 in
+    smollm2) list+=,draft:model=self,skip=8/10/12/14/16/18/20/22 ;;
+    tinyllama)
+      "$talon" pull stories15m --models downloads > /dev/null
+      list+=,draft:model=downloads/stories15m/stories15M.bin,draft:model=downloads/stories15m/stories15M.bin,stage=suffix ;;
+  esac
+  list+=,lookahead+suffix
+  for drafter in medusa eagle3 dflash peagle; do
+    head=models/$1-$drafter
+    if [ -e "$head" ]; then list+=,$drafter:head=$head+suffix; fi
+  done
+  if [ -n "$peer" ]; then list+=,peer:llama.cpp=$peer,peer:llama.cpp:ngram-simple=$peer; fi
+  echo "$list"
+}
+
+status=0
+runs=()
+for model in ${FIELD_MODELS:-smollm2 tinyllama}; do
+  "$talon" pull "$model" --models downloads > /dev/null
+  ended=0
+  "$talon" bench spec -m "$model" --models downloads --methods "${FIELD_METHODS:-$(methods_of "$model")}" \
+    --questions tests/data/spec_bench_dev.jsonl --per-category "${FIELD_QUESTIONS:-0}" --temperature "${FIELD_TEMPERATURES:-0,1}" \
+    --repeats "${FIELD_REPEATS:-1}" -n "${FIELD_TOKENS:-128}" \
+    --output "$work/$model-$commit.jsonl" --report "$work/$model" > /dev/null || ended=$?
+  [ $ended -le 1 ] || exit $ended
+  [ $ended = 0 ] || status=1
+  runs+=("$work/$model-$commit.jsonl")
+done
+"$talon" bench field "${runs[@]}" --report $work/page > /dev/null
+if [ "${FIELD_QUESTIONS:-0}" = 0 ]; then
+  for kind in jsonl md; do cp $work/page/field.$kind bench/results/field.$kind; done
+fi
+exit $status
