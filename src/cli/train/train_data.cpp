@@ -14,7 +14,6 @@
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "draft/eagle/head_config.h"
-#include "io/sha256.h"
 #include "runtime/cache_budget.h"
 #include "train/data/generate.h"
 #include "train/data/manifest.h"
@@ -40,7 +39,7 @@ Json files_json(const std::vector<std::string>& files) {
   Json list = Json::array();
   for (const std::string& file : files) {
     list.push_back({{"name", std::filesystem::path(file).filename().string()},
-                    {"sha256", sha256_of_file(file)}});
+                    {"sha256", model_checksum(file)}});
   }
   return list;
 }
@@ -56,8 +55,8 @@ class TrainData : public Command {
         ->type_name("FILE...");
     app_->add_option("--responses", responses_,
                      "ready-made answers to read: JSON lines with \"prompt_ids\", "
-                     "\"response_ids\", \"temperature\", \"source\"")
-        ->type_name("FILE...");
+                     "\"response_ids\", \"temperature\", \"source\", or a folder of this command")
+        ->type_name("PATH...");
     app_->add_option(
             "--held-out", held_out_,
             "questions (\"turns\" or \"prompt\") that prompts must not share 13 words with")
@@ -79,7 +78,7 @@ class TrainData : public Command {
     options_.drafter = resolve_drafter(options_.drafter, options_.heads);
     options_.max_new = plan_.max_new;
     options_.kv = cache_type(loaded.model, model_.kv);
-    if (features_) options_.taps = taps_of(loaded.model.config);
+    choose_features(loaded.model.config);
     const DataPlan plan = make_plan(loaded);
     const Manifest manifest = add_run(folder_, target_of(loaded), run_json(loaded, plan));
     ShardWriter writer({folder_, plan_.shard, plan_.shards, manifest.shard_kind()},
@@ -113,8 +112,11 @@ class TrainData : public Command {
     const char* group = "Work";
     add_count(*app_, "--tokens", tokens_, "response tokens to stop at, 0 for all answers")
         ->group(group);
-    app_->add_flag("--features,!--no-features", features_,
-                   "record the target's vectors (default), or only tokens")
+    app_->add_option("--features", features_,
+                     "how the target's vectors are stored: f16, q8 (half of the space), or none")
+        ->type_name("WORD")
+        ->check(CLI::IsMember({"f16", "q8", "none"}))
+        ->capture_default_str()
         ->group(group);
     add_int(*app_, "--batch", options_.batch, 1, 4096, "conversations at once")->group(group);
     app_->add_option("--shard", shard_, "this process's part of the work, I/N: 0/2 and 1/2")
@@ -139,6 +141,19 @@ class TrainData : public Command {
     plan_.temperatures = TemperatureMix(mix_);
     const auto shards = static_cast<std::uint64_t>(plan_.shards);
     options_.tokens = (tokens_ + shards - 1) / shards;
+  }
+
+  void choose_features(const ModelConfig& config) {
+    const std::optional<FeatureType> type = feature_type_of(features_);
+    if (!type) return;
+    options_.features = *type;
+    options_.taps = taps_of(config);
+    if (type == FeatureType::q8 && config.hidden % static_cast<int>(FeatureRows::kGroup) != 0) {
+      throw Error(
+          fmt::format("--features q8: expected vectors of a multiple of {} numbers, found {}: use "
+                      "f16",
+                      FeatureRows::kGroup, config.hidden));
+    }
   }
 
   static std::vector<FeatureTap> taps_of(const ModelConfig& config) {
@@ -194,6 +209,7 @@ class TrainData : public Command {
     manifest.info.hidden = config.hidden;
     manifest.info.vocabulary = config.vocabulary;
     for (const FeatureTap& tap : options_.taps) manifest.info.taps.push_back(tap.layer);
+    manifest.info.features = options_.features;
     manifest.target_settings = {{"weights", name_of(model_.weights)},
                                 {"activations", activations_json(loaded.activations)},
                                 {"cache", name_of(options_.kv)}};
@@ -277,7 +293,7 @@ class TrainData : public Command {
   std::string mix_ = TemperatureMix(PlanOptions{}.temperatures).text();
   std::string shard_ = "0/1";
   std::uint64_t tokens_ = 0;
-  bool features_ = true;
+  std::string features_{name_of(FeatureType::f16)};
   bool chat_ = true;
   bool json_ = false;
   std::map<std::pair<std::string, std::string>, int> sources_;  // source, licence: prompts

@@ -25,7 +25,8 @@ struct Entry {
 };
 
 /// Whether what was learnt from one folder holds for the other. Settings of the target, such as the
-/// bits of its activations, may differ: they change its vectors by rounding only.
+/// bits of its activations, and how vectors are stored may differ: they change them by rounding
+/// only.
 bool same_target(const DatasetInfo& a, const DatasetInfo& b) {
   return a.model_sha256 == b.model_sha256 && a.hidden == b.hidden && a.vocabulary == b.vocabulary &&
          a.taps == b.taps;
@@ -107,7 +108,7 @@ Conversation Dataset::read(std::size_t index) const {
   const RecordHeader& header = entry.place.header;
   const auto& [file, kind] = state_->shards[entry.shard];
   const auto payload = read_payload(file, entry.place, kind);
-  const PayloadLayout layout = payload_layout(header, kind.row_values);
+  const PayloadLayout layout = payload_layout(header, kind);
 
   Conversation conversation;
   conversation.tokens = {reinterpret_cast<const TokenId*>(payload.data()), header.tokens};
@@ -120,9 +121,9 @@ Conversation Dataset::read(std::size_t index) const {
   conversation.response_begin = static_cast<int>(header.response_begin);
   conversation.temperature = header.temperature;
   conversation.source = source_of(payload, entry.place, layout);
-  conversation.row_values = static_cast<int>(kind.row_values);
-  conversation.features = {reinterpret_cast<const std::uint16_t*>(payload.data() + layout.features),
-                           std::size_t{header.tokens - 1} * kind.row_values};
+  conversation.format = kind.rows();
+  conversation.features =
+      payload.subspan(layout.features, std::size_t{header.tokens - 1} * kind.rows().row_bytes());
   return conversation;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/types.h"
+#include "train/data/feature_rows.h"
 
 namespace talon {
 
@@ -23,6 +24,7 @@ struct DatasetInfo {
   /// or FeatureTap::kFinalNorm (-1) for the vector that the output matrix reads. As recorded by
   /// `talon train data`: low, middle, high, kFinalNorm. Empty: tokens only.
   std::vector<int> taps;
+  FeatureType features = FeatureType::f16;
 
   std::size_t row_values() const { return taps.size() * static_cast<std::size_t>(hidden); }
 };
@@ -33,15 +35,16 @@ struct Conversation {
   int response_begin = 0;           // index of the first token of the response; at least 1
   double temperature = 0;           // of the response
   std::string source;               // of the prompt
-  int row_values = 0;               // DatasetInfo::row_values()
-  /// IEEE half floats, [rows, row_values], dense, rows = tokens.size() - 1: row i is the target's
-  /// row of tokens[i], the one that produced tokens[i + 1]. Empty without features.
-  std::span<const std::uint16_t> features;
+  FeatureRows format;               // of the rows
+  /// tokens.size() - 1 rows: row i is the target's row of tokens[i], the one that produced
+  /// tokens[i + 1]. Empty without features.
+  std::span<const std::byte> features;
 
   int rows() const { return features.empty() ? 0 : static_cast<int>(tokens.size()) - 1; }
-  std::span<const std::uint16_t> row(int i) const {
-    return features.subspan(static_cast<std::size_t>(i) * static_cast<std::size_t>(row_values),
-                            static_cast<std::size_t>(row_values));
+  /// As FeatureRows::decode().
+  void copy_row(int row, std::size_t first, std::span<std::uint16_t> out) const {
+    const std::size_t bytes = format.row_bytes();
+    format.decode(features.subspan(static_cast<std::size_t>(row) * bytes, bytes), first, out);
   }
 };
 

@@ -30,9 +30,12 @@ Record record(int number, int tokens = 6) {
   result.temperature = 0.25F * static_cast<float>(number % 5);
   const std::size_t values =
       static_cast<std::size_t>(tokens - 1) * test::data_target(kTaps).info.row_values();
+  std::vector<std::uint16_t> halves;
   for (std::size_t i = 0; i < values; ++i) {
-    result.features.push_back(static_cast<std::uint16_t>(static_cast<std::size_t>(number) * 7 + i));
+    halves.push_back(static_cast<std::uint16_t>(static_cast<std::size_t>(number) * 7 + i));
   }
+  const auto bytes = std::as_bytes(std::span(halves));
+  result.features.assign(bytes.begin(), bytes.end());
   return result;
 }
 
@@ -81,7 +84,9 @@ TEST(Dataset, ReturnsWhatWasWrittenAcrossFilesAndResumes) {
     EXPECT_TRUE(std::ranges::equal(found.tokens, expected.tokens));
     EXPECT_TRUE(std::ranges::equal(found.features, expected.features));
     EXPECT_EQ(found.rows(), static_cast<int>(expected.tokens.size()) - 1);
-    EXPECT_EQ(found.row(1)[0], expected.features[dataset.info().row_values()]);
+    std::uint16_t value = 0;
+    found.copy_row(1, 3, {&value, 1});
+    EXPECT_EQ(value, i * 7 + static_cast<int>(dataset.info().row_values()) + 3);
     EXPECT_EQ(found.response_begin, 2);
     EXPECT_EQ(found.source, expected.source);
     EXPECT_EQ(found.temperature, expected.temperature);
@@ -113,6 +118,33 @@ TEST(Dataset, FoldersMayDifferInTheSettingsOfTheirTarget) {
   manifest.target_settings = {{"activations", 8}};
   add_run(rounded.path(), manifest, Json::object());
   EXPECT_EQ(Dataset({one.path(), rounded.path()}).size(), 2u);
+}
+
+TEST(Dataset, AFolderKeepsOneTypeOfFeatures) {
+  DataFolder folder, other;
+  write(folder, 0, 2);
+  Manifest manifest = test::data_target(kTaps);
+  manifest.info.features = FeatureType::q8;
+  try {
+    add_run(folder.path(), manifest, Json::object());
+    FAIL() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_NE(
+        std::string(error.what()).find(R"(its target's features is "f16", this one's is "q8")"),
+        std::string::npos)
+        << error.what();
+  }
+  add_run(other.path(), manifest, Json::object());
+  EXPECT_EQ(read_manifest(other.path())->info.features, FeatureType::q8);
+  EXPECT_NE(read_manifest(other.path())->shard_kind(), read_manifest(folder.path())->shard_kind());
+  std::filesystem::copy(folder.only_shard(), other.path() / "shard-000-of-001-00000.talondata");
+  EXPECT_NE(problem_of(other).find("another target"), std::string::npos);
+  std::ifstream file(other.path() / "manifest.json");
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  text.replace(text.find("q8"), 2, "q9");
+  std::ofstream(other.path() / "manifest.json") << text;
+  EXPECT_NE(problem_of(other).find(R"("features": expected f16 or q8, found "q9")"),
+            std::string::npos);
 }
 
 /// A folder as the first versions wrote it, with `activations` as its JSON text.

@@ -59,7 +59,7 @@ class Generation {
         options_(options),
         writer_(writer),
         hidden_(model.config.hidden),
-        recorder_(options.taps, *model.backend),
+        recorder_(options.taps, options.features, *model.backend),
         engine_(start_engine(model, plan, options, recorder_)) {
     for (const DataJob& job : plan.jobs) {
       const auto found = finished.find(job.id);
@@ -159,9 +159,11 @@ class Generation {
     record.temperature = running.job->temperature;
     record.saturated = recording.saturated;
     record.features = std::move(recording.rows);
-    const auto width = static_cast<std::size_t>(hidden_) * options_.taps.size();
-    expects(record.features.size() >= (record.tokens.size() - 1) * width, "a row for every token");
-    record.features.resize((record.tokens.size() - 1) * width);
+    const auto values = static_cast<std::size_t>(hidden_) * options_.taps.size();
+    const FeatureRows format{static_cast<std::uint32_t>(values), options_.features};
+    const std::size_t bytes = (record.tokens.size() - 1) * format.row_bytes();
+    expects(record.features.size() >= bytes, "a row for every token");
+    record.features.resize(bytes);
     writer_.append(record);
     ++report_.conversations;
     report_.prompt_tokens += static_cast<std::uint64_t>(record.response_begin);

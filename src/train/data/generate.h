@@ -20,9 +20,10 @@ struct GenerateOptions {
   int max_new = 256;
   std::uint64_t tokens = 0;  // response tokens this shard is to hold; 0: all of the plan
   std::vector<TokenId> end_tokens;
-  std::vector<FeatureTap> taps;  // recorded; none: tokens only
-  std::string drafter = "none";  // changes the speed only
-  HeadFinder heads;              // for drafters that name none; may be empty
+  std::vector<FeatureTap> taps;             // recorded; none: tokens only
+  FeatureType features = FeatureType::f16;  // how they are stored
+  std::string drafter = "none";             // changes the speed only
+  HeadFinder heads;                         // for drafters that name none; may be empty
   std::string policy = "throughput";
   int chunk = 256;  // prompt rows of one sequence in a forward
   int max_rows = 512;

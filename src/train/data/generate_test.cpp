@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <map>
 
 #include "core/error.h"
 #include "core/half.h"
@@ -51,9 +53,7 @@ TEST(TrainData, FeaturesAreThoseOfAFreshForward) {
     for (std::size_t i = 0; i < dataset.size(); ++i) {
       const Conversation conversation = dataset.read(i);
       const auto fresh = rows_of_a_fresh_forward(conversation, options.taps);
-      EXPECT_TRUE(std::equal(fresh.begin(), fresh.end(), conversation.features.begin(),
-                             conversation.features.end()))
-          << drafter << " conversation " << i;
+      EXPECT_EQ(test::halves_of(conversation), fresh) << drafter << " conversation " << i;
     }
   }
 }
@@ -74,8 +74,7 @@ TEST(TrainData, BeginningsThatConversationsShareAreRunOnce) {
     const Dataset dataset(folder.path());
     for (std::size_t i = 0; i < dataset.size(); ++i) {
       const Conversation conversation = dataset.read(i);
-      EXPECT_EQ(std::vector(conversation.features.begin(), conversation.features.end()),
-                rows_of_a_fresh_forward(conversation, options.taps))
+      EXPECT_EQ(test::halves_of(conversation), rows_of_a_fresh_forward(conversation, options.taps))
           << drafter << " conversation " << i;
     }
   }
@@ -197,8 +196,51 @@ TEST(TrainData, ReadsReadyMadeResponsesAsTheyAre) {
     EXPECT_EQ(std::vector(c.tokens.begin(), c.tokens.begin() + c.response_begin), from.prompt);
     EXPECT_EQ(std::vector(c.tokens.begin() + c.response_begin, c.tokens.end()), from.response);
     const auto fresh = rows_of_a_fresh_forward(c, small_work().taps);
-    EXPECT_EQ(std::vector(c.features.begin(), c.features.end()), fresh);
+    EXPECT_EQ(test::halves_of(c), fresh);
   }
+}
+
+TEST(TrainData, FeaturesOf8BitsAreThoseOf16Rounded) {
+  DataFolder halves, bytes;
+  GenerateOptions options = small_work();
+  fill(halves.path(), letters_plan(5), options);
+  options.features = FeatureType::q8;
+  fill(bytes.path(), letters_plan(5), options);
+  const Dataset exact(halves.path()), rounded(bytes.path());
+  ASSERT_EQ(rounded.size(), exact.size());
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const Conversation from = exact.read(i), to = rounded.read(i);
+    ASSERT_TRUE(std::ranges::equal(from.tokens, to.tokens));
+    EXPECT_LT(to.features.size(), from.features.size() * 54 / 100);
+    const auto wanted = test::halves_of(from), found = test::halves_of(to);
+    ASSERT_EQ(wanted.size(), found.size());
+    for (std::size_t group = 0; group < wanted.size(); group += FeatureRows::kGroup) {
+      float largest = 0, worst = 0;
+      for (std::size_t j = group; j < group + FeatureRows::kGroup; ++j) {
+        largest = std::max(largest, std::abs(half_to_float(wanted[j])));
+        worst = std::max(worst, std::abs(half_to_float(wanted[j]) - half_to_float(found[j])));
+      }
+      ASSERT_LE(worst, largest / 127 * 0.65F + 1e-6F) << "conversation " << i;
+      ASSERT_TRUE(largest == 0 || worst > 0) << "rounding shows";
+    }
+  }
+  EXPECT_EQ(Dataset({halves.path(), bytes.path()}).size(), 2 * exact.size());
+}
+
+TEST(TrainData, AFolderOfTokensBecomesOneWithFeatures) {
+  DataFolder tokens, features, fresh;
+  GenerateOptions options = small_work();
+  fill(fresh.path(), letters_plan(5), options);
+  options.taps.clear();
+  fill(tokens.path(), letters_plan(5), options);
+  const int vocabulary = data_model().model.config.vocabulary;
+  const auto responses = read_responses(tokens.path(), vocabulary);
+  EXPECT_EQ(responses.size(), Dataset(tokens.path()).size());
+  fill(features.path(), plan_responses(responses, small_plan()), small_work());
+  const auto found = contents(features.path());
+  const auto wanted = contents(fresh.path());
+  EXPECT_EQ(std::map(found.begin(), found.end()), std::map(wanted.begin(), wanted.end()));
+  EXPECT_THROW(read_responses(tokens.path(), vocabulary + 1), Error);
 }
 
 TEST(TrainData, WithoutFeaturesItHoldsTokens) {
@@ -212,22 +254,28 @@ TEST(TrainData, WithoutFeaturesItHoldsTokens) {
   EXPECT_EQ(dataset.tokens(), Dataset(with.path()).tokens());
 }
 
+/// Of half floats.
+std::vector<float> floats_of(const Recording& recording) {
+  std::vector<std::uint16_t> halves(recording.rows.size() / sizeof(std::uint16_t));
+  std::memcpy(halves.data(), recording.rows.data(), recording.rows.size());
+  std::vector<float> floats;
+  for (const std::uint16_t half : halves) floats.push_back(half_to_float(half));
+  return floats;
+}
+
 TEST(Recorder, StoresValuesBeyondHalfFloatsAsTheLargestAndSaysSo) {
   Backend& backend = *data_model().backend;
   const auto rows = backend.allocate(1, 4);
   const std::vector<float> values = {1e6F, -1e6F, 65504.0F, 0.5F};
   backend.upload(values, rows.view());
-  Recorder recorder({{1}}, backend);
+  Recorder recorder({{1}}, FeatureType::f16, backend);
   recorder.begin(7, {});
   const TokenId token = 5;
   recorder.committed(7, {std::span(&token, 1), 1, rows.view(), true});
   recorder.end(7);
   const Recording recording = recorder.take(7);
   EXPECT_EQ(recording.saturated, 2u);
-  EXPECT_EQ(half_to_float(recording.rows[0]), 65504.0F);
-  EXPECT_EQ(half_to_float(recording.rows[1]), -65504.0F);
-  EXPECT_EQ(half_to_float(recording.rows[2]), 65504.0F);
-  EXPECT_EQ(half_to_float(recording.rows[3]), 0.5F);
+  EXPECT_EQ(floats_of(recording), (std::vector{65504.0F, -65504.0F, 65504.0F, 0.5F}));
 
   const std::vector<float> bad = {0, 0, NAN, 0};
   backend.upload(bad, rows.view());
@@ -242,7 +290,7 @@ TEST(Recorder, CopiesWhatATextHasInCommonWithTheLast) {
   const std::vector<float> values = {1, 2};
   backend.upload(values, rows.view());
   const std::vector<TokenId> text = {5, 6, 7};
-  Recorder recorder({{1}}, backend);
+  Recorder recorder({{1}}, FeatureType::f16, backend);
   EXPECT_EQ(recorder.remembers(text), 0);
   recorder.begin(1, {});
   recorder.committed(1, {text, 0, rows.view(), false});
@@ -255,9 +303,7 @@ TEST(Recorder, CopiesWhatATextHasInCommonWithTheLast) {
   }
   recorder.committed(2, {std::span(other).subspan(2), 2, rows.view(), true});
   recorder.end(2);
-  std::vector<float> recorded;
-  for (const std::uint16_t half : recorder.take(2).rows) recorded.push_back(half_to_float(half));
-  EXPECT_EQ(recorded, (std::vector<float>{1, 1, 2}));
+  EXPECT_EQ(floats_of(recorder.take(2)), (std::vector<float>{1, 1, 2}));
 }
 
 }  // namespace

@@ -45,9 +45,11 @@ class FolderLock {
 
 Json target_json(const Manifest& manifest) {
   const DatasetInfo& info = manifest.info;
-  return {{"model", info.model},   {"sha256", info.model_sha256},
-          {"hidden", info.hidden}, {"vocabulary", info.vocabulary},
-          {"taps", info.taps},     {"settings", manifest.target_settings}};
+  Json json = {{"model", info.model},   {"sha256", info.model_sha256},
+               {"hidden", info.hidden}, {"vocabulary", info.vocabulary},
+               {"taps", info.taps},     {"settings", manifest.target_settings}};
+  if (info.features != FeatureType::f16) json["features"] = name_of(info.features);
+  return json;
 }
 
 /// What decides whether conversations may lie together: everything but the model's name.
@@ -93,6 +95,17 @@ class Fields {
   std::string where_;
 };
 
+/// "f16" is not said.
+FeatureType feature_type(const Json& target, const std::string& where) {
+  const auto found = target.find("features");
+  if (found == target.end()) return FeatureType::f16;
+  const auto type = found->is_string() ? feature_type_of(found->get<std::string>()) : std::nullopt;
+  if (!type) {
+    fail("{}, target: \"features\": expected f16 or q8, found {}", where, found->dump());
+  }
+  return *type;
+}
+
 Manifest parse(const Json& json, const std::string& where) {
   const Fields all(json, where);
   if (all.text("format") != kFormat || all.at("version") != kVersion) {
@@ -106,6 +119,7 @@ Manifest parse(const Json& json, const std::string& where) {
   manifest.info.hidden = target.size("hidden");
   manifest.info.vocabulary = target.size("vocabulary");
   manifest.info.taps = target.numbers("taps", FeatureTap::kFinalNorm);
+  manifest.info.features = feature_type(all.at("target"), where);
   manifest.target_settings = target.at("settings");
   manifest.runs = all.at("runs");
   if (!manifest.runs.is_array()) fail("{}: \"runs\": expected a list", where);
@@ -125,7 +139,8 @@ void write(const std::filesystem::path& folder, const Manifest& manifest) {
 
 void check_same_target(const std::filesystem::path& folder, const Manifest& found,
                        const Manifest& wanted) {
-  const Json there = identity(found), here = identity(wanted);
+  Json there = identity(found), here = identity(wanted);
+  for (Json* json : {&there, &here}) json->emplace("features", name_of(FeatureType::f16));
   for (const auto& [key, value] : here.items()) {
     if (there[key] == value) continue;
     fail(
@@ -139,7 +154,7 @@ void check_same_target(const std::filesystem::path& folder, const Manifest& foun
 
 ShardKind Manifest::shard_kind() const {
   return {checksum(identity(*this).dump()), static_cast<std::uint32_t>(info.row_values()),
-          static_cast<std::uint32_t>(info.vocabulary)};
+          static_cast<std::uint32_t>(info.vocabulary), info.features};
 }
 
 Json activations_json(Activations activations) {

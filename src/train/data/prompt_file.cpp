@@ -7,6 +7,7 @@
 #include "io/mapped_file.h"
 #include "io/quote.h"
 #include "io/zstd.h"
+#include "train/data/dataset.h"
 
 namespace talon {
 namespace {
@@ -48,6 +49,26 @@ std::vector<TokenId> tokens_of(const Json& line, const char* key, const std::str
   return tokens;
 }
 
+std::vector<ReadyResponse> responses_of_folder(const std::filesystem::path& folder,
+                                               int vocabulary) {
+  const Dataset data(folder);
+  if (data.info().vocabulary != vocabulary) {
+    fail("read {}: expected answers of a model with {} tokens, found {} tokens",
+         quote(folder.string()), vocabulary, data.info().vocabulary);
+  }
+  std::vector<ReadyResponse> responses;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const Conversation from = data.read(i);
+    const auto begin = static_cast<std::size_t>(from.response_begin);
+    const auto prompt = from.tokens.first(begin), response = from.tokens.subspan(begin);
+    responses.push_back({{prompt.begin(), prompt.end()},
+                         {response.begin(), response.end()},
+                         from.temperature,
+                         from.source});
+  }
+  return responses;
+}
+
 }  // namespace
 
 void read_json_lines(const std::filesystem::path& file,
@@ -75,9 +96,10 @@ std::vector<Prompt> read_prompts(const std::filesystem::path& file) {
   return prompts;
 }
 
-std::vector<ReadyResponse> read_responses(const std::filesystem::path& file, int vocabulary) {
+std::vector<ReadyResponse> read_responses(const std::filesystem::path& path, int vocabulary) {
+  if (std::filesystem::is_directory(path)) return responses_of_folder(path, vocabulary);
   std::vector<ReadyResponse> responses;
-  read_json_lines(file, [&](const Json& line, const std::string& where) {
+  read_json_lines(path, [&](const Json& line, const std::string& where) {
     const auto temperature = line.find("temperature");
     if (temperature == line.end() || !temperature->is_number() || *temperature < 0 ||
         *temperature > kMostTemperature) {

@@ -33,8 +33,9 @@ void read_json_lines(const std::filesystem::path& file,
 /// Lines with "prompt", and "source" and "licence" where they are known. Throws Error naming file,
 /// line and field.
 std::vector<Prompt> read_prompts(const std::filesystem::path& file);
-/// Lines with "prompt_ids", "response_ids", "temperature", "source"; ids below `vocabulary`.
-std::vector<ReadyResponse> read_responses(const std::filesystem::path& file, int vocabulary);
+/// Lines with "prompt_ids", "response_ids", "temperature", "source"; ids below `vocabulary`. Of a
+/// folder: the conversations of a data set.
+std::vector<ReadyResponse> read_responses(const std::filesystem::path& path, int vocabulary);
 /// The texts of lines with "prompt" or "turns" (a list): questions to be kept out of training.
 std::vector<std::string> read_questions_held_out(const std::filesystem::path& file);
 

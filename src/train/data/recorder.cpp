@@ -1,21 +1,11 @@
 #include "train/data/recorder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "core/error.h"
-#include "core/half.h"
-
 namespace talon {
-namespace {
-
-constexpr float kLargestHalf = 65504;
-
-}  // namespace
-
-Recorder::Recorder(std::vector<FeatureTap> taps, Backend& backend)
-    : taps_(std::move(taps)), backend_(backend) {}
+Recorder::Recorder(std::vector<FeatureTap> taps, FeatureType type, Backend& backend)
+    : taps_(std::move(taps)), type_(type), backend_(backend) {}
 
 Recording Recorder::take(SequenceId sequence) {
   const auto found = watched_.find(sequence);
@@ -68,17 +58,8 @@ void Recorder::record(const View& rows, Recording& recording) {
   if (count == 0) return;
   values_.resize(count);
   backend_.download(rows, values_);
-  const std::size_t before = recording.rows.size();
-  recording.rows.resize(before + count);
-  std::uint16_t* out = recording.rows.data() + before;
-  for (std::size_t i = 0; i < count; ++i) {
-    const float value = values_[i];
-    if (!(std::abs(value) <= kLargestHalf)) {
-      if (std::isnan(value)) fail("record features: expected numbers, found NaN");
-      ++recording.saturated;
-    }
-    out[i] = float_to_half(std::clamp(value, -kLargestHalf, kLargestHalf));
-  }
+  const FeatureRows format{static_cast<std::uint32_t>(rows.cols), type_};
+  recording.saturated += format.encode(values_, recording.rows);
 }
 
 }  // namespace talon

@@ -8,14 +8,15 @@
 
 #include "backend/backend.h"
 #include "engine/commit_listener.h"
+#include "train/data/feature_rows.h"
 
 namespace talon {
 
-/// The rows of one sequence as half floats.
+/// The rows of one sequence.
 struct Recording {
-  std::vector<std::uint16_t> rows;  // [rows, taps * hidden]
-  std::uint32_t saturated = 0;      // values beyond the half floats, stored as the largest
-  std::string problem;              // why rows are missing; empty: none are
+  std::vector<std::byte> rows;  // FeatureRows, of taps * hidden values
+  std::uint32_t saturated = 0;  // values beyond the half floats, stored as the largest
+  std::string problem;          // why rows are missing; empty: none are
 };
 
 /// Records the target's rows of an engine's sequences: features cost no pass of their own.
@@ -24,7 +25,7 @@ struct Recording {
 class Recorder : public CommitListener {
  public:
   /// Records `taps`, none of them: nothing. `backend` is the target's, borrowed.
-  Recorder(std::vector<FeatureTap> taps, Backend& backend);
+  Recorder(std::vector<FeatureTap> taps, FeatureType type, Backend& backend);
 
   /// What was recorded of a sequence that has ended; call it once for each.
   Recording take(SequenceId sequence);
@@ -45,11 +46,12 @@ class Recorder : public CommitListener {
   void record(const View& rows, Recording& recording);
 
   std::vector<FeatureTap> taps_;
+  FeatureType type_;
   Backend& backend_;
   std::map<SequenceId, Watched> watched_;
-  std::vector<float> values_;             // of the rows being converted
-  std::vector<TokenId> last_tokens_;      // of the conversation that ended last
-  std::vector<std::uint16_t> last_rows_;  // one for each of its tokens but the last
+  std::vector<float> values_;         // of the rows being converted
+  std::vector<TokenId> last_tokens_;  // of the conversation that ended last
+  std::vector<std::byte> last_rows_;  // one for each of its tokens but the last
   std::uint64_t copied_rows_ = 0;
 };
 

@@ -21,7 +21,7 @@ constexpr std::string_view kRemedy =
 struct FileHeader {
   char magic[8] = {};
   ShardKind kind;
-  std::uint64_t zero[4] = {0, 0, 0, 0};
+  std::uint64_t zero[3] = {0, 0, 0};
   std::uint64_t header_checksum = 0;
 };
 static_assert(sizeof(FileHeader) == kShardAlignment);
@@ -67,11 +67,11 @@ bool is_whole(const RecordHeader& header) {
 
 }  // namespace
 
-PayloadLayout payload_layout(const RecordHeader& header, std::uint32_t row_values) {
+PayloadLayout payload_layout(const RecordHeader& header, const ShardKind& kind) {
   const std::size_t source = std::size_t{header.tokens} * sizeof(TokenId);
   const std::size_t features = padded(source + header.source_bytes);
-  const std::size_t values = std::size_t{header.tokens - 1} * row_values;
-  return {source, features, padded(features + values * sizeof(std::uint16_t))};
+  const std::size_t rows = std::size_t{header.tokens - 1} * kind.rows().row_bytes();
+  return {source, features, padded(features + rows)};
 }
 
 std::vector<std::byte> shard_header(const ShardKind& kind) {
@@ -94,16 +94,15 @@ std::vector<std::byte> encode_record(const Record& record, const ShardKind& kind
   header.saturated = record.saturated;
   expects(header.tokens >= 2 && record.response_begin >= 1 &&
               header.response_begin < header.tokens &&
-              record.features.size() == std::size_t{header.tokens - 1} * kind.row_values,
+              record.features.size() == std::size_t{header.tokens - 1} * kind.rows().row_bytes(),
           "a record with a prompt, a response and a row for each token but the last");
 
-  const PayloadLayout layout = payload_layout(header, kind.row_values);
+  const PayloadLayout layout = payload_layout(header, kind);
   std::vector<std::byte> bytes(sizeof(header) + layout.bytes);
   const std::span payload = std::span(bytes).subspan(sizeof(header));
   std::memcpy(payload.data(), record.tokens.data(), layout.source);
   std::memcpy(payload.data() + layout.source, record.source.data(), record.source.size());
-  std::memcpy(payload.data() + layout.features, record.features.data(),
-              record.features.size() * sizeof(std::uint16_t));
+  std::memcpy(payload.data() + layout.features, record.features.data(), record.features.size());
   header.payload_checksum = checksum(payload);
   header.header_checksum = own_checksum(header);
   std::memcpy(bytes.data(), &header, sizeof(header));
@@ -128,7 +127,7 @@ ShardContents scan_shard(const MappedFile& file, const ShardKind& kind) {
       fail("open {}: the record header at byte {} is damaged; {}", quote(file.path().string()),
            offset, kRemedy);
     }
-    const std::size_t end = offset + sizeof(header) + payload_layout(header, kind.row_values).bytes;
+    const std::size_t end = offset + sizeof(header) + payload_layout(header, kind).bytes;
     if (end > bytes.size()) return contents;
     contents.records.push_back({offset, header});
     contents.whole_bytes = end;
@@ -141,7 +140,7 @@ ShardContents scan_shard(const MappedFile& file, const ShardKind& kind) {
 std::span<const std::byte> read_payload(const MappedFile& file, const RecordPlace& place,
                                         const ShardKind& kind) {
   const auto payload = file.bytes().subspan(place.offset + sizeof(RecordHeader),
-                                            payload_layout(place.header, kind.row_values).bytes);
+                                            payload_layout(place.header, kind).bytes);
   if (checksum(payload) != place.header.payload_checksum) {
     fail("read {}: the record at byte {} is damaged (its checksum differs); {}",
          quote(file.path().string()), place.offset, kRemedy);

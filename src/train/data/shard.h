@@ -9,6 +9,7 @@
 
 #include "core/types.h"
 #include "io/mapped_file.h"
+#include "train/data/feature_rows.h"
 
 namespace talon {
 
@@ -19,9 +20,13 @@ inline constexpr std::string_view kShardSuffix = ".talondata";
 
 /// What a shard's header says of all its records.
 struct ShardKind {
-  std::uint64_t target = 0;      // checksum of what the manifest says of the target
-  std::uint32_t row_values = 0;  // of a row of features; 0: none are recorded
+  std::uint64_t target = 0;  // checksum of what the manifest says of the target
+  std::uint32_t row_values = 0;
   std::uint32_t vocabulary = 0;
+  FeatureType features = FeatureType::f16;
+  std::uint32_t zero = 0;
+
+  FeatureRows rows() const { return {row_values, features}; }
   bool operator==(const ShardKind&) const = default;
 };
 
@@ -47,14 +52,14 @@ struct Record {
   std::uint64_t job = 0;
   float temperature = 0;
   std::uint32_t saturated = 0;
-  std::vector<std::uint16_t> features;  // [tokens - 1, row_values]
+  std::vector<std::byte> features;  // ShardKind::rows(), tokens - 1 of them
 };
 
 /// Where the parts of a payload lie, in bytes from its begin.
 struct PayloadLayout {
   std::size_t source, features, bytes;
 };
-PayloadLayout payload_layout(const RecordHeader& header, std::uint32_t row_values);
+PayloadLayout payload_layout(const RecordHeader& header, const ShardKind& kind);
 
 std::vector<std::byte> shard_header(const ShardKind& kind);
 /// Header and payload. REQUIRES: the record is one of that kind.

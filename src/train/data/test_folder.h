@@ -42,7 +42,7 @@ struct Kept {
   int response_begin = 0;
   double temperature = 0;
   std::string source;
-  std::vector<std::uint16_t> features;
+  std::vector<std::byte> features;
   bool operator==(const Kept&) const = default;
 };
 
@@ -95,6 +95,16 @@ inline PlanOptions small_plan() {
   return plan;
 }
 
+/// All features of a conversation, as half floats.
+inline std::vector<std::uint16_t> halves_of(const Conversation& from) {
+  const std::size_t values = from.format.values;
+  std::vector<std::uint16_t> halves(static_cast<std::size_t>(from.rows()) * values);
+  for (int i = 0; i < from.rows(); ++i) {
+    from.copy_row(i, 0, std::span(halves).subspan(static_cast<std::size_t>(i) * values, values));
+  }
+  return halves;
+}
+
 inline Manifest data_target(const std::vector<FeatureTap>& taps) {
   Manifest manifest;
   manifest.info = {"stories260k",
@@ -122,7 +132,9 @@ inline GenerateReport fill(const std::filesystem::path& folder, const DataPlan& 
                            const GenerateOptions& options, const PlanOptions& shard = {},
                            std::string* notes = nullptr, const GenerateProgress& progress = {},
                            const StopFlag& stop = {}) {
-  const Manifest manifest = add_run(folder, data_target(options.taps), Json::object());
+  Manifest target = data_target(options.taps);
+  target.info.features = options.features;
+  const Manifest manifest = add_run(folder, target, Json::object());
   ShardWriter writer({folder, shard.shard, shard.shards, manifest.shard_kind()},
                      [&](const std::string& text) {
                        if (notes) *notes += text;

@@ -1,7 +1,6 @@
 #include "train/head/batch.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
 #include "model/target.h"
@@ -48,7 +47,7 @@ void Packer::copy_rows(const Conversation& from, int first, int count, int colum
   const auto width = static_cast<std::size_t>(to.size(1));
   auto* out = static_cast<std::uint16_t*>(to.data_ptr()) + at * to.size(1);
   for (int row = first; row < first + count; ++row, out += width) {
-    std::memcpy(out, from.row(row).data() + column, width * sizeof(std::uint16_t));
+    from.copy_row(row, static_cast<std::size_t>(column), {out, width});
   }
 }
 

@@ -119,9 +119,10 @@ void set_further_layers(ParameterStore& parameters, const HeadShape& shape,
 
 double mean_square(const Conversation& from, int first_column, int count) {
   double sum = 0;
+  std::vector<std::uint16_t> values(static_cast<std::size_t>(count));
   for (int row = 1; row < from.rows(); ++row) {
-    for (const std::uint16_t half : from.row(row).subspan(static_cast<std::size_t>(first_column),
-                                                          static_cast<std::size_t>(count))) {
+    from.copy_row(row, static_cast<std::size_t>(first_column), values);
+    for (const std::uint16_t half : values) {
       const double value = half_to_float(half);
       sum += value * value;
     }

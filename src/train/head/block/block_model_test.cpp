@@ -145,10 +145,10 @@ struct ExportedHead {
 /// The chain that the engine's drafter proposes behind the first `known` tokens.
 DraftTree drafted(Drafter& drafter, const Conversation& text, int known, int width) {
   std::vector<float> features;
+  std::vector<std::uint16_t> halves(static_cast<std::size_t>(width));
   for (int row = 0; row < known - 1; ++row) {
-    for (const std::uint16_t half : text.row(row).first(static_cast<std::size_t>(width))) {
-      features.push_back(half_to_float(half));
-    }
+    text.copy_row(row, 0, halves);
+    for (const std::uint16_t half : halves) features.push_back(half_to_float(half));
   }
   const Buffer rows = data_model().backend->allocate(known - 1, width);
   data_model().backend->upload(features, rows.view());
