@@ -294,9 +294,9 @@ const Refusal kRefusals[] = {
      [](HeadFiles& f) { remove(f, "midlayer.self_attn.o_proj.weight"); }},
     {"PromisedBiasMissing", "eagle1_head", "\"fc.bias\": expected it, as \"bias\" says",
      [](HeadFiles& f) { remove(f, "fc.bias"); }},
-    {"UnknownTensor", "eagle3_head", "\"mask_hidden\" besides",
+    {"UnknownTensor", "eagle3_head", "\"mask_output\" besides",
      [](HeadFiles& f) {
-       f.add("mask_hidden", {1, 64}, std::vector<float>(64));
+       f.add("mask_output", {1, 64}, std::vector<float>(64));
      }},
     {"SecondLayer", "eagle1_head", "\"layers.1.mlp.up_proj.weight\" besides",
      [](HeadFiles& f) {
