@@ -409,55 +409,30 @@ TALON_API talon_status talon_engine_options_init(talon_engine_options* options, 
 TALON_API talon_status talon_speculator_options_init(talon_speculator_options* options,
                                                      size_t size);
 
-static inline talon_model_options talon_model_default(void) {
-  talon_model_options options;
-  (void)talon_model_options_init(&options, sizeof options);
-  return options;
-}
-static inline talon_text_options talon_text_default(void) {
-  talon_text_options options;
-  (void)talon_text_options_init(&options, sizeof options);
-  return options;
-}
-static inline talon_request talon_request_default(void) {
-  talon_request request;
-  (void)talon_request_init(&request, sizeof request);
-  return request;
-}
-static inline talon_engine_options talon_engine_default(void) {
-  talon_engine_options options;
-  (void)talon_engine_options_init(&options, sizeof options);
-  return options;
-}
-static inline talon_speculator_options talon_speculator_default(void) {
-  talon_speculator_options options;
-  (void)talon_speculator_options_init(&options, sizeof options);
-  return options;
-}
-static inline talon_model_info talon_model_info_empty(void) {
-  talon_model_info info;
-  memset(&info, 0, sizeof info);
-  info.size = sizeof info;
-  return info;
-}
-static inline talon_statistics talon_statistics_empty(void) {
-  talon_statistics statistics;
-  memset(&statistics, 0, sizeof statistics);
-  statistics.size = sizeof statistics;
-  return statistics;
-}
-static inline talon_tree talon_tree_empty(void) {
-  talon_tree tree;
-  memset(&tree, 0, sizeof tree);
-  tree.size = sizeof tree;
-  return tree;
-}
-static inline talon_verdict talon_verdict_empty(void) {
-  talon_verdict verdict;
-  memset(&verdict, 0, sizeof verdict);
-  verdict.size = sizeof verdict;
-  return verdict;
-}
+#define TALON_MAKES_DEFAULT(type, maker)         \
+  static inline type maker(void) {               \
+    type options;                                \
+    (void)type##_init(&options, sizeof options); \
+    return options;                              \
+  }
+#define TALON_MAKES_EMPTY(type)           \
+  static inline type type##_empty(void) { \
+    type output;                          \
+    memset(&output, 0, sizeof output);    \
+    output.size = sizeof output;          \
+    return output;                        \
+  }
+TALON_MAKES_DEFAULT(talon_model_options, talon_model_default)
+TALON_MAKES_DEFAULT(talon_text_options, talon_text_default)
+TALON_MAKES_DEFAULT(talon_request, talon_request_default)
+TALON_MAKES_DEFAULT(talon_engine_options, talon_engine_default)
+TALON_MAKES_DEFAULT(talon_speculator_options, talon_speculator_default)
+TALON_MAKES_EMPTY(talon_model_info)
+TALON_MAKES_EMPTY(talon_statistics)
+TALON_MAKES_EMPTY(talon_tree)
+TALON_MAKES_EMPTY(talon_verdict)
+#undef TALON_MAKES_DEFAULT
+#undef TALON_MAKES_EMPTY
 
 #ifdef __cplusplus
 }
