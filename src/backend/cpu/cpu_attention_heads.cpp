@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_attention_call.h"
-#include "core/half.h"
 
 // Queries, keys and values before they meet.
 namespace talon::cpu {
@@ -82,8 +81,8 @@ void Attention::rotate_and_store(const Call& call, int row, int kv_head, Worker&
     kernels_.store_half(k, dim, stored);
     kernels_.store_half(v, value_dim, stored + dim);
   } else {
-    std::transform(k, k + dim, stored, float_to_bf16);
-    std::transform(v, v + value_dim, stored + dim, float_to_bf16);
+    kernels_.store_bf16(k, dim, stored);
+    kernels_.store_bf16(v, value_dim, stored + dim);
   }
   call.cache.write(args.layer, kv_head, place.slot, reinterpret_cast<const std::byte*>(stored),
                    reinterpret_cast<const std::byte*>(stored + dim));

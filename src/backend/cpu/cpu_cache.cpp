@@ -32,6 +32,33 @@ std::size_t bytes_of_page(const std::vector<Cache::Layer>& layers) {
   return last.begin + last.block_bytes * static_cast<std::size_t>(last.width.kv_heads);
 }
 
+/// Bytes at equal distances.
+template <typename Byte>
+struct Strided {
+  Byte* at;
+  std::size_t stride;
+};
+
+template <std::size_t kSize>
+void copy_parts_of(Strided<std::byte> to, Strided<const std::byte> from, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(to.at + i * to.stride, from.at + i * from.stride, kSize);
+  }
+}
+
+/// The sizes that values and pairs have are known to the compiler; a whole row is one part.
+void copy_parts(Strided<std::byte> to, Strided<const std::byte> from, std::size_t count,
+                std::size_t size) {
+  if (count == 1) {
+    std::memcpy(to.at, from.at, size);
+  } else if (size == 2) {
+    copy_parts_of<2>(to, from, count);
+  } else {
+    expects(size == 4, "parts of a value or a pair of them");
+    copy_parts_of<4>(to, from, count);
+  }
+}
+
 std::size_t page_of(Slot slot) { return static_cast<std::size_t>(slot / kPageRows); }
 
 }  // namespace
@@ -49,52 +76,38 @@ std::byte* Cache::block(int index, int kv_head) const {
   return memory_.data() + place.begin + static_cast<std::size_t>(kv_head) * place.block_bytes;
 }
 
-/// Values of a key that lie side by side: in a bf16 cache those of a pair.
-template <typename Move>
-void Cache::for_key_parts(const Layer& place, Slot slot, const Move& move) const {
+/// In a bf16 cache the values of a pair lie side by side.
+Cache::Parts Cache::key_parts(const Layer& place, Slot slot) const {
   const auto row = static_cast<std::size_t>(slot % kPageRows);
-  const auto dim = static_cast<std::size_t>(place.width.key_dim);
-  const std::size_t part = value_bytes() * (shape.type == KvType::bf16 ? 2 : 1);
-  const std::size_t size = dim * value_bytes();
-  std::size_t at = row / kLanes * kLanes * size + row % kLanes * part;
-  for (std::size_t done = 0; done < size; done += part, at += kLanes * part) {
-    move(at, done, part);
-  }
+  const std::size_t row_bytes = static_cast<std::size_t>(place.width.key_dim) * value_bytes();
+  const std::size_t size = value_bytes() * (shape.type == KvType::bf16 ? 2 : 1);
+  return {row / kLanes * kLanes * row_bytes + row % kLanes * size, row_bytes / size, size,
+          kLanes * size};
 }
 
-template <typename Move>
-void Cache::for_value_parts(const Layer& place, Slot slot, const Move& move) const {
+Cache::Parts Cache::value_parts(const Layer& place, Slot slot) const {
   const auto row = static_cast<std::size_t>(slot % kPageRows);
   const auto dim = static_cast<std::size_t>(place.width.value_dim);
   const auto padded = static_cast<std::size_t>(place.padded_dim);
+  const std::size_t size = value_bytes();
   if (shape.type != KvType::bf16) {
-    move(place.value_offset + row * padded * value_bytes(), 0, dim * value_bytes());
-    return;
+    return {place.value_offset + row * padded * size, 1, dim * size, 0};
   }
-  const std::size_t at = place.value_offset + (row / 2 * padded * 2 + row % 2) * value_bytes();
-  for (std::size_t d = 0; d < dim; ++d) {
-    move(at + 2 * d * value_bytes(), d * value_bytes(), value_bytes());
-  }
+  return {place.value_offset + (row / 2 * padded * 2 + row % 2) * size, dim, size, 2 * size};
 }
 
 void Cache::write(int index, int kv_head, Slot slot, const std::byte* key, const std::byte* value) {
   std::byte* to = block(index, kv_head) + page_of(slot) * page_stride;
-  for_key_parts(layer(index), slot, [&](std::size_t at, std::size_t from, std::size_t size) {
-    std::memcpy(to + at, key + from, size);
-  });
-  for_value_parts(layer(index), slot, [&](std::size_t at, std::size_t from, std::size_t size) {
-    std::memcpy(to + at, value + from, size);
-  });
+  const Parts keys = key_parts(layer(index), slot), values = value_parts(layer(index), slot);
+  copy_parts({to + keys.at, keys.stride}, {key, keys.size}, keys.count, keys.size);
+  copy_parts({to + values.at, values.stride}, {value, values.size}, values.count, values.size);
 }
 
 void Cache::read(int index, int kv_head, Slot slot, std::byte* key, std::byte* value) const {
   const std::byte* from = block(index, kv_head) + page_of(slot) * page_stride;
-  for_key_parts(layer(index), slot, [&](std::size_t at, std::size_t to, std::size_t size) {
-    std::memcpy(key + to, from + at, size);
-  });
-  for_value_parts(layer(index), slot, [&](std::size_t at, std::size_t to, std::size_t size) {
-    std::memcpy(value + to, from + at, size);
-  });
+  const Parts keys = key_parts(layer(index), slot), values = value_parts(layer(index), slot);
+  copy_parts({key, keys.size}, {from + keys.at, keys.stride}, keys.count, keys.size);
+  copy_parts({value, values.size}, {from + values.at, values.stride}, values.count, values.size);
 }
 
 void Cache::copy_slots(std::span<const Slot> from, std::span<const Slot> to, ThreadPool& pool) {

@@ -35,11 +35,12 @@ struct Cache : KvStore {
   std::size_t page_stride = 0;
 
  private:
-  /// Calls move(byte in the block, byte in the row, bytes) for all parts of a key or value.
-  template <typename Move>
-  void for_key_parts(const Layer& place, Slot slot, const Move& move) const;
-  template <typename Move>
-  void for_value_parts(const Layer& place, Slot slot, const Move& move) const;
+  /// A key or value lies in a block as `count` parts of `size` bytes, `stride` bytes apart.
+  struct Parts {
+    std::size_t at, count, size, stride;
+  };
+  Parts key_parts(const Layer& place, Slot slot) const;
+  Parts value_parts(const Layer& place, Slot slot) const;
 
   std::vector<Layer> layers_;
   HugeBlock memory_;

@@ -209,6 +209,8 @@ struct Kernels {
   /// multiplies by `scale`.
   void (*rotate)(float* x, const float* cos_sin, float scale, int dim);
   void (*store_half)(const float* x, int n, std::uint16_t* out);
+  /// The nearest bf16 values; numbers below the normal ones become 0.
+  void (*store_bf16)(const float* x, int n, std::uint16_t* out);
   void (*attend)(const AttentionCall& call);
   /// Of a bf16 cache, with queries and weights rounded to bf16.
   void (*attend_pairs)(const AttentionCall& call);

@@ -26,10 +26,6 @@ struct Bf16Pairs {
     result.weights = _mm512_maskz_mov_epi16(kept, weights);
     return result;
   }
-  static void store_rounded(float x, std::byte* out) {
-    const auto upper = static_cast<std::uint16_t>(rounded_bits(x) >> 16);
-    __builtin_memcpy(out, &upper, 2);
-  }
   static void round_two_vectors(const float* x, std::byte* out) {
     const __m512bh pairs = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + kLanes), _mm512_loadu_ps(x));
     _mm512_storeu_si512(out, reinterpret_cast<__m512i>(pairs));
@@ -41,6 +37,9 @@ Kernels make_table() {
   table.name = "avx512_bf16";
   table.rounded_bytes = Bf16Pairs::kInputBytes;
   table.round = round_row<Bf16Pairs>;
+  table.store_bf16 = [](const float* x, int n, std::uint16_t* out) {
+    round_row<Bf16Pairs>(x, n, reinterpret_cast<std::byte*>(out));
+  };
   table.multiply_rounded = multiply_rounded<Bf16Pairs>;
   table.attend_pairs = attend_pairs<Bf16Pairs>;
   return table;

@@ -1,12 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/test_matrices.h"
+#include "core/half.h"
 #include "core/types.h"
 
 namespace talon::cpu {
@@ -89,6 +91,34 @@ TEST_P(MathKernels, RmsNormDividesByTheRootMeanSquare) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       ASSERT_NEAR(out[i], x[i] / rms * weight[i], 1e-5) << n;
     }
+  }
+}
+
+/// The nearest of two ties is the even one; numbers below the normal ones become 0, NaN stays NaN.
+TEST_P(MathKernels, Bf16IsRoundedAlikeByAllInstructionSets) {
+  std::vector<float> values = {0.0F,        -0.0F,       1.0F,    -2.5F,           kInfinity,
+                               -kInfinity,  1e-39F,      -1e-39F, 1.17549435e-38F, 3.4e38F,
+                               1.00390625F, 1.01171875F, -kNan,   1.0000001F,      0.99999994F};
+  for (int i = 0; i < 52; ++i)
+    values.push_back(std::ldexp(1.0F + 0.01357F * static_cast<float>(i), i - 26));
+  const auto n = static_cast<int>(values.size());  // two vectors, and some more
+  std::vector<std::uint16_t> stored(values.size(), 7);
+  kernels_->store_bf16(values.data(), n, stored.data());
+  std::vector<std::byte> rounded(values.size() * static_cast<std::size_t>(kernels_->rounded_bytes));
+  kernels_->round(values.data(), n, rounded.data());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float value = values[i];
+    const bool tiny = std::abs(value) < std::numeric_limits<float>::min();
+    const std::uint16_t wanted = float_to_bf16(tiny ? std::copysign(0.0F, value) : value);
+    EXPECT_EQ(stored[i], wanted) << value;
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &rounded[i * static_cast<std::size_t>(kernels_->rounded_bytes)],
+                static_cast<std::size_t>(kernels_->rounded_bytes));
+    if (kernels_->rounded_bytes == 4) {
+      EXPECT_EQ(bits & 0xFFFF, 0U) << value;
+      bits >>= 16;
+    }
+    EXPECT_EQ(bits, wanted) << value;
   }
 }
 

@@ -28,12 +28,14 @@ class FlushSubnormals {
 #endif
 };
 
-/// The nearest bf16 value, of two the even one, in the upper half.
+/// The nearest bf16 value, of two the even one, in the upper half. Numbers below the normal ones
+/// become 0.
 inline std::uint32_t rounded_bits(float x) {
   const auto bits = __builtin_bit_cast(std::uint32_t, x);
-  const bool nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+  const std::uint32_t magnitude = bits & 0x7FFFFFFF;
   const std::uint32_t nearest = bits + 0x7FFF + ((bits >> 16) & 1);
-  return (nan ? bits | 0x400000 : nearest) & 0xFFFF0000;
+  const std::uint32_t number = magnitude > 0x7F800000 ? bits | 0x400000 : nearest;
+  return (magnitude < 0x00800000 ? bits & 0x80000000 : number) & 0xFFFF0000;
 }
 
 /// For instruction sets without products of bf16 pairs: 16 pairs of weights as floats, inputs as
@@ -56,13 +58,12 @@ struct FloatPairs {
     (half == 0 ? result.second : result.first) = zero_floats();
     return result;
   }
-  static void store_rounded(float x, std::byte* out) {
-    const std::uint32_t bits = rounded_bits(x);
-    __builtin_memcpy(out, &bits, 4);
-  }
   /// Of 32 numbers. `out` may be where they lie.
   static void round_two_vectors(const float* x, std::byte* out) {
-    for (int i = 0; i < 2 * kLanes; ++i) store_rounded(x[i], out + i * kInputBytes);
+    for (int i = 0; i < 2 * kLanes; ++i) {
+      const std::uint32_t bits = rounded_bits(x[i]);
+      __builtin_memcpy(out + i * kInputBytes, &bits, kInputBytes);
+    }
   }
 };
 
@@ -117,7 +118,26 @@ void multiply_rounded(const MultiplyCall& call) {
 
 template <typename Pairs>
 void round_row(const float* x, int n, std::byte* out) {
-  for (int i = 0; i < n; ++i) Pairs::store_rounded(x[i], out + i * Pairs::kInputBytes);
+  constexpr int kStep = 2 * kLanes;
+  int i = 0;
+  for (; i + kStep <= n; i += kStep) Pairs::round_two_vectors(x + i, out + i * Pairs::kInputBytes);
+  if (i == n) return;
+  float rest[kStep] = {};
+  std::byte rounded[kStep * Pairs::kInputBytes];
+  __builtin_memcpy(rest, x + i, static_cast<std::size_t>(n - i) * sizeof(float));
+  Pairs::round_two_vectors(rest, rounded);
+  __builtin_memcpy(out + i * Pairs::kInputBytes, rounded,
+                   static_cast<std::size_t>((n - i) * Pairs::kInputBytes));
+}
+
+inline void store_bf16_row(const float* x, int n, std::uint16_t* out) {
+  int i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) {
+      out[i + j] = static_cast<std::uint16_t>(rounded_bits(x[i + j]) >> 16);
+    }
+  }
+  for (; i < n; ++i) out[i] = static_cast<std::uint16_t>(rounded_bits(x[i]) >> 16);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ constexpr Kernels table_of(const char* name) {
           find_above,
           rotate,
           store_half_row,
+          store_bf16_row,
           attend,
           attend_pairs<FloatPairs>,
           join_partials,
