@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +22,8 @@ namespace talon::fuzz {
 namespace {
 
 constexpr int kMostJobs = 64;
-constexpr unsigned kSeedSeconds = 60;
+constexpr int kSeedSeconds = 60;   // of a processor: one that computes on
+constexpr int kWaitSeconds = 900;  // one that waits for nothing, however busy the machine is
 constexpr std::uint64_t kIdle = std::numeric_limits<std::uint64_t>::max();
 
 struct RunOptions {
@@ -31,6 +33,13 @@ struct RunOptions {
   int jobs = 1;
   std::string state;
 };
+
+/// A signal ends this process after so many seconds; 0: none does.
+void limit_time(int computing, int waiting) {
+  const itimerval limit{{0, 0}, {computing, 0}};
+  setitimer(ITIMER_PROF, &limit, nullptr);
+  alarm(static_cast<unsigned>(waiting));
+}
 
 RunOptions parse(int argc, char** argv) {
   std::map<std::string_view, std::string> given;
@@ -117,9 +126,9 @@ class SeedRun {
         break;
       }
       shared_->current[job] = index;
-      if (options_.jobs > 0) alarm(kSeedSeconds);
+      if (options_.jobs > 0) limit_time(kSeedSeconds, kWaitSeconds);
       if (const auto wrong = trial(options_.seed + index)) note(index, *wrong);
-      alarm(0);
+      limit_time(0, 0);
     }
     shared_->current[job] = kIdle;
   }
