@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench field policies picture images pages page-test format check tidy \
+.PHONY: help demo test clients openapi endurance crowd deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench field policies picture images pages page-test format check tidy \
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
@@ -30,6 +30,10 @@ openapi: build ## EXAMPLES (default 60; 20000: 100,000 in all) requests a path, 
 
 endurance: build ## mixed traffic with faults against `talon serve` for MINUTES (default 60): texts, memory, acceptance
 	@python3 tests/endurance/run.py $(BUILD)/talon $(or $(MODEL),tests/data/models/stories260K.bin) $(or $(MINUTES),60) $(BUILD)/endurance
+
+crowd: build ## 200 requests of all kinds to SmolLM2 at 1, 4 and 16 at once and in a small cache: texts are those of `talon run`
+	@$(BUILD)/talon pull smollm2 --models downloads
+	@python3 tests/crowd/run.py $(BUILD)/talon smollm2 $(BUILD)/crowd
 
 deploy-check: build ## packaging/ as it stands: HAProxy and Prometheus with two servers, one of which is ended (apt)
 	@scripts/setup.sh deploy
