@@ -30,6 +30,10 @@ struct CommittedTokens {
   int first_position = 0;
   View features = {};
   bool first_has_row = true;
+  // Of a guided picture (SequenceRows::guidance) what its guide has in their place, and the rows
+  // of the guide; else empty.
+  std::span<const TokenId> guide_tokens = {};
+  View guide_features = {};
 };
 
 struct DraftJob {
@@ -51,6 +55,7 @@ struct DraftJob {
   /// there, which drafts may know (coupling/coupling.h). Not so for rules that need drafts
   /// independent of what they draw with.
   bool races = false;
+  float guidance = 1;  // of a picture (SequenceRows); at most 1: none
 };
 
 /// What a drafter is, and what it wants. The same for as long as it lives.

@@ -23,7 +23,6 @@ void expect_text(const Options& options, const DrafterContext& context) {
 }
 
 std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind) {
-  expect_text(options, context);
   const std::string& given = options.text("head");
   std::string path = given.empty() ? context.find_head(kind) : given;
   if (path.empty()) {

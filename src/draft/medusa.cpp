@@ -111,6 +111,7 @@ std::unique_ptr<Drafter> make_medusa(Options& options, const DrafterContext& con
   if (medusa.fixed && !options.is_given("topk")) medusa.children = medusa.fixed->children();
   medusa.coupling = read_coupling(options);
   const WeightLayout layout = read_layout(options);
+  expect_text(options, context);
   const std::string path = read_head_path(options, context, "medusa");
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(path);

@@ -68,6 +68,7 @@ class MergedDrafter : public Drafter {
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       CommittedTokens seen = committed;
       seen.features = taps_.columns(part, committed.features);
+      seen.guide_features = taps_.columns(part, committed.guide_features);
       drafter(part).observe(*state.parts[part], seen);
     }
   }

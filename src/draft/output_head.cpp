@@ -18,18 +18,36 @@ OutputHead::OutputHead(Backend& backend, const Weight& matrix,
       logits_(backend.allocate(kMostRows, matrix.rows)) {}
 
 RowChildren OutputHead::top_children(const View& features, int count,
-                                     std::span<const DraftPlace> places, const OutputNorm& norm) {
+                                     std::span<const DraftPlace> places, const OutputNorm& norm,
+                                     const GuideFeatures& guides) {
   RowChildren children = prepare(features.rows, count);
   for (int first = 0; first < features.rows; first += kMostRows) {
     const int rows = std::min(kMostRows, features.rows - first);
     const View logits = logits_.rows(rows);
     product(features.row_range(first, rows), norm, logits);
+    if (guides.features) guide(logits, first, norm, guides);
     const auto part = places.empty() ? places
                                      : places.subspan(static_cast<std::size_t>(first),
                                                       static_cast<std::size_t>(rows));
     choose(logits, part, children, first);
   }
   return children;
+}
+
+/// As the target does it: u + scale * (c - u).
+void OutputHead::guide(const View& logits, int first_row, const OutputNorm& norm,
+                       const GuideFeatures& guide) {
+  if (!guide_logits_) guide_logits_ = backend_.allocate(kMostRows, matrix_.rows);
+  const View guide_logits = guide_logits_.rows(logits.rows);
+  product(guide.features.row_range(first_row, logits.rows), norm, guide_logits);
+  for (int row = 0; row < logits.rows; ++row) {
+    const float scale = guide.scale[static_cast<std::size_t>(first_row + row)];
+    if (scale <= 1) continue;
+    const View own = logits.row_range(row, 1), other = guide_logits.row_range(row, 1);
+    backend_.add_scaled(own, other, -1, own);
+    backend_.scale(own, scale);
+    backend_.add(other, own, own);
+  }
 }
 
 RowChildren OutputHead::best(const View& logits, int count, std::span<const DraftPlace> places) {

@@ -17,6 +17,12 @@ struct OutputNorm {
   float epsilon = 0;
 };
 
+/// Features beside those of a head, of what it predicts without a prompt (SequenceRows::guidance).
+struct GuideFeatures {
+  View features = {};                 // as many rows; empty: nothing is guided
+  std::span<const float> scale = {};  // of each row; at most 1: its guide is not looked at
+};
+
 /// The output matrix of a draft head: from features to the likeliest next tokens. Owns the logits;
 /// weights are borrowed.
 class OutputHead {
@@ -28,7 +34,7 @@ class OutputHead {
   /// The `count` likeliest next tokens after each row of `features`. Any number of rows. places:
   /// where the tokens after each row stand; empty: no draw is foreseen.
   RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places,
-                           const OutputNorm& norm = {});
+                           const OutputNorm& norm = {}, const GuideFeatures& guide = {});
 
   /// Likewise of logits in place of features: at most kMostRows rows, overwritten.
   RowChildren best(const View& logits, int count, std::span<const DraftPlace> places);
@@ -38,6 +44,7 @@ class OutputHead {
   static constexpr int kMostRows = 64;  // of the product at once: bounds the logits' memory
 
  private:
+  void guide(const View& logits, int first_row, const OutputNorm& norm, const GuideFeatures& guide);
   void choose(const View& logits, std::span<const DraftPlace> places, RowChildren& children,
               int first_row);
   RowChildren prepare(int rows, int count);
@@ -50,6 +57,7 @@ class OutputHead {
   IndexList noise_row_;  // of rows
   Buffer row_noise_;     // [kMostRows, rows of the matrix]
   Buffer logits_;        // [kMostRows, rows of the matrix]
+  Buffer guide_logits_;  // likewise, if there was a guide
   Buffer top_;           // of kMostRows rows, as many as have been asked for
   IndexBuffer chosen_;   // likewise
 };

@@ -222,7 +222,7 @@ TEST(Pictures, BadRequestsAreRefused) {
 }
 
 TEST(Pictures, DraftersForTextsAreRefused) {
-  for (const char* drafter : {"eagle:head=x", "medusa:head=x", "mtp", "draft:model=self"}) {
+  for (const char* drafter : {"medusa:head=x", "dflash:head=x", "mtp", "draft:model=self"}) {
     try {
       drafter_of(drafter, model_of(1));
       ADD_FAILURE() << drafter;

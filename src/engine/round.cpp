@@ -56,18 +56,6 @@ ForcedRoom forced_room(const Scheduled& entry) {
 
 Drafter& drafter_of(const Scheduled& entry) { return *entry.sequence->method.method.drafter; }
 
-/// Tokens from `first` on that the rows in the cache have produced.
-CommittedTokens tokens_since(int first, const Sequence& sequence) {
-  const int end = std::min(sequence.cache->length() + 1, sequence.length());
-  CommittedTokens committed;
-  committed.tokens = std::span(sequence.tokens)
-                         .subspan(static_cast<std::size_t>(first),
-                                  static_cast<std::size_t>(end) - static_cast<std::size_t>(first));
-  committed.first_position = first;
-  committed.first_has_row = first > 0;
-  return committed;
-}
-
 int end_of(const CommittedTokens& committed) {
   return committed.first_position + static_cast<int>(committed.tokens.size());
 }
@@ -152,6 +140,7 @@ void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) 
     jobs.push_back({sequence.draft.get(), sequence.policy.get(), entry->plan, &entry->tree,
                     &sequence.random, entry->context.position});
     jobs.back().sampler = &sequence.sampler.options();
+    jobs.back().guidance = sequence.request.guidance;
     jobs.back().races = sequence.method.method.verifier->drafts_may_know_noise();
   }
   const bool proposed = faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); });
@@ -349,13 +338,20 @@ void Round::note_acceptance(Scheduled& entry) {
 /// the text as well.
 void Round::observe(Scheduled& entry, std::size_t index, std::span<const NodeId> rows) {
   Sequence& sequence = *entry.sequence;
-  CommittedTokens committed = tokens_since(sequence.observed, sequence);
+  CommittedTokens committed = sequence.tokens_since(sequence.observed);
+  std::vector<TokenId> guide;
   const MethodEntry& method = sequence.method;
   if (taps_.wants(method.drafter_taps) || taps_.wants(method.policy_taps)) {
-    const View features = features_of(index, rows);
+    const View features = features_of(result_.first_feature_row[index], rows);
     committed.features = taps_.columns(method.drafter_taps, features);
     if (end_of(committed) == sequence.length()) {
       show_policy(sequence, taps_.columns(method.policy_taps, features));
+    }
+    if (const int first = result_.first_guide_row[index]; first >= 0) {
+      guide = sequence.cache->guide_tokens(committed.first_position, committed.tokens);
+      committed.guide_tokens = guide;
+      committed.guide_features =
+          taps_.columns(method.drafter_taps, features_of(first, rows, features.rows));
     }
   }
   method.method.drafter->observe(*sequence.draft, committed);
@@ -365,9 +361,10 @@ void Round::observe(Scheduled& entry, std::size_t index, std::span<const NodeId>
 /// Likewise for the listener.
 void Round::tell_listener(Scheduled& entry, std::size_t index, std::span<const NodeId> rows) {
   Sequence& sequence = *entry.sequence;
-  CommittedTokens committed = tokens_since(*sequence.watched, sequence);
+  CommittedTokens committed = sequence.tokens_since(*sequence.watched);
   if (taps_.wants(listener_taps_)) {
-    committed.features = taps_.columns(listener_taps_, features_of(index, rows));
+    committed.features =
+        taps_.columns(listener_taps_, features_of(result_.first_feature_row[index], rows));
   }
   listener_->committed(sequence.id, committed);
   sequence.watched = end_of(committed);
@@ -380,15 +377,16 @@ void Round::show_policy(Sequence& sequence, const View& features) const {
   model_.backend->download(features.row_range(features.rows - 1, 1), sequence.feature);
 }
 
-View Round::features_of(std::size_t index, std::span<const NodeId> rows) {
-  const int first = result_.first_feature_row[index];
+/// Of rows of the forward from row `first` on; where they are no neighbours, in rows of features_
+/// from `gathered` on.
+View Round::features_of(int first, std::span<const NodeId> rows, int gathered) {
   const int count = static_cast<int>(rows.size());
   if (is_run(rows)) return result_.features.row_range(first + rows.front(), count);
   std::vector<std::int32_t> from;
   for (const NodeId row : rows) from.push_back(first + row);
-  const View gathered = features_.rows(count);
-  model_.backend->gather_rows(result_.features, gathered_rows_.put(from), gathered);
-  return gathered;
+  const View found = features_.view().row_range(gathered, count);
+  model_.backend->gather_rows(result_.features, gathered_rows_.put(from), found);
+  return found;
 }
 
 void Round::learn(std::vector<Scheduled>& scheduled) {

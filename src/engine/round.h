@@ -88,7 +88,7 @@ class Round {
   void observe(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
   void tell_listener(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
   void show_policy(Sequence& sequence, const View& features) const;
-  View features_of(std::size_t index, std::span<const NodeId> rows);
+  View features_of(int first, std::span<const NodeId> rows, int gathered = 0);
   void learn(std::vector<Scheduled>& scheduled);
 
   const Model& model_;
@@ -106,7 +106,7 @@ class Round {
   ForwardResult result_;
   RowScratch row_;
   IndexList gathered_rows_;
-  Buffer features_;  // of an accepted path whose rows are not neighbours
+  Buffer features_;  // of an accepted path whose rows are not neighbours, and of its guide
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;               // of the check
   bool decodes_only_ = false;  // no prompt rows among them

@@ -96,6 +96,17 @@ void Sequence::append(std::span<const TokenId> next_tokens) noexcept {
   if (logprobs.size() > read.size()) logprobs.resize(read.size());
 }
 
+CommittedTokens Sequence::tokens_since(int first) const {
+  const int end = std::min(cache->length() + 1, length());
+  CommittedTokens committed;
+  committed.tokens =
+      std::span(tokens).subspan(static_cast<std::size_t>(first),
+                                static_cast<std::size_t>(end) - static_cast<std::size_t>(first));
+  committed.first_position = first;
+  committed.first_has_row = first > 0;
+  return committed;
+}
+
 void Sequence::end(FinishReason reason) {
   if (reason != FinishReason::stop_text) flush_text();
   finish = reason;

@@ -56,6 +56,8 @@ struct Sequence {
   std::span<const TokenId> answer() const {
     return std::span(tokens).subspan(static_cast<std::size_t>(prompt_length()));
   }
+  /// Tokens from `first` on that the rows in the cache have produced.
+  CommittedTokens tokens_since(int first) const;
   /// Tokens that this round brought.
   std::span<const TokenId> new_tokens() const { return std::span(tokens).subspan(new_begin); }
 

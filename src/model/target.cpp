@@ -146,6 +146,11 @@ ForwardResult Target::forward(std::span<const SequenceRows> asked) {
     result.first_feature_row.push_back(static_cast<int>(s.tokens.size()));
     s.tokens.insert(s.tokens.end(), part.tokens.begin(), part.tokens.end());
   }
+  std::size_t next_guide = asked.size();
+  for (const SequenceRows& part : asked) {
+    const bool guided = part.sequence->guide() != nullptr;
+    result.first_guide_row.push_back(guided ? result.first_feature_row[next_guide++] : -1);
+  }
   const int rows = static_cast<int>(s.tokens.size());
   lay_out_rows(batch, s.layout);
   if (s.cache.states().shape().layers > 0) {
@@ -169,10 +174,8 @@ std::span<const SequenceRows> Target::State::with_guides(std::span<const Sequenc
   guide_tokens.reserve(batch.size());
   for (const SequenceRows& part : batch) {
     if (!guided(part)) continue;
-    std::vector<TokenId>& own = guide_tokens.emplace_back(part.tokens.begin(), part.tokens.end());
-    const int first = part.sequence->length();
-    for (std::size_t i = 0; i < own.size(); ++i)
-      own[i] = part.sequence->guide_token(first + static_cast<int>(i), own[i]);
+    const std::vector<TokenId>& own = guide_tokens.emplace_back(
+        part.sequence->guide_tokens(part.sequence->length(), part.tokens));
     all_parts.push_back(part);
     all_parts.back().sequence = part.sequence->guide();
     all_parts.back().tokens = own;

@@ -37,6 +37,7 @@ struct ForwardResult {
   // forward
   View features;
   std::vector<int> first_feature_row;  // per SequenceRows
+  std::vector<int> first_guide_row;    // likewise of its guide; -1: none
 };
 
 /// One pass of the target model over rows of any number of sequences. Owns the activations; weights

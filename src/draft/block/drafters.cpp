@@ -24,6 +24,7 @@ std::unique_ptr<Drafter> make_block(Options& options, const DrafterContext& cont
   BlockOptions block = read_block(options, context);
   if (branches) block.stop = options.real("stop");
   const WeightLayout layout = read_layout(options);
+  expect_text(options, context);
   const std::string path = read_head_path(options, context, kind);
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(path);
@@ -48,6 +49,7 @@ std::unique_ptr<Drafter> make_dspark(Options& options, const DrafterContext& con
 std::unique_ptr<Drafter> make_peagle(Options& options, const DrafterContext& context) {
   const BlockOptions block = read_block(options, context);
   const HeadOptions head_options{.layout = read_layout(options), .tap_layers = {}};
+  expect_text(options, context);
   const std::string path = read_head_path(options, context, "peagle");
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(path);

@@ -15,9 +15,18 @@ namespace {
 
 constexpr int kLeastRows = 128;  // of a pass: how many pairs of a prompt are run at once
 
+/// Of one sequence; of a guided picture (SequenceRows::guidance) also the pairs of its guide.
+struct EagleState : DraftState {
+  explicit EagleState(std::unique_ptr<HeadState> pairs) : own(std::move(pairs)) {}
+
+  std::unique_ptr<HeadState> own, guide;
+};
+
 /// A tree while it grows, with its rows in flight behind the sequence's committed pairs.
 struct GrowingTree {
   HeadState* state = nullptr;
+  HeadState* guide = nullptr;  // null: none
+  float guidance = 1;
   DraftTree* tree = nullptr;
   std::uint32_t source = 1;
   DraftPlace place;  // where the children of its newest rows stand
@@ -36,10 +45,12 @@ class EagleDrafter : public Drafter {
         backend_(*head_.backend),
         options_(options),
         context_(target.config.context),
+        streams_(target.config.image ? 2 : 1),
+        picture_prompt_(target.config.image ? target.config.image->prompt_tokens - 1 : -1),
         cache_(backend_, cache_shape(head_, options, context_)),
-        network_(head_, options.coupling, std::max(kLeastRows, rows_per_level(options)),
+        network_(head_, options.coupling, std::max(kLeastRows, streams_ * rows_per_level(options)),
                  std::min(context_, cache_.total_pages() * kPageRows)),
-        memory_(network_, cache_),
+        memory_(network_, cache_, picture_prompt_),
         parents_(backend_),
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
         outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
@@ -47,19 +58,30 @@ class EagleDrafter : public Drafter {
   DrafterTraits traits() const override {
     return {.taps = head_.taps, .extends_trees = !options_.fixed, .pass_bytes = head_.pass_bytes};
   }
-  std::unique_ptr<DraftState> start() override { return memory_.start(); }
+  std::unique_ptr<DraftState> start() override {
+    return std::make_unique<EagleState>(memory_.start());
+  }
   int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
   std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
-    return memory_.resume(known);
+    return std::make_unique<EagleState>(memory_.resume(known));
   }
-  void observe(DraftState& state, const CommittedTokens& committed) override {
-    memory_.observe(static_cast<HeadState&>(state), committed);
+  void observe(DraftState& any_state, const CommittedTokens& committed) override {
+    auto& state = static_cast<EagleState&>(any_state);
+    memory_.observe(*state.own, committed);
+    if (committed.guide_tokens.empty()) return;
+    if (!state.guide) state.guide = memory_.start();
+    memory_.observe(*state.guide, {.tokens = committed.guide_tokens,
+                                   .first_position = committed.first_position,
+                                   .features = committed.guide_features,
+                                   .first_has_row = committed.first_has_row});
   }
 
   long lost_rows() const override { return memory_.lost_rows(); }
 
   void finish(DraftState& any_state) override {
-    memory_.finish(static_cast<HeadState&>(any_state));
+    auto& state = static_cast<EagleState&>(any_state);
+    memory_.finish(*state.own);
+    if (state.guide) memory_.finish(*state.guide);
   }
 
   void propose(std::span<DraftJob> jobs) override {
@@ -68,11 +90,11 @@ class EagleDrafter : public Drafter {
       if (!job.policy || job.policy->start(*job.tree)) wanted.push_back(job);
     }
     if (!wanted.empty()) memory_.wake();
-    const std::span batch(wanted);
-    const auto most = static_cast<std::size_t>(network_.max_rows() / rows_per_level(options_));
-    for (std::size_t first = 0; first < batch.size(); first += most) {
-      propose_batch(batch.subspan(first, std::min(most, batch.size() - first)));
-    }
+    const auto guided = std::ranges::partition(wanted, [](const DraftJob& job) {
+      return static_cast<EagleState*>(job.state)->guide == nullptr;
+    });
+    propose_in_batches({wanted.begin(), guided.begin()}, 1);
+    propose_in_batches(guided, 2);
   }
 
  private:
@@ -81,23 +103,35 @@ class EagleDrafter : public Drafter {
   }
   static KvShape cache_shape(const HeadWeights& head, const EagleOptions& options, int context);
 
-  void propose_batch(std::span<DraftJob> jobs);
+  void propose_in_batches(std::span<DraftJob> jobs, int streams) {
+    const auto most =
+        static_cast<std::size_t>(network_.max_rows() / (streams * rows_per_level(options_)));
+    for (std::size_t first = 0; first < jobs.size(); first += most) {
+      propose_batch(jobs.subspan(first, std::min(most, jobs.size() - first)), streams);
+    }
+  }
+
+  void propose_batch(std::span<DraftJob> jobs, int streams);
   std::vector<GrowingTree> begin_trees(std::span<DraftJob> jobs);
-  static std::vector<DraftPlace> places_of(std::span<const GrowingTree> trees, int rows);
+  RowChildren children_of(std::span<const GrowingTree> trees, int rows, int streams);
   std::unique_ptr<TreeGrowth> make_growth(const DraftJob& job, int most_levels) const;
   std::vector<std::int32_t> add_level(std::vector<GrowingTree>& trees, const RowChildren& children);
-  void run_level(std::span<GrowingTree> trees, std::span<const std::int32_t> parent_outputs);
+  void run_level(std::span<GrowingTree> trees, std::vector<std::int32_t> parent_outputs,
+                 int parents, int streams);
 
   HeadWeights head_;
   Backend& backend_;
   EagleOptions options_;
   int context_;
+  int streams_;         // at most, of a sequence
+  int picture_prompt_;  // pairs of a picture's prompt; -1: a text
   KvCache cache_;
   HeadNetwork network_;
   HeadMemory memory_;
   IndexList parents_;
-  Buffer features_;  // [rows of a level, H]: of the rows' parents
-  Buffer outputs_;   // [rows of a level, H]
+  // [rows of a level, H], with guides twice as many: rows of guides follow, in the same order
+  Buffer features_;  // of the rows' parents
+  Buffer outputs_;
 };
 
 KvShape EagleDrafter::cache_shape(const HeadWeights& head, const EagleOptions& options,
@@ -107,47 +141,55 @@ KvShape EagleDrafter::cache_shape(const HeadWeights& head, const EagleOptions& o
 
 /// docs/methods.md 3.2: run the newly committed pairs, then grow the trees together, one
 /// level at a time.
-void EagleDrafter::propose_batch(std::span<DraftJob> jobs) {
-  const int children_per_row =
-      options_.fixed ? options_.fixed->children() : options_.dynamic.children;
+void EagleDrafter::propose_batch(std::span<DraftJob> jobs, int streams) {
   std::vector<GrowingTree> trees = begin_trees(jobs);
   int rows = static_cast<int>(trees.size());
   while (rows > 0) {
-    const View outputs = outputs_.rows(rows);
-    const RowChildren children =
-        network_.top_children(outputs, children_per_row, places_of(trees, rows));
-    const std::vector<std::int32_t> parent_outputs = add_level(trees, children);
-    rows = static_cast<int>(parent_outputs.size());
-    if (rows > 0) run_level(trees, parent_outputs);
+    const RowChildren children = children_of(trees, rows, streams);
+    std::vector<std::int32_t> parent_outputs = add_level(trees, children);
+    const int parents = std::exchange(rows, static_cast<int>(parent_outputs.size()));
+    if (rows > 0) run_level(trees, std::move(parent_outputs), parents, streams);
   }
 }
 
-/// Where the children of each output stand.
-std::vector<DraftPlace> EagleDrafter::places_of(std::span<const GrowingTree> trees, int rows) {
+/// Of the first `rows` outputs, which those of their guides follow.
+RowChildren EagleDrafter::children_of(std::span<const GrowingTree> trees, int rows, int streams) {
   std::vector<DraftPlace> places(static_cast<std::size_t>(rows));
+  std::vector<float> scale(places.size());
   for (const GrowingTree& tree : trees) {
     const auto first = static_cast<std::ptrdiff_t>(tree.first_output);
     std::fill(places.begin() + first, places.end(), tree.place);
+    std::fill(scale.begin() + first, scale.end(), tree.guidance);
   }
-  return places;
+  const int count = options_.fixed ? options_.fixed->children() : options_.dynamic.children;
+  const View outputs = outputs_.view();
+  const GuideFeatures guide{streams == 2 ? outputs.row_range(rows, rows) : View{}, scale};
+  return network_.top_children(outputs.row_range(0, rows), count, places, guide);
 }
 
 /// Brings the caches up to date and puts what the head predicts after each root into outputs_.
 std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
   std::vector<HeadState*> states;
-  for (const DraftJob& job : jobs) states.push_back(static_cast<HeadState*>(job.state));
+  for (const DraftJob& job : jobs) {
+    auto& state = static_cast<EagleState&>(*job.state);
+    states.push_back(state.own.get());
+    if (state.guide) states.push_back(state.guide.get());
+  }
   memory_.extend(states);
   std::vector<GrowingTree> trees;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const DraftJob& job = jobs[i];
-    HeadState& state = *states[i];
-    const int most_levels = std::min(job.plan.levels, context_ - state.cache.length());
-    const bool can_draft = !state.evicted && state.cache.length() > 0;
+  for (const DraftJob& job : jobs) {
+    auto& state = static_cast<EagleState&>(*job.state);
+    const int length = state.own->cache.length();
+    const int most_levels = std::min(job.plan.levels, context_ - length);
+    const bool fits_guide =
+        !state.guide || (!state.guide->evicted && state.guide->cache.length() == length);
+    const bool can_draft = !state.own->evicted && length > 0 && fits_guide;
     if (!can_draft || most_levels < 1 || job.plan.nodes <= job.tree->draft_nodes()) continue;
     const int row = static_cast<int>(trees.size());
-    backend_.copy(state.output.view(), outputs_.view().row_range(row, 1));
     GrowingTree tree;
-    tree.state = &state;
+    tree.state = state.own.get();
+    tree.guide = state.guide.get();
+    tree.guidance = job.guidance;
     tree.tree = job.tree;
     tree.source = job.source;
     tree.place = first_place(job, options_.coupling);
@@ -155,6 +197,11 @@ std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
     tree.first_output = row;
     trees.push_back(std::move(tree));
   }
+  int row = 0;
+  for (const GrowingTree& tree : trees)
+    backend_.copy(tree.state->output.view(), outputs_.view().row_range(row++, 1));
+  for (const GrowingTree& tree : trees)
+    if (tree.guide) backend_.copy(tree.guide->output.view(), outputs_.view().row_range(row++, 1));
   return trees;
 }
 
@@ -178,7 +225,10 @@ std::vector<std::int32_t> EagleDrafter::add_level(std::vector<GrowingTree>& tree
   std::erase_if(trees, [&](GrowingTree& tree) {
     const auto rows = tree.growth->grow(children, tree.first_output);
     const int in_flight = static_cast<int>(tree.tokens.size());
-    if (rows.empty() || !tree.state->cache.reserve(in_flight + static_cast<int>(rows.size()))) {
+    const int most = in_flight + static_cast<int>(rows.size());
+    const bool has_room =
+        tree.state->cache.reserve(most) && (!tree.guide || tree.guide->cache.reserve(most));
+    if (rows.empty() || !has_room) {
       tree.growth->finish(*tree.tree, tree.source);
       return true;
     }
@@ -196,21 +246,25 @@ std::vector<std::int32_t> EagleDrafter::add_level(std::vector<GrowingTree>& tree
   return parent_outputs;
 }
 
-/// Runs the newest rows of all trees: each pairs its token with what the head predicted for its
-/// parent.
-void EagleDrafter::run_level(std::span<GrowingTree> trees,
-                             std::span<const std::int32_t> parent_outputs) {
+/// Runs the newest rows of all trees, then those of their guides: each pairs its token with what
+/// the head predicted for its parent, one of `parents` outputs.
+void EagleDrafter::run_level(std::span<GrowingTree> trees, std::vector<std::int32_t> parent_outputs,
+                             int parents, int streams) {
   std::vector<SequenceRows> batch;
-  for (GrowingTree& tree : trees) {
-    batch.push_back(
-        {.sequence = &tree.state->cache, .tokens = tree.tokens, .parents = tree.parents});
+  for (int stream = 0; stream < streams; ++stream) {
+    for (GrowingTree& tree : trees) {
+      HeadState& state = stream == 0 ? *tree.state : *tree.guide;
+      batch.push_back({.sequence = &state.cache, .tokens = tree.tokens, .parents = tree.parents});
+      batch.back().picture_prompt = picture_prompt_;
+    }
   }
   AttentionLayout layout;
   lay_out_rows(batch, layout);
   std::vector<AttentionRow> newest_rows;
   std::vector<TokenId> tokens;
   std::size_t row = 0;
-  for (const GrowingTree& tree : trees) {
+  for (std::size_t part = 0; part < batch.size(); ++part) {
+    const GrowingTree& tree = trees[part % trees.size()];
     for (std::size_t i = 0; i < tree.tokens.size(); ++i, ++row) {
       if (i < static_cast<std::size_t>(tree.newest)) continue;
       newest_rows.push_back(layout.rows[row]);
@@ -218,6 +272,10 @@ void EagleDrafter::run_level(std::span<GrowingTree> trees,
     }
   }
   layout.rows = std::move(newest_rows);
+  if (streams == 2) {
+    const std::vector<std::int32_t> own = parent_outputs;
+    for (const std::int32_t output : own) parent_outputs.push_back(parents + output);
+  }
   const int rows = static_cast<int>(tokens.size());
   const View features = features_.rows(rows);
   backend_.gather_rows(outputs_.view(), parents_.put(parent_outputs), features);

@@ -301,10 +301,14 @@ void fit_vocabulary(const HeadConfig& config, const ModelConfig& target, const s
     refuse_target(doing, "\"mask_token_id\": expected a token below {}, found {}",
                   target.vocabulary, config.mask_token);
   }
-  if (config.vocabulary != 0 && config.vocabulary != target.vocabulary) {
+  // The first token of a text is in no pair: where it alone is no code, codes are all that is read.
+  const bool reads_prompts =
+      config.own_embedding && target.image && target.image->prompt_tokens > 1;
+  const int tokens = reads_prompts ? target.input_count() : target.vocabulary;
+  if (config.vocabulary != 0 && config.vocabulary != tokens) {
     refuse_target(doing, "{}: expected {}, found {}",
                   config.own_embedding ? "rows of \"embed_tokens.weight\"" : "\"vocab_size\"",
-                  target.vocabulary, config.vocabulary);
+                  tokens, config.vocabulary);
   }
   if (config.draft_vocabulary != 0 && !config.reduced_vocabulary &&
       config.draft_vocabulary != target.vocabulary) {
@@ -393,6 +397,11 @@ HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& ten
 std::vector<FeatureTap> fit_to_target(const HeadConfig& config, const ModelConfig& target,
                                       const std::string& doing) {
   fit_width(config, target, doing);
+  if (target.image && config.head_dim % 4 != 0) {
+    refuse_target(doing,
+                  "\"head_dim\": expected a multiple of 4, which turn by row and column, found {}",
+                  config.head_dim);
+  }
   fit_vocabulary(config, target, doing);
   if (config.generation == HeadGeneration::eagle1) return {FeatureTap{FeatureTap::kFinalNorm}};
   return fit_taps(config, target, doing);

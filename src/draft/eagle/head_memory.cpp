@@ -24,10 +24,11 @@ HeadState::HeadState(KvSequence pairs, const PairRunner& network)
       features(network.backend().allocate(network.max_rows(), network.feature_width())),
       output(network.backend().allocate(1, network.hidden())) {}
 
-HeadMemory::HeadMemory(PairRunner& network, KvCache& cache)
+HeadMemory::HeadMemory(PairRunner& network, KvCache& cache, int picture_prompt)
     : backend_(network.backend()),
       network_(network),
       cache_(cache),
+      picture_prompt_(picture_prompt),
       most_waiting_(network.max_rows()),
       features_(backend_.allocate(network.max_rows(), network.feature_width())),
       outputs_(backend_.allocate(network.max_rows(), network.hidden())) {}
@@ -138,6 +139,7 @@ void HeadMemory::extend_batch(std::span<HeadState* const> states) {
   std::vector<TokenId> tokens;
   for (HeadState* state : states) {
     batch.push_back({.sequence = &state->cache, .tokens = state->waiting, .parents = {}});
+    batch.back().picture_prompt = picture_prompt_;
     tokens.insert(tokens.end(), state->waiting.begin(), state->waiting.end());
   }
   AttentionLayout layout;

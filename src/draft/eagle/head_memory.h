@@ -34,7 +34,8 @@ struct HeadState : DraftState {
 /// remembers. A draft that is wanted wakes it.
 class HeadMemory {
  public:
-  HeadMemory(PairRunner& network, KvCache& cache);
+  /// picture_prompt: pairs of a picture that turn alike (SequenceRows); negative: texts.
+  HeadMemory(PairRunner& network, KvCache& cache, int picture_prompt = -1);
 
   std::unique_ptr<HeadState> start();
   /// First tokens of a text whose pairs are all in pages that earlier sequences left; all while it
@@ -64,6 +65,7 @@ class HeadMemory {
   Backend& backend_;
   PairRunner& network_;
   KvCache& cache_;
+  int picture_prompt_;
   int most_waiting_;
   int begun_again_ = 0;
   long lost_rows_ = 0;

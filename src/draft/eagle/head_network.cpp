@@ -2,7 +2,6 @@
 
 #include "backend/index_list.h"
 #include "core/error.h"
-#include "draft/output_head.h"
 #include "model/block.h"
 #include "model/rope.h"
 
@@ -162,11 +161,12 @@ void HeadNetwork::State::norm(const View& x, const Buffer& weight, const View& o
 }
 
 RowChildren HeadNetwork::top_children(const View& features, int count,
-                                      std::span<const DraftPlace> places) {
+                                      std::span<const DraftPlace> places,
+                                      const GuideFeatures& guide) {
   const bool normed = state_->head.output_norm && !state_->config.norm_output;
   const OutputNorm norm{normed ? state_->head.output_norm.view() : View{},
                         state_->config.norm_epsilon};
-  return state_->output.top_children(features, count, places, norm);
+  return state_->output.top_children(features, count, places, norm, guide);
 }
 
 }  // namespace talon

@@ -9,6 +9,7 @@
 #include "draft/eagle/head_weights.h"
 #include "draft/eagle/pair_runner.h"
 #include "draft/eagle/tree_growth.h"
+#include "draft/output_head.h"
 
 namespace talon {
 
@@ -27,7 +28,8 @@ class HeadNetwork : public PairRunner {
   void forward(const HeadPass& pass) override;
   /// The `count` likeliest next tokens after each row of `features`, which are outputs of
   /// forward(). Any number of rows. places: where they stand (OutputHead).
-  RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places);
+  RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places,
+                           const GuideFeatures& guide = {});
 
  private:
   struct State;

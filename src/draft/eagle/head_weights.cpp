@@ -60,6 +60,10 @@ HeadWeights HeadLoader::load() {
   if (!options_.tap_layers.empty()) config_.tap_layers = options_.tap_layers;
   HeadWeights head;
   head.taps = fit_to_target(config_, target_.config, tensors_.doing());
+  if (target_.config.image) {  // cells turn as in the target, whatever the configuration says
+    config_.rope = target_.config.rope;
+    config_.interleaved_rope = target_.config.interleaved_rope;
+  }
   head.target_token = read_draft_vocabulary(tensors_, target_.config.vocabulary);
   head.backend = &backend_;
   load_embedding(head);

@@ -254,9 +254,13 @@ void KvSequence::pair(KvSequence guide, std::vector<TokenId> prompt) {
 
 KvSequence* KvSequence::guide() { return state_->guide ? &*state_->guide : nullptr; }
 
-TokenId KvSequence::guide_token(int position, TokenId token) const {
-  const auto place = static_cast<std::size_t>(position);
-  return place < state_->guide_prompt.size() ? state_->guide_prompt[place] : token;
+std::vector<TokenId> KvSequence::guide_tokens(int position, std::span<const TokenId> tokens) const {
+  const std::span<const TokenId> prompt = state_->guide_prompt;
+  std::vector<TokenId> text(tokens.begin(), tokens.end());
+  const auto first = std::min(static_cast<std::size_t>(position), prompt.size());
+  const auto differs = prompt.subspan(first, std::min(text.size(), prompt.size() - first));
+  std::ranges::copy(differs, text.begin());
+  return text;
 }
 
 bool KvSequence::reserve(int rows) {
@@ -297,10 +301,7 @@ Slot KvSequence::slot(int row) const {
 void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tokens) {
   expects(path.size() == tokens.size(), "a kept row has a token");
   if (state_->guide) {
-    std::vector<TokenId> guide_tokens(tokens.begin(), tokens.end());
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-      guide_tokens[i] = guide_token(length() + static_cast<int>(i), tokens[i]);
-    state_->guide->keep(path, guide_tokens);
+    state_->guide->keep(path, guide_tokens(length(), tokens));
   }
   std::vector<Slot> from, to;
   for (std::size_t i = 0; i < path.size(); ++i) {

@@ -84,8 +84,8 @@ class KvSequence {
   /// rows or states, `prompt` is as long as this text's own.
   void pair(KvSequence guide, std::vector<TokenId> prompt);
   KvSequence* guide();  // null: none
-  /// The token of the guide where this text has `token`.
-  TokenId guide_token(int position, TokenId token) const;
+  /// What the guide's text has where this one has `tokens` from `position` on.
+  std::vector<TokenId> guide_tokens(int position, std::span<const TokenId> tokens) const;
 
   /// The rows of a forward of which row 0 is `first`, in layers with a state (SequenceState).
   void lay_out_states(int first, int count, std::span<const NodeId> parents, bool kept, int flight,
