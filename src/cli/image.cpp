@@ -12,9 +12,9 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
+#include "draw/picture_prompt.h"
 #include "engine/stopwatch.h"
 #include "image/png.h"
-#include "image/vq_decoder.h"
 
 namespace talon {
 namespace {
@@ -93,7 +93,7 @@ class Image : public Command {
     options_.model.image_side = options_.cells;
     const LoadedModel loaded = load_with_meter(options_.model);
     const std::vector<Request> requests = make_requests(loaded.model);
-    const VqDecoder decoder = open_decoder(loaded.model);
+    const VqDecoder decoder = open_picture_decoder(loaded.model, options_.vq);
     use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
     choose_drafter(options_.decode);
     const InterruptGuard interrupt;
@@ -146,23 +146,6 @@ class Image : public Command {
       requests[i].seed = options_.seed + i;
     }
     return requests;
-  }
-
-  VqDecoder open_decoder(const Model& model) const {
-    const std::filesystem::path beside =
-        std::filesystem::is_directory(model.source) ? model.source : model.source.parent_path();
-    const std::filesystem::path file =
-        options_.vq.empty() ? beside / "vq.safetensors" : std::filesystem::path(options_.vq);
-    if (!std::filesystem::exists(file)) {
-      fail("open tokenizer {}: there is no such file; --vq names another", file.string());
-    }
-    const ImagePlan& plan = *model.config.image;
-    VqDecoder decoder(open_checkpoint(file), plan.rows, plan.columns);
-    if (decoder.codes() < model.config.vocabulary) {
-      fail("open tokenizer {}: expected at least the {} codes of the model, found {}",
-           file.string(), model.config.vocabulary, decoder.codes());
-    }
-    return decoder;
   }
 
   Drawn draw_all(const LoadedModel& loaded, const DecodeSettings& settings,

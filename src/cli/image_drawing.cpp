@@ -5,27 +5,11 @@
 
 #include "core/error.h"
 #include "engine/stopwatch.h"
-#include "image/prompt_words.h"
 
 namespace talon {
 namespace {
 
 constexpr std::size_t kTogether = 16;  // pictures at most
-
-const ImagePlan& plan_of(const Model& model, ImagePlan::Prompt prompt) {
-  const auto& image = model.config.image;
-  if (!image) {
-    throw UsageError(
-        fmt::format("-m: expected a model that draws pictures, got {}, which writes text",
-                    model.source.string()));
-  }
-  if (image->prompt != prompt) {
-    const bool by_class = image->prompt == ImagePlan::Prompt::class_number;
-    throw UsageError(fmt::format("{}: expected a prompt by {}", model.source.string(),
-                                 by_class ? "--class" : "-p"));
-  }
-  return *image;
-}
 
 }  // namespace
 
@@ -38,32 +22,6 @@ CacheOptions picture_cache(const LoadedModel& loaded, const std::vector<Request>
                  static_cast<std::size_t>(requests[i].streams());
   }
   return {kv_cache_bytes(config, cache_type(loaded.model, type), positions), type};
-}
-
-PicturePrompt class_prompt(const Model& model, int number) {
-  plan_of(model, ImagePlan::Prompt::class_number);
-  const int classes = model.config.input_count() - model.config.vocabulary - 1;
-  if (number < 0 || number >= classes) {
-    throw UsageError(
-        fmt::format("--class: expected a number from 0 to {}, got {}", classes - 1, number));
-  }
-  return {{model.config.vocabulary + number}, {model.config.vocabulary + classes}};
-}
-
-PicturePrompt words_prompt(const Model& model, std::string_view text) {
-  const ImagePlan& plan = plan_of(model, ImagePlan::Prompt::words);
-  const auto file = model.source / "words.json";
-  const PromptWords words = PromptWords::read(file);
-  const int rows = model.config.input_count() - model.config.vocabulary;
-  if (words.rows() != rows) {
-    fail("read {}: expected words and styles for {} rows of the model, found {}", file.string(),
-         rows, words.rows());
-  }
-  PicturePrompt prompt;
-  for (const int row : words.rows_of(text, plan.prompt_tokens))
-    prompt.own.push_back(model.config.vocabulary + row);
-  prompt.guide.assign(prompt.own.size(), model.config.vocabulary + words.null_word());
-  return prompt;
 }
 
 DrawingResult draw(const LoadedModel& loaded, const DecodeSettings& settings,

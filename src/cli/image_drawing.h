@@ -11,15 +11,6 @@
 
 namespace talon {
 
-/// What a picture is asked by: the tokens of its prompt and those of its guide.
-struct PicturePrompt {
-  std::vector<TokenId> own, guide;
-};
-/// Throws UsageError for a model that writes text, for a class or words that it does not know, and
-/// for one in place of the other.
-PicturePrompt class_prompt(const Model& model, int number);
-PicturePrompt words_prompt(const Model& model, std::string_view text);
-
 /// Room for all of them at once, or for as many as are drawn together.
 CacheOptions picture_cache(const LoadedModel& loaded, const std::vector<Request>& requests,
                            std::optional<KvType> type);

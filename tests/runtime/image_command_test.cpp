@@ -88,7 +88,7 @@ TEST_F(ImageCommand, SaysWhatIsWrong) {
     EXPECT_NE(found.find(part), std::string::npos) << found;
   };
   expect(notes({"-m", model}), "expected one of -p and --class");
-  expect(notes({"-m", model, "--class", "1"}), "expected a prompt by -p");
+  expect(notes({"-m", model, "--class", "1"}), "prompt: expected words for");
   expect(notes({"-m", model, "-p", "rad flat"}), "such as red, cat");
   expect(notes({"-m", classes, "--class", "5", "--cells", "4"}), "expected a number from 0 to 4");
   expect(notes({"-m", classes, "--class", "1"}), "--cells");

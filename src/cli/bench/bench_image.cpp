@@ -12,6 +12,7 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "core/error.h"
+#include "draw/picture_prompt.h"
 #include "engine/stopwatch.h"
 #include "io/json_text.h"
 
