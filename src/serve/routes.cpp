@@ -9,13 +9,14 @@
 #include "serve/api/responses.h"
 #include "serve/api/text_paths.h"
 #include "serve/page/page.h"
+#include "serve/pictures/generate_images.h"
 
 namespace talon {
 namespace {
 
 using ExchangePtr = std::shared_ptr<Exchange>;
 
-constexpr std::string_view kModelPath = "/v1/models/";
+constexpr std::string_view kModelPath = "/v1/models/", kImagesPath = "/v1/images/generations";
 
 ServedModel* find_model(Serving& serving, std::string_view name) {
   const auto found = std::find_if(serving.models.begin(), serving.models.end(),
@@ -39,17 +40,29 @@ ServedModel& model_of(Serving& serving, const Json& body) {
   refuse_model(serving, quote(*name));
 }
 
+/// A path is for models that write text or for those that draw pictures.
+ServedModel& model_for(bool draws, Serving& serving, const Json& body) {
+  ServedModel& model = model_of(serving, body);
+  if ((model.pictures != nullptr) == draws) return model;
+  throw ApiError(400, "model",
+                 fmt::format("model: expected one that {}, found {}, which {}: use {}",
+                             draws ? "draws pictures" : "writes text", model.name,
+                             draws ? "writes text" : "draws pictures",
+                             draws ? "/v1/chat/completions" : kImagesPath),
+                 "invalid_value");
+}
+
 template <void (*serve)(const GenerateInput&)>
 void generate(Serving& serving, const HttpRequest& request, const ExchangePtr& exchange) {
   const Json body = parse_body(request.body);
-  serve({&model_of(serving, body), &body, &request.body, &serving.options.limits,
-         serving.options.returns_metrics, exchange});
+  serve({&model_for(serve == serve_images, serving, body), &body, &request.body,
+         &serving.options.limits, serving.options.returns_metrics, exchange, serving.workers});
 }
 
 template <Json (*make)(const ServedModel&, const Json&, const std::string&, const RequestLimits&)>
 void compute(Serving& serving, const HttpRequest& request, const ExchangePtr& exchange) {
   const Json body = parse_body(request.body);
-  serving.respond(exchange, json_response(make(model_of(serving, body), body, request.body,
+  serving.respond(exchange, json_response(make(model_for(false, serving, body), body, request.body,
                                                serving.options.limits)));
 }
 
@@ -115,6 +128,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/responses", generate<serve_responses>},
     {"POST", "/v1/messages", generate<serve_messages>, false, true},
     {"POST", "/v1/messages/count_tokens", compute<count_message_tokens>, false, true},
+    {"POST", kImagesPath, generate<serve_images>},
     {"POST", "/tokenize", compute<tokenize>},
     {"POST", "/detokenize", compute<detokenize_body>},
     {"POST", "/apply-template", compute<apply_template>},

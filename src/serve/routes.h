@@ -9,6 +9,7 @@
 #include "serve/api/api_error.h"
 #include "serve/http/exchange.h"
 #include "serve/server.h"
+#include "serve/work_queue.h"
 
 namespace talon {
 
@@ -18,6 +19,7 @@ struct Serving {
   std::vector<ServedModel> models;
   Metrics metrics;
   std::atomic<bool> draining = false;
+  WorkQueue* workers = nullptr;  // for what takes too long for the server's thread
 
   /// Any thread.
   void respond(const std::shared_ptr<Exchange>& exchange, HttpResponse response);

@@ -62,6 +62,7 @@ struct Server::State {
         http(serving.options.http, handlers()),
         workers(serving.options.workers, static_cast<std::size_t>(serving.options.queue)) {
     serving.models = set_up(std::move(models), serving.metrics);
+    serving.workers = &workers;
     thread = std::thread([this] { http.run(); });
   }
   /// The engines know exchanges, and end before the server that these belong to.

@@ -23,7 +23,7 @@ struct ServeOptions {
 /// Models behind OpenAI's interface (docs/serving.md). Serves from its making on.
 class Server {
  public:
-  /// At least one model, each with a tokenizer. Throws Error if it cannot listen.
+  /// At least one model, each with a tokenizer or pictures. Throws Error if it cannot listen.
   Server(ServeOptions options, std::vector<ServedModel> models);
   ~Server();
 

@@ -10,6 +10,7 @@
 #include "cli/serve/serve_options.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
+#include "draw/picture_prompt.h"
 #include "text/prompt.h"
 
 namespace talon {
@@ -52,18 +53,25 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   ModelOptions source = options.model;
   source.model = model;
   LoadedModel loaded = load_with_meter(source);
-  loaded.require_tokenizer();
+  const bool draws = loaded.model.config.image.has_value();
+  if (!draws) loaded.require_tokenizer();
   const auto bytes = static_cast<std::size_t>(source.cache_mb) << 20;
   auto cache = open_cache(loaded.model, {bytes, source.kv, promised});
   promised += cache->bytes();
   HostOptions host;
   host.decode = options.decode;
+  if (draws && host.decode.drafter == "auto") host.decode.drafter = "jacobi";
   use_places(host.decode, loaded, cache->store().shape.type);
   host.step_ms = options.step_ms;
   host.queue = options.server.queue;
   ServedModel served;
   served.name = name;
-  if (loaded.tokenizer->chat_template()) served.chat = chat_template_of(*loaded.tokenizer);
+  if (draws) {
+    served.pictures =
+        std::make_unique<PictureStudio>(open_picture_decoder(loaded.model, options.vq));
+  } else if (loaded.tokenizer->chat_template()) {
+    served.chat = chat_template_of(*loaded.tokenizer);
+  }
   served.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
   return served;
 }

@@ -79,6 +79,10 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
       ->type_name("[NAME=]MODEL")
       ->group("Model and backend");
   add_models_folder_flag(app, options.model.models_folder);
+  app.add_option("--vq", options.vq,
+                 "the tokenizer of a model that draws pictures (default: vq.safetensors beside it)")
+      ->type_name("FILE")
+      ->group("Model and backend");
   add_address_flags(app, options.server.http);
   app.add_option("--api-key", options.server.api_keys,
                  "requests must carry it (Authorization: Bearer KEY, or x-api-key)")

@@ -18,6 +18,7 @@ struct ServeCommandOptions {
   DecodeSettings decode;
   ServeOptions server;
   std::string key_file;
+  std::string vq;  // of models that draw
   double step_ms = kUsualStep;
   double drain_s = 30;
 };

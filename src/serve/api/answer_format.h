@@ -9,6 +9,7 @@
 #include "serve/api/api_error.h"
 #include "serve/api/round_trace.h"
 #include "serve/served_model.h"
+#include "serve/work_queue.h"
 
 namespace talon {
 
@@ -56,7 +57,9 @@ class ChoiceReaders {
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
-  /// The body of a whole answer.
+  /// Where whole() is made, if it takes long; null: on the server's thread.
+  virtual WorkQueue* workshop() { return nullptr; }
+  /// The body of a whole answer. Throws ApiError for one that cannot be had.
   virtual Json whole(const std::vector<ChoiceResult>& choices) = 0;
 
   // A stream, as server-sent events:

@@ -211,8 +211,30 @@ void Answering::advance(Exchange& exchange) {
   if (auto error = problem()) return fail(exchange, *error);
   if (parts_.streams) return stream(exchange, std::move(news));
   if (!has_ended()) return;
-  is_over_ = true;
-  exchange.respond(json_response(parts_.format->whole(results_)));
+  finish(exchange);
+}
+
+/// What whole() throws becomes its answer.
+HttpResponse Answering::whole() {
+  try {
+    return json_response(parts_.format->whole(results_));
+  } catch (const ApiError& error) {
+    return parts_.format->refusal(error);
+  } catch (const std::exception& error) {
+    return parts_.format->refusal(ApiError(500, "", error.what(), "failed"));
+  }
+}
+
+void Answering::finish(Exchange& exchange) {
+  is_over_ = true;  // nobody changes the results from here on
+  WorkQueue* const workshop = parts_.format->workshop();
+  if (!workshop) return exchange.respond(whole());
+  const auto work = [self = shared_from_this(), to = parts_.exchange] {
+    to->post([to, response = self->whole()]() mutable { to->respond(std::move(response)); });
+  };
+  if (workshop->add(work)) return;
+  exchange.respond(parts_.format->refusal(ApiError(
+      429, "", "queue: expected room for this answer, found none; try again later", "queue_full")));
 }
 
 void Answering::stream(Exchange& exchange, std::vector<ChoiceNews> news) {

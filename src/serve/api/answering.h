@@ -39,6 +39,8 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
   void add(ChoiceNews news, const SequenceStatistics* statistics);
   std::vector<ChoiceNews> take_news();
   void stream(Exchange& exchange, std::vector<ChoiceNews> news);
+  void finish(Exchange& exchange);
+  HttpResponse whole();
   void fail(Exchange& exchange, const ApiError& error);
   void cancel_all();
   std::optional<ApiError> problem() const;

@@ -18,6 +18,7 @@ struct GenerateInput {
   const RequestLimits* limits = nullptr;
   bool returns_metrics = false;  // of all requests
   std::shared_ptr<Exchange> exchange;
+  WorkQueue* workers = nullptr;  // for what takes long
 };
 
 /// POST /v1/chat/completions and /v1/completions: read, render, tokenize and hand to the engine.

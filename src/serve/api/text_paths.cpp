@@ -86,14 +86,14 @@ Json model_json(const ServedModel& model) {
 }
 
 Json props_json(const ServedModel& model) {
-  const Tokenizer& tokenizer = model.tokenizer();
+  const Tokenizer* tokenizer = model.host->loaded().tokenizer_or_null();
   return {
       {"default_generation_settings", {{"n_ctx", model.config().context}}},
       {"model_alias", model.name},
       {"model_path", model.host->loaded().path.filename().string()},
-      {"chat_template", tokenizer.chat_template().value_or("")},
-      {"bos_token", tokenizer.start_text()},
-      {"eos_token", tokenizer.end_text()},
+      {"chat_template", tokenizer ? tokenizer->chat_template().value_or("") : ""},
+      {"bos_token", tokenizer ? tokenizer->start_text() : ""},
+      {"eos_token", tokenizer ? tokenizer->end_text() : ""},
       {"modalities", {{"vision", false}, {"audio", false}}},
       {"build_info", std::string(build_commit())},
       {"talon",
