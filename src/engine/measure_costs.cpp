@@ -14,7 +14,9 @@ namespace talon {
 namespace {
 
 constexpr int kNearContext = 64;
-constexpr int kFarContext = 512;
+constexpr int kFarContext = 2048;
+constexpr std::size_t kFarBytes = std::size_t{64} << 20;  // of keys and values, at most
+constexpr int kLeastFarContext = 512;
 constexpr int kMostRows = 32;
 constexpr int kLeastSweeps = 2;
 constexpr int kMostSweeps = 5;
@@ -27,7 +29,7 @@ constexpr int kLevels = 5;  // of the longer of two drafts, whose difference is 
 constexpr double kLeastPassShare = 1e-3;  // of the draft of one level
 constexpr int kFirstPasses = 5;           // most that are timed, each after a forward of the target
 
-constexpr int kCachePages = (kFarContext + kMostRows) / kPageRows + 2;
+int cache_pages(int context) { return (context + kMostRows) / kPageRows + 2; }
 
 /// Grows trees of a given size and says whether it was asked.
 class ProbePolicy : public PolicyState {
@@ -55,7 +57,8 @@ class CostMeasurement {
       : model_(model),
         drafter_(drafter),
         budget_ms_(budget_ms),
-        cache_(*model.backend, kv_shape(model.config, kCachePages, type)),
+        far_context_(talon::far_context(model.config, type)),
+        cache_(*model.backend, kv_shape(model.config, cache_pages(far_context_), type)),
         target_(model, cache_, kMostRows, drafter.taps()),
         sequence_(cache_.start({}, false)) {}
 
@@ -129,8 +132,9 @@ class CostMeasurement {
     const std::vector<int> near_rows =
         is_slow ? std::vector<int>{1, 8} : std::vector<int>{1, 2, 4, 8, 16, 32};
     measure_checks_at(std::min(kNearContext, model_.config.context - kMostRows), near_rows, 0.6);
-    const int far = std::min(kFarContext, model_.config.context - kMostRows);
-    if (far > kNearContext) measure_checks_at(far, {1, near_rows[near_rows.size() / 2]}, 0.25);
+    if (far_context_ > kNearContext) {
+      measure_checks_at(far_context_, {1, near_rows[near_rows.size() / 2]}, 0.25);
+    }
   }
 
   void measure_checks_at(int context, const std::vector<int>& rows, double share) {
@@ -207,6 +211,7 @@ class CostMeasurement {
   double budget_ms_;
   int warm_forwards_ = 0;
   std::uint64_t noises_ = 0;
+  int far_context_;
   KvCache cache_;
   Target target_;
   KvSequence sequence_;
@@ -216,6 +221,14 @@ class CostMeasurement {
 };
 
 }  // namespace
+
+int far_context(const ModelConfig& config, KvType type) {
+  const std::size_t page = kv_page_bytes(kv_shape(config, 1, type));
+  const auto affordable =
+      static_cast<int>(std::min<std::size_t>(kFarBytes / page, kFarContext)) * kPageRows;
+  return std::min(
+      {kFarContext, std::max(affordable, kLeastFarContext), config.context - kMostRows});
+}
 
 CostProfile measure_costs(const Model& model, KvType cache_type, Drafter& drafter,
                           double budget_ms) {

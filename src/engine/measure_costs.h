@@ -12,6 +12,11 @@
 
 namespace talon {
 
+/// The longer of the two contexts that checks are timed at: what longer ones cost is foretold from
+/// there. Fewer than 2048 positions where their keys and values would take more than 64 MiB (but
+/// 512), or where the model's context ends.
+int far_context(const ModelConfig& config, KvType type);
+
 /// Times checks of a few row counts at two contexts, and passes of the drafter's head, on a cache
 /// of its own. Of repeated measurements the least counts: noise only adds. budget_ms: about how
 /// long it takes; a large model gets fewer measurements, and at least two of each. `drafter` is

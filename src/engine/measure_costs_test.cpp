@@ -36,6 +36,28 @@ TEST(MeasureCosts, TimesChecksAtTwoContextsWithoutTouchingTheDraftersSequences) 
   EXPECT_LE(profile.levels.size(), 2u);
 }
 
+TEST(MeasureCosts, TheFarContextIsLongWhereItsKeysAndValuesAreFew) {
+  ModelConfig config = small_model().model.config;
+  EXPECT_EQ(far_context(config, KvType::f16), 512 - 32);
+  config.context = 8192;
+  EXPECT_EQ(far_context(config, KvType::f16), 2048);
+  LayerPlan plan = config.plans.front();
+  plan.kv_heads = 8;
+  plan.head_dim = 128;
+  config.plans.assign(32, plan);  // as of 8 billion weights: 128 KiB a position
+  EXPECT_EQ(far_context(config, KvType::f16), 512);
+  config.plans.resize(16);
+  EXPECT_EQ(far_context(config, KvType::f16), 1024);
+}
+
+TEST(MeasureCosts, TimesChecksAtTheFarContext) {
+  test::TestModel model(kGolden + "target", make_cpu_backend({.threads = 1}));
+  model.model.config.context = 8192;
+  const auto none = make_drafter("none", {});
+  const CostProfile profile = measure_costs(model.model, KvType::f16, *none, 50);
+  EXPECT_EQ(profile.checks.back().context, 2048);
+}
+
 TEST(MeasureCosts, StartsEachSweepAsADecodingLoopRunsAndNotAfterItsLongestForward) {
   auto backend = make_tracing_backend(make_cpu_backend({.threads = 1}));
   TracingBackend& trace = *backend;
