@@ -134,6 +134,8 @@ MethodId Engine::add(Method method) {
   return id;
 }
 
+bool Engine::remove(MethodId method) { return state_->methods.remove(method); }
+
 std::span<const Progress> Engine::step() {
   const Stopwatch watch;
   State& state = *state_;
@@ -157,10 +159,10 @@ std::span<const Progress> Engine::step() {
 
 std::variant<SequenceId, Refusal> Engine::submit(Request request) {
   State& state = *state_;
-  if (request.method < 0 || request.method >= state.methods.size()) {
+  std::shared_ptr<const MethodEntry> method = state.methods.find(request.method);
+  if (!method) {
     return Refusal{Refusal::Reason::bad_request,
-                   fmt::format("method: expected one from 0 to {}, found {}",
-                               state.methods.size() - 1, request.method)};
+                   fmt::format("method: expected one that was added, found {}", request.method)};
   }
   if (auto refusal = refuse(request, state.round.target(), state.options)) {
     return *std::move(refusal);
@@ -170,10 +172,9 @@ std::variant<SequenceId, Refusal> Engine::submit(Request request) {
                    fmt::format("queue: expected fewer than {} requests that wait, found {}",
                                state.options.most_waiting, state.waiting.size())};
   }
-  const MethodEntry& method = state.methods.at(request.method);
   std::unique_ptr<Sequence> sequence;
   try {
-    sequence = std::make_unique<Sequence>(state.next_id, std::move(request), method,
+    sequence = std::make_unique<Sequence>(state.next_id, std::move(request), std::move(method),
                                           state.round.target().model().config.vocabulary,
                                           state.options.tokenizer);
   } catch (const Error& error) {

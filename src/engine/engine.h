@@ -70,6 +70,9 @@ class Engine {
   /// method that brings costs says where those of the machine start. Throws UsageError for a method
   /// that lacks a part.
   MethodId add(Method method);
+  /// Between steps. Lets go of a method that no request has, those that ended in the last step
+  /// included: its number may be given again. Else false.
+  bool remove(MethodId method);
   /// Takes the request for the next step(), or says why not.
   std::variant<SequenceId, Refusal> submit(Request request);
   /// One forward: a chunk of every sequence still in its prompt, a tree of every other. News of the

@@ -25,11 +25,12 @@ void make_room(std::vector<Element>& elements, std::size_t more) {
 
 }  // namespace
 
-Sequence::Sequence(SequenceId name, Request asked, const MethodEntry& by, int vocabulary,
-                   const Tokenizer* tokenizer)
+Sequence::Sequence(SequenceId name, Request asked, std::shared_ptr<const MethodEntry> by,
+                   int vocabulary, const Tokenizer* tokenizer)
     : id(name),
       request(std::move(asked)),
-      method(by),
+      method_kept(std::move(by)),
+      method(*method_kept),
       constraint(request.constraint ? request.constraint->start(request.end_tokens) : nullptr),
       sampler(sampler_options(request), vocabulary),
       random(request.seed, request.choice),

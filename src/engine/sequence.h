@@ -23,7 +23,7 @@ namespace talon {
 struct Sequence {
   using Clock = std::chrono::steady_clock;
 
-  Sequence(SequenceId name, Request asked, const MethodEntry& by, int vocabulary,
+  Sequence(SequenceId name, Request asked, std::shared_ptr<const MethodEntry> by, int vocabulary,
            const Tokenizer* tokenizer);
 
   bool in_prompt() const { return static_cast<int>(tokens.size()) == prompt_length(); }
@@ -63,6 +63,7 @@ struct Sequence {
 
   const SequenceId id;
   const Request request;
+  const std::shared_ptr<const MethodEntry> method_kept;  // with the table, until the sequence ends
   const MethodEntry& method;
   std::unique_ptr<TokenConstraint> constraint;  // null: none
   Sampler sampler;

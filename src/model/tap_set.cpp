@@ -24,8 +24,11 @@ TapSet::Reader TapSet::add(std::span<const FeatureTap> wanted) {
   const std::size_t first = wanted.empty() ? 0 : first_fit(taps_, wanted);
   const std::size_t known = std::min(taps_.size() - first, wanted.size());
   const auto missing = wanted.subspan(known);
-  readers_.push_back({static_cast<int>(first), static_cast<int>(wanted.size())});
+  const Place place{static_cast<int>(first), static_cast<int>(wanted.size())};
   taps_.insert(taps_.end(), missing.begin(), missing.end());
+  const auto same = std::find(readers_.begin(), readers_.end(), place);
+  if (same != readers_.end()) return static_cast<Reader>(same - readers_.begin());
+  readers_.push_back(place);
   return readers_.size() - 1;
 }
 

@@ -9,8 +9,8 @@
 namespace talon {
 
 /// What several readers want to see of one target: a list of taps in which each finds its own side
-/// by side. Equal ones are shared where the order allows it. Readers are only added, and what was
-/// added keeps its place.
+/// by side. Equal ones are shared where the order allows it. What was added keeps its place,
+/// and those that want the same are one reader.
 class TapSet {
  public:
   using Reader = std::size_t;
@@ -28,6 +28,7 @@ class TapSet {
   struct Place {
     int first = 0;
     int count = 0;
+    bool operator==(const Place&) const = default;
   };
   std::vector<FeatureTap> taps_;
   std::vector<Place> readers_;

@@ -51,6 +51,14 @@ MethodId NamedMethods::get(std::string_view text) {
   return methods_.emplace(text, make(settings)).first->second;
 }
 
+bool NamedMethods::forget(std::string_view text) {
+  const auto known = methods_.find(text);
+  if (text.empty() || known == methods_.end() || !engine_.remove(known->second)) return false;
+  methods_.erase(known);
+  std::erase_if(drafters_, [](const auto& named) { return named.second.drafter.use_count() == 1; });
+  return true;
+}
+
 MethodId NamedMethods::make(const DecodeSettings& settings) {
   LoadedDrafter& loaded = load(settings.drafter);
   Method method = make_method(loaded.drafter, model_, settings.policy);

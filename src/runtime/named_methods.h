@@ -25,6 +25,10 @@ class NamedMethods {
   /// Error for a file that cannot be used.
   MethodId get(std::string_view text = {});
 
+  /// Makes room: lets go of the method of a text, and of its drafter if no other has it. False, and
+  /// it stays, if a request has it or had it in the last step, or it is the settings' own.
+  bool forget(std::string_view text);
+
   /// What drafts by the settings' own method: their drafter, or what auto stands for.
   const std::string& drafter() const { return settings_.drafter; }
 

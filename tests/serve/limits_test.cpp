@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <thread>
 
 #include "test_server.h"
@@ -65,6 +66,45 @@ TEST(Queue, OfATooSmallCacheAnswersInTurnOrRefuses) {
   }
   EXPECT_GE(answered, 1);
   EXPECT_TRUE(server.becomes_idle());
+}
+
+TEST(Methods, ThatNobodyUsesMakeRoomForOthers) {
+  TestServer server;
+  Json request = {{"prompt", "Once"}, {"max_tokens", 20}, {"temperature", 0}};
+  const std::string text = plain_text(request);
+  for (int round = 0; round < 2; ++round) {
+    for (int nodes = 1; nodes <= 40; ++nodes) {
+      request["talon"] = {{"drafter", fmt::format("suffix:nodes={}", nodes)}};
+      const Reply reply = server.post(kCompletion, request);
+      ASSERT_EQ(reply.status, 200) << reply.body;
+      EXPECT_EQ(reply.json()["choices"][0]["text"], text);
+    }
+  }
+}
+
+TEST(Methods, ThatAreAllInUseRefuseAnother) {
+  TestServer server;
+  const auto request_of = [](int nodes) {
+    Json request = stream_of(long_request(nodes));
+    request["talon"] = {{"drafter", fmt::format("suffix:nodes={}", nodes)}};
+    return post_text(kCompletion, request.dump());
+  };
+  std::deque<Client> clients;
+  for (int nodes = 1; nodes <= 32; ++nodes) {
+    clients.emplace_back(server.port()).send(request_of(nodes));
+  }
+  ASSERT_TRUE(server.load_becomes(32));
+  Client another(server.port());
+  another.send(request_of(33));
+  const Reply reply = another.read();
+  EXPECT_EQ(reply.status, 429);
+  EXPECT_NE(reply.body.find("methods in use"), std::string::npos) << reply.body;
+  for (Client& client : clients) EXPECT_EQ(client.read().status, 200);
+  EXPECT_EQ(server
+                .post(kCompletion,
+                      Json::parse(R"({"prompt": "a", "talon": {"drafter": "suffix:nodes=33"}})"))
+                .status,
+            200);
 }
 
 TEST(Reader, ThatGoesAwayCancelsItsAnswer) {

@@ -36,11 +36,10 @@ class Line {
  private:
   static std::unique_ptr<Sequence> make(SequenceId id,
                                         Sequence::Clock::time_point deadline = Request().deadline) {
-    static const MethodEntry kNoMethod{};
     Request request;
     request.prompt = {1};
     request.deadline = deadline;
-    return std::make_unique<Sequence>(id, request, kNoMethod, 8, nullptr);
+    return std::make_unique<Sequence>(id, request, std::make_shared<MethodEntry>(), 8, nullptr);
   }
 
   std::vector<int> wanted_;

@@ -12,39 +12,70 @@ MethodId MethodTable::add(Method method, int max_rows,
   if (!method.drafter || !method.policy || !method.verifier) {
     throw UsageError("method: expected a drafter, a policy and a rule, found a part missing");
   }
-  EstimatesByTemperature* const estimates = estimates_of(method, max_rows);
+  auto entry = std::make_shared<MethodEntry>();
+  entry->estimates = estimates_of(method, max_rows);
   TapSet taps = taps_;
   const DrafterTraits traits = method.drafter->traits();
-  const TapSet::Reader drafter_taps = taps.add(traits.taps);
-  const TapSet::Reader policy_taps = taps.add(method.policy->taps());
+  entry->drafter_taps = taps.add(traits.taps);
+  entry->policy_taps = taps.add(method.policy->taps());
+  entry->sees_draws = traits.sees_draws;
+  entry->drafts = !traits.is_plain;
+  entry->method = std::move(method);
+  auto place = std::find(entries_.begin(), entries_.end(), nullptr);
+  if (place == entries_.end()) place = entries_.insert(place, nullptr);
   tap(taps);
-  entries_.push_back({std::move(method), estimates, drafter_taps, policy_taps, traits.sees_draws,
-                      !traits.is_plain});
+  *place = std::move(entry);
   taps_ = std::move(taps);
-  return size() - 1;
+  return static_cast<MethodId>(place - entries_.begin());
+}
+
+bool MethodTable::remove(MethodId id) {
+  if (!find(id)) return false;
+  auto& entry = entries_[static_cast<std::size_t>(id)];
+  if (entry.use_count() > 1) return false;
+  const std::shared_ptr<Drafter> drafter = entry->method.drafter;
+  entry.reset();
+  if (!has(drafter.get())) lost_before_ += drafter->lost_rows();
+  return true;
+}
+
+std::shared_ptr<const MethodEntry> MethodTable::find(MethodId id) const {
+  const bool is_known = id >= 0 && static_cast<std::size_t>(id) < entries_.size();
+  return is_known ? entries_[static_cast<std::size_t>(id)] : nullptr;
+}
+
+bool MethodTable::has(const Drafter* drafter) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry && entry->method.drafter.get() == drafter;
+  });
 }
 
 long MethodTable::lost_rows() const {
-  long rows = 0;
+  long rows = lost_before_;
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    const bool is_first = std::none_of(entries_.begin(), entry, [&](const MethodEntry& earlier) {
-      return earlier.method.drafter == entry->method.drafter;
+    if (!*entry) continue;
+    const bool is_first = std::none_of(entries_.begin(), entry, [&](const auto& earlier) {
+      return earlier && earlier->method.drafter == (*entry)->method.drafter;
     });
-    if (is_first) rows += entry->method.drafter->lost_rows();
+    if (is_first) rows += (*entry)->method.drafter->lost_rows();
   }
   return rows;
 }
 
-EstimatesByTemperature* MethodTable::estimates_of(const Method& method, int max_rows) {
-  EstimatesByTemperature* found = nullptr;
+std::shared_ptr<EstimatesByTemperature> MethodTable::estimates_of(const Method& method,
+                                                                  int max_rows) {
+  std::shared_ptr<EstimatesByTemperature> found;
   bool has_costs = false;
-  for (const MethodEntry& entry : entries_) {
-    if (entry.method.drafter != method.drafter) continue;
-    found = entry.estimates;
-    has_costs = has_costs || !entry.method.costs.empty();
+  for (const auto& entry : entries_) {
+    if (!entry || entry->method.drafter != method.drafter) continue;
+    found = entry->estimates;
+    has_costs = has_costs || !entry->method.costs.empty();
   }
   if (found && (has_costs || method.costs.empty())) return found;
-  if (!found) found = &estimates_.emplace_back(kTemperatureClasses, DrafterEstimates(max_rows));
+  if (!found) {
+    found =
+        std::make_shared<EstimatesByTemperature>(kTemperatureClasses, DrafterEstimates(max_rows));
+  }
   // In their place: policies borrow them.
   for (std::size_t kind = 0; kind < found->size(); ++kind) {
     (*found)[kind] = DrafterEstimates(max_rows, method.costs, /*sampled=*/kind > 0);

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/methods/method.h"
@@ -18,14 +18,14 @@ using EstimatesByTemperature = std::vector<DrafterEstimates>;
 /// A method in use.
 struct MethodEntry {
   Method method;
-  EstimatesByTemperature* estimates;  // of its drafter, shared with other methods that have it
+  std::shared_ptr<EstimatesByTemperature> estimates;  // shared by methods with the same drafter
   TapSet::Reader drafter_taps, policy_taps;
   bool sees_draws;  // the drafter does, after every node
   bool drafts;      // it is not plain decoding
 };
 
 /// The methods of an engine, with what it learns of each drafter and what the target must tap for
-/// all. Entries keep their place.
+/// all. Sequences share the entries that they have, so that those are not removed.
 class MethodTable {
  public:
   /// `watched`: what the engine's listener wants to see.
@@ -35,17 +35,20 @@ class MethodTable {
   /// target; what it throws leaves the table as it was. Throws UsageError for a method that lacks a
   /// part.
   MethodId add(Method method, int max_rows, const std::function<void(const TapSet&)>& tap);
-  const MethodEntry& at(MethodId id) const { return entries_[static_cast<std::size_t>(id)]; }
-  int size() const { return static_cast<int>(entries_.size()); }
+  /// False if a sequence has it, or there is none; else its number may be given again.
+  bool remove(MethodId id);
+  /// Null if there is none.
+  std::shared_ptr<const MethodEntry> find(MethodId id) const;
   /// Drafter::lost_rows() of all drafters.
   long lost_rows() const;
   TapSet::Reader listener_taps() const { return listener_taps_; }
 
  private:
-  EstimatesByTemperature* estimates_of(const Method& method, int max_rows);
+  std::shared_ptr<EstimatesByTemperature> estimates_of(const Method& method, int max_rows);
+  bool has(const Drafter* drafter) const;
 
-  std::deque<MethodEntry> entries_;
-  std::deque<EstimatesByTemperature> estimates_;
+  std::vector<std::shared_ptr<const MethodEntry>> entries_;  // null: removed
+  long lost_before_ = 0;                                     // rows, of drafters that are gone
   TapSet taps_;
   TapSet::Reader listener_taps_;
 };

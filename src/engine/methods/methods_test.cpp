@@ -153,8 +153,33 @@ TEST(Methods, ARequestNamesOneThatTheEngineHas) {
     const auto* refusal = std::get_if<Refusal>(&submitted);
     ASSERT_TRUE(refusal);
     EXPECT_EQ(refusal->reason, Refusal::Reason::bad_request);
-    EXPECT_EQ(refusal->message, fmt::format("method: expected one from 0 to 0, found {}", unknown));
+    EXPECT_EQ(refusal->message,
+              fmt::format("method: expected one that was added, found {}", unknown));
   }
+}
+
+TEST(Methods, OneThatNoRequestHasGivesItsNumberAway) {
+  TestEngine test(small_model(), make_drafter("none", {}));
+  auto drafter = std::make_shared<CountingDrafter>();
+  const std::weak_ptr<CountingDrafter> kept = drafter;
+  Request asked = request({1, 403, 407});
+  asked.method =
+      test.engine.add({std::move(drafter), make_policy("fixed"), make_verifier("follow")});
+  const std::vector<TokenId> plain = test.run(request({1, 403, 407})).tokens;
+  test.engine.submit(asked);
+  EXPECT_FALSE(test.engine.remove(asked.method));  // it waits
+  while (!test.engine.idle()) {
+    test.engine.step();
+    EXPECT_FALSE(test.engine.remove(asked.method));  // it runs, or has just ended
+  }
+  test.engine.step();
+  EXPECT_TRUE(test.engine.remove(asked.method));
+  EXPECT_TRUE(kept.expired());
+  EXPECT_FALSE(test.engine.remove(asked.method));
+  const auto submitted = test.engine.submit(asked);
+  EXPECT_TRUE(std::holds_alternative<Refusal>(submitted));
+  EXPECT_EQ(test.engine.add(method_of({"suffix", "fixed"})), asked.method);
+  EXPECT_EQ(test.run(asked).tokens, plain);
 }
 
 /// Notes what a check of a row and a pass of the drafter cost when a sequence starts.

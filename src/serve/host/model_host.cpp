@@ -139,7 +139,13 @@ void ModelHost::begin(Active active) {
     active.job.listener->refused(refusal);
   };
   try {
-    active.job.request.method = method_of(active.job.method);
+    const std::optional<MethodId> method = method_of(active.job.method);
+    if (!method) {
+      return refuse({Refusal::Reason::queue_full,
+                     fmt::format("talon: expected one of the {} methods in use, found another",
+                                 kMostMethods)});
+    }
+    active.job.request.method = *method;
     const auto submitted = engine_.submit(std::move(active.job.request));
     if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) return refuse(*refusal);
     active_.emplace(std::get<SequenceId>(submitted), std::move(active));
@@ -150,20 +156,30 @@ void ModelHost::begin(Active active) {
   }
 }
 
-MethodId ModelHost::method_of(const MethodChoice& choice) {
+/// None: there are too many, and requests have them all.
+std::optional<MethodId> ModelHost::method_of(const MethodChoice& choice) {
   check_choice(choice);
   const std::string text = text_of(choice, methods_.drafter());
-  if (!method_texts_.contains(text) && method_texts_.size() >= kMostMethods) {
-    throw UsageError(
-        fmt::format("talon: expected one of the {} methods in use, found another", kMostMethods));
-  }
+  if (text.empty()) return methods_.get();
   try {
     const MethodId method = methods_.get(text);
-    method_texts_.insert(text);
+    std::erase(recent_methods_, text);
+    recent_methods_.push_back(text);
+    if (recent_methods_.size() > kMostMethods && !make_room_for(text)) return std::nullopt;
     return method;
   } catch (const Error& error) {  // it begins with the part that is wrong
     throw UsageError(fmt::format("talon.{}", error.what()));
   }
+}
+
+/// Forgets the method that was last asked for the longest ago of those that no request has; false
+/// if that is `method` itself.
+bool ModelHost::make_room_for(std::string_view method) {
+  const auto free = std::find_if(recent_methods_.begin(), recent_methods_.end(),
+                                 [&](const std::string& text) { return methods_.forget(text); });
+  const bool is_another = *free != method;
+  recent_methods_.erase(free);
+  return is_another;
 }
 
 void ModelHost::cancel_now(JobId job) {

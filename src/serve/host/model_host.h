@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -99,7 +99,8 @@ class ModelHost {
   void run();
   bool take_orders();
   void begin(Active active);
-  MethodId method_of(const MethodChoice& choice);
+  std::optional<MethodId> method_of(const MethodChoice& choice);
+  bool make_room_for(std::string_view method);
   void cancel_now(JobId job);
   void see(const RoundReport& report);
   void deliver(const Progress& progress);
@@ -111,7 +112,7 @@ class ModelHost {
   int max_rows_ = 0;
   Engine engine_;
   NamedMethods methods_;
-  std::set<std::string> method_texts_;
+  std::vector<std::string> recent_methods_;  // that requests asked for; the last used is the last
   int most_waiting_;
   std::map<SequenceId, Active> active_;
   long steps_ = 0, preemptions_ = 0, answer_tokens_ = 0;
