@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUse{"UnknownCommand", {"frobnicate"}, {"run", "chat", "\"frobnicate\""}},
         WrongUse{"UnknownBench",
                  {"bench", "frobnicate"},
-                 {"talon bench: expected a subcommand, spec, cost", "got \"frobnicate\""}},
+                 {"talon bench: expected a subcommand, spec, image, cost", "got \"frobnicate\""}},
         WrongUse{"NoModel", {"run", "-p", "x"}, {"--model"}},
         WrongUse{"NoPrompt", {"run", "-m", small_model()}, {"-p", "-f", "--prompt-ids", "got 0"}},
         WrongUse{"TwoPrompts",
