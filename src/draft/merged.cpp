@@ -30,7 +30,7 @@ class MergedDrafter : public Drafter {
             fmt::format("drafter {}: draws its tokens, and so cannot be merged with others",
                         parts_[part].name));
       }
-      taps_.add(part_traits_.back().taps);
+      readers_.push_back(taps_.add(part_traits_.back().taps));
       traits_.pass_bytes += part_traits_.back().pass_bytes;
       traits_.sees_draws |= part_traits_.back().sees_draws;
       if (!part_traits_.back().extends_trees) order_.push_back(part);
@@ -67,8 +67,8 @@ class MergedDrafter : public Drafter {
     state.proposed.reset();
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       CommittedTokens seen = committed;
-      seen.features = taps_.columns(part, committed.features);
-      seen.guide_features = taps_.columns(part, committed.guide_features);
+      seen.features = taps_.columns(readers_[part], committed.features);
+      seen.guide_features = taps_.columns(readers_[part], committed.guide_features);
       drafter(part).observe(*state.parts[part], seen);
     }
   }
@@ -144,7 +144,8 @@ class MergedDrafter : public Drafter {
   std::vector<MergedPart> parts_;
   std::vector<DrafterTraits> part_traits_;
   DrafterTraits traits_;
-  TapSet taps_;                                                      // reader i: part i
+  TapSet taps_;
+  std::vector<TapSet::Reader> readers_;                              // of each part
   std::vector<std::size_t> order_;                                   // in which the parts grow
   std::array<SourceCalibration, kTemperatureClasses> calibrations_;  // of all sequences
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+
 namespace talon {
 namespace {
 
@@ -33,6 +35,7 @@ TapSet::Reader TapSet::add(std::span<const FeatureTap> wanted) {
 }
 
 View TapSet::columns(Reader reader, const View& features) const {
+  expects(reader < readers_.size(), "a reader that was added");
   const Place& place = readers_[reader];
   if (place.count == 0 || !features) return {};
   const int width = features.cols / static_cast<int>(taps_.size());
