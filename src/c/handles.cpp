@@ -83,7 +83,8 @@ void talon_free(void* memory) { std::free(memory); }
 
 talon_status talon_cancel_new(talon_cancel** cancel) {
   return talon::guarded(__func__, [&] {
-    talon::require_pointer(cancel, "cancel", "an address to fill") = new talon_cancel;
+    talon_cancel*& out = talon::require_pointer(cancel, "cancel", "an address to fill");
+    out = new talon_cancel;
   });
 }
 
