@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "test_server.h"
 
 // Answers that must look like something, on every path.
@@ -25,9 +23,13 @@ constexpr const char* kWritten =
         "Lily"]}, "age": {"type": "integer", "minimum": 1, "maximum": 99}}, "required": ["who",
         "age"], "additionalProperties": false}}}})";
 
+/// Whether all of the text is one of the pattern, a POSIX extended regular expression.
+bool matches(const std::string& text, const char* pattern) {
+  return testing::internal::RE::FullMatch(text, testing::internal::RE(pattern));
+}
+
 void expect_person(const std::string& text) {
-  const std::regex person(R"re(\{"who": "(Tim|Lily)", "age": [1-9][0-9]?\})re");
-  EXPECT_TRUE(std::regex_match(text, person)) << text;
+  EXPECT_TRUE(matches(text, R"re(\{"who": "(Tim|Lily)", "age": [1-9][0-9]?\})re")) << text;
 }
 
 Json chat_body() {
@@ -76,8 +78,7 @@ TEST(StructuredAnswers, TakeTheFieldsOfOtherServers) {
     body[name] = value;
     return said(body);
   };
-  EXPECT_TRUE(
-      std::regex_match(with("structured_outputs", {{"regex", "[ab]{3}"}}), std::regex("[ab]{3}")));
+  EXPECT_TRUE(matches(with("structured_outputs", {{"regex", "[ab]{3}"}}), "[ab]{3}"));
   const std::string choice = with("structured_outputs", {{"choice", {"yes", "no"}}});
   EXPECT_TRUE(choice == "yes" || choice == "no") << choice;
   EXPECT_EQ(with("structured_outputs", {{"grammar", "start: \"x\" \"y\""}}), "xy");
