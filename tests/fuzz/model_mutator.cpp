@@ -63,9 +63,14 @@ constexpr const char* kTensorNames[] = {"lm_head.weight",
 
 Json odd(const Json& value, Chooser& choose) {
   if (value.is_number_integer() && choose.chance(0.5)) {
+    constexpr std::int64_t kMost = 1LL << 40;  // of what is added to or doubled
     const auto number = value.get<std::int64_t>();
-    if (choose.chance(0.5)) return number + static_cast<std::int64_t>(choose.below(5)) - 2;
-    return choose.chance(0.5) ? number / 2 : number > (1LL << 40) ? number : number * 2;
+    const bool far = number > kMost || number < -kMost;
+    if (choose.chance(0.5)) {
+      const auto step = static_cast<std::int64_t>(choose.below(5)) - 2;
+      return far ? number : number + step;
+    }
+    return choose.chance(0.5) ? number / 2 : far ? number : number * 2;
   }
   return choose.one_of(odd_values());
 }
