@@ -56,11 +56,11 @@ function(talon_write_layers)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${text}" @ONLY)
 endfunction()
 
-# talon_folder(NAME [FOLDER folder] [HEADERS set] [SLOW patterns...] DEPENDS libs...) makes the library talon_NAME of all sources in src/NAME, or in
-# src/FOLDER (recursively) and, when
-# tests are built, one test program NAME_test of all its x_test.cpp files, which stand beside what they test.
+# talon_folder(NAME [FOLDER folder] [HEADERS set] [SLOW patterns...] [SECONDS n] DEPENDS libs...) makes the library talon_NAME of all
+# sources in src/NAME, or in src/FOLDER (recursively) and, when tests are built, one test program NAME_test of all its x_test.cpp files,
+# which stand beside what they test.
 function(talon_folder name)
-  cmake_parse_arguments(ARG "" "FOLDER;HEADERS" "DEPENDS;EXCLUDE;SLOW" ${ARGN})
+  cmake_parse_arguments(ARG "" "FOLDER;HEADERS;SECONDS" "DEPENDS;EXCLUDE;SLOW" ${ARGN})
   if(NOT ARG_HEADERS)
     set(ARG_HEADERS talon_library_headers)
   endif()
@@ -92,7 +92,7 @@ function(talon_folder name)
     target_link_libraries(talon_${name} INTERFACE ${ARG_DEPENDS})
   endif()
   if(TALON_TESTS AND tests)
-    talon_test(${name}_test SOURCES ${tests} DEPENDS talon_${name} SLOW ${ARG_SLOW})
+    talon_test(${name}_test SOURCES ${tests} DEPENDS talon_${name} SLOW ${ARG_SLOW} SECONDS ${ARG_SECONDS})
   endif()
 endfunction()
 
@@ -129,6 +129,6 @@ function(talon_test name)
   list(JOIN ARG_SLOW ":" slow)
   if(NOT slow STREQUAL "*")
     add_test(NAME Quick.${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-${long}:${slow})
-    set_tests_properties(Quick.${name} PROPERTIES TIMEOUT 600 LABELS quick)
+    set_tests_properties(Quick.${name} PROPERTIES TIMEOUT 1200 LABELS quick)
   endif()
 endfunction()
