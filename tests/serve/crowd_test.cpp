@@ -84,7 +84,10 @@ double check_crowd(std::size_t cache_bytes, const std::vector<int>& concurrencie
 TEST(Crowd, EveryAnswerIsWhatTheRequestGetsAlone) { check_crowd(0, {1, 4, 16}); }
 
 TEST(Crowd, EveryAnswerIsThatAlsoWhereTheCacheIsTooSmallForAll) {
-  EXPECT_GT(check_crowd(400 << 10, {16}), 0);
+  // Whether answers grow into each other depends on when requests come: some crowds see it.
+  double times = 0;
+  for (int crowds = 0; crowds < 10 && times == 0; ++crowds) times = check_crowd(400 << 10, {16});
+  EXPECT_GT(times, 0);
 }
 
 TEST(Crowd, AloneIsWhatTheModelSaysWithoutAServer) {
