@@ -1,0 +1,243 @@
+#pragma once
+
+#include "c/turns.h"
+#include "model.h"
+
+namespace talon::python {
+
+inline nb::dict statistics_of(const talon_statistics& from) {
+  nb::dict all;
+  all["prompt_tokens"] = from.prompt_tokens;
+  all["reused_tokens"] = from.reused_tokens;
+  all["answer_tokens"] = from.answer_tokens;
+  all["rounds"] = from.rounds;
+  all["accepted_tokens"] = from.accepted_tokens;
+  all["drafted_tokens"] = from.drafted_tokens;
+  all["preemptions"] = from.preemptions;
+  all["tau"] = from.tau;
+  all["tokens_per_second"] = from.tokens_per_second;
+  all["waiting_ms"] = from.waiting_ms;
+  all["prefill_ms"] = from.prefill_ms;
+  all["decode_ms"] = from.decode_ms;
+  all["draft_ms"] = from.draft_ms;
+  all["check_ms"] = from.check_ms;
+  all["distortion"] = from.distortion;
+  return all;
+}
+
+/// News of one round, kept until Python takes them.
+struct News {
+  std::uint64_t request;
+  std::vector<std::int32_t> tokens;
+  int accepted;
+  std::string text;
+  int finish;
+  std::string error;
+  std::vector<double> logprobs;
+  std::vector<std::vector<std::pair<std::int32_t, double>>> top;
+  talon_statistics statistics;
+};
+
+struct Round {
+  std::uint64_t request;
+  int round, position;
+  std::vector<std::int32_t> tokens, parents;
+  std::vector<float> log_p;
+  std::vector<std::int32_t> accepted, emitted;
+  double draft_ms, check_ms;
+};
+
+class Engine {
+ public:
+  Engine(const Model& model, const std::string& method, std::uint64_t cache_bytes,
+         const std::vector<std::string>& head_folders,
+         const std::optional<std::string>& costs_folder) {
+    std::vector<const char*> folders;
+    for (const std::string& folder : head_folders) folders.push_back(folder.c_str());
+    const char* none = nullptr;
+    talon_engine_options options = talon_engine_default();
+    options.method = method.c_str();
+    options.cache_bytes = cache_bytes;
+    options.head_folders = folders.empty() ? &none : folders.data();
+    options.head_folder_count = folders.size();
+    options.costs_folder = costs_folder ? costs_folder->c_str() : nullptr;
+    options.round = note_round;
+    options.round_user = this;
+    talon_status status = TALON_OK;
+    {
+      const nb::gil_scoped_release free;
+      status = talon_engine_new(model.get(), &options, &engine_);
+    }
+    check(status);
+  }
+  ~Engine() {
+    const nb::gil_scoped_release free;
+    talon_engine_free(engine_);
+  }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  std::string drafter() const { return talon_engine_drafter(engine_); }
+
+  std::uint64_t submit(const Ids& prompt, const nb::dict& fields) {
+    talon_request request = talon_request_default();
+    request.prompt = prompt.data();
+    request.prompt_count = prompt.size();
+    Borrowed borrowed;
+    for (const auto& [key, value] : fields) {
+      const auto name = nb::cast<std::string>(key);
+      try {
+        set(request, borrowed, name, value);
+      } catch (const nb::cast_error&) {
+        const std::string found = nb::repr(value).c_str();
+        throw StatusFailure{TALON_BAD_ARGUMENT,
+                            name + ": expected " + expected(name) + ", found " + found};
+      }
+    }
+    std::uint64_t id = 0;
+    talon_status status = TALON_OK;
+    {
+      const nb::gil_scoped_release free;
+      status = talon_engine_submit(engine_, &request, &id);
+    }
+    check(status);
+    return id;
+  }
+
+  /// One forward, without the interpreter's lock.
+  std::vector<News> step() {
+    std::vector<News> all;
+    talon_status status = TALON_OK;
+    {
+      const nb::gil_scoped_release free;
+      status = talon_engine_step(engine_, note_news, &all);
+    }
+    check(status);
+    return all;
+  }
+
+  void cancel(std::uint64_t id) { check(talon_engine_cancel(engine_, id)); }
+
+  void keep_rounds(bool keep) { keeps_rounds_ = keep; }
+  std::vector<Round> take_rounds() { return std::exchange(rounds_, {}); }
+
+ private:
+  /// What a request points to.
+  struct Borrowed {
+    std::string method;
+    std::vector<std::string> stop_texts;
+    std::vector<const char*> stop_pointers;
+    std::vector<std::int32_t> bias_tokens, banned, end_tokens;
+    std::vector<float> bias_values;
+  };
+
+  /// What `set` takes for a field.
+  static const char* expected(const std::string& key) {
+    if (key == "drafter") return "a text";
+    if (key == "stop") return "a text or a list of texts";
+    if (key == "banned" || key == "end_tokens") return "a list of token ids";
+    if (key == "logit_bias") return "a dictionary of numbers by token id";
+    if (key == "ignore_end" || key == "reuse_prefix") return "True or False";
+    for (const char* real : {"temperature", "top_p", "min_p", "typical_p", "repetition_penalty",
+                             "presence_penalty", "frequency_penalty", "deadline_ms"}) {
+      if (key == real) return "a number";
+    }
+    return "a whole number that fits";
+  }
+
+  static void set(talon_request& request, Borrowed& to, const std::string& key, nb::handle value) {
+    const auto whole = [&](auto& field) {
+      field = nb::cast<std::remove_reference_t<decltype(field)>>(value);
+    };
+    if (key == "max_new") return whole(request.max_new);
+    if (key == "min_new") return whole(request.min_new);
+    if (key == "seed") return whole(request.seed);
+    if (key == "choice") return whole(request.choice);
+    if (key == "top_k") return whole(request.top_k);
+    if (key == "temperature") return whole(request.temperature);
+    if (key == "top_p") return whole(request.top_p);
+    if (key == "min_p") return whole(request.min_p);
+    if (key == "typical_p") return whole(request.typical_p);
+    if (key == "repetition_penalty") return whole(request.repetition_penalty);
+    if (key == "presence_penalty") return whole(request.presence_penalty);
+    if (key == "frequency_penalty") return whole(request.frequency_penalty);
+    if (key == "penalty_window") return whole(request.penalty_window);
+    if (key == "priority") return whole(request.priority);
+    if (key == "tenant") return whole(request.tenant);
+    if (key == "logprobs") return whole(request.logprobs);
+    if (key == "deadline_ms") return whole(request.deadline_ms);
+    if (key == "ignore_end") return void(request.ignore_end = nb::cast<bool>(value) ? 1 : 0);
+    if (key == "reuse_prefix") return void(request.reuse_prefix = nb::cast<bool>(value) ? 1 : 0);
+    if (key == "drafter") {
+      to.method = nb::cast<std::string>(value);
+      request.method = to.method.c_str();
+    } else if (key == "stop") {
+      to.stop_texts = nb::cast<std::vector<std::string>>(value);
+      for (const std::string& text : to.stop_texts) to.stop_pointers.push_back(text.c_str());
+      request.stop_texts = to.stop_pointers.data();
+      request.stop_text_count = to.stop_pointers.size();
+    } else if (key == "banned") {
+      to.banned = nb::cast<std::vector<std::int32_t>>(value);
+      request.banned = to.banned.data();
+      request.banned_count = to.banned.size();
+    } else if (key == "end_tokens") {
+      to.end_tokens = nb::cast<std::vector<std::int32_t>>(value);
+      request.end_tokens = to.end_tokens.data();
+      request.end_token_count = to.end_tokens.size();
+    } else if (key == "logit_bias") {
+      for (const auto& [token, bias] : nb::cast<nb::dict>(value)) {
+        to.bias_tokens.push_back(nb::cast<std::int32_t>(token));
+        to.bias_values.push_back(nb::cast<float>(bias));
+      }
+      request.bias_tokens = to.bias_tokens.data();
+      request.bias_values = to.bias_values.data();
+      request.bias_count = to.bias_tokens.size();
+    } else {
+      throw StatusFailure{TALON_BAD_ARGUMENT,
+                          key + ": expected a field of a request, found another"};
+    }
+  }
+
+  static int note_news(void* user, const talon_news* news) {
+    News noted{news->request,
+               {news->tokens, news->tokens + news->token_count},
+               news->accepted,
+               {news->text, news->text_bytes},
+               news->finish,
+               news->error,
+               {},
+               {},
+               *news->statistics};
+    for (std::size_t i = 0; news->token_logprobs && i < news->token_count; ++i) {
+      noted.logprobs.push_back(news->token_logprobs[i]);
+      auto& top = noted.top.emplace_back();
+      for (std::size_t k = 0; k < news->top_count; ++k) {
+        const talon_logprob& one = news->top[i * news->top_count + k];
+        top.emplace_back(one.token, one.log_p);
+      }
+    }
+    static_cast<std::vector<News>*>(user)->push_back(std::move(noted));
+    return 0;
+  }
+
+  static void note_round(void* user, const talon_round* round) {
+    auto& self = *static_cast<Engine*>(user);
+    if (!self.keeps_rounds_) return;
+    self.rounds_.push_back({round->request,
+                            round->round,
+                            round->position,
+                            {round->tokens, round->tokens + round->node_count},
+                            {round->parents, round->parents + round->node_count},
+                            {round->log_p, round->log_p + round->node_count},
+                            {round->accepted, round->accepted + round->accepted_count},
+                            {round->emitted, round->emitted + round->emitted_count},
+                            round->draft_ms,
+                            round->check_ms});
+  }
+
+  talon_engine* engine_ = nullptr;
+  std::vector<Round> rounds_;
+  bool keeps_rounds_ = false;
+};
+
+}  // namespace talon::python
