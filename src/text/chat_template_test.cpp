@@ -104,11 +104,13 @@ TEST(ChatTemplate, SyntaxErrorsNameTheLine) {
 }
 
 TEST(ChatTemplate, ATemplateThatNeverEndsIsStopped) {
-  EXPECT_NE(
+  // By its fuel, or by its time where a slow machine spends that first.
+  const std::string problem =
       error_of("{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}"
-               "{% endfor %}{% endfor %}{% endfor %}")
-          .find("fuel"),
-      std::string::npos);
+               "{% endfor %}{% endfor %}{% endfor %}");
+  EXPECT_TRUE(problem.find("fuel") != std::string::npos ||
+              problem.find("takes more than") != std::string::npos)
+      << problem;
   EXPECT_NE(error_of("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}"), "no error");
 }
 
