@@ -4,7 +4,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -24,7 +26,7 @@ namespace {
 ShardWriter::ShardWriter(ShardWriterOptions options,
                          const std::function<void(const std::string&)>& note)
     : options_(std::move(options)) {
-  while (std::filesystem::exists(path_of(file_ + 1))) ++file_;
+  file_ = newest_file();
   try {
     open(file_);
     resume(note);
@@ -39,6 +41,18 @@ ShardWriter::~ShardWriter() { close(); }
 std::filesystem::path ShardWriter::path_of(int file) const {
   return options_.folder / fmt::format("shard-{:03}-of-{:03}-{:05}{}", options_.shard,
                                        options_.shards, file, kShardSuffix);
+}
+
+/// Older ones may have been deleted.
+int ShardWriter::newest_file() const {
+  const std::string first = path_of(0).filename().string();
+  const std::string_view name = std::string_view(first).substr(0, first.rfind('-') + 1);
+  int newest = 0;
+  for (const auto& shard : list_shards(options_.folder)) {
+    const std::string found = shard.stem().string();
+    if (found.starts_with(name)) newest = std::max(newest, std::atoi(found.c_str() + name.size()));
+  }
+  return newest;
 }
 
 void ShardWriter::open(int file) {

@@ -35,6 +35,7 @@ class ShardWriter {
 
  private:
   std::filesystem::path path_of(int file) const;
+  int newest_file() const;
   void open(int file);
   void close();
   void resume(const std::function<void(const std::string&)>& note);
