@@ -39,6 +39,7 @@ TestServer::TestServer(Options options, std::nullptr_t) {
   host.decode.drafter = options.drafter;
   host.queue = options.queue;
   host.step_ms = 20;
+  host.learn = options.learn;
   ServedModel model;
   model.name = "tiny";
   const std::string source =

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client.h"
@@ -27,6 +28,7 @@ class TestServer {
     std::size_t cache_bytes = 0;
     bool has_chat = true;
     std::string chat_template;  // empty: `role: content` lines
+    std::optional<LearnOptions> learn;
   };
   explicit TestServer(Options options = Options()) : TestServer(std::move(options), nullptr) {}
 

@@ -47,6 +47,18 @@ class HeldSignals {
   sigset_t signals_ = {};
 };
 
+LearnOptions learn_options(const ServeCommandOptions& options, bool draws) {
+  if (options.models.size() > 1) {
+    throw UsageError(fmt::format("--learn: expected one model, found {}", options.models.size()));
+  }
+  if (draws) throw UsageError("--learn: expected a model that writes text, found one that draws");
+  LearnOptions learn;
+  learn.folder = options.learn_folder;
+  learn.room_bytes = static_cast<std::size_t>(options.learn_room_mb) << 20;
+  learn.note = [](const std::string& text) { write_note(text); };
+  return learn;
+}
+
 /// promised: bytes of the caches of models that are open.
 ServedModel open_served(const ServeCommandOptions& options, const std::string& name,
                         const std::string& model, std::size_t& promised) {
@@ -64,6 +76,7 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   use_places(host.decode, loaded, cache->store().shape.type);
   host.step_ms = options.step_ms;
   host.queue = options.server.queue;
+  if (!options.learn_folder.empty()) host.learn = learn_options(options, draws);
   ServedModel served;
   served.name = name;
   if (draws) {

@@ -69,6 +69,17 @@ void add_limit_flags(CLI::App& app, ServeCommandOptions& options) {
             "of a schema or grammar, and of the schemas of all tools");
 }
 
+void add_learn_flags(CLI::App& app, ServeCommandOptions& options) {
+  const char* group = "Learning";
+  app.add_option("--learn", options.learn_folder,
+                 "keep answers and what draft heads learn from them in this folder")
+      ->type_name("FOLDER")
+      ->group(group);
+  add_int(app, "--learn-room-mb", options.learn_room_mb, 16, 1 << 20,
+          "of the disk for them; the oldest go")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
@@ -107,6 +118,7 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
          "without the page for people at /")
       ->group(kServerGroup);
   add_limit_flags(app, options);
+  add_learn_flags(app, options);
   add_drafter_flag(app, options.decode);
   add_decode_flags(app, options.decode);
   add_backend_flags(app, options.model);

@@ -21,6 +21,8 @@ struct ServeCommandOptions {
   std::string vq;  // of models that draw
   double step_ms = kUsualStep;
   double drain_s = 30;
+  std::string learn_folder;  // empty: nothing is learned
+  int learn_room_mb = 512;
 };
 
 void add_serve_flags(CLI::App& app, ServeCommandOptions& options);

@@ -43,6 +43,16 @@ Json job_json(const JobProgress& job) {
           {"accepted", job.accepted}};
 }
 
+Json learning_json(const LearnStatistics& learning) {
+  const TextStatistics& texts = learning.texts;
+  Json json = {{"texts", texts.texts},
+               {"held_out", texts.held_out},
+               {"answer_tokens", texts.answer_tokens},
+               {"left_out", texts.left_out}};
+  if (!texts.problem.empty()) json["problem"] = texts.problem;
+  return json;
+}
+
 }  // namespace
 
 Json tokenize(const ServedModel& model, const Json& body, const std::string& text,
@@ -105,19 +115,21 @@ Json load_json(const ServedModel& model) {
   const EngineLoad& step = statistics.load;
   Json answers = Json::array();
   for (const JobProgress& job : statistics.jobs) answers.push_back(job_json(job));
-  return {{"model", model.name},
-          {"running", statistics.running},
-          {"waiting", statistics.waiting},
-          {"kv_cache_usage", statistics.cache_used},
-          {"preemptions", statistics.preemptions},
-          {"steps", statistics.steps},
-          {"answer_tokens", statistics.answer_tokens},
-          {"last_step",
-           {{"prompt_rows", step.prompt_rows},
-            {"text_rows", step.text_rows},
-            {"draft_rows", step.draft_rows},
-            {"most_rows", model.host->max_rows()}}},
-          {"answers", std::move(answers)}};
+  Json load = {{"model", model.name},
+               {"running", statistics.running},
+               {"waiting", statistics.waiting},
+               {"kv_cache_usage", statistics.cache_used},
+               {"preemptions", statistics.preemptions},
+               {"steps", statistics.steps},
+               {"answer_tokens", statistics.answer_tokens},
+               {"last_step",
+                {{"prompt_rows", step.prompt_rows},
+                 {"text_rows", step.text_rows},
+                 {"draft_rows", step.draft_rows},
+                 {"most_rows", model.host->max_rows()}}},
+               {"answers", std::move(answers)}};
+  if (statistics.learning) load["learning"] = learning_json(*statistics.learning);
+  return load;
 }
 
 }  // namespace talon

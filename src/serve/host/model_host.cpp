@@ -23,6 +23,7 @@ ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOpt
     : loaded_(std::move(loaded)),
       cache_(std::move(cache)),
       max_rows_(options_of(loaded_, options).max_rows),
+      learner_(options.learn ? std::make_unique<Learner>(loaded_, *options.learn) : nullptr),
       engine_(loaded_.model, *cache_, watched(options_of(loaded_, options))),
       methods_(engine_, loaded_.model, *cache_, options.decode),
       most_waiting_(options.queue) {
@@ -32,6 +33,7 @@ ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOpt
 
 EngineOptions ModelHost::watched(EngineOptions options) {
   options.observer = [this](const RoundReport& report) { see(report); };
+  if (learner_) options.listener = &learner_->listener();
   return options;
 }
 
@@ -88,6 +90,7 @@ HostStatistics ModelHost::statistics() const {
   const std::lock_guard lock(mutex_);
   HostStatistics statistics = statistics_;
   statistics.waiting = waiting_;
+  if (learner_) statistics.learning = learner_->statistics();
   return statistics;
 }
 
@@ -146,8 +149,11 @@ void ModelHost::begin(Active active) {
                                  kMostMethods)});
     }
     active.job.request.method = *method;
+    std::optional<ServedAnswer> answer;
+    if (learner_) answer.emplace(active.job.request);
     const auto submitted = engine_.submit(std::move(active.job.request));
     if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) return refuse(*refusal);
+    if (answer) learner_->began(std::get<SequenceId>(submitted), *std::move(answer));
     active_.emplace(std::get<SequenceId>(submitted), std::move(active));
   } catch (const Error& error) {
     refuse({Refusal::Reason::bad_request, error.what()});
@@ -218,6 +224,7 @@ void ModelHost::deliver(const Progress& progress) {
     engine_.cancel(progress.sequence);  // nobody can be told
   }
   if (!ends) return;
+  if (learner_) learner_->ended(progress.sequence, progress.finish == FinishReason::failed);
   preemptions_ += statistics.preemptions;
   active_.erase(found);
 }

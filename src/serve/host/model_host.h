@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "learn/learner.h"
 #include "runtime/loaded_model.h"
 #include "runtime/named_methods.h"
 #include "serve/host/answer_listener.h"
@@ -24,6 +25,7 @@ struct HostOptions {
   DecodeSettings decode;
   double step_ms = kUsualStep;  // EngineOptions::step_ms
   int queue = 64;               // most jobs that wait for their first token
+  std::optional<LearnOptions> learn = {};
 };
 
 using JobId = std::uint64_t;
@@ -56,6 +58,7 @@ struct HostStatistics {
   EngineStatistics faults;
   EngineLoad load;                // of the last step
   std::vector<JobProgress> jobs;  // the oldest first
+  std::optional<LearnStatistics> learning;
 };
 
 /// One model with the thread that owns its engine: jobs go in and are cancelled from any thread,
@@ -110,6 +113,7 @@ class ModelHost {
   std::optional<GrammarCompiler> grammars_;  // none without a tokenizer
   std::unique_ptr<KvCache> cache_;
   int max_rows_ = 0;
+  std::unique_ptr<Learner> learner_;  // or null
   Engine engine_;
   NamedMethods methods_;
   std::vector<std::string> recent_methods_;  // that requests asked for; the last used is the last

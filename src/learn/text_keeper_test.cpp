@@ -1,0 +1,103 @@
+#include "learn/text_keeper.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "learn/folder_turn.h"
+#include "train/data/test_folder.h"
+
+namespace talon::test {
+namespace {
+
+Manifest manifest() { return data_target({{1}, {2}, {4}, {FeatureTap::kFinalNorm}}); }
+
+/// A text of 20 tokens that begins with `number`.
+Record text(int number) {
+  Record record;
+  for (int i = 0; i < 20; ++i) record.tokens.push_back((number + 37 * i) % 500);
+  record.response_begin = 5;
+  record.features.resize(19 * manifest().shard_kind().rows().row_bytes());
+  return record;
+}
+
+std::vector<TokenId> first_tokens(const std::filesystem::path& folder) {
+  std::vector<TokenId> first;
+  for (const auto& [tokens, kept] : contents(folder)) first.push_back(tokens.front());
+  std::ranges::sort(first);
+  return first;
+}
+
+std::size_t bytes_in(const std::filesystem::path& folder) {
+  std::size_t bytes = 0;
+  for (const auto& shard : list_shards(folder)) bytes += std::filesystem::file_size(shard);
+  return bytes;
+}
+
+const LearnNote kNoNote = [](const std::string&) {};
+
+TEST(TextRing, KeepsTheNewestTextsWithinItsRoomAlsoWhenItIsOpenedAgain) {
+  const DataFolder folder;
+  constexpr std::size_t kRoom = 400'000;
+  for (int begin = 0; begin < 120; begin += 40) {
+    TextRing ring(folder.path(), manifest(), kRoom, kNoNote);
+    for (int i = begin; i < begin + 40; ++i) {
+      ring.append(text(i));
+      ASSERT_LE(bytes_in(folder.path()), kRoom);
+    }
+  }
+  const std::vector<TokenId> kept = first_tokens(folder.path());
+  EXPECT_GT(bytes_in(folder.path()), kRoom * 3 / 4);
+  ASSERT_FALSE(kept.empty());
+  EXPECT_EQ(kept.back(), 119);
+  EXPECT_EQ(kept.front(), 120 - static_cast<int>(kept.size())) << "no gap";
+  EXPECT_GT(kept.front(), 0);
+}
+
+TEST(TextRing, RefusesTextsOfAnotherModel) {
+  const DataFolder folder;
+  TextRing(folder.path(), manifest(), 1 << 20, kNoNote).append(text(1));
+  Manifest other = manifest();
+  other.info.model_sha256 = "another";
+  EXPECT_THROW(TextRing(folder.path(), other, 1 << 20, kNoNote), Error);
+}
+
+TEST(TextRing, AFullDiskCostsTheTextAndNothingBefore) {
+  const DataFolder folder;
+  TextRing ring(folder.path(), manifest(), 1 << 24, kNoNote);
+  ring.append(text(1));
+  const std::size_t bytes = bytes_in(folder.path());
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{bytes + 100, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW(ring.append(text(2)), Error);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(first_tokens(folder.path()), std::vector<TokenId>{1});
+  ring.append(text(3));
+  EXPECT_EQ(first_tokens(folder.path()), (std::vector<TokenId>{1, 3}));
+}
+
+TEST(FolderTurn, IsOneServersAtATime) {
+  const DataFolder folder;
+  const auto place = folder.path() / "learn";
+  {
+    const FolderTurn turn(place);
+    EXPECT_THROW(FolderTurn{place}, Error);
+  }
+  EXPECT_NO_THROW(FolderTurn{place});
+}
+
+TEST(FolderTurn, NamesAFolderThatCannotBeMade) {
+  try {
+    const FolderTurn turn("/proc/learn");
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("/proc/learn"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace talon::test
