@@ -141,6 +141,15 @@ struct StateShape {
            (static_cast<std::size_t>(state_values()) + static_cast<std::size_t>(tail_values()));
   }
 };
+/// The layers of a cache whose rows see the last positions only: keys and values out of their reach
+/// need no memory. They lie in a store of their own.
+struct NearShape {
+  int reach = 0;  // a row sees so many positions at most, its own among them
+  int pages = 0;
+  double share = 1;             // pages for each page of the other layers
+  std::vector<bool> layers;     // whether a layer of the cache is one of these; empty: none is
+  std::vector<KvWidth> widths;  // of these
+};
 struct KvShape {
   int layers = 0;
   int kv_heads = 0;
@@ -149,6 +158,7 @@ struct KvShape {
   KvType type = KvType::f16;
   std::vector<KvWidth> widths = {};  // of each layer; empty: all as the two fields above say
   StateShape states = {};            // no part of the store: allocated as matrices
+  NearShape near = {};               // no part of the store: further layers, in another
 
   KvWidth width(int layer) const {
     return widths.empty() ? KvWidth{kv_heads, head_dim, head_dim}
@@ -161,6 +171,8 @@ class KvStore {
   KvShape shape;
   std::size_t bytes = 0;
 };
-std::size_t kv_page_bytes(const KvShape& shape);  // of one page over all layers, keys and values
+/// Of one page over all layers of the store, keys and values; of its near layers.
+std::size_t kv_page_bytes(const KvShape& shape);
+std::size_t near_page_bytes(const KvShape& shape);
 
 }  // namespace talon

@@ -16,12 +16,14 @@ constexpr std::size_t kPagesInFlight = 8;
 KvShape draft_cache_shape(const KvShape& page, std::size_t positions, int context) {
   const bool is_told = positions > 0;
   if (!is_told) positions = static_cast<std::size_t>(context);
-  const std::size_t page_bytes = kv_page_bytes(page);
-  std::size_t bytes = (positions / kPageRows + kPagesInFlight) * page_bytes;
+  const auto bytes_of = [&](std::size_t pages) {
+    return kv_bytes(with_pages(page, static_cast<int>(std::min<std::size_t>(pages, kMostKvPages))));
+  };
+  std::size_t bytes = bytes_of(positions / kPageRows + kPagesInFlight);
   if (is_told) {
     require_available(bytes, "open a head's cache");
   } else {
-    bytes = std::clamp(bytes, page_bytes, std::max(page_bytes, kMostUntoldBytes));
+    bytes = std::clamp(bytes, bytes_of(1), std::max(bytes_of(1), kMostUntoldBytes));
   }
   return within_budget(page, bytes);
 }

@@ -53,7 +53,8 @@ std::span<const TokenId> known_tokens(const Sequence& sequence) {
   return std::span(sequence.tokens).first(reused == 0 ? 0 : static_cast<std::size_t>(reused) + 1);
 }
 
-EngineOptions checked(EngineOptions options) {
+/// The options that hold; a chunk is no longer than the cache has room for at once.
+EngineOptions checked(EngineOptions options, const KvCache& cache) {
   const auto require = [](int value, int least, std::string_view field) {
     if (value < least) {
       throw UsageError(
@@ -68,6 +69,7 @@ EngineOptions checked(EngineOptions options) {
     throw UsageError(
         fmt::format("engine step_ms: expected 0 or more, or -1, found {}", options.step_ms));
   }
+  options.chunk = std::min(options.chunk, cache.rows_at_once());
   return options;
 }
 
@@ -81,7 +83,7 @@ void hold_room(std::vector<Element>& elements, std::size_t count) {
 
 struct Engine::State {
   State(const Model& model, KvCache& cache, EngineOptions the_options)
-      : options(checked(std::move(the_options))),
+      : options(checked(std::move(the_options), cache)),
         methods(options.listener ? options.listener->taps() : std::vector<FeatureTap>()),
         costs(options.max_rows),
         round(model, cache, options.max_rows,
@@ -332,7 +334,9 @@ bool Engine::State::try_to_start(Sequence& sequence) {
   const bool listens =
       options.listener && faults.contain(FaultOrigin::observer, [&] { ask(*options.listener); });
   // The first row that is run produces the token after the next.
-  if (!claim_room(sequence, running, round.target(), std::max(remembered - 1, 0))) return false;
+  if (!claim_room(sequence, running, round.target(), std::max(remembered - 1, 0), options.chunk)) {
+    return false;
+  }
   sequence.begin_round(now);
   note_start(sequence);
   if (drafts) start_drafting(sequence);

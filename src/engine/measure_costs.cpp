@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "core/error.h"
@@ -90,12 +91,14 @@ class CostMeasurement {
 
   /// Commits positions that were never computed: what they hold does not change the time.
   void move_to(int context) {
-    const int missing = context - sequence_.length();
-    const bool has_room = sequence_.reserve(missing);
-    expects(has_room, "room in a cache of its own");
-    std::vector<NodeId> path;
-    for (int i = 0; i < missing; ++i) path.push_back(i);
-    sequence_.keep(path, std::vector<TokenId>(path.size(), 0));
+    while (sequence_.length() < context) {
+      const int rows = std::min(context - sequence_.length(), cache_.rows_at_once());
+      const bool has_room = sequence_.reserve(rows);
+      expects(has_room, "room in a cache of its own");
+      std::vector<NodeId> path(static_cast<std::size_t>(rows));
+      std::iota(path.begin(), path.end(), 0);
+      sequence_.keep(path, std::vector<TokenId>(path.size(), 0));
+    }
   }
 
   /// The least milliseconds of each run, over as many sweeps as the budget allows. Every sweep
@@ -223,7 +226,7 @@ class CostMeasurement {
 }  // namespace
 
 int far_context(const ModelConfig& config, KvType type) {
-  const std::size_t page = kv_page_bytes(kv_shape(config, 1, type));
+  const std::size_t page = kv_bytes(kv_shape(config, 1, type));
   const auto affordable =
       static_cast<int>(std::min<std::size_t>(kFarBytes / page, kFarContext)) * kPageRows;
   return std::min(

@@ -53,9 +53,11 @@ struct TestOptions : EngineOptions {
 struct TestEngine {
   TestEngine(TestModel& of, std::unique_ptr<Drafter> with, TestOptions options = {}, int pages = 64,
              std::shared_ptr<const Verifier> rule = make_verifier("follow"))
-      : cache(*of.backend, kv_shape(of.model.config, pages)),
-        drafter(std::move(with)),
-        engine(of.model, cache, options) {
+      : TestEngine(of, std::move(with), std::move(options), kv_shape(of.model.config, pages),
+                   std::move(rule)) {}
+  TestEngine(TestModel& of, std::unique_ptr<Drafter> with, TestOptions options,
+             const KvShape& shape, std::shared_ptr<const Verifier> rule = make_verifier("follow"))
+      : cache(*of.backend, shape), drafter(std::move(with)), engine(of.model, cache, options) {
     engine.add({drafter, make_policy(options.policy, {of.model.config.hidden}), std::move(rule),
                 options.costs});
   }

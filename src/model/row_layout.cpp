@@ -14,7 +14,8 @@ int turn_of(const SequenceRows& part, int position) {
 /// Row `index` of `part`, whose rows begin at layout.rows[first]. Its position is the number of
 /// keys that it sees less one. A row that continues rows 0, 1, 2, ... lies where plain decoding
 /// would put it, so it needs no list. Any other row sees what its parent sees, then itself.
-void lay_out_row(const SequenceRows& part, std::size_t first, int index, AttentionLayout& layout) {
+void lay_out_row(const SequenceRows& part, std::size_t first, int index, KvLayers of,
+                 AttentionLayout& layout) {
   const int committed = part.sequence->length();
   const NodeId parent =
       part.parents.empty() ? index - 1 : part.parents[static_cast<std::size_t>(index)];
@@ -22,7 +23,7 @@ void lay_out_row(const SequenceRows& part, std::size_t first, int index, Attenti
 
   AttentionRow row;
   row.sequence = static_cast<std::int32_t>(layout.pages.size()) - 1;
-  row.slot = part.sequence->slot(index);
+  row.slot = part.sequence->slot(index, of);
   row.extra_begin = static_cast<std::int32_t>(layout.extra.size());
   AttentionRow above{.visible = committed, .contiguous = committed};
   if (parent >= 0) above = layout.rows[first + static_cast<std::size_t>(parent)];
@@ -59,17 +60,17 @@ void lay_out_states(std::span<const SequenceRows> batch, AttentionLayout& layout
   }
 }
 
-void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout) {
+void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout, KvLayers of) {
   layout.rows.clear();
   layout.extra.clear();
   layout.pages.clear();
   for (const SequenceRows& part : batch) {
     expects(part.parents.empty() || part.parents.size() == part.tokens.size(),
             "every row has a parent");
-    layout.pages.push_back(part.sequence->pages());
+    layout.pages.push_back(part.sequence->pages(of));
     const std::size_t first = layout.rows.size();
     for (int index = 0; index < static_cast<int>(part.tokens.size()); ++index) {
-      lay_out_row(part, first, index, layout);
+      lay_out_row(part, first, index, of, layout);
     }
   }
 }

@@ -8,8 +8,10 @@
 namespace talon {
 
 /// Says where every row of the batch is written and which cached rows it sees: the committed text,
-/// its ancestors, itself. Overwrites `layout`, which borrows the page lists of the sequences.
-void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout);
+/// its ancestors, itself; in far layers of the cache or in near ones. Overwrites `layout`, which
+/// borrows the page lists of the sequences.
+void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout,
+                  KvLayers of = KvLayers::far);
 /// The same for layers with a state. `flight`: the rows whose inputs are wanted until the next
 /// forward, in order.
 void lay_out_states(std::span<const SequenceRows> batch, AttentionLayout& layout,

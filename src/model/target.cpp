@@ -45,8 +45,8 @@ struct Target::State {
   std::vector<std::int32_t> wanted;                // rows with logits
   std::vector<std::int32_t> flight;  // rows whose inputs are kept for layers with a state
   IndexList token_list, wanted_list, flight_list;
-  AttentionLayout layout;
-  std::unique_ptr<PreparedLayout> prepared;  // of the forward in flight
+  AttentionLayout layout, near_layout;
+  std::unique_ptr<PreparedLayout> prepared, near_prepared;  // of the forward in flight
 };
 
 namespace {
@@ -153,6 +153,7 @@ ForwardResult Target::forward(std::span<const SequenceRows> asked) {
   }
   const int rows = static_cast<int>(s.tokens.size());
   lay_out_rows(batch, s.layout);
+  if (s.cache.has_near()) lay_out_rows(batch, s.near_layout, KvLayers::near);
   if (s.cache.states().shape().layers > 0) {
     lay_out_states(batch, s.layout, s.flight);
     s.cache.states().reserve_flight(static_cast<int>(s.flight.size()));
@@ -216,6 +217,7 @@ void Target::State::check(std::span<const SequenceRows> batch) const {
 /// x = the residual stream of all rows, from their embeddings to the last layer.
 void Target::State::run_layers(const View& x) {
   prepared = backend.prepare(layout);
+  if (cache.has_near()) near_prepared = backend.prepare(near_layout);
   expects(prepared->positions <= model.config.context, "positions of the context");
   const View angles = rope.reach(prepared->positions);
   const View local_angles = local_rope ? local_rope->reach(prepared->positions) : View{};
@@ -226,7 +228,9 @@ void Target::State::run_layers(const View& x) {
     for (int layer = 0; layer < model.config.layers; ++layer) {
       tap(layer, x);
       const LayerPlan& plan = model.config.plans[static_cast<std::size_t>(layer)];
-      BlockRows rows{&cache.store(), plan.cache_layer, prepared.get(), {}};
+      const KvPlace place = cache.place(plan.cache_layer);
+      const bool is_near = place.of == KvLayers::near;
+      BlockRows rows{place.store, place.layer, (is_near ? near_prepared : prepared).get(), {}};
       if (plan.recurrent.value_heads > 0) {
         const int index = plan.recurrent.layer;
         rows.recurrent = &cache.states().layer(index);

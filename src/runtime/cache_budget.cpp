@@ -30,7 +30,8 @@ std::size_t positions_for(std::size_t length) {
 }
 
 std::size_t kv_cache_bytes(const ModelConfig& config, KvType type, std::size_t positions) {
-  return positions / kPageRows * kv_page_bytes(kv_shape(config, 1, type));
+  const auto pages = std::min<std::size_t>(positions / kPageRows, kMostKvPages);
+  return kv_bytes(kv_shape(config, static_cast<int>(pages), type));
 }
 
 KvType cache_type(const Model& model, std::optional<KvType> asked) {

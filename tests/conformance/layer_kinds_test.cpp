@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "../golden/maker_data.h"
+#include "draft/registry.h"
+#include "engine/test_model.h"
 #include "exactness.h"
 #include "io/test_files.h"
+#include "model/target.h"
 #include "models.h"
 #include "random_heads.h"
 #include "row_bytes.h"
@@ -59,6 +64,65 @@ TEST_P(LayerKinds, NorOnTheReference) {
 TEST_P(LayerKinds, RowsInTreesAndBesideOthersHaveTheirBytes) {
   TestModel model(unpack_maker(GetParam()).folder, cpu_backend(2));
   for (const std::string& difference : differing_rows(model, 5, 90)) ADD_FAILURE() << difference;
+}
+
+/// The logits of all rows of `tokens`, `chunk` of them at once.
+std::vector<float> logits_of(TestModel& model, const KvShape& shape,
+                             std::span<const TokenId> tokens, std::size_t chunk) {
+  KvCache cache(*model.backend, shape);
+  Target target(model.model, cache, static_cast<int>(chunk));
+  KvSequence sequence = cache.start({}, false);
+  const auto width = static_cast<std::size_t>(model.vocabulary());
+  std::vector<float> logits(tokens.size() * width);
+  for (std::size_t begin = 0; begin < tokens.size(); begin += chunk) {
+    const auto rows = tokens.subspan(begin, std::min(chunk, tokens.size() - begin));
+    if (!sequence.reserve(static_cast<int>(rows.size()))) return {};
+    const SequenceRows batch{&sequence, rows, {}, SequenceRows::Logits::all};
+    const ForwardResult result = target.forward({&batch, 1});
+    model.backend->download(result.logits,
+                            std::span(logits).subspan(begin * width, rows.size() * width));
+    std::vector<NodeId> path(rows.size());
+    std::iota(path.begin(), path.end(), 0);
+    sequence.keep(path, rows);
+  }
+  return logits;
+}
+
+TEST_P(LayerKinds, RowsOfALongTextSeeAllThatIsInReach) {
+  TestModel model(unpack_maker(GetParam()).folder, cpu_backend(2));
+  std::vector<TokenId> tokens(450);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<TokenId>((i * i + 3) % static_cast<std::size_t>(model.vocabulary()));
+  }
+  KvShape shape = kv_shape(model.model.config, 8, model.backend->traits().cache);
+  const std::vector<float> whole = logits_of(model, shape, tokens, tokens.size());
+  shape.near.pages = std::min(shape.near.pages, 4);  // most of the text is let go of
+  EXPECT_EQ(logits_of(model, shape, tokens, 30), whole);
+}
+
+/// Too few for three texts at once: they wait, are set back, and begin with what others left.
+TEST_P(LayerKinds, FewPagesOfNearLayersChangeNoAnswer) {
+  TestModel model(unpack_maker(GetParam()).folder, cpu_backend(2));
+  const KvShape roomy = kv_shape(model.model.config, 24);
+  KvShape tight = roomy;
+  tight.near.pages = std::min(roomy.near.pages, 5);
+  std::vector<Request> requests(3);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].max_new = 40;
+    for (int token = 0; token < 250; ++token) {
+      const int own = token < 130 ? 0 : static_cast<int>(i);
+      requests[i].prompt.push_back((token * token + own) % model.vocabulary());
+    }
+  }
+  const auto answers = [&](const KvShape& shape) {
+    TestEngine engine(model, make_drafter("ngram", {.target = &model.model}), {}, shape);
+    std::vector<std::vector<TokenId>> tokens;
+    for (const Answer& answer : engine.run(requests)) tokens.push_back(answer.tokens);
+    return tokens;
+  };
+  const auto expected = answers(roomy);
+  for (const auto& answer : expected) EXPECT_EQ(answer.size(), 40U);
+  EXPECT_EQ(answers(tight), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(

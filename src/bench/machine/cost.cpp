@@ -36,7 +36,8 @@ void extend_to(Target& target, KvSequence& sequence, int context) {
   std::vector<NodeId> path;
   while (sequence.length() < context) {
     const int first = sequence.length();
-    const int count = std::min(target.max_rows(), context - first);
+    const int count =
+        std::min({target.max_rows(), target.cache().rows_at_once(), context - first});
     const auto chunk =
         std::span(tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
     forward_rows(target, sequence, chunk, SequenceRows::Logits::none);
@@ -158,10 +159,10 @@ ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int
       if (*weight) add(**weight);
     }
   }
-  KvShape one_page = cache;
-  one_page.pages = 1;
-  const double position_bytes = static_cast<double>(kv_page_bytes(one_page)) / kPageRows;
-  work.bytes = static_cast<double>(model.weight_bytes) + position_bytes * context;
+  const double far = static_cast<double>(kv_page_bytes(cache)) * context;
+  const double near =
+      static_cast<double>(near_page_bytes(cache)) * std::min(context, cache.near.reach);
+  work.bytes = static_cast<double>(model.weight_bytes) + (far + near) / kPageRows;
   return work;
 }
 

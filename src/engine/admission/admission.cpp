@@ -161,7 +161,8 @@ std::optional<Refusal> refuse(const Request& request, Target& target,
   return std::nullopt;
 }
 
-bool claim_room(Sequence& sequence, const Sequences& running, Target& target, int most_reused) {
+bool claim_room(Sequence& sequence, const Sequences& running, Target& target, int most_reused,
+                int chunk) {
   set_limit(sequence, target);
   KvCache& cache = target.cache();
   int spare = 0;
@@ -177,7 +178,7 @@ bool claim_room(Sequence& sequence, const Sequences& running, Target& target, in
   sequence.cache.emplace(cache.start(text, request.reuse_prefix && !guided, root, most_reused));
   if (guided) sequence.cache->pair(cache.start({}, false, root), request.guide_prompt);
   const int rows = std::min(sequence.rows_to_cache() + 1, sequence.limit - 1);
-  bool has_room = sequence.cache->reserve(rows - sequence.cache->length());
+  bool has_room = sequence.cache->reserve(rows - sequence.cache->length(), chunk);
   if (has_room && !running.empty()) {
     if (may_grow(sequence)) spare += request.streams();
     has_room = cache.free_pages() >= spare;

@@ -14,10 +14,12 @@ std::optional<Refusal> refuse(const Request& request, Target& target, const Engi
 
 using Sequences = std::vector<std::unique_ptr<Sequence>>;
 
-/// Opens the sequence in the cache with room for its text so far and the next row; sets its limit.
+/// Opens the sequence in the cache with room for its text so far, of which `chunk` rows at most are
+/// in flight at once, and the next row; sets its limit.
 /// Of the text, at most the first `most_reused` tokens are taken from the cache. False if that room
 /// is not free, or not a page more for itself and each of `running` that may yet ask for one.
-bool claim_room(Sequence& sequence, const Sequences& running, Target& target, int most_reused);
+bool claim_room(Sequence& sequence, const Sequences& running, Target& target, int most_reused,
+                int chunk);
 
 /// Takes back the room that drafts had, and gives each that runs room for its next row, the first
 /// of them first. False when there was too little.

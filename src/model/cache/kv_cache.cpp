@@ -4,29 +4,47 @@
 
 #include "backend/index_list.h"
 #include "core/error.h"
+#include "model/cache/near_memory.h"
+#include "model/cache/near_pages.h"
 #include "model/cache/page_memory.h"
 #include "model/cache/sequence_state.h"
 
 namespace talon {
 
-struct KvCache::State {
-  Backend* backend;
-  std::unique_ptr<KvStore> store;
-  PageMemory pages;
-  IndexList sources, targets;
-  StateMemory states;
+namespace {
+constexpr PageId kNoPage = PageIndex::kNoPage;
+}  // namespace
 
-  void copy_slots(std::span<const Slot> from, std::span<const Slot> to) {
-    backend->copy_kv(*store, sources.put(from), targets.put(to));
+struct KvCache::State {
+  State(Backend& on, const KvShape& shape);
+
+  /// A page of the far layers to which no near one belongs.
+  std::optional<PageId> take_page() {
+    const auto page = pages.allocate();
+    if (page && near) near->take_from(*page);
+    return page;
   }
-  void copy_rows(PageId from, PageId to, int rows) {
+  void copy_slots(KvLayers of, std::span<const Slot> from, std::span<const Slot> to) {
+    KvStore* store = of == KvLayers::far ? far_store.get() : near_store.get();
+    if (store) backend->copy_kv(*store, sources.put(from), targets.put(to));
+  }
+  void copy_rows(KvLayers of, PageId from, PageId to, int rows) {
     std::vector<Slot> source, target;
     for (int row = 0; row < rows; ++row) {
       source.push_back(from * kPageRows + row);
       target.push_back(to * kPageRows + row);
     }
-    copy_slots(source, target);
+    copy_slots(of, source, target);
   }
+
+  Backend* backend;
+  std::unique_ptr<KvStore> far_store, near_store;  // null: no such layers
+  PageMemory pages;
+  std::optional<NearMemory> near;
+  int reach;
+  std::vector<KvPlace> places;  // empty: all layers are far ones
+  IndexList sources, targets;
+  StateMemory states;
 };
 
 struct KvSequence::State {
@@ -34,6 +52,7 @@ struct KvSequence::State {
   TextRoot root;
   std::vector<TokenId> tokens;           // committed
   std::vector<PageId> pages;             // each with one reference of ours
+  std::unique_ptr<NearPages> near;       // of a model that has near layers
   std::unique_ptr<SequenceState> state;  // of a model that has states
   std::optional<KvSequence> guide = {};
   std::vector<TokenId> guide_prompt = {};
@@ -42,7 +61,7 @@ struct KvSequence::State {
   int full_pages() const { return length() / kPageRows; }
   int tail_rows() const { return length() % kPageRows; }
   PageMemory::Place place_of(int index) const {
-    return {root, index == 0 ? PageMemory::kNoPage : pages[static_cast<std::size_t>(index) - 1]};
+    return {root, index == 0 ? kNoPage : pages[static_cast<std::size_t>(index) - 1]};
   }
   std::span<const TokenId> tokens_of(int index) const {
     const auto all =
@@ -53,68 +72,57 @@ struct KvSequence::State {
   ~State();
   void adopt_prefix(std::span<const TokenId> prompt);
   void adopt_state(int prompt_end);
-  void adopt_rows(const PageMemory::Match& match, std::span<const TokenId> rest);
+  void go_on_from(int found);
+  bool copy_tail();
   bool tail_is_writable() const;
   bool make_tail_writable();
   void remember_pages(int first);
+  void remember_near_page(std::size_t index, PageId known);
   void release_pages_from(std::size_t index);
 };
 
 namespace {
-constexpr int kMostPages = INT32_MAX / kPageRows;  // a slot is an int32
-constexpr int kUsualSlots = 16, kFewestSlots = 2;  // of states
-}  // namespace
-
-KvShape kv_shape(const ModelConfig& config, int pages, KvType type) {
-  KvShape shape{0, config.kv_heads, config.head_dim, pages, type};
-  const KvWidth usual = shape.width(0);
-  std::vector<KvWidth> widths;
-  bool alike = true;
-  for (const LayerPlan& plan : config.plans) {
-    if (!plan.writes_cache) continue;
-    widths.push_back({plan.kv_heads, plan.head_dim, plan.values()});
-    alike &= widths.back() == usual;
-  }
-  for (const LayerPlan& plan : config.plans) {
-    const RecurrentPlan& r = plan.recurrent;
-    if (r.value_heads == 0) continue;
-    shape.states = {shape.states.layers + 1,
-                    kUsualSlots,
-                    r.key_heads,
-                    r.value_heads,
-                    r.key_dim,
-                    r.value_dim,
-                    r.kernel};
-  }
-  shape.layers = static_cast<int>(widths.size());
-  if (!alike) shape.widths = std::move(widths);
+/// Of one store.
+KvShape far_shape(KvShape shape) {
+  shape.near = {};
   return shape;
 }
+KvShape near_shape(const KvShape& shape) {
+  return {.layers = static_cast<int>(shape.near.widths.size()),
+          .pages = shape.near.pages,
+          .type = shape.type,
+          .widths = shape.near.widths};
+}
 
-KvShape within_budget(KvShape shape, std::size_t budget_bytes) {
-  const std::size_t page_bytes = kv_page_bytes(shape);
-  std::size_t states = 0;
-  if (const std::size_t slot_bytes = shape.states.slot_bytes(); slot_bytes > 0) {
-    // A quarter for states.
-    const std::size_t slots = budget_bytes / 4 / slot_bytes;
-    shape.states.slots =
-        static_cast<int>(std::clamp<std::size_t>(slots, kFewestSlots, kUsualSlots));
-    states = slot_bytes * static_cast<std::size_t>(shape.states.slots);
+/// Where each layer of the cache lies.
+std::vector<KvPlace> places_of(const KvShape& shape, KvStore* far, KvStore* near) {
+  std::vector<KvPlace> places;
+  int next_far = 0, next_near = 0;
+  for (const bool is_near : shape.near.layers) {
+    places.push_back(is_near ? KvPlace{near, next_near++, KvLayers::near}
+                             : KvPlace{far, next_far++, KvLayers::far});
   }
-  if (budget_bytes < states + page_bytes) {
-    fail("allocate the key-value cache: expected a budget of at least one page, {} bytes, found {}",
-         states + page_bytes, budget_bytes);
-  }
-  const std::size_t pages = (budget_bytes - states) / page_bytes;
-  shape.pages = static_cast<int>(std::min<std::size_t>(pages, kMostPages));
-  return shape;
+  return places;
+}
+}  // namespace
+
+KvCache::State::State(Backend& on, const KvShape& shape)
+    : backend(&on),
+      far_store(shape.layers > 0 ? on.allocate_kv(far_shape(shape)) : nullptr),
+      near_store(shape.near.pages > 0 ? on.allocate_kv(near_shape(shape)) : nullptr),
+      pages(shape.pages),
+      reach(shape.near.reach),
+      places(places_of(shape, far_store.get(), near_store.get())),
+      sources(on),
+      targets(on),
+      states(on, shape.states) {
+  if (near_store) near.emplace(shape.near.pages, shape.pages);
 }
 
 KvCache::KvCache(Backend& backend, const KvShape& shape) {
-  expects(shape.pages >= 1 && shape.pages <= kMostPages, "pages whose slots have numbers");
-  state_.reset(new State{&backend, backend.allocate_kv(shape), PageMemory(shape.pages),
-                         IndexList(backend), IndexList(backend),
-                         StateMemory(backend, shape.states)});
+  expects(shape.near.layers.empty() || shape.states.layers == 0, "near layers or states");
+  expects(shape.pages >= 1 && shape.pages <= kMostKvPages, "pages whose slots have numbers");
+  state_.reset(new State(backend, shape));
 }
 
 KvCache::~KvCache() = default;
@@ -122,8 +130,9 @@ KvCache::~KvCache() = default;
 KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse, const TextRoot& root,
                           int most) {
   KvSequence sequence(std::unique_ptr<KvSequence::State>(
-      new KvSequence::State{state_.get(), root, {}, {}, {}, {}, {}}));
+      new KvSequence::State{state_.get(), root, {}, {}, {}, {}, {}, {}}));
   KvSequence::State& state = *sequence.state_;
+  if (state_->near) state.near = std::make_unique<NearPages>(*state_->near, state_->reach);
   const std::size_t end = prompt.empty() ? 0 : prompt.size() - 1;
   if (reuse) state.adopt_prefix(prompt.first(std::min(end, static_cast<std::size_t>(most))));
   if (state_->states.shape().layers > 0) state.adopt_state(static_cast<int>(end));
@@ -131,9 +140,26 @@ KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse, const Tex
 }
 
 int KvCache::total_pages() const { return state_->pages.total(); }
-int KvCache::free_pages() const { return state_->pages.available(); }
-std::size_t KvCache::bytes() const { return state_->store->bytes + state_->states.bytes(); }
-KvStore& KvCache::store() { return *state_->store; }
+int KvCache::free_pages() const {
+  const int far = state_->pages.available();
+  return state_->near ? std::min(far, state_->near->available()) : far;
+}
+int KvCache::rows_at_once() const {
+  if (!state_->near || state_->near->total() >= state_->pages.total()) return INT32_MAX;
+  return NearPages::most_at_once(state_->reach, state_->near->total());
+}
+std::size_t KvCache::bytes() const {
+  std::size_t bytes = state_->states.bytes();
+  if (state_->far_store) bytes += state_->far_store->bytes;
+  if (state_->near_store) bytes += state_->near_store->bytes;
+  return bytes;
+}
+KvStore& KvCache::store() { return state_->far_store ? *state_->far_store : *state_->near_store; }
+bool KvCache::has_near() const { return state_->near_store != nullptr; }
+KvPlace KvCache::place(int layer) const {
+  if (state_->places.empty()) return {state_->far_store.get(), layer, KvLayers::far};
+  return state_->places[static_cast<std::size_t>(layer)];
+}
 StateMemory& KvCache::states() { return state_->states; }
 
 /// Keeps as much of the adopted prefix as there is a state behind. Where this text leaves it, and
@@ -159,26 +185,49 @@ void KvSequence::State::adopt_prefix(std::span<const TokenId> prompt) {
   while (true) {
     const auto rest = prompt.subspan(tokens.size());
     const auto match = memory.longest_match(place_of(full_pages()), rest);
-    if (match.rows < kPageRows) {
-      if (match.rows > 0) adopt_rows(match, rest);
-      return;
-    }
+    if (match.rows == 0) break;
     memory.acquire(match.page);
     pages.push_back(match.page);
-    tokens.insert(tokens.end(), rest.begin(), rest.begin() + kPageRows);
+    tokens.insert(tokens.end(), rest.begin(), rest.begin() + match.rows);
+    if (match.rows < kPageRows) break;
   }
+  go_on_from(length());
+  if (tail_rows() > 0 && !copy_tail()) go_on_from(full_pages() * kPageRows);
 }
 
-/// Copies the rows of a page that holds the first of `rest`, if there is room.
-void KvSequence::State::adopt_rows(const PageMemory::Match& match, std::span<const TokenId> rest) {
-  PageMemory& memory = cache->pages;
-  memory.acquire(match.page);  // so that making room does not give it up
-  const auto copy = memory.allocate();
-  if (copy) pages.push_back(*copy);
-  memory.release(match.page);
-  if (!copy) return;
-  cache->copy_rows(match.page, *copy, match.rows);
-  tokens.insert(tokens.end(), rest.begin(), rest.begin() + match.rows);
+/// Keeps the first `found` positions, or as many of them as near layers can go on from.
+void KvSequence::State::go_on_from(int found) {
+  if (near) found = near->adopt(pages, found);
+  tokens.resize(static_cast<std::size_t>(found));
+  release_pages_from(static_cast<std::size_t>((found + kPageRows - 1) / kPageRows));
+}
+
+/// The tail lies in a page that others read or the memory keeps: makes it one of our own. False if
+/// there is no room (nothing changes then).
+bool KvSequence::State::copy_tail() {
+  const auto index = static_cast<std::size_t>(full_pages());
+  // What is replaced has a reference of ours, so that making room does not give it up.
+  const PageId copy = cache->take_page().value_or(kNoPage);
+  const PageId near_copy = near ? cache->near->allocate().value_or(kNoPage) : kNoPage;
+  const auto give_back = [&] {
+    if (copy != kNoPage) cache->pages.release(copy);
+    if (near_copy != kNoPage) cache->near->release(near_copy);
+  };
+  if (copy == kNoPage || (near && near_copy == kNoPage)) {
+    give_back();
+    return false;
+  }
+  try {
+    cache->copy_rows(KvLayers::far, pages[index], copy, tail_rows());
+    if (near) cache->copy_rows(KvLayers::near, near->at(index), near_copy, tail_rows());
+  } catch (...) {
+    give_back();
+    throw;
+  }
+  cache->pages.release(pages[index]);
+  pages[index] = copy;
+  if (near) near->replace(index, near_copy);
+  return true;
 }
 
 KvSequence::State::~State() {
@@ -186,13 +235,17 @@ KvSequence::State::~State() {
   // What the last page holds so far may begin a later prompt, too.
   const int tail = full_pages();
   if (tail_rows() > 0 && tail_is_writable()) {
-    cache->pages.remember_partial(pages[static_cast<std::size_t>(tail)], place_of(tail),
-                                  tokens_of(tail));
+    const PageId page = pages[static_cast<std::size_t>(tail)];
+    cache->pages.remember_partial(page, place_of(tail), tokens_of(tail));
+    if (near && cache->pages.is_remembered(page)) {
+      cache->near->give(near->at(static_cast<std::size_t>(tail)), page);
+    }
   }
   release_pages_from(0);
 }
 
 void KvSequence::State::release_pages_from(std::size_t index) {
+  if (near) near->release_from(index);
   while (pages.size() > index) {
     cache->pages.release(pages.back());
     pages.pop_back();
@@ -207,19 +260,9 @@ bool KvSequence::State::tail_is_writable() const {
 /// never written.
 bool KvSequence::State::make_tail_writable() {
   if (tail_is_writable()) return true;
-  PageMemory& memory = cache->pages;
-  PageId& tail = pages[static_cast<std::size_t>(full_pages())];
-  if (memory.forget_if_ours(tail)) return true;
-  const auto copy = memory.allocate();
-  if (!copy) return false;
-  try {
-    cache->copy_rows(tail, *copy, tail_rows());
-  } catch (...) {
-    memory.release(*copy);
-    throw;
-  }
-  memory.release(tail);
-  tail = *copy;
+  const PageId tail = pages[static_cast<std::size_t>(full_pages())];
+  if (!cache->pages.forget_if_ours(tail)) return copy_tail();
+  if (near) cache->near->take_from(tail);  // who holds a near page holds its far page, too
   return true;
 }
 
@@ -229,10 +272,23 @@ void KvSequence::State::remember_pages(int first) {
   for (int index = first; index < full_pages(); ++index) {
     PageId& page = pages[static_cast<std::size_t>(index)];
     const PageId known = cache->pages.remember(page, place_of(index), tokens_of(index));
-    if (known == page) continue;
-    cache->pages.acquire(known);
-    cache->pages.release(page);
-    page = known;
+    if (known != page) {
+      cache->pages.acquire(known);
+      cache->pages.release(page);
+      page = known;
+    }
+    if (near) remember_near_page(static_cast<std::size_t>(index), known);
+  }
+}
+
+/// The near page of far page `known` is that of its positions, or becomes it.
+void KvSequence::State::remember_near_page(std::size_t index, PageId known) {
+  const PageId there = cache->near->of(known);
+  if (there == NearMemory::kNoPage) {
+    cache->near->give(near->at(index), known);
+  } else if (there != near->at(index)) {
+    cache->near->acquire(there);
+    near->replace(index, there);
   }
 }
 
@@ -243,7 +299,10 @@ KvSequence::~KvSequence() = default;
 
 int KvSequence::length() const { return state_->length(); }
 std::span<const TokenId> KvSequence::tokens() const { return state_->tokens; }
-std::span<const PageId> KvSequence::pages() const { return state_->pages; }
+std::span<const PageId> KvSequence::pages(KvLayers of) const {
+  if (of == KvLayers::far) return state_->pages;
+  return state_->near->pages();
+}
 
 void KvSequence::pair(KvSequence guide, std::vector<TokenId> prompt) {
   expects(length() == 0 && guide.length() == 0 && !state_->state && !guide.state_->state,
@@ -263,16 +322,16 @@ std::vector<TokenId> KvSequence::guide_tokens(int position, std::span<const Toke
   return text;
 }
 
-bool KvSequence::reserve(int rows) {
+bool KvSequence::reserve(int rows, int at_once) {
   const std::size_t held = state_->pages.size();
-  if (!reserve_own(rows)) return false;
-  if (!state_->guide || state_->guide->reserve(rows)) return true;
+  if (!reserve_own(rows, at_once)) return false;
+  if (!state_->guide || state_->guide->reserve(rows, at_once)) return true;
   state_->release_pages_from(held);
   return false;
 }
 
-bool KvSequence::reserve_own(int rows) {
-  expects(rows >= 0);
+bool KvSequence::reserve_own(int rows, int at_once) {
+  expects(rows >= 0 && at_once >= 1);
   if (state_->state && !state_->state->claim()) return false;
   PageMemory& memory = state_->cache->pages;
   const auto needed = (static_cast<std::size_t>(state_->length()) + static_cast<std::size_t>(rows) +
@@ -282,7 +341,10 @@ bool KvSequence::reserve_own(int rows) {
   const std::size_t missing = needed > held ? needed - held : 0;
   if (missing > static_cast<std::size_t>(memory.available())) return false;
   state_->pages.reserve(needed);
-  for (std::size_t i = 0; i < missing; ++i) state_->pages.push_back(memory.allocate().value());
+  if (state_->near && !state_->near->reserve(needed, rows, at_once)) return false;
+  for (std::size_t i = 0; i < missing; ++i) {
+    state_->pages.push_back(state_->cache->take_page().value());
+  }
   if (!state_->make_tail_writable()) {
     state_->release_pages_from(held);
     return false;
@@ -290,12 +352,29 @@ bool KvSequence::reserve_own(int rows) {
   return true;
 }
 
-Slot KvSequence::slot(int row) const {
+Slot KvSequence::slot(int row, KvLayers of) const {
   const int position = state_->length() + row;
   const auto page = static_cast<std::size_t>(position / kPageRows);
   expects(row >= 0 && page < state_->pages.size(), "the sequence has room for the row");
   expects(state_->tail_is_writable(), "room was reserved after truncate()");
+  if (of == KvLayers::near) {
+    expects(state_->near->holds(page), "no more rows are in flight than was said");
+    return state_->near->at(page) * kPageRows + position % kPageRows;
+  }
   return state_->pages[page] * kPageRows + position % kPageRows;
+}
+
+/// Moves the rows of `path` to the places of those that follow the text.
+void KvSequence::move_rows(KvLayers of, std::span<const NodeId> path) {
+  std::vector<Slot> from, to;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    expects(path[i] >= 0 && (i == 0 || path[i] > path[i - 1]), "a path ascends");
+    const Slot source = slot(path[i], of);
+    if (path[i] == static_cast<NodeId>(i)) continue;
+    from.push_back(source);
+    to.push_back(slot(static_cast<int>(i), of));
+  }
+  if (!from.empty()) state_->cache->copy_slots(of, from, to);
 }
 
 void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tokens) {
@@ -303,19 +382,13 @@ void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tok
   if (state_->guide) {
     state_->guide->keep(path, guide_tokens(length(), tokens));
   }
-  std::vector<Slot> from, to;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    expects(path[i] >= 0 && (i == 0 || path[i] > path[i - 1]), "a path ascends");
-    const Slot source = slot(path[i]);
-    if (path[i] == static_cast<NodeId>(i)) continue;
-    from.push_back(source);
-    to.push_back(slot(static_cast<int>(i)));
-  }
-  if (!from.empty()) state_->cache->copy_slots(from, to);
+  move_rows(KvLayers::far, path);
+  if (state_->near) move_rows(KvLayers::near, path);
   const int first = state_->full_pages();
   state_->tokens.insert(state_->tokens.end(), tokens.begin(), tokens.end());
   if (state_->state && !path.empty()) state_->state->commit(state_->root, state_->tokens, path);
   state_->remember_pages(first);
+  if (state_->near) state_->near->slide(length());
 }
 
 void KvSequence::lay_out_states(int first, int count, std::span<const NodeId> parents, bool kept,
@@ -337,7 +410,7 @@ void KvSequence::truncate(int length) {
     length = state_->state->begin(state_->root, state_->tokens);
     state_->tokens.resize(static_cast<std::size_t>(length));
   }
-  state_->release_pages_from(static_cast<std::size_t>((length + kPageRows - 1) / kPageRows));
+  state_->go_on_from(length);
 }
 
 }  // namespace talon

@@ -9,24 +9,30 @@
 
 #include "backend/backend.h"
 #include "core/types.h"
+#include "model/cache/cache_shape.h"
 #include "model/cache/page_index.h"
 #include "model/cache/state_memory.h"
-#include "model/config/config.h"
 
 namespace talon {
 
 class KvSequence;
 
-/// `pages` pages for the keys and values of a model.
-KvShape kv_shape(const ModelConfig& config, int pages, KvType type = KvType::f16);
-/// `shape` with as many pages as the budget holds. Throws Error if that is none.
-KvShape within_budget(KvShape shape, std::size_t budget_bytes);
+/// A cache has pages of its far layers, whose rows see all of a text, and of its near ones
+/// (NearShape), which a sequence lets go of behind the reach of its next row.
+enum class KvLayers { far, near };
+/// Where a layer of a model's cache lies.
+struct KvPlace {
+  KvStore* store = nullptr;
+  int layer = 0;  // of the store
+  KvLayers of = KvLayers::far;
+};
 
 /// A fixed number of pages of keys and values for all sequences. Full pages of committed tokens are
 /// remembered by the tokens they hold, so that a later sequence with the same beginning reuses them
 /// (a page is shared by reference count and never written while shared); remembered pages are given
 /// up, oldest first, when room is needed. A model with states (StateMemory) reuses a prefix where
-/// there is a snapshot behind it. Must outlive its sequences. One caller at a time.
+/// there is a snapshot behind it, one with near layers where their pages are remembered, too. Must
+/// outlive its sequences. One caller at a time.
 class KvCache {
  public:
   /// REQUIRES: shape.pages is at least one.
@@ -40,9 +46,14 @@ class KvCache {
                    int most = INT32_MAX);
 
   int total_pages() const;
-  int free_pages() const;  // never used, or held only by the memory of prefixes
+  /// Of far and of near layers: never used, or held only by the memory of prefixes.
+  int free_pages() const;
+  /// Most rows that one sequence may have in flight, if it is alone.
+  int rows_at_once() const;
   std::size_t bytes() const;
-  KvStore& store();
+  KvStore& store();       // of the far layers; of a model that has none, of the near ones
+  bool has_near() const;  // layers
+  KvPlace place(int layer) const;
   StateMemory& states();
 
  private:
@@ -64,19 +75,19 @@ class KvSequence {
   /// Tokens of the committed positions.
   std::span<const TokenId> tokens() const;
 
-  /// Makes room for `rows` more positions; false if the budget does not allow it (nothing changes
-  /// then).
-  bool reserve(int rows);
+  /// Makes room for `rows` more positions, of which `at_once` at most will be in flight at once;
+  /// false if the budget does not allow it (nothing changes then).
+  bool reserve(int rows, int at_once = INT32_MAX);
   /// The slot of row i of the forward in flight (it lies at logical position length() + i while it
   /// is in flight).
-  Slot slot(int row) const;
-  std::span<const PageId> pages() const;
+  Slot slot(int row, KvLayers of = KvLayers::far) const;
+  std::span<const PageId> pages(KvLayers of = KvLayers::far) const;
 
   /// Commits rows `path` (ascending, parents before children) of the forward in flight, whose
   /// tokens are `tokens`; the others are dropped. Moves cache rows where path is not 0, 1, 2, ...
   void keep(std::span<const NodeId> path, std::span<const TokenId> tokens);
   /// Forgets committed positions from `length` on; of a model with states, those from the last
-  /// snapshot before it on.
+  /// snapshot before it on; of one with near layers, those from where their pages are gone on.
   void truncate(int length);
 
   /// From now on `guide` has as many rows, and reserve(), keep() and truncate() do the same to it:
@@ -96,7 +107,8 @@ class KvSequence {
   friend class KvCache;
   struct State;
   explicit KvSequence(std::unique_ptr<State> state);
-  bool reserve_own(int rows);
+  bool reserve_own(int rows, int at_once);
+  void move_rows(KvLayers of, std::span<const NodeId> path);
   std::unique_ptr<State> state_;
 };
 

@@ -9,9 +9,8 @@
 #include <random>
 #include <set>
 
-#include "backend/reference/reference.h"
 #include "core/error.h"
-#include "model/row_layout.h"
+#include "model/cache/hash_model.h"
 
 namespace {
 thread_local bool no_memory = false;
@@ -31,115 +30,14 @@ thread_local bool no_memory = false;
 namespace talon {
 namespace {
 
-using Tokens = std::vector<TokenId>;
-
-/// A "model" whose value at a position is a hash of all tokens up to it, and whose attention is the
-/// mean of the visible values: a wrong, stale or missing row changes the answer.
-class HashModel {
- public:
-  explicit HashModel(int pages, KvType type = KvType::f32) : cache(*backend, shape(pages, type)) {
-    rope = backend->allocate(kPositions, 2);
-    std::vector<float> no_rotation;
-    for (int i = 0; i < kPositions; ++i) no_rotation.insert(no_rotation.end(), {1, 0});
-    backend->upload(no_rotation, rope.view());
-  }
-
-  static KvShape shape(int pages, KvType type) { return {1, 1, 2, pages, type}; }
-
-  /// Runs rows in flight and expects every row to see exactly its own past.
-  void forward(KvSequence& sequence, const Tokens& tokens,
-               const std::vector<NodeId>& parents = {}) {
-    const int rows = static_cast<int>(tokens.size());
-    const SequenceRows part{&sequence, tokens, parents, SequenceRows::Logits::none};
-    AttentionLayout layout;
-    lay_out_rows({&part, 1}, layout);
-    std::vector<float> values, expected;
-    for (int row = 0; row < rows; ++row) {
-      Tokens past;
-      const auto parent_of = [&](int of) {
-        return parents.empty() ? of - 1 : parents[static_cast<std::size_t>(of)];
-      };
-      for (int r = row; r >= 0; r = parent_of(r))
-        past.push_back(tokens[static_cast<std::size_t>(r)]);
-      past.insert(past.end(), sequence.tokens().rbegin(), sequence.tokens().rend());
-      std::reverse(past.begin(), past.end());
-      const std::vector<float> seen = hashes(past);
-      values.insert(values.end(), {seen.back(), 1});
-      expected.push_back(mean(seen));
-    }
-    const auto q = backend->allocate(rows, 2), k = backend->allocate(rows, 2);
-    const auto v = backend->allocate(rows, 2), out = backend->allocate(rows, 2);
-    backend->upload(values, v.view());
-    const auto prepared = backend->prepare(layout);
-    backend->attention({.q = q.view(),
-                        .k = k.view(),
-                        .v = v.view(),
-                        .out = out.view(),
-                        .cache = &cache.store(),
-                        .layer = 0,
-                        .layout = prepared.get(),
-                        .rope = rope.view(),
-                        .q_norm = {},
-                        .k_norm = {},
-                        .scale = 1});
-    std::vector<float> found(static_cast<std::size_t>(rows) * 2);
-    backend->download(out.view(), found);
-    for (std::size_t row = 0; row < expected.size(); ++row) {
-      ASSERT_FLOAT_EQ(found[2 * row], expected[row]) << "row " << row;
-      ASSERT_FLOAT_EQ(found[2 * row + 1], 1);
-    }
-  }
-
-  /// Reserves, runs and keeps a chain. False when there is no room.
-  bool append(KvSequence& sequence, const Tokens& tokens) {
-    if (!sequence.reserve(static_cast<int>(tokens.size()))) return false;
-    forward(sequence, tokens);
-    std::vector<NodeId> path(tokens.size());
-    for (std::size_t i = 0; i < path.size(); ++i) path[i] = static_cast<NodeId>(i);
-    sequence.keep(path, tokens);
-    return true;
-  }
-
-  /// A sequence over `prompt` that computes what the cache does not remember; the number it did
-  /// remember.
-  std::pair<KvSequence, int> run(const Tokens& prompt) {
-    KvSequence sequence = cache.start(prompt);
-    const int reused = sequence.length();
-    EXPECT_TRUE(append(sequence, {prompt.begin() + reused, prompt.end()}));
-    return {std::move(sequence), reused};
-  }
-
-  static std::vector<float> hashes(const Tokens& tokens) {
-    std::vector<float> values;
-    std::uint32_t hash = 17;
-    for (const TokenId token : tokens) {
-      hash = (hash ^ static_cast<std::uint32_t>(token + 1)) * 2654435761U;
-      hash ^= hash >> 15U;
-      values.push_back(static_cast<float>(hash >> 16U) / 65536.0F);
-    }
-    return values;
-  }
-  static float mean(const std::vector<float>& values) {
-    double sum = 0;
-    for (const float value : values) sum += value;
-    return static_cast<float>(sum / static_cast<double>(values.size()));
-  }
-
-  static constexpr int kPositions = 4096;
-  std::unique_ptr<Backend> backend = make_reference_backend(1);
-  KvCache cache;
-  Buffer rope;
-};
-
-Tokens numbered(int count, int first = 0) {
-  Tokens tokens(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) tokens[static_cast<std::size_t>(i)] = first + i;
-  return tokens;
-}
+using test::HashLayers;
+using test::HashModel;
+using test::numbered;
+using test::Tokens;
 
 TEST(KvCache, BudgetIsHardAndCountsWholePages) {
   const auto backend = make_reference_backend(1);
-  const KvShape shape = HashModel::shape(1, KvType::f16);
+  const KvShape shape = HashModel::shape({.pages = 1}, KvType::f16);
   const std::size_t page = kv_page_bytes(shape);
   EXPECT_EQ(page, 2U * 64 * 2 * 2);
   EXPECT_THROW(within_budget(shape, page - 1), Error);
@@ -275,7 +173,8 @@ TEST(KvCache, ATenantFindsItsOwnTextsOnly) {
 /// all of it.
 class RandomWork {
  public:
-  explicit RandomWork(unsigned seed) : random_(seed), model_(kPages) {}
+  RandomWork(unsigned seed, const HashLayers& layers)
+      : random_(seed), layers_(layers), model_(layers) {}
 
   void step() {
     const int choice = pick(10);
@@ -287,6 +186,8 @@ class RandomWork {
     } else if (choice == 3) {
       r.tokens.resize(static_cast<std::size_t>(pick(static_cast<int>(r.tokens.size()) + 1)));
       r.sequence.truncate(static_cast<int>(r.tokens.size()));
+      lost += static_cast<int>(r.tokens.size()) - r.sequence.length();
+      r.tokens.resize(static_cast<std::size_t>(r.sequence.length()));
     } else {
       grow(r, choice <= 5);
     }
@@ -299,17 +200,22 @@ class RandomWork {
                              r.sequence.tokens().end()));
       used.insert(r.sequence.pages().begin(), r.sequence.pages().end());
     }
-    ASSERT_EQ(model_.cache.free_pages(), kPages - static_cast<int>(used.size()));
+    const int far = layers_.pages - static_cast<int>(used.size());
+    if (layers_.near_pages < layers_.pages && layers_.reach > 0) {
+      ASSERT_LE(model_.cache.free_pages(), std::min(far, layers_.near_pages));
+    } else {
+      ASSERT_EQ(model_.cache.free_pages(), far);
+    }
   }
 
   void finish() {
     running_.clear();
-    EXPECT_EQ(model_.cache.free_pages(), kPages);
+    const int near = layers_.reach > 0 ? layers_.near_pages : layers_.pages;
+    EXPECT_EQ(model_.cache.free_pages(), std::min(layers_.pages, near));
   }
-  int reused = 0, refused = 0;
+  int reused = 0, refused = 0, lost = 0;
 
  private:
-  static constexpr int kPages = 9;
   struct Running {
     KvSequence sequence;
     Tokens tokens;
@@ -379,14 +285,17 @@ class RandomWork {
   }
 
   std::mt19937 random_;
+  HashLayers layers_;
   HashModel model_;
   std::vector<Running> running_;
 };
 
-TEST(KvCache, RandomWorkOfManySequencesNeverSeesAWrongRow) {
-  int reused = 0, refused = 0;
+class KvCacheOfLayers : public testing::TestWithParam<HashLayers> {};
+
+TEST_P(KvCacheOfLayers, RandomWorkOfManySequencesNeverSeesAWrongRow) {
+  int reused = 0, refused = 0, lost = 0;
   for (unsigned seed = 1; seed <= 20; ++seed) {
-    RandomWork work(seed);
+    RandomWork work(seed, GetParam());
     for (int i = 0; i < 300; ++i) {
       work.step();
       work.expect_consistent();
@@ -394,11 +303,27 @@ TEST(KvCache, RandomWorkOfManySequencesNeverSeesAWrongRow) {
     }
     reused += work.reused;
     refused += work.refused;
+    lost += work.lost;
     work.finish();
   }
   EXPECT_GT(reused, 10000);  // the test would be empty without them
   EXPECT_GT(refused, 100);
+  const bool may_lose = GetParam().reach > 0;
+  EXPECT_EQ(lost > 0, may_lose);
 }
+
+std::string name_of(const testing::TestParamInfo<HashLayers>& param) {
+  const HashLayers& layers = param.param;
+  if (layers.reach == 0) return "Far";
+  return (layers.far ? "FarAndNear" : "Near") + std::to_string(layers.reach);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Layers, KvCacheOfLayers,
+    testing::Values(HashLayers{.pages = 9}, HashLayers{.pages = 9, .reach = 50, .near_pages = 9},
+                    HashLayers{.pages = 9, .reach = 1, .near_pages = 7},
+                    HashLayers{.pages = 9, .reach = 130, .near_pages = 8},
+                    HashLayers{.pages = 9, .far = false, .reach = 70, .near_pages = 9}),
+    name_of);
 
 }  // namespace
 }  // namespace talon

@@ -5,7 +5,10 @@
 namespace talon {
 
 PageMemory::PageMemory(int pages, PageIndex::Hash hash)
-    : index_(pages, hash), pages_(static_cast<std::size_t>(pages)), available_(pages) {
+    : index_(pages, hash),
+      pages_(static_cast<std::size_t>(pages)),
+      unused_(pages),
+      available_(pages) {
   empty_.reserve(pages_.size());
   for (PageId page = pages - 1; page >= 0; --page) empty_.push_back(page);
 }
@@ -13,10 +16,10 @@ PageMemory::PageMemory(int pages, PageIndex::Hash hash)
 std::optional<PageId> PageMemory::allocate() {
   if (available_ == 0) return std::nullopt;
   if (empty_.empty()) {
-    const PageId given_up = oldest_;
+    const PageId given_up = unused_.oldest();
     expects(given_up != kNoPage && at(given_up).children == 0,
             "who holds a page lets go of its parent later");
-    take_out(given_up);
+    unused_.take_out(given_up);
     forget(given_up);
     empty_.push_back(given_up);
   }
@@ -30,7 +33,7 @@ void PageMemory::acquire(PageId page) {
   Page& acquired = at(page);
   if (acquired.references++ > 0) return;
   --available_;
-  if (acquired.remembered) take_out(page);
+  if (acquired.remembered) unused_.take_out(page);
 }
 
 void PageMemory::release(PageId page) {
@@ -39,7 +42,7 @@ void PageMemory::release(PageId page) {
   if (--released.references > 0) return;
   ++available_;
   if (released.remembered) {
-    push_newest(page);
+    unused_.push(page);
   } else {
     empty_.push_back(page);
   }
@@ -81,19 +84,6 @@ void PageMemory::forget(PageId page) {
   if (parent != kNoPage) --at(parent).children;
   index_.erase(page);
   at(page).remembered = false;
-}
-
-void PageMemory::push_newest(PageId page) {
-  at(page).older = newest_;
-  at(page).newer = kNoPage;
-  (newest_ == kNoPage ? oldest_ : at(newest_).newer) = page;
-  newest_ = page;
-}
-
-void PageMemory::take_out(PageId page) {
-  const Page& taken = at(page);
-  (taken.older == kNoPage ? oldest_ : at(taken.older).newer) = taken.newer;
-  (taken.newer == kNoPage ? newest_ : at(taken.newer).older) = taken.older;
 }
 
 }  // namespace talon

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "core/types.h"
 #include "model/cache/page_index.h"
+#include "model/cache/page_queue.h"
 
 namespace talon {
 
@@ -43,6 +44,7 @@ class PageMemory {
   /// Remembers a page that is not full unless a remembered one begins with the same tokens.
   void remember_partial(PageId page, const Place& place, std::span<const TokenId> tokens);
 
+  bool is_remembered(PageId page) const { return at(page).remembered; }
   /// One reference and not remembered: may be written.
   bool is_private(PageId page) const;
   /// Makes a remembered page private if it has one reference and no children.
@@ -56,19 +58,16 @@ class PageMemory {
     int references = 0;
     int children = 0;
     bool remembered = false;
-    PageId older = kNoPage, newer = kNoPage;  // of the unused ones
   };
   Page& at(PageId page) { return pages_[static_cast<std::size_t>(page)]; }
   const Page& at(PageId page) const { return pages_[static_cast<std::size_t>(page)]; }
   void insert(PageId page, const Place& place, std::span<const TokenId> tokens);
   void forget(PageId page);
-  void push_newest(PageId page);
-  void take_out(PageId page);
 
   PageIndex index_;
   std::vector<Page> pages_;
   std::vector<PageId> empty_;
-  PageId oldest_ = kNoPage, newest_ = kNoPage;  // remembered, and held by nobody else
+  PageQueue unused_;  // remembered, and held by nobody else
   int available_ = 0;
 };
 
