@@ -105,9 +105,9 @@ TEST(ChatTemplate, SyntaxErrorsNameTheLine) {
 
 TEST(ChatTemplate, ATemplateThatNeverEndsIsStopped) {
   // By its fuel, or by its time where a slow machine spends that first.
-  const std::string problem =
-      error_of("{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}"
-               "{% endfor %}{% endfor %}{% endfor %}");
+  const std::string problem = error_of(
+      "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}"
+      "{% endfor %}{% endfor %}{% endfor %}");
   EXPECT_TRUE(problem.find("fuel") != std::string::npos ||
               problem.find("takes more than") != std::string::npos)
       << problem;

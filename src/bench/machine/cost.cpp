@@ -36,8 +36,7 @@ void extend_to(Target& target, KvSequence& sequence, int context) {
   std::vector<NodeId> path;
   while (sequence.length() < context) {
     const int first = sequence.length();
-    const int count =
-        std::min({target.max_rows(), target.cache().rows_at_once(), context - first});
+    const int count = std::min({target.max_rows(), target.cache().rows_at_once(), context - first});
     const auto chunk =
         std::span(tokens).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
     forward_rows(target, sequence, chunk, SequenceRows::Logits::none);
