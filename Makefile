@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance crowd deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench field policies picture images pages page-test format check tidy \
+.PHONY: help demo test clients openapi endurance crowd deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench field mixtures policies picture images pages page-test format check tidy \
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
@@ -131,6 +131,9 @@ signature: build ## one hash of what the reference backend decodes
 
 picture: build ## docs/answer.svg, the picture of the README, from an answer of smollm2
 	@$(BUILD)/talon pull smollm2 --models downloads && scripts/answer_picture.py $(BUILD)/talon docs/answer.svg
+
+mixtures: build ## plain decoding, checks and drafting of mixtures of experts, beside llama.cpp
+	@scripts/mixtures.sh $(BUILD)
 
 images: build ## a sheet of pictures by MODEL= (PROMPT= or CLASS=, SHEET=4x4, VQ=), plain and drafted, the same
 	@scripts/images.sh $(BUILD)/talon $(MODEL)

