@@ -18,6 +18,9 @@ namespace {
 /// In the child, where only calls that a signal handler may make are safe: becomes the program, or
 /// leaves with the error's number.
 int become(const ProcessStart& start, char* const* arguments) {
+  sigset_t none;  // what the starter holds back reaches the program
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
   if (start.apart) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
