@@ -44,6 +44,7 @@ NamedMethods::NamedMethods(Engine& engine, const Model& model, KvCache& cache,
 }
 
 MethodId NamedMethods::get(std::string_view text) {
+  drop_retired();
   const auto known = methods_.find(text);
   if (known != methods_.end()) return known->second;
   DecodeSettings settings = with_method(settings_, parse_method(text));
@@ -53,10 +54,32 @@ MethodId NamedMethods::get(std::string_view text) {
 
 bool NamedMethods::forget(std::string_view text) {
   const auto known = methods_.find(text);
-  if (text.empty() || known == methods_.end() || !engine_.remove(known->second)) return false;
+  if (known == methods_.end()) return true;
+  if (text.empty() || !engine_.remove(known->second)) return false;
   methods_.erase(known);
   std::erase_if(drafters_, [](const auto& named) { return named.second.drafter.use_count() == 1; });
   return true;
+}
+
+void NamedMethods::use_heads(HeadFinder heads) {
+  for (const auto& [text, loaded] : drafters_) costs_.insert_or_assign(text, loaded.costs);
+  auto methods = std::exchange(methods_, {});
+  auto drafters = std::exchange(drafters_, {});
+  std::swap(settings_.heads, heads);
+  try {
+    methods_.emplace("", make(settings_));
+  } catch (...) {
+    methods_ = std::move(methods);
+    drafters_ = std::move(drafters);
+    settings_.heads = std::move(heads);
+    throw;
+  }
+  for (const auto& [text, method] : methods) retired_.push_back(method);
+  drop_retired();
+}
+
+void NamedMethods::drop_retired() {
+  std::erase_if(retired_, [&](MethodId method) { return engine_.remove(method); });
 }
 
 MethodId NamedMethods::make(const DecodeSettings& settings) {
@@ -81,7 +104,9 @@ NamedMethods::LoadedDrafter& NamedMethods::load(const std::string& drafter) {
       .target = &model_,
       .cache_positions = static_cast<std::size_t>(cache_.total_pages()) * kPageRows,
       .heads = settings_.heads};
-  return drafters_.emplace(drafter, LoadedDrafter{make_drafter(drafter, context), {}})
+  const auto measured = costs_.find(drafter);
+  const CostProfile costs = measured == costs_.end() ? CostProfile() : measured->second;
+  return drafters_.emplace(drafter, LoadedDrafter{make_drafter(drafter, context), costs})
       .first->second;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/engine.h"
 #include "runtime/decode_settings.h"
@@ -26,8 +27,14 @@ class NamedMethods {
   MethodId get(std::string_view text = {});
 
   /// Makes room: lets go of the method of a text, and of its drafter if no other has it. False, and
-  /// it stays, if a request has it or had it in the last step, or it is the settings' own.
+  /// it stays, if a request has it or had it in the last step, or it is the settings' own. True if
+  /// there is none.
   bool forget(std::string_view text);
+
+  /// From then on methods are made with the heads that `heads` finds, and what was measured of
+  /// drafters of the same texts stands. Requests keep the methods that they have, which are let go
+  /// of when none has them. Throws as get(); then nothing has changed.
+  void use_heads(HeadFinder heads);
 
   /// What drafts by the settings' own method: their drafter, or what auto stands for.
   const std::string& drafter() const { return settings_.drafter; }
@@ -39,6 +46,7 @@ class NamedMethods {
   };
   MethodId make(const DecodeSettings& settings);
   LoadedDrafter& load(const std::string& drafter);
+  void drop_retired();
 
   Engine& engine_;
   const Model& model_;
@@ -46,6 +54,8 @@ class NamedMethods {
   DecodeSettings settings_;
   std::map<std::string, LoadedDrafter> drafters_;
   std::map<std::string, MethodId, std::less<>> methods_;
+  std::map<std::string, CostProfile> costs_;  // of drafters that others took the place of
+  std::vector<MethodId> retired_;             // that no text names any more
 };
 
 }  // namespace talon

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
+
+#include "core/error.h"
 #include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
 
@@ -34,6 +38,72 @@ TEST(NamedMethods, AHeadHoldsAsManyPositionsAsTheTarget) {
   }
   EXPECT_EQ(together, static_cast<int>(kTexts));
   EXPECT_EQ(engine.statistics().lost_draft_rows, 0);
+}
+
+/// Tokens of one answer; between its steps `meanwhile` is called.
+std::vector<TokenId> answer(
+    Engine& engine, MethodId method, const std::function<void()>& meanwhile = [] {}) {
+  Request request;
+  request.prompt = {1, 403, 407, 261, 378, 432};
+  request.max_new = 60;
+  request.method = method;
+  engine.submit(request);
+  std::vector<TokenId> tokens;
+  while (!engine.idle()) {
+    for (const Progress& progress : engine.step()) {
+      tokens.insert(tokens.end(), progress.tokens.begin(), progress.tokens.end());
+    }
+    meanwhile();
+  }
+  return tokens;
+}
+
+TEST(NamedMethods, NewHeadsAreForNewRequestsAndOldOnesGoWithTheirs) {
+  const LoadedModel loaded = open_model({.model = TALON_TEST_DATA "/models/stories260K.bin"});
+  const auto cache = open_cache(loaded.model);
+  DecodeSettings settings;
+  settings.drafter = "eagle3";
+  settings.policy = "fixed";
+  int asked = 0;
+  const auto heads = [&asked](std::string_view) {
+    ++asked;
+    return std::string(TALON_TEST_DATA "/golden/stories260k/eagle3_head");
+  };
+  settings.heads = heads;
+  Engine engine(loaded.model, *cache, engine_options(settings, loaded.model, nullptr));
+  NamedMethods methods(engine, loaded.model, *cache, settings);
+  const MethodId old = methods.get();
+  const std::vector<TokenId> tokens = answer(engine, old);
+  std::optional<MethodId> changed;
+  EXPECT_EQ(answer(engine, old,
+                   [&] {
+                     if (changed) return;
+                     methods.use_heads(heads);
+                     changed = methods.get();
+                     EXPECT_NE(*changed, old);
+                     EXPECT_FALSE(engine.remove(old)) << "its request has it";
+                   }),
+            tokens);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(answer(engine, methods.get()), tokens);
+  methods.get();
+  EXPECT_TRUE(answer(engine, old).empty()) << "it is gone";
+}
+
+TEST(NamedMethods, HeadsThatCannotBeUsedChangeNothing) {
+  const LoadedModel loaded = open_model({.model = TALON_TEST_DATA "/models/stories260K.bin"});
+  const auto cache = open_cache(loaded.model);
+  DecodeSettings settings;
+  settings.drafter = "eagle3";
+  settings.heads = [](std::string_view) {
+    return std::string(TALON_TEST_DATA "/golden/stories260k/eagle3_head");
+  };
+  Engine engine(loaded.model, *cache, engine_options(settings, loaded.model, nullptr));
+  NamedMethods methods(engine, loaded.model, *cache, settings);
+  const MethodId before = methods.get();
+  EXPECT_THROW(methods.use_heads([](std::string_view) { return "/no/such/head"; }), Error);
+  EXPECT_EQ(methods.get(), before);
+  EXPECT_EQ(methods.get("eagle3@policy=eagle2"), methods.get("eagle3@policy=eagle2"));
 }
 
 }  // namespace
