@@ -1,11 +1,369 @@
 #include "learn/learner.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
-namespace talon {
+#include "core/error.h"
+#include "core/machine/processors.h"
+#include "draft/eagle/head_config.h"
+#include "learn/ordinary_texts.h"
+#include "learn/trainer_process.h"
 
-Learner::Learner(const LoadedModel& loaded, LearnOptions options)
-    : lock_(options.folder),
-      texts_(loaded, {options.folder, options.room_bytes}, std::move(options.note)) {}
+namespace talon {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLook = 500ms;    // between looks at what has been kept
+constexpr auto kPeriod = 200ms;  // of training and pausing
+constexpr auto kSlice = 8ms;     // of measuring
+constexpr long kMeasuredTokens = 5000;
+constexpr long kOrdinaryTokens = 150'000;  // of `keep` that are trained on
+constexpr double kVocabularyGrowth = 1.25;
+
+const char* const kRun = "run";  // of the trainer
+
+double processors() { return std::max(available_processors(), 1); }
+
+/// Of the time in which something on `threads` threads may work so that it has a share of the
+/// machine.
+double share_of_time(double share, int threads) {
+  return std::clamp(share * processors() / std::max(threads, 1), 0.01, 1.0);
+}
+
+Learner::Clock::duration scaled(Learner::Clock::duration time, double factor) {
+  return std::chrono::duration_cast<Learner::Clock::duration>(std::chrono::duration<double>(time) *
+                                                              factor);
+}
+
+}  // namespace
+
+std::string_view name_of(LearnPhase phase) {
+  constexpr std::string_view kNames[] = {"gathering", "training", "measuring"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+Learner::Learner(const LoadedModel& loaded, DecodeSettings& settings, LearnOptions options)
+    : options_(std::move(options)),
+      loaded_(loaded),
+      head_(take_learning_head(settings)),
+      others_(settings.heads),
+      turn_(options_.folder),
+      manifest_(served_manifest(loaded)),
+      texts_(loaded, manifest_, {options_.folder, options_.room_bytes}, options_.note) {
+  if (!options_.keep.empty()) {
+    import_ordinary_texts(options_.keep, options_.folder, manifest_, kOrdinaryTokens);
+  }
+  state_ = read_state(options_.folder, {.target_fingerprint = loaded.fingerprint,
+                                        .kind = head_.trained_as,
+                                        .head = "",
+                                        .rounds = 0,
+                                        .swaps = 0,
+                                        .fresh_tokens = 0,
+                                        .ordinary_tau = 0});
+  statistics_.rounds = state_.rounds;
+  statistics_.swaps = state_.swaps;
+  settings.heads = heads_with(head_, current_head(), others_);
+}
+
+Learner::~Learner() { stop(); }
+
+void Learner::start(Host host) {
+  host_ = std::move(host);
+  if (!options_.trainer.empty()) thread_ = std::thread([this] { run(); });
+}
+
+void Learner::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::filesystem::path Learner::current_head() const {
+  return state_.head.empty() ? head_.path : at(state_.head);
+}
+
+// On the engine's thread:
+
+void Learner::began(SequenceId sequence, ServedAnswer answer) {
+  texts_.began(sequence, std::move(answer));
+  {
+    const std::lock_guard lock(mutex_);
+    ++answering_;
+  }
+  changed_.notify_all();
+}
+
+void Learner::ended(SequenceId sequence, bool failed) {
+  texts_.ended(sequence, failed);
+  const std::lock_guard lock(mutex_);
+  --answering_;
+  rest_ends_ = Clock::now() + options_.rest;
+}
+
+Learner::Clock::time_point Learner::next_work() const {
+  const std::lock_guard lock(mutex_);
+  const bool has_work = measurement_ && !is_measured_ && !stopping_;
+  return has_work ? std::max(next_slice_, rest_ends_) : Clock::time_point::max();
+}
+
+void Learner::work() {
+  const auto begin = Clock::now();
+  Measurement* measurement = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_measured_) return;
+    measurement = measurement_.get();
+  }
+  if (measurement == nullptr) return;
+  bool is_over = false;
+  while (!is_over && Clock::now() - begin < kSlice) is_over = !measurement->step();
+  const auto now = Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    is_measured_ = is_over;
+    next_slice_ = now + scaled(now - begin, 1 / share_of_time(options_.share, loaded_.threads) - 1);
+  }
+  changed_.notify_all();
+}
+
+void Learner::could_not_use(const std::string& problem) {
+  options_.note(fmt::format("learn: the new head: {}", problem));
+  const std::lock_guard lock(mutex_);
+  statistics_.problem = problem;
+}
+
+LearnStatistics Learner::statistics() const {
+  const std::lock_guard lock(mutex_);
+  LearnStatistics statistics = statistics_;
+  statistics.texts = texts_.statistics();
+  return statistics;
+}
+
+// On the learner's own thread from here on:
+
+void Learner::run() {
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kLook, [&] { return stopping_; });
+      if (stopping_) break;
+    }
+    try {
+      if (wants_round()) train();
+    } catch (const std::exception& error) {
+      end_round(error.what());
+    }
+  }
+  try {
+    save_state();
+  } catch (const std::exception& error) {
+    options_.note(fmt::format("learn: {}", error.what()));
+  }
+}
+
+/// A round that was broken off, or enough new texts: more after a round that came to nothing.
+bool Learner::wants_round() {
+  const long kept = texts_.statistics().answer_tokens;
+  state_.fresh_tokens += kept - std::exchange(counted_tokens_, kept);
+  {
+    const std::lock_guard lock(mutex_);
+    statistics_.fresh_tokens = state_.fresh_tokens;
+  }
+  if (std::filesystem::exists(at(kRun))) return true;
+  return state_.fresh_tokens >= options_.least_tokens * (failed_round_ ? 2 : 1);
+}
+
+void Learner::train() {
+  texts_.flush();
+  trained_tokens_ = state_.fresh_tokens;
+  if (!std::filesystem::exists(at(kRun) / "head")) {
+    std::filesystem::create_directories(at(kRun));
+    {
+      const std::lock_guard lock(mutex_);
+      statistics_.phase = LearnPhase::training;
+    }
+    options_.note(fmt::format("learn: training on {} new tokens of answers", state_.fresh_tokens));
+    const std::optional<int> code = run_trainer();
+    if (!code) return;  // stopped; its checkpoint stays
+    if (*code != 0) {
+      return end_round(
+          fmt::format("the trainer ended with {}: see {}", *code, at("trainer.log").string()));
+    }
+  }
+  measure();
+}
+
+std::vector<std::string> Learner::trainer_command() const {
+  const Checkpoint checkpoint = open_checkpoint(current_head());
+  const HeadConfig config = read_head_config(checkpoint, HeadTensors(checkpoint));
+  const HeadConfig began = [&] {
+    const Checkpoint first = open_checkpoint(head_.path);
+    return read_head_config(first, HeadTensors(first));
+  }();
+  const int threads = std::max(1, static_cast<int>(options_.share * processors()));
+  const auto vocabulary = static_cast<int>(kVocabularyGrowth * began.draft_vocabulary);
+  std::vector<std::string> command = {options_.trainer.string(), "train", "head"};
+  const auto add = [&](const char* flag, const std::string& value) {
+    command.insert(command.end(), {flag, value});
+  };
+  add("-m", loaded_.path.string());
+  add("--kind", head_.trained_as);
+  add("--start", current_head().string());
+  add("-o", at(kRun).string());
+  add("--epochs", fmt::format("{}", options_.epochs));
+  add("--rate", fmt::format("{}", options_.rate));
+  add("--steps", "4");
+  add("--batch", "1024");
+  add("--checkpoint-every", "50");
+  add("--intermediate", fmt::format("{}", config.intermediate));
+  add("--draft-vocab", fmt::format("{}", std::min(vocabulary, loaded_.model.config.vocabulary)));
+  add("--threads", fmt::format("{}", threads));
+  add("--data", recent_folder(options_.folder).string());
+  if (std::filesystem::exists(ordinary_folder(options_.folder))) {
+    command.push_back(ordinary_folder(options_.folder).string());
+  }
+  return command;
+}
+
+bool Learner::may_train() const { return answering_ == 0 && Clock::now() >= rest_ends_; }
+
+/// Its exit code; nothing if it was stopped by the end of the server.
+std::optional<int> Learner::run_trainer() {
+  const auto command = trainer_command();
+  TrainerProcess process(command, at("trainer.log"));
+  const int threads = std::max(1, static_cast<int>(options_.share * processors()));
+  const auto on = scaled(kPeriod, share_of_time(options_.share, threads));
+  const auto is_disturbed = [&] { return stopping_ || answering_ > 0; };
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (const std::optional<int> code = process.ended()) return code;
+    if (!may_train()) {
+      changed_.wait_for(lock, kPeriod, [&] { return stopping_; });
+      continue;
+    }
+    process.let_work(true);
+    changed_.wait_for(lock, on, is_disturbed);
+    if (on >= kPeriod && !is_disturbed()) continue;
+    process.let_work(false);
+    changed_.wait_for(lock, kPeriod - on, is_disturbed);
+  }
+  lock.unlock();
+  return std::nullopt;
+}
+
+/// The engine's thread does it, with the drafters and kernels that serve.
+void Learner::measure() {
+  open_measured_texts();
+  std::unique_lock lock(mutex_);
+  statistics_.phase = LearnPhase::measuring;
+  measurement_ = std::make_unique<Measurement>(loaded_.model, head_.drafter, items_to_measure());
+  is_measured_ = false;
+  next_slice_ = Clock::time_point::min();
+  lock.unlock();
+  host_.wake();
+  lock.lock();
+  changed_.wait(lock, [&] { return stopping_ || is_measured_; });
+  if (!is_measured_) return;  // the next server measures again
+  const std::unique_ptr<Measurement> measured = std::move(measurement_);
+  lock.unlock();
+  if (!measured->problem().empty()) return end_round(measured->problem());
+  LearnRound round;
+  round.used = is_better(measured->items(), round);
+  if (round.used) use_trained_head();
+  {
+    const std::lock_guard again(mutex_);
+    statistics_.last = round;
+  }
+  const std::string ordinary =
+      round.ordinary_before > 0 ? fmt::format(", on ordinary ones {:.3f} (the first head {:.3f})",
+                                              round.ordinary_after, round.ordinary_before)
+                                : "";
+  options_.note(fmt::format("learn: tokens per check on held-out texts {:.3f} -> {:.3f}{}: {}",
+                            round.before, round.after, ordinary,
+                            round.used ? "the new head is used" : "the old head stays"));
+  failed_round_ = !round.used;
+  end_round("");
+}
+
+void Learner::open_measured_texts() {
+  recent_.emplace(held_out_folder(options_.folder));
+  const auto ordinary = ordinary_held_out_folder(options_.folder);
+  if (std::filesystem::exists(ordinary)) ordinary_.emplace(ordinary);
+}
+
+/// The head in use and the new one on recent texts; where there are ordinary ones the new head on
+/// these, and the first head unless that is known.
+std::vector<Measurement::Item> Learner::items_to_measure() const {
+  const auto trained = at(kRun) / "head";
+  const ReplayTexts recent = newest_texts(*recent_, kMeasuredTokens);
+  std::vector<Measurement::Item> items = {{current_head(), recent}, {trained, recent}};
+  if (!ordinary_) return items;
+  const ReplayTexts ordinary = spread_texts(*ordinary_, kMeasuredTokens);
+  items.push_back({trained, ordinary});
+  if (state_.ordinary_tau == 0) items.push_back({head_.path, ordinary});
+  return items;
+}
+
+bool Learner::is_better(const std::vector<Measurement::Item>& items, LearnRound& round) {
+  round.before = items[0].tau;
+  round.after = items[1].tau;
+  if (items.size() > 3) state_.ordinary_tau = items[3].tau;
+  if (items.size() > 2) {
+    round.ordinary_before = state_.ordinary_tau;
+    round.ordinary_after = items[2].tau;
+  }
+  return items[0].rounds > 0 && round.after >= (1 + options_.margin) * round.before &&
+         round.ordinary_after >= (1 - options_.allowance) * round.ordinary_before;
+}
+
+/// Under a name of its own, so that a head in use never changes its files; the one before goes when
+/// the next comes.
+void Learner::use_trained_head() {
+  const std::string name = fmt::format("heads/{:04}", state_.rounds + 1);
+  std::filesystem::create_directories(at("heads"));
+  std::filesystem::remove_all(at(name));
+  std::filesystem::rename(at(kRun) / "head", at(name));
+  const std::string before = std::exchange(state_.head, name);
+  ++state_.swaps;
+  save_state();
+  for (const auto& entry : std::filesystem::directory_iterator(at("heads"))) {
+    const std::string other = "heads/" + entry.path().filename().string();
+    if (other != name && other != before) std::filesystem::remove_all(entry.path());
+  }
+  host_.use_heads(heads_with(head_, at(name), others_));
+}
+
+/// The texts that it learned from count no more, also where nothing came of it.
+void Learner::end_round(const std::string& problem) {
+  recent_.reset();
+  ordinary_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(at(kRun), ignored);
+  ++state_.rounds;
+  state_.fresh_tokens -= std::exchange(trained_tokens_, 0);
+  failed_round_ = failed_round_ || !problem.empty();
+  if (!problem.empty()) options_.note(fmt::format("learn: {}", problem));
+  {
+    const std::lock_guard lock(mutex_);
+    measurement_.reset();
+    statistics_.phase = LearnPhase::gathering;
+    statistics_.rounds = state_.rounds;
+    statistics_.swaps = state_.swaps;
+    statistics_.fresh_tokens = state_.fresh_tokens;
+    statistics_.problem = problem;
+  }
+  try {
+    save_state();
+  } catch (const std::exception& error) {
+    options_.note(fmt::format("learn: {}", error.what()));
+  }
+}
+
+void Learner::save_state() { write_state(options_.folder, state_); }
 
 }  // namespace talon

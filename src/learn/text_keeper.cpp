@@ -52,9 +52,6 @@ Manifest served_manifest(const LoadedModel& loaded) {
   return manifest;
 }
 
-TextKeeper::TextKeeper(const LoadedModel& loaded, TextKeeperOptions options, LearnNote note)
-    : TextKeeper(loaded, served_manifest(loaded), options, std::move(note)) {}
-
 TextKeeper::TextKeeper(const LoadedModel& loaded, const Manifest& manifest,
                        const TextKeeperOptions& options, LearnNote note)
     : note_(std::move(note)),

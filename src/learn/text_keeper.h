@@ -39,8 +39,10 @@ struct TextStatistics {
 /// same prompt is never in both parts.
 class TextKeeper {
  public:
-  /// Throws Error for a folder that cannot be written or has texts of another model.
-  TextKeeper(const LoadedModel& loaded, TextKeeperOptions options, LearnNote note);
+  /// manifest: served_manifest(). Throws Error for a folder that cannot be written or has texts of
+  /// another model.
+  TextKeeper(const LoadedModel& loaded, const Manifest& manifest, const TextKeeperOptions& options,
+             LearnNote note);
   /// Writes what is still to be written.
   ~TextKeeper();
   TextKeeper(const TextKeeper&) = delete;
@@ -61,8 +63,6 @@ class TextKeeper {
     Record record;
     bool held_out = false;
   };
-  TextKeeper(const LoadedModel& loaded, const Manifest& manifest, const TextKeeperOptions& options,
-             LearnNote note);
   void run();
   void write(const Kept& kept);
   bool is_new(const Record& record);

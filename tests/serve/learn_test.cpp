@@ -1,13 +1,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "test_server.h"
 #include "train/data/dataset.h"
 
 namespace talon::test {
 namespace {
+
+const std::string kHead = TALON_TEST_DATA "/golden/stories260k/eagle3_head";
 
 /// A folder that goes with the test.
 class LearnFolder {
@@ -19,11 +26,46 @@ class LearnFolder {
   LearnFolder(const LearnFolder&) = delete;
   LearnFolder& operator=(const LearnFolder&) = delete;
   std::filesystem::path path() const { return path_; }
+  /// Of a server whose head is kHead, and learns by no trainer.
   TestServer::Options options() const {
     TestServer::Options options;
+    options.drafter = "eagle3:head=" + kHead + "+suffix";
     options.learn.emplace();
-    options.learn->folder = path_;
+    options.learn->folder = path_ + "/learn";
     return options;
+  }
+  /// And by a program that does what `script` says; $out is where a trainer writes.
+  TestServer::Options options(const std::string& script) const {
+    TestServer::Options with = options();
+    with.learn->trainer = path_ + "/trainer";
+    with.learn->least_tokens = 100;
+    with.learn->rest = std::chrono::milliseconds(1);
+    with.learn->share = 1;
+    std::ofstream(with.learn->trainer)
+        << "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in -o) out=$2;; esac; shift; done\n"
+        << script << "\n";
+    std::filesystem::permissions(with.learn->trainer, std::filesystem::perms::owner_all);
+    return with;
+  }
+  /// A head like kHead that guesses at random: its output matrix is all zeros.
+  std::string bad_head() const {
+    const std::filesystem::path folder = path() / "bad";
+    std::filesystem::create_directories(folder);
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      std::filesystem::copy_file(std::filesystem::path(kHead) / file, folder / file,
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+    std::fstream file(folder / "model.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    std::uint64_t length = 0;
+    file.read(reinterpret_cast<char*>(&length), sizeof(length));
+    std::string header(length, ' ');
+    file.read(header.data(), static_cast<std::streamsize>(length));
+    const Json place = Json::parse(header)["lm_head.weight"]["data_offsets"];
+    const std::size_t begin = place[0], end = place[1];
+    file.seekp(static_cast<std::streamoff>(sizeof(length) + length + begin));
+    file << std::string(end - begin, '\0');
+    return folder;
   }
 
  private:
@@ -57,7 +99,7 @@ TEST(Learn, KeepsEveryAnswerWithItsVectorsAndChangesNone) {
     EXPECT_GT(said["answer_tokens"], 0);
   }  // what is still to be written is
   for (const char* part : {"recent", "held_out"}) {
-    const Dataset data(folder.path() / part);
+    const Dataset data(folder.path() / "learn" / part);
     (std::string(part) == "recent" ? kept : held_out) = data.size();
     for (std::size_t i = 0; i < data.size(); ++i) {
       const Conversation conversation = data.read(i);
@@ -70,12 +112,152 @@ TEST(Learn, KeepsEveryAnswerWithItsVectorsAndChangesNone) {
   EXPECT_GT(kept, 4 * held_out);
 }
 
+/// Asks until a round of learning has ended; the answers must be plain ones.
+Json learn_a_round(const TestServer& server, int from = 0) {
+  Json said;
+  for (int i = from; i < from + 24; ++i) {
+    EXPECT_EQ(server.post("/v1/completions", completion(i)).json()["choices"][0]["text"],
+              plain_text(completion(i)));
+  }
+  for (int i = 0; i < 6000; ++i) {
+    said = learning(server);
+    if (said["rounds"] > 0) return said;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  ADD_FAILURE() << "no round ended: " << said;
+  return said;
+}
+
+double accepted_share(const TestServer& server) {
+  Json asked = completion(2);
+  asked["max_tokens"] = 100;
+  asked["talon"] = {{"drafter", "eagle3"}, {"policy", "fixed"}};
+  const Json timings = server.post("/v1/completions", asked).json()["timings"];
+  return timings["draft_n_accepted"].get<double>() / timings["draft_n"].get<double>();
+}
+
+TEST(Learn, ABetterHeadIsUsedAndAlsoByTheNextServer) {
+  const LearnFolder folder;
+  auto options = folder.options("cp -r " + kHead + " $out/head");
+  options.drafter = "eagle3:head=" + folder.bad_head();
+  double before = 0, after = 0;
+  {
+    const TestServer server(options);
+    before = accepted_share(server);
+    const Json said = learn_a_round(server);
+    EXPECT_TRUE(said["last_round"]["used"]) << said;
+    EXPECT_EQ(said["swaps"], 1);
+    after = accepted_share(server);
+    EXPECT_GT(after, 2 * before);
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "learn/run"));
+  }
+  const TestServer next(options);
+  EXPECT_EQ(accepted_share(next), after);
+  EXPECT_EQ(learning(next)["swaps"], 1);
+}
+
+TEST(Learn, AWorseHeadIsNeverUsed) {
+  const LearnFolder folder;
+  const TestServer server(folder.options("cp -r " + folder.bad_head() + " $out/head"));
+  const double before = accepted_share(server);
+  const Json said = learn_a_round(server);
+  EXPECT_FALSE(said["last_round"]["used"]) << said;
+  EXPECT_LT(said["last_round"]["after"], said["last_round"]["before"]);
+  EXPECT_EQ(said["swaps"], 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "learn/heads"));
+  EXPECT_EQ(accepted_share(server), before);
+}
+
+TEST(Learn, ATrainerThatFailsIsToldOfAndServesOn) {
+  const LearnFolder folder;
+  const TestServer server(folder.options("echo broken; exit 3"));
+  const Json said = learn_a_round(server);
+  EXPECT_NE(said["problem"].get<std::string>().find("ended with 3"), std::string::npos) << said;
+  EXPECT_EQ(said["swaps"], 0);
+  EXPECT_EQ(server.post("/v1/completions", completion(1)).json()["choices"][0]["text"],
+            plain_text(completion(1)));
+}
+
+TEST(Learn, AHeadThatIsNoneIsToldOfAndServesOn) {
+  const LearnFolder folder;
+  const TestServer server(folder.options("mkdir $out/head; echo '{}' > $out/head/config.json"));
+  const Json said = learn_a_round(server);
+  EXPECT_TRUE(said.contains("problem")) << said;
+  EXPECT_EQ(said["swaps"], 0);
+}
+
+/// The first trainer waits to be asked to end, and leaves a checkpoint; the next one finds it.
+TEST(Learn, ARoundThatTheEndOfTheServerBreaksOffIsGoneOnWith) {
+  const LearnFolder folder;
+  auto options = folder.options(
+      "if [ -e $out/checkpoint ]; then cp -r " + kHead +
+      " $out/head; exit 0; fi\ntrap 'echo > $out/checkpoint; exit 130' TERM\necho > $out/began\n"
+      "while true; do sleep 0.01; done");
+  options.drafter = "eagle3:head=" + folder.bad_head();
+  {
+    const TestServer server(options);
+    for (int i = 0; i < 24; ++i) server.post("/v1/completions", completion(i));
+    for (int i = 0; i < 6000 && !std::filesystem::exists(folder.path() / "learn/run/began"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_EQ(learning(server)["phase"], "training");
+  }
+  ASSERT_TRUE(std::filesystem::exists(folder.path() / "learn/run/checkpoint"));
+  const TestServer next(options);
+  const Json said = learn_a_round(next, 24);
+  EXPECT_EQ(said["swaps"], 1) << said;
+}
+
+TEST(Learn, AnswersUnderWayWhileTheHeadChangesAreThoseOfAlways) {
+  const LearnFolder folder;
+  auto options = folder.options("cp -r " + kHead + " $out/head");
+  options.drafter = "eagle3:head=" + folder.bad_head();
+  const TestServer server(options);
+  std::vector<std::string> plain;
+  for (int i = 0; i < 24; ++i) plain.push_back(plain_text(completion(i)));
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 3; ++client) {
+    clients.emplace_back([&, client] {
+      for (int i = client; !is_over; i = (i + 1) % 24) {
+        const Json answer = server.post("/v1/completions", completion(i)).json();
+        EXPECT_EQ(answer["choices"][0]["text"], plain[static_cast<std::size_t>(i)]);
+        std::this_thread::sleep_for(std::chrono::milliseconds(i % 5));
+      }
+    });
+  }
+  Json said;
+  for (int i = 0; i < 3000; ++i) {
+    said = learning(server);
+    if (said["swaps"] > 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  is_over = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_GT(said["swaps"], 0) << said;
+}
+
+TEST(Learn, AFolderOfAnotherKindOfHeadIsRefused) {
+  const LearnFolder folder;
+  { const TestServer server(folder.options("exit 1")); }
+  auto options = folder.options("exit 1");
+  options.drafter = "eagle2:head=" TALON_TEST_DATA "/golden/stories260k/eagle1_head";
+  EXPECT_THROW(TestServer{options}, Error);
+}
+
 TEST(Learn, TheSameAnswerIsKeptOnce) {
   const LearnFolder folder;
   TestServer server(folder.options());
   for (int i = 0; i < 3; ++i) server.post("/v1/completions", completion(2));
-  ASSERT_TRUE(server.becomes_idle());
-  EXPECT_EQ(learning(server)["left_out"], 2);
+  Json said;  // the client is told of its answer first
+  for (int i = 0; i < 1000; ++i) {
+    said = learning(server);
+    if (said["texts"].get<int>() + said["left_out"].get<int>() == 3) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(said["texts"], 1);
+  EXPECT_EQ(said["left_out"], 2);
 }
 
 TEST(Learn, NobodyIsToldOfLearningWhereThereIsNone) {

@@ -9,6 +9,7 @@
 #include "cli/options/session.h"
 #include "cli/serve/serve_options.h"
 #include "cli/terminal/console.h"
+#include "cli/train/train_head.h"
 #include "core/error.h"
 #include "draw/picture_prompt.h"
 #include "text/prompt.h"
@@ -54,6 +55,10 @@ LearnOptions learn_options(const ServeCommandOptions& options, bool draws) {
   if (draws) throw UsageError("--learn: expected a model that writes text, found one that draws");
   LearnOptions learn;
   learn.folder = options.learn_folder;
+  learn.trainer = trainer_program();
+  learn.keep = options.learn_keep;
+  learn.share = options.learn_share;
+  learn.least_tokens = options.learn_tokens;
   learn.room_bytes = static_cast<std::size_t>(options.learn_room_mb) << 20;
   learn.note = [](const std::string& text) { write_note(text); };
   return learn;

@@ -72,11 +72,23 @@ void add_limit_flags(CLI::App& app, ServeCommandOptions& options) {
 void add_learn_flags(CLI::App& app, ServeCommandOptions& options) {
   const char* group = "Learning";
   app.add_option("--learn", options.learn_folder,
-                 "keep answers and what draft heads learn from them in this folder")
+                 "train the draft head on the answers that are given, while nobody is served, and "
+                 "use it where it is measured better; all that is kept lies in this folder")
       ->type_name("FOLDER")
       ->group(group);
+  app.add_option("--learn-keep", options.learn_keep,
+                 "answers to ordinary questions (of talon train data), which the head is not to "
+                 "forget; copied when the folder is new")
+      ->type_name("FOLDER")
+      ->group(group);
+  add_real(app, "--learn-share", options.learn_share, 0.01, 1,
+           "of the processors' time, while nobody is served")
+      ->group(group);
+  add_int(app, "--learn-tokens", options.learn_tokens, 100, 1 << 30,
+          "new tokens of answers before the head learns from them")
+      ->group(group);
   add_int(app, "--learn-room-mb", options.learn_room_mb, 16, 1 << 20,
-          "of the disk for them; the oldest go")
+          "of the disk for answers; the oldest go")
       ->group(group);
 }
 

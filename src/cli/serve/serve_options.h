@@ -22,7 +22,10 @@ struct ServeCommandOptions {
   double step_ms = kUsualStep;
   double drain_s = 30;
   std::string learn_folder;  // empty: nothing is learned
+  std::string learn_keep;
+  double learn_share = LearnOptions{}.share;
   int learn_room_mb = 512;
+  int learn_tokens = static_cast<int>(LearnOptions{}.least_tokens);
 };
 
 void add_serve_flags(CLI::App& app, ServeCommandOptions& options);

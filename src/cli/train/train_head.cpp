@@ -176,15 +176,19 @@ std::unique_ptr<Command> make_train_head(CLI::App& parent, TrainHeadRunner run) 
   return std::make_unique<TrainHead>(parent, std::move(run));
 }
 
-int start_trainer_program() {
-  const auto program =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "talon-train";
+std::filesystem::path trainer_program() {
+  auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "talon-train";
   if (!std::filesystem::exists(program)) {
     fail(
         "train: expected the program {}, found none: it is built where libtorch is installed "
         "(scripts/setup.sh train, then build again)",
         program.string());
   }
+  return program;
+}
+
+int start_trainer_program() {
+  const std::filesystem::path program = trainer_program();
   std::vector<std::string> arguments = own_arguments();
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,8 +26,11 @@ using TrainHeadRunner = std::function<int(const TrainHeadRequest&)>;
 /// The same command in `talon`, where `run` starts talon-train, and in talon-train itself.
 std::unique_ptr<Command> make_train_head(CLI::App& parent, TrainHeadRunner run);
 
-/// Replaces this process by the program `talon-train` beside it, with the same arguments. Throws
-/// Error if it is not there: this build has no libtorch.
+/// The program `talon-train` beside this one. Throws Error if it is not there: this build has no
+/// libtorch.
+std::filesystem::path trainer_program();
+
+/// Replaces this process by trainer_program(), with the same arguments.
 int start_trainer_program();
 
 }  // namespace talon

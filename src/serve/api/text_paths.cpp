@@ -49,7 +49,20 @@ Json learning_json(const LearnStatistics& learning) {
                {"held_out", texts.held_out},
                {"answer_tokens", texts.answer_tokens},
                {"left_out", texts.left_out}};
-  if (!texts.problem.empty()) json["problem"] = texts.problem;
+  json["phase"] = name_of(learning.phase);
+  json["fresh_tokens"] = learning.fresh_tokens;
+  json["rounds"] = learning.rounds;
+  json["swaps"] = learning.swaps;
+  if (const std::optional<LearnRound>& round = learning.last) {
+    json["last_round"] = {
+        {"before", round->before}, {"after", round->after}, {"used", round->used}};
+    if (round->ordinary_before > 0) {
+      json["last_round"]["ordinary_before"] = round->ordinary_before;
+      json["last_round"]["ordinary_after"] = round->ordinary_after;
+    }
+  }
+  const std::string& problem = texts.problem.empty() ? learning.problem : texts.problem;
+  if (!problem.empty()) json["problem"] = problem;
   return json;
 }
 

@@ -17,18 +17,41 @@ EngineOptions options_of(const LoadedModel& loaded, const HostOptions& host) {
   return options;
 }
 
+/// Changes the drafter and the heads of `host` to those that learn.
+std::unique_ptr<Learner> make_learner(const LoadedModel& loaded, HostOptions& host) {
+  if (!host.learn) return nullptr;
+  return std::make_unique<Learner>(loaded, host.decode, *host.learn);
+}
+
 }  // namespace
 
 ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOptions options)
     : loaded_(std::move(loaded)),
       cache_(std::move(cache)),
       max_rows_(options_of(loaded_, options).max_rows),
-      learner_(options.learn ? std::make_unique<Learner>(loaded_, *options.learn) : nullptr),
+      learner_(make_learner(loaded_, options)),
       engine_(loaded_.model, *cache_, watched(options_of(loaded_, options))),
       methods_(engine_, loaded_.model, *cache_, options.decode),
       most_waiting_(options.queue) {
   if (loaded_.tokenizer) grammars_.emplace(*loaded_.tokenizer, loaded_.model.config.vocabulary);
   thread_ = std::thread([this] { run(); });
+  if (learner_) learn();
+}
+
+void ModelHost::learn() {
+  Learner::Host host;
+  host.use_heads = [this](HeadFinder heads) {
+    {
+      const std::lock_guard lock(mutex_);
+      new_heads_ = std::move(heads);
+    }
+    changed_.notify_one();
+  };
+  host.wake = [this] {
+    { const std::lock_guard lock(mutex_); }  // it sleeps, or will look
+    changed_.notify_one();
+  };
+  learner_->start(std::move(host));
 }
 
 EngineOptions ModelHost::watched(EngineOptions options) {
@@ -38,6 +61,7 @@ EngineOptions ModelHost::watched(EngineOptions options) {
 }
 
 ModelHost::~ModelHost() {
+  if (learner_) learner_->stop();
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -114,22 +138,52 @@ bool ModelHost::take_orders() {
   std::vector<Active> jobs;
   std::vector<JobId> cancelled;
   bool stops = false, cancels_all = false;
+  std::optional<HeadFinder> heads;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] {
-      return stopping_ || !inbox_.empty() || !cancelled_.empty() || cancels_all_ || !engine_.idle();
-    });
+    wait_for_orders(lock);
+    heads = std::exchange(new_heads_, std::nullopt);
     jobs.swap(inbox_);
     cancelled.swap(cancelled_);
     stops = stopping_;
     cancels_all = std::exchange(cancels_all_, false);
   }
+  if (heads) use_heads(*std::move(heads));
   for (Active& job : jobs) begin(std::move(job));
   for (const JobId job : cancelled) cancel_now(job);
   if (stops || cancels_all) {
     for (const auto& [sequence, active] : active_) engine_.cancel(sequence);
   }
   return !stops || !engine_.idle();
+}
+
+/// Measures for the learner while there is nothing else to do.
+void ModelHost::wait_for_orders(std::unique_lock<std::mutex>& lock) {
+  const auto is_called = [&] {
+    return stopping_ || !inbox_.empty() || !cancelled_.empty() || cancels_all_ || new_heads_ ||
+           !engine_.idle();
+  };
+  while (!is_called()) {
+    const auto next = learner_ ? learner_->next_work() : Learner::Clock::time_point::max();
+    if (next == Learner::Clock::time_point::max()) {
+      changed_.wait(lock);
+    } else if (Learner::Clock::now() < next) {
+      changed_.wait_until(lock, next);
+    } else {
+      lock.unlock();
+      learner_->work();
+      lock.lock();
+    }
+  }
+}
+
+/// Answers under way keep those that they have.
+void ModelHost::use_heads(HeadFinder heads) {
+  try {
+    methods_.use_heads(std::move(heads));
+  } catch (const std::exception& error) {
+    learner_->could_not_use(error.what());
+  }
 }
 
 void ModelHost::begin(Active active) {

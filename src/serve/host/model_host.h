@@ -99,8 +99,11 @@ class ModelHost {
   };
 
   EngineOptions watched(EngineOptions options);
+  void learn();
   void run();
   bool take_orders();
+  void wait_for_orders(std::unique_lock<std::mutex>& lock);
+  void use_heads(HeadFinder heads);
   void begin(Active active);
   std::optional<MethodId> method_of(const MethodChoice& choice);
   bool make_room_for(std::string_view method);
@@ -130,6 +133,7 @@ class ModelHost {
   int jobs_ = 0;
   JobId next_id_ = 1;
   bool cancels_all_ = false;
+  std::optional<HeadFinder> new_heads_;
   bool stopping_ = false;
 
   std::thread thread_;  // last: it uses all others

@@ -1,0 +1,60 @@
+#include "learn/learning_head.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+/// The part with its options, but for head=, which is returned.
+std::string take_head(const OptionText& part, std::string& text) {
+  std::string head;
+  std::vector<std::string> options;
+  for (const OptionText::Item& item : part.items) {
+    if (item.key == "head") {
+      head = item.value;
+    } else {
+      options.push_back(item.key + "=" + item.value);
+    }
+  }
+  text = part.name;
+  if (!options.empty()) text += fmt::format(":{}", fmt::join(options, ","));
+  return head;
+}
+
+}  // namespace
+
+LearningHead take_learning_head(DecodeSettings& settings) {
+  settings.drafter = resolve_drafter(settings.drafter, settings.heads);
+  LearningHead learning;
+  std::vector<std::string> parts;
+  for (const std::string_view text : split_drafters(settings.drafter)) {
+    const OptionText part(text);
+    parts.emplace_back(text);
+    const bool learns = part.name == "eagle" || part.name == "eagle2" || part.name == "eagle3";
+    if (!learns || !learning.drafter.empty()) continue;
+    learning.drafter = part.name;
+    learning.trained_as = part.name == "eagle3" ? "eagle3" : "eagle";
+    learning.kind = part.name == "eagle3" ? "eagle3" : "eagle2";
+    learning.path = take_head(part, parts.back());
+    if (learning.path.empty() && settings.heads) learning.path = settings.heads(learning.kind);
+  }
+  if (learning.path.empty()) {
+    throw UsageError(
+        fmt::format("--learn: expected a drafter with an eagle, eagle2 or eagle3 head, found {}",
+                    settings.drafter));
+  }
+  settings.drafter = fmt::format("{}", fmt::join(parts, "+"));
+  return learning;
+}
+
+HeadFinder heads_with(const LearningHead& learning, std::filesystem::path head, HeadFinder others) {
+  return [kind = learning.kind, path = head.string(),
+          others = std::move(others)](std::string_view asked) {
+    if (asked == kind) return path;
+    return others ? others(asked) : std::string();
+  };
+}
+
+}  // namespace talon

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "runtime/decode_settings.h"
+
+namespace talon {
+
+/// The head of a server's drafter that learns, one of the EAGLE family: where two are joined, the
+/// first.
+struct LearningHead {
+  std::string drafter;         // eagle, eagle2, eagle3
+  std::string trained_as;      // --kind of `talon train head`
+  std::string kind;            // as a HeadFinder is asked for it
+  std::filesystem::path path;  // of the one that the drafter has
+};
+
+/// Finds it, and takes `head=` out of the drafter's text: from then on settings.heads tells the
+/// head. Throws UsageError for a drafter without such a head.
+LearningHead take_learning_head(DecodeSettings& settings);
+
+/// As `others`, but for the head that learns.
+HeadFinder heads_with(const LearningHead& learning, std::filesystem::path head, HeadFinder others);
+
+}  // namespace talon
