@@ -23,7 +23,7 @@ constexpr int kSheetGap = 4;  // pixels
 
 struct ImageOptions {
   ModelOptions model;
-  std::string prompt, vq, out = "picture.png", sheet;
+  std::string prompt, caption_features, vq, out = "picture.png", sheet;
   int class_number = -1, images = 1, cells = 0;
   double guidance = 2;
   SamplerOptions sampler;
@@ -39,6 +39,7 @@ struct Drawn {
     return std::accumulate(result.pictures.begin(), result.pictures.end(), 0,
                            [](int sum, const Answer& one) { return sum + one.statistics.rounds; });
   }
+  /// Codes, and what stands between them.
   int codes() const {
     return std::accumulate(
         result.pictures.begin(), result.pictures.end(), 0,
@@ -63,7 +64,11 @@ class Image : public Command {
     options_.sampler.temperature = 1;
     options_.decode.drafter = "jacobi";
     add_model_flag(*app_, options_.model);
-    app_->add_option("-p,--prompt", options_.prompt, "words, then a style")->type_name("TEXT");
+    app_->add_option("-p,--prompt", options_.prompt, "a text, or words and a style")
+        ->type_name("TEXT");
+    app_->add_option("--caption-features", options_.caption_features,
+                     "safetensors with \"features\" [rows, width] of a caption's text encoder")
+        ->type_name("FILE");
     add_int(*app_, "--class", options_.class_number, 0, 1 << 22, "number of a class");
     add_int(*app_, "-n,--images", options_.images, 1, 4096,
             "pictures, each with a seed of its own: --seed, the next one, ...");
@@ -92,7 +97,7 @@ class Image : public Command {
     options_.decode = with_method(options_.decode, parse_method(options_.decode.drafter));
     options_.model.image_side = options_.cells;
     const LoadedModel loaded = load_with_meter(options_.model);
-    const std::vector<Request> requests = make_requests(loaded.model);
+    const std::vector<Request> requests = make_requests(loaded);
     const VqDecoder decoder = open_picture_decoder(loaded.model, options_.vq);
     use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
     choose_drafter(options_.decode);
@@ -109,7 +114,7 @@ class Image : public Command {
     const Stopwatch watch;
     std::vector<Picture> pictures;
     for (const Answer& answer : drawn.result.pictures)
-      pictures.push_back(decoder.decode(answer.tokens));
+      pictures.push_back(decoder.decode(codes_of(*loaded.model.config.image, answer.tokens)));
     const double decode_ms = watch.ms();
     const std::vector<std::string> files = write(pictures, drawn);
     const bool equal = !plain || is_equal(*plain, drawn);
@@ -130,18 +135,20 @@ class Image : public Command {
     options_.images = columns_ * rows;
   }
 
-  std::vector<Request> make_requests(const Model& model) const {
-    if (options_.prompt.empty() == (options_.class_number < 0))
-      throw UsageError("expected one of -p and --class");
-    const PicturePrompt prompt = options_.class_number >= 0
-                                     ? class_prompt(model, options_.class_number)
-                                     : words_prompt(model, options_.prompt);
+  PicturePrompt make_prompt(const LoadedModel& loaded) const {
+    const int given = (options_.prompt.empty() ? 0 : 1) + (options_.class_number < 0 ? 0 : 1) +
+                      (options_.caption_features.empty() ? 0 : 1);
+    if (given != 1) throw UsageError("expected one of -p, --class and --caption-features");
+    if (options_.class_number >= 0) return class_prompt(loaded.model, options_.class_number);
+    if (options_.prompt.empty()) return caption_prompt(loaded.model, options_.caption_features);
+    return text_prompt(loaded.model, loaded.tokenizer_or_null(), options_.prompt);
+  }
+
+  std::vector<Request> make_requests(const LoadedModel& loaded) const {
+    const PicturePrompt prompt = make_prompt(loaded);
     std::vector<Request> requests(static_cast<std::size_t>(options_.images));
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      requests[i].prompt = prompt.own;
-      requests[i].guide_prompt = prompt.guide;
-      requests[i].guidance = static_cast<float>(options_.guidance);
-      requests[i].max_new = model.config.image->cells();
+      ask_for(loaded.model, prompt, static_cast<float>(options_.guidance), requests[i]);
       requests[i].sampler = options_.sampler;
       requests[i].seed = options_.seed + i;
     }
@@ -161,10 +168,14 @@ class Image : public Command {
                               &Answer::tokens);
   }
 
+  std::string shown_prompt() const {
+    if (!options_.prompt.empty()) return options_.prompt;
+    if (options_.class_number >= 0) return fmt::format("class {}", options_.class_number);
+    return std::filesystem::path(options_.caption_features).filename().string();
+  }
+
   PngTexts texts_of(std::size_t index, const Answer& answer) const {
-    const std::string prompt =
-        options_.prompt.empty() ? fmt::format("class {}", options_.class_number) : options_.prompt;
-    return {{"prompt", prompt},
+    return {{"prompt", shown_prompt()},
             {"seed", fmt::to_string(options_.seed + index)},
             {"guidance", fmt::to_string(options_.guidance)},
             {"temperature", fmt::to_string(options_.sampler.temperature)},
@@ -215,7 +226,7 @@ class Image : public Command {
     for (std::size_t i = 0; i < pictures.size(); ++i) {
       const Answer& answer = drawn.result.pictures[i];
       images.push_back({{"file", files[std::min(i, files.size() - 1)]},
-                        {"prompt", options_.prompt},
+                        {"prompt", shown_prompt()},
                         {"seed", options_.seed + i},
                         {"tokens", answer.tokens},
                         {"width", pictures[i].width},

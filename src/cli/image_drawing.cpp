@@ -18,8 +18,9 @@ CacheOptions picture_cache(const LoadedModel& loaded, const std::vector<Request>
   const ModelConfig& config = loaded.model.config;
   std::size_t positions = 0;
   for (std::size_t i = 0; i < std::min(requests.size(), kTogether); ++i) {
-    positions += positions_for(static_cast<std::size_t>(config.context)) *
-                 static_cast<std::size_t>(requests[i].streams());
+    const Request& request = requests[i];
+    const std::size_t length = request.prompt.size() + static_cast<std::size_t>(request.max_new);
+    positions += positions_for(length) * static_cast<std::size_t>(request.streams());
   }
   return {kv_cache_bytes(config, cache_type(loaded.model, type), positions), type};
 }

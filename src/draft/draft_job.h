@@ -30,9 +30,13 @@ struct CommittedTokens {
   int first_position = 0;
   View features = {};
   bool first_has_row = true;
-  // Of a guided picture (SequenceRows::guidance) what its guide has in their place, and the rows
-  // of the guide; else empty.
+  // [the first tokens, hidden], row after row: what the target reads instead of their embeddings
+  // (SequenceRows::vectors), or empty.
+  std::span<const float> vectors = {};
+  // Of a guided picture (SequenceRows::guidance) what its guide has in their place, where in its
+  // text that begins, and the rows of the guide; else empty. A token at 0 was produced by no row.
   std::span<const TokenId> guide_tokens = {};
+  int guide_first_position = 0;
   View guide_features = {};
 };
 

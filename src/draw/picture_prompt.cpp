@@ -2,42 +2,49 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "draw/row_constraint.h"
 #include "image/prompt_words.h"
+#include "io/checkpoint.h"
 
 namespace talon {
 namespace {
 
-const ImagePlan& plan_of(const Model& model, ImagePlan::Prompt prompt) {
-  const auto& image = model.config.image;
-  const std::string name = model.source.filename().string();
-  if (!image) {
-    throw UsageError(
-        fmt::format("model: expected one that draws pictures, got {}, which writes text", name));
+using Prompt = ImagePlan::Prompt;
+
+constexpr std::size_t kMostPromptBytes = 1 << 16;
+constexpr int kCellPixels = 16, kSizeCells = 2;  // of Lumina-mGPT
+
+std::string_view name_of(Prompt prompt) {
+  switch (prompt) {
+    case Prompt::class_number:
+      return "the number of a class";
+    case Prompt::words:
+      return "words";
+    case Prompt::caption:
+      return "the features of a caption";
+    default:
+      return "a text";
   }
-  if (image->prompt != prompt) {
-    const bool by_class = image->prompt == ImagePlan::Prompt::class_number;
-    throw UsageError(fmt::format("prompt: expected {} for {}, got {}",
-                                 by_class ? "the number of a class" : "words", name,
-                                 by_class ? "words" : "the number of a class"));
-  }
-  return *image;
 }
 
-}  // namespace
+/// given: what the prompt is.
+[[noreturn]] void refuse_prompt(const Model& model, std::string_view given) {
+  throw UsageError(fmt::format("prompt: expected {} for {}, got {}",
+                               name_of(model.config.image->prompt),
+                               model.source.filename().string(), given));
+}
 
-PicturePrompt class_prompt(const Model& model, int number) {
-  plan_of(model, ImagePlan::Prompt::class_number);
-  const int classes = model.config.input_count() - model.config.vocabulary - 1;
-  if (number < 0 || number >= classes) {
-    throw UsageError(
-        fmt::format("class: expected a number from 0 to {}, got {}", classes - 1, number));
-  }
-  return {{model.config.vocabulary + number}, {model.config.vocabulary + classes}};
+const ImagePlan& plan_of(const Model& model) {
+  if (model.config.image) return *model.config.image;
+  throw UsageError(fmt::format("model: expected one that draws pictures, got {}, which writes text",
+                               model.source.filename().string()));
 }
 
 PicturePrompt words_prompt(const Model& model, std::string_view text) {
-  const ImagePlan& plan = plan_of(model, ImagePlan::Prompt::words);
+  const ImagePlan& plan = *model.config.image;
   const auto file = model.source / "words.json";
   const PromptWords words = PromptWords::read(file);
   const int rows = model.config.input_count() - model.config.vocabulary;
@@ -52,19 +59,152 @@ PicturePrompt words_prompt(const Model& model, std::string_view text) {
   return prompt;
 }
 
+/// The one token of a special text.
+TokenId special_token(const Tokenizer& tokenizer, std::string_view text) {
+  const std::vector<TokenId> ids = tokenizer.encode(text);
+  if (ids.size() == 1) return ids[0];
+  fail("tokenizer: expected a token \"{}\", found none", text);
+}
+
+/// Chameleon (arXiv:2405.09818) as Anole asks it for pictures: [start, text, end of text, begin of
+/// picture], without a text [start, begin of picture].
+PicturePrompt chameleon_prompt(const ImagePlan& plan, const Tokenizer& tokenizer,
+                               std::string_view text) {
+  PicturePrompt prompt{{plan.text_start}, {plan.text_start, plan.picture_start}, {}};
+  const std::vector<TokenId> ids = tokenizer.encode(text, {.parse_special = false});
+  prompt.own.insert(prompt.own.end(), ids.begin(), ids.end());
+  prompt.own.insert(prompt.own.end(), {plan.text_end, plan.picture_start});
+  return prompt;
+}
+
+/// Lumina-mGPT (arXiv:2408.02657): the sizes are told in the text, and behind the begin of the
+/// picture, with which the text without a caption begins.
+PicturePrompt lumina_prompt(const ImagePlan& plan, const Tokenizer& tokenizer,
+                            std::string_view text) {
+  const std::string told =
+      fmt::format("Generate an image of {}x{} according to the following prompt:\n{}",
+                  plan.columns * kCellPixels, plan.rows * kCellPixels, text);
+  PicturePrompt prompt = chameleon_prompt(plan, tokenizer, told);
+  prompt.guide = {plan.picture_start};
+  for (const int cells : {plan.rows, plan.columns}) {
+    for (auto* tokens : {&prompt.own, &prompt.guide})
+      tokens->push_back(plan.no_size + cells / kSizeCells);
+  }
+  return prompt;
+}
+
+/// Janus (arXiv:2410.13848, 2501.17811): a chat whose answer is a picture; without a text all
+/// tokens between the first and the last are padding.
+PicturePrompt janus_prompt(const Tokenizer& tokenizer, std::string_view text) {
+  constexpr std::string_view kBegin = "<begin_of_image>", kPad = "<｜▁pad▁｜>";
+  const auto special = tokenizer.special_texts();
+  const bool pro = std::ranges::find(special, "<|User|>") != special.end();
+  std::string chat = pro ? "<|User|>: " : "User: ";
+  const TextRange own{chat.size(), chat.size() + text.size()};
+  chat += text;
+  chat += pro ? "\n\n<|Assistant|>:" : "\n\nAssistant:";
+  PicturePrompt prompt;
+  prompt.own = tokenizer.encode(chat, {.add_start = true, .own = {&own, 1}});
+  prompt.own.push_back(special_token(tokenizer, kBegin));
+  prompt.guide.assign(prompt.own.size(), special_token(tokenizer, kPad));
+  prompt.guide.front() = prompt.own.front();
+  prompt.guide.back() = prompt.own.back();
+  return prompt;
+}
+
+}  // namespace
+
+PicturePrompt class_prompt(const Model& model, int number) {
+  if (plan_of(model).prompt != Prompt::class_number) refuse_prompt(model, "the number of a class");
+  const int classes = model.config.input_count() - model.config.vocabulary - 1;
+  if (number < 0 || number >= classes) {
+    throw UsageError(
+        fmt::format("class: expected a number from 0 to {}, got {}", classes - 1, number));
+  }
+  return {{model.config.vocabulary + number}, {model.config.vocabulary + classes}, {}};
+}
+
+PicturePrompt text_prompt(const Model& model, const Tokenizer* tokenizer, std::string_view text) {
+  const ImagePlan& plan = plan_of(model);
+  if (plan.prompt == Prompt::words) return words_prompt(model, text);
+  if (plan.text_tokens == 0) refuse_prompt(model, "words");
+  if (!tokenizer) fail("{}: expected a tokenizer, found none", model.source.string());
+  if (text.size() > kMostPromptBytes) {
+    throw UsageError(
+        fmt::format("prompt: expected at most {} bytes, got {}", kMostPromptBytes, text.size()));
+  }
+  PicturePrompt prompt = plan.prompt == Prompt::janus    ? janus_prompt(*tokenizer, text)
+                         : plan.prompt == Prompt::lumina ? lumina_prompt(plan, *tokenizer, text)
+                                                         : chameleon_prompt(plan, *tokenizer, text);
+  for (auto* tokens : {&prompt.own, &prompt.guide}) {
+    for (TokenId& token : *tokens) {
+      if (token < 0 || token >= plan.text_tokens) {
+        fail("{}: expected tokens below {}, which the model has rows for, found {}",
+             model.source.string(), plan.text_tokens, token);
+      }
+      token += model.config.vocabulary;
+    }
+  }
+  return prompt;
+}
+
+PicturePrompt caption_prompt(const Model& model, const std::filesystem::path& file) {
+  const ImagePlan& plan = plan_of(model);
+  if (plan.prompt != Prompt::caption) refuse_prompt(model, "the features of a caption");
+  const Checkpoint checkpoint = read_safetensors(file);
+  const StoredTensor& features = checkpoint.require("features");
+  const int width = model.caption_in->cols;
+  if (features.shape.size() != 2 || features.shape[0] < 1 ||
+      features.shape[0] > plan.prompt_tokens || features.shape[1] != width) {
+    fail("read {}: \"features\": expected 1 to {} rows of {}, found [{}]", file.string(),
+         plan.prompt_tokens, width, fmt::join(features.shape, ", "));
+  }
+  const auto rows = static_cast<int>(features.shape[0]);
+  std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(width));
+  dequantize(features.type, features.bytes, values);
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+    fail("read {}: \"features\": expected finite values, found others", file.string());
+  PicturePrompt prompt;
+  for (int row = plan.prompt_tokens - rows; row < plan.prompt_tokens; ++row)
+    prompt.own.push_back(model.config.vocabulary + row);
+  prompt.guide = prompt.own;
+  prompt.vectors = std::make_shared<const std::vector<float>>(project_caption(model, values, rows));
+  return prompt;
+}
+
+void ask_for(const Model& model, const PicturePrompt& prompt, float guidance, Request& request) {
+  request.prompt = prompt.own;
+  request.guide_prompt = prompt.guide;
+  request.prompt_vectors = prompt.vectors;
+  request.guidance = guidance;
+  request.max_new = model.config.image->answer_tokens();
+  request.constraint = picture_constraint(model.config);
+}
+
+std::vector<TokenId> codes_of(const ImagePlan& plan, std::span<const TokenId> answer) {
+  std::vector<TokenId> codes;
+  for (std::size_t i = 0; i < answer.size(); ++i) {
+    if (plan.forced(static_cast<int>(i)) < 0) codes.push_back(answer[i]);
+  }
+  return codes;
+}
+
 VqDecoder open_picture_decoder(const Model& model, const std::filesystem::path& file) {
   expects(model.config.image.has_value(), "a model that draws pictures");
   const std::filesystem::path beside =
       std::filesystem::is_directory(model.source) ? model.source : model.source.parent_path();
-  const std::filesystem::path path = file.empty() ? beside / "vq.safetensors" : file;
+  const ImagePlan& plan = *model.config.image;
+  const std::filesystem::path usual =
+      plan.prompt == Prompt::janus ? model.source : beside / "vq.safetensors";
+  const std::filesystem::path path = file.empty() ? usual : file;
   if (!std::filesystem::exists(path)) {
     fail("open tokenizer {}: there is no such file; --vq names another", path.string());
   }
-  const ImagePlan& plan = *model.config.image;
   VqDecoder decoder(open_checkpoint(path), plan.rows, plan.columns);
-  if (decoder.codes() < model.config.vocabulary) {
+  const int codes = model.config.vocabulary - (plan.row_end < 0 ? 0 : 1);
+  if (decoder.codes() < codes) {
     fail("open tokenizer {}: expected at least the {} codes of the model, found {}", path.string(),
-         model.config.vocabulary, decoder.codes());
+         codes, decoder.codes());
   }
   return decoder;
 }

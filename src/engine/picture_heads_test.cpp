@@ -221,6 +221,7 @@ TEST_P(PictureHeads, DraftWhatTheGuidedTargetSays) {
     CommittedTokens committed{part(text.own), first, whole.features(row, rows), first > 0};
     if (guided) {
       committed.guide_tokens = part(text.guide);
+      committed.guide_first_position = first;
       committed.guide_features = whole.guide_features(row, rows);
     }
     drafter->observe(*state, committed);

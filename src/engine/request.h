@@ -21,7 +21,10 @@ struct Request {
   /// Of models that draw pictures: how far the answer goes from what the model draws after
   /// `guide_prompt` to what it draws after `prompt` (arXiv:2207.12598). At most 1: no guide is run.
   float guidance = 1;
-  std::vector<TokenId> guide_prompt;  // as long as the prompt
+  std::vector<TokenId> guide_prompt;  // as long as the prompt, or shorter where prompts are texts
+  /// Pictures: what the prompt's rows are instead of the embeddings of its tokens, [prompt,
+  /// hidden]; null: nothing. Such a prompt shares no rows with others.
+  std::shared_ptr<const std::vector<float>> prompt_vectors;
   MethodId method = 0;
   int max_new = 128;  // at least one; the answer also ends where the model's context does
   /// Before the answer has so many tokens, end tokens are not drawn and stop texts not looked for.

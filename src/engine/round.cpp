@@ -234,10 +234,11 @@ void Round::check(std::vector<Scheduled>& scheduled) {
                         .subspan(static_cast<std::size_t>(sequence.cache->length()),
                                  static_cast<std::size_t>(entry.grant.rows));
       rows.parents = {};
+      rows.vectors = sequence.vectors_of(sequence.cache->length(), entry.grant.rows);
       rows.kept = true;
       rows.logits = entry.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
     }
-    if (model_.config.image) rows.picture_prompt = sequence.prompt_length();
+    if (model_.config.rope.grid_columns > 0) rows.picture_prompt = sequence.prompt_length();
     rows.guidance = sequence.request.guidance;
     const auto count = static_cast<int>(rows.tokens.size());
     const bool has_room = sequence.cache->reserve(count);
@@ -347,11 +348,16 @@ void Round::observe(Scheduled& entry, std::size_t index, std::span<const NodeId>
     if (end_of(committed) == sequence.length()) {
       show_policy(sequence, taps_.columns(method.policy_taps, features));
     }
-    if (const int first = result_.first_guide_row[index]; first >= 0) {
+    if (sequence.cache->guide()) {
       guide = sequence.cache->guide_tokens(committed.first_position, committed.tokens);
       committed.guide_tokens = guide;
-      committed.guide_features =
-          taps_.columns(method.drafter_taps, features_of(first, rows, features.rows));
+      committed.guide_first_position =
+          std::max(0, committed.first_position - sequence.cache->guide_lead());
+      const int first = result_.first_guide_row[index];
+      if (const auto beside = result_.rows_of_guide(index, rows); !beside.empty()) {
+        committed.guide_features =
+            taps_.columns(method.drafter_taps, features_of(first, beside, features.rows));
+      }
     }
   }
   method.method.drafter->observe(*sequence.draft, committed);

@@ -105,7 +105,17 @@ CommittedTokens Sequence::tokens_since(int first) const {
                                 static_cast<std::size_t>(end) - static_cast<std::size_t>(first));
   committed.first_position = first;
   committed.first_has_row = first > 0;
+  committed.vectors = vectors_of(first, static_cast<int>(committed.tokens.size()));
   return committed;
+}
+
+std::span<const float> Sequence::vectors_of(int first, int rows) const {
+  const int count = std::min(first + rows, prompt_length()) - first;
+  if (!request.prompt_vectors || count <= 0) return {};
+  const std::span<const float> all = *request.prompt_vectors;
+  const std::size_t width = all.size() / request.prompt.size();
+  return all.subspan(static_cast<std::size_t>(first) * width,
+                     static_cast<std::size_t>(count) * width);
 }
 
 void Sequence::end(FinishReason reason) {

@@ -58,6 +58,9 @@ struct Sequence {
   }
   /// Tokens from `first` on that the rows in the cache have produced.
   CommittedTokens tokens_since(int first) const;
+  /// What stands for `rows` tokens from `first` on (Request::prompt_vectors), those behind the
+  /// prompt left out.
+  std::span<const float> vectors_of(int first, int rows) const;
   /// Tokens that this round brought.
   std::span<const TokenId> new_tokens() const { return std::span(tokens).subspan(new_begin); }
 

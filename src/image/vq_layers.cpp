@@ -48,7 +48,7 @@ void add(const Plane& more, Plane& to) {
 
 std::vector<float> VqTensors::values(const std::string& name,
                                      const std::vector<std::int64_t>& shape) const {
-  const StoredTensor& tensor = checkpoint_.require(name);
+  const StoredTensor& tensor = checkpoint_.require(prefix_ + name);
   if (tensor.shape != shape) {
     refuse(name, fmt::format("[{}]", fmt::join(shape, ", ")),
            fmt::format("[{}]", fmt::join(tensor.shape, ", ")));
@@ -66,8 +66,8 @@ std::vector<float> VqTensors::values(const std::string& name,
 
 void VqTensors::refuse(const std::string& name, std::string_view expected,
                        std::string_view found) const {
-  fail("load {} {}: expected {}, found {}", quote(checkpoint_.path.string()), quote(name), expected,
-       found);
+  fail("load {} {}: expected {}, found {}", quote(checkpoint_.path.string()), quote(prefix_ + name),
+       expected, found);
 }
 
 struct Convolution::State {

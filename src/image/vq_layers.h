@@ -21,18 +21,25 @@ struct Plane {
 /// naming file and tensor.
 class VqTensors {
  public:
-  explicit VqTensors(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  explicit VqTensors(const Checkpoint& checkpoint)
+      : checkpoint_(checkpoint),
+        prefix_(checkpoint.find(std::string(kWithin) + std::string(kCodebook)) ? kWithin : "") {}
 
-  bool has(const std::string& name) const { return checkpoint_.find(name) != nullptr; }
+  static constexpr std::string_view kCodebook = "quantize.embedding.weight";
+
+  bool has(const std::string& name) const { return checkpoint_.find(prefix_ + name) != nullptr; }
   std::vector<std::int64_t> shape(const std::string& name) const {
-    return checkpoint_.require(name).shape;
+    return checkpoint_.require(prefix_ + name).shape;
   }
   std::vector<float> values(const std::string& name, const std::vector<std::int64_t>& shape) const;
   [[noreturn]] void refuse(const std::string& name, std::string_view expected,
                            std::string_view found) const;
 
  private:
+  static constexpr std::string_view kWithin = "gen_vision_model.";  // of Janus
+
   const Checkpoint& checkpoint_;
+  std::string prefix_;
 };
 
 /// A convolution of 1x1 or 3x3 with a bias, as large as its input (oneDNN).

@@ -6,6 +6,8 @@
 namespace talon {
 namespace {
 
+constexpr float kHeadNormEpsilon = 1e-5F;  // of LayerNorms; the files do not tell
+
 InputTransform norm_of(const LayerPlan& plan, const Buffer& weight) {
   if (!weight) return InputTransform::none;
   return plan.norm == LayerPlan::Norm::rms ? InputTransform::rms_norm : InputTransform::layer_norm;
@@ -115,8 +117,23 @@ View BlockRunner::attended(const LayerPlan& plan, const LayerWeights& w, const B
   return out;
 }
 
+/// LayerNorm of each head's columns (Chameleon, arXiv:2405.09818).
+void BlockRunner::norm_heads(const View& x, int head_dim, const Buffer& weight,
+                             const Buffer& bias) {
+  for (int first = 0; first < x.cols; first += head_dim) {
+    const View head = x.col_range(first, head_dim);
+    backend_.layer_norm(head, weight.view().col_range(first, head_dim),
+                        bias.view().col_range(first, head_dim), kHeadNormEpsilon, head);
+  }
+}
+
 void BlockRunner::attend_cache(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
                                const View& q, const View& k, const View& v, const View& out) {
+  const bool by_head = plan.head_norm == LayerPlan::HeadNorm::layer_per_head;
+  if (by_head) {
+    norm_heads(q, plan.head_dim, w.q_norm, w.q_norm_bias);
+    if (k) norm_heads(k, plan.head_dim, w.k_norm, w.k_norm_bias);
+  }
   const float usual_scale = 1.0F / std::sqrt(static_cast<float>(plan.head_dim));
   backend_.attention({.q = q,
                       .k = k,
@@ -126,8 +143,8 @@ void BlockRunner::attend_cache(const LayerPlan& plan, const LayerWeights& w, con
                       .layer = rows.layer,
                       .layout = rows.layout,
                       .rope = rows.rope,
-                      .q_norm = w.q_norm.view(),
-                      .k_norm = w.k_norm.view(),
+                      .q_norm = by_head ? View{} : w.q_norm.view(),
+                      .k_norm = by_head ? View{} : w.k_norm.view(),
                       .v_norm = w.v_norm.view(),
                       .norm_after_rope = plan.head_norm == LayerPlan::HeadNorm::after_rope,
                       .norm_epsilon = plan.norm_epsilon,

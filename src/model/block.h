@@ -43,6 +43,7 @@ struct LayerWeights {
   std::unique_ptr<Weight> q, k, v, o;         // k and v empty: see LayerPlan
   Buffer q_bias, k_bias, v_bias, o_bias;      // empty: none
   Buffer q_norm, k_norm, v_norm;              // empty: none
+  Buffer q_norm_bias, k_norm_bias;            // of a LayerNorm, or empty
   Buffer sinks;                               // [1, heads], or empty
   std::unique_ptr<Weight> gate, up, down;     // gate empty: a network without one
   Buffer gate_bias, up_bias, down_bias;       // empty: none
@@ -102,6 +103,7 @@ class BlockRunner {
   View attended_latents(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
                         const View& input);
   void allocate_experts(std::span<const LayerPlan> plans, int hidden, int max_rows);
+  void norm_heads(const View& x, int head_dim, const Buffer& weight, const Buffer& bias);
   void attend_cache(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
                     const View& q, const View& k, const View& v, const View& out);
   View attended(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,

@@ -21,6 +21,7 @@ struct Target::State {
   void embed_for_layers(const Indices& ids, const View& x);
   void final_norm(const View& x, const View& out);
   void tap(int layer, const View& x);
+  void multiply_out(const View& x, const View& out);
   View compute_logits(std::span<const SequenceRows> batch, int rows, std::vector<int>& first_row);
   std::span<const SequenceRows> with_guides(std::span<const SequenceRows> batch);
   void guide(std::span<const SequenceRows> batch, std::span<const int> first_row);
@@ -36,13 +37,14 @@ struct Target::State {
   RopeTable rope;
   std::optional<RopeTable> local_rope;
   Buffer query_scale;
-  Buffer residual, features;          // [max_rows, width]
-  Buffer layer_inputs, layer_tokens;  // [max_rows, layers * per_layer_input], or empty
-  Buffer logit_rows, logits;          // as many rows as have been asked for at once
+  Buffer residual, features;                // [max_rows, width]
+  Buffer layer_inputs, layer_tokens;        // [max_rows, layers * per_layer_input], or empty
+  Buffer logit_rows, logits_inner, logits;  // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
-  std::vector<SequenceRows> all_parts;             // of a batch with guides
-  std::vector<std::vector<TokenId>> guide_tokens;  // likewise, of each
-  std::vector<std::int32_t> wanted;                // rows with logits
+  std::vector<SequenceRows> all_parts;                        // of a batch with guides
+  std::vector<std::vector<TokenId>> guide_tokens;             // likewise, of each
+  std::vector<std::pair<int, std::span<const float>>> given;  // vectors and their first row
+  std::vector<std::int32_t> wanted;                           // rows with logits
   std::vector<std::int32_t> flight;  // rows whose inputs are kept for layers with a state
   IndexList token_list, wanted_list, flight_list;
   AttentionLayout layout, near_layout;
@@ -50,6 +52,13 @@ struct Target::State {
 };
 
 namespace {
+
+/// The last rows of a part, which have a row of its guide beside them.
+int rows_with_guide(const SequenceRows& part) {
+  if (part.sequence->guide() == nullptr) return 0;
+  const auto rows = static_cast<int>(part.tokens.size());
+  return rows - part.sequence->rows_without_guide(part.sequence->length(), rows);
+}
 
 /// The factors of queries at all positions, or nothing.
 Buffer query_scales(Backend& backend, const QueryScaling& scaling, int positions) {
@@ -136,6 +145,15 @@ int Target::feature_width() const {
   return static_cast<int>(state_->taps.size()) * state_->model.config.hidden;
 }
 
+std::vector<NodeId> ForwardResult::rows_of_guide(std::size_t index,
+                                                 std::span<const NodeId> rows) const {
+  std::vector<NodeId> beside;
+  for (const NodeId row : rows) {
+    if (row >= rows_before_guide[index]) beside.push_back(row - rows_before_guide[index]);
+  }
+  return beside;
+}
+
 ForwardResult Target::forward(std::span<const SequenceRows> asked) {
   State& s = *state_;
   const std::span<const SequenceRows> batch = s.with_guides(asked);
@@ -148,10 +166,16 @@ ForwardResult Target::forward(std::span<const SequenceRows> asked) {
   }
   std::size_t next_guide = asked.size();
   for (const SequenceRows& part : asked) {
-    const bool guided = part.sequence->guide() != nullptr;
-    result.first_guide_row.push_back(guided ? result.first_feature_row[next_guide++] : -1);
+    const int guided = rows_with_guide(part);
+    result.first_guide_row.push_back(guided > 0 ? result.first_feature_row[next_guide++] : -1);
+    result.rows_before_guide.push_back(static_cast<int>(part.tokens.size()) - guided);
   }
   const int rows = static_cast<int>(s.tokens.size());
+  s.given.clear();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!asked[i].vectors.empty())
+      s.given.emplace_back(result.first_feature_row[i], asked[i].vectors);
+  }
   lay_out_rows(batch, s.layout);
   if (s.cache.has_near()) lay_out_rows(batch, s.near_layout, KvLayers::near);
   if (s.cache.states().shape().layers > 0) {
@@ -168,7 +192,7 @@ ForwardResult Target::forward(std::span<const SequenceRows> asked) {
 
 /// The batch, then the rows of the guides in it.
 std::span<const SequenceRows> Target::State::with_guides(std::span<const SequenceRows> batch) {
-  const auto guided = [](const SequenceRows& part) { return part.sequence->guide() != nullptr; };
+  const auto guided = [](const SequenceRows& part) { return rows_with_guide(part) > 0; };
   if (std::ranges::none_of(batch, guided)) return batch;
   all_parts.assign(batch.begin(), batch.end());
   guide_tokens.clear();
@@ -177,9 +201,13 @@ std::span<const SequenceRows> Target::State::with_guides(std::span<const Sequenc
     if (!guided(part)) continue;
     const std::vector<TokenId>& own = guide_tokens.emplace_back(
         part.sequence->guide_tokens(part.sequence->length(), part.tokens));
+    expects(own.size() == part.tokens.size() || part.parents.empty(),
+            "a tree of which every row has one beside it");
     all_parts.push_back(part);
     all_parts.back().sequence = part.sequence->guide();
     all_parts.back().tokens = own;
+    all_parts.back().vectors = {};
+    if (part.picture_prompt >= 0) all_parts.back().picture_prompt -= part.sequence->guide_lead();
   }
   return all_parts;
 }
@@ -189,12 +217,14 @@ std::span<const SequenceRows> Target::State::with_guides(std::span<const Sequenc
 void Target::State::guide(std::span<const SequenceRows> batch, std::span<const int> first_row) {
   std::size_t next = batch.size();
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (batch[i].sequence->guide() == nullptr) continue;
+    const int guided = rows_with_guide(batch[i]);
+    if (guided == 0) continue;
     const int guide_row = first_row[next++];
     const bool all = batch[i].logits == SequenceRows::Logits::all;
     if (batch[i].logits == SequenceRows::Logits::none) continue;
-    const int count = all ? static_cast<int>(batch[i].tokens.size()) : 1;
-    const View own = logits.view().row_range(first_row[i], count);
+    const int count = all ? guided : 1;
+    const int left_out = all ? static_cast<int>(batch[i].tokens.size()) - guided : 0;
+    const View own = logits.view().row_range(first_row[i] + left_out, count);
     const View of_guide = logits.view().row_range(guide_row, count);
     backend.add_scaled(own, of_guide, -1, own);
     backend.scale(own, batch[i].guidance);
@@ -207,6 +237,9 @@ void Target::State::check(std::span<const SequenceRows> batch) const {
   for (const SequenceRows& part : batch) {
     rows += part.tokens.size();
     expects(part.sequence && !part.tokens.empty(), "a sequence brings rows");
+    const auto width = static_cast<std::size_t>(model.config.hidden);
+    expects(part.vectors.size() % width == 0 && part.vectors.size() / width <= part.tokens.size(),
+            "vectors of whole rows");
     for (const TokenId token : part.tokens) {
       expects(token >= 0 && token < model.config.input_count(), "a token that the model reads");
     }
@@ -223,8 +256,10 @@ void Target::State::run_layers(const View& x) {
   const View local_angles = local_rope ? local_rope->reach(prepared->positions) : View{};
   const Indices ids = token_list.put(tokens);
   const Indices in_flight = flight.empty() ? Indices{} : flight_list.put(flight);
-  backend.replay({this, x.rows}, [&] {
+  const auto body = [&] {
     embed(ids, x);
+    for (const auto& [row, vectors] : given)
+      backend.upload(vectors, x.row_range(row, static_cast<int>(vectors.size()) / x.cols));
     for (int layer = 0; layer < model.config.layers; ++layer) {
       tap(layer, x);
       const LayerPlan& plan = model.config.plans[static_cast<std::size_t>(layer)];
@@ -248,7 +283,12 @@ void Target::State::run_layers(const View& x) {
     }
     tap(model.config.layers, x);
     tap(FeatureTap::kFinalNorm, x);
-  });
+  };
+  if (given.empty()) {
+    backend.replay({this, x.rows}, body);
+  } else {
+    body();
+  }
 }
 
 void Target::State::embed(const Indices& ids, const View& x) {
@@ -297,6 +337,15 @@ void Target::State::tap(int layer, const View& x) {
   }
 }
 
+void Target::State::multiply_out(const View& x, const View& out) {
+  const Projection output[] = {{&model.output_weight(), out, model.output_bias.view()}};
+  if (!model.output_inner) return backend.linear({.input = x, .outputs = output});
+  const View between = logits_inner.rows(x.rows);
+  const Projection inner[] = {{model.output_inner.get(), between, model.output_inner_bias.view()}};
+  backend.linear({.input = x, .outputs = inner});
+  backend.linear({.input = between, .transform = InputTransform::gelu_erf, .outputs = output});
+}
+
 /// Final norm and output matrix, for the rows that asked only.
 View Target::State::compute_logits(std::span<const SequenceRows> batch, int rows,
                                    std::vector<int>& first_row) {
@@ -316,14 +365,14 @@ View Target::State::compute_logits(std::span<const SequenceRows> batch, int rows
   const int count = static_cast<int>(wanted.size());
   if (!logits || logits.view().rows < count) {
     logit_rows = backend.allocate(count, model.config.hidden);
+    if (model.output_inner) logits_inner = backend.allocate(count, model.output_inner->rows);
     logits = backend.allocate(count, model.config.vocabulary);  // last: it says how many there are
   }
   const View normed = logit_rows.rows(count);
   const View out = logits.rows(count);
   backend.gather_rows(residual.rows(rows), wanted_list.put(wanted), normed);
   final_norm(normed, normed);
-  const Projection output[] = {{&model.output_weight(), out}};
-  backend.linear({.input = normed, .outputs = output});
+  multiply_out(normed, out);
   if (model.config.logit_scale != 1) backend.scale(out, model.config.logit_scale);
   if (model.config.logit_cap > 0) backend.soft_cap(out, model.config.logit_cap);
   return out;

@@ -25,6 +25,9 @@ struct SequenceRows {
   // Of a picture (ModelConfig::image) the tokens of its prompt, which turn alike; its cells turn by
   // their places. Negative: a text.
   int picture_prompt = -1;
+  // [its first rows, hidden], row after row: what they are instead of the embeddings of their
+  // tokens. Empty: none. The guide's rows have none.
+  std::span<const float> vectors = {};
   // Of a sequence with a guide (KvSequence::pair): the logits are u + guidance * (c - u) in
   // float32, c its own and u the guide's. Its rows are run, too.
   float guidance = 1;
@@ -37,7 +40,11 @@ struct ForwardResult {
   // forward
   View features;
   std::vector<int> first_feature_row;  // per SequenceRows
-  std::vector<int> first_guide_row;    // likewise of its guide; -1: none
+  // Likewise of its guide, whose first row is beside row rows_before_guide; -1: it has none.
+  std::vector<int> first_guide_row, rows_before_guide;
+
+  /// Of `rows` of part `index` those of its guide beside them, counted from the first.
+  std::vector<NodeId> rows_of_guide(std::size_t index, std::span<const NodeId> rows) const;
 };
 
 /// One pass of the target model over rows of any number of sequences. Owns the activations; weights

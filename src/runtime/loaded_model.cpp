@@ -35,15 +35,19 @@ Model load(const Checkpoint& checkpoint, Backend& backend, const ModelSource& so
 }
 
 void check_vocabulary(const LoadedModel& loaded) {
-  if (!loaded.tokenizer || loaded.tokenizer->vocabulary_size() <= loaded.model.config.vocabulary)
-    return;
+  if (!loaded.tokenizer) return;
+  const ModelConfig& config = loaded.model.config;
+  if (config.image && config.image->text_tokens == 0) return;  // its prompts are no texts
+  const int rows = config.image ? config.image->text_tokens : config.vocabulary;
+  if (loaded.tokenizer->vocabulary_size() <= rows) return;
   fail(
       "open model {}: its tokenizer has {} tokens, its weights only {}: they belong to different "
       "models",
-      loaded.path.string(), loaded.tokenizer->vocabulary_size(), loaded.model.config.vocabulary);
+      loaded.path.string(), loaded.tokenizer->vocabulary_size(), rows);
 }
 
 std::vector<TokenId> end_tokens_of(const LoadedModel& loaded) {
+  if (loaded.model.config.image) return {};  // a picture ends with its last cell
   std::vector<TokenId> tokens = loaded.model.config.end_tokens;
   if (loaded.tokenizer) {
     const auto& more = loaded.tokenizer->end_tokens();

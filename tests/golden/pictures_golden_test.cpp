@@ -11,7 +11,7 @@
 #include "io/zstd.h"
 #include "model/target.h"
 
-// Image models in LlamaGen's layouts against PyTorch (tests/data/golden/images/record.py).
+// Image models of all layouts against PyTorch (tests/data/golden/images/record.py).
 namespace talon {
 namespace {
 
@@ -43,13 +43,29 @@ Checkpoint open_classes() {
   return checkpoint;
 }
 
-/// The folder that `talon train image model` writes.
-Checkpoint open_words() {
-  const fs::path folder = unpack("words/model.safetensors").parent_path();
-  fs::copy_file(kGolden / "words/config.json", folder / "config.json",
+/// A .pt file of a model of captions, whose name tells a grid that is not the tiny one's.
+Checkpoint open_captions() {
+  Checkpoint checkpoint = open_checkpoint(unpack("t2i_256.pt"));
+  checkpoint.metadata["grid"] = 4;
+  return checkpoint;
+}
+
+template <std::size_t size>
+struct Name {
+  constexpr Name(const char (&text)[size]) { std::copy_n(text, size, value); }
+  char value[size];
+};
+
+template <Name name>
+Checkpoint open_folder() {
+  const std::string in = name.value;
+  const fs::path folder = unpack(in + "/model.safetensors").parent_path();
+  fs::copy_file(kGolden / in / "config.json", folder / "config.json",
                 fs::copy_options::overwrite_existing);
   return open_checkpoint(folder);
 }
+/// The folder that `talon train image model` writes.
+constexpr auto open_words = open_folder<"words">;
 
 using MakeBackend = std::unique_ptr<Backend> (*)();
 std::unique_ptr<Backend> reference() { return make_reference_backend(1); }
@@ -61,6 +77,7 @@ std::unique_ptr<Backend> cpu() {
 }
 
 struct Recorded {
+  std::string name;
   Checkpoint (*open)();
   std::string golden;
   double bound;
@@ -81,7 +98,13 @@ class Drawing {
   const Checkpoint& golden() const { return golden_; }
 
   std::vector<TokenId> prompt(const std::string& name) const {
-    std::vector<TokenId> ids = numbers<TokenId>(golden_, name);
+    std::vector<TokenId> ids;
+    if (is_caption()) {  // as many places at the end as the caption has rows
+      for (auto i = golden_.require("features").shape[0]; i > 0; --i)
+        ids.push_back(model_.config.input_count() - static_cast<TokenId>(i));
+      return ids;
+    }
+    ids = numbers<TokenId>(golden_, name);
     for (TokenId& id : ids) id += model_.config.vocabulary;
     return ids;
   }
@@ -93,11 +116,21 @@ class Drawing {
     std::vector<TokenId> tokens = own;
     tokens.insert(tokens.end(), codes.begin(), codes.end() - 1);
     KvSequence sequence = cache_.start({}, false);
-    if (guidance > 1) sequence.pair(cache_.start({}, false), prompt("guide"));
+    if (guidance > 1) {
+      const std::vector<TokenId> guide = prompt("guide");
+      const auto lead = static_cast<int>(own.size() - guide.size());
+      sequence.pair(cache_.start({}, false), guide, lead);
+    }
     EXPECT_TRUE(sequence.reserve(static_cast<int>(tokens.size())));
     SequenceRows rows{.sequence = &sequence, .tokens = tokens, .parents = {}};
-    rows.picture_prompt = static_cast<int>(own.size());
+    if (model_.config.rope.grid_columns > 0) rows.picture_prompt = static_cast<int>(own.size());
     rows.guidance = guidance;
+    std::vector<float> vectors;
+    if (is_caption() && prompt_name == "prompt") {
+      vectors = project_caption(model_, numbers<float>(golden_, "features"),
+                                static_cast<int>(own.size()));
+    }
+    rows.vectors = vectors;
     const ForwardResult result = target_.forward({&rows, 1});
     const int first = static_cast<int>(own.size()) - 1, count = static_cast<int>(codes.size());
     std::vector<float> logits(codes.size() * static_cast<std::size_t>(model_.config.vocabulary));
@@ -119,6 +152,8 @@ class Drawing {
   }
 
  private:
+  bool is_caption() const { return model_.config.image->prompt == ImagePlan::Prompt::caption; }
+
   std::unique_ptr<Backend> backend_;
   Checkpoint golden_, checkpoint_;
   Model model_;
@@ -127,12 +162,9 @@ class Drawing {
   std::vector<float> features_;
 };
 
-class PicturesGolden : public testing::TestWithParam<int> {
+class PicturesGolden : public testing::TestWithParam<Recorded> {
  protected:
-  Recorded recorded() const {
-    return GetParam() == 0 ? Recorded{open_classes, "c2i.golden.safetensors", kFloat32}
-                           : Recorded{open_words, "words/golden.safetensors", kFloat32};
-  }
+  const Recorded& recorded() const { return GetParam(); }
 };
 
 TEST_P(PicturesGolden, LogitsAndFeaturesAreThoseOfPyTorch) {
@@ -167,9 +199,17 @@ TEST_P(PicturesGolden, GuidanceIsTheSameBitsOnEveryBackend) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, PicturesGolden, testing::Values(0, 1), [](const auto& test) {
-  return test.param == 0 ? std::string("TrainingFile") : std::string("Folder");
-});
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, PicturesGolden,
+    testing::Values(
+        Recorded{"TrainingFile", open_classes, "c2i.golden.safetensors", kFloat32},
+        Recorded{"Folder", open_words, "words/golden.safetensors", kFloat32},
+        Recorded{"Captions", open_captions, "t2i.golden.safetensors", kFloat32},
+        Recorded{"Lantern", open_folder<"lantern">, "t2i.golden.safetensors", kFloat32},
+        Recorded{"Chameleon", open_folder<"anole">, "anole/golden.safetensors", kFloat32},
+        Recorded{"Lumina", open_folder<"lumina">, "lumina/golden.safetensors", kFloat32},
+        Recorded{"Janus", open_folder<"janus">, "janus/golden.safetensors", kFloat32}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(Pictures, PublishedSizesComeFromTensorsAndTheName) {
   const ModelConfig config = read_model_config(open_classes());
@@ -223,11 +263,6 @@ TEST(Pictures, HostileModelsAreRefusedByName) {
                         tensor(file, "layers.1.attention.wo.weight").shape = {64, 256};
                       }),
            "\"layers.1.attention.wo.weight\": expected [128, 128]");
-  contains(refusal_of(open_classes,
-                      [&](Checkpoint& file) {
-                        tensor(file, "norm.weight").name = "cls_embedding.cap_proj.fc1.weight";
-                      }),
-           "found one of captions");
   contains(refusal_of(open_words, [](Checkpoint& file) { file.metadata["grid"] = {3}; }), "grid");
   contains(refusal_of(open_words,
                       [](Checkpoint& file) {
@@ -241,6 +276,88 @@ TEST(Pictures, HostileModelsAreRefusedByName) {
   contains(
       refusal_of(open_words, [](Checkpoint& file) { file.metadata["num_attention_heads"] = 32; }),
       "expected heads of a multiple of 4, which turn by row and column, found 2");
+}
+
+/// What is said of a checkpoint of which one thing was changed.
+struct Hostile {
+  Checkpoint (*open)();
+  std::string what;  // a key of config.json or a tensor
+  Json value;        // of the key, or the tensor's shape; null: the tensor is gone
+  std::string said;
+};
+
+TEST(Pictures, HostileModelsOfCaptionsAndTextsAreRefusedByName) {
+  const auto lantern = open_folder<"lantern">;
+  const auto anole = open_folder<"anole">, lumina = open_folder<"lumina">;
+  const auto janus = open_folder<"janus">;
+  Json map = anole().metadata["vocabulary_map"];
+  map["IMGIMGDZ"] = 5;
+  Json gap = anole().metadata["vocabulary_map"];
+  gap.erase("IMGIMGDZ");
+  const std::string caption = "cls_embedding.", q_norm = "model.layers.1.self_attn.q_norm.";
+  const Hostile cases[] = {
+      {open_captions, caption + "cap_proj.fc1.weight", nullptr, "cap_proj.fc1.weight\""},
+      {open_captions, caption + "cap_proj.fc2.weight", {64, 256}, "expected [128, 128]"},
+      {open_captions, caption + "uncond_embedding", {240}, "expected a matrix with 1 to"},
+      {lantern, "block_size", 15, "\"block_size\": expected the cells of a square, found 15"},
+      {lantern, "cls_token_num", 120, "\"cls_token_num\": expected the 10 rows of"},
+      {lantern, "caption_dim", 2048, "\"caption_dim\": expected the 24 columns of"},
+      {lantern, "input_type", "c2i", "\"input_type\": expected t2i"},
+      {lantern, "num_attention_heads", 3, "expected a divisor of the width 128"},
+      {lantern, "model.layers.0.self_attn.v_proj.weight", nullptr, "self_attn.v_proj.weight"},
+      {anole, "swin_norm", true, "\"swin_norm\": expected false, found true"},
+      {anole, "tie_word_embeddings", true, "\"tie_word_embeddings\": expected false"},
+      {anole, "vocab_size", 31, "\"vocab_size\": expected at least 32 tokens"},
+      {anole, "vocab_size", 41, "expected [41, 64], found [40, 64]"},
+      {anole, "vocabulary_map", map, "\"vocabulary_map\": expected IMGIMGDZ at 7"},
+      {anole, "vocabulary_map", gap, "\"vocabulary_map\": expected codes without a gap"},
+      {anole, "vocabulary_map", {{"IMGIMGAZ", 4}, {"<s>", "x"}}, "\"<s>\": expected an integer"},
+      {anole, "vocabulary_map", Json::object(), "\"vocabulary_map\": expected codes"},
+      {anole, "max_position_embeddings", 15, "expected at least 16, for a picture of 2 by 4"},
+      {anole, "grid", {2, 0}, "grid"},
+      {anole, q_norm + "weight", {64}, q_norm + "weight\": expected [4, 16]"},
+      {anole, q_norm + "bias", nullptr, q_norm + "bias"},
+      {lumina, "grid", {3, 4}, "\"grid\": expected even numbers"},
+      {lumina, "grid", {32, 4}, "\"vocab_size\": expected at least 50 tokens"},
+      {janus, "gen_embed.weight", {192}, "\"gen_embed.weight\": expected a matrix"},
+      {janus, "gen_aligner.layers.2.bias", nullptr, "gen_aligner.layers.2.bias"},
+      {janus, "gen_head.output_mlp_projector.weight", {0, 64}, "expected 1 to"},
+      {janus, "gen_head.vision_head.weight", {48, 24}, "expected [24, 48], found [48, 24]"},
+      {janus, "grid", {100, 100}, "\"max_position_embeddings\": expected at least 10008"},
+  };
+  for (const Hostile& hostile : cases) {
+    EXPECT_EQ(refusal_of(hostile.open, [](Checkpoint&) {}), "no error");
+    const std::string said = refusal_of(hostile.open, [&](Checkpoint& file) {
+      const auto tensor = std::ranges::find(file.tensors, hostile.what, &StoredTensor::name);
+      if (tensor == file.tensors.end()) {
+        file.metadata[hostile.what] = hostile.value;
+      } else if (hostile.value.is_null()) {
+        tensor->name = "gone";
+      } else {
+        tensor->shape = hostile.value.get<std::vector<std::int64_t>>();
+      }
+    });
+    EXPECT_NE(said.find(hostile.said), std::string::npos) << hostile.what << ": " << said;
+  }
+}
+
+TEST(Pictures, CodesOfAVocabularyTheyShareAreTheOnlyAnswers) {
+  const ModelConfig config = read_model_config(open_folder<"lumina">());
+  EXPECT_EQ(config.vocabulary, 25);
+  EXPECT_EQ(config.input_count(), 25 + 40);
+  EXPECT_EQ(config.image->answer_tokens(), 9);
+  EXPECT_EQ(config.image->forced(4), 24);
+  EXPECT_EQ(config.image->forced(5), -1);
+  EXPECT_EQ(config.image->prompt_tokens, 64 - 9);
+  Checkpoint published = open_folder<"lumina">();
+  published.metadata.erase("vocabulary_map");
+  published.metadata.erase("grid");
+  published.metadata["vocab_size"] = 65536;
+  published.metadata["max_position_embeddings"] = 10240;
+  const ModelConfig whole = read_model_config(published);
+  EXPECT_EQ(whole.vocabulary, 8193);
+  EXPECT_EQ(whole.image->answer_tokens(), 48 * 49 - 1);
+  EXPECT_EQ(whole.image->stored_row_end, 8803);
 }
 
 }  // namespace

@@ -77,6 +77,33 @@ TEST_F(ImageCommand, DrawsSheetsAndClasses) {
   EXPECT_NE(outcome.notes.find("the same pictures"), std::string::npos) << outcome.notes;
 }
 
+/// LANTERN's folder and its drafter.
+TEST_F(ImageCommand, DrawsFromCaptions) {
+  const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images";
+  const Folder model, head;
+  for (const auto& [folder, name] : {std::pair(&model, "lantern"), {&head, "lantern_head"}}) {
+    folder->write("config.json", read_file(golden / name / "config.json"));
+    folder->write("model.safetensors", read_zstd(golden / name / "model.safetensors.zst"));
+  }
+  folder_.write("caption", read_zstd(golden / "t2i.golden.safetensors.zst"));
+  const Outcome outcome =
+      image({"-m", model.path().string(), "--caption-features", folder_.file("caption"), "-n", "2",
+             "--compare", "-d", "eagle2:head=" + head.path().string() + "@policy=fixed", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  const Json drawn = Json::parse(outcome.output);
+  EXPECT_EQ(drawn["equal"], true);
+  EXPECT_EQ(drawn["images"][1]["tokens"].size(), 16u);
+  EXPECT_EQ(drawn["images"][0]["prompt"], "caption");
+  folder_.write("prompts.jsonl",
+                Json({{"caption_features", folder_.file("caption")}}).dump() + "\n");
+  const Outcome bench = run_talon({"bench", "image", "-m", model.path().string(), "--prompts",
+                                   folder_.file("prompts.jsonl"), "--methods", "jacobi"});
+  EXPECT_EQ(bench.code, 0) << bench.notes;
+  EXPECT_NE(bench.output.find("\"impossible\":0"), std::string::npos) << bench.output;
+  EXPECT_NE(image({"-m", model.path().string(), "-p", "cat"}).notes.find("features of a caption"),
+            std::string::npos);
+}
+
 TEST_F(ImageCommand, SaysWhatIsWrong) {
   const auto notes = [&](std::vector<std::string> more) {
     const Outcome outcome = image(std::move(more));
@@ -87,7 +114,7 @@ TEST_F(ImageCommand, SaysWhatIsWrong) {
   const auto expect = [](const std::string& found, std::string_view part) {
     EXPECT_NE(found.find(part), std::string::npos) << found;
   };
-  expect(notes({"-m", model}), "expected one of -p and --class");
+  expect(notes({"-m", model}), "expected one of -p, --class and --caption-features");
   expect(notes({"-m", model, "--class", "1"}), "prompt: expected words for");
   expect(notes({"-m", model, "-p", "rad flat"}), "such as red, cat");
   expect(notes({"-m", classes, "--class", "5", "--cells", "4"}), "expected a number from 0 to 4");

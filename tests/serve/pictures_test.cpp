@@ -93,7 +93,7 @@ std::vector<std::uint8_t> plain(const std::string& prompt, std::uint64_t seed, f
   static const VqDecoder decoder = open_picture_decoder(loaded.model, model_folder() / "vq.pt");
   const auto cache = open_cache(loaded.model, {.bytes = std::size_t{4} << 20});
   Answerer answerer(loaded.model, *cache, nullptr, {.drafter = "none"});
-  const PicturePrompt asked = words_prompt(loaded.model, prompt);
+  const PicturePrompt asked = text_prompt(loaded.model, nullptr, prompt);
   Request request;
   request.prompt = asked.own;
   request.guide_prompt = asked.guide;

@@ -49,18 +49,25 @@ Surprise surprise_of(const Model& model, const Request& request, std::span<const
                 kv_shape(model.config, streams * (rows / kPageRows + 1), KvType::f32));
   Target target(model, cache, streams * rows);
   KvSequence sequence = cache.start({}, false);
-  if (streams > 1) sequence.pair(cache.start({}, false), request.guide_prompt);
+  if (streams > 1) {
+    const auto lead = static_cast<int>(request.prompt.size() - request.guide_prompt.size());
+    sequence.pair(cache.start({}, false), request.guide_prompt, lead);
+  }
   const bool has_room = sequence.reserve(rows);
   expects(has_room, "room in a cache of its own");
   const auto prompt = static_cast<int>(request.prompt.size());
   SequenceRows part{.sequence = &sequence,
                     .tokens = std::span(text).first(static_cast<std::size_t>(rows)),
                     .parents = {}};
-  part.picture_prompt = prompt;
+  if (model.config.rope.grid_columns > 0) part.picture_prompt = prompt;
+  if (request.prompt_vectors) part.vectors = *request.prompt_vectors;
   part.guidance = request.guidance;
   const ForwardResult result = target.forward({&part, 1});
 
   Sampler sampler(request.sampler, model.config.vocabulary);
+  const auto constraint =
+      request.constraint ? request.constraint->start(request.end_tokens) : nullptr;
+  if (constraint) sampler.constrain(*constraint);
   std::vector<float> logits(static_cast<std::size_t>(model.config.vocabulary));
   Surprise surprise;
   for (std::size_t i = 0; i < codes.size(); ++i) {

@@ -66,7 +66,8 @@ class BenchImage : public Command {
         ->type_name("M1,M2,...")
         ->required();
     app_->add_option("--prompts", prompts_file_,
-                     "JSON lines: {\"prompt\": TEXT} or {\"class\": NUMBER}")
+                     "JSON lines: {\"prompt\": TEXT}, {\"class\": NUMBER} or "
+                     "{\"caption_features\": FILE}")
         ->type_name("FILE")
         ->required();
     add_int(*app_, "-n,--images", images_, 1, 1 << 20, "of each prompt");
@@ -85,7 +86,7 @@ class BenchImage : public Command {
     std::erase(methods_, kPlain);
     methods_.insert(methods_.begin(), kPlain);
     const LoadedModel loaded = load_with_meter(model_);
-    std::vector<DrawnPicture> pictures = read_prompts(loaded.model);
+    std::vector<DrawnPicture> pictures = read_prompts(loaded);
     draw_all(loaded, pictures);
     std::vector<Summary> summaries(methods_.size());
     const TokenId background = background_of(pictures);
@@ -109,7 +110,7 @@ class BenchImage : public Command {
   }
 
  private:
-  std::vector<DrawnPicture> read_prompts(const Model& model) const {
+  std::vector<DrawnPicture> read_prompts(const LoadedModel& loaded) const {
     std::ifstream file(prompts_file_);
     if (!file) fail("read {}: cannot be opened", prompts_file_);
     std::vector<DrawnPicture> pictures;
@@ -118,18 +119,9 @@ class BenchImage : public Command {
       if (limit_ > 0 && number > limit_) break;
       const std::string doing = fmt::format("read {} line {}", prompts_file_, number);
       const Json json = parse_json(line, doing);
-      const bool by_class = json.is_object() && json.value("class", Json()).is_number_integer();
-      if (!by_class && !(json.is_object() && json.value("prompt", Json()).is_string()))
-        fail("{}: expected {{\"prompt\": TEXT}} or {{\"class\": NUMBER}}, found {}", doing, line);
       DrawnPicture picture;
-      picture.prompt = by_class ? fmt::format("class {}", json["class"].get<int>())
-                                : json["prompt"].get<std::string>();
-      const PicturePrompt prompt = by_class ? class_prompt(model, json["class"].get<int>())
-                                            : words_prompt(model, picture.prompt);
-      picture.request.prompt = prompt.own;
-      picture.request.guide_prompt = prompt.guide;
-      picture.request.guidance = static_cast<float>(guidance_);
-      picture.request.max_new = model.config.image->cells();
+      const PicturePrompt prompt = read_prompt(loaded, json, doing, picture.prompt);
+      ask_for(loaded.model, prompt, static_cast<float>(guidance_), picture.request);
       picture.request.sampler = sampler_;
       picture.request.reuse_prefix = false;
       for (int i = 0; i < images_; ++i) {
@@ -141,10 +133,34 @@ class BenchImage : public Command {
     return pictures;
   }
 
+  /// shown: what it is called in the report.
+  static PicturePrompt read_prompt(const LoadedModel& loaded, const Json& json,
+                                   const std::string& doing, std::string& shown) {
+    const auto text = [&](const char* key) {
+      return json.is_object() && json.value(key, Json()).is_string() ? json[key].get<std::string>()
+                                                                     : std::string();
+    };
+    if (json.is_object() && json.value("class", Json()).is_number_integer()) {
+      const int number = json["class"].get<int>();
+      shown = fmt::format("class {}", number);
+      return class_prompt(loaded.model, number);
+    }
+    if (shown = text("caption_features"); !shown.empty())
+      return caption_prompt(loaded.model, shown);
+    if (shown = text("prompt"); !shown.empty())
+      return text_prompt(loaded.model, loaded.tokenizer_or_null(), shown);
+    fail(
+        "{}: expected {{\"prompt\": TEXT}}, {{\"class\": NUMBER}} or {{\"caption_features\": "
+        "FILE}}, found {}",
+        doing, json.dump());
+  }
+
   /// Each picture by all methods, one after the other, so that the machine is the same for all.
   void draw_all(const LoadedModel& loaded, std::vector<DrawnPicture>& pictures) {
+    const auto longest = std::ranges::max_element(
+        pictures, {}, [](const DrawnPicture& picture) { return picture.request.prompt.size(); });
     const auto cache =
-        open_cache(loaded.model, picture_cache(loaded, {pictures[0].request}, model_.kv));
+        open_cache(loaded.model, picture_cache(loaded, {longest->request}, model_.kv));
     use_places(decode_, loaded, cache->store().shape.type);
     decode_.drafter = kPlain;
     Answerer answerer(loaded.model, *cache, nullptr, decode_);

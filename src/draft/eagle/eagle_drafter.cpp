@@ -46,11 +46,11 @@ class EagleDrafter : public Drafter {
         options_(options),
         context_(target.config.context),
         streams_(target.config.image ? 2 : 1),
-        picture_prompt_(target.config.image ? target.config.image->prompt_tokens - 1 : -1),
         cache_(backend_, cache_shape(head_, options, context_)),
         network_(head_, options.coupling, std::max(kLeastRows, streams_ * rows_per_level(options)),
                  std::min(context_, cache_.total_pages() * kPageRows)),
-        memory_(network_, cache_, picture_prompt_),
+        memory_(network_, cache_,
+                target.config.rope.grid_columns > 0 ? target.config.vocabulary : INT32_MAX),
         parents_(backend_),
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
         outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
@@ -71,9 +71,9 @@ class EagleDrafter : public Drafter {
     if (committed.guide_tokens.empty()) return;
     if (!state.guide) state.guide = memory_.start();
     memory_.observe(*state.guide, {.tokens = committed.guide_tokens,
-                                   .first_position = committed.first_position,
+                                   .first_position = committed.guide_first_position,
                                    .features = committed.guide_features,
-                                   .first_has_row = committed.first_has_row});
+                                   .first_has_row = committed.guide_first_position > 0});
   }
 
   long lost_rows() const override { return memory_.lost_rows(); }
@@ -123,8 +123,7 @@ class EagleDrafter : public Drafter {
   Backend& backend_;
   EagleOptions options_;
   int context_;
-  int streams_;         // at most, of a sequence
-  int picture_prompt_;  // pairs of a picture's prompt; -1: a text
+  int streams_;  // at most, of a sequence
   KvCache cache_;
   HeadNetwork network_;
   HeadMemory memory_;
@@ -182,7 +181,7 @@ std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
     const int length = state.own->cache.length();
     const int most_levels = std::min(job.plan.levels, context_ - length);
     const bool fits_guide =
-        !state.guide || (!state.guide->evicted && state.guide->cache.length() == length);
+        !state.guide || (!state.guide->evicted && state.guide->missing() == state.own->missing());
     const bool can_draft = !state.own->evicted && length > 0 && fits_guide;
     if (!can_draft || most_levels < 1 || job.plan.nodes <= job.tree->draft_nodes()) continue;
     const int row = static_cast<int>(trees.size());
@@ -255,7 +254,7 @@ void EagleDrafter::run_level(std::span<GrowingTree> trees, std::vector<std::int3
     for (GrowingTree& tree : trees) {
       HeadState& state = stream == 0 ? *tree.state : *tree.guide;
       batch.push_back({.sequence = &state.cache, .tokens = tree.tokens, .parents = tree.parents});
-      batch.back().picture_prompt = picture_prompt_;
+      batch.back().picture_prompt = state.picture_prompt;
     }
   }
   AttentionLayout layout;

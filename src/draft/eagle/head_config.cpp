@@ -305,7 +305,9 @@ void fit_vocabulary(const HeadConfig& config, const ModelConfig& target, const s
   const bool reads_prompts =
       config.own_embedding && target.image && target.image->prompt_tokens > 1;
   const int tokens = reads_prompts ? target.input_count() : target.vocabulary;
-  if (config.vocabulary != 0 && config.vocabulary != tokens) {
+  const bool fits =
+      config.vocabulary == tokens || (target.image && config.vocabulary == target.stored_tokens());
+  if (config.vocabulary != 0 && !fits) {
     refuse_target(doing, "{}: expected {}, found {}",
                   config.own_embedding ? "rows of \"embed_tokens.weight\"" : "\"vocab_size\"",
                   tokens, config.vocabulary);

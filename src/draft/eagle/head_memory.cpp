@@ -24,11 +24,11 @@ HeadState::HeadState(KvSequence pairs, const PairRunner& network)
       features(network.backend().allocate(network.max_rows(), network.feature_width())),
       output(network.backend().allocate(1, network.hidden())) {}
 
-HeadMemory::HeadMemory(PairRunner& network, KvCache& cache, int picture_prompt)
+HeadMemory::HeadMemory(PairRunner& network, KvCache& cache, TokenId first_prompt_token)
     : backend_(network.backend()),
       network_(network),
       cache_(cache),
-      picture_prompt_(picture_prompt),
+      first_prompt_token_(first_prompt_token),
       most_waiting_(network.max_rows()),
       features_(backend_.allocate(network.max_rows(), network.feature_width())),
       outputs_(backend_.allocate(network.max_rows(), network.hidden())) {}
@@ -52,6 +52,7 @@ std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
   auto state =
       std::make_unique<HeadState>(cache_.start(names, /*reuse=*/true, root_of(known[0])), network_);
   state->observed = static_cast<int>(known.size());
+  count_prompt(*state, known);
   if (state->cache.length() + 1 >= state->observed) return state;
   is_asleep() ? begin_again(*state) : evict(*state);  // no room for a part of a page
   return state;
@@ -62,10 +63,14 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
           "tokens are observed in order");
   state.observed = committed.first_position + static_cast<int>(committed.tokens.size());
   ++unwanted_;
+  count_prompt(state, committed.tokens);
   auto tokens = committed.tokens;
+  auto vectors = committed.vectors;
+  const auto width = static_cast<std::size_t>(network_.hidden());
   if (!committed.first_has_row) {
     state.cache = cache_.start({}, /*reuse=*/false, root_of(tokens.front()));
     tokens = tokens.subspan(1);
+    vectors = vectors.subspan(std::min(vectors.size(), width));
   }
   expects(committed.features.rows == static_cast<int>(tokens.size()), "a feature for each pair");
   if (state.evicted && cache_.free_pages() >= kPagesToBeginAgain) begin_again(state);
@@ -86,10 +91,32 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
                   state.features.view().row_range(waiting_rows(state), rows));
     const auto news =
         tokens.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
+    const std::size_t taken = static_cast<std::size_t>(done) * width;
+    if (taken < vectors.size()) take_vectors(state, vectors.subspan(taken), rows);
     state.waiting.insert(state.waiting.end(), news.begin(), news.end());
     done += rows;
   }
   lost_rows_ += static_cast<long>(tokens.size()) - done;
+}
+
+/// Those of the prompt come first, and the first of all is in no pair.
+void HeadMemory::count_prompt(HeadState& state, std::span<const TokenId> tokens) const {
+  if (first_prompt_token_ == INT32_MAX) return;
+  const bool begins = state.picture_prompt < 0;
+  const auto count = std::ranges::count_if(
+      tokens, [&](const TokenId token) { return token >= first_prompt_token_; });
+  state.picture_prompt += static_cast<int>(count);
+  if (begins) state.picture_prompt = std::max(0, state.picture_prompt);
+}
+
+/// Of the next `tokens` that will wait, as many as there are.
+void HeadMemory::take_vectors(HeadState& state, std::span<const float> vectors, int tokens) {
+  const int width = network_.hidden();
+  const int count = std::min(tokens, static_cast<int>(vectors.size()) / width);
+  if (!state.vectors) state.vectors = backend_.allocate(most_waiting_, width);
+  backend_.upload(vectors.first(static_cast<std::size_t>(count) * static_cast<std::size_t>(width)),
+                  state.vectors.view().row_range(waiting_rows(state), count));
+  state.given = waiting_rows(state) + count;
 }
 
 void HeadMemory::finish(HeadState& state) {
@@ -122,7 +149,7 @@ void HeadMemory::extend(std::span<HeadState* const> states) {
 void HeadMemory::evict(HeadState& state) {
   state.evicted = true;
   lost_rows_ += state.cache.length() + waiting_rows(state);
-  state.waiting.clear();
+  state.forget_waiting();
   state.cache.truncate(0);
 }
 
@@ -130,16 +157,19 @@ void HeadMemory::evict(HeadState& state) {
 void HeadMemory::begin_again(HeadState& state) {
   const TextRoot nowhere{.before = -2 - begun_again_++};
   state.cache = cache_.start({}, /*reuse=*/false, nowhere);
-  state.waiting.clear();
+  state.forget_waiting();
   state.evicted = false;
 }
 
 void HeadMemory::extend_batch(std::span<HeadState* const> states) {
   std::vector<SequenceRows> batch;
   std::vector<TokenId> tokens;
+  std::vector<GivenRows> given;
   for (HeadState* state : states) {
     batch.push_back({.sequence = &state->cache, .tokens = state->waiting, .parents = {}});
-    batch.back().picture_prompt = picture_prompt_;
+    batch.back().picture_prompt = state->picture_prompt;
+    if (state->given > 0)
+      given.push_back({static_cast<int>(tokens.size()), state->vectors.rows(state->given)});
     tokens.insert(tokens.end(), state->waiting.begin(), state->waiting.end());
   }
   AttentionLayout layout;
@@ -151,7 +181,8 @@ void HeadMemory::extend_batch(std::span<HeadState* const> states) {
                     .cache = &cache_.store(),
                     .features = gather_features(states, rows),
                     .from_target = true,
-                    .out = outputs});
+                    .out = outputs,
+                    .given = given});
   int end = 0;
   for (HeadState* state : states) {
     end += waiting_rows(*state);
@@ -175,7 +206,7 @@ void HeadMemory::commit(HeadState& state) {
   std::vector<NodeId> all(state.waiting.size());
   std::iota(all.begin(), all.end(), 0);
   state.cache.keep(all, state.waiting);
-  state.waiting.clear();
+  state.forget_waiting();
 }
 
 }  // namespace talon

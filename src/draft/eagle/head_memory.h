@@ -19,9 +19,20 @@ struct HeadState : DraftState {
   KvSequence cache;              // of the pairs that were run; position i of the cache is pair i
   std::vector<TokenId> waiting;  // tokens of the pairs to run next
   Buffer features;               // and their features, [most waiting, taps * hidden]
-  Buffer output;         // [1, H]: what the head predicted from the newest pair that was run
-  int observed = 0;      // tokens
-  bool evicted = false;  // the cache was full: not drafted for until there is room again
+  Buffer output;  // [1, H]: what the head predicted from the newest pair that was run
+  // Of `waiting` the first `given`: what is read instead of the embeddings of their tokens.
+  Buffer vectors;
+  int given = 0;
+  int picture_prompt = -1;  // pairs that turn alike (SequenceRows); negative: of a text
+  int observed = 0;         // tokens
+  bool evicted = false;     // the cache was full: not drafted for until there is room again
+
+  void forget_waiting() {
+    waiting.clear();
+    given = 0;
+  }
+  /// Pairs that neither wait nor are in the cache.
+  int missing() const { return observed - 1 - cache.length() - static_cast<int>(waiting.size()); }
 };
 
 /// Runs committed pairs through a head. Pairs wait until a tree is wanted or many have come
@@ -34,8 +45,9 @@ struct HeadState : DraftState {
 /// remembers. A draft that is wanted wakes it.
 class HeadMemory {
  public:
-  /// picture_prompt: pairs of a picture that turn alike (SequenceRows); negative: texts.
-  HeadMemory(PairRunner& network, KvCache& cache, int picture_prompt = -1);
+  /// first_prompt_token: from which on tokens are those of a picture's prompt, whose pairs turn
+  /// alike (SequenceRows).
+  HeadMemory(PairRunner& network, KvCache& cache, TokenId first_prompt_token = INT32_MAX);
 
   std::unique_ptr<HeadState> start();
   /// First tokens of a text whose pairs are all in pages that earlier sequences left; all while it
@@ -61,11 +73,13 @@ class HeadMemory {
   void extend_batch(std::span<HeadState* const> states);
   View gather_features(std::span<HeadState* const> states, int rows);
   void commit(HeadState& state);
+  void count_prompt(HeadState& state, std::span<const TokenId> tokens) const;
+  void take_vectors(HeadState& state, std::span<const float> vectors, int tokens);
 
   Backend& backend_;
   PairRunner& network_;
   KvCache& cache_;
-  int picture_prompt_;
+  TokenId first_prompt_token_;
   int most_waiting_;
   int begun_again_ = 0;
   long lost_rows_ = 0;

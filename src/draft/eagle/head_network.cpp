@@ -10,6 +10,7 @@ namespace talon {
 struct HeadNetwork::State {
   State(const HeadWeights& of, const Coupling& coupling, int most_rows, int positions);
 
+  void embed(const HeadPass& pass, const View& out);
   View fuse_eagle1(const HeadPass& pass);
   View fuse_eagle3(const HeadPass& pass);
   void reduce_taps(const View& features, const View& out);
@@ -102,13 +103,19 @@ void HeadNetwork::forward(const HeadPass& pass) {
   }
 }
 
+void HeadNetwork::State::embed(const HeadPass& pass, const View& out) {
+  backend.embed(*head.embedding, tokens.put(pass.tokens), out);
+  for (const auto& [first, vectors] : pass.given)
+    backend.copy(vectors, out.row_range(first, vectors.rows));
+}
+
 /// residual = fc([embedding; feature]), which attention reads as it is. No activation; official
 /// heads have no norm here.
 View HeadNetwork::State::fuse_eagle1(const HeadPass& pass) {
   const View both = pair.rows(static_cast<int>(pass.tokens.size()));
   const View embedding = both.col_range(0, config.hidden);
   const View feature = both.col_range(config.hidden, config.hidden);
-  backend.embed(*head.embedding, tokens.put(pass.tokens), embedding);
+  embed(pass, embedding);
   if (head.embedding_norm) norm(embedding, head.embedding_norm, embedding);
   if (head.feature_norm) {
     norm(pass.features, head.feature_norm, feature);
@@ -133,7 +140,7 @@ View HeadNetwork::State::fuse_eagle3(const HeadPass& pass) {
   } else {
     backend.copy(pass.features, x);
   }
-  backend.embed(*head.embedding, tokens.put(pass.tokens), embedding);
+  embed(pass, embedding);
   norm(embedding, head.embedding_norm, embedding);
   norm(x, head.feature_norm, feature);
   if (config.norm_before_residual) backend.copy(feature, x);

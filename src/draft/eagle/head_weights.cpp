@@ -46,6 +46,7 @@ class HeadLoader {
   Buffer vector(std::string_view name, bool present = true) {
     return reader_.vector(name, present);
   }
+  std::unique_ptr<Weight> join_prompts(const StoredTensor& own);
   bool equals_target_embedding(const StoredTensor& own);
 
   HeadTensors tensors_;
@@ -140,6 +141,12 @@ void HeadLoader::load_embedding(HeadWeights& head) {
   if (!config_.tied_output && equals_target_embedding(reader_.checked("embed_tokens.weight")))
     return;
   const auto layout = config_.tied_output ? options_.layout : WeightLayout::as_stored;
+  if (target_.config.image && target_.config.image->prompt_tokens > 1 &&
+      config_.vocabulary != target_.config.input_count()) {
+    head.own_embedding = join_prompts(reader_.checked("embed_tokens.weight"));
+    head.embedding = head.own_embedding.get();
+    return;
+  }
   head.own_embedding = reader_.matrix("embed_tokens.weight", layout);
   head.embedding = head.own_embedding.get();
 }
@@ -166,6 +173,41 @@ void HeadLoader::load_output(HeadWeights& head) {
   }
   head.own_output = backend_.load_weight(rows, options_.layout);
   head.output = head.own_output.get();
+}
+
+/// A table for codes alone, or for the vocabulary that they share with texts (LANTERN,
+/// arXiv:2410.03355), as the target's inputs lie: those of prompts are the target's own where the
+/// head has none.
+std::unique_ptr<Weight> HeadLoader::join_prompts(const StoredTensor& own) {
+  const ModelConfig& c = target_.config;
+  const ImagePlan& image = *c.image;
+  const auto width = static_cast<std::size_t>(c.hidden);
+  std::vector<float> stored(static_cast<std::size_t>(own.shape[0]) * width), rows;
+  dequantize(own.type, own.bytes, stored);
+  const auto row = [&](int index) {
+    return stored.begin() + static_cast<std::ptrdiff_t>(index) * c.hidden;
+  };
+  const auto add = [&](int first, int count) {
+    rows.insert(rows.end(), row(first), row(first + count));
+  };
+  if (image.first_code >= 0) {
+    add(image.first_code, c.vocabulary - (image.row_end < 0 ? 0 : 1));
+    if (image.row_end >= 0) add(image.stored_row_end, 1);
+    add(0, image.text_tokens);
+  } else {
+    add(0, c.vocabulary);
+    const int prompts = c.input_count() - c.vocabulary;
+    std::vector<TokenId> tokens(static_cast<std::size_t>(prompts));
+    std::iota(tokens.begin(), tokens.end(), c.vocabulary);
+    IndexList ids(backend_);
+    const auto buffer = backend_.allocate(prompts, c.hidden);
+    backend_.embed(*target_.embedding, ids.put(tokens), buffer.view());
+    rows.resize(rows.size() + tokens.size() * width);
+    backend_.download(buffer.view(), std::span(rows).last(tokens.size() * width));
+  }
+  return backend_.load_weight(
+      {own.name, StorageType::f32, c.input_count(), c.hidden, std::as_bytes(std::span(rows)), {}},
+      WeightLayout::as_stored);
 }
 
 bool HeadLoader::equals_target_embedding(const StoredTensor& own) {

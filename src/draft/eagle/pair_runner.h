@@ -7,6 +7,12 @@
 
 namespace talon {
 
+/// Rows from `first` on that read vectors instead of the embeddings of their tokens.
+struct GivenRows {
+  int first = 0;
+  View vectors;
+};
+
 /// Rows of one pass of a head. Row r pairs the feature of a position i with the embedding of
 /// tokens[r], which stands at i + 1; layout.rows[r].position is i.
 struct HeadPass {
@@ -18,6 +24,7 @@ struct HeadPass {
   View features;
   bool from_target = true;
   View out;  // [rows, H]: the predicted features, fed back to the rows' children
+  std::span<const GivenRows> given = {};
 };
 
 /// The network of a head that keeps keys and values of committed pairs (head_memory.h).

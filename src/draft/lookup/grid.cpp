@@ -195,7 +195,7 @@ std::unique_ptr<Drafter> make_grid(Options& options, const DrafterContext& conte
   int row = options.whole("row");
   if (row == 0) {
     const bool draws = context.target && context.target->config.image;
-    row = draws ? context.target->config.image->columns : 16;
+    row = draws ? context.target->config.image->row_tokens() : 16;
   }
   return std::make_unique<GridDrafter>(GridOptions{options.whole("nodes"),
                                                    options.whole("levels"),

@@ -147,7 +147,7 @@ class JacobiDrafter : public Drafter {
 std::unique_ptr<Drafter> make_jacobi(Options& options, const DrafterContext& context) {
   int row = options.whole("row");
   if (row == 0 && context.target && context.target->config.image)
-    row = context.target->config.image->columns;
+    row = context.target->config.image->row_tokens();
   return std::make_unique<JacobiDrafter>(JacobiOptions{options.whole("window"), row});
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 namespace talon {
 namespace {
 
+constexpr SequenceId kRoots = 1 << 30;
 // Every token is compared with each of them.
 constexpr std::size_t kMostStopTexts = 64, kMostStopBytes = 4096;
 
@@ -22,9 +24,24 @@ long cache_positions(Target& target, const Request& request) {
 
 int pages_for(int rows) { return (rows + kPageRows - 1) / kPageRows; }
 
+bool lacks_pages(const KvSequence& cache, int rows) {
+  return static_cast<int>(cache.pages().size()) < pages_for(rows);
+}
+
 /// Whether the longest answer needs more pages. The last token of an answer is never run.
 bool may_grow(const Sequence& sequence) {
-  return static_cast<int>(sequence.cache->pages().size()) < pages_for(sequence.limit - 1);
+  const KvSequence* const guide = sequence.cache->guide();
+  const int rows = sequence.limit - 1;
+  return lacks_pages(*sequence.cache, rows) ||
+         (guide && lacks_pages(*guide, rows - sequence.cache->guide_lead()));
+}
+
+/// No other text has the root of one whose tokens do not tell what its rows are.
+TextRoot own_root(const Sequence& sequence) {
+  TextRoot root{.tenant = sequence.request.tenant};
+  if (sequence.request.prompt_vectors)
+    root.before = -2 - static_cast<TokenId>(sequence.id % kRoots);
+  return root;
 }
 
 void set_limit(Sequence& sequence, Target& target) {
@@ -38,6 +55,20 @@ Refusal bad_request(std::string message) {
   return {Refusal::Reason::bad_request, std::move(message)};
 }
 
+std::optional<Refusal> refuse_vectors(const Request& request, const ModelConfig& config) {
+  if (!request.prompt_vectors) return std::nullopt;
+  const std::size_t wanted = request.prompt.size() * static_cast<std::size_t>(config.hidden);
+  const std::vector<float>& found = *request.prompt_vectors;
+  if (!config.image || found.size() != wanted) {
+    return bad_request(fmt::format(
+        "prompt_vectors: expected {} values, {} for each token of a picture's prompt, found {}",
+        config.image ? wanted : 0, config.hidden, found.size()));
+  }
+  if (!std::ranges::all_of(found, [](float value) { return std::isfinite(value); }))
+    return bad_request("prompt_vectors: expected finite values, found others");
+  return std::nullopt;
+}
+
 std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& config) {
   if (request.prompt.empty()) return bad_request("prompt: expected at least one token, found none");
   for (std::size_t i = 0; i < request.prompt.size(); ++i) {
@@ -48,10 +79,17 @@ std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& 
                                      first, config.input_count() - 1, token));
     }
   }
-  if (config.image && std::ssize(request.prompt) != config.image->prompt_tokens) {
-    return bad_request(fmt::format("prompt: expected {} tokens, as every picture has, found {}",
-                                   config.image->prompt_tokens, request.prompt.size()));
+  if (config.image) {
+    const bool varies = config.image->prompts_vary();
+    const std::ptrdiff_t wanted = config.image->prompt_tokens, found = std::ssize(request.prompt);
+    if (varies ? found > wanted : found != wanted) {
+      return bad_request(
+          fmt::format("prompt: expected {} tokens{}, found {}",
+                      varies ? fmt::format("at most {}", wanted) : fmt::to_string(wanted),
+                      varies ? "" : ", as every picture has", found));
+    }
   }
+  if (auto refusal = refuse_vectors(request, config)) return refusal;
   const auto length = static_cast<long>(request.prompt.size());
   if (length >= config.context) {
     return Refusal{
@@ -72,7 +110,9 @@ std::optional<Refusal> refuse_guidance(const Request& request, const ModelConfig
     return bad_request(fmt::format(
         "guidance: expected at most 1 of a model that writes text, found {}", request.guidance));
   }
-  if (request.guide_prompt.size() != request.prompt.size()) {
+  const bool may_be_shorter = config.image->text_tokens > 0 && !request.guide_prompt.empty() &&
+                              request.guide_prompt.size() < request.prompt.size();
+  if (request.guide_prompt.size() != request.prompt.size() && !may_be_shorter) {
     return bad_request(fmt::format("guide_prompt: expected {} tokens, as the prompt has, found {}",
                                    request.prompt.size(), request.guide_prompt.size()));
   }
@@ -173,10 +213,14 @@ bool claim_room(Sequence& sequence, const Sequences& running, Target& target, in
 
   const std::span<const TokenId> text = sequence.tokens;
   const Request& request = sequence.request;
-  const TextRoot root{.tenant = request.tenant};
   const bool guided = request.streams() > 1;  // two texts, of which different parts are remembered
-  sequence.cache.emplace(cache.start(text, request.reuse_prefix && !guided, root, most_reused));
-  if (guided) sequence.cache->pair(cache.start({}, false, root), request.guide_prompt);
+  const bool reuses = request.reuse_prefix && !guided && !request.prompt_vectors;
+  const TextRoot root{.tenant = request.tenant};
+  sequence.cache.emplace(cache.start(text, reuses, own_root(sequence), most_reused));
+  if (guided) {
+    const auto lead = static_cast<int>(request.prompt.size() - request.guide_prompt.size());
+    sequence.cache->pair(cache.start({}, false, root), request.guide_prompt, lead);
+  }
   const int rows = std::min(sequence.rows_to_cache() + 1, sequence.limit - 1);
   bool has_room = sequence.cache->reserve(rows - sequence.cache->length(), chunk);
   if (has_room && !running.empty()) {
@@ -198,9 +242,14 @@ bool give_room(const Sequences& running) {
 }
 
 int reserve_drafts(KvSequence& cache, int free_pages, int wanted) {
-  const int own = cache.guide() ? free_pages / 2 : free_pages;
-  const long held = static_cast<long>(cache.pages().size()) + own;
-  const long most = std::min(held * kPageRows - cache.length() - 1, static_cast<long>(wanted));
+  const KvSequence* const guide = cache.guide();
+  const int own = guide ? free_pages / 2 : free_pages;
+  const auto room = [&](const KvSequence& of) {
+    const long pages = static_cast<long>(of.pages().size()) + own;
+    return pages * kPageRows - of.length() - 1;
+  };
+  const long most =
+      std::min({room(cache), guide ? room(*guide) : LONG_MAX, static_cast<long>(wanted)});
   const bool has_room = cache.reserve(1 + static_cast<int>(most));
   expects(has_room, "room for no more than the pages that are free");
   return static_cast<int>(most);

@@ -56,6 +56,7 @@ struct KvSequence::State {
   std::unique_ptr<SequenceState> state;  // of a model that has states
   std::optional<KvSequence> guide = {};
   std::vector<TokenId> guide_prompt = {};
+  int guide_lead = 0;
 
   int length() const { return static_cast<int>(tokens.size()); }
   int full_pages() const { return length() / kPageRows; }
@@ -130,7 +131,7 @@ KvCache::~KvCache() = default;
 KvSequence KvCache::start(std::span<const TokenId> prompt, bool reuse, const TextRoot& root,
                           int most) {
   KvSequence sequence(std::unique_ptr<KvSequence::State>(
-      new KvSequence::State{state_.get(), root, {}, {}, {}, {}, {}, {}}));
+      new KvSequence::State{state_.get(), root, {}, {}, {}, {}, {}, {}, 0}));
   KvSequence::State& state = *sequence.state_;
   if (state_->near) state.near = std::make_unique<NearPages>(*state_->near, state_->reach);
   const std::size_t end = prompt.empty() ? 0 : prompt.size() - 1;
@@ -304,19 +305,30 @@ std::span<const PageId> KvSequence::pages(KvLayers of) const {
   return state_->near->pages();
 }
 
-void KvSequence::pair(KvSequence guide, std::vector<TokenId> prompt) {
+void KvSequence::pair(KvSequence guide, std::vector<TokenId> prompt, int lead) {
+  expects(lead >= 0 && !prompt.empty(), "a guide that begins within the prompt");
   expects(length() == 0 && guide.length() == 0 && !state_->state && !guide.state_->state,
           "sequences without rows and states are paired");
   state_->guide = std::move(guide);
   state_->guide_prompt = std::move(prompt);
+  state_->guide_lead = lead;
 }
 
 KvSequence* KvSequence::guide() { return state_->guide ? &*state_->guide : nullptr; }
+const KvSequence* KvSequence::guide() const { return state_->guide ? &*state_->guide : nullptr; }
+
+int KvSequence::guide_lead() const { return state_->guide_lead; }
+
+int KvSequence::rows_without_guide(int position, int rows) const {
+  return std::clamp(state_->guide_lead - position, 0, rows);
+}
 
 std::vector<TokenId> KvSequence::guide_tokens(int position, std::span<const TokenId> tokens) const {
   const std::span<const TokenId> prompt = state_->guide_prompt;
-  std::vector<TokenId> text(tokens.begin(), tokens.end());
-  const auto first = std::min(static_cast<std::size_t>(position), prompt.size());
+  const int left_out = rows_without_guide(position, static_cast<int>(tokens.size()));
+  std::vector<TokenId> text(tokens.begin() + left_out, tokens.end());
+  const int begin = std::max(0, position + left_out - state_->guide_lead);
+  const auto first = std::min(static_cast<std::size_t>(begin), prompt.size());
   const auto differs = prompt.subspan(first, std::min(text.size(), prompt.size() - first));
   std::ranges::copy(differs, text.begin());
   return text;
@@ -325,7 +337,8 @@ std::vector<TokenId> KvSequence::guide_tokens(int position, std::span<const Toke
 bool KvSequence::reserve(int rows, int at_once) {
   const std::size_t held = state_->pages.size();
   if (!reserve_own(rows, at_once)) return false;
-  if (!state_->guide || state_->guide->reserve(rows, at_once)) return true;
+  if (!state_->guide || state_->guide->reserve(rows - rows_without_guide(length(), rows), at_once))
+    return true;
   state_->release_pages_from(held);
   return false;
 }
@@ -377,11 +390,17 @@ void KvSequence::move_rows(KvLayers of, std::span<const NodeId> path) {
   if (!from.empty()) state_->cache->copy_slots(of, from, to);
 }
 
+/// Rows without one beside them come first, in a prompt, where each row follows the one before.
+void KvSequence::keep_guide(std::span<const NodeId> path, std::span<const TokenId> tokens) {
+  const int left_out = rows_without_guide(length(), static_cast<int>(path.size()));
+  std::vector<NodeId> rows(path.begin() + left_out, path.end());
+  for (NodeId& row : rows) row -= left_out;
+  state_->guide->keep(rows, guide_tokens(length(), tokens));
+}
+
 void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tokens) {
   expects(path.size() == tokens.size(), "a kept row has a token");
-  if (state_->guide) {
-    state_->guide->keep(path, guide_tokens(length(), tokens));
-  }
+  if (state_->guide) keep_guide(path, tokens);
   move_rows(KvLayers::far, path);
   if (state_->near) move_rows(KvLayers::near, path);
   const int first = state_->full_pages();
@@ -403,7 +422,7 @@ void KvSequence::settle_states() {
 
 void KvSequence::truncate(int length) {
   expects(length >= 0 && length <= state_->length(), "truncate() shortens");
-  if (state_->guide) state_->guide->truncate(length);
+  if (state_->guide) state_->guide->truncate(std::max(0, length - state_->guide_lead));
   const bool shorter = length < state_->length();
   state_->tokens.resize(static_cast<std::size_t>(length));
   if (state_->state && (shorter || length == 0)) {

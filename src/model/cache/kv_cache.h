@@ -90,12 +90,17 @@ class KvSequence {
   /// snapshot before it on; of one with near layers, those from where their pages are gone on.
   void truncate(int length);
 
-  /// From now on `guide` has as many rows, and reserve(), keep() and truncate() do the same to it:
-  /// its text is `prompt`, then what follows the same number of tokens here. REQUIRES: neither has
-  /// rows or states, `prompt` is as long as this text's own.
-  void pair(KvSequence guide, std::vector<TokenId> prompt);
+  /// From now on reserve(), keep() and truncate() do the same to `guide`, whose text is `prompt`,
+  /// then what follows the prompt here. `lead`: how many tokens the prompt here is longer; the
+  /// first `lead` rows have none beside them. REQUIRES: neither has rows or states.
+  void pair(KvSequence guide, std::vector<TokenId> prompt, int lead = 0);
   KvSequence* guide();  // null: none
-  /// What the guide's text has where this one has `tokens` from `position` on.
+  const KvSequence* guide() const;
+  int guide_lead() const;
+  /// Of rows from `position` on, those that have none beside them.
+  int rows_without_guide(int position, int rows) const;
+  /// What the guide's text has where this one has `tokens` from `position` on, those left out that
+  /// have nothing beside them.
   std::vector<TokenId> guide_tokens(int position, std::span<const TokenId> tokens) const;
 
   /// The rows of a forward of which row 0 is `first`, in layers with a state (SequenceState).
@@ -109,6 +114,7 @@ class KvSequence {
   explicit KvSequence(std::unique_ptr<State> state);
   bool reserve_own(int rows, int at_once);
   void move_rows(KvLayers of, std::span<const NodeId> path);
+  void keep_guide(std::span<const NodeId> path, std::span<const TokenId> tokens);
   std::unique_ptr<State> state_;
 };
 

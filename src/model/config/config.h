@@ -54,13 +54,33 @@ struct TensorForms {
   bool fused_by_key_head = false;     // layers with a state: one matrix, key head by key head
 };
 
-/// A model that draws: its answers are the codes of a grid of cells, row by row, and nothing else.
+/// A model that draws: its answers are the codes of a grid of cells, row by row, and nothing else
+/// but what must stand between the rows. Tokens 0, 1, ... are codes.
 struct ImagePlan {
-  enum class Prompt { class_number, words };
+  /// What asks for a picture: the number of a class, words of a list, features of a caption, or a
+  /// text in the form of a family.
+  enum class Prompt { class_number, words, caption, chameleon, lumina, janus };
   int rows = 0, columns = 0;
   Prompt prompt = Prompt::class_number;
-  int prompt_tokens = 0;  // of every prompt
+  int prompt_tokens = 0;  // of every prompt; at most, where they vary
+  // Stands behind every row of cells but the last; what a family has behind the last changes no
+  // picture. -1: none.
+  TokenId row_end = -1;
+  // Prompts that are texts: token t of the files' vocabulary is input ModelConfig::vocabulary + t.
+  int text_tokens = 0;
+  // In that vocabulary: the first code, -1: codes have tables of their own; and what stands around
+  // texts and pictures, -1: the tokenizer knows it by name.
+  TokenId first_code = -1, stored_row_end = -1;
+  TokenId text_start = -1, text_end = -1, picture_start = -1, no_size = -1;
+
   int cells() const { return rows * columns; }
+  int row_tokens() const { return columns + (row_end < 0 ? 0 : 1); }
+  int answer_tokens() const { return rows * row_tokens() - (row_end < 0 ? 0 : 1); }
+  bool prompts_vary() const { return prompt != Prompt::class_number && prompt != Prompt::words; }
+  /// The one token that may be token `index` of an answer; -1: any code may.
+  TokenId forced(int index) const {
+    return row_end >= 0 && index % row_tokens() == columns ? row_end : -1;
+  }
 };
 
 /// A target: what all its layers share, and a plan for each. The sizes of attention and
@@ -100,6 +120,10 @@ struct ModelConfig {
   std::optional<ImagePlan> image;  // none: it writes text
 
   int input_count() const { return inputs > 0 ? inputs : vocabulary; }
+  /// Rows of the files' tables: of texts and pictures where these share one.
+  int stored_tokens() const {
+    return image && image->first_code >= 0 ? image->text_tokens : vocabulary;
+  }
 };
 
 /// Reads the configuration of a target from GGUF key-values, config.json or a llama2.c header.

@@ -74,9 +74,32 @@ void find_prefix(const Checkpoint& checkpoint, ModelConfig& config) {
   }
 }
 
+void add_missing(const Json& defaults, Json& keys) {
+  for (const auto& [key, value] : defaults.items()) {
+    if (!keys.contains(key)) keys[key] = value;
+  }
+}
+
+/// Janus: the part of its Llama, whose keys may lack the defaults of their class, in the name of
+/// the whole.
+Json janus_model(const Json& config) {
+  const auto nested = config.find("language_config");
+  Json keys = nested != config.end() && nested->is_object() ? *nested : Json::object();
+  keys["model_type"] = config["model_type"];
+  if (config.contains("grid")) keys["grid"] = config["grid"];
+  add_missing({{"hidden_size", 4096},
+               {"intermediate_size", 11008},
+               {"num_hidden_layers", 32},
+               {"num_attention_heads", 32},
+               {"max_position_embeddings", 2048}},
+              keys);
+  return keys;
+}
+
 /// The keys of the text model. Gemma 3's may lack those that equal the defaults of their class.
 Json text_model(const Json& config) {
   if (!config.is_object()) return config;
+  if (config.value("model_type", Json()) == "multi_modality") return janus_model(config);
   const auto nested = config.find("text_config");
   if (nested == config.end() || !nested->is_object()) return config;
   Json text = *nested;
@@ -86,9 +109,7 @@ Json text_model(const Json& config) {
                          {"num_key_value_heads", 4}, {"head_dim", 256},
                          {"vocab_size", 262208},     {"max_position_embeddings", 131072},
                          {"sliding_window", 4096},   {"query_pre_attn_scalar", 256}};
-  for (const auto& [key, value] : defaults.items()) {
-    if (!text.contains(key)) text[key] = value;
-  }
+  add_missing(defaults, text);
   return text;
 }
 
@@ -124,6 +145,7 @@ ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
   plan_alike(config);
   read_family(keys, config);
   find_prefix(checkpoint, config);
+  if (config.image) count_codes(checkpoint, config);
   return config;
 }
 

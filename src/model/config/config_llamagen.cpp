@@ -14,8 +14,9 @@ namespace {
 using Limits = ConfigLimits;
 
 constexpr std::string_view kClasses = "cls_embedding.embedding_table.weight";
-constexpr std::string_view kCaptions = "cls_embedding.cap_proj.fc1.weight";
-constexpr int kMostSide = 256;  // of a grid, in cells
+constexpr std::string_view kNullCaption = "cls_embedding.uncond_embedding";
+constexpr std::string_view kLantern = "model.";  // before all names of LANTERN's folders
+constexpr int kMostSide = 256;                   // of a grid, in cells
 
 /// Rows or columns of a matrix, within bounds.
 int size_of(const Checkpoint& checkpoint, const std::string& name, std::size_t dimension,
@@ -51,10 +52,10 @@ int published_grid(const Checkpoint& checkpoint) {
       quote(checkpoint.path.string()));
 }
 
-int count_layers(const Checkpoint& checkpoint) {
+/// name: of a tensor that every layer has, "{}" its number.
+int count_layers(const Checkpoint& checkpoint, std::string_view name) {
   int layers = 0;
-  while (layers <= Limits::kLayers &&
-         checkpoint.find(fmt::format("layers.{}.attention.wqkv.weight", layers)))
+  while (layers <= Limits::kLayers && checkpoint.find(fmt::format(fmt::runtime(name), layers)))
     ++layers;
   if (layers < 1 || layers > Limits::kLayers) {
     fail("load {}: expected 1 to {} layers, found {}", quote(checkpoint.path.string()),
@@ -63,14 +64,24 @@ int count_layers(const Checkpoint& checkpoint) {
   return layers;
 }
 
+/// Prompts of captions: rows of features, or of what stands for no caption (the guide's), from the
+/// end of which a guide takes as many as the caption has. Padding before a caption is masked and
+/// has no position, so leaving it out changes nothing.
+void read_captions(const Checkpoint& checkpoint, std::string_view prefix, int side,
+                   ModelConfig& config) {
+  const std::string name = std::string(prefix) + std::string(kNullCaption);
+  const int rows = size_of(checkpoint, name, 0, Limits::kContext / 2);
+  size_of(checkpoint, name, 1, Limits::kWidth);
+  config.inputs = config.vocabulary + rows;
+  config.image = {side, side, ImagePlan::Prompt::caption, rows};
+}
+
 /// Sizes that only the tensors tell.
 void read_published(const Checkpoint& checkpoint, ModelConfig& config) {
   const std::string embedding = "tok_embeddings.weight", first = "layers.0.";
   config.vocabulary = size_of(checkpoint, embedding, 0, Limits::kVocabulary);
   config.hidden = size_of(checkpoint, embedding, 1, Limits::kWidth);
-  config.inputs =
-      config.vocabulary + size_of(checkpoint, std::string(kClasses), 0, Limits::kVocabulary);
-  config.layers = count_layers(checkpoint);
+  config.layers = count_layers(checkpoint, "layers.{}.attention.wqkv.weight");
   config.intermediate = size_of(checkpoint, first + "feed_forward.w1.weight", 0, Limits::kWidth);
   config.head_dim = published_head_size(config.hidden);
   if (config.hidden % config.head_dim != 0) {
@@ -90,8 +101,62 @@ void read_published(const Checkpoint& checkpoint, ModelConfig& config) {
   config.kv_heads = kv_rows / (2 * config.head_dim);
   config.norm_epsilon = 1e-5F;
   config.rope.prompt_vanishes = true;
+  config.forms.fused_qkv = true;
   const int side = published_grid(checkpoint);
+  if (checkpoint.find(kNullCaption) != nullptr) return read_captions(checkpoint, "", side, config);
+  config.inputs =
+      config.vocabulary + size_of(checkpoint, std::string(kClasses), 0, Limits::kVocabulary);
   config.image = {side, side, ImagePlan::Prompt::class_number, 1};
+}
+
+/// The cells of a side of a folder of LANTERN's.
+int lantern_side(const ConfigKeys& keys) {
+  if (keys.has("grid")) return keys.integer("grid", 1, kMostSide);
+  const int cells = keys.integer("block_size", 1, kMostSide * kMostSide);
+  int side = 1;
+  while (side * side < cells) ++side;
+  if (side * side != cells) keys.refuse("block_size", "the cells of a square");
+  return side;
+}
+
+/// LANTERN's conversion of LlamaGen (arXiv:2410.03355): Llama's names, pairs that turn still
+/// interleaved. Sizes come from the tensors.
+void read_lantern(const Checkpoint& checkpoint, ModelConfig& config) {
+  const ConfigKeys keys(checkpoint.metadata, (checkpoint.path / "config.json").string());
+  const std::string prefix(kLantern), embedding = prefix + "embed_tokens.weight";
+  const std::string first = prefix + "layers.0.";
+  config.vocabulary = size_of(checkpoint, embedding, 0, Limits::kVocabulary);
+  config.hidden = size_of(checkpoint, embedding, 1, Limits::kWidth);
+  config.layers = count_layers(checkpoint, "model.layers.{}.self_attn.q_proj.weight");
+  config.intermediate = size_of(checkpoint, first + "mlp.gate_proj.weight", 0, Limits::kWidth);
+  const int usual = std::max(1, config.hidden / published_head_size(config.hidden));
+  config.heads = keys.integer_or("num_attention_heads", 1, Limits::kHeads, usual);
+  if (config.hidden % config.heads != 0) {
+    keys.refuse("num_attention_heads", fmt::format("a divisor of the width {}", config.hidden));
+  }
+  config.head_dim = config.hidden / config.heads;
+  const std::string k = first + "self_attn.k_proj.weight";
+  const int kv_rows = size_of(checkpoint, k, 0, Limits::kWidth);
+  if (kv_rows % config.head_dim != 0) {
+    fail("load {} {}: expected heads of {} rows, found {} rows", quote(checkpoint.path.string()),
+         quote(k), config.head_dim, kv_rows);
+  }
+  config.kv_heads = kv_rows / config.head_dim;
+  config.norm_epsilon = static_cast<float>(keys.number_or("rms_norm_eps", 0, 1, 1e-5));
+  config.rope.base = keys.number_or("rope_base", 1, 1e12, config.rope.base);
+  config.rope.prompt_vanishes = true;
+  if (keys.text_or("input_type", "t2i") != "t2i") keys.refuse("input_type", "t2i");
+  read_captions(checkpoint, prefix, lantern_side(keys), config);
+  const int rows = config.image->prompt_tokens;
+  if (keys.integer_or("cls_token_num", 1, Limits::kContext, rows) != rows)
+    keys.refuse("cls_token_num", fmt::format("the {} rows of {}", rows, kNullCaption));
+  const int width = size_of(checkpoint, prefix + std::string(kNullCaption), 1, Limits::kWidth);
+  if (keys.integer_or("caption_dim", 1, Limits::kWidth, width) != width)
+    keys.refuse("caption_dim", fmt::format("the {} columns of {}", width, kNullCaption));
+}
+
+bool is_lantern(const Checkpoint& checkpoint) {
+  return checkpoint.find(std::string(kLantern) + std::string(kNullCaption)) != nullptr;
 }
 
 /// The folder that `talon train image model` writes says all sizes.
@@ -114,6 +179,7 @@ void read_folder(const Checkpoint& checkpoint, ModelConfig& config) {
     keys.refuse("prefix_rotation", "zero or identity");
   }
   config.rope.prompt_vanishes = rotation == "zero";
+  config.forms.fused_qkv = true;
   const std::vector<int> grid = keys.integers("grid", 1, kMostSide, 2);
   if (grid.empty()) keys.refuse("grid", "[rows, columns]");
   config.image = {grid[0], grid[1], ImagePlan::Prompt::words,
@@ -124,8 +190,9 @@ void read_folder(const Checkpoint& checkpoint, ModelConfig& config) {
 
 bool is_llamagen(const Checkpoint& checkpoint) {
   if (checkpoint.format == CheckpointFormat::hugging_face) {
-    return checkpoint.metadata.is_object() &&
-           checkpoint.metadata.value("model_type", Json()) == "llamagen";
+    return is_lantern(checkpoint) ||
+           (checkpoint.metadata.is_object() &&
+            checkpoint.metadata.value("model_type", Json()) == "llamagen");
   }
   const bool may_be = checkpoint.format == CheckpointFormat::torch_bin ||
                       checkpoint.format == CheckpointFormat::safetensors;
@@ -135,11 +202,9 @@ bool is_llamagen(const Checkpoint& checkpoint) {
 ModelConfig read_llamagen_config(const Checkpoint& checkpoint) {
   ModelConfig config;
   config.architecture = "llamagen";
-  if (checkpoint.find(kCaptions) != nullptr) {
-    fail("load {}: expected a model whose prompts are classes or words, found one of captions",
-         quote(checkpoint.path.string()));
-  }
-  if (checkpoint.format == CheckpointFormat::hugging_face) {
+  if (checkpoint.format == CheckpointFormat::hugging_face && is_lantern(checkpoint)) {
+    read_lantern(checkpoint, config);
+  } else if (checkpoint.format == CheckpointFormat::hugging_face) {
     read_folder(checkpoint, config);
   } else {
     read_published(checkpoint, config);
@@ -151,7 +216,6 @@ ModelConfig read_llamagen_config(const Checkpoint& checkpoint) {
   config.rope.grid_columns = config.image->columns;
   config.context = config.image->prompt_tokens + config.image->cells();
   config.interleaved_rope = true;
-  config.forms.fused_qkv = true;
   plan_alike(config);
   return config;
 }

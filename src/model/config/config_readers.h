@@ -31,10 +31,13 @@ RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::
 ModelConfig read_gguf_config(const Checkpoint& checkpoint);
 ModelConfig read_hugging_face_config(const Checkpoint& checkpoint);
 ModelConfig read_llama2c_config(const Checkpoint& checkpoint);
-/// Whether it holds a model of LlamaGen's kind: their .pt file, its tensors in safetensors, or the
-/// folder that `talon train image model` writes.
+/// Whether it holds a model of LlamaGen's kind: their .pt file, its tensors in safetensors, a
+/// folder that `talon train image model` writes, or one of LANTERN's.
 bool is_llamagen(const Checkpoint& checkpoint);
 ModelConfig read_llamagen_config(const Checkpoint& checkpoint);
+
+/// How many codes a picture model of a Hugging Face folder has, where only its tensors tell.
+void count_codes(const Checkpoint& checkpoint, ModelConfig& config);
 
 /// What a family adds to the configuration that all have in common.
 using FamilyReader = void (*)(const ConfigKeys& keys, ModelConfig& config);

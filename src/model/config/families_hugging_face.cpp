@@ -200,15 +200,17 @@ FamilyReader hugging_face_family(std::string_view model_type) {
   for (const Family& family : kFamilies) {
     if (family.name == model_type) return family.read;
   }
-  const auto found = hugging_face_expert_family(model_type);
-  return found ? found : hugging_face_recurrent_family(model_type);
+  for (const auto find : {hugging_face_expert_family, hugging_face_recurrent_family}) {
+    if (const FamilyReader found = find(model_type)) return found;
+  }
+  return hugging_face_picture_family(model_type);
 }
 
 std::string hugging_face_families() {
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.name);
-  return fmt::format("one of {}, {}, {}", fmt::join(names, ", "), kExpertModelTypes,
-                     kRecurrentModelTypes);
+  return fmt::format("one of {}, {}, {}, {}", fmt::join(names, ", "), kExpertModelTypes,
+                     kRecurrentModelTypes, kPictureModelTypes);
 }
 
 }  // namespace talon

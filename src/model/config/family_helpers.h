@@ -38,6 +38,9 @@ extern const std::string_view kExpertModelTypes, kExpertArchitectures;
 FamilyReader hugging_face_recurrent_family(std::string_view model_type);
 const GgufFamily* gguf_recurrent_family(std::string_view architecture);
 extern const std::string_view kRecurrentModelTypes, kRecurrentArchitectures;
+/// Those that draw.
+FamilyReader hugging_face_picture_family(std::string_view model_type);
+extern const std::string_view kPictureModelTypes;
 /// The experts of Qwen's mixtures, of the layers that have them; of GGUF files in every layer.
 void read_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize);
 void read_gguf_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize);

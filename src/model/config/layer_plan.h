@@ -48,8 +48,9 @@ struct RecurrentPlan {
 struct LayerPlan {
   enum class Rope { none, global, local };
   enum class Norm { rms, layer };
-  /// RMSNorm of queries and keys: of each head or of all of a row, before the rotation or after it.
-  enum class HeadNorm { none, per_head, per_row, after_rope };
+  /// RMSNorm of queries and keys: of each head or of all of a row, before the rotation or after it;
+  /// or LayerNorm of each head, with weights of its own.
+  enum class HeadNorm { none, per_head, per_row, after_rope, layer_per_head };
 
   int heads = 0;
   int kv_heads = 0;

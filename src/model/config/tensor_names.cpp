@@ -224,8 +224,19 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
   }
 }
 
-TensorNames llamagen_names() {
+void add_captions(const std::string& prefix, TensorNames& names) {
+  names.captions = prefix + "cls_embedding.cap_proj.";
+  names.null_caption = prefix + "cls_embedding.uncond_embedding";
+}
+
+TensorNames llamagen_names(const TensorForms& forms) {
   TensorNames names;
+  if (!forms.fused_qkv) {  // LANTERN's folders
+    names = llama_names(forms);
+    add_captions(forms.prefix, names);
+    return names;
+  }
+  add_captions("", names);
   names.embedding = "tok_embeddings.weight";
   names.prompts = "cls_embedding.embedding_table.weight";
   names.output = "output.weight";
@@ -266,7 +277,7 @@ TensorNames hugging_face_names(const ModelConfig& config) {
 }  // namespace
 
 TensorNames TensorNames::of(CheckpointFormat format, const ModelConfig& config) {
-  if (config.image) return llamagen_names();
+  if (config.architecture == "llamagen") return llamagen_names(config.forms);
   return format == CheckpointFormat::hugging_face ? hugging_face_names(config)
                                                   : gguf_names_of(config.architecture);
 }

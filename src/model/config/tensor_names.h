@@ -11,7 +11,9 @@ namespace talon {
 /// lack ".weight" or ".bias". Empty: the family has none.
 struct TensorNames {
   std::string embedding, output, final_norm;
-  std::string prompts;  // embeddings of what only prompts hold
+  std::string prompts;       // embeddings of what only prompts hold
+  std::string captions;      // what the names of what reads captions begin with
+  std::string null_caption;  // a whole name
   std::string attention_norm, q, k, v, qkv, o, q_norm, k_norm, sinks;
   std::string post_attention_norm, post_ffn_norm, layer_scale;
   std::string ffn_norm, gate, up, gate_up, down;

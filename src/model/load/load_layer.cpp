@@ -157,7 +157,17 @@ void LayerLoader::load_projections(int layer, const LayerPlan& plan, LayerWeight
 
 void LayerLoader::load_head_norms(int layer, const LayerPlan& plan, LayerWeights& w) {
   using HeadNorm = LayerPlan::HeadNorm;
-  if (plan.head_norm == HeadNorm::after_rope) {
+  if (plan.head_norm == HeadNorm::layer_per_head) {
+    const auto load = [&](const std::string& name, int heads, Buffer& weight, Buffer& bias) {
+      for (const char* part : {"weight", "bias"}) {
+        const auto values =
+            tensors_.values(layer_tensor(name, layer, part), {heads, plan.head_dim});
+        (part[0] == 'w' ? weight : bias) = tensors_.upload(values, 1, heads * plan.head_dim);
+      }
+    };
+    load(names_.q_norm, plan.heads, w.q_norm, w.q_norm_bias);
+    load(names_.k_norm, plan.kv_heads, w.k_norm, w.k_norm_bias);
+  } else if (plan.head_norm == HeadNorm::after_rope) {
     w.q_norm = ones(plan.head_dim);
     w.k_norm = ones(plan.head_dim);
   } else if (plan.head_norm != HeadNorm::none) {

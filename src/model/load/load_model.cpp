@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "model/load/load_layer.h"
+#include "model/load/load_pictures.h"
 #include "model/model.h"
 
 namespace talon {
@@ -13,21 +14,6 @@ void choose_divisors(RopeConfig& rope, int context) {
   if (rope.scaling != RopeConfig::Scaling::longrope) return;
   rope.frequency_divisors =
       context <= rope.original_context ? rope.short_divisors : rope.long_divisors;
-}
-
-/// The embeddings of the vocabulary, then of what only prompts hold.
-std::unique_ptr<Weight> load_inputs(TensorLoader& tensors, const TensorNames& names,
-                                    const ModelConfig& config) {
-  std::vector<float> rows = tensors.values(names.embedding, {config.vocabulary, config.hidden});
-  const std::vector<float> prompts =
-      tensors.values(names.prompts, {config.inputs - config.vocabulary, config.hidden});
-  rows.insert(rows.end(), prompts.begin(), prompts.end());
-  return tensors.made_matrix({names.embedding,
-                              StorageType::f32,
-                              config.inputs,
-                              config.hidden,
-                              std::as_bytes(std::span(rows)),
-                              {}});
 }
 
 }  // namespace
@@ -43,12 +29,14 @@ Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptio
   TensorLoader tensors(checkpoint, backend, options);
   LayerLoader layers(tensors, config);
   const TensorNames& names = layers.names();
-  model.embedding = config.inputs > config.vocabulary
-                        ? load_inputs(tensors, names, config)
-                        : tensors.matrix(names.embedding, config.vocabulary, config.hidden);
-  if (!config.tied_output) {
-    tensors.forget_weight_bytes(0);  // one row of the table is read, not all of it
-    model.output = tensors.matrix(names.output, config.vocabulary, config.hidden);
+  if (config.image) {
+    load_picture_tables(tensors, names, model);
+  } else {
+    model.embedding = tensors.matrix(names.embedding, config.vocabulary, config.hidden);
+    if (!config.tied_output) {
+      tensors.forget_weight_bytes(0);  // one row of the table is read, not all of it
+      model.output = tensors.matrix(names.output, config.vocabulary, config.hidden);
+    }
   }
   if (config.per_layer_input > 0) {
     const int width = config.layers * config.per_layer_input;

@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t kMostMethods = 32;  // that requests may ask for
 
 EngineOptions options_of(const LoadedModel& loaded, const HostOptions& host) {
-  EngineOptions options = engine_options(host.decode, loaded.model, loaded.tokenizer_or_null());
+  EngineOptions options = engine_options(
+      host.decode, loaded.model, loaded.model.config.image ? nullptr : loaded.tokenizer_or_null());
   options.max_rows = std::max(options.max_rows, EngineOptions{}.max_rows);
   options.step_ms = host.step_ms;
   return options;
@@ -33,7 +34,8 @@ ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOpt
       engine_(loaded_.model, *cache_, watched(options_of(loaded_, options))),
       methods_(engine_, loaded_.model, *cache_, options.decode),
       most_waiting_(options.queue) {
-  if (loaded_.tokenizer) grammars_.emplace(*loaded_.tokenizer, loaded_.model.config.vocabulary);
+  if (loaded_.tokenizer && !loaded_.model.config.image)
+    grammars_.emplace(*loaded_.tokenizer, loaded_.model.config.vocabulary);
   thread_ = std::thread([this] { run(); });
   if (learner_) learn();
 }

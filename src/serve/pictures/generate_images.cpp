@@ -61,14 +61,15 @@ class PictureFormat final : public AnswerFormat {
 
  private:
   std::vector<std::byte> png(const ChoiceResult& choice) const {
-    const int cells = head_.model->config().image->cells();
+    const ImagePlan& plan = *head_.model->config().image;
+    const int cells = plan.answer_tokens();
     if (std::ssize(choice.tokens) != cells) {
       throw ApiError(503, "",
                      fmt::format("picture: expected {} codes, found {}: it ended early", cells,
                                  choice.tokens.size()),
                      "incomplete");
     }
-    return encode_png(head_.model->pictures->decode(choice.tokens),
+    return encode_png(head_.model->pictures->decode(codes_of(plan, choice.tokens)),
                       {{"prompt", ask_.shown_prompt},
                        {"seed", fmt::to_string(head_.fields.seed + seed_offset(choice))},
                        {"guidance", fmt::to_string(ask_.guidance)},
@@ -98,7 +99,8 @@ void refuse_others(const Fields& fields, const PictureStudio& studio) {
   if (fields.flag("stream").value_or(false)) fields.refuse("stream", "false");
 }
 
-PictureAsk read_ask(const Fields& fields, const Model& model) {
+PictureAsk read_ask(const Fields& fields, const LoadedModel& loaded) {
+  const Model& model = loaded.model;
   const auto text = fields.text("prompt");
   const auto number = fields.integer("class", 0, kMostClasses);
   if (text.has_value() == number.has_value()) fields.refuse("prompt", "a text, or else class");
@@ -107,7 +109,8 @@ PictureAsk read_ask(const Fields& fields, const Model& model) {
       static_cast<float>(fields.number("guidance", 0, kMostGuidance).value_or(kUsualGuidance));
   ask.shown_prompt = text ? *text : fmt::format("class {}", *number);
   try {
-    ask.prompt = text ? words_prompt(model, *text) : class_prompt(model, static_cast<int>(*number));
+    ask.prompt = text ? text_prompt(model, loaded.tokenizer_or_null(), *text)
+                      : class_prompt(model, static_cast<int>(*number));
   } catch (const UsageError& error) {
     throw ApiError(400, text ? "prompt" : "class", error.what(), "invalid_value");
   }
@@ -115,12 +118,9 @@ PictureAsk read_ask(const Fields& fields, const Model& model) {
 }
 
 /// A job for each picture, with a seed of its own: the request's, the next one, ...
-std::vector<Job> make_jobs(const AnswerFields& fields, const PictureAsk& ask, int cells) {
+std::vector<Job> make_jobs(const AnswerFields& fields, const PictureAsk& ask, const Model& model) {
   Job job;
-  job.request.prompt = ask.prompt.own;
-  job.request.guide_prompt = ask.prompt.guide;
-  job.request.guidance = ask.guidance;
-  job.request.max_new = cells;
+  ask_for(model, ask.prompt, ask.guidance, job.request);
   job.request.sampler = fields.sampler;
   job.request.tenant = fields.tenant;
   job.request.priority = fields.priority;
@@ -141,8 +141,8 @@ void serve_images(const GenerateInput& input) {
   const Fields fields(*input.body);
   refuse_others(fields, *model.pictures);
   AnswerFields answer = read_common(input, fields);
-  PictureAsk ask = read_ask(fields, model.host->loaded().model);
-  std::vector<Job> jobs = make_jobs(answer, ask, model.config().image->cells());
+  PictureAsk ask = read_ask(fields, model.host->loaded());
+  std::vector<Job> jobs = make_jobs(answer, ask, model.host->loaded().model);
   AnswerHead head = make_head("img-", model, std::move(answer));
   head.prompts.push_back(ask.prompt.own);
   Answering::start(

@@ -1,0 +1,153 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+
+#include "backend/reference/reference.h"
+#include "draft/eagle/eagle_drafter.h"
+#include "io/zstd.h"
+#include "model/target.h"
+
+// LANTERN's drafter against PyTorch (tests/data/golden/images/record.py): what it says of the next
+// code of a picture that a caption asks for.
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kFloat32 = 1e-4;  // as of models
+constexpr int kChildren = 5, kSide = 4;
+
+const fs::path kGolden = fs::path(TALON_TEST_DATA) / "golden/images";
+
+fs::path unpack(const std::string& name) {
+  const fs::path to = fs::path(testing::TempDir()) / "talon_eagle_pictures" / name;
+  fs::create_directories(to.parent_path());
+  std::ofstream(to, std::ios::binary) << read_zstd(kGolden / (name + ".zst"));
+  const fs::path config = fs::path(name).parent_path() / "config.json";
+  if (fs::exists(kGolden / config)) {
+    fs::copy_file(kGolden / config, to.parent_path() / "config.json",
+                  fs::copy_options::overwrite_existing);
+    return to.parent_path();
+  }
+  return to;
+}
+
+template <typename T>
+std::vector<T> numbers(const Checkpoint& file, const std::string& name) {
+  const StoredTensor& tensor = file.require(name);
+  std::vector<T> values(tensor.bytes.size() / sizeof(T));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+struct Case {
+  float guidance;
+  int piece;  // tokens shown at once
+};
+
+class LanternHead : public testing::TestWithParam<Case> {
+ protected:
+  LanternHead()
+      : backend_(make_reference_backend(1)),
+        golden_(open_checkpoint(unpack("t2i.golden.safetensors"))),
+        model_(load_model(open_checkpoint(unpack("lantern/model.safetensors")), *backend_)),
+        cache_(*backend_, kv_shape(model_.config, 4, KvType::f32)),
+        target_(model_, cache_, 64, {{FeatureTap::kFinalNorm}}) {}
+
+  /// The whole picture through the target, whose features the head reads.
+  void run(const std::vector<TokenId>& prompt, const std::vector<float>& vectors, float guidance) {
+    sequence_.emplace(cache_.start({}, false));
+    if (guidance > 1) sequence_->pair(cache_.start({}, false), prompt);
+    EXPECT_TRUE(sequence_->reserve(static_cast<int>(text_.size())));
+    SequenceRows rows{.sequence = &*sequence_, .tokens = text_, .parents = {}};
+    rows.picture_prompt = static_cast<int>(prompt.size());
+    rows.vectors = vectors;
+    rows.guidance = guidance;
+    result_ = target_.forward({&rows, 1});
+  }
+
+  /// The first `length` tokens, in pieces.
+  void show(Drafter& drafter, DraftState& state, int length, const std::vector<float>& vectors) {
+    const Case& given = GetParam();
+    const auto width = static_cast<std::size_t>(model_.config.hidden);
+    for (int first = 0; first < length; first += given.piece) {
+      const int count = std::min(given.piece, length - first);
+      const int row = std::max(0, first - 1), rows = first == 0 ? count - 1 : count;
+      const auto begin = static_cast<std::size_t>(first);
+      CommittedTokens committed{std::span(text_).subspan(begin, static_cast<std::size_t>(count)),
+                                first, result_.features.row_range(row, rows), first > 0};
+      const std::size_t from = std::min(begin * width, vectors.size());
+      committed.vectors = std::span(vectors).subspan(
+          from, std::min(static_cast<std::size_t>(count) * width, vectors.size() - from));
+      if (given.guidance > 1) {
+        committed.guide_tokens = committed.tokens;
+        committed.guide_first_position = first;
+        committed.guide_features =
+            result_.features.row_range(result_.first_guide_row[0] + row, rows);
+      }
+      drafter.observe(state, committed);
+    }
+  }
+
+  std::unique_ptr<Backend> backend_;
+  Checkpoint golden_;
+  Model model_;
+  KvCache cache_;
+  Target target_;
+  std::optional<KvSequence> sequence_;
+  ForwardResult result_;
+  std::vector<TokenId> text_;
+};
+
+TEST_P(LanternHead, SaysWhatThePublishedOneSays) {
+  const Case& given = GetParam();
+  const auto features = numbers<float>(golden_, "features");
+  const auto rows = static_cast<int>(golden_.require("features").shape[0]);
+  const std::vector<float> vectors = project_caption(model_, features, rows);
+  std::vector<TokenId> prompt(static_cast<std::size_t>(rows));
+  std::iota(prompt.begin(), prompt.end(), model_.config.input_count() - rows);
+  const auto codes = numbers<TokenId>(golden_, "codes");
+  text_ = prompt;
+  text_.insert(text_.end(), codes.begin(), codes.end());
+  run(prompt, vectors, given.guidance);
+  const auto expected = numbers<float>(golden_, given.guidance > 1 ? "drafted" : "drafted_alone");
+
+  EagleOptions options;
+  options.dynamic = {.width = kChildren, .children = kChildren, .levels = 1, .nodes = kChildren};
+  options.coupling.on = false;
+  const auto drafter =
+      make_eagle_drafter(load_head(open_checkpoint(unpack("lantern_head/model.safetensors")),
+                                   model_, {.layout = WeightLayout::as_stored, .tap_layers = {}}),
+                         model_, options);
+  for (int shown = 1; shown < kSide * kSide; ++shown) {
+    const auto state = drafter->start();
+    show(*drafter, *state, rows + shown, vectors);
+    DraftTree tree(codes[static_cast<std::size_t>(shown) - 1]);
+    DraftJob job{state.get(), nullptr, {1000, 1000, 1000}, &tree};
+    job.guidance = given.guidance;
+    drafter->propose({&job, 1});
+    const auto vocabulary = static_cast<std::size_t>(model_.config.vocabulary);
+    const auto logits =
+        std::span(expected).subspan((static_cast<std::size_t>(shown) - 1) * vocabulary, vocabulary);
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    ASSERT_EQ(tree.draft_nodes(), kChildren);
+    for (const NodeId node : tree.children(0)) {
+      const auto token = static_cast<std::size_t>(tree[node].token);
+      EXPECT_NEAR(tree[node].log_p, static_cast<double>(logits[token]) - std::log(sum),
+                  5 * kFloat32)
+          << shown;
+    }
+    EXPECT_EQ(tree[1].token, std::ranges::max_element(logits) - logits.begin()) << shown;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LanternHead,
+                         testing::Values(Case{1, 100}, Case{3, 100}, Case{3, 4}, Case{1, 3}));
+
+}  // namespace
+}  // namespace talon
