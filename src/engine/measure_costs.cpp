@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "core/error.h"
 #include "engine/stopwatch.h"
 #include "io/sha256.h"
 #include "model/target.h"
+#include "sample/sampler.h"
 
 namespace talon {
 namespace {
@@ -31,6 +31,11 @@ constexpr double kLeastPassShare = 1e-3;  // of the draft of one level
 constexpr int kFirstPasses = 5;           // most that are timed, each after a forward of the target
 
 int cache_pages(int context) { return (context + kMostRows) / kPageRows + 2; }
+
+bool has_experts(const ModelConfig& config) {
+  return std::ranges::any_of(config.plans,
+                             [](const LayerPlan& plan) { return plan.experts.count > 0; });
+}
 
 /// Grows trees of a given size and says whether it was asked.
 class ProbePolicy : public PolicyState {
@@ -77,10 +82,14 @@ class CostMeasurement {
   }
 
  private:
-  /// A chain of `rows` arbitrary tokens after the committed ones. Its rows stay in flight.
+  /// A chain of `rows` tokens after the committed ones, arbitrary ones unless there is a text. Its
+  /// rows stay in flight.
   ForwardResult forward(int rows) {
     tokens_.clear();
-    for (int i = 0; i < rows; ++i) tokens_.push_back((i * 7919 + 13) % model_.config.vocabulary);
+    for (int i = 0; i < rows; ++i) {
+      tokens_.push_back(text_.empty() ? (i * 7919 + 13) % model_.config.vocabulary
+                                      : text_[static_cast<std::size_t>(i) % text_.size()]);
+    }
     const bool has_room = sequence_.reserve(rows);
     expects(has_room, "room in a cache of its own");
     const SequenceRows chain{.sequence = &sequence_, .tokens = tokens_, .parents = {}};
@@ -89,15 +98,31 @@ class CostMeasurement {
     return result;
   }
 
+  /// Draws the text of chains. Rows of a text go to fewer experts than arbitrary tokens do, so a
+  /// check of them reads less.
+  void write_text(int length) {
+    Sampler sampler({.temperature = 1}, model_.config.vocabulary);
+    const PositionRandom random(1, 0);
+    std::vector<float> logits(static_cast<std::size_t>(model_.config.vocabulary));
+    std::vector<TokenId> text;
+    while (std::ssize(text) < length) {
+      const ForwardResult result = forward(1);
+      model_.backend->download(result.logits, logits);
+      sequence_.keep(std::vector<NodeId>{0}, tokens_);
+      const auto position = static_cast<std::uint64_t>(sequence_.length());
+      text.push_back(sampler.sample(logits, {.committed = text, .path = {}}, random, position));
+      text_ = {text.back()};
+    }
+    text_ = std::move(text);
+  }
+
   /// Commits positions that were never computed: what they hold does not change the time.
   void move_to(int context) {
     while (sequence_.length() < context) {
       const int rows = std::min(context - sequence_.length(), cache_.rows_at_once());
       const bool has_room = sequence_.reserve(rows);
       expects(has_room, "room in a cache of its own");
-      std::vector<NodeId> path(static_cast<std::size_t>(rows));
-      std::iota(path.begin(), path.end(), 0);
-      sequence_.keep(path, std::vector<TokenId>(path.size(), 0));
+      sequence_.assume(rows);
     }
   }
 
@@ -134,6 +159,7 @@ class CostMeasurement {
     warm_forwards_ = std::min(kWarmForwards, static_cast<int>(kWarmShare * budget_ms_ / first_ms));
     const std::vector<int> near_rows =
         is_slow ? std::vector<int>{1, 8} : std::vector<int>{1, 2, 4, 8, 16, 32};
+    if (has_experts(model_.config)) write_text(near_rows.back());
     measure_checks_at(std::min(kNearContext, model_.config.context - kMostRows), near_rows, 0.6);
     if (far_context_ > kNearContext) {
       measure_checks_at(far_context_, {1, near_rows[near_rows.size() / 2]}, 0.25);
@@ -220,6 +246,7 @@ class CostMeasurement {
   KvSequence sequence_;
   std::unique_ptr<DraftState> state_;
   std::vector<TokenId> tokens_;
+  std::vector<TokenId> text_;  // empty: rows are arbitrary
   CostProfile profile_;
 };
 

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "../golden/maker_data.h"
+#include "backend/wrap/forwarding.h"
 #include "draft/registry.h"
+#include "engine/measure_costs.h"
 #include "engine/test_model.h"
 #include "exactness.h"
 #include "io/test_files.h"
@@ -123,6 +126,32 @@ TEST_P(LayerKinds, FewPagesOfNearLayersChangeNoAnswer) {
   const auto expected = answers(roomy);
   for (const auto& answer : expected) EXPECT_EQ(answer.size(), 40U);
   EXPECT_EQ(answers(tight), expected);
+}
+
+/// Notes the tokens of forwards of four rows.
+class FourRows : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  void embed(const Weight& table, const Indices& tokens, const View& out) override {
+    if (tokens.count == 4) seen.assign(tokens.data, tokens.data + tokens.count);
+    ForwardingBackend::embed(table, tokens, out);
+  }
+  std::vector<TokenId> seen;
+};
+
+/// What a check of a mixture costs depends on its tokens.
+TEST_P(LayerKinds, CostsOfMixturesAreTimedOnATextThatTheModelWrites) {
+  auto backend = std::make_unique<FourRows>(cpu_backend(1));
+  FourRows& rows = *backend;
+  TestModel model(unpack_maker(GetParam()).folder, std::move(backend));
+  const auto none = make_drafter("none", {});
+  measure_costs(model.model, KvType::f16, *none, 1000);
+  std::vector<TokenId> arbitrary;
+  for (int i = 0; i < 4; ++i) arbitrary.push_back((i * 7919 + 13) % model.vocabulary());
+  const bool is_mixture = std::ranges::any_of(
+      model.model.config.plans, [](const LayerPlan& plan) { return plan.experts.count > 0; });
+  ASSERT_EQ(rows.seen.size(), 4U);
+  EXPECT_EQ(rows.seen == arbitrary, !is_mixture);
 }
 
 INSTANTIATE_TEST_SUITE_P(

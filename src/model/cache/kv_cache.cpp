@@ -410,6 +410,16 @@ void KvSequence::keep(std::span<const NodeId> path, std::span<const TokenId> tok
   if (state_->near) state_->near->slide(length());
 }
 
+void KvSequence::assume(int count) {
+  expects(count >= 0 && !state_->guide, "a text without a guide grows");
+  const int first = state_->full_pages();
+  state_->tokens.resize(state_->tokens.size() + static_cast<std::size_t>(count));
+  expects(state_->tokens.size() <= state_->pages.size() * kPageRows, "room was reserved");
+  if (state_->state) state_->state->assume(length());
+  state_->remember_pages(first);
+  if (state_->near) state_->near->slide(length());
+}
+
 void KvSequence::lay_out_states(int first, int count, std::span<const NodeId> parents, bool kept,
                                 int flight, AttentionLayout& layout) {
   expects(state_->state != nullptr, "a cache of a model with states");

@@ -86,6 +86,9 @@ class KvSequence {
   /// Commits rows `path` (ascending, parents before children) of the forward in flight, whose
   /// tokens are `tokens`; the others are dropped. Moves cache rows where path is not 0, 1, 2, ...
   void keep(std::span<const NodeId> path, std::span<const TokenId> tokens);
+  /// Commits `count` positions for which there is room as if some text stood there that was never
+  /// run: to time what follows it.
+  void assume(int count);
   /// Forgets committed positions from `length` on; of a model with states, those from the last
   /// snapshot before it on; of one with near layers, those from where their pages are gone on.
   void truncate(int length);

@@ -85,6 +85,11 @@ void SequenceState::commit(const TextRoot& root, std::span<const TokenId> text,
   }
 }
 
+void SequenceState::assume(int length) {
+  expects(claim(), "a slot");
+  position_ = length;
+}
+
 /// What the sequence leaves behind is the next one's beginning, often.
 void SequenceState::end(const TextRoot& root, std::span<const TokenId> text) noexcept {
   if (!slot_ || text.empty() || position_ != static_cast<int>(text.size())) return;

@@ -31,6 +31,8 @@ class SequenceState {
   void settle();
   /// Rows `path` of the forward are text from now on: its last tokens.
   void commit(const TextRoot& root, std::span<const TokenId> text, std::span<const NodeId> path);
+  /// Whatever the state is, it is that behind `length` tokens.
+  void assume(int length);
   /// The text has ended, or is to be run again.
   void end(const TextRoot& root, std::span<const TokenId> text) noexcept;
 
