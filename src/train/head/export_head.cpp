@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <cstring>
 #include <vector>
 
 #include "core/error.h"
@@ -242,6 +243,24 @@ void export_head(const HeadExport& head, const std::filesystem::path& folder) {
   const std::string config =
       configuration(head, head.origin.value("tap_layers", std::vector<int>{})).dump(2) + "\n";
   write_file(folder / "config.json", std::as_bytes(std::span(config)));
+}
+
+std::vector<TokenId> drafted_tokens(const std::filesystem::path& path) {
+  std::vector<TokenId> tokens;
+  if (!std::filesystem::is_directory(path)) return tokens;
+  const Checkpoint head = open_checkpoint(path);
+  const StoredTensor* stored = head.find("d2t");
+  if (stored == nullptr) return tokens;
+  if (stored->type != StorageType::i64) {
+    fail("import head {}: tensor \"d2t\": expected i64, found {}", path.string(),
+         name_of(stored->type));
+  }
+  for (std::size_t i = 0; i < stored->bytes.size() / sizeof(std::int64_t); ++i) {
+    std::int64_t distance = 0;
+    std::memcpy(&distance, stored->bytes.data() + i * sizeof(distance), sizeof(distance));
+    tokens.push_back(static_cast<TokenId>(static_cast<std::int64_t>(i) + distance));
+  }
+  return tokens;
 }
 
 void import_head(const std::filesystem::path& folder, const HeadShape& shape,

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "io/json.h"
 #include "model/config/config.h"
@@ -34,5 +35,9 @@ void export_head(const HeadExport& head, const std::filesystem::path& folder);
 /// Error naming the folder and the tensor that is missing or of another shape.
 void import_head(const std::filesystem::path& folder, const HeadShape& shape,
                  ParameterStore& parameters);
+
+/// The tokens that an exported head drafts, ascending; none if it drafts all, or `path` is no
+/// folder of one.
+std::vector<TokenId> drafted_tokens(const std::filesystem::path& path);
 
 }  // namespace talon

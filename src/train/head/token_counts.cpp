@@ -16,6 +16,15 @@ std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size
   return tokens;
 }
 
+TokenCounts seen_once_more(TokenCounts counts, std::span<const TokenId> tokens) {
+  for (const TokenId token : tokens) {
+    if (token >= 0 && static_cast<std::size_t>(token) < counts.size()) {
+      ++counts[static_cast<std::size_t>(token)];
+    }
+  }
+  return counts;
+}
+
 double coverage(const TokenCounts& counts, std::span<const TokenId> tokens) {
   const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   std::int64_t covered = 0;

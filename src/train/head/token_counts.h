@@ -14,6 +14,8 @@ using TokenCounts = std::vector<std::int64_t>;
 /// The `size` most frequent tokens, ascending; those never seen come last, by id, which is a good
 /// prior for byte-pair vocabularies (docs/methods.md 7.6).
 std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size);
+/// The counts as if each of `tokens` had been seen once more; ids that are none are passed over.
+TokenCounts seen_once_more(TokenCounts counts, std::span<const TokenId> tokens);
 /// The share of the counted tokens that `tokens` (ascending) cover; 0 if nothing was counted.
 double coverage(const TokenCounts& counts, std::span<const TokenId> tokens);
 /// `frequent` and the tokens of a batch, ascending, each once, and the lowest other ids below

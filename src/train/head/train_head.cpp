@@ -70,6 +70,7 @@ class HeadTrainer {
   bool evaluate(const Tensor& values, const char* what);
   void save();
   void export_to(const std::filesystem::path& folder, const Tensor& values);
+  std::vector<TokenId> drafted_now() const;
   Json facts() const;
   bool leads() const { return options_.rank == 0; }
   std::filesystem::path at(std::string_view name) const {
@@ -95,7 +96,8 @@ class HeadTrainer {
   std::unique_ptr<Exchange> exchange_;
   LossOptions loss_options_;
   TrainState state_;
-  std::vector<std::size_t> order_;  // of the current epoch
+  std::vector<std::size_t> order_;       // of the current epoch
+  std::vector<TokenId> drafted_before_;  // by the head that it starts from
   HeadScores best_scores_;
   Clock::time_point mark_;  // training time is counted from here
 };
@@ -137,7 +139,10 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_);
   set_initial_values(*parameters_, shape_, target, config_, scales_, options_.seed);
   parameters_->refresh_low();
-  if (!options_.start.empty()) load_start(options_.start, shape_, *parameters_);
+  if (!options_.start.empty()) {
+    load_start(options_.start, shape_, *parameters_);
+    drafted_before_ = drafted_tokens(options_.start);
+  }
   model_.emplace(shape_, *parameters_, tables_);
   optimizer_.emplace(*parameters_, optimizer_options(options_));
   const double feature = kind_ == HeadKind::eagle ? 1 : 0;
@@ -376,17 +381,21 @@ bool HeadTrainer::evaluate(const Tensor& values, const char* what) {
 void HeadTrainer::export_to(const std::filesystem::path& folder, const Tensor& values) {
   std::vector<TokenId> drafted;
   if (options_.draft_vocabulary > 0 && options_.draft_vocabulary < config_.vocabulary)
-    drafted = frequent_tokens(state_.counts, static_cast<std::size_t>(options_.draft_vocabulary));
+    drafted = drafted_now();
   export_head({shape_, *parameters_, values, tables_, drafted, config_, options_.steps, facts()},
               folder);
+}
+
+/// The most frequent tokens, then those of the head that it started from.
+std::vector<TokenId> HeadTrainer::drafted_now() const {
+  return frequent_tokens(seen_once_more(state_.counts, drafted_before_),
+                         static_cast<std::size_t>(options_.draft_vocabulary));
 }
 
 Json HeadTrainer::facts() const {
   const DatasetInfo& info = data_.info();
   std::vector<int> taps = info.taps;
   if (!taps.empty()) taps.pop_back();
-  const auto drafted =
-      frequent_tokens(state_.counts, static_cast<std::size_t>(options_.draft_vocabulary));
   return {{"target", info.model},
           {"target_sha256", info.model_sha256},
           {"target_fingerprint", fingerprint_},
@@ -398,7 +407,7 @@ Json HeadTrainer::facts() const {
           {"iterations", optimizer_->iterations},
           {"seconds", std::round(state_.seconds)},
           {"draft_vocabulary", options_.draft_vocabulary},
-          {"draft_vocabulary_coverage", coverage(state_.counts, drafted)},
+          {"draft_vocabulary_coverage", coverage(state_.counts, drafted_now())},
           {"settings", settings_of(options_, info.model_sha256)}};
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "train/data/test_folder.h"
+#include "train/head/export_head.h"
 #include "train/head/math/exchange.h"
 #include "train/head/measure_head.h"
 #include "train/head/target_weights.h"
@@ -264,6 +265,25 @@ TEST(TrainHead, StartsFromAnExportedHead) {
     EXPECT_EQ(bytes_of(again.head / "model.safetensors"),
               bytes_of(trained.head / "model.safetensors"));
   }
+}
+
+/// Tokens that were not seen anew are drafted on, as far as there is room.
+TEST(TrainHead, KeepsTheWordsOfTheHeadThatItStartsFrom) {
+  DataFolder data, other, first, second;
+  write_stories(data.path(), 40);
+  write_stories(other.path(), 2);
+  HeadTrainOptions options = small_run(data, first);
+  options.draft_vocabulary = 96;
+  const HeadTrainResult trained = train(options);
+  const std::vector<TokenId> before = drafted_tokens(trained.head);
+  ASSERT_EQ(before.size(), 96U);
+  options.start = trained.head.string();
+  options.out = second.path().string();
+  options.data = {other.path().string()};
+  options.draft_vocabulary = 160;
+  const std::vector<TokenId> after = drafted_tokens(train(options).head);
+  EXPECT_EQ(after.size(), 160U);
+  EXPECT_TRUE(std::ranges::includes(after, before));
 }
 
 TEST(TrainHead, ExportedHeadOfOtherSizesIsRefusedByItsTensor) {
