@@ -6,7 +6,9 @@ namespace talon {
 
 Method make_method(std::shared_ptr<Drafter> drafter, const Model& model, std::string_view policy,
                    std::string_view rule) {
-  return {std::move(drafter), make_policy(policy, {model.config.hidden}), make_verifier(rule)};
+  const auto& image = model.config.image;
+  const PolicyContext context{model.config.hidden, image ? image->row_tokens() : 0};
+  return {std::move(drafter), make_policy(policy, context), make_verifier(rule)};
 }
 
 OwnedEngine::OwnedEngine(const Model& model, KvCache& cache, EngineParts parts)

@@ -12,7 +12,8 @@ namespace talon {
 
 /// What a policy may need to be made.
 struct PolicyContext {
-  int hidden = 0;  // of the target, which predictors must fit; 0: not known, and not checked
+  int hidden = 0;       // of the target, which predictors must fit; 0: not known, and not checked
+  int picture_row = 0;  // tokens of a row of what the target draws; 0: it writes text
 };
 
 /// A row of the explicit table of policies: adding one is one .cpp file, which gives the row, and

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <numeric>
 
 #include "bench/image/surprise.h"
 #include "cli/command.h"
@@ -23,7 +24,7 @@ constexpr const char* kPlain = "none";
 
 /// What a method did on all pictures.
 struct Summary {
-  int images = 0, equal = 0, codes = 0, rounds = 0;
+  int images = 0, equal = 0, codes = 0, rounds = 0, nodes = 0;
   int foreground_rounds = 0, foreground_codes = 0;
   double draw_ms = 0, draft_ms = 0, check_ms = 0, distortion = 0;
   std::vector<double> speedups;
@@ -217,6 +218,7 @@ class BenchImage : public Command {
     ++summary.images;
     summary.codes += static_cast<int>(answer.tokens.size());
     summary.rounds += s.rounds;
+    summary.nodes = std::accumulate(s.drafted.begin(), s.drafted.end(), summary.nodes);
     summary.draft_ms += s.draft_ms;
     summary.check_ms += s.check_ms;
     summary.distortion += s.distortion;
@@ -238,6 +240,7 @@ class BenchImage : public Command {
     return {{"images", s.images},
             {"equal", s.equal / images},
             {"tau", per_round(s.codes - s.images, s.rounds)},
+            {"nodes", per_round(s.nodes, s.rounds)},
             {"tau_foreground", per_round(s.foreground_codes, s.foreground_rounds)},
             {"steps_compression", per_round(s.codes, s.rounds + s.images)},
             {"ms", s.draw_ms / images},

@@ -105,9 +105,9 @@ int at_least(Options& options, std::string_view key, int least) {
   return value;
 }
 
-std::unique_ptr<TreePolicy> make_adjacency(Options& options, const PolicyContext&) {
+std::unique_ptr<TreePolicy> make_adjacency(Options& options, const PolicyContext& context) {
   AdjacencyOptions parsed{};
-  parsed.grid = options.whole("grid");
+  parsed.grid = options.whole("grid") > 0 ? options.whole("grid") : context.picture_row;
   parsed.neighbour = neighbour_of(options.text("neighbour"));
   parsed.beta = options.real("beta");
   parsed.least_depth = options.whole("least_levels");
@@ -123,24 +123,24 @@ std::unique_ptr<TreePolicy> make_adjacency(Options& options, const PolicyContext
 }  // namespace
 
 PolicyEntry adjacency_policy() {
-  return {
-      .name = "adjacency",
-      .summary =
-          "ADT-Tree (arXiv:2512.21857): depth and width follow what was accepted at an "
-          "adjacent token",
-      .options = {{"grid", WholeNumber{0, 1 << 16}, "0", "tokens of a row of the image, 0: text"},
-                  {"neighbour", OneOf{{"left", "above", "both", "none"}}, "left",
-                   "whose outcome shapes the next tree"},
-                  {"beta", RealNumber{0, 1}, "0.5",
-                   "accepted share of the depth that counts as well"},
-                  {"levels", WholeNumber{1, 64}, "5", "depth at first"},
-                  {"topk", WholeNumber{1, 64}, "10", "width at first"},
-                  {"least_levels", WholeNumber{1, 64}, "1", "least depth"},
-                  {"most_levels", WholeNumber{1, 64}, "8", "most depth"},
-                  {"least_topk", WholeNumber{1, 64}, "2", "least width"},
-                  {"most_topk", WholeNumber{1, 64}, "16", "most width"},
-                  {"nodes", WholeNumber{1, 1024}, "59", "most draft nodes, root excluded"}},
-      .make = make_adjacency};
+  return {.name = "adjacency",
+          .summary =
+              "ADT-Tree (arXiv:2512.21857): depth and width follow what was accepted at an "
+              "adjacent token",
+          .options = {{"grid", WholeNumber{0, 1 << 16}, "0",
+                       "tokens of a row of the picture; 0: the model's, of a text none"},
+                      {"neighbour", OneOf{{"left", "above", "both", "none"}}, "left",
+                       "whose outcome shapes the next tree"},
+                      {"beta", RealNumber{0, 1}, "0.5",
+                       "accepted share of the depth that counts as well"},
+                      {"levels", WholeNumber{1, 64}, "5", "depth at first"},
+                      {"topk", WholeNumber{1, 64}, "10", "width at first"},
+                      {"least_levels", WholeNumber{1, 64}, "1", "least depth"},
+                      {"most_levels", WholeNumber{1, 64}, "8", "most depth"},
+                      {"least_topk", WholeNumber{1, 64}, "2", "least width"},
+                      {"most_topk", WholeNumber{1, 64}, "16", "most width"},
+                      {"nodes", WholeNumber{1, 1024}, "59", "most draft nodes, root excluded"}},
+          .make = make_adjacency};
 }
 
 }  // namespace talon

@@ -338,6 +338,21 @@ TEST(AdjacencyPolicy, ARowBeginsFromTheTokenAbove) {
   EXPECT_EQ(image_round(*above, 5, 0), (Shape{7, 6}));  // from position 3
 }
 
+TEST(AdjacencyPolicy, TakesTheRowOfTheModelsPictures) {
+  Machine machine(1);
+  const auto shapes = [&](const char* text, const PolicyContext& context) {
+    const auto policy = make_policy(text, context);
+    const auto state = policy->start(machine.drafter, machine.costs);
+    image_round(*state, 0, 0);
+    image_round(*state, 1, 0);
+    return image_round(*state, 2, 0);
+  };
+  const Shape of_row = shapes("adjacency:grid=2", {});
+  EXPECT_EQ(shapes("adjacency", {.picture_row = 2}), of_row);
+  EXPECT_NE(shapes("adjacency", {}), of_row);
+  EXPECT_EQ(shapes("adjacency:grid=2", {.picture_row = 7}), of_row);
+}
+
 TEST(AdjacencyPolicy, WithoutNeighboursEveryTreeIsTheFirst) {
   Machine machine(1);
   auto policy = machine.policy("adjacency:neighbour=none,levels=4,topk=3");
