@@ -349,6 +349,11 @@ TEST(Pictures, CodesOfAVocabularyTheyShareAreTheOnlyAnswers) {
   EXPECT_EQ(config.image->forced(4), 24);
   EXPECT_EQ(config.image->forced(5), -1);
   EXPECT_EQ(config.image->prompt_tokens, 64 - 9);
+  Checkpoint named = open_folder<"lumina">();
+  named.metadata["model_type"] = "chameleon";
+  EXPECT_EQ(read_model_config(named).vocabulary, 24);
+  named.metadata["architectures"] = {"ChameleonXLLMXForConditionalGeneration"};
+  EXPECT_EQ(read_model_config(named).vocabulary, 25);
   Checkpoint published = open_folder<"lumina">();
   published.metadata.erase("vocabulary_map");
   published.metadata.erase("grid");

@@ -122,12 +122,17 @@ void read_chameleon_as(Prompt prompt, int usual_side, const ConfigKeys& keys, Mo
   config.end_tokens.clear();
 }
 
-void read_chameleon(const ConfigKeys& keys, ModelConfig& config) {
-  read_chameleon_as(Prompt::chameleon, 32, keys, config);
-}
-
 void read_lumina(const ConfigKeys& keys, ModelConfig& config) {
   read_chameleon_as(Prompt::lumina, 48, keys, config);
+}
+
+/// Lumina-mGPT's class may be named where its model_type is Chameleon's.
+void read_chameleon(const ConfigKeys& keys, ModelConfig& config) {
+  const Json* classes = keys.find("architectures");
+  if (classes && classes->dump(-1, ' ', false, Json::error_handler_t::replace).find("XLLMX") !=
+                     std::string::npos)
+    return read_lumina(keys, config);
+  read_chameleon_as(Prompt::chameleon, 32, keys, config);
 }
 
 void read_janus(const ConfigKeys& keys, ModelConfig& config) {
