@@ -12,9 +12,11 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
+#include "draw/film.h"
 #include "draw/picture_prompt.h"
 #include "engine/stopwatch.h"
 #include "image/png.h"
+#include "io/atomic_file.h"
 
 namespace talon {
 namespace {
@@ -23,7 +25,7 @@ constexpr int kSheetGap = 4;  // pixels
 
 struct ImageOptions {
   ModelOptions model;
-  std::string prompt, caption_features, vq, out = "picture.png", sheet;
+  std::string prompt, caption_features, vq, out = "picture.png", sheet, watch;
   int class_number = -1, images = 1, cells = 0;
   double guidance = 2;
   SamplerOptions sampler;
@@ -77,6 +79,9 @@ class Image : public Command {
         ->capture_default_str();
     app_->add_option("--grid", options_.sheet, "all on one sheet; COLUMNS times ROWS pictures")
         ->type_name("COLUMNSxROWS");
+    app_->add_option("--watch", options_.watch,
+                     "animated PNG of the first picture as it grew, beside plain drawing")
+        ->type_name("FILE");
     app_->add_option("--vq", options_.vq, "the tokenizer (default: vq.safetensors of the model)")
         ->type_name("FILE");
     add_int(*app_, "--cells", options_.cells, 1, 256,
@@ -117,6 +122,7 @@ class Image : public Command {
       pictures.push_back(decoder.decode(codes_of(*loaded.model.config.image, answer.tokens)));
     const double decode_ms = watch.ms();
     const std::vector<std::string> files = write(pictures, drawn);
+    if (!options_.watch.empty()) write_film(*loaded.model.config.image, pictures[0], drawn);
     const bool equal = !plain || is_equal(*plain, drawn);
     report(drawn, plain, files, pictures, decode_ms, equal);
     return equal ? kExitDone : kExitFailed;
@@ -202,6 +208,13 @@ class Image : public Command {
       files.push_back(file.string());
     }
     return files;
+  }
+
+  void write_film(const ImagePlan& plan, const Picture& picture, const Drawn& drawn) const {
+    const Answer& answer = drawn.result.pictures[0];
+    const auto frames = film_of(plan, picture, answer.statistics.accepted);
+    write_file(options_.watch,
+               encode_animation(frames.back().picture, frames, texts_of(0, answer)));
   }
 
   void report(const Drawn& drawn, const std::optional<Drawn>& plain,

@@ -77,6 +77,17 @@ TEST_F(ImageCommand, DrawsSheetsAndClasses) {
   EXPECT_NE(outcome.notes.find("the same pictures"), std::string::npos) << outcome.notes;
 }
 
+TEST_F(ImageCommand, WritesHowThePictureGrew) {
+  const std::string film = folder_.file("film.png");
+  const Json json = drawn({"-d", "jacobi@policy=fixed", "--watch", film});
+  const std::string bytes = read_file(film);
+  EXPECT_EQ(bytes.substr(1, 3), "PNG");
+  std::size_t frames = 0;
+  for (auto at = bytes.find("fcTL"); at != bytes.npos; at = bytes.find("fcTL", at + 1)) ++frames;
+  EXPECT_EQ(frames, 16u) << "as many as forwards of plain drawing, and the picture itself";
+  EXPECT_EQ(json["images"].size(), 1u);
+}
+
 /// LANTERN's folder and its drafter.
 TEST_F(ImageCommand, DrawsFromCaptions) {
   const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images";
@@ -150,6 +161,8 @@ TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   EXPECT_EQ(summary[exact]["impossible"], 0);
   EXPECT_LT(summary[relaxed]["equal"], 1.0);
   EXPECT_GT(summary[relaxed]["distortion"], 0.0);
+  EXPECT_GT(summary[relaxed]["nodes"], 0.0);
+  EXPECT_EQ(summary["none"]["nodes"], 0.0);
   EXPECT_GE(summary[relaxed]["tau"], summary[exact]["tau"]);
 }
 
