@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance crowd deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench field mixtures policies picture images pages page-test format check tidy \
+.PHONY: help demo test clients openapi endurance crowd deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench field learn mixtures policies picture images pages page-test format check tidy \
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
@@ -122,6 +122,9 @@ bench: build ## the table of the README: plain and drafted decoding beside llama
 
 field: build ## the methods of the field on the same models and questions, one page (FIELD_QUESTIONS=1: a try; goes on where it was stopped)
 	@scripts/field.sh $(BUILD)/talon
+
+learn: trainer ## what a head learns from one user's kind of text while serving; PROMPTS=FILE (long; goes on where it was stopped)
+	@python3 bench/learn.py $(BUILD)/talon smollm2 $(PROMPTS) tests/data/spec_bench_dev.jsonl $(BUILD)/learn
 
 policies: trainer ## every drafting policy at its best setting, in interleaved runs (hours; goes on where it was stopped)
 	@scripts/compare_policies.sh $(BUILD)/talon $(BUILD)/talon-train
