@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <numeric>
 
 #include "backend/reference/reference.h"
 #include "draft/eagle/eagle_drafter.h"
-#include "io/zstd.h"
 #include "model/target.h"
+#include "picture_data.h"
 
 // LANTERN's drafter against PyTorch (tests/data/golden/images/record.py): what it says of the next
 // code of a picture that a caption asks for.
@@ -18,30 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using test::numbers;
+
 constexpr double kFloat32 = 1e-4;  // as of models
 constexpr int kChildren = 5, kSide = 4;
 
-const fs::path kGolden = fs::path(TALON_TEST_DATA) / "golden/images";
-
 fs::path unpack(const std::string& name) {
-  const fs::path to = fs::path(testing::TempDir()) / "talon_eagle_pictures" / name;
-  fs::create_directories(to.parent_path());
-  std::ofstream(to, std::ios::binary) << read_zstd(kGolden / (name + ".zst"));
-  const fs::path config = fs::path(name).parent_path() / "config.json";
-  if (fs::exists(kGolden / config)) {
-    fs::copy_file(kGolden / config, to.parent_path() / "config.json",
-                  fs::copy_options::overwrite_existing);
-    return to.parent_path();
-  }
-  return to;
-}
-
-template <typename T>
-std::vector<T> numbers(const Checkpoint& file, const std::string& name) {
-  const StoredTensor& tensor = file.require(name);
-  std::vector<T> values(tensor.bytes.size() / sizeof(T));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  return values;
+  return test::unpack_picture("talon_eagle_pictures", name);
 }
 
 struct Case {
@@ -54,7 +35,8 @@ class LanternHead : public testing::TestWithParam<Case> {
   LanternHead()
       : backend_(make_reference_backend(1)),
         golden_(open_checkpoint(unpack("t2i.golden.safetensors"))),
-        model_(load_model(open_checkpoint(unpack("lantern/model.safetensors")), *backend_)),
+        model_(load_model(open_checkpoint(unpack("lantern/model.safetensors").parent_path()),
+                          *backend_)),
         cache_(*backend_, kv_shape(model_.config, 4, KvType::f32)),
         target_(model_, cache_, 64, {{FeatureTap::kFinalNorm}}) {}
 
@@ -119,10 +101,10 @@ TEST_P(LanternHead, SaysWhatThePublishedOneSays) {
   EagleOptions options;
   options.dynamic = {.width = kChildren, .children = kChildren, .levels = 1, .nodes = kChildren};
   options.coupling.on = false;
-  const auto drafter =
-      make_eagle_drafter(load_head(open_checkpoint(unpack("lantern_head/model.safetensors")),
-                                   model_, {.layout = WeightLayout::as_stored, .tap_layers = {}}),
-                         model_, options);
+  const auto drafter = make_eagle_drafter(
+      load_head(open_checkpoint(unpack("lantern_head/model.safetensors").parent_path()), model_,
+                {.layout = WeightLayout::as_stored, .tap_layers = {}}),
+      model_, options);
   for (int shown = 1; shown < kSide * kSide; ++shown) {
     const auto state = drafter->start();
     show(*drafter, *state, rows + shown, vectors);

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 
 #include "backend/cpu/cpu.h"
 #include "backend/reference/reference.h"
 #include "core/error.h"
-#include "io/zstd.h"
 #include "model/target.h"
+#include "picture_data.h"
 
 // Image models of all layouts against PyTorch (tests/data/golden/images/record.py).
 namespace talon {
@@ -17,24 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using test::numbers;
+
 constexpr double kFloat32 = 1e-4;  // sums in another order, of logits of about 1 to 10
 
-const fs::path kGolden = fs::path(TALON_TEST_DATA) / "golden/images";
-
-fs::path unpack(const std::string& name) {
-  const fs::path to = fs::path(testing::TempDir()) / "talon_pictures" / name;
-  fs::create_directories(to.parent_path());
-  std::ofstream(to, std::ios::binary) << read_zstd(kGolden / (name + ".zst"));
-  return to;
-}
-
-template <typename T>
-std::vector<T> numbers(const Checkpoint& file, const std::string& name) {
-  const StoredTensor& tensor = file.require(name);
-  std::vector<T> values(tensor.bytes.size() / sizeof(T));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  return values;
-}
+fs::path unpack(const std::string& name) { return test::unpack_picture("talon_pictures", name); }
 
 /// A .pt file as training scripts write it, whose grid the caller knows.
 Checkpoint open_classes() {
@@ -58,11 +43,7 @@ struct Name {
 
 template <Name name>
 Checkpoint open_folder() {
-  const std::string in = name.value;
-  const fs::path folder = unpack(in + "/model.safetensors").parent_path();
-  fs::copy_file(kGolden / in / "config.json", folder / "config.json",
-                fs::copy_options::overwrite_existing);
-  return open_checkpoint(folder);
+  return open_checkpoint(unpack(std::string(name.value) + "/model.safetensors").parent_path());
 }
 /// The folder that `talon train image model` writes.
 constexpr auto open_words = open_folder<"words">;
