@@ -9,6 +9,19 @@ constexpr std::string_view kPeer = "peer:";
 constexpr std::string_view kLlama = "llama.cpp";
 constexpr std::string_view kOpenai = "openai";
 
+/// Takes #DRAFT off the place.
+void take_draft(std::string_view method, PeerChoice& peer) {
+  const std::size_t hash = peer.place.rfind('#');
+  if (hash == peer.place.npos) return;
+  peer.draft = peer.place.substr(hash + 1);
+  peer.place.resize(hash);
+  if (!peer.draft.empty() && !peer.speculation.empty()) return;
+  throw UsageError(
+      fmt::format("method \"{}\": expected peer:llama.cpp:SPECULATION=PATH#DRAFT, with the type of "
+                  "speculation and the file that it drafts with",
+                  method));
+}
+
 }  // namespace
 
 bool is_peer(std::string_view method) { return method.starts_with(kPeer); }
@@ -25,9 +38,11 @@ PeerChoice parse_peer(std::string_view method) {
     peer.kind = PeerChoice::Kind::openai;
   } else if (engine.substr(0, colon) != kLlama || engine.ends_with(':')) {
     throw UsageError(
-        fmt::format("method \"{}\": expected peer:llama.cpp=PATH, peer:llama.cpp:SPECULATION=PATH "
-                    "or peer:openai=URL",
+        fmt::format("method \"{}\": expected peer:llama.cpp=PATH, "
+                    "peer:llama.cpp:SPECULATION=PATH[#DRAFT] or peer:openai=URL",
                     method));
+  } else {
+    take_draft(method, peer);
   }
   if (peer.place.empty()) {
     throw UsageError(fmt::format("method \"{}\": expected {} behind the name", method,

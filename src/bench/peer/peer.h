@@ -11,13 +11,16 @@
 namespace talon {
 
 /// Another engine that answers the same questions, as a method of `talon bench spec`:
-///   peer:llama.cpp[:SPECULATION]=PATH  llama-server or its folder; SPECULATION: its --spec-type
-///   peer:openai=URL[#MODEL]            an endpoint with its version: http://127.0.0.1:8000/v1
+///   peer:llama.cpp[:SPECULATION]=PATH[#DRAFT]
+///     llama-server or its folder; SPECULATION: its --spec-type, DRAFT: a GGUF file to draft with
+///   peer:openai=URL[#MODEL]
+///     an endpoint with its version: http://127.0.0.1:8000/v1
 struct PeerChoice {
   enum class Kind { llama_cpp, openai } kind = Kind::llama_cpp;
   std::string name;         // "peer:llama.cpp", "peer:llama.cpp:ngram-simple", "peer:openai"
   std::string speculation;  // empty: plain decoding
   std::string place;        // path or URL
+  std::string draft;        // file of a head or a draft model; empty: none
 };
 
 /// Whether a method is a peer.

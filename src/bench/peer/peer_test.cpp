@@ -101,6 +101,11 @@ TEST(Peers, AreMethodsWithAPlace) {
   const PeerChoice drafting = parse_peer("peer:llama.cpp:ngram-simple=/opt/llama");
   EXPECT_EQ(drafting.name, "peer:llama.cpp:ngram-simple");
   EXPECT_EQ(drafting.speculation, "ngram-simple");
+  EXPECT_EQ(drafting.draft, "");
+  const PeerChoice head = parse_peer("peer:llama.cpp:draft-eagle3=/opt/llama#heads/a.gguf");
+  EXPECT_EQ(head.name, "peer:llama.cpp:draft-eagle3");
+  EXPECT_EQ(head.place, "/opt/llama");
+  EXPECT_EQ(head.draft, "heads/a.gguf");
   const PeerChoice endpoint = parse_peer("peer:openai=http://127.0.0.1:8000/v1#m");
   EXPECT_EQ(endpoint.kind, PeerChoice::Kind::openai);
   EXPECT_EQ(endpoint.name, "peer:openai");
@@ -110,6 +115,7 @@ TEST(Peers, AreMethodsWithAPlace) {
 TEST(Peers, ThatCannotBeMeantAreRefused) {
   for (const char* method :
        {"peer:llama.cpp", "peer:llama.cpp=", "peer:llama.cpp:=/x", "peer:gpt=/x",
+        "peer:llama.cpp=/x#y", "peer:llama.cpp:draft-eagle3=/x#", "peer:llama.cpp:draft-eagle3=#y",
         "peer:openai:x=http://y", "peer:openai", "peer:=x", "peer:"}) {
     EXPECT_THROW(parse_peer(method), UsageError) << method;
   }
@@ -211,13 +217,19 @@ TEST(LlamaPeer, WithoutServerOrGgufSaysWhatWasExpected) {
               make_peer(choice, {"m.gguf", tokenizer(), 1, 512});
             }).find("/no/such/folder"),
             std::string::npos);
+  const PeerChoice drafting = parse_peer("peer:llama.cpp:draft-eagle3=/opt/llama#no/head.gguf");
+  EXPECT_NE(message_of([&] {
+              make_peer(drafting, {"m.gguf", tokenizer(), 1, 512});
+            }).find("found no file no/head.gguf"),
+            std::string::npos);
 }
 
-/// A program that behaves as llama-server does: reads --port, answers /health and /completion.
+/// A program that behaves as llama-server does: reads --port, answers /health and /completion, here
+/// with the file that it drafts with.
 constexpr const char* kFakeLlama = R"(#!/usr/bin/env python3
 import json, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
-arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+def argument(name): return sys.argv[sys.argv.index(name) + 1]
 answered = 0
 class Handler(BaseHTTPRequestHandler):
     def reply(self, value):
@@ -233,12 +245,12 @@ class Handler(BaseHTTPRequestHandler):
         answered += 1
         if answered > 1: sys.exit(1)
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.reply({"content": "hello", "tokens": asked["prompt"][:3],
+        self.reply({"content": argument("--spec-draft-model"), "tokens": asked["prompt"][:3],
                     "timings": {"prompt_ms": 4.0, "predicted_ms": 9.0, "predicted_n": 4,
                                 "draft_n": 5, "draft_n_accepted": 2}})
         self.server.done = True
     def log_message(self, *_): pass
-server = HTTPServer(("127.0.0.1", int(arguments["--port"])), Handler)
+server = HTTPServer(("127.0.0.1", int(argument("--port"))), Handler)
 server.done = False
 while not server.done: server.handle_request()
 )";
@@ -248,12 +260,13 @@ TEST(LlamaPeer, IsStartedAskedAndWhenItDiesAnError) {
       std::filesystem::path(testing::TempDir()) / "fake_llama_server";
   std::ofstream(file) << kFakeLlama;
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-  const auto peer =
-      make_peer(parse_peer("peer:llama.cpp=" + file.string()), {"m.gguf", tokenizer(), 1, 512});
+  const std::string place = file.string() + "#" + file.string();  // any file passes as a head
+  const auto peer = make_peer(parse_peer("peer:llama.cpp:draft-eagle3=" + place),
+                              {"m.gguf", tokenizer(), 1, 512});
   Request request = small_request();
   request.end_tokens = {2};
   const TurnAnswer answer = peer->answer(request, nullptr);
-  EXPECT_EQ(answer.text, "hello");
+  EXPECT_EQ(answer.text, file.string());
   EXPECT_EQ(answer.tokens.size(), 4u) << "three and the end token";
   EXPECT_EQ(answer.tokens.back(), 2);
   EXPECT_EQ(answer.prefill_ms, 4);

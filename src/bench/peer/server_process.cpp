@@ -46,6 +46,10 @@ std::function<std::vector<std::string>(int port)> llama_server_command(
     throw UsageError(fmt::format("{}: expected a GGUF file, which is what llama.cpp reads, got {}",
                                  choice.name, setting.model.string()));
   }
+  if (!choice.draft.empty() && !std::filesystem::is_regular_file(choice.draft)) {
+    throw UsageError(fmt::format("{}: expected a GGUF file to draft with, found no file {}",
+                                 choice.name, choice.draft));
+  }
   const int context = setting.context * slots;
   std::vector<std::string> words = {program_of(choice.place),
                                     "--model",
@@ -62,6 +66,7 @@ std::function<std::vector<std::string>(int port)> llama_server_command(
                                     "--cache-ram",
                                     cache_mb};
   if (!choice.speculation.empty()) words.insert(words.end(), {"--spec-type", choice.speculation});
+  if (!choice.draft.empty()) words.insert(words.end(), {"--spec-draft-model", choice.draft});
   return [words](int port) {
     std::vector<std::string> all = words;
     all.insert(all.begin() + 1, {"--port", std::to_string(port)});

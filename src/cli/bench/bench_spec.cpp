@@ -48,8 +48,8 @@ class BenchSpec : public Command {
     add_model_flag(*app_, model_);
     app_->add_option("--methods", list_,
                      "DRAFTER[@policy=POLICY][@verify=RULE]; none is added where it is missing. "
-                     "Other engines: peer:llama.cpp[:SPECULATION]=PATH of llama-server, "
-                     "peer:openai=URL[#MODEL]")
+                     "Other engines: peer:llama.cpp[:SPECULATION]=PATH[#DRAFT.gguf] of "
+                     "llama-server, peer:openai=URL[#MODEL]")
         ->type_name("M1,M2,...")
         ->required();
     app_->add_option("--questions", sources_,
