@@ -73,10 +73,12 @@ HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Bat
     const Tensor& row = batch.step_wanted[step];
     const Tensor weight = batch.step_weight[step] / queries;
     const Tensor h = model.output_input(features[step]);
-    const WantedTokens tokens{wanted.tokens.mass.index_select(0, row),
-                              wanted.tokens.output.index_select(0, row)};
-    Tensor sum = soft_cross_entropy(h, wanted.rows, tokens, weight);
-    loss.step_loss.push_back(sum.item<double>());
+    Tensor sum = at::zeros({}, weight.options());
+    if (options.soft + options.top + options.hard > 0) {
+      const WantedTokens tokens{wanted.tokens.mass.index_select(0, row),
+                                wanted.tokens.output.index_select(0, row)};
+      sum = sum + soft_cross_entropy(h, wanted.rows, tokens, weight);
+    }
     if (options.acceptance > 0) {
       sum = sum + options.acceptance *
                       acceptance_loss(h, wanted.rows, wanted.p.index_select(0, row), weight);
@@ -94,6 +96,7 @@ HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Bat
       sum = sum + options.feature * smooth_l1(features[step] * scale,
                                               batch.wanted.index_select(0, row) * scale, weight);
     }
+    loss.step_loss.push_back(sum.item<double>());
     const double share = std::pow(options.decay, static_cast<double>(step));
     loss.total = step == 0 ? sum : loss.total + share * sum;
     if (count_right) {

@@ -25,7 +25,7 @@ struct LossOptions {
 
 struct HeadLoss {
   torch::Tensor total;             // differentiable
-  std::vector<double> step_loss;   // cross-entropy part of each step, per query
+  std::vector<double> step_loss;   // of each step, per query, before decay
   std::vector<double> step_right;  // share of queries whose likeliest token is the target's; only
                                    // when asked for
 };
