@@ -85,7 +85,7 @@ class TrainHead : public Command {
         ->group(group);
     app_->add_option(
             "--start", train.start,
-            "checkpoint of another run or exported head to start from, with all steps from "
+            "checkpoint of another run, or head of any layout, to start from, with all steps from "
             "the beginning; without it heads start from the target's last layer")
         ->type_name("PATH")
         ->group(group);

@@ -46,23 +46,6 @@ bool strip(std::string_view& name, std::string_view prefix) {
   return true;
 }
 
-/// Nothing for a tensor without meaning here.
-std::optional<std::string> common_name(std::string_view name) {
-  while (strip(name, "model.")) {
-  }
-  if (name.ends_with(kInverseFrequencies)) return std::nullopt;
-  if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) return std::nullopt;
-  for (const std::string_view prefix : kLayerPrefixes) {
-    if (!strip(name, prefix)) continue;
-    for (const std::string_view part : kLayerParts) strip(name, part);
-    return std::string(name);
-  }
-  for (const auto& [theirs, ours] : kRenamed) {
-    if (name == theirs) return std::string(ours);
-  }
-  return std::string(name);
-}
-
 /// vLLM's first layout of EAGLE-1 nests the Llama configuration and carries two norms that nobody
 /// applies.
 bool has_idle_norms(const Checkpoint& checkpoint) {
@@ -82,10 +65,26 @@ bool matches(const std::vector<std::int64_t>& expected, const std::vector<std::i
 }
 
 HeadTensors::Naming naming_of(const Checkpoint& checkpoint) {
-  return checkpoint.format == CheckpointFormat::gguf ? common_name_of_gguf : common_name;
+  return checkpoint.format == CheckpointFormat::gguf ? common_name_of_gguf : common_head_name;
 }
 
 }  // namespace
+
+std::optional<std::string> common_head_name(std::string_view name) {
+  while (strip(name, "model.")) {
+  }
+  if (name.ends_with(kInverseFrequencies)) return std::nullopt;
+  if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) return std::nullopt;
+  for (const std::string_view prefix : kLayerPrefixes) {
+    if (!strip(name, prefix)) continue;
+    for (const std::string_view part : kLayerParts) strip(name, part);
+    return std::string(name);
+  }
+  for (const auto& [theirs, ours] : kRenamed) {
+    if (name == theirs) return std::string(ours);
+  }
+  return std::string(name);
+}
 
 HeadTensors::HeadTensors(const Checkpoint& checkpoint, Naming name_of)
     : doing_(fmt::format("load head {}", quote(checkpoint.path.string()))) {
@@ -149,7 +148,7 @@ void HeadTensors::refuse_unknown() const {
 
 bool is_draft_head(const Checkpoint& checkpoint) {
   const auto is_fusion = [](const StoredTensor& tensor) {
-    return common_name(tensor.name) == "fc.weight";
+    return common_head_name(tensor.name) == "fc.weight";
   };
   return std::any_of(checkpoint.tensors.begin(), checkpoint.tensors.end(), is_fusion);
 }

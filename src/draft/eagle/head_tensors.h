@@ -10,6 +10,10 @@
 
 namespace talon {
 
+/// The common name (HeadTensors) of a tensor of a file in any layout but GGUF; nothing for one
+/// without meaning.
+std::optional<std::string> common_head_name(std::string_view name);
+
 /// The tensors of a draft head under one set of names, whoever wrote the file (official code,
 /// SGLang, vLLM, SpecForge, AngelSlim, speculators): those of the official EAGLE-3 files without
 /// the layer's prefix ("fc.weight", "q_proj.weight", "gate_proj.weight", "hidden_norm.weight",

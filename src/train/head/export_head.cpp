@@ -2,13 +2,17 @@
 
 #include <fmt/ranges.h>
 
-#include <cstring>
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "core/error.h"
+#include "draft/eagle/draft_vocabulary.h"
+#include "draft/eagle/head_tensors.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/formats/write_safetensors.h"
+#include "model/rotary_order.h"
 
 namespace talon {
 namespace {
@@ -245,40 +249,85 @@ void export_head(const HeadExport& head, const std::filesystem::path& folder) {
   write_file(folder / "config.json", std::as_bytes(std::span(config)));
 }
 
-std::vector<TokenId> drafted_tokens(const std::filesystem::path& path) {
-  std::vector<TokenId> tokens;
-  if (!std::filesystem::is_directory(path)) return tokens;
+namespace {
+
+/// A head to start from: an EAGLE head in any layout that drafts, another as export_head() wrote
+/// it.
+class ImportedHead {
+ public:
+  ImportedHead(const std::filesystem::path& path, const HeadShape& shape)
+      : doing_(fmt::format("import head {}", path.string())),
+        checkpoint_(open_checkpoint(path)),
+        shape_(shape) {
+    if (shape.kind == HeadKind::eagle || shape.kind == HeadKind::eagle3) {
+      tensors_.emplace(checkpoint_);
+    }
+  }
+
+  /// float32, in the shape of `like`.
+  Tensor values(const std::string& name, const Tensor& like) const {
+    const StoredTensor& stored = find(name);
+    if (stored.shape != std::vector(like.sizes().begin(), like.sizes().end())) {
+      fail("{}: tensor \"{}\": expected the shape of the head to train, {}, found {}", doing_,
+           stored.name, fmt::join(like.sizes(), " x "), fmt::join(stored.shape, " x "));
+    }
+    const Tensor values = torch::empty(like.sizes(), torch::kFloat);
+    dequantize(stored.type, stored.bytes,
+               std::span(values.data_ptr<float>(), static_cast<std::size_t>(values.numel())));
+    return is_pairwise(name) ? in_half_split_order(values) : values;
+  }
+
+  /// Throws Error for parts that the head to train does not have.
+  void refuse_others() const {
+    if (!tensors_) return;
+    for (const char* known : {"embed_tokens.weight", "lm_head.weight", "d2t", "t2d", "token_map"}) {
+      tensors_->find(known);
+    }
+    tensors_->refuse_unknown();
+  }
+
+ private:
+  const StoredTensor& find(const std::string& name) const {
+    if (!tensors_) return checkpoint_.require(name);
+    return tensors_->require(common_head_name(name).value_or(name));
+  }
+  bool is_pairwise(const std::string& name) const {
+    return checkpoint_.format == CheckpointFormat::gguf &&
+           (name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight"));
+  }
+  Tensor in_half_split_order(const Tensor& rows) const {
+    const int heads = static_cast<int>(rows.size(0)) / shape_.head_dim;
+    return rows.index_select(0, torch::tensor(half_split_order(heads, shape_.head_dim)));
+  }
+
+  std::string doing_;
+  Checkpoint checkpoint_;
+  const HeadShape& shape_;
+  std::optional<HeadTensors> tensors_;
+};
+
+}  // namespace
+
+bool is_head_file(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) || path.extension() == ".gguf";
+}
+
+std::vector<TokenId> drafted_tokens(const std::filesystem::path& path, int target_vocabulary) {
+  if (!is_head_file(path)) return {};
   const Checkpoint head = open_checkpoint(path);
-  const StoredTensor* stored = head.find("d2t");
-  if (stored == nullptr) return tokens;
-  if (stored->type != StorageType::i64) {
-    fail("import head {}: tensor \"d2t\": expected i64, found {}", path.string(),
-         name_of(stored->type));
-  }
-  for (std::size_t i = 0; i < stored->bytes.size() / sizeof(std::int64_t); ++i) {
-    std::int64_t distance = 0;
-    std::memcpy(&distance, stored->bytes.data() + i * sizeof(distance), sizeof(distance));
-    tokens.push_back(static_cast<TokenId>(static_cast<std::int64_t>(i) + distance));
-  }
+  std::vector<TokenId> tokens = read_draft_vocabulary(HeadTensors(head), target_vocabulary);
+  std::ranges::sort(tokens);
   return tokens;
 }
 
-void import_head(const std::filesystem::path& folder, const HeadShape& shape,
+void import_head(const std::filesystem::path& path, const HeadShape& shape,
                  ParameterStore& parameters) {
-  const Checkpoint head = open_checkpoint(folder);
+  const ImportedHead head(path, shape);
   const torch::NoGradGuard no_gradient;
   for (const FileTensor& tensor : file_tensors(shape, parameters)) {
     Tensor to = tensor.of(parameters.part(parameters.values(), tensor.parameter));
-    const StoredTensor& stored = head.require(tensor.name);
     if (is_mask(tensor)) to = to.unsqueeze(0);
-    if (stored.shape != std::vector(to.sizes().begin(), to.sizes().end())) {
-      fail("import head {}: tensor \"{}\": expected the shape of the head to train, {}, found {}",
-           folder.string(), tensor.name, fmt::join(to.sizes(), " x "),
-           fmt::join(stored.shape, " x "));
-    }
-    Tensor values = torch::empty(to.sizes(), torch::kFloat);
-    dequantize(stored.type, stored.bytes,
-               std::span(values.data_ptr<float>(), static_cast<std::size_t>(values.numel())));
+    Tensor values = head.values(tensor.name, to);
     if (has_scaled_fc(shape, tensor)) {
       values = scaled_fc(shape, values, [&](std::size_t tap) {
         return shape.tap_scale[tap] / shape.stream_scale;
@@ -291,6 +340,7 @@ void import_head(const std::filesystem::path& folder, const HeadShape& shape,
     }
     to.copy_(values);
   }
+  head.refuse_others();
   parameters.refresh_low();
 }
 

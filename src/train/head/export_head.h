@@ -31,13 +31,17 @@ struct HeadExport {
 /// for a value that f16 does not hold.
 void export_head(const HeadExport& head, const std::filesystem::path& folder);
 
-/// Sets the parameters to those of a head that export_head() wrote, whatever its vocabulary. Throws
-/// Error naming the folder and the tensor that is missing or of another shape.
-void import_head(const std::filesystem::path& folder, const HeadShape& shape,
+/// Whether `path` names a head, a folder or a GGUF file, and not a checkpoint of training.
+bool is_head_file(const std::filesystem::path& path);
+
+/// Sets the parameters to those of a head, whatever its vocabulary: an EAGLE head in any layout
+/// that drafts, GGUF included, or another as export_head() wrote it. Throws Error naming the file
+/// and the tensor that is missing, of another shape or without a place in the head to train.
+void import_head(const std::filesystem::path& path, const HeadShape& shape,
                  ParameterStore& parameters);
 
-/// The tokens that an exported head drafts, ascending; none if it drafts all, or `path` is no
-/// folder of one.
-std::vector<TokenId> drafted_tokens(const std::filesystem::path& path);
+/// The tokens that a head drafts, ascending; none if it drafts all, or `path` is a checkpoint of
+/// training.
+std::vector<TokenId> drafted_tokens(const std::filesystem::path& path, int target_vocabulary);
 
 }  // namespace talon

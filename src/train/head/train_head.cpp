@@ -141,7 +141,7 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   parameters_->refresh_low();
   if (!options_.start.empty()) {
     load_start(options_.start, shape_, *parameters_);
-    drafted_before_ = drafted_tokens(options_.start);
+    drafted_before_ = drafted_tokens(options_.start, config_.vocabulary);
   }
   model_.emplace(shape_, *parameters_, tables_);
   optimizer_.emplace(*parameters_, optimizer_options(options_));

@@ -6,11 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "core/error.h"
+#include "draft/eagle/gguf_head.h"
+#include "io/formats/write_safetensors.h"
 #include "train/data/test_folder.h"
 #include "train/head/export_head.h"
 #include "train/head/math/exchange.h"
@@ -24,6 +28,7 @@ using test::data_model;
 using test::DataFolder;
 
 constexpr const char* kTarget = TALON_TEST_DATA "/golden/stories260k/target";
+constexpr int kVocabulary = 512;
 
 /// Stories of the target itself, begun with letters.
 void write_stories(const std::filesystem::path& folder, int prompts) {
@@ -267,6 +272,53 @@ TEST(TrainHead, StartsFromAnExportedHead) {
   }
 }
 
+/// Whose q and k have another order of rows.
+TEST(TrainHead, StartsFromAHeadInGguf) {
+  for (const char* kind : {"eagle3", "eagle"}) {
+    SCOPED_TRACE(kind);
+    DataFolder data, first, second;
+    write_stories(data.path(), 40);
+    HeadTrainOptions options = small_run(data, first);
+    options.kind = kind;
+    const HeadTrainResult trained = train(options);
+    const std::filesystem::path file = first.path() / "head.gguf";
+    write_gguf_head(open_checkpoint(trained.head), open_checkpoint(kTarget), HeadStorage::f32,
+                    file);
+    options.start = file.string();
+    options.out = second.path().string();
+    options.epochs = 0.001;  // one step,
+    options.rate = 0;        // which changes nothing
+    const HeadTrainResult again = train(options);
+    EXPECT_TRUE(bytes_of(again.head / "model.safetensors") ==
+                bytes_of(trained.head / "model.safetensors"));
+  }
+}
+
+/// A part that the head to train does not have must not be lost in silence.
+TEST(TrainHead, HeadWithFurtherPartsIsRefusedByTheirTensor) {
+  DataFolder data, first, second;
+  write_stories(data.path(), 20);
+  HeadTrainOptions options = small_run(data, first);
+  options.kind = "eagle3";
+  const std::filesystem::path head = train(options).head;
+  const Checkpoint checkpoint = open_checkpoint(head);
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : checkpoint.tensors) {
+    tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+  }
+  const std::vector<float> bias(64);
+  tensors.push_back(
+      {"midlayer.self_attn.q_proj.bias", StorageType::f32, {64}, std::as_bytes(std::span(bias))});
+  const std::filesystem::path other = first.path() / "other";
+  std::filesystem::create_directory(other);
+  std::filesystem::copy_file(head / "config.json", other / "config.json");
+  write_safetensors(other / "model.safetensors", tensors, {{"format", "pt"}});
+  options.start = other.string();
+  options.out = second.path().string();
+  EXPECT_NE(failure_of(options).find("midlayer.self_attn.q_proj.bias"), std::string::npos)
+      << failure_of(options);
+}
+
 /// Tokens that were not seen anew are drafted on, as far as there is room.
 TEST(TrainHead, KeepsTheWordsOfTheHeadThatItStartsFrom) {
   DataFolder data, other, first, second;
@@ -275,13 +327,16 @@ TEST(TrainHead, KeepsTheWordsOfTheHeadThatItStartsFrom) {
   HeadTrainOptions options = small_run(data, first);
   options.draft_vocabulary = 96;
   const HeadTrainResult trained = train(options);
-  const std::vector<TokenId> before = drafted_tokens(trained.head);
+  const std::vector<TokenId> before = drafted_tokens(trained.head, kVocabulary);
   ASSERT_EQ(before.size(), 96U);
+  const std::filesystem::path gguf = first.path() / "head.gguf";
+  write_gguf_head(open_checkpoint(trained.head), open_checkpoint(kTarget), HeadStorage::f32, gguf);
+  EXPECT_EQ(drafted_tokens(gguf, kVocabulary), before);
   options.start = trained.head.string();
   options.out = second.path().string();
   options.data = {other.path().string()};
   options.draft_vocabulary = 160;
-  const std::vector<TokenId> after = drafted_tokens(train(options).head);
+  const std::vector<TokenId> after = drafted_tokens(train(options).head, kVocabulary);
   EXPECT_EQ(after.size(), 160U);
   EXPECT_TRUE(std::ranges::includes(after, before));
 }
@@ -298,7 +353,20 @@ TEST(TrainHead, ExportedHeadOfOtherSizesIsRefusedByItsTensor) {
       << failure_of(options);
 }
 
-/// Losses over the whole law train a head as well.
+/// The loss of the first unrolled step in the last line of a run's curve.
+double last_loss(const std::filesystem::path& out) {
+  std::ifstream curve(out / "curve.csv");
+  std::string names, line, last;
+  for (std::getline(curve, names); std::getline(curve, line);) last = line;
+  std::istringstream left(names), right(last);
+  std::string name, value;
+  while (std::getline(left, name, ',') && std::getline(right, value, ',')) {
+    if (name == "loss_1") return std::stod(value);
+  }
+  return NAN;
+}
+
+/// Losses over the whole law train a head as well, and are what the curve shows.
 TEST(TrainHead, LossesOverTheLawRaiseTau) {
   DataFolder data, before;
   write_stories(data.path(), 60);
@@ -315,6 +383,7 @@ TEST(TrainHead, LossesOverTheLawRaiseTau) {
     changed.*loss = 1;
     const double trained = tau_of(train(changed).head, "eagle3:topk=1,levels=4,nodes=4");
     EXPECT_GT(trained, untrained + 0.3) << untrained << " to " << trained;
+    EXPECT_GT(last_loss(out.path()), 0);
   }
 }
 

@@ -116,7 +116,7 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
 
 void load_start(const std::filesystem::path& path, const HeadShape& shape,
                 ParameterStore& parameters) {
-  if (std::filesystem::is_directory(path)) return import_head(path, shape, parameters);
+  if (is_head_file(path)) return import_head(path, shape, parameters);
   copy_tensor(read_safetensors(path), "average", parameters.values());
   parameters.refresh_low();
 }

@@ -34,8 +34,8 @@ void save_checkpoint(const std::filesystem::path& file, const TrainState& state,
 void load_checkpoint(const std::filesystem::path& file, const Json& settings, TrainState& state,
                      ParameterStore& parameters, Optimizer& optimizer);
 
-/// Values to start another run from: the average of a checkpoint of the same kind of head, or an
-/// exported head, a folder.
+/// Values to start another run from: the average of a checkpoint of the same kind of head, or a
+/// head (import_head).
 void load_start(const std::filesystem::path& path, const HeadShape& shape,
                 ParameterStore& parameters);
 
