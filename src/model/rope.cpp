@@ -10,10 +10,11 @@
 namespace talon {
 namespace {
 
-/// Llama 3.1: long wavelengths are stretched, short ones kept, those between are mixed.
+/// Llama 3.1: long wavelengths are stretched, short ones kept, those between are mixed. Llama 4
+/// has equal factors, so none between.
 double llama3_frequency(const RopeConfig& rope, double frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency;
-  if (wavelength < rope.original_context / rope.high_frequency_factor) return frequency;
+  if (wavelength <= rope.original_context / rope.high_frequency_factor) return frequency;
   if (wavelength > rope.original_context / rope.low_frequency_factor) {
     return frequency / rope.factor;
   }

@@ -74,10 +74,35 @@ void find_prefix(const Checkpoint& checkpoint, ModelConfig& config) {
   }
 }
 
+/// A file that does not say and has no output matrix reads its embeddings as one.
+void tie_without_output(const ConfigKeys& top, const ConfigKeys& keys, const Checkpoint& checkpoint,
+                        ModelConfig& config) {
+  if (top.has("tie_word_embeddings") || keys.has("tie_word_embeddings")) return;
+  const auto& tensors = checkpoint.tensors;
+  const bool has_output = std::any_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+    return tensor.name.starts_with(config.forms.output);
+  });
+  if (!tensors.empty() && !has_output) config.tied_output = true;
+}
+
 void add_missing(const Json& defaults, Json& keys) {
   for (const auto& [key, value] : defaults.items()) {
     if (!keys.contains(key)) keys[key] = value;
   }
+}
+
+/// What the class of a model takes for keys that are missing, where most families take another:
+/// files that transformers wrote leave such keys of a nested model out.
+Json class_defaults(const Json& model_type) {
+  if (model_type == "gemma3_text") return Json::object({{"rope_theta", 1e6}});
+  if (model_type == "llama4_text")
+    return Json::object({{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}});
+  if (model_type == "gpt_oss") return Json::object({{"rope_theta", 1.5e5}, {"rms_norm_eps", 1e-5}});
+  if (model_type == "mixtral") return Json::object({{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}});
+  if (model_type == "glm4" || model_type == "glm4_moe")
+    return Json::object({{"partial_rotary_factor", 0.5}});
+  if (model_type == "deepseek_v3") return Json::object({{"routed_scaling_factor", 2.5}});
+  return Json::object();
 }
 
 /// Janus: the part of its Llama, whose keys may lack the defaults of their class, in the name of
@@ -101,15 +126,17 @@ Json text_model(const Json& config) {
   if (!config.is_object()) return config;
   if (config.value("model_type", Json()) == "multi_modality") return janus_model(config);
   const auto nested = config.find("text_config");
-  if (nested == config.end() || !nested->is_object()) return config;
-  Json text = *nested;
-  if (text.value("model_type", Json()) != "gemma3_text") return text;
-  const Json defaults = {{"hidden_size", 2304},      {"intermediate_size", 9216},
-                         {"num_hidden_layers", 26},  {"num_attention_heads", 8},
-                         {"num_key_value_heads", 4}, {"head_dim", 256},
-                         {"vocab_size", 262208},     {"max_position_embeddings", 131072},
-                         {"sliding_window", 4096},   {"query_pre_attn_scalar", 256}};
-  add_missing(defaults, text);
+  const bool is_nested = nested != config.end() && nested->is_object();
+  Json text = is_nested ? *nested : config;
+  const Json type = text.value("model_type", Json());
+  add_missing(class_defaults(type), text);
+  if (!is_nested || type != "gemma3_text") return text;
+  const Json sizes = {{"hidden_size", 2304},      {"intermediate_size", 9216},
+                      {"num_hidden_layers", 26},  {"num_attention_heads", 8},
+                      {"num_key_value_heads", 4}, {"head_dim", 256},
+                      {"vocab_size", 262208},     {"max_position_embeddings", 131072},
+                      {"sliding_window", 4096},   {"query_pre_attn_scalar", 256}};
+  add_missing(sizes, text);
   return text;
 }
 
@@ -145,6 +172,7 @@ ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
   plan_alike(config);
   read_family(keys, config);
   find_prefix(checkpoint, config);
+  tie_without_output(top, keys, checkpoint, config);
   if (config.image) count_codes(checkpoint, config);
   return config;
 }

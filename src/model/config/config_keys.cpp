@@ -121,7 +121,7 @@ std::vector<TokenId> ConfigKeys::tokens(std::string_view key, int vocabulary) co
 template <typename Read>
 void ConfigKeys::each(std::string_view key, std::size_t count, const Read& read) const {
   const Json* value = find(key);
-  if (!value) return;
+  if (!value || (value->is_array() && value->empty())) return;
   if (value->is_array() && value->size() != count) refuse(key, fmt::format("{} values", count));
   for (std::size_t i = 0; i < count; ++i) {
     const Json item = {{"value", value->is_array() ? (*value)[i] : *value}};

@@ -32,8 +32,8 @@ class ConfigKeys {
   std::string text_or(std::string_view key, std::string_view otherwise) const;
   /// An integer or a list of them, each a token id below `vocabulary`; empty when absent.
   std::vector<TokenId> tokens(std::string_view key, int vocabulary) const;
-  /// `count` values, each as its single reader has it; empty when absent. A value that is no list
-  /// counts `count` times.
+  /// `count` values, each as its single reader has it; empty when absent or an empty list. A value
+  /// that is no list counts `count` times.
   std::vector<int> integers(std::string_view key, int low, int high, std::size_t count) const;
   std::vector<float> numbers(std::string_view key, double low, double high,
                              std::size_t count) const;

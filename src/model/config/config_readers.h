@@ -13,7 +13,7 @@ struct ConfigLimits {
   static constexpr int kHeads = 4096;
   static constexpr int kHeadDim = 1024;
   static constexpr int kVocabulary = 1 << 22;
-  static constexpr int kContext = 1 << 20;
+  static constexpr int kContext = 1 << 24;
   static constexpr int kExperts = 4096;
 };
 

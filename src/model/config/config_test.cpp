@@ -209,6 +209,87 @@ TEST(HuggingFaceConfig, YarnIsRefusedWithTheBaseThatItWouldDivideByTheLogarithmO
   expect_contains(message_of(read), {"rope_theta", "more than 1 beside YaRN"});
 }
 
+TEST(HuggingFaceConfig, MissingKeysAreThoseOfTheFamilysClass) {
+  Json json = hugging_face_json("llama");
+  json.erase("rope_theta");
+  EXPECT_EQ(read_hugging_face(json).rope.base, 1e4);
+  json["model_type"] = "gemma3_text";
+  EXPECT_EQ(read_hugging_face(json).rope.base, 1e6);
+  json["rope_theta"] = 2e4;
+  EXPECT_EQ(read_hugging_face(json).rope.base, 2e4);
+  // As the larger models of Gemma 3 are published.
+  const Json sparse = {{"model_type", "gemma3"},
+                       {"text_config",
+                        {{"model_type", "gemma3_text"},
+                         {"hidden_size", 2560},
+                         {"num_hidden_layers", 34},
+                         {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+                         {"sliding_window", 1024}}}};
+  const ModelConfig gemma = read_hugging_face(sparse);
+  EXPECT_EQ(gemma.rope.base, 1e6);
+  EXPECT_EQ(gemma.rope.factor, 8);
+  ASSERT_TRUE(gemma.local_rope);
+  EXPECT_EQ(gemma.local_rope->base, 1e4);
+  Json glm = hugging_face_json("glm4");
+  EXPECT_EQ(read_hugging_face(glm).rope.rotary, 4);
+  glm["partial_rotary_factor"] = 1.0;
+  EXPECT_EQ(read_hugging_face(glm).rope.rotary, 0);
+}
+
+TEST(HuggingFaceConfig, LlamaFourIsReadAsItIsPublished) {
+  Json text = hugging_face_json("llama4_text");
+  text.update(Json{{"max_position_embeddings", 10485760},
+                   {"no_rope_layers", Json::array()},
+                   {"attn_temperature_tuning", 4},
+                   {"intermediate_size_mlp", 128},
+                   {"num_local_experts", 4},
+                   {"num_experts_per_tok", 1},
+                   {"rope_scaling",
+                    {{"rope_type", "llama3"},
+                     {"factor", 16.0},
+                     {"low_freq_factor", 1.0},
+                     {"high_freq_factor", 1.0},
+                     {"original_max_position_embeddings", 8192}}}});
+  const ModelConfig c = read_hugging_face({{"model_type", "llama4"}, {"text_config", text}});
+  EXPECT_EQ(c.context, 10485760);
+  EXPECT_EQ(c.rope.high_frequency_factor, 1);
+  ASSERT_EQ(c.plans.size(), 4U);
+  EXPECT_NE(c.plans[2].rope, LayerPlan::Rope::none);
+  EXPECT_EQ(c.plans[3].rope, LayerPlan::Rope::none);
+  EXPECT_TRUE(c.plans[3].scales_queries);
+  text["attn_temperature_tuning"] = 0;
+  const ModelConfig plain = read_hugging_face({{"model_type", "llama4"}, {"text_config", text}});
+  EXPECT_FALSE(plain.plans[3].scales_queries);
+}
+
+TEST(HuggingFaceConfig, AnOutputMatrixThatNobodySpeaksOfIsTheEmbedding) {
+  const StoredTensor embedding{"model.embed_tokens.weight", StorageType::f32, {512, 64}, {}};
+  const StoredTensor output{"lm_head.weight", StorageType::f32, {512, 64}, {}};
+  const auto tied = [&](const Json& json, std::vector<StoredTensor> tensors) {
+    return read_model_config(checkpoint(CheckpointFormat::hugging_face, json, std::move(tensors)))
+        .tied_output;
+  };
+  Json json = hugging_face_json("llama");
+  EXPECT_TRUE(tied(json, {embedding}));
+  EXPECT_FALSE(tied(json, {embedding, output}));
+  json["tie_word_embeddings"] = false;
+  EXPECT_FALSE(tied(json, {embedding}));
+}
+
+TEST(HuggingFaceConfig, ActivationsAreThoseThatTheModelReads) {
+  Json json = hugging_face_json("llama");
+  json["hidden_act"] = "swish";
+  EXPECT_EQ(read_hugging_face(json).hidden, 64);
+  Json gemma = hugging_face_json("gemma2");
+  gemma["hidden_act"] = "gelu";
+  expect_contains(message_of([&] { read_hugging_face(gemma); }), {"hidden_act", "gelu"});
+  gemma["hidden_activation"] = "gelu_pytorch_tanh";
+  EXPECT_EQ(read_hugging_face(gemma).hidden, 64);
+  gemma["model_type"] = "gemma3_text";
+  gemma["use_bidirectional_attention"] = true;
+  expect_contains(message_of([&] { read_hugging_face(gemma); }), {"use_bidirectional_attention"});
+}
+
 TEST(HuggingFaceConfig, WindowsAreThoseOfTheFamily) {
   Json mistral = hugging_face_json("mistral");
   mistral["sliding_window"] = 4096;

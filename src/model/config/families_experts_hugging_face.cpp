@@ -127,6 +127,14 @@ void read_glm4_moe(const ConfigKeys& keys, ModelConfig& config) {
   read_sigmoid_experts(keys, config);
 }
 
+/// Some files have a number for it, of which 0 means no.
+bool tunes_temperature(const ConfigKeys& keys) {
+  constexpr std::string_view kKey = "attn_temperature_tuning";
+  const Json* value = keys.find(kKey);
+  if (value && value->is_number()) return keys.integer(kKey, 0, INT32_MAX) != 0;
+  return keys.flag_or(kKey, true);
+}
+
 void read_llama4(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   config.interleaved_rope = true;
@@ -135,7 +143,7 @@ void read_llama4(const ConfigKeys& keys, ModelConfig& config) {
   for (std::size_t i = turns.size(); i < count; ++i) turns.push_back((i + 1) % 4 != 0);
   const bool norms = keys.flag_or("use_qk_norm", true);
   const int chunk = keys.integer_or("attention_chunk_size", 1, INT32_MAX, 8192);
-  const bool tuned = keys.flag_or("attn_temperature_tuning", true);
+  const bool tuned = tunes_temperature(keys);
   config.query_scaling = {tuned ? keys.number_or("attn_scale", 0, 1e3, 0.1) : 0,
                           keys.number_or("floor_scale", 1, 1e9, 8192), 1};
   for (std::size_t i = 0; i < count; ++i) {

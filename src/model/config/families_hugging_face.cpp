@@ -168,6 +168,8 @@ void read_gemma2(const ConfigKeys& keys, ModelConfig& config) {
 }
 
 void read_gemma3(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr std::string_view kBothWays = "use_bidirectional_attention";  // EmbeddingGemma
+  if (keys.flag_or(kBothWays, false)) keys.refuse(kBothWays, "false");
   read_gemma2(keys, config);
   each_plan(config, [&](LayerPlan& plan) {
     plan.head_norm = HeadNorm::per_head;

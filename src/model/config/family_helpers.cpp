@@ -31,9 +31,11 @@ float cap_of(const ConfigKeys& keys, const char* key) {
 }  // namespace
 
 void only_activation(const ConfigKeys& keys, std::string_view name) {
-  for (const char* key : {"hidden_act", "hidden_activation"}) {
-    if (keys.text_or(key, name) != name) keys.refuse(key, name);
-  }
+  // Where there are both, the models read the second.
+  const char* key = keys.has("hidden_activation") ? "hidden_activation" : "hidden_act";
+  const std::string found = keys.text_or(key, name);
+  const bool same = found == name || (found == "swish" && name == "silu");
+  if (!same) keys.refuse(key, name);
 }
 
 int window_of(const ConfigKeys& keys) { return keys.integer_or("sliding_window", 0, INT32_MAX, 0); }

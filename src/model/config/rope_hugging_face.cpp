@@ -36,8 +36,8 @@ void read_llama3(const ConfigKeys& scaling, RopeConfig& rope) {
   rope.original_context = scaling.number(kOriginal, 1, 1e9);
   rope.low_frequency_factor = scaling.number("low_freq_factor", 1e-3, 1e6);
   rope.high_frequency_factor = scaling.number("high_freq_factor", 1e-3, 1e6);
-  if (rope.high_frequency_factor <= rope.low_frequency_factor) {
-    scaling.refuse("high_freq_factor", "more than low_freq_factor");
+  if (rope.high_frequency_factor < rope.low_frequency_factor) {
+    scaling.refuse("high_freq_factor", "at least low_freq_factor");
   }
 }
 
