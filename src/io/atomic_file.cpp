@@ -28,9 +28,21 @@ void flush_folder(const std::filesystem::path& folder) {
   ::close(descriptor);
 }
 
+/// The file itself where `path` is a link to it. Devices, pipes and folders are not to be replaced.
+std::filesystem::path file_at(const std::filesystem::path& path) {
+  std::error_code problem;
+  const std::filesystem::path real = std::filesystem::canonical(path, problem);
+  if (problem) return path;  // a new file, or what opening it tells
+  if (std::filesystem::is_directory(real, problem)) fail_write(path, EISDIR);
+  if (!std::filesystem::is_regular_file(real, problem)) {
+    fail("write {}: expected a file, found a device or pipe", quote(path.string()));
+  }
+  return real;
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(file_at(path)) {
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     aside_ = path_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <fstream>
@@ -50,6 +51,26 @@ TEST(AtomicFile, LeavesTheOldFileAndNothingElseWhenGivenUp) {
   }
   EXPECT_EQ(contents(path), "old");
   EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(AtomicFile, NeverTakesThePlaceOfADeviceOrPipe) {
+  const TemporaryFolder folder;
+  const auto pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(message_of([&] { write_file(pipe, bytes_of("x")); }),
+            "write \"" + pipe.string() + "\": expected a file, found a device or pipe");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(AtomicFile, ReplacesTheFileThatALinkLeadsTo) {
+  const TemporaryFolder folder;
+  const auto path = folder.add("x", "old");
+  const auto link = folder.path() / "link";
+  std::filesystem::create_symlink(path, link);
+  write_file(link, bytes_of("new"));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(contents(path), "new");
 }
 
 TEST(AtomicFile, SaysWhatFailedAndLeavesNoPartBehind) {
