@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from typing import Any, Callable, Iterable, Literal, Mapping, Sequence, Union, overload
@@ -38,7 +39,7 @@ class Model:
     >>> print(model.generate([{"role": "user", "content": "Why does it rain?"}]))
     """
 
-    def __init__(self, source: str, *, drafter: str = "auto", models_folder: str | None = None, threads: int = 0, context: int = 0,
+    def __init__(self, source: str | os.PathLike[str], *, drafter: str = "auto", models_folder: str | None = None, threads: int = 0, context: int = 0,
                  weights: str | None = None, cache_mb: int = 0, heads: Sequence[str] | None = None,
                  backend: Literal["cpu", "reference"] = "cpu", progress: Callable[[str, int, int], None] | None = None) -> None:
         """Opens a GGUF file, a folder of Hugging Face, or a model of the catalogue by name (`talon pull NAME` fetches it).
@@ -53,7 +54,9 @@ class Model:
         """
         if backend not in ("cpu", "reference"):
             raise ArgumentError(f"backend: expected cpu or reference, found {backend!r}")
-        self._model = _talon.Model(source, models_folder or places.models_folder(), backend == "reference", threads, context, weights,
+        if not isinstance(source, (str, os.PathLike)):
+            raise ArgumentError(f"source: expected a path or a name, found {type(source).__name__}")
+        self._model = _talon.Model(os.fspath(source), models_folder or places.models_folder(), backend == "reference", threads, context, weights,
                                    progress)
         self._drafter = drafter
         self._cache_bytes = cache_mb << 20
@@ -85,7 +88,7 @@ class Model:
     def tokenize(self, text: str, *, special: bool = True, start: bool = True) -> np.ndarray:
         """Token ids (int32). special: texts of special tokens become their ids; start: the start token first, if the model wants
         one."""
-        return self._model.tokenize(text, special, start)
+        return self._model.tokenize(_utf8("text", text), special, start)
 
     def detokenize(self, ids: Sequence[int] | np.ndarray, *, skip_special: bool = True) -> str:
         """The text of token ids."""
@@ -143,6 +146,8 @@ class Model:
 
         seeds: one for each prompt, instead of `seed` for all. progress: a bar on standard error; None: if that is a terminal.
         """
+        if isinstance(prompts, (str, Mapping)):
+            raise ArgumentError(f"prompts: expected a list of prompts, found one {type(prompts).__name__}")
         prompts = list(prompts)
         if seeds is not None and len(seeds) != len(prompts):
             raise ArgumentError(f"seeds: expected {len(prompts)}, one for each prompt, found {len(seeds)}")
@@ -171,7 +176,7 @@ class Model:
 
     def _prompt_ids(self, prompt: Any, variables: Mapping[str, Any]) -> np.ndarray:
         if isinstance(prompt, str):
-            return self.tokenize(prompt)
+            return self.tokenize(_utf8("prompt", prompt))
         if isinstance(prompt, Sequence) and len(prompt) > 0 and isinstance(prompt[0], Mapping):
             return self.chat_tokens(prompt, **variables)
         if not isinstance(prompt, (Sequence, np.ndarray)):
@@ -186,6 +191,17 @@ class Model:
             special = not self._model.detokenize(one, True) and bool(self._model.detokenize(one, False))
             known = self._bytes[token] = b"" if special else self._model.token_bytes(token)
         return known
+
+
+def _utf8(name: str, text: Any) -> str:
+    """`text` as the library takes it."""
+    if not isinstance(text, str):
+        raise ArgumentError(f"{name}: expected a text, found {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"{name}: expected text that UTF-8 can hold, found {text[error.start]!r} at {error.start}") from None
+    return text
 
 
 def _ids(name: str, ids: Any) -> np.ndarray:

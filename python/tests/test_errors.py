@@ -26,10 +26,22 @@ def test_each_wrong_option_is_a_value_error_that_names_it(small, options, words)
     assert isinstance(raised.value, ValueError)
 
 
-@pytest.mark.parametrize("prompt, words", [(3, "prompt"), ([], "prompt"), ([99999], "99999"), ([0.5], "float"), ([[1]], "shape"), ([-1], "-1")])
+@pytest.mark.parametrize("prompt, words", [(3, "prompt"), ([], "prompt"), ([99999], "99999"), ([0.5], "float"), ([[1]], "shape"), ([-1], "-1"),
+                                           ("a\ud800", "prompt: .*UTF-8.*at 1")])
 def test_each_wrong_prompt_is_a_value_error(small, prompt, words):
     with pytest.raises(ValueError, match=words):
         small.generate(prompt)
+
+
+def test_one_prompt_is_no_batch(small):
+    with pytest.raises(talon.ArgumentError, match="prompts: expected a list"):
+        small.generate_batch("Once", max_new=2)
+
+
+def test_a_model_is_named_by_a_path_of_any_kind(small):
+    assert talon.Model(pathlib.Path(SMALL), drafter="none").info["vocabulary"] == small.info["vocabulary"]
+    with pytest.raises(talon.ArgumentError, match="source: expected a path or a name, found int"):
+        talon.Model(5)
 
 
 def test_a_long_prompt_has_its_own_class(small):
