@@ -9,7 +9,6 @@ import sys
 import textwrap
 
 BEGIN, END = "<!-- make bench -->", "<!-- end of make bench -->"
-README_METHODS = ["none", "ngram", "suffix", "eagle2", "eagle3", "eagle3+suffix"]
 
 
 def spread(cell: dict, digits: int = 1) -> str:
@@ -46,16 +45,38 @@ def bound(run: dict) -> str:
 
 
 def origin(run: dict) -> str:
-    return (f"{run['questions']} questions of Spec-Bench, {run['model']}, greedy, two cores of a shared machine "
+    greedy = "" if several_temperatures(run) else " greedy,"
+    return (f"{run['questions']} questions of Spec-Bench, {run['model']},{greedy} two cores of a shared machine "
             f"({run['machine']['processor']}), one interleaved run, {run['date'][:10]}, {run['commit']}.")
 
 
+def several_temperatures(run: dict) -> bool:
+    return len(run["temperatures"]) > 1
+
+
+def by_temperature(run: dict, first: str, cell) -> list[str]:
+    """A table with a column for each temperature; `cell` makes text of what a method did at one."""
+    parts = [(f"{temperature:g}", run["temperatures"][f"{temperature:g}"]) for temperature in run["settings"]["temperatures"]]
+    rows = [f"| {first} | {' | '.join(f'T {name}' for name, _ in parts)} |", "|---" + "|---:" * len(parts) + "|"]
+    for method in run["settings"]["methods"]:
+        rows.append(f"| `{short_name(method)}` | {' | '.join(cell(part[method]) for _, part in parts)} |")
+    return rows
+
+
 def readme_table(run: dict) -> list[str]:
-    rows = ["| method | tok/s | speed-up | tau |", "|---|---:|---:|---:|"]
-    for name, about in methods_of(run):
-        if name in README_METHODS:
-            rows.append(f"| `{name}` | {about['tok_s']:.0f} | {interval(about, 'speedup')} | {about['tau']:.2f} |")
-    return [*rows, "", *textwrap.wrap(f"{origin(run)} tau: tokens per check. Brackets: 95 %. {bound(run)}", 118)]
+    rows = by_temperature(run, "speed-up", lambda about: interval(about, "speedup"))
+    plain = " | ".join(f"{run['temperatures'][f'{temperature:g}']['none']['tok_s']:.0f}" for temperature in run["settings"]["temperatures"])
+    rows[2] = f"| `none`, tok/s | {plain} |"  # the first method: what the others are compared with
+    return [*rows, "", *textwrap.wrap(f"{origin(run)} Brackets: 95 %. {bound(run)}", 118)]
+
+
+def temperatures_tables(run: dict) -> list[str]:
+    speed = by_temperature(run, "tok/s", lambda about: f"{about['tok_s']:.0f}")
+    gain = by_temperature(run, "speed-up (worst question)", lambda about: f"{interval(about, 'speedup')} ({about['worst']:.2f})")
+    tau = by_temperature(run, "tau (drafted tokens a check)", lambda about: f"{about['tau']:.2f} ({about['drafted_per_check']:.1f})")
+    unequal = sum(about["unequal"] for about in run["summary"].values())
+    told = textwrap.wrap(f"{origin(run)} {unequal} answers differ from plain decoding. {bound(run)}", 118)
+    return [f"## {run['model']}: at each temperature", "", *speed, "", *gain, "", *tau, "", *told, ""]
 
 
 def spec_table(run: dict) -> list[str]:
@@ -132,8 +153,9 @@ def main() -> None:
         return
     results = pathlib.Path(sys.argv[1])
     runs = [last_line(file) for file in sorted(results.glob("spec_*.jsonl"))]
-    put(pathlib.Path("README.md"), readme_table(next(run for run in runs if run["model"] == "smollm2")))
-    put(pathlib.Path("docs/results.md"), [*(row for run in runs for row in spec_table(run)), *peer_table(results / "peer.jsonl")])
+    put(pathlib.Path("README.md"), readme_table(next(run for run in runs if run["model"] == "smollm2" and several_temperatures(run))))
+    tables = [temperatures_tables(run) if several_temperatures(run) else spec_table(run) for run in runs]
+    put(pathlib.Path("docs/results.md"), [*(row for table in tables for row in table), *peer_table(results / "peer.jsonl")])
 
 
 def put(page: pathlib.Path, rows: list[str]) -> None:

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Reproduces the README's tables: plain decoding, every drafter that has what it needs, and llama.cpp, in one interleaved run over the
-# development questions of Spec-Bench; then plain decoding, prefill and checks of many rows beside llama.cpp's own benchmark programs.
+# Reproduces the tables of the README and of docs/results.md on the development questions of Spec-Bench, each in one interleaved run:
+# plain decoding beside what drafts for the model by itself and its parts, at several temperatures; greedily, every drafter that has what it
+# needs, and llama.cpp; then plain decoding, prefill and checks of many rows beside llama.cpp's own benchmark programs.
 # A run that was cut short goes on where it stopped. usage: scripts/bench.sh TALON, with in the environment
 #   BENCH_MODEL=M       of the catalogue (default smollm2)
 #   BENCH_QUESTIONS=N   first questions of each category only; 2 take about three minutes (default: all, an hour and more)
 #   BENCH_CATEGORY=C    of this category only: results of their own
-#   BENCH_METHODS=M,N   instead of the methods below
+#   BENCH_TEMPERATURES=T,U  of the first part (default 0,0.3,0.7,1; none: without it)
+#   BENCH_METHODS=M,N   instead of the methods of the second part (none: without it)
 #   BENCH_REPEATS=N     answers of each, medians count (default 1)
-#   BENCH_ROUNDS=N      rounds of the second part (default 5; 0: none, which is the default for some of the questions or another model)
+#   BENCH_ROUNDS=N      rounds of the third part (default 5; 0: none, which is the default for some of the questions or another model)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
 model=${BENCH_MODEL:-smollm2}
 category=${BENCH_CATEGORY:-}
+temperatures=${BENCH_TEMPERATURES:-0,0.3,0.7,1}
 limit=${BENCH_QUESTIONS:-0}
 rounds=${BENCH_ROUNDS:-$([ "$limit$category$model" = 0smollm2 ] && echo 5 || echo 0)}
 peer=$(scripts/llama_cpp.sh)
@@ -24,19 +27,33 @@ for drafter in eagle eagle2 eagle3 medusa; do
   head=models/$model-$drafter
   if [ -e "$head" ]; then methods+=,$drafter:head=$head; fi
 done
-if [ -e "models/$model-eagle3" ]; then methods+=,eagle3:head=models/$model-eagle3+suffix; fi
+automatic=none,suffix
+if [ -e "models/$model-eagle3" ]; then
+  methods+=,eagle3:head=models/$model-eagle3+suffix
+  automatic+=,eagle3:head=models/$model-eagle3,eagle3:head=models/$model-eagle3+suffix
+fi
 methods+=,peer:llama.cpp=$peer,peer:llama.cpp:ngram-simple=$peer
+if [ -e "models/$model-eagle3" ]; then
+  mkdir -p build/bench
+  "$talon" convert "models/$model-eagle3" -m "$model" --models downloads -o "build/bench/$model-eagle3.gguf" > /dev/null
+  methods+=,peer:llama.cpp:draft-eagle3=$peer#build/bench/$model-eagle3.gguf
+fi
 methods=${BENCH_METHODS:-$methods}
 
-name=spec_$model${category:+_$category}
-work=build/bench
-mkdir -p $work bench/results
+mkdir -p build/bench bench/results
 status=0
-"$talon" bench spec -m "$model" --models downloads --methods "$methods" --questions tests/data/spec_bench_dev.jsonl \
-  --category "$category" --per-category "$limit" --repeats "${BENCH_REPEATS:-1}" -n 128 \
-  --output "$work/$name-$(git describe --always).jsonl" --report "$work/$name" > /dev/null || status=$?
-if [ $status -gt 1 ]; then exit $status; fi
-for kind in jsonl md; do cp "$work/$name/spec.$kind" "bench/results/$name.$kind"; done
+spec() { # NAME option...: one run, whose lines and tables go to bench/results
+  local name=$1 work=build/bench failed=0
+  "$talon" bench spec -m "$model" --models downloads --questions tests/data/spec_bench_dev.jsonl --category "$category" --per-category "$limit" \
+    --repeats "${BENCH_REPEATS:-1}" -n 128 --output "$work/$name-$(git describe --always).jsonl" --report "$work/$name" "${@:2}" > /dev/null || failed=$?
+  if [ $failed -gt 1 ]; then exit $failed; fi
+  status=$((status | failed))
+  for kind in jsonl md; do cp "$work/$name/spec.$kind" "bench/results/$name.$kind"; done
+}
+
+name=spec_$model${category:+_$category}
+if [ "$temperatures" != none ]; then spec "${name}_temperatures" --methods "$automatic" --temperature "$temperatures"; fi
+if [ "$methods" != none ]; then spec "$name" --methods "$methods"; fi
 
 if [ "$rounds" != 0 ]; then
   for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
