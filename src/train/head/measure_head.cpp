@@ -12,6 +12,7 @@ namespace talon {
 namespace {
 
 constexpr int kMostNodes = 128;
+constexpr int kTogether = 16;  // answers at once: so many whole trees fit the rows of one check
 
 std::size_t positions_of(const HeadMeasure& measure) {
   std::size_t positions = 0;
@@ -20,6 +21,17 @@ std::size_t positions_of(const HeadMeasure& measure) {
         positions_for(prompt.size() + static_cast<std::size_t>(measure.max_new) + kMostNodes);
   }
   return positions;
+}
+
+void submit(Engine& engine, const HeadMeasure& measure, const std::vector<TokenId>& prompt) {
+  Request request;
+  request.prompt = prompt;
+  request.max_new = measure.max_new;
+  request.end_tokens = measure.end_tokens;
+  request.sampler.temperature = measure.temperature;
+  const auto submitted = engine.submit(std::move(request));
+  if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
+    fail("measure head: {}", refusal->message);
 }
 
 }  // namespace
@@ -33,23 +45,20 @@ double measure_acceptance(const Model& target, const HeadMeasure& measure,
   auto drafter = make_drafter(drafter_text, {.target = &target, .cache_positions = positions});
   EngineOptions options;
   options.max_nodes = kMostNodes;
+  options.max_rows = options.chunk + kTogether * (1 + kMostNodes);
   OwnedEngine engine =
       make_engine(target, cache, {make_method(std::move(drafter), target, "fixed"), options});
-  for (const auto& prompt : measure.prompts) {
-    Request request;
-    request.prompt = prompt;
-    request.max_new = measure.max_new;
-    request.end_tokens = measure.end_tokens;
-    request.sampler.temperature = measure.temperature;
-    const auto submitted = engine->submit(std::move(request));
-    if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
-      fail("measure head: {}", refusal->message);
-  }
   std::int64_t rounds = 0, emitted = 0;
-  while (!engine->idle()) {
+  std::size_t submitted = 0;
+  int running = 0;
+  while (submitted < measure.prompts.size() || running > 0) {
+    for (; submitted < measure.prompts.size() && running < kTogether; ++submitted, ++running) {
+      submit(*engine, measure, measure.prompts[submitted]);
+    }
     for (const Progress& progress : engine->step()) {
       if (progress.finish == FinishReason::none) continue;
       if (progress.finish == FinishReason::failed) fail("measure head: {}", progress.error);
+      --running;
       const SequenceStatistics& statistics = engine->statistics(progress.sequence);
       rounds += statistics.rounds;
       emitted += statistics.rounds +

@@ -16,9 +16,9 @@ struct HeadMeasure {
   double temperature = 0;
 };
 
-/// Tokens per check of the target (bonus included) with `drafter` (`eagle3:head=FOLDER,...`), all
+/// Tokens per check of the target (bonus included) with `drafter` (`eagle3:head=FOLDER,...`), many
 /// prompts decoded together through the real engine with trees as large as the drafter's options
-/// say.
+/// say: as many as if each prompt were alone.
 double measure_acceptance(const Model& target, const HeadMeasure& measure,
                           const std::string& drafter);
 

@@ -95,6 +95,16 @@ double tau_of(const std::filesystem::path& head, const std::string& drafter) {
   return measure_acceptance(data_model().model, measure, drafter + ",head=" + head.string());
 }
 
+TEST(MeasureHead, ManyAnswersAtOnceHaveTheWholeTreesOfEach) {
+  const std::string drafter =
+      "eagle3:topk=8,levels=6,nodes=15,head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head";
+  HeadMeasure measure{.prompts = {test::encode_letters("Once")}, .end_tokens = {2}, .max_new = 12};
+  const double alone = measure_acceptance(data_model().model, measure, drafter);
+  EXPECT_GT(alone, 1.1);
+  measure.prompts.resize(90, measure.prompts.front());
+  EXPECT_EQ(measure_acceptance(data_model().model, measure, drafter), alone);
+}
+
 struct KindCase {
   const char* kind;
   const char* drafter;
