@@ -9,7 +9,7 @@
 #include "draw/row_constraint.h"
 #include "engine/test_model.h"
 #include "io/formats/write_safetensors.h"
-#include "io/zstd.h"
+#include "io/test_pictures.h"
 
 // Pictures asked for by captions and texts: drafts, batches, chunks and threads change no code.
 namespace talon {
@@ -22,8 +22,6 @@ using test::TestOptions;
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(TALON_TEST_DATA) / "golden/images";
-
 fs::path scratch(const std::string& name) {
   const fs::path folder = fs::path(testing::TempDir()) / "talon_draw" / name;
   fs::create_directories(folder);
@@ -32,12 +30,7 @@ fs::path scratch(const std::string& name) {
 
 /// A tiny model of tests/data/golden/images/record.py.
 fs::path folder_of(const std::string& name) {
-  const fs::path folder = scratch(name);
-  std::ofstream(folder / "model.safetensors", std::ios::binary)
-      << read_zstd(kGolden / name / "model.safetensors.zst");
-  fs::copy_file(kGolden / name / "config.json", folder / "config.json",
-                fs::copy_options::overwrite_existing);
-  return folder;
+  return test::unpack_picture("talon_draw", name + "/model.safetensors").parent_path();
 }
 
 TestModel open_tiny(const std::string& name, int threads) {
@@ -293,7 +286,7 @@ TestModel open_large(const std::string& name, const Json& changes, int threads) 
   const fs::path folder = scratch(name + "_large");
   fs::copy_file(folder_of(name) / "model.safetensors", folder / "model.safetensors",
                 fs::copy_options::overwrite_existing);
-  std::ifstream file(kGolden / name / "config.json");
+  std::ifstream file(test::kPictureGoldens / name / "config.json");
   Json config = Json::parse(file);
   config.update(changes);
   std::ofstream(folder / "config.json") << config;
@@ -386,11 +379,10 @@ std::vector<TokenId> stored(const Model& model, std::vector<TokenId> tokens) {
 /// The tokenizer of Janus's pictures lies among its other tensors.
 TEST(Decoders, OfJanusIsInTheModelItself) {
   const fs::path folder = scratch("janus_whole");
-  fs::copy_file(kGolden / "janus/config.json", folder / "config.json",
+  fs::copy_file(test::kPictureGoldens / "janus/config.json", folder / "config.json",
                 fs::copy_options::overwrite_existing);
-  std::ofstream(folder / "vq.pt", std::ios::binary) << read_zstd(kGolden / "vq.pt.zst");
   const Checkpoint model = open_checkpoint(folder_of("janus")),
-                   vq = open_checkpoint(folder / "vq.pt");
+                   vq = open_checkpoint(test::unpack_picture("talon_draw", "vq.pt"));
   std::vector<TensorToWrite> tensors;
   for (const StoredTensor& tensor : model.tensors)
     tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});

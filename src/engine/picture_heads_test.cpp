@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <numeric>
 
@@ -12,7 +11,7 @@
 #include "draft/registry.h"
 #include "engine/test_model.h"
 #include "io/formats/write_safetensors.h"
-#include "io/zstd.h"
+#include "io/test_pictures.h"
 
 // EAGLE heads that draft for pictures, with and without a guide. The heads are made of the target's
 // own first layer, so that the target itself tells what they must draft.
@@ -30,24 +29,14 @@ constexpr int kHidden = 64, kPrompt = 6, kCells = 15;
 
 /// The tiny model of tests/data/golden/images/record.py, or its first layer alone.
 fs::path words_folder(int layers) {
-  const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images/words";
-  const fs::path folder =
-      fs::path(testing::TempDir()) / ("talon_picture_heads_" + std::to_string(layers));
-  fs::create_directories(folder);
-  std::ofstream(folder / "model.safetensors", std::ios::binary)
-      << read_zstd(golden / "model.safetensors.zst");
-  std::ifstream file(golden / "config.json");
+  const fs::path folder = test::unpack_picture("talon_picture_heads_" + std::to_string(layers),
+                                               "words/model.safetensors")
+                              .parent_path();
+  std::ifstream file(test::kPictureGoldens / "words/config.json");
   Json config = Json::parse(file);
   config["num_hidden_layers"] = layers;
   std::ofstream(folder / "config.json") << config;
   return folder;
-}
-
-std::vector<float> floats(const Checkpoint& file, const std::string& name) {
-  const StoredTensor& tensor = file.require(name);
-  std::vector<float> values(tensor.bytes.size() / sizeof(float));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  return values;
 }
 
 /// What a head makes of a pair: it reads the token and is the target's first layer, or it reads the
@@ -70,7 +59,7 @@ fs::path write_head(Reads reads) {
   for (std::size_t i = 0; i < kHidden; ++i) fc[i * 2 * kHidden + (token ? 0 : kHidden) + i] = 1;
   add("fc.weight", fc, {kHidden, 2 * kHidden});
   const std::string layer = "layers.0.";
-  const std::vector<float> qkv = floats(target, layer + "attention.wqkv.weight");
+  const std::vector<float> qkv = test::numbers<float>(target, layer + "attention.wqkv.weight");
   const auto part = std::ssize(qkv) / 3;
   int index = 0;
   for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
@@ -78,7 +67,7 @@ fs::path write_head(Reads reads) {
     add(layer + "self_attn." + name + ".weight", {begin, begin + part}, {kHidden, kHidden});
   }
   const auto take = [&](const std::string& from, const std::string& to, bool passes) {
-    std::vector<float> of = floats(target, layer + from + ".weight");
+    std::vector<float> of = test::numbers<float>(target, layer + from + ".weight");
     if (!passes) std::ranges::fill(of, 0.0F);
     add(layer + to + ".weight", of, target.require(layer + from + ".weight").shape);
   };
@@ -89,7 +78,7 @@ fs::path write_head(Reads reads) {
   take("ffn_norm", "post_attention_layernorm", true);
   if (token) {
     take("attention_norm", "input_layernorm", true);
-    add("norm.weight", floats(target, "norm.weight"), {kHidden});
+    add("norm.weight", test::numbers<float>(target, "norm.weight"), {kHidden});
   }
   std::vector<TensorToWrite> tensors;
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 
 #include "backend/cpu/cpu.h"
@@ -9,7 +8,7 @@
 #include "draft/random_tree.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
-#include "io/zstd.h"
+#include "io/test_pictures.h"
 
 // Answers that are pictures, with and without a guide.
 namespace talon {
@@ -24,16 +23,9 @@ namespace fs = std::filesystem;
 
 constexpr int kCells = 15, kWords = 9, kPrompt = 6;
 
-/// tests/data/golden/images/record.py: prompts of six words, pictures of 3 by 5 cells.
+/// Prompts of six words, pictures of 3 by 5 cells.
 fs::path words_folder() {
-  const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images/words";
-  const fs::path folder = fs::path(testing::TempDir()) / "talon_engine_pictures";
-  fs::create_directories(folder);
-  std::ofstream(folder / "model.safetensors", std::ios::binary)
-      << read_zstd(golden / "model.safetensors.zst");
-  fs::copy_file(golden / "config.json", folder / "config.json",
-                fs::copy_options::overwrite_existing);
-  return folder;
+  return test::unpack_picture("talon_engine_pictures", "words/model.safetensors").parent_path();
 }
 
 std::unique_ptr<Backend> cpu(int threads) {

@@ -2,7 +2,6 @@
 #include <png.h>
 
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <random>
 
@@ -12,29 +11,17 @@
 #include "image/prompt_words.h"
 #include "image/vq_decoder.h"
 #include "io/test_files.h"
-#include "io/zstd.h"
+#include "io/test_pictures.h"
 
 namespace talon {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(TALON_TEST_DATA) / "golden/images";
+using test::kPictureGoldens;
+using test::numbers;
 
-fs::path unpack(const std::string& name) {
-  const fs::path to = fs::path(testing::TempDir()) / name;
-  const std::string bytes = read_zstd(kGolden / (name + ".zst"));
-  std::ofstream(to, std::ios::binary) << bytes;
-  return to;
-}
-
-template <typename T>
-std::vector<T> numbers(const Checkpoint& file, const std::string& name) {
-  const StoredTensor& tensor = file.require(name);
-  std::vector<T> values(tensor.bytes.size() / sizeof(T));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  return values;
-}
+fs::path unpack(const std::string& name) { return test::unpack_picture("talon_image", name); }
 
 /// A recorded tokenizer, with a change.
 template <typename Change>
@@ -209,7 +196,7 @@ TEST(Sheet, PutsPicturesBesideEachOtherOnWhite) {
 }
 
 TEST(PromptWords, PutsTheStyleLastAndNullWordsBetween) {
-  const PromptWords words = PromptWords::read(kGolden / "words/words.json");
+  const PromptWords words = PromptWords::read(kPictureGoldens / "words/words.json");
   EXPECT_EQ(words.rows(), 9);
   EXPECT_EQ(words.rows_of("cat, red  round", 6), (std::vector<int>{0, 2, 8, 8, 8, 6}));
   EXPECT_EQ(words.rows_of("flat", 2), (std::vector<int>{8, 5}));

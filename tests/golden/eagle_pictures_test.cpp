@@ -6,8 +6,8 @@
 
 #include "backend/reference/reference.h"
 #include "draft/eagle/eagle_drafter.h"
+#include "io/test_pictures.h"
 #include "model/target.h"
-#include "picture_data.h"
 
 // LANTERN's drafter against PyTorch (tests/data/golden/images/record.py): what it says of the next
 // code of a picture that a caption asks for.

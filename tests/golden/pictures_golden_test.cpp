@@ -6,8 +6,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/reference/reference.h"
 #include "core/error.h"
+#include "io/test_pictures.h"
 #include "model/target.h"
-#include "picture_data.h"
 
 // Image models of all layouts against PyTorch (tests/data/golden/images/record.py).
 namespace talon {

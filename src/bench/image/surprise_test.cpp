@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "backend/reference/reference.h"
-#include "io/zstd.h"
+#include "io/test_pictures.h"
 #include "runtime/answerer.h"
 
 namespace talon {
@@ -14,16 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// tests/data/golden/images/record.py: 40 codes, pictures of 3 by 5 cells.
+/// 40 codes, pictures of 3 by 5 cells.
 fs::path words_folder() {
-  const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images/words";
-  const fs::path folder = fs::path(testing::TempDir()) / "talon_surprise";
-  fs::create_directories(folder);
-  std::ofstream(folder / "model.safetensors", std::ios::binary)
-      << read_zstd(golden / "model.safetensors.zst");
-  fs::copy_file(golden / "config.json", folder / "config.json",
-                fs::copy_options::overwrite_existing);
-  return folder;
+  return test::unpack_picture("talon_surprise", "words/model.safetensors").parent_path();
 }
 
 class SurpriseTest : public testing::Test {
