@@ -9,91 +9,25 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "core/error.h"
-#include "draft/eagle/gguf_head.h"
-#include "io/formats/write_safetensors.h"
-#include "train/data/test_folder.h"
-#include "train/head/export_head.h"
 #include "train/head/math/exchange.h"
-#include "train/head/measure_head.h"
 #include "train/head/target_weights.h"
+#include "train/head/test_training.h"
 
 namespace talon {
 namespace {
 
+using test::bytes_of;
 using test::data_model;
 using test::DataFolder;
-
-constexpr const char* kTarget = TALON_TEST_DATA "/golden/stories260k/target";
-constexpr int kVocabulary = 512;
-
-/// Stories of the target itself, begun with letters.
-void write_stories(const std::filesystem::path& folder, int prompts) {
-  PlanOptions plan;
-  plan.temperatures = TemperatureMix("0:0.5,0.5-0.9:0.5");
-  plan.max_new = 40;
-  GenerateOptions work = test::small_work();
-  work.max_new = plan.max_new;
-  work.batch = 8;
-  work.max_rows = 64;
-  test::fill(folder, test::letters_plan(prompts, plan), work);
-}
-
-HeadTrainOptions small_run(const DataFolder& data, const DataFolder& out) {
-  HeadTrainOptions options;
-  options.data = {data.path().string()};
-  options.out = out.path().string();
-  options.epochs = 1;
-  options.batch = 128;
-  options.steps = 2;
-  options.rate = 3e-3;
-  options.warmup = 2;
-  options.loss_tokens = 256;
-  options.draft_vocabulary = 0;
-  options.max_tokens = 128;
-  options.log_every = 1;
-  options.precision = "f32";
-  return options;
-}
-
-HeadTrainHooks quiet() {
-  HeadTrainHooks hooks;
-  hooks.log = [](std::string_view) {};
-  return hooks;
-}
-
-HeadTrainResult train(const HeadTrainOptions& options, const HeadTrainHooks& hooks = quiet()) {
-  return train_head(options, open_checkpoint(kTarget), hooks);
-}
-
-std::string bytes_of(const std::filesystem::path& file) {
-  std::ifstream input(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(input), {}};
-}
-
-/// What goes wrong, as text; empty if nothing does.
-std::string failure_of(const HeadTrainOptions& options) {
-  try {
-    train(options);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-/// Tokens per check on prompts that were not trained on.
-double tau_of(const std::filesystem::path& head, const std::string& drafter) {
-  HeadMeasure measure;
-  for (int i = 0; i < 8; ++i) {
-    measure.prompts.push_back(test::encode_letters(std::string(6, static_cast<char>('A' + i))));
-  }
-  measure.max_new = 40;
-  measure.end_tokens = {2};
-  return measure_acceptance(data_model().model, measure, drafter + ",head=" + head.string());
-}
+using test::failure_of;
+using test::kTarget;
+using test::small_run;
+using test::tau_of;
+using test::train;
+using test::write_stories;
 
 TEST(MeasureHead, ManyAnswersAtOnceHaveTheWholeTreesOfEach) {
   const std::string drafter =
@@ -246,121 +180,6 @@ TEST(TrainHead, CheckpointOfOtherSettingsIsRefusedByTheirName) {
   EXPECT_EQ(failure_of(options), "");
   options.rate = 1e-4;
   EXPECT_NE(failure_of(options).find("setting \"rate\""), std::string::npos) << failure_of(options);
-}
-
-TEST(TrainHead, StartsFromTheWeightsOfAnotherRun) {
-  DataFolder data, first, second;
-  write_stories(data.path(), 12);
-  HeadTrainOptions options = small_run(data, first);
-  options.epochs = 10;
-  train(options);
-  options.out = second.path().string();
-  options.epochs = 0.001;
-  options.rate = 0;
-  options.start = (first.path() / "checkpoint.safetensors").string();
-  train(options);
-  const double tau = tau_of(first.path() / "head", "eagle3:topk=1,levels=4,nodes=4");
-  EXPECT_NEAR(tau_of(second.path() / "head", "eagle3:topk=1,levels=4,nodes=4"), tau, 0.3);
-}
-
-/// An exported head holds 16-bit floats: what starts from it is as good, and its export the same.
-TEST(TrainHead, StartsFromAnExportedHead) {
-  for (const char* kind : {"eagle3", "eagle", "medusa", "dflash", "peagle"}) {
-    SCOPED_TRACE(kind);
-    DataFolder data, first, second;
-    write_stories(data.path(), 40);
-    HeadTrainOptions options = small_run(data, first);
-    options.kind = kind;
-    const HeadTrainResult trained = train(options);
-    options.start = trained.head.string();
-    options.out = second.path().string();
-    options.epochs = 0.001;  // one step,
-    options.rate = 0;        // which changes nothing
-    const HeadTrainResult again = train(options);
-    EXPECT_EQ(bytes_of(again.head / "model.safetensors"),
-              bytes_of(trained.head / "model.safetensors"));
-  }
-}
-
-/// Whose q and k have another order of rows.
-TEST(TrainHead, StartsFromAHeadInGguf) {
-  for (const char* kind : {"eagle3", "eagle"}) {
-    SCOPED_TRACE(kind);
-    DataFolder data, first, second;
-    write_stories(data.path(), 40);
-    HeadTrainOptions options = small_run(data, first);
-    options.kind = kind;
-    const HeadTrainResult trained = train(options);
-    const std::filesystem::path file = first.path() / "head.gguf";
-    write_gguf_head(open_checkpoint(trained.head), open_checkpoint(kTarget), HeadStorage::f32,
-                    file);
-    options.start = file.string();
-    options.out = second.path().string();
-    options.epochs = 0.001;  // one step,
-    options.rate = 0;        // which changes nothing
-    const HeadTrainResult again = train(options);
-    EXPECT_TRUE(bytes_of(again.head / "model.safetensors") ==
-                bytes_of(trained.head / "model.safetensors"));
-  }
-}
-
-/// A part that the head to train does not have must not be lost in silence.
-TEST(TrainHead, HeadWithFurtherPartsIsRefusedByTheirTensor) {
-  DataFolder data, first, second;
-  write_stories(data.path(), 20);
-  HeadTrainOptions options = small_run(data, first);
-  options.kind = "eagle3";
-  const std::filesystem::path head = train(options).head;
-  const Checkpoint checkpoint = open_checkpoint(head);
-  std::vector<TensorToWrite> tensors;
-  for (const StoredTensor& tensor : checkpoint.tensors) {
-    tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
-  }
-  const std::vector<float> bias(64);
-  tensors.push_back(
-      {"midlayer.self_attn.q_proj.bias", StorageType::f32, {64}, std::as_bytes(std::span(bias))});
-  const std::filesystem::path other = first.path() / "other";
-  std::filesystem::create_directory(other);
-  std::filesystem::copy_file(head / "config.json", other / "config.json");
-  write_safetensors(other / "model.safetensors", tensors, {{"format", "pt"}});
-  options.start = other.string();
-  options.out = second.path().string();
-  EXPECT_NE(failure_of(options).find("midlayer.self_attn.q_proj.bias"), std::string::npos)
-      << failure_of(options);
-}
-
-/// Tokens that were not seen anew are drafted on, as far as there is room.
-TEST(TrainHead, KeepsTheWordsOfTheHeadThatItStartsFrom) {
-  DataFolder data, other, first, second;
-  write_stories(data.path(), 40);
-  write_stories(other.path(), 2);
-  HeadTrainOptions options = small_run(data, first);
-  options.draft_vocabulary = 96;
-  const HeadTrainResult trained = train(options);
-  const std::vector<TokenId> before = drafted_tokens(trained.head, kVocabulary);
-  ASSERT_EQ(before.size(), 96U);
-  const std::filesystem::path gguf = first.path() / "head.gguf";
-  write_gguf_head(open_checkpoint(trained.head), open_checkpoint(kTarget), HeadStorage::f32, gguf);
-  EXPECT_EQ(drafted_tokens(gguf, kVocabulary), before);
-  options.start = trained.head.string();
-  options.out = second.path().string();
-  options.data = {other.path().string()};
-  options.draft_vocabulary = 160;
-  const std::vector<TokenId> after = drafted_tokens(train(options).head, kVocabulary);
-  EXPECT_EQ(after.size(), 160U);
-  EXPECT_TRUE(std::ranges::includes(after, before));
-}
-
-TEST(TrainHead, ExportedHeadOfOtherSizesIsRefusedByItsTensor) {
-  DataFolder data, first, second;
-  write_stories(data.path(), 20);
-  HeadTrainOptions options = small_run(data, first);
-  options.intermediate = 64;
-  options.start = train(options).head.string();
-  options.out = second.path().string();
-  options.intermediate = 0;
-  EXPECT_NE(failure_of(options).find("midlayer.mlp.gate_proj.weight"), std::string::npos)
-      << failure_of(options);
 }
 
 /// The loss of the first unrolled step in the last line of a run's curve.

@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "draft/eagle/gguf_head.h"
+#include "io/formats/write_safetensors.h"
+#include "train/head/export_head.h"
+#include "train/head/test_training.h"
+
+// Runs that start from a head: a checkpoint, an exported one, a GGUF.
+namespace talon {
+namespace {
+
+using test::bytes_of;
+using test::DataFolder;
+using test::failure_of;
+using test::kTarget;
+using test::kVocabulary;
+using test::small_run;
+using test::tau_of;
+using test::train;
+using test::write_stories;
+
+TEST(TrainHead, StartsFromTheWeightsOfAnotherRun) {
+  DataFolder data, first, second;
+  write_stories(data.path(), 12);
+  HeadTrainOptions options = small_run(data, first);
+  options.epochs = 10;
+  train(options);
+  options.out = second.path().string();
+  options.epochs = 0.001;
+  options.rate = 0;
+  options.start = (first.path() / "checkpoint.safetensors").string();
+  train(options);
+  const double tau = tau_of(first.path() / "head", "eagle3:topk=1,levels=4,nodes=4");
+  EXPECT_NEAR(tau_of(second.path() / "head", "eagle3:topk=1,levels=4,nodes=4"), tau, 0.3);
+}
+
+/// An exported head holds 16-bit floats: what starts from it is as good, and its export the same.
+TEST(TrainHead, StartsFromAnExportedHead) {
+  for (const char* kind : {"eagle3", "eagle", "medusa", "dflash", "peagle"}) {
+    SCOPED_TRACE(kind);
+    DataFolder data, first, second;
+    write_stories(data.path(), 40);
+    HeadTrainOptions options = small_run(data, first);
+    options.kind = kind;
+    const HeadTrainResult trained = train(options);
+    options.start = trained.head.string();
+    options.out = second.path().string();
+    options.epochs = 0.001;  // one step,
+    options.rate = 0;        // which changes nothing
+    const HeadTrainResult again = train(options);
+    EXPECT_EQ(bytes_of(again.head / "model.safetensors"),
+              bytes_of(trained.head / "model.safetensors"));
+  }
+}
+
+/// Whose q and k have another order of rows.
+TEST(TrainHead, StartsFromAHeadInGguf) {
+  for (const char* kind : {"eagle3", "eagle"}) {
+    SCOPED_TRACE(kind);
+    DataFolder data, first, second;
+    write_stories(data.path(), 40);
+    HeadTrainOptions options = small_run(data, first);
+    options.kind = kind;
+    const HeadTrainResult trained = train(options);
+    const std::filesystem::path file = first.path() / "head.gguf";
+    write_gguf_head(open_checkpoint(trained.head), open_checkpoint(kTarget), HeadStorage::f32,
+                    file);
+    options.start = file.string();
+    options.out = second.path().string();
+    options.epochs = 0.001;  // one step,
+    options.rate = 0;        // which changes nothing
+    const HeadTrainResult again = train(options);
+    EXPECT_TRUE(bytes_of(again.head / "model.safetensors") ==
+                bytes_of(trained.head / "model.safetensors"));
+  }
+}
+
+/// A part that the head to train does not have must not be lost in silence.
+TEST(TrainHead, HeadWithFurtherPartsIsRefusedByTheirTensor) {
+  DataFolder data, first, second;
+  write_stories(data.path(), 20);
+  HeadTrainOptions options = small_run(data, first);
+  options.kind = "eagle3";
+  const std::filesystem::path head = train(options).head;
+  const Checkpoint checkpoint = open_checkpoint(head);
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : checkpoint.tensors) {
+    tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+  }
+  const std::vector<float> bias(64);
+  tensors.push_back(
+      {"midlayer.self_attn.q_proj.bias", StorageType::f32, {64}, std::as_bytes(std::span(bias))});
+  const std::filesystem::path other = first.path() / "other";
+  std::filesystem::create_directory(other);
+  std::filesystem::copy_file(head / "config.json", other / "config.json");
+  write_safetensors(other / "model.safetensors", tensors, {{"format", "pt"}});
+  options.start = other.string();
+  options.out = second.path().string();
+  EXPECT_NE(failure_of(options).find("midlayer.self_attn.q_proj.bias"), std::string::npos)
+      << failure_of(options);
+}
+
+/// Tokens that were not seen anew are drafted on, as far as there is room.
+TEST(TrainHead, KeepsTheWordsOfTheHeadThatItStartsFrom) {
+  DataFolder data, other, first, second;
+  write_stories(data.path(), 40);
+  write_stories(other.path(), 2);
+  HeadTrainOptions options = small_run(data, first);
+  options.draft_vocabulary = 96;
+  const HeadTrainResult trained = train(options);
+  const std::vector<TokenId> before = drafted_tokens(trained.head, kVocabulary);
+  ASSERT_EQ(before.size(), 96U);
+  const std::filesystem::path gguf = first.path() / "head.gguf";
+  write_gguf_head(open_checkpoint(trained.head), open_checkpoint(kTarget), HeadStorage::f32, gguf);
+  EXPECT_EQ(drafted_tokens(gguf, kVocabulary), before);
+  options.start = trained.head.string();
+  options.out = second.path().string();
+  options.data = {other.path().string()};
+  options.draft_vocabulary = 160;
+  const std::vector<TokenId> after = drafted_tokens(train(options).head, kVocabulary);
+  EXPECT_EQ(after.size(), 160U);
+  EXPECT_TRUE(std::ranges::includes(after, before));
+}
+
+TEST(TrainHead, ExportedHeadOfOtherSizesIsRefusedByItsTensor) {
+  DataFolder data, first, second;
+  write_stories(data.path(), 20);
+  HeadTrainOptions options = small_run(data, first);
+  options.intermediate = 64;
+  options.start = train(options).head.string();
+  options.out = second.path().string();
+  options.intermediate = 0;
+  EXPECT_NE(failure_of(options).find("midlayer.mlp.gate_proj.weight"), std::string::npos)
+      << failure_of(options);
+}
+
+}  // namespace
+}  // namespace talon
