@@ -91,7 +91,11 @@ const StoredTensor& Checkpoint::require(std::string_view name) const {
 
 Checkpoint open_checkpoint(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return read_hugging_face(path);
+  if (std::filesystem::is_directory(path, ignored)) {
+    const auto head = path / "head.gguf";
+    const bool lone = !exists(path / "config.json", ignored) && is_regular_file(head, ignored);
+    return lone ? open_checkpoint(head) : read_hugging_face(path);
+  }
   MappedFile mapped(path);
   Checkpoint checkpoint = parser_of(mapped.bytes(), path)(mapped.bytes(), path);
   mapped.check_whole();

@@ -33,6 +33,14 @@ TEST(OpenCheckpoint, TellsFormatsApartByContentNotByName) {
             CheckpointFormat::llama2c);
 }
 
+TEST(OpenCheckpoint, AFolderWithAHeadAloneIsThatHead) {
+  const TemporaryFolder folder;
+  const auto file = folder.add("head.gguf", small_gguf().build().bytes);
+  EXPECT_EQ(open_checkpoint(folder.path()).path, file);
+  folder.add("config.json", "{}");
+  EXPECT_NE(refusal(folder.path()).find("expected model.safetensors"), std::string::npos);
+}
+
 TEST(OpenCheckpoint, SaysWhatIsWrongWithOtherFiles) {
   const TemporaryFolder folder;
   EXPECT_EQ(refusal(folder.path() / "none"),

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "core/error.h"
 
 namespace talon {
@@ -52,6 +54,20 @@ TEST(ModelSource, NeedsAFolderForNamesOfTheCatalogueOnly) {
   EXPECT_THROW(resolve_model({.model = "smollm2"}), UsageError);
   EXPECT_THROW(resolve_model({.model = "smollm2", .models_folder = "/no/such/folder"}), Error);
   EXPECT_THROW(resolve_model({.model = "/no/such/model"}), Error);
+}
+
+TEST(ModelSource, AFolderWithOneGgufIsThatModel) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "talon_one_gguf";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  EXPECT_THROW(resolve_model({.model = folder.string()}), Error);
+  std::ofstream(folder / "one.gguf") << "GGUF";
+  EXPECT_EQ(resolve_model({.model = folder.string()}), folder / "one.gguf");
+  std::ofstream(folder / "two.gguf") << "GGUF";
+  EXPECT_THROW(resolve_model({.model = folder.string()}), Error);
+  std::ofstream(folder / "config.json") << "{}";
+  EXPECT_EQ(resolve_model({.model = folder.string()}), folder);
 }
 
 TEST(ModelSource, KnowsAModelOfTheCatalogueByItsFile) {

@@ -75,6 +75,10 @@ std::filesystem::path resolve_model(const ModelSource& source) {
         source.model, fmt::join(catalogue_names(), ", "),
         problem ? problem.message() : "No such file or directory");
   }
+  if (kind == fs::file_type::directory &&
+      !fs::exists(fs::path(source.model) / "config.json", problem)) {
+    return model_in(source.model);
+  }
   return source.model;
 }
 
