@@ -5,7 +5,7 @@
 # on which heads are measured. HEAD: of smollm2-eagle3, smollm2-eagle2, smollm2-medusa, stories15m-eagle2 (default: these) and
 # tinyllama-eagle3. Settings, as environment variables, with their defaults:
 #   MINUTES=600, STORY_MINUTES=10     of training of a head
-#   TOKENS=10000000, STORY_TOKENS=1000000, TINYLLAMA_TOKENS=1000000   response tokens to have (4.6, 2.3 and 16.4 kB each on disk)
+#   TOKENS=10000000, STORY_TOKENS=1000000, TINYLLAMA_TOKENS=1000000   response tokens to have (2.4, 2.3 and 16.4 kB each on disk)
 #   JOBS=<processors>                 processes at once, of one thread each; of more when there are fewer heads than that
 #   LIMIT=24, EVERY=2000              questions that a head is measured on, after so many iterations each
 #   DATA=downloads/train, HEADS=models, TALON_BUILD=build    folders
@@ -35,7 +35,13 @@ answers() {
 head() {
   "$talon" train head -m "$2" --kind "$3" -o "$data/runs/$1" --epochs 1000 --batch 1024 --threads "$threads" "${@:4}"
   mkdir -p "$heads/$1"
-  cp -r "$data/runs/$1/head/." "$heads/$1/"
+  if [[ $3 == eagle* ]]; then
+    "$talon" convert "$data/runs/$1/head" -m "$2" -o "$heads/$1/head.gguf"
+    cp "$data/runs/$1/head/README.md" "$heads/$1/"
+    rm -f "$heads/$1/config.json" "$heads/$1/model.safetensors"
+  else
+    cp -r "$data/runs/$1/head/." "$heads/$1/"
+  fi
 }
 export -f head
 
@@ -53,7 +59,7 @@ for name in "${all[@]}"; do
 done
 
 mkdir -p "$data/runs"
-mix=0:0.75,0.5-0.9:0.25
+mix=0:0.35,0.3:0.1,0.6-0.8:0.2,0.9-1:0.35
 if wanted smollm2; then
   folders="$data/smollm2"
   if [ -n "$responses" ]; then
@@ -61,7 +67,7 @@ if wanted smollm2; then
     folders="$data/smollm2_ready $folders"
   fi
   answers smollm2 smollm2 "${TOKENS:-10000000}" --prompts "$prompts" --held-out "$questions" --temperature-mix $mix -n 192 --max-prompt 400 \
-    --samples 4 --activations 8 --seed 7
+    --samples 4 --activations 8 --features q8 --seed 7
 fi
 if wanted stories15m; then
   [ -s "$data/story_prompts.jsonl" ] || python3 "$root/scripts/story_prompts.py" > "$data/story_prompts.jsonl.part"
@@ -74,7 +80,7 @@ if wanted tinyllama; then
     --max-prompt 300 --samples 4 --activations 8 --seed 7
 fi
 
-measured="--questions $questions --limit ${LIMIT:-24} -n 64 --evaluate-every ${EVERY:-2000}"
+measured="--questions $questions --limit ${LIMIT:-24} -n 64 --temperatures 0,0.7,1 --evaluate-every ${EVERY:-2000}"
 for name in "${all[@]}"; do
   case $name in
     smollm2-eagle3) echo "head $name smollm2 eagle3 --data $folders --steps 4 --minutes ${MINUTES:-600} $measured" ;;

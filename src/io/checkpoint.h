@@ -48,8 +48,8 @@ struct Checkpoint {
 };
 
 /// Opens a GGUF file, a Hugging Face folder (config.json with safetensors, sharded or not, or
-/// pytorch_model*.bin), a folder with a head.gguf alone, a single safetensors or torch .bin file, or
-/// a llama2.c checkpoint, told apart by content. Throws Error.
+/// pytorch_model*.bin), a folder with a head.gguf alone, a single safetensors or torch .bin file,
+/// or a llama2.c checkpoint, told apart by content. Throws Error.
 Checkpoint open_checkpoint(const std::filesystem::path& path);
 
 Checkpoint read_gguf(const std::filesystem::path& file);  // GGUF v2, v3, little-endian
