@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "io/byte_reader.h"
+#include "io/formats/ggml_types.h"
 #include "io/formats/split_gguf.h"
 #include "io/parse.h"
 #include "io/quote.h"
@@ -62,75 +63,6 @@ std::optional<std::size_t> least_bytes(ValueType type) {
       return 12;
   }
   return std::nullopt;
-}
-
-std::optional<StorageType> storage_type_of(std::uint32_t ggml_type) {
-  switch (ggml_type) {
-    case 0:
-      return StorageType::f32;
-    case 1:
-      return StorageType::f16;
-    case 2:
-      return StorageType::q4_0;
-    case 3:
-      return StorageType::q4_1;
-    case 6:
-      return StorageType::q5_0;
-    case 7:
-      return StorageType::q5_1;
-    case 8:
-      return StorageType::q8_0;
-    case 10:
-      return StorageType::q2_k;
-    case 11:
-      return StorageType::q3_k;
-    case 12:
-      return StorageType::q4_k;
-    case 13:
-      return StorageType::q5_k;
-    case 14:
-      return StorageType::q6_k;
-    case 16:
-      return StorageType::iq2_xxs;
-    case 20:
-      return StorageType::iq4_nl;
-    case 39:
-      return StorageType::mxfp4;
-    case 17:
-      return StorageType::iq2_xs;
-    case 18:
-      return StorageType::iq3_xxs;
-    case 19:
-      return StorageType::iq1_s;
-    case 21:
-      return StorageType::iq3_s;
-    case 22:
-      return StorageType::iq2_s;
-    case 29:
-      return StorageType::iq1_m;
-    case 34:
-      return StorageType::tq1_0;
-    case 35:
-      return StorageType::tq2_0;
-    case 40:
-      return StorageType::nvfp4;
-    case 23:
-      return StorageType::iq4_xs;
-    case 24:
-      return StorageType::i8;
-    case 25:
-      return StorageType::i16;
-    case 26:
-      return StorageType::i32;
-    case 27:
-      return StorageType::i64;
-    case 28:
-      return StorageType::f64;
-    case 30:
-      return StorageType::bf16;
-    default:
-      return std::nullopt;
-  }
 }
 
 // Names of ggml types that exist but are not read here.
@@ -307,7 +239,7 @@ class GgufParser {
 
   StorageType take_storage_type(const StoredTensor& tensor) {
     const auto number = reader_.take<std::uint32_t>("a tensor type");
-    const auto type = storage_type_of(number);
+    const auto type = type_of_ggml(number);
     if (!type) {
       fail_tensor(tensor, "a tensor type this program reads",
                   fmt::format("{} ({})", number, unread_type_name(number)));

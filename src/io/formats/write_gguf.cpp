@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "core/error.h"
-#include "io/atomic_file.h"
+#include "io/formats/ggml_types.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 
@@ -27,26 +27,6 @@ enum class ValueType : std::uint32_t {
   u64 = 10,
   i64 = 11
 };
-
-std::uint32_t number_of(StorageType type) {
-  switch (type) {
-    case StorageType::f32:
-      return 0;
-    case StorageType::f16:
-      return 1;
-    case StorageType::q8_0:
-      return 8;
-    case StorageType::i32:
-      return 26;
-    case StorageType::i64:
-      return 27;
-    case StorageType::bf16:
-      return 30;
-    default:
-      break;
-  }
-  throw Bug("a type that this program writes to GGUF files");
-}
 
 std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -153,8 +133,9 @@ class Header {
 
 }  // namespace
 
-void write_gguf(const std::filesystem::path& file, const GgufMetadata& metadata,
-                std::span<const TensorToWrite> tensors) {
+GgufWriter::GgufWriter(const std::filesystem::path& file, const GgufMetadata& metadata,
+                       std::span<const TensorOutline> tensors)
+    : file_(file) {
   Header header(file);
   header.put(kMagic);
   header.put(kVersion);
@@ -162,25 +143,64 @@ void write_gguf(const std::filesystem::path& file, const GgufMetadata& metadata,
   header.put<std::uint64_t>(metadata.size());
   for (const auto& [key, value] : metadata) header.put_value(key, value);
   std::uint64_t offset = 0;
-  for (const TensorToWrite& tensor : tensors) {
-    expects(stored_bytes(tensor.type, tensor.shape) == tensor.bytes.size(), "bytes of its shape");
+  for (const TensorOutline& tensor : tensors) {
+    const auto type = ggml_type_of(tensor.type);
+    const auto bytes = stored_bytes(tensor.type, tensor.shape);
+    expects(type && bytes, "a type and a shape that GGUF has");
     header.put_text(tensor.name);
     header.put(static_cast<std::uint32_t>(tensor.shape.size()));
     for (auto size = tensor.shape.rbegin(); size != tensor.shape.rend(); ++size)
       header.put(static_cast<std::uint64_t>(*size));
-    header.put(number_of(tensor.type));
+    header.put(*type);
     header.put(offset);
-    offset += padded(tensor.bytes.size());
+    offset += padded(*bytes);
+    sizes_.push_back(*bytes);
   }
-  AtomicFile output(file);
   const std::string text = header.padded_text();
-  output.write(std::as_bytes(std::span(text)));
+  put(std::as_bytes(std::span(text)));
+}
+
+void GgufWriter::write(std::span<const std::byte> bytes) {
+  expects(tensor_ < sizes_.size() && bytes.size() <= sizes_[tensor_] - written_,
+          "bytes of the tensors, in order");
+  put(bytes);
+  written_ += bytes.size();
+  if (written_ < sizes_[tensor_]) return;
   constexpr std::byte kZeros[kAlignment] = {};
+  put(std::span(kZeros).first(padded(written_) - written_));
+  written_ = 0;
+  ++tensor_;
+}
+
+/// Small pieces are put together, large ones go by.
+void GgufWriter::put(std::span<const std::byte> bytes) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 20;
+  if (pending_.size() + bytes.size() > kAtOnce) flush();
+  if (bytes.size() >= kAtOnce) return file_.write(bytes);
+  pending_.insert(pending_.end(), bytes.begin(), bytes.end());
+}
+
+void GgufWriter::flush() {
+  file_.write(pending_);
+  pending_.clear();
+}
+
+void GgufWriter::commit() {
+  expects(tensor_ == sizes_.size(), "all tensors were written");
+  flush();
+  file_.commit();
+}
+
+void write_gguf(const std::filesystem::path& file, const GgufMetadata& metadata,
+                std::span<const TensorToWrite> tensors) {
+  std::vector<TensorOutline> outlines;
   for (const TensorToWrite& tensor : tensors) {
-    output.write(tensor.bytes);
-    output.write(std::span(kZeros).first(padded(tensor.bytes.size()) - tensor.bytes.size()));
+    expects(stored_bytes(tensor.type, tensor.shape) == tensor.bytes.size(), "bytes of its shape");
+    outlines.push_back({tensor.name, tensor.type, tensor.shape});
   }
-  output.commit();
+  GgufWriter writer(file, metadata, outlines);
+  for (const TensorToWrite& tensor : tensors) writer.write(tensor.bytes);
+  writer.commit();
 }
 
 }  // namespace talon
