@@ -83,6 +83,10 @@ SentencePieceModel read_model(ByteReader& reader) {
   return model;
 }
 
+std::string loading(const std::filesystem::path& tok_bin) {
+  return fmt::format("load tokenizer {}", quote(tok_bin.string()));
+}
+
 }  // namespace
 
 TokenizerParts parse_llama2c_tokenizer(std::span<const std::byte> bytes, std::string doing) {
@@ -94,10 +98,17 @@ TokenizerParts parse_llama2c_tokenizer(std::span<const std::byte> bytes, std::st
   return parts;
 }
 
+SentencePieceModel read_llama2c_pieces(const std::filesystem::path& tok_bin) {
+  const MappedFile file(tok_bin);
+  ByteReader reader(file.bytes(), loading(tok_bin));
+  SentencePieceModel model = read_model(reader);
+  file.check_whole();
+  return model;
+}
+
 TokenizerParts load_llama2c_tokenizer(const std::filesystem::path& tok_bin) {
   const MappedFile file(tok_bin);
-  TokenizerParts parts = parse_llama2c_tokenizer(
-      file.bytes(), fmt::format("load tokenizer {}", quote(tok_bin.string())));
+  TokenizerParts parts = parse_llama2c_tokenizer(file.bytes(), loading(tok_bin));
   file.check_whole();
   return parts;
 }

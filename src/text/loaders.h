@@ -9,6 +9,7 @@
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "text/encoder.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 
 namespace talon {
 
@@ -21,15 +22,22 @@ TokenizerParts load_gguf_tokenizer(const Json& metadata, std::string_view file_n
 TokenizerParts load_json_tokenizer(const std::filesystem::path& tokenizer_json);
 TokenizerParts load_sentencepiece_tokenizer(const std::filesystem::path& tokenizer_model);
 
-/// For a checkpoint that is no GGUF: from the files in its folder, or beside it. Throws Error,
-/// naming what was looked for.
+/// The tokenizer of a checkpoint that is no GGUF, in its folder or beside it. Throws Error, naming
+/// what was looked for.
+struct TokenizerFile {
+  enum class Kind { json, sentencepiece, llama2c } kind = Kind::json;
+  std::filesystem::path path;
+};
+TokenizerFile find_tokenizer_beside(const Checkpoint& checkpoint);
 TokenizerParts load_tokenizer_beside(const Checkpoint& checkpoint);
 
 /// llama2.c's tok*.bin: int32 longest piece, then for each token float32 score, int32 bytes, the
 /// bytes; to the end of the file. Ids 3 to 258 are the 256 bytes; 1 begins and ends a story.
 /// https://github.com/karpathy/llama2.c, tokenizer.py
 TokenizerParts load_llama2c_tokenizer(const std::filesystem::path& tok_bin);
-/// The same from bytes in memory; errors begin with `doing`.
+/// Its pieces alone.
+SentencePieceModel read_llama2c_pieces(const std::filesystem::path& tok_bin);
+/// The tokenizer from bytes in memory; errors begin with `doing`.
 TokenizerParts parse_llama2c_tokenizer(std::span<const std::byte> bytes, std::string doing);
 
 }  // namespace talon

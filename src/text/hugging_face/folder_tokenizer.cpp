@@ -35,13 +35,13 @@ std::vector<fs::path> tok_bins(const fs::path& folder) {
 }
 
 /// The file whose number of tokens is the model's.
-TokenizerParts load_matching_tok_bin(const Checkpoint& checkpoint, const fs::path& folder) {
+fs::path find_tok_bin(const Checkpoint& checkpoint, const fs::path& folder) {
   const auto tokens = checkpoint.metadata.at("vocab_size").get<std::int64_t>();
   std::string tried;
   for (const fs::path& path : tok_bins(folder)) {
-    TokenizerParts parts = load_llama2c_tokenizer(path);
-    if (parts.vocabulary.size() == tokens) return parts;
-    tried += fmt::format(" ({} has {})", quote(path.filename().string()), parts.vocabulary.size());
+    const int found = load_llama2c_tokenizer(path).vocabulary.size();
+    if (found == tokens) return path;
+    tried += fmt::format(" ({} has {})", quote(path.filename().string()), found);
   }
   fail("load tokenizer of {}: expected {}, {} or a tok*.bin of {} tokens beside it, found none{}",
        quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, tokens, tried);
@@ -68,18 +68,30 @@ TokenizerParts load_sentencepiece_tokenizer(const fs::path& tokenizer_model) {
   return parts;
 }
 
-TokenizerParts load_tokenizer_beside(const Checkpoint& checkpoint) {
+TokenizerFile find_tokenizer_beside(const Checkpoint& checkpoint) {
   const fs::path folder =
       fs::is_directory(checkpoint.path) ? checkpoint.path : checkpoint.path.parent_path();
-  if (fs::exists(folder / kTokenizerJson)) return load_json_tokenizer(folder / kTokenizerJson);
-  if (fs::exists(folder / kTokenizerModel)) {
-    return load_sentencepiece_tokenizer(folder / kTokenizerModel);
-  }
+  using Kind = TokenizerFile::Kind;
+  if (fs::exists(folder / kTokenizerJson)) return {Kind::json, folder / kTokenizerJson};
+  if (fs::exists(folder / kTokenizerModel)) return {Kind::sentencepiece, folder / kTokenizerModel};
   if (checkpoint.format == CheckpointFormat::llama2c) {
-    return load_matching_tok_bin(checkpoint, folder.empty() ? "." : folder);
+    return {Kind::llama2c, find_tok_bin(checkpoint, folder.empty() ? "." : folder)};
   }
   fail("load tokenizer of {}: expected {} or {} in {}, found neither",
        quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, quote(folder.string()));
+}
+
+TokenizerParts load_tokenizer_beside(const Checkpoint& checkpoint) {
+  const TokenizerFile file = find_tokenizer_beside(checkpoint);
+  switch (file.kind) {
+    case TokenizerFile::Kind::json:
+      return load_json_tokenizer(file.path);
+    case TokenizerFile::Kind::sentencepiece:
+      return load_sentencepiece_tokenizer(file.path);
+    case TokenizerFile::Kind::llama2c:
+      break;
+  }
+  return load_llama2c_tokenizer(file.path);
 }
 
 }  // namespace talon

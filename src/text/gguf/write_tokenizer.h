@@ -1,0 +1,14 @@
+#pragma once
+
+#include "io/checkpoint.h"
+#include "io/formats/write_gguf.h"
+
+namespace talon {
+
+/// The tokenizer of a checkpoint that is no GGUF, with its chat template, as the key-values of a
+/// GGUF for a model of `rows` token embeddings. What is written was read again and gave the same
+/// ids for texts of many scripts. Throws Error for a tokenizer that GGUF (byte-level BPE of the
+/// cuttings that have a name there, SentencePiece's BPE) cannot say.
+GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows);
+
+}  // namespace talon
