@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "io/checkpoint.h"
+#include "model/config/config.h"
+
+namespace talon {
+
+/// Where a file holds the prediction layer that a model was trained with (docs/methods.md 2.5).
+struct PredictionLayer {
+  std::string fc, embedding_norm, feature_norm, output_norm;  // whole names
+  // Copies of the target's tables, which files may have.
+  std::string embedding, output;
+  std::string prefix;  // of the layer's other tensors, TensorForms::prefix; of folders alone
+  int layer = 0;
+};
+
+/// Nothing where the file has none.
+std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
+                                                     const ModelConfig& target);
+/// The names of a GGUF, whether it has one or not.
+PredictionLayer gguf_prediction_layer(const ModelConfig& target);
+
+/// The target with the layer in its place: one like the target's last layer with attention.
+ModelConfig prediction_config(const ModelConfig& target, const PredictionLayer& place);
+
+}  // namespace talon
