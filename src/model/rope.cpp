@@ -11,16 +11,16 @@ namespace talon {
 namespace {
 
 /// Llama 3.1: long wavelengths are stretched, short ones kept, those between are mixed. Llama 4
-/// has equal factors, so none between.
-double llama3_frequency(const RopeConfig& rope, double frequency) {
+/// has equal factors, so none between. What the frequency is divided by, as GGUF files keep it.
+float llama3_divisor(const RopeConfig& rope, double frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency;
-  if (wavelength <= rope.original_context / rope.high_frequency_factor) return frequency;
+  if (wavelength <= rope.original_context / rope.high_frequency_factor) return 1;
   if (wavelength > rope.original_context / rope.low_frequency_factor) {
-    return frequency / rope.factor;
+    return static_cast<float>(rope.factor);
   }
   const double smooth = (rope.original_context / wavelength - rope.low_frequency_factor) /
                         (rope.high_frequency_factor - rope.low_frequency_factor);
-  return (1 - smooth) * frequency / rope.factor + smooth * frequency;
+  return static_cast<float>(1 / ((1 - smooth) / rope.factor + smooth));
 }
 
 /// The pair whose wavelength fits `rotations` times into the original context (YaRN,
@@ -46,8 +46,12 @@ double yarn_frequency(const RopeConfig& rope, int head_dim, int pair, double fre
   return frequency / rope.factor * ramp + frequency * (1 - ramp);
 }
 
+double plain_frequency(const RopeConfig& rope, int head_dim, int pair) {
+  return std::pow(rope.base, -2.0 * pair / head_dim);
+}
+
 double scaled_frequency(const RopeConfig& rope, int head_dim, int pair) {
-  const double frequency = std::pow(rope.base, -2.0 * pair / head_dim);
+  const double frequency = plain_frequency(rope, head_dim, pair);
   switch (rope.scaling) {
     case RopeConfig::Scaling::none:
     case RopeConfig::Scaling::longrope:
@@ -55,7 +59,7 @@ double scaled_frequency(const RopeConfig& rope, int head_dim, int pair) {
     case RopeConfig::Scaling::linear:
       return frequency / rope.factor;
     case RopeConfig::Scaling::llama3:
-      return llama3_frequency(rope, frequency);
+      return frequency / llama3_divisor(rope, frequency);
     case RopeConfig::Scaling::yarn:
       return yarn_frequency(rope, head_dim, pair, frequency);
   }
@@ -66,6 +70,13 @@ double scaled_frequency(const RopeConfig& rope, int head_dim, int pair) {
 
 double yarn_attention_factor(double factor, double exponent) {
   return factor <= 1 ? 1.0 : 0.1 * exponent * std::log(factor) + 1.0;
+}
+
+std::vector<float> llama3_divisors(const RopeConfig& rope, int width) {
+  std::vector<float> divisors;
+  for (int pair = 0; pair < width / 2; ++pair)
+    divisors.push_back(llama3_divisor(rope, plain_frequency(rope, width, pair)));
+  return divisors;
 }
 
 int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind) {

@@ -10,6 +10,10 @@ namespace talon {
 /// Columns of a head that turn by `rope`, which is that of layers of this kind.
 int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind);
 
+/// What Llama 3's scaling divides the frequency of each pair of `width` columns by, as GGUF files
+/// keep it.
+std::vector<float> llama3_divisors(const RopeConfig& rope, int width);
+
 /// The angles of rotary position embedding under its length scalings.
 class RopeAngles {
  public:

@@ -36,7 +36,7 @@ TEST(RopeTable, LinearScalingDividesEveryFrequency) {
                       0.000250000012, 7.90569466e-05});
 }
 
-TEST(RopeTable, Llama3KeepsShortWavelengthsAndStretchesLongOnes) {
+RopeConfig llama3() {
   RopeConfig rope;
   rope.base = 500000;
   rope.scaling = RopeConfig::Scaling::llama3;
@@ -44,8 +44,12 @@ TEST(RopeTable, Llama3KeepsShortWavelengthsAndStretchesLongOnes) {
   rope.low_frequency_factor = 1;
   rope.high_frequency_factor = 4;
   rope.original_context = 8192;
+  return rope;
+}
+
+TEST(RopeTable, Llama3KeepsShortWavelengthsAndStretchesLongOnes) {
   expect_frequencies(
-      rope, 1,
+      llama3(), 1,
       {1.0, 0.440366626, 0.193922758, 0.0853971019, 0.0376060307, 0.0165604409, 0.00729266508,
        0.00321144611, 0.000524846022, 7.78465546e-05, 3.42810235e-05, 1.50962178e-05,
        6.64786967e-06, 2.92749974e-06, 1.28917316e-06, 5.6770881e-07});
@@ -70,6 +74,15 @@ TEST(RopeTable, YarnMixesByPartsAndScalesTheAmplitude) {
   expect_frequencies(rope, 1.0379100195867799,
                      {1.0, 0.316227764, 0.100000001, 0.0316227786, 0.00749999937, 0.00158113893,
                       0.000250000012, 7.90569466e-05});
+}
+
+TEST(RopeTable, Llama3IsTheSameToTheBitFromTheDivisorsOfAGguf) {
+  constexpr int kWidth = 64, kRows = 4096;
+  RopeConfig gguf;
+  gguf.base = 500000;
+  gguf.frequency_divisors = llama3_divisors(llama3(), kWidth);
+  EXPECT_TRUE(RopeAngles(gguf, kWidth).rows(0, kRows) ==
+              RopeAngles(llama3(), kWidth).rows(0, kRows));
 }
 
 TEST(RopeTable, FrequencyDivisorsOfTheFileApplyPairByPair) {

@@ -118,9 +118,10 @@ void plan_layer_norms(ModelConfig& config, InputTransform activation) {
   });
 }
 
-/// The files name no window. llama.cpp takes none, nor do we.
-void read_starcoder2(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+/// Most files name no window, llama.cpp takes none.
+void read_starcoder2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   plan_layer_norms(config, InputTransform::gelu_tanh);
+  window_all(keys, config);
 }
 
 void read_gptneox(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
