@@ -1,7 +1,12 @@
+#include <fmt/ranges.h>
+
 #include "cli/command.h"
 #include "cli/options/flags.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
+#include "convert/convert_model.h"
 #include "core/error.h"
 #include "draft/eagle/gguf_head.h"
 #include "draft/eagle/head_tensors.h"
@@ -10,36 +15,110 @@
 namespace talon {
 namespace {
 
+/// As it is: for a model what changes no value, for a head q8_0.
+enum class Stored { as_it_is, q8_0, f16, bf16, f32 };
+
+std::optional<StorageType> storage_type(Stored stored) {
+  switch (stored) {
+    case Stored::as_it_is:
+      return std::nullopt;
+    case Stored::q8_0:
+      return StorageType::q8_0;
+    case Stored::f16:
+      return StorageType::f16;
+    case Stored::bf16:
+      return StorageType::bf16;
+    case Stored::f32:
+      break;
+  }
+  return StorageType::f32;
+}
+
+HeadStorage head_storage(Stored stored) {
+  if (stored == Stored::bf16) throw UsageError("--type: expected q8_0, f16 or f32 of a draft head");
+  if (stored == Stored::f16) return HeadStorage::f16;
+  return stored == Stored::f32 ? HeadStorage::f32 : HeadStorage::q8_0;
+}
+
+std::string summary(const ConvertReport& report) {
+  std::vector<std::string> types;
+  int tensors = 0;
+  for (const auto& [type, count] : report.tensors) {
+    types.push_back(fmt::format("{} {}", count, name_of(type)));
+    tensors += count;
+  }
+  return fmt::format("{}, {} tensors ({}), {}", report.architecture, tensors,
+                     fmt::join(types, ", "), bytes_text(static_cast<double>(report.bytes)));
+}
+
 class Convert : public Command {
  public:
   explicit Convert(CLI::App& parent)
-      : Command(parent.add_subcommand(
-            "convert", "a draft head of any layout to a GGUF file, as llama.cpp reads it")) {
-    app_->add_option("head", head_, "its file or folder")->type_name("FILE|FOLDER")->required();
-    add_model_flag(*app_, target_);
+      : Command(parent.add_subcommand("convert",
+                                      "a model or a draft head of any format to one GGUF file")) {
+    app_->add_option("source", source_.model,
+                     "a model's or a draft head's file or folder, or a catalogue name")
+        ->type_name("MODEL|HEAD")
+        ->required();
     app_->add_option("-o,--out", out_, "the GGUF file")->type_name("FILE")->required();
-    add_choice<HeadStorage>(
-        *app_, "--store", storage_,
-        {{"q8_0", HeadStorage::q8_0}, {"f16", HeadStorage::f16}, {"f32", HeadStorage::f32}},
-        "how matrices are stored");
+    add_choice<Stored>(*app_, "--store,--type", stored_,
+                       {{"keep", Stored::as_it_is},
+                        {"q8_0", Stored::q8_0},
+                        {"f16", Stored::f16},
+                        {"bf16", Stored::bf16},
+                        {"f32", Stored::f32}},
+                       "how matrices are stored; keep: of a model as they are, in the smallest "
+                       "type that changes no value, of a head q8_0");
+    app_->add_option("-m,--model", target_.model, "of a draft head: the model that it drafts for")
+        ->type_name("MODEL");
+    add_models_folder_flag(*app_, source_.models_folder);
   }
 
   int run() override {
-    const Checkpoint head = open_checkpoint(head_);
-    if (!is_draft_head(head)) {
-      fail("convert {}: expected an EAGLE draft head, found a {} without \"fc.weight\"",
-           quote(head_), name_of(head.format));
+    const Checkpoint source = open_checkpoint(resolve_model(source_of(source_)));
+    return is_draft_head(source) ? convert_head(source) : convert_whole(source);
+  }
+
+ private:
+  int convert_head(const Checkpoint& head) {
+    if (target_.model.empty()) {
+      throw UsageError(fmt::format("convert {}: expected -m MODEL, which this draft head is for",
+                                   quote(source_.model)));
     }
+    target_.models_folder = source_.models_folder;
     const Checkpoint target = open_checkpoint(resolve_model(source_of(target_)));
-    write_gguf_head(head, target, storage_, out_);
+    write_gguf_head(head, target, head_storage(stored_), out_);
     note("{} written: run it with talon run -m MODEL -d eagle3:head={}", quote(out_), out_);
     return kExitDone;
   }
 
- private:
-  std::string head_, out_;
-  ModelOptions target_;
-  HeadStorage storage_ = HeadStorage::q8_0;
+  int convert_whole(const Checkpoint& model) const {
+    if (!target_.model.empty()) {
+      throw UsageError(
+          fmt::format("convert {}: -m is for a draft head of the EAGLE family, found a {} without "
+                      "\"fc.weight\"",
+                      quote(source_.model), name_of(model.format)));
+    }
+    const InterruptGuard interrupt;
+    ProgressMeter meter("convert", ProgressMeter::Unit::bytes);
+    ConvertOptions options;
+    options.type = storage_type(stored_);
+    options.stop = &interrupt.stop();
+    options.progress = [&](std::uint64_t done, std::uint64_t total) { meter.update(done, total); };
+    try {
+      const ConvertReport report = convert_model(model, out_, options);
+      for (const std::string& line : report.notes) note("note: {}", line);
+      note("{} written: {}", quote(out_), summary(report));
+    } catch (const Interrupted&) {
+      note("talon: convert {}: interrupted, nothing is left behind", source_.model);
+      return kExitInterrupted;
+    }
+    return kExitDone;
+  }
+
+  ModelOptions source_, target_;
+  std::string out_;
+  Stored stored_ = Stored::as_it_is;
 };
 
 }  // namespace

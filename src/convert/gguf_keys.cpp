@@ -1,0 +1,438 @@
+#include "convert/gguf_keys.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "core/error.h"
+#include "model/config/config_readers.h"
+#include "model/rope.h"
+
+namespace talon {
+namespace {
+
+struct Names {
+  std::string_view family, architecture;
+};
+constexpr Names kArchitectures[] = {
+    {"llama", "llama"},
+    {"mistral", "llama"},
+    {"mixtral", "llama"},
+    {"ministral3", "mistral3"},
+    {"mistral3", "mistral3"},
+    {"qwen2", "qwen2"},
+    {"qwen3", "qwen3"},
+    {"qwen2_moe", "qwen2moe"},
+    {"qwen3_moe", "qwen3moe"},
+    {"gpt_oss", "gpt-oss"},
+    {"phi3", "phi3"},
+    {"smollm3", "smollm3"},
+    {"olmo2", "olmo2"},
+    {"olmo3", "olmo2"},
+    {"granite", "granite"},
+    {"granitemoe", "granitemoe"},
+    {"granitemoeshared", "granitemoe"},
+    {"glm4", "glm4"},
+    {"glm4_moe", "glm4moe"},
+    {"cohere2", "cohere2"},
+    {"starcoder2", "starcoder2"},
+    {"gpt_neox", "gptneox"},
+    {"gemma2", "gemma2"},
+    {"gemma3", "gemma3"},
+    {"gemma3_text", "gemma3"},
+    {"gemma4", "gemma4"},
+    {"gemma4_text", "gemma4"},
+    {"llama4", "llama4"},
+    {"llama4_text", "llama4"},
+    {"deepseek_v2", "deepseek2"},
+    {"deepseek_v3", "deepseek2"},
+    {"qwen3_next", "qwen3next"},
+    {"qwen3_5", "qwen35"},
+    {"qwen3_5_text", "qwen35"},
+    {"qwen3_5_moe", "qwen35moe"},
+    {"qwen3_5_moe_text", "qwen35moe"},
+};
+
+/// What the values of keys are made of.
+struct Facts {
+  const ModelConfig& config;
+  std::string_view architecture;
+  bool predicts = false;                 // a prediction layer follows
+  const LayerPlan* dense = nullptr;      // the first with a dense network
+  const LayerPlan* attention = nullptr;  // the first that attends, of full ones if there are any
+  const LayerPlan* local = nullptr;      // the first that attends by the local rotation
+  const LayerPlan* expert = nullptr;     // the first with experts
+  const LayerPlan* state = nullptr;      // the first with a state
+
+  bool is(std::initializer_list<std::string_view> names) const {
+    return std::ranges::find(names, architecture) != names.end();
+  }
+};
+
+Facts facts_of(const ModelConfig& config, std::string_view architecture, bool predicts) {
+  Facts facts{config, architecture, predicts};
+  const auto first = [](const LayerPlan*& place, bool holds, const LayerPlan& plan) {
+    if (holds && !place) place = &plan;
+  };
+  for (const LayerPlan& plan : config.plans) {
+    const bool attends = plan.recurrent.value_heads == 0;
+    const bool local = attends && plan.rope == LayerPlan::Rope::local;
+    first(facts.dense, plan.intermediate > 0, plan);
+    first(facts.attention, attends && !local, plan);
+    first(facts.local, local, plan);
+    first(facts.expert, plan.experts.count > 0, plan);
+    first(facts.state, !attends, plan);
+  }
+  if (!facts.attention) facts.attention = facts.local;
+  return facts;
+}
+
+Json count(int value) { return static_cast<unsigned>(value); }
+/// A key that says nothing where it is 0.
+Json count_if(int value) { return value > 0 ? count(value) : Json(); }
+Json real(double value) { return value; }
+
+/// One number where all layers have it, else one for each.
+template <typename Of>
+Json of_layers(const ModelConfig& config, const Of& of) {
+  Json all = Json::array();
+  for (const LayerPlan& plan : config.plans) all.push_back(count(of(plan)));
+  const bool alike = std::ranges::all_of(all, [&](const Json& one) { return one == all[0]; });
+  return alike ? all[0] : all;
+}
+
+Json feed_forward_length(const Facts& f) {
+  if (!f.dense) return count(f.config.intermediate);
+  const bool all = std::ranges::all_of(f.config.plans,
+                                       [](const LayerPlan& plan) { return plan.intermediate > 0; });
+  if (!all) return count(f.dense->intermediate);
+  return of_layers(f.config, [](const LayerPlan& plan) { return plan.intermediate; });
+}
+
+bool is_yarn(const Facts& f) { return f.config.rope.scaling == RopeConfig::Scaling::yarn; }
+bool is_longrope(const Facts& f) { return f.config.rope.scaling == RopeConfig::Scaling::longrope; }
+
+/// Architectures that say YaRN's amplitude by one exponent for both of its parts.
+bool has_log_multiplier(const Facts& f) {
+  return is_yarn(f) && f.is({"mistral3", "deepseek2"}) && f.config.rope.attention_factor == 1;
+}
+
+Json scaling_type(const Facts& f) {
+  if (is_yarn(f)) return "yarn";
+  if (f.config.rope.scaling == RopeConfig::Scaling::linear) return "linear";
+  return {};
+}
+
+/// DeepSeek's scores are scaled by the square of YaRN's amplitude for this exponent.
+Json log_multiplier(const Facts& f) {
+  if (!has_log_multiplier(f)) return {};
+  if (!f.is({"deepseek2"})) return real(1);
+  const LatentPlan& latent = f.attention->latent;
+  const double plain = 1.0 / std::sqrt(static_cast<double>(latent.plain_dim + latent.rotary_dim));
+  const double mscale = std::sqrt(f.attention->score_scale / plain);
+  const double exponent = (mscale - 1) / (0.1 * std::log(f.config.rope.factor));
+  return real(std::round(exponent * 1e4) / 1e5);
+}
+
+/// The amplitude, where it is not YaRN's own.
+double stated_amplitude(const Facts& f) {
+  const RopeConfig& rope = f.config.rope;
+  if (!is_yarn(f) || has_log_multiplier(f)) return 0;
+  return rope.attention_factor == yarn_attention_factor(rope.factor) ? 0 : rope.attention_factor;
+}
+
+/// To llama.cpp a factor of YaRN's own amplitude, which the other key is to Talon.
+Json attention_factor(const Facts& f) {
+  if (is_longrope(f)) return real(f.config.rope.attention_factor);
+  const double amplitude = stated_amplitude(f);
+  if (amplitude == 0) return {};
+  return real(amplitude / yarn_attention_factor(f.config.rope.factor));
+}
+
+/// A float whose reciprocal is `value`.
+Json reciprocal(float value) {
+  const float near = 1.0F / value;
+  for (const float other : {near, std::nextafter(near, 0.0F), std::nextafter(near, 2 * near)}) {
+    if (1.0F / other == value) return real(other);
+  }
+  return real(near);
+}
+
+Json logit_scale(const Facts& f) {
+  if (f.config.logit_scale == 1) return {};
+  if (f.is({"granite", "granitemoe"})) return reciprocal(f.config.logit_scale);
+  return real(f.config.logit_scale);
+}
+
+Json of_granite(const Facts& f, float value) {
+  return f.is({"granite", "granitemoe"}) ? real(value) : Json();
+}
+
+Json windows(const Facts& f) {
+  if (f.config.sliding_window == 0 || !f.is({"olmo2", "gemma4"})) return {};
+  Json slides = Json::array();
+  for (const LayerPlan& plan : f.config.plans) slides.push_back(plan.window > 0);
+  return slides;
+}
+
+Json states(const Facts& f) {
+  if (!f.state) return {};
+  Json keeps = Json::array();
+  for (const LayerPlan& plan : f.config.plans) keeps.push_back(plan.recurrent.value_heads > 0);
+  if (f.predicts) keeps.push_back(false);
+  return keeps;
+}
+
+Json attention_interval(const Facts& f) {
+  if (!f.state) return {};
+  const auto attends = [](const LayerPlan& plan) { return plan.recurrent.value_heads == 0; };
+  const auto& plans = f.config.plans;
+  return count(static_cast<int>(std::ranges::find_if(plans, attends) - plans.begin()) + 1);
+}
+
+/// Pairs that turn by time, height and width, which are one for text: every third of them.
+Json rope_sections(const Facts& f) {
+  if (!f.is({"qwen35", "qwen35moe"})) return {};
+  const int pairs = (f.config.rope.rotary > 0 ? f.config.rope.rotary : f.config.head_dim) / 2;
+  return {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0};
+}
+
+Json shared_layers(const Facts& f) {
+  if (!f.is({"gemma4"})) return {};
+  return count(static_cast<int>(std::ranges::count_if(
+      f.config.plans, [](const LayerPlan& plan) { return !plan.writes_cache; })));
+}
+
+Json local_dim(const Facts& f) {
+  return f.is({"gemma4"}) && f.local ? count(f.local->head_dim) : Json();
+}
+
+/// The experts' keys that DeepSeek's routing has, and GLM's.
+template <typename Value>
+Json of_groups(const Facts& f, const Value& value) {
+  return f.expert && f.is({"deepseek2", "glm4moe"}) ? value(f.expert->experts) : Json();
+}
+template <typename Value>
+Json of_experts(const Facts& f, const Value& value) {
+  return f.expert ? value(f.expert->experts) : Json();
+}
+template <typename Value>
+Json of_states(const Facts& f, const Value& value) {
+  return f.state ? value(f.state->recurrent) : Json();
+}
+template <typename Value>
+Json of_latents(const Facts& f, const Value& value) {
+  return f.attention->latent.kv_rank > 0 ? value(f.attention->latent) : Json();
+}
+
+Json shared_width(const Facts& f) {
+  if (!f.expert || f.is({"deepseek2", "glm4moe", "llama4"})) return {};
+  return count_if(f.expert->experts.shared_width);
+}
+
+Json leading_dense(const Facts& f) {
+  if (!f.expert || !f.is({"deepseek2", "glm4moe"})) return {};
+  return count(static_cast<int>(f.expert - f.config.plans.data()));
+}
+
+Json norm_epsilon(const Facts& f, LayerPlan::Norm norm) {
+  return f.config.final_norm == norm ? real(f.config.norm_epsilon) : Json();
+}
+
+Json rotary(const Facts& f) {
+  return count(f.config.rope.rotary > 0 ? f.config.rope.rotary : f.attention->head_dim);
+}
+
+struct Key {
+  std::string_view name;
+  Json (*value)(const Facts&);  // null: the file does not have it
+};
+
+/// Below the architecture, in the order of the file.
+constexpr Key kKeys[] = {
+    {"block_count", [](const Facts& f) { return count(f.config.layers + (f.predicts ? 1 : 0)); }},
+    {"nextn_predict_layers", [](const Facts& f) { return count_if(f.predicts ? 1 : 0); }},
+    {"context_length", [](const Facts& f) { return count(f.config.context); }},
+    {"embedding_length", [](const Facts& f) { return count(f.config.hidden); }},
+    {"vocab_size", [](const Facts& f) { return count(f.config.vocabulary); }},
+    {"feed_forward_length", feed_forward_length},
+    {"attention.head_count", [](const Facts& f) { return count(f.config.heads); }},
+    {"attention.head_count_kv",
+     [](const Facts& f) {
+       return of_layers(f.config, [](const LayerPlan& plan) { return plan.kv_heads; });
+     }},
+    {"attention.layer_norm_rms_epsilon",
+     [](const Facts& f) { return norm_epsilon(f, LayerPlan::Norm::rms); }},
+    {"attention.layer_norm_epsilon",
+     [](const Facts& f) { return norm_epsilon(f, LayerPlan::Norm::layer); }},
+    {"attention.key_length", [](const Facts& f) { return count(f.attention->head_dim); }},
+    {"attention.value_length", [](const Facts& f) { return count(f.attention->values()); }},
+    {"attention.key_length_swa", local_dim},
+    {"attention.value_length_swa", local_dim},
+    {"attention.q_lora_rank",
+     [](const Facts& f) {
+       return of_latents(f, [](const LatentPlan& l) { return count_if(l.q_rank); });
+     }},
+    {"attention.kv_lora_rank",
+     [](const Facts& f) {
+       return of_latents(f, [](const LatentPlan& l) { return count(l.kv_rank); });
+     }},
+    {"attention.key_length_mla",
+     [](const Facts& f) {
+       return of_latents(f, [](const LatentPlan& l) { return count(l.plain_dim + l.rotary_dim); });
+     }},
+    {"attention.value_length_mla",
+     [](const Facts& f) {
+       return of_latents(f, [](const LatentPlan& l) { return count(l.output_dim); });
+     }},
+    {"attention.sliding_window", [](const Facts& f) { return count_if(f.config.sliding_window); }},
+    {"attention.sliding_window_pattern", windows},
+    {"attention.shared_kv_layers", shared_layers},
+    {"attention.recurrent_layers", states},
+    {"attention.scale", [](const Facts& f) { return of_granite(f, f.attention->score_scale); }},
+    {"attention.temperature_scale",
+     [](const Facts& f) {
+       return f.is({"mistral3"}) && f.attention->scales_queries ? real(f.config.query_scaling.beta)
+                                                                : Json();
+     }},
+    {"attn_logit_softcapping",
+     [](const Facts& f) {
+       return f.attention->soft_cap > 0 ? real(f.attention->soft_cap) : Json();
+     }},
+    {"final_logit_softcapping",
+     [](const Facts& f) { return f.config.logit_cap > 0 ? real(f.config.logit_cap) : Json(); }},
+    {"logit_scale", logit_scale},
+    {"embedding_scale", [](const Facts& f) { return of_granite(f, f.config.embedding_scale); }},
+    {"residual_scale", [](const Facts& f) { return of_granite(f, f.attention->residual_scale); }},
+    {"embedding_length_per_layer_input",
+     [](const Facts& f) { return f.is({"gemma4"}) ? count(f.config.per_layer_input) : Json(); }},
+    {"use_parallel_residual",
+     [](const Facts& f) { return f.is({"gptneox"}) ? Json(f.attention->parallel) : Json(); }},
+    {"rope.dimension_count", rotary},
+    {"rope.dimension_count_swa", local_dim},
+    {"rope.dimension_sections", rope_sections},
+    {"rope.freq_base", [](const Facts& f) { return real(f.config.rope.base); }},
+    {"rope.freq_base_swa",
+     [](const Facts& f) { return f.config.local_rope ? real(f.config.local_rope->base) : Json(); }},
+    {"rope.scaling.type", scaling_type},
+    {"rope.scaling.factor",
+     [](const Facts& f) {
+       return scaling_type(f).is_null() ? Json() : real(f.config.rope.factor);
+     }},
+    {"rope.scaling.original_context_length",
+     [](const Facts& f) {
+       return is_yarn(f) || is_longrope(f) ? count(static_cast<int>(f.config.rope.original_context))
+                                           : Json();
+     }},
+    {"rope.scaling.yarn_beta_fast",
+     [](const Facts& f) { return is_yarn(f) ? real(f.config.rope.beta_fast) : Json(); }},
+    {"rope.scaling.yarn_beta_slow",
+     [](const Facts& f) { return is_yarn(f) ? real(f.config.rope.beta_slow) : Json(); }},
+    {"rope.scaling.yarn_log_multiplier", log_multiplier},
+    {"rope.scaling.yarn_attn_factor",
+     [](const Facts& f) { return stated_amplitude(f) == 0 ? Json() : real(stated_amplitude(f)); }},
+    {"rope.scaling.attn_factor", attention_factor},
+    {"expert_count",
+     [](const Facts& f) {
+       return of_experts(f, [](const ExpertPlan& e) { return count(e.count); });
+     }},
+    {"expert_used_count",
+     [](const Facts& f) {
+       return of_experts(f, [](const ExpertPlan& e) { return count(e.used); });
+     }},
+    {"expert_feed_forward_length",
+     [](const Facts& f) {
+       return of_experts(f, [](const ExpertPlan& e) { return count(e.width); });
+     }},
+    {"expert_shared_feed_forward_length", shared_width},
+    {"expert_shared_count",
+     [](const Facts& f) {
+       return of_groups(f, [](const ExpertPlan& e) { return count(e.shared_width / e.width); });
+     }},
+    {"expert_gating_func",
+     [](const Facts& f) {
+       return of_groups(f, [](const ExpertPlan& e) {
+         return count(e.score == RouteArgs::Score::sigmoid ? 2 : 1);
+       });
+     }},
+    {"expert_weights_scale",
+     [](const Facts& f) {
+       return of_groups(f, [](const ExpertPlan& e) { return real(e.scale); });
+     }},
+    {"expert_weights_norm",
+     [](const Facts& f) {
+       return of_groups(f, [](const ExpertPlan& e) { return Json(e.renormalize); });
+     }},
+    {"expert_group_count",
+     [](const Facts& f) {
+       return of_groups(f, [](const ExpertPlan& e) { return count(e.groups); });
+     }},
+    {"expert_group_used_count",
+     [](const Facts& f) {
+       return of_groups(f, [](const ExpertPlan& e) { return count(e.groups_used); });
+     }},
+    {"leading_dense_block_count", leading_dense},
+    {"interleave_moe_layer_step",
+     [](const Facts& f) {
+       return f.is({"llama4"}) && f.expert
+                  ? count(static_cast<int>(f.expert - f.config.plans.data()) + 1)
+                  : Json();
+     }},
+    {"ssm.conv_kernel",
+     [](const Facts& f) { return of_states(f, [](const auto& s) { return count(s.kernel); }); }},
+    {"ssm.state_size",
+     [](const Facts& f) { return of_states(f, [](const auto& s) { return count(s.key_dim); }); }},
+    {"ssm.group_count",
+     [](const Facts& f) { return of_states(f, [](const auto& s) { return count(s.key_heads); }); }},
+    {"ssm.time_step_rank",
+     [](const Facts& f) {
+       return of_states(f, [](const auto& s) { return count(s.value_heads); });
+     }},
+    {"ssm.inner_size",
+     [](const Facts& f) { return of_states(f, [](const auto& s) { return count(s.width()); }); }},
+    {"full_attention_interval", attention_interval},
+};
+
+}  // namespace
+
+std::string_view gguf_architecture(std::string_view family) {
+  for (const Names& names : kArchitectures) {
+    if (names.family == family) return names.architecture;
+  }
+  return {};
+}
+
+bool has_prediction_layer(std::string_view architecture) {
+  constexpr std::string_view kNames[] = {"glm4moe", "qwen35", "qwen35moe"};
+  return std::ranges::find(kNames, architecture) != std::end(kNames);
+}
+
+GgufMetadata gguf_keys_of(const ModelConfig& config, std::string_view architecture, bool predicts) {
+  const Facts facts = facts_of(config, architecture, predicts);
+  expects(facts.attention != nullptr, "a layer attends");
+  GgufMetadata keys;
+  for (const Key& key : kKeys) {
+    Json value = key.value(facts);
+    if (!value.is_null()) {
+      keys.emplace_back(fmt::format("{}.{}", architecture, key.name), std::move(value));
+    }
+  }
+  return keys;
+}
+
+std::vector<GgufVector> gguf_vectors_of(const ModelConfig& config) {
+  const RopeConfig& rope = config.rope;
+  const int width = rope_width(rope, config, LayerPlan::Rope::global);
+  std::vector<GgufVector> vectors;
+  const auto add = [&](const char* name, std::vector<float> values) {
+    if (!values.empty()) vectors.push_back({name, std::move(values)});
+  };
+  add("rope_freqs.weight", rope.scaling == RopeConfig::Scaling::llama3
+                               ? llama3_divisors(rope, width)
+                               : rope.frequency_divisors);
+  add("rope_factors_short.weight", rope.short_divisors);
+  add("rope_factors_long.weight", rope.long_divisors);
+  return vectors;
+}
+
+}  // namespace talon

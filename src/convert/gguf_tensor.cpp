@@ -1,0 +1,150 @@
+#include "convert/gguf_tensor.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/half.h"
+#include "io/quant/quantize.h"
+#include "io/quote.h"
+
+namespace talon {
+namespace {
+
+/// Matrices that are read in float32, by their names.
+constexpr std::array<std::string_view, 6> kFloatNames = {"ffn_gate_inp", "ssm_conv1d", "ssm_alpha",
+                                                         "ssm_beta",     "ssm_ba",     "norm"};
+
+bool may_be_rounded(const GgufTensor& tensor) {
+  const auto has = [&](std::string_view part) {
+    return tensor.name.find(part) != std::string::npos;
+  };
+  return tensor.shape.size() >= 2 && tensor.name.ends_with(".weight") &&
+         std::ranges::none_of(kFloatNames, has);
+}
+
+/// Floats in a run of columns.
+int run_of(const GgufTensor& tensor) {
+  return static_cast<int>(tensor.shape.back()) / static_cast<int>(tensor.column_order.size());
+}
+
+/// The runs of a row in their order; a run is whole blocks.
+void reorder(const GgufTensor& tensor, std::span<const std::byte> row,
+             std::vector<std::byte>& out) {
+  const std::size_t size = row.size() / tensor.column_order.size();
+  out.resize(row.size());
+  for (std::size_t i = 0; i < tensor.column_order.size(); ++i) {
+    std::memcpy(&out[i * size], &row[static_cast<std::size_t>(tensor.column_order[i]) * size],
+                size);
+  }
+}
+
+template <typename Number, typename Round>
+std::vector<std::byte> rounded(std::span<const float> values, const Round& round) {
+  std::vector<std::byte> bytes(values.size() * sizeof(Number));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Number number = round(values[i]);
+    std::memcpy(&bytes[i * sizeof(Number)], &number, sizeof(Number));
+  }
+  return bytes;
+}
+
+std::vector<std::byte> encoded(std::span<const float> values, StorageType type) {
+  switch (type) {
+    case StorageType::f32:
+      return rounded<float>(values, [](float value) { return value; });
+    case StorageType::f16:
+      return rounded<std::uint16_t>(values, float_to_half);
+    case StorageType::bf16:
+      return rounded<std::uint16_t>(values, float_to_bf16);
+    case StorageType::q8_0:
+      return quantize_q8_0(values);
+    default:
+      break;
+  }
+  throw Bug("a type that values are brought into");
+}
+
+/// Scales of q8_0 are half floats, too.
+void check_range(const GgufTensor& tensor, std::span<const float> values, StorageType type) {
+  constexpr float kLargestHalf = 65504;
+  if (type != StorageType::f16 && type != StorageType::q8_0) return;
+  const float most = type == StorageType::f16 ? kLargestHalf : kLargestHalf * 127;
+  for (const float value : values) {
+    if (std::abs(value) <= most) continue;
+    fail("convert {} to {}: expected values of at most {}, found {}", quote(tensor.name),
+         name_of(type), most, value);
+  }
+}
+
+class RowWriter {
+ public:
+  RowWriter(const GgufTensor& tensor, StorageType type,
+            const std::function<void(std::span<const std::byte>)>& take)
+      : tensor_(tensor), type_(type), take_(take) {}
+
+  void write(const GgufTensor::Part& part) {
+    const KeptWeight& weight = *part.weight;
+    const bool same = weight.type == type_ && tensor_.column_order.empty();
+    if (same && part.rows.empty() && weight.order.empty()) {
+      take_(weight.from.first(static_cast<std::size_t>(weight.rows) * weight.row_bytes()));
+      return;
+    }
+    const int count = part.rows.empty() ? weight.rows : static_cast<int>(part.rows.size());
+    for (int i = 0; i < count; ++i) {
+      const int index = part.rows.empty() ? i : part.rows[static_cast<std::size_t>(i)];
+      write_row(weight, weight.row(index));
+    }
+  }
+
+ private:
+  void write_row(const KeptWeight& weight, std::span<const std::byte> row) {
+    if (weight.type == type_) {
+      if (tensor_.column_order.empty()) return take_(row);
+      reorder(tensor_, row, reordered_);
+      return take_(reordered_);
+    }
+    values_.resize(static_cast<std::size_t>(weight.cols));
+    dequantize(weight.type, row, values_);
+    if (!tensor_.column_order.empty()) {
+      reorder(tensor_, std::as_bytes(std::span(values_)), reordered_);
+      std::memcpy(values_.data(), reordered_.data(), reordered_.size());
+    }
+    check_range(tensor_, values_, type_);
+    take_(encoded(values_, type_));
+  }
+
+  const GgufTensor& tensor_;
+  StorageType type_;
+  const std::function<void(std::span<const std::byte>)>& take_;
+  std::vector<float> values_;
+  std::vector<std::byte> reordered_;
+};
+
+}  // namespace
+
+StorageType exact_type(const GgufTensor& tensor) {
+  const KeptWeight& first = *tensor.parts.at(0).weight;
+  const bool alike = std::ranges::all_of(
+      tensor.parts, [&](const GgufTensor::Part& part) { return part.weight->type == first.type; });
+  if (!alike || first.stays_float) return StorageType::f32;
+  const auto block = static_cast<int>(block_shape(first.type).elements);
+  const bool cuts_blocks = !tensor.column_order.empty() && run_of(tensor) % block != 0;
+  return cuts_blocks ? StorageType::f32 : first.type;
+}
+
+StorageType stored_type(const GgufTensor& tensor, std::optional<StorageType> asked) {
+  if (!asked || !may_be_rounded(tensor)) return exact_type(tensor);
+  const auto block = static_cast<std::int64_t>(block_shape(*asked).elements);
+  return tensor.shape.back() % block == 0 ? *asked : StorageType::f16;
+}
+
+void for_each_piece(const GgufTensor& tensor, StorageType type,
+                    const std::function<void(std::span<const std::byte>)>& take) {
+  RowWriter writer(tensor, type, take);
+  for (const GgufTensor::Part& part : tensor.parts) writer.write(part);
+}
+
+}  // namespace talon

@@ -1,0 +1,268 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "backend/cpu/cpu.h"
+#include "backend/reference/reference.h"
+#include "convert/convert_model.h"
+#include "core/error.h"
+#include "io/formats/write_gguf.h"
+#include "io/quant/quantize.h"
+#include "io/test_files.h"
+#include "maker_data.h"
+#include "model_run.h"
+
+// Models converted to GGUF: against the files that llama.cpp's converter made of the same folders,
+// and against the folders themselves.
+namespace talon {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Rows = std::vector<std::vector<float>>;
+using MakeBackend = std::unique_ptr<Backend> (*)();
+
+const fs::path kStories = fs::path(TALON_TEST_DATA) / "models/stories260K.bin";
+constexpr TokenId kIds[] = {1, 5, 9, 20, 3, 7, 11, 2, 8,  15, 30, 4,  6,  12, 18, 25, 9, 1,
+                            2, 3, 4, 5,  6, 7, 8,  9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
+
+std::unique_ptr<Backend> reference() { return make_reference_backend(2); }
+std::unique_ptr<Backend> rounded() {
+  return make_cpu_backend({.threads = 2, .activations = Activations::mixed, .pin = false});
+}
+
+Rows run(const fs::path& model, MakeBackend make, std::span<const TokenId> ids) {
+  constexpr int kContext = 320;
+  ModelRun run(model, make(), KvType::f32, kContext);
+  Rows rows;
+  run.run(ids, 0, [&](int, std::span<const float> logits) {
+    rows.emplace_back(logits.begin(), logits.end());
+  });
+  return rows;
+}
+
+/// A place of this process for files of the test.
+fs::path place(const std::string& name) {
+  const fs::path folder = fs::path(testing::TempDir()) / fmt::format("talon_convert_{}", getpid());
+  fs::create_directories(folder);
+  return folder / name;
+}
+
+fs::path convert(const fs::path& model, const std::string& name,
+                 std::optional<StorageType> type = std::nullopt) {
+  const fs::path file = place(name + ".gguf");
+  ConvertOptions options;
+  options.type = type;
+  convert_model(open_checkpoint(model), file, options);
+  return file;
+}
+
+void expect_same_bytes(const fs::path& model, const fs::path& converted,
+                       std::span<const TokenId> ids) {
+  for (const MakeBackend make : {reference, rounded}) {
+    EXPECT_TRUE(run(model, make, ids) == run(converted, make, ids)) << converted;
+  }
+}
+
+/// GGUF has another order of value heads for Qwen 3.5, so sums have another order there.
+void expect_same_answers(const std::string& family, const fs::path& model,
+                         const fs::path& converted, std::span<const TokenId> ids) {
+  if (!family.starts_with("qwen3_5")) return expect_same_bytes(model, converted, ids);
+  const Rows expected = run(model, reference, ids), found = run(converted, reference, ids);
+  for (std::size_t row = 0; row < expected.size(); ++row) {
+    for (std::size_t id = 0; id < expected[row].size(); ++id) {
+      ASSERT_NEAR(found[row][id], expected[row][id], 3e-4) << row << ", " << id;
+    }
+  }
+}
+
+std::vector<float> values_of(const StoredTensor& tensor) {
+  std::size_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= static_cast<std::size_t>(size);
+  std::vector<float> values(count);
+  dequantize(tensor.type, tensor.bytes, values);
+  return values;
+}
+
+void expect_all_of(const Checkpoint& expected, const Checkpoint& found) {
+  EXPECT_EQ(found.metadata, expected.metadata);
+  ASSERT_EQ(found.tensors.size(), expected.tensors.size());
+  for (const StoredTensor& tensor : expected.tensors) {
+    EXPECT_TRUE(std::ranges::equal(found.require(tensor.name).bytes, tensor.bytes)) << tensor.name;
+  }
+}
+
+class ConvertMakers : public testing::TestWithParam<std::string> {
+ protected:
+  static const MakerRecording& recording() {
+    static std::map<std::string, MakerRecording> unpacked;
+    if (!unpacked.contains(GetParam())) unpacked[GetParam()] = unpack_maker(GetParam());
+    return unpacked[GetParam()];
+  }
+};
+
+TEST_P(ConvertMakers, HasTheTensorsAndKeysOfLlamaCppsConverter) {
+  const Checkpoint theirs = open_checkpoint(recording().gguf);
+  const Checkpoint ours = open_checkpoint(convert(recording().folder, GetParam()));
+  ASSERT_EQ(ours.tensors.size(), theirs.tensors.size());
+  for (const StoredTensor& expected : theirs.tensors) {
+    const StoredTensor* tensor = ours.find(expected.name);
+    ASSERT_NE(tensor, nullptr) << expected.name;
+    EXPECT_EQ(tensor->shape, expected.shape) << expected.name;
+    EXPECT_TRUE(values_of(*tensor) == values_of(expected)) << expected.name;
+  }
+  for (const auto& [key, value] : theirs.metadata.items()) {
+    const bool of_file = key.starts_with("general.") || key.starts_with("tokenizer.") ||
+                         key.ends_with("rope.scaling.type");  // which may say "none"
+    if (of_file) continue;
+    EXPECT_EQ(ours.metadata.value(key, Json()), value) << key;
+  }
+}
+
+TEST_P(ConvertMakers, AnswersAsTheFolder) {
+  const auto file = convert(recording().folder, GetParam());
+  expect_same_answers(GetParam(), recording().folder, file, recording().sequences[1].ids);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ConvertMakers,
+                         testing::Values("mistral", "phi3", "ministral3", "olmo3", "granite",
+                                         "glm4", "cohere2", "gpt_neox", "gemma2", "gemma3",
+                                         "gemma4", "gemma4_e", "gemma4_moe", "qwen3_moe", "gpt_oss",
+                                         "glm4_moe", "deepseek_v3", "qwen3_next", "qwen3_5"),
+                         [](const auto& tested) { return tested.param; });
+
+/// Families without a recording, as random folders.
+class ConvertTiny : public testing::TestWithParam<std::string> {};
+
+TEST_P(ConvertTiny, AnswersAsTheFolder) {
+  const fs::path made = place("made");
+  const std::string maker = fmt::format("python3 '{}' '{}' {} > /dev/null", TALON_TINY_FOLDERS,
+                                        made.string(), GetParam());
+  ASSERT_EQ(std::system(maker.c_str()), 0) << maker;
+  const fs::path file = convert(made / GetParam(), GetParam());
+  expect_same_answers(GetParam(), made / GetParam(), file, kIds);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ConvertTiny,
+                         testing::Values("mixtral", "qwen2_moe", "smollm3", "starcoder2", "olmo2",
+                                         "granitemoe", "granitemoeshared", "deepseek_v2",
+                                         "qwen3_5_moe"),
+                         [](const auto& tested) { return tested.param; });
+
+/// A copy of a model's folder with some keys of its configuration changed.
+fs::path changed(const fs::path& model, const std::string& name, const Json& keys) {
+  const fs::path folder = place(name);
+  fs::create_directories(folder);
+  fs::copy_file(model / "model.safetensors", folder / "model.safetensors");
+  Json config = Json::parse(std::ifstream(model / "config.json"));
+  config.merge_patch(keys);
+  std::ofstream(folder / "config.json") << config;
+  return folder;
+}
+
+TEST(ConvertModel, AnswersAsALlama4FolderWithTheConstantsOfGguf) {
+  const MakerRecording llama4 = unpack_maker("llama4");
+  const Json text = {{"attention_chunk_size", 8192}, {"floor_scale", 8192}, {"attn_scale", 0.1}};
+  const Json constants = {{"text_config", text}};
+  const fs::path folder = changed(llama4.folder, "constants", constants);
+  expect_same_bytes(folder, convert(folder, "llama4"), llama4.sequences[1].ids);
+}
+
+TEST(ConvertModel, RefusesByItsNameWhatGgufCannotSay) {
+  const fs::path qwen2 = fs::path(TALON_TEST_DATA) / "golden/families/qwen2_window";
+  const Json some_layers = {{"layer_types", {"full_attention", "sliding_attention"}}};
+  const Json other_scale = {{"query_pre_attn_scalar", 99}};
+  const std::pair<fs::path, const char*> refusals[] = {
+      {unpack_maker("llama4").folder, "query scaling"},  // a constant of GGUF's
+      {changed(unpack_maker("gemma2").folder, "scale", other_scale), "layer 0: scale of scores"},
+      {changed(qwen2, "windows", some_layers), "layer 0: window of attention"}};
+  for (const auto& [folder, expected] : refusals) {
+    const std::string message = test::message_of([&] { convert(folder, "refused"); });
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
+    EXPECT_FALSE(fs::exists(place("refused.gguf")));
+  }
+}
+
+TEST(ConvertModel, KeepsTheTypesOfQuantisedFoldersThatGgufHas) {
+  const std::map<std::string, StorageType> types = {
+      {"awq", StorageType::q8_0},           {"compressed_int4", StorageType::q4_0},
+      {"compressed_fp8", StorageType::f32}, {"compressed_int4_asym", StorageType::q8_0},
+      {"fp8_blocks", StorageType::f32},     {"gptq", StorageType::f32}};
+  for (const auto& [name, type] : types) {
+    const QuantizedRecording recording = unpack_quantized(name);
+    const fs::path file = convert(recording.folder, name);
+    EXPECT_EQ(open_checkpoint(file).require("blk.1.attn_q.weight").type, type) << name;
+    expect_same_bytes(recording.folder, file, recording.ids);
+  }
+}
+
+TEST(ConvertModel, SaysRotaryScalingsAndWindowsOfLlamaLikeFolders) {
+  for (const char* name : {"llama3_scaling_bias", "llama_linear", "llama_yarn", "mistral_window",
+                           "qwen2", "qwen2_window", "qwen3"}) {
+    const fs::path folder = fs::path(TALON_TEST_DATA) / "golden/families" / name;
+    expect_same_bytes(folder, convert(folder, name), kIds);
+  }
+}
+
+TEST(ConvertModel, StoresMatricesInTheTypeThatWasAskedFor) {
+  const Checkpoint plain = open_checkpoint(convert(kStories, "stories"));
+  const Checkpoint eight = open_checkpoint(convert(kStories, "stories8", StorageType::q8_0));
+  EXPECT_EQ(plain.metadata.at("tokenizer.ggml.tokens").size(), 512U);
+  for (const StoredTensor& tensor : plain.tensors) {
+    const StoredTensor& stored = eight.require(tensor.name);
+    const bool matrix = tensor.shape.size() == 2;
+    const bool blocks = tensor.shape.back() % 32 == 0;
+    EXPECT_EQ(stored.type, !matrix  ? StorageType::f32
+                           : blocks ? StorageType::q8_0
+                                    : StorageType::f16)
+        << tensor.name;
+  }
+  const StoredTensor& table = plain.require("token_embd.weight");
+  const auto expected = quantize_q8_0(values_of(table));
+  EXPECT_TRUE(std::ranges::equal(eight.require("token_embd.weight").bytes, expected));
+}
+
+TEST(ConvertModel, KeepsAllOfAGguf) {
+  const Checkpoint model = open_checkpoint(convert(kStories, "kept", StorageType::q8_0));
+  expect_all_of(model, open_checkpoint(convert(place("kept.gguf"), "again")));
+}
+
+TEST(ConvertModel, PutsAGgufOfSeveralFilesTogether) {
+  const Checkpoint whole = open_checkpoint(convert(kStories, "whole"));
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : whole.tensors) {
+    tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+  }
+  constexpr std::size_t kFirst = 20;
+  const auto write = [&](unsigned number, std::span<const TensorToWrite> part) {
+    GgufMetadata keys = {{"split.no", number},
+                         {"split.count", 2U},
+                         {"split.tensors.count", static_cast<unsigned>(tensors.size())}};
+    if (number == 0) {
+      for (const auto& [key, value] : whole.metadata.items()) keys.emplace_back(key, value);
+    }
+    write_gguf(place(fmt::format("cut-0000{}-of-00002.gguf", number + 1)), keys, part);
+  };
+  write(0, std::span(tensors).first(kFirst));
+  write(1, std::span(tensors).subspan(kFirst));
+  const fs::path file = convert(place("cut-00001-of-00002.gguf"), "together");
+  expect_all_of(whole, open_checkpoint(file));
+}
+
+TEST(ConvertModel, LeavesNothingBehindWhenItIsStopped) {
+  StopFlag stop;
+  ConvertOptions options;
+  options.stop = &stop;
+  options.progress = [&](std::uint64_t, std::uint64_t) { stop.request(); };  // amid the writing
+  const fs::path folder = place("stopped");
+  fs::create_directories(folder);
+  const Checkpoint model = open_checkpoint(kStories);
+  EXPECT_THROW(convert_model(model, folder / "model.gguf", options), Interrupted);
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
+}  // namespace
+}  // namespace talon
