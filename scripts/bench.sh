@@ -61,6 +61,7 @@ if [ "$methods" != none ]; then spec "$name" --methods "$methods"; fi
 
 if [ "$rounds" != 0 ]; then
   for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
+  python3 bench/converted.py "$talon" "$peer" > $work/converted.jsonl || status=1
   python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" --out bench/results/peer.jsonl
 fi
 python3 bench/table.py bench/results
