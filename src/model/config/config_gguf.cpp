@@ -18,7 +18,8 @@ constexpr std::array<std::string_view, 12> kEndTexts = {
     "<|end_of_text|>", "<end_of_turn>", "<turn|>",    "<|return|>",
     "<|call|>",        "<|user|>",      "</s>",       "<|END_OF_TURN_TOKEN|>"};
 
-RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix) {
+/// context: the original one where YaRN names none.
+RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix, int context) {
   RopeConfig rope;
   rope.base = keys.number_or(prefix + "freq_base", 1, 1e12, 10000);
   const std::string scaling = keys.text_or(prefix + "scaling.type", "none");
@@ -30,7 +31,8 @@ RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix) {
   } else if (scaling == "yarn") {
     rope.scaling = RopeConfig::Scaling::yarn;
     if (rope.base == 1) keys.refuse(prefix + "freq_base", "more than 1 beside YaRN");
-    rope.original_context = keys.number(prefix + "scaling.original_context_length", 1, 1e9);
+    rope.original_context =
+        keys.number_or(prefix + "scaling.original_context_length", 1, 1e9, context);
     rope.beta_fast = keys.number_or(prefix + "scaling.yarn_beta_fast", 1e-3, 1e6, 32);
     rope.beta_slow = keys.number_or(prefix + "scaling.yarn_beta_slow", 1e-3, 1e6, 1);
     const double factor = keys.number_or(prefix + "scaling.attn_factor", 1e-3, 1e3, 1);
@@ -172,7 +174,7 @@ ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
   if (!family) keys.refuse("general.architecture", gguf_families());
   const std::string prefix = config.architecture + ".";
   read_sizes(keys, prefix, config);
-  config.rope = read_rope(keys, prefix + "rope.");
+  config.rope = read_rope(keys, prefix + "rope.", config.context);
   config.rope.frequency_divisors = read_divisors(checkpoint, "rope_freqs.weight");
   read_longrope(keys, prefix + "rope.", checkpoint, config.rope);
   const std::string rotary = prefix + "rope.dimension_count";

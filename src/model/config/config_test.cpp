@@ -103,6 +103,8 @@ TEST(GgufConfig, ScalingsAreRead) {
   const ModelConfig c = read_gguf(metadata);
   EXPECT_EQ(c.rope.scaling, RopeConfig::Scaling::yarn);
   EXPECT_NEAR(c.rope.attention_factor, 1.1386294, 1e-6);
+  metadata.erase("llama.rope.scaling.original_context_length");
+  EXPECT_EQ(read_gguf(metadata).rope.original_context, 512);
   const float divisors[4] = {1, 1, 2, 8};
   const ModelConfig llama3 =
       read_gguf(gguf_metadata("llama"),
