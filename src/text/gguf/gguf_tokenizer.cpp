@@ -128,6 +128,7 @@ TokenizerParts load_gguf_tokenizer(const Json& metadata, std::string_view file_n
                                           : load_sentencepiece_style(fields, tokens, doing);
   read_start_and_ends(fields, tokens.size(), parts);
   parts.chat_template = fields.text("tokenizer.chat_template");
+  if (parts.chat_template && parts.chat_template->empty()) parts.chat_template.reset();
   return parts;
 }
 

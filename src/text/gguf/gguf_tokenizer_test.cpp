@@ -313,6 +313,12 @@ TEST(GgufSentencePiece, MergesByScoreWithAFirstSpaceAfterEverySpecialToken) {
   EXPECT_TRUE(tokenizer.wants_start_token());
 }
 
+TEST(GgufSentencePiece, AnEmptyTemplateIsNone) {
+  Json metadata = sentencepiece();
+  metadata["tokenizer.chat_template"] = "";
+  EXPECT_EQ(load(metadata).chat_template(), std::nullopt);
+}
+
 TEST(GgufSentencePiece, NoFirstSpaceWhereTheFileSaysSo) {
   Json metadata = sentencepiece();
   metadata["tokenizer.ggml.add_space_prefix"] = false;

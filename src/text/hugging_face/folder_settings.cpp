@@ -97,6 +97,15 @@ std::vector<AddedPiece> FolderSettings::added_pieces() const {
   return pieces;
 }
 
+std::int64_t FolderSettings::model_tokens() const {
+  const Json* text = member(config_, "text_config");
+  for (const Json* keys : {text, &config_}) {
+    const Json* size = keys && keys->is_object() ? member(*keys, "vocab_size") : nullptr;
+    if (size && size->is_number_integer()) return size->get<std::int64_t>();
+  }
+  return 0;
+}
+
 std::optional<std::string> FolderSettings::token_text(const char* name) const {
   for (const Json* file : {&tokenizer_config_, &special_tokens_map_}) {
     const Json* value = member(*file, name);
@@ -155,6 +164,7 @@ void FolderSettings::apply(TokenizerParts& parts) const {
   if (parts.end_tokens.empty()) parts.end_tokens = of_model;
   add_known_end_tokens(parts);
   parts.chat_template = chat_template();
+  if (parts.chat_template && parts.chat_template->empty()) parts.chat_template.reset();
 }
 
 }  // namespace talon

@@ -17,8 +17,10 @@ class FolderSettings {
   /// Reads all files; throws Error for one that is no JSON object.
   explicit FolderSettings(const std::filesystem::path& folder);
 
-  /// Tokens that the files add to the model's own, for a tokenizer.model.
+  /// Tokens that the files beside the tokenizer's own list.
   std::vector<AddedPiece> added_pieces() const;
+  /// How many tokens the model of the folder has; 0 where config.json does not say.
+  std::int64_t model_tokens() const;
 
   /// Sets start and end tokens and the chat template. Throws Error for an id that is not in the
   /// vocabulary.

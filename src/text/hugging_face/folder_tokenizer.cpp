@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "io/quote.h"
 #include "text/hugging_face/bridge_encoder.h"
@@ -47,13 +48,50 @@ fs::path find_tok_bin(const Checkpoint& checkpoint, const fs::path& folder) {
        quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, tokens, tried);
 }
 
+/// Tokens that only the files beside a tokenizer.json list, as transformers adds them: those that
+/// follow its last one and that the model has.
+std::vector<AddedPiece> further_pieces(const FolderSettings& settings, const Vocabulary& known) {
+  std::vector<AddedPiece> pieces = settings.added_pieces();
+  std::sort(pieces.begin(), pieces.end(),
+            [](const AddedPiece& a, const AddedPiece& b) { return a.id < b.id; });
+  std::vector<AddedPiece> further;
+  TokenId next = known.size();
+  for (const AddedPiece& piece : pieces) {
+    if (piece.id != next || next >= settings.model_tokens() || known.find_piece(piece.text))
+      continue;
+    further.push_back(piece);
+    ++next;
+  }
+  return further;
+}
+
+std::string with_pieces(std::string_view tokenizer_json, std::span<const AddedPiece> pieces,
+                        const std::string& doing) {
+  Json json = parse_json(tokenizer_json, doing);
+  for (const AddedPiece& piece : pieces) {
+    json["added_tokens"].push_back({{"id", piece.id},
+                                    {"content", piece.text},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", false},
+                                    {"special", piece.special}});
+  }
+  return json.dump();
+}
+
 }  // namespace
 
 TokenizerParts load_json_tokenizer(const fs::path& tokenizer_json) {
   const MappedFile file(tokenizer_json);
-  TokenizerParts parts = load_tokenizer_json(text_of(file), loading(tokenizer_json));
+  const std::string doing = loading(tokenizer_json);
+  const FolderSettings settings(tokenizer_json.parent_path());
+  TokenizerParts parts = load_tokenizer_json(text_of(file), doing);
   file.check_whole();
-  FolderSettings(tokenizer_json.parent_path()).apply(parts);
+  if (const auto further = further_pieces(settings, parts.vocabulary); !further.empty()) {
+    parts = load_tokenizer_json(with_pieces(text_of(file), further, doing), doing);
+  }
+  settings.apply(parts);
   return parts;
 }
 

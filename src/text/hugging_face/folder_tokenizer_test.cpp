@@ -128,6 +128,33 @@ TEST_F(Folder, ATemplateOfItsOwnFileComesFirst) {
   EXPECT_EQ(load().chat_template(), "beside");
 }
 
+TEST_F(Folder, AnEmptyTemplateIsNone) {
+  copy("byte_level");
+  write("tokenizer_config.json", R"({"chat_template": ""})");
+  EXPECT_EQ(load().chat_template(), std::nullopt);
+}
+
+TEST_F(Folder, TokensThatOnlyTheConfigurationListsFollowThoseOfTokenizerJson) {
+  copy("byte_level");
+  const int known = load().vocabulary_size();
+  const auto list = [&](int first) {
+    write("tokenizer_config.json",
+          fmt::format(R"({{"added_tokens_decoder": {{"{}": {{"content": "<more>", "special": true}},
+                         "{}": {{"content": "<last>", "special": false}}}}}})",
+                      first, first + 1));
+  };
+  list(known);
+  write("config.json", fmt::format(R"({{"vocab_size": {}}})", known + 1));
+  const Tokenizer tokenizer = load();  // the model has no row for the second
+  EXPECT_EQ(tokenizer.vocabulary_size(), known + 1);
+  EXPECT_EQ(tokenizer.encode("<more>"), std::vector<TokenId>{known});
+  EXPECT_TRUE(tokenizer.is_special(known));
+  write("config.json", fmt::format(R"({{"text_config": {{"vocab_size": {}}}}})", known + 2));
+  EXPECT_EQ(load().encode("<last>"), std::vector<TokenId>{known + 1});
+  list(known + 1);  // it would get another number
+  EXPECT_EQ(load().vocabulary_size(), known);
+}
+
 TEST_F(Folder, AddedTokensOfASentencePieceModelAreRead) {
   copy("spm_bpe");
   write("added_tokens.json", R"({"<|im_end|>": 700})");
