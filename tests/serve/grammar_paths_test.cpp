@@ -124,6 +124,36 @@ TEST(StructuredAnswers, OfManyChoicesAreEachTheirOwn) {
   EXPECT_GT(texts.size(), 1U) << reply;
 }
 
+TEST(StructuredAnswers, WhoseBeginningExceedsABoundAreRefusedBeforeTheyBegin) {
+  Json body = chat_body();  // an object with more keys than a step may look at
+  for (int i = 0; i < 2000; ++i) {
+    body["json_schema"]["properties"][std::to_string(i)] = {{"type", "string"}};
+  }
+  body["json_schema"]["type"] = "object";
+  for (const bool streams : {false, true}) {
+    body["stream"] = streams;
+    const Reply reply = server().post("/v1/chat/completions", body);
+    EXPECT_EQ(reply.status, 400) << reply.body;
+    EXPECT_EQ(reply.json()["error"]["param"], "json_schema");
+    EXPECT_EQ(reply.json()["error"]["code"], "invalid_grammar");
+  }
+}
+
+TEST(StructuredAnswers, ThatExceedABoundLaterAreTheRequestsFault) {
+  const Json endless = {{"$ref", "#/$defs/n"},
+                        {"$defs",
+                         {{"n",
+                           {{"type", "object"},
+                            {"properties", {{"n", {{"$ref", "#/$defs/n"}}}}},
+                            {"required", {"n"}},
+                            {"additionalProperties", false}}}}}};
+  Json body = chat_body();
+  body["json_schema"] = endless;
+  const Reply reply = server().post("/v1/chat/completions", body);
+  EXPECT_EQ(reply.status, 400) << reply.body;
+  EXPECT_EQ(reply.json()["error"]["code"], "invalid_grammar");
+}
+
 TEST(StructuredAnswers, HaveASizeThatTheServerBounds) {
   TestServer::Options options;
   options.limits.grammar_bytes = 100;

@@ -179,7 +179,9 @@ std::vector<ChoiceNews> Answering::take_news() {
 std::optional<ApiError> Answering::problem() const {
   for (const ChoiceResult& result : results_) {
     if (result.finish == FinishReason::failed) {
-      return ApiError(500, "", "answer: " + result.error, "failed");
+      const bool is_asked_for = result.error.starts_with("grammar: ");  // it exceeds its bounds
+      return ApiError(is_asked_for ? 400 : 500, "", "answer: " + result.error,
+                      is_asked_for ? "invalid_grammar" : "failed");
     }
   }
   return std::nullopt;

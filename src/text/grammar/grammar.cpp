@@ -177,6 +177,20 @@ class Grammar final : public ConstraintSource {
   int vocabulary_;
 };
 
+/// What the library has only a name for.
+std::string explained(std::string problem) {
+  if (problem == "NoExtensionBias") return "expected rules that end, found one that has no text";
+  return problem;
+}
+
+/// Asks what follows the text that every answer begins with: what exceeds a bound there is known
+/// before an answer is begun.
+void check_beginning(const ConstraintSource& source) {
+  const auto state = source.start({});
+  const std::vector<TokenId> beginning = state->forced({});
+  state->allowed({beginning, {}});
+}
+
 }  // namespace
 
 GrammarText::Kind grammar_kind(std::string_view source) {
@@ -207,8 +221,10 @@ std::shared_ptr<const ConstraintSource> GrammarCompiler::compile(const GrammarTe
   GrammarHandle grammar(talon_grammar_compile(impl_->made(), static_cast<std::uint32_t>(text.kind),
                                               text.source.data(), text.source.size(), error.out()),
                         &talon_grammar_free);
-  if (!grammar) fail("grammar: {}", error.text());
-  return std::make_shared<Grammar>(std::move(grammar), impl_->vocabulary);
+  if (!grammar) fail("grammar: {}", explained(std::string(error.text())));
+  auto source = std::make_shared<Grammar>(std::move(grammar), impl_->vocabulary);
+  check_beginning(*source);
+  return source;
 }
 
 }  // namespace talon
