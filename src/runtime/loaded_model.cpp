@@ -34,12 +34,21 @@ Model load(const Checkpoint& checkpoint, Backend& backend, const ModelSource& so
   return load_model(checkpoint, backend, options);
 }
 
+/// Special tokens without a row, such as a padding token that a tokenizer was given later, are
+/// never drawn, and a prompt with one is refused: nobody need miss the model for them.
+bool has_rows_for_text(const Tokenizer& tokenizer, int rows) {
+  for (TokenId id = rows; id < tokenizer.vocabulary_size(); ++id) {
+    if (!tokenizer.is_special(id) && !tokenizer.bytes_of(id).empty()) return false;
+  }
+  return true;
+}
+
 void check_vocabulary(const LoadedModel& loaded) {
   if (!loaded.tokenizer) return;
   const ModelConfig& config = loaded.model.config;
   if (config.image && config.image->text_tokens == 0) return;  // its prompts are no texts
   const int rows = config.image ? config.image->text_tokens : config.vocabulary;
-  if (loaded.tokenizer->vocabulary_size() <= rows) return;
+  if (has_rows_for_text(*loaded.tokenizer, rows)) return;
   fail(
       "open model {}: its tokenizer has {} tokens, its weights only {}: they belong to different "
       "models",
@@ -53,6 +62,7 @@ std::vector<TokenId> end_tokens_of(const LoadedModel& loaded) {
     const auto& more = loaded.tokenizer->end_tokens();
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
+  std::erase_if(tokens, [&](TokenId token) { return token >= loaded.model.config.vocabulary; });
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   return tokens;

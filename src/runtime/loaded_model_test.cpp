@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "io/json.h"
 
 namespace talon {
 namespace {
@@ -43,6 +44,37 @@ TEST(OpenModel, SaysWhyThereIsNoTokenizer) {
   EXPECT_EQ(loaded.tokenizer_or_null(), nullptr);
   EXPECT_NE(loaded.tokenizer_problem, "");
   EXPECT_THROW(loaded.require_tokenizer(), Error);
+}
+
+/// A folder of the small model's weights, and a tokenizer of 400 tokens and so many added ones that
+/// the last has no row; that one is special or not.
+std::filesystem::path folder_with_more_tokens(bool is_special) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "talon_more_tokens";
+  fs::remove_all(folder);
+  fs::copy(TALON_TEST_DATA "/golden/stories260k/target", folder, fs::copy_options::recursive);
+  std::ifstream file(TALON_TEST_DATA "/text/unigram/tokenizer.json");
+  Json tokenizer = Json::parse(file);
+  for (int id = 400; id <= 512; ++id) {
+    tokenizer["added_tokens"].push_back({{"id", id},
+                                         {"content", fmt::format("<more {}>", id)},
+                                         {"single_word", false},
+                                         {"lstrip", false},
+                                         {"rstrip", false},
+                                         {"normalized", false},
+                                         {"special", id < 512 || is_special}});
+  }
+  std::ofstream(folder / "tokenizer.json") << tokenizer.dump();
+  return folder;
+}
+
+TEST(OpenModel, TakesATokenizerWithMoreSpecialTokensThanTheWeightsHaveRows) {
+  const std::string special = folder_with_more_tokens(true).string();
+  EXPECT_EQ(open_model({.model = special, .threads = 1}).require_tokenizer().vocabulary_size(),
+            513);
+  const std::string text = folder_with_more_tokens(false).string();
+  EXPECT_THROW(open_model({.model = text, .threads = 1}), Error);
+  std::filesystem::remove_all(text);
 }
 
 TEST(OpenModel, RefusesAContextLongerThanTheModels) {

@@ -16,23 +16,28 @@ std::size_t at(TokenId token) { return static_cast<std::size_t>(token); }
 
 /// Start and end tokens have texts of their own in every vocabulary.
 void map_marks(const Tokenizer& draft, const Tokenizer& target, std::vector<TokenId>& found) {
+  const auto set = [&](TokenId token, TokenId of_draft) {
+    if (at(token) < found.size()) found[at(token)] = of_draft;
+  };
   if (!draft.end_tokens().empty()) {
-    for (const TokenId end : target.end_tokens()) found[at(end)] = draft.end_tokens().front();
+    for (const TokenId end : target.end_tokens()) set(end, draft.end_tokens().front());
   }
   if (draft.start_token() && target.start_token()) {
-    found[at(*target.start_token())] = *draft.start_token();
+    set(*target.start_token(), *draft.start_token());
   }
 }
 
 /// Of each target token the draft token with its bytes: that with the same id rather than another.
-std::vector<TokenId> matches(const Tokenizer& draft, const Tokenizer& target) {
+/// Sizes: how many tokens have rows.
+std::vector<TokenId> matches(const Tokenizer& draft, int draft_size, const Tokenizer& target,
+                             int target_size) {
   std::unordered_map<std::string, TokenId> by_bytes;
-  for (TokenId id = 0; id < draft.vocabulary_size(); ++id) by_bytes.emplace(draft.bytes_of(id), id);
-  std::vector<TokenId> found(at(target.vocabulary_size()), kNone);
-  for (TokenId id = 0; id < target.vocabulary_size(); ++id) {
+  for (TokenId id = 0; id < draft_size; ++id) by_bytes.emplace(draft.bytes_of(id), id);
+  std::vector<TokenId> found(at(target_size), kNone);
+  for (TokenId id = 0; id < target_size; ++id) {
     const std::string bytes = target.bytes_of(id);
     if (bytes.empty()) continue;
-    const bool in_place = id < draft.vocabulary_size() && draft.bytes_of(id) == bytes;
+    const bool in_place = id < draft_size && draft.bytes_of(id) == bytes;
     const auto known = by_bytes.find(bytes);
     if (known != by_bytes.end()) found[at(id)] = in_place ? id : known->second;
   }
@@ -64,11 +69,14 @@ std::string vocabulary_fingerprint(const Tokenizer& tokenizer) {
 VocabularyMap map_vocabularies(const Tokenizer& draft, int draft_rows, const Tokenizer& target,
                                int target_rows, const std::string& doing) {
   const std::string ours = vocabulary_fingerprint(draft), theirs = vocabulary_fingerprint(target);
-  if (ours == theirs && draft_rows <= target_rows) return {};
+  const int draft_size = std::min(draft.vocabulary_size(), draft_rows);
+  if (ours == theirs && draft_rows <= target_rows && draft_size == draft.vocabulary_size())
+    return {};
   VocabularyMap map;
   map.same = false;
   for (TokenId id = 0; id < draft_rows; ++id) map.target_of.push_back(target_rows + id);
-  const std::vector<TokenId> found = matches(draft, target);
+  const std::vector<TokenId> found =
+      matches(draft, draft_size, target, std::min(target.vocabulary_size(), target_rows));
   map.draft_of.resize(found.size());
   int shared = 0;
   for (TokenId id = 0; id < static_cast<TokenId>(found.size()); ++id) {
@@ -80,6 +88,7 @@ VocabularyMap map_vocabularies(const Tokenizer& draft, int draft_rows, const Tok
       if (of_target >= target_rows) of_target = id;
     } else {
       map.draft_of[at(id)] = draft.encode(target.bytes_of(id), {.parse_special = false});
+      std::erase_if(map.draft_of[at(id)], [&](TokenId token) { return token >= draft_rows; });
     }
   }
   map.shared = static_cast<double>(shared) / std::max(1, draft.vocabulary_size());

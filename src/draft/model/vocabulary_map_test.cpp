@@ -80,6 +80,20 @@ TEST(VocabularyMap, TokensCorrespondByTheirText) {
   EXPECT_NE(text.find(target.tokenizer().bytes_of(310).back()), std::string::npos);
 }
 
+TEST(VocabularyMap, TokensWithoutARowAreNeitherProposedNorRead) {
+  const Pieces pieces = Pieces::read();
+  const Tokenizer tokenizer = pieces.tokenizer();
+  const int size = tokenizer.vocabulary_size();
+  const VocabularyMap few = map_vocabularies(tokenizer, size - 3, tokenizer, size, "load");
+  ASSERT_FALSE(few.same);
+  for (const auto& tokens : few.draft_of) {
+    for (const TokenId token : tokens) EXPECT_LT(token, size - 3);
+  }
+  const VocabularyMap many = map_vocabularies(tokenizer, size, tokenizer, size - 3, "load");
+  EXPECT_EQ(many.target_of.back(), size - 3 + size - 1) << "the target does not have it";
+  EXPECT_EQ(many.draft_of.size(), static_cast<std::size_t>(size - 3));
+}
+
 TEST(VocabularyMap, OneThatSharesLessThanHalfIsRefusedWithBothFingerprints) {
   const Pieces target = Pieces::read();
   Pieces draft = target;
