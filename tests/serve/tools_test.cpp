@@ -61,6 +61,22 @@ TEST(Tools, OfOneNameAreCalledByIt) {
             "tool_choice.function.name");
 }
 
+TEST(Tools, HaveAnObjectOfArgumentsWhateverTheirSchemaSays) {
+  const Json city = {{"properties", kParameters["properties"]}, {"additionalProperties", false}};
+  const Json of_any = {{"anyOf", {city}}};
+  const Json elsewhere = {{"$ref", "#/$defs/city"}, {"$defs", {{"city", city}}}};
+  Json body = chat_body();
+  for (const Json& parameters : {Json(), Json::object(), city, of_any, elsewhere}) {
+    body["tools"] = {function("a")};
+    body["tools"][0]["function"]["parameters"] = parameters;
+    const Reply reply = server().post("/v1/chat/completions", body);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    const Json message = reply.json()["choices"][0]["message"];
+    const std::string arguments = message["tool_calls"][0]["function"]["arguments"];
+    EXPECT_TRUE(arguments.starts_with("{")) << parameters << arguments;
+  }
+}
+
 TEST(Tools, StreamAsPiecesThatJoinToTheWhole) {
   Json body = chat_body();
   const Json whole =

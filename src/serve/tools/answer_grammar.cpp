@@ -21,6 +21,12 @@ std::string json_of(OrderedJson schema) {
   return "%json " + schema.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
+/// A schema of arguments, which are an object even where it does not say so.
+OrderedJson object_schema(OrderedJson schema) {
+  if (!schema.contains("type")) schema["type"] = "object";
+  return schema;
+}
+
 /// Writes what an answer must look like as rules of a Lark grammar.
 class GrammarWriter {
  public:
@@ -107,7 +113,7 @@ class GrammarWriter {
   std::string arguments(const Tool& tool) {
     const bool keeps = tool.strict || use_.choice == ToolUse::Choice::required;
     return rule(fmt::format("arguments{}", next_++),
-                json_of(keeps ? tool.parameters : OrderedJson{{"type", "object"}}));
+                json_of(object_schema(keeps ? tool.parameters : OrderedJson::object())));
   }
 
   /// An object for each tool, with its arguments under `key`.
