@@ -48,6 +48,8 @@ const BadField kBadFields[] = {
     {kCompletion, R"({"stop": ""})", "stop", "stop: expected a text that is not empty"},
     {kCompletion, R"({"stop": ["a", 1]})", "stop[1]",
      "stop[1]: expected a text that is not empty, found 1"},
+    {kCompletion, R"({"n": 1.5})", "n", "n: expected a whole number"},
+    {kCompletion, R"({"seed": 18446744073709551616})", "seed", "seed: expected a whole number"},
     {kCompletion, R"({"stop_token_ids": [512]})", "stop_token_ids[0]",
      "stop_token_ids[0]: expected a token id from 0 to 511, found 512"},
     {kCompletion, R"({"logit_bias": {"x": 1}})", "logit_bias", "logit_bias: expected token ids"},
@@ -125,6 +127,14 @@ const BadField kBadFields[] = {
      "tools[0].function.name", "tools[0].function.name: expected a name"},
     {kChat, R"({"tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": "b"})",
      "tool_choice", "tool_choice: expected none, auto, required"},
+    {kChat, R"({"parallel_tool_calls": "yes"})", "parallel_tool_calls",
+     "parallel_tool_calls: expected true or false"},
+    {kChat, R"({"response_format": {"type": "json_schema", "json_schema": {"name": 5}}})",
+     "response_format.json_schema.name", "response_format.json_schema.name: expected a text"},
+    {kChat, R"({"response_format": {"type": "json_schema", "json_schema": {"strict": "yes"}}})",
+     "response_format.json_schema.strict", "response_format.json_schema.strict: expected true"},
+    {kChat, R"({"json_schema": {"$ref": "#"}})", "json_schema",
+     "json_schema: grammar: expected rules that end"},
     {kChat, R"({"tool_choice": "required"})", "tool_choice",
      "tool_choice: expected tools beside it"},
     {kChat, R"({"response_format": {"type": "xml"}})", "response_format.type",
@@ -183,6 +193,25 @@ TEST(BadFields, AreRefusedByNameWithWhatWasExpectedAndFound) {
   EXPECT_TRUE(server().becomes_idle());
 }
 
+TEST(BadFields, AStopTextTooLongIsRefusedByTheNameOfItsField) {
+  Json body = good_request(kCompletion);
+  body["stop"] = {"a", std::string(4097, 'x')};
+  const Json error = server().post(kCompletion, body).json()["error"];
+  EXPECT_EQ(error["param"], "stop[1]");
+  EXPECT_EQ(error["message"], "stop[1]: expected at most 4096 bytes, found 4097");
+}
+
+TEST(Fields, TakeWholeNumbersHoweverTheyAreWritten) {
+  Json body = good_request(kCompletion);
+  body["max_tokens"] = 3.0;
+  body["n"] = 1.0;
+  Json answer = server().post(kCompletion, body).json();
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 3) << answer;
+  body["seed"] = 18446744073709551615U;  // as `talon run --seed` takes it
+  answer = server().post(kCompletion, body).json();
+  EXPECT_EQ(answer["talon"]["seed"], 18446744073709551615U) << answer;
+}
+
 TEST(BadFields, ThatOpenAiIgnoresAreIgnored) {
   const Reply reply = server().post(kChat, {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
                                             {"max_tokens", 4},
@@ -221,6 +250,8 @@ TEST(BadFields, AChatNeedsATemplate) {
   const Reply reply = plain.post(kChat, good_request(kChat));
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.json()["error"]["code"], "no_chat_template");
+  EXPECT_EQ(reply.json()["error"]["param"], "messages");
+  EXPECT_EQ(plain.post("/v1/responses", {{"input", "Hi"}}).json()["error"]["param"], "input");
 }
 
 }  // namespace

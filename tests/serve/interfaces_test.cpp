@@ -88,6 +88,11 @@ TEST(Responses, RefuseWhatTheyDoNotKeep) {
   body = kResponse;
   body["max_output_tokens"] = 0;
   EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "max_output_tokens");
+  for (const char* name : {"text", "metadata", "include", "truncation", "parallel_tool_calls"}) {
+    body = kResponse;
+    body[name] = 5;
+    EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], name);
+  }
 }
 
 TEST(Messages, HoldTheTextOfTheChat) {
@@ -145,6 +150,19 @@ TEST(Messages, HaveErrorsOfTheirOwnShape) {
   body["stop_sequences"] = {1};
   EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
             "stop_sequences[0]: expected a text that is not empty, found 1");
+  body = kMessage;
+  body["thinking"] = 5;
+  EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
+            "thinking: expected an object, found 5");
+  body = kMessage;
+  body["messages"][0]["content"] = {{{"type", "image"}}};
+  EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
+            "messages[0].content[0].type: expected text, found \"image\"");
+  body = kMessage;
+  body["messages"].push_back(
+      {{"role", "assistant"}, {"content", {{{"type", "tool_use"}, {"name", "a"}, {"input", 5}}}}});
+  EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
+            "messages[1].content[0].input: expected an object, found 5");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace talon {
 namespace {
 
 constexpr long long kMostTokens = std::numeric_limits<int>::max();
+constexpr std::size_t kMostStopBytes = 4096;  // the engine's own bound
 
 int int_or(const Fields& fields, std::string_view name, int otherwise, long long least,
            long long most) {
@@ -24,26 +25,41 @@ std::uint64_t any_seed() {
   return (static_cast<std::uint64_t>(device()) << 32 | device()) >> 11;  // exact in every JSON
 }
 
+/// Every number that `talon run --seed` takes, and the negative ones that clients send.
+std::optional<std::uint64_t> read_seed(const Fields& fields) {
+  const Json* seed = fields.find("seed");
+  if (seed && seed->is_number_unsigned()) return seed->get<std::uint64_t>();
+  using Limits = std::numeric_limits<long long>;
+  const auto number = fields.integer("seed", Limits::min(), Limits::max());
+  return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
+}
+
+std::string read_stop_text(const std::string& path, const Json& text) {
+  if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
+    refuse_field(path, "a text that is not empty", text);
+  }
+  const std::size_t bytes = text.get_ref<const std::string&>().size();
+  if (bytes > kMostStopBytes) {
+    throw ApiError(
+        400, path,
+        fmt::format("{}: expected at most {} bytes, found {}", path, kMostStopBytes, bytes),
+        "invalid_value");
+  }
+  return text.get<std::string>();
+}
+
 std::vector<std::string> read_stop_texts(const Fields& fields, std::string_view name,
                                          const RequestLimits& limits) {
   const Json* stop = fields.find(name);
   if (!stop) return {};
-  if (stop->is_string()) {
-    if (stop->get_ref<const std::string&>().empty())
-      fields.refuse(name, "a text that is not empty");
-    return {stop->get<std::string>()};
-  }
+  if (stop->is_string()) return {read_stop_text(fields.path_of(name), *stop)};
   if (!stop->is_array() || stop->size() > static_cast<std::size_t>(limits.stop_texts)) {
     fields.refuse(name, fmt::format("a text or at most {} texts", limits.stop_texts));
   }
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < stop->size(); ++i) {
-    const Json& text = (*stop)[i];
-    if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
-      refuse_field(fields.path_of(fmt::format("{}[{}]", name, i)), "a text that is not empty",
-                   text);
-    }
-    texts.push_back(text.get<std::string>());
+    const std::string path = fields.path_of(fmt::format("{}[{}]", name, i));
+    texts.push_back(read_stop_text(path, (*stop)[i]));
   }
   return texts;
 }
@@ -145,9 +161,8 @@ AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limit
   }
   answer.min_new = int_or(fields, "min_tokens", 0, 0, answer.max_new.value_or(kMostTokens));
   answer.sampler = read_sampler(fields, limits, vocabulary);
-  using Limits = std::numeric_limits<long long>;
-  const auto seed = fields.integer("seed", Limits::min(), Limits::max());
-  answer.seed = seed ? static_cast<std::uint64_t>(*seed) : any_seed();
+  const auto seed = read_seed(fields);
+  answer.seed = seed ? *seed : any_seed();
   answer.stop_texts = read_stop_texts(fields, names.stop, limits);
   if (const Json* tokens = fields.array("stop_token_ids", 1024)) {
     answer.stop_tokens = read_tokens("stop_token_ids", *tokens, vocabulary);

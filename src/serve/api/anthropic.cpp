@@ -57,11 +57,12 @@ void read_assistant_blocks(const std::string& path, const Json& blocks,
       const auto name = block.text("name");
       if (!name) block.refuse("name", "a text");
       const Json* input = block.find("input");
+      if (input && !input->is_object()) block.refuse("input", "an object");
       add_call(with_calls, block.text("id").value_or(""), *name, input ? input->dump() : "{}");
     } else if (type == "thinking") {
       with_calls[0].more["reasoning_content"] = block.text("thinking").value_or("");
     } else if (type != "redacted_thinking") {
-      with_calls[0].content += read_content(at, Json::array({blocks[i]}), kTextBlocks);
+      with_calls[0].content += read_part(at, blocks[i], kTextBlocks);
     }
   }
   messages.push_back(std::move(with_calls[0]));
@@ -77,7 +78,7 @@ void read_user_blocks(const std::string& path, const Json& blocks,
     const bool is_result =
         blocks[i].is_object() && blocks[i].value("type", Json()) == "tool_result";
     if (!is_result) {
-      said += read_content(at, Json::array({blocks[i]}), kTextBlocks);
+      said += read_part(at, blocks[i], kTextBlocks);
       continue;
     }
     has_results = true;
@@ -273,6 +274,7 @@ void serve_messages(const GenerateInput& input) {
   AnswerFields answer = read_common(input, fields, kNames);
   if (!answer.max_new) fields.refuse("max_tokens", "a whole number of at least 1");
   if (answer.choices != 1) fields.refuse("n", "1");
+  for (const char* name : {"metadata", "thinking"}) fields.object(name);
   ChatAsk ask = read_ask(*input.body, *input.text, *input.limits);
   AnswerHead head = make_head("msg_", *input.model, std::move(answer));
   ask_chat(input, std::move(ask), head);

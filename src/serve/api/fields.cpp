@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "io/json_text.h"
 #include "io/quote.h"
@@ -13,6 +14,20 @@ namespace talon {
 namespace {
 
 std::string_view article_of(std::size_t count) { return count == 1 ? "value" : "values"; }
+
+/// A whole number, written with a point (2.0) or without.
+std::optional<long long> whole(const Json& value) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (number > static_cast<std::uint64_t>(std::numeric_limits<long long>::max())) return {};
+    return static_cast<long long>(number);
+  }
+  if (value.is_number_integer()) return value.get<long long>();
+  const double number = value.is_number_float() ? value.get<double>() : std::nan("");
+  if (!(std::fabs(number) <= kExact) || number != std::floor(number)) return {};
+  return static_cast<long long>(number);
+}
 
 }  // namespace
 
@@ -61,12 +76,11 @@ std::optional<long long> Fields::integer(std::string_view name, long long least,
                                          long long most) const {
   const Json* value = find(name);
   if (!value) return std::nullopt;
-  const bool fits = value->is_number_integer() &&
-                    !(value->is_number_unsigned() &&
-                      value->get<std::uint64_t>() > static_cast<std::uint64_t>(most)) &&
-                    value->get<long long>() >= least && value->get<long long>() <= most;
-  if (!fits) refuse(name, fmt::format("a whole number from {} to {}", least, most));
-  return value->get<long long>();
+  const auto number = whole(*value);
+  if (!number || *number < least || *number > most) {
+    refuse(name, fmt::format("a whole number from {} to {}", least, most));
+  }
+  return number;
 }
 
 std::optional<double> Fields::number(std::string_view name, double least, double most) const {

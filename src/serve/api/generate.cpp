@@ -121,9 +121,10 @@ void check_prompt_length(const std::string& param, std::size_t tokens, const Ser
 
 ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits) {
   if (!model.chat) {
-    throw ApiError(400, "messages",
-                   "messages: expected a model with a chat template, found one without: use "
-                   "/v1/completions",
+    throw ApiError(400, ask.field,
+                   ask.field +
+                       ": expected a model with a chat template, found one without: use "
+                       "/v1/completions",
                    "no_chat_template");
   }
   if (!knows_tools(model.chat->source())) {
@@ -136,9 +137,9 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
     prompt = encode_chat(model.tokenizer(), *model.chat, ask.messages, ask.options,
                          model.config().context);
   } catch (const Error& error) {
-    throw ApiError(400, "messages", fmt::format("messages: {}", error.what()), "invalid_value");
+    throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()), "invalid_value");
   }
-  check_prompt_length("messages", prompt.tokens.size(), model, limits);
+  check_prompt_length(ask.field, prompt.tokens.size(), model, limits);
   return prompt;
 }
 

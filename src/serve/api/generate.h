@@ -35,6 +35,7 @@ void start_answer(const GenerateInput& input, AnswerHead head,
 
 /// What a request for a chat asks of its answer beside text.
 struct ChatAsk {
+  std::string field = "messages";  // that holds them
   std::vector<ChatMessage> messages;
   ChatRenderOptions options;
   ToolUse tools;

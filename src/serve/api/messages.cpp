@@ -92,18 +92,22 @@ std::string read_content(const std::string& path, const Json& content,
   }
   std::string text;
   for (std::size_t i = 0; i < content.size(); ++i) {
-    const std::string at = fmt::format("{}[{}]", path, i);
-    if (!content[i].is_object()) refuse_field(at, "an object", content[i]);
-    const Fields part(content[i], at + ".");
-    const auto type = part.text("type");
-    if (!type || std::find(types.begin(), types.end(), *type) == types.end()) {
-      part.refuse("type", fmt::format("{}", fmt::join(types, " or ")));
-    }
-    const auto said = part.text("text");
-    if (!said) part.refuse("text", "a text");
-    text += *said;
+    text += read_part(fmt::format("{}[{}]", path, i), content[i], types);
   }
   return text;
+}
+
+std::string read_part(const std::string& path, const Json& json,
+                      std::span<const std::string_view> types) {
+  if (!json.is_object()) refuse_field(path, "an object", json);
+  const Fields part(json, path + ".");
+  const auto type = part.text("type");
+  if (!type || std::find(types.begin(), types.end(), *type) == types.end()) {
+    part.refuse("type", fmt::format("{}", fmt::join(types, " or ")));
+  }
+  const auto said = part.text("text");
+  if (!said) part.refuse("text", "a text");
+  return *said;
 }
 
 std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits& limits) {

@@ -33,5 +33,8 @@ ChatMessage call_result(std::span<const ChatMessage> messages, const std::string
 /// The text of a message's content: a text, or a list of parts whose type is one of `types`.
 std::string read_content(const std::string& path, const Json& content,
                          std::span<const std::string_view> types);
+/// The text of one such part.
+std::string read_part(const std::string& path, const Json& json,
+                      std::span<const std::string_view> types);
 
 }  // namespace talon

@@ -62,6 +62,12 @@ void refuse_unserved(const Fields& fields) {
     if (fields.find(name)) fields.refuse(name, "none: the server keeps no answers");
   }
   if (fields.flag("background").value_or(false)) fields.refuse("background", "false");
+  for (const char* name : {"text", "metadata"}) fields.object(name);
+  fields.array("include", 64);
+  const std::string truncation = fields.text("truncation").value_or("disabled");
+  if (truncation != "disabled" && truncation != "auto") {
+    fields.refuse("truncation", "disabled or auto");
+  }
 }
 
 class ResponseFormat final : public AnswerFormat {
@@ -173,6 +179,7 @@ void serve_responses(const GenerateInput& input) {
   if (answer.choices != 1) fields.refuse("n", "1");
   const OrderedJson body = ordered_body(*input.body, *input.text);
   ChatAsk ask;
+  ask.field = "input";
   ask.messages = read_input(fields, *input.limits);
   ask.options = read_render_options(fields);
   ask.tools = read_tools(ToolShape::responses, fields, body, *input.limits);

@@ -122,6 +122,8 @@ std::optional<AskedGrammar> read_format(const Fields& format, const OrderedJson&
     if (!inner) format.refuse("json_schema", "an object");
     place = &ordered["json_schema"];
   }
+  for (const char* name : {"name", "description"}) inner->text(name);
+  inner->flag("strict");
   if (const Json* schema = inner->find("schema")) {
     if (!schema->is_object() && !schema->is_boolean()) inner->refuse("schema", "a JSON schema");
     return AskedGrammar{inner->path_of("schema"), schema_text((*place)["schema"])};
@@ -227,6 +229,7 @@ std::optional<AskedGrammar> read_grammar(const Fields& fields, const OrderedJson
 ToolUse read_tools(ToolShape shape, const Fields& fields, const OrderedJson& body,
                    const RequestLimits& limits) {
   ToolUse use;
+  use.parallel = fields.flag("parallel_tool_calls").value_or(true);
   const Json* list = fields.array("tools", kMostTools);
   if (!list || list->empty()) {
     const Json* choice = fields.find("tool_choice");
@@ -246,7 +249,6 @@ ToolUse read_tools(ToolShape shape, const Fields& fields, const OrderedJson& bod
   }
   use.choice = ToolUse::Choice::automatic;
   use.chosen = use.tools;
-  use.parallel = fields.flag("parallel_tool_calls").value_or(true);
   read_choice(shape, fields, use);
   return use;
 }
