@@ -59,6 +59,18 @@ Tint tint_of(const CellOrigin& origin) {
   return {true, 0.45, {0, shade, shade / 4}};
 }
 
+Colour mixed(const Picture& picture, int x, int y, const Tint& tint) {
+  const auto at = (static_cast<std::size_t>(y) * static_cast<std::size_t>(picture.width) +
+                   static_cast<std::size_t>(x)) *
+                  3;
+  Colour colour{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    colour[i] = static_cast<int>(picture.rgb[at + i] * (1 - tint.strength) +
+                                 tint.colour[i] * tint.strength);
+  }
+  return colour;
+}
+
 /// Both panels of a frame.
 class Screen {
  public:
@@ -92,15 +104,7 @@ class Screen {
     const int row = y * plan_.rows / picture_.height, column = x * plan_.columns / picture_.width;
     const Tint& tint = cells[static_cast<std::size_t>(row * plan_.columns + column)];
     if (!tint.drawn) return kEmpty;
-    Colour colour{};
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto at = (static_cast<std::size_t>(y) * static_cast<std::size_t>(picture_.width) +
-                       static_cast<std::size_t>(x)) *
-                      3;
-      colour[i] = static_cast<int>(picture_.rgb[at + i] * (1 - tint.strength) +
-                                   tint.colour[i] * tint.strength);
-    }
-    return colour;
+    return mixed(picture_, x, y, tint);
   }
 
   const ImagePlan& plan_;
@@ -116,22 +120,6 @@ std::vector<int> tokens_after(std::span<const int> accepted, int tokens) {
 }
 
 }  // namespace
-
-std::vector<CellOrigin> origins_of(const ImagePlan& plan, std::span<const int> accepted) {
-  std::vector<CellOrigin> origins;
-  int token = 0;
-  const auto add = [&](int forward, int depth) {
-    if (token < plan.answer_tokens() && plan.forced(token) < 0) origins.push_back({forward, depth});
-    ++token;
-  };
-  add(0, 0);
-  for (std::size_t check = 0; check < accepted.size(); ++check) {
-    const int forward = static_cast<int>(check) + 1;
-    for (int depth = 1; depth <= accepted[check]; ++depth) add(forward, depth);
-    add(forward, 0);
-  }
-  return origins;
-}
 
 std::vector<AnimationFrame> film_of(const ImagePlan& plan, const Picture& picture,
                                     std::span<const int> accepted) {
@@ -167,6 +155,22 @@ std::vector<AnimationFrame> film_of(const ImagePlan& plan, const Picture& pictur
   screen.show(last.picture, 1, all, tokens, static_cast<int>(std::ssize(drawn)) - 1);
   frames.push_back(std::move(last));
   return frames;
+}
+
+Picture tinted(const ImagePlan& plan, const Picture& picture, std::span<const CellOrigin> origins) {
+  expects(picture.width % plan.columns == 0 && picture.height % plan.rows == 0,
+          "cells of one size");
+  Picture shown = picture;
+  for (std::size_t cell = 0; cell < origins.size(); ++cell) {
+    const Tint tint = tint_of(origins[cell]);
+    const int width = picture.width / plan.columns, height = picture.height / plan.rows;
+    const int left = static_cast<int>(cell) % plan.columns * width;
+    const int top = static_cast<int>(cell) / plan.columns * height;
+    for (int y = top; y < top + height; ++y) {
+      for (int x = left; x < left + width; ++x) paint(shown, x, y, mixed(picture, x, y, tint));
+    }
+  }
+  return shown;
 }
 
 }  // namespace talon

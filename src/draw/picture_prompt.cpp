@@ -3,17 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "core/error.h"
 #include "draw/row_constraint.h"
+#include "image/class_names.h"
 #include "image/prompt_words.h"
 #include "io/checkpoint.h"
+#include "io/parse.h"
+#include "io/quote.h"
 
 namespace talon {
 namespace {
 
 using Prompt = ImagePlan::Prompt;
 
+constexpr std::string_view kClassNames = "classes.json";
 constexpr std::size_t kMostPromptBytes = 1 << 16;
 constexpr int kCellPixels = 16, kSizeCells = 2;  // of Lumina-mGPT
 
@@ -41,6 +46,34 @@ const ImagePlan& plan_of(const Model& model) {
   if (model.config.image) return *model.config.image;
   throw UsageError(fmt::format("model: expected one that draws pictures, got {}, which writes text",
                                model.source.filename().string()));
+}
+
+std::filesystem::path folder_of(const Model& model) {
+  return std::filesystem::is_directory(model.source) ? model.source : model.source.parent_path();
+}
+
+/// Without that for no class.
+int classes_of(const Model& model) {
+  return model.config.input_count() - model.config.vocabulary - 1;
+}
+
+std::vector<std::string> class_names(const Model& model) {
+  const auto file = folder_of(model) / kClassNames;
+  if (!std::filesystem::exists(file)) return {};
+  return ClassNames::read(file, classes_of(model)).texts();
+}
+
+PicturePrompt named_class_prompt(const Model& model, std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return class_prompt(model, number);
+  const auto file = folder_of(model) / kClassNames;
+  if (!std::filesystem::exists(file)) {
+    throw UsageError(fmt::format(
+        "class: expected a number from 0 to {}, since {} has no {} beside it, got {}",
+        classes_of(model) - 1, model.source.filename().string(), kClassNames, quote(text)));
+  }
+  return class_prompt(model, ClassNames::read(file, classes_of(model)).find(text));
 }
 
 PicturePrompt words_prompt(const Model& model, std::string_view text) {
@@ -112,11 +145,33 @@ PicturePrompt janus_prompt(const Tokenizer& tokenizer, std::string_view text) {
   return prompt;
 }
 
+void require_captions(const Model& model) {
+  if (plan_of(model).prompt != Prompt::caption) refuse_prompt(model, "the features of a caption");
+}
+
+CaptionFeatures features_of(const Model& model, const Checkpoint& checkpoint) {
+  const ImagePlan& plan = *model.config.image;
+  const std::string file = checkpoint.path.string();
+  const StoredTensor& features = checkpoint.require("features");
+  const int width = model.caption_in->cols;
+  if (features.shape.size() != 2 || features.shape[0] < 1 ||
+      features.shape[0] > plan.prompt_tokens || features.shape[1] != width) {
+    fail("read {}: \"features\": expected 1 to {} rows of {}, found [{}]", file, plan.prompt_tokens,
+         width, fmt::join(features.shape, ", "));
+  }
+  const auto rows = static_cast<int>(features.shape[0]);
+  std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(width));
+  dequantize(features.type, features.bytes, values);
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+    fail("read {}: \"features\": expected finite values, found others", file);
+  return {rows, std::move(values)};
+}
+
 }  // namespace
 
 PicturePrompt class_prompt(const Model& model, int number) {
   if (plan_of(model).prompt != Prompt::class_number) refuse_prompt(model, "the number of a class");
-  const int classes = model.config.input_count() - model.config.vocabulary - 1;
+  const int classes = classes_of(model);
   if (number < 0 || number >= classes) {
     throw UsageError(
         fmt::format("class: expected a number from 0 to {}, got {}", classes - 1, number));
@@ -127,6 +182,7 @@ PicturePrompt class_prompt(const Model& model, int number) {
 PicturePrompt text_prompt(const Model& model, const Tokenizer* tokenizer, std::string_view text) {
   const ImagePlan& plan = plan_of(model);
   if (plan.prompt == Prompt::words) return words_prompt(model, text);
+  if (plan.prompt == Prompt::class_number) return named_class_prompt(model, text);
   if (plan.text_tokens == 0) refuse_prompt(model, "words");
   if (!tokenizer) fail("{}: expected a tokenizer, found none", model.source.string());
   if (text.size() > kMostPromptBytes) {
@@ -148,28 +204,50 @@ PicturePrompt text_prompt(const Model& model, const Tokenizer* tokenizer, std::s
   return prompt;
 }
 
-PicturePrompt caption_prompt(const Model& model, const std::filesystem::path& file) {
+CaptionFeatures read_caption(const Model& model, const std::filesystem::path& file) {
+  require_captions(model);
+  return features_of(model, read_safetensors(file));
+}
+
+CaptionFeatures read_caption(const Model& model, std::span<const std::byte> bytes,
+                             const std::string& name) {
+  require_captions(model);
+  return features_of(model, parse_safetensors(bytes, name));
+}
+
+PicturePrompt caption_tokens(const Model& model, const CaptionFeatures& features) {
   const ImagePlan& plan = plan_of(model);
-  if (plan.prompt != Prompt::caption) refuse_prompt(model, "the features of a caption");
-  const Checkpoint checkpoint = read_safetensors(file);
-  const StoredTensor& features = checkpoint.require("features");
-  const int width = model.caption_in->cols;
-  if (features.shape.size() != 2 || features.shape[0] < 1 ||
-      features.shape[0] > plan.prompt_tokens || features.shape[1] != width) {
-    fail("read {}: \"features\": expected 1 to {} rows of {}, found [{}]", file.string(),
-         plan.prompt_tokens, width, fmt::join(features.shape, ", "));
-  }
-  const auto rows = static_cast<int>(features.shape[0]);
-  std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(width));
-  dequantize(features.type, features.bytes, values);
-  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
-    fail("read {}: \"features\": expected finite values, found others", file.string());
   PicturePrompt prompt;
-  for (int row = plan.prompt_tokens - rows; row < plan.prompt_tokens; ++row)
+  for (int row = plan.prompt_tokens - features.rows; row < plan.prompt_tokens; ++row)
     prompt.own.push_back(model.config.vocabulary + row);
   prompt.guide = prompt.own;
-  prompt.vectors = std::make_shared<const std::vector<float>>(project_caption(model, values, rows));
   return prompt;
+}
+
+PicturePrompt caption_prompt(const Model& model, const CaptionFeatures& features) {
+  PicturePrompt prompt = caption_tokens(model, features);
+  prompt.vectors = std::make_shared<const std::vector<float>>(
+      project_caption(model, features.values, features.rows));
+  return prompt;
+}
+
+PicturePrompt caption_prompt(const Model& model, const std::filesystem::path& file) {
+  return caption_prompt(model, read_caption(model, file));
+}
+
+PromptChoices prompt_choices(const Model& model) {
+  switch (plan_of(model).prompt) {
+    case Prompt::words: {
+      const PromptWords words = PromptWords::read(model.source / "words.json");
+      return {"words", words.words(), words.styles(), 0, {}};
+    }
+    case Prompt::class_number:
+      return {"class", {}, {}, classes_of(model), class_names(model)};
+    case Prompt::caption:
+      return {"caption", {}, {}, 0, {}};
+    default:
+      return {"text", {}, {}, 0, {}};
+  }
 }
 
 void ask_for(const Model& model, const PicturePrompt& prompt, float guidance, Request& request) {
@@ -191,11 +269,9 @@ std::vector<TokenId> codes_of(const ImagePlan& plan, std::span<const TokenId> an
 
 VqDecoder open_picture_decoder(const Model& model, const std::filesystem::path& file) {
   expects(model.config.image.has_value(), "a model that draws pictures");
-  const std::filesystem::path beside =
-      std::filesystem::is_directory(model.source) ? model.source : model.source.parent_path();
   const ImagePlan& plan = *model.config.image;
   const std::filesystem::path usual =
-      plan.prompt == Prompt::janus ? model.source : beside / "vq.safetensors";
+      plan.prompt == Prompt::janus ? model.source : folder_of(model) / "vq.safetensors";
   const std::filesystem::path path = file.empty() ? usual : file;
   if (!std::filesystem::exists(path)) {
     fail("open tokenizer {}: there is no such file; --vq names another", path.string());

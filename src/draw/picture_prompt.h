@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,12 +23,36 @@ struct PicturePrompt {
 /// Throw UsageError for a model that writes text, for a class or words that it does not know, and
 /// for a prompt of another kind than the model's.
 PicturePrompt class_prompt(const Model& model, int number);
-/// Words of a list, or a text in the form of the model's family. tokenizer: the model's; null: it
-/// has none. Throws Error for one that lacks what the form needs.
+/// Words of a list, a text in the form of the model's family, or a class by its number or by its
+/// name in classes.json beside the model. tokenizer: the model's; null: it has none. Throws Error
+/// for one that lacks what the form needs.
 PicturePrompt text_prompt(const Model& model, const Tokenizer* tokenizer, std::string_view text);
-/// Of the features of a caption: safetensors with "features" [rows, width]. Throws Error naming the
-/// file and what is wrong with it.
+
+/// What a text encoder made of a caption, [rows, width].
+struct CaptionFeatures {
+  int rows = 0;
+  std::vector<float> values;
+};
+/// Of safetensors with "features". Throw Error naming the file and what is wrong with it.
+CaptionFeatures read_caption(const Model& model, const std::filesystem::path& file);
+/// name: what messages call the bytes.
+CaptionFeatures read_caption(const Model& model, std::span<const std::byte> bytes,
+                             const std::string& name);
+/// Uses the model's backend, as an engine does: not beside one that runs.
+PicturePrompt caption_prompt(const Model& model, const CaptionFeatures& features);
 PicturePrompt caption_prompt(const Model& model, const std::filesystem::path& file);
+/// The tokens alone.
+PicturePrompt caption_tokens(const Model& model, const CaptionFeatures& features);
+
+/// What may be asked of a model, for those who show it.
+struct PromptChoices {
+  std::string kind;                        // "words", "class", "caption", "text"
+  std::vector<std::string> words, styles;  // of words
+  int classes = 0;
+  std::vector<std::string> class_names;  // empty: they have none
+};
+/// Throws Error naming a file that is not as it should be.
+PromptChoices prompt_choices(const Model& model);
 
 /// Fills in what of a request is about pictures: the prompt, its guide, how long the answer is and
 /// what it must look like.

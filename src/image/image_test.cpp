@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "image/class_names.h"
 #include "image/picture.h"
 #include "image/png.h"
 #include "image/prompt_words.h"
@@ -220,6 +221,42 @@ TEST(PromptWords, RefusesOthersAndNamesWhatIsLikeThem) {
   std::ofstream(file) << R"({"words": ["a", 3], "styles": ["x"]})";
   EXPECT_NE(test::message_of([&] { PromptWords::read(file); }).find("words: expected a list"),
             std::string::npos);
+}
+
+TEST(Png, TellsTheTextsThatItHolds) {
+  const fs::path file = fs::path(testing::TempDir()) / "texts.png";
+  const PngTexts texts = {{"prompt", "r\u00f6d katt"}, {"seed", "7"}};
+  write_png(file, {2, 1, {1, 2, 3, 4, 5, 6}}, texts);
+  EXPECT_EQ(read_png_texts(file), texts);
+  std::ifstream whole(file, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(whole), {});
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{7}, std::size_t{20}, std::size_t{60}}) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes.substr(0, size);
+    EXPECT_NE(test::message_of([&] { read_png_texts(file); }).find("expected a PNG file"),
+              std::string::npos)
+        << size;
+  }
+}
+
+TEST(ClassNames, AreFoundInAnyCaseAndByAnyOfTheirNames) {
+  const fs::path file = fs::path(testing::TempDir()) / "classes.json";
+  const auto write = [&](const std::string& text) { std::ofstream(file, std::ios::trunc) << text; };
+  write(R"(["tench, Tinca tinca", "goldfish", "white shark"])");
+  const ClassNames names = ClassNames::read(file, 3);
+  EXPECT_EQ(names.find("TENCH"), 0);
+  EXPECT_EQ(names.find(" tinca tinca"), 0);
+  EXPECT_EQ(names.find("Tench, Tinca Tinca"), 0);
+  EXPECT_EQ(names.find("White Shark"), 2);
+  const std::string unknown = test::message_of([&] { names.find("goldfisch"); });
+  EXPECT_EQ(unknown.find("class: expected a number or a name, such as goldfish, "), 0u) << unknown;
+  EXPECT_NE(test::message_of([&] { names.find(""); }), "");
+  const auto refusal = [&] { return test::message_of([&] { ClassNames::read(file, 4); }); };
+  EXPECT_NE(refusal().find("expected 4 classes, found 3"), std::string::npos) << refusal();
+  write(R"(["tench", 3])");
+  EXPECT_NE(refusal().find("expected a list of at most"), std::string::npos) << refusal();
+  write("{");
+  EXPECT_NE(refusal().find("classes.json"), std::string::npos) << refusal();
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <png.h>
 
 #include <csetjmp>
+#include <cstring>
 
 #include "core/error.h"
 #include "io/atomic_file.h"
+#include "io/mapped_file.h"
 
 namespace talon {
 namespace {
@@ -63,6 +65,34 @@ png_text text_chunk(const std::pair<std::string, std::string>& text) {
   return chunk;
 }
 
+/// What libpng reads from.
+struct Input {
+  std::span<const std::byte> rest;
+  std::string problem;
+};
+
+void note_read_problem(png_structp png, png_const_charp message) {
+  try {
+    static_cast<Input*>(png_get_error_ptr(png))->problem = message;
+  } catch (...) {
+  }
+  png_longjmp(png, 1);
+}
+
+void take(png_structp png, png_bytep data, std::size_t size) {
+  auto& input = *static_cast<Input*>(png_get_io_ptr(png));
+  if (size > input.rest.size()) png_error(png, "it ends early");
+  std::memcpy(data, input.rest.data(), size);
+  input.rest = input.rest.subspan(size);
+}
+
+/// Texts stand before the pixels, which are not read.
+bool read_head(png_structp png, png_infop info) {
+  if (setjmp(png_jmpbuf(png))) return false;
+  png_read_info(png, info);
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::byte> encode_png(const Picture& picture, const PngTexts& texts) {
@@ -84,6 +114,29 @@ std::vector<std::byte> encode_png(const Picture& picture, const PngTexts& texts)
   png_destroy_write_struct(&png, &info);
   if (!written) fail("encode PNG: {}", output.problem.empty() ? "out of memory" : output.problem);
   return std::move(output.bytes);
+}
+
+PngTexts read_png_texts(const std::filesystem::path& path) {
+  const MappedFile mapped(path);
+  Input input{mapped.bytes(), {}};
+  png_structp png =
+      png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, note_read_problem, pass_over);
+  png_infop info = png ? png_create_info_struct(png) : nullptr;
+  PngTexts texts;
+  bool read = false;
+  if (info) {
+    png_set_read_fn(png, &input, take);
+    read = read_head(png, info);
+    png_textp chunks = nullptr;
+    const int count = read ? png_get_text(png, info, &chunks, nullptr) : 0;
+    for (int i = 0; i < count; ++i) texts.emplace_back(chunks[i].key, chunks[i].text);
+  }
+  png_destroy_read_struct(&png, &info, nullptr);
+  if (!read) {
+    fail("read {}: expected a PNG file: {}", path.string(),
+         input.problem.empty() ? "out of memory" : input.problem);
+  }
+  return texts;
 }
 
 void write_png(const std::filesystem::path& path, const Picture& picture, const PngTexts& texts) {

@@ -16,6 +16,9 @@ using PngTexts = std::vector<std::pair<std::string, std::string>>;
 /// The bytes of a PNG file with 8 bits a channel.
 std::vector<std::byte> encode_png(const Picture& picture, const PngTexts& texts = {});
 
+/// The texts of a PNG file, in their order. Throws Error with the path for what is none.
+PngTexts read_png_texts(const std::filesystem::path& path);
+
 /// Writes it; the file appears when it is whole. Throws Error with the path and the reason.
 void write_png(const std::filesystem::path& path, const Picture& picture,
                const PngTexts& texts = {});

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "core/error.h"
+#include "image/word_list.h"
 #include "io/json.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
@@ -15,8 +15,6 @@
 
 namespace talon {
 namespace {
-
-constexpr std::size_t kMostWords = 1 << 20;
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> words(1);
@@ -31,29 +29,6 @@ std::vector<std::string> split(std::string_view text) {
   return words;
 }
 
-/// Letters to insert, remove or replace (Levenshtein).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-std::vector<std::string> most_like(const std::string& word, std::vector<std::string> known) {
-  constexpr std::size_t kShown = 5;
-  const std::string_view begin = std::string_view(word).substr(0, 64);
-  std::ranges::stable_sort(known, {}, [&](const std::string& one) { return distance(begin, one); });
-  known.resize(std::min(known.size(), kShown));
-  return known;
-}
-
 int find(const std::vector<std::string>& list, const std::string& word) {
   const auto found = std::ranges::find(list, word);
   return found == list.end() ? -1 : static_cast<int>(found - list.begin());
@@ -61,15 +36,10 @@ int find(const std::vector<std::string>& list, const std::string& word) {
 
 std::vector<std::string> read_list(const Json& json, const char* key, const std::string& doing) {
   const auto found = json.find(key);
-  const auto is_text = [](const Json& item) { return item.is_string(); };
-  if (found == json.end() || !found->is_array() || found->size() > kMostWords ||
-      !std::all_of(found->begin(), found->end(), is_text)) {
-    fail("{}: {}: expected a list of at most {} texts, found {}", doing, key, kMostWords,
-         found == json.end() ? "none" : found->type_name());
-  }
-  auto list = found->get<std::vector<std::string>>();
+  const std::string reading = fmt::format("{}: {}", doing, key);
+  auto list = read_texts(found == json.end() ? Json() : *found, reading);
   if (std::set(list.begin(), list.end()).size() != list.size())
-    fail("{}: {}: expected each text once, found one twice", doing, key);
+    fail("{}: expected each text once, found one twice", reading);
   return list;
 }
 

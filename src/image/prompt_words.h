@@ -19,6 +19,7 @@ class PromptWords {
   /// Rows of the table of prompts: words, styles, the null word.
   int rows() const { return null_word() + 1; }
   int null_word() const { return static_cast<int>(words_.size() + styles_.size()); }
+  const std::vector<std::string>& words() const { return words_; }
   const std::vector<std::string>& styles() const { return styles_; }
 
   /// The rows of a prompt of `length` places: "red cat twemoji", also with commas. Throws

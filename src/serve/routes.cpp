@@ -82,7 +82,7 @@ void give_model(Serving& serving, const HttpRequest& request, const ExchangePtr&
   const std::string name = request.path.substr(kModelPath.size());
   const ServedModel* model = find_model(serving, name);
   if (!model) refuse_model(serving, quote(name));
-  serving.respond(exchange, json_response(model_json(*model)));
+  serving.respond(exchange, json_response(whole_model_json(*model)));
 }
 
 void give_health(Serving& serving, const HttpRequest&, const ExchangePtr& exchange) {

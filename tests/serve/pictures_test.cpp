@@ -1,118 +1,70 @@
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
-#include <png.h>
-
-#include <fstream>
 
 #include "draw/picture_prompt.h"
-#include "io/zstd.h"
-#include "test_server.h"
+#include "picture_server.h"
+#include "serve/pictures/base64.h"
 
-// POST /v1/images/generations, with the tiny model of tests/data/golden/images.
+// POST /v1/images/generations, with the tiny models of tests/data/golden/images.
 namespace talon::test {
 namespace {
 
-namespace fs = std::filesystem;
-
-const fs::path& model_folder() {
-  static const fs::path folder = [] {
-    const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images";
-    const fs::path made = fs::path(testing::TempDir()) / "talon_serve_pictures";
-    fs::create_directories(made);
-    for (const char* name : {"config.json", "words.json"}) {
-      fs::copy_file(golden / "words" / name, made / name, fs::copy_options::overwrite_existing);
-    }
-    const auto unpack = [&](const char* from, const char* to) {
-      std::ofstream(made / to, std::ios::binary) << read_zstd(golden / from);
-    };
-    unpack("words/model.safetensors.zst", "model.safetensors");
-    unpack("vq.pt.zst", "vq.pt");
-    return made;
-  }();
-  return folder;
-}
-
-LoadedModel open_words() {
-  ModelSource source;
-  source.model = model_folder().string();
-  source.threads = 2;
-  return open_model(source);
-}
-
-class PictureServer {
- public:
-  PictureServer() {
-    LoadedModel loaded = open_words();
-    ServedModel model;
-    model.name = "icons";
-    model.pictures = std::make_unique<PictureStudio>(
-        open_picture_decoder(loaded.model, model_folder() / "vq.pt"));
-    auto cache = open_cache(loaded.model, {.bytes = std::size_t{4} << 20});
-    HostOptions host;
-    host.decode.drafter = "jacobi";
-    model.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
-    std::vector<ServedModel> models;
-    models.push_back(std::move(model));
-    ServeOptions options;
-    options.http.port = 0;
-    server_ = std::make_unique<Server>(options, std::move(models));
-  }
-  Reply post(const std::string& path, const Json& body) const {
-    return Client(server_->port()).post(path, body);
-  }
-  Reply draw(const Json& body) const { return post("/v1/images/generations", body); }
-  Reply get(const std::string& path) const { return Client(server_->port()).get(path); }
-
- private:
-  std::unique_ptr<Server> server_;
-};
-
 PictureServer& server() {
-  static PictureServer server;
+  static PictureServer server(words_model(3, 5));
   return server;
 }
 
-std::vector<std::uint8_t> pixels_of(const std::string& b64) {
-  std::vector<unsigned char> bytes(b64.size());
-  const int size = EVP_DecodeBlock(bytes.data(), reinterpret_cast<const unsigned char*>(b64.data()),
-                                   static_cast<int>(b64.size()));
-  EXPECT_GT(size, 0);
-  png_image reader = {};
-  reader.version = PNG_IMAGE_VERSION;
-  EXPECT_TRUE(png_image_begin_read_from_memory(&reader, bytes.data(), bytes.size()))
-      << reader.message;
-  reader.format = PNG_FORMAT_RGB;
-  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(reader));
-  EXPECT_TRUE(png_image_finish_read(&reader, nullptr, pixels.data(), 0, nullptr));
-  return pixels;
+/// Drawn in process without drafts.
+class PlainDrawing {
+ public:
+  explicit PlainDrawing(const PictureModel& from)
+      : loaded_(from.open()), decoder_(open_picture_decoder(loaded_.model, from.vq)) {}
+
+  const Model& model() const { return loaded_.model; }
+  std::vector<std::uint8_t> pixels(const PicturePrompt& prompt, std::uint64_t seed,
+                                   float guidance) const {
+    const auto cache = open_cache(loaded_.model, {.bytes = std::size_t{4} << 20});
+    Answerer answerer(loaded_.model, *cache, nullptr, {.drafter = "none"});
+    Request request;
+    ask_for(loaded_.model, prompt, guidance, request);
+    request.seed = seed;
+    request.sampler.temperature = 1;
+    return decoder_.decode(answerer.decode(request).tokens).rgb;
+  }
+
+ private:
+  LoadedModel loaded_;
+  VqDecoder decoder_;
+};
+
+std::vector<std::uint8_t> plain(const std::string& prompt, std::uint64_t seed, float guidance) {
+  static const PlainDrawing drawing(words_model(3, 5));
+  return drawing.pixels(text_prompt(drawing.model(), nullptr, prompt), seed, guidance);
 }
 
-/// Drawn in process without drafts.
-std::vector<std::uint8_t> plain(const std::string& prompt, std::uint64_t seed, float guidance) {
-  static const LoadedModel loaded = open_words();
-  static const VqDecoder decoder = open_picture_decoder(loaded.model, model_folder() / "vq.pt");
-  const auto cache = open_cache(loaded.model, {.bytes = std::size_t{4} << 20});
-  Answerer answerer(loaded.model, *cache, nullptr, {.drafter = "none"});
-  const PicturePrompt asked = text_prompt(loaded.model, nullptr, prompt);
-  Request request;
-  request.prompt = asked.own;
-  request.guide_prompt = asked.guide;
-  request.guidance = guidance;
-  request.seed = seed;
-  request.sampler.temperature = 1;
-  request.max_new = loaded.model.config.image->cells();
-  return decoder.decode(answerer.decode(request).tokens).rgb;
+std::string base64_of(const std::filesystem::path& file) {
+  const MappedFile mapped(file);
+  return to_base64(mapped.bytes());
 }
 
 TEST(ServedPictures, AreThoseOfPlainDrawing) {
   const Json answer =
       server().draw({{"prompt", "red cat flat"}, {"n", 3}, {"seed", 5}, {"size", "10x6"}}).json();
   ASSERT_EQ(answer["data"].size(), 3u) << answer;
-  for (std::size_t i = 0; i < 3; ++i)
-    EXPECT_EQ(pixels_of(answer["data"][i]["b64_json"]), plain("red cat flat", 5 + i, 2)) << i;
+  int forwards = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json& picture = answer["data"][i];
+    EXPECT_EQ(pixels_of(picture["b64_json"]), plain("red cat flat", 5 + i, 2)) << i;
+    EXPECT_EQ(picture["talon"]["seed"], 5 + i);
+    EXPECT_EQ(picture["talon"]["depths"].size(), 15u);
+    forwards += picture["talon"]["forwards"].get<int>();
+  }
   EXPECT_EQ(answer["size"], "10x6");
+  EXPECT_EQ(answer["background"], "opaque");
   EXPECT_EQ(answer["usage"]["output_tokens"], 45);
   EXPECT_EQ(answer["usage"]["input_tokens"], 6);
+  EXPECT_EQ(answer["usage"]["input_tokens_details"]["text_tokens"], 6);
+  EXPECT_EQ(answer["usage"]["forwards"], forwards);
+  EXPECT_LE(forwards, 45);
   EXPECT_EQ(answer["talon"]["drafter"], "jacobi");
 }
 
@@ -121,10 +73,15 @@ TEST(ServedPictures, HearOfGuidanceAndMethods) {
                           .draw({{"prompt", "moon round"},
                                  {"seed", 9},
                                  {"guidance", 6},
+                                 {"return_token_ids", true},
                                  {"talon", {{"drafter", "grid"}, {"policy", "fixed"}}}})
                           .json();
   EXPECT_EQ(pixels_of(guided["data"][0]["b64_json"]), plain("moon round", 9, 6));
+  EXPECT_EQ(guided["data"][0]["token_ids"].size(), 15u);
   EXPECT_NE(plain("moon round", 9, 6), plain("moon round", 9, 1));
+  const Json undrafted =
+      server().draw({{"prompt", "moon round"}, {"talon", {{"drafter", "none"}}}}).json();
+  EXPECT_EQ(undrafted["usage"]["forwards"], 15);
 }
 
 TEST(ServedPictures, OtherWishesAreRefusedByTheirField) {
@@ -138,13 +95,20 @@ TEST(ServedPictures, OtherWishesAreRefusedByTheirField) {
   EXPECT_EQ(field({{"size", "1024x1024"}}), "size");
   EXPECT_EQ(field({{"response_format", "url"}}), "response_format");
   EXPECT_EQ(field({{"output_format", "webp"}}), "output_format");
-  EXPECT_EQ(field({{"stream", true}}), "stream");
+  EXPECT_EQ(field({{"background", "transparent"}}), "background");
+  EXPECT_EQ(field({{"stream", "yes"}}), "stream");
+  EXPECT_EQ(field({{"partial_images", 1}}), "partial_images");
+  EXPECT_EQ(field({{"stream", true}, {"partial_images", 4}}), "partial_images");
   EXPECT_EQ(field({{"guidance", -1}}), "guidance");
   EXPECT_EQ(field({{"n", 0}}), "n");
   EXPECT_EQ(field({{"prompt", "red caat flat"}}), "prompt");
+  EXPECT_EQ(field({{"stream", true}, {"prompt", "red caat flat"}}), "prompt");
   EXPECT_EQ(field({{"class", 3}}), "prompt");
   EXPECT_EQ(field({{"prompt", nullptr}, {"class", 3}}), "class");
+  EXPECT_EQ(field({{"prompt", nullptr}, {"class", "cat"}}), "class");
+  EXPECT_EQ(field({{"caption_features", "AAAA"}}), "caption_features");
   EXPECT_EQ(field({{"repetition_penalty", 1.5}}), "sampler repetition_penalty");
+  EXPECT_EQ(field({{"talon", {{"drafter", "nobody"}}}}), "talon.drafter");
 }
 
 TEST(ServedPictures, ModelsAnswerOnTheirPathsOnly) {
@@ -157,12 +121,83 @@ TEST(ServedPictures, ModelsAnswerOnTheirPathsOnly) {
         << reply.body;
   }
   EXPECT_EQ(server().get("/props").status, 200);
-  EXPECT_EQ(server().get("/v1/models").json()["data"][0]["id"], "icons");
   TestServer text;
   const Reply reply = text.post("/v1/images/generations", {{"prompt", "red cat flat"}});
   EXPECT_EQ(reply.status, 400);
   EXPECT_NE(reply.body.find("expected one that draws pictures, found tiny"), std::string::npos)
       << reply.body;
+}
+
+TEST(ServedPictures, ModelsSayHowTheyAreAsked) {
+  const Json listed = server().get("/v1/models").json()["data"][0];
+  EXPECT_EQ(listed["id"], "icons");
+  const Json pictures = listed["talon"]["pictures"];
+  EXPECT_EQ(pictures["width"], 10);
+  EXPECT_EQ(pictures["rows"], 3);
+  EXPECT_EQ(pictures["prompt"], "words");
+  EXPECT_EQ(pictures["styles"], Json({"flat", "round", "line"}));
+  EXPECT_FALSE(pictures.contains("words")) << "many";
+  const Json whole = server().get("/v1/models/icons").json()["talon"]["pictures"];
+  EXPECT_EQ(whole["words"][0], "cat");
+  TestServer text;
+  EXPECT_FALSE(text.get("/v1/models").json()["data"][0].contains("talon"));
+}
+
+TEST(ServedPictures, OfAClassAreAskedByNumberOrName) {
+  const PictureModel from = class_model();
+  const PictureServer classes(from);
+  const PlainDrawing drawing(from);
+  const auto wanted = drawing.pixels(class_prompt(drawing.model(), 2), 4, 2);
+  for (const Json& asked : {Json({{"class", 2}}), Json({{"class", "White Shark"}}),
+                            Json({{"prompt", "white shark"}}), Json({{"prompt", "2"}})}) {
+    Json body = asked;
+    body["seed"] = 4;
+    const Reply reply = classes.draw(body);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    EXPECT_EQ(pixels_of(reply.json()["data"][0]["b64_json"]), wanted) << asked;
+  }
+  const auto refusal = [&](const Json& body) { return classes.draw(body).json()["error"]; };
+  const Json unknown = refusal({{"class", "golden fish"}});
+  EXPECT_EQ(unknown["param"], "class");
+  EXPECT_NE(unknown["message"].get<std::string>().find("such as goldfish"), std::string::npos);
+  EXPECT_EQ(refusal({{"class", 5}})["param"], "class");
+  EXPECT_EQ(refusal({{"class", 2.5}})["param"], "class");
+  const Json whole = classes.get("/v1/models/icons").json()["talon"]["pictures"];
+  EXPECT_EQ(whole["classes"], 5);
+  EXPECT_EQ(whole["class_names"][1], "goldfish");
+}
+
+TEST(ServedPictures, OfACaptionAreAskedByItsFeatures) {
+  const PictureModel from = caption_model();
+  const PictureServer captions(from);
+  const PlainDrawing drawing(from);
+  const auto file = write_caption("seven", 7, 1);
+  const auto wanted = [&](std::uint64_t seed) {
+    return drawing.pixels(caption_prompt(drawing.model(), file), seed, 7.5F);
+  };
+  const Reply reply = captions.draw({{"prompt", "a cat"},
+                                     {"caption_features", base64_of(file)},
+                                     {"guidance", 7.5},
+                                     {"n", 2},
+                                     {"seed", 3}});
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(pixels_of(reply.json()["data"][0]["b64_json"]), wanted(3));
+  EXPECT_EQ(pixels_of(reply.json()["data"][1]["b64_json"]), wanted(4));
+  EXPECT_EQ(reply.json()["usage"]["input_tokens"], 7);
+  const auto message = [&](const Json& body) {
+    const Reply refused = captions.draw(body);
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    return refused.json()["error"]["message"].get<std::string>();
+  };
+  const auto says = [&](const Json& body, std::string_view part) {
+    EXPECT_NE(message(body).find(part), std::string::npos) << message(body);
+  };
+  says({{"prompt", "a cat"}}, "expected the features of a caption");
+  says({{"caption_features", "no base64"}}, "caption_features: expected safetensors in base64");
+  says({{"caption_features", "AAAA"}}, "caption_features");
+  says({{"caption_features", base64_of(write_caption("long", 11, 1))}},
+       "expected 1 to 10 rows of 24, found [11, 24]");
+  says({{"caption_features", base64_of(file)}, {"class", 1}}, "none beside caption_features");
 }
 
 }  // namespace

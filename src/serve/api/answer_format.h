@@ -18,6 +18,7 @@ struct ChoiceNews {
   int choice = 0;
   std::string text;
   std::vector<TokenId> tokens;
+  std::vector<int> step_tokens;  // how many each step brought
   std::vector<TokenLogprobs> logprobs;
   std::vector<RoundTrace> rounds;  // if the request asks to see them
   FinishReason finish = FinishReason::none;
@@ -53,11 +54,13 @@ class ChoiceReaders {
   std::map<int, std::unique_ptr<AnswerReader>> readers_;
 };
 
-/// How answers look on one path. One per request; called on the server's thread.
+/// How answers look on one path. One per request; called on the server's thread, or for what takes
+/// long in its workshop, never on both at once.
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
-  /// Where whole() is made, if it takes long; null: on the server's thread.
+  /// Where whole(), piece() and end() are made, one after the other, if they take long; null: on
+  /// the server's thread.
   virtual WorkQueue* workshop() { return nullptr; }
   /// The body of a whole answer. Throws ApiError for one that cannot be had.
   virtual Json whole(const std::vector<ChoiceResult>& choices) = 0;

@@ -14,7 +14,8 @@ double seconds_since(Clock::time_point start) {
 }
 
 std::size_t bytes_of(const ChoiceNews& news) {
-  std::size_t bytes = news.text.size() + news.tokens.size() * sizeof(TokenId);
+  std::size_t bytes = news.text.size() + news.tokens.size() * sizeof(TokenId) +
+                      news.step_tokens.size() * sizeof(int);
   for (const TokenLogprobs& token : news.logprobs) {
     bytes += sizeof(token) + token.top.size() * sizeof(token.top[0]);
   }
@@ -30,10 +31,19 @@ void move_to(std::vector<Element>& all, std::vector<Element>& more) {
 void append(ChoiceNews& all, ChoiceNews& more) {
   all.text += more.text;
   move_to(all.tokens, more.tokens);
+  move_to(all.step_tokens, more.step_tokens);
   move_to(all.logprobs, more.logprobs);
   move_to(all.rounds, more.rounds);
   all.finish = more.finish;
   all.error = std::move(more.error);
+}
+
+/// What is new of one choice is joined to what is new of it already.
+void join(std::vector<ChoiceNews>& all, ChoiceNews news) {
+  const auto same = std::find_if(all.rbegin(), all.rend(), [&](const ChoiceNews& before) {
+    return before.choice == news.choice;
+  });
+  same == all.rend() ? all.push_back(std::move(news)) : append(*same, news);
 }
 
 ApiError error_of(const Refusal& refusal) {
@@ -49,6 +59,19 @@ ApiError error_of(const Refusal& refusal) {
       break;
   }
   return ApiError(400, field, refusal.message, "invalid_value");
+}
+
+ApiError no_room() {
+  return ApiError(429, "", "queue: expected room for this answer, found none; try again later",
+                  "queue_full");
+}
+
+std::string failure_or_nothing(AnswerFormat& format, const ApiError& error) {
+  try {
+    return format.failure(error);
+  } catch (const std::exception&) {  // out of memory
+    return "";
+  }
 }
 
 }  // namespace
@@ -75,6 +98,7 @@ class Answering::Listener final : public AnswerListener {
     news.choice = choice_;
     news.text = progress.text;
     news.tokens.assign(progress.tokens.begin(), progress.tokens.end());
+    if (!news.tokens.empty()) news.step_tokens = {static_cast<int>(news.tokens.size())};
     news.logprobs.assign(progress.logprobs.begin(), progress.logprobs.end());
     if (answering_->parts_.traces && !progress.tokens.empty()) {
       round_.tokens = news.tokens;
@@ -161,10 +185,7 @@ void Answering::add(ChoiceNews news, const SequenceStatistics* statistics) {
       refusal_ =
           ApiError(503, "", "stream: expected a client that reads it, found none", "slow_reader");
     }
-    const auto same = std::find_if(news_.rbegin(), news_.rend(), [&](const ChoiceNews& before) {
-      return before.choice == news.choice;
-    });
-    same == news_.rend() ? news_.push_back(std::move(news)) : append(*same, news);
+    join(news_, std::move(news));
   }
   parts_.exchange->wake();
 }
@@ -194,7 +215,7 @@ bool Answering::has_ended() const {
 }
 
 void Answering::advance(Exchange& exchange) {
-  if (is_over_) return;
+  if (is_over_ || is_making_) return;  // called again when pieces are made
   std::optional<ApiError> refusal;
   {
     const std::lock_guard lock(mutex_);
@@ -202,16 +223,16 @@ void Answering::advance(Exchange& exchange) {
   }
   if (refusal) return fail(exchange, *refusal);
   if (has_begun_ && !exchange.can_write()) return;  // called again when it can
-  std::vector<ChoiceNews> news = take_news();
-  for (ChoiceNews& one : news) {
+  for (ChoiceNews& one : take_news()) {
     ChoiceResult& result = results_[static_cast<std::size_t>(one.choice)];
     result.choice = one.choice;
     ChoiceNews copy = one;
     if (parts_.streams) copy.rounds.clear();  // no later event shows them
     append(result, copy);
+    if (parts_.streams) join(unsent_, std::move(one));
   }
   if (auto error = problem()) return fail(exchange, *error);
-  if (parts_.streams) return stream(exchange, std::move(news));
+  if (parts_.streams) return stream(exchange);
   if (!has_ended()) return;
   finish(exchange);
 }
@@ -235,22 +256,46 @@ void Answering::finish(Exchange& exchange) {
     to->post([to, response = self->whole()]() mutable { to->respond(std::move(response)); });
   };
   if (workshop->add(work)) return;
-  exchange.respond(parts_.format->refusal(ApiError(
-      429, "", "queue: expected room for this answer, found none; try again later", "queue_full")));
+  exchange.respond(parts_.format->refusal(no_room()));
 }
 
-void Answering::stream(Exchange& exchange, std::vector<ChoiceNews> news) {
-  if (news.empty()) return;
-  std::string bytes;
-  if (!std::exchange(has_begun_, true)) {
-    exchange.begin_stream();
-    bytes += parts_.format->begin();
+void Answering::stream(Exchange& exchange) {
+  if (unsent_.empty()) return;
+  WorkQueue* const workshop = parts_.format->workshop();
+  if (!workshop) return send(exchange, make_pieces(std::exchange(unsent_, {})));
+  const auto work = [self = shared_from_this(), to = parts_.exchange, news = unsent_] {
+    to->post([self, to, pieces = self->make_pieces(news)] {
+      self->is_making_ = false;
+      if (self->is_over_) return;
+      self->send(*to, pieces);
+      self->advance(*to);
+    });
+  };
+  is_making_ = workshop->add(work);
+  if (is_making_) return unsent_.clear();
+  if (has_ended()) fail(exchange, no_room());  // else with the next news
+}
+
+/// What is thrown ends the stream.
+Answering::Pieces Answering::make_pieces(const std::vector<ChoiceNews>& news) {
+  AnswerFormat& format = *parts_.format;
+  try {
+    Pieces pieces{has_begun_ ? "" : format.begin(), has_ended()};
+    for (const ChoiceNews& one : news) pieces.bytes += format.piece(one);
+    if (pieces.is_last) pieces.bytes += format.end(results_);
+    return pieces;
+  } catch (const std::exception& error) {
+    return {failure_or_nothing(format, ApiError(500, "", error.what(), "failed")), true};
   }
-  for (const ChoiceNews& one : news) bytes += parts_.format->piece(one);
-  is_over_ = has_ended();
-  if (is_over_) bytes += parts_.format->end(results_);
-  exchange.write(bytes);
-  if (is_over_) exchange.end_stream();
+}
+
+void Answering::send(Exchange& exchange, const Pieces& pieces) {
+  if (!std::exchange(has_begun_, true)) exchange.begin_stream();
+  is_over_ = pieces.is_last;
+  exchange.write(pieces.bytes);
+  if (!is_over_) return;
+  if (!has_ended()) cancel_all();  // a piece could not be made
+  exchange.end_stream();
 }
 
 void Answering::fail(Exchange& exchange, const ApiError& error) {

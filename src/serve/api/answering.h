@@ -38,7 +38,14 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
   void refuse(ApiError error);
   void add(ChoiceNews news, const SequenceStatistics* statistics);
   std::vector<ChoiceNews> take_news();
-  void stream(Exchange& exchange, std::vector<ChoiceNews> news);
+  void stream(Exchange& exchange);
+  /// The bytes of one go of a stream.
+  struct Pieces {
+    std::string bytes;
+    bool is_last = false;
+  };
+  Pieces make_pieces(const std::vector<ChoiceNews>& news);
+  void send(Exchange& exchange, const Pieces& pieces);
   void finish(Exchange& exchange);
   HttpResponse whole();
   void fail(Exchange& exchange, const ApiError& error);
@@ -49,7 +56,9 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
   Parts parts_;
   // The server's thread only:
   std::vector<ChoiceResult> results_;
-  bool has_begun_ = false;  // a stream
+  std::vector<ChoiceNews> unsent_;  // of a stream
+  bool has_begun_ = false;          // a stream
+  bool is_making_ = false;          // pieces of it, in the workshop, which alone uses the format
   bool is_over_ = false;
 
   std::mutex mutex_;  // of all below

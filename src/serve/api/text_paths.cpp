@@ -66,6 +66,18 @@ Json learning_json(const LearnStatistics& learning) {
   return json;
 }
 
+/// What a model draws, and how it is asked.
+Json pictures_json(const ServedModel& model) {
+  const ImagePlan& plan = *model.config().image;
+  const PromptChoices& choices = model.pictures->choices();
+  Json json = {{"width", model.pictures->width()}, {"height", model.pictures->height()},
+               {"columns", plan.columns},          {"rows", plan.rows},
+               {"prompt", choices.kind},           {"drafter", model.host->drafter()}};
+  if (!choices.styles.empty()) json["styles"] = choices.styles;
+  if (choices.classes > 0) json["classes"] = choices.classes;
+  return json;
+}
+
 }  // namespace
 
 Json tokenize(const ServedModel& model, const Json& body, const std::string& text,
@@ -101,11 +113,23 @@ Json apply_template(const ServedModel& model, const Json& body, const std::strin
 }
 
 Json model_json(const ServedModel& model) {
-  return {{"id", model.name},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "talon"},
-          {"max_model_len", model.config().context}};
+  Json json = {{"id", model.name},
+               {"object", "model"},
+               {"created", model.created},
+               {"owned_by", "talon"},
+               {"max_model_len", model.config().context}};
+  if (model.pictures) json["talon"] = {{"pictures", pictures_json(model)}};
+  return json;
+}
+
+Json whole_model_json(const ServedModel& model) {
+  Json json = model_json(model);
+  if (!model.pictures) return json;
+  const PromptChoices& choices = model.pictures->choices();
+  Json& pictures = json["talon"]["pictures"];
+  if (!choices.words.empty()) pictures["words"] = choices.words;
+  if (!choices.class_names.empty()) pictures["class_names"] = choices.class_names;
+  return json;
 }
 
 Json props_json(const ServedModel& model) {

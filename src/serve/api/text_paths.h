@@ -20,6 +20,8 @@ Json apply_template(const ServedModel& model, const Json& body, const std::strin
 
 /// An entry of GET /v1/models.
 Json model_json(const ServedModel& model);
+/// GET /v1/models/NAME: the same, with what an image model may be asked.
+Json whole_model_json(const ServedModel& model);
 /// GET /props, as llama.cpp has it.
 Json props_json(const ServedModel& model);
 /// An entry of GET /v1/load.

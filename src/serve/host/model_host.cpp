@@ -205,6 +205,7 @@ void ModelHost::begin(Active active) {
                                  kMostMethods)});
     }
     active.job.request.method = *method;
+    if (active.job.prepare) active.job.prepare(active.job.request);
     std::optional<ServedAnswer> answer;
     if (learner_) answer.emplace(active.job.request);
     const auto submitted = engine_.submit(std::move(active.job.request));

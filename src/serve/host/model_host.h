@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,9 @@ struct Job {
   Request request;  // its method is chosen by `method`
   MethodChoice method;
   std::shared_ptr<AnswerListener> listener;
+  /// Completes the request with what needs the model's backend; called once, on the engine's
+  /// thread. May be empty. An Error that it throws refuses the job.
+  std::function<void(Request&)> prepare = {};
 };
 
 /// An answer that is under way.

@@ -1,153 +1,185 @@
 #include "serve/pictures/generate_images.h"
 
-#include <openssl/evp.h>
+#include <algorithm>
+#include <ctime>
 
-#include <chrono>
-
-#include "draw/picture_prompt.h"
+#include "draw/growth.h"
 #include "image/png.h"
 #include "serve/api/answer_json.h"
 #include "serve/api/answering.h"
+#include "serve/pictures/base64.h"
+#include "serve/pictures/picture_ask.h"
 
 namespace talon {
 namespace {
 
-constexpr double kUsualGuidance = 2, kMostGuidance = 1e6;
-constexpr long long kMostClasses = 1 << 22;
+/// The growth of one picture of a stream, and what was shown of it.
+struct StreamedPicture {
+  explicit StreamedPicture(const ImagePlan& plan) : growth(plan) {}
 
-std::string base64(std::span<const std::byte> bytes) {
-  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // and the zero that it writes
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                   reinterpret_cast<const unsigned char*>(bytes.data()),
-                                   static_cast<int>(bytes.size()));
-  text.resize(static_cast<std::size_t>(size));
-  return text;
-}
-
-/// What a request for pictures asks beside what all ask.
-struct PictureAsk {
-  PicturePrompt prompt;
-  std::string shown_prompt;  // in the pictures' files
-  float guidance = 1;
+  PictureGrowth growth;
+  int shown = 0;     // events
+  int next_due = 0;  // cells from which on the next is sent
 };
 
 class PictureFormat final : public AnswerFormat {
  public:
   PictureFormat(AnswerHead head, PictureAsk ask, WorkQueue& workers)
-      : head_(std::move(head)), ask_(std::move(ask)), workers_(workers) {}
+      : head_(std::move(head)),
+        ask_(std::move(ask)),
+        workers_(workers),
+        pictures_(static_cast<std::size_t>(head_.fields.choices), StreamedPicture(plan())) {
+    for (StreamedPicture& picture : pictures_) picture.next_due = cells_between();
+  }
 
   WorkQueue* workshop() override { return &workers_; }
 
   Json whole(const std::vector<ChoiceResult>& choices) override {
     Json data = Json::array();
-    for (const ChoiceResult& choice : choices) data.push_back({{"b64_json", base64(png(choice))}});
-    const PictureStudio& studio = *head_.model->pictures;
-    Json answer = {{"created", head_.created},
-                   {"data", std::move(data)},
-                   {"output_format", "png"},
-                   {"size", fmt::format("{}x{}", studio.width(), studio.height())}};
+    int forwards = 0;
+    for (const ChoiceResult& choice : choices) {
+      PictureGrowth growth(plan());
+      add_steps(choice, growth);
+      Json picture = {{"b64_json", finished(choice.choice, growth)},
+                      {"talon", told(choice.choice, growth)}};
+      if (head_.fields.returns_tokens) picture["token_ids"] = choice.tokens;
+      data.push_back(std::move(picture));
+      forwards += growth.forwards();
+    }
     const Json usage = usage_json(head_, choices);
-    answer["usage"] = {{"input_tokens", usage["prompt_tokens"]},
-                       {"output_tokens", usage["completion_tokens"]},
-                       {"total_tokens", usage["total_tokens"]}};
+    Json answer = {
+        {"created", head_.created},
+        {"data", std::move(data)},
+        {"background", "opaque"},
+        {"output_format", "png"},
+        {"size", size()},
+        {"usage", picture_usage(usage["prompt_tokens"], usage["completion_tokens"], forwards)}};
     add_statistics(answer, head_, choices);
     return answer;
   }
 
-  // Requests for streams are refused.
   std::string begin() override { return ""; }
-  std::string piece(const ChoiceNews&) override { return ""; }
+
+  std::string piece(const ChoiceNews& news) override {
+    StreamedPicture& picture = pictures_[static_cast<std::size_t>(news.choice)];
+    add_steps(news, picture.growth);
+    if (news.finish != FinishReason::none) return completed(news.choice, picture.growth);
+    if (ask_.partial_images == 0 || picture.growth.cells() < picture.next_due) return "";
+    return partial(news.choice, picture);
+  }
+
   std::string end(const std::vector<ChoiceResult>&) override { return ""; }
+  std::string failure(const ApiError& error) override { return event(error_json(error)); }
 
  private:
-  std::vector<std::byte> png(const ChoiceResult& choice) const {
-    const ImagePlan& plan = *head_.model->config().image;
-    const int cells = plan.answer_tokens();
-    if (std::ssize(choice.tokens) != cells) {
+  const ImagePlan& plan() const { return *head_.model->config().image; }
+  const PictureStudio& studio() const { return *head_.model->pictures; }
+  std::string size() const { return fmt::format("{}x{}", studio().width(), studio().height()); }
+
+  /// At least a row, so that events are few.
+  int cells_between() const {
+    const int parts = ask_.partial_images + 1;
+    return std::max(plan().columns, (plan().cells() + parts - 1) / parts);
+  }
+
+  static void add_steps(const ChoiceNews& news, PictureGrowth& growth) {
+    auto rest = std::span<const TokenId>(news.tokens);
+    for (const int count : news.step_tokens) {
+      growth.add(rest.first(static_cast<std::size_t>(count)));
+      rest = rest.subspan(static_cast<std::size_t>(count));
+    }
+  }
+
+  std::string partial(int index, StreamedPicture& picture) {
+    const auto preview = studio().preview(plan(), picture.growth.codes());
+    if (!preview) return "";  // the next news will do
+    const int between = cells_between();
+    picture.next_due = (picture.growth.cells() / between + 1) * between;
+    Json json = outline("image_generation.partial_image", index, picture.growth);
+    json["b64_json"] = to_base64(encode_png(*preview));
+    json["partial_image_index"] = picture.shown++;
+    return named_event(json);
+  }
+
+  std::string completed(int index, const PictureGrowth& growth) const {
+    try {
+      const std::string bytes = finished(index, growth);
+      Json json = outline("image_generation.completed", index, growth);
+      json["b64_json"] = bytes;
+      json["usage"] = picture_usage(static_cast<int>(ask_.prompt.own.size()),
+                                    static_cast<int>(growth.tokens().size()), growth.forwards());
+      return named_event(json);
+    } catch (const ApiError& error) {  // the others go on
+      return event(error_json(error));
+    }
+  }
+
+  /// The PNG file of a whole picture in base64.
+  std::string finished(int index, const PictureGrowth& growth) const {
+    if (!growth.is_complete()) {
       throw ApiError(503, "",
-                     fmt::format("picture: expected {} codes, found {}: it ended early", cells,
-                                 choice.tokens.size()),
+                     fmt::format("picture: expected {} codes, found {}: it ended early",
+                                 plan().answer_tokens(), growth.tokens().size()),
                      "incomplete");
     }
-    return encode_png(head_.model->pictures->decode(codes_of(plan, choice.tokens)),
-                      {{"prompt", ask_.shown_prompt},
-                       {"seed", fmt::to_string(head_.fields.seed + seed_offset(choice))},
-                       {"guidance", fmt::to_string(ask_.guidance)},
-                       {"temperature", fmt::to_string(head_.fields.sampler.temperature)},
-                       {"model", head_.model->name},
-                       {"drafter", head_.drafter}});
+    const PictureFacts facts = facts_of(ask_, head_.fields, *head_.model, head_.drafter, index);
+    return to_base64(encode_png(studio().decode(growth.codes()), texts_of(facts)));
   }
-  static std::uint64_t seed_offset(const ChoiceResult& choice) {
-    return static_cast<std::uint64_t>(choice.choice);
+
+  Json outline(std::string_view type, int index, const PictureGrowth& growth) const {
+    return {{"type", type},
+            {"created_at", static_cast<long>(std::time(nullptr))},
+            {"background", "opaque"},
+            {"output_format", "png"},
+            {"quality", "auto"},
+            {"size", size()},
+            {"talon", told(index, growth)}};
+  }
+  static std::string named_event(const Json& json) {
+    return fmt::format("event: {}\n{}", json["type"].get_ref<const std::string&>(), event(json));
+  }
+
+  /// Which picture, and how its cells came.
+  Json told(int index, const PictureGrowth& growth) const {
+    Json depths = Json::array();
+    for (const CellOrigin& origin : growth.origins()) depths.push_back(origin.depth);
+    return {{"index", index},
+            {"seed", static_cast<std::int64_t>(head_.fields.seed + static_cast<unsigned>(index))},
+            {"drafter", head_.drafter},
+            {"columns", plan().columns},
+            {"rows", plan().rows},
+            {"forwards", growth.forwards()},
+            {"depths", std::move(depths)}};
+  }
+
+  static Json picture_usage(int input, int output, int forwards) {
+    return {{"input_tokens", input},
+            {"input_tokens_details", {{"image_tokens", 0}, {"text_tokens", input}}},
+            {"output_tokens", output},
+            {"total_tokens", input + output},
+            {"forwards", forwards}};
   }
 
   AnswerHead head_;
   PictureAsk ask_;
   WorkQueue& workers_;
+  std::vector<StreamedPicture> pictures_;
 };
-
-/// Fields of OpenAI's interface that ask for what no picture here can be.
-void refuse_others(const Fields& fields, const PictureStudio& studio) {
-  const std::string size = fmt::format("{}x{}", studio.width(), studio.height());
-  const auto one_of = [&](std::string_view name, const std::string& only) {
-    const auto found = fields.text(name);
-    if (found && *found != "auto" && *found != only) fields.refuse(name, only);
-  };
-  one_of("size", size);
-  one_of("response_format", "b64_json");
-  one_of("output_format", "png");
-  if (fields.flag("stream").value_or(false)) fields.refuse("stream", "false");
-}
-
-PictureAsk read_ask(const Fields& fields, const LoadedModel& loaded) {
-  const Model& model = loaded.model;
-  const auto text = fields.text("prompt");
-  const auto number = fields.integer("class", 0, kMostClasses);
-  if (text.has_value() == number.has_value()) fields.refuse("prompt", "a text, or else class");
-  PictureAsk ask;
-  ask.guidance =
-      static_cast<float>(fields.number("guidance", 0, kMostGuidance).value_or(kUsualGuidance));
-  ask.shown_prompt = text ? *text : fmt::format("class {}", *number);
-  try {
-    ask.prompt = text ? text_prompt(model, loaded.tokenizer_or_null(), *text)
-                      : class_prompt(model, static_cast<int>(*number));
-  } catch (const UsageError& error) {
-    throw ApiError(400, text ? "prompt" : "class", error.what(), "invalid_value");
-  }
-  return ask;
-}
-
-/// A job for each picture, with a seed of its own: the request's, the next one, ...
-std::vector<Job> make_jobs(const AnswerFields& fields, const PictureAsk& ask, const Model& model) {
-  Job job;
-  ask_for(model, ask.prompt, ask.guidance, job.request);
-  job.request.sampler = fields.sampler;
-  job.request.tenant = fields.tenant;
-  job.request.priority = fields.priority;
-  job.method = fields.method;
-  if (fields.deadline_ms) {
-    job.request.deadline =
-        std::chrono::steady_clock::now() + std::chrono::milliseconds(*fields.deadline_ms);
-  }
-  std::vector<Job> jobs(static_cast<std::size_t>(fields.choices), job);
-  for (std::size_t i = 0; i < jobs.size(); ++i) jobs[i].request.seed = fields.seed + i;
-  return jobs;
-}
 
 }  // namespace
 
 void serve_images(const GenerateInput& input) {
   ServedModel& model = *input.model;
   const Fields fields(*input.body);
-  refuse_others(fields, *model.pictures);
   AnswerFields answer = read_common(input, fields);
-  PictureAsk ask = read_ask(fields, model.host->loaded());
-  std::vector<Job> jobs = make_jobs(answer, ask, model.host->loaded().model);
+  PictureAsk ask = read_picture_ask(fields, model, answer);
+  std::vector<Job> jobs = picture_jobs(ask, answer, model);
+  const bool streams = answer.streams;
   AnswerHead head = make_head("img-", model, std::move(answer));
   head.prompts.push_back(ask.prompt.own);
   Answering::start(
       {input.exchange, input.model,
-       std::make_unique<PictureFormat>(std::move(head), std::move(ask), *input.workers), false,
+       std::make_unique<PictureFormat>(std::move(head), std::move(ask), *input.workers), streams,
        false, input.limits->unread_bytes},
       std::move(jobs));
 }

@@ -1,0 +1,53 @@
+#include "draw/picture_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace talon {
+namespace {
+
+constexpr std::string_view kDrafter = "drafter";
+/// All that decide about pixels.
+constexpr std::string_view kDeciding[] = {"prompt", "seed",  "guidance",  "temperature", "top_k",
+                                          "top_p",  "min_p", "typical_p", "model",       "verify"};
+
+std::string_view text_of(const PngTexts& texts, std::string_view key) {
+  const auto found = std::ranges::find(texts, key, &PngTexts::value_type::first);
+  return found == texts.end() ? std::string_view() : found->second;
+}
+
+}  // namespace
+
+PngTexts texts_of(const PictureFacts& facts) {
+  const SamplerOptions& s = facts.sampler;
+  PngTexts texts = {{"prompt", facts.prompt},
+                    {"seed", fmt::to_string(facts.seed)},
+                    {"guidance", fmt::to_string(facts.guidance)},
+                    {"temperature", fmt::to_string(s.temperature)}};
+  const auto add = [&](std::string_view key, double value, double usual) {
+    if (value != usual) texts.emplace_back(key, fmt::to_string(value));
+  };
+  const SamplerOptions usual;
+  add("top_k", s.top_k, usual.top_k);
+  add("top_p", s.top_p, usual.top_p);
+  add("min_p", s.min_p, usual.min_p);
+  add("typical_p", s.typical_p, usual.typical_p);
+  texts.emplace_back("model", facts.model);
+  texts.emplace_back(kDrafter, facts.drafter);
+  if (!facts.verify.empty() && facts.verify != "follow") texts.emplace_back("verify", facts.verify);
+  return texts;
+}
+
+std::string difference(const PngTexts& found, const PictureFacts& facts) {
+  const PngTexts wanted = texts_of(facts);
+  for (const std::string_view key : kDeciding) {
+    const std::string_view there = text_of(found, key), here = text_of(wanted, key);
+    if (there == here) continue;
+    const auto shown = [](std::string_view text) { return text.empty() ? "none" : text; };
+    return fmt::format("{} {}, not {}", key, shown(there), shown(here));
+  }
+  return "";
+}
+
+}  // namespace talon

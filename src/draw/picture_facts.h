@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "image/png.h"
+#include "sample/sampler.h"
+
+namespace talon {
+
+/// What a picture is a function of, and how it was drafted: texts of its file, so that it can be
+/// made again.
+struct PictureFacts {
+  std::string prompt;
+  std::uint64_t seed = 0;
+  float guidance = 1;
+  SamplerOptions sampler;
+  std::string model, drafter, verify;
+};
+/// Options of the sampler and a rule that are not the usual ones have texts, others none.
+PngTexts texts_of(const PictureFacts& facts);
+
+/// The first text that differs between those of a file and what they must be, told as "seed 3, not
+/// 5"; empty: none. Drafters change no picture, and what else stands in the file is its own.
+std::string difference(const PngTexts& found, const PictureFacts& facts);
+
+}  // namespace talon

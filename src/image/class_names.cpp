@@ -1,0 +1,61 @@
+#include "image/class_names.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "image/word_list.h"
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "io/quote.h"
+
+namespace talon {
+namespace {
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const std::size_t begin = lower.find_first_not_of(' ');
+  if (begin == std::string::npos) return "";
+  return lower.substr(begin, lower.find_last_not_of(' ') - begin + 1);
+}
+
+/// The whole text, then its parts.
+std::vector<std::string> names_of(std::string_view text) {
+  std::vector<std::string> names = {lowered(text)};
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    names.push_back(lowered(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
+ClassNames ClassNames::read(const std::filesystem::path& file, int classes) {
+  const std::string doing = fmt::format("read {}", quote(file.string()));
+  const MappedFile mapped(file);
+  const auto* text = reinterpret_cast<const char*>(mapped.bytes().data());
+  ClassNames names;
+  names.texts_ = read_texts(parse_json({text, mapped.bytes().size()}, doing), doing);
+  if (std::ssize(names.texts_) != classes)
+    fail("{}: expected {} classes, found {}", doing, classes, names.texts_.size());
+  return names;
+}
+
+int ClassNames::find(std::string_view name) const {
+  const std::string wanted = lowered(name);
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    std::vector<std::string> names = names_of(texts_[i]);
+    if (std::ranges::find(names, wanted) != names.end()) return static_cast<int>(i);
+    known.insert(known.end(), names.begin() + 1, names.end());
+  }
+  throw UsageError(fmt::format("class: expected a number or a name, such as {}, got {}",
+                               fmt::join(most_like(wanted, std::move(known)), ", "), quote(name)));
+}
+
+}  // namespace talon
