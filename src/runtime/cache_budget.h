@@ -24,7 +24,8 @@ std::unique_ptr<KvCache> open_cache(const Model& model, const CacheOptions& opti
 KvType cache_type(const Model& model, std::optional<KvType> asked);
 
 /// Enough for one text of the whole context, but at most 1 GiB and half of the memory that is
-/// `available`.
+/// `available`. Of a model that draws: for eight pictures with guides, within the same limits, and
+/// for one where 1 GiB holds none.
 std::size_t usual_cache_bytes(const ModelConfig& config, KvType type,
                               std::optional<std::size_t> available);
 

@@ -62,5 +62,22 @@ TEST(OpenCache, TakesByItselfAtMostHalfOfTheMemoryThatIsAvailable) {
   EXPECT_EQ(usual_cache_bytes(large, KvType::f16, std::nullopt), std::size_t{1} << 30);
 }
 
+TEST(OpenCache, HoldsPicturesThatAreDrawnTogether) {
+  ModelConfig config = small_model().model.config;
+  config.context = 700;
+  config.image = ImagePlan{16, 16};
+  config.image->prompt_tokens = 6;
+  EXPECT_EQ(usual_cache_bytes(config, KvType::f16, std::nullopt),
+            kv_cache_bytes(config, KvType::f16, 16 * positions_for(262)));
+  // As many as 1 GiB holds; and one where it holds none.
+  config.layers *= 2000;
+  config.plans.resize(static_cast<std::size_t>(config.layers), config.plans[0]);
+  EXPECT_EQ(usual_cache_bytes(config, KvType::f16, std::nullopt), std::size_t{1} << 30);
+  config.image->rows = 4096;
+  EXPECT_EQ(usual_cache_bytes(config, KvType::f16, std::nullopt),
+            kv_cache_bytes(config, KvType::f16, 2 * positions_for(65542)));
+  EXPECT_GT(usual_cache_bytes(config, KvType::f16, std::nullopt), std::size_t{1} << 30);
+}
+
 }  // namespace
 }  // namespace talon

@@ -83,13 +83,16 @@ fs::path write_caption(const std::string& name, int rows, float first) {
   return file;
 }
 
-PictureServer::PictureServer(const PictureModel& from) {
+PictureServer::PictureServer(const PictureModel& from, std::size_t positions) {
   LoadedModel loaded = from.open();
   ServedModel model;
   model.name = "icons";
   model.pictures = std::make_unique<PictureStudio>(open_picture_decoder(loaded.model, from.vq),
                                                    prompt_choices(loaded.model));
-  auto cache = open_cache(loaded.model, {.bytes = std::size_t{16} << 20});
+  const KvType type = cache_type(loaded.model, {});
+  const std::size_t bytes =
+      positions > 0 ? kv_cache_bytes(loaded.model.config, type, positions) : 0;
+  auto cache = open_cache(loaded.model, {.bytes = bytes});
   HostOptions host;
   host.decode.drafter = "jacobi";
   model.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));

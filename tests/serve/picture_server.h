@@ -30,7 +30,8 @@ std::filesystem::path write_caption(const std::string& name, int rows, float fir
 /// A server of one, "icons".
 class PictureServer {
  public:
-  explicit PictureServer(const PictureModel& model);
+  /// positions: of the cache; 0: the usual.
+  explicit PictureServer(const PictureModel& model, std::size_t positions = 0);
 
   int port() const { return server_->port(); }
   Reply post(const std::string& path, const Json& body) const {

@@ -86,25 +86,41 @@ TEST(StreamedPictures, ThatEndEarlySaySo) {
 }
 
 TEST(StreamedPictures, OfAClientThatLeavesAreCancelled) {
-  const int before = server().cancelled();
+  // Much to draw, so that it is under way when the client leaves.
+  constexpr int kLargeSide = 48;
+  const PictureServer large(words_model(kLargeSide, kLargeSide));
+  const Json much = asking({{"n", 16}, {"talon", {{"drafter", "none"}}}});
   {
-    Client client(server().port());
-    client.send(post_text("/v1/images/generations",
-                          asking({{"n", 8}, {"stream", true}, {"partial_images", 8}}).dump()));
+    Client client(large.port());
+    Json streamed = much;
+    streamed.update({{"stream", true}, {"partial_images", kLargeSide}});
+    client.send(post_text("/v1/images/generations", streamed.dump()));
     ASSERT_TRUE(client.read_until("image_generation.partial_image"));
   }
-  EXPECT_TRUE(server().becomes_idle());
-  EXPECT_GT(server().cancelled(), before);
-  const int then = server().cancelled();
+  EXPECT_TRUE(large.becomes_idle());
+  const int then = large.cancelled();
+  EXPECT_GT(then, 0);
   {
-    Client client(server().port());
-    client.send(post_text("/v1/images/generations", asking({{"n", 16}}).dump()));
-    for (int i = 0; i < 1000 && server().get("/v1/load").json()["server_load"] == 0; ++i) {
+    Client client(large.port());
+    client.send(post_text("/v1/images/generations", much.dump()));
+    for (int i = 0; i < 1000 && large.get("/v1/load").json()["server_load"] == 0; ++i) {
     }
   }
-  EXPECT_TRUE(server().becomes_idle());
-  EXPECT_GT(server().cancelled(), then);
-  EXPECT_EQ(server().draw(kAsk).status, 200) << "others are drawn";
+  EXPECT_TRUE(large.becomes_idle());
+  EXPECT_GT(large.cancelled(), then);
+  EXPECT_EQ(large.draw(kAsk).status, 200) << "others are drawn";
+}
+
+TEST(StreamedPictures, ThatFindNoRoomAreNotBegun) {
+  const PictureServer small(words_model(kSide, kSide), 1536);
+  const Reply refused = small.draw(kAsk);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json()["error"]["param"], "guidance");
+  EXPECT_NE(refused.body.find("expected a cache of 2304 positions, found "), std::string::npos)
+      << refused.body;
+  EXPECT_EQ(small.draw(asking({{"guidance", 1}})).status, 200) << "half of it";
+  const Reply three = small.draw(asking({{"guidance", 1}, {"n", 3}}));
+  EXPECT_EQ(three.status, 200) << "one after the other: " << three.body;
 }
 
 TEST(StreamedPictures, AreDrawnTogether) {

@@ -16,6 +16,7 @@ namespace {
 /// The growth of one picture of a stream, and what was shown of it.
 struct StreamedPicture {
   explicit StreamedPicture(const ImagePlan& plan) : growth(plan) {}
+  bool is_due() const { return !growth.is_complete() && growth.cells() >= next_due; }
 
   PictureGrowth growth;
   int shown = 0;     // events
@@ -64,7 +65,7 @@ class PictureFormat final : public AnswerFormat {
     StreamedPicture& picture = pictures_[static_cast<std::size_t>(news.choice)];
     add_steps(news, picture.growth);
     if (news.finish != FinishReason::none) return completed(news.choice, picture.growth);
-    if (ask_.partial_images == 0 || picture.growth.cells() < picture.next_due) return "";
+    if (ask_.partial_images == 0 || !is_next(picture)) return "";
     return partial(news.choice, picture);
   }
 
@@ -80,6 +81,14 @@ class PictureFormat final : public AnswerFormat {
   int cells_between() const {
     const int parts = ask_.partial_images + 1;
     return std::max(plan().columns, (plan().cells() + parts - 1) / parts);
+  }
+
+  /// Previews are few where pictures are many: they take turns.
+  bool is_next(const StreamedPicture& picture) const {
+    const auto waits_longer = [&](const StreamedPicture& other) {
+      return other.is_due() && other.shown < picture.shown;
+    };
+    return picture.is_due() && std::ranges::none_of(pictures_, waits_longer);
   }
 
   static void add_steps(const ChoiceNews& news, PictureGrowth& growth) {

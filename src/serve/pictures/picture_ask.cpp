@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "runtime/cache_budget.h"
 #include "serve/api/api_error.h"
 #include "serve/pictures/base64.h"
 
@@ -94,6 +95,21 @@ void read_prompt(const Fields& fields, const LoadedModel& loaded, PictureAsk& as
   name_field("prompt", [&] { ask.prompt = text_prompt(model, loaded.tokenizer_or_null(), *text); });
 }
 
+/// Half a picture is none: what cannot be drawn to its end is not begun.
+void check_room(const ServedModel& model, const PictureAsk& ask) {
+  const std::size_t streams = ask.guidance > 1 ? 2 : 1;
+  const std::size_t length =
+      ask.prompt.own.size() + static_cast<std::size_t>(model.config().image->answer_tokens());
+  const std::size_t needed = streams * positions_for(length);
+  const auto there = static_cast<std::size_t>(model.host->cache_positions());
+  if (needed <= there) return;
+  throw ApiError(400, streams > 1 ? "guidance" : "model",
+                 fmt::format("picture: expected a cache of {} positions, found {}: serve it with "
+                             "more --cache-mb{}",
+                             needed, there, streams > 1 ? ", or ask with guidance 1" : ""),
+                 "context_length_exceeded");
+}
+
 }  // namespace
 
 PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
@@ -104,6 +120,7 @@ PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
   ask.guidance =
       static_cast<float>(fields.number("guidance", 0, kMostGuidance).value_or(kUsualGuidance));
   read_prompt(fields, model.host->loaded(), ask);
+  check_room(model, ask);
   return ask;
 }
 
