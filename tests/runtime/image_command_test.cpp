@@ -77,6 +77,35 @@ TEST_F(ImageCommand, DrawsSheetsAndClasses) {
   EXPECT_NE(outcome.notes.find("the same pictures"), std::string::npos) << outcome.notes;
 }
 
+TEST_F(ImageCommand, ClassesHaveNames) {
+  folder_.write("classes.json", R"(["tench, Tinca tinca", "goldfish", "hen", "ostrich", "jay"])");
+  const auto tokens = [&](const char* flag, const char* value) {
+    const Outcome outcome =
+        image({"-m", folder_.file("c2i.pt"), "--cells", "4", flag, value, "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.notes;
+    return Json::parse(outcome.output)["images"][0]["tokens"];
+  };
+  const Json second = tokens("--class", "1");
+  EXPECT_EQ(tokens("--class", "Goldfish"), second);
+  EXPECT_EQ(tokens("-p", "goldfish"), second);
+  EXPECT_NE(tokens("-p", "tinca tinca"), second);
+}
+
+TEST_F(ImageCommand, ShowsPicturesInHalfBlocks) {
+  const Outcome silent = image({"-m", folder_.path().string(), "-p", "red cat flat"});
+  EXPECT_EQ(silent.notes.find("▀"), std::string::npos) << "no terminal";
+  const Outcome shown =
+      image({"-m", folder_.path().string(), "-p", "red cat flat", "--show", "always"});
+  EXPECT_EQ(shown.output, silent.output);
+  std::size_t blocks = 0;
+  for (auto at = shown.notes.find("▀"); at != shown.notes.npos; at = shown.notes.find("▀", at + 1))
+    ++blocks;
+  EXPECT_EQ(blocks, 30u) << "10 by 6 pixels, two in a character";
+  EXPECT_NE(shown.notes.find("\x1b[38;2;"), std::string::npos);
+  EXPECT_EQ(shown.notes.find("\x1b[3A"), std::string::npos) << "only at the end";
+  EXPECT_NE(shown.notes.find("15 tokens in "), std::string::npos) << shown.notes;
+}
+
 TEST_F(ImageCommand, WritesHowThePictureGrew) {
   const std::string film = folder_.file("film.png");
   const Json json = drawn({"-d", "jacobi@policy=fixed", "--watch", film});
@@ -125,8 +154,10 @@ TEST_F(ImageCommand, SaysWhatIsWrong) {
   const auto expect = [](const std::string& found, std::string_view part) {
     EXPECT_NE(found.find(part), std::string::npos) << found;
   };
-  expect(notes({"-m", model}), "expected one of -p, --class and --caption-features");
+  expect(notes({"-m", model}), "expected one of -p, --class, --caption-features and --batch");
   expect(notes({"-m", model, "--class", "1"}), "prompt: expected words for");
+  expect(notes({"-m", model, "--class", "cat"}), "prompt: expected words for");
+  expect(notes({"-m", classes, "--class", "hen", "--cells", "4"}), "has no classes.json beside it");
   expect(notes({"-m", model, "-p", "rad flat"}), "such as red, cat");
   expect(notes({"-m", classes, "--class", "5", "--cells", "4"}), "expected a number from 0 to 4");
   expect(notes({"-m", classes, "--class", "1"}), "--cells");
@@ -134,6 +165,7 @@ TEST_F(ImageCommand, SaysWhatIsWrong) {
   expect(notes({"-m", model, "-p", "cat flat", "--vq", folder_.file("none")}), "no such file");
   expect(notes({"-m", model, "-p", "cat flat", "--vq", classes}), "quantize.embedding.weight");
   expect(notes({"-m", model, "-p", "cat flat", "--grid", "3"}), "expected COLUMNSxROWS");
+  expect(notes({"-m", model, "-p", "cat flat", "--show", "maybe"}), "--show");
   expect(notes({"-m", model, "-p", "cat flat", "--guidance", "nan"}), "--guidance");
   expect(notes({"-m", model, "-p", "cat flat", "-o", "/no/such/x.png"}), "/no/such/x.png");
 }

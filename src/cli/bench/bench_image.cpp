@@ -5,7 +5,8 @@
 
 #include "bench/image/surprise.h"
 #include "cli/command.h"
-#include "cli/image_drawing.h"
+#include "cli/image/asked_picture.h"
+#include "cli/image/drawing.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
 #include "cli/options/sampler_options.h"
@@ -67,7 +68,7 @@ class BenchImage : public Command {
         ->type_name("M1,M2,...")
         ->required();
     app_->add_option("--prompts", prompts_file_,
-                     "JSON lines: {\"prompt\": TEXT}, {\"class\": NUMBER} or "
+                     "JSON lines: {\"prompt\": TEXT}, {\"class\": NUMBER or NAME} or "
                      "{\"caption_features\": FILE}")
         ->type_name("FILE")
         ->required();
@@ -121,8 +122,9 @@ class BenchImage : public Command {
       const std::string doing = fmt::format("read {} line {}", prompts_file_, number);
       const Json json = parse_json(line, doing);
       DrawnPicture picture;
-      const PicturePrompt prompt = read_prompt(loaded, json, doing, picture.prompt);
-      ask_for(loaded.model, prompt, static_cast<float>(guidance_), picture.request);
+      const AskedPicture asked = read_asked_picture(loaded, json, doing);
+      picture.prompt = asked.shown;
+      ask_for(loaded.model, asked.whole(loaded), static_cast<float>(guidance_), picture.request);
       picture.request.sampler = sampler_;
       picture.request.reuse_prefix = false;
       for (int i = 0; i < images_; ++i) {
@@ -134,34 +136,13 @@ class BenchImage : public Command {
     return pictures;
   }
 
-  /// shown: what it is called in the report.
-  static PicturePrompt read_prompt(const LoadedModel& loaded, const Json& json,
-                                   const std::string& doing, std::string& shown) {
-    const auto text = [&](const char* key) {
-      return json.is_object() && json.value(key, Json()).is_string() ? json[key].get<std::string>()
-                                                                     : std::string();
-    };
-    if (json.is_object() && json.value("class", Json()).is_number_integer()) {
-      const int number = json["class"].get<int>();
-      shown = fmt::format("class {}", number);
-      return class_prompt(loaded.model, number);
-    }
-    if (shown = text("caption_features"); !shown.empty())
-      return caption_prompt(loaded.model, shown);
-    if (shown = text("prompt"); !shown.empty())
-      return text_prompt(loaded.model, loaded.tokenizer_or_null(), shown);
-    fail(
-        "{}: expected {{\"prompt\": TEXT}}, {{\"class\": NUMBER}} or {{\"caption_features\": "
-        "FILE}}, found {}",
-        doing, json.dump());
-  }
-
   /// Each picture by all methods, one after the other, so that the machine is the same for all.
   void draw_all(const LoadedModel& loaded, std::vector<DrawnPicture>& pictures) {
     const auto longest = std::ranges::max_element(
         pictures, {}, [](const DrawnPicture& picture) { return picture.request.prompt.size(); });
-    const auto cache =
-        open_cache(loaded.model, picture_cache(loaded, {longest->request}, model_.kv));
+    const auto cache = open_cache(
+        loaded.model, picture_cache(loaded, 1, static_cast<int>(longest->request.prompt.size()),
+                                    longest->request.streams(), model_.kv));
     use_places(decode_, loaded, cache->store().shape.type);
     decode_.drafter = kPlain;
     Answerer answerer(loaded.model, *cache, nullptr, decode_);

@@ -3,7 +3,9 @@
 #include <optional>
 
 #include "cli/command.h"
-#include "cli/image_drawing.h"
+#include "cli/image/batch.h"
+#include "cli/image/drawing.h"
+#include "cli/image/picture_view.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
 #include "cli/options/sampler_options.h"
@@ -25,38 +27,41 @@ constexpr int kSheetGap = 4;  // pixels
 
 struct ImageOptions {
   ModelOptions model;
-  std::string prompt, caption_features, vq, out = "picture.png", sheet, watch;
-  int class_number = -1, images = 1, cells = 0;
+  std::string prompt, class_name, caption_features, batch, vq, out = "picture.png", sheet, watch;
+  int images = 1, cells = 0;
   double guidance = 2;
   SamplerOptions sampler;
   std::uint64_t seed = 1;
   DecodeSettings decode;
+  ShowPictures show = ShowPictures::automatic;
   bool compare = false, json = false;
 };
 
 /// What one method made of all requests.
 struct Drawn {
-  DrawingResult result;
+  std::vector<Answer> pictures;
+  double ms = 0;
+
   int rounds() const {
-    return std::accumulate(result.pictures.begin(), result.pictures.end(), 0,
+    return std::accumulate(pictures.begin(), pictures.end(), 0,
                            [](int sum, const Answer& one) { return sum + one.statistics.rounds; });
   }
   /// Codes, and what stands between them.
   int codes() const {
-    return std::accumulate(
-        result.pictures.begin(), result.pictures.end(), 0,
-        [](int sum, const Answer& one) { return sum + static_cast<int>(one.tokens.size()); });
+    return std::accumulate(pictures.begin(), pictures.end(), 0, [](int sum, const Answer& one) {
+      return sum + static_cast<int>(one.tokens.size());
+    });
   }
   /// Codes of a check; the prompt's forward draws the first.
   double tau() const {
-    const auto images = static_cast<double>(result.pictures.size());
+    const auto images = static_cast<double>(pictures.size());
     return rounds() > 0 ? (codes() - images) / rounds() : 1;
   }
   /// Codes of a forward of the model, the prompt's included.
   double steps_compression() const {
     return static_cast<double>(codes()) /
-           static_cast<double>(std::max<std::size_t>(
-               1, static_cast<std::size_t>(rounds()) + result.pictures.size()));
+           static_cast<double>(
+               std::max<std::size_t>(1, static_cast<std::size_t>(rounds()) + pictures.size()));
   }
 };
 
@@ -66,22 +71,37 @@ class Image : public Command {
     options_.sampler.temperature = 1;
     options_.decode.drafter = "jacobi";
     add_model_flag(*app_, options_.model);
-    app_->add_option("-p,--prompt", options_.prompt, "a text, or words and a style")
+    app_->add_option("-p,--prompt", options_.prompt,
+                     "a text, words and a style, or the name of a class")
         ->type_name("TEXT");
     app_->add_option("--caption-features", options_.caption_features,
                      "safetensors with \"features\" [rows, width] of a caption's text encoder")
         ->type_name("FILE");
-    add_int(*app_, "--class", options_.class_number, 0, 1 << 22, "number of a class");
+    app_->add_option("--class", options_.class_name, "a class: its number, or its name")
+        ->type_name("CLASS");
+    app_->add_option(
+            "--batch", options_.batch,
+            "draw what JSON lines ask for: {\"prompt\": TEXT}, {\"class\": NUMBER or NAME} "
+            "or {\"caption_features\": FILE}, with \"seed\", \"guidance\" and \"out\" (a "
+            "name in the folder -o); those that are there are left out")
+        ->type_name("FILE");
     add_int(*app_, "-n,--images", options_.images, 1, 4096,
             "pictures, each with a seed of its own: --seed, the next one, ...");
-    app_->add_option("-o,--out", options_.out, "PNG file; of several, NAME-1.png, NAME-2.png, ...")
-        ->type_name("FILE")
+    app_->add_option("-o,--out", options_.out,
+                     "PNG file; of several, NAME-1.png, NAME-2.png, ...; of a batch, a folder")
+        ->type_name("PATH")
         ->capture_default_str();
     app_->add_option("--grid", options_.sheet, "all on one sheet; COLUMNS times ROWS pictures")
         ->type_name("COLUMNSxROWS");
     app_->add_option("--watch", options_.watch,
                      "animated PNG of the first picture as it grew, beside plain drawing")
         ->type_name("FILE");
+    add_choice(*app_, "--show", options_.show,
+               {{"auto", ShowPictures::automatic},
+                {"always", ShowPictures::always},
+                {"never", ShowPictures::never}},
+               "the pictures on standard error in half blocks, as they grow and at the end, where "
+               "that is a terminal with 24-bit colours; always: at the end everywhere");
     app_->add_option("--vq", options_.vq, "the tokenizer (default: vq.safetensors of the model)")
         ->type_name("FILE");
     add_int(*app_, "--cells", options_.cells, 1, 256,
@@ -98,31 +118,35 @@ class Image : public Command {
   }
 
   int run() override {
+    if (!options_.batch.empty()) check_batch();
     read_sheet();
     options_.decode = with_method(options_.decode, parse_method(options_.decode.drafter));
     options_.model.image_side = options_.cells;
     const LoadedModel loaded = load_with_meter(options_.model);
+    if (!options_.batch.empty()) return draw_batch(loaded);
     const std::vector<Request> requests = make_requests(loaded);
     const VqDecoder decoder = open_picture_decoder(loaded.model, options_.vq);
-    use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
-    choose_drafter(options_.decode);
+    prepare_method(loaded);
     const InterruptGuard interrupt;
     std::optional<Drawn> plain;
     if (options_.compare) {
       DecodeSettings settings = options_.decode;
       settings.drafter = "none";
       settings.verify = "follow";
-      plain = draw_all(loaded, settings, requests, interrupt.stop());
+      plain = draw_all(loaded, settings, requests, nullptr, interrupt.stop());
     }
-    const Drawn drawn = draw_all(loaded, options_.decode, requests, interrupt.stop());
+    const ImagePlan& plan = *loaded.model.config.image;
+    PictureView view(options_.show, plan, decoder, requests.size(), columns_);
+    const Drawn drawn = draw_all(loaded, options_.decode, requests, &view, interrupt.stop());
     if (interrupt.stop().requested()) return kExitInterrupted;
     const Stopwatch watch;
     std::vector<Picture> pictures;
-    for (const Answer& answer : drawn.result.pictures)
-      pictures.push_back(decoder.decode(codes_of(*loaded.model.config.image, answer.tokens)));
+    for (const Answer& answer : drawn.pictures)
+      pictures.push_back(decoder.decode(codes_of(plan, answer.tokens)));
     const double decode_ms = watch.ms();
+    view.finish(pictures);
     const std::vector<std::string> files = write(pictures, drawn);
-    if (!options_.watch.empty()) write_film(*loaded.model.config.image, pictures[0], drawn);
+    if (!options_.watch.empty()) write_film(plan, pictures[0], drawn);
     const bool equal = !plain || is_equal(*plain, drawn);
     report(drawn, plain, files, pictures, decode_ms, equal);
     return equal ? kExitDone : kExitFailed;
@@ -141,11 +165,42 @@ class Image : public Command {
     options_.images = columns_ * rows;
   }
 
+  /// Options of one kind of drawing that a batch has none of.
+  void check_batch() const {
+    for (const char* option : {"--prompt", "--class", "--caption-features", "--images", "--grid",
+                               "--watch", "--compare", "--show"}) {
+      if (app_->get_option(option)->count() > 0)
+        throw UsageError(fmt::format("--batch: expected no {} beside it", option));
+    }
+    if (app_->get_option("--out")->count() == 0)
+      throw UsageError("--batch: expected -o with the folder of the pictures, found none");
+  }
+
+  int draw_batch(const LoadedModel& loaded) {
+    const VqDecoder decoder = open_picture_decoder(loaded.model, options_.vq);
+    prepare_method(loaded);
+    return run_batch(loaded, decoder,
+                     {.file = options_.batch,
+                      .folder = options_.out,
+                      .usual = facts_of(0),
+                      .decode = options_.decode,
+                      .kv = options_.model.kv,
+                      .json = options_.json});
+  }
+
+  void prepare_method(const LoadedModel& loaded) {
+    use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
+    choose_drafter(options_.decode);
+  }
+
   PicturePrompt make_prompt(const LoadedModel& loaded) const {
-    const int given = (options_.prompt.empty() ? 0 : 1) + (options_.class_number < 0 ? 0 : 1) +
+    const int given = (options_.prompt.empty() ? 0 : 1) + (options_.class_name.empty() ? 0 : 1) +
                       (options_.caption_features.empty() ? 0 : 1);
-    if (given != 1) throw UsageError("expected one of -p, --class and --caption-features");
-    if (options_.class_number >= 0) return class_prompt(loaded.model, options_.class_number);
+    if (given != 1) throw UsageError("expected one of -p, --class, --caption-features and --batch");
+    if (!options_.class_name.empty()) {
+      class_prompt(loaded.model, 0);  // a model that is asked by classes
+      return text_prompt(loaded.model, nullptr, options_.class_name);
+    }
     if (options_.prompt.empty()) return caption_prompt(loaded.model, options_.caption_features);
     return text_prompt(loaded.model, loaded.tokenizer_or_null(), options_.prompt);
   }
@@ -161,41 +216,72 @@ class Image : public Command {
     return requests;
   }
 
+  /// view: null: only how far it is.
   Drawn draw_all(const LoadedModel& loaded, const DecodeSettings& settings,
-                 const std::vector<Request>& requests, const StopFlag& stop) const {
-    ProgressMeter meter("draw");
-    return {draw(
-        loaded, settings, requests, options_.model.kv,
-        [&](std::size_t done, std::size_t all) { meter.update(done, all); }, &stop)};
+                 const std::vector<Request>& requests, PictureView* view,
+                 const StopFlag& stop) const {
+    std::optional<ProgressMeter> meter;
+    if (!view || !view->is_live()) meter.emplace("draw");
+    const auto all = requests.size() * static_cast<std::size_t>(requests[0].max_new);
+    std::size_t done = 0, next = 0;
+    Drawn drawn;
+    drawn.pictures.resize(requests.size());
+    Drawing drawing;
+    drawing.pictures = static_cast<int>(requests.size());
+    drawing.cache =
+        picture_cache(loaded, drawing.pictures, static_cast<int>(requests[0].prompt.size()),
+                      requests[0].streams(), options_.model.kv);
+    drawing.next = [&]() -> std::optional<Request> {
+      if (next == requests.size()) return std::nullopt;
+      return requests[next++];
+    };
+    drawing.grew = [&](std::size_t picture, std::span<const TokenId> tokens) {
+      done += tokens.size();
+      if (meter) meter->update(done, all);
+      if (view) view->grew(picture, tokens);
+    };
+    drawing.drawn = [&](std::size_t picture, Answer answer) {
+      drawn.pictures[picture] = std::move(answer);
+    };
+    drawn.ms = draw(loaded, settings, drawing, &stop);
+    return drawn;
   }
 
   static bool is_equal(const Drawn& a, const Drawn& b) {
-    return std::ranges::equal(a.result.pictures, b.result.pictures, {}, &Answer::tokens,
-                              &Answer::tokens);
+    return std::ranges::equal(a.pictures, b.pictures, {}, &Answer::tokens, &Answer::tokens);
   }
 
   std::string shown_prompt() const {
     if (!options_.prompt.empty()) return options_.prompt;
-    if (options_.class_number >= 0) return fmt::format("class {}", options_.class_number);
+    if (!options_.class_name.empty()) return shown_class();
     return std::filesystem::path(options_.caption_features).filename().string();
   }
 
-  PngTexts texts_of(std::size_t index, const Answer& answer) const {
-    return {{"prompt", shown_prompt()},
-            {"seed", fmt::to_string(options_.seed + index)},
-            {"guidance", fmt::to_string(options_.guidance)},
-            {"temperature", fmt::to_string(options_.sampler.temperature)},
-            {"model", std::filesystem::path(options_.model.model).filename().string()},
-            {"drafter", options_.decode.drafter},
-            {"tau", fmt::format("{:.3f}", answer.tau())}};
+  std::string shown_class() const {
+    const bool is_number = options_.class_name.find_first_not_of("0123456789") == std::string::npos;
+    return is_number ? "class " + options_.class_name : options_.class_name;
+  }
+
+  PictureFacts facts_of(std::size_t index) const {
+    return {.prompt = shown_prompt(),
+            .seed = options_.seed + index,
+            .guidance = static_cast<float>(options_.guidance),
+            .sampler = options_.sampler,
+            .model = std::filesystem::path(options_.model.model).filename().string(),
+            .drafter = options_.decode.drafter,
+            .verify = options_.decode.verify};
+  }
+  PngTexts file_texts(std::size_t index, const Answer& answer) const {
+    PngTexts texts = texts_of(facts_of(index));
+    texts.emplace_back("tau", fmt::format("{:.3f}", answer.tau()));
+    return texts;
   }
 
   /// The names of the files, one for each picture, or that of the sheet.
   std::vector<std::string> write(const std::vector<Picture>& pictures, const Drawn& drawn) const {
     const std::filesystem::path out = options_.out;
     if (columns_ > 0) {
-      write_png(out, sheet_of(pictures, columns_, kSheetGap),
-                texts_of(0, drawn.result.pictures[0]));
+      write_png(out, sheet_of(pictures, columns_, kSheetGap), file_texts(0, drawn.pictures[0]));
       return {out.string()};
     }
     std::vector<std::string> files;
@@ -204,23 +290,23 @@ class Image : public Command {
       if (pictures.size() > 1)
         file.replace_filename(
             fmt::format("{}-{}{}", out.stem().string(), i + 1, out.extension().string()));
-      write_png(file, pictures[i], texts_of(i, drawn.result.pictures[i]));
+      write_png(file, pictures[i], file_texts(i, drawn.pictures[i]));
       files.push_back(file.string());
     }
     return files;
   }
 
   void write_film(const ImagePlan& plan, const Picture& picture, const Drawn& drawn) const {
-    const Answer& answer = drawn.result.pictures[0];
+    const Answer& answer = drawn.pictures[0];
     const auto frames = film_of(plan, picture, answer.statistics.accepted);
     write_file(options_.watch,
-               encode_animation(frames.back().picture, frames, texts_of(0, answer)));
+               encode_animation(frames.back().picture, frames, file_texts(0, answer)));
   }
 
   void report(const Drawn& drawn, const std::optional<Drawn>& plain,
               const std::vector<std::string>& files, const std::vector<Picture>& pictures,
               double decode_ms, bool equal) const {
-    const double images_s = static_cast<double>(pictures.size()) / drawn.result.ms * 1000;
+    const double images_s = static_cast<double>(pictures.size()) / drawn.ms * 1000;
     if (!options_.json) {
       for (const std::string& file : files) write_output(file + "\n");
       note(
@@ -237,7 +323,7 @@ class Image : public Command {
     Json images = Json::array(), accepted = Json::array();
     double draft_ms = 0, check_ms = 0, distortion = 0;
     for (std::size_t i = 0; i < pictures.size(); ++i) {
-      const Answer& answer = drawn.result.pictures[i];
+      const Answer& answer = drawn.pictures[i];
       images.push_back({{"file", files[std::min(i, files.size() - 1)]},
                         {"prompt", shown_prompt()},
                         {"seed", options_.seed + i},
@@ -257,7 +343,7 @@ class Image : public Command {
                  {"steps_compression", drawn.steps_compression()},
                  {"draft_ms", draft_ms},
                  {"check_ms", check_ms},
-                 {"draw_ms", drawn.result.ms},
+                 {"draw_ms", drawn.ms},
                  {"decode_ms", decode_ms},
                  {"images_s", images_s},
                  {"guidance", options_.guidance},
@@ -269,14 +355,12 @@ class Image : public Command {
     if (plain) {
       json["equal"] = equal;
       json["speedup"] = speed_up(drawn, *plain);
-      json["plain"] = {{"rounds", plain->rounds()}, {"draw_ms", plain->result.ms}};
+      json["plain"] = {{"rounds", plain->rounds()}, {"draw_ms", plain->ms}};
     }
     write_json(json);
   }
 
-  static double speed_up(const Drawn& drawn, const Drawn& plain) {
-    return plain.result.ms / drawn.result.ms;
-  }
+  static double speed_up(const Drawn& drawn, const Drawn& plain) { return plain.ms / drawn.ms; }
 
   ImageOptions options_;
   int columns_ = 0;

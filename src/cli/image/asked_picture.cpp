@@ -1,0 +1,70 @@
+#include "cli/image/asked_picture.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace talon {
+namespace {
+
+constexpr const char* kAskedBy[] = {"prompt", "class", "caption_features"};
+
+/// The one key of those that ask for a picture.
+std::string asking_key(const Json& line, const std::string& doing) {
+  std::string key;
+  int found = 0;
+  for (const char* one : kAskedBy) {
+    if (!line.is_object() || !line.contains(one)) continue;
+    key = one;
+    ++found;
+  }
+  if (found == 1) return key;
+  throw UsageError(
+      fmt::format("{}: expected one of \"prompt\", \"class\" and \"caption_features\", found {}",
+                  doing, line.is_object() ? fmt::to_string(found) : std::string(line.type_name())));
+}
+
+AskedPicture read_asked(const LoadedModel& loaded, const std::string& key, const Json& value) {
+  const Model& model = loaded.model;
+  AskedPicture asked;
+  if (key == "class" && value.is_number_integer()) {
+    const auto number = value.get<long long>();
+    asked.shown = fmt::format("class {}", number);
+    asked.prompt =
+        class_prompt(model, number == static_cast<int>(number) ? static_cast<int>(number) : -1);
+    return asked;
+  }
+  if (!value.is_string()) {
+    throw UsageError(fmt::format("{}: expected a {}, found {}", key,
+                                 key == "class" ? "number or a name" : "text", value.dump()));
+  }
+  asked.shown = value.get<std::string>();
+  if (key == "caption_features") {
+    asked.caption = asked.shown;
+    asked.prompt = caption_tokens(model, read_caption(model, asked.caption));
+    return asked;
+  }
+  if (key == "class") class_prompt(model, 0);  // a model that is asked by classes
+  asked.prompt = text_prompt(model, loaded.tokenizer_or_null(), asked.shown);
+  return asked;
+}
+
+}  // namespace
+
+PicturePrompt AskedPicture::whole(const LoadedModel& loaded) const {
+  return caption.empty() ? prompt : caption_prompt(loaded.model, caption);
+}
+
+AskedPicture read_asked_picture(const LoadedModel& loaded, const Json& line,
+                                const std::string& doing) {
+  const std::string key = asking_key(line, doing);
+  try {
+    return read_asked(loaded, key, line[key]);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", doing, error.what()));
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", doing, error.what()));
+  }
+}
+
+}  // namespace talon

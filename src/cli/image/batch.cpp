@@ -1,0 +1,254 @@
+#include "cli/image/batch.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <numeric>
+
+#include "cli/command.h"
+#include "cli/image/drawing.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
+#include "core/error.h"
+#include "io/json_text.h"
+#include "io/quote.h"
+
+namespace talon {
+namespace {
+
+constexpr std::string_view kBatchKeys[] = {"prompt", "class",    "caption_features",
+                                           "seed",   "guidance", "out"};
+constexpr double kMostBatchGuidance = 1e6;
+
+/// One line, as far as it goes without the model.
+class LineReader {
+ public:
+  LineReader(const Json& json, std::string doing) : json_(json), doing_(std::move(doing)) {
+    if (!json.is_object()) refuse("expected an object", json.type_name());
+    for (const auto& [key, value] : json.items()) {
+      if (std::ranges::find(kBatchKeys, key) == std::end(kBatchKeys))
+        refuse(fmt::format("expected keys among {}", fmt::join(kBatchKeys, ", ")), quote(key));
+    }
+  }
+
+  std::uint64_t seed(std::uint64_t usual) const {
+    const Json* value = find("seed");
+    if (!value) return usual;
+    if (!value->is_number_integer()) refuse("seed: expected a whole number", value->dump());
+    return value->is_number_unsigned() ? value->get<std::uint64_t>()
+                                       : static_cast<std::uint64_t>(value->get<std::int64_t>());
+  }
+  float guidance(float usual) const {
+    const Json* value = find("guidance");
+    if (!value) return usual;
+    const double number = value->is_number() ? value->get<double>() : -1;
+    if (!(number >= 0 && number <= kMostBatchGuidance)) {
+      refuse(fmt::format("guidance: expected a number from 0 to {}", kMostBatchGuidance),
+             value->dump());
+    }
+    return static_cast<float>(number);
+  }
+  std::string out(int number) const {
+    const Json* value = find("out");
+    if (!value) return fmt::format("{:05}.png", number);
+    const std::string name = value->is_string() ? value->get<std::string>() : "";
+    const bool is_name = !name.empty() &&
+                         name.find_first_of(std::string_view("/\0", 2)) == std::string::npos &&
+                         name != "." && name != "..";
+    if (!is_name) refuse("out: expected the name of a file", value->dump());
+    return name;
+  }
+  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
+    throw UsageError(fmt::format("{}: {}, found {}", doing_, expected, found));
+  }
+
+ private:
+  const Json* find(const char* key) const {
+    const auto found = json_.find(key);
+    return found == json_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  const Json& json_;
+  std::string doing_;
+};
+
+/// What was drawn, and by how much work.
+struct BatchTotals {
+  int pictures = 0, codes = 0, rounds = 0;
+  double decode_ms = 0, distortion = 0;
+};
+
+class BatchRun {
+ public:
+  BatchRun(const LoadedModel& loaded, const VqDecoder& decoder, const BatchOptions& options,
+           std::vector<BatchLine> lines, std::size_t there)
+      : loaded_(loaded),
+        decoder_(decoder),
+        options_(options),
+        lines_(std::move(lines)),
+        there_(there) {}
+
+  int run() {
+    const InterruptGuard interrupt;
+    Drawing drawing;
+    drawing.pictures = static_cast<int>(std::min<std::size_t>(lines_.size(), kTogether));
+    drawing.cache = cache();
+    drawing.next = [&] { return next_request(); };
+    drawing.drawn = [&](std::size_t picture, Answer answer) {
+      if (answer.finish != FinishReason::cancelled) finish(lines_[picture], answer);
+    };
+    const double ms =
+        lines_.empty() ? 0 : draw(loaded_, options_.decode, drawing, &interrupt.stop());
+    report(ms);
+    if (!interrupt.stop().requested()) return kExitDone;
+    note("stopped; the same command goes on");
+    return kExitInterrupted;
+  }
+
+ private:
+  CacheOptions cache() const {
+    std::size_t longest = 0;
+    int streams = 1;
+    for (const BatchLine& line : lines_) {
+      longest = std::max(longest, line.asked.prompt.own.size());
+      if (line.facts.guidance > 1) streams = 2;
+    }
+    return picture_cache(loaded_, static_cast<int>(std::min<std::size_t>(lines_.size(), kTogether)),
+                         static_cast<int>(longest), streams, options_.kv);
+  }
+
+  std::optional<Request> next_request() {
+    if (next_ == lines_.size()) return std::nullopt;
+    const BatchLine& line = lines_[next_++];
+    Request request;
+    ask_for(loaded_.model, line.asked.whole(loaded_), line.facts.guidance, request);
+    request.sampler = line.facts.sampler;
+    request.seed = line.facts.seed;
+    return request;
+  }
+
+  void finish(const BatchLine& line, const Answer& answer) {
+    const Stopwatch watch;
+    const Picture picture = decoder_.decode(codes_of(*loaded_.model.config.image, answer.tokens));
+    totals_.decode_ms += watch.ms();
+    PngTexts texts = texts_of(line.facts);
+    texts.emplace_back("tau", fmt::format("{:.3f}", answer.tau()));
+    write_png(line.file, picture, texts);
+    ++totals_.pictures;
+    totals_.codes += static_cast<int>(answer.tokens.size());
+    totals_.rounds += answer.statistics.rounds;
+    totals_.distortion += answer.statistics.distortion;
+    if (options_.json) {
+      write_json({{"line", line.number},
+                  {"file", line.file.string()},
+                  {"prompt", line.facts.prompt},
+                  {"seed", line.facts.seed},
+                  {"guidance", line.facts.guidance},
+                  {"tokens", answer.tokens},
+                  {"accepted", answer.statistics.accepted},
+                  {"tau", answer.tau()},
+                  {"width", picture.width},
+                  {"height", picture.height}});
+    } else {
+      write_output(line.file.string() + "\n");
+    }
+    meter_.update(static_cast<std::uint64_t>(totals_.pictures), lines_.size());
+  }
+
+  void report(double ms) const {
+    const double pictures_s = ms > 0 ? totals_.pictures / ms * 1000 : 0;
+    const int forwards = totals_.rounds + totals_.pictures;
+    const double compression = forwards > 0 ? static_cast<double>(totals_.codes) / forwards : 0;
+    if (options_.json) {
+      write_json({{"summary",
+                   {{"pictures", totals_.pictures},
+                    {"there", there_},
+                    {"left", lines_.size() - static_cast<std::size_t>(totals_.pictures)},
+                    {"tokens", totals_.codes},
+                    {"rounds", totals_.rounds},
+                    {"steps_compression", compression},
+                    {"draw_ms", ms},
+                    {"decode_ms", totals_.decode_ms},
+                    {"images_s", pictures_s},
+                    {"distortion", totals_.distortion},
+                    {"drafter", options_.decode.drafter},
+                    {"policy", options_.decode.policy},
+                    {"verify", options_.decode.verify}}}});
+      return;
+    }
+    note("{}: {} pictures drawn, {} were there, {} left; {:.2f} codes a forward, {:.2f} pictures/s",
+         options_.decode.drafter, totals_.pictures, there_,
+         lines_.size() - static_cast<std::size_t>(totals_.pictures), compression, pictures_s);
+  }
+
+  const LoadedModel& loaded_;
+  const VqDecoder& decoder_;
+  const BatchOptions& options_;
+  std::vector<BatchLine> lines_;
+  std::size_t there_;
+  std::size_t next_ = 0;
+  BatchTotals totals_;
+  ProgressMeter meter_{"draw pictures"};
+};
+
+}  // namespace
+
+std::vector<BatchLine> read_batch(const LoadedModel& loaded, const BatchOptions& options) {
+  std::ifstream file(options.file);
+  if (!file) fail("read {}: cannot be opened", options.file.string());
+  std::vector<BatchLine> lines;
+  std::map<std::string, int> names;  // and the lines that have them
+  std::string text;
+  for (int number = 1; std::getline(file, text); ++number) {
+    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string doing = fmt::format("{} line {}", options.file.string(), number);
+    const Json json = parse_json(text, doing);
+    const LineReader reader(json, doing);
+    BatchLine line{number, read_asked_picture(loaded, json, doing), options.usual, {}};
+    line.facts.prompt = line.asked.shown;
+    line.facts.seed = reader.seed(options.usual.seed + lines.size());
+    line.facts.guidance = reader.guidance(options.usual.guidance);
+    const std::string name = reader.out(number);
+    line.file = options.folder / name;
+    if (const auto [before, is_new] = names.emplace(name, number); !is_new) {
+      reader.refuse("out: expected a name of its own",
+                    fmt::format("{}, as in line {}", quote(name), before->second));
+    }
+    lines.push_back(std::move(line));
+  }
+  if (file.bad()) fail("read {}: it cannot be read to its end", options.file.string());
+  if (lines.empty())
+    throw UsageError(fmt::format("{}: expected lines, found none", options.file.string()));
+  return lines;
+}
+
+std::vector<BatchLine> left_of(const std::vector<BatchLine>& lines) {
+  std::vector<BatchLine> left;
+  for (const BatchLine& line : lines) {
+    if (!std::filesystem::exists(line.file)) {
+      left.push_back(line);
+      continue;
+    }
+    const std::string other = difference(read_png_texts(line.file), line.facts);
+    if (other.empty()) continue;
+    throw UsageError(
+        fmt::format("line {}: {} is there and is another picture ({}); name another, or remove it",
+                    line.number, line.file.string(), other));
+  }
+  return left;
+}
+
+int run_batch(const LoadedModel& loaded, const VqDecoder& decoder, const BatchOptions& options) {
+  const std::vector<BatchLine> lines = read_batch(loaded, options);
+  std::error_code ignored;
+  std::filesystem::create_directories(options.folder, ignored);
+  if (!std::filesystem::is_directory(options.folder))
+    fail("write to {}: expected a folder that can be made", options.folder.string());
+  std::vector<BatchLine> left = left_of(lines);
+  const std::size_t there = lines.size() - left.size();
+  note("{} of {} pictures are there", there, lines.size());
+  return BatchRun(loaded, decoder, options, std::move(left), there).run();
+}
+
+}  // namespace talon

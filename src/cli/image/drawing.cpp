@@ -1,0 +1,107 @@
+#include "cli/image/drawing.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/error.h"
+#include "engine/stopwatch.h"
+
+namespace talon {
+namespace {
+
+/// The engine, and which of its sequences is which picture.
+class Easel {
+ public:
+  Easel(const LoadedModel& loaded, const DecodeSettings& settings, const Drawing& drawing)
+      : drawing_(drawing),
+        together_(std::min(drawing.pictures, kTogether)),
+        cache_(open_cache(loaded.model, drawing.cache)),
+        engine_(loaded.model, *cache_, options_of(loaded, settings)),
+        methods_(engine_, loaded.model, *cache_, settings) {}
+
+  double draw(const StopFlag* stop) {
+    const Stopwatch watch;
+    bool stopped = false;
+    for (;;) {
+      stopped = stopped || (stop && stop->requested());
+      if (stopped) cancel_all();
+      while (!stopped && static_cast<int>(under_way_.size()) < together_ && begin_next()) {
+      }
+      if (engine_.idle()) break;
+      for (const Progress& news : engine_.step()) hear(news);
+    }
+    return watch.ms() - others_ms_;
+  }
+
+ private:
+  struct UnderWay {
+    std::size_t picture = 0;
+    Answer answer;
+  };
+
+  EngineOptions options_of(const LoadedModel& loaded, const DecodeSettings& settings) const {
+    EngineOptions options = engine_options(settings, loaded.model, nullptr);
+    options.max_rows *= together_;
+    return options;
+  }
+
+  bool begin_next() {
+    const Stopwatch watch;
+    std::optional<Request> request = drawing_.next();
+    others_ms_ += watch.ms();
+    if (!request) return false;
+    const auto submitted = engine_.submit(*std::move(request));
+    if (const auto* refusal = std::get_if<Refusal>(&submitted)) {
+      if (refusal->reason == Refusal::Reason::bad_request) throw UsageError(refusal->message);
+      throw Error(refusal->message);
+    }
+    under_way_[std::get<SequenceId>(submitted)].picture = next_++;
+    return true;
+  }
+
+  void cancel_all() {
+    for (const auto& [sequence, picture] : under_way_) engine_.cancel(sequence);
+  }
+
+  void hear(const Progress& news) {
+    const auto found = under_way_.find(news.sequence);
+    auto& [picture, answer] = found->second;
+    answer.tokens.insert(answer.tokens.end(), news.tokens.begin(), news.tokens.end());
+    answer.finish = news.finish;
+    if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
+    const bool ends = news.finish != FinishReason::none;
+    if (ends) answer.statistics = engine_.statistics(news.sequence);
+    const Stopwatch watch;
+    if (drawing_.grew && !news.tokens.empty()) drawing_.grew(picture, news.tokens);
+    if (ends) drawing_.drawn(picture, std::move(answer));
+    others_ms_ += watch.ms();
+    if (ends) under_way_.erase(found);
+  }
+
+  const Drawing& drawing_;
+  int together_;
+  std::unique_ptr<KvCache> cache_;
+  Engine engine_;
+  NamedMethods methods_;
+  std::map<SequenceId, UnderWay> under_way_;
+  std::size_t next_ = 0;
+  double others_ms_ = 0;
+};
+
+}  // namespace
+
+CacheOptions picture_cache(const LoadedModel& loaded, int pictures, int prompt_tokens, int streams,
+                           std::optional<KvType> type) {
+  const ModelConfig& config = loaded.model.config;
+  const auto length = static_cast<std::size_t>(prompt_tokens + config.image->answer_tokens());
+  const std::size_t positions = positions_for(length) * static_cast<std::size_t>(streams) *
+                                static_cast<std::size_t>(std::min(pictures, kTogether));
+  return {kv_cache_bytes(config, cache_type(loaded.model, type), positions), type};
+}
+
+double draw(const LoadedModel& loaded, const DecodeSettings& settings, const Drawing& drawing,
+            const StopFlag* stop) {
+  return Easel(loaded, settings, drawing).draw(stop);
+}
+
+}  // namespace talon

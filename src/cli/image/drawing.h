@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/answerer.h"
+#include "runtime/loaded_model.h"
+
+namespace talon {
+
+inline constexpr int kTogether = 16;  // pictures that are drawn at a time, at most
+
+/// Room for so many pictures at once, of which the longest has a prompt of so many tokens.
+CacheOptions picture_cache(const LoadedModel& loaded, int pictures, int prompt_tokens, int streams,
+                           std::optional<KvType> type);
+
+/// What is to be drawn, and who hears of it. The time of these functions is not that of drawing.
+struct Drawing {
+  int pictures = kTogether;  // in all, if that is less
+  CacheOptions cache;
+  /// The next request; none: there are no more. Called when there is room for one more.
+  std::function<std::optional<Request>()> next;
+  /// Tokens of a forward; picture: 0, 1, ... in the order of next(). May be empty.
+  std::function<void(std::size_t picture, std::span<const TokenId> tokens)> grew;
+  /// Whole, or cut off where `stop` asks for it.
+  std::function<void(std::size_t picture, Answer answer)> drawn;
+};
+/// Draws pictures together by the settings' method; milliseconds that it took. Throws UsageError or
+/// Error with the engine's words for a request that it refuses.
+double draw(const LoadedModel& loaded, const DecodeSettings& settings, const Drawing& drawing,
+            const StopFlag* stop);
+
+}  // namespace talon
