@@ -14,7 +14,7 @@ if ! command -v cargo > /dev/null || ! cargo --version | awk '{split($2, v, ".")
 fi
 if [ "${1:-}" != check ] && [ "${1:-}" != build ]; then
   # For tests, and for `talon pull`, which asks pip and npm for models.
-  packages+=(python3 libgtest-dev libbenchmark-dev libcpp-httplib-dev)
+  packages+=(python3 zstd libgtest-dev libbenchmark-dev libcpp-httplib-dev)
   command -v pip3 > /dev/null || packages+=(python3-pip)
   command -v npm > /dev/null || packages+=(npm)
 fi

@@ -76,7 +76,7 @@ function headers(): Record<string, string> {
   return own;
 }
 
-async function request(path: string, init: RequestInit): Promise<Response> {
+export async function request(path: string, init: RequestInit): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(path, { headers: headers(), ...init });
@@ -156,7 +156,7 @@ function pieceOf(chunk: Chunk): Piece {
 }
 
 /** The data of server-sent events. */
-async function* events(response: Response, signal: AbortSignal): AsyncGenerator<string> {
+export async function* events(response: Response, signal: AbortSignal): AsyncGenerator<string> {
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   const decoder = new TextDecoder();
   let pending = "";

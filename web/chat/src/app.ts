@@ -1,7 +1,9 @@
 import { answer, answerPlain } from "./answer";
 import { getJson } from "./api";
 import { Composer } from "./composer";
-import { h, iconButton, isTyping } from "./dom";
+import type { PictureFacts } from "./draw/picture_api";
+import { Studio } from "./draw/studio";
+import { h, icon, iconButton, isTyping } from "./dom";
 import { HealthWatch } from "./health";
 import { HelpPanel } from "./help";
 import { LivePanel } from "./live";
@@ -14,6 +16,11 @@ import { Thread } from "./thread";
 interface Props {
   model_alias: string;
   talon: { drafter: string };
+}
+
+interface Model {
+  id: string;
+  talon?: { pictures?: PictureFacts };
 }
 
 const themes = ["auto", "light", "dark"] as const;
@@ -31,7 +38,7 @@ export class App {
       again: (message) => this.again(message),
       edit: (message, text) => this.edit(message, text),
       plain: (message) => void this.plain(message),
-      askForKey: () => this.settingsPanel.open("key"),
+      askForKey: () => this.askForKey(),
       isBusy: () => this.running !== null,
     },
     (question) => this.ask(question),
@@ -41,13 +48,15 @@ export class App {
     () => this.stop(),
     () => this.thread.editLast(this.current.messages),
   );
-  private readonly settingsPanel = new SettingsPanel(() => this.showAbout());
+  private readonly settingsPanel = new SettingsPanel(() => this.onSettings());
   private readonly help = new HelpPanel();
   private readonly live = new LivePanel();
-  private readonly health = new HealthWatch(() => void this.learnProps());
+  private readonly health = new HealthWatch(() => void this.learn());
   private readonly title = h("h1", { class: "title" });
   private readonly tint = iconButton("tint", "Tint what was guessed", () => this.toggleTint());
   private readonly theme = iconButton("theme", "Theme", () => this.nextTheme());
+  private readonly viewSwitch = iconButton("draw", "Draw (d)", () => this.showView(this.draws ? "chat" : "draw"), { hidden: true });
+  private studio: Studio | null = null;
   private current: Conversation = this.store.conversations[0] ?? this.store.begin();
   private running: AbortController | null = null;
   private props: Props | null = null;
@@ -63,11 +72,12 @@ export class App {
       h(
         "div",
         { class: "top-tools", role: "toolbar", "aria-label": "Page" },
+        this.viewSwitch,
         iconButton("live", "The server at work (l)", () => this.live.toggle()),
         this.tint,
-        iconButton("settings", "Settings (s)", () => this.settingsPanel.open()),
+        iconButton("settings", "Settings (s)", () => this.settingsPanel.open(this.draws)),
         this.theme,
-        iconButton("help", "Keys (?)", () => this.help.open()),
+        iconButton("help", "Keys (?)", () => this.help.open(this.draws)),
       ),
     );
     const shade = h("div", { class: "shade", onclick: () => this.sidebar.toggle(false) });
@@ -77,8 +87,52 @@ export class App {
     this.showToggles();
     this.open(this.current);
     this.composer.focus();
-    void this.learnProps();
+    void this.learn();
     void this.health.look();
+  }
+
+  private get draws(): boolean {
+    return document.body.dataset.view === "draw";
+  }
+
+  private async learn(): Promise<void> {
+    await Promise.all([this.learnProps(), this.studio ? null : this.learnModels()]);
+  }
+
+  /** Models that draw have a view of their own, which is all there is where no model writes. */
+  private async learnModels(): Promise<void> {
+    const { data } = await getJson<{ data: Model[] }>("/v1/models").catch(() => ({ data: [] as Model[] }));
+    const drawing = data.flatMap(({ id, talon }) => (talon?.pictures ? [{ id, facts: talon.pictures }] : []));
+    if (drawing.length === 0 || this.studio) return;
+    this.studio = new Studio(drawing, () => this.askForKey());
+    this.composer.element.after(this.studio.element);
+    const writing = data.filter(({ talon }) => !talon?.pictures);
+    const writes = writing.length > 0;
+    // Without a name the first model is asked, which may be one that draws.
+    if (writes && !writing.some(({ id }) => id === (settings.model || data[0].id))) settings.model = writing[0].id;
+    this.viewSwitch.hidden = !writes;
+    this.showView(writes ? preferences.view : "draw");
+  }
+
+  private showView(view: "chat" | "draw"): void {
+    if (view === preferences.view && view === "chat" && !this.draws) return;
+    document.body.dataset.view = view;
+    preferences.view = view;
+    keepPreferences();
+    this.viewSwitch.replaceChildren(icon(this.draws ? "chat" : "draw"));
+    this.viewSwitch.title = this.draws ? "Chat (d)" : "Draw (d)";
+    this.viewSwitch.setAttribute("aria-label", this.viewSwitch.title);
+    this.showTitle();
+    this.draws ? this.studio?.focus() : this.composer.focus();
+  }
+
+  private askForKey(): void {
+    this.settingsPanel.open(this.draws, "key");
+  }
+
+  private onSettings(): void {
+    this.showAbout();
+    if (!this.studio) void this.learnModels();
   }
 
   private async learnProps(): Promise<void> {
@@ -95,7 +149,7 @@ export class App {
   }
 
   private showAbout(): void {
-    const about = this.root.querySelector(".about");
+    const about = this.thread.element.querySelector(".about");
     if (about) about.textContent = this.about();
   }
 
@@ -114,8 +168,9 @@ export class App {
   }
 
   private showTitle(): void {
-    this.title.textContent = this.current.title;
-    document.title = this.current.title ? `${this.current.title} · Talon` : "Talon";
+    const title = this.draws ? "" : this.current.title;
+    this.title.textContent = title;
+    document.title = title ? `${title} · Talon` : "Talon";
   }
 
   private remove(conversation: Conversation): void {
@@ -221,29 +276,51 @@ export class App {
   private onKey(event: KeyboardEvent): void {
     if (event.key === "Escape") return this.escape(event);
     if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    const last = this.current.messages.at(-1);
-    const actions: Record<string, () => void> = {
-      "/": () => this.composer.focus(),
-      "?": () => this.help.open(),
-      n: () => this.begin(),
-      r: () => last?.role === "assistant" && this.again(last),
-      c: () => last?.finish && !last.problem && void this.plain(last),
-      t: () => this.toggleTint(),
-      l: () => this.live.toggle(),
-      s: () => this.settingsPanel.open(),
-    };
+    const { studio } = this;
+    const actions = { ...this.pageActions(), ...(studio && this.draws ? drawingActions(studio) : this.chatActions()) };
     const action = actions[event.key];
     if (!action) return;
     event.preventDefault();
     action();
   }
 
+  private pageActions(): Record<string, () => void> {
+    return {
+      "?": () => this.help.open(this.draws),
+      t: () => this.toggleTint(),
+      l: () => this.live.toggle(),
+      s: () => this.settingsPanel.open(this.draws),
+      d: () => !this.viewSwitch.hidden && this.viewSwitch.click(),
+    };
+  }
+
+  private chatActions(): Record<string, () => void> {
+    const last = this.current.messages.at(-1);
+    return {
+      "/": () => this.composer.focus(),
+      n: () => this.begin(),
+      r: () => last?.role === "assistant" && this.again(last),
+      c: () => last?.finish && !last.problem && void this.plain(last),
+    };
+  }
+
   private escape(event: KeyboardEvent): void {
     if (document.querySelector("dialog[open]")) return;
+    if (this.studio && this.draws) return this.escapeStudio(this.studio, event);
     if (this.thread.rounds.isShown) this.thread.rounds.hide();
     else if (document.body.classList.contains("sidebar-open")) this.sidebar.toggle(false);
     else if (this.running) this.stop();
     else if (isTyping(event)) (event.target as HTMLElement).blur();
     else this.composer.focus();
   }
+
+  private escapeStudio(studio: Studio, event: KeyboardEvent): void {
+    if (studio.isRunning) studio.stop();
+    else if (isTyping(event)) (event.target as HTMLElement).blur();
+    else studio.focus();
+  }
+}
+
+function drawingActions(studio: Studio): Record<string, () => void> {
+  return { "/": () => studio.focus(), r: () => studio.again(), c: () => studio.compare() };
 }

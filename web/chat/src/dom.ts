@@ -40,6 +40,11 @@ const strokes = {
   help: "M9 9a3 3 0 1 1 4 2.8c-.7.3-1 .8-1 1.7M12 17.5v.1",
   down: "M12 5v14M6 13l6 6 6-6",
   tint: "M4 18h6M4 13h16M4 8h10",
+  draw: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M8.5 9v.1",
+  chat: "M4 6h16v10H10l-4 4v-4H4z",
+  download: "M12 4v11M7 10l5 5 5-5M5 20h14",
+  back: "M15 5l-7 7 7 7",
+  forth: "M9 5l7 7-7 7",
 };
 export type Icon = keyof typeof strokes;
 

@@ -15,20 +15,34 @@ const shortcuts: [string, string][] = [
   ["?", "this list"],
 ];
 
+const drawingShortcuts: [string, string][] = [
+  ["Enter", "draw; on a picture: see it large"],
+  ["Esc", "stop the drawing, close what is open, leave the prompt"],
+  ["/", "to the prompt"],
+  ["r", "again with another seed"],
+  ["c", "the last series without drafts, and compare"],
+  ["t", "tints on and off"],
+  ["l", "the server at work"],
+  ["s", "settings"],
+  ["← →", "from picture to picture"],
+  ["?", "this list"],
+];
+
 export class HelpPanel {
   readonly element = h("dialog", { class: "panel help", "aria-labelledby": "help-title" });
 
   constructor() {
-    const rows = shortcuts.flatMap(([keys, words]) => [h("dt", {}, ...keys.split(" ").map((key) => h("kbd", {}, key))), h("dd", {}, words)]);
-    this.element.append(
-      h("header", {}, h("h2", { id: "help-title", tabIndex: -1, autofocus: true }, "Keys"), iconButton("close", "Close", () => this.element.close())),
-      h("dl", {}, ...rows),
-      h("p", { class: "hint" }, "Letters count where nothing is being typed. Conversations are kept in this browser and nowhere else."),
-    );
     this.element.addEventListener("click", (event) => event.target === this.element && this.element.close());
   }
 
-  open(): void {
+  open(draws: boolean): void {
+    const rows = (draws ? drawingShortcuts : shortcuts).flatMap(([keys, words]) => [h("dt", {}, ...keys.split(" ").map((key) => h("kbd", {}, key))), h("dd", {}, words)]);
+    const kept = draws ? "Pictures last as long as the page." : "Conversations are kept in this browser and nowhere else.";
+    this.element.replaceChildren(
+      h("header", {}, h("h2", { id: "help-title", tabIndex: -1, autofocus: true }, "Keys"), iconButton("close", "Close", () => this.element.close())),
+      h("dl", {}, ...rows),
+      h("p", { class: "hint" }, `Letters count where nothing is being typed. ${kept}`),
+    );
     this.element.showModal();
   }
 }

@@ -26,9 +26,11 @@ export interface Preferences {
   theme: "auto" | "light" | "dark";
   tint: boolean;
   key: string;
+  /** Where a server does both. */
+  view: "chat" | "draw";
 }
 
-const usualPreferences: Preferences = { theme: "auto", tint: true, key: "" };
+const usualPreferences: Preferences = { theme: "auto", tint: true, key: "", view: "chat" };
 
 function read<Value extends object>(name: string, usual: Value): Value {
   try {

@@ -16,17 +16,22 @@ export class SettingsPanel {
     this.element.addEventListener("click", (event) => event.target === this.element && this.element.close());
   }
 
-  open(focus?: "key"): void {
-    this.fill();
+  /** draws: settings of pictures lie with their prompt, so the key alone is left. */
+  open(draws: boolean, focus?: "key"): void {
+    this.fill(draws);
     this.element.showModal();
     if (focus === "key") this.form.querySelector<HTMLInputElement>("[name=key]")?.focus();
-    getJson<{ data: { id: string }[] }>("/v1/models").then(
-      ({ data }) => this.model.replaceChildren(...data.map(({ id }) => h("option", { value: id, selected: id === settings.model }, id))),
+    if (draws) return;
+    getJson<{ data: { id: string; talon?: { pictures?: object } }[] }>("/v1/models").then(
+      ({ data }) => {
+        const writing = data.filter(({ talon }) => !talon?.pictures);
+        this.model.replaceChildren(...writing.map(({ id }) => h("option", { value: id, selected: id === settings.model }, id)));
+      },
       () => undefined,
     );
   }
 
-  private fill(): void {
+  private fill(draws = false): void {
     this.model.replaceChildren(h("option", { value: settings.model }, settings.model || "the first"));
     const system = h("textarea", { name: "system", rows: 3, value: settings.system, placeholder: "None", oninput: () => this.set("system", system.value) });
     const key = h("input", {
@@ -41,8 +46,16 @@ export class SettingsPanel {
         this.changed();
       },
     });
+    const header = h(
+      "header",
+      {},
+      h("h2", { id: "settings-title", tabIndex: -1, autofocus: true }, "Settings"),
+      iconButton("close", "Close", () => this.element.close()),
+    );
+    const done = h("button", { class: "primary" }, "Done");
+    if (draws) return this.form.replaceChildren(header, field("Key of the server", key), h("footer", {}, h("span", {}), done));
     this.form.replaceChildren(
-      h("header", {}, h("h2", { id: "settings-title", tabIndex: -1, autofocus: true }, "Settings"), iconButton("close", "Close", () => this.element.close())),
+      header,
       field("Model", this.model),
       field("System prompt", system),
       h(
@@ -60,7 +73,7 @@ export class SettingsPanel {
       h("div", { class: "pair" }, this.choice("Drafter", "drafter", drafters), this.choice("Policy", "policy", policies)),
       h("p", { class: "hint" }, "Drafter and policy change how fast an answer comes, never its text."),
       field("Key of the server", key),
-      h("footer", {}, h("button", { type: "button", class: "ghost worded", onclick: () => this.reset() }, "As they were"), h("button", { class: "primary" }, "Done")),
+      h("footer", {}, h("button", { type: "button", class: "ghost worded", onclick: () => this.reset() }, "As they were"), done),
     );
   }
 
@@ -81,6 +94,7 @@ export class SettingsPanel {
     const shown = h("output", {}, settings[key].toFixed(2));
     const input = h("input", {
       type: "range",
+      "aria-label": label, // the label's own is the output
       min: "0",
       max: String(most),
       step: String(step),

@@ -39,7 +39,7 @@ async function open(options = {}) {
     localStorage.getItem("talon-settings") ?? localStorage.setItem("talon-settings", JSON.stringify({ seed: "7", temperature: 0, maxTokens: "60", policy: "fixed" }));
   });
   await page.goto(url);
-  await page.waitForSelector(".about:not(:empty), .messages article");
+  await page.waitForSelector(".thread .about:not(:empty), .messages article");
 }
 
 const shot = (name) => (shots ? page.screenshot({ path: `${shots}/${name}.png` }) : undefined);
@@ -73,7 +73,7 @@ describe("the page", () => {
   beforeEach(() => open());
 
   test("greets, says what answers, and asks nobody but its server", async () => {
-    assert.match(await page.locator(".about").textContent(), /guesses by/);
+    assert.match(await page.locator(".thread .about").textContent(), /guesses by/);
     await shot("welcome");
     await askToTheEnd("Name three colours.");
     assert.deepEqual(foreign, []);
