@@ -27,4 +27,5 @@ else
   echo "clients: no npm, so those of Node are left out (make setup)" >&2
 fi
 [ -e downloads/smollm2 ] || "$build/talon" pull smollm2 > /dev/null
-python3 tests/clients/run.py "$build/talon" smollm2 "${commands[@]}"
+scripts/tiny_icons.sh "$build/clients/icons"
+python3 tests/clients/run.py "$build/talon" smollm2 "$build/clients/icons" "${commands[@]}"

@@ -1,7 +1,7 @@
 """Starts `talon serve` and runs commands against it, one after the other. The environment tells them the server: TALON_ADDRESS (with the
-key `key` and a model named `model`), and TALON and MODEL, the program and the model that it serves.
+key `key` and a model named `model`), and TALON and MODEL, the program and the model that it serves; IMAGES, the name of one that draws.
 
-usage: run.py TALON MODEL COMMAND...     each a line for the shell
+usage: run.py TALON MODEL ICONS COMMAND...     ICONS: a folder of scripts/tiny_icons.sh; each command a line for the shell
 """
 import os
 import re
@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 
-def start(talon: str, model: str) -> tuple[subprocess.Popen, str]:
-    server = subprocess.Popen([talon, "serve", "-m", f"model={model}", "--port", "0", "--api-key", "key"], stderr=subprocess.PIPE,
-                              text=True)
+def start(talon: str, model: str, icons: str) -> tuple[subprocess.Popen, str]:
+    server = subprocess.Popen([talon, "serve", "-m", f"model={model}", "-m", f"icons={icons}", "--vq", f"{icons}/vq.pt", "--port", "0",
+                               "--api-key", "key"], stderr=subprocess.PIPE, text=True)
     said = ""
     for line in server.stderr:
         said += line
@@ -20,9 +20,9 @@ def start(talon: str, model: str) -> tuple[subprocess.Popen, str]:
     raise SystemExit(f"clients: the server did not start\n{said}")
 
 
-def main(talon: str, model: str, *commands: str) -> int:
-    server, address = start(talon, model)
-    environment = {**os.environ, "TALON_ADDRESS": address, "TALON": talon, "MODEL": model}
+def main(talon: str, model: str, icons: str, *commands: str) -> int:
+    server, address = start(talon, model, icons)
+    environment = {**os.environ, "TALON_ADDRESS": address, "TALON": talon, "MODEL": model, "IMAGES": "icons"}
     failed = []
     try:
         for command in commands:

@@ -1,14 +1,16 @@
-"""Requests made of OpenAI's published description (openai.json) against `talon serve`: none may end in a 5xx, every answer must be
-one that the description allows, and the server's memory stays flat. Prints a line of JSON.
+"""Requests made of OpenAI's published description (openai.json, and images.json for a model that draws) against `talon serve`: none
+may end in a 5xx, every answer must be one that the description allows, and the server's memory stays flat. Prints a line of JSON for
+each description.
 
 usage: run.py TALON ST EXAMPLES FOLDER [SEED]     ST: the program of schemathesis; EXAMPLES: requests that are
-drawn for each of the five paths. From a thousand on the 10,000 that go through the description field by field come first.
+drawn for each of the six paths. From a thousand on the 10,000 that go through the description field by field come first.
 """
 import concurrent.futures
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,15 +23,38 @@ SETTLED = 0.25  # share of the requests after which memory must not grow
 MOST_GROWTH = 1.05  # of resident memory from then on
 
 
-def make_model(folder: pathlib.Path) -> pathlib.Path:
+def make_chat_model(folder: pathlib.Path) -> list[str]:
+    """The options that serve it."""
     model = folder / "tiny-chat.gguf"
     models = HERE.parent / "data/models"
     subprocess.run([sys.executable, HERE / "tiny_chat_model.py", models / "stories260K.bin", models / "tok512.bin", model], check=True)
-    return model
+    return ["-m", f"tiny={model}"]
 
 
-def start(talon: str, model: pathlib.Path) -> tuple[subprocess.Popen, str]:
-    command = [talon, "serve", "-m", f"tiny={model}", "--port", "0", "--threads", "1", "--cache-mb", "4"]
+def make_image_model(folder: pathlib.Path) -> list[str]:
+    golden = HERE.parent / "data/golden/images"
+    model = folder / "icons"
+    model.mkdir(exist_ok=True)
+    for name in ["config.json", "words.json"]:
+        shutil.copy(golden / "words" / name, model)
+    for source, name in [(golden / "words/model.safetensors.zst", "model.safetensors"), (golden / "vq.pt.zst", "vq.pt")]:
+        subprocess.run(["zstd", "-q", "-f", "-d", source, "-o", model / name], check=True)
+    return ["-m", f"icons={model}", "--vq", str(model / "vq.pt")]
+
+
+def image_description(folder: pathlib.Path) -> pathlib.Path:
+    """The description with prompts that the model knows: few of all texts are."""
+    description = json.loads((HERE / "images.json").read_text())
+    fields = description["components"]["schemas"]["CreateImageRequest"]["properties"]
+    fields["prompt"]["enum"] = ["red cat flat", "moon round", "line"]
+    fields["model"] = {"type": "string", "enum": ["icons"]}
+    path = folder / "images.json"
+    path.write_text(json.dumps(description))
+    return path
+
+
+def start(talon: str, models: list[str]) -> tuple[subprocess.Popen, str]:
+    command = [talon, "serve", *models, "--port", "0", "--threads", "1", "--cache-mb", "4"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for line in server.stderr:
         if found := re.search(r"listening on (\S+)", line):
@@ -48,12 +73,12 @@ def responses(address: str) -> dict[str, int]:
     return {code: int(count) for code, count in found}
 
 
-def warm(address: str) -> None:
+def warm(address: str, path: str, fields: dict) -> None:
     """Pages of the cache and room for activations take memory when they are first used; here all of them."""
 
     def ask(number: int) -> None:
-        body = {"prompt": f"{number} " + "once upon a time " * 40, "max_tokens": 200, "seed": number, "logprobs": 5, "n": 2}
-        request = urllib.request.Request(address + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        body = {name: value.format(number) if isinstance(value, str) else value for name, value in fields.items()} | {"seed": number}
+        request = urllib.request.Request(address + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as reply:
             reply.read()
 
@@ -61,11 +86,14 @@ def warm(address: str) -> None:
         list(clients.map(ask, range(64)))
 
 
-def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> int:
-    place = pathlib.Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    server, address = start(talon, make_model(place))
-    warm(address)
+TEXTS = ("/v1/completions", {"prompt": "{} " + "once upon a time " * 40, "max_tokens": 200, "logprobs": 5, "n": 2})
+PICTURES = ("/v1/images/generations", {"prompt": "red cat flat", "n": 2, "stream": True, "partial_images": 3})
+
+
+def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, description: pathlib.Path, models: list[str],
+          usual: tuple) -> bool:
+    server, address = start(talon, models)
+    warm(address, *usual)
     memory: list[tuple[int, int]] = []  # requests so far, resident bytes
     done = threading.Event()
 
@@ -76,12 +104,13 @@ def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> in
     watcher = threading.Thread(target=watch)
     watcher.start()
     begin = time.monotonic()
+    log_file = place / f"schemathesis.{description.stem}.log"
     try:
         phases = "fuzzing" if int(examples) < 1000 else "coverage,fuzzing"
-        command = [st, "run", str(HERE / "openai.json"), "--url", address + "/v1", "--checks", CHECKS, "--phases", phases,
+        command = [st, "run", str(description), "--url", address + "/v1", "--checks", CHECKS, "--phases", phases,
                    "--max-examples", examples, "--seed", seed, "--workers", "1", "--continue-on-failure", "--suppress-health-check", "all",
                    "--request-timeout", "60", "--warnings", "off", "--no-color"]
-        with open(place / "schemathesis.log", "w") as log:
+        with open(log_file, "w") as log:
             result = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, cwd=place)
         codes = responses(address)
         memory.append((sum(codes.values()), resident(server.pid)))
@@ -93,13 +122,21 @@ def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> in
     total = memory[-1][0]
     settled = [size for count, size in memory if count >= SETTLED * total]
     growth = settled[-1] / settled[0]
-    failed = [text for text, is_bad in [(f"schemathesis exits with {result.returncode}: {place}/schemathesis.log", result.returncode != 0),
+    failed = [text for text, is_bad in [(f"schemathesis exits with {result.returncode}: {log_file}", result.returncode != 0),
                                         ("a 5xx", any(status.startswith("5") for status in codes)),
                                         (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
                                         (f"the server exits with {code}", code != 0)] if is_bad]
-    print(json.dumps({"requests": total, "codes": codes, "seconds": round(time.monotonic() - begin), "resident_mib": settled[-1] >> 20,
-                      "growth": round(growth, 4), "failed": failed}))
-    return int(bool(failed))
+    print(json.dumps({"description": description.name, "requests": total, "codes": codes, "seconds": round(time.monotonic() - begin),
+                      "resident_mib": settled[-1] >> 20, "growth": round(growth, 4), "failed": failed}), flush=True)
+    return not failed
+
+
+def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> int:
+    place = pathlib.Path(folder).resolve()
+    place.mkdir(parents=True, exist_ok=True)
+    texts = check(talon, st, examples, place, seed, HERE / "openai.json", make_chat_model(place), TEXTS)
+    pictures = check(talon, st, examples, place, seed, image_description(place), make_image_model(place), PICTURES)
+    return int(not (texts and pictures))
 
 
 if __name__ == "__main__":

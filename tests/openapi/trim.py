@@ -1,13 +1,16 @@
 """Cuts OpenAI's published description of its interface down to the paths that Talon serves, with what they refer to, and adds what
-it leaves out: every path may answer with an error. Texts, examples and code samples are left away.
+it leaves out: every path may answer with an error, and pictures have the size that the model draws. Texts, examples and code samples
+are left away.
 
-usage: trim.py openapi.yaml > openai.json     (https://github.com/openai/openai-openapi, MIT licence; needs PyYAML)
+usage: trim.py openapi.yaml > openai.json; trim.py openapi.yaml images > images.json     (https://github.com/openai/openai-openapi, MIT licence; needs PyYAML)
 """
 import json
 import sys
 
 import yaml
 
+IMAGE_PATHS = {"/images/generations": ["post"]}
+WITH_SIZES = ["ImagesResponse", "ImageGenCompletedEvent", "ImageGenPartialImageEvent"]
 PATHS = {"/chat/completions": ["post"], "/completions": ["post"], "/responses": ["post"], "/models": ["get"], "/models/{model}": ["get"]}
 PROSE = {"description", "summary", "title", "example", "examples", "externalDocs", "tags", "security", "deprecated"}
 
@@ -43,9 +46,11 @@ def of_events(content: dict) -> None:
                                 "properties": {"data": {"if": {"const": "[DONE]"}, "else": piece}}}
 
 
-def trim(document: dict) -> dict:
+def trim(document: dict, wanted_paths: dict) -> dict:
     document = without_prose(document)
-    paths = {path: {method: document["paths"][path][method] for method in methods} for path, methods in PATHS.items()}
+    for name in WITH_SIZES:
+        document["components"]["schemas"][name]["properties"]["size"] = {"type": "string"}
+    paths = {path: {method: document["paths"][path][method] for method in methods} for path, methods in wanted_paths.items()}
     for path in paths.values():
         for operation in path.values():
             operation["responses"]["default"] = {
@@ -78,4 +83,5 @@ def trim(document: dict) -> dict:
 
 if __name__ == "__main__":
     with open(sys.argv[1]) as file:
-        print(json.dumps(trim(yaml.safe_load(file) if not hasattr(yaml, "CSafeLoader") else yaml.load(file, yaml.CSafeLoader)), indent=1))
+        text = yaml.safe_load(file) if not hasattr(yaml, "CSafeLoader") else yaml.load(file, yaml.CSafeLoader)
+    print(json.dumps(trim(text, IMAGE_PATHS if sys.argv[2:] == ["images"] else PATHS), indent=1))

@@ -122,7 +122,7 @@ test('completions and models', async () => {
   const answer = await client.completions.create({ model: 'model', prompt: 'Once upon', max_tokens: 8, logprobs: 1 });
   assert.equal(answer.usage.completion_tokens, 8);
   assert.equal(answer.choices[0].logprobs.tokens.length, 8);
-  assert.deepEqual((await all(client.models.list())).map((model) => model.id), ['model']);
+  assert.deepEqual((await all(client.models.list())).map((model) => model.id), ['model', 'icons']);
 });
 
 test('errors have their classes and name their fields', async () => {
