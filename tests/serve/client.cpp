@@ -106,7 +106,7 @@ bool Client::take(std::size_t count, std::string& out) {
   return true;
 }
 
-Reply Client::read() {
+Reply Client::read(bool has_body) {
   Reply reply;
   const auto status = take_line();
   if (!status) return reply;
@@ -116,6 +116,7 @@ Reply Client::read() {
     const std::size_t colon = line->find(": ");
     reply.headers[lower(line->substr(0, colon))] = line->substr(colon + 2);
   }
+  if (!has_body) return reply;
   if (reply.headers.contains("content-length")) {
     take(std::stoul(reply.headers["content-length"]), reply.body);
   } else if (reply.headers.contains("transfer-encoding")) {

@@ -30,8 +30,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   void send(std::string_view bytes);
-  /// One whole answer.
-  Reply read();
+  /// One whole answer; that to HEAD has no body.
+  Reply read(bool has_body = true);
   /// Bytes of a stream until `wanted` is among them; false if the connection ends before.
   bool read_until(std::string_view wanted);
   /// Whether the server closes within `seconds`.

@@ -66,6 +66,42 @@ TEST(Http, PathsAndMethodsThatDoNotExistAreRefused) {
   EXPECT_EQ(raw("HEAD /health HTTP/1.1\r\nConnection: close\r\n\r\n").status, 200);
 }
 
+TEST(Http, AnAnswerToHeadEndsWithItsHeaders) {
+  Client client(server().port());
+  for (int i = 0; i < 2; ++i) {
+    client.send("HEAD /health HTTP/1.1\r\n\r\n");
+    EXPECT_EQ(client.read(/*has_body=*/false).headers["content-length"], "15");
+    client.send("GET /ready HTTP/1.1\r\n\r\n");  // whose answer comes next
+    EXPECT_EQ(client.read().json()["status"], "ready");
+  }
+}
+
+TEST(Http, LineEndsBehindABodyAreNoRequest) {
+  Client client(server().port());
+  const std::string body = R"({"prompt": "Once", "max_tokens": 1})";
+  const std::string head =
+      fmt::format("POST {} HTTP/1.1\r\nContent-Length: {}\r\n\r\n", kCompletion, body.size());
+  client.send(head + body + "\r\n" + head + body + "\r\n\n");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(client.read().status, 200);
+}
+
+TEST(Http, TargetsMayNameTheHostAndEscapeWhatTheyLike) {
+  EXPECT_EQ(server().get("http://somewhere:80/health").status, 200);
+  EXPECT_EQ(server().get("http://somewhere").status, 200);
+  EXPECT_EQ(server().get("/v1/models/t%69ny").status, 200);
+  EXPECT_EQ(server().get("/v1/models/%00%zz%").status, 404);
+}
+
+TEST(Http, BodiesInAnotherFormAreRefusedByTheirHeader) {
+  const std::string post = "POST " + kCompletion + " HTTP/1.1\r\n";
+  const Reply transfer = raw(post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n");
+  EXPECT_EQ(transfer.status, 501);
+  EXPECT_TRUE(message_of(transfer).starts_with("Transfer-Encoding: expected chunked"));
+  const Reply content = raw(post + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(content.status, 415);
+  EXPECT_TRUE(message_of(content).starts_with("Content-Encoding: expected none"));
+}
+
 TEST(Http, WhatIsNoRequestIsRefused) {
   EXPECT_EQ(raw("hello\r\n\r\n").status, 400);
   EXPECT_EQ(raw("GET /health HTTP/3.7\r\n\r\n").status, 400);

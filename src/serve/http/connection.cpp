@@ -6,11 +6,14 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <charconv>
 
+#include "io/quote.h"
 #include "serve/http/http_exchange.h"
 
 namespace talon {
@@ -35,6 +38,27 @@ bool has_body(int status) { return status != 204 && status != 304; }
 bool is_own_origin(const HttpRequest& request) {
   const std::size_t scheme = request.origin.find("://");
   return scheme != std::string::npos && request.origin.substr(scheme + 3) == request.host;
+}
+
+/// Where a target points: without what follows a question mark, without `http://host`, with which
+/// proxies may begin it, and with every %2F as what it stands for.
+std::string path_of(std::string_view target) {
+  target = target.substr(0, target.find('?'));
+  const std::size_t scheme = target.find("://");
+  if (!target.starts_with('/') && scheme != std::string_view::npos) {
+    const std::size_t path = target.find('/', scheme + 3);
+    target = path == std::string_view::npos ? "/" : target.substr(path);
+  }
+  std::string decoded;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    unsigned char byte = 0;
+    const char* digits = target.data() + i + 1;
+    const bool is_escape = target[i] == '%' && i + 2 < target.size() &&
+                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    decoded += is_escape ? static_cast<char>(byte) : target[i];
+    if (is_escape) i += 2;
+  }
+  return decoded;
 }
 
 class HttpConnection final : public Connection,
@@ -83,6 +107,7 @@ class HttpConnection final : public Connection,
   void begin_exchange(bool is_read);
   void refuse(int status, const std::string& message);
   std::optional<HttpResponse> refusal() const;
+  std::optional<HttpResponse> coded_body() const;
   void read_request_head();
 
   void watch();
@@ -153,6 +178,10 @@ void HttpConnection::await_request() {
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(limits_.body_bytes);
   idle_since_ = Clock::now();
+  // Some clients send a line's end behind a body (RFC 9112, 2.2).
+  const auto bytes = buffer_.cdata();
+  const std::string_view early(static_cast<const char*>(bytes.data()), bytes.size());
+  buffer_.consume(std::min(early.find_first_not_of("\r\n"), early.size()));
   if (buffer_.size() > 0) return read_header();
   arm(limits_.idle_s);
   socket_.async_wait(StreamSocket::wait_read, then([](HttpConnection& self, ErrorCode error) {
@@ -189,8 +218,7 @@ void HttpConnection::read_request_head() {
   const auto field = [&](auto name) { return text_of(message[name]); };
   request_ = {};
   request_.method = text_of(message.method_string());
-  const std::string target = text_of(message.target());
-  request_.path = target.substr(0, target.find('?'));
+  request_.path = path_of(text_of(message.target()));
   request_.authorization = field(http::field::authorization);
   request_.api_key = field("x-api-key");
   request_.origin = field(http::field::origin);
@@ -215,7 +243,22 @@ std::optional<HttpResponse> HttpConnection::refusal() const {
                          {"Access-Control-Allow-Headers", "*, Authorization"},
                          {"Access-Control-Max-Age", "86400"}}};
   }
+  if (auto coded = coded_body()) return coded;
   return shared_.handlers.refuse(request_);
+}
+
+/// A body in another form than its own bytes or chunks of them.
+std::optional<HttpResponse> HttpConnection::coded_body() const {
+  const auto& message = parser_->get();
+  const std::string transfer = text_of(message[http::field::transfer_encoding]);
+  if (!transfer.empty() && !boost::beast::iequals(transfer, "chunked")) {
+    return shared_.handlers.error(
+        501, fmt::format("Transfer-Encoding: expected chunked, found {}", quote(transfer)));
+  }
+  const std::string content = text_of(message[http::field::content_encoding]);
+  if (content.empty() || boost::beast::iequals(content, "identity")) return std::nullopt;
+  return shared_.handlers.error(
+      415, fmt::format("Content-Encoding: expected none, found {}", quote(content)));
 }
 
 void HttpConnection::read_body() {
@@ -311,7 +354,7 @@ void HttpConnection::send_response(HttpResponse response) {
     text += fmt::format("Content-Length: {}\r\n", response.body.size());
   }
   text += "\r\n";
-  if (request_.method != "HEAD") text += response.body;
+  if (parser_->get().method() != http::verb::head) text += response.body;
   is_complete_ = true;
   send(text);
 }
