@@ -42,21 +42,23 @@ class ChatLoop {
         answerer_(session.model, *session.cache, session.tokenizer_or_null(), decode),
         options_(options) {}
 
-  void run() {
+  int run() {
     std::string line;
     for (;;) {
       interrupt_.stop().clear();
       const LineEditor::Result result = editor_.read("> ", line);
-      if (result == LineEditor::Result::end) return;
+      if (interrupt_.is_over()) return kExitInterrupted;
+      if (result == LineEditor::Result::end) return kExitDone;
       if (result == LineEditor::Result::interrupted ||
           line.find_first_not_of(" \t\r") == std::string::npos)
         continue;
-      if (line == "/exit" || line == "/quit") return;
+      if (line == "/exit" || line == "/quit") return kExitDone;
       if (line.front() == '/') {
         obey(line);
       } else {
         reply(line);
       }
+      if (interrupt_.is_over()) return kExitInterrupted;
     }
   }
 
@@ -159,8 +161,7 @@ class Chat : public Command {
     ChatLoop loop(session, decode_, answer_, {system_, marks, reuse_});
     note("{}: /help lists the commands, Ctrl-D leaves", model_.model);
     if (marks && decode_.drafter != "none") note("{}", mark_legend());
-    loop.run();
-    return kExitDone;
+    return loop.run();
   }
 
  private:

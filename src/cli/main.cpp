@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
+#include <sstream>
 
 #include "cli/command.h"
 #include "cli/options/flags.h"
@@ -33,7 +34,12 @@ const CLI::App& chosen_command(const CLI::App& app, std::string& name) {
 
 /// What the parser found wrong, said as all else is. Help that was asked for is no mistake.
 int explain(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app.exit(error);
+  if (error.get_exit_code() == 0) {
+    std::ostringstream help;
+    const int code = app.exit(error, help, help);
+    talon::write_output(help.str());
+    return code;
+  }
   std::string name;
   const CLI::App& command = chosen_command(app, name);
   const std::string extras = fmt::format("{}", fmt::join(command.remaining(true), " "));

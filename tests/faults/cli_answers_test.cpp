@@ -118,6 +118,12 @@ TEST(RunText, CompareGivesTheSameAnswerTwiceAndTheSpeedUp) {
   EXPECT_NE(outcome.notes.find("x plain, the same tokens"), std::string::npos) << outcome.notes;
 }
 
+TEST(RunText, AnEmptyFormIsAForm) {
+  EXPECT_EQ(json_of(story_with({"--regex", "", "--json"})).value("text", Json()), "");
+  const Outcome schema = run_talon(story_with({"--json-schema", ""}));
+  EXPECT_EQ(schema.code, 1) << schema.notes;
+}
+
 TEST(RunText, PromptFromStandardInput) {
   const Outcome outcome =
       run_talon(Start{.arguments = {"run", "-m", small_model(), "-f", "-", "-n", "60"},
@@ -136,6 +142,17 @@ TEST(Interrupt, EndsALongAnswerWithCode130) {
                         .interrupt_with = signal});
     EXPECT_EQ(outcome.code, 130) << "signal " << signal << ": " << outcome.notes;
   }
+}
+
+TEST(Interrupt, SigtermEndsAChatWhichCtrlCDoesNot) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const Outcome outcome = run_talon(
+      Start{.arguments = {"chat", "-m", model, "--drafter", "none", "-n", "2000", "--ignore-end"},
+            .input = "Hello!\nAnd then?\n",
+            .interrupt_after = "/help lists",
+            .interrupt_with = SIGTERM});
+  EXPECT_EQ(outcome.code, 130) << outcome.notes;
 }
 
 TEST(TokenizeJson, HoldsIdsAndPiecesAndDecodesBack) {

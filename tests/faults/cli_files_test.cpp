@@ -171,6 +171,9 @@ TEST(FullDisk, OnStandardOutputIsAnError) {
                       .output_file = "/dev/full"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.notes.find("standard output"), std::string::npos) << outcome.notes;
+  const Outcome help = run_talon(Start{.arguments = {"--help"}, .output_file = "/dev/full"});
+  EXPECT_EQ(help.code, 1);
+  EXPECT_NE(help.notes.find("standard output"), std::string::npos) << help.notes;
 }
 
 }  // namespace

@@ -75,15 +75,19 @@ void add_answer_flags(CLI::App& app, AnswerOptions& options) {
 }
 
 void add_grammar_flags(CLI::App& app, GrammarOptions& options) {
-  auto* schema = app.add_option("--json-schema", options.schema_file,
-                                "the answer is JSON that keeps to the schema in this file")
+  // An empty text was asked for as any other.
+  const auto add = [&](const char* name, std::optional<std::string>& value, const char* help) {
+    return app.add_option_function<std::string>(
+        name, [&value](const std::string& text) { value = text; }, help);
+  };
+  auto* schema = add("--json-schema", options.schema_file,
+                     "the answer is JSON that keeps to the schema in this file")
                      ->type_name("FILE");
-  auto* grammar = app.add_option("--grammar", options.grammar_file,
-                                 "the answer keeps to the grammar in this file: Lark, or "
-                                 "llama.cpp's (GBNF)")
+  auto* grammar = add("--grammar", options.grammar_file,
+                      "the answer keeps to the grammar in this file: Lark, or llama.cpp's (GBNF)")
                       ->type_name("FILE");
-  auto* regex = app.add_option("--regex", options.regex, "the answer matches a regular expression")
-                    ->type_name("REGEX");
+  auto* regex =
+      add("--regex", options.regex, "the answer matches a regular expression")->type_name("REGEX");
   for (CLI::Option* option : {schema, grammar, regex}) option->group("Form of the answer");
   schema->excludes(grammar)->excludes(regex);
   grammar->excludes(regex);
@@ -91,15 +95,15 @@ void add_grammar_flags(CLI::App& app, GrammarOptions& options) {
 
 std::optional<GrammarText> grammar_text(const GrammarOptions& options) {
   using Kind = GrammarText::Kind;
-  if (!options.schema_file.empty()) {
-    return GrammarText{Kind::json_schema, read_text_file(options.schema_file)};
+  if (options.schema_file) {
+    return GrammarText{Kind::json_schema, read_text_file(*options.schema_file)};
   }
-  if (!options.grammar_file.empty()) {
-    std::string source = read_text_file(options.grammar_file);
+  if (options.grammar_file) {
+    std::string source = read_text_file(*options.grammar_file);
     const Kind kind = grammar_kind(source);
     return GrammarText{kind, std::move(source)};
   }
-  if (!options.regex.empty()) return GrammarText{Kind::regex, options.regex};
+  if (options.regex) return GrammarText{Kind::regex, *options.regex};
   return std::nullopt;
 }
 

@@ -22,7 +22,7 @@ struct AnswerOptions {
 
 /// What the answer must look like: at most one of them.
 struct GrammarOptions {
-  std::string schema_file, grammar_file, regex;
+  std::optional<std::string> schema_file, grammar_file, regex;
 };
 void add_grammar_flags(CLI::App& app, GrammarOptions& options);
 /// The grammar that was asked for; nothing if none was. Throws Error for a file that cannot be

@@ -1,6 +1,7 @@
 #include "cli/serve/serve_options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <sstream>
 
@@ -71,15 +72,18 @@ void add_limit_flags(CLI::App& app, ServeCommandOptions& options) {
 
 void add_learn_flags(CLI::App& app, ServeCommandOptions& options) {
   const char* group = "Learning";
-  app.add_option("--learn", options.learn_folder,
-                 "train the draft head on the answers that are given, while nobody is served, and "
-                 "use it where it is measured better; all that is kept lies in this folder")
-      ->type_name("FOLDER")
-      ->group(group);
+  auto* learn =
+      app.add_option(
+             "--learn", options.learn_folder,
+             "train the draft head on the answers that are given, while nobody is served, and "
+             "use it where it is measured better; all that is kept lies in this folder")
+          ->type_name("FOLDER")
+          ->group(group);
   app.add_option("--learn-keep", options.learn_keep,
                  "answers to ordinary questions (of talon train data), which the head is not to "
                  "forget; copied when the folder is new")
       ->type_name("FOLDER")
+      ->needs(learn)
       ->group(group);
   add_real(app, "--learn-share", options.learn_share, 0.01, 1,
            "of the processors' time, while nobody is served")
@@ -166,6 +170,8 @@ std::vector<std::string> api_keys(const ServeCommandOptions& options) {
   if (!options.key_file.empty()) {
     std::istringstream lines(read_text_file(options.key_file));
     for (std::string line; std::getline(lines, line);) {
+      while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())))
+        line.pop_back();
       if (!line.empty()) keys.push_back(line);
     }
     if (keys.empty())

@@ -7,7 +7,7 @@
 namespace talon {
 namespace {
 
-StopFlag interrupted;  // what a signal handler may touch has to be global
+StopFlag interrupted, ended;  // what a signal handler may touch has to be global
 
 constexpr time_t kSeconds = 1;  // a program that starts others may pass one Ctrl-C on to them
 
@@ -17,7 +17,8 @@ time_t now() {
   return time.tv_sec;
 }
 
-void on_interrupt(int) {
+void on_interrupt(int signal) {
+  if (signal == SIGTERM) ended.request();
   static volatile time_t first = 0;
   if (!interrupted.requested()) first = now();
   if (interrupted.requested() && now() - first > kSeconds) _exit(130);
@@ -36,11 +37,13 @@ void set_handler(void (*handler)(int)) {
 
 InterruptGuard::InterruptGuard() {
   interrupted.clear();
+  ended.clear();
   set_handler(on_interrupt);
 }
 
 InterruptGuard::~InterruptGuard() { set_handler(SIG_DFL); }
 
 StopFlag& InterruptGuard::stop() const { return interrupted; }
+bool InterruptGuard::is_over() const { return ended.requested(); }
 
 }  // namespace talon

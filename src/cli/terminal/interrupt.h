@@ -15,6 +15,8 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   StopFlag& stop() const;
+  /// Whether SIGTERM came: it ends a program that goes on after Ctrl-C, too.
+  bool is_over() const;
 };
 
 }  // namespace talon

@@ -28,6 +28,8 @@ using Acceptor = asio::basic_socket_acceptor<Stream>;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // after a lack of descriptors
 
 Stream::endpoint tcp_endpoint(asio::io_context& io, const HttpOptions& options) {
+  // The resolver would take none for every address of the machine.
+  if (options.host.empty()) fail("--host: expected an address, found none");
   ErrorCode error;
   asio::ip::tcp::resolver resolver(io);
   const auto found = resolver.resolve(options.host, std::to_string(options.port),
