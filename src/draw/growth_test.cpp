@@ -90,6 +90,13 @@ TEST(PictureFacts, ThatDifferAreNamed) {
   facts = {"red cat", 6, 1.65F, {.temperature = 1}, "icons", "jacobi", "follow"};
   EXPECT_EQ(difference(texts, facts), "seed 5, not 6");
   facts.seed = 5;
+  facts.sampler.repetition_penalty = 1.5;
+  EXPECT_EQ(difference(texts, facts), "repetition_penalty none, not 1.5");
+  facts.sampler = {.temperature = 1, .logit_bias = {{12, -1.5F}, {40, 2}}, .banned = {7, 9}};
+  EXPECT_EQ(difference(texts, facts), "logit_bias none, not 12:-1.5 40:2");
+  facts.sampler.logit_bias.clear();
+  EXPECT_EQ(difference(texts, facts), "banned none, not 7 9");
+  facts.sampler.banned.clear();
   facts.verify = "epsilon:e=0.1";
   EXPECT_EQ(difference(texts, facts), "verify none, not epsilon:e=0.1");
 }

@@ -1,6 +1,7 @@
 #include "draw/picture_facts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -9,12 +10,35 @@ namespace {
 
 constexpr std::string_view kDrafter = "drafter";
 /// All that decide about pixels.
-constexpr std::string_view kDeciding[] = {"prompt", "seed",  "guidance",  "temperature", "top_k",
-                                          "top_p",  "min_p", "typical_p", "model",       "verify"};
+constexpr std::string_view kDeciding[] = {"prompt",
+                                          "seed",
+                                          "guidance",
+                                          "temperature",
+                                          "top_k",
+                                          "top_p",
+                                          "min_p",
+                                          "typical_p",
+                                          "repetition_penalty",
+                                          "presence_penalty",
+                                          "frequency_penalty",
+                                          "penalty_window",
+                                          "logit_bias",
+                                          "banned",
+                                          "model",
+                                          "verify"};
 
 std::string_view text_of(const PngTexts& texts, std::string_view key) {
   const auto found = std::ranges::find(texts, key, &PngTexts::value_type::first);
   return found == texts.end() ? std::string_view() : found->second;
+}
+
+/// "12:-1.5 40:2": tokens and what is added to their logits.
+std::string bias_text(const std::vector<std::pair<TokenId, float>>& bias) {
+  std::string text;
+  for (const auto& [token, value] : bias) {
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", token, value);
+  }
+  return text;
 }
 
 }  // namespace
@@ -33,6 +57,12 @@ PngTexts texts_of(const PictureFacts& facts) {
   add("top_p", s.top_p, usual.top_p);
   add("min_p", s.min_p, usual.min_p);
   add("typical_p", s.typical_p, usual.typical_p);
+  add("repetition_penalty", s.repetition_penalty, usual.repetition_penalty);
+  add("presence_penalty", s.presence_penalty, usual.presence_penalty);
+  add("frequency_penalty", s.frequency_penalty, usual.frequency_penalty);
+  add("penalty_window", s.penalty_window, usual.penalty_window);
+  if (!s.logit_bias.empty()) texts.emplace_back("logit_bias", bias_text(s.logit_bias));
+  if (!s.banned.empty()) texts.emplace_back("banned", fmt::format("{}", fmt::join(s.banned, " ")));
   texts.emplace_back("model", facts.model);
   texts.emplace_back(kDrafter, facts.drafter);
   if (!facts.verify.empty() && facts.verify != "follow") texts.emplace_back("verify", facts.verify);
