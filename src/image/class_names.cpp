@@ -38,9 +38,8 @@ std::vector<std::string> names_of(std::string_view text) {
 ClassNames ClassNames::read(const std::filesystem::path& file, int classes) {
   const std::string doing = fmt::format("read {}", quote(file.string()));
   const MappedFile mapped(file);
-  const auto* text = reinterpret_cast<const char*>(mapped.bytes().data());
   ClassNames names;
-  names.texts_ = read_texts(parse_json({text, mapped.bytes().size()}, doing), doing);
+  names.texts_ = read_texts(parse_json(mapped.text(), doing), doing);
   if (std::ssize(names.texts_) != classes)
     fail("{}: expected {} classes, found {}", doing, classes, names.texts_.size());
   return names;

@@ -51,8 +51,7 @@ PromptWords::PromptWords(std::vector<std::string> words, std::vector<std::string
 PromptWords PromptWords::read(const std::filesystem::path& file) {
   const std::string doing = fmt::format("read {}", quote(file.string()));
   const MappedFile mapped(file);
-  const auto* text = reinterpret_cast<const char*>(mapped.bytes().data());
-  const Json json = parse_json({text, mapped.bytes().size()}, doing);
+  const Json json = parse_json(mapped.text(), doing);
   if (!json.is_object()) fail("{}: expected an object, found {}", doing, json.type_name());
   PromptWords words(read_list(json, "words", doing), read_list(json, "styles", doing));
   if (words.styles_.empty()) fail("{}: styles: expected at least one, found none", doing);

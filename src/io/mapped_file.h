@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 #include "io/shrink_guard.h"
 
@@ -18,10 +19,11 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::filesystem::path& path() const { return path_; }
 
   /// Throws Error if bytes that were read are no longer in the file: another program made it
-  /// shorter, and they read as zeros. Whoever has read bytes() asks before using what they said.
+  /// shorter, and they read as zeros. Whoever has read asks before using what they said.
   void check_whole() const;
 
   /// Gives back the memory of what has been read so far; reading it again fetches it anew.

@@ -25,10 +25,8 @@ LearnState read_state(const std::filesystem::path& folder, const LearnState& fre
   const std::filesystem::path path = file_in(folder);
   if (!std::filesystem::exists(path)) return fresh;
   const MappedFile file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
   const std::string doing = "learn: read " + quote(path.string());
-  const Json json = parse_json(text, doing);
+  const Json json = parse_json(file.text(), doing);
   LearnState state;
   try {
     json.at("target_fingerprint").get_to(state.target_fingerprint);

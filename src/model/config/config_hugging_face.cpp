@@ -18,9 +18,7 @@ std::vector<TokenId> generation_end_tokens(const Checkpoint& checkpoint, int voc
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return {};
   const MappedFile mapped(file);
-  const auto* text = reinterpret_cast<const char*>(mapped.bytes().data());
-  const Json json =
-      parse_json({text, mapped.bytes().size()}, fmt::format("read {}", file.string()));
+  const Json json = parse_json(mapped.text(), fmt::format("read {}", file.string()));
   return ConfigKeys(json, file.string()).tokens("eos_token_id", vocabulary);
 }
 

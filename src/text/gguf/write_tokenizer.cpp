@@ -34,14 +34,10 @@ constexpr std::string_view kProbe =
 
 using Kind = TokenizerFile::Kind;
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 Json read_tokenizer_json(const TokenizerFile& file, std::string_view doing) {
   if (file.kind != Kind::json) return {};
   const MappedFile mapped(file.path);
-  Json json = parse_json(text_of(mapped), doing);
+  Json json = parse_json(mapped.text(), doing);
   mapped.check_whole();
   return json;
 }
@@ -152,6 +148,12 @@ void check_same(const Tokenizer& tokenizer, const GgufMetadata& keys, std::strin
   const bool starts = tokenizer.start_token() == again.start_token() &&
                       tokenizer.wants_start_token() == again.wants_start_token();
   if (!starts) fail("{}: expected the start token of the GGUF's keys, found another", doing);
+  const auto& kept = again.end_tokens();
+  for (const TokenId end : tokenizer.end_tokens()) {
+    if (std::ranges::find(kept, end) != kept.end()) continue;
+    fail("{}: expected at most three end tokens beside those known by their texts, found also {}",
+         doing, quote(tokenizer.piece_of(end)));
+  }
 }
 
 /// Names the way of cutting that gives the tokenizer's ids.

@@ -120,6 +120,17 @@ TEST(WriteGgufTokenizer, TakesTheScoresOfASentencePieceModel) {
   expect_same(model, keys);
 }
 
+TEST(WriteGgufTokenizer, RefusesToLoseAnEndToken) {
+  const ChangedTokenizer changed([](Json& json) { set_split(json, kQwen2); });
+  const fs::path settings = changed.checkpoint().path / "generation_config.json";
+  std::ofstream(settings) << R"({"eos_token_id": [20, 21, 22]})";
+  expect_same(changed.checkpoint(), object_of(write_gguf_tokenizer(changed.checkpoint(), 640)));
+  std::ofstream(settings) << R"({"eos_token_id": [20, 21, 22, 23]})";
+  const std::string refusal =
+      test::message_of([&] { write_gguf_tokenizer(changed.checkpoint(), 640); });
+  EXPECT_NE(refusal.find("at most three end tokens"), std::string::npos) << refusal;
+}
+
 TEST(WriteGgufTokenizer, RefusesWhatGgufHasNoNameFor) {
   const auto refusal = [](const Checkpoint& model) {
     return test::message_of([&] { write_gguf_tokenizer(model, 4096); });

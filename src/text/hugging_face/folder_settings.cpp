@@ -60,7 +60,7 @@ void append_ids(const Json& value, std::vector<Json>& ids) {
 std::optional<std::string> read_text_file(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   const MappedFile file(path);
-  std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::string text(file.text());
   file.check_whole();
   return text;
 }

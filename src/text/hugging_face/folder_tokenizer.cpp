@@ -16,10 +16,6 @@ namespace fs = std::filesystem;
 constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kTokenizerModel = "tokenizer.model";
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 std::string loading(const fs::path& path) {
   return fmt::format("load tokenizer {}", quote(path.string()));
 }
@@ -86,10 +82,10 @@ TokenizerParts load_json_tokenizer(const fs::path& tokenizer_json) {
   const MappedFile file(tokenizer_json);
   const std::string doing = loading(tokenizer_json);
   const FolderSettings settings(tokenizer_json.parent_path());
-  TokenizerParts parts = load_tokenizer_json(text_of(file), doing);
+  TokenizerParts parts = load_tokenizer_json(file.text(), doing);
   file.check_whole();
   if (const auto further = further_pieces(settings, parts.vocabulary); !further.empty()) {
-    parts = load_tokenizer_json(with_pieces(text_of(file), further, doing), doing);
+    parts = load_tokenizer_json(with_pieces(file.text(), further, doing), doing);
   }
   settings.apply(parts);
   return parts;

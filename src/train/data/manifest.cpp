@@ -167,9 +167,7 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   const MappedFile file(path);
   const std::string where = "read " + quote(path.string());
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
-  return parse(parse_json(text, where), where);
+  return parse(parse_json(file.text(), where), where);
 }
 
 Manifest add_run(const std::filesystem::path& folder, const Manifest& target, const Json& run) {

@@ -17,8 +17,7 @@ constexpr double kMostTemperature = 100;
 
 std::string read_all(const std::filesystem::path& file) {
   if (file.extension() == ".zst") return read_zstd(file, kMostBytes);
-  const MappedFile mapped(file);
-  return {reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()};
+  return std::string(MappedFile(file).text());
 }
 
 std::string text_of(const Json& line, const char* key, const std::string& where) {
