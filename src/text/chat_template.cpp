@@ -11,6 +11,9 @@
 namespace talon {
 namespace {
 
+/// U+10FFFF, which is no character: stands behind the words of a message that is continued.
+constexpr std::string_view kEndOfWords = "\xF4\x8F\xBF\xBF";
+
 /// Templates that print a whole message print its keys in the order given.
 OrderedJson messages_json(std::span<const ChatMessage> messages) {
   OrderedJson list = OrderedJson::array();
@@ -50,12 +53,17 @@ const std::string& ChatTemplate::source() const { return impl_->source; }
 
 std::string ChatTemplate::render(std::span<const ChatMessage> messages,
                                  const ChatRenderOptions& options) const {
-  OrderedJson variables = {{"messages", messages_json(messages)},
-                           {"add_generation_prompt", options.add_generation_prompt},
-                           {"bos_token", impl_->start_text},
-                           {"eos_token", impl_->end_text},
-                           {"tools", nullptr},
-                           {"documents", nullptr}};
+  OrderedJson list = messages_json(messages);
+  if (options.continues_last) {
+    list.back()["content"].get_ref<std::string&>() += kEndOfWords;
+  }
+  OrderedJson variables = {
+      {"messages", std::move(list)},
+      {"add_generation_prompt", options.add_generation_prompt && !options.continues_last},
+      {"bos_token", impl_->start_text},
+      {"eos_token", impl_->end_text},
+      {"tools", nullptr},
+      {"documents", nullptr}};
   for (const auto& [name, value] : options.variables.items()) variables[name] = value;
   const std::string json = variables.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   BridgeBuffer text;
@@ -64,7 +72,14 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages,
                              error.out())) {
     fail("render chat template: {}", error.text());
   }
-  return std::string(text.text());
+  std::string rendered(text.text());
+  if (!options.continues_last) return rendered;
+  const std::size_t end = rendered.rfind(kEndOfWords);
+  if (end == std::string::npos) {
+    fail(
+        "render chat template: expected it to write what the last message says, found it does not");
+  }
+  return rendered.substr(0, end);
 }
 
 }  // namespace talon

@@ -23,6 +23,8 @@ struct ChatMessage {
 
 struct ChatRenderOptions {
   bool add_generation_prompt = true;
+  /// The text ends with what the last message says, and has no generation prompt.
+  bool continues_last = false;
   OrderedJson variables = OrderedJson::object();  // further variables a template may read (`tools`,
                                                   // `enable_thinking`, ...)
 };
@@ -38,7 +40,9 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
   /// The text of a chat; prompt.h makes its tokens. Throws Error when the template raises one
-  /// ("roles must alternate") and for one that takes more time or memory than bridge.h allows.
+  /// ("roles must alternate"), for one that takes more time or memory than bridge.h allows, and for
+  /// one that does not write what the last message says where that is to be continued.
+  /// REQUIRES with continues_last: a message.
   std::string render(std::span<const ChatMessage> messages,
                      const ChatRenderOptions& options = {}) const;
   const std::string& source() const;

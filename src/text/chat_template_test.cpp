@@ -41,6 +41,23 @@ TEST(ChatTemplate, VariablesAreThoseOfHuggingFace) {
   EXPECT_EQ(render("{{ enable_thinking }}", {{"enable_thinking", false}}), "False");
 }
 
+TEST(ChatTemplate, ALastMessageIsContinuedBehindItsWords) {
+  const std::string source =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  const auto continued = [&](const std::string& words) {
+    return ChatTemplate(source, "", "")
+        .render(std::vector<ChatMessage>{{"user", words}, {"assistant", words}},
+                {.continues_last = true});
+  };
+  EXPECT_EQ(continued("Well, "), "<user>Well,</><assistant>Well, ");
+  EXPECT_EQ(continued("\n"), "<user></><assistant>");
+  EXPECT_EQ(continued(""), "<user></><assistant>");
+  EXPECT_THROW(
+      ChatTemplate("{{ messages[0].content }}", "", "").render(kMessages, {.continues_last = true}),
+      Error);
+}
+
 TEST(ChatTemplate, PythonMethodsSlicesAndLoopControlsWork) {
   EXPECT_EQ(render("{{ ' x '.strip() }}{{ 'a-b'.split('-')[-1] }}{{ 'abc'.startswith('a') }}"
                    "{{ 'Title'.upper() }}{{ 'x\n'.rstrip('\n') }}"),

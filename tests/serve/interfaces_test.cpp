@@ -135,6 +135,34 @@ TEST(Messages, AreCountedAsTheyAreFed) {
   EXPECT_EQ(counted["input_tokens"], tokens["count"]);
 }
 
+Json turn(const char* role, const char* content) { return {{"role", role}, {"content", content}}; }
+
+TEST(Messages, GoOnFromALastOneOfTheAssistant) {
+  Json body = kMessage;
+  body["messages"].push_back(turn("assistant", "Once upon"));
+  const Json completion = {
+      {"prompt", "user: Hi\nassistant: Once upon"}, {"max_tokens", 20}, {"temperature", 0}};
+  const Json wanted = server().post("/v1/completions", completion).json()["choices"][0]["text"];
+  const Json answer = server().post("/v1/messages", body).json();
+  EXPECT_EQ(answer["content"][0]["text"], wanted) << answer;
+  body["messages"][1]["content"] = {
+      {{"type", "tool_use"}, {"id", "a"}, {"name", "time"}, {"input", Json::object()}}};
+  EXPECT_NE(server().post("/v1/messages", body).body.find("calls in it"), std::string::npos);
+}
+
+TEST(Chats, GoOnFromTheLastMessageWhereTheyAreAskedTo) {
+  Json body = {{"messages", {turn("user", "Hi"), turn("assistant", "Once upon")}},
+               {"continue_final_message", true}};
+  const auto rendered = [&] { return server().post("/apply-template", body); };
+  EXPECT_EQ(rendered().json()["prompt"], "user: Hi\nassistant: Once upon");
+  body["add_generation_prompt"] = true;
+  EXPECT_EQ(rendered().json()["error"]["param"], "add_generation_prompt");
+  body["add_generation_prompt"] = false;
+  EXPECT_EQ(rendered().status, 200);
+  body["messages"].push_back(turn("user", "And?"));
+  EXPECT_NE(rendered().body.find("found one of the user"), std::string::npos);
+}
+
 TEST(Messages, HaveErrorsOfTheirOwnShape) {
   Json body = kMessage;
   body.erase("max_tokens");

@@ -51,6 +51,22 @@ TEST(Tools, AreCalledWhereTheyMustBe) {
   expect_city(call["function"]["arguments"]);
 }
 
+TEST(Tools, ThatAreNotAllowedAreNotTold) {
+  Json body = chat_body();
+  const Json allowed = {{"mode", "auto"}, {"tools", {function("time")}}};
+  body["tool_choice"] = {{"type", "allowed_tools"}, {"allowed_tools", allowed}};
+  const auto prompt = [&] { return server().post("/apply-template", body).json()["prompt"]; };
+  const std::string told = prompt();
+  EXPECT_NE(told.find("time"), std::string::npos) << told;
+  EXPECT_EQ(told.find("weather"), std::string::npos) << told;
+  body["tool_choice"]["allowed_tools"]["mode"] = "required";
+  const Json message = server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "time");
+  body["tool_choice"]["allowed_tools"]["tools"][0]["function"]["name"] = "tide";
+  EXPECT_EQ(server().post("/v1/chat/completions", body).json()["error"]["param"],
+            "tool_choice.allowed_tools.tools[0].function.name");
+}
+
 TEST(Tools, OfOneNameAreCalledByIt) {
   Json body = chat_body();
   body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "time"}}}};

@@ -123,6 +123,7 @@ ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits&
   ChatAsk ask;
   ask.messages = read_turns(fields, limits);
   ask.options = read_render_options(fields);
+  ask.options.continues_last = ask.messages.back().role == "assistant";
   ask.tools = read_tools(ToolShape::messages, fields, body, limits);
   ask.grammar = read_grammar(fields, body, limits);
   return ask;

@@ -23,6 +23,31 @@ bool ends_thinking(std::string_view prompt) {
   return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with("<think>");
 }
 
+/// Whether what a message says so far does.
+bool leaves_thought_open(std::string_view said) {
+  const std::size_t begin = said.rfind("<think>");
+  return begin != std::string_view::npos && said.find("</think>", begin) == std::string_view::npos;
+}
+
+void check_can_continue(const ChatAsk& ask) {
+  const ChatMessage& last = ask.messages.back();
+  const bool has_calls = last.more.contains("tool_calls");
+  if (last.role != "assistant" || has_calls) {
+    const std::string found = has_calls ? "calls in it" : fmt::format("one of the {}", last.role);
+    throw ApiError(400, ask.field,
+                   fmt::format("{}: expected a last message of the assistant without calls, to go "
+                               "on from it, found {}",
+                               ask.field, found),
+                   "invalid_value");
+  }
+  if (ask.tools.choice == ToolUse::Choice::required) {
+    throw ApiError(400, "tool_choice",
+                   "tool_choice: expected none or auto where the last message is gone on from, "
+                   "found a call that must be made",
+                   "invalid_value");
+  }
+}
+
 Request make_request(const AnswerFields& fields, const ServedModel& model) {
   Request request;
   request.max_new = fields.max_new.value_or(model.config().context);
@@ -127,6 +152,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
                        "/v1/completions",
                    "no_chat_template");
   }
+  if (ask.options.continues_last) check_can_continue(ask);
   if (!knows_tools(model.chat->source())) {
     spell_tools(ask.messages, ask.tools);
   } else if (ask.tools.is_offered()) {
@@ -157,13 +183,17 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   const ServedModel& model = *input.model;
   const ToolUse tools = ask.tools;
   const std::optional<AskedGrammar> grammar = ask.grammar;
+  const bool continues = ask.options.continues_last;
+  const bool is_thought_open = continues && leaves_thought_open(ask.messages.back().content);
   ChatPrompt prompt = chat_prompt(model, std::move(ask), *input.limits);
   const std::string& source = model.chat->source();
   AnswerStyle& style = head.fields.style;
   const ToolDialect dialect = dialect_of(source);
   if (tools.is_offered() || dialect == ToolDialect::harmony) style.dialect = dialect;
   style.reasons = marks_reasoning(source) && dialect != ToolDialect::harmony;
-  style.begins_thinking = style.reasons && ends_thinking(prompt.chat.text);
+  style.continues = continues;
+  style.begins_thinking =
+      style.reasons && (continues ? is_thought_open : ends_thinking(prompt.chat.text));
   std::optional<GrammarText> otherwise;
   if (grammar) otherwise = grammar->text;
   if (const auto text = answer_grammar(tools, style, model.tokenizer(), otherwise)) {

@@ -132,6 +132,10 @@ std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits
 ChatRenderOptions read_render_options(const Fields& fields) {
   ChatRenderOptions options;
   options.add_generation_prompt = fields.flag("add_generation_prompt").value_or(true);
+  options.continues_last = fields.flag("continue_final_message").value_or(false);
+  if (options.continues_last && fields.flag("add_generation_prompt").value_or(false)) {
+    fields.refuse("add_generation_prompt", "false beside continue_final_message");
+  }
   if (fields.object("chat_template_kwargs")) {
     options.variables = *fields.find("chat_template_kwargs");
     for (const char* name : {"messages", "add_generation_prompt"}) {

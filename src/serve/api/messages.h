@@ -14,7 +14,8 @@ namespace talon {
 /// their results. Throws ApiError naming the message and what of it cannot be served.
 std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits& limits);
 
-/// Variables for the template: chat_template_kwargs and reasoning_effort.
+/// How the template is asked: add_generation_prompt or continue_final_message, and variables of
+/// chat_template_kwargs and reasoning_effort.
 ChatRenderOptions read_render_options(const Fields& fields);
 
 /// One message whose role is one of `roles` and whose content is text, or parts of `types`; with

@@ -74,6 +74,7 @@ class GrammarWriter {
 
   /// What the model may think first.
   std::string with_reasoning(const std::string& body) {
+    if (style_.dialect == ToolDialect::harmony && style_.continues) return body;
     if (style_.dialect == ToolDialect::harmony) {
       return "(" + mark("<|channel|>") + " \"analysis\" " + mark("<|message|>") + " " + kAnyText +
              " " + mark("<|end|>") + " " + mark("<|start|>") + " \"assistant\")? " + body;

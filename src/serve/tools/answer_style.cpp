@@ -131,7 +131,7 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
       reader = make_mistral_reader();
       break;
     case ToolDialect::harmony:
-      reader = make_harmony_reader();
+      reader = make_harmony_reader(style.continues);
       break;
     case ToolDialect::functiongemma:
       reader = make_functiongemma_reader();

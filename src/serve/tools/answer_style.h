@@ -21,7 +21,8 @@ enum class ToolDialect {
 struct AnswerStyle {
   ToolDialect dialect = ToolDialect::none;
   bool reasons = false;          // <think> and </think> enclose what it thinks
-  bool begins_thinking = false;  // the prompt ends with <think>
+  bool begins_thinking = false;  // the prompt ends within <think> and </think>
+  bool continues = false;        // the prompt ends within what a message says
 
   /// Whether its marks are special tokens, so that their text must be part of the answer's.
   bool shows_special() const;

@@ -15,6 +15,8 @@ constexpr int kBody = 2;
 /// Messages of a head and a body: the head names the channel and who is meant.
 class HarmonyReader final : public AnswerReader {
  public:
+  explicit HarmonyReader(bool continues) : in_head_(!continues) {}
+
   void read(std::string_view text, Parts& parts) override {
     pending_ += text;
     while (true) {
@@ -30,7 +32,7 @@ class HarmonyReader final : public AnswerReader {
   void finish(Parts& parts) override {
     take(pending_, parts);
     pending_.clear();
-    if (!has_marks_) tell(parts, AnswerPart::Kind::content, head_);
+    if (!has_marks_ && in_head_) tell(parts, AnswerPart::Kind::content, head_);
   }
 
  private:
@@ -66,13 +68,15 @@ class HarmonyReader final : public AnswerReader {
 
   std::string pending_;
   std::string head_;
-  bool in_head_ = true;  // the prompt ends in one
+  bool in_head_;
   bool has_marks_ = false;
   AnswerPart::Kind kind_ = AnswerPart::Kind::content;
 };
 
 }  // namespace
 
-std::unique_ptr<AnswerReader> make_harmony_reader() { return std::make_unique<HarmonyReader>(); }
+std::unique_ptr<AnswerReader> make_harmony_reader(bool continues) {
+  return std::make_unique<HarmonyReader>(continues);
+}
 
 }  // namespace talon

@@ -119,6 +119,10 @@ const Recorded kRecorded[] = {
      of(ToolDialect::harmony),
      "<|channel|>final<|message|>Hello < you<|return|>",
      {{Kind::content, "Hello < you"}}},
+    {"harmonyContinued",
+     {ToolDialect::harmony, false, false, true},
+     " you<|end|><|start|>assistant<|channel|>final<|message|>!<|return|>",
+     {{Kind::content, " you!"}}},
     {"functiongemmaCalls",
      of(ToolDialect::functiongemma),
      "<start_function_call>call:set{on:true,name:<escape>a, {b}<escape>,at:{x:1,y:[2,<escape>c"

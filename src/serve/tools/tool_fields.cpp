@@ -67,6 +67,28 @@ void choose(ToolUse& use, const Fields& fields, const std::string& name) {
   if (use.chosen.empty()) fields.refuse("name", "the name of one of the tools");
 }
 
+/// Leaves the tools of a list of `allowed_tools` alone: the model hears of no others.
+void allow(ToolShape shape, ToolUse& use, const Fields& allowed) {
+  const std::string mode = allowed.text("mode").value_or("auto");
+  if (mode != "auto" && mode != "required") allowed.refuse("mode", "auto or required");
+  const Json* list = allowed.array("tools", kMostTools);
+  if (!list || list->empty()) allowed.refuse("tools", "an array of at least one tool");
+  std::vector<Tool> chosen;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const std::string path = allowed.path_of(fmt::format("tools[{}]", i));
+    if (!(*list)[i].is_object()) refuse_field(path, "an object", (*list)[i]);
+    const Fields tool((*list)[i], path + ".");
+    const auto inner = shape == ToolShape::chat ? tool.object("function") : tool;
+    if (!inner) tool.refuse("function", "an object");
+    const std::string name = inner->text("name").value_or("");
+    const auto found = std::ranges::find(use.tools, name, &Tool::name);
+    if (found == use.tools.end()) inner->refuse("name", "the name of one of the tools");
+    chosen.push_back(*found);
+  }
+  use.tools = use.chosen = std::move(chosen);
+  if (mode == "required") use.choice = ToolUse::Choice::required;
+}
+
 void choose_by_word(ToolUse& use, const Fields& fields, const std::string& word) {
   using Choice = ToolUse::Choice;
   if (word == "none") {
@@ -92,7 +114,12 @@ void read_choice(ToolShape shape, const Fields& fields, ToolUse& use) {
     if (type == "tool") return choose(use, object, object.text("name").value_or(""));
     return choose_by_word(use, fields, type);
   }
-  if (type != "function") object.refuse("type", "\"function\"");
+  if (type == "allowed_tools") {
+    const auto allowed = shape == ToolShape::chat ? object.object("allowed_tools") : object;
+    if (!allowed) object.refuse("allowed_tools", "an object");
+    return allow(shape, use, *allowed);
+  }
+  if (type != "function") object.refuse("type", "function or allowed_tools");
   if (shape == ToolShape::responses) return choose(use, object, object.text("name").value_or(""));
   const auto function = object.object("function");
   if (!function) object.refuse("function", "an object");
