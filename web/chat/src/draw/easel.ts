@@ -59,11 +59,17 @@ export class Easel {
     return this.models.find(({ id }) => id === drawing.model) ?? this.models[0];
   }
 
-  /** Once more is known of a model: its words or the names of its classes. */
-  fill(): void {
+  /** Once more is known of a model: its words or the names of its classes. Whoever types there goes on. */
+  fillPrompt(): void {
     const { facts } = this.model;
+    const isTyping = this.prompt.contains(document.activeElement);
     const inputs = { words: () => this.words(), class: () => this.category(), caption: () => this.caption(), text: () => [this.text("A picture of …")] };
     this.prompt.replaceChildren(...inputs[facts.prompt]());
+    if (isTyping) this.focus();
+  }
+
+  private fill(): void {
+    this.fillPrompt();
     this.more.replaceChildren(
       ...(this.models.length > 1 ? [this.choice("Model", "model", this.models.map(({ id }) => id), this.model.id)] : []),
       this.number("Pictures", "count", 1, mostPictures),
@@ -80,13 +86,16 @@ export class Easel {
     const words = drawing.prompt.trim();
     const styles = facts.styles ?? [];
     const isStyled = styles.includes(words.split(/[\s,]+/).at(-1) ?? "");
-    const prompt = facts.prompt === "words" && !isStyled ? `${words} ${drawing.style || styles[0]}`.trim() : words;
+    const style = styles.includes(drawing.style) ? drawing.style : styles[0]; // another model's may be kept
+    const prompt = facts.prompt === "words" && !isStyled ? `${words} ${style}`.trim() : words;
     if (!prompt && facts.prompt !== "caption") return this.focus();
     if (facts.prompt === "caption" && !this.file) return this.actions.refuse("Choose the features of a caption first: a safetensors file.");
+    const caption = facts.prompt === "caption" && this.file ? await base64Of(this.file).catch(() => null) : "";
+    if (caption === null) return this.actions.refuse(`${this.file?.name ?? "The file"} cannot be read: choose it again.`);
     const asked: Asked = {
       model: this.model.id,
       prompt: facts.prompt === "caption" ? (this.file?.name ?? "") : prompt,
-      caption: this.file && facts.prompt === "caption" ? await base64Of(this.file) : "",
+      caption,
       count: drawing.count,
       seed: drawing.seed === "" ? Math.floor(Math.random() * mostSeed) : Number(drawing.seed),
       guidance: drawing.guidance,

@@ -1,6 +1,5 @@
 import { h, icon, iconButton } from "../dom";
-import type { Card } from "./card";
-import { Card as LargeCard } from "./card";
+import { Card } from "./card";
 import type { PictureFacts } from "./picture_api";
 
 /** One picture as large as fits, with the others of its series beside it by arrow keys. */
@@ -33,7 +32,7 @@ export class LargeView {
   private show(): void {
     const news = this.cards[this.at].news;
     if (!news) return;
-    const card = new LargeCard(this.facts(), "Picture");
+    const card = new Card(this.facts(), "Picture");
     card.show(news);
     const save = h("a", { class: "ghost worded", href: news.source, download: `picture-${news.seed}.png` }, icon("download"), "Save");
     const turns = this.cards.length > 1 ? [iconButton("back", "The one before (←)", () => this.turn(-1)), iconButton("forth", "The next (→)", () => this.turn(1))] : [];

@@ -60,14 +60,9 @@ export class Studio {
     const found = await getJson<{ talon?: { pictures?: PictureFacts } }>(`/v1/models/${encodeURIComponent(model.id)}`).catch(() => null);
     if (!found?.talon?.pictures) return;
     model.facts = found.talon.pictures;
-    if (!this.element.contains(document.activeElement)) this.easel.fill();
-    else if (model === this.easel.model) this.refill();
+    if (model !== this.easel.model) return;
+    this.easel.fillPrompt();
     if (this.views.length === 0) this.showWelcome();
-  }
-
-  private refill(): void {
-    this.easel.fill();
-    this.easel.focus();
   }
 
   private draw(asked: Asked, model: DrawingModel): void {
@@ -84,6 +79,7 @@ export class Studio {
       isBusy: () => this.isRunning,
     });
     if (this.views.length === 0) this.list.replaceChildren();
+    this.list.querySelector(".refusal")?.remove();
     this.views.push(view);
     this.list.append(view.element);
     this.scrollToEnd();
