@@ -107,7 +107,7 @@ endfunction()
 function(talon_test name)
   cmake_parse_arguments(ARG "HAS_LONG" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} talon_test_main)
   target_compile_definitions(${name} PRIVATE
     TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TALON_DOWNLOADS="${PROJECT_SOURCE_DIR}/downloads")
   target_compile_options(${name} PRIVATE ${TALON_COLD_OPTIONS})

@@ -381,8 +381,8 @@ TEST(Decoders, OfJanusIsInTheModelItself) {
   const fs::path folder = scratch("janus_whole");
   fs::copy_file(test::kPictureGoldens / "janus/config.json", folder / "config.json",
                 fs::copy_options::overwrite_existing);
-  const Checkpoint model = open_checkpoint(folder_of("janus")),
-                   vq = open_checkpoint(test::unpack_picture("talon_draw", "vq.pt"));
+  const fs::path vq_file = test::unpack_picture("talon_draw", "vq.pt");
+  const Checkpoint model = open_checkpoint(folder_of("janus")), vq = open_checkpoint(vq_file);
   std::vector<TensorToWrite> tensors;
   for (const StoredTensor& tensor : model.tensors)
     tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
@@ -392,7 +392,7 @@ TEST(Decoders, OfJanusIsInTheModelItself) {
   const TestModel janus(folder, make_cpu_backend({}));
   const std::vector<TokenId> codes = {1, 5, 2, 23, 0, 4, 9, 9, 3, 7, 1, 2};
   EXPECT_EQ(open_picture_decoder(janus.model).values(codes),
-            open_picture_decoder(janus.model, folder / "vq.pt").values(codes));
+            open_picture_decoder(janus.model, vq_file).values(codes));
   contains(said([] { open_picture_decoder(open_tiny("janus", 1).model); }),
            "quantize.embedding.weight");
 }
