@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance crowd deploy-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench converted field learn mixtures policies picture images pages page-test format check tidy \
+.PHONY: help demo test clients openapi endurance crowd deploy-check image-check service-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench converted field learn mixtures policies picture images pages page-test format check tidy \
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
@@ -38,6 +38,16 @@ crowd: build ## 200 requests of all kinds to SmolLM2 at 1, 4 and 16 at once and 
 deploy-check: build ## packaging/ as it stands: HAProxy and Prometheus with two servers, one of which is ended (apt)
 	@scripts/setup.sh deploy
 	@python3 tests/deploy/run.py $(BUILD)/talon tests/data/models/stories260K.bin $(BUILD)/deploy
+
+image-check: build ## the steps of packaging/docker/Dockerfile in roots of debootstrap (for root), and the server that they make (apt)
+	@scripts/setup.sh image
+	@$(BUILD)/talon pull smollm2 --models downloads
+	@python3 tests/deploy/image_steps.py downloads $(BUILD)/image
+
+service-check: deb ## the Debian packages in a machine that systemd-nspawn boots: the service of packaging/systemd (for root; apt)
+	@scripts/setup.sh service
+	@$(BUILD)/talon pull smollm2 --models downloads
+	@python3 tests/deploy/service.py $(BUILD)/talon $(BUILD) downloads $(BUILD)/service
 
 quick: ## build, run all but the slow suites, one process per test program (under 3 minutes after a build)
 	@scripts/test.sh $(BUILD) $(JOBS) quick

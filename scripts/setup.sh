@@ -2,7 +2,7 @@
 # Installs what this machine lacks. Idempotent and quiet: says what it installs. With `check` it installs nothing: it fails and
 # says what is missing for `make build`.
 # With `build` it installs what building needs, and nothing for tests.
-# usage: scripts/setup.sh [check | build | fuzz | format | train | report | deploy | deb | python ...]
+# usage: scripts/setup.sh [check | build | fuzz | format | train | report | deploy | deb | image | service | python ...]
 set -euo pipefail
 
 packages=(cmake ninja-build g++ pkg-config git nlohmann-json3-dev libcli11-dev libfmt-dev libsentencepiece-dev
@@ -27,8 +27,10 @@ for what in "$@"; do
     report) packages+=(chromium) ;;  # looks at the pages
     deploy) packages+=(haproxy prometheus) ;;
     deb) packages+=(dpkg-dev) ;;
+    image) packages+=(debootstrap) ;;
+    service) packages+=(debootstrap systemd-container) ;;
     python) packages+=(python3-dev python3-venv) ;;
-    *) echo "setup: expected check, build, fuzz, format, train, report, deploy, deb or python, found $what" >&2; exit 2 ;;
+    *) echo "setup: expected check, build, fuzz, format, train, report, deploy, deb, image, service or python, found $what" >&2; exit 2 ;;
   esac
 done
 

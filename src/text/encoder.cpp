@@ -27,6 +27,10 @@ void add_end_token(std::vector<TokenId>& ends, TokenId id) {
   if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
 }
 
+bool is_known_end_text(std::string_view text) {
+  return std::ranges::find(kEndTexts, text) != std::end(kEndTexts);
+}
+
 void add_known_end_tokens(TokenizerParts& parts) {
   for (const std::string_view text : kEndTexts) {
     if (const auto id = parts.vocabulary.find_special(text)) add_end_token(parts.end_tokens, *id);

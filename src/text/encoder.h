@@ -38,8 +38,10 @@ struct TokenizerParts {
 
 /// Adds `id` to `ends` unless it is there already.
 void add_end_token(std::vector<TokenId>& ends, TokenId id);
-/// Adds the special tokens whose text is known to end an answer or a text: `<|im_end|>`, `</s>`,
+/// Whether the text of a special token is known to end an answer or a text: `<|im_end|>`, `</s>`,
 /// ...
+bool is_known_end_text(std::string_view text);
+/// Adds the special tokens whose text is.
 void add_known_end_tokens(TokenizerParts& parts);
 
 }  // namespace talon

@@ -8,6 +8,7 @@
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "io/quote.h"
+#include "text/encoder.h"
 #include "text/gguf/cutting.h"
 #include "text/gguf/token_list.h"
 #include "text/hugging_face/folder_settings.h"
@@ -104,8 +105,12 @@ void add_settings(const Tokenizer& tokenizer, GgufMetadata& keys) {
     add("ggml.bos_token_id", static_cast<unsigned>(*start));
   }
   add("ggml.add_bos_token", tokenizer.wants_start_token());
-  // A GGUF has a place for three; further ones are known by their texts.
-  const auto& ends = tokenizer.end_tokens();
+  // A GGUF has a place for three: the first, and those that are not known by their texts.
+  std::vector<TokenId> ends = tokenizer.end_tokens();
+  if (!ends.empty()) {
+    std::stable_partition(ends.begin() + 1, ends.end(),
+                          [&](TokenId id) { return !is_known_end_text(tokenizer.piece_of(id)); });
+  }
   constexpr std::string_view kPlaces[] = {"eos", "eot", "eom"};
   for (std::size_t i = 0; i < std::min(ends.size(), std::size(kPlaces)); ++i) {
     add(fmt::format("ggml.{}_token_id", kPlaces[i]), static_cast<unsigned>(ends[i]));

@@ -1,0 +1,106 @@
+"""The Debian packages as a system has them: installed in a root of debootstrap's, which systemd-nspawn boots, with the service of
+packaging/systemd under systemd. For root.
+
+usage: service.py TALON PACKAGES MODELS FOLDER     MODELS: what `talon pull` fetched, with smollm2
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+from run import free_port, get, until
+
+PROMPT = "The capital of France is"
+
+
+def run(*command, **more) -> None:
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode:
+        raise SystemExit(f"service: {command[0]}: {done.stdout[-2000:]}")
+
+
+def install(root: pathlib.Path, packages: pathlib.Path, models: pathlib.Path, port: int) -> None:
+    run("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus", "bookworm", root)
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    files = [file for name in ("talon_", "talon-heads_") for file in packages.glob(name + "*.deb")]
+    for file in files:
+        shutil.copy(file, root / file.name)
+    names = [f"/{file.name}" for file in files]
+    run("chroot", root, "apt-get", "update", "-qq")
+    run("chroot", root, "apt-get", "install", "-y", "-qq", "--no-install-recommends", *names, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    shutil.copytree(models / "smollm2", root / "var/lib/talon/smollm2")
+    (root / "etc/default/talon").write_text(f"TALON_OPTIONS=--port {port}\n")
+    run("chroot", root, "systemctl", "enable", "talon")
+
+
+def boot(root: pathlib.Path) -> subprocess.Popen:
+    hierarchy = pathlib.Path("/sys/fs/cgroup/systemd")  # of a machine without systemd
+    if not hierarchy.exists() and not pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        hierarchy.mkdir()
+        run("mount", "-t", "cgroup", "-o", "none,name=systemd", "systemd", hierarchy)
+    return subprocess.Popen(["systemd-nspawn", "-q", "-D", str(root), "--boot", "--register=no", "--keep-unit", "--console=pipe"],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def server_process() -> tuple[int, int]:
+    """Process and user of the service."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cmdline").read_bytes().startswith(b"/usr/bin/talon\0serve"):
+                return int(process.name), process.stat().st_uid
+        except OSError:  # it ended
+            pass
+    return 0, 0
+
+
+def said(address: str) -> str:
+    body = json.dumps({"prompt": PROMPT, "max_tokens": 24, "temperature": 0}).encode()
+    request = urllib.request.Request(address + "/v1/completions", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)["choices"][0]["text"]
+
+
+def check(talon: str, models: pathlib.Path, address: str) -> None:
+    def is_ready() -> bool:
+        return get(address + "/ready")[0] == 200
+
+    until(is_ready, "the service to be ready")
+    process, user = server_process()
+    if user == 0:
+        raise SystemExit("service: expected a user of its own, found root")
+    expected = subprocess.run([talon, "run", "-m", "smollm2", "--models", str(models), "-p", PROMPT, "-n", "24", "-d", "none"],
+                              check=True, capture_output=True, text=True).stdout
+    found = said(address)
+    if found.strip() != expected.strip().removeprefix(PROMPT).strip():
+        raise SystemExit(f"service: expected {expected!r}, found {found!r}")
+    os.kill(process, signal.SIGKILL)
+    until(lambda: server_process()[0] not in (0, process) and is_ready(), "another server after one that was killed")
+
+
+def main(talon: str, packages: str, models: str, folder: pathlib.Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    root, port = folder.resolve() / "root", free_port()
+    install(root, pathlib.Path(packages), pathlib.Path(models), port)
+    machine = boot(root)
+    try:
+        check(talon, pathlib.Path(models), f"http://127.0.0.1:{port}")
+    finally:
+        machine.terminate()  # the machine goes down
+        try:
+            machine.wait(90)
+        except subprocess.TimeoutExpired:
+            machine.kill()
+            machine.wait()
+    if server_process()[0]:
+        raise SystemExit("service: it outlived its machine")
+    shutil.rmtree(folder)
+    print("service: installed from its package, ready under systemd, the same text, back after it was killed")
+
+
+main(sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4]))
