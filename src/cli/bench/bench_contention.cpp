@@ -25,16 +25,17 @@ namespace {
 
 constexpr int kPromptTokens = 16;
 constexpr int kAnswerTokens = 128;
+constexpr int kPeerTokens = 32;  // beside a neighbour some take seconds for a token
 constexpr int kContext = 512;
 constexpr int kNiceness = 15;
 constexpr int kCompileJobs = 2;
 constexpr double kForeverSeconds = 1e9;
 
 /// A prompt of arbitrary tokens.
-Request request_for(int vocabulary) {
+Request request_for(int vocabulary, int tokens) {
   Request request;
   for (int i = 0; i < kPromptTokens; ++i) request.prompt.push_back((i * 7919 + 13) % vocabulary);
-  request.max_new = kAnswerTokens;
+  request.max_new = tokens;
   return request;
 }
 
@@ -63,7 +64,7 @@ class OwnDecoding {
           slice.tokens += static_cast<int>(progress.tokens.size());
         }
       };
-      answerer_.decode(request_for(session_.model.config.vocabulary), see, &over);
+      answerer_.decode(request_for(session_.model.config.vocabulary, kAnswerTokens), see, &over);
     }
     return slice;
   }
@@ -114,12 +115,13 @@ class BenchContention : public Command {
                      "of the best fixed", "least-most", "step ms", "99 %"};
     Json summary = Json::object();
     for (const Situation& situation : chosen_situations()) {
-      if (interrupt.stop().requested()) return kExitInterrupted;
+      if (interrupt.stop().requested()) break;
       try {
         measure(situation, interrupt.stop(), table, summary);
       } catch (const UsageError&) {
         throw;
       } catch (const Error& error) {
+        if (interrupt.stop().requested()) break;
         note("bench contention: leaving out {}: {}", situation.name, error.what());
         write_json({{"situation", situation.name}, {"left_out", error.what()}});
       }
@@ -127,7 +129,8 @@ class BenchContention : public Command {
     Json closing = provenance({{"rounds", settings_.rounds},
                                {"seconds", settings_.seconds},
                                {"model", model_.model},
-                               {"answer_tokens", kAnswerTokens}});
+                               {"answer_tokens", kAnswerTokens},
+                               {"answer_tokens_of_peers", kPeerTokens}});
     closing["summary"] = summary;
     write_json(closing);
     write_note(markdown_of(table));
@@ -210,7 +213,8 @@ class BenchContention : public Command {
                         DecodedSlice slice;
                         const Stopwatch all;
                         while (all.ms() < 1000 * seconds && !stop.requested()) {
-                          const TurnAnswer answer = peer->answer(request_for(vocabulary), &stop);
+                          const TurnAnswer answer =
+                              peer->answer(request_for(vocabulary, kPeerTokens), &stop);
                           slice.tokens += static_cast<int>(answer.tokens.size()) - 1;
                           slice.ms += answer.decode_ms;
                         }
