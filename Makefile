@@ -60,8 +60,8 @@ build: ## the binary: build/talon (installs nothing, says what is missing)
 	@$(CONFIGURE) $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTALON_TESTS=OFF)
 	@$(NINJA) talon
 
-install: build ## into PREFIX (default /usr/local): the binary and the draft heads in models/
-	@for part in program heads; do cmake --install $(BUILD) --component $$part --prefix $(or $(PREFIX),/usr/local) || exit 1; done
+install: build ## into PREFIX (default /usr/local): the binary and the draft heads in models/, and the trainer where it was built
+	@for part in program heads trainer; do cmake --install $(BUILD) --component $$part --prefix $(or $(PREFIX),/usr/local) || exit 1; done
 
 LIBRARY = $(CONFIGURE) $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTALON_TESTS=OFF) -DTALON_LIBRARY=ON
 
