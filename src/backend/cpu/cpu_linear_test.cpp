@@ -217,6 +217,37 @@ TEST_P(LinearKernels, BytesAreThoseOfThePortableKernels) {
   }
 }
 
+/// Rows of inputs that all become 127 or -127.
+std::vector<float> rows_of_largest(int rows, int cols) {
+  std::vector<float> x(static_cast<std::size_t>(rows * cols), 1.0F);
+  for (int row = 0; row < rows; ++row) {
+    for (int i = 0; i < cols; ++i) {
+      const bool negative = row % 3 == 1 || (row % 3 == 2 && i / 4 % 2 == 1);
+      if (negative) x[static_cast<std::size_t>(row * cols + i)] = -1.0F;
+    }
+  }
+  return x;
+}
+
+/// Kernels that add products in few bits must have room for the largest sums there are.
+TEST_P(LinearKernels, BytesAreThoseOfThePortableKernelsForTheLargestCodesAndInputs) {
+  const auto portable = backend_with(CpuKernels::portable, 1);
+  const auto backend = backend_with(GetParam(), 2);
+  const auto x = rows_of_largest(19, 512);
+  for (const StorageType type : kBlockTypes) {
+    for (const int byte : {0x00, 0x77, 0x7F, 0x80, 0x88, 0xF7, 0xFF}) {
+      TestMatrix matrix = random_matrix(type, 40, 512, 11);
+      const TestMatrix scales = matrix;
+      std::ranges::fill(matrix.bytes, static_cast<std::byte>(byte));
+      copy_scales(scales, matrix);
+      const auto expected = multiply(*portable, matrix, x, 0, 19);
+      const auto got = multiply(*backend, matrix, x, 0, 19);
+      ASSERT_EQ(std::memcmp(expected.data(), got.data(), 4 * got.size()), 0)
+          << matrix.stored.name << " of bytes " << byte;
+    }
+  }
+}
+
 TEST_P(LinearKernels, ProductsOfRoundedInputsBelowTheNormalNumbersAreZeroForAll) {
   TestMatrix matrix = random_matrix(StorageType::bf16, 40, 64, 32);
   for (std::size_t i = 0; i < matrix.bytes.size(); i += 2) {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "backend/cpu/block_decoders.h"
 #include "backend/cpu/test_matrices.h"
 #include "core/error.h"
 
@@ -42,6 +43,23 @@ TEST(PackedWeight, EveryTypeKeepsItsValuesBitForBit) {
   };
   for (const StorageType type : kBlockTypes) check(random_matrix(type, 19, 768, 1));
   for (const StorageType type : kFloatTypes) check(random_matrix(type, 19, 77, 2));
+}
+
+TEST(PackedWeight, CodesAreWithinTheRangeOfTheirKind) {
+  for (const StorageType type : kBlockTypes) {
+    const BlockRecipe& recipe = *recipe_for(type);
+    const CodeRange range = code_range(recipe.kind);
+    const TestMatrix matrix = random_matrix(type, 64, 512, 4);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(matrix.bytes.data());
+    for (std::size_t at = 0; at < matrix.bytes.size(); at += block_shape(type).bytes) {
+      DecodedBlock decoded;
+      recipe.decode(bytes + at, decoded);
+      for (std::size_t i = 0; i < block_shape(type).elements; ++i) {
+        ASSERT_GE(decoded.code[i], range.least) << matrix.stored.name;
+        ASSERT_LE(decoded.code[i], range.largest) << matrix.stored.name;
+      }
+    }
+  }
 }
 
 TEST(PackedWeight, TakesNoMoreMemoryThanItsLayoutSays) {

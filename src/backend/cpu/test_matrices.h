@@ -103,6 +103,18 @@ inline TestMatrix random_matrix(StorageType type, int rows, int cols, unsigned s
   return matrix;
 }
 
+/// Gives every block of `to` the f16 values, or the power of two, that `from` has.
+inline void copy_scales(const TestMatrix& from, TestMatrix& to) {
+  const StorageType type = from.stored.type;
+  const auto copy = [&](std::size_t at, std::size_t bytes) {
+    std::memcpy(to.bytes.data() + at, from.bytes.data() + at, bytes);
+  };
+  for (std::size_t at = 0; at < from.bytes.size(); at += block_shape(type).bytes) {
+    if (type == StorageType::iq1_m) copy(at + 48, 8);
+    for (const std::size_t field : half_fields(type)) copy(at + field, 2);
+  }
+}
+
 inline std::vector<float> values_of(const TestMatrix& matrix) {
   std::vector<float> values(static_cast<std::size_t>(matrix.stored.rows) *
                             static_cast<std::size_t>(matrix.stored.cols));

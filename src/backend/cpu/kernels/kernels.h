@@ -64,6 +64,19 @@ inline constexpr TileShape kTileShapes[] = {
     {16, 0, false, false, 16},
 };
 
+/// The codes that a kind of tiles holds, as stored: of nibbles 0 .. 15; of bytes with a minimum
+/// those of Q5_1 and Q5_K, of bytes with scales of 16 those of Q6_K.
+struct CodeRange {
+  int least;
+  int largest;
+};
+constexpr CodeRange code_range(TileKind kind) {
+  const TileShape& shape = kTileShapes[static_cast<int>(kind)];
+  if (shape.bits == 4) return {0, 15};
+  if (shape.minimum) return {0, 31};
+  return kind == TileKind::byte_super16 ? CodeRange{128 - 32, 128 + 31} : CodeRange{0, 255};
+}
+
 /// Quantised activations of a block of `rows` rows, x = scale * a, or with a second plane
 /// x = scale * (a + b / 256), |a|, |b| <= 127. Per group of 32 inputs one record: i8 a[rows][32],
 /// f32 scale[rows], f32 sum[rows] of the x as quantised, i32 zero[rows] = -128 * sum of a. Beside

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/loops_recurrent.h"
 #include "backend/cpu/kernels/loops_rounded.h"
 #include "backend/cpu/kernels/loops_table.h"
+#include "backend/cpu/kernels/products_avx2.h"
 
 namespace talon::cpu {
 

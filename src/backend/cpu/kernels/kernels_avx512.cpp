@@ -5,6 +5,7 @@
 #include "backend/cpu/kernels/loops_math.h"
 #include "backend/cpu/kernels/loops_multiply.h"
 #include "backend/cpu/kernels/loops_partials.h"
+#include "backend/cpu/kernels/loops_products.h"
 #include "backend/cpu/kernels/loops_recurrent.h"
 #include "backend/cpu/kernels/loops_rounded.h"
 #include "backend/cpu/kernels/loops_table.h"

@@ -10,7 +10,8 @@
 namespace talon::cpu {
 namespace {
 
-constexpr int kMaxRows = 4;  // rows multiplied at once
+constexpr int kMaxRows = 8;  // rows multiplied at once
+constexpr int kMaxFloatRows = 4;
 constexpr int tiles_at_once(int) { return 1; }
 constexpr int kQueryBatch = 2;
 constexpr int kVectorBatch = 2;
@@ -180,16 +181,29 @@ struct Codes {
 };
 struct Table {
   __m256i v;
+  // Of biased codes that differ by kNarrowTable at most: what is looked up less the least of them.
+  bool is_narrow;
+  int least;
+  __m256i above_least;
 };
+constexpr int kNarrowTable = 16;
 
 template <bool kBiased>
 inline __m256i without_bias(__m256i codes) {
   return kBiased ? _mm256_xor_si256(codes, _mm256_set1_epi8(-128)) : codes;
 }
+inline int least_of(__m128i bytes) {
+  return _mm_cvtsi128_si32(_mm_minpos_epu16(_mm_min_epu8(bytes, _mm_srli_epi16(bytes, 8)))) & 255;
+}
 template <bool kBiased>
 inline Table load_table(const std::uint8_t* p) {
   const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return {without_bias<kBiased>(_mm256_broadcastsi128_si256(values))};
+  const __m256i both = _mm256_broadcastsi128_si256(values);
+  if constexpr (!kBiased) return {both, false, 0, both};
+  const int least = least_of(values);
+  const int largest = 255 - least_of(_mm_xor_si128(values, _mm_set1_epi8(-1)));
+  return {without_bias<true>(both), largest - least <= kNarrowTable, least,
+          _mm256_sub_epi8(both, _mm256_set1_epi8(static_cast<char>(least)))};
 }
 template <bool kBiased>
 inline Codes load_bytes(const std::byte* p) {
@@ -197,9 +211,10 @@ inline Codes load_bytes(const std::byte* p) {
   return {without_bias<kBiased>(_mm256_loadu_si256(halves)),
           without_bias<kBiased>(_mm256_loadu_si256(halves + 1))};
 }
-inline __m256i look_up(Table table, __m256i nibbles) {
-  return _mm256_shuffle_epi8(table.v, _mm256_and_si256(nibbles, _mm256_set1_epi8(15)));
+inline __m256i look_up(__m256i table, __m256i nibbles) {
+  return _mm256_shuffle_epi8(table, _mm256_and_si256(nibbles, _mm256_set1_epi8(15)));
 }
+inline __m256i look_up(const Table& table, __m256i nibbles) { return look_up(table.v, nibbles); }
 inline Codes load_low(const std::byte* p, Table table) {
   const auto* halves = reinterpret_cast<const __m256i*>(p);
   return {look_up(table, _mm256_loadu_si256(halves)),

@@ -9,7 +9,8 @@
 namespace talon::cpu {
 namespace {
 
-constexpr int kMaxRows = 12;  // rows multiplied at once
+constexpr int kMaxRows = 12;       // rows multiplied at once
+constexpr int kMaxFloatRows = 12;  // by float weights
 /// Tiles multiplied side by side: few rows leave registers free, and two sums that do not wait for
 /// each other.
 constexpr int tiles_at_once(int rows) { return rows <= 2 ? 2 : 1; }

@@ -9,6 +9,7 @@ namespace talon::cpu {
 namespace {
 
 constexpr int kMaxRows = 1;  // rows multiplied at once
+constexpr int kMaxFloatRows = 1;
 constexpr int tiles_at_once(int) { return 1; }
 constexpr int kQueryBatch = 1;
 constexpr int kVectorBatch = 1;

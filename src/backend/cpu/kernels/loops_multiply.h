@@ -3,8 +3,8 @@
 #include "backend/cpu/kernels/loops_output.h"
 #include "backend/cpu/kernels/loops_second.h"
 
-// Weight tiles times rows, in terms of the lanes_*.h of one instruction set, which the including
-// unit has included before.
+// Weight tiles times rows, in terms of the lanes_*.h of one instruction set and of sum_products()
+// in loops_products.h or products_avx2.h, which the including unit has included before.
 namespace talon::cpu {
 namespace {
 
@@ -37,57 +37,6 @@ struct HalfSums {
   void advance() { at += kHalfSumBytes * kRows; }
 };
 
-/// Consecutive tiles read side by side: `at` lies in the first, in the others at the same place.
-template <int kTiles>
-struct Stream {
-  const std::byte* at;
-  std::size_t tile_bytes;
-  int ahead;  // of prefetches
-
-  const std::byte* operator[](int tile) const {
-    return at + static_cast<std::size_t>(tile) * tile_bytes;
-  }
-};
-
-/// Adds dot products of one vector of codes, of inputs 4j .. 4j + 3 of a group, to the sums of all
-/// rows. `x`: the group's inputs [rows][32].
-template <bool kBiased, int kRows>
-inline void dot_rows(Ints (&sums)[kRows], Codes codes, const std::int8_t* x, int j) {
-#pragma GCC unroll 16
-  for (int row = 0; row < kRows; ++row) {
-    sums[row] = dot<kBiased>(sums[row], codes, x + row * kInputGroup + 4 * j);
-  }
-}
-
-/// Adds the products of half `half` of a group of 32 inputs, or of a whole one where its inputs
-/// share a scale. `codes`: offset in `unit` of the group's codes.
-template <TileKind kKind, int kTiles, int kRows>
-[[gnu::always_inline]] inline void add_products(Ints (&sums)[kTiles][kRows], Stream<kTiles> unit,
-                                                int codes, Table table, const std::int8_t* x,
-                                                int half) {
-  using L = Layout<kKind>;
-  constexpr bool kNibbles = L::kShape.bits == 4;
-  constexpr int kVectors = kNibbles || L::kHalves == 2 ? 4 : 8;
-#pragma GCC unroll 8
-  for (int j = 0; j < kVectors; ++j) {
-    const int input = 4 * half + j;
-#pragma GCC unroll 4
-    for (int tile = 0; tile < kTiles; ++tile) {
-      const std::byte* vector = unit[tile] + codes + 64 * (kNibbles ? j : input);
-      if (!kNibbles || half == 0) prefetch(vector + unit.ahead);
-      if constexpr (!kNibbles) {
-        dot_rows<L::kBiased>(sums[tile], load_bytes<L::kBiased>(vector), x, input);
-      } else if constexpr (L::kHalves == 2) {
-        dot_rows<L::kBiased>(
-            sums[tile], half == 0 ? load_low(vector, table) : load_high(vector, table), x, input);
-      } else {
-        dot_rows<L::kBiased>(sums[tile], load_low(vector, table), x, j);
-        dot_rows<L::kBiased>(sums[tile], load_high(vector, table), x, j + 4);
-      }
-    }
-  }
-}
-
 /// Group `g` of 32 inputs of a unit in kTiles tiles.
 template <int kTiles>
 struct TileGroup {
@@ -108,12 +57,7 @@ template <TileKind kKind, int kTiles, int kRows>
   for (int half = 0; half < L::kHalves; ++half) {
     const std::int32_t* zero = L::kHalves == 1 ? record.zero() : half_sums.zero(half);
     Ints sums[kTiles][kRows];
-#pragma GCC unroll 4
-    for (int t = 0; t < kTiles; ++t) {
-#pragma GCC unroll 16
-      for (int row = 0; row < kRows; ++row) sums[t][row] = start_sum<L::kBiased>(zero + row);
-    }
-    add_products<kKind>(sums, group.unit, codes, table, record.codes(), half);
+    sum_products<kKind>(sums, group.unit, codes, table, record.codes(), zero, half);
 #pragma GCC unroll 4
     for (int t = 0; t < kTiles; ++t) {
       const auto scales = scales_of<L::kShape.super, L::kShape.minimum>(
@@ -252,8 +196,8 @@ void multiply_tiles(const MultiplyCall& call) {
 
 using MultiplyTiles = void (*)(const MultiplyCall&);
 
-template <TileKind kKind, int kRows = kMaxRows>
-MultiplyTiles tiles_for(int rows) {
+template <TileKind kKind, int kRows = kKind<TileKind::f32 ? kMaxRows : kMaxFloatRows> MultiplyTiles
+                              tiles_for(int rows) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return tiles_for<kKind, kRows - 1>(rows);
   }
@@ -295,8 +239,9 @@ MultiplyTiles tiles_for(TileKind kind, int rows) {
 constexpr int kWideRows = 7;
 
 /// As few blocks as the registers allow, of sizes that differ by one at most.
-int block_rows(int rows_left, bool) {
-  const int blocks = (rows_left + kMaxRows - 1) / kMaxRows;
+int block_rows(int rows_left, bool float_weights) {
+  const int most = float_weights ? kMaxFloatRows : kMaxRows;
+  const int blocks = (rows_left + most - 1) / most;
   return (rows_left + blocks - 1) / blocks;
 }
 

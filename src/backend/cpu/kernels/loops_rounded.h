@@ -99,7 +99,7 @@ inline void multiply_rounded_tile(const MultiplyCall& call, const std::byte* til
   for (int row = 0; row < kRows; ++row) total[row] = add(total[row], odd[row]);
 }
 
-template <typename Pairs, int kRows = kMaxRows>
+template <typename Pairs, int kRows = kMaxFloatRows>
 void multiply_rounded(const MultiplyCall& call) {
   if constexpr (kRows > 1) {
     if (call.rows < kRows) return multiply_rounded<Pairs, kRows - 1>(call);

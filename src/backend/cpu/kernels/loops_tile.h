@@ -43,6 +43,18 @@ inline Scales<kMinimum> scales_of(const std::byte* unit, int index, int groups, 
   return scales;
 }
 
+/// Consecutive tiles read side by side: `at` lies in the first, in the others at the same place.
+template <int kTiles>
+struct Stream {
+  const std::byte* at;
+  std::size_t tile_bytes;
+  int ahead;  // of prefetches
+
+  const std::byte* operator[](int tile) const {
+    return at + static_cast<std::size_t>(tile) * tile_bytes;
+  }
+};
+
 /// Codes of one group of 32 inputs: vector j holds inputs 4j .. 4j + 3.
 template <TileKind kKind>
 inline void unpack(const std::byte* codes, Table table, Codes (&vectors)[8]) {
