@@ -13,8 +13,8 @@ namespace {
 constexpr int kMaxRows = 8;  // rows multiplied at once
 constexpr int kMaxFloatRows = 4;
 constexpr int tiles_at_once(int) { return 1; }
-constexpr int kQueryBatch = 2;
-constexpr int kVectorBatch = 2;
+constexpr int kQueryBatch = 4;
+constexpr int kVectorBatch = 1;
 
 struct Floats {
   __m256 low, high;
