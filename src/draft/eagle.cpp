@@ -11,6 +11,7 @@ namespace talon {
 namespace {
 
 constexpr int kMostWindow = 1 << 20;
+constexpr int kMostSinks = 256;
 
 /// How many tokens the texts had, at most, that Talon trained the head with; 0 if that is not told.
 int trained_tokens(const Checkpoint& head) {
@@ -42,6 +43,7 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
   }
   int& window = head.config.sliding_window;
   window = options.whole_or("window", window > 0 ? window : trained_tokens(checkpoint));
+  head.config.sinks = options.whole("sinks");
   eagle.cache_positions = context.cache_positions;
   eagle.coupling = read_coupling(options);
   return make_eagle_drafter(std::move(head), *context.target, eagle);
@@ -107,31 +109,33 @@ std::vector<Option> dynamic_options(std::string usual_levels) {
           {"tree", FreeText{"FILE"}, "", "a fixed tree instead: paths of ranks as JSON"}};
 }
 
-Option window_option() {
-  return {"window", WholeNumber{0, kMostWindow}, "",
-          "newest tokens that it sees, 0 for all (default: as the head says, else as many as Talon "
-          "trained it with)"};
+std::vector<Option> window_options() {
+  return {
+      {"window", WholeNumber{0, kMostWindow}, "",
+       "newest tokens that it sees, 0 for all (default: as the head says, else as many as Talon "
+       "trained it with)"},
+      {"sinks", WholeNumber{0, kMostSinks}, "0", "first tokens that it sees beside the window"}};
 }
 
 }  // namespace
 
 DrafterEntry eagle1_drafter() {
-  return {
-      .name = "eagle",
-      .summary =
-          "EAGLE-1 (arXiv:2401.15077): a head drafts a tree of fixed shape from the "
-          "target's last features",
-      .options = joined(
-          {{"tree", FreeText{"FILE"}, "",
-            "paths of ranks as JSON (default: the official 25 nodes)"},
-           {"topk", WholeNumber{1, kMostDraftChildren}, "",
-            "most children per node (default: the tree's); 1: a chain"},
-           {"levels", WholeNumber{1, kMostDraftLevels}, "", "most levels (default: the tree's)"},
-           {"nodes", WholeNumber{1, kMostDraftNodes}, "", "most draft nodes (default: the tree's)"},
-           window_option()},
-          head_options()),
-      .make = make_eagle1,
-      .needs_head = true};
+  return {.name = "eagle",
+          .summary =
+              "EAGLE-1 (arXiv:2401.15077): a head drafts a tree of fixed shape from the "
+              "target's last features",
+          .options = joined(joined({{"tree", FreeText{"FILE"}, "",
+                                     "paths of ranks as JSON (default: the official 25 nodes)"},
+                                    {"topk", WholeNumber{1, kMostDraftChildren}, "",
+                                     "most children per node (default: the tree's); 1: a chain"},
+                                    {"levels", WholeNumber{1, kMostDraftLevels}, "",
+                                     "most levels (default: the tree's)"},
+                                    {"nodes", WholeNumber{1, kMostDraftNodes}, "",
+                                     "most draft nodes (default: the tree's)"}},
+                                   window_options()),
+                            head_options()),
+          .make = make_eagle1,
+          .needs_head = true};
 }
 
 DrafterEntry eagle2_drafter() {
@@ -139,7 +143,7 @@ DrafterEntry eagle2_drafter() {
           .summary =
               "EAGLE-2 (arXiv:2406.16858): an EAGLE-1 head drafts a tree that follows its "
               "confidence",
-          .options = joined(joined(dynamic_options("6"), {window_option()}), head_options()),
+          .options = joined(joined(dynamic_options("6"), window_options()), head_options()),
           .make = make_eagle2,
           .needs_head = true};
 }
@@ -161,7 +165,8 @@ DrafterEntry eagle3_drafter() {
           .summary =
               "EAGLE-3 (arXiv:2503.01840): a head that fuses features of several layers "
               "drafts such a tree",
-          .options = joined(joined(dynamic_options("8"), {taps, window_option()}), head_options()),
+          .options = joined(joined(joined(dynamic_options("8"), {taps}), window_options()),
+                            head_options()),
           .make = make_eagle3,
           .needs_head = true};
 }

@@ -98,11 +98,15 @@ class ExactnessCheck {
 
   /// The option that names what a drafter is made with.
   static std::string_view key_of(const DrafterEntry& entry) {
-    const auto named = [](const Option& option) { return option.name == "model"; };
-    return std::any_of(entry.options.begin(), entry.options.end(), named) ? "model" : "head";
+    return has_option(entry, "model") ? "model" : "head";
+  }
+  static bool has_option(const DrafterEntry& entry, std::string_view name) {
+    return std::ranges::any_of(entry.options,
+                               [&](const Option& option) { return option.name == name; });
   }
 
-  /// Every drafter of the table; if asked for, each joined with ngram, and all of them joined.
+  /// Every drafter of the table, with sinks where it has them; if asked for, each joined with
+  /// ngram, and all of them joined.
   std::vector<NamedDrafter> drafters_of_table() {
     std::vector<NamedDrafter> all;
     std::string every_name, every_text;
@@ -116,8 +120,10 @@ class ExactnessCheck {
       const std::string text =
           head->empty() ? name : fmt::format("{}:{}={}", name, key_of(entry), *head);
       all.push_back(named(name, text));
+      if (has_option(entry, "sinks"))
+        all.push_back(named(name + " with sinks", text + ",window=5,sinks=2"));
       const bool joins =
-          name != "none" && !all.back().make(models_.begin()->second->model)->traits().draws;
+          name != "none" && !named(name, text).make(models_.begin()->second->model)->traits().draws;
       if (!plan_.merged || !joins) continue;
       if (name != "ngram") all.push_back(named(name + "+ngram", text + "+ngram"));
       every_name += every_name.empty() ? name : "+" + name;

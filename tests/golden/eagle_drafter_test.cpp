@@ -11,45 +11,6 @@
 namespace talon {
 namespace {
 
-/// A text with the target's features of each position.
-struct FeaturedText {
-  std::vector<TokenId> tokens;
-  Buffer features;  // row i: after tokens[i]
-};
-
-FeaturedText featured(std::vector<TokenId> tokens, std::vector<FeatureTap> taps) {
-  EagleTarget& of = eagle_target();
-  const int rows = static_cast<int>(tokens.size());
-  Target target(of.model, *of.cache, rows, std::move(taps));
-  KvSequence cache = of.cache->start({}, false);
-  EXPECT_TRUE(cache.reserve(rows));
-  const SequenceRows all{&cache, tokens, {}, SequenceRows::Logits::none};
-  FeaturedText text{std::move(tokens), of.backend->allocate(rows, target.feature_width())};
-  of.backend->copy(target.forward(std::span(&all, 1)).features, text.features.view());
-  return text;
-}
-
-/// Shows `count` tokens from `first` on.
-void observe(Drafter& drafter, DraftState& state, const FeaturedText& text, int first, int count) {
-  const auto tokens =
-      std::span(text.tokens)
-          .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
-  const bool starts = first == 0;
-  const View features =
-      text.features.view().row_range(starts ? 0 : first - 1, starts ? count - 1 : count);
-  drafter.observe(state, {tokens, first, features, !starts});
-}
-
-constexpr TreePlan kNoLimit{1000, 1000, 1000};
-
-DraftTree propose(Drafter& drafter, DraftState& state, TokenId root, TreePlan plan = kNoLimit) {
-  DraftTree tree(root);
-  DraftJob job{&state, nullptr, plan, &tree};
-  drafter.propose(std::span(&job, 1));
-  check_invariants(tree);
-  return tree;
-}
-
 DraftTree draft(Drafter& drafter, const FeaturedText& text, TreePlan plan = kNoLimit) {
   const auto state = drafter.start();
   observe(drafter, *state, text, 0, static_cast<int>(text.tokens.size()));
@@ -77,9 +38,11 @@ struct Case {
   const char* head;
 };
 void PrintTo(const Case& the_case, std::ostream* out) { *out << the_case.name; }
-const Case kCases[] = {{"Eagle1", "eagle", "eagle1_head"},
-                       {"Eagle2", "eagle2:topk=6,levels=4,nodes=20", "eagle1_head"},
-                       {"Eagle3", "eagle3:topk=6,levels=4,nodes=20", "eagle3_head"}};
+const Case kCases[] = {
+    {"Eagle1", "eagle", "eagle1_head"},
+    {"Eagle2", "eagle2:topk=6,levels=4,nodes=20", "eagle1_head"},
+    {"Eagle3", "eagle3:topk=6,levels=4,nodes=20", "eagle3_head"},
+    {"Eagle3WithSinks", "eagle3:topk=6,levels=4,nodes=20,window=11,sinks=3", "eagle3_head"}};
 
 class EagleDrafters : public testing::TestWithParam<Case> {
  protected:

@@ -141,6 +141,36 @@ std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
   return done;
 }
 
+FeaturedText featured(std::vector<TokenId> tokens, std::vector<FeatureTap> taps) {
+  EagleTarget& of = eagle_target();
+  const int rows = static_cast<int>(tokens.size());
+  Target target(of.model, *of.cache, rows, std::move(taps));
+  KvSequence cache = of.cache->start({}, false);
+  EXPECT_TRUE(cache.reserve(rows));
+  const SequenceRows all{&cache, tokens, {}, SequenceRows::Logits::none};
+  FeaturedText text{std::move(tokens), of.backend->allocate(rows, target.feature_width())};
+  of.backend->copy(target.forward(std::span(&all, 1)).features, text.features.view());
+  return text;
+}
+
+void observe(Drafter& drafter, DraftState& state, const FeaturedText& text, int first, int count) {
+  const auto tokens =
+      std::span(text.tokens)
+          .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  const bool starts = first == 0;
+  const View features =
+      text.features.view().row_range(starts ? 0 : first - 1, starts ? count - 1 : count);
+  drafter.observe(state, {tokens, first, features, !starts});
+}
+
+DraftTree propose(Drafter& drafter, DraftState& state, TokenId root, TreePlan plan) {
+  DraftTree tree(root);
+  DraftJob job{&state, nullptr, plan, &tree};
+  drafter.propose(std::span(&job, 1));
+  check_invariants(tree);
+  return tree;
+}
+
 std::vector<TokenId> emitted(std::span<const EagleRound> rounds) {
   std::vector<TokenId> tokens;
   for (const EagleRound& round : rounds) {

@@ -39,6 +39,17 @@ std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
                                   std::span<const TokenId> prompt, int rounds,
                                   std::optional<TokenId> first_root = {});
 
+/// A text with the target's features of each position.
+struct FeaturedText {
+  std::vector<TokenId> tokens;
+  Buffer features;  // row i: after tokens[i]
+};
+FeaturedText featured(std::vector<TokenId> tokens, std::vector<FeatureTap> taps);
+/// Shows the drafter `count` tokens from `first` on.
+void observe(Drafter& drafter, DraftState& state, const FeaturedText& text, int first, int count);
+constexpr TreePlan kNoLimit{1000, 1000, 1000};
+DraftTree propose(Drafter& drafter, DraftState& state, TokenId root, TreePlan plan = kNoLimit);
+
 /// All new tokens of the rounds: root and accepted nodes of each.
 std::vector<TokenId> emitted(std::span<const EagleRound> rounds);
 

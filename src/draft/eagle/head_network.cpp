@@ -2,6 +2,7 @@
 
 #include "backend/index_list.h"
 #include "core/error.h"
+#include "draft/eagle/sinks.h"
 #include "model/block.h"
 #include "model/rope.h"
 
@@ -10,6 +11,7 @@ namespace talon {
 struct HeadNetwork::State {
   State(const HeadWeights& of, const Coupling& coupling, int most_rows, int positions);
 
+  const AttentionLayout& seen(const AttentionLayout& rows);
   void embed(const HeadPass& pass, const View& out);
   View fuse_eagle1(const HeadPass& pass);
   View fuse_eagle3(const HeadPass& pass);
@@ -27,6 +29,7 @@ struct HeadNetwork::State {
   LayerPlan plan;
   BlockRunner block;
   RopeTable rope;
+  AttentionLayout with_sinks;  // of a pass
   IndexList tokens;
   OutputHead output;
 };
@@ -39,7 +42,7 @@ LayerPlan plan_of(const HeadConfig& config) {
           .head_dim = config.head_dim,
           .intermediate = config.intermediate,
           .norm_epsilon = config.norm_epsilon,
-          .window = config.sliding_window,
+          .window = config.sliding_window > 0 ? config.sliding_window + config.sinks : 0,
           .rough = true};
 }
 
@@ -87,7 +90,7 @@ void HeadNetwork::forward(const HeadPass& pass) {
   const View residual = s.residual.rows(rows);
   const View input =
       s.config.generation == HeadGeneration::eagle1 ? s.fuse_eagle1(pass) : s.fuse_eagle3(pass);
-  const auto layout = s.backend.prepare(*pass.layout);
+  const auto layout = s.backend.prepare(s.seen(*pass.layout));
   BlockRows cached{pass.cache, 0, layout.get(), {}};
   if (s.plan.rope != LayerPlan::Rope::none) cached.rope = s.rope.reach(layout->positions);
   s.block.attend(s.plan, s.head.layer, cached, input, residual);
@@ -101,6 +104,14 @@ void HeadNetwork::forward(const HeadPass& pass) {
   } else {
     s.backend.copy(residual, pass.out);
   }
+}
+
+/// What rows see, beside a window the sinks.
+const AttentionLayout& HeadNetwork::State::seen(const AttentionLayout& rows) {
+  if (config.sliding_window == 0 || config.sinks == 0) return rows;
+  with_sinks = rows;
+  list_sinks(with_sinks, config.sinks, config.sliding_window);
+  return with_sinks;
 }
 
 void HeadNetwork::State::embed(const HeadPass& pass, const View& out) {
