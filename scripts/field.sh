@@ -9,15 +9,25 @@
 #   FIELD_METHODS=M,N       instead of the methods below
 #   FIELD_TOKENS=N          most of an answer (default 128)
 #   FIELD_REPEATS=N         answers of each, medians count (default 1)
-#   FIELD_PEERS=0           without other engines
+#   FIELD_PEERS="P Q"       other engines (default: llama.cpp openvino transformers), 0: none. What cannot be had is left out, and said
 set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
 work=build/field
 commit=$(git describe --always)
 mkdir -p $work bench/results
-peer=
-if [ "${FIELD_PEERS:-1}" != 0 ]; then peer=$(scripts/llama_cpp.sh); fi
+peers=
+for peer in ${FIELD_PEERS:-llama.cpp openvino transformers}; do
+  case $peer in
+    0) ;;
+    llama.cpp) if place=$(scripts/llama_cpp.sh); then
+        peers+=,peer:llama.cpp=$place,peer:llama.cpp:ngram-simple=$place; continue; fi ;;
+    openvino | transformers) if place=$(scripts/python_peer.sh $peer); then
+        peers+=,peer:$peer=$place,peer:$peer:prompt-lookup=$place; continue; fi ;;
+    *) echo "FIELD_PEERS: expected llama.cpp, openvino, transformers or 0, got $peer" >&2; exit 2 ;;
+  esac
+  [ $peer = 0 ] || echo "without $peer" >&2
+done
 
 methods_of() { # MODEL
   local list=none,ngram,suffix,jacobi,lookahead drafter head
@@ -36,8 +46,7 @@ methods_of() { # MODEL
     head=models/$1-$drafter
     if [ -e "$head" ]; then list+=,$drafter:head=$head+suffix; fi
   done
-  if [ -n "$peer" ]; then list+=,peer:llama.cpp=$peer,peer:llama.cpp:ngram-simple=$peer; fi
-  echo "$list"
+  echo "$list$peers"
 }
 
 status=0

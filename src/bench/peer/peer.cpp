@@ -1,5 +1,7 @@
 #include "bench/peer/peer.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace talon {
@@ -7,6 +9,7 @@ namespace {
 
 constexpr std::string_view kPeer = "peer:";
 constexpr std::string_view kLlama = "llama.cpp";
+constexpr std::string_view kAdapters[] = {"transformers", "openvino"};
 constexpr std::string_view kOpenai = "openai";
 
 /// Takes #DRAFT off the place.
@@ -17,9 +20,9 @@ void take_draft(std::string_view method, PeerChoice& peer) {
   peer.place.resize(hash);
   if (!peer.draft.empty() && !peer.speculation.empty()) return;
   throw UsageError(
-      fmt::format("method \"{}\": expected peer:llama.cpp:SPECULATION=PATH#DRAFT, with the type of "
+      fmt::format("method \"{}\": expected {}:SPECULATION=PATH#DRAFT, with the type of "
                   "speculation and the file that it drafts with",
-                  method));
+                  method, peer.name.substr(0, peer.name.find(':', kPeer.size()))));
 }
 
 }  // namespace
@@ -34,19 +37,25 @@ PeerChoice parse_peer(std::string_view method) {
   const std::string_view engine = std::string_view(peer.name).substr(kPeer.size());
   const std::size_t colon = engine.find(':');
   if (colon != engine.npos) peer.speculation = engine.substr(colon + 1);
+  const std::string_view program = engine.substr(0, colon);
+  const bool is_adapter = std::ranges::find(kAdapters, program) != std::end(kAdapters);
   if (engine == kOpenai) {
     peer.kind = PeerChoice::Kind::openai;
-  } else if (engine.substr(0, colon) != kLlama || engine.ends_with(':')) {
+  } else if ((program != kLlama && !is_adapter) || engine.ends_with(':')) {
     throw UsageError(
         fmt::format("method \"{}\": expected peer:llama.cpp=PATH, "
-                    "peer:llama.cpp:SPECULATION=PATH[#DRAFT] or peer:openai=URL",
+                    "peer:llama.cpp:SPECULATION=PATH[#DRAFT], the same of peer:transformers or "
+                    "peer:openvino, or peer:openai=URL",
                     method));
   } else {
+    if (is_adapter) peer.kind = PeerChoice::Kind::adapter;
     take_draft(method, peer);
   }
   if (peer.place.empty()) {
     throw UsageError(fmt::format("method \"{}\": expected {} behind the name", method,
-                                 engine == kOpenai ? "=URL" : "=PATH of llama-server"));
+                                 engine == kOpenai ? "=URL"
+                                 : is_adapter      ? "=PATH of a program that starts it"
+                                                   : "=PATH of llama-server"));
   }
   return peer;
 }

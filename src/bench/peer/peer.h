@@ -13,10 +13,12 @@ namespace talon {
 /// Another engine that answers the same questions, as a method of `talon bench spec`:
 ///   peer:llama.cpp[:SPECULATION]=PATH[#DRAFT]
 ///     llama-server or its folder; SPECULATION: its --spec-type, DRAFT: a GGUF file to draft with
+///   peer:transformers[:SPECULATION]=PROGRAM[#DRAFT], peer:openvino[:SPECULATION]=PROGRAM
+///     a program that starts such an engine and answers as llama-server does (bench/python_peer.py)
 ///   peer:openai=URL[#MODEL]
 ///     an endpoint with its version: http://127.0.0.1:8000/v1
 struct PeerChoice {
-  enum class Kind { llama_cpp, openai } kind = Kind::llama_cpp;
+  enum class Kind { llama_cpp, adapter, openai } kind = Kind::llama_cpp;
   std::string name;         // "peer:llama.cpp", "peer:llama.cpp:ngram-simple", "peer:openai"
   std::string speculation;  // empty: plain decoding
   std::string place;        // path or URL
@@ -30,7 +32,7 @@ PeerChoice parse_peer(std::string_view method);
 
 /// What a peer is given. Borrowed.
 struct PeerSetting {
-  std::filesystem::path model;  // the file to load; llama.cpp reads GGUF only
+  std::filesystem::path model;  // the file to load; those that are started read GGUF only
   const Tokenizer& tokenizer;
   int threads = 1;
   int context = 0;  // positions
@@ -41,7 +43,7 @@ struct PeerSetting {
 /// arithmetic's. Throws UsageError for a model it cannot read, Error if it does not start.
 std::unique_ptr<Contestant> make_peer(const PeerChoice& choice, const PeerSetting& setting);
 
-/// The two kinds; `make_peer` chooses.
+/// What talks as llama-server does, and what talks as OpenAI's; `make_peer` chooses.
 std::unique_ptr<Contestant> make_llama_peer(const PeerChoice& choice, const PeerSetting& setting);
 std::unique_ptr<Contestant> make_openai_peer(const PeerChoice& choice, const PeerSetting& setting);
 

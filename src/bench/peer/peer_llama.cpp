@@ -8,11 +8,15 @@
 namespace talon {
 namespace {
 
-/// llama.cpp's server, one slot, nothing remembered between prompts.
+/// llama.cpp's server, one slot, nothing remembered between prompts; or a program that talks like
+/// it for another engine.
 class LlamaPeer : public Contestant {
  public:
   LlamaPeer(const PeerChoice& choice, const PeerSetting& setting)
-      : name_(choice.name), server_(llama_server_command(choice, setting, /*slots=*/1, "0")) {
+      : name_(choice.name),
+        server_(choice.kind == PeerChoice::Kind::adapter
+                    ? adapter_command(choice, setting)
+                    : llama_server_command(choice, setting, /*slots=*/1, "0")) {
     server_.await_ready("start " + name_);
   }
 

@@ -106,6 +106,12 @@ TEST(Peers, AreMethodsWithAPlace) {
   EXPECT_EQ(head.name, "peer:llama.cpp:draft-eagle3");
   EXPECT_EQ(head.place, "/opt/llama");
   EXPECT_EQ(head.draft, "heads/a.gguf");
+  const PeerChoice lookup = parse_peer("peer:openvino:prompt-lookup=build/peers/openvino");
+  EXPECT_EQ(lookup.kind, PeerChoice::Kind::adapter);
+  EXPECT_EQ(lookup.name, "peer:openvino:prompt-lookup");
+  EXPECT_EQ(lookup.speculation, "prompt-lookup");
+  EXPECT_EQ(parse_peer("peer:transformers=/x").kind, PeerChoice::Kind::adapter);
+  EXPECT_EQ(parse_peer("peer:transformers:draft=/x#m.gguf").draft, "m.gguf");
   const PeerChoice endpoint = parse_peer("peer:openai=http://127.0.0.1:8000/v1#m");
   EXPECT_EQ(endpoint.kind, PeerChoice::Kind::openai);
   EXPECT_EQ(endpoint.name, "peer:openai");
@@ -116,7 +122,8 @@ TEST(Peers, ThatCannotBeMeantAreRefused) {
   for (const char* method :
        {"peer:llama.cpp", "peer:llama.cpp=", "peer:llama.cpp:=/x", "peer:gpt=/x",
         "peer:llama.cpp=/x#y", "peer:llama.cpp:draft-eagle3=/x#", "peer:llama.cpp:draft-eagle3=#y",
-        "peer:openai:x=http://y", "peer:openai", "peer:=x", "peer:"}) {
+        "peer:openai:x=http://y", "peer:openai", "peer:=x", "peer:", "peer:openvino",
+        "peer:openvino:=/x", "peer:transformers=/x#y", "peer:transformer=/x"}) {
     EXPECT_THROW(parse_peer(method), UsageError) << method;
   }
 }
@@ -276,6 +283,70 @@ TEST(LlamaPeer, IsStartedAskedAndWhenItDiesAnError) {
   EXPECT_NE(message_of([&] { peer->answer(request, nullptr); }).find("peer:llama.cpp"),
             std::string::npos);
   std::filesystem::remove(file);
+}
+
+/// OpenVINO GenAI as far as bench/python_peer.py knows it: answers the prompt's tokens backwards
+/// and an end token, two tokens in the second step where it looks up.
+constexpr const char* kFakeOpenVino = R"(
+class StreamingStatus: RUNNING = 0
+class StreamerBase: pass
+class GenerationConfig: stop_token_ids = set()
+class Result:
+    def __init__(self, tokens): self.tokens = [tokens]
+class Tokenizer:
+    def get_eos_token_id(self): return 2
+class LLMPipeline:
+    def __init__(self, model, device, **settings):
+        if not model.endswith("m.gguf"): raise SystemExit("no such model")
+        self.settings = settings
+    def get_generation_config(self): return GenerationConfig()
+    def get_tokenizer(self): return Tokenizer()
+    def generate(self, prompt, config, streamer):
+        if config.do_sample: raise RuntimeError(f"drawn at {config.temperature} with {config.rng_seed}")
+        tokens = prompt[0][::-1][:config.max_new_tokens - 1] + [2]
+        lookup = self.settings.get("prompt_lookup", False)
+        if lookup and config.num_assistant_tokens < 1: raise RuntimeError("no lookup")
+        for _ in tokens[1:] if lookup else tokens: streamer.write(0)
+        return Result(tokens)
+)";
+
+TEST(PythonPeer, TalksAsAnEngineThatTheBenchStarts) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fake_openvino";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "openvino_genai.py") << kFakeOpenVino;
+  std::ofstream(folder / "openvino.py") << "def Tensor(rows): return rows\n";
+  std::ofstream(folder / "numpy.py") << "int64 = None\ndef array(rows, dtype): return rows\n";
+  const std::filesystem::path start = folder / "start";
+  std::ofstream(start) << "#!/bin/sh\nPYTHONPATH=" << folder.string()
+                       << " exec python3 " TALON_PYTHON_PEER " openvino \"$@\"\n";
+  std::filesystem::permissions(start, std::filesystem::perms::owner_all);
+
+  Request request = small_request();
+  request.end_tokens = {2};
+  std::vector<TokenId> expected(request.prompt.rbegin(), request.prompt.rend());
+  expected.resize(std::min<std::size_t>(expected.size(), 7));
+  expected.push_back(2);
+  for (const char* name : {"peer:openvino", "peer:openvino:prompt-lookup"}) {
+    SCOPED_TRACE(name);
+    const auto peer = make_peer(parse_peer(std::string(name) + "=" + start.string()),
+                                {"m.gguf", tokenizer(), 1, 512});
+    request.sampler.temperature = 0;
+    const TurnAnswer answer = peer->answer(request, nullptr);
+    EXPECT_EQ(answer.tokens, expected);
+    const int passes = static_cast<int>(expected.size()) - (name[13] == ':' ? 1 : 0);
+    EXPECT_EQ(answer.rounds.rounds, passes - 1) << "the first token is the prompt's";
+    EXPECT_GE(answer.prefill_ms, 0);
+    EXPECT_FALSE(peer->claims_same_tokens());
+    request.sampler.temperature = 0.5;
+    const std::string failed = message_of([&] { peer->answer(request, nullptr); });
+    EXPECT_NE(failed.find("drawn at 0.5 with 5"), std::string::npos) << failed;
+  }
+  const PeerChoice unknown = parse_peer("peer:openvino:magic=" + start.string());
+  EXPECT_NE(message_of([&] {
+              make_peer(unknown, {"m.gguf", tokenizer(), 1, 512});
+            }).find("prompt-lookup"),
+            std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

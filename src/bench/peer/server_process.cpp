@@ -14,6 +14,26 @@ namespace {
 constexpr double kStartMs = 180'000;
 constexpr int kDone = 200;
 
+void expect_files(const PeerChoice& choice, const PeerSetting& setting) {
+  if (setting.model.extension() != ".gguf") {
+    throw UsageError(fmt::format("{}: expected a GGUF file, which is what it reads, got {}",
+                                 choice.name, setting.model.string()));
+  }
+  if (!choice.draft.empty() && !std::filesystem::is_regular_file(choice.draft)) {
+    throw UsageError(fmt::format("{}: expected a GGUF file to draft with, found no file {}",
+                                 choice.name, choice.draft));
+  }
+}
+
+/// A port is told as the first argument.
+std::function<std::vector<std::string>(int port)> on_port(std::vector<std::string> words) {
+  return [words = std::move(words)](int port) {
+    std::vector<std::string> all = words;
+    all.insert(all.begin() + 1, {"--port", std::to_string(port)});
+    return all;
+  };
+}
+
 std::string program_of(const std::string& place) {
   const bool is_folder = std::filesystem::is_directory(place);
   return is_folder ? (std::filesystem::path(place) / "llama-server").string() : place;
@@ -40,16 +60,24 @@ void ServerProcess::await_ready(const std::string& doing) {
   }
 }
 
+std::function<std::vector<std::string>(int port)> adapter_command(const PeerChoice& choice,
+                                                                  const PeerSetting& setting) {
+  expect_files(choice, setting);
+  std::vector<std::string> words = {choice.place,
+                                    "--model",
+                                    setting.model.string(),
+                                    "--threads",
+                                    std::to_string(setting.threads),
+                                    "--context",
+                                    std::to_string(setting.context)};
+  if (!choice.speculation.empty()) words.insert(words.end(), {"--speculation", choice.speculation});
+  if (!choice.draft.empty()) words.insert(words.end(), {"--draft", choice.draft});
+  return on_port(std::move(words));
+}
+
 std::function<std::vector<std::string>(int port)> llama_server_command(
     const PeerChoice& choice, const PeerSetting& setting, int slots, const std::string& cache_mb) {
-  if (setting.model.extension() != ".gguf") {
-    throw UsageError(fmt::format("{}: expected a GGUF file, which is what llama.cpp reads, got {}",
-                                 choice.name, setting.model.string()));
-  }
-  if (!choice.draft.empty() && !std::filesystem::is_regular_file(choice.draft)) {
-    throw UsageError(fmt::format("{}: expected a GGUF file to draft with, found no file {}",
-                                 choice.name, choice.draft));
-  }
+  expect_files(choice, setting);
   const int context = setting.context * slots;
   std::vector<std::string> words = {program_of(choice.place),
                                     "--model",
@@ -67,11 +95,7 @@ std::function<std::vector<std::string>(int port)> llama_server_command(
                                     cache_mb};
   if (!choice.speculation.empty()) words.insert(words.end(), {"--spec-type", choice.speculation});
   if (!choice.draft.empty()) words.insert(words.end(), {"--spec-draft-model", choice.draft});
-  return [words](int port) {
-    std::vector<std::string> all = words;
-    all.insert(all.begin() + 1, {"--port", std::to_string(port)});
-    return all;
-  };
+  return on_port(std::move(words));
 }
 
 }  // namespace talon

@@ -30,6 +30,10 @@ class ServerProcess {
   PeerProcess process_;
 };
 
+/// Starts an engine's adapter. Throws UsageError as below.
+std::function<std::vector<std::string>(int port)> adapter_command(const PeerChoice& choice,
+                                                                  const PeerSetting& setting);
+
 /// Starts llama.cpp's server with `slots` for requests, each with the setting's context. cache_mb:
 /// for prompts that it remembers beside the slots. Throws UsageError for a model that is no GGUF.
 std::function<std::vector<std::string>(int port)> llama_server_command(const PeerChoice& choice,

@@ -49,7 +49,8 @@ class BenchSpec : public Command {
     app_->add_option("--methods", list_,
                      "DRAFTER[@policy=POLICY][@verify=RULE]; none is added where it is missing. "
                      "Other engines: peer:llama.cpp[:SPECULATION]=PATH[#DRAFT.gguf] of "
-                     "llama-server, peer:openai=URL[#MODEL]")
+                     "llama-server, peer:transformers and peer:openvino likewise of a program that "
+                     "scripts/python_peer.sh makes, peer:openai=URL[#MODEL]")
         ->type_name("M1,M2,...")
         ->required();
     app_->add_option("--questions", sources_,

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs an engine with a Python interface for comparisons, where it is not there yet, into build/peers, and prints the program that
+# starts it as a peer of `talon bench spec` (bench/python_peer.py).
+# usage: scripts/python_peer.sh openvino|transformers
+# openvino takes about 300 MB; transformers with the build of torch that pip finds, which on Linux may be the one for graphics cards and
+# take 6 GB: pip's own settings (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS) say where a smaller one is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+engine=${1:-}
+case $engine in
+  openvino) packages=(openvino-genai==2026.4.1.0 numpy) ;;
+  transformers) packages=(torch transformers==5.24.0 accelerate gguf) ;;
+  *) echo "usage: $0 openvino|transformers" >&2; exit 2 ;;
+esac
+folder=build/peers/$engine
+if [ ! -x $folder/start ]; then
+  rm -rf $folder
+  mkdir -p build/peers
+  log=build/peers/$engine.log
+  if ! { python3 -m venv $folder && $folder/bin/pip install --no-input "${packages[@]}"; } > $log 2>&1; then
+    echo "$engine cannot be installed: $(tail -1 $log)" >&2
+    exit 1
+  fi
+  printf '#!/bin/sh\nexec "%s/bin/python" "%s/bench/python_peer.py" %s "$@"\n' "$PWD/$folder" "$PWD" $engine > $folder/start.tmp
+  chmod +x $folder/start.tmp
+  mv $folder/start.tmp $folder/start
+fi
+echo $folder/start
