@@ -13,10 +13,20 @@ namespace {
 constexpr int kMostWindow = 1 << 20;
 constexpr int kMostSinks = 256;
 
+/// What Talon told of the training; null: nothing, or nothing that can be read.
+Json told_by_talon(const Checkpoint& head) {
+  if (!head.metadata.is_object()) return {};
+  if (head.metadata.contains("talon")) return head.metadata["talon"];
+  const auto origin = head.metadata.find("talon.origin");  // of a GGUF file
+  if (origin == head.metadata.end() || !origin->is_string()) return {};
+  return Json::parse(origin->get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+}
+
 /// How many tokens the texts had, at most, that Talon trained the head with; 0 if that is not told.
 int trained_tokens(const Checkpoint& head) {
-  const Json* at = &head.metadata;
-  for (const char* key : {"talon", "settings", "max_tokens"}) {
+  const Json told = told_by_talon(head);
+  const Json* at = &told;
+  for (const char* key : {"settings", "max_tokens"}) {
     if (!at->is_object() || !at->contains(key)) return 0;
     at = &(*at)[key];
   }
