@@ -17,6 +17,7 @@ ninja -C "$build" -j "$jobs" --quiet "${programs[@]}" > "$build/build.log" || { 
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS=handle_sigbus=0  # the tests of mapped files catch it themselves
 export LSAN_OPTIONS=suppressions=$PWD/scripts/lsan_suppressions.txt:print_suppressions=0
+export TSAN_OPTIONS=suppressions=$PWD/scripts/tsan_suppressions.txt
 IFS='|'
 ctest --test-dir "$build" -j "$jobs" -R "^Quick\.(${programs[*]})$" --output-on-failure --no-tests=error > "$build/test.log" 2>&1 ||
   { tail -60 "$build/test.log" >&2; exit 1; }
