@@ -18,14 +18,16 @@ namespace talon::test {
 
 /// A model on a backend of its own.
 struct TestModel {
-  TestModel(const std::filesystem::path& path, std::unique_ptr<Backend> on, int context = 0)
+  TestModel(const std::filesystem::path& path, std::unique_ptr<Backend> on, int context = 0,
+            WeightLayout weights = WeightLayout::as_stored)
       : backend(std::move(on)),
         checkpoint(open_checkpoint(path)),
-        model(load_model(checkpoint, *backend, options(context))) {}
+        model(load_model(checkpoint, *backend, options(context, weights))) {}
 
-  static LoadOptions options(int context) {
+  static LoadOptions options(int context, WeightLayout weights) {
     LoadOptions result;
     result.context = context;
+    result.layout = weights;
     return result;
   }
   int vocabulary() const { return model.config.vocabulary; }

@@ -82,10 +82,10 @@ class EngineTrial {
         model_(model),
         watch_(choose),
         test_(model, make(situation.drafter), options(), situation.pages),
-        answers_(situation.requests.size()),
-        cancelled_(situation.requests.size()),
-        late_(situation.requests.size()),
-        taken_(situation.requests.size()) {}
+        answers_(situation.asked->requests.size()),
+        cancelled_(situation.asked->requests.size()),
+        late_(situation.asked->requests.size()),
+        taken_(situation.asked->requests.size()) {}
 
   std::optional<std::string> run() {
     constexpr int kMostSteps = 200'000;
@@ -123,9 +123,9 @@ class EngineTrial {
                           {.target = &model_.model, .cache_positions = situation_.draft_positions});
     }
     std::vector<std::vector<TokenId>> texts;
-    for (std::size_t i = 0; i < situation_.requests.size(); ++i) {
-      texts.push_back(situation_.requests[i].prompt);
-      const std::vector<TokenId>& answer = situation_.expected[i].tokens;
+    for (std::size_t i = 0; i < situation_.asked->requests.size(); ++i) {
+      texts.push_back(situation_.asked->requests[i].prompt);
+      const std::vector<TokenId>& answer = situation_.asked->expected[i].tokens;
       texts.back().insert(texts.back().end(), answer.begin(), answer.end());
     }
     return make_random_tree_drafter({.hit = 0.8, .probes = 0.2, .vocabulary = model_.vocabulary()},
@@ -141,7 +141,7 @@ class EngineTrial {
 
   void submit_some() {
     while (next_ < answers_.size() && (test_.engine.idle() || choose_.chance(0.25))) {
-      Request request = situation_.requests[next_];
+      Request request = situation_.asked->requests[next_];
       request.method = static_cast<MethodId>(choose_.below(others_ + 1));
       late_[next_] = choose_.chance(0.05);
       if (late_[next_]) {
@@ -166,7 +166,7 @@ class EngineTrial {
 
   std::optional<std::string> difference(std::size_t i) const {
     const Answer& found = answers_[i];
-    const Answer& expected = situation_.expected[i];
+    const Answer& expected = situation_.asked->expected[i];
     const bool beginning =
         found.tokens.size() <= expected.tokens.size() &&
         std::equal(found.tokens.begin(), found.tokens.end(), expected.tokens.begin());
@@ -176,7 +176,8 @@ class EngineTrial {
     } else if (found.finish == FinishReason::deadline) {
       right = beginning && late_[i];
     } else if (found.finish == FinishReason::no_room) {
-      const std::size_t positions = situation_.requests[i].prompt.size() + found.tokens.size();
+      const std::size_t positions =
+          situation_.asked->requests[i].prompt.size() + found.tokens.size();
       right = beginning && positions == static_cast<std::size_t>(situation_.pages * kPageRows);
     } else {
       right = found.tokens == expected.tokens && found.finish == expected.finish &&
@@ -184,7 +185,7 @@ class EngineTrial {
     }
     if (right) return std::nullopt;
     return fmt::format("request {} of {} prompt tokens: expected {} {} {}, found {} {} {}", i,
-                       situation_.requests[i].prompt.size(), expected.tokens,
+                       situation_.asked->requests[i].prompt.size(), expected.tokens,
                        name_of(expected.finish), expected.error, found.tokens,
                        name_of(found.finish), found.error);
   }
@@ -196,7 +197,7 @@ class EngineTrial {
         answer.finish == FinishReason::failed) {
       return std::nullopt;
     }
-    std::vector<TokenId> text = situation_.requests[i].prompt;
+    std::vector<TokenId> text = situation_.asked->requests[i].prompt;
     text.insert(text.end(), answer.tokens.begin(), answer.tokens.end());
     if (watch_.has(sequence, text)) return std::nullopt;
     return fmt::format("request {}: the listener heard another text", i);
@@ -214,14 +215,34 @@ class EngineTrial {
   std::size_t next_ = 0, others_ = 0;
 };
 
+/// A model and the engine that answers plainly.
+struct PlainModel {
+  explicit PlainModel(WeightLayout weights)
+      : model(test::kStories260k, test::cpu_backend(1), 0, weights) {}
+
+  Answer answer(Request request) {
+    request.reuse_prefix = false;
+    return engine.run(request);
+  }
+
+  static test::TestOptions options() {
+    test::TestOptions result;
+    result.policy = "fixed";
+    return result;
+  }
+
+  TestModel model;
+  TestEngine engine{model, make_drafter("none", {}), options()};
+};
+
 class EngineFuzzer {
  public:
   std::optional<std::string> run(std::uint64_t seed) {
+    answer_plainly(seed / kSituationsOfAnswers);
     Chooser choose(seed);
-    const EngineSituation situation = make_situation(choose, drafters_, model_.vocabulary(),
-                                                     [this](const Request& r) { return plain(r); });
+    const EngineSituation situation = make_situation(choose, drafters_, answers_);
     try {
-      const auto wrong = EngineTrial(model_, situation, choose).run();
+      const auto wrong = EngineTrial(of_->model, situation, choose).run();
       if (!wrong) return std::nullopt;
       return situation.describe() + ": " + *wrong;
     } catch (const std::exception& error) {
@@ -230,19 +251,24 @@ class EngineFuzzer {
   }
 
  private:
-  Answer plain(Request request) {
-    request.reuse_prefix = false;
-    return plain_.run(request);
+  /// Plain answers take half of the time of a situation, so several engines are asked the same.
+  static constexpr std::uint64_t kSituationsOfAnswers = 16;
+
+  void answer_plainly(std::uint64_t number) {
+    if (number_ == number) return;
+    number_.reset();
+    Chooser choose(~number);
+    of_ = choose.chance(0.25) ? &floats_ : &integers_;
+    answers_ = make_answers(choose, of_->model.vocabulary(),
+                            [&](const Request& request) { return of_->answer(request); });
+    number_ = number;
   }
 
-  static test::TestOptions plain_options() {
-    test::TestOptions options;
-    options.policy = "fixed";
-    return options;
-  }
-
-  TestModel model_{test::kStories260k, test::cpu_backend(1)};
-  TestEngine plain_{model_, make_drafter("none", {}), plain_options()};
+  PlainModel floats_{WeightLayout::as_stored};
+  PlainModel integers_{WeightLayout::int8};  // faster
+  PlainModel* of_ = nullptr;
+  std::optional<std::uint64_t> number_;  // of answers_
+  PlainAnswers answers_;
   std::vector<std::string> drafters_ = drafter_texts();
 };
 

@@ -59,18 +59,18 @@ SamplerOptions make_sampler(Chooser& choose) {
   return sampler;
 }
 
-class SituationMaker {
+class AnswerMaker {
  public:
-  SituationMaker(Chooser& choose, int vocabulary, const PlainAnswer& plain)
+  AnswerMaker(Chooser& choose, int vocabulary, const PlainAnswer& plain)
       : choose_(choose),
         vocabulary_(vocabulary),
         plain_(plain),
         texts_(make_texts(choose, vocabulary)) {}
 
-  void add_request(EngineSituation& situation) {
+  void add_request(PlainAnswers& answers) {
     Request request;
     request.prompt = choose_.one_of(texts_);
-    if (!situation.requests.empty() && choose_.chance(0.3)) continue_answer(situation, request);
+    if (!answers.requests.empty() && choose_.chance(0.3)) continue_answer(answers, request);
     if (choose_.chance(0.1)) {
       request.prompt.resize(std::min(request.prompt.size(), 1 + choose_.below(70)));
     }
@@ -83,16 +83,16 @@ class SituationMaker {
     request.reuse_prefix = choose_.chance(0.85);
     request.tenant = choose_.below(2);
     request.priority = static_cast<int>(choose_.below(2));
-    situation.expected.push_back(plain_(request));
-    situation.requests.push_back(std::move(request));
+    answers.expected.push_back(plain_(request));
+    answers.requests.push_back(std::move(request));
   }
 
  private:
   /// Asks on from somewhere in an earlier answer, as the next turn of a conversation does.
-  void continue_answer(const EngineSituation& situation, Request& request) {
-    const std::size_t earlier = choose_.below(situation.requests.size());
-    request.prompt = situation.requests[earlier].prompt;
-    const Tokens more = beginning(choose_, situation.expected[earlier].tokens);
+  void continue_answer(const PlainAnswers& answers, Request& request) {
+    const std::size_t earlier = choose_.below(answers.requests.size());
+    request.prompt = answers.requests[earlier].prompt;
+    const Tokens more = beginning(choose_, answers.expected[earlier].tokens);
     request.prompt.insert(request.prompt.end(), more.begin(), more.end());
     if (choose_.chance(0.5)) request.prompt.push_back(random_token(choose_, vocabulary_));
     if (request.prompt.size() > kLongestPrompt) request.prompt.resize(kLongestPrompt);
@@ -110,17 +110,25 @@ std::string EngineSituation::describe() const {
   std::string text = fmt::format(
       "drafter {} of {} positions, policy {}, {} pages, chunk {}, {} nodes, {} rows, {} requests",
       drafter, draft_positions, options.policy, pages, options.chunk, options.max_nodes,
-      options.max_rows, requests.size());
+      options.max_rows, asked->requests.size());
   for (const Other& other : others) {
     text += fmt::format(", then drafter {}, policy {}", other.drafter, other.policy);
   }
   return text;
 }
 
+PlainAnswers make_answers(Chooser& choose, int vocabulary, const PlainAnswer& plain) {
+  PlainAnswers answers;
+  AnswerMaker maker(choose, vocabulary, plain);
+  for (std::size_t left = 1 + choose.below(8); left > 0; --left) maker.add_request(answers);
+  return answers;
+}
+
 EngineSituation make_situation(Chooser& choose, const std::vector<std::string>& drafters,
-                               int vocabulary, const PlainAnswer& plain) {
+                               const PlainAnswers& asked) {
   static const std::vector<std::string> policies = test::all_policies();
   EngineSituation situation;
+  situation.asked = &asked;
   situation.drafter = choose.one_of(drafters);
   situation.draft_positions = choose.one_of<std::size_t>({0, 0, 64, 200});
   situation.pages = choose.one_of({1, 2, 3, 5, 8, 12, 30});
@@ -132,8 +140,6 @@ EngineSituation make_situation(Chooser& choose, const std::vector<std::string>& 
   for (std::size_t left = choose.below(3); left > 0; --left) {
     situation.others.push_back({choose.one_of(drafters), choose.one_of(policies)});
   }
-  SituationMaker maker(choose, vocabulary, plain);
-  for (std::size_t left = 1 + choose.below(8); left > 0; --left) maker.add_request(situation);
   return situation;
 }
 

@@ -30,6 +30,12 @@ class Chooser {
   std::mt19937_64 random_;
 };
 
+/// Requests and the answers to them: plain, alone, with plenty of room.
+struct PlainAnswers {
+  std::vector<Request> requests;
+  std::vector<test::Answer> expected;
+};
+
 /// An engine and what is asked of it.
 struct EngineSituation {
   std::string drafter;  // of the table, or "random": trees that often hold the right tokens
@@ -40,8 +46,7 @@ struct EngineSituation {
     std::string drafter, policy;
   };
   std::vector<Other> others;  // methods that are added on the way
-  std::vector<Request> requests;
-  std::vector<test::Answer> expected;  // plain, alone, with plenty of room
+  const PlainAnswers* asked = nullptr;
 
   std::string describe() const;
 };
@@ -51,7 +56,10 @@ using PlainAnswer = std::function<test::Answer(const Request&)>;
 
 /// Prompts share beginnings with each other and with earlier answers; their lengths lie around
 /// those of pages.
+PlainAnswers make_answers(Chooser& choose, int vocabulary, const PlainAnswer& plain);
+
+/// An engine that is asked `asked`, which must outlive the situation.
 EngineSituation make_situation(Chooser& choose, const std::vector<std::string>& drafters,
-                               int vocabulary, const PlainAnswer& plain);
+                               const PlainAnswers& asked);
 
 }  // namespace talon::fuzz
