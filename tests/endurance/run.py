@@ -24,6 +24,7 @@ from traffic import Question, Site, Wrong
 CLIENTS = 6
 SAMPLE_S = 10
 FAULT_S = 45  # from one fault to the next
+STOPPED_S = 6  # more than an ending server gives answers in all
 SETTLED_S = 600  # from when on memory must stay; shorter runs take a third of their time
 MOST_GROWTH = 1.02
 LEAST_ACCEPTANCE = 0.95  # of the last third, of the first third's
@@ -60,6 +61,7 @@ class Faults:
 
     def __init__(self, talon: str, model: pathlib.Path, folder: pathlib.Path, site: Site) -> None:
         self.talon, self.model, self.folder, self.site = talon, model, folder, site
+        self.stops = False  # every other ending server, the first among them
 
     def model_vanishes(self) -> None:
         """The one that runs goes on; a new one says what is missing."""
@@ -95,7 +97,8 @@ class Faults:
                 subprocess.run(["umount", full], check=True)
 
     def ended_in_the_middle(self) -> None:
-        """SIGTERM while streams run: each ends whole or is cut with a reason, and what it said is a beginning of its text."""
+        """SIGTERM while streams run: each ends whole or is cut with a reason, and what it said is a beginning of its text, even
+        if the server is stopped meanwhile for longer than all of that may take."""
         server, address = start(self.talon, self.model, "--drain-s", "0.2")
         other = Site(address, self.site.texts)
         question = max(self.site.texts, key=lambda one: (one.length, len(self.site.texts[one])))
@@ -116,6 +119,12 @@ class Faults:
             thread.start()
         begun.wait(30)
         server.send_signal(signal.SIGTERM)
+        self.stops = not self.stops
+        if self.stops:
+            time.sleep(0.03)  # it has begun to end
+            server.send_signal(signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            server.send_signal(signal.SIGCONT)
         for thread in threads:
             thread.join(60)
         if server.wait(60) != 0 or problems:

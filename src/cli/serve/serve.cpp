@@ -18,7 +18,8 @@ namespace talon {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double kLastWords = 5;  // seconds for answers that were cut off to be sent
+constexpr long kLastWordsMs = 5000;  // for answers that were cut off to be sent
+constexpr long kWaitMs = 20;
 
 /// SIGINT and SIGTERM, kept from every thread that is started while this lives: they wait until
 /// somebody asks for them.
@@ -124,20 +125,20 @@ class Serve : public Command {
   int drain(Server& server, const HeldSignals& signals) const {
     note("ending: running answers have {} s; another signal ends at once", options_.drain_s);
     server.drain();
-    const auto start = Clock::now();
-    bool has_cut = false;
-    while (!server.idle()) {
-      if (signals.came_within(20)) {
-        if (!options_.server.http.unix_path.empty()) {
-          unlink(options_.server.http.unix_path.c_str());
-        }
-        _exit(kExitInterrupted);
-      }
-      const std::chrono::duration<double> seconds = Clock::now() - start;
-      if (seconds.count() > options_.drain_s && !std::exchange(has_cut, true)) server.cancel_all();
-      if (seconds.count() > options_.drain_s + kLastWords) break;
-    }
+    const auto end = Clock::now() + std::chrono::duration<double>(options_.drain_s);
+    while (!server.idle() && Clock::now() <= end) wait(signals);
+    if (!server.idle()) server.cancel_all();
+    // Counted in waits and not by the clock: a process that is stopped or starved meanwhile has its
+    // last words all the same.
+    for (int waits = 0; !server.idle() && waits * kWaitMs < kLastWordsMs; ++waits) wait(signals);
     return kExitDone;
+  }
+
+  /// A short while. Another signal ends the process.
+  void wait(const HeldSignals& signals) const {
+    if (!signals.came_within(kWaitMs)) return;
+    if (!options_.server.http.unix_path.empty()) unlink(options_.server.http.unix_path.c_str());
+    _exit(kExitInterrupted);
   }
 
   ServeCommandOptions options_;
