@@ -9,7 +9,7 @@
 #   FIELD_METHODS=M,N       instead of the methods below
 #   FIELD_TOKENS=N          most of an answer (default 128)
 #   FIELD_REPEATS=N         answers of each, medians count (default 1)
-#   FIELD_PEERS="P Q"       other engines (default: llama.cpp openvino transformers), 0: none. What cannot be had is left out, and said
+#   FIELD_PEERS="P Q"       other engines (default: llama.cpp openvino; transformers: 6 GB), 0: none. What cannot be had is left out, and said
 set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
@@ -17,7 +17,7 @@ work=build/field
 commit=$(git describe --always)
 mkdir -p $work bench/results
 peers=
-for peer in ${FIELD_PEERS:-llama.cpp openvino transformers}; do
+for peer in ${FIELD_PEERS:-llama.cpp openvino}; do
   case $peer in
     0) ;;
     llama.cpp) if place=$(scripts/llama_cpp.sh); then
