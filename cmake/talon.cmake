@@ -27,6 +27,14 @@ function(talon_precompile target name)
   endif()
 endfunction()
 
+# talon_unity(TARGET n): n files are compiled as one, since what their headers instantiate (Asio, libtorch, CLI11) costs more than
+# they do. Two files of such a folder may not give the same name to different things, even without a namespace. Fuzzing builds without.
+function(talon_unity target batch)
+  if(NOT TALON_FUZZ)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+  endif()
+endfunction()
+
 # The command line, the bench but for its probes, and what tests compile themselves wait for files, forwards and people: optimised
 # less, they are compiled in three quarters of the time.
 set(TALON_COLD_OPTIONS -O1)
@@ -56,11 +64,15 @@ function(talon_write_layers)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${text}" @ONLY)
 endfunction()
 
-# talon_folder(NAME [FOLDER folder] [HEADERS set] [SLOW patterns...] [SECONDS n] DEPENDS libs...) makes the library talon_NAME of all
+# talon_folder(NAME [FOLDER folder] [HEADERS set] [TESTS_APART] [SLOW patterns...] [SECONDS n] DEPENDS libs...) makes the library talon_NAME of all
 # sources in src/NAME, or in src/FOLDER (recursively) and, when tests are built, one test program NAME_test of all its x_test.cpp files,
-# which stand beside what they test.
+# which stand beside what they test. TESTS_APART: those are not compiled together (talon_unity).
 function(talon_folder name)
-  cmake_parse_arguments(ARG "" "FOLDER;HEADERS;SECONDS" "DEPENDS;EXCLUDE;SLOW" ${ARGN})
+  cmake_parse_arguments(ARG "TESTS_APART" "FOLDER;HEADERS;SECONDS" "DEPENDS;EXCLUDE;SLOW" ${ARGN})
+  set(apart "")
+  if(ARG_TESTS_APART)
+    set(apart APART)
+  endif()
   if(NOT ARG_HEADERS)
     set(ARG_HEADERS talon_library_headers)
   endif()
@@ -92,7 +104,7 @@ function(talon_folder name)
     target_link_libraries(talon_${name} INTERFACE ${ARG_DEPENDS})
   endif()
   if(TALON_TESTS AND tests)
-    talon_test(${name}_test SOURCES ${tests} DEPENDS talon_${name} SLOW ${ARG_SLOW} SECONDS ${ARG_SECONDS})
+    talon_test(${name}_test ${apart} SOURCES ${tests} DEPENDS talon_${name} SLOW ${ARG_SLOW} SECONDS ${ARG_SECONDS})
   endif()
 endfunction()
 
@@ -103,16 +115,23 @@ endfunction()
 #   case: one for each TEST, for `ctest -R`.
 # SECONDS n: roughly what all of it takes, where that is long: such programs begin first.
 # HEADERS NONE: without the common precompiled headers.
+# APART: its files are not compiled together (talon_unity), since they give one name to different things.
 # HAS_LONG: tests of suites named *Long get the label long alone, which `make test` leaves out.
+set(TALON_TEST_DEFINITIONS TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TALON_DOWNLOADS="${PROJECT_SOURCE_DIR}/downloads")
 function(talon_test name)
-  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
+  cmake_parse_arguments(ARG "HAS_LONG;APART" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} talon_test_main)
-  target_compile_definitions(${name} PRIVATE
-    TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TALON_DOWNLOADS="${PROJECT_SOURCE_DIR}/downloads")
+  target_compile_definitions(${name} PRIVATE ${TALON_TEST_DEFINITIONS})
   target_compile_options(${name} PRIVATE ${TALON_COLD_OPTIONS})
+  if(TALON_SANITIZE)
+    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)  # of what is tested, not of tests: half their compile time
+  endif()
   if(NOT ARG_HEADERS)
     talon_precompile(${name} talon_test_headers)
+    if(NOT ARG_APART)
+      talon_unity(${name} 4)
+    endif()
   endif()
   set(discovery DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES)
   set(long "")

@@ -9,6 +9,8 @@
 
 namespace talon {
 
+inline constexpr int kHttpDone = 200;  // a status
+
 /// One request over HTTP.
 struct HttpTransfer {
   std::string url;

@@ -1,6 +1,14 @@
 #include "report/table.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 namespace talon {
+
+std::string number(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–";
+}
 
 std::string markdown_of(const Table& table) {
   const auto line = [](const std::vector<std::string>& cells) {

@@ -12,6 +12,9 @@ struct Table {
   std::string caption = {};
 };
 
+/// A number of a cell, with so many digits after the point; a dash if it is not finite.
+std::string number(double value, int digits);
+
 /// The table as Markdown, for terminals and repositories; without its caption.
 std::string markdown_of(const Table& table);
 

@@ -12,7 +12,7 @@ namespace {
 const Law<double> kLaw = {{{2, 0.1}, {4, 0.5}, {7, 0.4}}};
 
 /// Children 4 and 7 of the root, drawn; a fixed child 9 of the first of them.
-DraftTree small_tree() {
+DraftTree drawn_tree() {
   DraftTree tree(1);
   tree.draw_children(0, kLaw, 2, [](int index) { return index == 0 ? 0.3 : 0.9; });
   tree.add(1, 9, -3.0f);
@@ -20,7 +20,7 @@ DraftTree small_tree() {
 }
 
 TEST(DrawnChildren, AreDrawnInOrderWithoutReplacement) {
-  const DraftTree tree = small_tree();
+  const DraftTree tree = drawn_tree();
   EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{1, 4, 7, 9}));
   ASSERT_NE(tree.drawn_from(0), nullptr);
   EXPECT_EQ(tree.drawn_from(1), nullptr);
@@ -51,18 +51,18 @@ TEST(DrawnChildren, AppearAsOftenAsTheirLawSays) {
 }
 
 TEST(DrawnChildren, TakeNoOthersBesideThem) {
-  DraftTree tree = small_tree();
+  DraftTree tree = drawn_tree();
   EXPECT_THROW(tree.add(0, 2, -1.0f), Bug);
   EXPECT_EQ(tree.add(0, 7, -9.0f), 2);
   EXPECT_THROW(tree.draw_children(1, kLaw, 1, [](int) { return 0.5; }), Bug);
 }
 
 TEST(DrawnChildren, AreNeverChosenFromByTheirScore) {
-  DraftTree tree = small_tree();
+  DraftTree tree = drawn_tree();
   EXPECT_THROW(tree.keep(std::vector<NodeId>{1, 3}), Bug);
   tree.keep(std::vector<NodeId>{1, 2});
   EXPECT_NE(tree.drawn_from(0), nullptr);
-  tree = small_tree();
+  tree = drawn_tree();
   tree.prune(1);  // cut from the end, though the second may be likelier
   EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{1, 4}));
 }

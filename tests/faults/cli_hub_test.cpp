@@ -66,11 +66,6 @@ Outcome pull(const FileServer& hub, const Folder& models, const std::string& nam
   return run_talon(start);
 }
 
-void expect_said(const Outcome& outcome, int code, const std::string& part) {
-  EXPECT_EQ(outcome.code, code) << outcome.notes;
-  EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
-}
-
 TEST(PullHub, FetchesAFolderWhoseNameStandsForIt) {
   const Folder models;
   const FileServer hub({.files = repository("someone/small", small_target())});

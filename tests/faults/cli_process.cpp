@@ -79,6 +79,11 @@ Outcome run_talon(std::vector<std::string> arguments) {
   return run_talon(Start{.arguments = std::move(arguments)});
 }
 
+void expect_said(const Outcome& outcome, int code, const std::string& part) {
+  EXPECT_EQ(outcome.code, code) << outcome.notes;
+  EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
+}
+
 std::string small_model() { return TALON_TEST_DATA "/models/stories260K.bin"; }
 
 std::string chat_model() {

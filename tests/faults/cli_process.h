@@ -27,6 +27,8 @@ struct Outcome {
 
 Outcome run_talon(const Start& start);
 Outcome run_talon(std::vector<std::string> arguments);
+/// A check of a test: it ended with `code` and said `part` on standard error.
+void expect_said(const Outcome& outcome, int code, const std::string& part);
 
 /// tests/data/models/stories260K.bin, a 260 K parameter model with its tokenizer beside it.
 std::string small_model();

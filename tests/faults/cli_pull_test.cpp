@@ -26,11 +26,6 @@ Outcome pull(const std::string& what, const Folder& models, std::size_t most_fil
                          .most_file_bytes = most_file_bytes});
 }
 
-void expect_said(const Outcome& outcome, int code, const std::string& part) {
-  EXPECT_EQ(outcome.code, code) << outcome.notes;
-  EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
-}
-
 TEST(PullUrl, FetchesAWholeFile) {
   const Folder models;
   FileServer server({.body = body_of(300000)});

@@ -14,7 +14,6 @@
 namespace talon {
 namespace {
 
-constexpr int kDone = 200;
 constexpr int kSilenceSeconds = 300;
 constexpr int kLongAnswer = 8;  // tokens after a long prompt
 constexpr auto kLongPause = std::chrono::milliseconds(300);
@@ -108,7 +107,7 @@ class Clients {
     transfer.stops = [&] { return is_over(); };
     transfer.on_data = [&](int status, std::string_view bytes) {
       if (is_over()) return false;
-      if (status == kDone) {
+      if (status == kHttpDone) {
         stream.push(bytes);
       } else {
         refusal += bytes;
@@ -125,7 +124,7 @@ class Clients {
                               const std::string& refusal) {
     if (!stream.error().empty()) return stream.error();
     if (outcome.end != TransferOutcome::End::done) return outcome.problem;
-    if (outcome.status != kDone) {
+    if (outcome.status != kHttpDone) {
       return fmt::format("HTTP status {}: {}", outcome.status, refusal.substr(0, kShownBytes));
     }
     return "stream: expected an end, found none";

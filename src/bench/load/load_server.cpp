@@ -2,12 +2,11 @@
 
 #include "bench/peer/peer_http.h"
 #include "core/error.h"
+#include "net/http_transfer.h"
 #include "runtime/method.h"
 
 namespace talon {
 namespace {
-
-constexpr int kDone = 200;
 
 std::vector<std::string> talon_command(const LoadSetting& setting, const std::string& method,
                                        int port) {
@@ -84,7 +83,7 @@ void LoadServer::learn_model() {
     Json body = body_of(probe, {});
     body["stream"] = false;
     const HttpReply reply = http_request(doing, completions_url(), &body);
-    if (reply.status == kDone) return;
+    if (reply.status == kHttpDone) return;
     if (!takes_ids_) http_json(doing, reply);  // throws what it said
   }
 }

@@ -6,8 +6,6 @@
 namespace talon {
 namespace {
 
-std::string text(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
-
 std::vector<double> gaps_of(const LoadAnswer& answer) {
   std::vector<double> gaps;
   for (std::size_t i = 1; i < answer.pieces.size(); ++i) {
@@ -156,12 +154,12 @@ Table load_table(std::span<const LoadResult> results) {
   for (const LoadResult& result : results) {
     const bool is_compared = result.compared > 0;
     table.rows.push_back(
-        {result.server, name_of(result.level), text(result.tok_s.median, 0),
+        {result.server, name_of(result.level), number(result.tok_s.median, 0),
          fmt::format("{:.0f}-{:.0f}", result.tok_s.least, result.tok_s.most),
-         text(result.times_first.median, 2), text(result.first_ms.median, 0),
-         text(result.first_ms.p99, 0), text(result.gap_ms.median, 1), text(result.gap_ms.p99, 0),
-         text(result.gap_ms.worst, 0), std::to_string(result.answers),
-         std::to_string(result.errors),
+         number(result.times_first.median, 2), number(result.first_ms.median, 0),
+         number(result.first_ms.p99, 0), number(result.gap_ms.median, 1),
+         number(result.gap_ms.p99, 0), number(result.gap_ms.worst, 0),
+         std::to_string(result.answers), std::to_string(result.errors),
          is_compared ? fmt::format("{} of {}", result.compared - result.unequal, result.compared)
                      : "-"});
   }

@@ -5,9 +5,7 @@
 namespace talon {
 namespace {
 
-double number(const Json& line, const char* key) { return line.at(key).get<double>(); }
-
-std::string text(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
+double field(const Json& line, const char* key) { return line.at(key).get<double>(); }
 
 std::string machine_text(const Json& closing) {
   const Json& machine = closing.at("machine");
@@ -24,29 +22,28 @@ Table cost_table(std::span<const Json> lines) {
   for (const Json& line : lines) {
     if (!line.contains("rows")) continue;
     table.rows.push_back({std::to_string(line["context"].get<int>()),
-                          std::to_string(line["rows"].get<int>()), text(number(line, "ms"), 2),
-                          text(number(line, "ms_least"), 2), text(number(line, "ms_most"), 2),
-                          text(number(line, "c"), 2), text(number(line, "projections_ms"), 2),
-                          text(number(line, "head_ms"), 2), text(number(line, "attention_ms"), 2),
-                          text(number(line, "rest_ms"), 2), text(number(line, "gb_s"), 1),
-                          text(number(line, "gmac_s"), 0), text(number(line, "limit_ms"), 2),
-                          text(number(line, "percent_of_limit"), 0)});
+                          std::to_string(line["rows"].get<int>()), number(field(line, "ms"), 2),
+                          number(field(line, "ms_least"), 2), number(field(line, "ms_most"), 2),
+                          number(field(line, "c"), 2), number(field(line, "projections_ms"), 2),
+                          number(field(line, "head_ms"), 2), number(field(line, "attention_ms"), 2),
+                          number(field(line, "rest_ms"), 2), number(field(line, "gb_s"), 1),
+                          number(field(line, "gmac_s"), 0), number(field(line, "limit_ms"), 2),
+                          number(field(line, "percent_of_limit"), 0)});
   }
   return table;
 }
 
 Report cost_report(std::span<const Json> lines) {
   const Json& closing = lines.back();
-  return {
-      .kind = ReportKind::cost,
-      .title = "Cost of a forward",
-      .subtitle = closing.at("model").get<std::string>() + " on " + machine_text(closing),
-      .notes = {fmt::format("The limit is the slower of reading all weights at {:.1f} GB/s and "
-                            "multiplying at {:.0f} GMAC/s ({}), measured in the same process.",
-                            number(closing, "bandwidth_gb_s"), number(closing, "multiply_gmac_s"),
-                            closing.at("multiply_instruction").get<std::string>())},
-      .tables = {{"numbers", cost_table(lines)}},
-      .lines = {lines.begin(), lines.end()}};
+  return {.kind = ReportKind::cost,
+          .title = "Cost of a forward",
+          .subtitle = closing.at("model").get<std::string>() + " on " + machine_text(closing),
+          .notes = {fmt::format("The limit is the slower of reading all weights at {:.1f} GB/s and "
+                                "multiplying at {:.0f} GMAC/s ({}), measured in the same process.",
+                                field(closing, "bandwidth_gb_s"), field(closing, "multiply_gmac_s"),
+                                closing.at("multiply_instruction").get<std::string>())},
+          .tables = {{"numbers", cost_table(lines)}},
+          .lines = {lines.begin(), lines.end()}};
 }
 
 Table kernel_table(std::span<const Json> lines) {
@@ -58,9 +55,9 @@ Table kernel_table(std::span<const Json> lines) {
     table.rows.push_back(
         {word("kernels"), word("shape"), word("op"), word("format"),
          line.contains("context") ? std::to_string(line["context"].get<int>()) : "",
-         std::to_string(line["rows"].get<int>()), text(number(line, "ms"), 4),
-         text(number(line, "gb_s"), 1), text(number(line, "gmac_s"), 0),
-         text(number(line, "percent_of_limit"), 0), word("limit")});
+         std::to_string(line["rows"].get<int>()), number(field(line, "ms"), 4),
+         number(field(line, "gb_s"), 1), number(field(line, "gmac_s"), 0),
+         number(field(line, "percent_of_limit"), 0), word("limit")});
   }
   return table;
 }

@@ -4,6 +4,7 @@
 
 #include "io/json.h"
 #include "report/report.h"
+#include "report/table.h"
 
 namespace talon {
 

@@ -8,7 +8,6 @@ namespace {
 
 constexpr int kConnectSeconds = 10;
 constexpr int kSilenceSeconds = 300;  // a long prompt on a slow machine says nothing for minutes
-constexpr int kDone = 200;
 constexpr std::size_t kShownBytes = 300;
 
 }  // namespace
@@ -20,7 +19,7 @@ HttpReply http_request(const std::string& doing, const std::string& url, const J
                         .connect_seconds = kConnectSeconds,
                         .silence_seconds = kSilenceSeconds,
                         .on_data = [&](int status, std::string_view piece) {
-                          if (listener && status == kDone) {
+                          if (listener && status == kHttpDone) {
                             listener(piece);
                           } else {
                             reply.body += piece;
@@ -39,7 +38,7 @@ HttpReply http_request(const std::string& doing, const std::string& url, const J
 }
 
 Json http_json(const std::string& doing, const HttpReply& reply) {
-  if (reply.status != kDone) {
+  if (reply.status != kHttpDone) {
     fail("{}: expected HTTP status 200, got {}: {}", doing, reply.status,
          reply.body.substr(0, kShownBytes));
   }

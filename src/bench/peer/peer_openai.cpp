@@ -5,11 +5,10 @@
 #include "bench/peer/peer_http.h"
 #include "core/error.h"
 #include "engine/stopwatch.h"
+#include "net/http_transfer.h"
 
 namespace talon {
 namespace {
-
-constexpr int kDone = 200;
 
 /// The text of a streamed completion and when it came.
 struct TimedText {
@@ -47,11 +46,11 @@ class OpenaiPeer : public Contestant {
     const std::string doing = "ask " + name_;
     TimedText timed;
     HttpReply reply = post(doing, request, stop, timed);
-    if (reply.status != kDone && takes_ids_) {
+    if (reply.status != kHttpDone && takes_ids_) {
       takes_ids_ = false;
       reply = post(doing, request, stop, timed);
     }
-    if (reply.status != kDone) http_json(doing, reply);  // throws what it said
+    if (reply.status != kHttpDone) http_json(doing, reply);  // throws what it said
     TurnAnswer answer;
     answer.text = timed.text;
     answer.tokens = tokenizer_.encode(answer.text);

@@ -7,12 +7,12 @@
 #include "bench/peer/peer_http.h"
 #include "core/error.h"
 #include "engine/stopwatch.h"
+#include "net/http_transfer.h"
 
 namespace talon {
 namespace {
 
 constexpr double kStartMs = 180'000;
-constexpr int kDone = 200;
 
 void expect_files(const PeerChoice& choice, const PeerSetting& setting) {
   if (setting.model.extension() != ".gguf") {
@@ -49,7 +49,7 @@ void ServerProcess::await_ready(const std::string& doing) {
   for (;;) {
     if (!process_.running()) fail("{}: it ended: {}", doing, process_.last_output());
     try {
-      if (http_request(doing, url_ + "/health").status == kDone) return;
+      if (http_request(doing, url_ + "/health").status == kHttpDone) return;
     } catch (const Error&) {  // not listening yet
     }
     if (watch.ms() > kStartMs) {

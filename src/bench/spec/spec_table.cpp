@@ -23,10 +23,6 @@ std::string same_tokens(const MethodSummary& summary) {
 
 }  // namespace
 
-std::string number(double value, int digits) {
-  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–";
-}
-
 std::string with_range(double value, const Interval& range) {
   if (!std::isfinite(range.low) || range.low == range.high) return number(value, 2);
   return fmt::format("{} [{}, {}]", number(value, 2), number(range.low, 2), number(range.high, 2));

@@ -34,8 +34,6 @@ std::string spec_markdown(std::span<const MethodSummary> summaries, const Json& 
 /// interval, tau and the worst question. Without rows if there is one temperature only.
 Table temperature_table(std::span<const SpecCell> cells, const std::vector<std::string>& methods);
 
-/// "1.38", "–" if it is not finite.
-std::string number(double value, int digits);
 /// "1.38 [1.20, 1.51]".
 std::string with_range(double value, const Interval& range);
 

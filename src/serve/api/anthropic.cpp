@@ -9,11 +9,11 @@ namespace talon {
 namespace {
 
 constexpr std::array<std::string_view, 1> kTextBlocks = {"text"};
-constexpr std::array<std::string_view, 2> kRoles = {"user", "assistant"};
+constexpr std::array<std::string_view, 2> kAnthropicRoles = {"user", "assistant"};
 constexpr std::size_t kMostBlocks = 1024;
 constexpr FieldNames kNames = {{"max_tokens", ""}, "stop_sequences"};
 
-std::string_view type_of(int status) {
+std::string_view anthropic_type(int status) {
   switch (status) {
     case 401:
       return "authentication_error";
@@ -36,7 +36,7 @@ std::string_view type_of(int status) {
 
 Json error_body(const ApiError& error) {
   return {{"type", "error"},
-          {"error", {{"type", type_of(error.status())}, {"message", error.what()}}}};
+          {"error", {{"type", anthropic_type(error.status())}, {"message", error.what()}}}};
 }
 
 std::string named_event(const Json& json) {
@@ -100,7 +100,7 @@ void read_turn(const std::string& path, const Json& json, std::vector<ChatMessag
   } else if (has_blocks && role == "user") {
     read_user_blocks(path + ".content", *content, messages);
   } else {
-    messages.push_back(read_message(path, json, kRoles, kTextBlocks));
+    messages.push_back(read_message(path, json, kAnthropicRoles, kTextBlocks));
   }
 }
 

@@ -9,15 +9,16 @@
 namespace talon {
 namespace {
 
-constexpr std::array<std::string_view, 3> kTextParts = {"input_text", "output_text", "text"};
-constexpr std::array<std::string_view, 4> kRoles = {"system", "developer", "user", "assistant"};
+constexpr std::array<std::string_view, 3> kResponsesTexts = {"input_text", "output_text", "text"};
+constexpr std::array<std::string_view, 4> kResponsesRoles = {"system", "developer", "user",
+                                                             "assistant"};
 constexpr FieldNames kNames = {{"max_output_tokens", ""}, "stop"};
 
 /// What a call gave: a text, or text parts.
 std::string read_output(const std::string& path, const Fields& item) {
   const Json* output = item.find("output");
   if (!output) item.refuse("output", "a text or a list of text parts");
-  return read_content(path + ".output", *output, kTextParts);
+  return read_content(path + ".output", *output, kResponsesTexts);
 }
 
 void read_item(const std::string& path, const Json& json, std::vector<ChatMessage>& messages) {
@@ -32,7 +33,7 @@ void read_item(const std::string& path, const Json& json, std::vector<ChatMessag
   } else if (type == "function_call_output") {
     messages.push_back(call_result(messages, call, read_output(path, item)));
   } else if (type == "message") {
-    messages.push_back(read_message(path, json, kRoles, kTextParts));
+    messages.push_back(read_message(path, json, kResponsesRoles, kResponsesTexts));
   } else if (type != "reasoning") {
     item.refuse("type", "message, function_call, function_call_output or reasoning");
   }

@@ -7,7 +7,7 @@
 namespace talon {
 namespace {
 
-constexpr std::string_view kBegin = "<start_function_call>", kEnd = "<end_function_call>";
+constexpr std::string_view kGemmaBegin = "<start_function_call>", kGemmaEnd = "<end_function_call>";
 constexpr std::string_view kCall = "call:", kQuote = "<escape>";
 constexpr int kDeepest = 64;
 
@@ -75,14 +75,14 @@ class FunctionGemmaReader final : public AnswerReader {
   void read(std::string_view text, Parts& parts) override {
     pending_ += text;
     while (true) {
-      const MarkSearch found = find_mark(pending_, {in_call_ ? &kEnd : &kBegin, 1});
+      const MarkSearch found = find_mark(pending_, {in_call_ ? &kGemmaEnd : &kGemmaBegin, 1});
       if (!in_call_) {
         content_.say(std::string_view(pending_).substr(0, found.begin), parts);
         pending_.erase(0, found.begin);
       }
       if (found.mark < 0) return;
       if (in_call_) end_call(std::string_view(pending_).substr(0, found.begin), parts);
-      pending_.erase(0, in_call_ ? found.begin + kEnd.size() : kBegin.size());
+      pending_.erase(0, in_call_ ? found.begin + kGemmaEnd.size() : kGemmaBegin.size());
       in_call_ = !in_call_;
     }
   }
@@ -111,7 +111,7 @@ class FunctionGemmaReader final : public AnswerReader {
         return;
       }
     }
-    content_.say(std::string(kBegin) + std::string(text) + std::string(kEnd), parts);
+    content_.say(std::string(kGemmaBegin) + std::string(text) + std::string(kGemmaEnd), parts);
   }
 
   std::string pending_;

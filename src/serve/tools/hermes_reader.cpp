@@ -5,7 +5,7 @@
 namespace talon {
 namespace {
 
-constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>";
+constexpr std::string_view kHermesBegin = "<tool_call>", kHermesEnd = "</tool_call>";
 
 class HermesReader final : public AnswerReader {
  public:
@@ -17,7 +17,7 @@ class HermesReader final : public AnswerReader {
 
   void finish(Parts& parts) override {
     if (place_ == Place::call && !call_.is_told()) {
-      content_.say(std::string(kBegin) + call_.raw(), parts);
+      content_.say(std::string(kHermesBegin) + call_.raw(), parts);
     }
     if (place_ == Place::outside) content_.say(pending_, parts);
     content_.finish(parts);
@@ -31,11 +31,11 @@ class HermesReader final : public AnswerReader {
   bool advance(Parts& parts) {
     switch (place_) {
       case Place::outside: {
-        const MarkSearch found = find_mark(pending_, {&kBegin, 1});
+        const MarkSearch found = find_mark(pending_, {&kHermesBegin, 1});
         content_.say(std::string_view(pending_).substr(0, found.begin), parts);
         pending_.erase(0, found.begin);
         if (found.mark < 0) return false;
-        pending_.erase(0, kBegin.size());
+        pending_.erase(0, kHermesBegin.size());
         call_ = {};
         place_ = Place::call;
         return true;
@@ -46,7 +46,7 @@ class HermesReader final : public AnswerReader {
         if (!was_told && call_.is_told()) content_.call();
         if (call_.state() == JsonCall::State::reading) return false;
         if (!call_.is_told()) {
-          content_.say(std::string(kBegin) + call_.raw(), parts);
+          content_.say(std::string(kHermesBegin) + call_.raw(), parts);
           place_ = Place::outside;
         } else {
           place_ = Place::after;
@@ -56,8 +56,8 @@ class HermesReader final : public AnswerReader {
       case Place::after: {
         const std::size_t space = leading_space(pending_);
         const std::string_view rest = std::string_view(pending_).substr(space);
-        if (rest.size() < kEnd.size() && kEnd.starts_with(rest)) return false;
-        pending_.erase(0, space + (rest.starts_with(kEnd) ? kEnd.size() : 0));
+        if (rest.size() < kHermesEnd.size() && kHermesEnd.starts_with(rest)) return false;
+        pending_.erase(0, space + (rest.starts_with(kHermesEnd) ? kHermesEnd.size() : 0));
         place_ = Place::outside;
         return true;
       }

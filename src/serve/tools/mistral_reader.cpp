@@ -5,7 +5,7 @@
 namespace talon {
 namespace {
 
-constexpr std::string_view kBegin = "[TOOL_CALLS]", kArguments = "[ARGS]", kId = "[CALL_ID]";
+constexpr std::string_view kCalls = "[TOOL_CALLS]", kArguments = "[ARGS]", kId = "[CALL_ID]";
 
 /// After the mark stands a list of objects, or a name with its arguments: the older and the newer
 /// models of the family.
@@ -55,11 +55,11 @@ class MistralReader final : public AnswerReader {
   }
 
   bool look_for_call(Parts& parts) {
-    const MarkSearch found = find_mark(pending_, {&kBegin, 1});
+    const MarkSearch found = find_mark(pending_, {&kCalls, 1});
     content_.say(std::string_view(pending_).substr(0, found.begin), parts);
     pending_.erase(0, found.begin);
     if (found.mark < 0) return false;
-    pending_.erase(0, kBegin.size());
+    pending_.erase(0, kCalls.size());
     content_.call();
     place_ = Place::begin;
     return true;

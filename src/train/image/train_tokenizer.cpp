@@ -17,8 +17,8 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int kMostRestarts = 8;          // codes an iteration
-constexpr std::int64_t kEvaluated = 512;  // held-out pictures at most
+constexpr int kMostRestarts = 8;        // codes an iteration
+constexpr std::int64_t kHeldOut = 512;  // held-out pictures at most
 
 VqShape shape_of(const TokenizerOptions& options) {
   VqShape shape;
@@ -138,7 +138,7 @@ Measures TokenizerTask::learn(std::int64_t place, int batch, bool measured) {
 Measures TokenizerTask::evaluate() {
   const torch::NoGradGuard no_gradient;
   const auto held_out = pictures_.split(true);
-  const auto count = std::min<std::int64_t>(kEvaluated, std::ssize(held_out));
+  const auto count = std::min<std::int64_t>(kHeldOut, std::ssize(held_out));
   if (count == 0) return {};
   Tensor uses = torch::zeros({shape_.codes}, torch::kLong);
   double error = 0, squares = 0, distance = 0;
