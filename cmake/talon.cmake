@@ -28,7 +28,8 @@ function(talon_precompile target name)
 endfunction()
 
 # talon_unity(TARGET n): n files are compiled as one, since what their headers instantiate (Asio, libtorch, CLI11) costs more than
-# they do. Two files of such a folder may not give the same name to different things, even without a namespace. Fuzzing builds without.
+# they do. Two files of one target may not give the same name to different things, even in namespaces without names: those that
+# stand apart today meet when a file is added. Fuzzing builds file by file.
 function(talon_unity target batch)
   if(NOT TALON_FUZZ)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
@@ -64,9 +65,9 @@ function(talon_write_layers)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${text}" @ONLY)
 endfunction()
 
-# talon_folder(NAME [FOLDER folder] [HEADERS set] [TESTS_APART] [SLOW patterns...] [SECONDS n] DEPENDS libs...) makes the library talon_NAME of all
-# sources in src/NAME, or in src/FOLDER (recursively) and, when tests are built, one test program NAME_test of all its x_test.cpp files,
-# which stand beside what they test. TESTS_APART: those are not compiled together (talon_unity).
+# talon_folder(NAME [FOLDER folder] [HEADERS set] [TESTS_APART] [SLOW patterns...] [SECONDS n] DEPENDS libs...) makes the library
+# talon_NAME of all sources in src/NAME, or in src/FOLDER (recursively) and, when tests are built, one test program NAME_test of all
+# its x_test.cpp files, which stand beside what they test. TESTS_APART: those are APART (talon_test).
 function(talon_folder name)
   cmake_parse_arguments(ARG "TESTS_APART" "FOLDER;HEADERS;SECONDS" "DEPENDS;EXCLUDE;SLOW" ${ARGN})
   set(apart "")
@@ -108,6 +109,9 @@ function(talon_folder name)
   endif()
 endfunction()
 
+# Where tests, and what they share, find their data and models.
+set(TALON_TEST_DEFINITIONS TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TALON_DOWNLOADS="${PROJECT_SOURCE_DIR}/downloads")
+
 # talon_test(NAME SOURCES files... DEPENDS libs...): a GoogleTest program. Tests read their data below TALON_TEST_DATA
 # (tests/data) and downloaded models below TALON_DOWNLOADS, and skip without the latter. ctest knows it three ways, by label:
 #   whole: Whole.NAME, all of it in one process, as `make test` runs it.
@@ -117,7 +121,6 @@ endfunction()
 # HEADERS NONE: without the common precompiled headers.
 # APART: its files are not compiled together (talon_unity), since they give one name to different things.
 # HAS_LONG: tests of suites named *Long get the label long alone, which `make test` leaves out.
-set(TALON_TEST_DEFINITIONS TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TALON_DOWNLOADS="${PROJECT_SOURCE_DIR}/downloads")
 function(talon_test name)
   cmake_parse_arguments(ARG "HAS_LONG;APART" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

@@ -9,7 +9,7 @@
 
 namespace talon {
 
-inline constexpr int kHttpDone = 200;  // a status
+inline constexpr int kHttpDone = 200;  // the status of what went well
 
 /// One request over HTTP.
 struct HttpTransfer {
