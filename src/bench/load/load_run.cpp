@@ -14,12 +14,12 @@
 namespace talon {
 namespace {
 
-constexpr int kSilenceSeconds = 300;
+constexpr int kQuietSeconds = 300;
 constexpr int kLongAnswer = 8;  // tokens after a long prompt
 constexpr auto kLongPause = std::chrono::milliseconds(300);
 constexpr auto kErrorPause = std::chrono::milliseconds(100);  // a server that refuses all is not
                                                               // asked a thousand times a second
-constexpr std::size_t kShownBytes = 300;
+constexpr std::size_t kRefusalBytes = 300;
 
 /// The clients of one slice.
 class Clients {
@@ -101,7 +101,7 @@ class Clients {
     std::string refusal;
     HttpTransfer transfer;
     transfer.url = server_.completions_url();
-    transfer.silence_seconds = kSilenceSeconds;
+    transfer.silence_seconds = kQuietSeconds;
     transfer.headers = {"Content-Type: application/json"};
     transfer.body = server_.body_of(prompt, settings_.sampler).dump();
     transfer.stops = [&] { return is_over(); };
@@ -125,7 +125,7 @@ class Clients {
     if (!stream.error().empty()) return stream.error();
     if (outcome.end != TransferOutcome::End::done) return outcome.problem;
     if (outcome.status != kHttpDone) {
-      return fmt::format("HTTP status {}: {}", outcome.status, refusal.substr(0, kShownBytes));
+      return fmt::format("HTTP status {}: {}", outcome.status, refusal.substr(0, kRefusalBytes));
     }
     return "stream: expected an end, found none";
   }

@@ -20,7 +20,7 @@
 namespace talon {
 namespace {
 
-constexpr off_t kShownBytes = 600;
+constexpr off_t kOutputBytes = 600;
 constexpr double kPatienceMs = 3000;  // between asking it to end and ending it
 
 }  // namespace
@@ -60,7 +60,7 @@ bool PeerProcess::running() {
 
 std::string PeerProcess::last_output() const {
   const off_t end = lseek(output_, 0, SEEK_END);
-  const off_t begin = std::max<off_t>(0, end - kShownBytes);
+  const off_t begin = std::max<off_t>(0, end - kOutputBytes);
   std::string text(static_cast<std::size_t>(std::max<off_t>(0, end - begin)), ' ');
   const ssize_t count = pread(output_, text.data(), text.size(), begin);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, count)));

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 1> kTextBlocks = {"text"};
 constexpr std::array<std::string_view, 2> kAnthropicRoles = {"user", "assistant"};
 constexpr std::size_t kMostBlocks = 1024;
-constexpr FieldNames kNames = {{"max_tokens", ""}, "stop_sequences"};
+constexpr FieldNames kAnthropicNames = {{"max_tokens", ""}, "stop_sequences"};
 
 std::string_view anthropic_type(int status) {
   switch (status) {
@@ -272,7 +272,7 @@ HttpResponse anthropic_error(const ApiError& error) {
 
 void serve_messages(const GenerateInput& input) {
   const Fields fields(*input.body);
-  AnswerFields answer = read_common(input, fields, kNames);
+  AnswerFields answer = read_common(input, fields, kAnthropicNames);
   if (!answer.max_new) fields.refuse("max_tokens", "a whole number of at least 1");
   if (answer.choices != 1) fields.refuse("n", "1");
   for (const char* name : {"metadata", "thinking"}) fields.object(name);

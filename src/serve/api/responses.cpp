@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kResponsesTexts = {"input_text", "output_text", "text"};
 constexpr std::array<std::string_view, 4> kResponsesRoles = {"system", "developer", "user",
                                                              "assistant"};
-constexpr FieldNames kNames = {{"max_output_tokens", ""}, "stop"};
+constexpr FieldNames kResponsesNames = {{"max_output_tokens", ""}, "stop"};
 
 /// What a call gave: a text, or text parts.
 std::string read_output(const std::string& path, const Fields& item) {
@@ -176,7 +176,7 @@ std::unique_ptr<AnswerFormat> make_response_format(AnswerHead head) {
 void serve_responses(const GenerateInput& input) {
   const Fields fields(*input.body);
   refuse_unserved(fields);
-  AnswerFields answer = read_common(input, fields, kNames);
+  AnswerFields answer = read_common(input, fields, kResponsesNames);
   if (answer.choices != 1) fields.refuse("n", "1");
   const OrderedJson body = ordered_body(*input.body, *input.text);
   ChatAsk ask;

@@ -12,7 +12,7 @@
 namespace talon {
 namespace {
 
-constexpr std::size_t kMostTokens = 1 << 20;
+constexpr std::size_t kMostPromptTokens = 1 << 20;
 
 std::vector<TokenId> text_tokens(const ServedModel& model, const Fields& fields) {
   const char* name = fields.find("content") ? "content" : "prompt";
@@ -100,7 +100,7 @@ Json tokenize(const ServedModel& model, const Json& body, const std::string& tex
 
 Json detokenize(const ServedModel& model, const Json& body) {
   const Fields fields(body);
-  const Json* list = fields.array("tokens", kMostTokens);
+  const Json* list = fields.array("tokens", kMostPromptTokens);
   if (!list) fields.refuse("tokens", "an array of token ids");
   const std::string text =
       model.tokenizer().decode(read_tokens("tokens", *list, model.config().vocabulary), false);
