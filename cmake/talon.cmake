@@ -27,13 +27,35 @@ function(talon_precompile target name)
   endif()
 endfunction()
 
-# talon_unity(TARGET n): n files are compiled as one, since what their headers instantiate (Asio, libtorch, CLI11) costs more than
-# they do. Two files of one target may not give the same name to different things, even in namespaces without names: those that
-# stand apart today meet when a file is added. Fuzzing builds file by file.
-function(talon_unity target batch)
-  if(NOT TALON_FUZZ)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+# talon_unity(TARGET [n]): of each folder up to n files (8) are compiled as one, since what they include costs more than they do.
+# Two files of one folder may therefore not give the same name to different things, even in namespaces without names; tests stand in
+# namespaces of their own (talon::x_test). A file with options of its own and those with SKIP_UNITY_BUILD_INCLUSION are compiled
+# alone; fuzzing builds file by file, so that a file that misses an include is found out.
+function(talon_unity target)
+  if(TALON_FUZZ)
+    return()
   endif()
+  set(most 8)
+  if(ARGC GREATER 1)
+    set(most ${ARGV1})
+  endif()
+  get_target_property(files ${target} SOURCES)
+  list(SORT files)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # an included file that is no header
+  set(folder none)
+  foreach(file ${files})
+    get_filename_component(of ${file} DIRECTORY)
+    if(NOT of STREQUAL folder)
+      set(folder ${of})
+      set(count 0)
+    endif()
+    math(EXPR number "${count} / ${most}")
+    string(REPLACE ${PROJECT_SOURCE_DIR}/ "" group "${of}_${number}")
+    string(MAKE_C_IDENTIFIER "${group}" group)
+    set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${group})
+    math(EXPR count "${count} + 1")
+  endforeach()
 endfunction()
 
 # The command line, the bench but for its probes, and what tests compile themselves wait for files, forwards and people: optimised
@@ -65,15 +87,11 @@ function(talon_write_layers)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${text}" @ONLY)
 endfunction()
 
-# talon_folder(NAME [FOLDER folder] [HEADERS set] [TESTS_APART] [SLOW patterns...] [SECONDS n] DEPENDS libs...) makes the library
+# talon_folder(NAME [FOLDER folder] [HEADERS set] [SLOW patterns...] [SECONDS n] DEPENDS libs...) makes the library
 # talon_NAME of all sources in src/NAME, or in src/FOLDER (recursively) and, when tests are built, one test program NAME_test of all
-# its x_test.cpp files, which stand beside what they test. TESTS_APART: those are APART (talon_test).
+# its x_test.cpp files, which stand beside what they test.
 function(talon_folder name)
-  cmake_parse_arguments(ARG "TESTS_APART" "FOLDER;HEADERS;SECONDS" "DEPENDS;EXCLUDE;SLOW" ${ARGN})
-  set(apart "")
-  if(ARG_TESTS_APART)
-    set(apart APART)
-  endif()
+  cmake_parse_arguments(ARG "" "FOLDER;HEADERS;SECONDS" "DEPENDS;EXCLUDE;SLOW" ${ARGN})
   if(NOT ARG_HEADERS)
     set(ARG_HEADERS talon_library_headers)
   endif()
@@ -98,6 +116,7 @@ function(talon_folder name)
     target_link_libraries(talon_${name} PUBLIC ${ARG_DEPENDS})
     if(NOT name STREQUAL backend)
       talon_precompile(talon_${name} ${ARG_HEADERS})
+      talon_unity(talon_${name})
     endif()
   else()
     add_library(talon_${name} INTERFACE)
@@ -105,7 +124,7 @@ function(talon_folder name)
     target_link_libraries(talon_${name} INTERFACE ${ARG_DEPENDS})
   endif()
   if(TALON_TESTS AND tests)
-    talon_test(${name}_test ${apart} SOURCES ${tests} DEPENDS talon_${name} SLOW ${ARG_SLOW} SECONDS ${ARG_SECONDS})
+    talon_test(${name}_test SOURCES ${tests} DEPENDS talon_${name} SLOW ${ARG_SLOW} SECONDS ${ARG_SECONDS})
   endif()
 endfunction()
 
@@ -119,10 +138,9 @@ set(TALON_TEST_DEFINITIONS TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TA
 #   case: one for each TEST, for `ctest -R`.
 # SECONDS n: roughly what all of it takes, where that is long: such programs begin first.
 # HEADERS NONE: without the common precompiled headers.
-# APART: its files are not compiled together (talon_unity), since they give one name to different things.
 # HAS_LONG: tests of suites named *Long get the label long alone, which `make test` leaves out.
 function(talon_test name)
-  cmake_parse_arguments(ARG "HAS_LONG;APART" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
+  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} talon_test_main)
   target_compile_definitions(${name} PRIVATE ${TALON_TEST_DEFINITIONS})
@@ -132,10 +150,8 @@ function(talon_test name)
   endif()
   if(NOT ARG_HEADERS)
     talon_precompile(${name} talon_test_headers)
-    if(NOT ARG_APART)
-      talon_unity(${name} 4)
-    endif()
   endif()
+  talon_unity(${name} 6)
   set(discovery DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES)
   set(long "")
   if(ARG_HAS_LONG)
@@ -151,6 +167,10 @@ function(talon_test name)
   list(JOIN ARG_SLOW ":" slow)
   if(NOT slow STREQUAL "*")
     add_test(NAME Quick.${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-${long}:${slow})
-    set_tests_properties(Quick.${name} PROPERTIES TIMEOUT 1200 LABELS quick)
+    set(most_seconds 1200)
+    if(TALON_SANITIZE MATCHES thread)
+      set(most_seconds 3600)
+    endif()
+    set_tests_properties(Quick.${name} PROPERTIES TIMEOUT ${most_seconds} LABELS quick)
   endif()
 endfunction()

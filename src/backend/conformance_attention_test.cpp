@@ -5,7 +5,7 @@
 
 #include "backend/conformance.h"
 
-namespace talon::conformance {
+namespace talon::conformance::conformance_attention_test {
 namespace {
 
 class AttentionConformance : public Conformance {};
@@ -343,4 +343,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, AttentionConformance, testing::ValuesIn(backe
                          case_name);
 
 }  // namespace
-}  // namespace talon::conformance
+}  // namespace talon::conformance::conformance_attention_test

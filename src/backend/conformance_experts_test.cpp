@@ -3,7 +3,7 @@
 
 #include "backend/conformance.h"
 
-namespace talon::conformance {
+namespace talon::conformance::conformance_experts_test {
 namespace {
 
 class ExpertConformance : public Conformance {};
@@ -177,4 +177,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, ExpertConformance, testing::ValuesIn(backend_
                          case_name);
 
 }  // namespace
-}  // namespace talon::conformance
+}  // namespace talon::conformance::conformance_experts_test

@@ -2,7 +2,7 @@
 
 #include "backend/conformance.h"
 
-namespace talon::conformance {
+namespace talon::conformance::conformance_recurrent_test {
 namespace {
 
 /// A layer with random weights and states on one device.
@@ -199,4 +199,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, RecurrentConformance, testing::ValuesIn(backe
                          case_name);
 
 }  // namespace
-}  // namespace talon::conformance
+}  // namespace talon::conformance::conformance_recurrent_test

@@ -8,7 +8,7 @@
 
 #include "backend/index_list.h"
 
-namespace talon::conformance {
+namespace talon::conformance::conformance_test {
 namespace {
 
 class OperationConformance : public Conformance {};
@@ -338,4 +338,4 @@ TEST(CheckingBackend, ReportsWhatDiffersAndOnlyThat) {
 }
 
 }  // namespace
-}  // namespace talon::conformance
+}  // namespace talon::conformance::conformance_test

@@ -10,7 +10,7 @@
 #include "runtime/loaded_model.h"
 #include "text/prompt.h"
 
-namespace talon {
+namespace talon::answers_test {
 namespace {
 
 const char* const kPrompts[] = {"Once upon a time", "One day, a little girl named Lily",
@@ -291,4 +291,4 @@ TEST(CAnswers, ThreadsTakeTurns) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::answers_test

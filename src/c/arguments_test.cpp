@@ -3,7 +3,7 @@
 
 #include "c/test_model.h"
 
-namespace talon {
+namespace talon::arguments_test {
 namespace {
 
 /// The call is refused, and the message says why: it holds all of `words`.
@@ -221,4 +221,4 @@ TEST_F(CArguments, LongMessagesAreCutAtACharacter) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::arguments_test

@@ -4,7 +4,7 @@
 #include "runtime/answerer.h"
 #include "runtime/loaded_model.h"
 
-namespace talon {
+namespace talon::speculator_test {
 namespace {
 
 constexpr int kVocabulary = 512;
@@ -150,4 +150,4 @@ TEST(CSpeculation, StepsOutOfOrderAreRefused) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::speculator_test

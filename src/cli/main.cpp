@@ -9,6 +9,7 @@
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
+#include "runtime/machine.h"
 
 namespace {
 
@@ -32,7 +33,7 @@ const CLI::App& chosen_command(const CLI::App& app, std::string& name) {
   return app;
 }
 
-/// What the parser found wrong, said as all else is. Help that was asked for is no mistake.
+/// What the parser found wrong, said as all else is. Help and version are asked for, no mistakes.
 int explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     std::ostringstream help;
@@ -75,6 +76,9 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an ordinary error of its write
   try {
     CLI::App app("Talon: exact speculative decoding of large language models", "talon");
+    app.set_version_flag("--version",
+                         fmt::format("talon {} ({})", TALON_VERSION_TEXT, talon::build_commit()),
+                         "the version and the commit it is built from");
     app.require_subcommand(1);
     return run_chosen(app, argc, argv);
   } catch (const talon::UsageError& error) {

@@ -13,9 +13,9 @@ namespace talon {
 namespace {
 
 /// What can be told apart, by the words of messages. Numbers are floats, as GGUF keeps them.
-using Facts = std::vector<std::pair<std::string, Json>>;
+using ModelFacts = std::vector<std::pair<std::string, Json>>;
 
-Json real(double value) { return static_cast<float>(value); }
+Json rounded(double value) { return static_cast<float>(value); }
 
 template <typename Enum>
 Json word(Enum value) {
@@ -36,7 +36,7 @@ Json angles(RopeConfig rope, int width, const std::vector<float>& divisors) {
 }
 
 void add_rope(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind,
-              const std::string& name, Facts& facts) {
+              const std::string& name, ModelFacts& facts) {
   const auto used = [&](const LayerPlan& plan) { return plan.rope == kind; };
   if (std::ranges::none_of(config.plans, used)) return;
   const int width = rope_width(rope, config, kind);
@@ -45,28 +45,29 @@ void add_rope(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope
     facts.emplace_back(name + " angles", angles(rope, width, rope.frequency_divisors));
     return;
   }
-  facts.emplace_back(name + " original context", real(rope.original_context));
+  facts.emplace_back(name + " original context", rounded(rope.original_context));
   facts.emplace_back(name + " angles of short texts", angles(rope, width, rope.short_divisors));
   facts.emplace_back(name + " angles of long texts", angles(rope, width, rope.long_divisors));
 }
 
-Facts facts_of(const ModelConfig& c) {
+ModelFacts facts_of(const ModelConfig& c) {
   const bool scales = std::ranges::any_of(c.plans, &LayerPlan::scales_queries);
-  Facts facts = {{"number of layers", c.layers},
-                 {"hidden size", c.hidden},
-                 {"vocabulary", c.vocabulary},
-                 {"context", c.context},
-                 {"norm epsilon", real(c.norm_epsilon)},
-                 {"tied output", c.tied_output},
-                 {"embedding scale", real(c.embedding_scale)},
-                 {"logit scale", real(c.logit_scale)},
-                 {"cap of logits", real(c.logit_cap)},
-                 {"per-layer embedding size", c.per_layer_input},
-                 {"final norm", word(c.final_norm)},
-                 {"bias of the final norm", c.final_norm_bias}};
+  ModelFacts facts = {{"number of layers", c.layers},
+                      {"hidden size", c.hidden},
+                      {"vocabulary", c.vocabulary},
+                      {"context", c.context},
+                      {"norm epsilon", rounded(c.norm_epsilon)},
+                      {"tied output", c.tied_output},
+                      {"embedding scale", rounded(c.embedding_scale)},
+                      {"logit scale", rounded(c.logit_scale)},
+                      {"cap of logits", rounded(c.logit_cap)},
+                      {"per-layer embedding size", c.per_layer_input},
+                      {"final norm", word(c.final_norm)},
+                      {"bias of the final norm", c.final_norm_bias}};
   if (scales) {
-    facts.emplace_back("query scaling", Json{real(c.query_scaling.beta),
-                                             real(c.query_scaling.floor), c.query_scaling.shift});
+    facts.emplace_back(
+        "query scaling",
+        Json{rounded(c.query_scaling.beta), rounded(c.query_scaling.floor), c.query_scaling.shift});
   }
   add_rope(c.rope, c, LayerPlan::Rope::global, "rotary", facts);
   if (c.local_rope) {
@@ -75,13 +76,13 @@ Facts facts_of(const ModelConfig& c) {
   return facts;
 }
 
-void add_experts(const ExpertPlan& e, Facts& facts) {
+void add_experts(const ExpertPlan& e, ModelFacts& facts) {
   facts.insert(facts.end(), {{"number of experts", e.count},
                              {"experts of a token", e.used},
                              {"expert width", e.width},
                              {"router's score", word(e.score)},
                              {"renormalized expert weights", e.renormalize},
-                             {"scale of expert weights", real(e.scale)},
+                             {"scale of expert weights", rounded(e.scale)},
                              {"groups of experts", e.groups},
                              {"groups in use", e.groups_used},
                              {"score of a group", e.group_by_two && e.groups_used < e.groups},
@@ -93,38 +94,39 @@ void add_experts(const ExpertPlan& e, Facts& facts) {
                              {"experts beside a dense network", e.beside_dense}});
 }
 
-Facts facts_of(const LayerPlan& p, int context) {
-  Facts facts = {{"key-value heads", p.kv_heads},
-                 {"query heads", p.heads},
-                 {"head size", p.head_dim},
-                 {"size of values", p.values()},
-                 {"feed-forward width", p.intermediate},
-                 {"window of attention", p.window >= context ? 0 : p.window},
-                 {"chunk of attention", p.chunk >= context ? 0 : p.chunk},
-                 {"rotation", word(p.rope)},
-                 {"scale of scores",
-                  real(p.score_scale > 0 ? p.score_scale : 1 / std::sqrt(double(p.head_dim)))},
-                 {"cap of scores", real(p.soft_cap)},
-                 {"queries scaled by position", p.scales_queries},
-                 {"sinks", p.sinks},
-                 {"kind of norms", word(p.norm)},
-                 {"biases of norms", p.norm_bias},
-                 {"norms before", p.pre_norms},
-                 {"norms behind", p.post_norms},
-                 {"norms of heads", word(p.head_norm)},
-                 {"norm of values", p.value_norm},
-                 {"keys as values", p.keys_are_values},
-                 {"biases of q, k, v", p.qkv_bias},
-                 {"bias of the attention's output", p.output_bias},
-                 {"biases of the feed-forward network", p.mlp_bias},
-                 {"parallel halves", p.parallel},
-                 {"activation", word(p.activation)},
-                 {"residual scale", real(p.residual_scale)},
-                 {"layer of the cache", p.cache_layer},
-                 {"writes the cache", p.writes_cache},
-                 {"per-layer input", p.per_layer_input},
-                 {"learned scale", p.output_scale},
-                 {"gate of attention", p.output_gate}};
+ModelFacts facts_of(const LayerPlan& p, int context) {
+  ModelFacts facts = {
+      {"key-value heads", p.kv_heads},
+      {"query heads", p.heads},
+      {"head size", p.head_dim},
+      {"size of values", p.values()},
+      {"feed-forward width", p.intermediate},
+      {"window of attention", p.window >= context ? 0 : p.window},
+      {"chunk of attention", p.chunk >= context ? 0 : p.chunk},
+      {"rotation", word(p.rope)},
+      {"scale of scores",
+       rounded(p.score_scale > 0 ? p.score_scale : 1 / std::sqrt(double(p.head_dim)))},
+      {"cap of scores", rounded(p.soft_cap)},
+      {"queries scaled by position", p.scales_queries},
+      {"sinks", p.sinks},
+      {"kind of norms", word(p.norm)},
+      {"biases of norms", p.norm_bias},
+      {"norms before", p.pre_norms},
+      {"norms behind", p.post_norms},
+      {"norms of heads", word(p.head_norm)},
+      {"norm of values", p.value_norm},
+      {"keys as values", p.keys_are_values},
+      {"biases of q, k, v", p.qkv_bias},
+      {"bias of the attention's output", p.output_bias},
+      {"biases of the feed-forward network", p.mlp_bias},
+      {"parallel halves", p.parallel},
+      {"activation", word(p.activation)},
+      {"residual scale", rounded(p.residual_scale)},
+      {"layer of the cache", p.cache_layer},
+      {"writes the cache", p.writes_cache},
+      {"per-layer input", p.per_layer_input},
+      {"learned scale", p.output_scale},
+      {"gate of attention", p.output_gate}};
   if (p.experts.count > 0) add_experts(p.experts, facts);
   const LatentPlan& l = p.latent;
   facts.emplace_back("latents", Json{l.kv_rank, l.q_rank, l.plain_dim, l.rotary_dim, l.output_dim});
@@ -138,7 +140,7 @@ std::string shown(const Json& value) {
   return value.is_array() && value.size() > kMost ? "other values" : value.dump();
 }
 
-void compare(const Facts& model, const Facts& gguf, std::string_view doing) {
+void compare(const ModelFacts& model, const ModelFacts& gguf, std::string_view doing) {
   const std::size_t count = std::min(model.size(), gguf.size());
   for (std::size_t i = 0; i < count; ++i) {
     const auto& [name, value] = model[i];

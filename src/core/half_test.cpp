@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace talon {
+namespace talon::half_test {
 namespace {
 
 TEST(Half, EveryBitPatternSurvivesTheRoundTrip) {
@@ -29,4 +29,4 @@ TEST(Half, RoundsToNearestEven) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::half_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace talon {
+namespace talon::options_test {
 namespace {
 
 const std::vector<Option> kDeclared = {
@@ -103,4 +103,4 @@ TEST(Options, MalformedTextIsRefused) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::options_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace talon {
+namespace talon::philox_test {
 namespace {
 
 // The three known-answer vectors of the Random123 distribution (kat_vectors, philox4x32 10 rounds).
@@ -27,4 +27,4 @@ TEST(PositionRandom, ADrawDependsOnSeedChoicePositionAndUseOnly) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::philox_test

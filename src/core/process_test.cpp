@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::process_test {
 namespace {
 
 int run(const std::vector<std::string>& command, int output = STDERR_FILENO) {
@@ -54,4 +54,4 @@ TEST(Process, ApartIsOutOfReachOfCtrlC) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::process_test

@@ -17,7 +17,7 @@
 #include "core/error.h"
 #include "core/machine/processors.h"
 
-namespace talon {
+namespace talon::thread_pool_test {
 namespace {
 
 TEST(ThreadPool, EveryIndexIsHandedOutOnce) {
@@ -175,4 +175,4 @@ TEST(ThreadPool, AThreadThatCannotBeStartedIsAnErrorWithItsNumber) {
 #endif
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::thread_pool_test

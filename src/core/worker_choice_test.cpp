@@ -8,7 +8,7 @@
 
 #include "core/philox.h"
 
-namespace talon {
+namespace talon::worker_choice_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -188,4 +188,4 @@ TEST(WorkerChoice, OfOneWorkerIsOne) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::worker_choice_test

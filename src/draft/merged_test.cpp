@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "draft/merged_score.h"
 
-namespace talon {
+namespace talon::merged_test {
 namespace {
 
 using Grow = std::function<void(DraftTree&)>;
@@ -210,4 +210,4 @@ TEST(MergedDrafter, RefusesPartsThatDraw) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::merged_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace talon {
+namespace talon::random_tree_test {
 namespace {
 
 const std::vector<TokenId> kText = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -41,4 +41,4 @@ TEST(RandomTree, SizesRangeUpToAllNodes) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::random_tree_test

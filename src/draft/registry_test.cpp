@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::registry_test {
 namespace {
 
 TEST(Drafters, TheTableNamesEachDrafterOnceAndDescribesIt) {
@@ -51,4 +51,4 @@ TEST(Drafters, SeveralAreJoinedWithPlus) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::registry_test

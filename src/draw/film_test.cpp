@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
-namespace talon {
+namespace talon::film_test {
 namespace {
 
 ImagePlan plan_of(int rows, int columns, TokenId row_end = -1) {
@@ -82,4 +82,4 @@ TEST(Film, OfManyForwardsHasFewFrames) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::film_test

@@ -8,7 +8,7 @@
 #include "draw/picture_facts.h"
 #include "io/zstd.h"
 
-namespace talon {
+namespace talon::growth_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ TEST(PictureFacts, ThatDifferAreNamed) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::growth_test

@@ -12,7 +12,7 @@
 #include "io/test_pictures.h"
 
 // Pictures asked for by captions and texts: drafts, batches, chunks and threads change no code.
-namespace talon {
+namespace talon::picture_kinds_test {
 namespace {
 
 using test::Answer;
@@ -434,4 +434,4 @@ TEST(TextPrompts, WithoutWhatTheyNeedAreRefused) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::picture_kinds_test

@@ -10,7 +10,7 @@
 #include "draft/registry.h"
 #include "engine/test_model.h"
 
-namespace talon {
+namespace talon::commit_listener_test {
 namespace {
 
 using test::Answer;
@@ -172,4 +172,4 @@ TEST(CommitListener, ThatThrowsHearsNoMoreOfTheSequenceWhichGoesOn) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::commit_listener_test

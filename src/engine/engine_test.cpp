@@ -13,7 +13,7 @@
 #include "model/target.h"
 #include "text/tokenizer.h"
 
-namespace talon {
+namespace talon::engine_test {
 namespace {
 
 using test::Answer;
@@ -445,4 +445,4 @@ TEST(FinishReasons, HaveTheNamesOfTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::engine_test

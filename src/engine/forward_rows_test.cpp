@@ -8,7 +8,7 @@
 #include "backend/wrap/forwarding.h"
 #include "core/error.h"
 
-namespace talon {
+namespace talon::forward_rows_test {
 namespace {
 
 /// Counts questions for most likely tokens, and says that a wait costs `wait_us`.
@@ -75,4 +75,4 @@ TEST(ForwardRows, AskForAllRowsAtOnceWhereAWaitCosts) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::forward_rows_test

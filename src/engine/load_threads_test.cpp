@@ -12,7 +12,7 @@
 #include "draft/registry.h"
 #include "engine/test_model.h"
 
-namespace talon {
+namespace talon::load_threads_test {
 namespace {
 
 const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
@@ -54,4 +54,4 @@ TEST(Loading, StartsNoMoreThreadsThanTheBackendHas) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::load_threads_test

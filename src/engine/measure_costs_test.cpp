@@ -12,7 +12,7 @@
 #include "engine/test_model.h"
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::measure_costs_test {
 namespace {
 
 const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
@@ -130,4 +130,4 @@ TEST(ObtainCosts, KeepsNothingThatWasMeasuredBesideOthers) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::measure_costs_test

@@ -15,7 +15,7 @@
 
 // EAGLE heads that draft for pictures, with and without a guide. The heads are made of the target's
 // own first layer, so that the target itself tells what they must draft.
-namespace talon {
+namespace talon::picture_heads_test {
 namespace {
 
 using test::Answer;
@@ -339,4 +339,4 @@ TEST(HeadsForPictures, AreRefusedWhereTheyDoNotFit) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::picture_heads_test

@@ -11,7 +11,7 @@
 #include "io/test_pictures.h"
 
 // Answers that are pictures, with and without a guide.
-namespace talon {
+namespace talon::pictures_test {
 namespace {
 
 using test::Answer;
@@ -236,4 +236,4 @@ TEST(Pictures, TextsHaveNoGuide) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::pictures_test

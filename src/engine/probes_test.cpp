@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "engine/test_model.h"
 
-namespace talon {
+namespace talon::probes_test {
 namespace {
 
 using test::Answer;
@@ -121,4 +121,4 @@ TEST(Probes, ReachTheDrafterThroughAMergedOne) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::probes_test

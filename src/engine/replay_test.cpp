@@ -7,7 +7,7 @@
 #include "engine/test_model.h"
 #include "tree/policies/test_machine.h"
 
-namespace talon {
+namespace talon::replay_test {
 namespace {
 
 const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
@@ -62,4 +62,4 @@ TEST(Timekeeper, ReplayingTheTimesOfARunRepeatsItsTrees) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::replay_test

@@ -7,7 +7,7 @@
 #include "engine/test_model.h"
 
 // What a request may ask for beside its sampler.
-namespace talon {
+namespace talon::request_fields_test {
 namespace {
 
 using test::TestEngine;
@@ -150,4 +150,4 @@ TEST(RequestFields, AreRefusedWhereTheyContradictEachOther) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::request_fields_test

@@ -11,7 +11,7 @@
 #include "tree/policies/test_files.h"
 #include "tree/policy_registry.h"
 
-namespace talon {
+namespace talon::round_report_test {
 namespace {
 
 using test::Answer;
@@ -174,4 +174,4 @@ TEST(MergedDrafters, GiveTheTokensOfPlainDecoding) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::round_report_test

@@ -8,7 +8,7 @@
 
 // What a server asks of an engine beside tokens: deadlines, how many run and wait, how long.
 
-namespace talon {
+namespace talon::service_test {
 namespace {
 
 using test::Answer;
@@ -81,4 +81,4 @@ TEST(Service, TellsHowManyRunAndWaitAndForHowLong) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::service_test

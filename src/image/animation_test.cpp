@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace talon {
+namespace talon::animation_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -138,4 +138,4 @@ TEST(Animation, ShowsItsFramesOneAfterTheOther) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::animation_test

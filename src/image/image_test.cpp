@@ -14,7 +14,7 @@
 #include "io/test_files.h"
 #include "io/test_pictures.h"
 
-namespace talon {
+namespace talon::image_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -260,4 +260,4 @@ TEST(ClassNames, AreFoundInAnyCaseAndByAnyOfTheirNames) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::image_test

@@ -12,7 +12,7 @@
 #include "io/test_files.h"
 #include "io/zstd.h"
 
-namespace talon {
+namespace talon::atomic_file_test {
 namespace {
 
 using namespace test;
@@ -134,4 +134,4 @@ TEST(Zstd, ReadsGoldenDataAndRefusesHalfOfIt) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::atomic_file_test

@@ -12,7 +12,7 @@
 
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::checkpoint_test {
 namespace {
 
 using namespace test;
@@ -224,4 +224,4 @@ TEST(MappedFile, KeepsItsBytesWhenMoved) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::checkpoint_test

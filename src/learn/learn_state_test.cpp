@@ -9,7 +9,7 @@
 #include "learn/ordinary_texts.h"
 #include "train/data/test_folder.h"
 
-namespace talon::test {
+namespace talon::test::learn_state_test {
 namespace {
 
 LearnState fresh() {
@@ -98,4 +98,4 @@ TEST(OrdinaryTexts, OfAnotherTargetLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::learn_state_test

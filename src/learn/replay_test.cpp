@@ -9,7 +9,7 @@
 #include "learn/text_ring.h"
 #include "train/data/test_folder.h"
 
-namespace talon::test {
+namespace talon::test::replay_test {
 namespace {
 
 const std::string kTree =
@@ -88,4 +88,4 @@ TEST(Replay, NewestTextsAreThoseThatWereWrittenLast) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::replay_test

@@ -5,7 +5,7 @@
 #include "draft/registry.h"
 #include "train/data/test_folder.h"
 
-namespace talon::test {
+namespace talon::test::served_recorder_test {
 namespace {
 
 const std::vector<FeatureTap> kTaps = {{1}, {2}, {4}, {FeatureTap::kFinalNorm}};
@@ -111,4 +111,4 @@ TEST(ServedSource, IsReadAsItIsWritten) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::served_recorder_test

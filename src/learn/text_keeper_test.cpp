@@ -8,7 +8,7 @@
 #include "learn/folder_turn.h"
 #include "train/data/test_folder.h"
 
-namespace talon::test {
+namespace talon::test::text_keeper_test {
 namespace {
 
 Manifest manifest() { return data_target({{1}, {2}, {4}, {FeatureTap::kFinalNorm}}); }
@@ -100,4 +100,4 @@ TEST(FolderTurn, NamesAFolderThatCannotBeMade) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::text_keeper_test

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "train/data/test_folder.h"
 
-namespace talon::test {
+namespace talon::test::trainer_process_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -101,4 +101,4 @@ TEST(TrainerProcess, NamesAProgramThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::trainer_process_test

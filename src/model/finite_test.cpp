@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace talon {
+namespace talon::finite_test {
 namespace {
 
 constexpr StorageType kTypes[] = {
@@ -64,4 +64,4 @@ TEST(FindNotFinite, SaysWhere) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::finite_test

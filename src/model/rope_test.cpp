@@ -7,7 +7,7 @@
 #include "backend/reference/reference.h"
 #include "core/error.h"
 
-namespace talon {
+namespace talon::rope_test {
 namespace {
 
 // Frequencies and amplitude as transformers 5.23 computes them (modeling_rope_utils, float32, nine
@@ -119,4 +119,4 @@ TEST(RopeTable, CostsNothingBeyondWhatIsReached) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::rope_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace talon {
+namespace talon::tap_set_test {
 namespace {
 
 using Taps = std::vector<FeatureTap>;
@@ -48,4 +48,4 @@ TEST(TapSet, AReaderThatWantsNothingGetsNothing) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::tap_set_test

@@ -15,7 +15,7 @@
 #include "backend/wrap/tracing.h"
 #include "core/error.h"
 
-namespace talon {
+namespace talon::target_test {
 namespace {
 
 using Rows = std::vector<float>;
@@ -432,4 +432,4 @@ TEST(LoadModel, BiasesArePutInTheOrderOfTheirRows) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::target_test

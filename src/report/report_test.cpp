@@ -10,7 +10,7 @@
 #include "io/test_files.h"
 #include "report/page.h"
 
-namespace talon {
+namespace talon::report_test {
 namespace {
 
 Report small_report() {
@@ -67,4 +67,4 @@ TEST(Table, AsMarkdownEscapesBars) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::report_test

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "runtime/loaded_model.h"
 
-namespace talon {
+namespace talon::answerer_test {
 namespace {
 
 ModelSource small_model() {
@@ -118,4 +118,4 @@ TEST_F(AnswererTest, RefusesDraftersThatDoNotExist) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::answerer_test

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "runtime/loaded_model.h"
 
-namespace talon {
+namespace talon::cache_budget_test {
 namespace {
 
 LoadedModel small_model() {
@@ -80,4 +80,4 @@ TEST(OpenCache, HoldsPicturesThatAreDrawnTogether) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::cache_budget_test

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "io/json.h"
 
-namespace talon {
+namespace talon::heads_test {
 namespace {
 
 HeadFinder finder_of(std::vector<std::string> kinds) {
@@ -91,4 +91,4 @@ TEST_F(Heads, OfTheModelThatCannotBeReadAreToldAndThoseOfOthersAreNot) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::heads_test

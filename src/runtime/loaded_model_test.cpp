@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "io/json.h"
 
-namespace talon {
+namespace talon::loaded_model_test {
 namespace {
 
 constexpr const char* kSmallModel = TALON_TEST_DATA "/models/stories260K.bin";
@@ -111,4 +111,4 @@ TEST(ModelSource, KnowsAModelOfTheCatalogueByItsFile) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::loaded_model_test

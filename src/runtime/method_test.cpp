@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::method_test {
 namespace {
 
 using Methods = std::vector<std::string>;
@@ -44,4 +44,4 @@ TEST(Methods, RefuseSettingsThatDoNotExist) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::method_test

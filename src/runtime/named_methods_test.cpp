@@ -9,7 +9,7 @@
 #include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
 
-namespace talon {
+namespace talon::named_methods_test {
 namespace {
 
 constexpr const char* kHead = "eagle3:head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head";
@@ -107,4 +107,4 @@ TEST(NamedMethods, HeadsThatCannotBeUsedChangeNothing) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::named_methods_test

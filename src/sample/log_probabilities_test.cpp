@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::log_probabilities_test {
 namespace {
 
 TEST(LogProbabilities, AreTheLogarithmOfTheSoftmaxOfTheRow) {
@@ -32,4 +32,4 @@ TEST(LogProbabilities, GiveNoMoreThanThereAreTokensAndNothingOfABrokenRow) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::log_probabilities_test

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace talon {
+namespace talon::race_test {
 namespace {
 
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
@@ -289,4 +289,4 @@ TEST(Race, IsWonByTheLikeliestWhenCold) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::race_test

@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::sampler_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -393,4 +393,4 @@ TEST(SamplerOptions, BadValuesAreRefusedNamingTheField) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::sampler_test

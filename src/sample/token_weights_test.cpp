@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace talon {
+namespace talon::token_weights_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -51,4 +51,4 @@ TEST(TokenWeights, AreThoseOfTheFirstSupportedInstructions) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::token_weights_test

@@ -4,7 +4,7 @@
 #include "text/chat_template.h"
 
 // Templates of strangers that ask for more stack, memory or time than there is.
-namespace talon {
+namespace talon::chat_template_bombs_test {
 namespace {
 
 std::string repeat(std::string_view text, int times) {
@@ -150,4 +150,4 @@ TEST(ChatTemplateBombs, TimeIsBounded) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::chat_template_bombs_test

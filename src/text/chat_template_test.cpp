@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::chat_template_test {
 namespace {
 
 const std::vector<ChatMessage> kMessages = {
@@ -179,4 +179,4 @@ TEST(ChatTemplate, SpecialCharactersAreNotEscaped) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::chat_template_test

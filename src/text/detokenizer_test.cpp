@@ -6,7 +6,7 @@
 
 #include "text/utf8.h"
 
-namespace talon {
+namespace talon::detokenizer_test {
 namespace {
 
 class Streaming : public testing::TestWithParam<const char*> {
@@ -90,4 +90,4 @@ TEST(Detokenizer, KeepsTheFirstSpaceOnlyWhereTheTextContinues) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::detokenizer_test

@@ -11,7 +11,7 @@
 
 // Small tokenizers of several kinds, with what their reference implementations do
 // (tests/data/text/make_fixtures.py).
-namespace talon {
+namespace talon::fixture_test {
 namespace {
 
 const std::filesystem::path kFolder = TALON_TEST_DATA "/text";
@@ -151,4 +151,4 @@ TEST(InvalidText, IsEncodedAsIfReplacedFirst) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::fixture_test

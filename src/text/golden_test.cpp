@@ -13,7 +13,7 @@
 
 // Texts, ids and renderings recorded from independent implementations; the READMEs in
 // tests/data/golden tell which.
-namespace talon {
+namespace talon::golden_test {
 namespace {
 
 struct Golden {
@@ -186,4 +186,4 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenText, testing::Values(kSmolLM2, kTinyLlam
                          model_name);
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::golden_test

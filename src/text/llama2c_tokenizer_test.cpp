@@ -11,7 +11,7 @@
 #include "io/test_files.h"
 #include "text/tokenizer.h"
 
-namespace talon {
+namespace talon::llama2c_tokenizer_test {
 namespace {
 
 const std::filesystem::path kTok512 = TALON_TEST_DATA "/models/tok512.bin";
@@ -171,4 +171,4 @@ TEST_F(DamagedTokBin, SizesScoresAndBytesThatCannotBeAreErrors) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::llama2c_tokenizer_test

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::prompt_test {
 namespace {
 
 constexpr TokenId kEnd = 602;  // <|im_end|> of the tokenizer below
@@ -212,4 +212,4 @@ TEST(Prompt, TextsTooLongForTheContextAreRefusedBeforeTheyAreEncoded) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::prompt_test

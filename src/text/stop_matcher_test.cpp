@@ -4,7 +4,7 @@
 
 #include "text/detokenizer.h"
 
-namespace talon {
+namespace talon::stop_matcher_test {
 namespace {
 
 struct Result {
@@ -93,4 +93,4 @@ TEST(StopMatcher, WithoutStopTextsPassesEverythingOn) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::stop_matcher_test

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace talon {
+namespace talon::utf8_test {
 namespace {
 
 const std::string kBad = "\uFFFD";
@@ -65,4 +65,4 @@ TEST(Utf8, AnUnfinishedCharacterAtTheEndIsLeftForTheNextBytes) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::utf8_test

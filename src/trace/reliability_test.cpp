@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-namespace talon {
+namespace talon::reliability_test {
 namespace {
 
 /// A round whose root has one child of that chance, right or wrong.
@@ -59,4 +59,4 @@ TEST(Reliability, LinesHoldEveryTrialOfBothStages) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::reliability_test

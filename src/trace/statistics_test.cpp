@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-namespace talon {
+namespace talon::statistics_test {
 namespace {
 
 TEST(Spread, OfAnOddNumberOfValuesHasTheMiddleOne) {
@@ -66,4 +66,4 @@ TEST(Bootstrap, IsTheSameEveryTimeAndNothingForNothing) {
 TEST(Spread, OfNothingIsZero) { EXPECT_EQ(spread_of({}).median, 0); }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::statistics_test

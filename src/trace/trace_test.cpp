@@ -6,7 +6,7 @@
 #include "trace/tree_report.h"
 #include "trace/tree_text.h"
 
-namespace talon {
+namespace talon::trace_test {
 namespace {
 
 class TraceFile : public testing::Test {
@@ -142,4 +142,4 @@ TEST_F(TraceFile, ItsReportHasALineForEveryRoundAndTheTreesThatAreDrawn) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::trace_test

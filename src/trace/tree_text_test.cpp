@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace talon {
+namespace talon::tree_text_test {
 namespace {
 
 float ln(double p) { return static_cast<float>(std::log(p)); }
@@ -82,4 +82,4 @@ TEST(SourceNames, AreThoseOfAMergedDraftersParts) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::tree_text_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-namespace talon {
+namespace talon::calibration_test {
 namespace {
 
 TEST(Calibration, BelievesTheDrafterUntilThereAreTrials) {
@@ -60,4 +60,4 @@ TEST(Calibration, StartsFromItsPriorsAnswer) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::calibration_test

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace talon {
+namespace talon::cost_curve_test {
 namespace {
 
 constexpr double kShare = 0.15;
@@ -141,4 +141,4 @@ TEST(CostCurve, ASumOfPassesChangesThePaceOnly) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::cost_curve_test

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::draft_tree_test {
 namespace {
 
 /// 0 -> 1 (a), 2 (b); 1 -> 3 (c); 3 -> 4 (d)
@@ -139,4 +139,4 @@ TEST(TreeMask, ARowSeesItselfAndItsAncestorsOnly) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::draft_tree_test

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "tree/draft_tree.h"
 
-namespace talon {
+namespace talon::drawn_tree_test {
 namespace {
 
 const Law<double> kLaw = {{{2, 0.1}, {4, 0.5}, {7, 0.4}}};
@@ -92,4 +92,4 @@ TEST(DraftTree, SourcesOfANodeAddUp) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::drawn_tree_test

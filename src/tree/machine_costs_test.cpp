@@ -6,7 +6,7 @@
 
 #include "tree/pass_costs.h"
 
-namespace talon {
+namespace talon::machine_costs_test {
 namespace {
 
 /// 10 ms, 1 ms for each further row, and per position of context 0.002 ms and 0.001 ms per row.
@@ -120,4 +120,4 @@ TEST(CostProfile, ADamagedFileIsAsGoodAsNone) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::machine_costs_test

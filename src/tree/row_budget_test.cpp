@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-namespace talon {
+namespace talon::row_budget_test {
 namespace {
 
 /// A tree of a synthetic case: chances of paths in sixteenths, so that sums of them are exact.
@@ -145,4 +145,4 @@ TEST(RowBudget, ATreeThatIsSureOfItselfOutbidsOneThatIsNot) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::row_budget_test

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "verify/test_input.h"
 
-namespace talon {
+namespace talon::follow_test {
 namespace {
 
 constexpr int kVocabulary = 12;
@@ -121,4 +121,4 @@ TEST(Verifiers, TheTableMakesEachRuleByItsName) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::follow_test

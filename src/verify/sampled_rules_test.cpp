@@ -9,7 +9,7 @@
 #include "verify/test_input.h"
 #include "verify/traversal_rule.h"
 
-namespace talon {
+namespace talon::sampled_rules_test {
 namespace {
 
 // Texts of five tokens, made round by round by the rules with the randomness that the engine uses,
@@ -236,4 +236,4 @@ TEST(SampledRules, AnswerTheSameAgain) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::sampled_rules_test

@@ -8,7 +8,7 @@
 #include "verify/exact_enumeration.h"
 #include "verify/token_rule.h"
 
-namespace talon {
+namespace talon::token_golden_test {
 namespace {
 
 /// Compares recorded uniforms as the official code does, and remembers the law of the next token.
@@ -112,4 +112,4 @@ TEST(TokenRule, DecidesAsTheOfficialEagleCodeOnFixedTrees) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::token_golden_test

@@ -6,7 +6,7 @@
 #include "io/json_text.h"
 #include "verify/test_input.h"
 
-namespace talon {
+namespace talon::typical_test {
 namespace {
 
 TEST(TypicalRule, AcceptsWhatMedusasOfficialCodeAccepts) {
@@ -78,4 +78,4 @@ TEST(VerifierRegistry, RefusesUnknownRulesAndOptions) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::typical_test

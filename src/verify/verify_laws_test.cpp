@@ -9,7 +9,7 @@
 #include "verify/token_rule.h"
 #include "verify/traversal_rule.h"
 
-namespace talon {
+namespace talon::verify_laws_test {
 namespace {
 
 using ExactTree = TableTree<Rational>;
@@ -393,4 +393,4 @@ TEST(WrongRules, DroppingADrawnChildForItsLowProbabilityIsBiased) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::verify_laws_test

@@ -11,7 +11,7 @@
 // token that plain decoding would not have given: not the ones under way, not later ones in the
 // same engine, not those of a new engine on the same cache. As leveldb's fault injection.
 
-namespace talon::test {
+namespace talon::test::containment_test {
 namespace {
 
 const Tokenizer& small_tokenizer() {
@@ -297,4 +297,4 @@ TEST_F(Containment, OfAllocationsInAHead) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::containment_test

@@ -10,7 +10,7 @@
 // matter; a draft that looks at the wrong position or the wrong token's noise changes no answer, so
 // how many tokens a check brings is tested here.
 
-namespace talon::test {
+namespace talon::test::coupling_test {
 namespace {
 
 Request asking(double temperature, std::uint64_t seed, int max_new = 40) {
@@ -203,4 +203,4 @@ TEST_F(CoupledHeads, DraftTheSameAtTemperatureZeroAndForRulesThatMayNotKnowNoise
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::coupling_test

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace talon::test {
+namespace talon::test::covering_test {
 namespace {
 
 using Values = std::set<std::vector<std::size_t>>;
@@ -41,4 +41,4 @@ TEST(CoveringRows, AsManyAxesAsThereAreGiveTheProductInOrder) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::covering_test

@@ -7,7 +7,7 @@
 #include "models.h"
 #include "random_heads.h"
 
-namespace talon::test {
+namespace talon::test::exactness_test {
 namespace {
 
 void expect_exact(const ExactnessReport& report, int least_cases) {
@@ -244,4 +244,4 @@ TEST(ExactnessLong, Smollm2WithDraftHeadsGivesTheTokensOfPlainDecoding) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::exactness_test

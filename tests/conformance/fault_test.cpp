@@ -4,7 +4,7 @@
 #include "models.h"
 #include "spoiled_backend.h"
 
-namespace talon::test {
+namespace talon::test::fault_test {
 namespace {
 
 TEST(EngineFaults, ANanRowEndsItsSequenceAndLeavesTheOthersAlone) {
@@ -47,4 +47,4 @@ TEST(EngineFaults, ANanRowEndsItsSequenceAndLeavesTheOthersAlone) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::fault_test

@@ -15,7 +15,7 @@
 #include "random_heads.h"
 #include "row_bytes.h"
 
-namespace talon::test {
+namespace talon::test::layer_kinds_test {
 namespace {
 
 /// A tiny random model of each kind of layer: docs/models.md says what each has.
@@ -169,4 +169,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& tested) { return tested.param; });
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::layer_kinds_test

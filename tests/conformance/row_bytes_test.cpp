@@ -7,7 +7,7 @@
 #include "models.h"
 #include "spoiled_backend.h"
 
-namespace talon::test {
+namespace talon::test::row_bytes_test {
 namespace {
 
 TEST(RowBytes, EveryWayToComputeARowGivesTheSameBytes) {
@@ -67,4 +67,4 @@ TEST(Exactness, TheComparisonDetectsAKernelWhoseSumsDependOnTheRows) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::row_bytes_test

@@ -7,7 +7,7 @@
 #include "draft/registry.h"
 #include "models.h"
 
-namespace talon::test {
+namespace talon::test::sampled_rules_test {
 namespace {
 
 constexpr int kRuns = 4000;
@@ -115,4 +115,4 @@ INSTANTIATE_TEST_SUITE_P(All, SampledRules, testing::Values("token", "block", "t
                          [](const auto& of) { return std::string(of.param); });
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::sampled_rules_test

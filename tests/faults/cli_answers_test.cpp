@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -6,10 +7,11 @@
 #include <sstream>
 
 #include "cli_process.h"
+#include "talon.h"
 
 // What the commands print when all is well: the fields that scripts rely on, and that they agree
 // with each other.
-namespace talon::test {
+namespace talon::test::cli_answers_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -307,6 +309,15 @@ TEST(BenchSpec, NamesTheMethodThatAutoStandsFor) {
   EXPECT_NE(twice.notes.find("\"suffix\" is there twice"), std::string::npos) << twice.notes;
 }
 
+TEST(Version, IsThatOfTheHeaderAndNamesTheCommit) {
+  const Outcome outcome = run_talon({"--version"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  const std::string version = fmt::format("talon {}.{}.{} (", TALON_VERSION_MAJOR,
+                                          TALON_VERSION_MINOR, TALON_VERSION_PATCH);
+  EXPECT_TRUE(outcome.output.starts_with(version)) << outcome.output;
+  EXPECT_TRUE(outcome.output.ends_with(")\n")) << outcome.output;
+}
+
 TEST(HelpMethods, ListsDraftersPoliciesAndRules) {
   const Outcome outcome = run_talon({"help", "methods"});
   EXPECT_EQ(outcome.code, 0);
@@ -384,4 +395,4 @@ TEST(Chat, ForgetsTheOldestTurnsWhenTheContextIsFull) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::cli_answers_test

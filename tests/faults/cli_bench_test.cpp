@@ -8,7 +8,7 @@
 
 // The benches as a user meets them: bad question files, Ctrl-C and going on, a peer that dies, and
 // the exit codes of a comparison.
-namespace talon::test {
+namespace talon::test::cli_bench_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -150,4 +150,4 @@ TEST(BenchCompare, TellsByItsExitCodeWhetherSomethingGotWorse) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::cli_bench_test

@@ -4,7 +4,7 @@
 
 // talon convert as a user meets it: one command for models and draft heads, files that appear when
 // they are whole.
-namespace talon::test {
+namespace talon::test::cli_convert_test {
 namespace {
 
 std::string answer(const std::string& model) {
@@ -50,4 +50,4 @@ TEST(ConvertCommand, SaysWhatIsMissingOrTooMuch) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::cli_convert_test

@@ -4,7 +4,7 @@
 
 // Files that are missing, wrong or too large: exit code 1, a message that names the file, and
 // nothing on standard output.
-namespace talon::test {
+namespace talon::test::cli_files_test {
 namespace {
 
 void expect_failure(const Start& start, const std::vector<std::string>& said) {
@@ -177,4 +177,4 @@ TEST(FullDisk, OnStandardOutputIsAnError) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::cli_files_test

@@ -9,7 +9,7 @@
 #include "io/sha256.h"
 
 // `talon pull OWNER/NAME` from a hub that the test starts.
-namespace talon::test {
+namespace talon::test::cli_hub_test {
 namespace {
 
 using Files = std::map<std::string, std::string>;
@@ -178,4 +178,4 @@ TEST(PullHub, WhatIsNoListingIsRefused) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::cli_hub_test

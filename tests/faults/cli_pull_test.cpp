@@ -10,7 +10,7 @@
 
 // Fetching models when the network, the disk or the bytes fail: a message, exit code 1, and never a
 // part of a file under the name of the whole.
-namespace talon::test {
+namespace talon::test::cli_pull_test {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -219,4 +219,4 @@ TEST(PullList, NamesTheCatalogueAndWhatIsHere) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::cli_pull_test

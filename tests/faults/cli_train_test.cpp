@@ -6,7 +6,7 @@
 
 // `talon train` from a prompts file to a measured head and a policy, for a target whose tokenizer
 // is SentencePiece-style (llama2.c).
-namespace talon::test {
+namespace talon::test::cli_train_test {
 namespace {
 
 std::string questions() { return TALON_TEST_DATA "/story_questions.jsonl"; }
@@ -80,4 +80,4 @@ TEST_F(Trainer, TrainsAPolicyForASentencePieceTarget) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::cli_train_test

@@ -4,7 +4,7 @@
 
 // What the user types wrong: exit code 2, nothing on standard output, and a message that names the
 // flag, what it may be and what it was.
-namespace talon::test {
+namespace talon::test::cli_usage_test {
 namespace {
 
 struct WrongUse {
@@ -115,4 +115,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& use) { return use.param.name; });
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::cli_usage_test

@@ -12,7 +12,7 @@
 // Every reader on damaged files: it may refuse with an Error or load something consistent, and
 // nothing else. Files are parsed from memory of exactly their size, so that AddressSanitizer sees a
 // read past their end.
-namespace talon {
+namespace talon::io_faults_test {
 namespace {
 
 using namespace test;
@@ -156,4 +156,4 @@ TEST(SafetensorsFaults, ExtremeNumbersInTheHeaderAreRefused) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::io_faults_test

@@ -10,7 +10,7 @@
 #include "eagle_run.h"
 #include "golden_data.h"
 
-namespace talon {
+namespace talon::blocks_golden_test {
 namespace {
 
 // Below this gap between two scores a different order of summation may decide otherwise (README of
@@ -188,4 +188,4 @@ TEST(BlockGolden, DflashGrowsTheTreesOfDdtree) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::blocks_golden_test

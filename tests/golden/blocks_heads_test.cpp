@@ -9,7 +9,7 @@
 #include "eagle_run.h"
 #include "io/formats/write_gguf.h"
 
-namespace talon {
+namespace talon::blocks_heads_test {
 namespace {
 
 HeadFiles head_of(const std::string& kind) {
@@ -293,4 +293,4 @@ TEST(BlockHeads, FewerPlacesMakeShorterBlocks) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::blocks_heads_test

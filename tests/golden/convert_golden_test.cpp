@@ -17,7 +17,7 @@
 
 // Models converted to GGUF: against the files that llama.cpp's converter made of the same folders,
 // and against the folders themselves.
-namespace talon {
+namespace talon::convert_golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -265,4 +265,4 @@ TEST(ConvertModel, LeavesNothingBehindWhenItIsStopped) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::convert_golden_test

@@ -7,7 +7,7 @@
 #include "deviation.h"
 #include "subjects.h"
 
-namespace talon {
+namespace talon::cpu_golden_test {
 namespace {
 
 struct Setting {
@@ -90,4 +90,4 @@ TEST(CpuGoldenSmall, Stories15mIsWithinTheNoiseOfItsCache) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::cpu_golden_test

@@ -8,7 +8,7 @@
 #include "eagle_run.h"
 #include "io/checkpoint.h"
 
-namespace talon {
+namespace talon::eagle_drafter_test {
 namespace {
 
 DraftTree draft(Drafter& drafter, const FeaturedText& text, TreePlan plan = kNoLimit) {
@@ -221,4 +221,4 @@ TEST(EagleTrees, AChainIsTheLikeliestPath) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_drafter_test

@@ -14,7 +14,7 @@
 #include "golden_data.h"
 #include "io/formats/write_gguf.h"
 
-namespace talon {
+namespace talon::eagle_layouts_test {
 namespace {
 
 using Convert = std::function<void(HeadFiles&)>;
@@ -404,4 +404,4 @@ TEST(HeadDrafters, AHeadOfTheOtherGenerationIsRefused) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_layouts_test

@@ -10,7 +10,7 @@
 #include "maker_data.h"
 #include "model/row_layout.h"
 
-namespace talon {
+namespace talon::eagle_mtp_test {
 namespace {
 
 std::vector<float> flat(const std::vector<std::vector<float>>& rows) {
@@ -84,4 +84,4 @@ INSTANTIATE_TEST_SUITE_P(Models, MtpGolden,
                          [](const auto& tested) { return tested.param; });
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_mtp_test

@@ -7,7 +7,7 @@
 #include "golden_data.h"
 #include "io/checkpoint.h"
 
-namespace talon {
+namespace talon::eagle_numerics_test {
 namespace {
 
 constexpr double kTolerance = 1e-4;
@@ -212,4 +212,4 @@ std::string case_name(const testing::TestParamInfo<int>& info) {
 INSTANTIATE_TEST_SUITE_P(Heads, EagleNumerics, testing::Values(0, 1, 2), case_name);
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_numerics_test

@@ -11,7 +11,7 @@
 
 // LANTERN's drafter against PyTorch (tests/data/golden/images/record.py): what it says of the next
 // code of a picture that a caption asks for.
-namespace talon {
+namespace talon::eagle_pictures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -132,4 +132,4 @@ INSTANTIATE_TEST_SUITE_P(All, LanternHead,
                          testing::Values(Case{1, 100}, Case{3, 100}, Case{3, 4}, Case{1, 3}));
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_pictures_test

@@ -7,7 +7,7 @@
 #include "eagle_head_files.h"
 #include "eagle_run.h"
 
-namespace talon {
+namespace talon::eagle_sinks_test {
 namespace {
 
 constexpr int kWidth = 64, kHeads = 8, kKvHeads = 4, kHeadDim = 8;
@@ -215,4 +215,4 @@ TEST(EagleSinks, WithoutAWindowOrOfTheWholeTextChangeNothing) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_sinks_test

@@ -8,7 +8,7 @@
 #include "eagle_run.h"
 #include "golden_data.h"
 
-namespace talon {
+namespace talon::eagle_traces_test {
 namespace {
 
 // Below this gap between two scores a different order of summation may decide otherwise (README of
@@ -195,4 +195,4 @@ TEST(EagleGoldenLong, EveryRecordedRunIsReproduced) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_traces_test

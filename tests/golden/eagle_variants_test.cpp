@@ -11,7 +11,7 @@
 #include "eagle_run.h"
 #include "model/row_layout.h"
 
-namespace talon {
+namespace talon::eagle_variants_test {
 namespace {
 
 constexpr int kHidden = 64, kHeads = 8, kHeadDim = 8, kRows = 5;
@@ -318,4 +318,4 @@ std::string variant_name(const testing::TestParamInfo<Variant>& info) { return i
 INSTANTIATE_TEST_SUITE_P(All, HeadVariants, testing::ValuesIn(kVariants), variant_name);
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_variants_test

@@ -5,7 +5,7 @@
 #include "eagle_head_files.h"
 #include "eagle_run.h"
 
-namespace talon {
+namespace talon::eagle_window_test {
 namespace {
 
 const std::vector<TokenId> kPrompt = {1, 403, 407, 261, 378, 432, 383, 286, 261, 376};
@@ -64,4 +64,4 @@ TEST(EagleWindow, WhatIsNoLengthOfTextsIsNotTakenForOne) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::eagle_window_test

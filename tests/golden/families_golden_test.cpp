@@ -8,7 +8,7 @@
 #include "golden_data.h"
 #include "model_run.h"
 
-namespace talon {
+namespace talon::families_golden_test {
 namespace {
 
 constexpr double kTolerance = 1e-4;
@@ -47,4 +47,4 @@ INSTANTIATE_TEST_SUITE_P(Models, FamiliesGolden,
                          family_name);
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::families_golden_test

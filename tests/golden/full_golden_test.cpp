@@ -10,7 +10,7 @@
 #include "deviation.h"
 #include "subjects.h"
 
-namespace talon {
+namespace talon::full_golden_test {
 namespace {
 
 using Logits = std::vector<float>;
@@ -127,4 +127,4 @@ INSTANTIATE_TEST_SUITE_P(Models, FullGolden, testing::Values(kStories15m, kSmolL
                          subject_name);
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::full_golden_test

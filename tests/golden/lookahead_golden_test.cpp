@@ -7,7 +7,7 @@
 #include "eagle_run.h"
 #include "golden_data.h"
 
-namespace talon {
+namespace talon::lookahead_golden_test {
 namespace {
 
 Json golden() { return read_golden_json("methods/lookahead.json.zst"); }
@@ -114,4 +114,4 @@ TEST(LookaheadGolden, TheWindowMovesAsTheOfficialOne) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::lookahead_golden_test

@@ -9,7 +9,7 @@
 #include "maker_data.h"
 #include "model_run.h"
 
-namespace talon {
+namespace talon::makers_golden_test {
 namespace {
 
 constexpr double kFloat32 = 3e-4;  // the README's bound of a float32 engine
@@ -144,4 +144,4 @@ INSTANTIATE_TEST_SUITE_P(Families, MakersGolden, testing::ValuesIn(kFamilies),
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::makers_golden_test

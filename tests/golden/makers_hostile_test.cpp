@@ -9,7 +9,7 @@
 #include "maker_data.h"
 #include "model_run.h"
 
-namespace talon {
+namespace talon::makers_hostile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,4 +134,4 @@ TEST(MakersHostileByName, WhatContradictsIsNamed) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::makers_hostile_test

@@ -11,7 +11,7 @@
 #include "eagle_head_files.h"
 #include "eagle_run.h"
 
-namespace talon {
+namespace talon::medusa_heads_test {
 namespace {
 
 constexpr int kHidden = 64, kVocabulary = 512, kHeads = 3, kRows = 2, kCount = 6;
@@ -273,4 +273,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& of) { return std::string(of.param.name); });
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::medusa_heads_test

@@ -10,7 +10,7 @@
 #include "model/target.h"
 
 // Image models of all layouts against PyTorch (tests/data/golden/images/record.py).
-namespace talon {
+namespace talon::pictures_golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -347,4 +347,4 @@ TEST(Pictures, CodesOfAVocabularyTheyShareAreTheOnlyAnswers) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::pictures_golden_test

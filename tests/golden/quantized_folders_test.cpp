@@ -10,7 +10,7 @@
 #include "model/load/quantized_tensors.h"
 #include "model_run.h"
 
-namespace talon {
+namespace talon::quantized_folders_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,4 +117,4 @@ TEST(QuantizedFolderRefusals, NameWhatContradicts) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::quantized_folders_test

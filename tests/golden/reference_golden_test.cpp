@@ -6,7 +6,7 @@
 #include "deviation.h"
 #include "subjects.h"
 
-namespace talon {
+namespace talon::reference_golden_test {
 namespace {
 
 // A fast selection; full_golden_test.cpp runs all cases of all models.
@@ -61,4 +61,4 @@ TEST(ReferenceGolden, Stories260kFeaturesAndLogitsEqualTheOfficialEagleCode) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::reference_golden_test

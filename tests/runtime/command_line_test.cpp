@@ -6,7 +6,7 @@
 #include "runtime/loaded_model.h"
 
 // A program that stands on src/runtime is a peer of the command line.
-namespace talon::test {
+namespace talon::test::command_line_test {
 namespace {
 
 TEST(LibraryUser, GetsTheTokensOfTheCommandLine) {
@@ -32,4 +32,4 @@ TEST(LibraryUser, GetsTheTokensOfTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::command_line_test

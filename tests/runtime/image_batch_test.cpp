@@ -8,7 +8,7 @@
 #include "io/zstd.h"
 
 // `talon image --batch` with the tiny model of tests/data/golden/images.
-namespace talon::test {
+namespace talon::test::image_batch_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -161,4 +161,4 @@ TEST_F(ImageBatch, NamesTheLineThatIsWrong) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::image_batch_test

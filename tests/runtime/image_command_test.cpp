@@ -8,7 +8,7 @@
 #include "io/zstd.h"
 
 // `talon image` with the tiny models of tests/data/golden/images.
-namespace talon::test {
+namespace talon::test::image_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -217,4 +217,4 @@ TEST_F(ImageCommand, AFullDiskLeavesNoPicture) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::image_command_test

@@ -9,7 +9,7 @@
 #include "test_server.h"
 
 // The promise: the same request gives the same bytes, alone or in a crowd, drafted or not.
-namespace talon::test {
+namespace talon::test::crowd_test {
 namespace {
 
 constexpr int kRequests = 200;
@@ -120,4 +120,4 @@ TEST(Crowd, HasToolsGrammarsChoicesAndWholeContexts) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::crowd_test

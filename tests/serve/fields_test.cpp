@@ -2,7 +2,7 @@
 
 #include "test_server.h"
 
-namespace talon::test {
+namespace talon::test::fields_test {
 namespace {
 
 TestServer& server() {
@@ -255,4 +255,4 @@ TEST(BadFields, AChatNeedsATemplate) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::fields_test

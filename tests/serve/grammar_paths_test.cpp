@@ -3,7 +3,7 @@
 #include "test_server.h"
 
 // Answers that must look like something, on every path.
-namespace talon::test {
+namespace talon::test::grammar_paths_test {
 namespace {
 
 TestServer& server() {
@@ -175,4 +175,4 @@ TEST(StructuredAnswers, ThatHoldManyEntriesAreRefusedCheaply) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::grammar_paths_test

@@ -5,7 +5,7 @@
 #include "test_server.h"
 
 // What comes over the wire before anything is read as a request for an answer.
-namespace talon::test {
+namespace talon::test::http_test {
 namespace {
 
 const std::string kCompletion = "/v1/completions";
@@ -267,4 +267,4 @@ TEST(Http, BytesWithoutSenseDoNoHarm) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::http_test

@@ -3,7 +3,7 @@
 #include "test_server.h"
 
 // The interfaces beside chat completions: they say the same text.
-namespace talon::test {
+namespace talon::test::interfaces_test {
 namespace {
 
 TestServer& server() {
@@ -194,4 +194,4 @@ TEST(Messages, HaveErrorsOfTheirOwnShape) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::interfaces_test

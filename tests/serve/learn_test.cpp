@@ -11,7 +11,7 @@
 #include "test_server.h"
 #include "train/data/dataset.h"
 
-namespace talon::test {
+namespace talon::test::learn_test {
 namespace {
 
 const std::string kHead = TALON_TEST_DATA "/golden/stories260k/eagle3_head";
@@ -272,4 +272,4 @@ TEST(Learn, TwoServersDoNotShareAFolder) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::learn_test

@@ -6,7 +6,7 @@
 #include "test_server.h"
 
 // Full queues, readers that do not read, clients that go, and the end.
-namespace talon::test {
+namespace talon::test::limits_test {
 namespace {
 
 const std::string kCompletion = "/v1/completions";
@@ -205,4 +205,4 @@ TEST(Draining, AServerThatEndsWhileItAnswersEndsCleanly) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::limits_test

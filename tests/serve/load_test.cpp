@@ -6,7 +6,7 @@
 #include "core/stop.h"
 #include "test_server.h"
 
-namespace talon::test {
+namespace talon::test::load_test {
 namespace {
 
 /// `talon bench load --check-equal` in small: a server under load against plain decoding here.
@@ -63,4 +63,4 @@ TEST(BenchLoad, FindsEveryTextOfATalonEqualToPlainDecoding) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::load_test

@@ -2,7 +2,7 @@
 
 #include "test_server.h"
 
-namespace talon::test {
+namespace talon::test::page_test {
 namespace {
 
 TestServer& server() {
@@ -63,4 +63,4 @@ TEST(ThePage, CanBeLeftOut) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::page_test

@@ -5,7 +5,7 @@
 
 #include "test_server.h"
 
-namespace talon::test {
+namespace talon::test::paths_test {
 namespace {
 
 class Paths : public testing::Test {
@@ -242,4 +242,4 @@ TEST_F(Paths, MetricsCountWhatWasAnswered) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::paths_test

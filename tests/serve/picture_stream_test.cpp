@@ -5,7 +5,7 @@
 #include "picture_server.h"
 
 // Streams of POST /v1/images/generations, clients that leave, and pictures that are drawn together.
-namespace talon::test {
+namespace talon::test::picture_stream_test {
 namespace {
 
 constexpr int kSide = 32;
@@ -138,4 +138,4 @@ TEST(StreamedPictures, AreDrawnTogether) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::picture_stream_test

@@ -5,7 +5,7 @@
 #include "serve/pictures/base64.h"
 
 // POST /v1/images/generations, with the tiny models of tests/data/golden/images.
-namespace talon::test {
+namespace talon::test::pictures_test {
 namespace {
 
 PictureServer& server() {
@@ -201,4 +201,4 @@ TEST(ServedPictures, OfACaptionAreAskedByItsFeatures) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::pictures_test

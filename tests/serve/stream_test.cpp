@@ -2,7 +2,7 @@
 
 #include "test_server.h"
 
-namespace talon::test {
+namespace talon::test::stream_test {
 namespace {
 
 TestServer& server() {
@@ -84,4 +84,4 @@ TEST(Stream, AClientOfHttp10GetsItToTheEndOfTheConnection) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::stream_test

@@ -3,7 +3,7 @@
 #include "test_server.h"
 
 // Calls of tools on every path. The small model calls none of itself: it is made to.
-namespace talon::test {
+namespace talon::test::tools_test {
 namespace {
 
 TestServer& server() {
@@ -236,4 +236,4 @@ TEST(Tools, ThinkingIsApart) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::tools_test

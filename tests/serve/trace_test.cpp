@@ -4,7 +4,7 @@
 
 #include "test_server.h"
 
-namespace talon::test {
+namespace talon::test::trace_test {
 namespace {
 
 TestServer& server() {
@@ -122,4 +122,4 @@ TEST(Load, TellsOfAnswersThatAreUnderWayAndOfTheRowsOfAStep) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::trace_test

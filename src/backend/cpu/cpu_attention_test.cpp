@@ -9,7 +9,7 @@
 #include "backend/cpu/test_matrices.h"
 #include "backend/index_list.h"
 
-namespace talon::cpu {
+namespace talon::cpu::cpu_attention_test {
 namespace {
 
 constexpr CpuKernels kAllKernels[] = {CpuKernels::portable, CpuKernels::avx2,
@@ -335,4 +335,4 @@ TEST_P(AttentionKernels, CopiedCacheRowsServeLikeTheOriginals) {
 }
 
 }  // namespace
-}  // namespace talon::cpu
+}  // namespace talon::cpu::cpu_attention_test

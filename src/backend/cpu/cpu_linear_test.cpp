@@ -9,7 +9,7 @@
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/test_matrices.h"
 
-namespace talon::cpu {
+namespace talon::cpu::cpu_linear_test {
 namespace {
 
 constexpr CpuKernels kAllKernels[] = {CpuKernels::portable, CpuKernels::avx2,
@@ -392,4 +392,4 @@ TEST(LinearRows, ZeroRowsAndTinyAndHugeValuesGiveWhatTheyShould) {
 }
 
 }  // namespace
-}  // namespace talon::cpu
+}  // namespace talon::cpu::cpu_linear_test

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 
-namespace talon::cpu {
+namespace talon::cpu::huge_memory_test {
 namespace {
 
 TEST(HugeBlock, IsZeroedAndAligned) {
@@ -26,4 +26,4 @@ TEST(HugeBlock, IsNotPromisedWhereTheMachineHasFarLess) {
 }
 
 }  // namespace
-}  // namespace talon::cpu
+}  // namespace talon::cpu::huge_memory_test

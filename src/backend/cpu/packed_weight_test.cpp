@@ -8,7 +8,7 @@
 #include "backend/cpu/test_matrices.h"
 #include "core/error.h"
 
-namespace talon::cpu {
+namespace talon::cpu::packed_weight_test {
 namespace {
 
 struct Packer {
@@ -153,4 +153,4 @@ TEST(PackedWeight, BytesThatAreNotThoseOfTheShapeAreRefused) {
 }
 
 }  // namespace
-}  // namespace talon::cpu
+}  // namespace talon::cpu::packed_weight_test

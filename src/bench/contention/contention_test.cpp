@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "core/machine/processors.h"
 
-namespace talon {
+namespace talon::contention_test {
 namespace {
 
 DecodedSlice slice(int tokens, double ms, std::vector<double> step_ms = {}) {
@@ -134,4 +134,4 @@ TEST(Neighbour, AQuotaIsSeenWhileItLastsOrIsAnErrorWhereItCannotBeSet) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::contention_test

@@ -8,7 +8,7 @@
 #include "io/test_pictures.h"
 #include "runtime/answerer.h"
 
-namespace talon {
+namespace talon::surprise_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,4 +83,4 @@ TEST_F(SurpriseTest, IsMinusLogPLessEntropy) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::surprise_test

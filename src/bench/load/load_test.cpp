@@ -11,7 +11,7 @@
 #include "bench/load/load_summary.h"
 #include "core/error.h"
 
-namespace talon {
+namespace talon::load_test {
 namespace {
 
 constexpr const char* kStream =
@@ -305,4 +305,4 @@ TEST(LoadCheck, ComparesWholeTextsAndBeginningsOfThoseThatWereCutOff) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::load_test

@@ -5,7 +5,7 @@
 #include "bench/machine/kernel_workloads.h"
 #include "core/error.h"
 
-namespace talon {
+namespace talon::kernels_test {
 namespace {
 
 KernelSettings smallest() {
@@ -112,4 +112,4 @@ TEST(Kernels, NamesThatDoNotExistAreRefusedWithThoseThatDo) {
 TEST(Kernels, SomeRunOnEveryMachine) { EXPECT_EQ(name_of(runnable_kernels().back()), "portable"); }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::kernels_test

@@ -11,7 +11,7 @@
 #include "bench/peer/peer_process.h"
 #include "core/error.h"
 
-namespace talon {
+namespace talon::peer_test {
 namespace {
 
 /// An OpenAI-compatible server that says what the test tells it to.
@@ -350,4 +350,4 @@ TEST(PythonPeer, TalksAsAnEngineThatTheBenchStarts) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::peer_test

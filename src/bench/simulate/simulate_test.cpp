@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "io/checkpoint.h"
 
-namespace talon {
+namespace talon::simulate_test {
 namespace {
 
 /// A machine on which a check of n rows takes 10 + n - 1 milliseconds.
@@ -244,4 +244,4 @@ TEST_F(AgainstARealRun, TheRecordedMachineTakesTheTimeThatItTook) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::simulate_test

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::field_test {
 namespace {
 
 const std::vector<std::string> kMethods = {"none", "eagle3:head=models/m-eagle3+suffix"};
@@ -102,4 +102,4 @@ TEST(Field, RunsThatCannotStandBesideEachOtherAreRefused) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::field_test

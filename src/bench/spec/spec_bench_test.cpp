@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "io/checkpoint.h"
 
-namespace talon {
+namespace talon::spec_bench_test {
 namespace {
 
 using Log = std::vector<std::pair<std::string, Request>>;
@@ -180,4 +180,4 @@ TEST_F(SpecProtocol, WarmingUpCountsForNothing) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::spec_bench_test

@@ -9,7 +9,7 @@
 #include "bench/spec/spec_table.h"
 #include "core/error.h"
 
-namespace talon {
+namespace talon::spec_results_test {
 namespace {
 
 const std::vector<std::string> kMethods = {"none", "ngram"};
@@ -312,4 +312,4 @@ TEST_F(ResultFile, WithNothingInCommonAreAnError) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::spec_results_test

@@ -8,7 +8,7 @@
 #include "bench/machine/multiply.h"
 #include "core/error.h"
 
-namespace talon {
+namespace talon::spec_test {
 namespace {
 
 class Questions : public testing::Test {
@@ -71,4 +71,4 @@ TEST(MachineRates, ArePositiveAndPlausible) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::spec_test

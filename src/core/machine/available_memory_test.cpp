@@ -4,7 +4,7 @@
 
 #include "core/machine/fake_root.h"
 
-namespace talon {
+namespace talon::available_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -66,4 +66,4 @@ TEST(AvailableMemory, OfThisMachineIsSome) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::available_memory_test

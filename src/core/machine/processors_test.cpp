@@ -6,7 +6,7 @@
 
 #include "core/machine/fake_root.h"
 
-namespace talon {
+namespace talon::processors_test {
 namespace {
 
 struct FakeRoot : test::FakeRoot {
@@ -94,4 +94,4 @@ TEST(WorkerCount, IsNeverMoreThanTheProcessors) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::processors_test

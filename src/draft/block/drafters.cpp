@@ -8,7 +8,7 @@
 namespace talon {
 namespace {
 
-BlockOptions read_block(Options& options, const DrafterContext& context) {
+BlockOptions read_block_options(Options& options, const DrafterContext& context) {
   BlockOptions block;
   block.children = options.whole("topk");
   block.levels = options.whole_or("levels", kMostDraftLevels);
@@ -21,7 +21,7 @@ BlockOptions read_block(Options& options, const DrafterContext& context) {
 
 std::unique_ptr<Drafter> make_block(Options& options, const DrafterContext& context,
                                     std::string_view kind, bool branches) {
-  BlockOptions block = read_block(options, context);
+  BlockOptions block = read_block_options(options, context);
   if (branches) block.stop = options.real("stop");
   const WeightLayout layout = read_layout(options);
   expect_text(options, context);
@@ -47,7 +47,7 @@ std::unique_ptr<Drafter> make_dspark(Options& options, const DrafterContext& con
 }
 
 std::unique_ptr<Drafter> make_peagle(Options& options, const DrafterContext& context) {
-  const BlockOptions block = read_block(options, context);
+  const BlockOptions block = read_block_options(options, context);
   const HeadOptions head_options{.layout = read_layout(options), .tap_layers = {}};
   expect_text(options, context);
   const std::string path = read_head_path(options, context, "peagle");

@@ -6,7 +6,7 @@
 #include "draft/drafter.h"
 #include "sample/race.h"
 
-namespace talon {
+namespace talon::noise_rows_test {
 namespace {
 
 constexpr Coupling kCoupling{.beta = 1.25};
@@ -94,4 +94,4 @@ TEST(ChanceFactor, RanksByTwiceTheLogarithmAndTheNoise) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::noise_rows_test

@@ -13,7 +13,7 @@
 #include "draft/eagle/static_tree.h"
 #include "io/json.h"
 
-namespace talon {
+namespace talon::tree_growth_test {
 namespace {
 
 /// A draft without a network: the log-probabilities of the next token depend on the last token
@@ -254,4 +254,4 @@ TEST(StaticTree, ReadsAFileAndRefusesAnythingElse) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::tree_growth_test

@@ -94,7 +94,7 @@ struct GridState : DraftState {
   Neighbours neighbours;
 };
 
-struct Open {
+struct OpenCell {
   NodeId node;
   double chance;
 };
@@ -149,13 +149,13 @@ class GridDrafter : public Drafter {
     const int most_levels = std::min(options_.levels, job.plan.levels);
     const DraftPlace first = first_place(job, options_.coupling);
     DraftTree& tree = *job.tree;
-    std::vector<Open> open = {{0, 1}};
-    const auto less = [](const Open& a, const Open& b) {
+    std::vector<OpenCell> open = {{0, 1}};
+    const auto less = [](const OpenCell& a, const OpenCell& b) {
       return a.chance != b.chance ? a.chance < b.chance : a.node > b.node;
     };
     while (!open.empty() && tree.draft_nodes() < most_nodes) {
       std::pop_heap(open.begin(), open.end(), less);
-      const Open best = open.back();
+      const OpenCell best = open.back();
       open.pop_back();
       const int depth = tree.depth(best.node);
       if (depth == most_levels) continue;

@@ -4,7 +4,7 @@
 
 #include "draft/registry.h"
 
-namespace talon {
+namespace talon::grid_test {
 namespace {
 
 DraftTree proposal(const std::string& options, const std::vector<TokenId>& text, int nodes = 64,
@@ -65,4 +65,4 @@ TEST(Grid, NothingIsProposedAfterANewCode) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::grid_test

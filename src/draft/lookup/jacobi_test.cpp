@@ -4,7 +4,7 @@
 
 #include "draft/registry.h"
 
-namespace talon {
+namespace talon::jacobi_test {
 namespace {
 
 /// What a target draws at a place after a token: its whole context here.
@@ -100,4 +100,4 @@ TEST(Jacobi, GuessesThatComeTrueAreBelievedMore) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::jacobi_test

@@ -35,14 +35,14 @@ struct Match {
 };
 
 /// A node whose children are not yet in the tree.
-struct Open {
+struct OpenNode {
   NodeId node;
   double chance;  // of the whole path
   int depth;
   std::vector<Match> matches;
 };
-struct LessLikely {
-  bool operator()(const Open& a, const Open& b) const {
+struct LessLikelyNode {
+  bool operator()(const OpenNode& a, const OpenNode& b) const {
     return a.chance != b.chance ? a.chance < b.chance : a.node > b.node;
   }
 };
@@ -81,15 +81,15 @@ class NgramDrafter : public Drafter {
     const int most_nodes = std::min(options_.nodes, job.plan.nodes);
     const int most_levels = std::min(options_.levels, job.plan.levels);
     DraftTree& tree = *job.tree;
-    std::priority_queue<Open, std::vector<Open>, LessLikely> open;
+    std::priority_queue<OpenNode, std::vector<OpenNode>, LessLikelyNode> open;
     open.push({0, 1.0, 0, find_matches(index)});
     const DraftPlace first = first_place(job, options_.coupling);
     while (!open.empty()) {
-      const Open best = open.top();
+      const OpenNode best = open.top();
       open.pop();
       if (best.depth == most_levels) continue;
       const DraftPlace place = first.after(best.depth);
-      for (Open& child : expand(index, tree, best, place)) {
+      for (OpenNode& child : expand(index, tree, best, place)) {
         if (tree.draft_nodes() == most_nodes) return;
         const TokenId token = token_at(index, tree, best.node, child.matches.front().next - 1);
         child.node = tree.add(best.node, token, static_cast<float>(std::log(child.chance)));
@@ -118,9 +118,9 @@ class NgramDrafter : public Drafter {
 
   /// The children that the matches of a node vote for, likeliest first. Their node ids are not set
   /// yet.
-  static std::vector<Open> expand(const NgramIndex& index, const DraftTree& tree, const Open& from,
-                                  const DraftPlace& place) {
-    std::vector<Open> children;
+  static std::vector<OpenNode> expand(const NgramIndex& index, const DraftTree& tree,
+                                      const OpenNode& from, const DraftPlace& place) {
+    std::vector<OpenNode> children;
     std::vector<TokenId> tokens;
     std::vector<double> votes;
     double all_votes = 0;
@@ -150,7 +150,7 @@ class NgramDrafter : public Drafter {
       children[child].chance = from.chance * repeat_chance(longest) * votes[child] / all_votes;
     }
     std::stable_sort(children.begin(), children.end(),
-                     [](const Open& a, const Open& b) { return a.chance > b.chance; });
+                     [](const OpenNode& a, const OpenNode& b) { return a.chance > b.chance; });
     return children;
   }
 

@@ -5,7 +5,7 @@
 #include "draft/lookup/ngram_index.h"
 #include "draft/registry.h"
 
-namespace talon {
+namespace talon::ngram_test {
 namespace {
 
 DraftTree proposal(std::string_view options, const std::vector<TokenId>& text, int nodes = 64,
@@ -132,4 +132,4 @@ TEST(NgramDrafter, ChancesOfSiblingsSumToAtMostOne) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::ngram_test

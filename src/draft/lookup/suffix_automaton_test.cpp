@@ -9,7 +9,7 @@
 
 #include "io/json_text.h"
 
-namespace talon {
+namespace talon::suffix_automaton_test {
 namespace {
 
 using Match = SuffixAutomaton::Match;
@@ -136,4 +136,4 @@ TEST(SuffixAutomaton, StaysFastOnOneTokenRepeated) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::suffix_automaton_test

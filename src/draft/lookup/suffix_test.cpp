@@ -8,7 +8,7 @@
 #include "draft/lookup/repeat_odds.h"
 #include "draft/registry.h"
 
-namespace talon {
+namespace talon::suffix_test {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -215,4 +215,4 @@ TEST(RepeatOdds, ApproachWhatWasObserved) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::suffix_test

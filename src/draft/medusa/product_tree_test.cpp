@@ -10,7 +10,7 @@
 
 #include "io/json_text.h"
 
-namespace talon {
+namespace talon::product_tree_test {
 namespace {
 
 Json medusa_golden() {
@@ -137,4 +137,4 @@ TEST(ProductTree, ContinuesBranchesOfOtherDraftersAtTheirDepth) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::product_tree_test

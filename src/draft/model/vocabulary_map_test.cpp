@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::vocabulary_map_test {
 namespace {
 
 /// The tokens of a llama2.c tokenizer, to be changed and written.
@@ -111,4 +111,4 @@ TEST(VocabularyMap, OneThatSharesLessThanHalfIsRefusedWithBothFingerprints) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::vocabulary_map_test

@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "engine/test_model.h"
 
-namespace talon {
+namespace talon::head_load_test {
 namespace {
 
 using test::Answer;
@@ -59,4 +59,4 @@ TEST(HeadsUnderLoad, ASequenceWithoutRoomInTheHeadsCacheDraftsAgainWhenOthersHav
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::head_load_test

@@ -12,7 +12,7 @@
 #include "engine/test_model.h"
 #include "text/tokenizer.h"
 
-namespace talon {
+namespace talon::preemption_test {
 namespace {
 
 using test::Answer;
@@ -284,4 +284,4 @@ TEST(Preemption, InRandomSituationsEveryAnswerIsThatOfPlainDecodingAlone) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::preemption_test

@@ -6,7 +6,7 @@
 #include "engine/test_model.h"
 #include "text/tokenizer.h"
 
-namespace talon {
+namespace talon::refusal_test {
 namespace {
 
 using test::TestEngine;
@@ -109,4 +109,4 @@ TEST(Engine, RefusesBadOptionsOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::refusal_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace talon {
+namespace talon::scheduler_test {
 namespace {
 
 int total_rows(const std::vector<RowGrant>& grants) {
@@ -43,4 +43,4 @@ TEST(ShareRows, MovingTheFirstLetsEverySequenceRunWhenRowsAreFew) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::scheduler_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace talon {
+namespace talon::waiting_line_test {
 namespace {
 
 /// A line of sequences 1, 2, ..., of which each wants as many pages as `wanted`
@@ -99,4 +99,4 @@ TEST(WaitingLine, ThoseWhoseDeadlineIsPastLeaveFromAnyPlace) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::waiting_line_test

@@ -5,7 +5,7 @@
 #include "engine/test_model.h"
 #include "text/grammar/grammar.h"
 
-namespace talon::test {
+namespace talon::test::constrained_answer_test {
 namespace {
 
 constexpr const char* kStory = "Once upon a time, there was a little girl named Lily. She loved";
@@ -104,4 +104,4 @@ TEST(ConstrainedAnswer, LogprobsAreThoseOfTheModelWithAndWithoutDrafts) {
 }
 
 }  // namespace
-}  // namespace talon::test
+}  // namespace talon::test::constrained_answer_test

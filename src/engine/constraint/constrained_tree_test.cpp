@@ -8,7 +8,7 @@
 
 #include "core/philox.h"
 
-namespace talon {
+namespace talon::constrained_tree_test {
 namespace {
 
 /// Of eight tokens those for which `rule` holds may follow.
@@ -158,4 +158,4 @@ TEST(ConstrainedTree, DrawnChildrenKeepTheLawOfThoseThatAreAllowed) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::constrained_tree_test

@@ -5,7 +5,7 @@
 #include "draft/registry.h"
 #include "engine/test_model.h"
 
-namespace talon {
+namespace talon::methods_test {
 namespace {
 
 using test::Answer;
@@ -223,4 +223,4 @@ TEST(Methods, OneThatLacksAPartIsNotTaken) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::methods_test

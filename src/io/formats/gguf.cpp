@@ -5,6 +5,7 @@
 
 #include "io/byte_reader.h"
 #include "io/formats/ggml_types.h"
+#include "io/formats/gguf_format.h"
 #include "io/formats/split_gguf.h"
 #include "io/parse.h"
 #include "io/quote.h"
@@ -14,9 +15,7 @@
 namespace talon {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
-constexpr std::uint32_t kDefaultAlignment = 32;
-constexpr std::uint32_t kMostDimensions = 4;
+constexpr std::uint32_t kMostGgufDimensions = 4;
 constexpr std::size_t kLongestKey = 65535;
 constexpr std::size_t kLongestTensorName = 1024;
 constexpr int kDeepestArray = 8;
@@ -24,42 +23,26 @@ constexpr int kDeepestArray = 8;
 // largest vocabularies have 2 million with their merges, scores and types.
 constexpr std::uint64_t kMostElements = 1 << 24;
 
-enum class ValueType : std::uint32_t {
-  u8,
-  i8,
-  u16,
-  i16,
-  u32,
-  i32,
-  f32,
-  boolean,
-  string,
-  array,
-  u64,
-  i64,
-  f64
-};
-
 // The fewest bytes that a value of this type takes, or nothing for a number that is no type.
-std::optional<std::size_t> least_bytes(ValueType type) {
+std::optional<std::size_t> least_bytes(GgufType type) {
   switch (type) {
-    case ValueType::u8:
-    case ValueType::i8:
-    case ValueType::boolean:
+    case GgufType::u8:
+    case GgufType::i8:
+    case GgufType::boolean:
       return 1;
-    case ValueType::u16:
-    case ValueType::i16:
+    case GgufType::u16:
+    case GgufType::i16:
       return 2;
-    case ValueType::u32:
-    case ValueType::i32:
-    case ValueType::f32:
+    case GgufType::u32:
+    case GgufType::i32:
+    case GgufType::f32:
       return 4;
-    case ValueType::string:
-    case ValueType::u64:
-    case ValueType::i64:
-    case ValueType::f64:
+    case GgufType::string:
+    case GgufType::u64:
+    case GgufType::i64:
+    case GgufType::f64:
       return 8;
-    case ValueType::array:
+    case GgufType::array:
       return 12;
   }
   return std::nullopt;
@@ -104,7 +87,7 @@ class GgufParser {
 
  private:
   void read_magic_and_version() {
-    if (reader_.take<std::uint32_t>("the magic") != kMagic) {
+    if (reader_.take<std::uint32_t>("the magic") != kGgufMagic) {
       fail("{}: byte 0: expected the magic \"GGUF\", found something else", reader_.doing());
     }
     const auto version = reader_.take<std::uint32_t>("the version");
@@ -136,9 +119,9 @@ class GgufParser {
     }
   }
 
-  ValueType take_value_type(std::string_view key) {
+  GgufType take_value_type(std::string_view key) {
     const auto number = reader_.take<std::uint32_t>("a value type");
-    const auto type = static_cast<ValueType>(number);
+    const auto type = static_cast<GgufType>(number);
     if (!least_bytes(type)) {
       fail("{}: key {}: expected a value type from 0 to 12, found {}", reader_.doing(), quote(key),
            number);
@@ -146,33 +129,33 @@ class GgufParser {
     return type;
   }
 
-  Json take_value(ValueType type, std::string_view key, int depth) {
+  Json take_value(GgufType type, std::string_view key, int depth) {
     switch (type) {
-      case ValueType::u8:
+      case GgufType::u8:
         return reader_.take<std::uint8_t>(key);
-      case ValueType::i8:
+      case GgufType::i8:
         return reader_.take<std::int8_t>(key);
-      case ValueType::u16:
+      case GgufType::u16:
         return reader_.take<std::uint16_t>(key);
-      case ValueType::i16:
+      case GgufType::i16:
         return reader_.take<std::int16_t>(key);
-      case ValueType::u32:
+      case GgufType::u32:
         return reader_.take<std::uint32_t>(key);
-      case ValueType::i32:
+      case GgufType::i32:
         return reader_.take<std::int32_t>(key);
-      case ValueType::f32:
+      case GgufType::f32:
         return reader_.take<float>(key);
-      case ValueType::boolean:
+      case GgufType::boolean:
         return take_boolean(key);
-      case ValueType::string:
+      case GgufType::string:
         return take_string(key);
-      case ValueType::array:
+      case GgufType::array:
         return take_array(key, depth);
-      case ValueType::u64:
+      case GgufType::u64:
         return reader_.take<std::uint64_t>(key);
-      case ValueType::i64:
+      case GgufType::i64:
         return reader_.take<std::int64_t>(key);
-      case ValueType::f64:
+      case GgufType::f64:
         return reader_.take<double>(key);
     }
     throw Bug("take_value: the type was checked");
@@ -191,7 +174,7 @@ class GgufParser {
       fail("{}: key {}: expected at most {} arrays within each other, found more", reader_.doing(),
            quote(key), kDeepestArray);
     }
-    const ValueType type = take_value_type(key);
+    const GgufType type = take_value_type(key);
     const auto count = reader_.take<std::uint64_t>(key);
     reader_.need_items(count, *least_bytes(type), "array elements");
     if (count > kMostElements - elements_) {
@@ -220,7 +203,7 @@ class GgufParser {
            checkpoint_.tensors.size(), kLongestTensorName, tensor.name.size());
     }
     const auto dimensions = reader_.take<std::uint32_t>("a number of dimensions");
-    if (dimensions == 0 || dimensions > kMostDimensions) {
+    if (dimensions == 0 || dimensions > kMostGgufDimensions) {
       fail_tensor(tensor, "1 to 4 dimensions", fmt::to_string(dimensions));
     }
     for (std::uint32_t i = 0; i < dimensions; ++i) {
@@ -250,7 +233,7 @@ class GgufParser {
   // Where the data begins: the first aligned byte after the header. A file without tensors may end
   // before it.
   std::size_t data_begin() {
-    std::uint32_t alignment = kDefaultAlignment;
+    std::uint32_t alignment = kGgufAlignment;
     if (const auto value = checkpoint_.metadata.find("general.alignment");
         value != checkpoint_.metadata.end()) {
       const bool fits = value->is_number_unsigned() &&
@@ -316,7 +299,7 @@ class GgufParser {
   Checkpoint checkpoint_;
   std::uint64_t elements_ = 0;          // of arrays so far
   std::vector<std::uint64_t> offsets_;  // of the tensors, into the data
-  std::uint32_t alignment_ = kDefaultAlignment;
+  std::uint32_t alignment_ = kGgufAlignment;
 };
 
 }  // namespace

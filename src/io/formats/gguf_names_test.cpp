@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace talon {
+namespace talon::gguf_names_test {
 namespace {
 
 TEST(GgufNames, OfSeveralPartsAreOpenedByTheFirst) {
@@ -23,4 +23,4 @@ TEST(GgufNames, AreNotHeadsNorProjectors) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::gguf_names_test

@@ -3,7 +3,7 @@
 #include "io/parse.h"
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::gguf_test {
 namespace {
 
 using namespace test;
@@ -181,4 +181,4 @@ TEST(Gguf, ShowsHostileNamesEscaped) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::gguf_test

@@ -3,7 +3,7 @@
 #include "io/parse.h"
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::llama2c_test {
 namespace {
 
 using namespace test;
@@ -74,4 +74,4 @@ TEST(Llama2c, ReadsStories260K) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::llama2c_test

@@ -3,7 +3,7 @@
 #include "io/parse.h"
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::safetensors_test {
 namespace {
 
 using namespace test;
@@ -118,4 +118,4 @@ TEST(Safetensors, RefusesHeaderSizesBeyondFileAndLimit) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::safetensors_test

@@ -4,7 +4,7 @@
 #include "io/formats/write_gguf.h"
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::split_gguf_test {
 namespace {
 
 using namespace test;
@@ -64,4 +64,4 @@ TEST_F(SplitGguf, WhatDoesNotBelongTogetherIsRefused) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::split_gguf_test

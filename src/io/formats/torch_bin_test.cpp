@@ -6,7 +6,7 @@
 #include "io/parse.h"
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::torch_bin_test {
 namespace {
 
 using namespace test;
@@ -281,4 +281,4 @@ TEST(StoredZip, FindsTheDirectoryBeforeAComment) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::torch_bin_test

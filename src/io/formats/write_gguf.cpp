@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "io/formats/ggml_types.h"
+#include "io/formats/gguf_format.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 
@@ -13,27 +14,16 @@
 namespace talon {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
 constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kAlignment = 32;  // what readers assume where no key says otherwise
 
-enum class ValueType : std::uint32_t {
-  u32 = 4,
-  i32 = 5,
-  f32 = 6,
-  boolean = 7,
-  text = 8,
-  array = 9,
-  u64 = 10,
-  i64 = 11
-};
-
-std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t padded(std::size_t bytes) {
+  return (bytes + kGgufAlignment - 1) / kGgufAlignment * kGgufAlignment;
+}
 
 /// The file up to its tensors' data.
-class Header {
+class GgufHeader {
  public:
-  explicit Header(const std::filesystem::path& file) : file_(file) {}
+  explicit GgufHeader(const std::filesystem::path& file) : file_(file) {}
 
   template <typename Number>
   void put(Number value) {
@@ -46,10 +36,10 @@ class Header {
   }
   void put_value(const std::string& key, const Json& value) {
     put_text(key);
-    const ValueType type = type_of(key, value);
+    const GgufType type = type_of(key, value);
     put(static_cast<std::uint32_t>(type));
-    if (type != ValueType::array) return put_number(type, value);
-    const ValueType element = element_of(key, value);
+    if (type != GgufType::array) return put_number(type, value);
+    const GgufType element = element_of(key, value);
     put(static_cast<std::uint32_t>(element));
     put<std::uint64_t>(value.size());
     for (const Json& one : value) put_number(element, one);
@@ -60,24 +50,24 @@ class Header {
   }
 
  private:
-  ValueType type_of(const std::string& key, const Json& value) const {
+  GgufType type_of(const std::string& key, const Json& value) const {
     switch (value.type()) {
       case Json::value_t::string:
-        return ValueType::text;
+        return GgufType::string;
       case Json::value_t::boolean:
-        return ValueType::boolean;
+        return GgufType::boolean;
       case Json::value_t::number_float:
-        return ValueType::f32;
+        return GgufType::f32;
       case Json::value_t::number_unsigned: {
         const bool small = value.get<std::uint64_t>() <= std::numeric_limits<std::uint32_t>::max();
-        return small ? ValueType::u32 : ValueType::u64;
+        return small ? GgufType::u32 : GgufType::u64;
       }
       case Json::value_t::number_integer: {
         const auto number = value.get<std::int64_t>();
-        return static_cast<std::int32_t>(number) == number ? ValueType::i32 : ValueType::i64;
+        return static_cast<std::int32_t>(number) == number ? GgufType::i32 : GgufType::i64;
       }
       case Json::value_t::array:
-        return ValueType::array;
+        return GgufType::array;
       default:
         break;
     }
@@ -85,39 +75,38 @@ class Header {
   }
 
   /// The type of an array's elements: that of the first, of numbers the one that holds all.
-  ValueType element_of(const std::string& key, const Json& array) const {
-    if (array.empty()) return ValueType::i32;
-    const ValueType first = type_of(key, array[0]);
-    ValueType widest = first;
+  GgufType element_of(const std::string& key, const Json& array) const {
+    if (array.empty()) return GgufType::i32;
+    const GgufType first = type_of(key, array[0]);
+    GgufType widest = first;
     for (const Json& one : array) {
       if (one.type() != array[0].type()) refuse(key, "an array of several types");
-      const ValueType type = type_of(key, one);
-      if (type != first) widest = type == ValueType::u64 || type == ValueType::i64 ? type : widest;
+      const GgufType type = type_of(key, one);
+      if (type != first) widest = type == GgufType::u64 || type == GgufType::i64 ? type : widest;
     }
-    if (first == ValueType::array) refuse(key, "arrays within an array");
+    if (first == GgufType::array) refuse(key, "arrays within an array");
     return widest;
   }
 
-  void put_number(ValueType type, const Json& value) {
+  void put_number(GgufType type, const Json& value) {
     switch (type) {
-      case ValueType::text:
+      case GgufType::string:
         return put_text(value.get_ref<const std::string&>());
-      case ValueType::boolean:
+      case GgufType::boolean:
         return put<std::uint8_t>(value.get<bool>() ? 1 : 0);
-      case ValueType::f32:
+      case GgufType::f32:
         return put(value.get<float>());
-      case ValueType::u32:
+      case GgufType::u32:
         return put(value.get<std::uint32_t>());
-      case ValueType::u64:
+      case GgufType::u64:
         return put(value.get<std::uint64_t>());
-      case ValueType::i32:
+      case GgufType::i32:
         return put(value.get<std::int32_t>());
-      case ValueType::i64:
+      case GgufType::i64:
         return put(value.get<std::int64_t>());
-      case ValueType::array:
-        break;
+      default:
+        throw Bug("expected a type that type_of() gives, and no array");
     }
-    throw Bug("a value that is no array");
   }
 
   [[noreturn]] void refuse(const std::string& key, std::string_view found) const {
@@ -136,8 +125,8 @@ class Header {
 GgufWriter::GgufWriter(const std::filesystem::path& file, const GgufMetadata& metadata,
                        std::span<const TensorOutline> tensors)
     : file_(file) {
-  Header header(file);
-  header.put(kMagic);
+  GgufHeader header(file);
+  header.put(kGgufMagic);
   header.put(kVersion);
   header.put<std::uint64_t>(tensors.size());
   header.put<std::uint64_t>(metadata.size());
@@ -166,7 +155,7 @@ void GgufWriter::write(std::span<const std::byte> bytes) {
   put(bytes);
   written_ += bytes.size();
   if (written_ < sizes_[tensor_]) return;
-  constexpr std::byte kZeros[kAlignment] = {};
+  constexpr std::byte kZeros[kGgufAlignment] = {};
   put(std::span(kZeros).first(padded(written_) - written_));
   written_ = 0;
   ++tensor_;

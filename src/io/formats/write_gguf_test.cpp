@@ -8,7 +8,7 @@
 #include "io/quant/quantize.h"
 #include "io/test_files.h"
 
-namespace talon {
+namespace talon::write_gguf_test {
 namespace {
 
 using test::message_of;
@@ -68,4 +68,4 @@ TEST_F(WriteGguf, RefusesWhatGgufDoesNotHoldByItsKey) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::write_gguf_test

@@ -7,7 +7,7 @@
 
 #include "io/storage_type.h"
 
-namespace talon {
+namespace talon::quantize_test {
 namespace {
 
 std::vector<float> round_trip(const std::vector<float>& values) {
@@ -51,4 +51,4 @@ TEST(QuantizeQ8, KeepsZeros) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::quantize_test

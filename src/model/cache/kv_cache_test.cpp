@@ -27,7 +27,7 @@ thread_local bool no_memory = false;
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace talon {
+namespace talon::kv_cache_test {
 namespace {
 
 using test::HashLayers;
@@ -326,4 +326,4 @@ INSTANTIATE_TEST_SUITE_P(
     name_of);
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::kv_cache_test

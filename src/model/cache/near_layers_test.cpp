@@ -2,7 +2,7 @@
 
 #include "model/cache/hash_model.h"
 
-namespace talon {
+namespace talon::near_layers_test {
 namespace {
 
 using test::HashModel;
@@ -102,4 +102,4 @@ TEST(NearLayers, AModelHasThemWhereAWindowIsShorterThanTheContext) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::near_layers_test

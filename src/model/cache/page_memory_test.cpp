@@ -6,7 +6,7 @@
 #include <ctime>
 #include <random>
 
-namespace talon {
+namespace talon::page_memory_test {
 namespace {
 
 const PageMemory::Place kFirst;
@@ -256,4 +256,4 @@ TEST(PageMemory, ThePageLongestUnusedIsNotSearchedFor) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::page_memory_test

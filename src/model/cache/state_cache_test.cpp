@@ -3,7 +3,7 @@
 #include "backend/reference/reference.h"
 #include "model/cache/state_memory.h"
 
-namespace talon {
+namespace talon::state_cache_test {
 namespace {
 
 constexpr StateShape kShape{2, 3, 1, 1, 2, 3, 2};
@@ -61,4 +61,4 @@ TEST_F(StateMemoryTest, ATextIsRememberedOnce) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::state_cache_test

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 
-namespace talon {
+namespace talon::config_test {
 namespace {
 
 Checkpoint checkpoint(CheckpointFormat format, Json metadata,
@@ -386,4 +386,4 @@ TEST(ModelConfig, AHeadAloneIsNotATarget) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::config_test

@@ -3,7 +3,7 @@
 #include "serve/tools/answer_style.h"
 #include "serve/tools/mark_search.h"
 
-namespace talon {
+namespace talon::readers_test {
 namespace {
 
 using Kind = AnswerPart::Kind;
@@ -199,4 +199,4 @@ TEST(AnswerStyles, AreThoseOfTheTemplates) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::readers_test

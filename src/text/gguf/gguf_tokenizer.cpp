@@ -7,6 +7,7 @@
 #include "io/quote.h"
 #include "text/gguf/gguf_fields.h"
 #include "text/gguf/pre_tokenizer.h"
+#include "text/gguf/token_list.h"
 #include "text/hugging_face/bridge_encoder.h"
 #include "text/loaders.h"
 #include "text/sentencepiece/sentencepiece_model.h"
@@ -14,15 +15,6 @@
 // The tokenizer's keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
 namespace talon {
 namespace {
-
-enum TokenType {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
 
 /// The lists that both kinds have, of equal length.
 struct Tokens {

@@ -9,7 +9,7 @@
 #include "text/gguf/pre_tokenizer.h"
 #include "text/tokenizer.h"
 
-namespace talon {
+namespace talon::gguf_tokenizer_test {
 namespace {
 
 /// GPT-2's spelling of a byte.
@@ -404,4 +404,4 @@ TEST(GgufTokenizer, DamagedFieldsAreErrorsThatNameThem) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::gguf_tokenizer_test

@@ -9,7 +9,7 @@
 #include "io/test_files.h"
 #include "text/tokenizer.h"
 
-namespace talon {
+namespace talon::write_tokenizer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -150,4 +150,4 @@ TEST(WriteGgufTokenizer, RefusesWhatGgufHasNoNameFor) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::write_tokenizer_test

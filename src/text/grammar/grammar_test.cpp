@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "io/json_text.h"
 
-namespace talon {
+namespace talon::grammar_test {
 namespace {
 
 using Kind = GrammarText::Kind;
@@ -230,4 +230,4 @@ TEST(GrammarBombs, EndInAnErrorOrAreHarmless) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::grammar_test

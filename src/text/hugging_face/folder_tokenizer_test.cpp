@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "text/tokenizer.h"
 
-namespace talon {
+namespace talon::folder_tokenizer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ TEST_F(Folder, AddedTokensOfASentencePieceModelAreRead) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::folder_tokenizer_test

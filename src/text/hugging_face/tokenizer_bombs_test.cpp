@@ -7,7 +7,7 @@
 #include "text/tokenizer.h"
 
 // Tokenizers of strangers that ask for more memory or time than there is, or for chance.
-namespace talon {
+namespace talon::tokenizer_bombs_test {
 namespace {
 
 Json fixture() {
@@ -59,4 +59,4 @@ TEST(TokenizerBombs, NormalizersThatMakeATextGrowWithoutEndAreRefused) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::tokenizer_bombs_test

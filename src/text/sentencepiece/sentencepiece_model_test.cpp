@@ -11,7 +11,7 @@
 #include "text/sentencepiece/character_map.h"
 #include "text/sentencepiece/protocol_buffer.h"
 
-namespace talon {
+namespace talon::sentencepiece_model_test {
 namespace {
 
 const std::filesystem::path kBpe = TALON_TEST_DATA "/text/spm_bpe/tokenizer.model";
@@ -172,4 +172,4 @@ TEST(CharacterMap, SizesThatDoNotFitAreErrors) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::sentencepiece_model_test

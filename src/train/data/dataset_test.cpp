@@ -13,7 +13,7 @@
 #include "train/data/shard_writer.h"
 #include "train/data/test_folder.h"
 
-namespace talon {
+namespace talon::dataset_test {
 namespace {
 
 using test::contents;
@@ -332,4 +332,4 @@ TEST(PromptFile, ReadyResponsesAreChecked) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::dataset_test

@@ -12,7 +12,7 @@
 #include "train/data/recorder.h"
 #include "train/data/test_folder.h"
 
-namespace talon {
+namespace talon::generate_test {
 namespace {
 
 using test::contents;
@@ -307,4 +307,4 @@ TEST(Recorder, CopiesWhatATextHasInCommonWithTheLast) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::generate_test

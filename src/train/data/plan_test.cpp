@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "train/data/test_folder.h"
 
-namespace talon {
+namespace talon::plan_test {
 namespace {
 
 using test::encode_letters;
@@ -126,4 +126,4 @@ TEST(TemperatureMix, RefusesWhatIsNoMix) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::plan_test

@@ -8,12 +8,12 @@
 #include "io/quote.h"
 #include "io/zstd.h"
 #include "train/data/dataset.h"
+#include "train/data/temperature_mix.h"
 
 namespace talon {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{16} << 30;
-constexpr double kMostTemperature = 100;
 
 std::string read_all(const std::filesystem::path& file) {
   if (file.extension() == ".zst") return read_zstd(file, kMostBytes);

@@ -9,8 +9,6 @@
 namespace talon {
 namespace {
 
-constexpr double kMostTemperature = 100;
-
 double parse(std::string_view text, std::string_view mix, double most) {
   double value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

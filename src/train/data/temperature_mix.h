@@ -6,6 +6,9 @@
 
 namespace talon {
 
+/// Above it every token is as likely as any other.
+inline constexpr double kMostTemperature = 100;
+
 /// How hot answers are sampled: parts, each a range of temperatures and a weight.
 class TemperatureMix {
  public:

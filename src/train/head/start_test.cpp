@@ -8,7 +8,7 @@
 #include "train/head/test_training.h"
 
 // Runs that start from a head: a checkpoint, an exported one, a GGUF.
-namespace talon {
+namespace talon::start_test {
 namespace {
 
 using test::bytes_of;
@@ -137,4 +137,4 @@ TEST(TrainHead, ExportedHeadOfOtherSizesIsRefusedByItsTensor) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::start_test

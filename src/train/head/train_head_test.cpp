@@ -16,7 +16,7 @@
 #include "train/head/target_weights.h"
 #include "train/head/test_training.h"
 
-namespace talon {
+namespace talon::train_head_test {
 namespace {
 
 using test::bytes_of;
@@ -289,4 +289,4 @@ TEST(TrainHead, TwoProcessesTrainOneHeadTogether) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::train_head_test

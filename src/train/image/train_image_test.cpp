@@ -18,7 +18,7 @@
 #include "train/image/train_tokenizer.h"
 #include "train/image/views.h"
 
-namespace talon {
+namespace talon::train_image_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -336,4 +336,4 @@ TEST(Views, AreMovedAndMirrored) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::train_image_test

@@ -7,7 +7,7 @@
 #include "train/data/test_folder.h"
 #include "train/policy/train_policy.h"
 
-namespace talon {
+namespace talon::gather_drafts_test {
 namespace {
 
 using test::data_model;
@@ -121,4 +121,4 @@ TEST(GatherDrafts, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::gather_drafts_test

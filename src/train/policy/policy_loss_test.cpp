@@ -8,7 +8,7 @@
 #include "train/head/math/gradient_check.h"
 #include "train/policy/policy_network.h"
 
-namespace talon {
+namespace talon::policy_loss_test {
 namespace {
 
 using torch::Tensor;
@@ -82,4 +82,4 @@ TEST_F(StopLosses, GradientThroughRadarsNetwork) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::policy_loss_test

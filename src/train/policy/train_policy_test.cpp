@@ -13,7 +13,7 @@
 #include "train/policy/policy_network.h"
 #include "tree/policies/length_predictor.h"
 
-namespace talon {
+namespace talon::train_policy_test {
 namespace {
 
 using test::DataFolder;
@@ -244,4 +244,4 @@ TEST(TrainPolicy, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::train_policy_test

@@ -26,7 +26,7 @@ void* operator new(std::size_t size) {
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace talon {
+namespace talon::allocation_test {
 namespace {
 
 /// A head's tree of six levels: a likely chain with three siblings on each.
@@ -136,4 +136,4 @@ TEST(Policies, TheCountOfAllocationsSeesOne) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::allocation_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace talon {
+namespace talon::dense_test {
 namespace {
 
 TEST(Dense, MultipliesMatricesOfAnySize) {
@@ -37,4 +37,4 @@ TEST(Dense, TakesWeightsThatDecayedToNothingAsZero) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::dense_test

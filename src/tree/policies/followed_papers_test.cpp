@@ -12,7 +12,7 @@
 #include "tree/policies/test_files.h"
 #include "tree/policies/test_machine.h"
 
-namespace talon {
+namespace talon::followed_papers_test {
 namespace {
 
 using test::alone;
@@ -360,4 +360,4 @@ TEST(AdjacencyPolicy, WithoutNeighboursEveryTreeIsTheFirst) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::followed_papers_test

@@ -6,7 +6,7 @@
 #include "tree/policies/test_files.h"
 #include "tree/policies/test_machine.h"
 
-namespace talon {
+namespace talon::policies_test {
 namespace {
 
 using test::alone;
@@ -58,4 +58,4 @@ TEST(FixedPolicy, KeepsTheDraftersWholeTree) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::policies_test

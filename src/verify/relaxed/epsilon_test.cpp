@@ -4,7 +4,7 @@
 #include "verify/relaxed/epsilon_rule.h"
 #include "verify/test_input.h"
 
-namespace talon {
+namespace talon::epsilon_test {
 namespace {
 
 Law<Rational> law(const std::vector<const char*>& weights) {
@@ -96,4 +96,4 @@ TEST(EpsilonRule, ReportsWhatItMovedForFixedChildren) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::epsilon_test

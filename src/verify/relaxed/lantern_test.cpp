@@ -9,7 +9,7 @@
 #include "verify/relaxed/lantern_rule.h"
 #include "verify/test_input.h"
 
-namespace talon {
+namespace talon::lantern_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -283,4 +283,4 @@ TEST(LanternRule, ReportsBoundsAndRefusals) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::lantern_test

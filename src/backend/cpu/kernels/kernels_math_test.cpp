@@ -11,7 +11,7 @@
 #include "core/half.h"
 #include "core/types.h"
 
-namespace talon::cpu {
+namespace talon::cpu::kernels_math_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -152,4 +152,4 @@ TEST(CpuBackendRows, TopKIsSortedWithTiesByIndexAndNanLast) {
 }
 
 }  // namespace
-}  // namespace talon::cpu
+}  // namespace talon::cpu::kernels_math_test

@@ -12,7 +12,7 @@
 #include "train/head/math/gradient_check.h"
 #include "train/head/target_weights.h"
 
-namespace talon {
+namespace talon::block_model_test {
 namespace {
 
 using test::data_model;
@@ -227,4 +227,4 @@ TEST(Anchors, AreDrawnOfEachConversationAndTheRestWeighsNothing) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::block_model_test

@@ -9,7 +9,7 @@
 #include "train/head/math/block_attention.h"
 #include "train/head/math/gradient_check.h"
 
-namespace talon {
+namespace talon::functions_test {
 namespace {
 
 using test::expect_gradients;
@@ -206,4 +206,4 @@ TEST_F(HeadLosses, GradientOfSmoothL1) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::functions_test

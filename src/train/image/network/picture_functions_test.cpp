@@ -5,7 +5,7 @@
 #include "train/head/math/gradient_check.h"
 #include "train/head/math/parameters.h"
 
-namespace talon {
+namespace talon::picture_functions_test {
 namespace {
 
 using torch::Tensor;
@@ -92,4 +92,4 @@ TEST(PictureFunctions, Bf16GradientsAreNearThoseOfFloats) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::picture_functions_test

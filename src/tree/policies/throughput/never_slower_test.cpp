@@ -4,7 +4,7 @@
 
 #include "tree/policies/test_machine.h"
 
-namespace talon {
+namespace talon::never_slower_test {
 namespace {
 
 /// How a drafter's time is spent.
@@ -135,4 +135,4 @@ TEST(NeverSlower, ATextThatTurnsAgainstTheDrafterCostsLittleOfWhatItHadGained) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::never_slower_test

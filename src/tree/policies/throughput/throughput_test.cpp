@@ -4,7 +4,7 @@
 
 #include "tree/policies/test_machine.h"
 
-namespace talon {
+namespace talon::throughput_test {
 namespace {
 
 using test::alone;
@@ -338,4 +338,4 @@ TEST(ThroughputPolicy, CutsADrawnTreeByPlaceAndNotByToken) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::throughput_test
