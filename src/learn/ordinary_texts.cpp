@@ -7,7 +7,6 @@
 namespace talon {
 namespace {
 
-constexpr std::size_t kOrdinaryHeldOutOf = 10;
 constexpr std::size_t kLeastTexts = 20;
 constexpr std::size_t kNoLimit = std::size_t{1} << 40;
 
@@ -63,7 +62,7 @@ void import_ordinary_texts(const std::filesystem::path& from, const std::filesys
     std::size_t number = 0;
     for (const std::size_t index : data.shuffled(1)) {
       if (left <= 0 && number >= kLeastTexts) break;
-      const bool is_held_out = number++ % kOrdinaryHeldOutOf == 0;
+      const bool is_held_out = number++ % kHeldOutOf == 0;
       (is_held_out ? held_out : texts).append(record_of(data.read(index)));
       if (!is_held_out) left -= data.size_of(index).response_tokens();
     }

@@ -9,7 +9,6 @@
 namespace talon {
 namespace {
 
-constexpr std::uint64_t kHeldOutOf = 10;
 constexpr std::size_t kMostWaiting = 64;  // texts to be written
 constexpr std::size_t kMostSums = 4096;   // texts that are not kept twice
 constexpr std::size_t kHeldOutShare = 9;  // of the room

@@ -10,6 +10,9 @@
 
 namespace talon {
 
+/// One text of so many is held out, to compare heads by.
+inline constexpr std::size_t kHeldOutOf = 10;
+
 using LearnNote = std::function<void(const std::string&)>;
 
 /// A folder of training data (docs/formats.md) with the newest texts that a room on the disk holds:

@@ -11,6 +11,9 @@ namespace talon::cpu {
 
 const Kernels& emulated_amx_kernels();
 
+}  // namespace talon::cpu
+
+namespace talon::cpu::emulated_amx_test {
 namespace {
 
 constexpr int kMostRows = 70;
@@ -63,4 +66,4 @@ INSTANTIATE_TEST_SUITE_P(Types, EmulatedAmx, testing::ValuesIn(kBlockTypes),
                          [](const auto& of) { return std::string(name_of(of.param)); });
 
 }  // namespace
-}  // namespace talon::cpu
+}  // namespace talon::cpu::emulated_amx_test

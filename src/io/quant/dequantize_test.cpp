@@ -15,6 +15,9 @@ namespace talon {
 
 void PrintTo(StorageType type, std::ostream* out) { *out << name_of(type); }
 
+}  // namespace talon
+
+namespace talon::dequantize_test {
 namespace {
 
 constexpr StorageType kBlockTypes[] = {
@@ -99,4 +102,4 @@ TEST(QuantTables, SignFieldsHaveAnEvenNumberOfMinuses) {
 }
 
 }  // namespace
-}  // namespace talon
+}  // namespace talon::dequantize_test

@@ -6,7 +6,7 @@
 
 namespace talon {
 
-/// Above it every token is as likely as any other.
+/// Of an answer: a higher one is refused as a mistake.
 inline constexpr double kMostTemperature = 100;
 
 /// How hot answers are sampled: parts, each a range of temperatures and a weight.
