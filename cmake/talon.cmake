@@ -54,9 +54,11 @@ function(talon_unity target)
   endforeach()
 endfunction()
 
-# The command line, the bench but for its probes, and what tests compile themselves wait for files, forwards and people: optimised
-# less, they are compiled in three quarters of the time.
+# The command line and the bench but for its probes wait for files, forwards and people: optimised less, they are compiled in three
+# quarters of the time.
 set(TALON_COLD_OPTIONS -O1)
+# Tests run once for each time that they are compiled.
+set(TALON_TEST_OPTIONS -O0)
 
 # talon_layer(NAME FOLDER libs...): notes that the files of src/FOLDER are the library talon_NAME and may include what libs have.
 # talon_write_layers() writes all that was noted, by folder, into layers.txt, which tests/style compares with the includes.
@@ -140,7 +142,11 @@ function(talon_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} talon_test_main)
   target_compile_definitions(${name} PRIVATE ${TALON_TEST_DEFINITIONS})
-  target_compile_options(${name} PRIVATE ${TALON_COLD_OPTIONS})
+  if(ARG_HEADERS)
+    target_compile_options(${name} PRIVATE ${TALON_COLD_OPTIONS})
+  else()
+    target_compile_options(${name} PRIVATE ${TALON_TEST_OPTIONS})
+  endif()
   if(TALON_SANITIZE)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)  # of what is tested, not of tests: half their compile time
   endif()

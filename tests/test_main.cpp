@@ -1,5 +1,6 @@
 // main() of the test programs: GoogleTest's, with a folder of its own for temporary files, which
 // goes with the process. So no test finds what another process left, or runs beside.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,6 +18,10 @@ int main(int argc, char** argv) {
   // Before any thread runs.
   ::setenv("TMPDIR", folder.c_str(), 1);
   ::setenv("TEST_TMPDIR", folder.c_str(), 1);
+  // Tests of the trainer run beside others, and multiply small matrices.
+  if (void* set_threads = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) {
+    reinterpret_cast<void (*)(int)>(set_threads)(1);
+  }
   const int result = RUN_ALL_TESTS();
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);

@@ -3,7 +3,8 @@ may end in a 5xx, every answer must be one that the description allows, and the 
 each description.
 
 usage: run.py TALON ST EXAMPLES FOLDER [SEED]     ST: the program of schemathesis; EXAMPLES: requests that are
-drawn for each of the six paths. From a thousand on the 10,000 that go through the description field by field come first.
+drawn for each of the six paths, by one process for each processor. From a thousand on the 10,000 that go through the description
+field by field come first.
 """
 import concurrent.futures
 import json
@@ -90,28 +91,41 @@ TEXTS = ("/v1/completions", {"prompt": "{} " + "once upon a time " * 40, "max_to
 PICTURES = ("/v1/images/generations", {"prompt": "red cat flat", "n": 2, "stream": True, "partial_images": 3})
 
 
+def draw(st: str, examples: int, seed: int, place: pathlib.Path, description: pathlib.Path, address: str) -> list[str]:
+    """Asks the server, with other seeds in each process, which draws at least one of a path. Says what failed."""
+    processes = min(os.cpu_count() or 1, examples)
+    running = []
+    for number in range(processes):
+        phases = "coverage,fuzzing" if number == 0 and examples >= 1000 else "fuzzing"
+        share = (examples + number) // processes
+        command = [st, "run", str(description), "--url", address + "/v1", "--checks", CHECKS, "--phases", phases,
+                   "--max-examples", str(share), "--seed", str(seed * processes + number), "--workers", "1", "--continue-on-failure",
+                   "--suppress-health-check", "all", "--request-timeout", "60", "--warnings", "off", "--no-color"]
+        log_file = place / f"schemathesis.{description.stem}.{number}.log"
+        environment = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
+        with open(log_file, "w") as log:
+            running.append((subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=place, env=environment), log_file))
+    return [f"schemathesis exits with {process.returncode}: {log_file}" for process, log_file in running if process.wait() != 0]
+
+
 def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, description: pathlib.Path, models: list[str],
           usual: tuple) -> bool:
     server, address = start(talon, models)
     warm(address, *usual)
     memory: list[tuple[int, int]] = []  # requests so far, resident bytes
     done = threading.Event()
+    begin = time.monotonic()
 
     def watch() -> None:
         while not done.wait(2):
             memory.append((sum(responses(address).values()), resident(server.pid)))
+            if len(memory) % 30 == 0:
+                print(f"openapi: {memory[-1][0]} requests in {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    begin = time.monotonic()
-    log_file = place / f"schemathesis.{description.stem}.log"
     try:
-        phases = "fuzzing" if int(examples) < 1000 else "coverage,fuzzing"
-        command = [st, "run", str(description), "--url", address + "/v1", "--checks", CHECKS, "--phases", phases,
-                   "--max-examples", examples, "--seed", seed, "--workers", "1", "--continue-on-failure", "--suppress-health-check", "all",
-                   "--request-timeout", "60", "--warnings", "off", "--no-color"]
-        with open(log_file, "w") as log:
-            result = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, cwd=place)
+        failed = draw(st, int(examples), int(seed), place, description, address)
         codes = responses(address)
         memory.append((sum(codes.values()), resident(server.pid)))
     finally:
@@ -122,10 +136,9 @@ def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, de
     total = memory[-1][0]
     settled = [size for count, size in memory if count >= SETTLED * total]
     growth = settled[-1] / settled[0]
-    failed = [text for text, is_bad in [(f"schemathesis exits with {result.returncode}: {log_file}", result.returncode != 0),
-                                        ("a 5xx", any(status.startswith("5") for status in codes)),
-                                        (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
-                                        (f"the server exits with {code}", code != 0)] if is_bad]
+    failed += [text for text, is_bad in [("a 5xx", any(status.startswith("5") for status in codes)),
+                                         (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
+                                         (f"the server exits with {code}", code != 0)] if is_bad]
     print(json.dumps({"description": description.name, "requests": total, "codes": codes, "seconds": round(time.monotonic() - begin),
                       "resident_mib": settled[-1] >> 20, "growth": round(growth, 4), "failed": failed}), flush=True)
     return not failed

@@ -63,12 +63,8 @@ inline std::multimap<std::vector<TokenId>, Kept> contents(const std::filesystem:
 }
 
 inline TestModel& data_model() {
-  static TestModel model(TALON_TEST_DATA "/golden/stories260k/target", [] {
-    CpuOptions options;
-    options.threads = 1;
-    options.kernels = CpuKernels::portable;
-    return make_cpu_backend(options);
-  }());
+  static TestModel model(TALON_TEST_DATA "/golden/stories260k/target",
+                         make_cpu_backend({.threads = 1}));
   return model;
 }
 
