@@ -25,7 +25,7 @@ test: setup ## install what is missing, build, run all tests of the default set 
 clients: build ## real clients in Python and Node against `talon serve` (installs them with pip and npm)
 	@scripts/clients.sh $(BUILD)
 
-openapi: build ## EXAMPLES (default 60; 20000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (pip)
+openapi: build ## EXAMPLES (default 60; 17000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (pip)
 	@scripts/openapi.sh $(BUILD) $(or $(EXAMPLES),60)
 
 endurance: build ## mixed traffic with faults against `talon serve` for MINUTES (default 60): texts, memory, acceptance

@@ -133,7 +133,7 @@ TEST_P(EagleDrafters, AFinishedSequenceIsRememberedEvenIfNothingWasDraftedForIt)
 }
 
 /// As in a crowd that fills the machine: keeping the head up costs time that no draft brings back.
-TEST_P(EagleDrafters, AHeadThatNobodyWantsDraftsOfSleepsAndAWantedDraftWakesIt) {
+TEST_P(EagleDrafters, AHeadThatNobodyWantsDraftsOfSleepsAndWantedDraftsWakeIt) {
   const auto drafter = make();
   const FeaturedText text = featured(story(400), drafter->taps());
   const std::span<const TokenId> begin = std::span(text.tokens).first(300);
@@ -149,6 +149,8 @@ TEST_P(EagleDrafters, AHeadThatNobodyWantsDraftsOfSleepsAndAWantedDraftWakesIt) 
   EXPECT_GT(propose(*drafter, *state, begin.back()).draft_nodes(), 0);
   std::vector<TokenId> other = text.tokens;
   other[0] = 2;
+  EXPECT_EQ(drafter->remembers(other), 400) << "two drafts do not wake it";
+  for (int i = 0; i < 4; ++i) propose(*drafter, *later, begin.back());
   EXPECT_EQ(drafter->remembers(other), 0) << "it is awake";
   EXPECT_EQ(drafter->lost_rows(), 0);
   const auto anew = drafter->start();

@@ -3,8 +3,7 @@ may end in a 5xx, every answer must be one that the description allows, and the 
 each description.
 
 usage: run.py TALON ST EXAMPLES FOLDER [SEED]     ST: the program of schemathesis; EXAMPLES: requests that are
-drawn for each of the six paths, by one process for each processor. From a thousand on the 10,000 that go through the description
-field by field come first.
+drawn for each of the six paths. From a thousand on the 10,000 that go through the description field by field come first.
 """
 import concurrent.futures
 import json
@@ -22,6 +21,7 @@ HERE = pathlib.Path(__file__).parent
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 SETTLED = 0.25  # share of the requests after which memory must not grow
 MOST_GROWTH = 1.05  # of resident memory from then on
+MOST_OF_A_RUN = 100  # examples of a path: with more schemathesis gets slow
 
 
 def make_chat_model(folder: pathlib.Path) -> list[str]:
@@ -92,20 +92,33 @@ PICTURES = ("/v1/images/generations", {"prompt": "red cat flat", "n": 2, "stream
 
 
 def draw(st: str, examples: int, seed: int, place: pathlib.Path, description: pathlib.Path, address: str) -> list[str]:
-    """Asks the server, with other seeds in each process, which draws at least one of a path. Says what failed."""
-    processes = min(os.cpu_count() or 1, examples)
-    running = []
-    for number in range(processes):
-        phases = "coverage,fuzzing" if number == 0 and examples >= 1000 else "fuzzing"
-        share = (examples + number) // processes
+    """Asks the server, from one thread for each processor, in runs of other seeds. Says which failed."""
+    threads = min(os.cpu_count() or 1, examples)
+    environment = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
+    failed = []
+
+    def run(phases: str, count: int, run_seed: int) -> None:
         command = [st, "run", str(description), "--url", address + "/v1", "--checks", CHECKS, "--phases", phases,
-                   "--max-examples", str(share), "--seed", str(seed * processes + number), "--workers", "1", "--continue-on-failure",
+                   "--max-examples", str(count), "--seed", str(run_seed), "--workers", "1", "--continue-on-failure",
                    "--suppress-health-check", "all", "--request-timeout", "60", "--warnings", "off", "--no-color"]
-        log_file = place / f"schemathesis.{description.stem}.{number}.log"
-        environment = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
+        log_file = place / f"schemathesis.{description.stem}.{run_seed}.{phases}.log"
         with open(log_file, "w") as log:
-            running.append((subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=place, env=environment), log_file))
-    return [f"schemathesis exits with {process.returncode}: {log_file}" for process, log_file in running if process.wait() != 0]
+            result = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, cwd=place, env=environment)
+        if result.returncode != 0:
+            failed.append(f"schemathesis exits with {result.returncode}: {log_file}")
+        else:
+            log_file.unlink()
+
+    def work(number: int) -> None:
+        if number == 0 and examples >= 1000:
+            run("coverage", 1, seed)
+        share = (examples + number) // threads
+        for turn, done in enumerate(range(0, share, MOST_OF_A_RUN)):
+            run("fuzzing", min(MOST_OF_A_RUN, share - done), seed * 1_000_000 + turn * threads + number)
+
+    with concurrent.futures.ThreadPoolExecutor(threads) as workers:
+        list(workers.map(work, range(threads)))
+    return failed
 
 
 def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, description: pathlib.Path, models: list[str],

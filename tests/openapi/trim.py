@@ -1,9 +1,10 @@
 """Cuts OpenAI's published description of its interface down to the paths that Talon serves, with what they refer to, and adds what
-it leaves out: every path may answer with an error, and pictures have the size that the model draws. Texts, examples and code samples
-are left away.
+it leaves out: every path may answer with an error, completions may be streamed, and pictures have the size that the model draws.
+Texts, examples and code samples are left away.
 
 usage: trim.py openapi.yaml > openai.json; trim.py openapi.yaml images > images.json     (https://github.com/openai/openai-openapi, MIT licence; needs PyYAML)
 """
+import copy
 import json
 import sys
 
@@ -46,8 +47,19 @@ def of_events(content: dict) -> None:
                                 "properties": {"data": {"if": {"const": "[DONE]"}, "else": piece}}}
 
 
+def add_completion_events(document: dict) -> None:
+    """An event is like a whole completion whose choices need not have ended."""
+    schemas = document["components"]["schemas"]
+    event = schemas["CreateCompletionStreamResponse"] = copy.deepcopy(schemas["CreateCompletionResponse"])
+    choice = event["properties"]["choices"]["items"]["properties"]
+    choice["finish_reason"] = {"anyOf": [choice["finish_reason"], {"type": "null"}]}
+    content = document["paths"]["/completions"]["post"]["responses"]["200"]["content"]
+    content["text/event-stream"] = {"schema": {"$ref": "#/components/schemas/CreateCompletionStreamResponse"}}
+
+
 def trim(document: dict, wanted_paths: dict) -> dict:
     document = without_prose(document)
+    add_completion_events(document)
     for name in WITH_SIZES:
         document["components"]["schemas"][name]["properties"]["size"] = {"type": "string"}
     paths = {path: {method: document["paths"][path][method] for method in methods} for path, methods in wanted_paths.items()}

@@ -94,7 +94,7 @@ class BlockDrafter : public Drafter {
       wanted.push_back(&job);
       states.push_back(static_cast<HeadState*>(job.state));
     }
-    if (!wanted.empty()) memory_.wake();
+    memory_.want(wanted.size());
     memory_.extend(states);
     std::erase_if(wanted, [&](DraftJob* job) {
       auto& state = static_cast<HeadState&>(*job->state);

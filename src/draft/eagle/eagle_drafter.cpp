@@ -89,7 +89,7 @@ class EagleDrafter : public Drafter {
     for (const DraftJob& job : jobs) {
       if (!job.policy || job.policy->start(*job.tree)) wanted.push_back(job);
     }
-    if (!wanted.empty()) memory_.wake();
+    memory_.want(wanted.size());
     const auto guided = std::ranges::partition(wanted, [](const DraftJob& job) {
       return static_cast<EagleState*>(job.state)->guide == nullptr;
     });

@@ -10,6 +10,10 @@ namespace talon {
 namespace {
 
 constexpr int kPagesToBeginAgain = 4;
+// Drafts pay for what all others have run of their texts where at least one in so many rounds of
+// sequences wants one; so many rounds more or less than that make it sleep or wake.
+constexpr int kRoundsOfAWish = 32;
+constexpr int kRoundsToChange = 192;
 
 int waiting_rows(const HeadState& state) { return static_cast<int>(state.waiting.size()); }
 
@@ -38,10 +42,15 @@ std::unique_ptr<HeadState> HeadMemory::start() {
 }
 
 int HeadMemory::remembers(std::span<const TokenId> text) {
-  if (is_asleep()) return static_cast<int>(text.size());
+  if (is_asleep_) return static_cast<int>(text.size());
   if (text.size() < 2) return 0;
   const KvSequence pairs = cache_.start(text.subspan(1), /*reuse=*/true, root_of(text[0]));
   return pairs.length() == 0 ? 0 : pairs.length() + 1;
+}
+
+void HeadMemory::want(std::size_t states) {
+  unwanted_ = std::max(0, unwanted_ - kRoundsOfAWish * static_cast<int>(states));
+  if (unwanted_ == 0) is_asleep_ = false;
 }
 
 std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
@@ -54,7 +63,7 @@ std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
   state->observed = static_cast<int>(known.size());
   count_prompt(*state, known);
   if (state->cache.length() + 1 >= state->observed) return state;
-  is_asleep() ? begin_again(*state) : evict(*state);  // no room for a part of a page
+  is_asleep_ ? begin_again(*state) : evict(*state);  // no room for a part of a page
   return state;
 }
 
@@ -62,7 +71,8 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
   expects(state.observed == 0 || state.observed == committed.first_position,
           "tokens are observed in order");
   state.observed = committed.first_position + static_cast<int>(committed.tokens.size());
-  ++unwanted_;
+  unwanted_ = std::min(unwanted_ + 1, kRoundsToChange);
+  if (unwanted_ == kRoundsToChange) is_asleep_ = true;
   count_prompt(state, committed.tokens);
   auto tokens = committed.tokens;
   auto vectors = committed.vectors;
@@ -77,7 +87,7 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
   int done = 0;
   while (done < static_cast<int>(tokens.size()) && !state.evicted) {
     if (waiting_rows(state) == most_waiting_) {
-      if (is_asleep()) {
+      if (is_asleep_) {
         begin_again(state);
       } else {
         HeadState* const only = &state;
@@ -121,7 +131,7 @@ void HeadMemory::take_vectors(HeadState& state, std::span<const float> vectors, 
 
 void HeadMemory::finish(HeadState& state) {
   HeadState* const only = &state;
-  if (!is_asleep()) extend(std::span(&only, 1));
+  if (!is_asleep_) extend(std::span(&only, 1));
 }
 
 void HeadMemory::extend(std::span<HeadState* const> states) {

@@ -40,9 +40,9 @@ struct HeadState : DraftState {
 /// run in large batches. When the cache is full a state gives up its pairs; when there is room
 /// again it begins with the newest: what the head then lacks of the text costs acceptance, never
 /// tokens.
-/// While nobody wants drafts, as in a crowd that fills the machine, the head sleeps: it runs no
-/// pairs, keeps the newest that wait, and holds no sequence back from a prefix that the target
-/// remembers. A draft that is wanted wakes it.
+/// While hardly any drafts are wanted, as in a crowd that fills the machine, the head sleeps: it
+/// runs no pairs but those of the few that want drafts, keeps the newest that wait, and holds no
+/// sequence back from a prefix that the target remembers.
 class HeadMemory {
  public:
   /// first_prompt_token: from which on tokens are those of a picture's prompt, whose pairs turn
@@ -57,8 +57,8 @@ class HeadMemory {
   /// counted.
   std::unique_ptr<HeadState> resume(std::span<const TokenId> known);
   void observe(HeadState& state, const CommittedTokens& committed);
-  /// Drafts are wanted of some state.
-  void wake() { unwanted_ = 0; }
+  /// Drafts of so many states are wanted in a round.
+  void want(std::size_t states);
   /// The text of `state` has ended, and a later one may begin with it.
   void finish(HeadState& state);
   /// Runs the waiting pairs of `states`, batched.
@@ -67,7 +67,6 @@ class HeadMemory {
   long lost_rows() const { return lost_rows_; }
 
  private:
-  bool is_asleep() const { return unwanted_ >= kAwake; }
   void evict(HeadState& state);
   void begin_again(HeadState& state);
   void extend_batch(std::span<HeadState* const> states);
@@ -83,10 +82,10 @@ class HeadMemory {
   int most_waiting_;
   int begun_again_ = 0;
   long lost_rows_ = 0;
-  static constexpr long kAwake = 192;
-  long unwanted_ = 0;  // observations since drafts were wanted: one for each sequence and round
-  Buffer features_;    // [rows of a pass, taps * hidden]
-  Buffer outputs_;     // [rows of a pass, H]
+  bool is_asleep_ = false;
+  int unwanted_ = 0;  // rounds of sequences, less what those who wanted drafts count for
+  Buffer features_;   // [rows of a pass, taps * hidden]
+  Buffer outputs_;    // [rows of a pass, H]
 };
 
 }  // namespace talon

@@ -1,0 +1,113 @@
+#include "draft/eagle/head_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+
+#include "backend/reference/reference.h"
+
+namespace talon::head_memory_test {
+namespace {
+
+constexpr int kWidth = 4;
+constexpr int kPrompt = 100;
+
+/// A network that computes nothing and counts what it is asked for.
+class CountingRunner : public PairRunner {
+ public:
+  explicit CountingRunner(Backend& backend) : backend_(backend) {}
+  Backend& backend() const override { return backend_; }
+  int max_rows() const override { return 256; }
+  int feature_width() const override { return kWidth; }
+  int hidden() const override { return kWidth; }
+  void forward(const HeadPass& pass) override { rows += static_cast<int>(pass.tokens.size()); }
+
+  int rows = 0;
+
+ private:
+  Backend& backend_;
+};
+
+class HeadMemoryTest : public testing::Test {
+ protected:
+  /// A text of which the prompt was read.
+  std::unique_ptr<HeadState> begin(TokenId first) {
+    auto state = memory_.start();
+    texts_[state.get()] = {first};
+    observe(*state, kPrompt);
+    return state;
+  }
+
+  /// `count` tokens become text.
+  void observe(HeadState& state, int count) {
+    std::vector<TokenId>& text = texts_.at(&state);
+    const bool begins = state.observed == 0;
+    if (begins) --count;
+    const std::size_t known = begins ? 0 : text.size();
+    for (; count > 0; --count) text.push_back(300 + static_cast<TokenId>(text.size()));
+    const auto news = std::span(text).subspan(known);
+    const int rows = static_cast<int>(news.size()) - (begins ? 1 : 0);
+    memory_.observe(state, {.tokens = news,
+                            .first_position = static_cast<int>(known),
+                            .features = features_.view().row_range(0, rows),
+                            .first_has_row = !begins});
+  }
+
+  /// An answer of 128 rounds beside three others, of which this one wants `drafts`, evenly.
+  void answer(HeadState& state, int drafts) {
+    constexpr int kRounds = 128;
+    for (int round = 0; round < kRounds; ++round) {
+      observe(state, 1);
+      for (const auto& other : others_) observe(*other, 1);
+      if (drafts == 0 || round % (kRounds / drafts) != 0) continue;
+      memory_.want(1);
+      HeadState* const only = &state;
+      memory_.extend(std::span(&only, 1));
+    }
+  }
+
+  std::unique_ptr<Backend> backend_ = make_reference_backend(1);
+  Buffer features_ = backend_->allocate(kPrompt, kWidth);
+  CountingRunner network_{*backend_};
+  KvCache cache_{*backend_, {.layers = 1, .kv_heads = 1, .head_dim = kWidth, .pages = 200}};
+  HeadMemory memory_{network_, cache_};
+  std::map<const HeadState*, std::vector<TokenId>> texts_;
+  std::vector<std::unique_ptr<HeadState>> others_;
+};
+
+TEST_F(HeadMemoryTest, RunsWhatIsLeftOfATextAtItsEndWhereDraftsAreWanted) {
+  const auto state = begin(1);
+  answer(*state, 64);
+  EXPECT_LT(network_.rows, kPrompt + 128 - 1);
+  memory_.finish(*state);
+  EXPECT_EQ(network_.rows, kPrompt + 128 - 1);
+  EXPECT_EQ(memory_.remembers(texts_.at(state.get())), 192 + 1);  // whole pages
+}
+
+TEST_F(HeadMemoryTest, RunsNothingOfATextOfWhichNoDraftsAreWantedInACrowd) {
+  for (TokenId i = 0; i < 3; ++i) others_.push_back(begin(2 + i));
+  const auto state = begin(1);
+  answer(*state, 6);
+  const int rows = network_.rows;
+  EXPECT_GT(rows, kPrompt);
+  EXPECT_LT(rows, kPrompt + 128);
+  for (const auto& other : others_) memory_.finish(*other);
+  EXPECT_EQ(network_.rows, rows);
+  // Nor does it hold back a text whose rows the target has.
+  const std::vector<TokenId>& text = texts_.at(others_[0].get());
+  EXPECT_EQ(memory_.remembers(text), static_cast<int>(text.size()));
+}
+
+TEST_F(HeadMemoryTest, WakesWhenDraftsAreWantedAgain) {
+  for (TokenId i = 0; i < 3; ++i) others_.push_back(begin(2 + i));
+  answer(*begin(1), 0);
+  others_.clear();
+  const auto state = begin(5);
+  answer(*state, 64);
+  memory_.finish(*state);
+  EXPECT_EQ(network_.rows, kPrompt + 128 - 1);
+}
+
+}  // namespace
+}  // namespace talon::head_memory_test
