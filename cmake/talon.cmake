@@ -135,7 +135,7 @@ set(TALON_TEST_DEFINITIONS TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TA
 #   quick: Quick.NAME, without the tests that SLOW patterns name, as `make quick` runs it.
 #   case: one for each TEST, for `ctest -R`.
 # SECONDS n: roughly what all of it takes, where that is long: such programs begin first.
-# HEADERS NONE: without the common precompiled headers.
+# HEADERS NONE: without the common precompiled headers. Those of the trainer, which its tests read, ask for files that are optimised.
 # HAS_LONG: tests of suites named *Long get the label long alone, which `make test` leaves out.
 function(talon_test name)
   cmake_parse_arguments(ARG "HAS_LONG" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
