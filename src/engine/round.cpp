@@ -13,17 +13,22 @@
 namespace talon {
 namespace {
 
-int count_decoding(const std::vector<Scheduled>& scheduled) {
-  return static_cast<int>(std::count_if(scheduled.begin(), scheduled.end(),
-                                        [](const Scheduled& entry) { return entry.decodes; }));
-}
+/// What a round runs beside draft nodes.
+struct GrantedRows {
+  int sequences = 0;  // that decode
+  int all = 0;
+  int prompts = 0;  // of all: rows of prompts
+};
 
-/// Rows of the round without draft nodes.
-int rows_without_drafts(const std::vector<Scheduled>& scheduled) {
-  return std::accumulate(scheduled.begin(), scheduled.end(), 0,
-                         [](int rows, const Scheduled& entry) {
-                           return rows + entry.grant.rows * entry.sequence->request.streams();
-                         });
+GrantedRows granted_rows(const std::vector<Scheduled>& scheduled) {
+  GrantedRows rows;
+  for (const Scheduled& entry : scheduled) {
+    const int granted = entry.grant.rows * entry.sequence->request.streams();
+    rows.all += granted;
+    if (entry.decodes) ++rows.sequences;
+    if (!entry.decodes) rows.prompts += granted;
+  }
+  return rows;
 }
 
 /// The tokens that the verdict adds to the text.
@@ -99,8 +104,7 @@ void Round::propose(std::vector<Scheduled>& scheduled) {
 }
 
 void Round::plan(std::vector<Scheduled>& scheduled) {
-  const int sequences = count_decoding(scheduled);
-  const int rows = rows_without_drafts(scheduled);
+  const GrantedRows rows = granted_rows(scheduled);
   for (Scheduled& entry : scheduled) {
     Sequence& sequence = *entry.sequence;
     entry.tree.reset(sequence.tokens.back());
@@ -108,8 +112,9 @@ void Round::plan(std::vector<Scheduled>& scheduled) {
     entry.context = {sequence.length() - 1,
                      reserve_drafts(*sequence.cache, cache_.free_pages(), entry.grant.draft_rows),
                      sequence.limit - sequence.length() - 1,
-                     sequences,
-                     rows - 1,
+                     rows.sequences,
+                     rows.all - 1,
+                     rows.prompts,
                      sequence.length() - 1 - sequence.prompt_length(),
                      sequence.feature,
                      sequence.request.streams()};
@@ -186,7 +191,7 @@ void Round::change_constrained(std::vector<Scheduled>& scheduled, Change&& chang
 }
 
 void Round::cut(std::vector<Scheduled>& scheduled) {
-  int rows = rows_without_drafts(scheduled);
+  int rows = granted_rows(scheduled).all;
   draft_rows_.begin_round();
   for (Scheduled& entry : scheduled) {
     ask_policy(entry,
@@ -396,7 +401,8 @@ View Round::features_of(int first, std::span<const NodeId> rows, int gathered) {
 }
 
 void Round::learn(std::vector<Scheduled>& scheduled) {
-  const int sequences = count_decoding(scheduled);
+  const GrantedRows granted = granted_rows(scheduled);
+  const int sequences = granted.sequences;
   decodes_only_ = sequences == static_cast<int>(scheduled.size());
   int batch_tokens = 0;
   long positions = 0;
@@ -408,13 +414,8 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
     faults_.contain(FaultOrigin::policy, [&] { costs_.observe_check(rows_, context, check_ms_); });
   } else {
-    const int prompt_rows = std::accumulate(
-        scheduled.begin(), scheduled.end(), 0, [](int rows, const Scheduled& entry) {
-          const int streams = entry.sequence->request.streams();
-          return rows + (entry.decodes ? 0 : entry.grant.rows * streams);
-        });
-    const int others = rows_ - prompt_rows;
-    prompt_costs_.observe(prompt_rows, check_ms_ - (others > 0 ? costs_.check_ms(others) : 0));
+    const int others = rows_ - granted.prompts;
+    prompt_costs_.observe(granted.prompts, check_ms_ - (others > 0 ? costs_.check_ms(others) : 0));
   }
   for (Scheduled& entry : scheduled) {
     Sequence& sequence = *entry.sequence;

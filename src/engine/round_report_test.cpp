@@ -173,5 +173,57 @@ TEST(MergedDrafters, GiveTheTokensOfPlainDecoding) {
   }
 }
 
+/// Never drafts, and notes what it is told.
+class NotingPolicy : public TreePolicy {
+ public:
+  explicit NotingPolicy(std::vector<PlanContext>& contexts) : contexts_(contexts) {}
+  std::unique_ptr<PolicyState> start(DrafterEstimates&, const MachineCosts&) const override {
+    return std::make_unique<State>(contexts_);
+  }
+
+ private:
+  class State : public PolicyState {
+   public:
+    explicit State(std::vector<PlanContext>& contexts) : contexts_(contexts) {}
+    TreePlan plan(const PlanContext& context) override {
+      contexts_.push_back(context);
+      return {};
+    }
+
+   private:
+    std::vector<PlanContext>& contexts_;
+  };
+
+  std::vector<PlanContext>& contexts_;
+};
+
+TEST(RoundPlan, TellsTheRowsOfOthersAndWhichOfThemAreOfPrompts) {
+  test::TestOptions options;
+  options.chunk = 7;
+  TestEngine engine(small_model(), make_drafter("none", {}), options);
+  std::vector<PlanContext> contexts;
+  const MethodId noting =
+      engine.engine.add({make_drafter("ngram", {}), std::make_shared<NotingPolicy>(contexts),
+                         make_verifier("follow")});
+  Request first;
+  first.prompt = {1, 403, 407};
+  first.max_new = 12;
+  first.method = noting;
+  Request second = first;
+  second.method = 0;
+  second.prompt.assign(16, 261);  // read in chunks of 7, 7 and 2 rows from step 3 on
+  engine.run({first, second}, 3);
+
+  std::vector<std::vector<int>> told;
+  for (const PlanContext& context : contexts) {
+    told.push_back({context.sequences, context.other_rows, context.prompt_rows});
+  }
+  const std::vector<std::vector<int>> expected = {{1, 0, 0}, {1, 0, 0}, {1, 7, 7},
+                                                  {1, 7, 7}, {1, 2, 2}, {2, 1, 0}};
+  ASSERT_GE(told.size(), expected.size());
+  told.resize(expected.size());
+  EXPECT_EQ(told, expected);
+}
+
 }  // namespace
 }  // namespace talon::round_report_test

@@ -18,9 +18,11 @@ class RoundPrices {
   /// Rows of the check beside this sequence's draft nodes.
   int base_rows() const { return context_.other_rows + 1; }
 
-  /// Of a round without any drafts.
+  /// Of a round without any drafts and prompts. What prompts add has to be spent in any case, and
+  /// makes no time cheap: with it the tokens of such a round would seem to come slowly.
   double plain_ms() const {
-    return machine_.check_ms(base_rows(), context_.position) + machine_.rest_ms();
+    return machine_.check_ms(base_rows() - context_.prompt_rows, context_.position) +
+           machine_.rest_ms();
   }
   /// This sequence's share of it: what a token takes without drafts.
   double token_ms() const { return plain_ms() / context_.sequences; }
@@ -36,7 +38,7 @@ class RoundPrices {
     const double plain = context_.sequences / plain_ms();
     return rate_ms_ > 0 ? std::max(plain, rate_tokens_ / rate_ms_) : plain;
   }
-  /// The round brought `tokens` to all sequences and took `ms`.
+  /// The round brought `tokens` to all sequences and took `ms`, its prompts left out.
   void learn(int tokens, double ms) {
     constexpr double kMemory = 0.95;  // weight of the past
     rate_tokens_ = kMemory * rate_tokens_ + tokens;

@@ -326,6 +326,25 @@ TEST(ThroughputPolicy, ACrowdedMachineEndsAtPlainDecoding) {
   EXPECT_EQ(tree.draft_nodes(), 0);
 }
 
+TEST(ThroughputPolicy, APromptInTheRoundMakesDraftsNoCheaper) {
+  for (const int prompt_rows : {0, 128}) {
+    Machine machine(2);
+    auto policy = machine.policy("throughput");
+    PlanContext context = alone();
+    context.other_rows = prompt_rows;
+    context.prompt_rows = prompt_rows;
+    for (int round = 0; round < 3; ++round) {
+      DraftTree tree(0);
+      tree.add(0, 1, ln(0.6));
+      tree.add(0, 2, ln(0.25));
+      tree.add(0, 3, ln(0.1));
+      const TreePlan plan = policy->plan(context);
+      cut(*policy, tree, plan, context);
+      EXPECT_EQ(tree.draft_nodes(), 2) << prompt_rows << " rows of prompts, round " << round;
+    }
+  }
+}
+
 TEST(ThroughputPolicy, CutsADrawnTreeByPlaceAndNotByToken) {
   Machine machine(0.5);
   for (const double uniform : {0.1, 0.9}) {  // a likely and an unlikely token
