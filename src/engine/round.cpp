@@ -109,15 +109,16 @@ void Round::plan(std::vector<Scheduled>& scheduled) {
     Sequence& sequence = *entry.sequence;
     entry.tree.reset(sequence.tokens.back());
     if (!entry.decodes) continue;
-    entry.context = {sequence.length() - 1,
-                     reserve_drafts(*sequence.cache, cache_.free_pages(), entry.grant.draft_rows),
-                     sequence.limit - sequence.length() - 1,
-                     rows.sequences,
-                     rows.all - 1,
-                     rows.prompts,
-                     sequence.length() - 1 - sequence.prompt_length(),
-                     sequence.feature,
-                     sequence.request.streams()};
+    entry.context = {.position = sequence.length() - 1,
+                     .rows_available = reserve_drafts(*sequence.cache, cache_.free_pages(),
+                                                      entry.grant.draft_rows),
+                     .levels_available = sequence.limit - sequence.length() - 1,
+                     .sequences = rows.sequences,
+                     .other_rows = rows.all - 1,
+                     .prompt_rows = rows.prompts,
+                     .answer_position = sequence.length() - 1 - sequence.prompt_length(),
+                     .feature = sequence.feature,
+                     .node_rows = sequence.request.streams()};
     ask_policy(entry, [&](PolicyState& policy) { entry.plan = policy.plan(entry.context); });
   }
 }
@@ -191,19 +192,19 @@ void Round::change_constrained(std::vector<Scheduled>& scheduled, Change&& chang
 }
 
 void Round::cut(std::vector<Scheduled>& scheduled) {
-  int rows = granted_rows(scheduled).all;
+  int drafted_rows = 0;
   draft_rows_.begin_round();
   for (Scheduled& entry : scheduled) {
     ask_policy(entry,
                [&](PolicyState& policy) { policy.offer(entry.tree, entry.context, draft_rows_); });
   }
   for (Scheduled& entry : scheduled) {
-    entry.context.other_rows = rows - 1;
+    entry.context.drafted_rows = drafted_rows;
     ask_policy(entry, [&](PolicyState& policy) {
       policy.select(entry.tree, entry.plan, entry.context, draft_rows_);
       expects(entry.tree.draft_nodes() <= entry.context.rows_available, "a tree within its plan");
     });
-    rows += entry.tree.draft_nodes() * entry.sequence->request.streams();
+    drafted_rows += entry.tree.draft_nodes() * entry.sequence->request.streams();
   }
 }
 

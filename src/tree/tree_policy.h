@@ -32,8 +32,8 @@ class PolicyState {
   /// `rows`, those of the check, by worth.
   virtual void offer(const DraftTree& tree, const PlanContext& context, RowBudget& rows);
   /// Cuts the finished tree to what is sent to the check: at most context.rows_available draft
-  /// nodes. The context may have become more precise since plan(). By default the likeliest
-  /// plan.nodes.
+  /// nodes. Since plan() the context has learned what earlier sequences keep. By default the
+  /// likeliest plan.nodes.
   virtual void select(DraftTree& tree, const TreePlan& plan, const PlanContext& context,
                       RowBudget& rows);
   virtual void learn(const RoundOutcome& outcome);

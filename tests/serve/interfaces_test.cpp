@@ -68,12 +68,14 @@ TEST(Responses, StreamAsNumberedEventsWhosePiecesJoin) {
   EXPECT_EQ(text, said(20));
   ASSERT_GE(events.size(), 8u);
   EXPECT_EQ(events[0].first, "response.created");
+  EXPECT_FALSE(events[0].second["response"].contains("usage"));  // OpenAI's may not be null
   EXPECT_EQ(events[2].first, "response.output_item.added");
   EXPECT_EQ(events[3].first, "response.content_part.added");
   EXPECT_EQ(events[events.size() - 4].first, "response.output_text.done");
   EXPECT_EQ(events[events.size() - 4].second["text"], text);
   EXPECT_EQ(events.back().first, "response.incomplete");
   EXPECT_EQ(events.back().second["response"]["output"][0]["content"][0]["text"], text);
+  EXPECT_EQ(events.back().second["response"]["usage"]["output_tokens"], 20);
 }
 
 TEST(Responses, RefuseWhatTheyDoNotKeep) {

@@ -221,22 +221,22 @@ class Simulation {
     for (const int rows : pass_rows)
       draft_ms += settings_.machine.pass_ms + settings_.machine.pass_row_ms * (rows - 1);
 
-    int rows = sequences;
+    int drafted_rows = 0;
     draft_rows_.begin_round();
     for (Player& each : players) each.policy->offer(each.proposal.tree, each.context, draft_rows_);
     for (Player& each : players) {
-      each.context.other_rows = rows - 1;
+      each.context.drafted_rows = drafted_rows;
       each.policy->select(each.proposal.tree, each.plan, each.context, draft_rows_);
-      rows += each.proposal.tree.draft_nodes();
+      drafted_rows += each.proposal.tree.draft_nodes();
     }
     int emitted = 0;
     for (Player& each : players) emitted += accept(each);
-    const double check_ms = settings_.machine.check_ms(rows);
+    const double check_ms = settings_.machine.check_ms(sequences + drafted_rows);
     RoundOutcome outcome;
     outcome.draft_ms = draft_ms;
     outcome.check_ms = check_ms;
     outcome.sequences = sequences;
-    outcome.batch_rows = rows;
+    outcome.batch_rows = sequences + drafted_rows;
     outcome.batch_tokens = emitted;
     learn(players, outcome);
     result_.draft_ms += draft_ms;

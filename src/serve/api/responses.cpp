@@ -142,8 +142,7 @@ class ResponseFormat final : public AnswerFormat {
             {"tool_choice", "auto"},
             {"tools", Json::array()},
             {"top_p", fields.sampler.top_p},
-            {"truncation", "disabled"},
-            {"usage", nullptr}};
+            {"truncation", "disabled"}};  // no "usage" before the end: may be left out, not null
   }
   std::string told(const std::string& type, Json json) {
     json["type"] = type;

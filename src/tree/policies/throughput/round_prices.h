@@ -15,22 +15,21 @@ class RoundPrices {
   void set(const PlanContext& context) { context_ = context; }
   const PlanContext& context() const { return context_; }
   const MachineCosts& machine() const { return machine_; }
-  /// Rows of the check beside this sequence's draft nodes.
-  int base_rows() const { return context_.other_rows + 1; }
+  /// Rows of the check without any draft nodes.
+  int undrafted_rows() const { return context_.other_rows + 1; }
 
   /// Of a round without any drafts and prompts. What prompts add has to be spent in any case, and
   /// makes no time cheap: with it the tokens of such a round would seem to come slowly.
   double plain_ms() const {
-    return machine_.check_ms(base_rows() - context_.prompt_rows, context_.position) +
-           machine_.rest_ms();
+    return check_ms(undrafted_rows() - context_.prompt_rows) + machine_.rest_ms();
   }
   /// This sequence's share of it: what a token takes without drafts.
   double token_ms() const { return plain_ms() / context_.sequences; }
-  /// What `nodes` add to the check.
-  double extra_ms(int nodes) const {
-    if (nodes == 0) return 0;
-    return machine_.check_ms(base_rows() + nodes * context_.node_rows, context_.position) -
-           machine_.check_ms(base_rows(), context_.position);
+  /// What `nodes` of all sequences add to the check.
+  double extra_ms(int nodes) const { return added_ms(undrafted_rows(), nodes); }
+  /// What `nodes` of this sequence add to it when earlier ones keep theirs.
+  double further_ms(int nodes) const {
+    return added_ms(undrafted_rows() + context_.drafted_rows, nodes);
   }
   /// Tokens per millisecond: what a millisecond spent on drafting must bring. At least those of
   /// plain decoding.
@@ -46,6 +45,11 @@ class RoundPrices {
   }
 
  private:
+  double check_ms(int rows) const { return machine_.check_ms(rows, context_.position); }
+  double added_ms(int rows, int nodes) const {
+    return nodes == 0 ? 0 : check_ms(rows + nodes * context_.node_rows) - check_ms(rows);
+  }
+
   const MachineCosts& machine_;
   PlanContext context_;
   double rate_tokens_ = 0, rate_ms_ = 0;

@@ -74,7 +74,8 @@ class ThroughputState : public PolicyState {
   }
 
   void learn(const RoundOutcome& outcome) override {
-    const int nodes_of_all = std::max(0, outcome.batch_rows - prices_.base_rows());
+    const int nodes_of_all =
+        std::max(0, outcome.batch_rows - prices_.undrafted_rows()) / prices_.context().node_rows;
     const double extra_ms = prices_.extra_ms(nodes_of_all);
     const double node_ms = extra_ms / std::max(1, nodes_of_all);
     passes_.shared_by(sharers(outcome, nodes_of_all));
@@ -118,7 +119,7 @@ class ThroughputState : public PolicyState {
     const std::size_t most = std::min(worth_.chances().size(),
                                       static_cast<std::size_t>(prices_.context().rows_available));
     std::size_t count = 0;
-    while (count < most && prices_.extra_ms(static_cast<int>(count) + 1) <= left_ms) ++count;
+    while (count < most && prices_.further_ms(static_cast<int>(count) + 1) <= left_ms) ++count;
     return count;
   }
 

@@ -345,6 +345,40 @@ TEST(ThroughputPolicy, APromptInTheRoundMakesDraftsNoCheaper) {
   }
 }
 
+/// Nodes that one of eight sequences checks in 50 rounds, all of them wrong, when others draft
+/// `earlier` nodes before it in each round and `later` ones after it.
+int wrong_nodes_beside(int earlier, int later) {
+  Machine machine(0.4);
+  auto policy = machine.policy("throughput");
+  PlanContext context = alone();
+  context.sequences = 8;
+  context.other_rows = 7;
+  int nodes = 0;
+  for (int round = 0; round < 50; ++round) {
+    DraftTree tree = chain(8, 0.8);
+    context.drafted_rows = 0;
+    const TreePlan plan = policy->plan(context);
+    if (plan.nodes == 0) tree.reset(0);
+    context.drafted_rows = earlier;
+    cut(*policy, tree, plan, context);
+    nodes += tree.draft_nodes();
+    const std::vector<NodeId> accepted = {0};
+    const std::vector<TokenId> emitted = {2};
+    policy->learn({.tree = &tree,
+                   .accepted = accepted,
+                   .emitted = emitted,
+                   .sequences = 8,
+                   .batch_rows = 8 + earlier + tree.draft_nodes() + later,
+                   .batch_tokens = 8});
+  }
+  return nodes;
+}
+
+TEST(ThroughputPolicy, TheLastOfACrowdLosesNoMoreThanTheFirst) {
+  EXPECT_GT(wrong_nodes_beside(0, 56), 0);
+  EXPECT_EQ(wrong_nodes_beside(56, 0), wrong_nodes_beside(0, 56));
+}
+
 TEST(ThroughputPolicy, CutsADrawnTreeByPlaceAndNotByToken) {
   Machine machine(0.5);
   for (const double uniform : {0.1, 0.9}) {  // a likely and an unlikely token
