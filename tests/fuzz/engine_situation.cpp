@@ -26,13 +26,15 @@ Tokens beginning(Chooser& choose, const Tokens& text) {
   return {text.begin(), text.begin() + static_cast<std::ptrdiff_t>(choose.below(text.size() + 1))};
 }
 
+// Small sizes are frequent and large ones rare, since a few large situations take most of the time.
 std::vector<Tokens> make_texts(Chooser& choose, int vocabulary) {
   std::vector<Tokens> texts;
   for (int i = 0; i < kTexts; ++i) {
     Tokens text;
     if (i > 0 && choose.chance(0.7)) text = beginning(choose, choose.one_of(texts));
-    for (int left = choose.one_of({1, 3, 10, 40, 63, 64, 65, 127, 128, 129, 200}); left > 0;
-         --left) {
+    const int length = choose.chance(0.8) ? choose.one_of({1, 3, 10, 20, 40, 63, 64, 65})
+                                          : choose.one_of({127, 128, 129, 200});
+    for (int left = length; left > 0; --left) {
       text.push_back(random_token(choose, vocabulary));
     }
     texts.push_back(std::move(text));
@@ -74,8 +76,8 @@ class AnswerMaker {
     if (choose_.chance(0.1)) {
       request.prompt.resize(std::min(request.prompt.size(), 1 + choose_.below(70)));
     }
-    request.max_new = choose_.chance(0.9) ? choose_.one_of({1, 2, 7, 30, 63, 64, 65})
-                                          : choose_.one_of({120, 250, 400});
+    request.max_new = choose_.chance(0.95) ? choose_.one_of({1, 2, 7, 30, 63, 64, 65})
+                                           : choose_.one_of({120, 250, 400});
     request.seed = choose_.number();
     request.choice = static_cast<std::uint32_t>(choose_.below(3));
     request.sampler = make_sampler(choose_);
@@ -120,7 +122,9 @@ std::string EngineSituation::describe() const {
 PlainAnswers make_answers(Chooser& choose, int vocabulary, const PlainAnswer& plain) {
   PlainAnswers answers;
   AnswerMaker maker(choose, vocabulary, plain);
-  for (std::size_t left = 1 + choose.below(8); left > 0; --left) maker.add_request(answers);
+  for (int left = choose.one_of({1, 2, 2, 3, 3, 4, 5, 8}); left > 0; --left) {
+    maker.add_request(answers);
+  }
   return answers;
 }
 
@@ -134,7 +138,7 @@ EngineSituation make_situation(Chooser& choose, const std::vector<std::string>& 
   situation.pages = choose.one_of({1, 2, 3, 5, 8, 12, 30});
   situation.options.policy = choose.one_of(policies);
   situation.options.chunk = choose.one_of({1, 2, 7, 63, 64, 65, 256});
-  situation.options.max_nodes = choose.one_of({0, 1, 3, 16, 64, 200});
+  situation.options.max_nodes = choose.one_of({0, 1, 3, 7, 16, 64, 200});
   situation.options.max_rows = choose.one_of({1, 2, 5, 33, 70, 300});
   situation.options.step_ms = choose.one_of({0.0, 0.0, 0.3});
   for (std::size_t left = choose.below(3); left > 0; --left) {
