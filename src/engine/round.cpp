@@ -25,8 +25,8 @@ GrantedRows granted_rows(const std::vector<Scheduled>& scheduled) {
   for (const Scheduled& entry : scheduled) {
     const int granted = entry.grant.rows * entry.sequence->request.streams();
     rows.all += granted;
-    if (entry.decodes) ++rows.sequences;
-    if (!entry.decodes) rows.prompts += granted;
+    rows.sequences += entry.decodes ? 1 : 0;
+    rows.prompts += entry.decodes ? 0 : granted;
   }
   return rows;
 }

@@ -173,7 +173,7 @@ TEST(MergedDrafters, GiveTheTokensOfPlainDecoding) {
   }
 }
 
-/// Never drafts, and notes what it is told.
+/// Has one node checked that is never right, and notes what it is told.
 class NotingPolicy : public TreePolicy {
  public:
   explicit NotingPolicy(std::vector<PlanContext>& contexts) : contexts_(contexts) {}
@@ -185,9 +185,10 @@ class NotingPolicy : public TreePolicy {
   class State : public PolicyState {
    public:
     explicit State(std::vector<PlanContext>& contexts) : contexts_(contexts) {}
-    TreePlan plan(const PlanContext& context) override {
+    TreePlan plan(const PlanContext&) override { return {}; }
+    void select(DraftTree& tree, const TreePlan&, const PlanContext& context, RowBudget&) override {
       contexts_.push_back(context);
-      return {};
+      if (context.rows_available > 0) tree.add(0, 0, -1);
     }
 
    private:
@@ -197,7 +198,7 @@ class NotingPolicy : public TreePolicy {
   std::vector<PlanContext>& contexts_;
 };
 
-TEST(RoundPlan, TellsTheRowsOfOthersAndWhichOfThemAreOfPrompts) {
+TEST(RoundPlan, TellsTheRowsOfOthersApartByPromptsAndDrafts) {
   test::TestOptions options;
   options.chunk = 7;
   TestEngine engine(small_model(), make_drafter("none", {}), options);
@@ -210,16 +211,17 @@ TEST(RoundPlan, TellsTheRowsOfOthersAndWhichOfThemAreOfPrompts) {
   first.max_new = 12;
   first.method = noting;
   Request second = first;
-  second.method = 0;
   second.prompt.assign(16, 261);  // read in chunks of 7, 7 and 2 rows from step 3 on
   engine.run({first, second}, 3);
 
   std::vector<std::vector<int>> told;
   for (const PlanContext& context : contexts) {
-    told.push_back({context.sequences, context.other_rows, context.prompt_rows});
+    told.push_back(
+        {context.sequences, context.other_rows, context.prompt_rows, context.drafted_rows});
   }
-  const std::vector<std::vector<int>> expected = {{1, 0, 0}, {1, 0, 0}, {1, 7, 7},
-                                                  {1, 7, 7}, {1, 2, 2}, {2, 1, 0}};
+  const std::vector<std::vector<int>> expected = {{1, 0, 0, 0}, {1, 0, 0, 0}, {1, 7, 7, 0},
+                                                  {1, 7, 7, 0}, {1, 2, 2, 0}, {2, 1, 0, 0},
+                                                  {2, 1, 0, 1}};
   ASSERT_GE(told.size(), expected.size());
   told.resize(expected.size());
   EXPECT_EQ(told, expected);

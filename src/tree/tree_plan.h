@@ -40,7 +40,7 @@ struct PlanContext {
   /// That can still become text: one less than the tokens the answer may still get.
   int levels_available = 0;
   int sequences = 1;        // that decode in this round, this one included
-  int other_rows = 0;       // rows of the check besides this one and all draft nodes
+  int other_rows = 0;       // rows of the check besides the root's and all draft nodes
   int prompt_rows = 0;      // of other_rows: of prompts, which are run whatever is drafted
   int drafted_rows = 0;     // of the draft nodes that earlier sequences of the round have kept
   int answer_position = 0;  // of the root in the answer: 0 for its first token
