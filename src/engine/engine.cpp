@@ -86,11 +86,12 @@ struct Engine::State {
       : options(checked(std::move(the_options), cache)),
         methods(options.listener ? options.listener->taps() : std::vector<FeatureTap>()),
         costs(options.max_rows),
+        budget(options.step_ms, costs),
         round(model, cache, options.max_rows,
-              {costs, faults, options.timekeeper, options.listener, methods.listener_taps()}) {}
+              {costs, budget, faults, options.timekeeper, options.listener,
+               methods.listener_taps()}) {}
 
   std::vector<Scheduled> begin();
-  int prompt_rows(std::span<const RowDemand> demands) const;
   void make_room();
   void set_back_youngest();
   void admit();
@@ -108,6 +109,7 @@ struct Engine::State {
   EngineOptions options;
   MethodTable methods;
   MachineCosts costs;
+  StepBudget budget;
   bool has_costs = false;
   Faults faults;
   Round round;
@@ -239,15 +241,18 @@ std::vector<Scheduled> Engine::State::begin() {
   admit();
   std::vector<Sequence*> active;
   std::vector<RowDemand> demands;
+  int answer_rows = 0;
   for (const auto& sequence : running) {
     if (sequence->finished()) continue;
     active.push_back(sequence.get());
     demands.push_back({sequence->rows_behind()});
+    if (sequence->rows_behind() == 0) answer_rows += sequence->request.streams();
   }
   if (active.empty()) return {};
-  const auto grants = share_rows(
-      demands, {options.max_rows, options.chunk, options.max_nodes, prompt_rows(demands)},
-      first_served++);
+  const int rows = budget.rows_beside(answer_rows);
+  const RowLimits limits = {options.max_rows, options.chunk, options.max_nodes, rows,
+                            rows - StepBudget::kLeastRows};
+  const auto grants = share_rows(demands, limits, first_served++);
   std::vector<Scheduled> scheduled;
   for (std::size_t i = 0; i < active.size(); ++i) {
     if (grants[i].rows == 0) continue;
@@ -272,16 +277,6 @@ void Engine::State::note_rows(std::span<const Scheduled> scheduled) {
       last_rows.prompt_rows += entry.grant.rows;
     }
   }
-}
-
-/// Most prompt rows of the next forward.
-int Engine::State::prompt_rows(std::span<const RowDemand> demands) const {
-  const auto decoding = std::count_if(demands.begin(), demands.end(), [](const RowDemand& demand) {
-    return demand.prompt_rows == 0;
-  });
-  if (options.step_ms == 0 || decoding == 0) return options.max_rows;
-  const double ms = options.step_ms == kUsualStep ? usual_step_ms(costs) : options.step_ms;
-  return round.prompt_costs().rows_within(ms, static_cast<int>(decoding), costs);
 }
 
 /// Gives those that run room for their next rows. The oldest is never set back while others run,

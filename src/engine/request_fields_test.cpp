@@ -3,7 +3,6 @@
 #include "backend/reference/reference.h"
 #include "draft/random_tree.h"
 #include "draft/registry.h"
-#include "engine/admission/prompt_costs.h"
 #include "engine/test_model.h"
 
 // What a request may ask for beside its sampler.
@@ -99,44 +98,6 @@ TEST(RequestFields, OfThoseThatWaitTheLowerPriorityNumberComesFirst) {
     }
   }
   EXPECT_EQ(ended, (std::vector<SequenceId>{ids[3], ids[0], ids[2], ids[1]}));
-}
-
-TEST(RequestFields, PromptRowsOfAStepFitItsTime) {
-  CostProfile profile;
-  for (const int rows : {1, 2, 32}) profile.checks.push_back({rows, 64, 4.0 + 0.5 * (rows - 1)});
-  const MachineCosts costs(512, profile);
-  PromptCosts prompts;
-  const int guessed = prompts.rows_within(20, 1, costs);
-  EXPECT_GE(guessed, 20);
-  EXPECT_LE(guessed, 40);
-  for (int i = 0; i < 40; ++i) prompts.observe(100, 100);
-  EXPECT_EQ(prompts.rows_within(20, 1, costs), 16);
-  EXPECT_EQ(prompts.rows_within(1, 1, costs), PromptCosts::kLeastRows);
-}
-
-TEST(RequestFields, AStepWithATimeRunsLongPromptsInPiecesWhileOthersAnswer) {
-  Request slow = request(30);
-  slow.prompt.assign(300, 261);
-  slow.prompt[0] = 1;
-  // Steps of the prompt, beside an answer and alone.
-  const auto steps_with = [&](double step_ms, bool alone) {
-    TestOptions options;
-    options.step_ms = step_ms;
-    TestEngine test(small_model(), drafter("none"), options);
-    if (!alone) {
-      test.submit(request(200));
-      test.engine.step();
-    }
-    const SequenceId id = test.submit(slow);
-    for (int steps = 1;; ++steps) {
-      for (const Progress& progress : test.engine.step()) {
-        if (progress.sequence == id) return steps;
-      }
-    }
-  };
-  EXPECT_EQ(steps_with(0, false), 2);
-  EXPECT_EQ(steps_with(1e-3, false), (300 + PromptCosts::kLeastRows - 1) / PromptCosts::kLeastRows);
-  EXPECT_EQ(steps_with(1e-3, true), 2);
 }
 
 TEST(RequestFields, AreRefusedWhereTheyContradictEachOther) {

@@ -13,24 +13,6 @@
 namespace talon {
 namespace {
 
-/// What a round runs beside draft nodes.
-struct GrantedRows {
-  int sequences = 0;  // that decode
-  int all = 0;
-  int prompts = 0;  // of all: rows of prompts
-};
-
-GrantedRows granted_rows(const std::vector<Scheduled>& scheduled) {
-  GrantedRows rows;
-  for (const Scheduled& entry : scheduled) {
-    const int granted = entry.grant.rows * entry.sequence->request.streams();
-    rows.all += granted;
-    rows.sequences += entry.decodes ? 1 : 0;
-    rows.prompts += entry.decodes ? 0 : granted;
-  }
-  return rows;
-}
-
 /// The tokens that the verdict adds to the text.
 std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& verdict) {
   std::vector<TokenId> tokens;
@@ -77,6 +59,7 @@ Round::Round(const Model& model, KvCache& cache, int max_rows, Parts parts)
       max_rows_(model.config.image ? 2 * max_rows : max_rows),  // guides run beside sequences
       target_(std::make_unique<Target>(model, cache, max_rows_)),
       costs_(parts.costs),
+      budget_(parts.budget),
       timekeeper_(std::move(parts.timekeeper)),
       listener_(parts.listener),
       listener_taps_(parts.listener_taps),
@@ -101,6 +84,8 @@ void Round::propose(std::vector<Scheduled>& scheduled) {
   cut(scheduled);
   add_certain(scheduled);
   draft_ms_ = kept_ms(StepPart::draft, watch.ms());
+  budget_.make_way_for_trees(scheduled, draft_ms_);
+  granted_ = granted_rows(scheduled);
 }
 
 void Round::plan(std::vector<Scheduled>& scheduled) {
@@ -402,21 +387,16 @@ View Round::features_of(int first, std::span<const NodeId> rows, int gathered) {
 }
 
 void Round::learn(std::vector<Scheduled>& scheduled) {
-  const GrantedRows granted = granted_rows(scheduled);
-  const int sequences = granted.sequences;
-  decodes_only_ = sequences == static_cast<int>(scheduled.size());
+  const int sequences = granted_.sequences;
   int batch_tokens = 0;
   long positions = 0;
   for (const Scheduled& entry : scheduled) {
     if (entry.decodes) batch_tokens += static_cast<int>(entry.sequence->new_tokens().size());
     positions += entry.context.position;
   }
-  if (decodes_only_) {
+  if (granted_.prompts == 0) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
     faults_.contain(FaultOrigin::policy, [&] { costs_.observe_check(rows_, context, check_ms_); });
-  } else {
-    const int others = rows_ - granted.prompts;
-    prompt_costs_.observe(granted.prompts, check_ms_ - (others > 0 ? costs_.check_ms(others) : 0));
   }
   for (Scheduled& entry : scheduled) {
     Sequence& sequence = *entry.sequence;
@@ -429,15 +409,20 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
     if (sequence.finished()) continue;
     ask_policy(entry, [&](PolicyState& policy) {
       policy.learn({&entry.tree, entry.verdict.path, sequence.new_tokens(), draft_ms_, check_ms_,
-                    sequences, rows_, batch_tokens});
+                    sequences, rows_ - granted_.all, batch_tokens});
     });
   }
 }
 
 void Round::learn_rest(double step_ms) {
   const double rest_ms = kept_ms(StepPart::rest, step_ms - draft_ms_ - check_ms_);
-  if (!decodes_only_) return;
-  faults_.contain(FaultOrigin::policy, [&] { costs_.observe_rest(rest_ms); });
+  if (granted_.prompts == 0) {
+    faults_.contain(FaultOrigin::policy, [&] { costs_.observe_rest(rest_ms); });
+    return;
+  }
+  const int answer_rows = rows_ - granted_.prompts;
+  const double without_ms = answer_rows > 0 ? costs_.check_ms(answer_rows) + costs_.rest_ms() : 0;
+  budget_.observe(granted_.prompts, check_ms_ + rest_ms - without_ms);
 }
 
 double Round::kept_ms(StepPart part, double measured_ms) {

@@ -6,8 +6,8 @@
 
 #include "backend/index_list.h"
 #include "draft/drafter.h"
-#include "engine/admission/prompt_costs.h"
-#include "engine/admission/scheduler.h"
+#include "engine/admission/scheduled.h"
+#include "engine/admission/step_budget.h"
 #include "engine/faults.h"
 #include "engine/forward_rows.h"
 #include "engine/round_report.h"
@@ -20,21 +20,6 @@
 
 namespace talon {
 
-/// One sequence in one round, with a chunk of its prompt or a tree.
-struct Scheduled {
-  Sequence* sequence = nullptr;
-  RowGrant grant;
-  bool decodes = false;  // has a tree; else a prompt chunk
-  bool draws = false;    // its last rows choose tokens: decoding, or the chunk that ends the prompt
-  TreePlan plan;
-  PlanContext context;
-  DraftTree tree{0};            // of a chunk: the root only, which is its last row
-  std::vector<TokenId> tokens;  // per node of the tree: the rows of its check
-  std::vector<NodeId> parents;  // likewise
-  VerifyResult verdict;
-  double draft_ms = 0, check_ms = 0;  // of the whole round
-};
-
 /// The phases of Engine::step (docs/design.md) over what is scheduled for one round. What belongs
 /// to one sequence or to its drafter ends there; what is thrown out of a phase concerns all.
 /// Borrows everything; holds scratch memory.
@@ -42,6 +27,7 @@ class Round {
  public:
   struct Parts {
     MachineCosts& costs;
+    StepBudget& budget;
     Faults& faults;
     Timekeeper timekeeper;
     CommitListener* listener;
@@ -52,10 +38,9 @@ class Round {
   /// From now on the target taps what `taps` says. Rows in the cache stay.
   void tap(const TapSet& taps);
   Target& target() { return *target_; }
-  const PromptCosts& prompt_costs() const { return prompt_costs_; }
 
-  /// Grows the trees of the sequences that decode. Those whose drafter or policy throws are dropped
-  /// to plain decoding.
+  /// Grows the trees of the sequences that decode, and leaves prompts what these left of the step's
+  /// time. Sequences whose drafter or policy throws are dropped to plain decoding.
   void propose(std::vector<Scheduled>& scheduled);
   /// Runs the target once over all prompt chunks and trees. Throws what it throws.
   void check(std::vector<Scheduled>& scheduled);
@@ -97,7 +82,7 @@ class Round {
   TapSet taps_;
   std::unique_ptr<Target> target_;
   MachineCosts& costs_;
-  PromptCosts prompt_costs_;
+  StepBudget& budget_;
   RowBudget draft_rows_;
   Timekeeper timekeeper_;
   CommitListener* listener_;
@@ -108,8 +93,8 @@ class Round {
   IndexList gathered_rows_;
   Buffer features_;  // of an accepted path whose rows are not neighbours, and of its guide
   double draft_ms_ = 0, check_ms_ = 0;
-  int rows_ = 0;               // of the check
-  bool decodes_only_ = false;  // no prompt rows among them
+  int rows_ = 0;         // of the check
+  GrantedRows granted_;  // of them
 };
 
 }  // namespace talon

@@ -59,7 +59,7 @@ struct RoundOutcome {
   double draft_ms = 0;   // of the whole batch
   double check_ms = 0;   // likewise
   int sequences = 1;     // that decoded in the round
-  int batch_rows = 0;    // rows of the whole check, all sequences
+  int draft_rows = 0;    // rows of the check that draft nodes took, all sequences
   int batch_tokens = 0;  // tokens emitted by it, all sequences
 };
 

@@ -236,7 +236,7 @@ class Simulation {
     outcome.draft_ms = draft_ms;
     outcome.check_ms = check_ms;
     outcome.sequences = sequences;
-    outcome.batch_rows = sequences + drafted_rows;
+    outcome.draft_rows = drafted_rows;
     outcome.batch_tokens = emitted;
     learn(players, outcome);
     result_.draft_ms += draft_ms;
@@ -286,8 +286,8 @@ class Simulation {
   void learn(std::vector<Player>& players, RoundOutcome outcome) {
     long positions = 0;
     for (const Player& each : players) positions += each.context.position;
-    costs_.observe_check(outcome.batch_rows, static_cast<int>(positions / outcome.sequences),
-                         outcome.check_ms);
+    costs_.observe_check(outcome.sequences + outcome.draft_rows,
+                         static_cast<int>(positions / outcome.sequences), outcome.check_ms);
     for (Player& each : players) {
       outcome.tree = &each.proposal.tree;
       outcome.accepted = each.accepted;

@@ -10,6 +10,10 @@ namespace talon {
 namespace {
 
 constexpr int kPagesToBeginAgain = 4;
+// Pairs of a prompt that comes some at a time beside answers are run when so many wait: in one pass
+// all of them would make a step long.
+constexpr int kPairsOfAPass = 64;
+constexpr int kPairsOfAPrompt = 8;  // at least: fewer are an answer's
 // Drafts pay for what all others have run of their texts where at least one in so many rounds of
 // sequences wants one; so many rounds more or less than that make it sleep or wake.
 constexpr int kRoundsOfAWish = 32;
@@ -107,6 +111,11 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
     done += rows;
   }
   lost_rows_ += static_cast<long>(tokens.size()) - done;
+  const bool reads_prompt = done >= kPairsOfAPrompt;
+  if (!is_asleep_ && reads_prompt && waiting_rows(state) >= kPairsOfAPass) {
+    HeadState* const only = &state;
+    extend(std::span(&only, 1));
+  }
 }
 
 /// Those of the prompt come first, and the first of all is in no pair.

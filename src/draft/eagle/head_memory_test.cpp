@@ -11,7 +11,7 @@ namespace talon::head_memory_test {
 namespace {
 
 constexpr int kWidth = 4;
-constexpr int kPrompt = 100;
+constexpr int kPrompt = 50;
 
 /// A network that computes nothing and counts what it is asked for.
 class CountingRunner : public PairRunner {
@@ -82,7 +82,18 @@ TEST_F(HeadMemoryTest, RunsWhatIsLeftOfATextAtItsEndWhereDraftsAreWanted) {
   EXPECT_LT(network_.rows, kPrompt + 128 - 1);
   memory_.finish(*state);
   EXPECT_EQ(network_.rows, kPrompt + 128 - 1);
-  EXPECT_EQ(memory_.remembers(texts_.at(state.get())), 192 + 1);  // whole pages
+  EXPECT_EQ(memory_.remembers(texts_.at(state.get())), 128 + 1);  // whole pages
+}
+
+TEST_F(HeadMemoryTest, RunsAPromptThatComesSomeAtATimeInSmallPasses) {
+  const auto state = begin(1);
+  for (int rows = 10, seen = kPrompt + rows; seen <= 400; seen += rows) {
+    observe(*state, rows);
+    EXPECT_GT(network_.rows, seen - 1 - 64);
+  }
+  const int before = network_.rows;
+  for (int round = 0; round < 128; ++round) observe(*state, 1);
+  EXPECT_EQ(network_.rows, before);  // of an answer for which nothing is drafted
 }
 
 TEST_F(HeadMemoryTest, RunsNothingOfATextOfWhichNoDraftsAreWantedInACrowd) {

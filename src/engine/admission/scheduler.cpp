@@ -26,6 +26,8 @@ std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLi
     rows_left -= grants[sequence].rows;
     prompt_rows_left -= grants[sequence].rows;
   }
+  const bool runs_prompts = prompt_rows_left < limits.prompt_rows;
+  if (runs_prompts) rows_left = std::min(rows_left, limits.nodes_beside_prompts);
   for (RowGrant& grant : grants) {
     const bool draws_tree =
         grant.rows > 0 &&

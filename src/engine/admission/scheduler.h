@@ -12,10 +12,11 @@ struct RowDemand {
 };
 
 struct RowLimits {
-  int max_rows = 0;     // of one forward
-  int chunk = 0;        // prompt rows of one sequence
-  int max_nodes = 0;    // draft nodes of one tree
-  int prompt_rows = 0;  // of all sequences
+  int max_rows = 0;              // of one forward
+  int chunk = 0;                 // prompt rows of one sequence
+  int max_nodes = 0;             // draft nodes of one tree
+  int prompt_rows = 0;           // of all sequences
+  int nodes_beside_prompts = 0;  // of all trees of a forward that runs prompts
 };
 
 /// Rows of a sequence in the next forward.
@@ -26,8 +27,9 @@ struct RowGrant {
 };
 
 /// Shares the rows of one forward: first one for each sequence that decodes, then prompt chunks,
-/// and what is left in equal parts for draft trees. Sequences are served from index `first` on,
-/// around; a caller that moves it lets none wait for ever.
+/// and what is left in equal parts for draft trees (what they use of it may be taken from the
+/// chunks: StepBudget). Sequences are served from index `first` on, around; a caller that moves it
+/// lets none wait for ever.
 std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLimits& limits,
                                  std::size_t first);
 

@@ -101,9 +101,9 @@ class RoundPlayer {
     outcome.emitted = std::span(emitted).first(count + 1);
     outcome.draft_ms = drafted_ ? 1.5 : 0.001;
     outcome.check_ms = 10 + 0.3 * tree_.draft_nodes();
-    outcome.batch_rows = tree_.size();
+    outcome.draft_rows = tree_.draft_nodes();
     outcome.batch_tokens = static_cast<int>(count) + 1;
-    machine_.costs.observe_check(outcome.batch_rows, 10, outcome.check_ms);
+    machine_.costs.observe_check(tree_.size(), 10, outcome.check_ms);
     policy_->learn(outcome);
     machine_.costs.observe_rest(0.02);
     answer_ += outcome.batch_tokens;

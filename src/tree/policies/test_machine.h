@@ -79,7 +79,7 @@ inline void report(PolicyState& policy, const Machine& machine, const DraftTree&
   outcome.emitted = emitted;
   outcome.draft_ms = draft_ms;
   outcome.check_ms = machine.costs.check_ms(tree.size());
-  outcome.batch_rows = tree.size();
+  outcome.draft_rows = tree.draft_nodes();
   outcome.batch_tokens = static_cast<int>(emitted.size());
   policy.learn(outcome);
 }

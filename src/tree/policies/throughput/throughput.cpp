@@ -74,8 +74,7 @@ class ThroughputState : public PolicyState {
   }
 
   void learn(const RoundOutcome& outcome) override {
-    const int nodes_of_all =
-        std::max(0, outcome.batch_rows - prices_.undrafted_rows()) / prices_.context().node_rows;
+    const int nodes_of_all = outcome.draft_rows / prices_.context().node_rows;
     const double extra_ms = prices_.extra_ms(nodes_of_all);
     const double node_ms = extra_ms / std::max(1, nodes_of_all);
     passes_.shared_by(sharers(outcome, nodes_of_all));

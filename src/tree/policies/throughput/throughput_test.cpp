@@ -240,7 +240,7 @@ int drafts_in_a_crowd(Machine& machine, int answers, int right) {
         outcome.emitted = emitted;
         outcome.draft_ms = draft_ms;
         outcome.sequences = kCrowd;
-        outcome.batch_rows = kCrowd + tree.draft_nodes();
+        outcome.draft_rows = tree.draft_nodes();
         outcome.batch_tokens = kCrowd - 1 + static_cast<int>(emitted.size());
         policy.learn(outcome);
       }
@@ -368,7 +368,7 @@ int wrong_nodes_beside(int earlier, int later) {
                    .accepted = accepted,
                    .emitted = emitted,
                    .sequences = 8,
-                   .batch_rows = 8 + earlier + tree.draft_nodes() + later,
+                   .draft_rows = earlier + tree.draft_nodes() + later,
                    .batch_tokens = 8});
   }
   return nodes;

@@ -1,0 +1,57 @@
+#include "engine/admission/step_budget.h"
+
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace talon {
+namespace {
+
+constexpr int kFewRows = 16;  // less is noise: a check of few rows costs about as much as of one
+constexpr int kMostRows = 1 << 16;
+
+// Of a usual step: long enough for prompts to come forward, and not so long that readers see a
+// pause.
+constexpr double kStepTokens = 10;  // that one answer alone would have had meanwhile
+constexpr double kLeastStepMs = 25;
+constexpr double kMostStepMs = 200;
+
+double usual_step_ms(const MachineCosts& costs) {
+  return std::clamp(kStepTokens * costs.check_ms(1), kLeastStepMs, kMostStepMs);
+}
+
+}  // namespace
+
+void StepBudget::observe(int rows, double ms) {
+  if (rows >= kFewRows && ms > 0) row_ms_.add(ms / rows);
+}
+
+int StepBudget::rows_beside(int answer_rows, double draft_ms) const {
+  if (!limited() || answer_rows == 0) return kMostRows;
+  const double step_ms = step_ms_ == kUsualStep ? usual_step_ms(costs_) : step_ms_;
+  const double others_ms = draft_ms + costs_.check_ms(answer_rows) + costs_.rest_ms();
+  const double row_ms =
+      row_ms_.count() > 0
+          ? row_ms_.value()
+          : (costs_.check_ms(answer_rows + kFewRows) - costs_.check_ms(answer_rows)) / kFewRows;
+  const double rows = (step_ms - others_ms) / std::max(row_ms, 1e-6);
+  return static_cast<int>(std::clamp<double>(rows, kLeastRows, kMostRows));
+}
+
+void StepBudget::make_way_for_trees(std::vector<Scheduled>& scheduled, double draft_ms) const {
+  int answer_rows = 0;
+  for (const Scheduled& entry : scheduled) {
+    if (entry.decodes) answer_rows += entry.tree.size() * entry.sequence->request.streams();
+  }
+  int left = rows_beside(answer_rows, draft_ms);
+  for (Scheduled& entry : scheduled) {
+    if (entry.decodes) continue;
+    const int rows = std::min(entry.grant.rows, left / entry.sequence->request.streams());
+    if (rows < entry.grant.rows) entry.draws = false;
+    entry.grant.rows = rows;
+    left -= rows * entry.sequence->request.streams();
+  }
+  std::erase_if(scheduled, [](const Scheduled& entry) { return entry.grant.rows == 0; });
+}
+
+}  // namespace talon

@@ -1,0 +1,122 @@
+#include "engine/admission/step_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "backend/reference/reference.h"
+#include "draft/registry.h"
+#include "engine/test_model.h"
+
+namespace talon::step_budget_test {
+namespace {
+
+using test::TestEngine;
+using test::TestModel;
+using test::TestOptions;
+
+/// Checks of n rows take 4 + 0.5 (n - 1) ms.
+MachineCosts costs() {
+  CostProfile profile;
+  for (const int rows : {1, 2, 32}) profile.checks.push_back({rows, 64, 4.0 + 0.5 * (rows - 1)});
+  return MachineCosts(512, profile);
+}
+
+Request request(int prompt, int max_new) {
+  Request result;
+  result.prompt.assign(static_cast<std::size_t>(prompt), 261);
+  result.prompt[0] = 1;
+  result.max_new = max_new;
+  return result;
+}
+
+TEST(StepBudget, PromptRowsFitTheTime) {
+  const MachineCosts machine = costs();
+  StepBudget budget(20, machine);
+  const int guessed = budget.rows_beside(1);
+  EXPECT_GE(guessed, 20);
+  EXPECT_LE(guessed, 40);
+  for (int i = 0; i < 40; ++i) budget.observe(100, 100);
+  EXPECT_EQ(budget.rows_beside(1), 16);
+  EXPECT_EQ(budget.rows_beside(1, 6), 10);
+  EXPECT_EQ(budget.rows_beside(5), 14);
+  EXPECT_EQ(StepBudget(1, machine).rows_beside(1), StepBudget::kLeastRows);
+}
+
+/// A step: trees of answers by their draft nodes, then prompts by their rows, which end with it.
+class Step {
+ public:
+  Step(const std::vector<int>& trees, const std::vector<int>& prompts) {
+    for (const int nodes : trees) {
+      Scheduled& entry = add(1);
+      entry.decodes = true;
+      for (int node = 0; node < nodes; ++node) entry.tree.add(node, 2, 0);
+    }
+    for (const int rows : prompts) add(rows);
+  }
+  /// Rows of the prompts that are run after all, and -1 before those that go on after the step.
+  std::vector<int> prompts_within(const StepBudget& budget, double draft_ms = 0) {
+    budget.make_way_for_trees(scheduled_, draft_ms);
+    std::vector<int> rows;
+    for (const Scheduled& entry : scheduled_) {
+      if (entry.decodes) continue;
+      if (!entry.draws) rows.push_back(-1);
+      rows.push_back(entry.grant.rows);
+    }
+    return rows;
+  }
+
+ private:
+  Scheduled& add(int rows) {
+    Scheduled& entry = scheduled_.emplace_back();
+    entry.sequence =
+        &sequences_.emplace_back(1, request(100, 1), std::make_shared<MethodEntry>(), 512, nullptr);
+    entry.grant.rows = rows;
+    entry.draws = true;
+    return entry;
+  }
+
+  std::deque<Sequence> sequences_;
+  std::vector<Scheduled> scheduled_;
+};
+
+TEST(StepBudget, TreesComeBeforePromptsAndTheYoungestLosesFirst) {
+  const MachineCosts machine = costs();
+  StepBudget budget(30, machine);
+  for (int i = 0; i < 40; ++i) budget.observe(100, 100);
+  using Rows = std::vector<int>;
+  // Of 30 ms two answers take 4.5.
+  EXPECT_EQ(Step({0, 0}, {15, 10}).prompts_within(budget), (Rows{15, 10}));
+  EXPECT_EQ(Step({0, 0}, {15, 20}).prompts_within(budget), (Rows{15, -1, 10}));
+  EXPECT_EQ(Step({6, 4}, {15, 10}).prompts_within(budget), (Rows{15, -1, 5}));
+  EXPECT_EQ(Step({6, 4}, {15, 10}).prompts_within(budget, 6), (Rows{-1, 14}));
+  EXPECT_EQ(Step({40, 40}, {15, 10}).prompts_within(budget), (Rows{-1, StepBudget::kLeastRows}));
+  EXPECT_EQ(Step({}, {256, 256}).prompts_within(budget, 0), (Rows{256, 256}));
+  EXPECT_EQ(Step({40, 40}, {256}).prompts_within(StepBudget(0, machine)), (Rows{256}));
+}
+
+TEST(StepBudget, LongPromptsRunInPiecesWhileOthersAnswer) {
+  TestModel model(TALON_TEST_DATA "/golden/stories260k/target", make_reference_backend(1));
+  // Steps of the prompt, beside an answer and alone.
+  const auto steps_with = [&](double step_ms, bool alone) {
+    TestOptions options;
+    options.step_ms = step_ms;
+    TestEngine test(model, make_drafter("none", {}), options);
+    if (!alone) {
+      test.submit(request(5, 200));
+      test.engine.step();
+    }
+    const SequenceId id = test.submit(request(300, 30));
+    for (int steps = 1;; ++steps) {
+      for (const Progress& progress : test.engine.step()) {
+        if (progress.sequence == id) return steps;
+      }
+    }
+  };
+  EXPECT_EQ(steps_with(0, false), 2);
+  EXPECT_EQ(steps_with(1e-3, false), (300 + StepBudget::kLeastRows - 1) / StepBudget::kLeastRows);
+  EXPECT_EQ(steps_with(1e-3, true), 2);
+}
+
+}  // namespace
+}  // namespace talon::step_budget_test
