@@ -181,12 +181,11 @@ struct Codes {
 };
 struct Table {
   __m256i v;
-  // Of biased codes that differ by kNarrowTable at most: what is looked up less the least of them.
-  bool is_narrow;
+  // Of biased codes: the largest less the least, the least, and what is looked up less the least.
+  int span;
   int least;
   __m256i above_least;
 };
-constexpr int kNarrowTable = 16;
 
 template <bool kBiased>
 inline __m256i without_bias(__m256i codes) {
@@ -199,10 +198,10 @@ template <bool kBiased>
 inline Table load_table(const std::uint8_t* p) {
   const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   const __m256i both = _mm256_broadcastsi128_si256(values);
-  if constexpr (!kBiased) return {both, false, 0, both};
+  if constexpr (!kBiased) return {both, 0, 0, both};
   const int least = least_of(values);
   const int largest = 255 - least_of(_mm_xor_si128(values, _mm_set1_epi8(-1)));
-  return {without_bias<true>(both), largest - least <= kNarrowTable, least,
+  return {without_bias<true>(both), largest - least, least,
           _mm256_sub_epi8(both, _mm256_set1_epi8(static_cast<char>(least)))};
 }
 template <bool kBiased>

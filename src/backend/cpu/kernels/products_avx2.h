@@ -16,6 +16,12 @@ constexpr int vectors_that_fit(int largest, int vectors) {
   return fit < vectors ? fit : vectors;
 }
 
+// Tables of signed codes by their span: the products of eight vectors fit (Q4_0, Q3_K, TQ), those
+// of four (MXFP4, NVFP4), those of one (IQ2); of others none does (IQ4_NL).
+constexpr int kNarrowTable = 16;
+constexpr int kMiddleTable = 32;
+constexpr int kWideTable = 129;
+
 inline __m256i broadcast_four(const std::int8_t* x) {
   std::int32_t four;
   __builtin_memcpy(&four, x, 4);
@@ -138,12 +144,20 @@ template <TileKind kKind, int kTiles, int kRows>
     }
     constexpr CodeRange kRange = code_range(kKind);
     constexpr int kFit = vectors_that_fit(kRange.largest - kRange.least, kVectors);
+    constexpr int kNarrowFit = vectors_that_fit(kNarrowTable, kVectors);
+    constexpr int kMiddleFit = vectors_that_fit(kMiddleTable, kVectors);
+    constexpr int kWideFit = vectors_that_fit(kWideTable, kVectors);
+    const __m256i looked_up = table.above_least;
     if constexpr (!L::kBiased || (!kNibbles && kFit > 1)) {
       sum_unsigned<kKind, kFit>(sums[tile], at, table.v, kRange.least, x, zero, half);
-    } else if (kNibbles && table.is_narrow) {
-      constexpr int kNarrowFit = vectors_that_fit(kNarrowTable, kVectors);
-      sum_unsigned<kKind, kNarrowFit>(sums[tile], at, table.above_least, table.least, x, zero,
-                                      half);
+    } else if constexpr (!kNibbles) {
+      sum_signed<kKind>(sums[tile], at, table, x, half);
+    } else if (table.span <= kNarrowTable) {
+      sum_unsigned<kKind, kNarrowFit>(sums[tile], at, looked_up, table.least, x, zero, half);
+    } else if (table.span <= kMiddleTable) {
+      sum_unsigned<kKind, kMiddleFit>(sums[tile], at, looked_up, table.least, x, zero, half);
+    } else if (table.span <= kWideTable) {
+      sum_unsigned<kKind, kWideFit>(sums[tile], at, looked_up, table.least, x, zero, half);
     } else {
       sum_signed<kKind>(sums[tile], at, table, x, half);
     }
