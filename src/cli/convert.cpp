@@ -8,9 +8,12 @@
 #include "cli/terminal/progress_meter.h"
 #include "convert/convert_model.h"
 #include "core/error.h"
+#include "draft/block/block_config.h"
 #include "draft/eagle/gguf_head.h"
 #include "draft/eagle/head_tensors.h"
+#include "draft/medusa/medusa_weights.h"
 #include "io/quote.h"
+#include "runtime/heads.h"
 
 namespace talon {
 namespace {
@@ -76,10 +79,17 @@ class Convert : public Command {
 
   int run() override {
     const Checkpoint source = open_checkpoint(resolve_model(source_of(source_)));
+    refuse_other_heads(source);
     return is_draft_head(source) ? convert_head(source) : convert_whole(source);
   }
 
  private:
+  void refuse_other_heads(const Checkpoint& source) const {
+    if (!is_medusa_head(source) && !is_block_head(source)) return;
+    fail("convert {}: expected a model or a draft head of the EAGLE family, found a {} head",
+         quote(source_.model), kind_of_head(source));
+  }
+
   int convert_head(const Checkpoint& head) {
     if (target_.model.empty()) {
       throw UsageError(fmt::format("convert {}: expected -m MODEL, which this draft head is for",
@@ -88,7 +98,8 @@ class Convert : public Command {
     target_.models_folder = source_.models_folder;
     const Checkpoint target = open_checkpoint(resolve_model(source_of(target_)));
     write_gguf_head(head, target, head_storage(stored_), out_);
-    note("{} written: run it with talon run -m MODEL -d eagle3:head={}", quote(out_), out_);
+    note("{} written: run it with talon run -m MODEL -d {}:head={}", quote(out_),
+         kind_of_head(open_checkpoint(out_)), out_);
     return kExitDone;
   }
 

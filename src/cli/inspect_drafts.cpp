@@ -15,7 +15,7 @@ HeadFinder finder_for(const std::string& fingerprint, const ModelOptions& option
   std::vector<std::filesystem::path> places = head_places();
   const std::string pulled = models_folder(options.models_folder);
   if (!pulled.empty()) places.emplace_back(pulled);
-  return heads_in(places, fingerprint);
+  return heads_in(places, fingerprint, note_head);
 }
 
 }  // namespace

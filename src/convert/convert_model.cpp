@@ -121,6 +121,14 @@ Source from_files(const Checkpoint& checkpoint) {
     append(write_gguf_tokenizer(checkpoint, model->config().vocabulary));
   } else {
     source.keys.emplace_back("tokenizer.ggml.model", "no_vocab");
+    const std::vector<TokenId>& ends = model->config().end_tokens;
+    if (ends.size() > kGgufEndTokens) {
+      fail(
+          "convert {}: expected at most {} end tokens where no tokenizer lies beside the model, "
+          "found {}",
+          quote(checkpoint.path.string()), kGgufEndTokens, ends.size());
+    }
+    append(gguf_end_tokens(ends));
     source.notes.emplace_back("no tokenizer lies beside the model, so the file has none");
   }
   source.for_each = [model](const Visit& visit) { model->for_each(visit); };

@@ -87,6 +87,7 @@ void ModelTensors::for_each(const Visit& visit) const {
   for (int layer = 0; layer < config_.layers; ++layer) {
     show_layer(layer, tensors, layers, *backend, visit);
   }
+  layers.expect_no_others();
   if (prediction_) show_prediction(tensors, *backend, visit);
   model_.check_whole();
 }

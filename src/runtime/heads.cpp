@@ -47,7 +47,7 @@ std::string target_of_gguf(const fs::path& file) {
 /// What lies in `folder` for the model.
 std::vector<fs::path> heads_of_folder(const fs::path& folder, const std::string& fingerprint) {
   std::error_code problem;
-  if (const fs::path pairing = folder / kPairingFile; fs::exists(pairing, problem)) {
+  if (const fs::path pairing = folder / kPairingFile; fs::is_regular_file(pairing, problem)) {
     const Json json = json_in(pairing);
     if (text_in(json, kFingerprint) != fingerprint) return {};
     if (!json.contains("heads")) return {folder};
@@ -57,11 +57,11 @@ std::vector<fs::path> heads_of_folder(const fs::path& folder, const std::string&
     }
     return files;
   }
-  if (const fs::path file = folder / "head.gguf"; fs::exists(file, problem)) {
+  if (const fs::path file = folder / "head.gguf"; fs::is_regular_file(file, problem)) {
     return target_of_gguf(file) == fingerprint ? std::vector{file} : std::vector<fs::path>();
   }
   const fs::path configuration = folder / "config.json";
-  if (!fs::exists(configuration, problem)) return {};
+  if (!fs::is_regular_file(configuration, problem)) return {};
   const Json json = json_in(configuration);
   const auto origin = json.is_object() ? json.find("talon") : json.end();
   if (origin == json.end() || text_in(*origin, kFingerprint) != fingerprint) return {};
@@ -82,8 +82,10 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
 /// Looks once, when it is first asked.
 class Shelf {
  public:
-  Shelf(std::vector<fs::path> places, std::string fingerprint)
-      : places_(std::move(places)), fingerprint_(std::move(fingerprint)) {}
+  Shelf(std::vector<fs::path> places, std::string fingerprint, HeadNotes passed_over)
+      : places_(std::move(places)),
+        fingerprint_(std::move(fingerprint)),
+        passed_over_(std::move(passed_over)) {}
 
   std::string find(std::string_view kind) {
     std::call_once(looked_, [this] {
@@ -103,9 +105,13 @@ class Shelf {
 
   void look(const fs::path& folder, int depth) {
     for (const fs::path& head : heads_of_folder(folder, fingerprint_)) {
-      const std::string kind = kind_of_head(open_checkpoint(head));
-      if (kind.empty()) fail("{}: expected a draft head of the model", head.string());
-      heads_.push_back({kind, head});
+      try {
+        const std::string kind = kind_of_head(open_checkpoint(head));
+        if (kind.empty()) fail("{}: expected a draft head of the model", head.string());
+        heads_.push_back({kind, head});
+      } catch (const Error& error) {
+        if (passed_over_) passed_over_(error.what());
+      }
     }
     if (depth == 0) return;
     for (const fs::path& below : folders_in(folder)) look(below, depth - 1);
@@ -113,20 +119,23 @@ class Shelf {
 
   std::vector<fs::path> places_;
   std::string fingerprint_;
+  HeadNotes passed_over_;
   std::once_flag looked_;
   std::vector<Head> heads_;
 };
 
 }  // namespace
 
-HeadFinder heads_in(std::vector<fs::path> places, std::string fingerprint) {
-  auto shelf = std::make_shared<Shelf>(std::move(places), std::move(fingerprint));
+HeadFinder heads_in(std::vector<fs::path> places, std::string fingerprint, HeadNotes passed_over) {
+  auto shelf =
+      std::make_shared<Shelf>(std::move(places), std::move(fingerprint), std::move(passed_over));
   return [shelf](std::string_view kind) { return shelf->find(kind); };
 }
 
-HeadFinder heads_of(const LoadedModel& loaded, std::vector<fs::path> places) {
+HeadFinder heads_of(const LoadedModel& loaded, std::vector<fs::path> places,
+                    HeadNotes passed_over) {
   if (!loaded.models_folder.empty()) places.push_back(loaded.models_folder);
-  return heads_in(std::move(places), loaded.fingerprint);
+  return heads_in(std::move(places), loaded.fingerprint, std::move(passed_over));
 }
 
 std::string kind_of_head(const Checkpoint& checkpoint) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,13 +16,18 @@ namespace talon {
 /// Heads that Talon trains say the fingerprint in their configuration.
 constexpr std::string_view kPairingFile = "talon.json";
 
+using HeadNotes = std::function<void(std::string_view)>;
+
 /// Finds the heads of the model with this fingerprint (model/load/fingerprint.h) in the folders of
 /// `places`, and in theirs: the first of each kind, in the order of places and names. Looks when it
-/// is first asked. Throws Error for a head of the model that cannot be read.
-HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string fingerprint);
+/// is first asked. A head of the model that cannot be read, as one that was fetched in part, is
+/// passed over: `passed_over` is told why.
+HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string fingerprint,
+                    HeadNotes passed_over = {});
 
 /// Those of a model that is open, also among pulled models.
-HeadFinder heads_of(const LoadedModel& loaded, std::vector<std::filesystem::path> places);
+HeadFinder heads_of(const LoadedModel& loaded, std::vector<std::filesystem::path> places,
+                    HeadNotes passed_over = {});
 
 /// Drafters with heads of their own, the likely strongest first.
 constexpr std::string_view kHeadKinds[] = {"eagle3", "dspark", "dflash",

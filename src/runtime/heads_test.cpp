@@ -1,6 +1,7 @@
 #include "runtime/heads.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -80,13 +81,29 @@ TEST_F(Heads, OfStrangersArePairedByAFileBesideThem) {
   EXPECT_FALSE(std::filesystem::exists(head / "talon.json.part"));
 }
 
-TEST_F(Heads, OfTheModelThatCannotBeReadAreToldAndThoseOfOthersAreNot) {
+TEST_F(Heads, OfTheModelThatCannotBeReadArePassedOverAndToldAndThoseOfOthersAreNot) {
   const auto head = put_head("owner/name", "1234");
   std::filesystem::remove(head / "model.safetensors");
   std::ofstream(head / "model.safetensors") << "nothing";
-  EXPECT_EQ(heads_in({root_}, "4321")("eagle2"), "");
-  EXPECT_THROW(heads_in({root_}, "1234")("eagle2"), Error);
+  std::vector<std::string> told;
+  const HeadNotes tell = [&](std::string_view why) { told.emplace_back(why); };
+  EXPECT_EQ(heads_in({root_}, "4321", tell)("eagle2"), "");
+  EXPECT_TRUE(told.empty());
+  const auto whole = put_head("owner/whole", "1234");
+  EXPECT_EQ(heads_in({root_}, "1234", tell)("eagle2"), whole.string());
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find("owner/name"), std::string::npos) << told[0];
   std::ofstream(head / "config.json") << "[nonsense";
+  std::filesystem::remove_all(whole);
+  EXPECT_EQ(heads_in({root_}, "1234", tell)("eagle2"), "");
+  EXPECT_EQ(told.size(), 1u);
+}
+
+TEST_F(Heads, OfAFolderWithPipesAreNotWaitedFor) {
+  std::filesystem::create_directories(root_ / "owner/name");
+  for (const char* file : {"talon.json", "config.json", "head.gguf"}) {
+    ASSERT_EQ(mkfifo((root_ / "owner/name" / file).c_str(), 0600), 0);
+  }
   EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), "");
 }
 

@@ -207,6 +207,16 @@ TEST(ConvertModel, SaysRotaryScalingsAndWindowsOfLlamaLikeFolders) {
   }
 }
 
+TEST(ConvertModel, KeepsTheEndTokensOfAFolderWithoutATokenizer) {
+  Checkpoint folder = open_checkpoint(fs::path(TALON_TEST_DATA) / "golden/families/qwen3");
+  folder.metadata["eos_token_id"] = {7, 9};
+  const fs::path file = place("ends.gguf");
+  convert_model(folder, file, {});
+  EXPECT_EQ(read_model_config(open_checkpoint(file)).end_tokens, (std::vector<TokenId>{7, 9}));
+  folder.metadata["eos_token_id"] = {7, 9, 11, 13};
+  EXPECT_THROW(convert_model(folder, place("many.gguf"), {}), Error);
+}
+
 TEST(ConvertModel, StoresMatricesInTheTypeThatWasAskedFor) {
   const Checkpoint plain = open_checkpoint(convert(kStories, "stories"));
   const Checkpoint eight = open_checkpoint(convert(kStories, "stories8", StorageType::q8_0));

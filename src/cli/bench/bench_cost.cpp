@@ -14,7 +14,6 @@
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
 #include "cli/options/flags.h"
-#include "cli/options/places.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
@@ -154,8 +153,8 @@ class BenchCost : public Command {
 
   /// What one level of a draft costs beside reading the head's weights once.
   void add_pass_lines(Session& session, double bandwidth_gb_s, std::vector<Json>& lines) const {
-    const auto drafter = make_drafter(
-        drafter_, {.target = &session.model, .heads = heads_of(session, head_places())});
+    const auto drafter =
+        make_drafter(drafter_, {.target = &session.model, .heads = heads_at_hand(session)});
     const auto bytes = static_cast<double>(drafter->traits().pass_bytes);
     if (bytes == 0) {
       throw UsageError(

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/options/places.h"
+#include "cli/terminal/console.h"
 #include "cli/terminal/progress_meter.h"
 #include "engine/stopwatch.h"
 #include "runtime/cost_cache.h"
@@ -36,7 +37,13 @@ Session open_session(const ModelOptions& options) {
 
 void use_places(DecodeSettings& settings, const LoadedModel& loaded, KvType cache_type) {
   settings.costs = cost_cache(loaded, cache_type, costs_folder());
-  settings.heads = heads_of(loaded, head_places());
+  settings.heads = heads_at_hand(loaded);
 }
+
+HeadFinder heads_at_hand(const LoadedModel& loaded) {
+  return heads_of(loaded, head_places(), note_head);
+}
+
+void note_head(std::string_view why) { note("note: a draft head is passed over: {}", why); }
 
 }  // namespace talon

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "cli/options/model_options.h"
+#include "draft/registry.h"
 #include "runtime/answerer.h"
 #include "runtime/loaded_model.h"
 
@@ -25,5 +27,9 @@ Session open_session(const ModelOptions& options);
 /// Lets `settings` use what this machine keeps: measured costs, and the heads that ship with the
 /// program.
 void use_places(DecodeSettings& settings, const LoadedModel& loaded, KvType cache_type);
+/// The heads that ship with the program and those that were pulled, with a note of what is passed
+/// over.
+HeadFinder heads_at_hand(const LoadedModel& loaded);
+void note_head(std::string_view why);
 
 }  // namespace talon

@@ -6,7 +6,6 @@
 
 #include "cli/command.h"
 #include "cli/options/flags.h"
-#include "cli/options/places.h"
 #include "cli/options/prompt_options.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
@@ -74,7 +73,7 @@ class TrainData : public Command {
     check_options();
     const LoadedModel loaded = load_with_meter(model_);
     options_.end_tokens = loaded.end_tokens;
-    options_.heads = heads_of(loaded, head_places());
+    options_.heads = heads_at_hand(loaded);
     options_.drafter = resolve_drafter(options_.drafter, options_.heads);
     options_.max_new = plan_.max_new;
     options_.kv = cache_type(loaded.model, model_.kv);

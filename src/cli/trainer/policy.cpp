@@ -10,7 +10,6 @@
 #include "draft/registry.h"
 #include "runtime/cache_budget.h"
 #include "runtime/cost_cache.h"
-#include "runtime/heads.h"
 #include "train/policy/gather_drafts.h"
 #include "train/policy/train_policy.h"
 #include "tree/machine_costs.h"
@@ -29,7 +28,7 @@ GatherOptions gather_options(const TrainPolicyRequest& request, const LoadedMode
                     .every_position = !train.is_radar(),
                     .features = !train.is_radar(),
                     .end_tokens = loaded.end_tokens};
-  options.heads = heads_of(loaded, head_places());
+  options.heads = heads_at_hand(loaded);
   options.max_new = request.questions.max_new;
   options.batch = request.texts_at_once;
   return options;
@@ -38,8 +37,8 @@ GatherOptions gather_options(const TrainPolicyRequest& request, const LoadedMode
 /// What rounds cost on this machine, which the policy is trained for.
 RoundCosts measured_costs(const LoadedModel& loaded, const TrainPolicyRequest& request) {
   const PolicyTrainOptions& train = request.train;
-  const auto drafter = make_drafter(
-      train.drafter, {.target = &loaded.model, .heads = heads_of(loaded, head_places())});
+  const auto drafter =
+      make_drafter(train.drafter, {.target = &loaded.model, .heads = heads_at_hand(loaded)});
   const KvType cache = cache_type(loaded.model, request.model.kv);
   const CostProfile profile = obtain_costs(loaded.model, cache, *drafter, train.drafter,
                                            cost_cache(loaded, cache, costs_folder()));

@@ -92,7 +92,10 @@ void add_missing(const Json& defaults, Json& keys) {
 /// What the class of a model takes for keys that are missing, where most families take another:
 /// files that transformers wrote leave such keys of a nested model out.
 Json class_defaults(const Json& model_type) {
-  if (model_type == "gemma3_text") return Json::object({{"rope_theta", 1e6}});
+  if (model_type == "gemma3_text")
+    return Json::object({{"rope_theta", 1e6}, {"sliding_window", 4096}});
+  if (model_type == "mistral" || model_type == "cohere2" || model_type == "olmo3")
+    return Json::object({{"sliding_window", 4096}});
   if (model_type == "llama4_text")
     return Json::object({{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}});
   if (model_type == "gpt_oss") return Json::object({{"rope_theta", 1.5e5}, {"rms_norm_eps", 1e-5}});
@@ -129,11 +132,11 @@ Json text_model(const Json& config) {
   const Json type = text.value("model_type", Json());
   add_missing(class_defaults(type), text);
   if (!is_nested || type != "gemma3_text") return text;
-  const Json sizes = {{"hidden_size", 2304},      {"intermediate_size", 9216},
-                      {"num_hidden_layers", 26},  {"num_attention_heads", 8},
-                      {"num_key_value_heads", 4}, {"head_dim", 256},
-                      {"vocab_size", 262208},     {"max_position_embeddings", 131072},
-                      {"sliding_window", 4096},   {"query_pre_attn_scalar", 256}};
+  const Json sizes = {{"hidden_size", 2304},         {"intermediate_size", 9216},
+                      {"num_hidden_layers", 26},     {"num_attention_heads", 8},
+                      {"num_key_value_heads", 4},    {"head_dim", 256},
+                      {"vocab_size", 262208},        {"max_position_embeddings", 131072},
+                      {"query_pre_attn_scalar", 256}};
   add_missing(sizes, text);
   return text;
 }

@@ -14,6 +14,9 @@ class LayerLoader {
   LayerWeights load(int layer);
   /// A norm's weights, with 1 added where the family's files lack it.
   Buffer norm(const std::string& name, int size);
+  /// For whoever has loaded all layers and what belongs to none. Throws Error naming a tensor of
+  /// the text that nobody asked for: without it the text would be another, and nobody would know.
+  void expect_no_others() const;
 
  private:
   void load_layer_input(int layer, const LayerPlan& plan, LayerWeights& weights);

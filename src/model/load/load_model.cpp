@@ -52,6 +52,7 @@ Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptio
     model.final_norm_bias = tensors.vector(names.final_norm + ".bias", config.hidden);
   }
   for (int layer = 0; layer < config.layers; ++layer) model.layers.push_back(layers.load(layer));
+  if (!config.image) layers.expect_no_others();
   model.weight_bytes = tensors.weight_bytes();
   tensors.report_end();
   checkpoint.check_whole();

@@ -48,6 +48,7 @@ const StoredTensor& TensorLoader::checked(const std::string& name,
          where, name, *value / cols, *value % cols);
   }
   checked_.insert(name);
+  read_.insert(name);
   if (options_.progress) options_.progress(checked_.size(), checkpoint_.tensors.size());
   return tensor;
 }
@@ -71,6 +72,7 @@ std::unique_ptr<Weight> TensorLoader::matrix_of_stack(const std::string& name, i
 StoredMatrix TensorLoader::stored(const std::string& name, int count, int index, int rows, int cols,
                                   const StoredRows& part) {
   const int all = part.stored > 0 ? part.stored : rows;
+  read_.insert(name);
   StorageType type{};
   std::span<const std::byte> all_bytes;
   if (auto made = quantization_ && count == 0

@@ -29,6 +29,8 @@ class TensorLoader {
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
   bool has(const std::string& name) const { return checkpoint_.find(name) != nullptr; }
+  /// Whether the tensor was looked at, itself or in parts that stand for it.
+  bool was_read(const std::string& name) const { return read_.contains(name); }
 
   std::unique_ptr<Weight> matrix(const std::string& name, int rows, int cols,
                                  const StoredRows& part = {});
@@ -65,6 +67,7 @@ class TensorLoader {
   std::optional<Quantization> quantization_;  // of a folder that says so
   MadeMatrix made_;                           // the last that stored() put together
   std::set<std::string, std::less<>> checked_;
+  std::set<std::string, std::less<>> read_;  // these, and what was put together
   std::size_t weight_bytes_ = 0;
 };
 

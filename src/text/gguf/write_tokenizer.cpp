@@ -105,16 +105,13 @@ void add_settings(const Tokenizer& tokenizer, GgufMetadata& keys) {
     add("ggml.bos_token_id", static_cast<unsigned>(*start));
   }
   add("ggml.add_bos_token", tokenizer.wants_start_token());
-  // A GGUF has a place for three: the first, and those that are not known by their texts.
+  // The first, and those that are not known by their texts.
   std::vector<TokenId> ends = tokenizer.end_tokens();
   if (!ends.empty()) {
     std::stable_partition(ends.begin() + 1, ends.end(),
                           [&](TokenId id) { return !is_known_end_text(tokenizer.piece_of(id)); });
   }
-  constexpr std::string_view kPlaces[] = {"eos", "eot", "eom"};
-  for (std::size_t i = 0; i < std::min(ends.size(), std::size(kPlaces)); ++i) {
-    add(fmt::format("ggml.{}_token_id", kPlaces[i]), static_cast<unsigned>(ends[i]));
-  }
+  for (auto& key : gguf_end_tokens(ends)) keys.push_back(std::move(key));
   if (tokenizer.chat_template()) add("chat_template", *tokenizer.chat_template());
 }
 
@@ -181,6 +178,16 @@ void name_cutting(const Tokenizer& tokenizer, const Json& tokenizer_json, std::s
 }
 
 }  // namespace
+
+GgufMetadata gguf_end_tokens(std::span<const TokenId> ends) {
+  constexpr std::string_view kPlaces[kGgufEndTokens] = {"eos", "eot", "eom"};
+  GgufMetadata keys;
+  for (std::size_t i = 0; i < std::min(ends.size(), kGgufEndTokens); ++i) {
+    keys.emplace_back(fmt::format("tokenizer.ggml.{}_token_id", kPlaces[i]),
+                      static_cast<unsigned>(ends[i]));
+  }
+  return keys;
+}
 
 GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows) {
   const TokenizerFile file = find_tokenizer_beside(checkpoint);

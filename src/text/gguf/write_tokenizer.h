@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+
+#include "core/types.h"
 #include "io/checkpoint.h"
 #include "io/formats/write_gguf.h"
 
@@ -10,5 +13,10 @@ namespace talon {
 /// ids for texts of many scripts. Throws Error for a tokenizer that GGUF (byte-level BPE of the
 /// cuttings that have a name there, SentencePiece's BPE) cannot say.
 GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows);
+
+/// The key-values of the tokens that end a text. A GGUF has a place for three: further ones are
+/// left out.
+GgufMetadata gguf_end_tokens(std::span<const TokenId> ends);
+constexpr std::size_t kGgufEndTokens = 3;
 
 }  // namespace talon
