@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 
@@ -16,6 +17,7 @@ using Files = std::map<std::string, std::string>;
 const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
 const std::string kModel(20000, 'x');
 constexpr const char* kCommit = "0123abcd";
+constexpr const char* kListing = "/api/models/a/b/revision/main?blobs=true";
 
 /// What the hub answers for OWNER/NAME with these files.
 Files repository(const std::string& name, const Files& files) {
@@ -138,6 +140,27 @@ TEST(PullHub, GoesOnWhereABrokenConnectionEnded) {
   EXPECT_EQ(hub.ranges().back(), "bytes=5000-");
 }
 
+/// `pull a/b` interrupted while the hub does not answer what is asked for at `silent_at`.
+Outcome pull_interrupted(const Folder& models, const std::string& silent_at) {
+  const FileServer hub(
+      {.files = repository("a/b", {{"small.gguf", kModel}}), .silent_at = silent_at});
+  return run_talon(Start{
+      .arguments = {"pull", "a/b", "--models", models.path().string(), "--hub", hub.address()},
+      .interrupt_when = [&] { return hub.was_silent(); }});
+}
+
+TEST(PullHub, IsInterruptedWhileTheHubIsSilent) {
+  const Folder models;
+  const auto begin = std::chrono::steady_clock::now();
+  expect_said(pull_interrupted(models, kListing), 130, "interrupted");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30))
+      << "it waited until the hub was silent for too long";
+  EXPECT_EQ(models.names(), std::vector<std::string>{});
+  const std::string file = std::string("/a/b/resolve/") + kCommit + "/small.gguf";
+  expect_said(pull_interrupted(models, file), 130, "interrupted");
+  EXPECT_TRUE(std::filesystem::is_empty(models.file("a/b"))) << "what is empty is not kept";
+}
+
 TEST(PullHub, AWrongChecksumLeavesNothing) {
   const Folder models;
   auto files = repository("a/b", {{"small.gguf", kModel}});
@@ -166,11 +189,10 @@ TEST(PullHub, NamesThatLeaveTheFolderAreRefused) {
 
 TEST(PullHub, WhatIsNoListingIsRefused) {
   const Folder models;
-  const std::string listing = "/api/models/a/b/revision/main?blobs=true";
   for (const char* answer :
        {"{", "[]", "{}", R"({"sha": "x", "siblings": 3})", R"({"sha": "../x", "siblings": []})",
         R"({"sha": "x", "siblings": [{"rfilename": 1}]})"}) {
-    const FileServer hub({.files = {{listing, answer}}});
+    const FileServer hub({.files = {{kListing, answer}}});
     EXPECT_EQ(pull(hub, models, "a/b").code, 1) << answer;
   }
   const FileServer hub({.files = {{"/other", ""}}});

@@ -71,6 +71,11 @@ void FileServer::answer(int connection) {
   }
   const std::size_t target = request.find(' ') + 1;
   targets_.push_back(request.substr(target, request.find(' ', target) - target));
+  if (targets_.back() == behaviour_.silent_at) {
+    silent_ = true;
+    recv(connection, buffer, sizeof(buffer), 0);
+    return;
+  }
   const std::string range = header_of(request, "Range");
   ranges_.push_back(range);
   const bool partial = !range.empty() && header_of(request, "If-Range") == behaviour_.etag;

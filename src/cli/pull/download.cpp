@@ -115,9 +115,9 @@ class Transfer {
            write_problem_.empty() ? std::strerror(errno) : write_problem_);
     }
     using End = TransferOutcome::End;
+    if (outcome.end != End::done && received_ == 0 && begun_ == 0) forget();
     if (outcome.end == End::stopped) fail("pull {}: stopped{}", job_.url, kept_text());
     if (outcome.end == End::failed) {
-      if (received_ == 0 && begun_ == 0) forget();
       fail("pull {}: {}{}", job_.url, outcome.problem, outcome.status >= 400 ? "" : kept_text());
     }
     check_and_move();

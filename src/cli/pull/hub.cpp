@@ -73,16 +73,19 @@ std::vector<std::string> headers_of(const Hub& hub) {
   return {"Authorization: Bearer " + hub.token};
 }
 
-std::string fetch_text(const Hub& hub, const std::string& url) {
+std::string fetch_text(const Hub& hub, const std::string& url, const StopFlag& stop) {
   std::string text;
   HttpTransfer transfer{.url = url,
                         .headers = headers_of(hub),
                         .goes_on = true,
-                        .on_data = [&](int, std::string_view piece) {
-                          text += piece;
-                          return text.size() <= kLargestListing;
-                        }};
+                        .on_data =
+                            [&](int, std::string_view piece) {
+                              text += piece;
+                              return text.size() <= kLargestListing;
+                            },
+                        .stops = [&] { return stop.requested(); }};
   const TransferOutcome outcome = run_transfer(transfer);
+  if (outcome.end == TransferOutcome::End::stopped) fail("pull {}: stopped", url);
   if (outcome.end != TransferOutcome::End::done) fail("pull {}: {}", url, outcome.problem);
   if (outcome.status == 401 || outcome.status == 403) {
     fail(
@@ -163,10 +166,10 @@ HubName parse_hub_name(const std::string& text) {
   return name;
 }
 
-HubListing list_hub(const Hub& hub, const std::string& repository) {
+HubListing list_hub(const Hub& hub, const std::string& repository, const StopFlag& stop) {
   const std::string url =
       fmt::format("{}/api/models/{}/revision/main?blobs=true", hub.url, repository);
-  const Json json = parse_json(fetch_text(hub, url), "pull " + url);
+  const Json json = parse_json(fetch_text(hub, url, stop), "pull " + url);
   HubListing listing;
   const auto commit = json.is_object() ? json.find("sha") : json.end();
   const auto files = json.is_object() ? json.find("siblings") : json.end();
@@ -225,7 +228,7 @@ std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name
 
 PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& folder,
                           const StopFlag& stop) {
-  const HubListing listing = list_hub(hub, name.repository);
+  const HubListing listing = list_hub(hub, name.repository, stop);
   const std::vector<HubFile> files = chosen_files(listing, name);
   PulledFiles pulled{.folder = folder / name.repository};
   for (const HubFile& file : files) {

@@ -39,7 +39,7 @@ struct HubListing {
   std::vector<HubFile> files;
 };
 /// Throws Error for an answer that is not a listing, or names files outside the repository.
-HubListing list_hub(const Hub& hub, const std::string& repository);
+HubListing list_hub(const Hub& hub, const std::string& repository, const StopFlag& stop);
 
 /// What to fetch, the model first: the file that the name says and its further parts, else
 /// configuration, tokenizer and weights of a folder, else the only GGUF model with the draft heads
