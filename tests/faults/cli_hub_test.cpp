@@ -130,6 +130,51 @@ TEST(PullHub, AllPartsOfAModelAreFetched) {
   EXPECT_EQ(read_file(models.file("a/b/big-00002-of-00002.gguf")), "two");
 }
 
+/// A GGUF file with what `talon convert` makes of its arguments.
+std::string converted(std::vector<std::string> arguments) {
+  const Folder folder;
+  arguments.insert(arguments.begin(), "convert");
+  arguments.insert(arguments.end(), {"-o", folder.file("m.gguf")});
+  const Outcome outcome = run_talon(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  return read_file(folder.file("m.gguf"));
+}
+
+TEST(PullHub, WhatItFetchedIsOpenedByTheSameName) {
+  const Folder models;
+  const std::string model = converted({small_model()});
+  auto files = repository("a/below", {{"Q4/m.gguf", model}});
+  files.merge(repository("a/eagle", {{"Eagle-7B-q4.gguf", model}}));
+  const FileServer hub({.files = files});
+  for (const std::string name : {"a/below", "a/eagle"}) {
+    const Outcome pulled = pull(hub, models, name);
+    expect_said(pulled, 0, "drafts for it with suffix");
+    EXPECT_EQ(inspect(models, name)["path"].get<std::string>() + "\n", pulled.output);
+  }
+}
+
+TEST(PullHub, AHeadInASubfolderIsPairedToo) {
+  const Folder models;
+  const std::string head = converted({kGolden + "eagle3_head", "-m", kGolden + "target"});
+  auto files = repository("a/small", small_target());
+  files.merge(repository("b/head", {{"Q8/eagle3.gguf", head}}));
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/small").code, 0);
+  expect_said(pull(hub, models, "b/head", {"--for", "a/small"}), 0, "for a/small");
+  EXPECT_EQ(inspect(models, "a/small")["drafts"]["auto"], "eagle3+suffix");
+  EXPECT_EQ(inspect(models, "b/head", {"--for", "a/small"})["fit"]["paired"], true);
+}
+
+TEST(PullHub, AnyPartStandsForItsModel) {
+  const Folder models;
+  const FileServer hub({.files = repository("a/b", {{"big-00001-of-00002.gguf", kModel},
+                                                    {"big-00002-of-00002.gguf", kModel}})});
+  const std::string name = "a/b:big-00002-of-00002.gguf";
+  EXPECT_EQ(pull(hub, models, name).output, models.file("a/b/big-00001-of-00002.gguf") + "\n");
+  expect_said(run_talon({"inspect", name, "--models", models.path().string()}), 1,
+              "big-00001-of-00002.gguf");
+}
+
 TEST(PullHub, GoesOnWhereABrokenConnectionEnded) {
   const Folder models;
   FileServer hub({.break_after = 5000, .files = repository("a/b", {{"small.gguf", kModel}})});

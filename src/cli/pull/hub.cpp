@@ -1,12 +1,12 @@
 #include "cli/pull/hub.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
+#include "cli/pull/chosen_files.h"
 #include "cli/pull/download.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
@@ -118,15 +118,6 @@ HubFile read_file(const Json& entry, const std::string& url) {
   return file;
 }
 
-bool is_of_folder(const std::string& path) {
-  constexpr std::string_view kNames[] = {
-      "config.json",         "generation_config.json", "tokenizer.json",
-      "tokenizer.model",     "tokenizer_config.json",  "special_tokens_map.json",
-      "chat_template.jinja", "added_tokens.json",      "model.safetensors.index.json"};
-  if (path.find('/') != std::string::npos) return false;
-  return std::ranges::find(kNames, path) != std::end(kNames) || path.ends_with(".safetensors");
-}
-
 /// Whole already: of the right size, and the right checksum where the hub says one.
 bool is_here(const fs::path& path, const HubFile& file) {
   std::error_code problem;
@@ -184,48 +175,6 @@ HubListing list_hub(const Hub& hub, const std::string& repository, const StopFla
   return listing;
 }
 
-std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name) {
-  std::vector<std::string> models;
-  for (const HubFile& file : listing.files) {
-    if (is_model_file(file.path)) models.push_back(file.path);
-  }
-  const auto parts_of = [](const std::string& path) {
-    return [stem = stem_of_gguf(path)](const HubFile& f) { return stem_of_gguf(f.path) == stem; };
-  };
-  const auto having = [&](const auto& wanted) {
-    std::vector<HubFile> files;
-    std::ranges::copy_if(listing.files, std::back_inserter(files), wanted);
-    std::ranges::sort(files, {}, &HubFile::path);
-    return files;
-  };
-  if (!name.file.empty()) {
-    const auto files = having(parts_of(name.file));
-    if (files.empty()) {
-      fail("pull {}: expected one of its files, of which {} are models, got {}", name.repository,
-           fmt::join(models, ", "), quote(name.file));
-    }
-    return files;
-  }
-  const auto folder = having([](const HubFile& f) { return is_of_folder(f.path); });
-  const auto is = [&](std::string_view ending) {
-    return std::ranges::any_of(folder, [&](const HubFile& f) { return f.path.ends_with(ending); });
-  };
-  if (is("config.json") && is(".safetensors")) return folder;
-  const auto heads = having([](const HubFile& f) { return is_head_file(f.path); });
-  if (models.size() == 1) {
-    auto files = having(parts_of(models.front()));
-    files.insert(files.end(), heads.begin(), heads.end());
-    return files;
-  }
-  if (models.empty() && heads.size() == 1) return heads;
-  if (models.empty()) {
-    fail("pull {}: expected a GGUF file, or config.json with safetensors, found neither",
-         name.repository);
-  }
-  fail("pull {}: it has several models: say {}:FILE with one of {}", name.repository,
-       name.repository, fmt::join(models, ", "));
-}
-
 PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& folder,
                           const StopFlag& stop) {
   const HubListing listing = list_hub(hub, name.repository, stop);
@@ -239,7 +188,8 @@ PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& f
       fail("pull {}: cannot make the folder {}: {}", name.repository, path.parent_path().string(),
            problem.message());
     }
-    if (is_head_file(file.path)) pulled.heads.push_back(file.path);
+    const bool is_beside = &file != &files.front() && !is_further_part(file.path);
+    if (is_beside && is_head_file(file.path)) pulled.heads.push_back(file.path);
     if (is_here(path, file)) continue;
     if (fs::exists(path, problem)) {
       fail("pull {}: {} is there and not what the hub has: remove it", name.repository,

@@ -41,11 +41,6 @@ struct HubListing {
 /// Throws Error for an answer that is not a listing, or names files outside the repository.
 HubListing list_hub(const Hub& hub, const std::string& repository, const StopFlag& stop);
 
-/// What to fetch, the model first: the file that the name says and its further parts, else
-/// configuration, tokenizer and weights of a folder, else the only GGUF model with the draft heads
-/// beside it. Throws Error listing the choices where the name leaves several.
-std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name);
-
 struct PulledFiles {
   std::filesystem::path folder = {};
   std::filesystem::path main = {};      // what to open: a GGUF file, or the folder
