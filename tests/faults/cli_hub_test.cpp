@@ -153,6 +153,41 @@ TEST(PullHub, WhatItFetchedIsOpenedByTheSameName) {
   }
 }
 
+TEST(PullHub, OfAFolderAllThatIsReadIsFetched) {
+  const Folder models;
+  Files whole = small_target();
+  whole["chat_template.json"] = "{}";
+  whole["pytorch_model.bin"] = "the same weights once more";
+  Files head = files_in(kGolden + "eagle3_head");
+  head.erase("model.safetensors");
+  const std::string index = R"({"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}})";
+  auto files = repository("a/whole", whole);
+  files.merge(repository("a/head", head));
+  files.merge(repository("a/parts", {{"config.json", "{}"},
+                                     {"pytorch_model-00001-of-00001.bin", kModel},
+                                     {"pytorch_model.bin.index.json", index}}));
+  files.merge(repository("a/medusa", {{"config.json", "{}"}, {"medusa_lm_head.pt", kModel}}));
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/whole").code, 0);
+  EXPECT_EQ(read_file(models.file("a/whole/chat_template.json")), "{}");
+  EXPECT_FALSE(std::filesystem::exists(models.file("a/whole/pytorch_model.bin")));
+  expect_said(pull(hub, models, "a/head", {"--for", "a/whole"}), 0, "for a/whole");
+  EXPECT_EQ(pull(hub, models, "a/parts").code, 0);
+  EXPECT_EQ(files_in(models.file("a/parts")).size(), 3u);
+  EXPECT_EQ(pull(hub, models, "a/medusa").code, 0);
+  EXPECT_EQ(read_file(models.file("a/medusa/medusa_lm_head.pt")), kModel);
+}
+
+TEST(PullHub, WithoutItsConfigurationAFolderIsNoModel) {
+  const Folder models;
+  Files files = small_target();
+  files.erase("config.json");
+  files["tokenizer_config.json"] = files["generation_config.json"] = "{}";
+  const FileServer hub({.files = repository("a/b", files)});
+  expect_said(pull(hub, models, "a/b"), 1, "config.json with safetensors");
+  EXPECT_EQ(models.names(), std::vector<std::string>{});
+}
+
 TEST(PullHub, AHeadInASubfolderIsPairedToo) {
   const Folder models;
   const std::string head = converted({kGolden + "eagle3_head", "-m", kGolden + "target"});

@@ -12,24 +12,46 @@
 namespace talon {
 namespace {
 
-bool is_of_folder(const std::string& path) {
-  constexpr std::string_view kNames[] = {
-      "config.json",         "generation_config.json", "tokenizer.json",
-      "tokenizer.model",     "tokenizer_config.json",  "special_tokens_map.json",
-      "chat_template.jinja", "added_tokens.json",      "model.safetensors.index.json"};
-  if (path.find('/') != std::string::npos) return false;
-  return std::ranges::find(kNames, path) != std::end(kNames) || path.ends_with(".safetensors");
+constexpr std::string_view kConfiguration = "config.json";
+
+/// What a folder is read from beside its weights.
+bool is_beside_weights(std::string_view path) {
+  constexpr std::string_view kNames[] = {kConfiguration,
+                                         "generation_config.json",
+                                         "tokenizer.json",
+                                         "tokenizer.model",
+                                         "tokenizer_config.json",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json",
+                                         "chat_template.jinja",
+                                         "chat_template.json",
+                                         "classes.json",
+                                         "words.json"};
+  return std::ranges::find(kNames, path) != std::end(kNames);
 }
 
-/// The files of a model folder, sorted; empty: it is none.
-std::vector<std::string> folder_among(const std::vector<std::string>& paths) {
+bool is_safetensors(std::string_view path) {
+  return path == "model.safetensors.index.json" ||
+         (path.ends_with(".safetensors") && path.find('/') == std::string_view::npos);
+}
+
+bool is_torch(std::string_view path) {
+  return path == "pytorch_model.bin.index.json" || path == "medusa_lm_head.pt" ||
+         (path.starts_with("pytorch_model") && path.ends_with(".bin") &&
+          path.find('/') == std::string_view::npos);
+}
+
+/// The files of a folder with such weights, sorted; empty: it is none.
+std::vector<std::string> folder_among(const std::vector<std::string>& paths,
+                                      bool (*is_weights)(std::string_view)) {
   std::vector<std::string> folder;
-  std::ranges::copy_if(paths, std::back_inserter(folder), is_of_folder);
+  if (std::ranges::find(paths, kConfiguration) == paths.end()) return folder;
+  if (std::ranges::none_of(paths, is_weights)) return folder;
+  std::ranges::copy_if(paths, std::back_inserter(folder), [&](const std::string& path) {
+    return is_beside_weights(path) || is_weights(path);
+  });
   std::ranges::sort(folder);
-  const auto has = [&](std::string_view ending) {
-    return std::ranges::any_of(folder, [&](const auto& path) { return path.ends_with(ending); });
-  };
-  return has("config.json") && has(".safetensors") ? folder : std::vector<std::string>();
+  return folder;
 }
 
 std::vector<HubFile> files_of(const HubListing& listing, const std::vector<std::string>& paths) {
@@ -54,10 +76,14 @@ std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name
     }
     return files_of(listing, parts);
   }
-  if (const auto folder = folder_among(paths); !folder.empty()) return files_of(listing, folder);
+  auto folder = folder_among(paths, is_safetensors);
+  if (folder.empty() && models.empty()) folder = folder_among(paths, is_torch);
+  if (!folder.empty()) return files_of(listing, folder);
   if (models.empty()) {
-    fail("pull {}: expected a GGUF file, or config.json with safetensors, found neither",
-         name.repository);
+    fail(
+        "pull {}: expected a GGUF file, or config.json with safetensors, pytorch_model.bin or "
+        "medusa_lm_head.pt, found neither",
+        name.repository);
   }
   if (models.size() > 1) {
     fail("pull {}: it has several models: say {}:FILE with one of {}", name.repository,
