@@ -267,6 +267,16 @@ TEST(PullHub, NamesThatLeaveTheFolderAreRefused) {
   EXPECT_EQ(models.names(), std::vector<std::string>{});
 }
 
+TEST(PullHub, UnusualNamesOfOtherFilesDoNotMatter) {
+  const Folder models;
+  auto files = repository("a/b", {{"small.gguf", kModel}, {"my chart (1).png", "a picture"}});
+  files.merge(repository("a/several", {{"m.gguf", kModel}, {"m\x1b[2J@2.gguf", kModel}}));
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/b").code, 0);
+  EXPECT_EQ(files_in(models.file("a/b")).size(), 1u);
+  expect_said(pull(hub, models, "a/several"), 1, R"(one of "m\x1b[2J@2.gguf", m.gguf)");
+}
+
 TEST(PullHub, WhatIsNoListingIsRefused) {
   const Folder models;
   for (const char* answer :

@@ -54,31 +54,27 @@ std::vector<std::string> folder_among(const std::vector<std::string>& paths,
   return folder;
 }
 
-std::vector<HubFile> files_of(const HubListing& listing, const std::vector<std::string>& paths) {
-  std::vector<HubFile> files;
-  for (const std::string& path : paths) {
-    files.push_back(*std::ranges::find(listing.files, path, &HubFile::path));
+/// For a message: names that are not plain are made safe to show.
+std::string list_of(std::vector<std::string> paths) {
+  for (std::string& path : paths) {
+    if (!is_safe_path(path)) path = quote(path);
   }
-  return files;
+  return fmt::format("{}", fmt::join(paths, ", "));
 }
 
-}  // namespace
-
-std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name) {
-  std::vector<std::string> paths;
-  for (const HubFile& file : listing.files) paths.push_back(file.path);
+std::vector<std::string> chosen_paths(const std::vector<std::string>& paths, const HubName& name) {
   const std::vector<std::string> models = models_among(paths);
   if (!name.file.empty()) {
     const auto parts = parts_among(paths, name.file);
     if (parts.empty()) {
       fail("pull {}: expected one of its files, of which {} are models, got {}", name.repository,
-           fmt::join(models, ", "), quote(name.file));
+           list_of(models), quote(name.file));
     }
-    return files_of(listing, parts);
+    return parts;
   }
   auto folder = folder_among(paths, is_safetensors);
   if (folder.empty() && models.empty()) folder = folder_among(paths, is_torch);
-  if (!folder.empty()) return files_of(listing, folder);
+  if (!folder.empty()) return folder;
   if (models.empty()) {
     fail(
         "pull {}: expected a GGUF file, or config.json with safetensors, pytorch_model.bin or "
@@ -87,13 +83,31 @@ std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name
   }
   if (models.size() > 1) {
     fail("pull {}: it has several models: say {}:FILE with one of {}", name.repository,
-         name.repository, fmt::join(models, ", "));
+         name.repository, list_of(models));
   }
   std::vector<std::string> chosen = parts_among(paths, models.front());
   if (is_model_file(models.front())) {
     std::ranges::copy_if(paths, std::back_inserter(chosen), is_head_file);
   }
-  return files_of(listing, chosen);
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name) {
+  std::vector<std::string> paths;
+  for (const HubFile& file : listing.files) paths.push_back(file.path);
+  std::vector<HubFile> files;
+  for (const std::string& path : chosen_paths(paths, name)) {
+    if (!is_safe_path(path)) {
+      fail(
+          "pull {}: expected plain names (letters, digits, \"-_.\") of the files to fetch, found "
+          "{}",
+          name.repository, quote(path));
+    }
+    files.push_back(*std::ranges::find(listing.files, path, &HubFile::path));
+  }
+  return files;
 }
 
 }  // namespace talon

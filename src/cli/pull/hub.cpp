@@ -53,16 +53,6 @@ bool is_plain(std::string_view part) {
          });
 }
 
-/// A path below the repository, whose every part is a plain name.
-bool is_safe_path(std::string_view path) {
-  while (true) {
-    const std::size_t slash = path.find('/');
-    if (!is_plain(path.substr(0, slash))) return false;
-    if (slash == std::string_view::npos) return true;
-    path.remove_prefix(slash + 1);
-  }
-}
-
 bool is_sha256(const std::string& text) {
   return text.size() == 64 &&
          std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); });
@@ -101,8 +91,8 @@ std::string fetch_text(const Hub& hub, const std::string& url, const StopFlag& s
 HubFile read_file(const Json& entry, const std::string& url) {
   HubFile file;
   const auto name = entry.find("rfilename");
-  if (name == entry.end() || !name->is_string() || !is_safe_path(name->get<std::string>())) {
-    fail("pull {}: expected files with plain names, found {}", url, quote(entry.dump()));
+  if (name == entry.end() || !name->is_string()) {
+    fail("pull {}: expected files with names (\"rfilename\"), found {}", url, quote(entry.dump()));
   }
   file.path = name->get<std::string>();
   const auto size = entry.find("size");
@@ -127,6 +117,15 @@ bool is_here(const fs::path& path, const HubFile& file) {
 }
 
 }  // namespace
+
+bool is_safe_path(std::string_view path) {
+  while (true) {
+    const std::size_t slash = path.find('/');
+    if (!is_plain(path.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
 
 Hub hub_of(const std::string& given) {
   Hub hub;

@@ -19,6 +19,10 @@ struct Hub {
 /// $HUGGING_FACE_HUB_TOKEN or the file that the hub's own client keeps.
 Hub hub_of(const std::string& given);
 
+/// Whether `path` lies below the repository and its every part is a plain name: letters, digits and
+/// "-_.", which mean the same in addresses and as names of files.
+bool is_safe_path(std::string_view path);
+
 /// `owner/name` or `owner/name:file`.
 struct HubName {
   std::string repository;
@@ -38,7 +42,7 @@ struct HubListing {
   std::string commit;
   std::vector<HubFile> files;
 };
-/// Throws Error for an answer that is not a listing, or names files outside the repository.
+/// Throws Error for an answer that is not a listing. Paths may be anything.
 HubListing list_hub(const Hub& hub, const std::string& repository, const StopFlag& stop);
 
 struct PulledFiles {
