@@ -84,6 +84,24 @@ TEST(PullHub, FetchesAFolderWhoseNameStandsForIt) {
   EXPECT_EQ(hub.targets().size(), asked + 1) << "what is whole is not fetched again";
 }
 
+TEST(PullHub, KnowsItsOwnFileHoweverTheHubDescribesIt) {
+  std::string sum = sha256_of(std::as_bytes(std::span(kModel)));
+  for (char& c : sum) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const Json& about : {Json{{"lfs", {{"sha256", sum}, {"size", kModel.size()}}}},
+                            Json{{"lfs", {{"oid", sum}}}}, Json::object()}) {
+    Json entry = {{"rfilename", "small.gguf"}};
+    entry.update(about);
+    Files files = repository("a/b", {{"small.gguf", kModel}});
+    files[kListing] = Json{{"sha", kCommit}, {"siblings", Json::array({entry})}}.dump();
+    const Folder models;
+    const FileServer hub({.files = files});
+    EXPECT_EQ(pull(hub, models, "a/b").code, 0) << about;
+    const Outcome again = pull(hub, models, "a/b", {"--json"});
+    EXPECT_EQ(again.code, 0) << about << again.notes;
+    EXPECT_NE(again.output.find(R"("already_here":true)"), std::string::npos) << again.output;
+  }
+}
+
 TEST(PullHub, AHeadIsPairedWithTheModelThatItIsFor) {
   const Folder models;
   auto files = repository("a/small", small_target());
@@ -255,6 +273,21 @@ TEST(PullHub, ATokenOpensWhatIsClosed) {
   const FileServer hub({.files = repository("a/b", {{"small.gguf", kModel}}), .token = "secret"});
   expect_said(pull(hub, models, "a/b"), 1, "HF_TOKEN");
   EXPECT_EQ(pull(hub, models, "a/b", {}, {"HF_TOKEN=secret"}).code, 0);
+}
+
+TEST(PullHub, ARefusedFileOfAnOpenListingSaysWhatToDo) {
+  const std::string file = std::string("/a/b/resolve/") + kCommit + "/small.gguf";
+  for (const int status : {401, 403, 404}) {
+    const Folder models;
+    const FileServer hub(
+        {.files = repository("a/b", {{"small.gguf", kModel}}), .statuses = {{file, status}}});
+    const Outcome outcome = pull(hub, models, "a/b");
+    for (const std::string& part :
+         {std::string("small.gguf: the hub refused"), std::to_string(status),
+          std::string("$HF_TOKEN"), "conditions, if it has some, on " + hub.address() + "/a/b"}) {
+      expect_said(outcome, 1, part);
+    }
+  }
 }
 
 TEST(PullHub, NamesThatLeaveTheFolderAreRefused) {

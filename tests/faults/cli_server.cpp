@@ -87,6 +87,8 @@ void FileServer::answer(int connection) {
       (behaviour_.token.empty() ? "" : "Bearer " + behaviour_.token)) {
     status = 401;
   }
+  const auto refused = behaviour_.statuses.find(targets_.back());
+  if (refused != behaviour_.statuses.end()) status = refused->second;
   std::string body = file == behaviour_.files.end() ? behaviour_.body : file->second;
   body = body.substr(std::min(first, body.size()));
   std::string response =

@@ -19,7 +19,8 @@ class FileServer {
     int status = 200;  // another: refuse with it
     /// Bodies by request target ("/a?b=1"); others get 404. Empty: `body` for every one.
     std::map<std::string, std::string> files = {};
-    std::string token = {};      // wanted as "Authorization: Bearer TOKEN"; empty: none
+    std::string token = {};  // wanted as "Authorization: Bearer TOKEN"; empty: none
+    std::map<std::string, int> statuses = {};  // by request target: refuse with it
     std::string silent_at = {};  // this request target gets no answer until the client leaves
   };
   explicit FileServer(Behaviour behaviour);

@@ -21,6 +21,7 @@ namespace talon {
 namespace {
 
 constexpr int kPartialContent = 206;
+constexpr int kRefused = 400;  // and above
 constexpr int kRangeNotSatisfiable = 416;
 
 struct CloseFile {
@@ -117,9 +118,11 @@ class Transfer {
     using End = TransferOutcome::End;
     if (outcome.end != End::done && received_ == 0 && begun_ == 0) forget();
     if (outcome.end == End::stopped) fail("pull {}: stopped{}", job_.url, kept_text());
-    if (outcome.end == End::failed) {
-      fail("pull {}: {}{}", job_.url, outcome.problem, outcome.status >= 400 ? "" : kept_text());
+    if (outcome.end == End::failed && outcome.status >= kRefused) {
+      const std::string meaning = job_.meaning ? job_.meaning(outcome.status) : "";
+      fail("pull {}: {}", job_.url, meaning.empty() ? outcome.problem : meaning);
     }
+    if (outcome.end == End::failed) fail("pull {}: {}{}", job_.url, outcome.problem, kept_text());
     check_and_move();
   }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct Download {
   std::vector<std::string> headers = {};  // "Name: value", to the first host alone
   std::uint64_t bytes = 0;                // expected; 0: any
   const StopFlag* stop = nullptr;
+  /// What a refusal of the server (a status of 400 and above) means; none, or empty text: its
+  /// words.
+  std::function<std::string(int status)> meaning = {};
 };
 
 /// Fetches a file. What has come of an interrupted download waits beside the target as `.part`

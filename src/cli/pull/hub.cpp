@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 
@@ -63,7 +64,21 @@ std::vector<std::string> headers_of(const Hub& hub) {
   return {"Authorization: Bearer " + hub.token};
 }
 
-std::string fetch_text(const Hub& hub, const std::string& url, const StopFlag& stop) {
+std::string page_of(const Hub& hub, const std::string& repository) {
+  return hub.url + "/" + repository;
+}
+
+/// Of what lies at `page`, as people see it.
+std::string refusal_text(int status, const std::string& page) {
+  return fmt::format(
+      "the hub refused ({}): expected a repository that is open, or in $HF_TOKEN the token of "
+      "somebody who may read it and has accepted its conditions, if it has some, on {}",
+      status, page);
+}
+
+/// The text at `url` about what lies at `page`.
+std::string fetch_text(const Hub& hub, const std::string& url, const std::string& page,
+                       const StopFlag& stop) {
   std::string text;
   HttpTransfer transfer{.url = url,
                         .headers = headers_of(hub),
@@ -78,14 +93,17 @@ std::string fetch_text(const Hub& hub, const std::string& url, const StopFlag& s
   if (outcome.end == TransferOutcome::End::stopped) fail("pull {}: stopped", url);
   if (outcome.end != TransferOutcome::End::done) fail("pull {}: {}", url, outcome.problem);
   if (outcome.status == 401 || outcome.status == 403) {
-    fail(
-        "pull {}: the hub refused ({}): expected a repository that is open, or a token in "
-        "$HF_TOKEN",
-        url, outcome.status);
+    fail("pull {}: {}", url, refusal_text(outcome.status, page));
   }
   if (outcome.status == 404) fail("pull {}: the hub has no such repository (404)", url);
   if (outcome.status >= 400) fail("pull {}: the hub answered {}", url, outcome.status);
   return text;
+}
+
+std::optional<std::uint64_t> bytes_in(const Json& entry) {
+  const auto size = entry.find("size");
+  if (size == entry.end() || !size->is_number_unsigned()) return {};
+  return size->get<std::uint64_t>();
 }
 
 HubFile read_file(const Json& entry, const std::string& url) {
@@ -95,24 +113,27 @@ HubFile read_file(const Json& entry, const std::string& url) {
     fail("pull {}: expected files with names (\"rfilename\"), found {}", url, quote(entry.dump()));
   }
   file.path = name->get<std::string>();
-  const auto size = entry.find("size");
-  if (size != entry.end() && size->is_number_unsigned()) file.bytes = size->get<std::uint64_t>();
+  file.bytes = bytes_in(entry);
   const auto large = entry.find("lfs");
   if (large == entry.end() || !large->is_object()) return file;
+  if (!file.bytes) file.bytes = bytes_in(*large);
   for (const char* key : {"sha256", "oid"}) {
     const auto sum = large->find(key);
     if (sum != large->end() && sum->is_string() && is_sha256(sum->get<std::string>())) {
       file.sha256 = sum->get<std::string>();
     }
   }
+  std::ranges::transform(file.sha256, file.sha256.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
   return file;
 }
 
-/// Whole already: of the right size, and the right checksum where the hub says one.
+/// Whole already: of the size and with the checksum that the hub says, as far as it says them; a
+/// file that was not whole would have another name.
 bool is_here(const fs::path& path, const HubFile& file) {
   std::error_code problem;
   const auto bytes = fs::file_size(path, problem);
-  if (problem || bytes != file.bytes) return false;
+  if (problem || bytes != file.bytes.value_or(bytes)) return false;
   return file.sha256.empty() || sha256_of_file(path) == file.sha256;
 }
 
@@ -159,7 +180,7 @@ HubName parse_hub_name(const std::string& text) {
 HubListing list_hub(const Hub& hub, const std::string& repository, const StopFlag& stop) {
   const std::string url =
       fmt::format("{}/api/models/{}/revision/main?blobs=true", hub.url, repository);
-  const Json json = parse_json(fetch_text(hub, url, stop), "pull " + url);
+  const Json json = parse_json(fetch_text(hub, url, page_of(hub, repository), stop), "pull " + url);
   HubListing listing;
   const auto commit = json.is_object() ? json.find("sha") : json.end();
   const auto files = json.is_object() ? json.find("siblings") : json.end();
@@ -178,6 +199,11 @@ PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& f
                           const StopFlag& stop) {
   const HubListing listing = list_hub(hub, name.repository, stop);
   const std::vector<HubFile> files = chosen_files(listing, name);
+  const auto meaning = [&](int status) {
+    // a gated repository has a listing for all: that it has no such file is a refusal, too
+    const bool is_refusal = status == 401 || status == 403 || status == 404;
+    return is_refusal ? refusal_text(status, page_of(hub, name.repository)) : std::string();
+  };
   PulledFiles pulled{.folder = folder / name.repository};
   for (const HubFile& file : files) {
     const fs::path path = pulled.folder / file.path;
@@ -199,8 +225,9 @@ PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& f
               .target = path,
               .sha256 = file.sha256,
               .headers = headers_of(hub),
-              .bytes = file.bytes,
-              .stop = &stop});
+              .bytes = file.bytes.value_or(0),
+              .stop = &stop,
+              .meaning = meaning});
     pulled.had = false;
   }
   const std::string& first = files.front().path;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +35,8 @@ HubName parse_hub_name(const std::string& text);
 
 struct HubFile {
   std::string path;
-  std::uint64_t bytes = 0;
-  std::string sha256;  // empty: the hub does not say
+  std::optional<std::uint64_t> bytes = {};  // none: the hub does not say
+  std::string sha256 = {};                  // in lower case; empty: the hub does not say
 };
 /// The files of a repository at one commit.
 struct HubListing {
