@@ -310,6 +310,16 @@ TEST(PullHub, UnusualNamesOfOtherFilesDoNotMatter) {
   expect_said(pull(hub, models, "a/several"), 1, R"(one of "m\x1b[2J@2.gguf", m.gguf)");
 }
 
+TEST(PullHub, AFileThatIsListedTwiceIsOne) {
+  const Folder models;
+  Files files = repository("a/b", {{"m.gguf", kModel}});
+  Json listing = Json::parse(files[kListing]);
+  listing["siblings"].push_back(listing["siblings"][0]);
+  files[kListing] = listing.dump();
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/b").output, models.file("a/b/m.gguf") + "\n");
+}
+
 TEST(PullHub, WhatIsNoListingIsRefused) {
   const Folder models;
   for (const char* answer :
@@ -318,6 +328,10 @@ TEST(PullHub, WhatIsNoListingIsRefused) {
     const FileServer hub({.files = {{kListing, answer}}});
     EXPECT_EQ(pull(hub, models, "a/b").code, 1) << answer;
   }
+  const FileServer large({.files = {{kListing, std::string((16 << 20) + 1, ' ')}}});
+  expect_said(pull(large, models, "a/b"), 1, "expected a listing of at most 16777216 bytes");
+  const FileServer loop({.status = 302, .redirects_to = "/once/more"});
+  expect_said(pull(loop, models, "a/b"), 1, "expected an answer within 20 redirections");
   const FileServer hub({.files = {{"/other", ""}}});
   expect_said(pull(hub, models, "a/b"), 1, "no such repository");
 }

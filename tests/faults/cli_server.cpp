@@ -91,10 +91,12 @@ void FileServer::answer(int connection) {
   if (refused != behaviour_.statuses.end()) status = refused->second;
   std::string body = file == behaviour_.files.end() ? behaviour_.body : file->second;
   body = body.substr(std::min(first, body.size()));
+  const std::string location =
+      behaviour_.redirects_to.empty() ? "" : "\r\nLocation: " + behaviour_.redirects_to;
   std::string response =
       "HTTP/1.1 " + std::to_string(status) +
       " X\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
-      "\r\nETag: " + behaviour_.etag + "\r\n\r\n";
+      "\r\nETag: " + behaviour_.etag + location + "\r\n\r\n";
   if (behaviour_.break_after > 0 && body.size() > behaviour_.break_after) {
     body.resize(std::exchange(behaviour_.break_after, 0));
   }

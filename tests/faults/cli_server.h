@@ -21,6 +21,7 @@ class FileServer {
     std::map<std::string, std::string> files = {};
     std::string token = {};  // wanted as "Authorization: Bearer TOKEN"; empty: none
     std::map<std::string, int> statuses = {};  // by request target: refuse with it
+    std::string redirects_to = {};             // an address that every answer names; empty: none
     std::string silent_at = {};  // this request target gets no answer until the client leaves
   };
   explicit FileServer(Behaviour behaviour);

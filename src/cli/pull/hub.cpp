@@ -91,6 +91,9 @@ std::string fetch_text(const Hub& hub, const std::string& url, const std::string
                         .stops = [&] { return stop.requested(); }};
   const TransferOutcome outcome = run_transfer(transfer);
   if (outcome.end == TransferOutcome::End::stopped) fail("pull {}: stopped", url);
+  if (text.size() > kLargestListing) {
+    fail("pull {}: expected a listing of at most {} bytes, found more", url, kLargestListing);
+  }
   if (outcome.end != TransferOutcome::End::done) fail("pull {}: {}", url, outcome.problem);
   if (outcome.status == 401 || outcome.status == 403) {
     fail("pull {}: {}", url, refusal_text(outcome.status, page));
@@ -126,6 +129,12 @@ HubFile read_file(const Json& entry, const std::string& url) {
   std::ranges::transform(file.sha256, file.sha256.begin(),
                          [](unsigned char c) { return std::tolower(c); });
   return file;
+}
+
+void keep_first_of_each_path(std::vector<HubFile>& files) {
+  std::ranges::stable_sort(files, {}, &HubFile::path);
+  const auto repeated = std::ranges::unique(files, {}, &HubFile::path);
+  files.erase(repeated.begin(), repeated.end());
 }
 
 /// Whole already: of the size and with the checksum that the hub says, as far as it says them; a
@@ -192,6 +201,7 @@ HubListing list_hub(const Hub& hub, const std::string& repository, const StopFla
   for (const Json& entry : *files) {
     if (entry.is_object()) listing.files.push_back(read_file(entry, url));
   }
+  keep_first_of_each_path(listing.files);
   return listing;
 }
 

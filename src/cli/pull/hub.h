@@ -38,7 +38,7 @@ struct HubFile {
   std::optional<std::uint64_t> bytes = {};  // none: the hub does not say
   std::string sha256 = {};                  // in lower case; empty: the hub does not say
 };
-/// The files of a repository at one commit.
+/// The files of a repository at one commit, sorted by path and each once.
 struct HubListing {
   std::string commit;
   std::vector<HubFile> files;
