@@ -17,6 +17,8 @@ struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
+constexpr long kMostRedirections = 20;
+
 /// What the library's callbacks are given. Exceptions may not pass through it.
 struct Running {
   const HttpTransfer& transfer;
@@ -70,6 +72,14 @@ int on_progress(void* context, curl_off_t total, curl_off_t done, curl_off_t, cu
   return goes_on ? 0 : 1;
 }
 
+/// `message`: the library's own, empty if it has none.
+std::string problem_text(CURLcode code, const char* message) {
+  if (code == CURLE_TOO_MANY_REDIRECTS) {
+    return fmt::format("expected an answer within {} redirections, found more", kMostRedirections);
+  }
+  return message[0] ? message : curl_easy_strerror(code);
+}
+
 }  // namespace
 
 TransferOutcome run_transfer(const HttpTransfer& transfer) {
@@ -91,6 +101,7 @@ TransferOutcome run_transfer(const HttpTransfer& transfer) {
   set(CURLOPT_PROTOCOLS_STR, transfer.takes_files ? "http,https,file" : "http,https");
   set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   set(CURLOPT_FOLLOWLOCATION, transfer.goes_on ? 1L : 0L);
+  set(CURLOPT_MAXREDIRS, kMostRedirections);
   set(CURLOPT_FAILONERROR, transfer.fails_by_status ? 1L : 0L);
   set(CURLOPT_CONNECTTIMEOUT, long{transfer.connect_seconds});
   set(CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -115,7 +126,7 @@ TransferOutcome run_transfer(const HttpTransfer& transfer) {
   using End = TransferOutcome::End;
   if (code == CURLE_OK) return {End::done, running.status(), ""};
   return {code == CURLE_ABORTED_BY_CALLBACK ? End::stopped : End::failed, running.status(),
-          message[0] ? message : curl_easy_strerror(code)};
+          problem_text(code, message)};
 }
 
 }  // namespace talon

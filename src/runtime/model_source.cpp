@@ -30,32 +30,50 @@ std::filesystem::path catalogue_model(const CatalogueEntry& entry, const ModelSo
   return path;
 }
 
-/// The model's file in a folder of GGUF files.
-fs::path model_in(const fs::path& folder) {
-  std::vector<std::string> names;
+/// Where a model's file is looked for.
+enum class Depth { folder, all_below };
+
+/// The files in `folder`, by their paths in it.
+std::vector<std::string> files_in(const fs::path& folder, Depth depth) {
+  std::vector<std::string> files;
   std::error_code problem;
-  for (const auto& entry : fs::directory_iterator(folder, problem)) {
-    const std::string name = entry.path().filename().string();
-    if (is_model_file(name)) names.push_back(name);
+  for (fs::recursive_directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    std::error_code ignored;
+    if (!entry->is_directory(ignored)) {
+      files.push_back(entry->path().lexically_relative(folder).string());
+    } else if (depth == Depth::folder) {
+      entry.disable_recursion_pending();
+    }
   }
-  if (names.size() == 1) return folder / names.front();
-  std::ranges::sort(names);
+  return files;
+}
+
+/// The model's file in a folder of GGUF files.
+fs::path model_in(const fs::path& folder, Depth depth) {
+  const std::vector<std::string> models = models_among(files_in(folder, depth));
+  if (models.size() == 1) return folder / models.front();
   fail("open model {}: expected config.json or one GGUF model in it, found {}{}", folder.string(),
-       names.empty() ? "none" : "several: say which: ", fmt::join(names, ", "));
+       models.empty() ? "none" : "several: say which: ", fmt::join(models, ", "));
 }
 
 /// What `talon pull OWNER/NAME[:FILE]` fetched. Empty: nothing, or a path is meant.
 fs::path pulled_model(const ModelSource& source) {
   std::error_code problem;
-  std::string name = source.model;
-  if (fs::exists(name, problem) || source.models_folder.empty()) return {};
-  if (const std::size_t colon = name.find(':'); colon != std::string::npos) name[colon] = '/';
-  if (fs::path(name).is_absolute() || name.find('/') == std::string::npos) return {};
-  const fs::path path = fs::path(source.models_folder) / name;
+  if (fs::exists(source.model, problem) || source.models_folder.empty()) return {};
+  const std::size_t colon = source.model.find(':');
+  const fs::path name = source.model.substr(0, colon);
+  if (name.is_absolute() || !name.has_parent_path()) return {};
+  const fs::path path = source.models_folder / name;
+  if (colon != std::string::npos) {
+    const auto files = files_in(path, Depth::all_below);
+    const auto parts = parts_among(files, source.model.substr(colon + 1));
+    return parts.empty() ? fs::path() : path / parts.front();
+  }
   if (!fs::is_directory(path, problem) || fs::exists(path / "config.json", problem)) {
     return fs::exists(path, problem) ? path : fs::path();
   }
-  return model_in(path);
+  return model_in(path, Depth::all_below);
 }
 
 }  // namespace
@@ -77,7 +95,7 @@ std::filesystem::path resolve_model(const ModelSource& source) {
   }
   if (kind == fs::file_type::directory &&
       !fs::exists(fs::path(source.model) / "config.json", problem)) {
-    return model_in(source.model);
+    return model_in(source.model, Depth::folder);
   }
   return source.model;
 }

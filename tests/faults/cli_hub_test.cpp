@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 
@@ -16,6 +17,7 @@ using Files = std::map<std::string, std::string>;
 const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
 const std::string kModel(20000, 'x');
 constexpr const char* kCommit = "0123abcd";
+constexpr const char* kListing = "/api/models/a/b/revision/main?blobs=true";
 
 /// What the hub answers for OWNER/NAME with these files.
 Files repository(const std::string& name, const Files& files) {
@@ -82,6 +84,24 @@ TEST(PullHub, FetchesAFolderWhoseNameStandsForIt) {
   EXPECT_EQ(hub.targets().size(), asked + 1) << "what is whole is not fetched again";
 }
 
+TEST(PullHub, KnowsItsOwnFileHoweverTheHubDescribesIt) {
+  std::string sum = sha256_of(std::as_bytes(std::span(kModel)));
+  for (char& c : sum) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const Json& about : {Json{{"lfs", {{"sha256", sum}, {"size", kModel.size()}}}},
+                            Json{{"lfs", {{"oid", sum}}}}, Json::object()}) {
+    Json entry = {{"rfilename", "small.gguf"}};
+    entry.update(about);
+    Files files = repository("a/b", {{"small.gguf", kModel}});
+    files[kListing] = Json{{"sha", kCommit}, {"siblings", Json::array({entry})}}.dump();
+    const Folder models;
+    const FileServer hub({.files = files});
+    EXPECT_EQ(pull(hub, models, "a/b").code, 0) << about;
+    const Outcome again = pull(hub, models, "a/b", {"--json"});
+    EXPECT_EQ(again.code, 0) << about << again.notes;
+    EXPECT_NE(again.output.find(R"("already_here":true)"), std::string::npos) << again.output;
+  }
+}
+
 TEST(PullHub, AHeadIsPairedWithTheModelThatItIsFor) {
   const Folder models;
   auto files = repository("a/small", small_target());
@@ -128,6 +148,86 @@ TEST(PullHub, AllPartsOfAModelAreFetched) {
   EXPECT_EQ(read_file(models.file("a/b/big-00002-of-00002.gguf")), "two");
 }
 
+/// A GGUF file with what `talon convert` makes of its arguments.
+std::string converted(std::vector<std::string> arguments) {
+  const Folder folder;
+  arguments.insert(arguments.begin(), "convert");
+  arguments.insert(arguments.end(), {"-o", folder.file("m.gguf")});
+  const Outcome outcome = run_talon(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  return read_file(folder.file("m.gguf"));
+}
+
+TEST(PullHub, WhatItFetchedIsOpenedByTheSameName) {
+  const Folder models;
+  const std::string model = converted({small_model()});
+  auto files = repository("a/below", {{"Q4/m.gguf", model}});
+  files.merge(repository("a/eagle", {{"Eagle-7B-q4.gguf", model}}));
+  const FileServer hub({.files = files});
+  for (const std::string name : {"a/below", "a/eagle"}) {
+    const Outcome pulled = pull(hub, models, name);
+    expect_said(pulled, 0, "drafts for it with suffix");
+    EXPECT_EQ(inspect(models, name)["path"].get<std::string>() + "\n", pulled.output);
+  }
+}
+
+TEST(PullHub, OfAFolderAllThatIsReadIsFetched) {
+  const Folder models;
+  Files whole = small_target();
+  whole["chat_template.json"] = "{}";
+  whole["pytorch_model.bin"] = "the same weights once more";
+  Files head = files_in(kGolden + "eagle3_head");
+  head.erase("model.safetensors");
+  const std::string index = R"({"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}})";
+  auto files = repository("a/whole", whole);
+  files.merge(repository("a/head", head));
+  files.merge(repository("a/parts", {{"config.json", "{}"},
+                                     {"pytorch_model-00001-of-00001.bin", kModel},
+                                     {"pytorch_model.bin.index.json", index}}));
+  files.merge(repository("a/medusa", {{"config.json", "{}"}, {"medusa_lm_head.pt", kModel}}));
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/whole").code, 0);
+  EXPECT_EQ(read_file(models.file("a/whole/chat_template.json")), "{}");
+  EXPECT_FALSE(std::filesystem::exists(models.file("a/whole/pytorch_model.bin")));
+  expect_said(pull(hub, models, "a/head", {"--for", "a/whole"}), 0, "for a/whole");
+  EXPECT_EQ(pull(hub, models, "a/parts").code, 0);
+  EXPECT_EQ(files_in(models.file("a/parts")).size(), 3u);
+  EXPECT_EQ(pull(hub, models, "a/medusa").code, 0);
+  EXPECT_EQ(read_file(models.file("a/medusa/medusa_lm_head.pt")), kModel);
+}
+
+TEST(PullHub, WithoutItsConfigurationAFolderIsNoModel) {
+  const Folder models;
+  Files files = small_target();
+  files.erase("config.json");
+  files["tokenizer_config.json"] = files["generation_config.json"] = "{}";
+  const FileServer hub({.files = repository("a/b", files)});
+  expect_said(pull(hub, models, "a/b"), 1, "config.json with safetensors");
+  EXPECT_EQ(models.names(), std::vector<std::string>{});
+}
+
+TEST(PullHub, AHeadInASubfolderIsPairedToo) {
+  const Folder models;
+  const std::string head = converted({kGolden + "eagle3_head", "-m", kGolden + "target"});
+  auto files = repository("a/small", small_target());
+  files.merge(repository("b/head", {{"Q8/eagle3.gguf", head}}));
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/small").code, 0);
+  expect_said(pull(hub, models, "b/head", {"--for", "a/small"}), 0, "for a/small");
+  EXPECT_EQ(inspect(models, "a/small")["drafts"]["auto"], "eagle3+suffix");
+  EXPECT_EQ(inspect(models, "b/head", {"--for", "a/small"})["fit"]["paired"], true);
+}
+
+TEST(PullHub, AnyPartStandsForItsModel) {
+  const Folder models;
+  const FileServer hub({.files = repository("a/b", {{"big-00001-of-00002.gguf", kModel},
+                                                    {"big-00002-of-00002.gguf", kModel}})});
+  const std::string name = "a/b:big-00002-of-00002.gguf";
+  EXPECT_EQ(pull(hub, models, name).output, models.file("a/b/big-00001-of-00002.gguf") + "\n");
+  expect_said(run_talon({"inspect", name, "--models", models.path().string()}), 1,
+              "big-00001-of-00002.gguf");
+}
+
 TEST(PullHub, GoesOnWhereABrokenConnectionEnded) {
   const Folder models;
   FileServer hub({.break_after = 5000, .files = repository("a/b", {{"small.gguf", kModel}})});
@@ -136,6 +236,27 @@ TEST(PullHub, GoesOnWhereABrokenConnectionEnded) {
   EXPECT_EQ(pull(hub, models, "a/b").code, 0);
   EXPECT_EQ(read_file(models.file("a/b/small.gguf")), kModel);
   EXPECT_EQ(hub.ranges().back(), "bytes=5000-");
+}
+
+/// `pull a/b` interrupted while the hub does not answer what is asked for at `silent_at`.
+Outcome pull_interrupted(const Folder& models, const std::string& silent_at) {
+  const FileServer hub(
+      {.files = repository("a/b", {{"small.gguf", kModel}}), .silent_at = silent_at});
+  return run_talon(Start{
+      .arguments = {"pull", "a/b", "--models", models.path().string(), "--hub", hub.address()},
+      .interrupt_when = [&] { return hub.was_silent(); }});
+}
+
+TEST(PullHub, IsInterruptedWhileTheHubIsSilent) {
+  const Folder models;
+  const auto begin = std::chrono::steady_clock::now();
+  expect_said(pull_interrupted(models, kListing), 130, "interrupted");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30))
+      << "it waited until the hub was silent for too long";
+  EXPECT_EQ(models.names(), std::vector<std::string>{});
+  const std::string file = std::string("/a/b/resolve/") + kCommit + "/small.gguf";
+  expect_said(pull_interrupted(models, file), 130, "interrupted");
+  EXPECT_TRUE(std::filesystem::is_empty(models.file("a/b"))) << "what is empty is not kept";
 }
 
 TEST(PullHub, AWrongChecksumLeavesNothing) {
@@ -154,6 +275,21 @@ TEST(PullHub, ATokenOpensWhatIsClosed) {
   EXPECT_EQ(pull(hub, models, "a/b", {}, {"HF_TOKEN=secret"}).code, 0);
 }
 
+TEST(PullHub, ARefusedFileOfAnOpenListingSaysWhatToDo) {
+  const std::string file = std::string("/a/b/resolve/") + kCommit + "/small.gguf";
+  for (const int status : {401, 403, 404}) {
+    const Folder models;
+    const FileServer hub(
+        {.files = repository("a/b", {{"small.gguf", kModel}}), .statuses = {{file, status}}});
+    const Outcome outcome = pull(hub, models, "a/b");
+    for (const std::string& part :
+         {std::string("small.gguf: the hub refused"), std::to_string(status),
+          std::string("$HF_TOKEN"), "conditions, if it has some, on " + hub.address() + "/a/b"}) {
+      expect_said(outcome, 1, part);
+    }
+  }
+}
+
 TEST(PullHub, NamesThatLeaveTheFolderAreRefused) {
   const Folder models;
   const FileServer hub({.files = repository("a/b", {{"../../evil.gguf", kModel}})});
@@ -164,15 +300,38 @@ TEST(PullHub, NamesThatLeaveTheFolderAreRefused) {
   EXPECT_EQ(models.names(), std::vector<std::string>{});
 }
 
+TEST(PullHub, UnusualNamesOfOtherFilesDoNotMatter) {
+  const Folder models;
+  auto files = repository("a/b", {{"small.gguf", kModel}, {"my chart (1).png", "a picture"}});
+  files.merge(repository("a/several", {{"m.gguf", kModel}, {"m\x1b[2J@2.gguf", kModel}}));
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/b").code, 0);
+  EXPECT_EQ(files_in(models.file("a/b")).size(), 1u);
+  expect_said(pull(hub, models, "a/several"), 1, R"(one of "m\x1b[2J@2.gguf", m.gguf)");
+}
+
+TEST(PullHub, AFileThatIsListedTwiceIsOne) {
+  const Folder models;
+  Files files = repository("a/b", {{"m.gguf", kModel}});
+  Json listing = Json::parse(files[kListing]);
+  listing["siblings"].push_back(listing["siblings"][0]);
+  files[kListing] = listing.dump();
+  const FileServer hub({.files = files});
+  EXPECT_EQ(pull(hub, models, "a/b").output, models.file("a/b/m.gguf") + "\n");
+}
+
 TEST(PullHub, WhatIsNoListingIsRefused) {
   const Folder models;
-  const std::string listing = "/api/models/a/b/revision/main?blobs=true";
   for (const char* answer :
        {"{", "[]", "{}", R"({"sha": "x", "siblings": 3})", R"({"sha": "../x", "siblings": []})",
         R"({"sha": "x", "siblings": [{"rfilename": 1}]})"}) {
-    const FileServer hub({.files = {{listing, answer}}});
+    const FileServer hub({.files = {{kListing, answer}}});
     EXPECT_EQ(pull(hub, models, "a/b").code, 1) << answer;
   }
+  const FileServer large({.files = {{kListing, std::string((16 << 20) + 1, ' ')}}});
+  expect_said(pull(large, models, "a/b"), 1, "expected a listing of at most 16777216 bytes");
+  const FileServer loop({.status = 302, .redirects_to = "/once/more"});
+  expect_said(pull(loop, models, "a/b"), 1, "expected an answer within 20 redirections");
   const FileServer hub({.files = {{"/other", ""}}});
   expect_said(pull(hub, models, "a/b"), 1, "no such repository");
 }

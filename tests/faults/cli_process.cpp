@@ -44,9 +44,12 @@ void redirect(int descriptor, const std::string& path, int flags) {
 }
 
 void interrupt_once(pid_t child, const Folder& folder, const Start& start) {
-  for (int wait = 0; wait < 3000; ++wait) {
+  const auto is_time = [&] {
+    if (start.interrupt_when) return start.interrupt_when();
+    return read_file(folder.path() / "notes").find(start.interrupt_after) != std::string::npos;
+  };
+  for (int wait = 0; wait < 3000 && !is_time(); ++wait) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (read_file(folder.path() / "notes").find(start.interrupt_after) != std::string::npos) break;
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   kill(child, start.interrupt_with);
@@ -65,7 +68,9 @@ Outcome run_talon(const Start& start) {
   const std::string output = start.output_file.empty() ? folder.file("output") : start.output_file;
   const pid_t child = fork();
   if (child == 0) become_talon(start, folder, output);
-  if (!start.interrupt_after.empty()) interrupt_once(child, folder, start);
+  if (!start.interrupt_after.empty() || start.interrupt_when) {
+    interrupt_once(child, folder, start);
+  }
   int status = 0;
   waitpid(child, &status, 0);
   Outcome outcome;

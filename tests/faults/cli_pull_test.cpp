@@ -46,6 +46,15 @@ TEST(PullUrl, GoesOnWhereABrokenConnectionEnded) {
   EXPECT_EQ(server.ranges(), (Names{"", "bytes=100000-"}));
 }
 
+TEST(PullUrl, WithoutANameOfItsVersionNothingIsKept) {
+  for (const std::string etag : {"", "W/\"one\""}) {
+    const Folder models;
+    FileServer server({.body = body_of(300000), .etag = etag, .break_after = 100000});
+    expect_said(pull(server.url(), models), 1, "the same command begins anew");
+    EXPECT_EQ(models.names(), Names{}) << etag;
+  }
+}
+
 TEST(PullUrl, StartsAnewWhenTheServerHasAnotherVersion) {
   const Folder models;
   FileServer server({.body = body_of(300000), .break_after = 100000});

@@ -71,6 +71,11 @@ void FileServer::answer(int connection) {
   }
   const std::size_t target = request.find(' ') + 1;
   targets_.push_back(request.substr(target, request.find(' ', target) - target));
+  if (targets_.back() == behaviour_.silent_at) {
+    silent_ = true;
+    recv(connection, buffer, sizeof(buffer), 0);
+    return;
+  }
   const std::string range = header_of(request, "Range");
   ranges_.push_back(range);
   const bool partial = !range.empty() && header_of(request, "If-Range") == behaviour_.etag;
@@ -82,12 +87,16 @@ void FileServer::answer(int connection) {
       (behaviour_.token.empty() ? "" : "Bearer " + behaviour_.token)) {
     status = 401;
   }
+  const auto refused = behaviour_.statuses.find(targets_.back());
+  if (refused != behaviour_.statuses.end()) status = refused->second;
   std::string body = file == behaviour_.files.end() ? behaviour_.body : file->second;
   body = body.substr(std::min(first, body.size()));
+  const std::string location =
+      behaviour_.redirects_to.empty() ? "" : "\r\nLocation: " + behaviour_.redirects_to;
   std::string response =
       "HTTP/1.1 " + std::to_string(status) +
       " X\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
-      "\r\nETag: " + behaviour_.etag + "\r\n\r\n";
+      "\r\nETag: " + behaviour_.etag + location + "\r\n\r\n";
   if (behaviour_.break_after > 0 && body.size() > behaviour_.break_after) {
     body.resize(std::exchange(behaviour_.break_after, 0));
   }

@@ -20,6 +20,9 @@ class FileServer {
     /// Bodies by request target ("/a?b=1"); others get 404. Empty: `body` for every one.
     std::map<std::string, std::string> files = {};
     std::string token = {};  // wanted as "Authorization: Bearer TOKEN"; empty: none
+    std::map<std::string, int> statuses = {};  // by request target: refuse with it
+    std::string redirects_to = {};             // an address that every answer names; empty: none
+    std::string silent_at = {};  // this request target gets no answer until the client leaves
   };
   explicit FileServer(Behaviour behaviour);
   ~FileServer();
@@ -33,6 +36,8 @@ class FileServer {
   /// The request targets so far.
   const std::vector<std::string>& targets() const { return targets_; }
   void set_version(std::string body, std::string etag);
+  /// Whether a client waits at `silent_at`, or has waited. May be asked at any time.
+  bool was_silent() const { return silent_; }
 
  private:
   void serve();
@@ -44,6 +49,7 @@ class FileServer {
   int listener_ = -1;
   int port_ = 0;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> silent_{false};
   std::thread thread_;
 };
 

@@ -21,6 +21,7 @@ namespace talon {
 namespace {
 
 constexpr int kPartialContent = 206;
+constexpr int kRefused = 400;  // and above
 constexpr int kRangeNotSatisfiable = 416;
 
 struct CloseFile {
@@ -115,18 +116,25 @@ class Transfer {
            write_problem_.empty() ? std::strerror(errno) : write_problem_);
     }
     using End = TransferOutcome::End;
-    if (outcome.end == End::stopped) fail("pull {}: stopped{}", job_.url, kept_text());
-    if (outcome.end == End::failed) {
-      if (received_ == 0 && begun_ == 0) forget();
-      fail("pull {}: {}{}", job_.url, outcome.problem, outcome.status >= 400 ? "" : kept_text());
+    const std::string rest = outcome.end == End::done ? "" : keep_or_forget();
+    if (outcome.end == End::stopped) fail("pull {}: stopped{}", job_.url, rest);
+    if (outcome.end == End::failed && outcome.status >= kRefused) {
+      const std::string meaning = job_.meaning ? job_.meaning(outcome.status) : "";
+      fail("pull {}: {}", job_.url, meaning.empty() ? outcome.problem : meaning);
     }
+    if (outcome.end == End::failed) fail("pull {}: {}{}", job_.url, outcome.problem, rest);
     check_and_move();
   }
 
-  std::string kept_text() const {
-    return std::filesystem::exists(part_) && std::filesystem::exists(etag_file_)
-               ? " (what has come is kept: the same command goes on from there)"
-               : "";
+  /// What is left for the next time, in words.
+  std::string keep_or_forget() {
+    if (resumable_bytes() > 0) {
+      return " (what has come is kept: the same command goes on from there)";
+    }
+    forget();
+    return received_ == 0 ? ""
+                          : " (the same command begins anew: the server does not name versions of "
+                            "the file)";
   }
 
   void check_and_move() {
@@ -190,6 +198,7 @@ class Transfer {
     if (name != "etag") return;
     line.erase(line.find_last_not_of(" \r\n") + 1);
     new_etag_ = line.substr(std::min(line.find_first_not_of(' ', colon + 1), line.size()));
+    if (new_etag_.starts_with("W/")) new_etag_.clear();  // of equal meaning only (RFC 9110, 8.8.1)
   }
 
   const Download& job_;

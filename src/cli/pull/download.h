@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,16 @@ struct Download {
   std::vector<std::string> headers = {};  // "Name: value", to the first host alone
   std::uint64_t bytes = 0;                // expected; 0: any
   const StopFlag* stop = nullptr;
+  /// What a refusal of the server (a status of 400 and above) means; none, or empty text: its
+  /// words.
+  std::function<std::string(int status)> meaning = {};
 };
 
 /// Fetches a file. What has come of an interrupted download waits beside the target as `.part`
 /// (with the server's name for that version, its ETag, in `.part.etag`) and is gone on with next
-/// time if the server still has the same version. Throws Error for a server's refusal, a broken
-/// connection, a full disk, a wrong checksum or another download of the same file that is under
-/// way; the target is then untouched.
+/// time if the server still has the same version; without a strong ETag nothing is kept. Throws
+/// Error for a server's refusal, a broken connection, a full disk, a wrong checksum or another
+/// download of the same file that is under way; the target is then untouched.
 void download(const Download& job);
 
 }  // namespace talon

@@ -1,12 +1,13 @@
 #include "cli/pull/hub.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 
+#include "cli/pull/chosen_files.h"
 #include "cli/pull/download.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
@@ -53,16 +54,6 @@ bool is_plain(std::string_view part) {
          });
 }
 
-/// A path below the repository, whose every part is a plain name.
-bool is_safe_path(std::string_view path) {
-  while (true) {
-    const std::size_t slash = path.find('/');
-    if (!is_plain(path.substr(0, slash))) return false;
-    if (slash == std::string_view::npos) return true;
-    path.remove_prefix(slash + 1);
-  }
-}
-
 bool is_sha256(const std::string& text) {
   return text.size() == 64 &&
          std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); });
@@ -73,66 +64,98 @@ std::vector<std::string> headers_of(const Hub& hub) {
   return {"Authorization: Bearer " + hub.token};
 }
 
-std::string fetch_text(const Hub& hub, const std::string& url) {
+std::string page_of(const Hub& hub, const std::string& repository) {
+  return hub.url + "/" + repository;
+}
+
+/// Of what lies at `page`, as people see it.
+std::string refusal_text(int status, const std::string& page) {
+  return fmt::format(
+      "the hub refused ({}): expected a repository that is open, or in $HF_TOKEN the token of "
+      "somebody who may read it and has accepted its conditions, if it has some, on {}",
+      status, page);
+}
+
+/// The text at `url` about what lies at `page`.
+std::string fetch_text(const Hub& hub, const std::string& url, const std::string& page,
+                       const StopFlag& stop) {
   std::string text;
   HttpTransfer transfer{.url = url,
                         .headers = headers_of(hub),
                         .goes_on = true,
-                        .on_data = [&](int, std::string_view piece) {
-                          text += piece;
-                          return text.size() <= kLargestListing;
-                        }};
+                        .on_data =
+                            [&](int, std::string_view piece) {
+                              text += piece;
+                              return text.size() <= kLargestListing;
+                            },
+                        .stops = [&] { return stop.requested(); }};
   const TransferOutcome outcome = run_transfer(transfer);
+  if (outcome.end == TransferOutcome::End::stopped) fail("pull {}: stopped", url);
+  if (text.size() > kLargestListing) {
+    fail("pull {}: expected a listing of at most {} bytes, found more", url, kLargestListing);
+  }
   if (outcome.end != TransferOutcome::End::done) fail("pull {}: {}", url, outcome.problem);
   if (outcome.status == 401 || outcome.status == 403) {
-    fail(
-        "pull {}: the hub refused ({}): expected a repository that is open, or a token in "
-        "$HF_TOKEN",
-        url, outcome.status);
+    fail("pull {}: {}", url, refusal_text(outcome.status, page));
   }
   if (outcome.status == 404) fail("pull {}: the hub has no such repository (404)", url);
   if (outcome.status >= 400) fail("pull {}: the hub answered {}", url, outcome.status);
   return text;
 }
 
+std::optional<std::uint64_t> bytes_in(const Json& entry) {
+  const auto size = entry.find("size");
+  if (size == entry.end() || !size->is_number_unsigned()) return {};
+  return size->get<std::uint64_t>();
+}
+
 HubFile read_file(const Json& entry, const std::string& url) {
   HubFile file;
   const auto name = entry.find("rfilename");
-  if (name == entry.end() || !name->is_string() || !is_safe_path(name->get<std::string>())) {
-    fail("pull {}: expected files with plain names, found {}", url, quote(entry.dump()));
+  if (name == entry.end() || !name->is_string()) {
+    fail("pull {}: expected files with names (\"rfilename\"), found {}", url, quote(entry.dump()));
   }
   file.path = name->get<std::string>();
-  const auto size = entry.find("size");
-  if (size != entry.end() && size->is_number_unsigned()) file.bytes = size->get<std::uint64_t>();
+  file.bytes = bytes_in(entry);
   const auto large = entry.find("lfs");
   if (large == entry.end() || !large->is_object()) return file;
+  if (!file.bytes) file.bytes = bytes_in(*large);
   for (const char* key : {"sha256", "oid"}) {
     const auto sum = large->find(key);
     if (sum != large->end() && sum->is_string() && is_sha256(sum->get<std::string>())) {
       file.sha256 = sum->get<std::string>();
     }
   }
+  std::ranges::transform(file.sha256, file.sha256.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
   return file;
 }
 
-bool is_of_folder(const std::string& path) {
-  constexpr std::string_view kNames[] = {
-      "config.json",         "generation_config.json", "tokenizer.json",
-      "tokenizer.model",     "tokenizer_config.json",  "special_tokens_map.json",
-      "chat_template.jinja", "added_tokens.json",      "model.safetensors.index.json"};
-  if (path.find('/') != std::string::npos) return false;
-  return std::ranges::find(kNames, path) != std::end(kNames) || path.ends_with(".safetensors");
+void keep_first_of_each_path(std::vector<HubFile>& files) {
+  std::ranges::stable_sort(files, {}, &HubFile::path);
+  const auto repeated = std::ranges::unique(files, {}, &HubFile::path);
+  files.erase(repeated.begin(), repeated.end());
 }
 
-/// Whole already: of the right size, and the right checksum where the hub says one.
+/// Whole already: of the size and with the checksum that the hub says, as far as it says them; a
+/// file that was not whole would have another name.
 bool is_here(const fs::path& path, const HubFile& file) {
   std::error_code problem;
   const auto bytes = fs::file_size(path, problem);
-  if (problem || bytes != file.bytes) return false;
+  if (problem || bytes != file.bytes.value_or(bytes)) return false;
   return file.sha256.empty() || sha256_of_file(path) == file.sha256;
 }
 
 }  // namespace
+
+bool is_safe_path(std::string_view path) {
+  while (true) {
+    const std::size_t slash = path.find('/');
+    if (!is_plain(path.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
 
 Hub hub_of(const std::string& given) {
   Hub hub;
@@ -163,10 +186,10 @@ HubName parse_hub_name(const std::string& text) {
   return name;
 }
 
-HubListing list_hub(const Hub& hub, const std::string& repository) {
+HubListing list_hub(const Hub& hub, const std::string& repository, const StopFlag& stop) {
   const std::string url =
       fmt::format("{}/api/models/{}/revision/main?blobs=true", hub.url, repository);
-  const Json json = parse_json(fetch_text(hub, url), "pull " + url);
+  const Json json = parse_json(fetch_text(hub, url, page_of(hub, repository), stop), "pull " + url);
   HubListing listing;
   const auto commit = json.is_object() ? json.find("sha") : json.end();
   const auto files = json.is_object() ? json.find("siblings") : json.end();
@@ -178,55 +201,19 @@ HubListing list_hub(const Hub& hub, const std::string& repository) {
   for (const Json& entry : *files) {
     if (entry.is_object()) listing.files.push_back(read_file(entry, url));
   }
+  keep_first_of_each_path(listing.files);
   return listing;
-}
-
-std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name) {
-  std::vector<std::string> models;
-  for (const HubFile& file : listing.files) {
-    if (is_model_file(file.path)) models.push_back(file.path);
-  }
-  const auto parts_of = [](const std::string& path) {
-    return [stem = stem_of_gguf(path)](const HubFile& f) { return stem_of_gguf(f.path) == stem; };
-  };
-  const auto having = [&](const auto& wanted) {
-    std::vector<HubFile> files;
-    std::ranges::copy_if(listing.files, std::back_inserter(files), wanted);
-    std::ranges::sort(files, {}, &HubFile::path);
-    return files;
-  };
-  if (!name.file.empty()) {
-    const auto files = having(parts_of(name.file));
-    if (files.empty()) {
-      fail("pull {}: expected one of its files, of which {} are models, got {}", name.repository,
-           fmt::join(models, ", "), quote(name.file));
-    }
-    return files;
-  }
-  const auto folder = having([](const HubFile& f) { return is_of_folder(f.path); });
-  const auto is = [&](std::string_view ending) {
-    return std::ranges::any_of(folder, [&](const HubFile& f) { return f.path.ends_with(ending); });
-  };
-  if (is("config.json") && is(".safetensors")) return folder;
-  const auto heads = having([](const HubFile& f) { return is_head_file(f.path); });
-  if (models.size() == 1) {
-    auto files = having(parts_of(models.front()));
-    files.insert(files.end(), heads.begin(), heads.end());
-    return files;
-  }
-  if (models.empty() && heads.size() == 1) return heads;
-  if (models.empty()) {
-    fail("pull {}: expected a GGUF file, or config.json with safetensors, found neither",
-         name.repository);
-  }
-  fail("pull {}: it has several models: say {}:FILE with one of {}", name.repository,
-       name.repository, fmt::join(models, ", "));
 }
 
 PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& folder,
                           const StopFlag& stop) {
-  const HubListing listing = list_hub(hub, name.repository);
+  const HubListing listing = list_hub(hub, name.repository, stop);
   const std::vector<HubFile> files = chosen_files(listing, name);
+  const auto meaning = [&](int status) {
+    // a gated repository has a listing for all: that it has no such file is a refusal, too
+    const bool is_refusal = status == 401 || status == 403 || status == 404;
+    return is_refusal ? refusal_text(status, page_of(hub, name.repository)) : std::string();
+  };
   PulledFiles pulled{.folder = folder / name.repository};
   for (const HubFile& file : files) {
     const fs::path path = pulled.folder / file.path;
@@ -236,7 +223,8 @@ PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& f
       fail("pull {}: cannot make the folder {}: {}", name.repository, path.parent_path().string(),
            problem.message());
     }
-    if (is_head_file(file.path)) pulled.heads.push_back(file.path);
+    const bool is_beside = &file != &files.front() && !is_further_part(file.path);
+    if (is_beside && is_head_file(file.path)) pulled.heads.push_back(file.path);
     if (is_here(path, file)) continue;
     if (fs::exists(path, problem)) {
       fail("pull {}: {} is there and not what the hub has: remove it", name.repository,
@@ -247,8 +235,9 @@ PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& f
               .target = path,
               .sha256 = file.sha256,
               .headers = headers_of(hub),
-              .bytes = file.bytes,
-              .stop = &stop});
+              .bytes = file.bytes.value_or(0),
+              .stop = &stop,
+              .meaning = meaning});
     pulled.had = false;
   }
   const std::string& first = files.front().path;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,10 @@ struct Hub {
 /// $HUGGING_FACE_HUB_TOKEN or the file that the hub's own client keeps.
 Hub hub_of(const std::string& given);
 
+/// Whether `path` lies below the repository and its every part is a plain name: letters, digits and
+/// "-_.", which mean the same in addresses and as names of files.
+bool is_safe_path(std::string_view path);
+
 /// `owner/name` or `owner/name:file`.
 struct HubName {
   std::string repository;
@@ -30,21 +35,16 @@ HubName parse_hub_name(const std::string& text);
 
 struct HubFile {
   std::string path;
-  std::uint64_t bytes = 0;
-  std::string sha256;  // empty: the hub does not say
+  std::optional<std::uint64_t> bytes = {};  // none: the hub does not say
+  std::string sha256 = {};                  // in lower case; empty: the hub does not say
 };
-/// The files of a repository at one commit.
+/// The files of a repository at one commit, sorted by path and each once.
 struct HubListing {
   std::string commit;
   std::vector<HubFile> files;
 };
-/// Throws Error for an answer that is not a listing, or names files outside the repository.
-HubListing list_hub(const Hub& hub, const std::string& repository);
-
-/// What to fetch, the model first: the file that the name says and its further parts, else
-/// configuration, tokenizer and weights of a folder, else the only GGUF model with the draft heads
-/// beside it. Throws Error listing the choices where the name leaves several.
-std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name);
+/// Throws Error for an answer that is not a listing. Paths may be anything.
+HubListing list_hub(const Hub& hub, const std::string& repository, const StopFlag& stop);
 
 struct PulledFiles {
   std::filesystem::path folder = {};

@@ -44,7 +44,9 @@ Json pair_head(const PulledFiles& pulled, const Checkpoint& head, const std::str
   const ModelConfig config = read_model_config(model);
   check_head_fits(head, config);
   std::vector<std::string> files;
-  if (pulled.main != pulled.folder) files.push_back(pulled.main.filename().string());
+  if (pulled.main != pulled.folder) {
+    files.push_back(pulled.main.lexically_relative(pulled.folder).string());
+  }
   write_pairing(pulled.folder, files, fingerprint_of(model, config));
   about["paired_with"] = target;
   return about;

@@ -57,6 +57,7 @@ class Pull : public Command {
   }
 
   int run() override {
+    check_options();
     const std::filesystem::path folder = models_folder(folder_);
     if (name_ == "list") return list(folder);
     if (folder.empty() && output_.empty()) {
@@ -76,6 +77,16 @@ class Pull : public Command {
   }
 
  private:
+  /// Refuses options that a name of this kind has no use for.
+  void check_options() const {
+    if (!is_url(name_) && (!sha256_.empty() || !output_.empty())) {
+      throw UsageError(fmt::format("pull {}: --sha256 and -o are for URLs", name_));
+    }
+    if (!is_hub_name(name_) && (!hub_.empty() || !target_.empty())) {
+      throw UsageError(fmt::format("pull {}: --hub and --for are for OWNER/NAME of a hub", name_));
+    }
+  }
+
   int list(const std::filesystem::path& folder) const {
     Json rows = Json::array();
     std::string text;
@@ -107,8 +118,6 @@ class Pull : public Command {
       throw UsageError(fmt::format("pull: expected {}, a URL or list, got \"{}\"",
                                    one_of(catalogue_names()), name_));
     }
-    if (!sha256_.empty() || !output_.empty())
-      throw UsageError("pull: --sha256 and -o are for URLs");
     const bool had = is_installed(*entry, folder);
     if (!had) {
       note("pull {}: about {} to fetch, licence {}", name_,
@@ -121,8 +130,6 @@ class Pull : public Command {
 
   int pull_hub(const std::filesystem::path& folder, const StopFlag& stop) const {
     const HubName name = parse_hub_name(name_);
-    if (!sha256_.empty() || !output_.empty())
-      throw UsageError("pull: --sha256 and -o are for URLs");
     const PulledFiles pulled = pull_from_hub(hub_of(hub_), name, folder, stop);
     Json about = {{"path", pulled.main.string()}, {"already_here", pulled.had}};
     about.update(pair_pulled(pulled, target_, folder));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 namespace talon {
 namespace {
@@ -32,6 +33,14 @@ bool has_word(std::string_view name, std::initializer_list<std::string_view> wor
       words, [&](std::string_view word) { return lower.find(word) != std::string::npos; });
 }
 
+template <typename Wanted>
+std::vector<std::string> sorted_of(const std::vector<std::string>& files, const Wanted& wanted) {
+  std::vector<std::string> chosen;
+  std::ranges::copy_if(files, std::back_inserter(chosen), wanted);
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
 }  // namespace
 
 std::string stem_of_gguf(std::string_view name) {
@@ -51,6 +60,18 @@ bool is_head_file(std::string_view name) {
 bool is_model_file(std::string_view name) {
   return name.ends_with(kEnding) && !is_further_part(name) && !is_head_file(name) &&
          !has_word(name, {"mmproj"});
+}
+
+std::vector<std::string> models_among(const std::vector<std::string>& files) {
+  std::vector<std::string> models = sorted_of(files, is_model_file);
+  if (!models.empty()) return models;
+  return sorted_of(
+      files, [](const std::string& file) { return is_head_file(file) && !is_further_part(file); });
+}
+
+std::vector<std::string> parts_among(const std::vector<std::string>& files, std::string_view name) {
+  const std::string stem = stem_of_gguf(name);
+  return sorted_of(files, [&](const std::string& file) { return stem_of_gguf(file) == stem; });
 }
 
 }  // namespace talon

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <string>
-#include <string_view>
+#include <vector>
 
 namespace talon {
 
@@ -17,5 +17,11 @@ bool is_head_file(std::string_view name);
 /// A model that can be opened: a GGUF file, or the first of several, that is neither a draft head
 /// nor a projector of pictures.
 bool is_model_file(std::string_view name);
+
+/// Of the files of a repository or folder those that stand for it, sorted: its models, or where it
+/// has none what is called a head (models are, too: Eagle-7B), each by its first part.
+std::vector<std::string> models_among(const std::vector<std::string>& files);
+/// Of them `name` and the other parts of the same model, sorted. Empty: it is not there.
+std::vector<std::string> parts_among(const std::vector<std::string>& files, std::string_view name);
 
 }  // namespace talon

@@ -22,5 +22,22 @@ TEST(GgufNames, AreNotHeadsNorProjectors) {
   EXPECT_FALSE(is_model_file("config.json"));
 }
 
+TEST(GgufNames, WhereThereIsNoModelWhatIsCalledAHeadStandsForTheFolder) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(models_among({"eagle3.gguf", "Q4/m.gguf", "mmproj.gguf"}), Names{"Q4/m.gguf"});
+  EXPECT_EQ(models_among({"Eagle-7B-00002-of-00002.gguf", "Eagle-7B-00001-of-00002.gguf"}),
+            Names{"Eagle-7B-00001-of-00002.gguf"});
+  EXPECT_EQ(models_among({"README.md"}), Names{});
+}
+
+TEST(GgufNames, ANameStandsForAllPartsOfItsModel) {
+  using Names = std::vector<std::string>;
+  const Names files = {"a/m-00002-of-00002.gguf", "a/m-00001-of-00002.gguf", "b/m.gguf"};
+  const Names parts = {"a/m-00001-of-00002.gguf", "a/m-00002-of-00002.gguf"};
+  EXPECT_EQ(parts_among(files, "a/m-00002-of-00002.gguf"), parts);
+  EXPECT_EQ(parts_among(files, "b/m.gguf"), Names{"b/m.gguf"});
+  EXPECT_EQ(parts_among(files, "m.gguf"), Names{});
+}
+
 }  // namespace
 }  // namespace talon::gguf_names_test
