@@ -177,7 +177,7 @@ typedef struct talon_request {
   size_t prompt_count;
   const char* method; /* DRAFTER[@policy=POLICY][@verify=RULE]; NULL: the engine's */
   int32_t max_new;    /* tokens of the answer, which also ends where the context does */
-  int32_t min_new;    /* before so many, end tokens are not drawn */
+  int32_t min_new;    /* before so many, end tokens are not drawn and stop texts not looked for */
   uint64_t seed;
   uint32_t choice;           /* which of several answers to one prompt */
   int32_t top_k;             /* 0: off */

@@ -219,6 +219,56 @@ TEST(CAnswers, WhatACallbackThrowsIsAStatus) {
   EXPECT_EQ(talon_engine_run(engine.get(), nullptr, nullptr, nullptr), TALON_OK);
 }
 
+TEST(CAnswers, ACallbackThatThrowsForOneRequestIsAskedForTheOthers) {
+  const ModelHandle model = load_test_model();
+  const EngineHandle engine = make_engine(model, "none");
+  const auto prompt = tokens_of(model, kPrompts[0]);
+  const talon_request request = request_for(prompt, 1);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(talon_engine_submit(engine.get(), &request, nullptr), TALON_OK);
+  std::vector<std::uint64_t> told;
+  const auto listen_and_throw = [](void* user, const talon_news* news) -> int {
+    auto& all = *static_cast<std::vector<std::uint64_t>*>(user);
+    all.push_back(news->request);
+    if (all.size() == 1) throw std::runtime_error("mine");
+    return 0;
+  };
+  EXPECT_EQ(talon_engine_step(engine.get(), listen_and_throw, &told), TALON_FAILED);
+  EXPECT_EQ(told.size(), 3U);
+}
+
+TEST(CAnswers, ACancelledRunEndsWhatIsSubmittedMeanwhile) {
+  const ModelHandle model = load_test_model();
+  const EngineHandle engine = make_engine(model, "none");
+  talon_cancel* flag = nullptr;
+  ASSERT_EQ(talon_cancel_new(&flag), TALON_OK);
+  const CancelHandle cancel(flag);
+  const auto prompt = tokens_of(model, kPrompts[0]);
+  talon_request request = request_for(prompt, 400);
+  request.ignore_end = 1;
+  struct Seen {
+    talon_engine* engine;
+    const talon_request* request;
+    std::thread late;
+    int rounds = 0;
+  } seen{engine.get(), &request, {}, 0};
+  // One more comes in while the news of those that were cancelled are told.
+  const auto call = [](void* user, const talon_news* news) {
+    auto& all = *static_cast<Seen*>(user);
+    ++all.rounds;
+    if (news->finish == TALON_FINISH_CANCELLED && !all.late.joinable()) {
+      all.late = std::thread([&] { talon_engine_submit(all.engine, all.request, nullptr); });
+    }
+    return 0;
+  };
+  for (int i = 0; i < 2; ++i)
+    ASSERT_EQ(talon_engine_submit(engine.get(), &request, nullptr), TALON_OK);
+  talon_cancel_request(flag);
+  EXPECT_EQ(talon_engine_run(engine.get(), call, &seen, flag), TALON_CANCELLED);
+  seen.late.join();
+  EXPECT_LT(seen.rounds, 50);
+}
+
 TEST(CAnswers, AFullQueueAndALongPromptHaveTheirStatus) {
   const ModelHandle model = load_test_model();
   talon_engine_options options = talon_engine_default();
@@ -232,6 +282,7 @@ TEST(CAnswers, AFullQueueAndALongPromptHaveTheirStatus) {
   EXPECT_EQ(talon_engine_submit(engine.get(), &request, nullptr), TALON_OK);
   EXPECT_EQ(talon_engine_submit(engine.get(), &request, nullptr), TALON_OK);
   EXPECT_EQ(talon_engine_submit(engine.get(), &request, nullptr), TALON_QUEUE_FULL);
+  EXPECT_EQ(std::string(talon_last_error()).find("request->"), std::string::npos);
   std::int32_t running = -1, waiting = -1;
   EXPECT_EQ(talon_engine_load(engine.get(), &running, &waiting), TALON_OK);
   EXPECT_EQ(running + waiting, 2);

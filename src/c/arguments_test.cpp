@@ -168,7 +168,7 @@ TEST_F(CArguments, OptionsAreChecked) {
     return talon_engine_new(model(), &options, &made);
   };
   using E = talon_engine_options;
-  expect_refused(engine_with([](E& o) { o.method = "nosuch"; }), {"nosuch"});
+  expect_refused(engine_with([](E& o) { o.method = "nosuch"; }), {"options->method", "nosuch"});
   expect_refused(engine_with([](E& o) { o.method = "suffix@hm=1"; }), {"hm"});
   expect_refused(engine_with([](E& o) { o.chunk = 0; }), {"options->chunk"});
   expect_refused(engine_with([](E& o) { o.max_nodes = -1; }), {"options->max_nodes"});

@@ -58,6 +58,16 @@ std::optional<KvType> kv_of(const talon_engine_options& options) {
   return options.cache_f32 ? std::optional(KvType::f32) : std::nullopt;
 }
 
+/// Lets errors of use name the argument that they are about.
+template <typename Work>
+void naming(std::string_view argument, Work&& work) {
+  try {
+    work();
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", argument, error.what()));
+  }
+}
+
 }  // namespace
 
 talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engine_options& options)
@@ -71,7 +81,9 @@ talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engin
         open_cache(loaded.model, {static_cast<std::size_t>(options.cache_bytes), kv_of(options)});
     engine_ =
         std::make_unique<Engine>(loaded.model, *cache_, options_of(options, settings, loaded));
-    methods_ = std::make_unique<NamedMethods>(*engine_, loaded.model, *cache_, settings);
+    naming("options->method", [&] {
+      methods_ = std::make_unique<NamedMethods>(*engine_, loaded.model, *cache_, settings);
+    });
   } catch (...) {  // what they free is the model's backend's, so it needs the turn, too
     methods_.reset();
     engine_.reset();
@@ -93,7 +105,10 @@ DecodeSettings talon_engine::settings_of(const talon_engine_options& options) co
   DecodeSettings settings;
   settings.chunk = options.chunk;
   settings.max_nodes = options.max_nodes;
-  if (options.method) settings = with_method(settings, parse_method(options.method));
+  if (options.method) {
+    naming("options->method",
+           [&] { settings = with_method(settings, parse_method(options.method)); });
+  }
   settings.observer = observer_of(options);
   settings.heads =
       heads_of(model_->loaded, head_folders(options.head_folders, options.head_folder_count));
@@ -110,7 +125,9 @@ std::uint64_t talon_engine::submit(const talon_request& given) {
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
     std::string_view message = refusal->message;
     if (message.starts_with(kSamplerPrefix)) message.remove_prefix(kSamplerPrefix.size());
-    throw StatusError(status_of(refusal->reason), fmt::format("request->{}", message));
+    const bool is_of_request = refusal->reason != Refusal::Reason::queue_full;
+    throw StatusError(status_of(refusal->reason),
+                      fmt::format("{}{}", is_of_request ? "request->" : "", message));
   }
   const SequenceId id = std::get<SequenceId>(submitted);
   active_.insert(id);
@@ -123,11 +140,8 @@ MethodId talon_engine::method_of(const char* text) {
   const auto known = known_methods_.find(name);
   if (known != known_methods_.end()) return known->second;
   const Turn turn(model_->turns);
-  try {
-    return known_methods_.emplace(name, methods_->get(name)).first->second;
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("request->method: {}", error.what()));
-  }
+  naming("request->method", [&] { known_methods_.emplace(name, methods_->get(name)); });
+  return known_methods_.at(name);
 }
 
 void talon_engine::step(talon_news_fn news, void* user) {
@@ -139,7 +153,8 @@ void talon_engine::run(talon_news_fn news, void* user, const talon_cancel* cance
   bool cancels = false;
   for (bool idle = false; !idle;) {
     const Turn turn(turns_);
-    if (cancel && cancel->flag.requested() && !std::exchange(cancels, true)) cancel_all();
+    cancels = cancels || (cancel && cancel->flag.requested());
+    if (cancels) cancel_all();  // also what others have submitted meanwhile
     if (!engine_->idle()) step_in_turn(news, user);
     idle = engine_->idle();
   }
@@ -165,11 +180,19 @@ void talon_engine::step_in_turn(talon_news_fn news, void* user) {
     const Turn turn(model_->turns);
     all = engine_->step();
   }
+  std::exception_ptr
+      thrown;  // by a callback for one request: the others' news are told all the same
   for (const Progress& progress : all) {
     if (progress.finish != FinishReason::none) active_.erase(progress.sequence);
-    if (news) deliver(progress, news, user);
+    if (!news) continue;
+    try {
+      deliver(progress, news, user);
+    } catch (...) {
+      if (!thrown) thrown = std::current_exception();
+    }
   }
   log_faults();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 void talon_engine::deliver(const Progress& progress, talon_news_fn news, void* user) {
