@@ -75,6 +75,8 @@ TEST(ChatTemplate, PythonMethodsSlicesAndLoopControlsWork) {
 }
 
 TEST(ChatTemplate, TestsCountAsInPython) {
+  EXPECT_EQ(render("{{ nothing is iterable }}{{ nothing is sequence }}{{ 1 is sequence }}"),
+            "TrueTrueFalse");
   EXPECT_EQ(render("{{ 'a' is sequence }}{{ 'a' is string }}{{ messages[0] is mapping }}"
                    "{{ messages is iterable }}{{ 1 is iterable }}{{ none is none }}"),
             "TrueTrueTrueTrueFalseTrue");

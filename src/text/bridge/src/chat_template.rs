@@ -72,9 +72,9 @@ fn render(environment: &Environment, variables: &[u8]) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Python's strings, lists and dictionaries all count as sequences.
+/// Python's strings, lists and dictionaries all count as sequences, and so does what Jinja has no value for.
 fn is_sequence(value: &Value) -> bool {
-    matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map)
+    matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined)
 }
 
 /// Marks an error that the template raised itself.
