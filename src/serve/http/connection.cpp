@@ -11,10 +11,10 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <charconv>
 
 #include "io/quote.h"
 #include "serve/http/http_exchange.h"
+#include "serve/http/request_head.h"
 
 namespace talon {
 namespace {
@@ -33,33 +33,6 @@ std::string text_of(boost::beast::string_view view) {
 
 /// Answers of other statuses end with their headers.
 bool has_body(int status) { return status != 204 && status != 304; }
-
-/// Whether a page that the server itself gave may call it.
-bool is_own_origin(const HttpRequest& request) {
-  const std::size_t scheme = request.origin.find("://");
-  return scheme != std::string::npos && request.origin.substr(scheme + 3) == request.host;
-}
-
-/// Where a target points: without what follows a question mark, without `http://host`, with which
-/// proxies may begin it, and with every %2F as what it stands for.
-std::string path_of(std::string_view target) {
-  target = target.substr(0, target.find('?'));
-  const std::size_t scheme = target.find("://");
-  if (!target.starts_with('/') && scheme != std::string_view::npos) {
-    const std::size_t path = target.find('/', scheme + 3);
-    target = path == std::string_view::npos ? "/" : target.substr(path);
-  }
-  std::string decoded;
-  for (std::size_t i = 0; i < target.size(); ++i) {
-    unsigned char byte = 0;
-    const char* digits = target.data() + i + 1;
-    const bool is_escape = target[i] == '%' && i + 2 < target.size() &&
-                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
-    decoded += is_escape ? static_cast<char>(byte) : target[i];
-    if (is_escape) i += 2;
-  }
-  return decoded;
-}
 
 class HttpConnection final : public Connection,
                              public AnswerWriter,
@@ -108,7 +81,6 @@ class HttpConnection final : public Connection,
   void refuse(int status, const std::string& message);
   std::optional<HttpResponse> refusal() const;
   std::optional<HttpResponse> coded_body() const;
-  void read_request_head();
 
   void watch();
   void look_whether_gone();
@@ -199,7 +171,7 @@ void HttpConnection::read_header() {
 void HttpConnection::on_header(ErrorCode error) {
   disarm();
   if (error) return on_unread(error);
-  read_request_head();
+  request_ = read_request_head(parser_->get());
   if (auto response = refusal()) {
     begin_exchange(parser_->is_done());
     return send_response(*std::move(response));
@@ -213,25 +185,9 @@ void HttpConnection::on_header(ErrorCode error) {
                     }));
 }
 
-void HttpConnection::read_request_head() {
-  const auto& message = parser_->get();
-  const auto field = [&](auto name) { return text_of(message[name]); };
-  request_ = {};
-  request_.method = text_of(message.method_string());
-  request_.path = path_of(text_of(message.target()));
-  request_.authorization = field(http::field::authorization);
-  request_.api_key = field("x-api-key");
-  request_.origin = field(http::field::origin);
-  request_.host = field(http::field::host);
-  request_.if_none_match = field(http::field::if_none_match);
-  request_.takes_gzip = field(http::field::accept_encoding).find("gzip") != std::string::npos;
-}
-
 std::optional<HttpResponse> HttpConnection::refusal() const {
   const std::string& allowed = shared_.options.cors;
-  const bool may_call = request_.origin.empty() || allowed == "*" || request_.origin == allowed ||
-                        is_own_origin(request_);
-  if (!may_call) {
+  if (!may_call(request_, shared_.options)) {
     return shared_.handlers.error(
         403, "origin: expected this server's own or the one of --cors, found another");
   }
