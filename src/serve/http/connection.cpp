@@ -58,10 +58,14 @@ class HttpConnection final : public Connection,
     disarm();
     ErrorCode ignored;
     socket_.close(ignored);
-    if (const auto exchange = std::exchange(exchange_, nullptr)) {
-      --shared_.exchanges;
-      exchange->lose();
-    }
+    set_busy(false);
+    if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->lose();
+  }
+  void drain() override {
+    if (!is_reading_body_) return;
+    is_too_late_ = true;
+    ErrorCode ignored;
+    socket_.cancel(ignored);
   }
 
   void send_response(HttpResponse response) override;
@@ -93,6 +97,10 @@ class HttpConnection final : public Connection,
   void linger();
   void discard(std::size_t so_far);
 
+  /// Whether a request is under way.
+  void set_busy(bool busy) {
+    if (std::exchange(is_busy_, busy) != busy) shared_.exchanges += busy ? 1 : -1;
+  }
   void arm(double seconds);
   void disarm() {
     is_armed_ = false;
@@ -116,6 +124,9 @@ class HttpConnection final : public Connection,
   bool timed_out_ = false;
   bool is_closing_ = false;
   bool is_writing_ = false;
+  bool is_busy_ = false;
+  bool is_reading_body_ = false;
+  bool is_too_late_ = false;  // its body, for a server that ends
 
   std::shared_ptr<HttpExchange> exchange_;
   std::shared_ptr<HttpConnection> self_;  // while there is an exchange, which knows it
@@ -145,7 +156,7 @@ void HttpConnection::arm(double seconds) {
 // Reading.
 
 void HttpConnection::await_request() {
-  if (shared_.draining) return close();
+  set_busy(false);
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(limits_.body_bytes);
@@ -171,6 +182,7 @@ void HttpConnection::read_header() {
 void HttpConnection::on_header(ErrorCode error) {
   disarm();
   if (error) return on_unread(error);
+  set_busy(true);
   request_ = read_request_head(parser_->get());
   if (auto response = refusal()) {
     begin_exchange(parser_->is_done());
@@ -224,8 +236,10 @@ void HttpConnection::read_body() {
     return shared_.handlers.handle(std::move(request_), exchange_);
   }
   arm(limits_.body_s);
+  is_reading_body_ = true;
   http::async_read(socket_, buffer_, *parser_,
                    then([](HttpConnection& self, ErrorCode error, std::size_t) {
+                     self.is_reading_body_ = false;
                      self.disarm();
                      error ? self.on_unread(error) : self.read_body();
                    }));
@@ -233,7 +247,9 @@ void HttpConnection::read_body() {
 
 /// A request that could not be read.
 void HttpConnection::on_unread(ErrorCode error) {
+  if (is_closing_) return;
   if (timed_out_) return refuse(408, "request: expected all of it sooner");
+  if (is_too_late_) return refuse(503, "server: expected one that stays, found it ending");
   if (error == http::error::header_limit) {
     return refuse(
         431, fmt::format("headers: expected at most {} bytes, found more", limits_.header_bytes));
@@ -260,7 +276,7 @@ void HttpConnection::begin_exchange(bool is_read) {
   keeps_alive_ = is_read && parser_->keep_alive();
   is_streaming_ = is_complete_ = false;
   ++exchanges_;
-  ++shared_.exchanges;
+  set_busy(true);
   exchange_ = std::make_shared<HttpExchange>(shared_.io, *this);
   self_ = shared_from_this();
   if (is_read) watch();
@@ -370,7 +386,6 @@ void HttpConnection::end_exchange() {
   const auto exchange = std::exchange(exchange_, nullptr);
   if (!exchange) return;
   const auto self = std::exchange(self_, nullptr);
-  --shared_.exchanges;
   exchange->end();
   ErrorCode ignored;
   socket_.cancel(ignored);  // the watch

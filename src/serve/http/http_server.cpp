@@ -79,7 +79,6 @@ struct HttpServer::State {
   void accept();
   void on_accept(ErrorCode error, StreamSocket socket);
   bool make_room();
-  void close_idle();
   void close_all();
 
   HttpOptions options;
@@ -145,13 +144,6 @@ bool HttpServer::State::make_room() {
   return longest != nullptr;
 }
 
-void HttpServer::State::close_idle() {
-  const std::set<Connection*> all = shared.open;
-  for (Connection* connection : all) {
-    if (connection->idle_since()) connection->close();
-  }
-}
-
 void HttpServer::State::close_all() {
   const std::set<Connection*> all = shared.open;
   for (Connection* connection : all) connection->close();
@@ -194,10 +186,8 @@ int HttpServer::exchanges() const { return state_->shared.exchanges; }
 
 void HttpServer::drain() {
   post([this] {
-    ErrorCode ignored;
-    state_->acceptor.close(ignored);
     state_->shared.draining = true;
-    state_->close_idle();
+    for (Connection* connection : state_->shared.open) connection->drain();
   });
 }
 

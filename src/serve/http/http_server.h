@@ -46,9 +46,11 @@ class HttpServer {
 
   // From any thread:
   void post(std::function<void()> work);
-  /// Requests that are being answered.
+  /// Requests that are being read beyond their head or answered, and answers that end their
+  /// connection until the client has closed it, too.
   int exchanges() const;
-  /// Takes no more connections, closes those that are idle and the others after their answer.
+  /// Answers on, but for requests whose body is still on its way, and closes each connection after
+  /// its next answer.
   void drain();
   void stop();
 
