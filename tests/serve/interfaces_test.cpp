@@ -108,10 +108,32 @@ TEST(Messages, HoldTheTextOfTheChat) {
 TEST(Messages, TellWhichStopTextEndedThem) {
   const std::string stop = said(20).substr(8, 3);
   Json body = kMessage;
-  body["stop_sequences"] = {stop};
+  body["stop_sequences"] = {"no such text", stop + "and", stop};
   const Json answer = server().post("/v1/messages", body).json();
   EXPECT_EQ(answer["stop_reason"], "stop_sequence");
   EXPECT_EQ(answer["stop_sequence"], stop);
+}
+
+TEST(Messages, StreamWhatWholeOnesSayOfThemselves) {
+  Json body = kMessage;
+  body["messages"][0]["content"] = "Tell me of a cat that went to the sea and saw a big red ship.";
+  body["seed"] = 7;
+  body["talon"] = {{"metrics", true}};
+  server().post("/v1/messages", body);  // now the cache has the prompt
+  const Json whole = server().post("/v1/messages", body).json();
+  body["stream"] = true;
+  const auto events = named_events(server().post("/v1/messages", body).body);
+  const Json& last = events[events.size() - 2].second;
+  EXPECT_EQ(last["talon"], whole["talon"]);
+  EXPECT_EQ(last["talon"]["seed"], 7);
+  for (const char* name : {"timings", "metrics"}) EXPECT_TRUE(last[name].is_object()) << name;
+  // Tokens of the prompt count once, at the beginning and at the end.
+  EXPECT_GT(whole["usage"]["cache_read_input_tokens"], 0);
+  EXPECT_EQ(last["usage"], whole["usage"]);
+  Json begun = events[0].second["message"]["usage"];
+  EXPECT_EQ(begun["output_tokens"], 0);
+  begun["output_tokens"] = whole["usage"]["output_tokens"];
+  EXPECT_EQ(begun, whole["usage"]);
 }
 
 TEST(Messages, StreamAsBlocksWhosePiecesJoin) {

@@ -187,12 +187,12 @@ AnswerReader::Parts ChoiceReaders::read(const ChoiceNews& news) {
   return parts;
 }
 
-ReadAnswer ChoiceReaders::whole(const ChoiceResult& choice) const {
+AnswerReader::Parts ChoiceReaders::parts(const ChoiceResult& choice) const {
   const auto reader = make_reader(style_);
   AnswerReader::Parts parts;
   reader->read(choice.text, parts);
   reader->finish(parts);
-  return joined(parts);
+  return parts;
 }
 
 std::string event(const Json& json) { return "data: " + to_text(json) + "\n\n"; }
