@@ -253,6 +253,10 @@ TEST(Tools, ThinkingIsApart) {
   const Json message = thinking.post("/v1/chat/completions", body).json()["choices"][0]["message"];
   EXPECT_EQ(message["content"], "");
   EXPECT_FALSE(message["reasoning_content"].get<std::string>().empty());
+  const Json asked = {{"input", "Once"}, {"max_output_tokens", 8}, {"temperature", 0}};
+  const Json response = thinking.post("/v1/responses", asked).json();
+  EXPECT_EQ(response["output"][0]["type"], "reasoning");
+  EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], 8) << response;
   body["max_tokens"] = 200;
   body["response_format"] = {{"type", "json_schema"},
                              {"json_schema", {{"schema", {{"const", "done"}}}}}};

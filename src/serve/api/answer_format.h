@@ -37,6 +37,7 @@ struct AnswerHead {
   long created = 0;
   const ServedModel* model = nullptr;
   AnswerFields fields;
+  Json asked;  // fields of the request that its answer repeats, if any
   std::string drafter;
   std::vector<std::vector<TokenId>> prompts;  // choice i answers prompt i / fields.choices
 };

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "text/detokenizer.h"
 #include "text/utf8.h"
 
 namespace talon {
@@ -137,6 +138,25 @@ std::string new_call_id(ToolDialect dialect) {
   // Templates of that family take names of nine letters and digits only.
   if (dialect == ToolDialect::mistral) return new_id("").substr(0, 9);
   return new_id("call_");
+}
+
+int reasoning_tokens(const AnswerHead& head, const ChoiceResult& choice) {
+  const AnswerStyle& style = head.fields.style;
+  if (!style.reasons && style.dialect != ToolDialect::harmony) return 0;
+  Detokenizer detokenizer(head.model->tokenizer(), !style.shows_special());
+  const auto reader = make_reader(style);
+  int count = 0, silent = 0;  // silent: the last ones, which made nothing yet
+  for (std::size_t i = 0; i <= choice.tokens.size(); ++i) {
+    const bool is_over = i == choice.tokens.size();
+    AnswerReader::Parts parts;
+    reader->read(is_over ? detokenizer.finish() : detokenizer.push(choice.tokens[i]), parts);
+    if (is_over) reader->finish(parts);
+    if (!is_over) ++silent;
+    if (parts.empty()) continue;
+    if (parts.front().kind == AnswerPart::Kind::reasoning) count += silent;
+    silent = 0;
+  }
+  return count;
 }
 
 std::string token_text(const Tokenizer& tokenizer, TokenId token) {
