@@ -48,12 +48,14 @@ TEST(Http, ABodyMayComeInChunksAndLate) {
 }
 
 TEST(Http, AClientThatAsksWhetherToSendItsBodyIsTold) {
-  Client client(server().port());
-  client.send("POST " + kCompletion + " HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: " +
-              std::to_string(kShort.size()) + "\r\n\r\n");
-  EXPECT_TRUE(client.read_until("100 Continue\r\n\r\n"));
-  client.send(kShort);
-  EXPECT_TRUE(client.read_until("text_completion"));
+  for (const char* expects : {"100-continue", "100-Continue"}) {
+    Client client(server().port());
+    client.send(fmt::format("POST {} HTTP/1.1\r\nExpect: {}\r\nContent-Length: {}\r\n\r\n",
+                            kCompletion, expects, kShort.size()));
+    EXPECT_TRUE(client.read_until("100 Continue\r\n\r\n"));
+    client.send(kShort);
+    EXPECT_TRUE(client.read_until("text_completion"));
+  }
 }
 
 TEST(Http, PathsAndMethodsThatDoNotExistAreRefused) {
@@ -83,6 +85,10 @@ TEST(Http, LineEndsBehindABodyAreNoRequest) {
       fmt::format("POST {} HTTP/1.1\r\nContent-Length: {}\r\n\r\n", kCompletion, body.size());
   client.send(head + body + "\r\n" + head + body + "\r\n\n");
   for (int i = 0; i < 2; ++i) EXPECT_EQ(client.read().status, 200);
+  client.send("\r\n");  // late
+  EXPECT_FALSE(client.is_closed_within(0.1));
+  EXPECT_EQ(client.get("/health").status, 200);
+  EXPECT_EQ(raw("\r\n\nGET /health HTTP/1.1\r\n\r\n").status, 200);
 }
 
 TEST(Http, TargetsMayNameTheHostAndEscapeWhatTheyLike) {

@@ -133,6 +133,34 @@ TEST(Reader, ThatGoesAwayBeforeTheEndOfAWholeAnswerCancelsItToo) {
   EXPECT_EQ(server.post(kCompletion, long_request()).status, 200);
 }
 
+TEST(Reader, ThatGoesAwayWithMuchOfItsNextRequestSentCancelsItsAnswer) {
+  TestServer server;
+  Json next = long_request();
+  next["prompt"] = std::string(60'000, 'x');
+  for (int i = 0; i < 20; ++i) {
+    Client client(server.port());
+    client.send(post_text(kCompletion, long_request().dump()) +
+                post_text(kCompletion, next.dump()));
+    client.is_closed_within(0.001 * i);
+  }
+  EXPECT_TRUE(server.becomes_idle());
+  EXPECT_GE(cancelled_of(server), 5);
+}
+
+TEST(Reader, ThatSendsMoreThanItsNextRequestEarlyIsNotReadOn) {
+  TestServer::Options options;
+  options.http.limits.body_bytes = 20'000;
+  TestServer server(options);
+  Client client(server.port());
+  Json request = long_request();
+  request["n"] = 8;
+  client.send(post_text(kCompletion, request.dump()) + std::string(200'000, 'x'));
+  const Reply reply = client.read();
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.headers.at("connection"), "close");
+  EXPECT_TRUE(client.is_closed_within(5));
+}
+
 TEST(Reader, ThatReadsNothingIsDroppedAndTheOthersAreServed) {
   TestServer::Options options;
   options.limits.unread_bytes = 2000;

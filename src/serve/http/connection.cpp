@@ -11,6 +11,7 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <cerrno>
 
 #include "io/quote.h"
 #include "serve/http/http_exchange.h"
@@ -26,6 +27,7 @@ using ErrorCode = boost::system::error_code;
 constexpr double kLingerSeconds = 2;  // for a client that still sends what nobody reads
 constexpr std::size_t kMostLingering = std::size_t{128} << 20;
 constexpr std::size_t kLingerBuffer = 64 << 10;
+constexpr std::size_t kEarlyBytes = 4 << 10;  // that are read at once while nobody waits for them
 
 std::string text_of(boost::beast::string_view view) {
   return std::string(view.data(), view.size());
@@ -77,6 +79,8 @@ class HttpConnection final : public Connection,
 
  private:
   void await_request();
+  void await_bytes();
+  bool take_bytes();
   void read_header();
   void on_header(ErrorCode error);
   void read_body();
@@ -160,16 +164,31 @@ void HttpConnection::await_request() {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(limits_.body_bytes);
+  request_ = {};
   idle_since_ = Clock::now();
-  // Some clients send a line's end behind a body (RFC 9112, 2.2).
+  arm(limits_.idle_s);
+  await_bytes();
+}
+
+/// Line ends before a request are none of it: some clients send them behind a body (RFC 9112, 2.2).
+void HttpConnection::await_bytes() {
   const auto bytes = buffer_.cdata();
   const std::string_view early(static_cast<const char*>(bytes.data()), bytes.size());
   buffer_.consume(std::min(early.find_first_not_of("\r\n"), early.size()));
   if (buffer_.size() > 0) return read_header();
-  arm(limits_.idle_s);
+  buffer_.shrink_to_fit();  // most connections are idle
   socket_.async_wait(StreamSocket::wait_read, then([](HttpConnection& self, ErrorCode error) {
-                       error ? self.close() : self.read_header();
+                       error || !self.take_bytes() ? self.close() : self.await_bytes();
                      }));
+}
+
+/// Takes bytes that have come; false at their end.
+bool HttpConnection::take_bytes() {
+  const auto room = buffer_.prepare(kEarlyBytes);
+  const ssize_t count = recv(socket_.native_handle(), room.data(), room.size(), MSG_DONTWAIT);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  buffer_.commit(static_cast<std::size_t>(count));
+  return count > 0;
 }
 
 void HttpConnection::read_header() {
@@ -188,7 +207,7 @@ void HttpConnection::on_header(ErrorCode error) {
     begin_exchange(parser_->is_done());
     return send_response(*std::move(response));
   }
-  const bool expects = parser_->get()[http::field::expect] == "100-continue";
+  const bool expects = boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");
   if (!expects || parser_->is_done()) return read_body();
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue),
@@ -292,17 +311,11 @@ void HttpConnection::watch() {
 }
 
 void HttpConnection::look_whether_gone() {
-  char byte = 0;
-  const ssize_t count = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  const bool nothing_yet = count < 0 && (errno == EAGAIN || errno == EINTR);
-  if (count <= 0 && !nothing_yet) return close();
-  if (count > 0) {  // the next request, early
-    if (buffer_.size() >= limits_.header_bytes) return;
-    ErrorCode error;
-    buffer_.commit(socket_.read_some(buffer_.prepare(4096), error));
-    if (error) return close();
+  if (buffer_.size() >= limits_.header_bytes + limits_.body_bytes) {
+    keeps_alive_ = false;  // more than one request early: the others are not read
+    buffer_.consume(buffer_.size());
   }
-  watch();
+  take_bytes() ? watch() : close();
 }
 
 std::string HttpConnection::head(int status, std::string_view content_type) const {
