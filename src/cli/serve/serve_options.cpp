@@ -170,9 +170,10 @@ std::vector<std::string> api_keys(const ServeCommandOptions& options) {
   if (!options.key_file.empty()) {
     std::istringstream lines(read_text_file(options.key_file));
     for (std::string line; std::getline(lines, line);) {
-      while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())))
-        line.pop_back();
-      if (!line.empty()) keys.push_back(line);
+      constexpr const char* kSpaces = " \t\r\v\f";
+      const std::size_t begin = line.find_first_not_of(kSpaces);
+      if (begin == std::string::npos) continue;
+      keys.push_back(line.substr(begin, line.find_last_not_of(kSpaces) + 1 - begin));
     }
     if (keys.empty())
       fail("--api-key-file {}: expected a key a line, found none", options.key_file);

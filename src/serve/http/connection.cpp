@@ -87,6 +87,9 @@ class HttpConnection final : public Connection,
   void on_unread(ErrorCode error);
   void begin_exchange(bool is_read);
   void refuse(int status, const std::string& message);
+  HttpResponse error(int status, const std::string& message) const {
+    return shared_.handlers.error(request_, status, message);
+  }
   std::optional<HttpResponse> refusal() const;
   std::optional<HttpResponse> coded_body() const;
 
@@ -217,12 +220,13 @@ void HttpConnection::on_header(ErrorCode error) {
 }
 
 std::optional<HttpResponse> HttpConnection::refusal() const {
-  const std::string& allowed = shared_.options.cors;
-  if (!may_call(request_, shared_.options)) {
-    return shared_.handlers.error(
-        403, "origin: expected this server's own or the one of --cors, found another");
+  const HttpOptions& options = shared_.options;
+  if (!may_call(request_, options, shared_.is_loopback && !options.has_keys)) {
+    return error(403,
+                 fmt::format("origin: expected this server's own or the one of --cors, found {}",
+                             quote(request_.origin)));
   }
-  if (request_.method == "OPTIONS" && !allowed.empty()) {
+  if (request_.method == "OPTIONS" && !options.cors.empty()) {
     return HttpResponse{204,
                         "",
                         "text/plain",
@@ -239,13 +243,12 @@ std::optional<HttpResponse> HttpConnection::coded_body() const {
   const auto& message = parser_->get();
   const std::string transfer = text_of(message[http::field::transfer_encoding]);
   if (!transfer.empty() && !boost::beast::iequals(transfer, "chunked")) {
-    return shared_.handlers.error(
-        501, fmt::format("Transfer-Encoding: expected chunked, found {}", quote(transfer)));
+    return error(501,
+                 fmt::format("Transfer-Encoding: expected chunked, found {}", quote(transfer)));
   }
   const std::string content = text_of(message[http::field::content_encoding]);
   if (content.empty() || boost::beast::iequals(content, "identity")) return std::nullopt;
-  return shared_.handlers.error(
-      415, fmt::format("Content-Encoding: expected none, found {}", quote(content)));
+  return error(415, fmt::format("Content-Encoding: expected none, found {}", quote(content)));
 }
 
 void HttpConnection::read_body() {
@@ -284,8 +287,9 @@ void HttpConnection::on_unread(ErrorCode error) {
 }
 
 void HttpConnection::refuse(int status, const std::string& message) {
+  if (request_.path.empty()) request_ = read_request_head(parser_->get());  // as far as it goes
   begin_exchange(false);
-  send_response(shared_.handlers.error(status, message));
+  send_response(error(status, message));
 }
 
 // Answering.

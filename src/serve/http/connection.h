@@ -36,6 +36,7 @@ struct ConnectionShared {
   std::set<Connection*> open = {};
   std::atomic<int> exchanges = 0;  // under way
   bool draining = false;           // connections end with their next answer
+  bool is_loopback = false;        // only this machine can connect
 };
 
 /// Enters itself into `shared.open` while it lives.

@@ -69,6 +69,16 @@ int port_of(const Acceptor& acceptor) {
   return 0;
 }
 
+bool is_loopback(const Acceptor& acceptor) {
+  const Stream::endpoint endpoint = acceptor.local_endpoint();
+  const auto* address = reinterpret_cast<const sockaddr*>(endpoint.data());
+  if (address->sa_family == AF_INET) {
+    return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24 == 127;
+  }
+  if (address->sa_family != AF_INET6) return false;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
 }  // namespace
 
 struct HttpServer::State {
@@ -105,6 +115,7 @@ void HttpServer::State::listen() {
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) fail("listen on {}: {}", where, error.message());
   port = port_of(acceptor);
+  shared.is_loopback = is_loopback(acceptor);
 }
 
 void HttpServer::State::accept() {

@@ -26,6 +26,18 @@ std::string path_of(std::string_view target) {
   return decoded;
 }
 
+/// HOST of HOST[:PORT], where an address of IPv6 stands in brackets.
+std::string_view name_of_host(std::string_view host) {
+  const std::size_t bracket = host.find(']');
+  if (host.starts_with('[')) return host.substr(0, bracket == host.npos ? bracket : bracket + 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool names_this_machine(std::string_view name, const HttpOptions& options) {
+  return name == "localhost" || name == "127.0.0.1" || name == "[::1]" || name == options.host ||
+         name == "[" + options.host + "]";
+}
+
 }  // namespace
 
 HttpRequest read_request_head(const HttpMessage& message) {
@@ -44,11 +56,12 @@ HttpRequest read_request_head(const HttpMessage& message) {
   return request;
 }
 
-bool may_call(const HttpRequest& request, const HttpOptions& options) {
+bool may_call(const HttpRequest& request, const HttpOptions& options, bool is_alone) {
   const std::string& origin = request.origin;
   if (origin.empty() || options.cors == "*" || origin == options.cors) return true;
   const std::size_t scheme = origin.find("://");
-  return scheme != std::string::npos && origin.substr(scheme + 3) == request.host;
+  if (scheme == std::string::npos || origin.substr(scheme + 3) != request.host) return false;
+  return !is_alone || names_this_machine(name_of_host(request.host), options);
 }
 
 }  // namespace talon
