@@ -2,6 +2,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -121,6 +122,14 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   return served;
 }
 
+/// Where no model draws.
+void refuse_picture_flags(const ServeCommandOptions& options) {
+  const char* flag = !options.vq.empty()            ? "--vq"
+                     : options.model.image_side > 0 ? "--cells"
+                                                    : nullptr;
+  if (flag) throw UsageError(fmt::format("{}: expected a model that draws, found none", flag));
+}
+
 class Serve : public Command {
  public:
   explicit Serve(CLI::App& parent)
@@ -149,6 +158,9 @@ class Serve : public Command {
       note("{}: {}, drafter {}", name, models.back().host->loaded().path.string(),
            models.back().host->drafter());
     }
+    const bool draws = std::ranges::any_of(
+        models, [](const ServedModel& model) { return model.pictures != nullptr; });
+    if (!draws) refuse_picture_flags(options_);
     return models;
   }
   int drain(Server& server, const HeldSignals& signals) const {
