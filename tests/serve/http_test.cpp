@@ -152,7 +152,13 @@ TEST(Http, BodiesThatAreNotTheJsonOfARequestAreRefused) {
     return message_of(reply);
   };
   EXPECT_TRUE(refused("").starts_with("body: expected JSON text"));
-  EXPECT_TRUE(refused("{").starts_with("body: expected JSON text"));
+  EXPECT_EQ(refused("{"),
+            "body: expected JSON text: line 1, column 2: unexpected end of input; expected string "
+            "literal");
+  EXPECT_EQ(refused("{\"prompt\": \"" + std::string(500, 'x') + "\n\"}"),
+            "body: expected JSON text: line 2, column 0: invalid string: control character U+000A "
+            "(LF) must be escaped to \\\\u000A or \\\\n; last read: ...\"" +
+                std::string(24, 'x') + "<U+000A>\"");
   EXPECT_EQ(refused("[1]"), "body: expected an object, found an array of 1 value");
   EXPECT_TRUE(refused("{\"prompt\": \"\xff\xfe\"}").starts_with("body: expected JSON text"));
   EXPECT_EQ(refused("{\"n\": 1, \"n\": 2}"), "body: key \"n\": found twice");
