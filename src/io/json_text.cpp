@@ -1,5 +1,6 @@
 #include "io/json_text.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -8,6 +9,29 @@
 #include "io/quote.h"
 
 namespace talon {
+
+namespace {
+
+/// What the parser says of the place and of what it found there: of a text that it read to there,
+/// which may be long, the end.
+std::string reason_of(std::string_view said) {
+  constexpr std::string_view kPlace = "parse error at ", kSyntax = ": syntax error ",
+                             kRead = "last read: '";
+  constexpr std::size_t kMostRead = 32;
+  const std::size_t place = said.find(kPlace), syntax = said.find(kSyntax);
+  if (place == said.npos || syntax == said.npos) return escape(said.substr(said.find(' ') + 1));
+  const std::size_t begin = place + kPlace.size();
+  std::string reason = escape(said.substr(begin, syntax - begin)) + ": ";
+  said.remove_prefix(std::min(said.find("- ", syntax) + 2, said.size()));
+  const std::size_t read = said.find(kRead), end = said.rfind('\'');
+  if (read == said.npos) return reason + escape(said);
+  const std::string_view text = said.substr(read + kRead.size(), end - read - kRead.size());
+  reason += escape(said.substr(0, read)) + "last read: ";
+  if (text.size() > kMostRead) reason += "...";
+  return reason + quote(text.substr(text.size() - std::min(text.size(), kMostRead)));
+}
+
+}  // namespace
 
 Json parse_json(std::string_view text, std::string_view doing) {
   constexpr std::size_t kDeepest = 64;
@@ -36,7 +60,7 @@ Json parse_json(std::string_view text, std::string_view doing) {
   try {
     return Json::parse(text, check);
   } catch (const Json::exception& error) {
-    fail("{}: expected JSON text: {}", doing, escape(error.what()));
+    fail("{}: expected JSON text: {}", doing, reason_of(error.what()));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "serve/server.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <ctime>
 #include <thread>
@@ -19,14 +21,22 @@ bool equal_secrets(std::string_view guess, std::string_view secret) {
   return difference == 0;
 }
 
+/// What follows the scheme of an Authorization header, whose case does not count.
+std::string_view bearer_of(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  const bool is_bearer = authorization.size() >= kScheme.size() &&
+                         strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) == 0;
+  if (!is_bearer) return "";
+  authorization.remove_prefix(kScheme.size());
+  return authorization.substr(std::min(authorization.find_first_not_of(' '), authorization.size()));
+}
+
 bool has_key(const HttpRequest& request, const std::vector<std::string>& keys) {
-  constexpr std::string_view kBearer = "Bearer ";
-  std::string_view given = request.api_key;
-  if (request.authorization.starts_with(kBearer)) {
-    given = std::string_view(request.authorization).substr(kBearer.size());
-  }
-  return std::any_of(keys.begin(), keys.end(),
-                     [&](const std::string& key) { return equal_secrets(given, key); });
+  const std::string_view bearer = bearer_of(request.authorization);
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    const bool is_bearer = equal_secrets(bearer, key);
+    return equal_secrets(request.api_key, key) || is_bearer;
+  });
 }
 
 bool is_at(const Route& route, std::string_view path) {
@@ -46,6 +56,12 @@ const Route* find_route(const HttpRequest& request) {
   return at_path;
 }
 
+HttpOptions http_options(const ServeOptions& options) {
+  HttpOptions http = options.http;
+  http.has_keys = !options.api_keys.empty();
+  return http;
+}
+
 std::vector<ServedModel> set_up(std::vector<ServedModel> models, Metrics& metrics) {
   for (ServedModel& model : models) {
     model.metrics = &metrics.add(model.name);
@@ -59,7 +75,7 @@ std::vector<ServedModel> set_up(std::vector<ServedModel> models, Metrics& metric
 struct Server::State {
   State(ServeOptions options, std::vector<ServedModel> models)
       : serving{std::move(options), {}, {}, {}},
-        http(serving.options.http, handlers()),
+        http(http_options(serving.options), handlers()),
         workers(serving.options.workers, static_cast<std::size_t>(serving.options.queue)) {
     serving.models = set_up(std::move(models), serving.metrics);
     serving.workers = &workers;
@@ -78,8 +94,8 @@ struct Server::State {
             [this](HttpRequest request, std::shared_ptr<Exchange> exchange) {
               handle(std::move(request), exchange);
             },
-            [](int status, const std::string& message) {
-              return error_response(ApiError(status, "", message));
+            [](const HttpRequest& request, int status, const std::string& message) {
+              return refusal_of(find_route(request), ApiError(status, "", message));
             },
             [this](int status) { serving.metrics.count_response(status); }};
   }

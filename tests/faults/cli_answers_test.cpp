@@ -157,6 +157,19 @@ TEST(Interrupt, SigtermEndsAChatWhichCtrlCDoesNot) {
   EXPECT_EQ(outcome.code, 130) << outcome.notes;
 }
 
+TEST(Interrupt, EndsAServerThatStillLoads) {
+  std::vector<std::string> arguments = {"serve", "--port", "0", "--cache-mb", "1"};
+  for (int i = 0; i < 100; ++i) {
+    arguments.insert(arguments.end(), {"-m", fmt::format("{}={}", i, small_model())});
+  }
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Outcome outcome = run_talon(
+        Start{.arguments = arguments, .interrupt_after = "drafter", .interrupt_with = signal});
+    EXPECT_EQ(outcome.code, 130) << "signal " << signal << ": " << outcome.notes;
+    EXPECT_EQ(outcome.notes.find("99: "), std::string::npos);
+  }
+}
+
 TEST(TokenizeJson, HoldsIdsAndPiecesAndDecodesBack) {
   const Json json = json_of({"tokenize", "-m", small_model(), "-p", "Once upon a time", "--json"});
   expect_fields(json, {"ids", "pieces"});

@@ -90,11 +90,46 @@ TEST(Responses, RefuseWhatTheyDoNotKeep) {
   body = kResponse;
   body["max_output_tokens"] = 0;
   EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "max_output_tokens");
+  body = kResponse;
+  body["top_logprobs"] = 2;
+  EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "top_logprobs");
+  body = kResponse;
+  body["include"] = {"reasoning.encrypted_content", "message.output_text.logprobs"};
+  EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], "include[1]");
   for (const char* name : {"text", "metadata", "include", "truncation", "parallel_tool_calls"}) {
     body = kResponse;
     body[name] = 5;
     EXPECT_EQ(server().post("/v1/responses", body).json()["error"]["param"], name);
   }
+}
+
+TEST(Responses, RepeatWhatTheyWereAsked) {
+  const Json answer = server().post("/v1/responses", kResponse).json();
+  EXPECT_EQ(answer["instructions"], nullptr);
+  EXPECT_EQ(answer["tool_choice"], "auto");
+  EXPECT_EQ(answer["text"]["format"]["type"], "text");
+  const Json schema = {{"type", "json_schema"}, {"name", "a"}, {"schema", {{"const", 1}}}};
+  const Json tool = {{"type", "function"}, {"name", "time"}};
+  Json body = kResponse;
+  body.update({{"instructions", "Be kind."},
+               {"metadata", {{"a", "b"}}},
+               {"parallel_tool_calls", false},
+               {"reasoning", {{"effort", "low"}}},
+               {"text", {{"format", schema}}},
+               {"tool_choice", "none"},
+               {"truncation", "auto"},
+               {"tools", {tool}}});
+  const Json told = server().post("/v1/responses", body).json();
+  for (const char* name :
+       {"instructions", "metadata", "parallel_tool_calls", "text", "tool_choice", "truncation"}) {
+    EXPECT_EQ(told[name], body[name]) << name;
+  }
+  EXPECT_EQ(told["reasoning"]["effort"], "low");
+  EXPECT_EQ(told["tools"][0]["name"], "time");
+  EXPECT_EQ(told["tools"][0]["parameters"], nullptr);
+  body["stream"] = true;
+  const auto events = named_events(server().post("/v1/responses", body).body);
+  EXPECT_EQ(events[0].second["response"]["tools"], told["tools"]);
 }
 
 TEST(Messages, HoldTheTextOfTheChat) {
@@ -108,10 +143,32 @@ TEST(Messages, HoldTheTextOfTheChat) {
 TEST(Messages, TellWhichStopTextEndedThem) {
   const std::string stop = said(20).substr(8, 3);
   Json body = kMessage;
-  body["stop_sequences"] = {stop};
+  body["stop_sequences"] = {"no such text", stop + "and", stop};
   const Json answer = server().post("/v1/messages", body).json();
   EXPECT_EQ(answer["stop_reason"], "stop_sequence");
   EXPECT_EQ(answer["stop_sequence"], stop);
+}
+
+TEST(Messages, StreamWhatWholeOnesSayOfThemselves) {
+  Json body = kMessage;
+  body["messages"][0]["content"] = "Tell me of a cat that went to the sea and saw a big red ship.";
+  body["seed"] = 7;
+  body["talon"] = {{"metrics", true}};
+  server().post("/v1/messages", body);  // now the cache has the prompt
+  const Json whole = server().post("/v1/messages", body).json();
+  body["stream"] = true;
+  const auto events = named_events(server().post("/v1/messages", body).body);
+  const Json& last = events[events.size() - 2].second;
+  EXPECT_EQ(last["talon"], whole["talon"]);
+  EXPECT_EQ(last["talon"]["seed"], 7);
+  for (const char* name : {"timings", "metrics"}) EXPECT_TRUE(last[name].is_object()) << name;
+  // Tokens of the prompt count once, at the beginning and at the end.
+  EXPECT_GT(whole["usage"]["cache_read_input_tokens"], 0);
+  EXPECT_EQ(last["usage"], whole["usage"]);
+  Json begun = events[0].second["message"]["usage"];
+  EXPECT_EQ(begun["output_tokens"], 0);
+  begun["output_tokens"] = whole["usage"]["output_tokens"];
+  EXPECT_EQ(begun, whole["usage"]);
 }
 
 TEST(Messages, StreamAsBlocksWhosePiecesJoin) {

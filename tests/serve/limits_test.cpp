@@ -133,6 +133,34 @@ TEST(Reader, ThatGoesAwayBeforeTheEndOfAWholeAnswerCancelsItToo) {
   EXPECT_EQ(server.post(kCompletion, long_request()).status, 200);
 }
 
+TEST(Reader, ThatGoesAwayWithMuchOfItsNextRequestSentCancelsItsAnswer) {
+  TestServer server;
+  Json next = long_request();
+  next["prompt"] = std::string(60'000, 'x');
+  for (int i = 0; i < 20; ++i) {
+    Client client(server.port());
+    client.send(post_text(kCompletion, long_request().dump()) +
+                post_text(kCompletion, next.dump()));
+    client.is_closed_within(0.001 * i);
+  }
+  EXPECT_TRUE(server.becomes_idle());
+  EXPECT_GE(cancelled_of(server), 5);
+}
+
+TEST(Reader, ThatSendsMoreThanItsNextRequestEarlyIsNotReadOn) {
+  TestServer::Options options;
+  options.http.limits.body_bytes = 20'000;
+  TestServer server(options);
+  Client client(server.port());
+  Json request = long_request();
+  request["n"] = 8;
+  client.send(post_text(kCompletion, request.dump()) + std::string(200'000, 'x'));
+  const Reply reply = client.read();
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.headers.at("connection"), "close");
+  EXPECT_TRUE(client.is_closed_within(5));
+}
+
 TEST(Reader, ThatReadsNothingIsDroppedAndTheOthersAreServed) {
   TestServer::Options options;
   options.limits.unread_bytes = 2000;
@@ -163,18 +191,28 @@ TEST(Reader, ThatReadsLateGetsAllOfItsAnswer) {
   EXPECT_EQ(text, server.post(kCompletion, request).json()["choices"][0]["text"]);
 }
 
-TEST(Draining, LetsRunningAnswersEndAndTakesNoOthers) {
+TEST(Draining, LetsRunningAnswersEndAndRefusesOthers) {
   TestServer server;
-  Client running(server.port()), kept(server.port());
-  EXPECT_EQ(kept.get("/ready").status, 200);
+  Client running(server.port()), kept(server.port()), half(server.port());
   running.send(post_text(kCompletion, stream_of(long_request()).dump()));
   EXPECT_TRUE(running.read_until("data: "));
+  half.send("POST " + kCompletion + " HTTP/1.1\r\nContent-Length: 100\r\n\r\n{\"prompt\":");
+  EXPECT_EQ(kept.get("/ready").status, 200);
   server->drain();
-  EXPECT_TRUE(running.read_until("data: [DONE]"));
-  EXPECT_TRUE(running.is_closed_within(5));
+  EXPECT_EQ(half.read().status, 503);
+  const Reply late = kept.post(kCompletion, long_request());
+  EXPECT_EQ(late.status, 503);
+  EXPECT_EQ(late.json()["error"]["code"], "draining");
+  EXPECT_EQ(late.headers.at("connection"), "close");
   EXPECT_TRUE(kept.is_closed_within(5));
-  EXPECT_THROW(Client(server.port()).get("/health"), std::runtime_error);
-  EXPECT_TRUE(server->idle());
+  EXPECT_EQ(server.get("/ready").status, 503);
+  EXPECT_EQ(server.get("/ready").headers.at("connection"), "close");
+  EXPECT_EQ(server.get("/health").status, 200);
+  EXPECT_EQ(server.get("/metrics").status, 200);
+  EXPECT_EQ(server.post(kCompletion, long_request()).status, 503);
+  EXPECT_TRUE(running.read_until("data: [DONE]"));
+  half.close();
+  EXPECT_TRUE(server.becomes_idle());
 }
 
 TEST(Draining, EndsWhatDoesNotEndInTime) {

@@ -216,6 +216,32 @@ TEST(Tools, OfMessagesAreBlocks) {
   EXPECT_GT(server().post("/v1/messages/count_tokens", body).json()["input_tokens"], 20);
 }
 
+TEST(Tools, OfMessagesStandWhereTheyWereCalled) {
+  const std::string call = R"(<tool_call>{"name": "time", "arguments": {}}</tool_call>)";
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+               {"max_tokens", 300},
+               {"temperature", 0},
+               {"tools", {{{"name", "time"}, {"input_schema", {{"type", "object"}}}}}},
+               {"structured_outputs", {{"choice", {"hello " + call + call + " end"}}}}};
+  // The model may begin with a call as well: it is made to say hello.
+  const Json hello = server().post("/tokenize", {{"content", "h"}}).json()["tokens"].back();
+  body["logit_bias"] = {{std::to_string(hello.get<int>()), 100}};
+  std::string whole, streamed;
+  const Json answer = server().post("/v1/messages", body).json();
+  for (const Json& block : answer["content"]) {
+    whole += block["type"].get<std::string>() + " ";
+  }
+  EXPECT_EQ(whole, "text tool_use tool_use text ");
+  body["stream"] = true;
+  const std::string events = server().post("/v1/messages", body).body;
+  const std::string mark = "\"content_block\":";
+  for (std::size_t at = events.find(mark); at != events.npos; at = events.find(mark, at + 1)) {
+    const std::size_t type = events.find("\"type\":\"", at) + 8;
+    streamed += events.substr(type, events.find('"', type) - type) + " ";
+  }
+  EXPECT_EQ(streamed, whole);
+}
+
 TEST(Tools, ThinkingIsApart) {
   TestServer::Options options;
   options.chat_template =
@@ -227,6 +253,10 @@ TEST(Tools, ThinkingIsApart) {
   const Json message = thinking.post("/v1/chat/completions", body).json()["choices"][0]["message"];
   EXPECT_EQ(message["content"], "");
   EXPECT_FALSE(message["reasoning_content"].get<std::string>().empty());
+  const Json asked = {{"input", "Once"}, {"max_output_tokens", 8}, {"temperature", 0}};
+  const Json response = thinking.post("/v1/responses", asked).json();
+  EXPECT_EQ(response["output"][0]["type"], "reasoning");
+  EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], 8) << response;
   body["max_tokens"] = 200;
   body["response_format"] = {{"type", "json_schema"},
                              {"json_schema", {{"schema", {{"const", "done"}}}}}};

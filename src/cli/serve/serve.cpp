@@ -2,7 +2,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/options/places.h"
@@ -39,6 +41,13 @@ class HeldSignals {
     while (sigwait(&signals_, &signal) != 0) {
     }
   }
+  /// The same; false if it was `who` that sent it, with pthread_sigqueue().
+  bool await_from_other_than(const void* who) const {
+    siginfo_t info = {};
+    while (sigwaitinfo(&signals_, &info) < 0) {
+    }
+    return info.si_code != SI_QUEUE || info.si_value.sival_ptr != who;
+  }
   /// Whether one came within `ms`.
   bool came_within(long ms) const {
     const timespec time = {ms / 1000, ms % 1000 * 1'000'000};
@@ -47,6 +56,24 @@ class HeldSignals {
 
  private:
   sigset_t signals_ = {};
+};
+
+/// While it lives, a signal ends the process: nothing waits for models that nobody wants any more.
+class EndsBySignal {
+ public:
+  explicit EndsBySignal(const HeldSignals& signals)
+      : thread_([this, &signals] {
+          if (signals.await_from_other_than(this)) _exit(kExitInterrupted);
+        }) {}
+  ~EndsBySignal() {
+    pthread_sigqueue(thread_.native_handle(), SIGTERM, {.sival_ptr = this});
+    thread_.join();
+  }
+  EndsBySignal(const EndsBySignal&) = delete;
+  EndsBySignal& operator=(const EndsBySignal&) = delete;
+
+ private:
+  std::thread thread_;
 };
 
 LearnOptions learn_options(const ServeCommandOptions& options, bool draws) {
@@ -95,6 +122,14 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   return served;
 }
 
+/// Where no model draws.
+void refuse_picture_flags(const ServeCommandOptions& options) {
+  const char* flag = !options.vq.empty()            ? "--vq"
+                     : options.model.image_side > 0 ? "--cells"
+                                                    : nullptr;
+  if (flag) throw UsageError(fmt::format("{}: expected a model that draws, found none", flag));
+}
+
 class Serve : public Command {
  public:
   explicit Serve(CLI::App& parent)
@@ -105,16 +140,8 @@ class Serve : public Command {
   int run() override {
     const auto start = Clock::now();
     const HeldSignals signals;
-    const auto named = named_models(options_.models);
     options_.server.api_keys = api_keys(options_);
-    std::vector<ServedModel> models;
-    std::size_t promised = 0;
-    for (const auto& [name, model] : named) {
-      models.push_back(open_served(options_, name, model, promised));
-      note("{}: {}, drafter {}", name, models.back().host->loaded().path.string(),
-           models.back().host->drafter());
-    }
-    Server server(options_.server, std::move(models));
+    Server server(options_.server, open_models(signals));
     const std::chrono::duration<double> seconds = Clock::now() - start;
     note("listening on {} (ready after {:.2f} s)", server.address(), seconds.count());
     signals.await();
@@ -122,6 +149,20 @@ class Serve : public Command {
   }
 
  private:
+  std::vector<ServedModel> open_models(const HeldSignals& signals) const {
+    const EndsBySignal loading(signals);
+    std::vector<ServedModel> models;
+    std::size_t promised = 0;
+    for (const auto& [name, model] : named_models(options_.models)) {
+      models.push_back(open_served(options_, name, model, promised));
+      note("{}: {}, drafter {}", name, models.back().host->loaded().path.string(),
+           models.back().host->drafter());
+    }
+    const bool draws = std::ranges::any_of(
+        models, [](const ServedModel& model) { return model.pictures != nullptr; });
+    if (!draws) refuse_picture_flags(options_);
+    return models;
+  }
   int drain(Server& server, const HeldSignals& signals) const {
     note("ending: running answers have {} s; another signal ends at once", options_.drain_s);
     server.drain();

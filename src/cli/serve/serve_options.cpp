@@ -1,19 +1,34 @@
 #include "cli/serve/serve_options.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <sstream>
 
 #include "cli/options/draft_options.h"
 #include "cli/options/prompt_options.h"
 #include "core/error.h"
+#include "io/quote.h"
 
 namespace talon {
 namespace {
 
 constexpr const char* kServerGroup = "Server";
 constexpr const char* kLimitGroup = "Limits of a request";
+
+/// What browsers send as Origin: `*`, `null` or SCHEME://HOST[:PORT]. It becomes part of headers.
+std::string checked_origin(const std::string& given) {
+  const auto is_word = [](std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+      return c > ' ' && c <= '~' && c != '/' && c != ',';
+    });
+  };
+  const std::size_t scheme = given.find("://");
+  const bool is_origin = scheme != std::string::npos && is_word(given.substr(0, scheme)) &&
+                         is_word(given.substr(scheme + 3));
+  if (is_origin || given == "*" || given == "null") return given;
+  throw UsageError(
+      fmt::format("--cors: expected * or SCHEME://HOST[:PORT], found {}", quote(given)));
+}
 
 void add_address_flags(CLI::App& app, HttpOptions& http) {
   app.add_option("--host", http.host, "address to listen on")
@@ -24,9 +39,11 @@ void add_address_flags(CLI::App& app, HttpOptions& http) {
   app.add_option("--unix", http.unix_path, "listen on a socket in the file system instead")
       ->type_name("PATH")
       ->group(kServerGroup);
-  app.add_option("--cors", http.cors,
-                 "origin whose pages browsers may let call the server; *: any (default: only the "
-                 "server's own)")
+  const auto set_cors = [&http](const std::string& given) { http.cors = checked_origin(given); };
+  app.add_option_function<std::string>(
+         "--cors", set_cors,
+         "origin whose pages browsers may let call the server; *: any (default: only the server's "
+         "own)")
       ->type_name("ORIGIN")
       ->group(kServerGroup);
 }
@@ -170,9 +187,10 @@ std::vector<std::string> api_keys(const ServeCommandOptions& options) {
   if (!options.key_file.empty()) {
     std::istringstream lines(read_text_file(options.key_file));
     for (std::string line; std::getline(lines, line);) {
-      while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())))
-        line.pop_back();
-      if (!line.empty()) keys.push_back(line);
+      constexpr const char* kSpaces = " \t\r\v\f";
+      const std::size_t begin = line.find_first_not_of(kSpaces);
+      if (begin == std::string::npos) continue;
+      keys.push_back(line.substr(begin, line.find_last_not_of(kSpaces) + 1 - begin));
     }
     if (keys.empty())
       fail("--api-key-file {}: expected a key a line, found none", options.key_file);

@@ -21,6 +21,7 @@ struct ChoiceNews {
   std::vector<int> step_tokens;  // how many each step brought
   std::vector<TokenLogprobs> logprobs;
   std::vector<RoundTrace> rounds;  // if the request asks to see them
+  int reused_tokens = 0;           // of the prompt, which the cache had
   FinishReason finish = FinishReason::none;
   std::string error;  // when it failed
 };
@@ -36,6 +37,7 @@ struct AnswerHead {
   long created = 0;
   const ServedModel* model = nullptr;
   AnswerFields fields;
+  Json asked;  // fields of the request that its answer repeats, if any
   std::string drafter;
   std::vector<std::vector<TokenId>> prompts;  // choice i answers prompt i / fields.choices
 };
@@ -46,8 +48,9 @@ class ChoiceReaders {
   explicit ChoiceReaders(AnswerStyle style) : style_(style) {}
   /// What is new of one, all if it has ended.
   AnswerReader::Parts read(const ChoiceNews& news);
-  /// A whole one.
-  ReadAnswer whole(const ChoiceResult& choice) const;
+  /// A whole one, and the parts of it in their order.
+  ReadAnswer whole(const ChoiceResult& choice) const { return joined(parts(choice)); }
+  AnswerReader::Parts parts(const ChoiceResult& choice) const;
 
  private:
   AnswerStyle style_;

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "text/detokenizer.h"
 #include "text/utf8.h"
 
 namespace talon {
@@ -139,6 +140,25 @@ std::string new_call_id(ToolDialect dialect) {
   return new_id("call_");
 }
 
+int reasoning_tokens(const AnswerHead& head, const ChoiceResult& choice) {
+  const AnswerStyle& style = head.fields.style;
+  if (!style.reasons && style.dialect != ToolDialect::harmony) return 0;
+  Detokenizer detokenizer(head.model->tokenizer(), !style.shows_special());
+  const auto reader = make_reader(style);
+  int count = 0, silent = 0;  // silent: the last ones, which made nothing yet
+  for (std::size_t i = 0; i <= choice.tokens.size(); ++i) {
+    const bool is_over = i == choice.tokens.size();
+    AnswerReader::Parts parts;
+    reader->read(is_over ? detokenizer.finish() : detokenizer.push(choice.tokens[i]), parts);
+    if (is_over) reader->finish(parts);
+    if (!is_over) ++silent;
+    if (parts.empty()) continue;
+    if (parts.front().kind == AnswerPart::Kind::reasoning) count += silent;
+    silent = 0;
+  }
+  return count;
+}
+
 std::string token_text(const Tokenizer& tokenizer, TokenId token) {
   return replace_ill_formed(tokenizer.bytes_of(token));
 }
@@ -187,12 +207,12 @@ AnswerReader::Parts ChoiceReaders::read(const ChoiceNews& news) {
   return parts;
 }
 
-ReadAnswer ChoiceReaders::whole(const ChoiceResult& choice) const {
+AnswerReader::Parts ChoiceReaders::parts(const ChoiceResult& choice) const {
   const auto reader = make_reader(style_);
   AnswerReader::Parts parts;
   reader->read(choice.text, parts);
   reader->finish(parts);
-  return joined(parts);
+  return parts;
 }
 
 std::string event(const Json& json) { return "data: " + to_text(json) + "\n\n"; }

@@ -25,6 +25,9 @@ Json finish_json(FinishReason reason, bool calls);
 /// A name for a call, which the client gives back with what it gave.
 std::string new_call_id(ToolDialect dialect);
 
+/// How many of an answer's tokens made what of it is reasoning; marks count to what follows them.
+int reasoning_tokens(const AnswerHead& head, const ChoiceResult& choice);
+
 /// Where a token begins in bytes that need not be characters: text repaired, and the bytes.
 std::string token_text(const Tokenizer& tokenizer, TokenId token);
 /// One entry of the `content` of a chat's logprobs.

@@ -34,6 +34,7 @@ void append(ChoiceNews& all, ChoiceNews& more) {
   move_to(all.step_tokens, more.step_tokens);
   move_to(all.logprobs, more.logprobs);
   move_to(all.rounds, more.rounds);
+  all.reused_tokens = more.reused_tokens;
   all.finish = more.finish;
   all.error = std::move(more.error);
 }
@@ -105,6 +106,7 @@ class Answering::Listener final : public AnswerListener {
       round_.accepted = progress.accepted;
       news.rounds.push_back(std::exchange(round_, {}));
     }
+    news.reused_tokens = statistics.reused_tokens;
     news.finish = progress.finish;
     news.error = progress.error;
     answering_->add(std::move(news), ends ? &statistics : nullptr);

@@ -1,9 +1,12 @@
 #include "serve/api/anthropic.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "serve/api/answer_json.h"
 #include "serve/api/messages.h"
+#include "text/detokenizer.h"
 
 namespace talon {
 namespace {
@@ -140,63 +143,88 @@ class MessageFormat final : public AnswerFormat {
   explicit MessageFormat(AnswerHead head) : head_(std::move(head)), readers_(head_.fields.style) {}
 
   Json whole(const std::vector<ChoiceResult>& choices) override {
-    const ReadAnswer said = readers_.whole(choices[0]);
+    const std::vector<Said> said = joined_blocks(readers_.parts(choices[0]));
     Json message = outline();
     Json& content = message["content"] = Json::array();
-    if (!said.reasoning.empty()) {
-      content.push_back({{"type", "thinking"}, {"thinking", said.reasoning}, {"signature", ""}});
+    for (const Said& block : said) {
+      content.push_back(block_json(block));
+      has_calls_ |= block.kind == Block::call;
     }
-    if (!said.content.empty() || (content.empty() && said.calls.empty())) {
-      content.push_back({{"type", "text"}, {"text", said.content}});
-    }
-    for (const ReadAnswer::Call& call : said.calls) {
-      content.push_back({{"type", "tool_use"},
-                         {"id", new_id("toolu_")},
-                         {"name", call.name},
-                         {"input", input_of(call.arguments)}});
-    }
-    message["stop_reason"] = reason(choices[0].finish, !said.calls.empty());
-    message["stop_sequence"] = stop_text(choices[0].finish);
-    message["usage"] = usage(choices);
+    message.update(ending(choices[0]));
+    message["usage"] =
+        usage(choices[0].statistics.reused_tokens, choices[0].statistics.answer_tokens);
     add_statistics(message, head_, choices);
     return message;
   }
-  std::string begin() override {
-    Json message = outline();
-    message["content"] = Json::array();
-    message["stop_reason"] = message["stop_sequence"] = nullptr;
-    message["usage"] = {{"input_tokens", head_.prompts[0].size()}, {"output_tokens", 0}};
-    return named_event({{"type", "message_start"}, {"message", std::move(message)}});
-  }
+  std::string begin() override { return ""; }
   std::string piece(const ChoiceNews& news) override {
-    std::string events;
+    std::string events = std::exchange(has_begun_, true) ? "" : start(news.reused_tokens);
     for (const AnswerPart& part : readers_.read(news)) events += block_events(part);
     return events;
   }
   std::string end(const std::vector<ChoiceResult>& choices) override {
-    const FinishReason finish = choices[0].finish;
-    std::string events = block_ == Block::none ? begin_block(Block::text, "") : "";
-    return events + end_block() +
-           named_event({{"type", "message_delta"},
-                        {"delta",
-                         {{"stop_reason", reason(finish, has_calls_)},
-                          {"stop_sequence", stop_text(finish)}}},
-                        {"usage", usage(choices)}}) +
-           named_event({{"type", "message_stop"}});
+    const SequenceStatistics& statistics = choices[0].statistics;
+    std::string events = block_ == Block::none ? begin_block({Block::text, "", ""}) : "";
+    events += end_block();
+    Json last = {{"type", "message_delta"},
+                 {"delta", ending(choices[0])},
+                 {"usage", usage(statistics.reused_tokens, statistics.answer_tokens)}};
+    add_statistics(last, head_, choices);
+    return events + named_event(last) + named_event({{"type", "message_stop"}});
   }
   std::string failure(const ApiError& error) override { return named_event(error_body(error)); }
   HttpResponse refusal(const ApiError& error) override { return anthropic_error(error); }
 
  private:
   enum class Block { none, text, thinking, call };
+  /// A block as far as it goes: its text, or the name and the arguments of a call.
+  struct Said {
+    Block kind = Block::text;
+    std::string name, text;
+  };
 
+  static Block block_of(const AnswerPart& part) {
+    return part.kind == AnswerPart::Kind::content     ? Block::text
+           : part.kind == AnswerPart::Kind::reasoning ? Block::thinking
+                                                      : Block::call;
+  }
+  static std::vector<Said> joined_blocks(const AnswerReader::Parts& parts) {
+    std::vector<Said> blocks;
+    for (const AnswerPart& part : parts) {
+      const bool is_call = part.kind == AnswerPart::Kind::call;
+      if (is_call || blocks.empty() || blocks.back().kind != block_of(part)) {
+        blocks.push_back({block_of(part), is_call ? part.text : "", ""});
+      }
+      if (!is_call) blocks.back().text += part.text;
+    }
+    if (blocks.empty()) blocks.emplace_back();
+    return blocks;
+  }
+  static Json block_json(const Said& said) {
+    switch (said.kind) {
+      case Block::thinking:
+        return {{"type", "thinking"}, {"thinking", said.text}, {"signature", ""}};
+      case Block::call:
+        return {{"type", "tool_use"},
+                {"id", new_id("toolu_")},
+                {"name", said.name},
+                {"input", input_of(said.text)}};
+      default:
+        return {{"type", "text"}, {"text", said.text}};
+    }
+  }
+  std::string start(int reused) {
+    Json message = outline();
+    message["content"] = Json::array();
+    message["stop_reason"] = message["stop_sequence"] = nullptr;
+    message["usage"] = usage(reused, 0);
+    return named_event({{"type", "message_start"}, {"message", std::move(message)}});
+  }
   std::string block_events(const AnswerPart& part) {
     const bool is_call = part.kind == AnswerPart::Kind::call;
-    const Block block = part.kind == AnswerPart::Kind::content     ? Block::text
-                        : part.kind == AnswerPart::Kind::reasoning ? Block::thinking
-                                                                   : Block::call;
+    const Block block = block_of(part);
     std::string events;
-    if (is_call || block != block_) events = begin_block(block, is_call ? part.text : "");
+    if (is_call || block != block_) events = begin_block({block, is_call ? part.text : "", ""});
     if (is_call) return events;
     Json delta = {{"type", "text_delta"}, {"text", part.text}};
     if (block == Block::thinking) delta = {{"type", "thinking_delta"}, {"thinking", part.text}};
@@ -205,23 +233,13 @@ class MessageFormat final : public AnswerFormat {
            named_event(
                {{"type", "content_block_delta"}, {"index", index_}, {"delta", std::move(delta)}});
   }
-  std::string begin_block(Block block, const std::string& name) {
+  std::string begin_block(const Said& said) {
     std::string events = block_ == Block::none ? "" : end_block();
-    block_ = block;
-    Json json = {{"type", "text"}, {"text", ""}};
-    if (block == Block::thinking) {
-      json = {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
-    }
-    if (block == Block::call) {
-      has_calls_ = true;
-      json = {{"type", "tool_use"},
-              {"id", new_id("toolu_")},
-              {"name", name},
-              {"input", Json::object()}};
-    }
+    block_ = said.kind;
+    has_calls_ |= said.kind == Block::call;
     return events + named_event({{"type", "content_block_start"},
                                  {"index", index_},
-                                 {"content_block", std::move(json)}});
+                                 {"content_block", block_json(said)}});
   }
   std::string end_block() {
     block_ = Block::none;
@@ -237,18 +255,30 @@ class MessageFormat final : public AnswerFormat {
     }
     return finish == FinishReason::stop_text ? "stop_sequence" : "max_tokens";
   }
-  /// The engine tells that a stop text came, not which.
-  Json stop_text(FinishReason finish) const {
-    const std::vector<std::string>& texts = head_.fields.stop_texts;
-    const bool is_known = finish == FinishReason::stop_text && texts.size() == 1;
-    return is_known ? Json(texts[0]) : Json();
+  Json ending(const ChoiceResult& choice) const {
+    return {{"stop_reason", reason(choice.finish, has_calls_)},
+            {"stop_sequence", stop_text(choice)}};
   }
-  Json usage(const std::vector<ChoiceResult>& choices) const {
-    const SequenceStatistics& statistics = choices[0].statistics;
-    return {{"input_tokens", statistics.prompt_tokens - statistics.reused_tokens},
-            {"cache_read_input_tokens", statistics.reused_tokens},
+  /// The engine tells that a stop text came, not which: it is the one that its tokens go on with
+  /// where the answer's text ends. Of several the shortest was complete first.
+  Json stop_text(const ChoiceResult& choice) const {
+    if (choice.finish != FinishReason::stop_text) return nullptr;
+    Detokenizer detokenizer(head_.model->tokenizer(), !head_.fields.style.shows_special());
+    std::string all;
+    for (const TokenId token : choice.tokens) all += detokenizer.push(token);
+    const auto rest = std::string_view(all).substr(std::min(choice.text.size(), all.size()));
+    const std::string* found = nullptr;
+    for (const std::string& text : head_.fields.stop_texts) {
+      if (rest.starts_with(text) && (!found || text.size() < found->size())) found = &text;
+    }
+    return found ? Json(*found) : Json();
+  }
+  /// input_tokens are those of the prompt that the cache did not have.
+  Json usage(int reused, int answer_tokens) const {
+    return {{"input_tokens", static_cast<int>(head_.prompts[0].size()) - reused},
+            {"cache_read_input_tokens", reused},
             {"cache_creation_input_tokens", 0},
-            {"output_tokens", statistics.answer_tokens}};
+            {"output_tokens", answer_tokens}};
   }
 
   AnswerHead head_;
@@ -256,6 +286,7 @@ class MessageFormat final : public AnswerFormat {
   Block block_ = Block::none;  // that is being written
   int index_ = 0;
   bool has_calls_ = false;
+  bool has_begun_ = false;
 };
 
 std::unique_ptr<AnswerFormat> make_message_format(AnswerHead head) {

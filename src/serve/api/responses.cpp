@@ -58,13 +58,55 @@ std::vector<ChatMessage> read_input(const Fields& fields, const RequestLimits& l
   return messages;
 }
 
+/// A message's text has no places for those of its tokens.
+void refuse_logprobs(const Fields& fields) {
+  if (fields.integer("top_logprobs", 0, 20).value_or(0) > 0) {
+    fields.refuse("top_logprobs", "0: /v1/chat/completions has logprobs");
+  }
+  const Json* include = fields.array("include", 64);
+  for (std::size_t i = 0; include && i < include->size(); ++i) {
+    const std::string path = fmt::format("include[{}]", i);
+    if (!(*include)[i].is_string()) refuse_field(path, "a text", (*include)[i]);
+    if ((*include)[i] != "message.output_text.logprobs") continue;
+    refuse_field(path, "no logprobs: /v1/chat/completions has them", (*include)[i]);
+  }
+}
+
+/// Fields that a response repeats, as they were given or as what is so where they were not.
+Json asked_of(const Fields& fields) {
+  const auto given = [&](const char* name, Json otherwise) {
+    const Json* value = fields.find(name);
+    return value ? *value : std::move(otherwise);
+  };
+  Json asked;
+  asked["instructions"] = given("instructions", nullptr);
+  asked["metadata"] = given("metadata", Json::object());
+  asked["parallel_tool_calls"] = given("parallel_tool_calls", true);
+  asked["tool_choice"] = given("tool_choice", "auto");
+  asked["truncation"] = given("truncation", "disabled");
+  const Json reasoning = given("reasoning", Json::object());
+  asked["reasoning"] = {{"effort", reasoning.value("effort", Json())}, {"summary", nullptr}};
+  asked["text"] = {{"format", {{"type", "text"}}}};
+  const Json text = given("text", Json::object());
+  if (!text.value("format", Json()).is_null()) asked["text"]["format"] = text["format"];
+  asked["tools"] = given("tools", Json::array());
+  for (Json& tool : asked["tools"]) {
+    Json told = {{"type", "function"}};
+    for (const char* name : {"name", "description", "parameters", "strict"}) {
+      told[name] = tool.value(name, Json());
+    }
+    tool = std::move(told);
+  }
+  return asked;
+}
+
 void refuse_unserved(const Fields& fields) {
   for (const char* name : {"previous_response_id", "conversation", "prompt"}) {
     if (fields.find(name)) fields.refuse(name, "none: the server keeps no answers");
   }
   if (fields.flag("background").value_or(false)) fields.refuse("background", "false");
   for (const char* name : {"text", "metadata"}) fields.object(name);
-  fields.array("include", 64);
+  refuse_logprobs(fields);
   const std::string truncation = fields.text("truncation").value_or("disabled");
   if (truncation != "disabled" && truncation != "auto") {
     fields.refuse("truncation", "disabled or auto");
@@ -77,12 +119,8 @@ class ResponseFormat final : public AnswerFormat {
 
   Json whole(const std::vector<ChoiceResult>& choices) override {
     const auto silent = [](const std::string&, const Json&) { return std::string(); };
-    AnswerReader::Parts parts;
-    const auto reader = make_reader(head_.fields.style);
-    reader->read(choices[0].text, parts);
-    reader->finish(parts);
     ResponseItems items;
-    items.add(parts, silent);
+    items.add(readers_.parts(choices[0]), silent);
     items.finish(is_cut(choices), silent);
     return whole(choices, items);
   }
@@ -122,27 +160,21 @@ class ResponseFormat final : public AnswerFormat {
   }
   Json outline(std::string_view status) const {
     const AnswerFields& fields = head_.fields;
-    return {{"id", head_.id},
-            {"object", "response"},
-            {"created_at", head_.created},
-            {"status", status},
-            {"error", nullptr},
-            {"incomplete_details", nullptr},
-            {"instructions", nullptr},
-            {"max_output_tokens", fields.max_new ? Json(*fields.max_new) : Json()},
-            {"metadata", Json::object()},
-            {"model", head_.model->name},
-            {"output", Json::array()},
-            {"parallel_tool_calls", true},
-            {"previous_response_id", nullptr},
-            {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
-            {"store", false},
-            {"temperature", fields.sampler.temperature},
-            {"text", {{"format", {{"type", "text"}}}}},
-            {"tool_choice", "auto"},
-            {"tools", Json::array()},
-            {"top_p", fields.sampler.top_p},
-            {"truncation", "disabled"}};  // no "usage" before the end: may be left out, not null
+    Json json = {{"id", head_.id},
+                 {"object", "response"},
+                 {"created_at", head_.created},
+                 {"status", status},
+                 {"error", nullptr},
+                 {"incomplete_details", nullptr},
+                 {"max_output_tokens", fields.max_new ? Json(*fields.max_new) : Json()},
+                 {"model", head_.model->name},
+                 {"output", Json::array()},
+                 {"previous_response_id", nullptr},
+                 {"store", false},
+                 {"temperature", fields.sampler.temperature},
+                 {"top_p", fields.sampler.top_p}};
+    json.update(head_.asked);
+    return json;  // no "usage" before the end: may be left out, not null
   }
   std::string told(const std::string& type, Json json) {
     json["type"] = type;
@@ -156,7 +188,7 @@ class ResponseFormat final : public AnswerFormat {
              {{"cached_tokens", statistics.reused_tokens},
               {"cache_write_tokens", statistics.prompt_tokens - statistics.reused_tokens}}},
             {"output_tokens", statistics.answer_tokens},
-            {"output_tokens_details", {{"reasoning_tokens", 0}}},
+            {"output_tokens_details", {{"reasoning_tokens", reasoning_tokens(head_, choices[0])}}},
             {"total_tokens", statistics.prompt_tokens + statistics.answer_tokens}};
   }
 
@@ -190,6 +222,7 @@ void serve_responses(const GenerateInput& input) {
     }
   }
   AnswerHead head = make_head("resp_", *input.model, std::move(answer));
+  head.asked = asked_of(fields);
   ask_chat(input, std::move(ask), head);
   start_answer(input, std::move(head), make_response_format);
 }

@@ -11,10 +11,11 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <charconv>
+#include <cerrno>
 
 #include "io/quote.h"
 #include "serve/http/http_exchange.h"
+#include "serve/http/request_head.h"
 
 namespace talon {
 namespace {
@@ -26,6 +27,7 @@ using ErrorCode = boost::system::error_code;
 constexpr double kLingerSeconds = 2;  // for a client that still sends what nobody reads
 constexpr std::size_t kMostLingering = std::size_t{128} << 20;
 constexpr std::size_t kLingerBuffer = 64 << 10;
+constexpr std::size_t kEarlyBytes = 4 << 10;  // that are read at once while nobody waits for them
 
 std::string text_of(boost::beast::string_view view) {
   return std::string(view.data(), view.size());
@@ -33,33 +35,6 @@ std::string text_of(boost::beast::string_view view) {
 
 /// Answers of other statuses end with their headers.
 bool has_body(int status) { return status != 204 && status != 304; }
-
-/// Whether a page that the server itself gave may call it.
-bool is_own_origin(const HttpRequest& request) {
-  const std::size_t scheme = request.origin.find("://");
-  return scheme != std::string::npos && request.origin.substr(scheme + 3) == request.host;
-}
-
-/// Where a target points: without what follows a question mark, without `http://host`, with which
-/// proxies may begin it, and with every %2F as what it stands for.
-std::string path_of(std::string_view target) {
-  target = target.substr(0, target.find('?'));
-  const std::size_t scheme = target.find("://");
-  if (!target.starts_with('/') && scheme != std::string_view::npos) {
-    const std::size_t path = target.find('/', scheme + 3);
-    target = path == std::string_view::npos ? "/" : target.substr(path);
-  }
-  std::string decoded;
-  for (std::size_t i = 0; i < target.size(); ++i) {
-    unsigned char byte = 0;
-    const char* digits = target.data() + i + 1;
-    const bool is_escape = target[i] == '%' && i + 2 < target.size() &&
-                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
-    decoded += is_escape ? static_cast<char>(byte) : target[i];
-    if (is_escape) i += 2;
-  }
-  return decoded;
-}
 
 class HttpConnection final : public Connection,
                              public AnswerWriter,
@@ -85,10 +60,14 @@ class HttpConnection final : public Connection,
     disarm();
     ErrorCode ignored;
     socket_.close(ignored);
-    if (const auto exchange = std::exchange(exchange_, nullptr)) {
-      --shared_.exchanges;
-      exchange->lose();
-    }
+    set_busy(false);
+    if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->lose();
+  }
+  void drain() override {
+    if (!is_reading_body_) return;
+    is_too_late_ = true;
+    ErrorCode ignored;
+    socket_.cancel(ignored);
   }
 
   void send_response(HttpResponse response) override;
@@ -100,15 +79,19 @@ class HttpConnection final : public Connection,
 
  private:
   void await_request();
+  void await_bytes();
+  bool take_bytes();
   void read_header();
   void on_header(ErrorCode error);
   void read_body();
   void on_unread(ErrorCode error);
   void begin_exchange(bool is_read);
   void refuse(int status, const std::string& message);
+  HttpResponse error(int status, const std::string& message) const {
+    return shared_.handlers.error(request_, status, message);
+  }
   std::optional<HttpResponse> refusal() const;
   std::optional<HttpResponse> coded_body() const;
-  void read_request_head();
 
   void watch();
   void look_whether_gone();
@@ -121,6 +104,10 @@ class HttpConnection final : public Connection,
   void linger();
   void discard(std::size_t so_far);
 
+  /// Whether a request is under way.
+  void set_busy(bool busy) {
+    if (std::exchange(is_busy_, busy) != busy) shared_.exchanges += busy ? 1 : -1;
+  }
   void arm(double seconds);
   void disarm() {
     is_armed_ = false;
@@ -144,6 +131,9 @@ class HttpConnection final : public Connection,
   bool timed_out_ = false;
   bool is_closing_ = false;
   bool is_writing_ = false;
+  bool is_busy_ = false;
+  bool is_reading_body_ = false;
+  bool is_too_late_ = false;  // its body, for a server that ends
 
   std::shared_ptr<HttpExchange> exchange_;
   std::shared_ptr<HttpConnection> self_;  // while there is an exchange, which knows it
@@ -173,20 +163,35 @@ void HttpConnection::arm(double seconds) {
 // Reading.
 
 void HttpConnection::await_request() {
-  if (shared_.draining) return close();
+  set_busy(false);
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(limits_.body_bytes);
+  request_ = {};
   idle_since_ = Clock::now();
-  // Some clients send a line's end behind a body (RFC 9112, 2.2).
+  arm(limits_.idle_s);
+  await_bytes();
+}
+
+/// Line ends before a request are none of it: some clients send them behind a body (RFC 9112, 2.2).
+void HttpConnection::await_bytes() {
   const auto bytes = buffer_.cdata();
   const std::string_view early(static_cast<const char*>(bytes.data()), bytes.size());
   buffer_.consume(std::min(early.find_first_not_of("\r\n"), early.size()));
   if (buffer_.size() > 0) return read_header();
-  arm(limits_.idle_s);
+  buffer_.shrink_to_fit();  // most connections are idle
   socket_.async_wait(StreamSocket::wait_read, then([](HttpConnection& self, ErrorCode error) {
-                       error ? self.close() : self.read_header();
+                       error || !self.take_bytes() ? self.close() : self.await_bytes();
                      }));
+}
+
+/// Takes bytes that have come; false at their end.
+bool HttpConnection::take_bytes() {
+  const auto room = buffer_.prepare(kEarlyBytes);
+  const ssize_t count = recv(socket_.native_handle(), room.data(), room.size(), MSG_DONTWAIT);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  buffer_.commit(static_cast<std::size_t>(count));
+  return count > 0;
 }
 
 void HttpConnection::read_header() {
@@ -199,12 +204,13 @@ void HttpConnection::read_header() {
 void HttpConnection::on_header(ErrorCode error) {
   disarm();
   if (error) return on_unread(error);
-  read_request_head();
+  set_busy(true);
+  request_ = read_request_head(parser_->get());
   if (auto response = refusal()) {
     begin_exchange(parser_->is_done());
     return send_response(*std::move(response));
   }
-  const bool expects = parser_->get()[http::field::expect] == "100-continue";
+  const bool expects = boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");
   if (!expects || parser_->is_done()) return read_body();
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue),
@@ -213,29 +219,14 @@ void HttpConnection::on_header(ErrorCode error) {
                     }));
 }
 
-void HttpConnection::read_request_head() {
-  const auto& message = parser_->get();
-  const auto field = [&](auto name) { return text_of(message[name]); };
-  request_ = {};
-  request_.method = text_of(message.method_string());
-  request_.path = path_of(text_of(message.target()));
-  request_.authorization = field(http::field::authorization);
-  request_.api_key = field("x-api-key");
-  request_.origin = field(http::field::origin);
-  request_.host = field(http::field::host);
-  request_.if_none_match = field(http::field::if_none_match);
-  request_.takes_gzip = field(http::field::accept_encoding).find("gzip") != std::string::npos;
-}
-
 std::optional<HttpResponse> HttpConnection::refusal() const {
-  const std::string& allowed = shared_.options.cors;
-  const bool may_call = request_.origin.empty() || allowed == "*" || request_.origin == allowed ||
-                        is_own_origin(request_);
-  if (!may_call) {
-    return shared_.handlers.error(
-        403, "origin: expected this server's own or the one of --cors, found another");
+  const HttpOptions& options = shared_.options;
+  if (!may_call(request_, options, shared_.is_loopback && !options.has_keys)) {
+    return error(403,
+                 fmt::format("origin: expected this server's own or the one of --cors, found {}",
+                             quote(request_.origin)));
   }
-  if (request_.method == "OPTIONS" && !allowed.empty()) {
+  if (request_.method == "OPTIONS" && !options.cors.empty()) {
     return HttpResponse{204,
                         "",
                         "text/plain",
@@ -252,13 +243,12 @@ std::optional<HttpResponse> HttpConnection::coded_body() const {
   const auto& message = parser_->get();
   const std::string transfer = text_of(message[http::field::transfer_encoding]);
   if (!transfer.empty() && !boost::beast::iequals(transfer, "chunked")) {
-    return shared_.handlers.error(
-        501, fmt::format("Transfer-Encoding: expected chunked, found {}", quote(transfer)));
+    return error(501,
+                 fmt::format("Transfer-Encoding: expected chunked, found {}", quote(transfer)));
   }
   const std::string content = text_of(message[http::field::content_encoding]);
   if (content.empty() || boost::beast::iequals(content, "identity")) return std::nullopt;
-  return shared_.handlers.error(
-      415, fmt::format("Content-Encoding: expected none, found {}", quote(content)));
+  return error(415, fmt::format("Content-Encoding: expected none, found {}", quote(content)));
 }
 
 void HttpConnection::read_body() {
@@ -268,8 +258,10 @@ void HttpConnection::read_body() {
     return shared_.handlers.handle(std::move(request_), exchange_);
   }
   arm(limits_.body_s);
+  is_reading_body_ = true;
   http::async_read(socket_, buffer_, *parser_,
                    then([](HttpConnection& self, ErrorCode error, std::size_t) {
+                     self.is_reading_body_ = false;
                      self.disarm();
                      error ? self.on_unread(error) : self.read_body();
                    }));
@@ -277,7 +269,9 @@ void HttpConnection::read_body() {
 
 /// A request that could not be read.
 void HttpConnection::on_unread(ErrorCode error) {
+  if (is_closing_) return;
   if (timed_out_) return refuse(408, "request: expected all of it sooner");
+  if (is_too_late_) return refuse(503, "server: expected one that stays, found it ending");
   if (error == http::error::header_limit) {
     return refuse(
         431, fmt::format("headers: expected at most {} bytes, found more", limits_.header_bytes));
@@ -293,8 +287,9 @@ void HttpConnection::on_unread(ErrorCode error) {
 }
 
 void HttpConnection::refuse(int status, const std::string& message) {
+  if (request_.path.empty()) request_ = read_request_head(parser_->get());  // as far as it goes
   begin_exchange(false);
-  send_response(shared_.handlers.error(status, message));
+  send_response(error(status, message));
 }
 
 // Answering.
@@ -304,7 +299,7 @@ void HttpConnection::begin_exchange(bool is_read) {
   keeps_alive_ = is_read && parser_->keep_alive();
   is_streaming_ = is_complete_ = false;
   ++exchanges_;
-  ++shared_.exchanges;
+  set_busy(true);
   exchange_ = std::make_shared<HttpExchange>(shared_.io, *this);
   self_ = shared_from_this();
   if (is_read) watch();
@@ -320,17 +315,11 @@ void HttpConnection::watch() {
 }
 
 void HttpConnection::look_whether_gone() {
-  char byte = 0;
-  const ssize_t count = recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  const bool nothing_yet = count < 0 && (errno == EAGAIN || errno == EINTR);
-  if (count <= 0 && !nothing_yet) return close();
-  if (count > 0) {  // the next request, early
-    if (buffer_.size() >= limits_.header_bytes) return;
-    ErrorCode error;
-    buffer_.commit(socket_.read_some(buffer_.prepare(4096), error));
-    if (error) return close();
+  if (buffer_.size() >= limits_.header_bytes + limits_.body_bytes) {
+    keeps_alive_ = false;  // more than one request early: the others are not read
+    buffer_.consume(buffer_.size());
   }
-  watch();
+  take_bytes() ? watch() : close();
 }
 
 std::string HttpConnection::head(int status, std::string_view content_type) const {
@@ -414,7 +403,6 @@ void HttpConnection::end_exchange() {
   const auto exchange = std::exchange(exchange_, nullptr);
   if (!exchange) return;
   const auto self = std::exchange(self_, nullptr);
-  --shared_.exchanges;
   exchange->end();
   ErrorCode ignored;
   socket_.cancel(ignored);  // the watch

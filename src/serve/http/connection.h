@@ -24,6 +24,8 @@ class Connection {
   /// Since when it waits for a request to be complete; nothing while one is answered.
   virtual std::optional<Clock::time_point> idle_since() const = 0;
   virtual void close() = 0;
+  /// The server ends: a request whose body is still on its way is refused.
+  virtual void drain() = 0;
 };
 
 /// What the connections of a server share.
@@ -33,7 +35,8 @@ struct ConnectionShared {
   const HttpHandlers& handlers;
   std::set<Connection*> open = {};
   std::atomic<int> exchanges = 0;  // under way
-  bool draining = false;           // no connection takes another request
+  bool draining = false;           // connections end with their next answer
+  bool is_loopback = false;        // only this machine can connect
 };
 
 /// Enters itself into `shared.open` while it lives.

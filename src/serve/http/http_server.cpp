@@ -69,6 +69,16 @@ int port_of(const Acceptor& acceptor) {
   return 0;
 }
 
+bool is_loopback(const Acceptor& acceptor) {
+  const Stream::endpoint endpoint = acceptor.local_endpoint();
+  const auto* address = reinterpret_cast<const sockaddr*>(endpoint.data());
+  if (address->sa_family == AF_INET) {
+    return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24 == 127;
+  }
+  if (address->sa_family != AF_INET6) return false;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
 }  // namespace
 
 struct HttpServer::State {
@@ -79,7 +89,6 @@ struct HttpServer::State {
   void accept();
   void on_accept(ErrorCode error, StreamSocket socket);
   bool make_room();
-  void close_idle();
   void close_all();
 
   HttpOptions options;
@@ -106,6 +115,7 @@ void HttpServer::State::listen() {
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) fail("listen on {}: {}", where, error.message());
   port = port_of(acceptor);
+  shared.is_loopback = is_loopback(acceptor);
 }
 
 void HttpServer::State::accept() {
@@ -143,13 +153,6 @@ bool HttpServer::State::make_room() {
   }
   if (longest) longest->close();
   return longest != nullptr;
-}
-
-void HttpServer::State::close_idle() {
-  const std::set<Connection*> all = shared.open;
-  for (Connection* connection : all) {
-    if (connection->idle_since()) connection->close();
-  }
 }
 
 void HttpServer::State::close_all() {
@@ -194,10 +197,8 @@ int HttpServer::exchanges() const { return state_->shared.exchanges; }
 
 void HttpServer::drain() {
   post([this] {
-    ErrorCode ignored;
-    state_->acceptor.close(ignored);
     state_->shared.draining = true;
-    state_->close_idle();
+    for (Connection* connection : state_->shared.open) connection->drain();
   });
 }
 

@@ -15,6 +15,7 @@ struct HttpOptions {
   int port = 8080;        // 0: any that is free
   std::string unix_path;  // a socket in the file system, in place of host and port
   std::string cors;       // the origin that browsers may call from; empty: only the server's own
+  bool has_keys = false;  // requests must carry one
   HttpLimits limits;
 };
 
@@ -23,8 +24,9 @@ struct HttpHandlers {
   /// Looks at a request before its body is read: the answer if it is refused.
   std::function<std::optional<HttpResponse>(const HttpRequest&)> refuse;
   std::function<void(HttpRequest, std::shared_ptr<Exchange>)> handle;
-  /// The body of an answer that the server itself gives: a bad request, too large, too slow.
-  std::function<HttpResponse(int status, const std::string& message)> error;
+  /// An answer that the server itself gives: to a bad request, one too large, too slow. The request
+  /// is as far as its head could be read.
+  std::function<HttpResponse(const HttpRequest&, int status, const std::string& message)> error;
   /// Told of every answer that begins to be sent.
   std::function<void(int status)> sent;
 };
@@ -46,9 +48,11 @@ class HttpServer {
 
   // From any thread:
   void post(std::function<void()> work);
-  /// Requests that are being answered.
+  /// Requests that are being read beyond their head or answered, and answers that end their
+  /// connection until the client has closed it, too.
   int exchanges() const;
-  /// Takes no more connections, closes those that are idle and the others after their answer.
+  /// Answers on, but for requests whose body is still on its way, and closes each connection after
+  /// its next answer.
   void drain();
   void stop();
 

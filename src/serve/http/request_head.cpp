@@ -1,0 +1,67 @@
+#include "serve/http/request_head.h"
+
+#include <charconv>
+
+namespace talon {
+namespace {
+
+/// Where a target points: without what follows a question mark, without `http://host`, with which
+/// proxies may begin it, and with every %2F as what it stands for.
+std::string path_of(std::string_view target) {
+  target = target.substr(0, target.find('?'));
+  const std::size_t scheme = target.find("://");
+  if (!target.starts_with('/') && scheme != std::string_view::npos) {
+    const std::size_t path = target.find('/', scheme + 3);
+    target = path == std::string_view::npos ? "/" : target.substr(path);
+  }
+  std::string decoded;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    unsigned char byte = 0;
+    const char* digits = target.data() + i + 1;
+    const bool is_escape = target[i] == '%' && i + 2 < target.size() &&
+                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    decoded += is_escape ? static_cast<char>(byte) : target[i];
+    if (is_escape) i += 2;
+  }
+  return decoded;
+}
+
+/// HOST of HOST[:PORT], where an address of IPv6 stands in brackets.
+std::string_view name_of_host(std::string_view host) {
+  const std::size_t bracket = host.find(']');
+  if (host.starts_with('[')) return host.substr(0, bracket == host.npos ? bracket : bracket + 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool names_this_machine(std::string_view name, const HttpOptions& options) {
+  return name == "localhost" || name == "127.0.0.1" || name == "[::1]" || name == options.host ||
+         name == "[" + options.host + "]";
+}
+
+}  // namespace
+
+HttpRequest read_request_head(const HttpMessage& message) {
+  namespace http = boost::beast::http;
+  const auto text_of = [](auto view) { return std::string(view.data(), view.size()); };
+  const auto field = [&](auto name) { return text_of(message[name]); };
+  HttpRequest request;
+  request.method = text_of(message.method_string());
+  request.path = path_of(text_of(message.target()));
+  request.authorization = field(http::field::authorization);
+  request.api_key = field("x-api-key");
+  request.origin = field(http::field::origin);
+  request.host = field(http::field::host);
+  request.if_none_match = field(http::field::if_none_match);
+  request.takes_gzip = field(http::field::accept_encoding).find("gzip") != std::string::npos;
+  return request;
+}
+
+bool may_call(const HttpRequest& request, const HttpOptions& options, bool is_alone) {
+  const std::string& origin = request.origin;
+  if (origin.empty() || options.cors == "*" || origin == options.cors) return true;
+  const std::size_t scheme = origin.find("://");
+  if (scheme == std::string::npos || origin.substr(scheme + 3) != request.host) return false;
+  return !is_alone || names_this_machine(name_of_host(request.host), options);
+}
+
+}  // namespace talon
