@@ -97,6 +97,18 @@ TEST(Responses, RefuseWhatTheyDoNotKeep) {
   }
 }
 
+TEST(Responses, RefuseAnInputOfThoughtsAlone) {
+  Json body = {{"input", {{{"type", "reasoning"}}}}};
+  const auto refusal = [&] { return server().post("/v1/responses", body).json()["error"]; };
+  const std::string expected =
+      "input: expected an item beside those of reasoning, found an array of 1 value";
+  EXPECT_EQ(refusal()["message"], expected);
+  body["continue_final_message"] = true;
+  EXPECT_EQ(refusal()["message"], expected);
+  body["instructions"] = "Be kind.";
+  EXPECT_EQ(refusal()["param"], "input");
+}
+
 TEST(Messages, HoldTheTextOfTheChat) {
   const Json answer = server().post("/v1/messages", kMessage).json();
   EXPECT_EQ(answer["type"], "message");

@@ -35,8 +35,8 @@ void start_answer(const GenerateInput& input, AnswerHead head,
 
 /// What a request for a chat asks of its answer beside text.
 struct ChatAsk {
-  std::string field = "messages";  // that holds them
-  std::vector<ChatMessage> messages;
+  std::string field = "messages";     // that holds them
+  std::vector<ChatMessage> messages;  // at least one
   ChatRenderOptions options;
   ToolUse tools;
   std::optional<AskedGrammar> grammar;
