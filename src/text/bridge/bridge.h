@@ -133,7 +133,7 @@ bool talon_grammar_allows(talon_grammar_state* state, uint32_t token, bool* allo
 /// Tokens that must come next. Free: talon_ids_free.
 bool talon_grammar_forced(talon_grammar_state* state, talon_ids* ids, talon_buffer* error);
 /// Whether only the end may come next.
-bool talon_grammar_is_complete(const talon_grammar_state* state);
+bool talon_grammar_is_complete(talon_grammar_state* state, bool* complete, talon_buffer* error);
 
 #ifdef __cplusplus
 }

@@ -91,7 +91,7 @@ class GrammarState final : public TokenConstraint {
   }
 
   std::vector<TokenId> forced(const AnswerTokens& answer) override {
-    if (!go_to(answer) || talon_grammar_is_complete(state_.get())) return {};
+    if (!go_to(answer)) return {};
     talon_ids ids{nullptr, 0};
     ask([&](talon_buffer* error) { return talon_grammar_forced(state_.get(), &ids, error); });
     std::vector<TokenId> tokens(ids.data, ids.data + ids.size);
@@ -100,7 +100,12 @@ class GrammarState final : public TokenConstraint {
   }
 
   bool is_complete(const AnswerTokens& answer) override {
-    return !go_to(answer) || talon_grammar_is_complete(state_.get());
+    if (!go_to(answer)) return true;
+    bool is_complete = false;
+    ask([&](talon_buffer* error) {
+      return talon_grammar_is_complete(state_.get(), &is_complete, error);
+    });
+    return is_complete;
   }
 
  private:

@@ -150,6 +150,23 @@ TEST_P(Grammars, AnswersEndWhereTheyMay) {
   EXPECT_EQ(walk.allowed(*walk.state), walk.ends);
 }
 
+TEST_P(Grammars, TextsAreCompleteOnceOnlyTheEndMayFollow) {
+  const GrammarText grammars[] = {{Kind::json_schema, R"({"enum": ["a"]})"},
+                                  {Kind::json_schema, kPerson},
+                                  {Kind::gbnf, "root ::= \"a\" | \"bc\""},
+                                  {Kind::regex, "a|b{3}"}};
+  for (const GrammarText& grammar : grammars) {
+    for (unsigned seed = 0; seed < 4; ++seed) {
+      Walk walk(GetParam(), grammar, seed);
+      for (int step = 0; step < 200; ++step) {
+        const bool only_end = walk.allowed(*walk.state) == walk.ends;
+        ASSERT_EQ(walk.state->is_complete({walk.tokens, {}}), only_end) << walk.text();
+        if (!walk.step()) break;
+      }
+    }
+  }
+}
+
 TEST_P(Grammars, ATokenThatIsNotAllowedIsAnErrorAndLeavesNothing) {
   Walk walk(GetParam(), {Kind::choice, R"(["abcabc"])"});
   const std::vector<TokenId> wrong = walk.tokenizer.encode("x", {.parse_special = false});

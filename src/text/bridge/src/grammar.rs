@@ -210,7 +210,22 @@ impl State {
         self.done(|matcher| matcher.validate_tokens(&[token])).map(|count| count == 1)
     }
 
+    /// The library stops where no lexeme is open: a last one whose end is not known before more comes is asked about.
+    fn is_complete(&mut self) -> Result<bool> {
+        if self.matcher.is_stopped() {
+            return Ok(true);
+        }
+        if !self.done(Matcher::is_accepting)? {
+            return Ok(false);
+        }
+        let mask = self.done(Matcher::compute_mask_or_eos)?;
+        Ok(mask.num_set() == 1 && mask.is_allowed(self.end))
+    }
+
     fn forced(&mut self) -> Result<Vec<TokenId>> {
+        if self.matcher.is_stopped() {
+            return Ok(Vec::new());
+        }
         let tokens = self.matcher.compute_ff_tokens();
         match self.matcher.get_error() {
             Some(error) => Err(plain(&error)),
@@ -340,8 +355,12 @@ pub unsafe extern "C" fn talon_grammar_forced(state: &mut State, ids: *mut Ids, 
 /// # Safety
 /// See bridge.h.
 #[no_mangle]
-pub unsafe extern "C" fn talon_grammar_is_complete(state: &State) -> bool {
-    state.matcher.is_stopped()
+pub unsafe extern "C" fn talon_grammar_is_complete(
+    state: &mut State,
+    complete: *mut bool,
+    error: *mut Buffer,
+) -> bool {
+    guard_into(complete, error, || within(ASKING, || state.is_complete()))
 }
 
 fn boxed<T>(made: Option<T>) -> *mut T {
