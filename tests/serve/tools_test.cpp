@@ -216,11 +216,18 @@ TEST(Tools, OfMessagesAreBlocks) {
   EXPECT_GT(server().post("/v1/messages/count_tokens", body).json()["input_tokens"], 20);
 }
 
+TestServer& thinking_server() {
+  static TestServer server([] {
+    TestServer::Options options;
+    options.chat_template =
+        "{% for message in messages %}{{ message.content }}{% endfor %} <think>\n";
+    return options;
+  }());
+  return server;
+}
+
 TEST(Tools, ThinkingIsApart) {
-  TestServer::Options options;
-  options.chat_template =
-      "{% for message in messages %}{{ message.content }}{% endfor %} <think>\n";
-  TestServer thinking(options);
+  TestServer& thinking = thinking_server();
   Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
                {"max_tokens", 8},
                {"temperature", 0}};
@@ -233,6 +240,34 @@ TEST(Tools, ThinkingIsApart) {
   body["logit_bias"] = Json::object();
   const Json done = thinking.post("/v1/chat/completions", body).json()["choices"][0]["message"];
   EXPECT_TRUE(done["content"] == "" || done["content"] == "\"done\"") << done;
+}
+
+/// The small model thinks until its answer is cut.
+TEST(Thinking, ComesBeforeAnAnswerOfEveryForm) {
+  const Json forms[] = {{{"regex", "[ab]{3}"}},
+                        {{"choice", {"yes", "no"}}},
+                        {{"grammar", "root ::= \"a\" | \"bc\""}},
+                        {{"grammar", "start: \"x\" \"y\""}},
+                        {{"json", {{"const", "done"}}}}};
+  for (const Json& form : forms) {
+    const Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+                       {"max_tokens", 20},
+                       {"temperature", 0},
+                       {"structured_outputs", form}};
+    const Reply reply = thinking_server().post("/v1/chat/completions", body);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    EXPECT_EQ(reply.json()["choices"][0]["finish_reason"], "length") << reply.body;
+  }
+}
+
+TEST(Thinking, IsAsAGrammarSpellsIt) {
+  const Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+                     {"max_tokens", 50},
+                     {"grammar", "root ::= \"hm</think>\" (\"yes\" | \"no way\")"}};
+  const Json message =
+      thinking_server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_EQ(message["reasoning_content"], "hm");
+  EXPECT_TRUE(message["content"] == "yes" || message["content"] == "no way") << message;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "io/json.h"
 #include "text/bridge/bridge.h"
 #include "text/bridge_buffer.h"
 
@@ -201,6 +202,12 @@ void check_beginning(const ConstraintSource& source) {
 GrammarText::Kind grammar_kind(std::string_view source) {
   return source.find("::=") == std::string_view::npos ? GrammarText::Kind::lark
                                                       : GrammarText::Kind::gbnf;
+}
+
+GrammarText led_by(const std::string& lead, const GrammarText& text) {
+  const Json parts = {
+      {"lead", lead}, {"kind", static_cast<int>(text.kind)}, {"source", text.source}};
+  return {GrammarText::Kind::led, parts.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
 
 struct GrammarCompiler::Impl {

@@ -113,8 +113,20 @@ fn grammar_of(kind: u32, source: &str) -> Result<TopLevelGrammar> {
         1 => Ok(TopLevelGrammar::from_regex(source)),
         2 => Ok(TopLevelGrammar::from_lark(source.to_owned())),
         3 => Ok(TopLevelGrammar::from_lark(gbnf::to_lark(source)?)),
+        5 => led(&parse(source)?),
         _ => Ok(TopLevelGrammar::from_lark(choice_of(&parse(source)?)?)),
     }
+}
+
+fn led(parts: &Value) -> Result<TopLevelGrammar> {
+    let (kind, text) = (parts["kind"].as_u64(), |name: &str| parts[name].as_str().unwrap_or_default());
+    let kind = kind.filter(|&kind| kind < 5).ok_or("expected the kind of a grammar, found none")?;
+    let mut whole = TopLevelGrammar::from_lark(text("lead").to_owned());
+    for mut rest in grammar_of(kind as u32, text("source"))?.grammars {
+        rest.name = Some("answer".to_owned());
+        whole.grammars.push(rest);
+    }
+    Ok(whole)
 }
 
 fn parse(source: &str) -> Result<Value> {
