@@ -158,6 +158,25 @@ TEST(Tools, AreToldInWordsToATemplateThatKnowsNone) {
   expect_city(message["tool_calls"][0]["function"]["arguments"]);
 }
 
+TEST(Tools, OfLlamaAreCalledByTheirNamesAlone) {
+  TestServer::Options options;
+  options.chat_template =
+      "{# ipython parameters #}{{ tools }}{% for message in messages %}{{ message.content }}"
+      "{% endfor %} assistant:";
+  TestServer llama(options);
+  Json body = chat_body();
+  body["tool_choice"] = "auto";
+  const auto message_of = [&](const std::string& text) {
+    body["structured_outputs"] = {{"choice", {text}}};
+    return llama.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  };
+  const std::string person = R"({"name": "Alice", "age": 30})";
+  EXPECT_EQ(message_of(person)["content"], person);
+  EXPECT_FALSE(message_of(person).contains("tool_calls"));
+  const Json called = message_of(R"({"name": "time", "parameters": {"city": "Rome"}})");
+  EXPECT_EQ(called["tool_calls"][0]["function"]["name"], "time") << called;
+}
+
 TEST(Tools, OfResponsesAreItems) {
   Json body = {{"input", "Hi"},
                {"seed", 1},

@@ -190,6 +190,7 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   AnswerStyle& style = head.fields.style;
   const ToolDialect dialect = dialect_of(source);
   if (tools.is_offered() || dialect == ToolDialect::harmony) style.dialect = dialect;
+  for (const Tool& tool : tools.tools) style.tools.push_back(tool.name);
   style.reasons = marks_reasoning(source) && dialect != ToolDialect::harmony;
   style.continues = continues;
   style.begins_thinking =
