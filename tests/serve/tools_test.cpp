@@ -158,6 +158,20 @@ TEST(Tools, AreToldInWordsToATemplateThatKnowsNone) {
   expect_city(message["tool_calls"][0]["function"]["arguments"]);
 }
 
+TEST(Tools, AreToldByTheUserToATemplateThatTakesNoSystemMessage) {
+  TestServer::Options options;
+  options.chat_template =
+      "{% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+      "{{ raise_exception('Conversation roles must alternate') }}{% endif %}"
+      "{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:";
+  TestServer strict(options);
+  const Reply reply = strict.post("/apply-template", chat_body());
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const std::string prompt = reply.json()["prompt"];
+  EXPECT_TRUE(prompt.starts_with("user: You can call functions.")) << prompt;
+  EXPECT_TRUE(prompt.ends_with("</tool_call>\n\nHi\nassistant:")) << prompt;
+}
+
 TEST(Tools, OfLlamaAreCalledByTheirNamesAlone) {
   TestServer::Options options;
   options.chat_template =

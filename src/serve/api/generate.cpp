@@ -154,7 +154,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   }
   if (ask.options.continues_last) check_can_continue(ask);
   if (!knows_tools(model.chat->source())) {
-    spell_tools(ask.messages, ask.tools);
+    spell_tools(ask.messages, ask.tools, !ask.tools.is_offered() || takes_system(*model.chat));
   } else if (ask.tools.is_offered()) {
     ask.options.variables["tools"] = ask.tools.for_template();
   }
