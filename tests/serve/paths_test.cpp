@@ -194,6 +194,17 @@ TEST_F(Paths, TokensOfThePromptAreToldOnceOfEachChoice) {
   }
 }
 
+/// Of sixteen long prompts a millisecond is too short for the last.
+TEST_F(Paths, TimingsCountTheTokensOfPromptsThatWereRun) {
+  Json body = completion("", {{"return_token_ids", true}, {"talon", {{"deadline_ms", 1}}}});
+  body["prompt"] = Json::array();
+  for (int i = 0; i < 16; ++i) body["prompt"].push_back(std::vector<int>(400, 300 + i));
+  const Json answer = server().post("/v1/completions", body).json();
+  ASSERT_EQ(answer["choices"].back()["token_ids"].size(), 0u) << answer;
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], 16 * 400);
+  EXPECT_LE(answer["timings"]["prompt_n"], 15 * 400 + 399);
+}
+
 TEST_F(Paths, TheSpeculationOfOneRequestIsToldOnRequest) {
   const Json more = {{"max_tokens", 100}, {"talon", {{"metrics", true}, {"policy", "fixed"}}}};
   const Json answer = server().post("/v1/completions", completion("a a a a a a a a", more)).json();
