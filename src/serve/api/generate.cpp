@@ -144,6 +144,17 @@ void check_prompt_length(const std::string& param, std::size_t tokens, const Ser
   }
 }
 
+void check_answer_count(const AnswerHead& head) {
+  const std::size_t answers = head.prompts.size() * static_cast<std::size_t>(head.fields.choices);
+  const int most = head.model->host->most_waiting();
+  if (answers <= static_cast<std::size_t>(most)) return;
+  const char* field = head.prompts.size() > 1 ? "prompt" : "n";
+  throw ApiError(400, field,
+                 fmt::format("{}: expected at most {} answers, all that the queue holds, found {}",
+                             field, most, answers),
+                 "invalid_value");
+}
+
 ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits) {
   if (!model.chat) {
     throw ApiError(400, ask.field,
@@ -206,6 +217,7 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
 
 void start_answer(const GenerateInput& input, AnswerHead head,
                   std::unique_ptr<AnswerFormat> (*make_format)(AnswerHead)) {
+  check_answer_count(head);
   std::vector<Job> jobs = make_jobs(head);
   const bool streams = head.fields.streams, traces = head.fields.traces;
   Answering::start({input.exchange, input.model, make_format(std::move(head)), streams, traces,

@@ -50,6 +50,8 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head);
 /// Compiles what an answer must look like. Throws ApiError naming the field.
 std::shared_ptr<const ConstraintSource> compile_grammar(const ServedModel& model,
                                                         const AskedGrammar& asked);
+/// Throws ApiError 400 for more answers than the queue ever has room for.
+void check_answer_count(const AnswerHead& head);
 /// Throws ApiError 400 unless the prompt leaves room for an answer.
 void check_prompt_length(const std::string& param, std::size_t tokens, const ServedModel& model,
                          const RequestLimits& limits);
