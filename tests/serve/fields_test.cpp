@@ -241,6 +241,11 @@ TEST(BadFields, APromptThatLeavesNoRoomIsTooLong) {
   const Reply text = server().post(kCompletion, {{"prompt", long_text}});
   EXPECT_EQ(text.status, 400);
   EXPECT_EQ(text.json()["error"]["code"], "context_length_exceeded");
+  Json chat = good_request(kChat);
+  chat["messages"][0]["content"] = long_text;
+  const Json error = server().post(kChat, chat).json()["error"];
+  EXPECT_EQ(error["code"], "context_length_exceeded");
+  EXPECT_EQ(error["param"], "messages");
 }
 
 TEST(BadFields, AChatNeedsATemplate) {

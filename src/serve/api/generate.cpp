@@ -173,6 +173,9 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   try {
     prompt = encode_chat(model.tokenizer(), *model.chat, ask.messages, ask.options,
                          model.config().context);
+  } catch (const PromptTooLong& error) {
+    throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()),
+                   "context_length_exceeded");
   } catch (const Error& error) {
     throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()), "invalid_value");
   }
