@@ -201,6 +201,11 @@ TEST(Messages, HaveErrorsOfTheirOwnShape) {
   EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
             "messages[0].content[0].type: expected text, found \"image\"");
   body = kMessage;
+  body["tools"] = {{{"name", "time"}, {"input_schema", Json::object()}}};
+  body["tool_choice"] = {{"type", "bogus"}};
+  EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
+            "tool_choice.type: expected auto, any, tool or none, found \"bogus\"");
+  body = kMessage;
   body["messages"].push_back(
       {{"role", "assistant"}, {"content", {{{"type", "tool_use"}, {"name", "a"}, {"input", 5}}}}});
   EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
