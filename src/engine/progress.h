@@ -42,6 +42,7 @@ struct Progress {
 struct SequenceStatistics {
   int prompt_tokens = 0;
   int reused_tokens = 0;      // of the prompt, found in the cache when it was first admitted
+  int unread_tokens = 0;      // of the prompt, not run before the answer was cut
   int preemptions = 0;        // how often it gave its room to older ones and waited again
   int recomputed_tokens = 0;  // run again after that
   int answer_tokens = 0;      // the first comes from the prefill: 1 + rounds + the sum of accepted

@@ -49,6 +49,9 @@ void Sequence::begin_round(Clock::time_point now) {
   text.clear();
   logprobs.clear();
   if (finished() || !is_over(now)) return;
+  if (in_prompt()) {
+    statistics.unread_tokens = prompt_length() - std::max(computed, cache ? cache->length() : 0);
+  }
   end(cancelled ? FinishReason::cancelled : FinishReason::deadline);
 }
 

@@ -48,6 +48,18 @@ TEST(Service, AnAnswerEndsAtItsDeadlineWithTheTokensItHas) {
   EXPECT_TRUE(test.engine.idle());
 }
 
+TEST(Service, AnAnswerThatEndsInItsPromptTellsHowMuchWasNotRun) {
+  TestOptions options;
+  options.chunk = 2;
+  TestEngine test(small_model(), make_drafter("none", {}), options);
+  const SequenceId id = test.submit(request());
+  test.engine.step();
+  test.engine.cancel(id);
+  ASSERT_EQ(test.engine.step().size(), 1u);
+  EXPECT_EQ(test.engine.statistics(id).unread_tokens, 3);
+  EXPECT_EQ(test.run(request()).statistics.unread_tokens, 0);
+}
+
 TEST(Service, OneThatWaitsEndsAtItsDeadlineAsWell) {
   TestEngine test(small_model(), make_drafter("none", {}), {}, /*pages=*/1);
   Request late = request();

@@ -83,6 +83,10 @@ LargestLogit largest_logit(std::span<const float> logits) {
   return largest;
 }
 
+bool all_banned(std::span<const float> row) {
+  return std::ranges::all_of(row, [](float logit) { return logit == kBanned; });
+}
+
 }  // namespace
 
 Sampler::Sampler(SamplerOptions options, int vocabulary)
@@ -185,6 +189,11 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
   };
   ban(options_.banned);
   if (is_early) ban(options_.banned_early);
+  // A draft may complete the answer where no end token may be drawn: nobody reads what follows it.
+  const bool is_drafted = constraint_ != nullptr && !history.path.empty();
+  if (is_drafted && all_banned(adjusted_) && constraint_->is_complete(history.answer())) {
+    return logits;
+  }
   for (const auto& [token, bias] : options_.logit_bias)
     adjusted_[static_cast<std::size_t>(token)] += bias;
   if (penalized) penalize(history);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "core/types.h"
 #include "text/chat_marks.h"
 #include "text/chat_template.h"
@@ -16,8 +17,14 @@ namespace talon {
 /// Compiles the chat template of a tokenizer's files. Throws Error if they carry none.
 ChatTemplate chat_template_of(const Tokenizer& tokenizer);
 
-/// Throws Error if `text` has more bytes than `context` tokens can stand for, before any work is
-/// spent on it. 0: any length.
+/// A text is too long for the context, at any number of bytes a token.
+class PromptTooLong : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws PromptTooLong if `text` has more bytes than `context` tokens can stand for, before any
+/// work is spent on it. 0: any length.
 void check_prompt_bytes(const Tokenizer& tokenizer, std::string_view text, int context);
 
 /// What a model is fed for a text that its user wrote as a whole: special tokens recognised, the

@@ -43,7 +43,8 @@ const BadField kBadFields[] = {
     {kCompletion, R"({"max_completion_tokens": "x"})", "max_completion_tokens",
      "max_completion_tokens"},
     {kCompletion, R"({"min_tokens": 9, "max_tokens": 8})", "min_tokens", "min_tokens: expected"},
-    {kCompletion, R"({"seed": 1.5})", "seed", "seed: expected a whole number"},
+    {kCompletion, R"({"seed": 1.5})", "seed",
+     "seed: expected a whole number from -9223372036854775808 to 18446744073709551615, found 1.5"},
     {kCompletion, R"({"stop": 5})", "stop", "stop: expected a text or at most 16 texts, found 5"},
     {kCompletion, R"({"stop": ""})", "stop", "stop: expected a text that is not empty"},
     {kCompletion, R"({"stop": ["a", 1]})", "stop[1]",
@@ -89,6 +90,10 @@ const BadField kBadFields[] = {
     {kCompletion, R"({"talon": {"drafter": 1}})", "talon.drafter",
      "talon.drafter: expected a text"},
     {kCompletion, R"({"talon": {"drafter": "x"}})", "talon.drafter", "talon.drafter: "},
+    {kCompletion, R"({"talon": {"drafter": "ngram:min=1"}})", "talon.drafter",
+     "talon.drafter: ngram: no option \"min\""},
+    {kCompletion, R"({"talon": {"drafter": "ngram", "policy": "fixed:min=1"}})", "talon.policy",
+     "talon.policy: fixed: takes no options, found \"min\""},
     {kCompletion, R"({"talon": {"policy": "x"}})", "talon.policy", "talon.policy: "},
     {kCompletion, R"({"talon": {"verify": "x"}})", "talon.verify", "talon.verify: "},
     {kCompletion, R"({"talon": {"drafter": "eagle3:head=/etc/passwd"}})", "talon.drafter",
@@ -126,7 +131,8 @@ const BadField kBadFields[] = {
     {kChat, R"({"tools": [{"type": "function", "function": {"name": "a b"}}]})",
      "tools[0].function.name", "tools[0].function.name: expected a name"},
     {kChat, R"({"tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": "b"})",
-     "tool_choice", "tool_choice: expected none, auto, required"},
+     "tool_choice",
+     "tool_choice: expected none, auto, required or an object with the name of a tool"},
     {kChat, R"({"parallel_tool_calls": "yes"})", "parallel_tool_calls",
      "parallel_tool_calls: expected true or false"},
     {kChat, R"({"response_format": {"type": "json_schema", "json_schema": {"name": 5}}})",
@@ -241,6 +247,11 @@ TEST(BadFields, APromptThatLeavesNoRoomIsTooLong) {
   const Reply text = server().post(kCompletion, {{"prompt", long_text}});
   EXPECT_EQ(text.status, 400);
   EXPECT_EQ(text.json()["error"]["code"], "context_length_exceeded");
+  Json chat = good_request(kChat);
+  chat["messages"][0]["content"] = long_text;
+  const Json error = server().post(kChat, chat).json()["error"];
+  EXPECT_EQ(error["code"], "context_length_exceeded");
+  EXPECT_EQ(error["param"], "messages");
 }
 
 TEST(BadFields, AChatNeedsATemplate) {

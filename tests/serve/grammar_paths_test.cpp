@@ -91,6 +91,19 @@ TEST(StructuredAnswers, TakeTheFieldsOfOtherServers) {
             "\"one\"");
 }
 
+TEST(StructuredAnswers, EndWhereNothingMayFollow) {
+  for (const char* grammar : {"root ::= \"a\" | \"bc\"", "root ::= \"a\"+ \"b\""}) {
+    Json body = chat_body();
+    body["grammar"] = grammar;
+    const std::string text = said(body);
+    body["ignore_eos"] = true;
+    EXPECT_EQ(said(body), text);
+    body["ignore_eos"] = false;
+    body["min_tokens"] = 50;
+    EXPECT_EQ(said(body), text);
+  }
+}
+
 TEST(StructuredAnswers, StandOnEveryPath) {
   Json completion = {{"prompt", "Once"}, {"max_tokens", 60}, {"json_schema", kSchema}};
   const Json completed = server().post("/v1/completions", completion).json();

@@ -132,6 +132,18 @@ TEST(Responses, RepeatWhatTheyWereAsked) {
   EXPECT_EQ(events[0].second["response"]["tools"], told["tools"]);
 }
 
+TEST(Responses, RefuseAnInputOfThoughtsAlone) {
+  Json body = {{"input", {{{"type", "reasoning"}}}}};
+  const auto refusal = [&] { return server().post("/v1/responses", body).json()["error"]; };
+  const std::string expected =
+      "input: expected an item beside those of reasoning, found an array of 1 value";
+  EXPECT_EQ(refusal()["message"], expected);
+  body["continue_final_message"] = true;
+  EXPECT_EQ(refusal()["message"], expected);
+  body["instructions"] = "Be kind.";
+  EXPECT_EQ(refusal()["param"], "input");
+}
+
 TEST(Messages, HoldTheTextOfTheChat) {
   const Json answer = server().post("/v1/messages", kMessage).json();
   EXPECT_EQ(answer["type"], "message");
@@ -245,6 +257,11 @@ TEST(Messages, HaveErrorsOfTheirOwnShape) {
   body["messages"][0]["content"] = {{{"type", "image"}}};
   EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
             "messages[0].content[0].type: expected text, found \"image\"");
+  body = kMessage;
+  body["tools"] = {{{"name", "time"}, {"input_schema", Json::object()}}};
+  body["tool_choice"] = {{"type", "bogus"}};
+  EXPECT_EQ(server().post("/v1/messages", body).json()["error"]["message"],
+            "tool_choice.type: expected auto, any, tool or none, found \"bogus\"");
   body = kMessage;
   body["messages"].push_back(
       {{"role", "assistant"}, {"content", {{{"type", "tool_use"}, {"name", "a"}, {"input", 5}}}}});

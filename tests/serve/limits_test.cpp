@@ -31,17 +31,43 @@ int cancelled_of(const TestServer& server) {
 TEST(Queue, ThatIsFullRefusesWithATimeToComeBack) {
   TestServer::Options options;
   options.queue = 2;
+  options.cache_bytes = 1 << 20;
+  TestServer server(options);
+  Json request = long_request();
+  request["n"] = 2;
+  std::deque<Client> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.emplace_back(server.port()).send(post_text(kCompletion, request.dump()));
+  }
+  std::optional<Reply> refusal;
+  for (Client& client : clients) {
+    Reply reply = client.read();
+    if (reply.status != 200) refusal = std::move(reply);
+  }
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->status, 429);
+  EXPECT_EQ(refusal->headers.at("retry-after"), "1");
+  EXPECT_EQ(refusal->json()["error"]["type"], "rate_limit_error");
+  EXPECT_EQ(refusal->json()["error"]["code"], "queue_full");
+  EXPECT_TRUE(server.becomes_idle());
+  EXPECT_EQ(server.post(kCompletion, request).status, 200);
+}
+
+TEST(Queue, OfFewerPlacesThanARequestNeedsRefusesItForGood) {
+  TestServer::Options options;
+  options.queue = 2;
   TestServer server(options);
   Json request = long_request();
   request["n"] = 3;
   const Reply reply = server.post(kCompletion, request);
-  EXPECT_EQ(reply.status, 429);
-  EXPECT_EQ(reply.headers.at("retry-after"), "1");
-  EXPECT_EQ(reply.json()["error"]["type"], "rate_limit_error");
-  EXPECT_EQ(reply.json()["error"]["code"], "queue_full");
-  EXPECT_EQ(server.load(), 0);
-  request["n"] = 2;
-  EXPECT_EQ(server.post(kCompletion, request).status, 200);
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_FALSE(reply.headers.contains("retry-after"));
+  EXPECT_EQ(reply.json()["error"]["param"], "n");
+  EXPECT_EQ(reply.json()["error"]["message"],
+            "n: expected at most 2 answers, all that the queue holds, found 3");
+  request["n"] = 1;
+  request["prompt"] = {"a", "b", "c"};
+  EXPECT_EQ(server.post(kCompletion, request).json()["error"]["param"], "prompt");
 }
 
 TEST(Queue, OfATooSmallCacheAnswersInTurnOrRefuses) {

@@ -157,6 +157,54 @@ TEST_F(Paths, LogprobsOfACompletionHaveTheOlderShape) {
   EXPECT_EQ(logprobs["text_offset"][0], 0);
 }
 
+TEST_F(Paths, OffsetsOfLogprobsCountCharactersOfTheText) {
+  Json body = completion("Once", {{"logprobs", 0}});
+  body["structured_outputs"] = {{"choice", {"\u00e9\u65e5,\u00e9."}}};
+  const auto offsets_of = [](const Json& choice, std::map<std::string, int>& offsets) {
+    const Json& logprobs = choice["logprobs"];
+    for (std::size_t i = 0; i < logprobs["tokens"].size(); ++i) {
+      offsets[logprobs["tokens"][i]] = logprobs["text_offset"][i];
+    }
+  };
+  std::map<std::string, int> whole, streamed;
+  offsets_of(server().post("/v1/completions", body).json()["choices"][0], whole);
+  EXPECT_EQ(whole.at(","), 2);
+  EXPECT_EQ(whole.at("."), 4);
+  body["stream"] = true;
+  for (const Json& event : server().post("/v1/completions", body).events()) {
+    for (const Json& choice : event["choices"]) offsets_of(choice, streamed);
+  }
+  EXPECT_EQ(streamed, whole);
+}
+
+TEST_F(Paths, TokensOfThePromptAreToldOnceOfEachChoice) {
+  Json body = completion("Once", {{"n", 2}, {"return_token_ids", true}});
+  const Json whole = server().post("/v1/completions", body).json();
+  body["stream"] = true;
+  std::map<int, Json> told;
+  for (const Json& event : server().post("/v1/completions", body).events()) {
+    for (const Json& choice : event["choices"]) {
+      if (!choice.contains("prompt_token_ids")) continue;
+      EXPECT_TRUE(told.emplace(choice["index"], choice["prompt_token_ids"]).second);
+    }
+  }
+  ASSERT_EQ(told.size(), 2u);
+  for (const auto& [index, tokens] : told) {
+    EXPECT_EQ(tokens, whole["choices"][static_cast<std::size_t>(index)]["prompt_token_ids"]);
+  }
+}
+
+/// Of sixteen long prompts a millisecond is too short for the last.
+TEST_F(Paths, TimingsCountTheTokensOfPromptsThatWereRun) {
+  Json body = completion("", {{"return_token_ids", true}, {"talon", {{"deadline_ms", 1}}}});
+  body["prompt"] = Json::array();
+  for (int i = 0; i < 16; ++i) body["prompt"].push_back(std::vector<int>(400, 300 + i));
+  const Json answer = server().post("/v1/completions", body).json();
+  ASSERT_EQ(answer["choices"].back()["token_ids"].size(), 0u) << answer;
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], 16 * 400);
+  EXPECT_LE(answer["timings"]["prompt_n"], 15 * 400 + 399);
+}
+
 TEST_F(Paths, TheSpeculationOfOneRequestIsToldOnRequest) {
   const Json more = {{"max_tokens", 100}, {"talon", {{"metrics", true}, {"policy", "fixed"}}}};
   const Json answer = server().post("/v1/completions", completion("a a a a a a a a", more)).json();

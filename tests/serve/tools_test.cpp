@@ -158,6 +158,39 @@ TEST(Tools, AreToldInWordsToATemplateThatKnowsNone) {
   expect_city(message["tool_calls"][0]["function"]["arguments"]);
 }
 
+TEST(Tools, AreToldByTheUserToATemplateThatTakesNoSystemMessage) {
+  TestServer::Options options;
+  options.chat_template =
+      "{% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+      "{{ raise_exception('Conversation roles must alternate') }}{% endif %}"
+      "{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:";
+  TestServer strict(options);
+  const Reply reply = strict.post("/apply-template", chat_body());
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const std::string prompt = reply.json()["prompt"];
+  EXPECT_TRUE(prompt.starts_with("user: You can call functions.")) << prompt;
+  EXPECT_TRUE(prompt.ends_with("</tool_call>\n\nHi\nassistant:")) << prompt;
+}
+
+TEST(Tools, OfLlamaAreCalledByTheirNamesAlone) {
+  TestServer::Options options;
+  options.chat_template =
+      "{# ipython parameters #}{{ tools }}{% for message in messages %}{{ message.content }}"
+      "{% endfor %} assistant:";
+  TestServer llama(options);
+  Json body = chat_body();
+  body["tool_choice"] = "auto";
+  const auto message_of = [&](const std::string& text) {
+    body["structured_outputs"] = {{"choice", {text}}};
+    return llama.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  };
+  const std::string person = R"({"name": "Alice", "age": 30})";
+  EXPECT_EQ(message_of(person)["content"], person);
+  EXPECT_FALSE(message_of(person).contains("tool_calls"));
+  const Json called = message_of(R"({"name": "time", "parameters": {"city": "Rome"}})");
+  EXPECT_EQ(called["tool_calls"][0]["function"]["name"], "time") << called;
+}
+
 TEST(Tools, OfResponsesAreItems) {
   Json body = {{"input", "Hi"},
                {"seed", 1},
@@ -242,11 +275,18 @@ TEST(Tools, OfMessagesStandWhereTheyWereCalled) {
   EXPECT_EQ(streamed, whole);
 }
 
+TestServer& thinking_server() {
+  static TestServer server([] {
+    TestServer::Options options;
+    options.chat_template =
+        "{% for message in messages %}{{ message.content }}{% endfor %} <think>\n";
+    return options;
+  }());
+  return server;
+}
+
 TEST(Tools, ThinkingIsApart) {
-  TestServer::Options options;
-  options.chat_template =
-      "{% for message in messages %}{{ message.content }}{% endfor %} <think>\n";
-  TestServer thinking(options);
+  TestServer& thinking = thinking_server();
   Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
                {"max_tokens", 8},
                {"temperature", 0}};
@@ -263,6 +303,34 @@ TEST(Tools, ThinkingIsApart) {
   body["logit_bias"] = Json::object();
   const Json done = thinking.post("/v1/chat/completions", body).json()["choices"][0]["message"];
   EXPECT_TRUE(done["content"] == "" || done["content"] == "\"done\"") << done;
+}
+
+/// The small model thinks until its answer is cut.
+TEST(Thinking, ComesBeforeAnAnswerOfEveryForm) {
+  const Json forms[] = {{{"regex", "[ab]{3}"}},
+                        {{"choice", {"yes", "no"}}},
+                        {{"grammar", "root ::= \"a\" | \"bc\""}},
+                        {{"grammar", "start: \"x\" \"y\""}},
+                        {{"json", {{"const", "done"}}}}};
+  for (const Json& form : forms) {
+    const Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+                       {"max_tokens", 20},
+                       {"temperature", 0},
+                       {"structured_outputs", form}};
+    const Reply reply = thinking_server().post("/v1/chat/completions", body);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    EXPECT_EQ(reply.json()["choices"][0]["finish_reason"], "length") << reply.body;
+  }
+}
+
+TEST(Thinking, IsAsAGrammarSpellsIt) {
+  const Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+                     {"max_tokens", 50},
+                     {"grammar", "root ::= \"hm</think>\" (\"yes\" | \"no way\")"}};
+  const Json message =
+      thinking_server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_EQ(message["reasoning_content"], "hm");
+  EXPECT_TRUE(message["content"] == "yes" || message["content"] == "no way") << message;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "backend/reference/reference.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
@@ -59,6 +61,28 @@ TEST(ConstrainedAnswer, EndsAtAnEndTokenWhereTheGrammarMayGoOn) {
   const Answer answer = test.engine->run(test.request);
   EXPECT_EQ(answer.text, "a");
   EXPECT_EQ(answer.finish, FinishReason::stop_token);
+}
+
+/// With end tokens that may not be drawn, and with drafts that reach beyond the last token.
+TEST(ConstrainedAnswer, EndsWhereNothingMayFollowIt) {
+  const GrammarText grammars[] = {{GrammarText::Kind::json_schema, R"({"enum": ["a dog"]})"},
+                                  {GrammarText::Kind::gbnf, "root ::= \"a\" | \"bc\""},
+                                  {GrammarText::Kind::regex, "a (cat|dog)"},
+                                  only("a dog")};
+  for (const GrammarText& grammar : grammars) {
+    for (const bool ignores_end : {true, false}) {
+      std::set<std::string> texts;
+      for (const char* drafter : {"none", "suffix", "ngram"}) {
+        Constrained test(grammar, drafter);
+        if (ignores_end) test.request.end_tokens.clear();
+        test.request.min_new = ignores_end ? 0 : 50;
+        const Answer answer = test.engine->run(test.request);
+        EXPECT_EQ(answer.finish, FinishReason::complete) << answer.error << answer.text;
+        texts.insert(answer.text);
+      }
+      EXPECT_EQ(texts.size(), 1U) << grammar.source;
+    }
+  }
 }
 
 TEST(ConstrainedAnswer, FailsAloneWhereNothingMayBeDrawn) {

@@ -1,6 +1,7 @@
 #include "serve/api/answer_fields.h"
 
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -28,10 +29,17 @@ std::uint64_t any_seed() {
 /// Every number that `talon run --seed` takes, and the negative ones that clients send.
 std::optional<std::uint64_t> read_seed(const Fields& fields) {
   const Json* seed = fields.find("seed");
-  if (seed && seed->is_number_unsigned()) return seed->get<std::uint64_t>();
-  using Limits = std::numeric_limits<long long>;
-  const auto number = fields.integer("seed", Limits::min(), Limits::max());
-  return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
+  if (!seed) return std::nullopt;
+  if (seed->is_number_unsigned()) return seed->get<std::uint64_t>();
+  if (seed->is_number_integer()) return static_cast<std::uint64_t>(seed->get<std::int64_t>());
+  constexpr double kExact = 9007199254740992;  // 2^53
+  const double number = seed->is_number_float() ? seed->get<double>() : std::nan("");
+  if (!(std::fabs(number) <= kExact) || number != std::floor(number)) {
+    fields.refuse("seed", fmt::format("a whole number from {} to {}",
+                                      std::numeric_limits<std::int64_t>::min(),
+                                      std::numeric_limits<std::uint64_t>::max()));
+  }
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(number));
 }
 
 std::string read_stop_text(const std::string& path, const Json& text) {

@@ -16,7 +16,7 @@ constexpr double kLeastLogP = -9999;
 
 /// Sums over the choices of one request.
 struct Totals {
-  int prompt = 0, reused = 0, answer = 0;
+  int prompt = 0, reused = 0, unread = 0, answer = 0;
   double prefill_ms = 0, decode_ms = 0;  // of the one that took longest
   long rounds = 0, drafted = 0, accepted = 0;
   std::vector<long> histogram;  // rounds by accepted tokens
@@ -27,7 +27,10 @@ Totals totals_of(const AnswerHead& head, const std::vector<ChoiceResult>& choice
   for (const auto& prompt : head.prompts) totals.prompt += static_cast<int>(prompt.size());
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const SequenceStatistics& of = choices[i].statistics;
-    if (i % static_cast<std::size_t>(head.fields.choices) == 0) totals.reused += of.reused_tokens;
+    if (i % static_cast<std::size_t>(head.fields.choices) == 0) {
+      totals.reused += of.reused_tokens;
+      totals.unread += of.unread_tokens;
+    }
     totals.answer += of.answer_tokens;
     totals.prefill_ms = std::max(totals.prefill_ms, of.prefill_ms);
     totals.decode_ms = std::max(totals.decode_ms, of.decode_ms);
@@ -46,7 +49,7 @@ Totals totals_of(const AnswerHead& head, const std::vector<ChoiceResult>& choice
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 Json timings_json(const Totals& totals) {
-  const int computed = totals.prompt - totals.reused;
+  const int computed = totals.prompt - totals.reused - totals.unread;
   return {{"cache_n", totals.reused},
           {"prompt_n", computed},
           {"prompt_ms", totals.prefill_ms},

@@ -1,8 +1,24 @@
+#include <algorithm>
+#include <utility>
+
 #include "serve/api/answer_json.h"
 #include "serve/api/chat_format.h"
+#include "text/detokenizer.h"
 
 namespace talon {
 namespace {
+
+/// How far the text of a choice has come, token by token.
+struct TextPlace {
+  Detokenizer text;
+  std::size_t characters = 0;
+  bool has_begun = false;
+};
+
+std::size_t characters_in(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
 
 class CompletionFormat final : public AnswerFormat {
  public:
@@ -11,9 +27,8 @@ class CompletionFormat final : public AnswerFormat {
   Json whole(const std::vector<ChoiceResult>& choices) override {
     Json list = Json::array();
     for (const ChoiceResult& choice : choices) {
-      std::size_t offset = 0;
-      list.push_back(entry(choice, offset));
-      if (head_.fields.returns_tokens) list.back()["prompt_token_ids"] = prompt_of(choice);
+      TextPlace place = beginning();
+      list.push_back(entry(choice, place));
     }
     Json answer = outline();
     answer["choices"] = std::move(list);
@@ -31,9 +46,9 @@ class CompletionFormat final : public AnswerFormat {
                          (shows_tokens && !news.tokens.empty());
     if (!is_news) return "";
     const auto place = static_cast<std::size_t>(news.choice);
-    if (offsets_.size() <= place) offsets_.resize(place + 1);
+    if (places_.size() <= place) places_.resize(place + 1, beginning());
     Json answer = outline();
-    answer["choices"] = Json::array({entry(news, offsets_[place])});
+    answer["choices"] = Json::array({entry(news, places_[place])});
     if (head_.fields.includes_usage) answer["usage"] = nullptr;
     return event(answer);
   }
@@ -57,32 +72,39 @@ class CompletionFormat final : public AnswerFormat {
   const std::vector<TokenId>& prompt_of(const ChoiceNews& news) const {
     return head_.prompts[static_cast<std::size_t>(news.choice / head_.fields.choices)];
   }
-  Json entry(const ChoiceNews& news, std::size_t& offset) const {
+  TextPlace beginning() const {
+    return {Detokenizer(head_.model->tokenizer(), !head_.fields.style.shows_special())};
+  }
+  /// place: before `news`; moved on.
+  Json entry(const ChoiceNews& news, TextPlace& place) const {
     Json json = {{"index", news.choice},
                  {"text", news.text},
-                 {"logprobs", logprobs(news, offset)},
+                 {"logprobs", logprobs(news, place)},
                  {"finish_reason", finish_json(news.finish)}};
-    if (head_.fields.returns_tokens) json["token_ids"] = news.tokens;
+    const bool is_first = !std::exchange(place.has_begun, true);
+    if (head_.fields.returns_tokens) {
+      json["token_ids"] = news.tokens;
+      if (is_first) json["prompt_token_ids"] = prompt_of(news);
+    }
     add_rounds(json, head_, news);
     return json;
   }
-  /// offset: bytes of the answer's text before `news`; moved on.
-  Json logprobs(const ChoiceNews& news, std::size_t& offset) const {
+  /// A token that ends a character which others began is told at the place of that character.
+  Json logprobs(const ChoiceNews& news, TextPlace& place) const {
     if (head_.fields.logprobs < 0) return nullptr;
     const Tokenizer& tokenizer = head_.model->tokenizer();
     Json tokens = Json::array(), token_logprobs = Json::array(), top = Json::array(),
          offsets = Json::array();
     for (const TokenLogprobs& token : news.logprobs) {
-      const std::string text = token_text(tokenizer, token.token);
       Json best = Json::object();
       for (const auto& [id, log_p] : token.top) {
         best.emplace(token_text(tokenizer, id), finite_log_p(log_p));
       }
-      tokens.push_back(text);
+      tokens.push_back(token_text(tokenizer, token.token));
       token_logprobs.push_back(finite_log_p(token.log_p));
       top.push_back(std::move(best));
-      offsets.push_back(offset);
-      offset += text.size();
+      offsets.push_back(place.characters);
+      place.characters += characters_in(place.text.push(token.token));
     }
     return {{"tokens", std::move(tokens)},
             {"token_logprobs", std::move(token_logprobs)},
@@ -91,7 +113,7 @@ class CompletionFormat final : public AnswerFormat {
   }
 
   AnswerHead head_;
-  std::vector<std::size_t> offsets_;
+  std::vector<TextPlace> places_;  // of the choices of a stream
 };
 
 }  // namespace

@@ -144,6 +144,17 @@ void check_prompt_length(const std::string& param, std::size_t tokens, const Ser
   }
 }
 
+void check_answer_count(const AnswerHead& head) {
+  const std::size_t answers = head.prompts.size() * static_cast<std::size_t>(head.fields.choices);
+  const int most = head.model->host->most_waiting();
+  if (answers <= static_cast<std::size_t>(most)) return;
+  const char* field = head.prompts.size() > 1 ? "prompt" : "n";
+  throw ApiError(400, field,
+                 fmt::format("{}: expected at most {} answers, all that the queue holds, found {}",
+                             field, most, answers),
+                 "invalid_value");
+}
+
 ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits) {
   if (!model.chat) {
     throw ApiError(400, ask.field,
@@ -154,7 +165,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   }
   if (ask.options.continues_last) check_can_continue(ask);
   if (!knows_tools(model.chat->source())) {
-    spell_tools(ask.messages, ask.tools);
+    spell_tools(ask.messages, ask.tools, !ask.tools.is_offered() || takes_system(*model.chat));
   } else if (ask.tools.is_offered()) {
     ask.options.variables["tools"] = ask.tools.for_template();
   }
@@ -162,6 +173,9 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   try {
     prompt = encode_chat(model.tokenizer(), *model.chat, ask.messages, ask.options,
                          model.config().context);
+  } catch (const PromptTooLong& error) {
+    throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()),
+                   "context_length_exceeded");
   } catch (const Error& error) {
     throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()), "invalid_value");
   }
@@ -190,6 +204,7 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   AnswerStyle& style = head.fields.style;
   const ToolDialect dialect = dialect_of(source);
   if (tools.is_offered() || dialect == ToolDialect::harmony) style.dialect = dialect;
+  for (const Tool& tool : tools.tools) style.tools.push_back(tool.name);
   style.reasons = marks_reasoning(source) && dialect != ToolDialect::harmony;
   style.continues = continues;
   style.begins_thinking =
@@ -205,6 +220,7 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
 
 void start_answer(const GenerateInput& input, AnswerHead head,
                   std::unique_ptr<AnswerFormat> (*make_format)(AnswerHead)) {
+  check_answer_count(head);
   std::vector<Job> jobs = make_jobs(head);
   const bool streams = head.fields.streams, traces = head.fields.traces;
   Answering::start({input.exchange, input.model, make_format(std::move(head)), streams, traces,

@@ -35,8 +35,8 @@ void start_answer(const GenerateInput& input, AnswerHead head,
 
 /// What a request for a chat asks of its answer beside text.
 struct ChatAsk {
-  std::string field = "messages";  // that holds them
-  std::vector<ChatMessage> messages;
+  std::string field = "messages";     // that holds them
+  std::vector<ChatMessage> messages;  // at least one
   ChatRenderOptions options;
   ToolUse tools;
   std::optional<AskedGrammar> grammar;
@@ -50,6 +50,8 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head);
 /// Compiles what an answer must look like. Throws ApiError naming the field.
 std::shared_ptr<const ConstraintSource> compile_grammar(const ServedModel& model,
                                                         const AskedGrammar& asked);
+/// Throws ApiError 400 for more answers than the queue ever has room for.
+void check_answer_count(const AnswerHead& head);
 /// Throws ApiError 400 unless the prompt leaves room for an answer.
 void check_prompt_length(const std::string& param, std::size_t tokens, const ServedModel& model,
                          const RequestLimits& limits);

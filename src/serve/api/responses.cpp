@@ -52,9 +52,11 @@ std::vector<ChatMessage> read_input(const Fields& fields, const RequestLimits& l
   }
   const Json* list = fields.array("input", static_cast<std::size_t>(limits.messages));
   if (list->empty()) fields.refuse("input", "at least one message");
+  const std::size_t before = messages.size();
   for (std::size_t i = 0; i < list->size(); ++i) {
     read_item(fmt::format("input[{}]", i), (*list)[i], messages);
   }
+  if (messages.size() == before) fields.refuse("input", "an item beside those of reasoning");
   return messages;
 }
 

@@ -41,6 +41,21 @@ void check_choice(const MethodChoice& choice) {
   check_part("verify", choice.verify);
 }
 
+std::string problem_of(const MethodChoice& choice, std::string_view problem) {
+  const std::string_view begin = problem.substr(0, problem.find(':'));
+  for (const std::string_view part : {"drafter", "policy", "verify"}) {
+    if (begin == part) return fmt::format("talon.{}", problem);
+  }
+  const auto names = [&](const std::string& text) {
+    return !begin.empty() && text.starts_with(begin);
+  };
+  const std::string_view part = names(choice.drafter)  ? "drafter"
+                                : names(choice.policy) ? "policy"
+                                : names(choice.verify) ? "verify"
+                                                       : "drafter";
+  return fmt::format("talon.{}: {}", part, problem);
+}
+
 std::string text_of(const MethodChoice& choice, std::string_view drafter) {
   if (choice.drafter.empty() && choice.policy.empty() && choice.verify.empty()) return "";
   std::string text = choice.drafter.empty() ? std::string(drafter) : choice.drafter;

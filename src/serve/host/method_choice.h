@@ -16,6 +16,10 @@ struct MethodChoice {
 /// numbers and words: files are named on the command line only.
 void check_choice(const MethodChoice& choice);
 
+/// What is wrong with one: `problem`, which begins with the part or what the part names, behind the
+/// field.
+std::string problem_of(const MethodChoice& choice, std::string_view problem);
+
 /// As one text (runtime/method.h); empty: the server's own. drafter: what stands for none.
 std::string text_of(const MethodChoice& choice, std::string_view drafter);
 

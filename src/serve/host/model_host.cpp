@@ -230,8 +230,8 @@ std::optional<MethodId> ModelHost::method_of(const MethodChoice& choice) {
     recent_methods_.push_back(text);
     if (recent_methods_.size() > kMostMethods && !make_room_for(text)) return std::nullopt;
     return method;
-  } catch (const Error& error) {  // it begins with the part that is wrong
-    throw UsageError(fmt::format("talon.{}", error.what()));
+  } catch (const Error& error) {
+    throw UsageError(problem_of(choice, error.what()));
   }
 }
 

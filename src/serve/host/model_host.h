@@ -82,6 +82,8 @@ class ModelHost {
   long cache_positions() const;
   /// Most rows of one forward.
   int max_rows() const { return max_rows_; }
+  /// Most jobs that can wait, and so most of one call of submit().
+  int most_waiting() const { return most_waiting_; }
   /// REQUIRES: the model has a tokenizer. Any thread.
   const GrammarCompiler& grammars() const { return *grammars_; }
 

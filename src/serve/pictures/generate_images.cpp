@@ -186,6 +186,7 @@ void serve_images(const GenerateInput& input) {
   const bool streams = answer.streams;
   AnswerHead head = make_head("img-", model, std::move(answer));
   head.prompts.push_back(ask.prompt.own);
+  check_answer_count(head);
   Answering::start(
       {input.exchange, input.model,
        std::make_unique<PictureFormat>(std::move(head), std::move(ask), *input.workers), streams,

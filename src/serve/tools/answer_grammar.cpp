@@ -27,6 +27,11 @@ OrderedJson object_schema(OrderedJson schema) {
   return schema;
 }
 
+/// Whether a grammar says itself what is thought.
+bool spells_thought(const GrammarText& text) {
+  return text.source.find("think>") != std::string::npos;
+}
+
 /// Writes what an answer must look like as rules of a Lark grammar.
 class GrammarWriter {
  public:
@@ -81,8 +86,13 @@ class GrammarWriter {
     }
     if (!style_.reasons) return body;
     lines_ += fmt::format("thought[suffix=\"</think>\"]: {}\n", kAnyText);
-    return (style_.begins_thinking ? "thought" : "(\"<think>\" thought)?") +
-           std::string(" /[\\n ]{0,4}/ ") + body;
+    const std::string rest = "thought /[\\n ]{0,4}/";
+    return (style_.begins_thinking ? rest : "(\"<think>\" " + rest + ")?") + " " + body;
+  }
+
+  /// What the model thinks, and then a text of any kind.
+  GrammarText after_thought(const GrammarText& text) {
+    return led_by(finish(with_reasoning("@answer")).source, text);
   }
 
   GrammarText finish(const std::string& start) const {
@@ -153,7 +163,6 @@ std::optional<GrammarText> answer_grammar(const ToolUse& use, const AnswerStyle&
                                           const Tokenizer& tokenizer,
                                           const std::optional<GrammarText>& otherwise) {
   GrammarWriter writer(use, style, tokenizer);
-  const bool thinks = style.reasons || style.dialect == ToolDialect::harmony;
   if (use.is_offered() && use.choice == ToolUse::Choice::required) {
     return writer.finish(writer.with_reasoning(writer.calls()));
   }
@@ -163,8 +172,11 @@ std::optional<GrammarText> answer_grammar(const ToolUse& use, const AnswerStyle&
     return writer.finish(
         writer.with_reasoning("(" + calls + " | " + writer.value(*otherwise) + ")"));
   }
-  if (is_schema && thinks && style.dialect != ToolDialect::harmony) {
+  if (is_schema && style.reasons) {
     return writer.finish(writer.with_reasoning(writer.value(*otherwise)));
+  }
+  if (otherwise && style.reasons && !spells_thought(*otherwise)) {
+    return writer.after_thought(*otherwise);
   }
   if (otherwise) return otherwise;
   bool strict = false;

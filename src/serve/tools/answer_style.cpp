@@ -125,7 +125,7 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
       reader = make_hermes_reader();
       break;
     case ToolDialect::llama3:
-      reader = make_llama3_reader();
+      reader = make_llama3_reader(style.tools);
       break;
     case ToolDialect::mistral:
       reader = make_mistral_reader();

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "serve/tools/answer_part.h"
 
@@ -11,7 +13,8 @@ namespace talon {
 enum class ToolDialect {
   none,
   hermes,        // <tool_call>{"name", "arguments"}</tool_call>: Hermes, Qwen and others
-  llama3,        // {"name", "parameters"} as the whole answer
+  llama3,        // {"name", "parameters"} as the whole answer: without <|python_tag|> before it a
+                 // call only by the name of a tool, and else an object like any other
   mistral,       // [TOOL_CALLS] and a list, or NAME[ARGS]{...}
   harmony,       // gpt-oss: channels, to=functions.NAME
   functiongemma  // <start_function_call>call:NAME{...}<end_function_call>
@@ -20,9 +23,10 @@ enum class ToolDialect {
 /// What answers of a model hold beside text.
 struct AnswerStyle {
   ToolDialect dialect = ToolDialect::none;
-  bool reasons = false;          // <think> and </think> enclose what it thinks
-  bool begins_thinking = false;  // the prompt ends within <think> and </think>
-  bool continues = false;        // the prompt ends within what a message says
+  bool reasons = false;                 // <think> and </think> enclose what it thinks
+  bool begins_thinking = false;         // the prompt ends within <think> and </think>
+  bool continues = false;               // the prompt ends within what a message says
+  std::vector<std::string> tools = {};  // names of those that are offered
 
   /// Whether its marks are special tokens, so that their text must be part of the answer's.
   bool shows_special() const;

@@ -36,7 +36,7 @@ class HermesReader final : public AnswerReader {
         pending_.erase(0, found.begin);
         if (found.mark < 0) return false;
         pending_.erase(0, kHermesBegin.size());
-        call_ = {};
+        call_ = JsonCall();
         place_ = Place::call;
         return true;
       }

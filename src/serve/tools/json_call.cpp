@@ -1,5 +1,7 @@
 #include "serve/tools/json_call.h"
 
+#include <algorithm>
+
 #include "io/json.h"
 #include "serve/tools/mark_search.h"
 
@@ -98,16 +100,20 @@ bool JsonCall::step(char c) {
   return false;
 }
 
+bool JsonCall::has_name(const std::string& name) const {
+  return names_ == nullptr || std::ranges::find(*names_, name) != names_->end();
+}
+
 void JsonCall::end_value() {
   place_ = Place::after_value;
   const bool is_arguments = key_ == "arguments" || key_ == "parameters";
   if (key_ != "name" && (!is_arguments || value_.empty())) return;
   const Json text = Json::parse(value_, nullptr, /*allow_exceptions=*/false);
-  if (!text.is_string()) {
-    state_ = key_ == "name" ? State::broken : state_;
+  if (key_ == "name" && !(text.is_string() && has_name(text.get<std::string>()))) {
+    state_ = State::broken;
   } else if (key_ == "name") {
     name_ = text.get<std::string>();
-  } else {
+  } else if (text.is_string()) {
     untold_ += text.get<std::string>();
     has_arguments_ = true;
   }

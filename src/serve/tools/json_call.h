@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "serve/tools/answer_part.h"
 
@@ -30,6 +31,9 @@ class JsonCall {
  public:
   enum class State { reading, done, broken };
 
+  /// names: that calls have; null: any. Borrowed.
+  explicit JsonCall(const std::vector<std::string>* names = nullptr) : names_(names) {}
+
   /// Takes bytes up to the object's end, or to where it is no call; returns how many.
   std::size_t take(std::string_view text, AnswerReader::Parts& parts);
   State state() const { return state_; }
@@ -42,9 +46,11 @@ class JsonCall {
   enum class Place { before, key, colon, value, after_value };
 
   bool step(char c);
+  bool has_name(const std::string& name) const;
   void end_value();
   void tell_news(AnswerReader::Parts& parts);
 
+  const std::vector<std::string>* names_;
   State state_ = State::reading;
   Place place_ = Place::before;
   bool in_key_ = false;

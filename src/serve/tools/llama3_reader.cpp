@@ -10,6 +10,8 @@ constexpr std::string_view kTag = "<|python_tag|>";
 /// Calls are the whole answer, one after the other with `;` between.
 class Llama3Reader final : public AnswerReader {
  public:
+  explicit Llama3Reader(std::vector<std::string> tools) : tools_(std::move(tools)) {}
+
   void read(std::string_view text, Parts& parts) override {
     pending_ += text;
     while (advance(parts)) {
@@ -37,7 +39,8 @@ class Llama3Reader final : public AnswerReader {
         const bool is_call = has_tag || rest.starts_with('{');
         before_ = is_call ? pending_.substr(0, space + (has_tag ? kTag.size() : 0)) : "";
         pending_.erase(0, before_.size());
-        call_ = {};
+        is_tagged_ = is_tagged_ || has_tag;
+        call_ = JsonCall(is_tagged_ ? nullptr : &tools_);
         place_ = is_call ? Place::call : Place::content;
         return true;
       }
@@ -67,15 +70,19 @@ class Llama3Reader final : public AnswerReader {
     return false;
   }
 
+  std::vector<std::string> tools_;
   Place place_ = Place::start;
   std::string pending_;
-  std::string before_;  // the call
+  std::string before_;      // the call
+  bool is_tagged_ = false;  // what follows is calls, whatever their names
   JsonCall call_;
   Content content_;
 };
 
 }  // namespace
 
-std::unique_ptr<AnswerReader> make_llama3_reader() { return std::make_unique<Llama3Reader>(); }
+std::unique_ptr<AnswerReader> make_llama3_reader(std::vector<std::string> tools) {
+  return std::make_unique<Llama3Reader>(std::move(tools));
+}
 
 }  // namespace talon

@@ -18,7 +18,10 @@ class MistralReader final : public AnswerReader {
   }
 
   void finish(Parts& parts) override {
+    const bool is_told = place_ == Place::object && call_.is_told();
     if (place_ == Place::outside) content_.say(pending_, parts);
+    if (place_ == Place::begin || place_ == Place::name) content_.say(before_ + pending_, parts);
+    if (place_ == Place::object && !is_told) content_.say(before_ + call_.raw(), parts);
     content_.finish(parts);
     pending_.clear();
   }
@@ -36,10 +39,7 @@ class MistralReader final : public AnswerReader {
       case Place::between:
         return !rest.empty() && begin_call(rest.front(), space);
       case Place::object:
-        pending_.erase(0, call_.take(pending_, parts));
-        if (call_.state() == JsonCall::State::reading) return false;
-        place_ = call_.state() == JsonCall::State::done ? Place::between : Place::outside;
-        return true;
+        return read_object(parts);
       case Place::name:
         return read_name(parts);
       case Place::arguments: {
@@ -60,19 +60,34 @@ class MistralReader final : public AnswerReader {
     pending_.erase(0, found.begin);
     if (found.mark < 0) return false;
     pending_.erase(0, kCalls.size());
-    content_.call();
+    before_ = kCalls;
     place_ = Place::begin;
     return true;
+  }
+
+  bool read_object(Parts& parts) {
+    const bool was_told = call_.is_told();
+    pending_.erase(0, call_.take(pending_, parts));
+    if (!was_told && call_.is_told()) begin_told();
+    if (call_.state() == JsonCall::State::reading) return false;
+    if (!call_.is_told()) content_.say(before_ + call_.raw(), parts);
+    place_ = call_.state() == JsonCall::State::done ? Place::between : Place::outside;
+    return true;
+  }
+
+  void begin_told() {
+    content_.call();
+    before_.clear();
   }
 
   bool begin_call(char first, std::size_t space) {
     const bool is_between = place_ == Place::between;
     if (first == '{') {
-      pending_.erase(0, space);
-      call_ = {};
+      pass(space);
+      call_ = JsonCall();
       place_ = Place::object;
     } else if ((!is_between && first == '[') || (is_between && first == ',')) {
-      pending_.erase(0, space + 1);
+      pass(space + 1);
     } else if (is_between) {
       pending_.erase(0, first == ']' ? space + 1 : 0);
       place_ = Place::outside;
@@ -82,6 +97,12 @@ class MistralReader final : public AnswerReader {
     return true;
   }
 
+  /// What belongs to a call, if one comes.
+  void pass(std::size_t bytes) {
+    before_ += pending_.substr(0, bytes);
+    pending_.erase(0, bytes);
+  }
+
   bool read_name(Parts& parts) {
     const std::size_t brace = pending_.find('{');
     if (brace == std::string::npos) return false;
@@ -89,6 +110,12 @@ class MistralReader final : public AnswerReader {
     for (const std::string_view mark : {kId, kArguments}) name = name.substr(0, name.find(mark));
     name.remove_prefix(leading_space(name));
     while (!name.empty() && is_space(name.back())) name.remove_suffix(1);
+    if (name.empty() || std::ranges::any_of(name, is_space)) {
+      content_.say(before_, parts);
+      place_ = Place::outside;
+      return true;
+    }
+    begin_told();
     tell(parts, AnswerPart::Kind::call, name);
     pending_.erase(0, brace);
     arguments_ = {};
@@ -98,6 +125,7 @@ class MistralReader final : public AnswerReader {
 
   Place place_ = Place::outside;
   std::string pending_;
+  std::string before_;  // the call, from its mark on; empty once one was told
   JsonCall call_;
   JsonValueReader arguments_;
   Content content_;

@@ -21,6 +21,13 @@ AnswerStyle of(ToolDialect dialect, bool reasons = false, bool begins_thinking =
   return {dialect, reasons, begins_thinking};
 }
 
+/// Of a request that offers tools of these names.
+AnswerStyle offering(ToolDialect dialect, std::vector<std::string> tools) {
+  AnswerStyle style = of(dialect);
+  style.tools = std::move(tools);
+  return style;
+}
+
 /// What models of each family write, by their templates.
 const Recorded kRecorded[] = {
     {"hermesOneCall",
@@ -72,7 +79,7 @@ const Recorded kRecorded[] = {
      {{Kind::reasoning, "one\ntwo "}}},
     {"noThought", of(ToolDialect::none, true), "a < b", {{Kind::content, "a < b"}}},
     {"llama3Call",
-     of(ToolDialect::llama3),
+     offering(ToolDialect::llama3, {"sub", "add"}),
      R"({"type": "function", "name": "add", "parameters": {"a": "1", "b": -2.5e3}})",
      {{Kind::call, "add"}, {Kind::arguments, R"({"a": "1", "b": -2.5e3})"}}},
     {"llama3TagAndTwoCalls",
@@ -82,6 +89,14 @@ const Recorded kRecorded[] = {
       {Kind::arguments, "{}"},
       {Kind::call, "b"},
       {Kind::arguments, R"({"n": null})"}}},
+    {"llama3CallsWithoutTag",
+     offering(ToolDialect::llama3, {"a", "b"}),
+     R"({"parameters": {}, "name": "a"}; {"name": "b", "parameters": "{}"})",
+     {{Kind::call, "a"}, {Kind::arguments, "{}"}, {Kind::call, "b"}, {Kind::arguments, "{}"}}},
+    {"llama3ObjectWithTheNameOfNoTool",
+     offering(ToolDialect::llama3, {"get_weather"}),
+     R"({"name": "Alice", "age": 30, "parameters": {"x": 1}})",
+     {{Kind::content, R"({"name": "Alice", "age": 30, "parameters": {"x": 1}})"}}},
     {"llama3Json",
      of(ToolDialect::llama3),
      R"({"colour": {"name": "red"}} is JSON)",
@@ -102,6 +117,22 @@ const Recorded kRecorded[] = {
       {Kind::arguments, R"({"x": 1})"},
       {Kind::call, "b"},
       {Kind::arguments, "{}"}}},
+    {"mistralMarkBeforeText",
+     of(ToolDialect::mistral),
+     "Well [TOOL_CALLS] some more {text} ",
+     {{Kind::content, "Well [TOOL_CALLS] some more {text} "}}},
+    {"mistralMarkAlone",
+     of(ToolDialect::mistral),
+     "Well [TOOL_CALLS] garbage",
+     {{Kind::content, "Well [TOOL_CALLS] garbage"}}},
+    {"mistralListOfNoCalls",
+     of(ToolDialect::mistral),
+     R"([TOOL_CALLS] [{"x": 1}, 2])",
+     {{Kind::content, R"([TOOL_CALLS] [{"x": 1}, 2])"}}},
+    {"mistralCutBeforeTheName",
+     of(ToolDialect::mistral),
+     R"([TOOL_CALLS][{"na)",
+     {{Kind::content, R"([TOOL_CALLS][{"na)"}}},
     {"mistralText", of(ToolDialect::mistral), "[TOOL] x", {{Kind::content, "[TOOL] x"}}},
     {"harmonyAll",
      of(ToolDialect::harmony),

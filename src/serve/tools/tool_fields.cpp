@@ -96,7 +96,22 @@ void choose_by_word(ToolUse& use, const Fields& fields, const std::string& word)
   } else if (word == "required" || word == "any") {
     use.choice = Choice::required;
   } else if (word != "auto") {
-    fields.refuse("tool_choice", "none, auto, required or the name of a tool");
+    fields.refuse("tool_choice", "none, auto, required or an object with the name of a tool");
+  }
+}
+
+/// Of Anthropic's interface.
+void choose_by_type(ToolUse& use, const Fields& choice) {
+  using Choice = ToolUse::Choice;
+  const std::string type = choice.text("type").value_or("");
+  if (choice.flag("disable_parallel_tool_use").value_or(false)) use.parallel = false;
+  if (type == "tool") return choose(use, choice, choice.text("name").value_or(""));
+  if (type == "none") {
+    use.choice = Choice::none;
+  } else if (type == "any") {
+    use.choice = Choice::required;
+  } else if (type != "auto") {
+    choice.refuse("type", "auto, any, tool or none");
   }
 }
 
@@ -106,14 +121,13 @@ void read_choice(ToolShape shape, const Fields& fields, ToolUse& use) {
   if (choice->is_string() && shape != ToolShape::messages) {
     return choose_by_word(use, fields, choice->get<std::string>());
   }
-  if (!choice->is_object()) fields.refuse("tool_choice", "none, auto, required or an object");
-  const Fields object(*choice, fields.path_of("tool_choice."));
-  const std::string type = object.text("type").value_or("");
-  if (shape == ToolShape::messages) {
-    if (object.flag("disable_parallel_tool_use").value_or(false)) use.parallel = false;
-    if (type == "tool") return choose(use, object, object.text("name").value_or(""));
-    return choose_by_word(use, fields, type);
+  if (!choice->is_object()) {
+    fields.refuse("tool_choice",
+                  shape == ToolShape::messages ? "an object" : "none, auto, required or an object");
   }
+  const Fields object(*choice, fields.path_of("tool_choice."));
+  if (shape == ToolShape::messages) return choose_by_type(use, object);
+  const std::string type = object.text("type").value_or("");
   if (type == "allowed_tools") {
     const auto allowed = shape == ToolShape::chat ? object.object("allowed_tools") : object;
     if (!allowed) object.refuse("allowed_tools", "an object");

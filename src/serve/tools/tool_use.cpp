@@ -31,6 +31,16 @@ OrderedJson object_in(const std::string& text) {
   return nullptr;
 }
 
+/// Before what the user says first.
+void put_before_user(std::vector<ChatMessage>& messages, const std::string& told) {
+  const auto first = std::ranges::find(messages, "user", &ChatMessage::role);
+  if (first == messages.end()) {
+    messages.insert(messages.begin(), {"user", told});
+  } else {
+    first->content = told + "\n\n" + first->content;
+  }
+}
+
 void add_paragraph(std::string& text, const std::string& more) {
   text += (text.empty() ? "" : "\n") + more;
 }
@@ -58,7 +68,17 @@ OrderedJson call_for_template(const std::string& id, const std::string& name,
           {"function", {{"name", name}, {"arguments", std::move(json)}}}};
 }
 
-void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use) {
+bool takes_system(const ChatTemplate& chat) {
+  constexpr const char* kProbe = "talon-probe";
+  const ChatMessage messages[] = {{"system", kProbe}, {"user", "a"}};
+  try {
+    return chat.render(messages).find(kProbe) != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use, bool takes_system) {
   for (ChatMessage& message : messages) {
     if (message.more.contains("tool_calls")) {
       for (const OrderedJson& call : message.more["tool_calls"]) {
@@ -78,6 +98,7 @@ void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use) {
   told +=
       "To call one, answer with\n<tool_call>\n{\"name\": \"its name\", \"arguments\": {...}}\n"
       "</tool_call>";
+  if (!takes_system) return put_before_user(messages, told);
   if (messages.empty() || messages.front().role != "system") {
     messages.insert(messages.begin(), {"system", ""});
   }

@@ -35,9 +35,12 @@ struct ToolUse {
 OrderedJson call_for_template(const std::string& id, const std::string& name,
                               const std::string& arguments);
 
-/// For templates that know no tools: tells them in the system message, and writes calls and their
-/// results as text.
-void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use);
+/// Whether a template writes what a message of the system says.
+bool takes_system(const ChatTemplate& chat);
+
+/// For templates that know no tools: tells them in the system message, or before the first of the
+/// user to a template that takes none, and writes calls and their results as text.
+void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use, bool takes_system);
 
 /// What an answer must look like that calls tools as `use` wants, in the words of the style;
 /// nothing: anything. otherwise: what it must look like where it calls none.

@@ -113,7 +113,8 @@ talon_grammar_engine* talon_grammar_engine_new(const char* words, const uint32_t
 void talon_grammar_engine_free(talon_grammar_engine* engine);
 
 /// kind: 0 a JSON schema, 1 a regular expression, 2 Lark, 3 llama.cpp's grammar, 4 a JSON list of
-/// texts. Free: talon_grammar_free.
+/// texts, 5 a JSON object with the `kind` and the `source` of a grammar that the Lark in `lead`
+/// calls `@answer`. Free: talon_grammar_free.
 talon_grammar* talon_grammar_compile(const talon_grammar_engine* engine, uint32_t kind,
                                      const char* source, size_t size, talon_buffer* error);
 void talon_grammar_free(talon_grammar* grammar);
@@ -133,7 +134,7 @@ bool talon_grammar_allows(talon_grammar_state* state, uint32_t token, bool* allo
 /// Tokens that must come next. Free: talon_ids_free.
 bool talon_grammar_forced(talon_grammar_state* state, talon_ids* ids, talon_buffer* error);
 /// Whether only the end may come next.
-bool talon_grammar_is_complete(const talon_grammar_state* state);
+bool talon_grammar_is_complete(talon_grammar_state* state, bool* complete, talon_buffer* error);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "io/json.h"
 #include "text/bridge/bridge.h"
 #include "text/bridge_buffer.h"
 
@@ -91,7 +92,7 @@ class GrammarState final : public TokenConstraint {
   }
 
   std::vector<TokenId> forced(const AnswerTokens& answer) override {
-    if (!go_to(answer) || talon_grammar_is_complete(state_.get())) return {};
+    if (!go_to(answer)) return {};
     talon_ids ids{nullptr, 0};
     ask([&](talon_buffer* error) { return talon_grammar_forced(state_.get(), &ids, error); });
     std::vector<TokenId> tokens(ids.data, ids.data + ids.size);
@@ -100,7 +101,12 @@ class GrammarState final : public TokenConstraint {
   }
 
   bool is_complete(const AnswerTokens& answer) override {
-    return !go_to(answer) || talon_grammar_is_complete(state_.get());
+    if (!go_to(answer)) return true;
+    bool is_complete = false;
+    ask([&](talon_buffer* error) {
+      return talon_grammar_is_complete(state_.get(), &is_complete, error);
+    });
+    return is_complete;
   }
 
  private:
@@ -196,6 +202,12 @@ void check_beginning(const ConstraintSource& source) {
 GrammarText::Kind grammar_kind(std::string_view source) {
   return source.find("::=") == std::string_view::npos ? GrammarText::Kind::lark
                                                       : GrammarText::Kind::gbnf;
+}
+
+GrammarText led_by(const std::string& lead, const GrammarText& text) {
+  const Json parts = {
+      {"lead", lead}, {"kind", static_cast<int>(text.kind)}, {"source", text.source}};
+  return {GrammarText::Kind::led, parts.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
 
 struct GrammarCompiler::Impl {

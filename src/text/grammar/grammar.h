@@ -18,7 +18,8 @@ struct GrammarText {
     regex,        // of the crate regex-syntax
     lark,         // llguidance's dialect
     gbnf,         // llama.cpp's
-    choice        // a JSON list of texts
+    choice,       // a JSON list of texts
+    led           // made by led_by()
   };
   Kind kind = Kind::json_schema;
   std::string source;
@@ -26,6 +27,9 @@ struct GrammarText {
 
 /// Lark or llama.cpp's: the latter writes `::=`.
 GrammarText::Kind grammar_kind(std::string_view source);
+
+/// A text behind another: `lead` is Lark whose rules call what comes where `text` does `@answer`.
+GrammarText led_by(const std::string& lead, const GrammarText& text);
 
 /// Compiles grammars for one vocabulary, by the library llguidance. Borrows the tokenizer; reads
 /// its vocabulary when it is first asked for a grammar. May be used from several threads.

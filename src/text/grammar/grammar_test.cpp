@@ -150,6 +150,48 @@ TEST_P(Grammars, AnswersEndWhereTheyMay) {
   EXPECT_EQ(walk.allowed(*walk.state), walk.ends);
 }
 
+TEST_P(Grammars, TextsAreCompleteOnceOnlyTheEndMayFollow) {
+  const GrammarText grammars[] = {{Kind::json_schema, R"({"enum": ["a"]})"},
+                                  {Kind::json_schema, kPerson},
+                                  {Kind::gbnf, "root ::= \"a\" | \"bc\""},
+                                  {Kind::regex, "a|b{3}"}};
+  for (const GrammarText& grammar : grammars) {
+    for (unsigned seed = 0; seed < 4; ++seed) {
+      Walk walk(GetParam(), grammar, seed);
+      for (int step = 0; step < 200; ++step) {
+        const bool only_end = walk.allowed(*walk.state) == walk.ends;
+        ASSERT_EQ(walk.state->is_complete({walk.tokens, {}}), only_end) << walk.text();
+        if (!walk.step()) break;
+      }
+    }
+  }
+}
+
+TEST_P(Grammars, TextsOfEveryKindCanStandBehindAnother) {
+  const std::string lead =
+      "start: thought /[\\n ]{0,4}/ @answer\nthought[suffix=\"</think>\"]: /(?s:.)*/\n";
+  const std::pair<GrammarText, const char*> grammars[] = {
+      {{Kind::json_schema, R"({"enum": ["ab"]})"}, "\"ab\""},
+      {{Kind::regex, "[ab]{3}|a/b"}, "[ab]{3}|a/b"},
+      {{Kind::lark, "start: A | \"b\"\nA: \"a\""}, "a|b"},
+      {{Kind::gbnf, "root ::= [a] | \"ba\""}, "a|ba"},
+      {{Kind::choice, R"(["a", "bb"])"}, "a|bb"}};
+  for (const auto& [grammar, pattern] : grammars) {
+    for (unsigned seed = 0; seed < 4; ++seed) {
+      Walk walk(GetParam(), led_by(lead, grammar), seed);
+      walk.tokens = walk.tokenizer.encode("x.</think>\n", {.parse_special = false});
+      const std::size_t begin = walk.text().size();
+      EXPECT_FALSE(walk.state->is_complete({walk.tokens, {}}));
+      while (walk.tokens.size() < 50 && walk.step()) {
+      }
+      EXPECT_TRUE(walk.state->is_complete({walk.tokens, {}})) << walk.text();
+      std::string said = walk.text().substr(begin);
+      said.erase(0, said.find_first_not_of(" \n"));
+      EXPECT_TRUE(testing::internal::RE::FullMatch(said, testing::internal::RE(pattern))) << said;
+    }
+  }
+}
+
 TEST_P(Grammars, ATokenThatIsNotAllowedIsAnErrorAndLeavesNothing) {
   Walk walk(GetParam(), {Kind::choice, R"(["abcabc"])"});
   const std::vector<TokenId> wrong = walk.tokenizer.encode("x", {.parse_special = false});

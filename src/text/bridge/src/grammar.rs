@@ -113,8 +113,20 @@ fn grammar_of(kind: u32, source: &str) -> Result<TopLevelGrammar> {
         1 => Ok(TopLevelGrammar::from_regex(source)),
         2 => Ok(TopLevelGrammar::from_lark(source.to_owned())),
         3 => Ok(TopLevelGrammar::from_lark(gbnf::to_lark(source)?)),
+        5 => led(&parse(source)?),
         _ => Ok(TopLevelGrammar::from_lark(choice_of(&parse(source)?)?)),
     }
+}
+
+fn led(parts: &Value) -> Result<TopLevelGrammar> {
+    let (kind, text) = (parts["kind"].as_u64(), |name: &str| parts[name].as_str().unwrap_or_default());
+    let kind = kind.filter(|&kind| kind < 5).ok_or("expected the kind of a grammar, found none")?;
+    let mut whole = TopLevelGrammar::from_lark(text("lead").to_owned());
+    for mut rest in grammar_of(kind as u32, text("source"))?.grammars {
+        rest.name = Some("answer".to_owned());
+        whole.grammars.push(rest);
+    }
+    Ok(whole)
 }
 
 fn parse(source: &str) -> Result<Value> {
@@ -210,7 +222,22 @@ impl State {
         self.done(|matcher| matcher.validate_tokens(&[token])).map(|count| count == 1)
     }
 
+    /// The library stops where no lexeme is open: a last one whose end is not known before more comes is asked about.
+    fn is_complete(&mut self) -> Result<bool> {
+        if self.matcher.is_stopped() {
+            return Ok(true);
+        }
+        if !self.done(Matcher::is_accepting)? {
+            return Ok(false);
+        }
+        let mask = self.done(Matcher::compute_mask_or_eos)?;
+        Ok(mask.num_set() == 1 && mask.is_allowed(self.end))
+    }
+
     fn forced(&mut self) -> Result<Vec<TokenId>> {
+        if self.matcher.is_stopped() {
+            return Ok(Vec::new());
+        }
         let tokens = self.matcher.compute_ff_tokens();
         match self.matcher.get_error() {
             Some(error) => Err(plain(&error)),
@@ -340,8 +367,12 @@ pub unsafe extern "C" fn talon_grammar_forced(state: &mut State, ids: *mut Ids, 
 /// # Safety
 /// See bridge.h.
 #[no_mangle]
-pub unsafe extern "C" fn talon_grammar_is_complete(state: &State) -> bool {
-    state.matcher.is_stopped()
+pub unsafe extern "C" fn talon_grammar_is_complete(
+    state: &mut State,
+    complete: *mut bool,
+    error: *mut Buffer,
+) -> bool {
+    guard_into(complete, error, || within(ASKING, || state.is_complete()))
 }
 
 fn boxed<T>(made: Option<T>) -> *mut T {
