@@ -190,6 +190,13 @@ TEST_F(ImageCommand, AContextWithoutRoomForThePictureIsRefused) {
               2, "prompts.jsonl line 1: context: expected at least 21");
 }
 
+TEST_F(ImageCommand, ARelaxedRulePromisesNoSamePicture) {
+  const Json json = drawn({"-n", "4", "--compare", "-d", "jacobi@policy=fixed", "--verify",
+                           "lantern:k=30,lambda=50,codebook=" + folder_.file("vq.pt")});
+  EXPECT_EQ(json["equal"], false);
+  EXPECT_EQ(json["claims_equal"], false);
+}
+
 TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   folder_.write("prompts.jsonl", "{\"prompt\": \"red cat flat\"}\n{\"prompt\": \"round\"}\n");
   const std::string relaxed =

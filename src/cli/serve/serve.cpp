@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "cli/command.h"
+#include "cli/options/draft_options.h"
 #include "cli/options/places.h"
 #include "cli/options/session.h"
 #include "cli/serve/serve_options.h"
@@ -103,6 +104,7 @@ class Serve : public Command {
   }
 
   int run() override {
+    split_drafter(*app_, options_.decode);
     const auto start = Clock::now();
     const HeldSignals signals;
     const auto named = named_models(options_.models);
