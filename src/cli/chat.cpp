@@ -52,7 +52,9 @@ class ChatLoop {
       if (result == LineEditor::Result::interrupted ||
           line.find_first_not_of(" \t\r") == std::string::npos)
         continue;
-      if (line == "/exit" || line == "/quit") return kExitDone;
+      if (line.back() == '\r') line.pop_back();  // a line of a file from Windows
+      const std::string command = line.substr(0, line.find(' '));
+      if (command == "/exit" || command == "/quit") return kExitDone;
       if (line.front() == '/') {
         obey(line);
       } else {
@@ -89,6 +91,8 @@ class ChatLoop {
       const Answer answer = decode(make_request());
       history_.answer(answer.text, answer.tokens);
       last_ = answer;
+    } catch (const OutputError&) {
+      throw;
     } catch (const Error& error) {
       history_.answer("", {});
       note("talon: {}", error.what());  // the next message may do better
@@ -154,6 +158,7 @@ class Chat : public Command {
   }
 
   int run() override {
+    split_drafter(*app_, decode_);
     Session session = open_session(model_);
     const bool marks = output_is_terminal() && !plain_text_;
     use_places(decode_, session, session.cache->store().shape.type);

@@ -26,14 +26,16 @@ void ChatHistory::answer(std::string message, std::span<const TokenId> tokens) {
 ChatHistory::Prompt ChatHistory::prompt(int room, const StopFlag& stop) {
   for (int dropped_turns = 0;; ++dropped_turns) {
     if (stop.requested()) fail("stopped before the answer began");
+    const auto first = turns_.begin() + 2 * dropped_turns;
     std::vector<ChatMessage> messages;
     if (!system_.empty()) messages.push_back({"system", system_});
-    messages.insert(messages.end(), turns_.begin(), turns_.end());
+    messages.insert(messages.end(), first, turns_.end());
     const ChatPrompt& prompt = prompts_.next(messages);
     if (!prompt.is_too_long && static_cast<int>(prompt.tokens.size()) <= room) {
+      turns_.erase(turns_.begin(), first);
       return {prompt.tokens, dropped_turns};
     }
-    if (turns_.size() < 3) {
+    if (turns_.end() - first < 3) {
       fail(
           "the message has {} with the chat's frame: expected at most {} tokens, for an answer to "
           "fit into the context",
@@ -41,7 +43,6 @@ ChatHistory::Prompt ChatHistory::prompt(int room, const StopFlag& stop) {
                              : fmt::format("{} tokens", prompt.tokens.size()),
           room);
     }
-    turns_.erase(turns_.begin(), turns_.begin() + 2);
   }
 }
 

@@ -32,7 +32,7 @@ class ChatHistory {
   };
   /// All of it as tokens, at most `room`: where it is longer the oldest turns (a question and its
   /// answer each) are forgotten. Throws Error if the newest message alone is too long, and once
-  /// `stop` is requested.
+  /// `stop` is requested; nothing is forgotten then.
   Prompt prompt(int room, const StopFlag& stop);
 
  private:

@@ -70,7 +70,11 @@ Request make_request(const RunOptions& options, const Session& session) {
   request.reuse_prefix = false;
   if (const auto grammar = grammar_text(options.grammar)) {
     const GrammarCompiler compiler(session.require_tokenizer(), session.model.config.vocabulary);
-    request.constraint = compiler.compile(*grammar);
+    try {
+      request.constraint = compiler.compile(*grammar);
+    } catch (const Error& error) {
+      fail("{}: {}", grammar_source(options.grammar), error.what());
+    }
   }
   return request;
 }
@@ -87,7 +91,8 @@ class Run : public Command {
     add_decode_flags(*app_, options_.decode);
     add_backend_flags(*app_, options_.model);
     app_->add_flag("--compare", options_.compare,
-                   "answer plainly first, then with drafts; fail unless the tokens are the same");
+                   "answer plainly first, then with drafts; with the rule follow, fail unless the "
+                   "tokens are the same");
     app_->add_flag("--plain-text", options_.plain_text,
                    "do not mark accepted drafted tokens on a terminal");
     add_watch_flags(*app_, options_.watch);
@@ -96,6 +101,7 @@ class Run : public Command {
   }
 
   int run() override {
+    split_drafter(*app_, options_.decode);
     Outcome outcome;
     {
       Session session = open_session(options_.model);
@@ -117,7 +123,9 @@ class Run : public Command {
     std::vector<TokenId> prompt;
     Answer answer;
     std::optional<Answer> plain;
+    bool is_compared = false;  // both answers came to their end
     bool equal = true;
+    bool claims_equal = true;     // a difference is a failure and not by design
     std::size_t working_set = 0;  // bytes that a token reads, about
     Json json;
     int exit_code = kExitDone;
@@ -144,11 +152,17 @@ class Run : public Command {
     }
     if (interrupt.stop().requested()) {
       outcome.exit_code = kExitInterrupted;
-    } else if (outcome.plain && outcome.plain->tokens != outcome.answer.tokens) {
-      outcome.equal = false;
-      outcome.exit_code = kExitFailed;
+    } else if (outcome.plain) {
+      compare(outcome);
     }
     return outcome;
+  }
+
+  void compare(Outcome& outcome) const {
+    outcome.is_compared = true;
+    outcome.equal = outcome.plain->tokens == outcome.answer.tokens;
+    outcome.claims_equal = keeps_tokens(options_.decode);
+    if (!outcome.equal && outcome.claims_equal) outcome.exit_code = kExitFailed;
   }
 
   /// The first line of a trace.
@@ -197,17 +211,26 @@ class Run : public Command {
     if (outcome.plain) {
       json["plain"] = {{"decode_tok_s", outcome.plain->tokens_per_second()},
                        {"decode_ms", outcome.plain->statistics.decode_ms}};
+    }
+    if (outcome.is_compared) {
       json["speedup"] = speed_up(answer, *outcome.plain);
       json["equal"] = outcome.equal;
+      if (!outcome.claims_equal) json["claims_equal"] = false;
     }
     if (answer.finish == FinishReason::no_room) {
       note("note: the answer ended early, the cache is full: give a larger --cache-mb");
     }
     if (!options_.json) say_speed(outcome);
-    if (!outcome.equal)
+    if (!outcome.equal && outcome.claims_equal)
       note("talon: {} changed the tokens of the answer, which must never happen",
            options_.decode.drafter);
     return json;
+  }
+
+  std::string sameness(const Outcome& outcome) const {
+    if (outcome.equal) return "the same tokens";
+    if (outcome.claims_equal) return "DIFFERENT tokens";
+    return fmt::format("other tokens, as the rule {} may give", options_.decode.verify);
   }
 
   void say_speed(const Outcome& outcome) const {
@@ -219,8 +242,12 @@ class Run : public Command {
       return;
     }
     note("plain: {}", speed_text(*outcome.plain));
-    note("{}: {}, {:.2f}x plain, {} tokens", drafter, speed_text(outcome.answer),
-         speed_up(outcome.answer, *outcome.plain), outcome.equal ? "the same" : "DIFFERENT");
+    if (!outcome.is_compared) {
+      note("{}: {}; stopped, so nothing is compared", drafter, speed_text(outcome.answer));
+      return;
+    }
+    note("{}: {}, {:.2f}x plain, {}", drafter, speed_text(outcome.answer),
+         speed_up(outcome.answer, *outcome.plain), sameness(outcome));
   }
 
   RunOptions options_;

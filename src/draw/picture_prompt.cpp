@@ -250,7 +250,17 @@ PromptChoices prompt_choices(const Model& model) {
   }
 }
 
+void require_room(const Model& model, const PicturePrompt& prompt) {
+  const int own = static_cast<int>(prompt.own.size()), codes = plan_of(model).answer_tokens();
+  if (own + codes <= model.config.context) return;
+  throw UsageError(fmt::format(
+      "context: expected at least {} tokens for a picture, {} of the prompt and {} of the answer, "
+      "found {}",
+      own + codes, own, codes, model.config.context));
+}
+
 void ask_for(const Model& model, const PicturePrompt& prompt, float guidance, Request& request) {
+  require_room(model, prompt);
   request.prompt = prompt.own;
   request.guide_prompt = prompt.guide;
   request.prompt_vectors = prompt.vectors;

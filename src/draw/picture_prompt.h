@@ -54,8 +54,11 @@ struct PromptChoices {
 /// Throws Error naming a file that is not as it should be.
 PromptChoices prompt_choices(const Model& model);
 
+/// Throws UsageError unless the context holds the prompt and the whole picture.
+void require_room(const Model& model, const PicturePrompt& prompt);
+
 /// Fills in what of a request is about pictures: the prompt, its guide, how long the answer is and
-/// what it must look like.
+/// what it must look like. Throws UsageError as require_room does.
 void ask_for(const Model& model, const PicturePrompt& prompt, float guidance, Request& request);
 
 /// The codes of the cells of an answer, or of its beginning.

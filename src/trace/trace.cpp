@@ -1,7 +1,9 @@
 #include "trace/trace.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/error.h"
@@ -172,7 +174,7 @@ TraceWriter::TraceWriter(const std::filesystem::path& file, Json about,
                          std::function<std::string(TokenId)> bytes_of)
     : path_(file), file_(file, std::ios::binary | std::ios::trunc), bytes_of_(std::move(bytes_of)) {
   expects(about.is_object(), "an object that describes the run");
-  if (!file_) fail("write trace: cannot open {}", path_.string());
+  if (!file_) fail("write trace {}: {}", path_.string(), std::strerror(errno));
   about["trace"] = kVersion;
   write_line(about);
 }
@@ -194,9 +196,11 @@ void TraceWriter::finish() {
 }
 
 Trace read_trace(const std::filesystem::path& file) {
+  if (std::filesystem::is_directory(file))
+    fail("read trace {}: expected a file, found a folder", file.string());
+  errno = 0;
   std::ifstream input(file, std::ios::binary);
-  if (!input || std::filesystem::is_directory(file))
-    fail("read trace: cannot open {}", file.string());
+  if (!input) fail("read trace {}: {}", file.string(), std::strerror(errno));
   Trace trace;
   int number = 0;
   for (std::string text; std::getline(input, text);) {

@@ -120,6 +120,15 @@ TEST(RunText, CompareGivesTheSameAnswerTwiceAndTheSpeedUp) {
   EXPECT_NE(outcome.notes.find("x plain, the same tokens"), std::string::npos) << outcome.notes;
 }
 
+TEST(RunText, CompareFailsOnlyUnderTheRuleThatPromisesTheSame) {
+  const Json json = json_of(story_with({"-d", "ngram@policy=fixed", "--verify", "token",
+                                        "--temperature", "1", "--compare", "--json"}));
+  EXPECT_EQ(json["equal"], false) << "no test of a difference";
+  EXPECT_EQ(json["claims_equal"], false);
+  EXPECT_EQ(json["drafter"], "ngram");
+  EXPECT_EQ(json["policy"], "fixed");
+}
+
 TEST(RunText, AnEmptyFormIsAForm) {
   EXPECT_EQ(json_of(story_with({"--regex", "", "--json"})).value("text", Json()), "");
   const Outcome schema = run_talon(story_with({"--json-schema", ""}));
@@ -143,6 +152,7 @@ TEST(Interrupt, EndsALongAnswerWithCode130) {
                         .interrupt_after = "-- plain --",
                         .interrupt_with = signal});
     EXPECT_EQ(outcome.code, 130) << "signal " << signal << ": " << outcome.notes;
+    EXPECT_EQ(outcome.notes.find("the same tokens"), std::string::npos) << outcome.notes;
   }
 }
 
@@ -395,6 +405,31 @@ TEST(Chat, FindsAllOfTheEarlierTurnsInTheCacheHoweverTheyWereTokenized) {
   ASSERT_EQ(std::sscanf(outcome.notes.c_str() + at, "prompt %d tokens (%d found", &prompt, &found),
             2);
   EXPECT_GE(found, (prompt - 20) / 64 * 64) << outcome.notes;  // whole pages; 20 are new
+}
+
+TEST(Chat, AMessageThatIsTooLongLeavesTheConversationAsItWas) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const auto chat = [&](const std::string& between) {
+    return run_talon(Start{.arguments = {"chat", "-m", model, "-n", "20", "--context", "256"},
+                           .input = "What is rain?\r\n" + between + "Why?\n/exit now\nAnd?\n"});
+  };
+  std::string endless;
+  for (int i = 0; i < 400; ++i) endless += "word ";
+  const Outcome plain = chat(""), refused = chat(endless + "\n");
+  EXPECT_NE(refused.notes.find("the message has"), std::string::npos) << refused.notes;
+  EXPECT_EQ(refused.output, plain.output);
+  EXPECT_EQ(refused.notes.find("no such command"), std::string::npos) << refused.notes;
+}
+
+TEST(Chat, EndsWhenItsOutputTakesNoMore) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const Outcome outcome = run_talon(Start{.arguments = {"chat", "-m", model, "-n", "8"},
+                                          .input = "Hello!\nAnd then?\n",
+                                          .output_file = "/dev/full"});
+  EXPECT_EQ(outcome.code, 1) << outcome.notes;
+  EXPECT_NE(outcome.notes.find("No space left"), std::string::npos) << outcome.notes;
 }
 
 TEST(Chat, ForgetsTheOldestTurnsWhenTheContextIsFull) {

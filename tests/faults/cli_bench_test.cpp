@@ -73,6 +73,59 @@ TEST(BenchSpec, ReportsWhatItHasWhenInterruptedAndGoesOnLater) {
   EXPECT_EQ(lines_in(read_file(folder.file("out"))), lines);
 }
 
+TEST(BenchSpec, GoesOnUnderTheSameSettingsOnly) {
+  const Folder folder;
+  const std::string file = folder.write("q.jsonl", questions(3));
+  const auto bench = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"-n", "4", "--warm-up", "0", "--output", folder.file("out")});
+    return run_talon(spec("ngram", file, more));
+  };
+  ASSERT_EQ(bench({}).code, 0);
+  const std::vector<std::vector<std::string>> others = {
+      {"--ban", "5"},      {"--logit-bias", "5:1"},   {"--repeat-window", "9"},
+      {"--chunk", "7"},    {"--kernels", "portable"}, {"--context", "200"},
+      {"--cache-mb", "9"}, {"--fixed-threads"}};
+  for (const std::vector<std::string>& other : others)
+    expect_said(bench(other), 1, "measured with other settings");
+  const std::string kept = read_file(folder.file("out"));
+  expect_said(bench({"--trace", folder.file("traces")}), 2,
+              "--trace: expected an --output without");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("traces")));
+  const Outcome fewer = bench({"--limit", "1"});
+  EXPECT_EQ(lines_in(fewer.output).back()["questions"], 3) << "those of its answers";
+}
+
+TEST(BenchSpec, ATraceHasANameOfItsOwn) {
+  const Folder folder;
+  const std::string head = TALON_TEST_DATA "/golden/stories260k/eagle1_head";
+  std::filesystem::create_directory(folder.file("a"));
+  std::filesystem::create_directory_symlink(head, folder.file("a/b"));
+  std::filesystem::create_directory_symlink(head, folder.file("a_b"));
+  std::string deep = folder.file("a");
+  for (int i = 0; i < 150; ++i) deep += "/.";
+  const std::string methods = "eagle:head=" + folder.file("a/b") +
+                              ",eagle:head=" + folder.file("a_b") + ",eagle:head=" + deep + "/b";
+  const Outcome outcome = run_talon(spec(methods, folder.write("q.jsonl", questions(1)),
+                                         {"-n", "4", "--trace", folder.file("traces")}));
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  int traces = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.file("traces"))) {
+    ++traces;
+    const std::vector<Json> lines = lines_in(read_file(entry.path()));
+    for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i].contains("trace"), i == 0);
+  }
+  EXPECT_EQ(traces, 3);
+}
+
+TEST(BenchSpec, RefusesQuestionsThatItsResultsCouldNotTellApart) {
+  const Folder folder;
+  const std::string file = folder.write("q.jsonl", questions(2) + questions(1, 2));
+  const Outcome outcome = run_talon(spec("ngram", file));
+  EXPECT_EQ(outcome.code, 1);
+  for (const char* part : {"q.jsonl, line 3", "\"question_id\"", "q.jsonl, line 2"})
+    EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
+}
+
 TEST(BenchSpec, GoesOnWithoutAPeerThatDies) {
   const Folder folder;
   const std::string server = folder.write("server", R"(#!/usr/bin/env python3

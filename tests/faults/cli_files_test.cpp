@@ -51,6 +51,35 @@ TEST(Files, ACacheThatDoesNotFitTheMemoryIsRefused) {
                  {"open cache", "1048576 MiB", "available"});
 }
 
+TEST(Files, ThatHoldNoGrammarAreNamed) {
+  const Folder folder;
+  const std::string file = folder.write("schema.json", "# no schema");
+  for (const char* flag : {"--json-schema", "--grammar"}) {
+    expect_failure({.arguments = {"run", "-m", small_model(), "-p", "x", flag, file}},
+                   {std::string(flag) + " " + file + ": grammar: "});
+  }
+}
+
+TEST(Files, StandardInputThatCannotBeReadIsNoPrompt) {
+  const Folder folder;
+  expect_failure(
+      {.arguments = {"run", "-m", small_model(), "-f", "-"}, .input_file = folder.path().string()},
+      {"read standard input: Is a directory"});
+}
+
+TEST(Files, ThatCannotBeOpenedAreNamedWithTheReason) {
+  const Folder folder;
+  const std::string none = folder.file("none");
+  expect_failure({.arguments = {"bench", "spec", "-m", small_model(), "--methods", "ngram",
+                                "--questions", none}},
+                 {"read questions " + none + ": No such file"});
+  expect_failure({.arguments = {"bench", "tree", none}}, {none + ": No such file"});
+  const std::string file = folder.write("prompts", "{\"prompt\": \"Once\"}\n");
+  expect_failure({.arguments = {"train", "data", "-m", small_model(), "--prompts", file, "-o",
+                                file + "/x", "--no-chat"}},
+                 {file + "/x: Not a directory"});
+}
+
 TEST(BadModel, EmptyFile) {
   const Folder folder;
   expect_no_model(folder.write("empty.gguf", ""), {"empty.gguf", "empty"});

@@ -26,7 +26,8 @@ void redirect(int descriptor, const std::string& path, int flags) {
 /// In the child: becomes the binary. Does not return.
 [[noreturn]] void become_talon(const Start& start, const Folder& folder,
                                const std::string& output) {
-  redirect(STDIN_FILENO, folder.file("input"), O_RDONLY);
+  redirect(STDIN_FILENO, start.input_file.empty() ? folder.file("input") : start.input_file,
+           O_RDONLY);
   redirect(STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC);
   redirect(STDERR_FILENO, folder.file("notes"), O_WRONLY | O_CREAT | O_TRUNC);
   if (start.most_file_bytes > 0) {

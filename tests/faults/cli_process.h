@@ -12,6 +12,7 @@ namespace talon::test {
 struct Start {
   std::vector<std::string> arguments = {};
   std::string input = {};                     // of standard input
+  std::string input_file = {};                // where it comes from instead of `input`
   std::vector<std::string> environment = {};  // NAME=VALUE, added to the test's own
   std::string folder = {};                    // the current one; empty: the test's own
   std::size_t most_file_bytes = 0;   // no file may grow past this, as on a full disk; 0: no limit

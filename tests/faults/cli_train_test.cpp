@@ -60,6 +60,14 @@ TEST_F(Trainer, MeasuresAHeadOnQuestionsForASentencePieceTarget) {
   EXPECT_EQ(outcome.code, 0) << outcome.notes;
   const std::string evaluations = read_file(folder.path() / "run" / "evaluations.csv");
   EXPECT_NE(evaluations.find("chain4"), std::string::npos) << evaluations;
+  EXPECT_NE(outcome.notes.find("\"draft_vocabulary\":512"), std::string::npos) << outcome.notes;
+}
+
+TEST_F(Trainer, SaysThatThereIsNoCudaDevice) {
+  const Outcome outcome = run_talon(
+      {"train", "head", "-m", small_model(), "--data", "x", "-o", "y", "--device", "cuda"});
+  if (outcome.notes.find("read") != std::string::npos) GTEST_SKIP() << "there is one";
+  expect_said(outcome, 2, "--device: expected cpu");
 }
 
 TEST_F(Trainer, TrainsAPolicyForASentencePieceTarget) {

@@ -147,6 +147,7 @@ TEST_F(ImageBatch, NamesTheLineThatIsWrong) {
   expect(refusal("{\"caption_features\": \"x\"}"), "line 2: prompt: expected words for");
   expect(refusal("{\"prompt\": \"cat flat\", \"sead\": 1}"), "line 2: expected keys among prompt");
   expect(refusal("{\"prompt\": \"cat flat\", \"seed\": 1.5}"), "line 2: seed: expected a whole");
+  expect(refusal("{\"prompt\": \"cat flat\", \"seed\": -1}"), "of at least 0, found -1");
   expect(refusal("{\"prompt\": \"cat flat\", \"guidance\": -1}"), "line 2: guidance: expected");
   expect(refusal("{\"prompt\": \"cat flat\", \"out\": \"../a.png\"}"), "line 2: out: expected");
   expect(refusal("{\"prompt\": \"cat flat\", \"out\": \"a.png\"}"), "as in line 1");

@@ -170,6 +170,33 @@ TEST_F(ImageCommand, SaysWhatIsWrong) {
   expect(notes({"-m", model, "-p", "cat flat", "-o", "/no/such/x.png"}), "/no/such/x.png");
 }
 
+TEST_F(ImageCommand, AContextWithoutRoomForThePictureIsRefused) {
+  const std::vector<std::string> classes = {
+      "-m", folder_.file("c2i.pt"), "--cells", "4", "--class", "1", "--context"};
+  const auto of_classes = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), classes.begin(), classes.end());
+    return image(std::move(more));
+  };
+  for (const char* context : {"10", "16"}) {
+    expect_said(of_classes({context}), 2,
+                "context: expected at least 17 tokens for a picture, 1 of the prompt and 16");
+  }
+  EXPECT_EQ(of_classes({"17"}).code, 0);
+  expect_said(image({"-m", folder_.path().string(), "-p", "red cat flat", "--context", "20"}), 2,
+              "expected at least 21 tokens");
+  const std::string prompts = folder_.write("prompts.jsonl", "{\"prompt\": \"red cat flat\"}\n");
+  expect_said(run_talon({"bench", "image", "-m", folder_.path().string(), "--prompts", prompts,
+                         "--methods", "jacobi", "--context", "10"}),
+              2, "prompts.jsonl line 1: context: expected at least 21");
+}
+
+TEST_F(ImageCommand, ARelaxedRulePromisesNoSamePicture) {
+  const Json json = drawn({"-n", "4", "--compare", "-d", "jacobi@policy=fixed", "--verify",
+                           "lantern:k=30,lambda=50,codebook=" + folder_.file("vq.pt")});
+  EXPECT_EQ(json["equal"], false);
+  EXPECT_EQ(json["claims_equal"], false);
+}
+
 TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   folder_.write("prompts.jsonl", "{\"prompt\": \"red cat flat\"}\n{\"prompt\": \"round\"}\n");
   const std::string relaxed =

@@ -41,6 +41,7 @@ LoadedModel PictureModel::open() const {
   source.model = model.string();
   source.threads = 2;
   source.image_side = cells;
+  source.context = context;
   return open_model(source);
 }
 

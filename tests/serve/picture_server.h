@@ -13,7 +13,8 @@ namespace talon::test {
 /// A tiny image model of tests/data/golden/images, with a folder of its own.
 struct PictureModel {
   std::filesystem::path model, vq;
-  int cells = 0;  // of a side, where files do not tell
+  int cells = 0;    // of a side, where files do not tell
+  int context = 0;  // tokens; 0: the usual
 
   LoadedModel open() const;
 };

@@ -167,6 +167,15 @@ TEST(ServedPictures, OfAClassAreAskedByNumberOrName) {
   EXPECT_EQ(whole["class_names"][1], "goldfish");
 }
 
+TEST(ServedPictures, NeedAContextThatHoldsThem) {
+  PictureModel model = words_model(3, 5);
+  model.context = 20;
+  const Reply refused = PictureServer(model).draw({{"prompt", "red cat flat"}});
+  EXPECT_EQ(refused.status, 400) << refused.body;
+  EXPECT_NE(refused.body.find("context: expected at least 21 tokens"), std::string::npos)
+      << refused.body;
+}
+
 TEST(ServedPictures, OfACaptionAreAskedByItsFeatures) {
   const PictureModel from = caption_model();
   const PictureServer captions(from);

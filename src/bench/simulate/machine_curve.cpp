@@ -1,5 +1,7 @@
 #include "bench/simulate/machine_curve.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +10,7 @@
 
 #include "core/error.h"
 #include "io/json_text.h"
+#include "io/quote.h"
 
 namespace talon {
 namespace {
@@ -52,7 +55,19 @@ void check_curve(const MachineCurve& curve, const std::string& doing) {
   if (curve.batch < 1 || curve.batch > 4096) fail("{}: expected a batch from 1 to 4096", doing);
 }
 
+constexpr std::string_view kCurveKeys[] = {"name",        "source",        "checks",  "pass_ms",
+                                           "pass_row_ms", "first_pass_ms", "rest_ms", "batch"};
+
+void require_known_keys(const Json& json, const std::string& doing) {
+  if (!json.is_object()) return;
+  for (const auto& [key, value] : json.items()) {
+    if (std::ranges::find(kCurveKeys, key) == std::end(kCurveKeys))
+      fail("{}: expected keys among {}, found {}", doing, fmt::join(kCurveKeys, ", "), quote(key));
+  }
+}
+
 MachineCurve parse_curve(const Json& json, const std::string& doing) {
+  require_known_keys(json, doing);
   MachineCurve curve;
   try {
     curve.source = json.value("source", "");

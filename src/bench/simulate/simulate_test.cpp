@@ -70,8 +70,8 @@ TEST_F(CurveFile, IsAnObjectOrTheLinesOfBenchCost) {
 TEST_F(CurveFile, ThatIsNoneIsRefused) {
   for (const char* text :
        {"{}", "[]", "{\"checks\": []}", "{\"checks\": [[1]]}", "", "{\"checks\": [[2, 1], [1, 2]]}",
-        "{\"checks\": [[1, 0]]}", "{\"checks\": [[1, 1]], \"batch\": 0}",
-        "{\"checks\": [[1, 1]], \"pass_row_ms\": -1}",
+        "{\"checks\": [[1, 1]], \"pass_msec\": 2}", "{\"checks\": [[1, 0]]}",
+        "{\"checks\": [[1, 1]], \"batch\": 0}", "{\"checks\": [[1, 1]], \"pass_row_ms\": -1}",
         "{\"checks\": [[1, 1]], \"first_pass_ms\": -1}", "{\"rows\": \"x\"}\n{}"})
     EXPECT_THROW(read(text), Error) << text;
 }

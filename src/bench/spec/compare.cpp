@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <set>
@@ -13,6 +12,9 @@
 
 namespace talon {
 namespace {
+
+/// Of fewer, all fall on one side by chance more than once in twenty times.
+constexpr std::size_t kFewestPairs = 6;
 
 using Cells = std::map<std::string, SpecCell>;  // by condition
 using Methods = std::map<std::string, Cells>;
@@ -100,6 +102,7 @@ Change compare_method(const Methods& before, const Methods& after, const std::st
   change.before = mean_ratio(pairs, all, &Pair::before);
   change.after = mean_ratio(pairs, all, &Pair::after);
   change.ratio = change.after / change.before;
+  change.is_known = pairs.size() >= kFewestPairs;
   change.ratio_range = bootstrap(pairs.size(), [&](std::span<const std::size_t> drawn) {
     return mean_ratio(pairs, drawn, &Pair::after) / mean_ratio(pairs, drawn, &Pair::before);
   });
@@ -121,8 +124,7 @@ std::vector<Change> compare_spec(const std::filesystem::path& before_file,
 
 /// A measured line of another bench: its spread, by what it is about.
 std::map<std::string, Spread> read_spreads(const std::filesystem::path& file) {
-  std::ifstream input(file, std::ios::binary);
-  if (!input) fail("read results: cannot open {}", file.string());
+  std::ifstream input = open_results(file);
   static const std::set<std::string> kAbout = {"rows",  "context", "kernels", "model",
                                                "shape", "op",      "format",  "layout"};
   std::map<std::string, Spread> spreads;
@@ -173,9 +175,7 @@ std::vector<Change> compare_spreads(const std::filesystem::path& before_file,
 }
 
 bool is_spec(const std::filesystem::path& file) {
-  std::ifstream input(file, std::ios::binary);
-  if (!input || std::filesystem::is_directory(file))
-    fail("read results: cannot open {}", file.string());
+  std::ifstream input = open_results(file);
   std::string line;
   std::getline(input, line);
   const Json first = Json::parse(line, nullptr, false);
@@ -185,10 +185,12 @@ bool is_spec(const std::filesystem::path& file) {
 }  // namespace
 
 bool Change::worse(double tolerance) const {
+  if (!is_known) return false;
   return lower_is_better ? ratio_range.low > 1 + tolerance : ratio_range.high < 1 - tolerance;
 }
 
 bool Change::better(double tolerance) const {
+  if (!is_known) return false;
   return lower_is_better ? ratio_range.high < 1 - tolerance : ratio_range.low > 1 + tolerance;
 }
 

@@ -19,6 +19,7 @@ struct Change {
   double ratio = 1;      // after / before
   Interval ratio_range;  // of the ratio; for spreads: the least and most that they allow
   int pairs = 0;         // questions, or 1
+  bool is_known = true;  // enough questions to say anything
   bool lower_is_better = false;
   int broken = 0;  // questions with the plain tokens before and others, or no answer, after
 

@@ -1,6 +1,7 @@
 #include "bench/spec/spec_cell.h"
 
-#include <fstream>
+#include <cerrno>
+#include <cstring>
 
 #include "core/error.h"
 #include "io/json_text.h"
@@ -84,10 +85,17 @@ SpecCell cell_from(const Json& json, const std::string& doing) {
   return cell;
 }
 
-SpecFile read_spec_file(const std::filesystem::path& file) {
+std::ifstream open_results(const std::filesystem::path& file) {
+  if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file))
+    fail("read results {}: expected a file, found a folder or a device", file.string());
+  errno = 0;
   std::ifstream input(file, std::ios::binary);
-  if (!input || std::filesystem::is_directory(file))
-    fail("read results: cannot open {}", file.string());
+  if (!input) fail("read results {}: {}", file.string(), std::strerror(errno));
+  return input;
+}
+
+SpecFile read_spec_file(const std::filesystem::path& file) {
+  std::ifstream input = open_results(file);
   SpecFile read;
   int number = 0;
   for (std::string text; std::getline(input, text);) {

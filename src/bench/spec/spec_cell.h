@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct SpecFile {
   std::vector<Line> lines;
   Json closing;  // the object with "summary"; null if the run was not finished
 };
+/// Of results of any bench. Throws Error naming a file that is none or cannot be opened.
+std::ifstream open_results(const std::filesystem::path& file);
 /// A last line that was cut off is left out. Throws Error naming the file, line and field.
 SpecFile read_spec_file(const std::filesystem::path& file);
 

@@ -1,6 +1,8 @@
 #include "bench/spec/spec_log.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <span>
 #include <utility>
@@ -32,7 +34,7 @@ SpecLog::SpecLog(std::filesystem::path file, std::string run,
   for (const SpecCell& cell : known_) kept += text_of(line_of(cell));
   write_file(file_, std::as_bytes(std::span(kept)));
   output_.open(file_, std::ios::binary | std::ios::app);
-  if (!output_) fail("write results: cannot open {}", file_.string());
+  if (!output_) fail("write results {}: {}", file_.string(), std::strerror(errno));
 }
 
 void SpecLog::read(const std::vector<std::string>& methods) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 
@@ -38,21 +40,37 @@ std::vector<Question> read_questions(const std::string& source) {
   const std::size_t equals = source.find('=');
   const bool is_named = equals != source.npos && !std::filesystem::exists(source);
   const std::filesystem::path file = is_named ? source.substr(equals + 1) : source;
+  if (std::filesystem::is_directory(file))
+    fail("read questions {}: expected a file, found a folder", file.string());
+  errno = 0;
   std::ifstream input(file);
-  if (!input || std::filesystem::is_directory(file))
-    fail("read questions: cannot open {}", file.string());
+  if (!input) fail("read questions {}: {}", file.string(), std::strerror(errno));
   std::vector<Question> questions;
   int line = 0;
   for (std::string text; std::getline(input, text);) {
     ++line;
     if (text.find_first_not_of(" \t\r") == text.npos) continue;
-    const std::string doing = fmt::format("read questions {}, line {}", file.string(), line);
-    questions.push_back(parse_question(text, doing, line));
+    const std::string from = fmt::format("{}, line {}", file.string(), line);
+    questions.push_back(parse_question(text, "read questions " + from, line));
+    questions.back().from = from;
     if (is_named) questions.back().category = source.substr(0, equals);
   }
   if (questions.empty())
     fail("read questions {}: expected at least one, found none", file.string());
   return questions;
+}
+
+void require_different(const std::vector<Question>& questions) {
+  std::map<std::pair<std::string, std::string>, const Question*> known;
+  for (const Question& question : questions) {
+    const auto [before, is_new] =
+        known.try_emplace({question.id.dump(), question.category}, &question);
+    if (is_new) continue;
+    fail(
+        "read questions {}: \"question_id\": expected another than {} of {}, with the same "
+        "category",
+        question.from, question.id.dump(), before->second->from);
+  }
 }
 
 std::vector<Question> select_questions(std::vector<Question> questions,

@@ -14,11 +14,16 @@ struct Question {
   Json id;
   std::string category;
   std::vector<std::string> turns;
+  std::string from = {};  // "FILE, line N"
 };
 
 /// `source`: FILE, or NAME=FILE to give all its questions the category NAME (EAGLE's own sets are
 /// one file per category). Throws Error naming the file, line and field, or if there is none.
 std::vector<Question> read_questions(const std::string& source);
+
+/// Throws Error naming the lines of two questions with the same id and category, which results
+/// could not tell apart.
+void require_different(const std::vector<Question>& questions);
 
 struct QuestionChoice {
   std::string category = {};  // or a Spec-Bench subtask; empty: all

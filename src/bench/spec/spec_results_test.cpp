@@ -252,6 +252,19 @@ TEST_F(ResultFile, ASureSlowDownIsWorseAndASmallOneIsTolerated) {
   EXPECT_TRUE(compare_results(path("b"), path("a"), CompareMetric::tok_s)[0].better(0.02));
 }
 
+TEST_F(ResultFile, AFewQuestionsSayNothingForSure) {
+  const auto of_few = [&](int questions) {
+    return compare_results(write("a", run_of(questions, 200)), write("b", run_of(questions, 100)),
+                           CompareMetric::tok_s)[0];
+  };
+  const Change one = of_few(1), enough = of_few(6);
+  EXPECT_EQ(one.ratio, 0.5);
+  EXPECT_FALSE(one.is_known || one.worse(0));
+  EXPECT_TRUE(enough.is_known && enough.worse(0));
+}
+
+TEST_F(ResultFile, ThatIsADeviceIsRefused) { EXPECT_THROW(read_spec_file("/dev/null"), Error); }
+
 TEST_F(ResultFile, NoiseIsNoChange) {
   std::vector<SpecCell> before, after;
   for (int i = 1; i <= 20; ++i) {

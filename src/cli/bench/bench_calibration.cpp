@@ -43,6 +43,7 @@ class BenchCalibration : public Command {
   }
 
   int run() override {
+    split_drafter(*app_, decode_);
     if (decode_.drafter == "none")
       throw UsageError("bench calibration: expected a drafter (-d), got none");
     const auto questions = select_questions(read_questions(questions_), {.limit = limit_});

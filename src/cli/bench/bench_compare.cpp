@@ -46,6 +46,7 @@ class BenchCompare : public Command {
  private:
   std::string verdict(const Change& change) const {
     if (change.broken > 0) return fmt::format("BROKEN: {} answers", change.broken);
+    if (!change.is_known) return "too few questions to say";
     if (change.worse(tolerance_)) return "WORSE";
     return change.better(tolerance_) ? "better" : "no sure change";
   }
@@ -70,7 +71,9 @@ class BenchCompare : public Command {
       table.rows.push_back(
           {change.name, change.metric, fmt::format("{:.2f}", change.before),
            fmt::format("{:.2f}", change.after), fmt::format("{:.3f}", change.ratio),
-           fmt::format("[{:.3f}, {:.3f}]", change.ratio_range.low, change.ratio_range.high),
+           change.is_known
+               ? fmt::format("[{:.3f}, {:.3f}]", change.ratio_range.low, change.ratio_range.high)
+               : "–",
            fmt::format("{}", change.pairs), verdict(change)});
     }
     return table;

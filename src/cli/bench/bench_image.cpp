@@ -85,8 +85,10 @@ class BenchImage : public Command {
 
   int run() override {
     methods_ = split_methods(list_);
+    if (methods_.empty()) throw UsageError("--methods: expected at least one method, found none");
     std::erase(methods_, kPlain);
     methods_.insert(methods_.begin(), kPlain);
+    require_each_once("--methods", methods_);
     const LoadedModel loaded = load_with_meter(model_);
     std::vector<DrawnPicture> pictures = read_prompts(loaded);
     draw_all(loaded, pictures);

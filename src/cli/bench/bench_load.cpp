@@ -296,20 +296,21 @@ class BenchLoad : public Command {
   }
 
   Json settings_json() const {
-    return {{"methods", methods_},
-            {"urls", urls_},
-            {"questions", sources_},
-            {"category", choice_.category},
-            {"seconds", settings_.seconds},
-            {"rounds", rounds_},
-            {"max_new", prompts_.max_new},
-            {"max_prompt", prompts_.max_prompt},
-            {"long_prompt", settings_.long_tokens},
-            {"temperature", settings_.sampler.temperature},
-            {"top_p", settings_.sampler.top_p},
-            {"seed", prompts_.seed},
-            {"check_equal", checks_},
-            {"threads", thread_count(model_)}};
+    Json settings = {{"methods", methods_},
+                     {"urls", urls_},
+                     {"questions", sources_},
+                     {"category", choice_.category},
+                     {"seconds", settings_.seconds},
+                     {"rounds", rounds_},
+                     {"max_new", prompts_.max_new},
+                     {"max_prompt", prompts_.max_prompt},
+                     {"long_prompt", settings_.long_tokens},
+                     {"temperature", settings_.sampler.temperature},
+                     {"seed", prompts_.seed},
+                     {"check_equal", checks_},
+                     {"threads", thread_count(model_)}};
+    settings.update(json_of(settings_.sampler));
+    return settings;
   }
 
   ModelOptions model_;

@@ -2,6 +2,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "bench/machine/bandwidth.h"
 #include "bench/peer/peer.h"
@@ -31,13 +32,19 @@ namespace {
 constexpr const char* kPlain = "none";
 constexpr double kSweepEveryMs = 5000;  // a sweep of memory takes a tenth of a second
 
-std::string file_name_of(const std::string& method) {
-  std::string name = method;
+constexpr std::size_t kMostNameBytes = 200;  // of a trace; file systems take 255
+
+/// The name of a method's trace, put among those `taken`.
+std::string file_name_of(const std::string& method, std::set<std::string>& taken) {
+  std::string name = method.substr(0, kMostNameBytes);
   for (char& c : name) {
     const bool is_safe = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-';
     if (!is_safe) c = '_';
   }
-  return name + ".jsonl";
+  std::string file = name + ".jsonl";
+  for (int number = 2; !taken.insert(file).second; ++number)
+    file = fmt::format("{}-{}.jsonl", name, number);
+  return file;
 }
 
 class BenchSpec : public Command {
@@ -89,6 +96,7 @@ class BenchSpec : public Command {
       for (Question& question : read_questions(source)) questions.push_back(std::move(question));
     }
     questions = select_questions(std::move(questions), choice_);
+    require_different(questions);
     Session session = open_session(model_);
     use_places(decode_, session, session.cache->store().shape.type);
     name_what_is_chosen();
@@ -96,10 +104,15 @@ class BenchSpec : public Command {
     if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
     const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens,
                               session.model.config.context};
-    const Contestants contestants = make_contestants(session);
     Json about = provenance(settings_json(session));
     SpecLog log(output_, run_fingerprint({model_.model, about["settings"], about["commit"]}),
                 methods_);
+    if (!trace_.empty() && !log.known().empty())
+      throw UsageError(
+          fmt::format("--trace: expected an --output without answers, found {} in {}, whose rounds "
+                      "cannot be recorded any more",
+                      log.known().size(), output_));
+    const Contestants contestants = make_contestants(session);
     about["settings"]["category"] = choice_.category;
     about["settings"]["per_category"] = choice_.per_category;
     about["settings"]["limit"] = choice_.limit;
@@ -120,6 +133,7 @@ class BenchSpec : public Command {
 
   void set_methods() {
     std::vector<std::string> texts = split_methods(list_);
+    if (texts.empty()) throw UsageError("--methods: expected at least one method, found none");
     if (std::erase(texts, kPlain) == 0)
       note("note: adding the method none, which the others are compared with");
     texts.insert(texts.begin(), kPlain);
@@ -129,17 +143,9 @@ class BenchSpec : public Command {
       if (peer) peers_[name] = parse_peer(text);
       methods_.push_back(name);
     }
-    check_names();
+    require_each_once("--methods", methods_);
     if (decode_.every_position && trace_.empty())
       throw UsageError("--every-position: only makes sense with --trace");
-  }
-
-  void check_names() const {
-    for (std::size_t i = 0; i < methods_.size(); ++i) {
-      if (std::find(methods_.begin(), methods_.begin() + static_cast<std::ptrdiff_t>(i),
-                    methods_[i]) != methods_.begin() + static_cast<std::ptrdiff_t>(i))
-        throw UsageError(fmt::format("--methods: \"{}\" is there twice", methods_[i]));
-    }
   }
 
   /// Lines and traces name the drafter that auto stands for.
@@ -152,7 +158,7 @@ class BenchSpec : public Command {
       note("{}: {}", method.drafter, chosen);
       name = with_drafter(method, chosen).text;
     }
-    check_names();
+    require_each_once("--methods", methods_);
   }
 
   Contestants make_contestants(const Session& session) {
@@ -181,7 +187,7 @@ class BenchSpec : public Command {
     about["method"] = text;
     about["every_position"] = decode_.every_position;
     traces_.push_back(std::make_unique<TraceWriter>(
-        std::filesystem::path(trace_) / file_name_of(text), std::move(about)));
+        std::filesystem::path(trace_) / file_name_of(text, trace_names_), std::move(about)));
     return [this, writer = traces_.back().get()](const RoundReport& round) {
       if (tracing_) writer->write(round);
     };
@@ -233,7 +239,7 @@ class BenchSpec : public Command {
     Json closing = about;
     closing["model"] = model_.model;
     closing["backend"] = session.backend->description();
-    closing["questions"] = questions.size();
+    closing["questions"] = count_questions(questions, cells);
     closing["skipped"] = skipped;
     closing["partial"] = !finished;
     closing["weights_bytes"] = session.model.weight_bytes;
@@ -250,6 +256,15 @@ class BenchSpec : public Command {
     report(cells, lines);
     if (!finished) return kExitInterrupted;
     return all_as_claimed(cells) ? kExitDone : kExitFailed;
+  }
+
+  /// Those asked for, and those whose answers were there.
+  static std::size_t count_questions(const std::vector<Question>& questions,
+                                     const std::vector<SpecCell>& cells) {
+    std::set<std::pair<std::string, std::string>> all;
+    for (const Question& question : questions) all.emplace(question.id.dump(), question.category);
+    for (const SpecCell& cell : cells) all.emplace(cell.question_id.dump(), cell.category);
+    return all.size();
   }
 
   void add_summaries(Json& closing, const std::vector<SpecCell>& cells) const {
@@ -286,30 +301,29 @@ class BenchSpec : public Command {
   }
 
   Json settings_json(const Session& session) const {
-    const SamplerOptions& sampler = settings_.sampler;
-    return {{"methods", methods_},
-            {"questions", sources_},
-            {"max_new", settings_.max_new},
-            {"temperatures", settings_.temperatures},
-            {"seeds", settings_.seeds},
-            {"top_k", sampler.top_k},
-            {"top_p", sampler.top_p},
-            {"min_p", sampler.min_p},
-            {"typical_p", sampler.typical_p},
-            {"repeat_penalty", sampler.repetition_penalty},
-            {"presence_penalty", sampler.presence_penalty},
-            {"frequency_penalty", sampler.frequency_penalty},
-            {"repeats", settings_.repeats},
-            {"warm_up", settings_.warm_up},
-            {"policy", decode_.policy},
-            {"verify", decode_.verify},
-            {"max_nodes", decode_.max_nodes},
-            {"every_position", decode_.every_position},
-            {"threads", thread_count(model_)},
-            {"backend", session.backend->name()},
-            {"weights", name_of(model_.weights)},
-            {"activations", name_of(session.activations)},
-            {"kv", name_of(session.cache->store().shape.type)}};
+    Json settings = {{"methods", methods_},
+                     {"questions", sources_},
+                     {"max_new", settings_.max_new},
+                     {"temperatures", settings_.temperatures},
+                     {"seeds", settings_.seeds},
+                     {"repeats", settings_.repeats},
+                     {"warm_up", settings_.warm_up},
+                     {"policy", decode_.policy},
+                     {"verify", decode_.verify},
+                     {"chunk", decode_.chunk},
+                     {"max_nodes", decode_.max_nodes},
+                     {"every_position", decode_.every_position},
+                     {"threads", thread_count(model_)},
+                     {"fixed_threads", model_.fixed_threads},
+                     {"context", session.model.config.context},
+                     {"cache_mb", model_.cache_mb},
+                     {"backend", session.backend->name()},
+                     {"kernels", word_of(kernel_choices(), model_.kernels)},
+                     {"weights", name_of(model_.weights)},
+                     {"activations", name_of(session.activations)},
+                     {"kv", name_of(session.cache->store().shape.type)}};
+    settings.update(json_of(settings_.sampler));
+    return settings;
   }
 
   ModelOptions model_;
@@ -323,6 +337,7 @@ class BenchSpec : public Command {
   std::string output_;
   std::string report_;
   std::string trace_;
+  std::set<std::string> trace_names_;
   std::vector<std::unique_ptr<TraceWriter>> traces_;
   bool tracing_ = false;
   std::uint64_t unused_seed_ = 1;

@@ -59,7 +59,9 @@ AskedPicture read_asked_picture(const LoadedModel& loaded, const Json& line,
                                 const std::string& doing) {
   const std::string key = asking_key(line, doing);
   try {
-    return read_asked(loaded, key, line[key]);
+    AskedPicture asked = read_asked(loaded, key, line[key]);
+    require_room(loaded.model, asked.prompt);
+    return asked;
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", doing, error.what()));
   } catch (const Error& error) {

@@ -35,9 +35,9 @@ class LineReader {
   std::uint64_t seed(std::uint64_t usual) const {
     const Json* value = find("seed");
     if (!value) return usual;
-    if (!value->is_number_integer()) refuse("seed: expected a whole number", value->dump());
-    return value->is_number_unsigned() ? value->get<std::uint64_t>()
-                                       : static_cast<std::uint64_t>(value->get<std::int64_t>());
+    if (!value->is_number_unsigned())
+      refuse("seed: expected a whole number of at least 0", value->dump());
+    return value->get<std::uint64_t>();
   }
   float guidance(float usual) const {
     const Json* value = find("guidance");

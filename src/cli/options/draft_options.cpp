@@ -2,6 +2,8 @@
 
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
+#include "core/error.h"
+#include "verify/verifier.h"
 
 namespace talon {
 namespace {
@@ -13,11 +15,30 @@ constexpr const char* kDraftGroup = "Drafting (talon help methods)";
 void add_drafter_flag(CLI::App& app, DecodeSettings& settings) {
   app.add_option(
          "-d,--drafter", settings.drafter,
-         "name[:key=value,...]; auto: the heads that belong to the model joined with suffix, "
-         "else suffix; none: plain decoding")
+         "name[:key=value,...][@policy=POLICY][@verify=RULE]; auto: the heads that belong to the "
+         "model joined with suffix, else suffix; none: plain decoding")
       ->type_name("DRAFTER")
       ->capture_default_str()
       ->group(kDraftGroup);
+}
+
+void split_drafter(const CLI::App& app, DecodeSettings& settings) {
+  const MethodText method = parse_method(settings.drafter);
+  const auto refuse_other = [&](const char* flag, const std::string& here,
+                                const std::string& given) {
+    if (here.empty() || here == given || app.get_option(flag)->count() == 0) return;
+    throw UsageError(
+        fmt::format("{}: expected {}, as behind the drafter of -d, or none there, "
+                    "got \"{}\"",
+                    flag, here, given));
+  };
+  refuse_other("--policy", method.policy, settings.policy);
+  refuse_other("--verify", method.verify, settings.verify);
+  settings = with_method(std::move(settings), method);
+}
+
+bool keeps_tokens(const DecodeSettings& settings) {
+  return make_verifier(settings.verify)->name() == "follow";
 }
 
 void choose_drafter(DecodeSettings& settings) {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -22,6 +23,13 @@ std::string one_of(const std::vector<std::string>& words) {
     text += words[i];
   }
   return text;
+}
+
+void require_each_once(const std::string& flag, const std::vector<std::string>& words) {
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (std::find(words.begin(), word, *word) != word)
+      throw UsageError(fmt::format("{}: \"{}\" is there twice", flag, *word));
+  }
 }
 
 void fail_choice(const std::string& flag, const std::vector<std::string>& words,
@@ -55,6 +63,9 @@ std::vector<int> parse_int_list(std::string_view what, std::string_view text, in
   std::vector<int> values;
   for (;;) {
     const std::size_t begin = text.find_first_not_of(kBetween);
+    if (std::ranges::count(text.substr(0, begin), ',') > (values.empty() ? 0 : 1)) {
+      throw UsageError(fmt::format("{}: expected a whole number between commas, found none", what));
+    }
     if (begin == std::string_view::npos) return values;
     const std::size_t end = std::min(text.find_first_of(kBetween, begin), text.size());
     values.push_back(

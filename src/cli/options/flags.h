@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ template <typename T>
 CLI::Option* add_choice(CLI::App& app, const std::string& names, T& value, Choices<T> choices,
                         const std::string& help);
 
+/// Throws UsageError naming a word that is there twice.
+void require_each_once(const std::string& flag, const std::vector<std::string>& words);
+/// The word of `choices` that stands for `value`. REQUIRES: one does.
+template <typename T>
+const std::string& word_of(const Choices<T>& choices, T value) {
+  return std::ranges::find(choices, value, &std::pair<std::string, T>::second)->first;
+}
 /// "expected A, B or C" for messages.
 std::string one_of(const std::vector<std::string>& words);
 /// The name that messages use of `names`.

@@ -20,6 +20,16 @@ const Choices<WeightLayout>& layouts() {
 
 }  // namespace
 
+const Choices<CpuKernels>& kernel_choices() {
+  static const Choices<CpuKernels> kChoices = {{"best", CpuKernels::best},
+                                               {"portable", CpuKernels::portable},
+                                               {"avx2", CpuKernels::avx2},
+                                               {"avx512_vnni", CpuKernels::avx512_vnni},
+                                               {"avx512_bf16", CpuKernels::avx512_bf16},
+                                               {"amx", CpuKernels::amx}};
+  return kChoices;
+}
+
 const Choices<Activations>& activation_choices() {
   static const Choices<Activations> kChoices = [] {
     Choices<Activations> choices;
@@ -55,13 +65,7 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
                           {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}},
                           "what computes")
       ->group(kModelGroup);
-  add_choice<CpuKernels>(app, "--kernels", options.kernels,
-                         {{"best", CpuKernels::best},
-                          {"portable", CpuKernels::portable},
-                          {"avx2", CpuKernels::avx2},
-                          {"avx512_vnni", CpuKernels::avx512_vnni},
-                          {"avx512_bf16", CpuKernels::avx512_bf16},
-                          {"amx", CpuKernels::amx}},
+  add_choice<CpuKernels>(app, "--kernels", options.kernels, kernel_choices(),
                          "kernels of the cpu backend")
       ->group(kModelGroup);
   add_int(app, "--threads", options.threads, 0, 1024,

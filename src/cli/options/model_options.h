@@ -24,6 +24,8 @@ void add_forward_flags(CLI::App& app, ModelOptions& options);
 /// Declares everything but -m and --models.
 void add_backend_flags(CLI::App& app, ModelOptions& options);
 
+/// Values of --kernels.
+const Choices<CpuKernels>& kernel_choices();
 /// Values of --activations.
 const Choices<Activations>& activation_choices();
 

@@ -1,6 +1,7 @@
 #include "cli/options/prompt_options.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -48,7 +49,12 @@ std::string read_bounded(std::istream& input, const std::string& file) {
 }  // namespace
 
 std::string read_text_file(const std::string& file) {
-  if (file == "-") return read_bounded(std::cin, "standard input");
+  if (file == "-") {
+    errno = 0;
+    std::string text = read_bounded(std::cin, "standard input");
+    if (std::ferror(stdin)) fail("read standard input: {}", std::strerror(errno));
+    return text;
+  }
   if (std::filesystem::is_directory(file))
     fail("read {}: expected a file, found a directory", file);
   errno = 0;

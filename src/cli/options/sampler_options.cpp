@@ -64,6 +64,19 @@ void add_sampler_flags(CLI::App& app, SamplerOptions& s, std::uint64_t& seed) {
   add_count(app, "--seed", seed, "of the random numbers")->group(kSamplingGroup);
 }
 
+Json json_of(const SamplerOptions& sampler) {
+  return {{"top_k", sampler.top_k},
+          {"top_p", sampler.top_p},
+          {"min_p", sampler.min_p},
+          {"typical_p", sampler.typical_p},
+          {"repeat_penalty", sampler.repetition_penalty},
+          {"repeat_window", sampler.penalty_window},
+          {"presence_penalty", sampler.presence_penalty},
+          {"frequency_penalty", sampler.frequency_penalty},
+          {"logit_bias", sampler.logit_bias},
+          {"ban", sampler.banned}};
+}
+
 void add_answer_flags(CLI::App& app, AnswerOptions& options) {
   add_int(app, "-n,--max-new", options.max_new, 1, 1 << 24, "most tokens of an answer");
   app.add_option("--stop", options.stop_texts,
@@ -105,6 +118,11 @@ std::optional<GrammarText> grammar_text(const GrammarOptions& options) {
   }
   if (options.regex) return GrammarText{Kind::regex, *options.regex};
   return std::nullopt;
+}
+
+std::string grammar_source(const GrammarOptions& options) {
+  if (options.schema_file) return "--json-schema " + *options.schema_file;
+  return options.grammar_file ? "--grammar " + *options.grammar_file : "--regex";
 }
 
 }  // namespace talon

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "sample/sampler.h"
 #include "text/grammar/grammar.h"
 
@@ -28,8 +29,12 @@ void add_grammar_flags(CLI::App& app, GrammarOptions& options);
 /// The grammar that was asked for; nothing if none was. Throws Error for a file that cannot be
 /// read.
 std::optional<GrammarText> grammar_text(const GrammarOptions& options);
+/// The option that asked for it, with its file, for messages.
+std::string grammar_source(const GrammarOptions& options);
 
 void add_answer_flags(CLI::App& app, AnswerOptions& options);
+/// All of them but the temperature, as settings of a measurement.
+Json json_of(const SamplerOptions& sampler);
 /// The sampler's part of them, for commands that set their own limits.
 void add_sampler_flags(CLI::App& app, SamplerOptions& sampler, std::uint64_t& seed);
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/options/draft_options.h"
 #include "cli/options/places.h"
 #include "cli/options/session.h"
 #include "cli/serve/serve_options.h"
@@ -138,6 +139,7 @@ class Serve : public Command {
   }
 
   int run() override {
+    split_drafter(*app_, options_.decode);
     const auto start = Clock::now();
     const HeldSignals signals;
     options_.server.api_keys = api_keys(options_);

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <string>
 
-#include "core/error.h"
-
 namespace talon {
 
 bool output_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
@@ -16,7 +14,7 @@ bool notes_are_terminal() { return isatty(STDERR_FILENO) == 1; }
 
 void write_output(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    fail("write to standard output: {}", std::strerror(errno));
+    throw OutputError(fmt::format("write to standard output: {}", std::strerror(errno)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/error.h"
 #include "io/json.h"
 
 namespace talon {
@@ -13,8 +14,13 @@ namespace talon {
 bool output_is_terminal();
 bool notes_are_terminal();
 
-/// Writes and flushes. Throws Error when standard output cannot take it (a full disk, a closed
-/// file).
+/// Standard output cannot take more: a full disk, a closed file.
+class OutputError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Writes and flushes. Throws OutputError.
 void write_output(std::string_view text);
 /// One JSON value on a line of its own. Text that is not UTF-8 is repaired with U+FFFD.
 void write_json(const Json& json);

@@ -44,9 +44,32 @@ class TrainHead : public Command {
     add_work_options();
   }
 
-  int run() override { return run_(request_); }
+  int run() override {
+    check_loss();
+    check_device();
+    return run_(request_);
+  }
 
  private:
+  void check_loss() const {
+    const HeadTrainOptions& train = request_.train;
+    const double feature = train.feature >= 0 ? train.feature : train.kind == "eagle" ? 1 : 0;
+    for (const double weight : {train.soft, train.top, train.hard, train.acceptance,
+                                train.variation, train.coupled, feature}) {
+      if (weight > 0) return;
+    }
+    throw UsageError("--loss-soft: expected a weight above 0 for it or another --loss, found none");
+  }
+
+  void check_device() const {
+    const std::string& device = request_.train.device;
+    const bool is_numbered = device.starts_with("cuda:") && device.size() > 5 &&
+                             device.find_first_not_of("0123456789", 5) == std::string::npos;
+    if (device == "cpu" || device == "cuda" || is_numbered) return;
+    throw UsageError(
+        fmt::format("--device: expected cpu, cuda or cuda:NUMBER, got \"{}\"", device));
+  }
+
   void add_size_options() {
     const char* group = "Size";
     HeadTrainOptions& train = request_.train;

@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <malloc.h>
+#include <torch/cuda.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -51,7 +52,14 @@ HeadMeasure make_measure(const LoadedModel& loaded, const TrainHeadRequest& requ
   return measure;
 }
 
+void check_device(const std::string& device) {
+  if (device == "cpu" || torch::cuda::is_available()) return;
+  throw UsageError(fmt::format(
+      "--device: expected cpu, since libtorch finds no CUDA device here, got \"{}\"", device));
+}
+
 int train(const TrainHeadRequest& request) {
+  check_device(request.train.device);
   tune_process(request.train.threads);
   TrainHeadRequest resolved = request;
   resolved.model.threads = request.train.threads;
@@ -90,6 +98,11 @@ int train(const TrainHeadRequest& request) {
   return kExitDone;
 }
 
+/// What libtorch says of an error goes on with where it was thrown.
+std::string_view without_trace(std::string_view text) {
+  return text.substr(0, text.find("\nException raised from"));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Talon's trainer of draft heads and policies: started by talon train", "talon");
   app.require_subcommand(1);
@@ -126,7 +139,7 @@ int main(int argc, char** argv) {
     talon::note("talon: {}", error.what());
     return talon::kExitUsage;
   } catch (const std::exception& error) {
-    talon::note("talon: {}", error.what());
+    talon::note("talon: {}", talon::without_trace(error.what()));
   }
   return talon::kExitFailed;
 }

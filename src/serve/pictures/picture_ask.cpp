@@ -97,6 +97,11 @@ void read_prompt(const Fields& fields, const LoadedModel& loaded, PictureAsk& as
 
 /// Half a picture is none: what cannot be drawn to its end is not begun.
 void check_room(const ServedModel& model, const PictureAsk& ask) {
+  try {
+    require_room(model.host->loaded().model, ask.prompt);
+  } catch (const UsageError& error) {
+    throw ApiError(400, "prompt", error.what(), "context_length_exceeded");
+  }
   const std::size_t streams = ask.guidance > 1 ? 2 : 1;
   const std::size_t length =
       ask.prompt.own.size() + static_cast<std::size_t>(model.config().image->answer_tokens());

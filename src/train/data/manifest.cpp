@@ -171,7 +171,9 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& folder) {
 }
 
 Manifest add_run(const std::filesystem::path& folder, const Manifest& target, const Json& run) {
-  std::filesystem::create_directories(folder);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail("write data to {}: {}", folder.string(), error.message());
   const FolderLock lock(folder);
   Manifest manifest = target;
   if (auto found = read_manifest(folder)) {

@@ -158,6 +158,8 @@ void HeadTrainer::prepare(const Checkpoint& target) {
 }
 
 void HeadTrainer::set_sizes() {
+  const int asked = options_.draft_vocabulary, all = config_.vocabulary;
+  options_.draft_vocabulary = asked == 0 ? all : std::min(asked, all);
   const bool medusa = kind_ == HeadKind::medusa;
   if (medusa && options_.intermediate > 0)
     throw UsageError("--intermediate: a Medusa head has no MLP");
@@ -379,9 +381,8 @@ bool HeadTrainer::evaluate(const Tensor& values, const char* what) {
 }
 
 void HeadTrainer::export_to(const std::filesystem::path& folder, const Tensor& values) {
-  std::vector<TokenId> drafted;
-  if (options_.draft_vocabulary > 0 && options_.draft_vocabulary < config_.vocabulary)
-    drafted = drafted_now();
+  const bool is_whole = options_.draft_vocabulary == config_.vocabulary;
+  const auto drafted = is_whole ? std::vector<TokenId>{} : drafted_now();
   export_head({shape_, *parameters_, values, tables_, drafted, config_, options_.steps, facts()},
               folder);
 }
@@ -394,8 +395,7 @@ std::vector<TokenId> HeadTrainer::drafted_now() const {
 
 Json HeadTrainer::facts() const {
   const DatasetInfo& info = data_.info();
-  std::vector<int> taps = info.taps;
-  if (!taps.empty()) taps.pop_back();
+  std::vector<int> taps(info.taps.begin(), info.taps.end() - (info.taps.empty() ? 0 : 1));
   return {{"target", info.model},
           {"target_sha256", info.model_sha256},
           {"target_fingerprint", fingerprint_},
