@@ -165,6 +165,11 @@ TEST_F(ImageCommand, SaysWhatIsWrong) {
   expect(notes({"-m", model, "-p", "cat flat", "--vq", folder_.file("none")}), "no such file");
   expect(notes({"-m", model, "-p", "cat flat", "--vq", classes}), "quantize.embedding.weight");
   expect(notes({"-m", model, "-p", "cat flat", "--grid", "3"}), "expected COLUMNSxROWS");
+  const std::string none = folder_.file("none");
+  expect(notes({"-m", model, "--batch", none}), "read " + none + ": No such file");
+  const Outcome bench = run_talon(
+      {"bench", "image", "-m", model, "--methods", "jacobi", "--prompts", folder_.file("none")});
+  expect(bench.notes, "read " + none + ": No such file");
   expect(notes({"-m", model, "-p", "cat flat", "--show", "maybe"}), "--show");
   expect(notes({"-m", model, "-p", "cat flat", "--guidance", "nan"}), "--guidance");
   expect(notes({"-m", model, "-p", "cat flat", "-o", "/no/such/x.png"}), "/no/such/x.png");

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -115,8 +117,9 @@ class BenchImage : public Command {
 
  private:
   std::vector<DrawnPicture> read_prompts(const LoadedModel& loaded) const {
+    errno = 0;
     std::ifstream file(prompts_file_);
-    if (!file) fail("read {}: cannot be opened", prompts_file_);
+    if (!file) fail("read {}: {}", prompts_file_, std::strerror(errno));
     std::vector<DrawnPicture> pictures;
     std::string line;
     for (int number = 1; std::getline(file, line); ++number) {

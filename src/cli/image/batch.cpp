@@ -1,6 +1,8 @@
 #include "cli/image/batch.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -195,8 +197,9 @@ class BatchRun {
 }  // namespace
 
 std::vector<BatchLine> read_batch(const LoadedModel& loaded, const BatchOptions& options) {
+  errno = 0;
   std::ifstream file(options.file);
-  if (!file) fail("read {}: cannot be opened", options.file.string());
+  if (!file) fail("read {}: {}", options.file.string(), std::strerror(errno));
   std::vector<BatchLine> lines;
   std::map<std::string, int> names;  // and the lines that have them
   std::string text;
