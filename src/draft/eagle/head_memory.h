@@ -37,9 +37,8 @@ struct HeadState : DraftState {
 
 /// Runs committed pairs through a head. Pairs wait until a tree is wanted or many have come
 /// together, so that a sequence for which nothing is drafted costs almost nothing and a prompt is
-/// run in batches. When the cache is full a state gives up its pairs; when there is room
-/// again it begins with the newest: what the head then lacks of the text costs acceptance, never
-/// tokens.
+/// run in batches. When the cache is full a state gives up its pairs; when there is room again it
+/// begins with the newest: what the head then lacks of the text costs acceptance, never tokens.
 /// While hardly any drafts are wanted, as in a crowd that fills the machine, the head sleeps: it
 /// runs no pairs but those of the few that want drafts, keeps the newest that wait, and holds no
 /// sequence back from a prefix that the target remembers.

@@ -16,11 +16,12 @@ using test::TestModel;
 using test::TestOptions;
 
 /// Checks of n rows take 4 + 0.5 (n - 1) ms.
-MachineCosts costs() {
+CostProfile profile() {
   CostProfile profile;
   for (const int rows : {1, 2, 32}) profile.checks.push_back({rows, 64, 4.0 + 0.5 * (rows - 1)});
-  return MachineCosts(512, profile);
+  return profile;
 }
+MachineCosts costs() { return MachineCosts(512, profile()); }
 
 Request request(int prompt, int max_new) {
   Request result;
@@ -116,6 +117,27 @@ TEST(StepBudget, LongPromptsRunInPiecesWhileOthersAnswer) {
   EXPECT_EQ(steps_with(0, false), 2);
   EXPECT_EQ(steps_with(1e-3, false), (300 + StepBudget::kLeastRows - 1) / StepBudget::kLeastRows);
   EXPECT_EQ(steps_with(1e-3, true), 2);
+}
+
+TEST(StepBudget, WhatDraftingTookOfAStepIsTakenFromItsPrompts) {
+  TestModel model(TALON_TEST_DATA "/golden/stories260k/target", make_reference_backend(1));
+  // Prompt rows of a step beside an answer.
+  const auto rows_after = [&](double draft_ms) {
+    TestOptions options;
+    options.step_ms = 100;
+    options.costs = profile();
+    options.timekeeper = [draft_ms](StepPart part, double) {
+      return part == StepPart::draft ? draft_ms : part == StepPart::check ? 4.0 : 0.0;
+    };
+    TestEngine test(model, make_drafter("none", {}), options);
+    test.submit(request(5, 200));
+    test.engine.step();
+    test.submit(request(300, 30));
+    test.engine.step();
+    return test.engine.load().prompt_rows;
+  };
+  EXPECT_GT(rows_after(0), 100);
+  EXPECT_EQ(rows_after(1000), StepBudget::kLeastRows);
 }
 
 }  // namespace
