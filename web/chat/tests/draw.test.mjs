@@ -183,7 +183,8 @@ describe("the drawing view", () => {
     assert.equal(await large.locator("img").getAttribute("src"), all[3]);
     await page.keyboard.press("Escape");
     await large.waitFor({ state: "hidden" });
-    assert.equal(await pictures().nth(3).evaluate((element) => element === document.activeElement), true);
+    // The browser gives the focus back after it has closed the dialog.
+    await page.waitForFunction((element) => element === document.activeElement, await pictures().nth(3).elementHandle());
     await page.keyboard.press("?");
     await page.getByRole("dialog", { name: "Keys" }).waitFor();
     assert.match(await page.getByRole("dialog", { name: "Keys" }).textContent(), /again with another seed/);
