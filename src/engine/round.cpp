@@ -339,17 +339,7 @@ void Round::observe(Scheduled& entry, std::size_t index, std::span<const NodeId>
     if (end_of(committed) == sequence.length()) {
       show_policy(sequence, taps_.columns(method.policy_taps, features));
     }
-    if (sequence.cache->guide()) {
-      guide = sequence.cache->guide_tokens(committed.first_position, committed.tokens);
-      committed.guide_tokens = guide;
-      committed.guide_first_position =
-          std::max(0, committed.first_position - sequence.cache->guide_lead());
-      const int first = result_.first_guide_row[index];
-      if (const auto beside = result_.rows_of_guide(index, rows); !beside.empty()) {
-        committed.guide_features =
-            taps_.columns(method.drafter_taps, features_of(first, beside, features.rows));
-      }
-    }
+    guide = add_guide(sequence, index, rows, method.drafter_taps, committed);
   }
   method.method.drafter->observe(*sequence.draft, committed);
   sequence.observed = end_of(committed);
@@ -359,12 +349,33 @@ void Round::observe(Scheduled& entry, std::size_t index, std::span<const NodeId>
 void Round::tell_listener(Scheduled& entry, std::size_t index, std::span<const NodeId> rows) {
   Sequence& sequence = *entry.sequence;
   CommittedTokens committed = sequence.tokens_since(*sequence.watched);
+  std::vector<TokenId> guide;
   if (taps_.wants(listener_taps_)) {
     committed.features =
         taps_.columns(listener_taps_, features_of(result_.first_feature_row[index], rows));
+    guide = add_guide(sequence, index, rows, listener_taps_, committed);
   }
   listener_->committed(sequence.id, committed);
   sequence.watched = end_of(committed);
+}
+
+/// What the guide has beside `committed`, if there is one, and what `reader` wants of its rows.
+/// Returns its tokens, which `committed` borrows.
+std::vector<TokenId> Round::add_guide(const Sequence& sequence, std::size_t index,
+                                      std::span<const NodeId> rows, TapSet::Reader reader,
+                                      CommittedTokens& committed) {
+  if (!sequence.cache->guide()) return {};
+  std::vector<TokenId> tokens =
+      sequence.cache->guide_tokens(committed.first_position, committed.tokens);
+  committed.guide_tokens = tokens;
+  committed.guide_first_position =
+      std::max(0, committed.first_position - sequence.cache->guide_lead());
+  if (const auto beside = result_.rows_of_guide(index, rows); !beside.empty()) {
+    const View features =
+        features_of(result_.first_guide_row[index], beside, static_cast<int>(rows.size()));
+    committed.guide_features = taps_.columns(reader, features);
+  }
+  return tokens;
 }
 
 /// Keeps what the policy wants of the row that produced the next root.

@@ -72,6 +72,9 @@ class Round {
   void note_acceptance(Scheduled& entry);
   void observe(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
   void tell_listener(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
+  std::vector<TokenId> add_guide(const Sequence& sequence, std::size_t index,
+                                 std::span<const NodeId> rows, TapSet::Reader reader,
+                                 CommittedTokens& committed);
   void show_policy(Sequence& sequence, const View& features) const;
   View features_of(int first, std::span<const NodeId> rows, int gathered = 0);
   void learn(std::vector<Scheduled>& scheduled);

@@ -13,6 +13,7 @@
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "draft/eagle/head_config.h"
+#include "draw/picture_prompt.h"
 #include "runtime/cache_budget.h"
 #include "train/data/generate.h"
 #include "train/data/manifest.h"
@@ -21,6 +22,7 @@ namespace talon {
 namespace {
 
 constexpr int kMostTokens = 1 << 20;
+constexpr const char* kPictureMix = "1";  // codes are drawn at it
 
 /// "0/2": the first of two.
 void parse_shard(const std::string& text, PlanOptions& plan) {
@@ -75,9 +77,11 @@ class TrainData : public Command {
     options_.end_tokens = loaded.end_tokens;
     options_.heads = heads_at_hand(loaded);
     options_.drafter = resolve_drafter(options_.drafter, options_.heads);
+    if (loaded.model.config.image) prepare_pictures(loaded.model);
     options_.max_new = plan_.max_new;
     options_.kv = cache_type(loaded.model, model_.kv);
     choose_features(loaded.model.config);
+    plan_.temperatures = TemperatureMix(mix_);
     const DataPlan plan = make_plan(loaded);
     const Manifest manifest = add_run(folder_, target_of(loaded), run_json(loaded, plan));
     ShardWriter writer({folder_, plan_.shard, plan_.shards, manifest.shard_kind()},
@@ -93,14 +97,18 @@ class TrainData : public Command {
   void add_answer_options() {
     const char* group = "Answers";
     add_int(*app_, "--samples", plan_.samples, 1, 1 << 20, "answers to each prompt")->group(group);
-    add_int(*app_, "-n,--max-new", plan_.max_new, 1, kMostTokens, "most tokens of an answer")
+    add_int(*app_, "-n,--max-new", plan_.max_new, 1, kMostTokens,
+            "most tokens of an answer; pictures have all their codes")
         ->group(group);
     add_int(*app_, "--max-prompt", plan_.max_prompt, 1, kMostTokens,
             "tokens; longer prompts are left out")
         ->group(group);
     app_->add_option("--temperature-mix", mix_, "TEMPERATURE[-TO][:WEIGHT],...")
         ->type_name("MIX")
-        ->capture_default_str()
+        ->default_str(mix_ + "; pictures: " + kPictureMix)
+        ->group(group);
+    add_real(*app_, "--guidance", guidance_, 1, 100,
+             "of pictures; above 1 the rows of the guide are recorded, too")
         ->group(group);
     add_count(*app_, "--seed", plan_.seed, "of the answers")->group(group);
     app_->add_flag("--no-chat{false}", chat_, "prompts are plain text: no chat template")
@@ -137,9 +145,26 @@ class TrainData : public Command {
       throw UsageError("expected either --prompts or --responses");
     }
     parse_shard(shard_, plan_);
-    plan_.temperatures = TemperatureMix(mix_);
     const auto shards = static_cast<std::uint64_t>(plan_.shards);
     options_.tokens = (tokens_ + shards - 1) / shards;
+  }
+
+  /// A picture is asked for by its prompt and has as many codes as it has; it ends with the last.
+  void prepare_pictures(const Model& model) {
+    const ImagePlan& image = *model.config.image;
+    if (image.prompts_vary()) {
+      throw Error(
+          fmt::format("train data: of models that draw, expected one that is asked by words or a "
+                      "class, found {}",
+                      model.source.string()));
+    }
+    if (!responses_.empty())
+      throw UsageError("--responses: expected a model that writes; pictures are drawn");
+    if (app_->count("--temperature-mix") == 0) mix_ = kPictureMix;
+    plan_.max_new = image.answer_tokens();
+    options_.guidance = static_cast<float>(guidance_);
+    options_.end_tokens.clear();
+    chat_ = false;
   }
 
   void choose_features(const ModelConfig& config) {
@@ -163,7 +188,14 @@ class TrainData : public Command {
   }
 
   /// What a user's message becomes: the model's chat template with its default system message.
-  EncodePrompt encoder(const LoadedModel& loaded) const {
+  EncodePrompt encoder(const LoadedModel& loaded) {
+    if (loaded.model.config.image) {
+      return [this, &model = loaded.model](const std::string& text) {
+        PicturePrompt prompt = text_prompt(model, nullptr, text);
+        options_.guide_prompt = std::move(prompt.guide);  // the same for all
+        return std::move(prompt.own);
+      };
+    }
     const Tokenizer& tokenizer = loaded.require_tokenizer();
     if (!chat_ || !tokenizer.chat_template()) {
       return [&tokenizer](const std::string& text) { return encode_prompt(tokenizer, text); };
@@ -206,7 +238,7 @@ class TrainData : public Command {
     manifest.info.model = std::filesystem::path(model_.model).filename().string();
     manifest.info.model_sha256 = model_checksum(loaded.path);
     manifest.info.hidden = config.hidden;
-    manifest.info.vocabulary = config.vocabulary;
+    manifest.info.vocabulary = config.input_count();
     for (const FeatureTap& tap : options_.taps) manifest.info.taps.push_back(tap.layer);
     manifest.info.features = options_.features;
     manifest.target_settings = {{"weights", name_of(model_.weights)},
@@ -232,6 +264,7 @@ class TrainData : public Command {
     json["seed"] = plan_.seed;
     json["end_tokens"] = options_.end_tokens;
     json["chat_template"] = chat_ && loaded.require_tokenizer().chat_template().has_value();
+    if (options_.guidance > 1) json["guidance"] = guidance_;
     for (const auto& [source, prompts] : sources_) {
       json["sources"].push_back(
           {{"source", source.first}, {"licence", source.second}, {"prompts", prompts}});
@@ -293,6 +326,7 @@ class TrainData : public Command {
   std::string shard_ = "0/1";
   std::uint64_t tokens_ = 0;
   std::string features_{name_of(FeatureType::f16)};
+  double guidance_ = 1;
   bool chat_ = true;
   bool json_ = false;
   std::map<std::pair<std::string, std::string>, int> sources_;  // source, licence: prompts

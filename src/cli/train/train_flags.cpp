@@ -1,5 +1,7 @@
 #include "cli/train/train_flags.h"
 
+#include "backend/cpu/cpu_features.h"
+
 namespace talon {
 
 CLI::Option* add_question_flags(CLI::App& app, QuestionOptions& options,
@@ -17,6 +19,19 @@ CLI::Option* add_question_flags(CLI::App& app, QuestionOptions& options,
 
 void add_out_flag(CLI::App& app, std::string& out, const std::string& help) {
   app.add_option("-o,--out", out, help)->type_name("FOLDER")->required();
+}
+
+void add_precision_flag(CLI::App& app, std::string& precision) {
+  add_choice<std::string>(app, "--precision", precision,
+                          {{"auto", "auto"}, {"bf16", "bf16"}, {"f32", "f32"}},
+                          "of matrix products; auto: bf16 where it is fast")
+      ->group("Work");
+}
+
+std::string precision_on(std::string_view device, const std::string& precision) {
+  if (precision != "auto") return precision;
+  const bool is_fast = device != "cpu" || cpu::supported(CpuKernels::avx512_bf16);
+  return is_fast ? "bf16" : "f32";
 }
 
 }  // namespace talon

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 #include "cli/options/flags.h"
 
@@ -29,6 +30,12 @@ CLI::Option* add_question_flags(CLI::App& app, QuestionOptions& options,
                                 const QuestionFlags& flags);
 
 void add_out_flag(CLI::App& app, std::string& out, const std::string& help);
+
+/// --precision, `auto` unless `precision` says something else.
+void add_precision_flag(CLI::App& app, std::string& precision);
+/// What `auto` stands for: bf16 on a GPU and where the processor has instructions for products of
+/// bf16, else f32, since bf16 without them is many times slower. Other words stand for themselves.
+std::string precision_on(std::string_view device, const std::string& precision);
 
 /// What the steps and rounds of a training are, for messages.
 struct ScheduleWords {

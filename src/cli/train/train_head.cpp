@@ -47,6 +47,8 @@ class TrainHead : public Command {
   int run() override {
     check_loss();
     check_device();
+    HeadTrainOptions& train = request_.train;
+    train.precision = precision_on(train.device, train.precision);
     return run_(request_);
   }
 
@@ -147,13 +149,16 @@ class TrainHead : public Command {
     const char* group = "Measurement";
     add_question_flags(
         *app_, request_.questions,
-        {.group = group, .help = "Spec-Bench questions on which heads are measured"});
+        {.group = group,
+         .help = "Spec-Bench questions, or prompts of pictures, on which heads are measured"});
     HeadTrainOptions& train = request_.train;
     app_->add_option("--temperatures", request_.temperatures,
                      "at which heads are measured, the first of which decides which is best")
         ->delimiter(',')
         ->check(CLI::Range(0.0, 10.0))
-        ->default_str("0")
+        ->default_str("0; pictures: 1")
+        ->group(group);
+    add_real(*app_, "--guidance", request_.guidance, 1, 100, "of pictures that it is measured on")
         ->group(group);
     add_int(*app_, "--evaluate-every", train.evaluate_every, 0, kMany,
             "iterations, 0 for at the end only")
@@ -169,9 +174,8 @@ class TrainHead : public Command {
     app_->add_option("--device", train.device, "cpu, or cuda with a CUDA build of libtorch")
         ->capture_default_str()
         ->group(group);
-    add_choice<std::string>(*app_, "--precision", train.precision,
-                            {{"bf16", "bf16"}, {"f32", "f32"}}, "of matrix products")
-        ->group(group);
+    train.precision = "auto";
+    add_precision_flag(*app_, train.precision);
     add_int(*app_, "--rank", train.rank, 0, 1023, "of this process")->group(group);
     add_int(*app_, "--ranks", train.ranks, 1, 1024, "processes that train together")->group(group);
     app_->add_option("--meet", train.meet, "file through which the processes find each other")

@@ -17,7 +17,9 @@ struct TrainHeadRequest {
   ModelOptions model;
   HeadTrainOptions train;
   QuestionOptions questions = {.limit = 24};  // to measure on; without a file: not measured
-  std::vector<double> temperatures = {0};     // at which it is measured; the first decides
+  // At which it is measured; the first decides. Empty: 0, of pictures 1.
+  std::vector<double> temperatures;
+  double guidance = 1;  // of the pictures that it is measured on
 };
 
 /// Runs it; the exit code.

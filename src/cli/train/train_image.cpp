@@ -19,6 +19,10 @@ class TrainImage : public Command {
   }
 
   int run() override {
+    for (std::string* precision : {&tokenizer_.schedule.precision, &codes_.precision,
+                                   &model_.schedule.precision, &features_.schedule.precision}) {
+      *precision = precision_on("cpu", *precision);
+    }
     if (tokenizer_app_->parsed()) return run_(tokenizer_);
     if (codes_app_->parsed()) return run_(codes_);
     return model_app_->parsed() ? run_(model_) : run_(features_);
@@ -29,12 +33,6 @@ class TrainImage : public Command {
     app.add_option("--data", data, "folder of pictures that scripts/icons.mjs made")
         ->type_name("FOLDER")
         ->required();
-  }
-
-  static void add_precision(CLI::App& app, std::string& precision) {
-    add_choice<std::string>(app, "--precision", precision, {{"bf16", "bf16"}, {"f32", "f32"}},
-                            "of products")
-        ->group("Work");
   }
 
   static void add_shift(CLI::App& app, int& shift) {
@@ -59,7 +57,8 @@ class TrainImage : public Command {
     add_int(app, "--checkpoint-every", schedule.checkpoint_every, 1, kMany, "iterations")
         ->group("Work");
     add_int(app, "--threads", schedule.threads, 1, 1024, "of training")->group("Work");
-    add_precision(app, schedule.precision);
+    schedule.precision = "auto";
+    add_precision_flag(app, schedule.precision);
   }
 
   void add_tokenizer() {
@@ -103,7 +102,7 @@ class TrainImage : public Command {
     add_int(app, "--batch", codes_.batch, 1, 1 << 16, "pictures at once");
     add_count(app, "--seed", codes_.seed, "of the views");
     add_int(app, "--threads", codes_.threads, 1, 1024, "of the work")->group("Work");
-    add_precision(app, codes_.precision);
+    add_precision_flag(app, codes_.precision);
   }
 
   void add_model() {

@@ -48,7 +48,15 @@ HeadMeasure make_measure(const LoadedModel& loaded, const TrainHeadRequest& requ
   HeadMeasure measure;
   measure.max_new = request.questions.max_new;
   measure.end_tokens = loaded.end_tokens;
-  measure.prompts = question_prompts(loaded, request.questions);
+  if (!loaded.model.config.image) {
+    measure.prompts = question_prompts(loaded, request.questions);
+    return measure;
+  }
+  measure.guidance = static_cast<float>(request.guidance);
+  for (PicturePrompt& prompt : picture_prompts(loaded.model, request.questions)) {
+    measure.prompts.push_back(std::move(prompt.own));
+    measure.guide_prompt = std::move(prompt.guide);  // the same for all
+  }
   return measure;
 }
 
@@ -74,9 +82,11 @@ int train(const TrainHeadRequest& request) {
   if (!request.questions.file.empty() && request.train.rank == 0) {
     loaded.emplace(load_with_meter(resolved.model));
     measure = make_measure(*loaded, request);
-    hooks.evaluate = [&](const std::filesystem::path& head) {
+    std::vector<double> temperatures = request.temperatures;
+    if (temperatures.empty()) temperatures = {loaded->model.config.image ? 1.0 : 0.0};
+    hooks.evaluate = [&, temperatures](const std::filesystem::path& head) {
       HeadScores scores;
-      for (const double temperature : request.temperatures) {
+      for (const double temperature : temperatures) {
         measure.temperature = temperature;
         const std::string suffix = temperature > 0 ? fmt::format("_t{}", temperature) : "";
         for (const auto& [name, drafter] : measured_drafters(request.train.kind)) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/train/train_flags.h"
+#include "draw/picture_prompt.h"
 #include "runtime/loaded_model.h"
 
 namespace talon {
@@ -12,5 +13,8 @@ namespace talon {
 /// for the longest answer.
 std::vector<std::vector<TokenId>> question_prompts(const LoadedModel& loaded,
                                                    const QuestionOptions& options);
+
+/// Of lines with "prompt", some of them evenly spread, for a target that draws.
+std::vector<PicturePrompt> picture_prompts(const Model& target, const QuestionOptions& options);
 
 }  // namespace talon

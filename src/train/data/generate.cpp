@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "draft/registry.h"
+#include "draw/picture_prompt.h"
 #include "engine/stopwatch.h"
 #include "runtime/make_engine.h"
 #include "train/data/recorder.h"
@@ -28,7 +29,8 @@ std::size_t cache_positions(const Model& model, const DataPlan& plan,
   const auto most = static_cast<std::size_t>(model.config.context);
   const std::size_t length =
       std::min(longest + static_cast<std::size_t>(options.max_new), most) + kPageRows;
-  return positions_for(length) * static_cast<std::size_t>(options.batch);
+  const std::size_t streams = options.guidance > 1 ? 2 : 1;
+  return positions_for(length) * static_cast<std::size_t>(options.batch) * streams;
 }
 
 EngineParts engine_parts(const Model& model, std::size_t positions, const GenerateOptions& options,
@@ -55,11 +57,12 @@ class Generation {
  public:
   Generation(const Model& model, const DataPlan& plan, const FinishedJobs& finished,
              ShardWriter& writer, const GenerateOptions& options)
-      : plan_(plan),
+      : model_(model),
+        plan_(plan),
         options_(options),
         writer_(writer),
         hidden_(model.config.hidden),
-        recorder_(options.taps, options.features, *model.backend),
+        recorder_(options.taps, options.features, *model.backend, model.config.image.has_value()),
         engine_(start_engine(model, plan, options, recorder_)) {
     for (const DataJob& job : plan.jobs) {
       const auto found = finished.find(job.id);
@@ -126,8 +129,12 @@ class Generation {
   Request request_for(const DataJob& job) const {
     const AskedPrompt& asked = plan_.prompts[job.prompt];
     Request request;
-    request.prompt = asked.tokens;
-    request.max_new = asked.response_begin > 0 ? 1 : options_.max_new;
+    if (model_.config.image) {
+      ask_for(model_, {asked.tokens, options_.guide_prompt, {}}, options_.guidance, request);
+    } else {
+      request.prompt = asked.tokens;
+      request.max_new = asked.response_begin > 0 ? 1 : options_.max_new;
+    }
     request.sampler.temperature = asked.response_begin > 0 ? 0 : job.temperature;
     request.seed = job.seed;
     request.end_tokens = options_.end_tokens;
@@ -140,25 +147,32 @@ class Generation {
     report_.drawn_tokens += news.tokens.size();
     if (news.finish == FinishReason::none) return;
     if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
-    write(running, recorder_.take(news.sequence));
+    Recording recording = recorder_.take(news.sequence);
+    if (!recording.problem.empty()) throw Error(recording.problem);
+    const DataJob& job = *running.job;
+    const AskedPrompt& asked = plan_.prompts[job.prompt];
+    write(running, job.id, asked.tokens, std::move(recording.own));
+    // No job has this name: what is counted as finished are the pictures.
+    if (!recording.guide.bytes.empty())
+      write(running, ~job.id, options_.guide_prompt, std::move(recording.guide));
     running_.erase(news.sequence);
   }
 
-  void write(const Running& running, Recording recording) {
-    if (!recording.problem.empty()) throw Error(recording.problem);
+  void write(const Running& running, std::uint64_t name, const std::vector<TokenId>& prompt,
+             RecordedRows rows) {
     const AskedPrompt& asked = plan_.prompts[running.job->prompt];
     Record record;
-    record.tokens = asked.tokens;
+    record.tokens = prompt;
     if (asked.response_begin == 0) {
       record.tokens.insert(record.tokens.end(), running.answer.begin(), running.answer.end());
     }
     record.response_begin =
-        asked.response_begin > 0 ? asked.response_begin : static_cast<int>(asked.tokens.size());
+        asked.response_begin > 0 ? asked.response_begin : static_cast<int>(prompt.size());
     record.source = asked.source;
-    record.job = running.job->id;
+    record.job = name;
     record.temperature = running.job->temperature;
-    record.saturated = recording.saturated;
-    record.features = std::move(recording.rows);
+    record.saturated = rows.saturated;
+    record.features = std::move(rows.bytes);
     const auto values = static_cast<std::size_t>(hidden_) * options_.taps.size();
     const FeatureRows format{static_cast<std::uint32_t>(values), options_.features};
     const std::size_t bytes = (record.tokens.size() - 1) * format.row_bytes();
@@ -172,6 +186,7 @@ class Generation {
     report_.saturated += record.saturated;
   }
 
+  const Model& model_;
   const DataPlan& plan_;
   const GenerateOptions& options_;
   ShardWriter& writer_;

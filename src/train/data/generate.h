@@ -28,6 +28,10 @@ struct GenerateOptions {
   int chunk = 256;  // prompt rows of one sequence in a forward
   int max_rows = 512;
   KvType kv = KvType::f16;
+  // Of a target that draws, whose answers are pictures. Above 1 the rows of the guide are recorded,
+  // too, as a conversation that begins with its prompt (SequenceRows::guidance).
+  float guidance = 1;
+  std::vector<TokenId> guide_prompt;
 };
 
 struct GenerateReport {

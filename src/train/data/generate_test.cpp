@@ -256,8 +256,8 @@ TEST(TrainData, WithoutFeaturesItHoldsTokens) {
 
 /// Of half floats.
 std::vector<float> floats_of(const Recording& recording) {
-  std::vector<std::uint16_t> halves(recording.rows.size() / sizeof(std::uint16_t));
-  std::memcpy(halves.data(), recording.rows.data(), recording.rows.size());
+  std::vector<std::uint16_t> halves(recording.own.bytes.size() / sizeof(std::uint16_t));
+  std::memcpy(halves.data(), recording.own.bytes.data(), recording.own.bytes.size());
   std::vector<float> floats;
   for (const std::uint16_t half : halves) floats.push_back(half_to_float(half));
   return floats;
@@ -274,7 +274,7 @@ TEST(Recorder, StoresValuesBeyondHalfFloatsAsTheLargestAndSaysSo) {
   recorder.committed(7, {std::span(&token, 1), 1, rows.view(), true});
   recorder.end(7);
   const Recording recording = recorder.take(7);
-  EXPECT_EQ(recording.saturated, 2u);
+  EXPECT_EQ(recording.own.saturated, 2u);
   EXPECT_EQ(floats_of(recording), (std::vector{65504.0F, -65504.0F, 65504.0F, 0.5F}));
 
   const std::vector<float> bad = {0, 0, NAN, 0};

@@ -4,8 +4,9 @@
 #include <utility>
 
 namespace talon {
-Recorder::Recorder(std::vector<FeatureTap> taps, FeatureType type, Backend& backend)
-    : taps_(std::move(taps)), type_(type), backend_(backend) {}
+
+Recorder::Recorder(std::vector<FeatureTap> taps, FeatureType type, Backend& backend, bool pictures)
+    : taps_(std::move(taps)), type_(type), backend_(backend), pictures_(pictures) {}
 
 Recording Recorder::take(SequenceId sequence) {
   const auto found = watched_.find(sequence);
@@ -17,6 +18,7 @@ Recording Recorder::take(SequenceId sequence) {
 
 int Recorder::remembers(std::span<const TokenId> text) {
   if (taps_.empty()) return static_cast<int>(text.size());
+  if (pictures_) return 0;
   const auto different =
       std::mismatch(text.begin(), text.end(), last_tokens_.begin(), last_tokens_.end());
   return static_cast<int>(different.first - text.begin());
@@ -29,7 +31,7 @@ void Recorder::begin(SequenceId sequence, std::span<const TokenId> known) {
   const std::size_t rows = known.size() - 1;
   const std::size_t width = last_rows_.size() / (last_tokens_.size() - 1);
   const auto first = last_rows_.begin();
-  watched.recording.rows.assign(first, first + static_cast<std::ptrdiff_t>(rows * width));
+  watched.recording.own.bytes.assign(first, first + static_cast<std::ptrdiff_t>(rows * width));
   copied_rows_ += rows;
 }
 
@@ -37,7 +39,8 @@ void Recorder::committed(SequenceId sequence, const CommittedTokens& committed) 
   Watched& watched = watched_.at(sequence);
   watched.tokens.insert(watched.tokens.end(), committed.tokens.begin(), committed.tokens.end());
   try {
-    record(committed.features, watched.recording);
+    record(committed.features, watched.recording.own);
+    record(committed.guide_features, watched.recording.guide);
   } catch (const std::exception& error) {
     watched.recording.problem = error.what();
     throw;
@@ -46,20 +49,21 @@ void Recorder::committed(SequenceId sequence, const CommittedTokens& committed) 
 
 void Recorder::end(SequenceId sequence) {
   const Watched& watched = watched_.at(sequence);
+  const RecordedRows& own = watched.recording.own;
   // How many of a recording's saturated values lie in its beginning is not known.
-  if (taps_.empty() || watched.tokens.size() < 2 || watched.recording.saturated > 0) return;
+  if (pictures_ || taps_.empty() || watched.tokens.size() < 2 || own.saturated > 0) return;
   last_tokens_ = watched.tokens;
-  last_rows_ = watched.recording.rows;
+  last_rows_ = own.bytes;
 }
 
-void Recorder::record(const View& rows, Recording& recording) {
+void Recorder::record(const View& rows, RecordedRows& recorded) {
   const std::size_t count =
       static_cast<std::size_t>(rows.rows) * static_cast<std::size_t>(rows.cols);
   if (count == 0) return;
   values_.resize(count);
   backend_.download(rows, values_);
   const FeatureRows format{static_cast<std::uint32_t>(rows.cols), type_};
-  recording.saturated += format.encode(values_, recording.rows);
+  recorded.saturated += format.encode(values_, recorded.bytes);
 }
 
 }  // namespace talon

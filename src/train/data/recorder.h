@@ -12,20 +12,26 @@
 
 namespace talon {
 
-/// The rows of one sequence.
+/// Rows of one text.
+struct RecordedRows {
+  std::vector<std::byte> bytes;  // FeatureRows, of taps * hidden values
+  std::uint32_t saturated = 0;   // values beyond the half floats, stored as the largest
+};
+
+/// The rows of one sequence and, if it is a guided picture (SequenceRows::guidance), of its guide.
 struct Recording {
-  std::vector<std::byte> rows;  // FeatureRows, of taps * hidden values
-  std::uint32_t saturated = 0;  // values beyond the half floats, stored as the largest
-  std::string problem;          // why rows are missing; empty: none are
+  RecordedRows own, guide;
+  std::string problem;  // why rows are missing; empty: none are
 };
 
 /// Records the target's rows of an engine's sequences: features cost no pass of their own.
 /// Remembers the conversation that ended last: what a later prompt has in common with its
-/// beginning, as that of a chat template, is copied from it and not run again.
+/// beginning, as that of a chat template, is copied from it and not run again. Pictures are run
+/// whole, since their guides have beginnings of their own.
 class Recorder : public CommitListener {
  public:
   /// Records `taps`, none of them: nothing. `backend` is the target's, borrowed.
-  Recorder(std::vector<FeatureTap> taps, FeatureType type, Backend& backend);
+  Recorder(std::vector<FeatureTap> taps, FeatureType type, Backend& backend, bool pictures = false);
 
   /// What was recorded of a sequence that has ended; call it once for each.
   Recording take(SequenceId sequence);
@@ -43,11 +49,12 @@ class Recorder : public CommitListener {
     std::vector<TokenId> tokens;
     Recording recording;
   };
-  void record(const View& rows, Recording& recording);
+  void record(const View& rows, RecordedRows& recorded);
 
   std::vector<FeatureTap> taps_;
   FeatureType type_;
   Backend& backend_;
+  bool pictures_;
   std::map<SequenceId, Watched> watched_;
   std::vector<float> values_;         // of the rows being converted
   std::vector<TokenId> last_tokens_;  // of the conversation that ended last

@@ -69,7 +69,8 @@ void Packer::add(const Conversation& conversation) {
             range.query_begin);
   for (int i = 0; i < pairs; ++i) {
     pair_token_.push_back(token(i + 1));
-    position_.push_back(i);
+    // The first pair that is a query has the token of cell 0, whose row of the table is 1.
+    position_.push_back(options_.by_cell ? std::max(0, i - first_query + 1) : i);
   }
   for (int r = 0; r < queries; ++r) {
     query_pair_.push_back(range.key_begin + first_query + r);

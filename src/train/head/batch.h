@@ -28,7 +28,7 @@ struct Batch {
   torch::Tensor wanted;      // [queries, hidden]: the final vector that the query shall predict
   torch::Tensor pair_token;  // [pairs] i64: token i + 1
   torch::Tensor query_pair;  // [queries] i64: which pair a query is
-  torch::Tensor position;    // [pairs] i64: i
+  torch::Tensor position;    // [pairs] i64: i, or the row of its cell (BatchOptions::by_cell)
   /// Of unrolled step j, per query: its token i + 1 + j, and the row of `wanted` it shall predict;
   /// weight 0 where the conversation has ended.
   std::vector<torch::Tensor> step_token, step_wanted, step_weight;
@@ -45,6 +45,9 @@ struct BatchOptions {
   int steps = 1;
   bool with_taps = true;   // EAGLE-3's features, or the others'
   int most_tokens = 2048;  // of a conversation; the rest is cut off
+  /// Pairs turn by the cell of their token, those of a picture's prompt alike (RopeConfig::
+  /// grid_columns); else by their place.
+  bool by_cell = false;
   /// Of the rows: matrix products of few shapes are compiled once by oneDNN, others each time.
   int multiple = 256;
 };

@@ -51,6 +51,8 @@ struct FileTensor {
   std::string parameter;
   int part = 0, parts = 1;
 
+  /// Rows of queries and keys turn in pairs.
+  bool turns() const { return name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight"); }
   Tensor of(const Tensor& parameter_values) const {
     return parameter_values.chunk(parts, 0)[static_cast<std::size_t>(part)];
   }
@@ -125,6 +127,13 @@ Tensor scaled_fc(const HeadShape& shape, const Tensor& fc, ScaleOf scale_of) {
 
 bool has_scaled_fc(const HeadShape& shape, const FileTensor& tensor) {
   return reads_taps(shape.kind) && tensor.parameter == "fc";
+}
+
+/// Rows of heads in another order of their pairs (rotary_order.h).
+template <typename Order>
+Tensor ordered(const Tensor& rows, const HeadShape& shape, Order order) {
+  const int heads = static_cast<int>(rows.size(0)) / shape.head_dim;
+  return rows.index_select(0, torch::tensor(order(heads, shape.head_dim)).to(rows.device()));
 }
 
 /// The features of masks stand beside taps that are not scaled.
@@ -240,6 +249,7 @@ void export_head(const HeadExport& head, const std::filesystem::path& folder) {
       value = scaled_fc(shape, value, [&](std::size_t tap) { return shape.tap_scale[tap]; });
       value = value.unsqueeze(0);
     }
+    if (shape.pairwise && tensor.turns()) value = ordered(value, shape, pairwise_order);
     list.add(tensor.name, value);
   }
   add_vocabulary(head, list);
@@ -274,7 +284,12 @@ class ImportedHead {
     const Tensor values = torch::empty(like.sizes(), torch::kFloat);
     dequantize(stored.type, stored.bytes,
                std::span(values.data_ptr<float>(), static_cast<std::size_t>(values.numel())));
-    return is_pairwise(name) ? in_half_split_order(values) : values;
+    return values;
+  }
+
+  /// Whether pairs that turn lie beside each other.
+  bool is_pairwise() const {
+    return checkpoint_.format == CheckpointFormat::gguf || shape_.pairwise;
   }
 
   /// Throws Error for parts that the head to train does not have.
@@ -290,14 +305,6 @@ class ImportedHead {
   const StoredTensor& find(const std::string& name) const {
     if (!tensors_) return checkpoint_.require(name);
     return tensors_->require(common_head_name(name).value_or(name));
-  }
-  bool is_pairwise(const std::string& name) const {
-    return checkpoint_.format == CheckpointFormat::gguf &&
-           (name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight"));
-  }
-  Tensor in_half_split_order(const Tensor& rows) const {
-    const int heads = static_cast<int>(rows.size(0)) / shape_.head_dim;
-    return rows.index_select(0, torch::tensor(half_split_order(heads, shape_.head_dim)));
   }
 
   std::string doing_;
@@ -328,6 +335,7 @@ void import_head(const std::filesystem::path& path, const HeadShape& shape,
     Tensor to = tensor.of(parameters.part(parameters.values(), tensor.parameter));
     if (is_mask(tensor)) to = to.unsqueeze(0);
     Tensor values = head.values(tensor.name, to);
+    if (head.is_pairwise() && tensor.turns()) values = ordered(values, shape, half_split_order);
     if (has_scaled_fc(shape, tensor)) {
       values = scaled_fc(shape, values, [&](std::size_t tap) {
         return shape.tap_scale[tap] / shape.stream_scale;

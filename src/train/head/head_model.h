@@ -33,6 +33,7 @@ struct HeadShape {
   int layers = 1;          // of dflash and peagle
   TokenId mask_token = 0;  // likewise
   double norm_epsilon = 0;
+  bool pairwise = false;  // rows of q and k in its files: pairs that turn lie beside each other
   /// EAGLE-3 and block drafters: taps are divided by these before fc, and its output multiplied by
   /// stream_scale; both are folded into fc when the head is exported (docs/methods.md 7.5).
   std::vector<double> tap_scale;

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "draft/registry.h"
+#include "draw/picture_prompt.h"
 #include "runtime/make_engine.h"
 
 namespace talon {
@@ -14,20 +15,28 @@ namespace {
 constexpr int kMostNodes = 128;
 constexpr int kTogether = 16;  // answers at once: so many whole trees fit the rows of one check
 
-std::size_t positions_of(const HeadMeasure& measure) {
-  std::size_t positions = 0;
-  for (const auto& prompt : measure.prompts) {
-    positions +=
-        positions_for(prompt.size() + static_cast<std::size_t>(measure.max_new) + kMostNodes);
-  }
-  return positions;
+int most_tokens(const Model& target, const HeadMeasure& measure) {
+  return target.config.image ? target.config.image->answer_tokens() : measure.max_new;
 }
 
-void submit(Engine& engine, const HeadMeasure& measure, const std::vector<TokenId>& prompt) {
+std::size_t positions_of(const Model& target, const HeadMeasure& measure) {
+  const auto answer = static_cast<std::size_t>(most_tokens(target, measure));
+  std::size_t positions = 0;
+  for (const auto& prompt : measure.prompts)
+    positions += positions_for(prompt.size() + answer + kMostNodes);
+  return measure.guidance > 1 ? 2 * positions : positions;
+}
+
+void submit(Engine& engine, const Model& target, const HeadMeasure& measure,
+            const std::vector<TokenId>& prompt) {
   Request request;
-  request.prompt = prompt;
-  request.max_new = measure.max_new;
-  request.end_tokens = measure.end_tokens;
+  if (target.config.image) {
+    ask_for(target, {prompt, measure.guide_prompt, {}}, measure.guidance, request);
+  } else {
+    request.prompt = prompt;
+    request.max_new = measure.max_new;
+    request.end_tokens = measure.end_tokens;
+  }
   request.sampler.temperature = measure.temperature;
   const auto submitted = engine.submit(std::move(request));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
@@ -39,7 +48,7 @@ void submit(Engine& engine, const HeadMeasure& measure, const std::vector<TokenI
 double measure_acceptance(const Model& target, const HeadMeasure& measure,
                           const std::string& drafter_text) {
   constexpr std::size_t kSpare = 16 * kPageRows;
-  const std::size_t positions = positions_of(measure);
+  const std::size_t positions = positions_of(target, measure);
   const CacheOptions cache{kv_cache_bytes(target.config, KvType::f16, positions + kSpare),
                            KvType::f16};
   auto drafter = make_drafter(drafter_text, {.target = &target, .cache_positions = positions});
@@ -53,7 +62,7 @@ double measure_acceptance(const Model& target, const HeadMeasure& measure,
   int running = 0;
   while (submitted < measure.prompts.size() || running > 0) {
     for (; submitted < measure.prompts.size() && running < kTogether; ++submitted, ++running) {
-      submit(*engine, measure, measure.prompts[submitted]);
+      submit(*engine, target, measure, measure.prompts[submitted]);
     }
     for (const Progress& progress : engine->step()) {
       if (progress.finish == FinishReason::none) continue;

@@ -14,6 +14,9 @@ struct HeadMeasure {
   std::vector<TokenId> end_tokens;
   int max_new = 128;
   double temperature = 0;
+  // Of a target that draws, whose answers are pictures (SequenceRows::guidance).
+  float guidance = 1;
+  std::vector<TokenId> guide_prompt = {};
 };
 
 /// Tokens per check of the target (bonus included) with `drafter` (`eagle3:head=FOLDER,...`), many

@@ -40,10 +40,10 @@ class TargetLayer {
         names_(TensorNames::of(target.format, config)),
         layer_(layer) {}
 
-  Tensor q() const { return rotary(names_.q, config_.heads); }
+  Tensor q() const { return rotary(rows_of(names_.q, 0, config_.heads), config_.heads); }
   Tensor kv() const {
-    return at::cat({rotary(names_.k, config_.kv_heads),
-                    matrix(names_.v, config_.kv_heads * config_.head_dim, config_.hidden)});
+    return at::cat({rotary(rows_of(names_.k, config_.heads, config_.kv_heads), config_.kv_heads),
+                    rows_of(names_.v, config_.heads + config_.kv_heads, config_.kv_heads)});
   }
   Tensor o() const { return matrix(names_.o, config_.hidden, config_.heads * config_.head_dim); }
   Tensor gate() const { return matrix(names_.gate, config_.intermediate, config_.hidden); }
@@ -61,8 +61,15 @@ class TargetLayer {
   Tensor matrix(std::string_view name, std::int64_t rows, std::int64_t cols) const {
     return read_tensor(target_, layer_tensor(name, last()), {rows, cols});
   }
-  Tensor rotary(std::string_view name, std::int64_t heads) const {
-    const Tensor stored = matrix(name, heads * config_.head_dim, config_.hidden);
+  /// Rows of heads, which are a matrix of their own or lie in one of queries, keys and values.
+  Tensor rows_of(std::string_view name, std::int64_t first_head, std::int64_t heads) const {
+    const std::int64_t width = config_.head_dim;
+    if (names_.qkv.empty()) return matrix(name, heads * width, config_.hidden);
+    const Tensor all =
+        matrix(names_.qkv, (config_.heads + 2 * config_.kv_heads) * width, config_.hidden);
+    return all.narrow(0, first_head * width, heads * width);
+  }
+  Tensor rotary(const Tensor& stored, std::int64_t heads) const {
     if (!config_.interleaved_rope) return stored;
     return stored.view({heads, config_.head_dim / 2, 2, config_.hidden})
         .transpose(1, 2)
@@ -153,6 +160,25 @@ FeatureScales measure_features(const Dataset& data) {
   return scales;
 }
 
+void check_target(const ModelConfig& target, const DatasetInfo& data, HeadKind kind,
+                  const std::filesystem::path& file) {
+  if (data.hidden != target.hidden || data.vocabulary != target.input_count()) {
+    fail("train head: data of {}: expected vectors of {} and {} tokens, as {} has, found {} and {}",
+         data.model, target.hidden, target.input_count(), file.string(), data.hidden,
+         data.vocabulary);
+  }
+  if (!target.image) return;
+  if (kind != HeadKind::eagle && kind != HeadKind::eagle3) {
+    fail("train head: --kind: expected eagle or eagle3 for {}, which draws, found {}",
+         file.string(), name_of(kind));
+  }
+  if (target.image->prompts_vary()) {
+    fail(
+        "train head: of models that draw, expected one that is asked by words or a class, found {}",
+        file.string());
+  }
+}
+
 HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScales& scales) {
   HeadShape shape;
   shape.kind = kind;
@@ -162,6 +188,7 @@ HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScal
   shape.kv_heads = target.kv_heads;
   shape.head_dim = target.head_dim;
   shape.norm_epsilon = target.norm_epsilon;
+  shape.pairwise = target.image && target.interleaved_rope;
   if (!reads_taps(kind)) return shape;
   shape.taps = static_cast<int>(scales.taps.size());
   shape.tap_scale = scales.taps;
@@ -175,12 +202,18 @@ TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& con
   const auto options = torch::TensorOptions().dtype(low).device(device);
   const std::vector<std::int64_t> shape = {config.vocabulary, config.hidden};
   TargetTables tables;
-  tables.embedding = read_tensor(target, std::string(names.embedding), shape).to(options);
+  Tensor embedding = read_tensor(target, std::string(names.embedding), shape);
+  if (config.image) {
+    const std::int64_t prompts = config.input_count() - config.vocabulary;
+    embedding = at::cat({embedding, read_tensor(target, names.prompts, {prompts, config.hidden})});
+  }
+  tables.embedding = embedding.to(options);
   tables.output = config.tied_output
                       ? tables.embedding
                       : read_tensor(target, std::string(names.output), shape).to(options);
   RopeConfig rope;
   rope.base = config.rope.base;
+  if (config.image) rope = config.rope;
   std::vector<float> angles = RopeAngles(rope, config.head_dim).rows(0, positions);
   const Tensor table =
       torch::from_blob(angles.data(), {positions, config.head_dim}, torch::kFloat).to(options);

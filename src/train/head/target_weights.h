@@ -16,6 +16,10 @@ struct FeatureScales {
 };
 FeatureScales measure_features(const Dataset& data);
 
+/// Throws Error unless the data is of such a target and a head of this kind can be trained for it.
+void check_target(const ModelConfig& target, const DatasetInfo& data, HeadKind kind,
+                  const std::filesystem::path& file);
+
 /// A head of this kind for the target, scaled for its features.
 HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScales& scales);
 

@@ -121,14 +121,11 @@ HeadTrainer::HeadTrainer(const HeadTrainOptions& options, const Checkpoint& targ
 }
 
 void HeadTrainer::prepare(const Checkpoint& target) {
-  const DatasetInfo& info = data_.info();
-  if (info.hidden != config_.hidden || info.vocabulary != config_.vocabulary) {
-    fail("train head: data of {}: expected vectors of {} and {} tokens, as {} has, found {} and {}",
-         info.model, config_.hidden, config_.vocabulary, target.path.string(), info.hidden,
-         info.vocabulary);
-  }
-  batch_options_ = {
-      .steps = options_.steps, .with_taps = reads_taps(kind_), .most_tokens = options_.max_tokens};
+  check_target(config_, data_.info(), kind_, target.path);
+  batch_options_ = {.steps = options_.steps,
+                    .with_taps = reads_taps(kind_),
+                    .most_tokens = options_.max_tokens,
+                    .by_cell = config_.rope.grid_columns > 0};
   scales_ = measure_features(data_);
   shape_ = head_shape(kind_, config_, scales_);
   set_sizes();
