@@ -96,6 +96,19 @@ def granitemoe(shared: bool = False) -> tuple[dict, list[Shapes]]:
     return keys, [layer] * LAYERS
 
 
+def granite4(count: int) -> tuple[dict, list[Shapes]]:
+    """All layers attend; without experts no layer turns."""
+    width = EXPERT if count else WIDTH
+    layer = USUAL | attention() | named("shared_mlp.", {"input_linear.weight": [2 * width, HIDDEN], "output_linear.weight": [HIDDEN, width]})
+    if count:
+        layer |= named("block_sparse_moe.", {"router.layer.weight": [count, HIDDEN], "input_linear.weight": [count, 2 * WIDTH, HIDDEN],
+                                             "output_linear.weight": [count, HIDDEN, WIDTH]})
+    keys = {"model_type": "granitemoehybrid", "num_local_experts": count, "num_experts_per_tok": 2, "shared_intermediate_size": width,
+            "layer_types": ["attention"] * LAYERS, "position_embedding_type": "rope" if count else "nope", "embedding_multiplier": 6.0,
+            "attention_multiplier": 0.125, "residual_multiplier": 0.5, "logits_scaling": 3.0, "tie_word_embeddings": True}
+    return keys, [layer] * LAYERS
+
+
 def deepseek_v2() -> tuple[dict, list[Shapes]]:
     rank, q_rank, plain, turned, value = 32, 48, 16, 8, 20  # llama.cpp wants q_rank in models of other than 26 or 27 layers
     latents = named("self_attn.", {"q_a_proj.weight": [q_rank, HIDDEN], "q_a_layernorm.weight": [q_rank],
@@ -133,8 +146,8 @@ def qwen3_5_moe() -> tuple[dict, list[Shapes]]:
 
 
 FAMILIES = {"mixtral": mixtral, "qwen2_moe": qwen2_moe, "smollm3": smollm3, "starcoder2": starcoder2, "olmo2": olmo2,
-            "granitemoe": granitemoe, "granitemoeshared": lambda: granitemoe(shared=True), "deepseek_v2": deepseek_v2,
-            "qwen3_5_moe": qwen3_5_moe}
+            "granitemoe": granitemoe, "granitemoeshared": lambda: granitemoe(shared=True), "granite4": lambda: granite4(0),
+            "granite4_moe": lambda: granite4(EXPERTS), "deepseek_v2": deepseek_v2, "qwen3_5_moe": qwen3_5_moe}
 
 
 def normal(draw: random.Random, middle: float, spread: float, count: int) -> bytes:

@@ -239,6 +239,12 @@ Json norm_epsilon(const Facts& f, LayerPlan::Norm norm) {
   return f.config.final_norm == norm ? real(f.config.norm_epsilon) : Json();
 }
 
+/// Granite says by this key that no layer turns.
+Json turns(const Facts& f) {
+  const bool still = f.attention->rope == LayerPlan::Rope::none;
+  return still && f.is({"granite", "granitemoe"}) ? Json(false) : Json();
+}
+
 Json rotary(const Facts& f) {
   return count(f.config.rope.rotary > 0 ? f.config.rope.rotary : f.attention->head_dim);
 }
@@ -314,6 +320,7 @@ constexpr Key kKeys[] = {
     {"rope.freq_base", [](const Facts& f) { return real(f.config.rope.base); }},
     {"rope.freq_base_swa",
      [](const Facts& f) { return f.config.local_rope ? real(f.config.local_rope->base) : Json(); }},
+    {"rope.scaling.finetuned", turns},
     {"rope.scaling.type", scaling_type},
     {"rope.scaling.factor",
      [](const Facts& f) {
@@ -395,7 +402,11 @@ constexpr Key kKeys[] = {
 
 }  // namespace
 
-std::string_view gguf_architecture(std::string_view family) {
+std::string_view gguf_architecture(const ModelConfig& config) {
+  const std::string_view family = config.architecture;
+  if (family == "granitemoehybrid") {  // with attention in each layer, as all that are read
+    return config.plans[0].experts.count > 0 ? "granitemoe" : "granite";
+  }
   for (const Names& names : kArchitectures) {
     if (names.family == family) return names.architecture;
   }

@@ -8,9 +8,9 @@
 
 namespace talon {
 
-/// The GGUF architecture of a model that config.json or a llama2.c header calls `family`; empty:
-/// GGUF has none.
-std::string_view gguf_architecture(std::string_view family);
+/// The GGUF architecture of a model whose configuration a Hugging Face folder or a llama2.c
+/// checkpoint has; empty: GGUF has none.
+std::string_view gguf_architecture(const ModelConfig& config);
 
 /// The key-values that say a configuration under the architecture, without the tokenizer's: the
 /// inverse of read_gguf_config. What an architecture cannot say is left out; whoever reads the keys

@@ -14,7 +14,7 @@ std::string doing_of(const Checkpoint& model) {
 }
 
 std::string architecture_of(const ModelConfig& config, const Checkpoint& model) {
-  const std::string_view name = config.image ? "" : gguf_architecture(config.architecture);
+  const std::string_view name = config.image ? "" : gguf_architecture(config);
   if (name.empty()) {
     fail("{}: expected a text model of a family that GGUF has, found {}{}", doing_of(model),
          config.architecture, config.image ? ", which draws" : "");

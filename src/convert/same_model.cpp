@@ -145,11 +145,11 @@ void compare(const ModelFacts& model, const ModelFacts& gguf, std::string_view d
   for (std::size_t i = 0; i < count; ++i) {
     const auto& [name, value] = model[i];
     if (name == gguf[i].first && value == gguf[i].second) continue;
-    const std::string_view other = name == gguf[i].first ? "" : gguf[i].first;
+    const bool same_fact = name == gguf[i].first;
     fail(
         "{}: {}: expected {} as in the model, found {} in all that a GGUF of this architecture "
         "can say",
-        doing, name, shown(value), other.empty() ? shown(gguf[i].second) : std::string(other));
+        doing, name, shown(value), same_fact ? shown(gguf[i].second) : gguf[i].first);
   }
   expects(model.size() == gguf.size(), "facts of one kind");
 }

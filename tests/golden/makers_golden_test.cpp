@@ -24,13 +24,22 @@ struct Family {
 
 void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 
-const Family kFamilies[] = {{"mistral"},         {"phi3", 0.02, 256}, {"ministral3"},
-                            {"olmo3"},           {"granite"},         {"glm4"},
-                            {"cohere2"},         {"gpt_neox"},        {"gemma2"},
-                            {"gemma3"},          {"gemma4"},          {"gemma4_e"},
-                            {"gemma4_moe", 0.1}, {"qwen3_moe", 0.1},  {"gpt_oss", 0.1},
-                            {"glm4_moe", 0.1},   {"llama4", 0.1},     {"deepseek_v3", 0.1},
-                            {"qwen3_next", 0.1}, {"qwen3_5"}};
+const Family kFamilies[] = {{"mistral"},          {"phi3", 0.02, 256},
+                            {"ministral3"},       {"olmo3"},
+                            {"granite"},          {"glm4"},
+                            {"cohere2"},          {"gpt_neox"},
+                            {"gemma2"},           {"gemma3"},
+                            {"gemma4"},           {"gemma4_e"},
+                            {"gemma4_moe", 0.1},  {"qwen3_moe", 0.1},
+                            {"gpt_oss", 0.1},     {"glm4_moe", 0.1},
+                            {"llama4", 0.1},      {"deepseek_v3", 0.1},
+                            {"qwen3_next", 0.1},  {"qwen3_5"},
+                            {"mixtral", 0.1},     {"qwen2_moe", 0.1},
+                            {"smollm3"},          {"olmo2"},
+                            {"starcoder2"},       {"granitemoeshared", 0.1},
+                            {"granite4"},         {"granite4_moe", 0.1},
+                            {"deepseek_v2", 0.1}, {"deepseek_v2_lite", 0.1},
+                            {"qwen3_5_moe", 0.1}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {
@@ -124,7 +133,8 @@ TEST_P(MakersGolden, ReferenceGivesTheMakersLogitsAndTokens) {
 TEST_P(MakersGolden, FolderAndGgufGiveTheSameBytes) {
   const MakerRecording& files = recording(GetParam().name);
   if (!files.sequences[0].gguf_logits.empty()) GTEST_SKIP() << "the GGUF cannot say the same";
-  if (GetParam().name == "qwen3_5") GTEST_SKIP() << "the GGUF has another order of value heads";
+  if (GetParam().name.starts_with("qwen3_5"))
+    GTEST_SKIP() << "the GGUF has another order of value heads";
   for (const MakeBackend make : {reference, rounded}) {
     const MakerSequence& s = files.sequences[1];
     EXPECT_TRUE(run(files.folder, make, s, 0) == run(files.gguf, make, s, 0));

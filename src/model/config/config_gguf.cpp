@@ -142,6 +142,12 @@ void read_sizes(const ConfigKeys& keys, const std::string& prefix, ModelConfig& 
   config.context = keys.integer(prefix + "context_length", 1, Limits::kContext);
   config.heads = keys.integer(attention + "head_count", 1, Limits::kHeads);
   const std::string kv_heads = attention + "head_count_kv";
+  if (const Json* listed = keys.find(kv_heads); listed && listed->is_array()) {
+    const auto none = [](const Json& heads) { return heads.is_number() && heads == 0; };
+    if (std::ranges::any_of(*listed, none)) {
+      keys.refuse(kv_heads, "key-value heads in each layer (layers of Mamba are not read)");
+    }
+  }
   config.kv_heads = first_of(keys, kv_heads, Limits::kHeads, config.heads);
   if (config.kv_heads < 1)
     keys.refuse(kv_heads, fmt::format("an integer in 1..{}", Limits::kHeads));
@@ -191,6 +197,11 @@ ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
   check_heads(keys, prefix, config);
   plan_alike(config);
   family->read(keys, checkpoint, config);
+  // As llama.cpp's converter writes any family when it is told to.
+  if (config.plans[0].recurrent.value_heads == 0 && !checkpoint.find("blk.0.attn_q.weight") &&
+      checkpoint.find("blk.0.attn_qkv.weight")) {
+    config.forms.fused_qkv = true;
+  }
   return config;
 }
 

@@ -92,18 +92,78 @@ void add_missing(const Json& defaults, Json& keys) {
 /// What the class of a model takes for keys that are missing, where most families take another:
 /// files that transformers wrote leave such keys of a nested model out.
 Json class_defaults(const Json& model_type) {
-  if (model_type == "gemma3_text")
-    return Json::object({{"rope_theta", 1e6}, {"sliding_window", 4096}});
-  if (model_type == "mistral" || model_type == "cohere2" || model_type == "olmo3")
-    return Json::object({{"sliding_window", 4096}});
-  if (model_type == "llama4_text")
-    return Json::object({{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}});
-  if (model_type == "gpt_oss") return Json::object({{"rope_theta", 1.5e5}, {"rms_norm_eps", 1e-5}});
-  if (model_type == "mixtral") return Json::object({{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}});
-  if (model_type == "glm4" || model_type == "glm4_moe")
-    return Json::object({{"partial_rotary_factor", 0.5}});
-  if (model_type == "deepseek_v3") return Json::object({{"routed_scaling_factor", 2.5}});
-  return Json::object();
+  static const Json kEpsilon = {{"rms_norm_eps", 1e-5}};
+  static const Json kHybrid = {{"partial_rotary_factor", 0.25}, {"linear_conv_kernel_dim", 4}};
+  static const Json kGemma4Rope = {
+      {"full_attention",
+       {{"rope_type", "proportional"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}}},
+      {"sliding_attention", {{"rope_theta", 1e4}}}};
+  static const Json kGptOssRope = {{"rope_type", "yarn"},
+                                   {"factor", 32},
+                                   {"truncate", false},
+                                   {"original_max_position_embeddings", 4096}};
+  static const Json kMinistralRope = {{"rope_type", "yarn"},
+                                      {"rope_theta", 1e6},
+                                      {"factor", 16},
+                                      {"original_max_position_embeddings", 16384},
+                                      {"mscale", 1},
+                                      {"mscale_all_dim", 1},
+                                      {"llama_4_scaling_beta", 0.1}};
+  static const Json kDefaults = {
+      {"mistral", {{"sliding_window", 4096}}},
+      {"ministral3", {{"rms_norm_eps", 1e-5}, {"rope_parameters", kMinistralRope}}},
+      {"mixtral", {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}}},
+      {"phi3", kEpsilon},
+      {"smollm3", {{"rope_theta", 2e6}}},
+      {"olmo2", kEpsilon},
+      {"olmo3", {{"sliding_window", 4096}, {"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}}},
+      {"cohere2", {{"sliding_window", 4096}, {"layer_norm_eps", 1e-5}}},
+      {"starcoder2", {{"norm_epsilon", 1e-5}}},
+      {"gpt_neox", {{"rotary_pct", 0.25}, {"layer_norm_eps", 1e-5}}},
+      {"gemma2",
+       {{"sliding_window", 4096}, {"attn_logit_softcapping", 50}, {"final_logit_softcapping", 30}}},
+      {"gemma3_text", {{"rope_theta", 1e6}, {"sliding_window", 4096}}},
+      {"gemma4_text",
+       {{"global_head_dim", 512},
+        {"hidden_size_per_layer_input", 256},
+        {"sliding_window", 512},
+        {"rope_parameters", kGemma4Rope}}},
+      {"llama4_text",
+       {{"rope_theta", 5e5},
+        {"rms_norm_eps", 1e-5},
+        {"attention_chunk_size", 8192},
+        {"num_experts_per_tok", 1}}},
+      {"gpt_oss",
+       {{"rope_theta", 1.5e5},
+        {"rms_norm_eps", 1e-5},
+        {"sliding_window", 128},
+        {"rope_parameters", kGptOssRope}}},
+      {"glm4",
+       {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1.5625e-7}, {"attention_bias", true}}},
+      {"glm4_moe",
+       {{"partial_rotary_factor", 0.5},
+        {"rms_norm_eps", 1e-5},
+        {"n_shared_experts", 1},
+        {"first_k_dense_replace", 1}}},
+      {"deepseek_v2", {{"n_shared_experts", 2}}},
+      {"deepseek_v3",
+       {{"routed_scaling_factor", 2.5},
+        {"n_group", 8},
+        {"topk_group", 4},
+        {"n_shared_experts", 1},
+        {"first_k_dense_replace", 3}}},
+      {"qwen3_next", kHybrid},
+      {"qwen3_5_text", kHybrid},
+      {"qwen3_5_moe_text", kHybrid}};
+  return model_type.is_string() ? kDefaults.value(model_type.get<std::string>(), Json::object())
+                                : Json::object();
+}
+
+/// Families whose heads may turn in part. The classes of the others pass over the key.
+bool may_turn_in_part(std::string_view family) {
+  return family == "phi3" || family == "gpt_neox" || family.starts_with("glm4") ||
+         family.starts_with("gemma4") || family.starts_with("qwen3_next") ||
+         family.starts_with("qwen3_5") || family.starts_with("deepseek");
 }
 
 /// Janus: the part of its Llama, whose keys may lack the defaults of their class, in the name of
@@ -130,7 +190,9 @@ Json text_model(const Json& config) {
   const bool is_nested = nested != config.end() && nested->is_object();
   Json text = is_nested ? *nested : config;
   const Json type = text.value("model_type", Json());
-  add_missing(class_defaults(type), text);
+  Json defaults = class_defaults(type);
+  if (text.contains("rope_scaling")) defaults.erase("rope_parameters");  // the older spelling
+  add_missing(defaults, text);
   if (!is_nested || type != "gemma3_text") return text;
   const Json sizes = {{"hidden_size", 2304},         {"intermediate_size", 9216},
                       {"num_hidden_layers", 26},     {"num_attention_heads", 8},
@@ -160,6 +222,12 @@ ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
   if (!read_family) keys.refuse("model_type", hugging_face_families());
   read_sizes(keys, config);
   config.rope = read_rope_of(keys, config.context, config.head_dim, "full_attention");
+  if (config.rope.rotary > 0 && !may_turn_in_part(config.architecture)) {
+    constexpr std::string_view kPart = "partial_rotary_factor";
+    const auto rope = keys.object("rope_parameters");
+    (rope && rope->has(kPart) ? *rope : keys)
+        .refuse(kPart, fmt::format("1, as heads of {} turn whole", config.architecture));
+  }
   if (config.rope.scaling == RopeConfig::Scaling::yarn) {
     const double stretched = config.rope.original_context * config.rope.factor;
     config.context =

@@ -1,5 +1,8 @@
 #include "model/config/config_keys.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -97,6 +100,13 @@ std::string ConfigKeys::text(std::string_view key) const {
 
 std::string ConfigKeys::text_or(std::string_view key, std::string_view otherwise) const {
   return has(key) ? text(key) : std::string(otherwise);
+}
+
+void ConfigKeys::expect_only(std::initializer_list<std::string_view> names) const {
+  for (const auto& [key, value] : object_->items()) {
+    if (std::ranges::find(names, key) == names.end())
+      refuse(key, fmt::format("none but {}", fmt::join(names, ", ")));
+  }
 }
 
 std::vector<TokenId> ConfigKeys::tokens(std::string_view key, int vocabulary) const {

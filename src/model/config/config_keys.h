@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ class ConfigKeys {
                              std::size_t count) const;
   std::vector<bool> flags(std::string_view key, std::size_t count) const;
   std::vector<std::string> texts(std::string_view key, std::size_t count) const;
+  /// Refuses, by its name, a key that is none of these.
+  void expect_only(std::initializer_list<std::string_view> names) const;
   /// The object below `key`, or nothing when absent.
   std::optional<ConfigKeys> object(std::string_view key) const;
   /// The value itself, or nullptr when absent.

@@ -197,6 +197,10 @@ TEST(HuggingFaceConfig, EverySpellingOfRopeScalingIsUnderstood) {
   json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 123.0}};
   EXPECT_EQ(read_hugging_face(json).rope.scaling, RopeConfig::Scaling::none);
   EXPECT_EQ(read_hugging_face(json).rope.base, 123);
+  json["rope_parameters"] = {{"rope_type", "dynamic"}, {"rope_theta", 123.0}, {"factor", 4.0}};
+  const ModelConfig dynamic = read_hugging_face(json);
+  EXPECT_EQ(dynamic.rope.scaling, RopeConfig::Scaling::none);
+  EXPECT_EQ(dynamic.context, 32768);  // from there on the frequencies would be others
 }
 
 TEST(HuggingFaceConfig, YarnIsRefusedWithTheBaseThatItWouldDivideByTheLogarithmOf) {
@@ -341,9 +345,9 @@ TEST(HuggingFaceConfig, WhatItCannotRunIsRefused) {
     expect_contains(message, {"config.json", "\"" + key + "\"", "expected", "found"});
   }
   Json scaling = hugging_face_json("llama");
-  scaling["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 2.0}};
+  scaling["rope_scaling"] = {{"rope_type", "ntk"}, {"factor", 2.0}};
   expect_contains(message_of([&] { read_hugging_face(scaling); }),
-                  {"rope_scaling", "rope_type", "found \"dynamic\""});
+                  {"rope_scaling", "rope_type", "found \"ntk\""});
   expect_contains(message_of([&] { read_hugging_face(Json::array()); }), {"expected an object"});
 }
 

@@ -7,7 +7,7 @@
 namespace talon {
 
 const std::string_view kExpertArchitectures =
-    "qwen2moe, qwen3moe, gpt-oss, granitemoe, glm4moe, llama4, deepseek2, gemma4";
+    "qwen2moe, qwen3moe, gpt-oss, granitemoe, granitehybrid, glm4moe, llama4, deepseek2, gemma4";
 
 namespace {
 
@@ -68,6 +68,12 @@ void read_granitemoe(const ConfigKeys& keys, const Checkpoint& checkpoint, Model
   experts.shared_width =
       keys.integer_or(key(config, "expert_shared_feed_forward_length"), 0, Limits::kWidth, 0);
   plan_experts(config, experts, every_layer);
+}
+
+/// Granite 4 with attention in each layer, which converters call granite or granitemoe, too.
+void read_granitehybrid(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
+  const bool experts = keys.integer_or(key(config, "expert_count"), 0, Limits::kExperts, 0) > 0;
+  experts ? read_granitemoe(keys, checkpoint, config) : read_gguf_granite(keys, checkpoint, config);
 }
 
 /// DeepSeek's routing, which GLM-4.5 shares.
@@ -200,9 +206,15 @@ void read_gemma4(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConf
 }
 
 constexpr GgufFamily kFamilies[] = {
-    {"qwen2moe", read_qwen2moe},     {"qwen3moe", read_qwen3moe}, {"gpt-oss", read_gpt_oss},
-    {"granitemoe", read_granitemoe}, {"glm4moe", read_glm4moe},   {"llama4", read_llama4},
-    {"deepseek2", read_deepseek2},   {"gemma4", read_gemma4},
+    {"qwen2moe", read_qwen2moe},
+    {"qwen3moe", read_qwen3moe},
+    {"gpt-oss", read_gpt_oss},
+    {"granitemoe", read_granitemoe},
+    {"granitehybrid", read_granitehybrid},
+    {"glm4moe", read_glm4moe},
+    {"llama4", read_llama4},
+    {"deepseek2", read_deepseek2},
+    {"gemma4", read_gemma4},
 };
 
 }  // namespace

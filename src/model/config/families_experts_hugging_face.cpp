@@ -7,8 +7,8 @@
 namespace talon {
 
 const std::string_view kExpertModelTypes =
-    "mixtral, qwen2_moe, qwen3_moe, gpt_oss, granitemoe, granitemoeshared, glm4_moe, llama4, "
-    "llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text";
+    "mixtral, qwen2_moe, qwen3_moe, gpt_oss, granitemoe, granitemoeshared, granitemoehybrid, "
+    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text";
 
 namespace {
 
@@ -66,15 +66,25 @@ void read_qwen3_moe(const ConfigKeys& keys, ModelConfig& config) {
   ExpertPlan experts = read_experts(keys, "num_experts", "moe_intermediate_size");
   experts.renormalize = keys.flag_or("norm_topk_prob", false);
   plan_qwen_experts(keys, config, experts);
-  if (keys.flag_or("use_sliding_window", false)) window_by_types(keys, config, 0);
+  if (keys.flag_or("use_sliding_window", false)) {
+    window_layers(config, window_of(keys), every_layer);
+  }
 }
 
 void read_qwen2_moe(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
-  config.qkv_bias = true;
-  each_plan(config, [](LayerPlan& plan) { plan.qkv_bias = true; });
+  config.qkv_bias = keys.flag_or("qkv_bias", true);
+  config.output_bias = false;
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.qkv_bias = config.qkv_bias;
+    plan.output_bias = false;
+  });
   read_qwen_experts(keys, config, keys.flag_or("norm_topk_prob", false));
-  if (keys.flag_or("use_sliding_window", false)) window_by_types(keys, config, 0);
+  if (!keys.flag_or("use_sliding_window", false)) return;
+  if (keys.has("layer_types")) return window_by_types(keys, config, 0);
+  // Unlike the dense models', its class counts the windows from the first layer on.
+  const int end = keys.integer_or("max_window_layers", 0, INT32_MAX, 28);
+  window_layers(config, window_of(keys), [&](int i) { return i % 2 == 0 && i < end; });
 }
 
 void read_gpt_oss(const ConfigKeys& keys, ModelConfig& config) {
@@ -82,9 +92,11 @@ void read_gpt_oss(const ConfigKeys& keys, ModelConfig& config) {
   if (keys.number_or("swiglu_limit", 0, 1e6, kSwigluLimit) != kSwigluLimit) {
     keys.refuse("swiglu_limit", "7");
   }
-  config.qkv_bias = config.output_bias = true;
-  each_plan(config, [](LayerPlan& plan) {
-    plan.qkv_bias = plan.output_bias = plan.sinks = true;
+  const bool biases = keys.flag_or("attention_bias", true);
+  config.qkv_bias = config.output_bias = biases;
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.qkv_bias = plan.output_bias = biases;
+    plan.sinks = true;
     plan.activation = InputTransform::clamped_swiglu;
   });
   ExpertPlan experts = read_experts(keys, "num_local_experts", "intermediate_size");
@@ -99,6 +111,40 @@ void read_granitemoe(const ConfigKeys& keys, ModelConfig& config) {
   ExpertPlan experts = read_experts(keys, "num_local_experts", "intermediate_size");
   experts.renormalize = true;
   experts.shared_width = keys.integer_or("shared_intermediate_size", 0, Limits::kWidth, 0);
+  plan_experts(config, experts, every_layer);
+}
+
+/// Granite 4: one network for every row, and experts beside it where there are any. Without a list
+/// of their kinds all layers are Mamba's.
+void read_granitemoehybrid(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr std::string_view kTypes = "layer_types", kTurns = "position_embedding_type";
+  const auto types = keys.texts(kTypes, static_cast<std::size_t>(config.layers));
+  const auto attends = [](const std::string& type) {
+    return type == "attention" || type == "full_attention";
+  };
+  if (types.empty() || !std::ranges::all_of(types, attends)) {
+    keys.refuse(kTypes, "attention in each layer (layers of Mamba are not read)");
+  }
+  read_granite(keys, config);
+  const std::string turns = keys.text_or(kTurns, "nope");
+  if (turns != "rope" && turns != "nope") keys.refuse(kTurns, "rope or nope");
+  const int width = keys.integer_or("shared_intermediate_size", 1, Limits::kWidth, 1024);
+  const int count = keys.integer_or("num_local_experts", 0, Limits::kExperts, 8);
+  each_plan(config, [&](LayerPlan& plan) {
+    if (turns == "nope") plan.rope = LayerPlan::Rope::none;
+    if (count == 0) plan.intermediate = width;
+  });
+  if (count == 0) {
+    config.intermediate = width;
+    config.forms.fused_gate_up = true;
+    return;
+  }
+  ExpertPlan experts;
+  experts.count = count;
+  experts.used = keys.integer_or("num_experts_per_tok", 1, count, 2);
+  experts.width = config.intermediate;
+  experts.renormalize = true;
+  experts.shared_width = width;
   plan_experts(config, experts, every_layer);
 }
 
@@ -135,26 +181,53 @@ bool tunes_temperature(const ConfigKeys& keys) {
   return keys.flag_or(kKey, true);
 }
 
+/// Llama 4's layers whose attention has chunks: listed, else those that turn.
+std::vector<bool> chunked_layers(const ConfigKeys& keys, const std::vector<bool>& turns) {
+  constexpr std::string_view kKey = "layer_types";
+  std::vector<bool> chunked;
+  for (const std::string& type : keys.texts(kKey, turns.size())) {
+    const bool known = type == "chunked_attention" || type == "full_attention";
+    if (!known) keys.refuse(kKey, "chunked_attention or full_attention");
+    chunked.push_back(type == "chunked_attention");
+  }
+  return chunked.empty() ? turns : chunked;
+}
+
+/// Those with experts: listed, else every so many.
+std::vector<int> mixed_layers(const ConfigKeys& keys, int layers) {
+  constexpr std::string_view kKey = "moe_layers";
+  if (const Json* listed = keys.find(kKey); listed && listed->is_array()) {
+    return keys.integers(kKey, 0, layers - 1, listed->size());
+  }
+  const int step = keys.integer_or("interleave_moe_layer_step", 1, Limits::kLayers, 1);
+  std::vector<int> result;
+  for (int i = step - 1; i < layers; i += step) result.push_back(i);
+  return result;
+}
+
 void read_llama4(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   config.interleaved_rope = true;
   const auto count = static_cast<std::size_t>(config.layers);
   std::vector<bool> turns = keys.flags("no_rope_layers", count);  // 1: rope
-  for (std::size_t i = turns.size(); i < count; ++i) turns.push_back((i + 1) % 4 != 0);
+  const auto every =
+      static_cast<std::size_t>(keys.integer_or("no_rope_layer_interval", 1, Limits::kLayers, 4));
+  for (std::size_t i = turns.size(); i < count; ++i) turns.push_back((i + 1) % every != 0);
   const bool norms = keys.flag_or("use_qk_norm", true);
-  const int chunk = keys.integer_or("attention_chunk_size", 1, INT32_MAX, 8192);
+  const std::vector<bool> chunked = chunked_layers(keys, turns);
+  const int chunk = keys.integer_or("attention_chunk_size", 1, INT32_MAX, 0);
   const bool tuned = tunes_temperature(keys);
   config.query_scaling = {tuned ? keys.number_or("attn_scale", 0, 1e3, 0.1) : 0,
                           keys.number_or("floor_scale", 1, 1e9, 8192), 1};
   for (std::size_t i = 0; i < count; ++i) {
     LayerPlan& plan = config.plans[i];
     plan.intermediate = keys.integer("intermediate_size_mlp", 1, Limits::kWidth);
+    if (chunked[i]) plan.chunk = chunk;
     if (!turns[i]) {
       plan.rope = LayerPlan::Rope::none;
       plan.scales_queries = tuned;
       continue;
     }
-    plan.chunk = chunk;
     if (norms) plan.head_norm = HeadNorm::after_rope;
   }
   ExpertPlan experts = read_experts(keys, "num_local_experts", "intermediate_size");
@@ -162,8 +235,8 @@ void read_llama4(const ConfigKeys& keys, ModelConfig& config) {
   experts.weigh_input = true;
   experts.shared_width = experts.width;
   config.forms.experts_inputs_first = true;
-  const int step = keys.integer_or("interleave_moe_layer_step", 1, Limits::kLayers, 1);
-  plan_experts(config, experts, [&](int i) { return (i + 1) % step == 0; });
+  const std::vector<int> mixed = mixed_layers(keys, config.layers);
+  plan_experts(config, experts, [&](int i) { return std::ranges::find(mixed, i) != mixed.end(); });
 }
 
 /// The two multipliers of a head's scores and angles that DeepSeek's YaRN has.
@@ -223,8 +296,22 @@ void read_deepseek_v2(const ConfigKeys& keys, ModelConfig& config) {
   });
 }
 
+/// What layers have otherwise than the others, under their numbers: how transformers saves what the
+/// published files say of the full layers.
+void read_heads_of_layers(const ConfigKeys& layers, ModelConfig& config) {
+  for (std::size_t i = 0; i < config.plans.size(); ++i) {
+    const auto own = layers.object(std::to_string(i));
+    if (!own) continue;
+    LayerPlan& plan = config.plans[i];
+    plan.head_dim = own->integer_or("head_dim", 2, Limits::kHeadDim, plan.head_dim);
+    plan.kv_heads = own->integer_or("num_key_value_heads", 1, Limits::kHeads, plan.kv_heads);
+    own->expect_only({"head_dim", "num_key_value_heads"});
+  }
+}
+
 /// Full layers have heads of their own size and, in some models, values that are their keys.
 void plan_gemma4_heads(const ConfigKeys& keys, ModelConfig& config) {
+  const auto layers = keys.object("per_layer_config");
   const int head_dim = keys.integer_or("global_head_dim", 2, Limits::kHeadDim, config.head_dim);
   const int kv_heads =
       keys.integer_or("num_global_key_value_heads", 1, Limits::kHeads, config.kv_heads);
@@ -234,16 +321,22 @@ void plan_gemma4_heads(const ConfigKeys& keys, ModelConfig& config) {
     plan.value_norm = plan.output_scale = true;
     plan.score_scale = 1;
     if (plan.window > 0) return;
-    plan.head_dim = head_dim;
     plan.keys_are_values = keys_are_values;
+    if (layers) return;
+    plan.head_dim = head_dim;
     if (keys_are_values) plan.kv_heads = kv_heads;
   });
-  config.rope = read_rope_of(keys, config.context, head_dim, "full_attention");
+  if (layers) read_heads_of_layers(*layers, config);
+  // The last layer is a full one.
+  config.rope = read_rope_of(keys, config.context, config.plans.back().head_dim, "full_attention");
 }
 
 void read_gemma4(const ConfigKeys& keys, ModelConfig& config) {
   read_gemma(keys, config);
+  constexpr std::string_view kBothWays = "use_bidirectional_attention";
+  if (keys.text_or(kBothWays, "vision") != "vision") keys.refuse(kBothWays, "vision");
   window_by_types(keys, config, 6);
+  config.plans.back().window = 0;  // whatever the list says
   plan_gemma4_heads(keys, config);
   local_rope_where_windowed(
       config, read_rope_of(keys, config.context, config.head_dim, "sliding_attention"));
@@ -266,12 +359,19 @@ struct Family {
   FamilyReader read;
 };
 constexpr Family kFamilies[] = {
-    {"mixtral", read_mixtral},         {"qwen2_moe", read_qwen2_moe},
-    {"qwen3_moe", read_qwen3_moe},     {"gpt_oss", read_gpt_oss},
-    {"granitemoe", read_granitemoe},   {"granitemoeshared", read_granitemoe},
-    {"glm4_moe", read_glm4_moe},       {"llama4", read_llama4},
-    {"llama4_text", read_llama4},      {"deepseek_v2", read_deepseek_v2},
-    {"deepseek_v3", read_deepseek_v3}, {"gemma4", read_gemma4},
+    {"mixtral", read_mixtral},
+    {"qwen2_moe", read_qwen2_moe},
+    {"qwen3_moe", read_qwen3_moe},
+    {"gpt_oss", read_gpt_oss},
+    {"granitemoe", read_granitemoe},
+    {"granitemoeshared", read_granitemoe},
+    {"granitemoehybrid", read_granitemoehybrid},
+    {"glm4_moe", read_glm4_moe},
+    {"llama4", read_llama4},
+    {"llama4_text", read_llama4},
+    {"deepseek_v2", read_deepseek_v2},
+    {"deepseek_v3", read_deepseek_v3},
+    {"gemma4", read_gemma4},
     {"gemma4_text", read_gemma4},
 };
 

@@ -74,7 +74,11 @@ void read_smollm3(const ConfigKeys& keys, ModelConfig& config) {
   for (std::size_t i = 0; i < turns.size(); ++i) {
     if (!turns[i]) config.plans[i].rope = LayerPlan::Rope::none;
   }
-  if (keys.flag_or("use_sliding_window", false)) window_by_types(keys, config, 0);
+  if (!keys.flag_or("use_sliding_window", false)) return;
+  if (keys.has("layer_types")) return window_by_types(keys, config, 0);
+  window_layers(config, window_of(keys), [&](int i) {
+    return config.plans[static_cast<std::size_t>(i)].rope == LayerPlan::Rope::none;
+  });
 }
 
 void read_olmo2(const ConfigKeys& keys, ModelConfig& config) {
@@ -173,6 +177,7 @@ void read_gemma3(const ConfigKeys& keys, ModelConfig& config) {
   read_gemma2(keys, config);
   each_plan(config, [&](LayerPlan& plan) {
     plan.head_norm = HeadNorm::per_head;
+    plan.soft_cap = 0;  // its class has the key and does not read it
     plan.window = 0;
   });
   window_by_types(keys, config, keys.integer_or("sliding_window_pattern", 1, Limits::kLayers, 6));

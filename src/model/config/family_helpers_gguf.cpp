@@ -43,7 +43,7 @@ void read_gguf_granite(const ConfigKeys& keys, const Checkpoint&, ModelConfig& c
   config.interleaved_rope = true;
   config.embedding_scale = number_or(keys, config, "embedding_scale", 1);
   config.logit_scale = 1.0F / number_or(keys, config, "logit_scale", 1);
-  const float score_scale = number_or(keys, config, "attention.scale", 1);
+  const float score_scale = number_or(keys, config, "attention.scale", 0);
   const float residual_scale = number_or(keys, config, "residual_scale", 1);
   const bool turns = keys.flag_or(gguf_key(config, "rope.scaling.finetuned"), true);
   each_plan(config, [&](LayerPlan& plan) {

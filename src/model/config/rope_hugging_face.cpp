@@ -28,7 +28,8 @@ double read_attention_factor(const ConfigKeys& scaling, double factor) {
   const double mscale = scaling.number_or("mscale", 0, 1e3, 0);
   const double all = scaling.number_or("mscale_all_dim", 0, 1e3, 0);
   if (mscale == 0 || all == 0) return yarn_attention_factor(factor);
-  return yarn_attention_factor(factor, mscale) / yarn_attention_factor(factor, all);
+  const double both = yarn_attention_factor(factor, mscale) / yarn_attention_factor(factor, all);
+  return static_cast<float>(both);  // likewise
 }
 
 void read_llama3(const ConfigKeys& scaling, RopeConfig& rope) {
@@ -83,14 +84,16 @@ void read_scaling(const ConfigKeys& keys, const ConfigKeys& scaling, int context
                   RopeConfig& rope) {
   const std::string_view key = scaling.has("rope_type") ? "rope_type" : "type";
   const std::string type = scaling.text_or(key, "default");
-  if (type == "default" || type == "mrope") return;
+  // "dynamic" changes frequencies behind max_position_embeddings alone, where no text goes.
+  if (type == "default" || type == "mrope" || type == "dynamic") return;
   if (type == "proportional") return read_proportional(scaling, head_dim, rope);
   if (type == "longrope" || type == "su") {
     const int rotary = rope.rotary > 0 ? rope.rotary : head_dim;
     return read_longrope(keys, scaling, context, static_cast<std::size_t>(rotary) / 2, rope);
   }
   const bool known = type == "linear" || type == "llama3" || type == "yarn";
-  if (!known) scaling.refuse(key, "default, linear, llama3, yarn, longrope or proportional");
+  if (!known)
+    scaling.refuse(key, "default, linear, dynamic, llama3, yarn, longrope or proportional");
   rope.factor = scaling.number("factor", 1e-3, 1e6);
   if (type == "linear") rope.scaling = RopeConfig::Scaling::linear;
   if (type == "llama3") read_llama3(scaling, rope);

@@ -1,0 +1,241 @@
+#include <gtest/gtest.h>
+
+#include "io/test_files.h"
+#include "model/config/config.h"
+
+// What keys of single families mean, beside what all have in common.
+namespace talon::family_keys_test {
+namespace {
+
+using Rope = LayerPlan::Rope;
+
+Json sizes(const std::string& type) {
+  return {{"model_type", type},       {"num_hidden_layers", 4},          {"hidden_size", 64},
+          {"intermediate_size", 172}, {"max_position_embeddings", 4096}, {"vocab_size", 512},
+          {"num_attention_heads", 8}, {"num_key_value_heads", 4},        {"head_dim", 16}};
+}
+
+/// Those of `more` on top.
+Json sizes(const std::string& type, const Json& more) {
+  Json json = sizes(type);
+  json.update(more);
+  return json;
+}
+
+ModelConfig read(const Json& json) {
+  Checkpoint folder;
+  folder.format = CheckpointFormat::hugging_face;
+  folder.path = "some/model";
+  folder.metadata = json;
+  return read_model_config(folder);
+}
+
+ModelConfig read_gguf(Json keys, const std::string& architecture) {
+  Checkpoint file;
+  file.format = CheckpointFormat::gguf;
+  file.path = "some/model";
+  file.metadata = {{"general.architecture", architecture}};
+  for (const auto& [key, value] : keys.items()) file.metadata[architecture + "." + key] = value;
+  file.tensors.push_back({"token_embd.weight", StorageType::f32, {300, 64}, {}});
+  return read_model_config(file);
+}
+
+std::string refusal(const Json& json) {
+  return test::message_of([&] { read(json); });
+}
+
+void expect_refusal(const Json& json, std::initializer_list<std::string_view> parts) {
+  const std::string message = refusal(json);
+  for (const std::string_view part : parts) {
+    EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
+  }
+}
+
+template <typename Of>
+auto of_layers(const ModelConfig& config, const Of& of) {
+  std::vector<std::decay_t<decltype(of(config.plans[0]))>> all;
+  for (const LayerPlan& plan : config.plans) all.push_back(of(plan));
+  return all;
+}
+
+std::vector<int> windows(const ModelConfig& config) {
+  return of_layers(config, [](const LayerPlan& plan) { return plan.window; });
+}
+
+TEST(Granite4, IsReadWhereAllLayersAttend) {
+  const Json types = {"attention", "attention", "full_attention", "attention"};
+  Json json =
+      sizes("granitemoehybrid",
+            {{"layer_types", types}, {"num_local_experts", 0}, {"shared_intermediate_size", 96}});
+  const ModelConfig dense = read(json);
+  EXPECT_EQ(dense.plans[0].intermediate, 96);
+  EXPECT_EQ(dense.plans[0].experts.count, 0);
+  EXPECT_EQ(dense.plans[3].rope, Rope::none);  // as where the key is missing
+  json["position_embedding_type"] = "rope";
+  json["num_local_experts"] = 6;
+  const ModelConfig mixture = read(json);
+  EXPECT_EQ(mixture.plans[0].rope, Rope::global);
+  EXPECT_EQ(mixture.plans[0].experts.width, 172);
+  EXPECT_EQ(mixture.plans[0].experts.shared_width, 96);
+  json["layer_types"][1] = "mamba";
+  expect_refusal(json, {"layer_types", "layers of Mamba are not read"});
+  json.erase("layer_types");
+  expect_refusal(json, {"layer_types", "layers of Mamba are not read"});
+}
+
+TEST(Granite4, IsReadFromGgufWhereAllLayersAttend) {
+  Json keys = {{"block_count", 2},
+               {"embedding_length", 64},
+               {"feed_forward_length", 172},
+               {"context_length", 512},
+               {"attention.head_count", 8},
+               {"attention.head_count_kv", {4, 4}},
+               {"attention.layer_norm_rms_epsilon", 1e-5},
+               {"rope.scaling.finetuned", false}};
+  const ModelConfig dense = read_gguf(keys, "granitehybrid");
+  EXPECT_EQ(dense.plans[1].rope, Rope::none);
+  EXPECT_EQ(dense.plans[1].intermediate, 172);
+  EXPECT_EQ(dense.plans[1].score_scale, 0);  // not stated: of the head size, as llama.cpp has it
+  keys.update(
+      {{"expert_count", 6}, {"expert_used_count", 2}, {"expert_shared_feed_forward_length", 96}});
+  const ModelConfig mixture = read_gguf(keys, "granitehybrid");
+  EXPECT_EQ(mixture.plans[1].experts.count, 6);
+  EXPECT_EQ(mixture.plans[1].experts.shared_width, 96);
+  keys["attention.head_count_kv"] = {4, 0};
+  const std::string message = test::message_of([&] { read_gguf(keys, "granitehybrid"); });
+  EXPECT_NE(message.find("layers of Mamba are not read"), std::string::npos) << message;
+}
+
+/// transformers saves what the published files say of all full layers under each one's number.
+TEST(Gemma4, FullLayersHaveTheirHeadsInBothSpellings) {
+  const Json types = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  const Json common = {{"layer_types", types},
+                       {"sliding_window", 32},
+                       {"attention_k_eq_v", true},
+                       {"num_key_value_heads", 4},
+                       {"final_logit_softcapping", 30.0}};
+  Json published = sizes("gemma4_text", common);
+  published.update({{"global_head_dim", 32}, {"num_global_key_value_heads", 2}});
+  Json saved = sizes("gemma4_text", common);
+  const Json full = {{"head_dim", 32}, {"num_key_value_heads", 2}};
+  saved["per_layer_config"] = {{"1", full}, {"3", full}};
+  for (const Json& json : {published, saved}) {
+    const ModelConfig config = read(json);
+    EXPECT_EQ(of_layers(config, [](const LayerPlan& plan) { return plan.head_dim; }),
+              (std::vector<int>{16, 32, 16, 32}));
+    EXPECT_EQ(of_layers(config, [](const LayerPlan& plan) { return plan.kv_heads; }),
+              (std::vector<int>{4, 2, 4, 2}));
+    EXPECT_EQ(config.rope.frequency_divisors.size(), 16U);
+  }
+  saved["per_layer_config"]["1"]["intermediate_size"] = 99;
+  expect_refusal(saved, {"intermediate_size", "expected none but head_dim"});
+}
+
+TEST(Gemma4, TheLastLayerIsFullAndMissingKeysAreThoseOfTheClass) {
+  Json json = sizes("gemma4_text", {{"use_bidirectional_attention", "vision"}});
+  const ModelConfig config = read(json);
+  EXPECT_EQ(windows(config), (std::vector<int>{512, 512, 512, 0}));
+  EXPECT_EQ(config.plans[3].head_dim, 512);
+  EXPECT_EQ(config.rope.base, 1e6);
+  EXPECT_EQ(config.rope.frequency_divisors[63], 1);  // a quarter of the pairs
+  EXPECT_GT(config.rope.frequency_divisors[64], 1e29);
+  ASSERT_TRUE(config.local_rope);
+  EXPECT_EQ(config.local_rope->base, 1e4);
+  EXPECT_EQ(config.per_layer_input, 256);
+  json["use_bidirectional_attention"] = "all";
+  expect_refusal(json, {"use_bidirectional_attention", "found \"all\""});
+}
+
+TEST(Gemma3, HasTheKeyOfACapOfScoresButNoCap) {
+  EXPECT_EQ(read(sizes("gemma3_text", {{"attn_logit_softcapping", 25.0}})).plans[0].soft_cap, 0);
+  EXPECT_EQ(read(sizes("gemma2", {{"attn_logit_softcapping", 25.0}})).plans[0].soft_cap, 25);
+}
+
+Json llama4(const Json& more) {
+  Json json = sizes("llama4_text", {{"intermediate_size_mlp", 96}, {"num_local_experts", 4}});
+  json["num_experts_per_tok"] = 1;
+  json.update(more);
+  return json;
+}
+
+TEST(Llama4, ListsOfLayersWin) {
+  const auto chunks = [](const Json& more) {
+    return of_layers(read(llama4(more)), [](const LayerPlan& plan) { return plan.chunk; });
+  };
+  const auto mixed = [](const Json& more) {
+    return of_layers(read(llama4(more)), [](const LayerPlan& plan) { return plan.experts.count; });
+  };
+  EXPECT_EQ(chunks(Json::object()), (std::vector<int>{8192, 8192, 8192, 0}));
+  EXPECT_EQ(chunks({{"no_rope_layer_interval", 2}}), (std::vector<int>{8192, 0, 8192, 0}));
+  EXPECT_EQ(chunks({{"attention_chunk_size", nullptr}}), (std::vector<int>{0, 0, 0, 0}));
+  const Json types = {"full_attention", "chunked_attention", "full_attention", "chunked_attention"};
+  EXPECT_EQ(chunks({{"layer_types", types}}), (std::vector<int>{0, 8192, 0, 8192}));
+  EXPECT_EQ(mixed({{"interleave_moe_layer_step", 2}}), (std::vector<int>{0, 4, 0, 4}));
+  EXPECT_EQ(mixed({{"moe_layers", {0, 3}}, {"interleave_moe_layer_step", 2}}),
+            (std::vector<int>{4, 0, 0, 4}));
+  EXPECT_EQ(mixed({{"moe_layers", Json::array()}}), (std::vector<int>{0, 0, 0, 0}));
+}
+
+TEST(QwenMoe, WindowsWithoutAListAreThoseOfTheClass) {
+  const Json windowed = {{"num_experts", 8},
+                         {"num_experts_per_tok", 2},
+                         {"use_sliding_window", true},
+                         {"sliding_window", 9},
+                         {"moe_intermediate_size", 32},
+                         {"shared_expert_intermediate_size", 32},
+                         {"max_window_layers", 3}};
+  EXPECT_EQ(windows(read(sizes("qwen3_moe", windowed))), (std::vector<int>{9, 9, 9, 9}));
+  EXPECT_EQ(windows(read(sizes("qwen2_moe", windowed))), (std::vector<int>{9, 0, 9, 0}));
+  EXPECT_EQ(windows(read(sizes("qwen2", windowed))), (std::vector<int>{0, 0, 0, 9}));
+  Json plain = sizes("qwen2_moe", windowed);
+  EXPECT_TRUE(read(plain).plans[0].qkv_bias);
+  plain["qkv_bias"] = false;
+  EXPECT_FALSE(read(plain).plans[0].qkv_bias);
+}
+
+TEST(SmolLm3, WindowsWithoutAListAreThoseOfLayersThatDoNotTurn) {
+  const Json windowed = {{"use_sliding_window", true}, {"sliding_window", 9}};
+  EXPECT_EQ(windows(read(sizes("smollm3", windowed))), (std::vector<int>{0, 0, 0, 9}));
+}
+
+TEST(PartialRotation, IsRefusedWhereTheClassOfAFamilyPassesOverIt) {
+  const Json half = {{"partial_rotary_factor", 0.5}};
+  expect_refusal(sizes("llama", half), {"partial_rotary_factor", "heads of llama turn whole"});
+  expect_refusal(sizes("llama", {{"rope_parameters", half}}), {"found 0.5"});
+  EXPECT_EQ(read(sizes("phi3", half)).rope.rotary, 8);
+}
+
+TEST(MissingKeys, AreThoseOfTheFamilysClass) {
+  const auto epsilon = [](const char* type) { return read(sizes(type)).norm_epsilon; };
+  EXPECT_EQ(epsilon("llama"), 1e-6F);
+  for (const char* type : {"phi3", "olmo2", "olmo3", "cohere2", "starcoder2", "gpt_neox"}) {
+    EXPECT_EQ(epsilon(type), 1e-5F) << type;
+  }
+  EXPECT_EQ(read(sizes("glm4")).norm_epsilon, 1.5625e-7F);
+  EXPECT_TRUE(read(sizes("glm4")).qkv_bias);
+  EXPECT_EQ(read(sizes("gpt_neox")).rope.rotary, 4);
+  EXPECT_EQ(read(sizes("gpt_neox", {{"rotary_pct", 0.5}})).rope.rotary, 8);
+  EXPECT_EQ(read(sizes("smollm3")).rope.base, 2e6);
+  EXPECT_EQ(read(sizes("gemma2")).plans[0].soft_cap, 50);
+  EXPECT_EQ(read(sizes("gemma2", {{"final_logit_softcapping", nullptr}})).logit_cap, 0);
+  EXPECT_EQ(read(sizes("gemma2")).plans[0].window, 4096);
+  const ModelConfig ministral = read(sizes("ministral3"));
+  EXPECT_EQ(ministral.rope.factor, 16);
+  EXPECT_EQ(ministral.query_scaling.floor, 16384);
+  const Json experts = {{"num_local_experts", 8}, {"num_experts_per_tok", 2}};
+  Json gpt_oss = sizes("gpt_oss", experts);
+  EXPECT_EQ(read(gpt_oss).rope.factor, 32);
+  EXPECT_EQ(read(gpt_oss).rope.base, 1.5e5);
+  gpt_oss["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
+  EXPECT_EQ(read(gpt_oss).rope.scaling, RopeConfig::Scaling::linear);
+}
+
+TEST(GptOss, MayHaveNoBiases) {
+  Json json = sizes("gpt_oss", {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+  EXPECT_TRUE(read(json).plans[0].output_bias);
+  json["attention_bias"] = false;
+  EXPECT_FALSE(read(json).plans[0].output_bias || read(json).plans[0].qkv_bias);
+}
+
+}  // namespace
+}  // namespace talon::family_keys_test
