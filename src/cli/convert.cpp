@@ -97,6 +97,7 @@ class Convert : public Command {
     }
     target_.models_folder = source_.models_folder;
     const Checkpoint target = open_checkpoint(resolve_model(source_of(target_)));
+    for (const Checkpoint* read : {&head, &target}) refuse_own_file(*read, out_);
     write_gguf_head(head, target, head_storage(stored_), out_);
     note("{} written: run it with talon run -m MODEL -d {}:head={}", quote(out_),
          kind_of_head(open_checkpoint(out_)), out_);

@@ -1,6 +1,7 @@
 #include "convert/convert_model.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "convert/model_tensors.h"
 #include "core/error.h"
@@ -182,8 +183,18 @@ void write_tensors(const Source& source, const Plan& plan, const ConvertOptions&
 
 }  // namespace
 
+void refuse_own_file(const Checkpoint& source, const std::filesystem::path& file) {
+  for (const MappedFile& read : source.files) {
+    std::error_code missing;
+    if (!std::filesystem::equivalent(read.path(), file, missing)) continue;
+    fail("convert {}: expected a new file to write, found {}, which is read",
+         quote(source.path.string()), quote(file.string()));
+  }
+}
+
 ConvertReport convert_model(const Checkpoint& model, const std::filesystem::path& file,
                             const ConvertOptions& options) {
+  refuse_own_file(model, file);
   const bool gguf = model.format == CheckpointFormat::gguf;
   Source source = gguf ? from_gguf(model, options.type.has_value()) : from_files(model);
   const Plan plan = plan_file(source, options);

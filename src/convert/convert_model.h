@@ -29,10 +29,13 @@ struct ConvertReport {
   std::vector<std::string> notes;  // what a user should know
 };
 
+/// Throws Error if `file` is one that `source` is read from, by whatever name.
+void refuse_own_file(const Checkpoint& source, const std::filesystem::path& file);
+
 /// Writes a model of any format that Talon reads as one GGUF file, as llama.cpp reads it. A GGUF,
 /// of one file or several, keeps all its keys and tensors. The file appears when it is whole; no
 /// more than one layer of what must be put together is in memory. Throws Error naming what the
-/// format cannot say, and `Interrupted` when it was stopped.
+/// format cannot say, or a file that is read itself, and `Interrupted` when it was stopped.
 ConvertReport convert_model(const Checkpoint& model, const std::filesystem::path& file,
                             const ConvertOptions& options);
 

@@ -262,6 +262,19 @@ TEST(ConvertModel, KeepsAllOfAGguf) {
   expect_all_of(model, open_checkpoint(convert(place("kept.gguf"), "again")));
 }
 
+TEST(ConvertModel, NeverReplacesAFileThatItReads) {
+  const fs::path folder = place("own");
+  fs::create_directories(folder);
+  const fs::path file = folder / "model.bin", link = folder / "link.gguf";
+  fs::copy_file(kStories, file);
+  fs::create_symlink(file, link);
+  const Checkpoint model = open_checkpoint(file);
+  for (const fs::path& target : {file, link, folder / "." / "model.bin"}) {
+    EXPECT_THROW(convert_model(model, target, {}), Error) << target;
+  }
+  EXPECT_EQ(open_checkpoint(file).format, CheckpointFormat::llama2c);
+}
+
 TEST(ConvertModel, PutsAGgufOfSeveralFilesTogether) {
   const Checkpoint whole = open_checkpoint(convert(kStories, "whole"));
   std::vector<TensorToWrite> tensors;

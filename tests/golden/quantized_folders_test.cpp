@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 #include <fstream>
 
 #include "backend/reference/reference.h"
 #include "core/error.h"
+#include "io/formats/write_safetensors.h"
 #include "io/json.h"
 #include "maker_data.h"
 #include "model/load/quantized_tensors.h"
@@ -71,6 +73,57 @@ TEST_P(QuantizedFolder, GivesTheLogitsOfTheWeightsThatItStandsFor) {
 INSTANTIATE_TEST_SUITE_P(Stored, QuantizedFolder, testing::ValuesIn(kFolders),
                          [](const auto& tested) { return tested.param.name; });
 
+/// DeepSeek's folder with the matrices of keys and values in fp8, or with what these stand for.
+fs::path latents_in_fp8(const fs::path& from, const std::string& name, bool dequantised) {
+  const fs::path folder = from.parent_path() / name;
+  fs::create_directories(folder);
+  Checkpoint model = open_checkpoint(from);
+  std::deque<std::vector<std::byte>> made;
+  const std::vector<float> scale = {0.125F};
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : model.tensors) {
+    if (!tensor.name.ends_with("kv_b_proj.weight")) {
+      tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+      continue;
+    }
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1]));
+    auto& codes = made.emplace_back(values.size());
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i * 37 % 64);
+    if (!dequantised) {
+      tensors.push_back({tensor.name, StorageType::f8_e4m3, tensor.shape, codes});
+      tensors.push_back(
+          {tensor.name + "_scale_inv", StorageType::f32, {1, 1}, std::as_bytes(std::span(scale))});
+      continue;
+    }
+    dequantize(StorageType::f8_e4m3, codes, values);
+    for (float& value : values) value *= scale[0];
+    const auto bytes = std::as_bytes(std::span(values));
+    auto& kept = made.emplace_back(bytes.begin(), bytes.end());
+    tensors.push_back({tensor.name, StorageType::f32, tensor.shape, kept});
+  }
+  write_safetensors(folder / "model.safetensors", tensors);
+  if (!dequantised) {
+    model.metadata["quantization_config"] = {{"quant_method", "fp8"},
+                                             {"weight_block_size", {4096, 4096}}};
+  }
+  std::ofstream(folder / "config.json") << model.metadata;
+  return folder;
+}
+
+TEST(QuantizedLatents, KeysAndValuesInFp8AreThoseThatTheyStandFor) {
+  const MakerRecording recording = unpack_maker("deepseek_v3");
+  std::vector<float> logits[2];
+  for (const bool dequantised : {false, true}) {
+    const fs::path folder = latents_in_fp8(recording.folder, "latents", dequantised);
+    ModelRun run(folder, make_reference_backend(2), KvType::f32, 128);
+    run.run(recording.sequences[0].ids, 0, [&](int, std::span<const float> row) {
+      logits[dequantised].insert(logits[dequantised].end(), row.begin(), row.end());
+    });
+  }
+  EXPECT_FALSE(logits[0].empty());
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
 std::string try_model(const fs::path& folder) {
   try {
     const Checkpoint checkpoint = open_checkpoint(folder);
@@ -103,7 +156,7 @@ TEST(QuantizedFolderRefusals, NameWhatContradicts) {
       {"compressed_int4", "config_groups", Json::object(), "config_groups"},
       {"fp8_blocks", "weight_block_size", {0, 32}, "weight_block_size"},
       {"fp8_blocks", "weight_block_size", {64, 32}, "weight_scale_inv"},
-      {"fp8_blocks", "weight_block_size", nullptr, "weight_block_size"},
+      {"fp8_blocks", "weight_block_size", nullptr, "weight_scale_inv"},
   };
   for (const auto& [name, key, value, named] : refusals) {
     const fs::path folder = unpack_quantized(name).folder;

@@ -43,7 +43,7 @@ class Entry {
     if (!dtype.is_string()) fail_entry("a text as dtype", dtype.type_name());
     const auto type = storage_type_of(dtype.get_ref<const std::string&>());
     if (!type) {
-      fail_entry("a dtype among F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL",
+      fail_entry("a dtype among F32 F16 BF16 F64 F8_E4M3 I8 U8 I16 I32 I64 BOOL",
                  quote(dtype.get_ref<const std::string&>()));
     }
     return *type;

@@ -23,6 +23,8 @@ std::string dtype_of(StorageType type) {
       return "BF16";
     case StorageType::f64:
       return "F64";
+    case StorageType::f8_e4m3:
+      return "F8_E4M3";
     case StorageType::i32:
       return "I32";
     case StorageType::i64:

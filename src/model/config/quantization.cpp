@@ -1,5 +1,9 @@
 #include "model/config/quantization.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "core/error.h"
 #include "model/config/config_readers.h"
 
@@ -9,9 +13,24 @@ namespace {
 using Method = Quantization::Method;
 using Limits = ConfigLimits;
 
-/// -1 and 0 stand for one group of all inputs.
+/// -1 and 0 stand for one group of all inputs; 128 is what transformers takes where nothing is
+/// said.
 int group_of(const ConfigKeys& keys) {
-  return std::max(0, keys.integer_or("group_size", -1, Limits::kWidth, 0));
+  return std::max(0, keys.integer_or("group_size", -1, Limits::kWidth, 128));
+}
+
+/// One of `known`, in small or capital letters, below the key of old files or of newer ones.
+std::string format_of(const ConfigKeys& keys, const char* old_key,
+                      std::initializer_list<std::string_view> known) {
+  const char* key = keys.has(old_key) ? old_key : "format";
+  std::string format = keys.text_or(key, *known.begin());
+  for (char& letter : format) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  if (std::ranges::find(known, format) == known.end()) {
+    keys.refuse(key, fmt::format("{}", fmt::join(known, " or ")));
+  }
+  return format;
 }
 
 void read_gptq(const ConfigKeys& keys, Quantization& q) {
@@ -19,31 +38,69 @@ void read_gptq(const ConfigKeys& keys, Quantization& q) {
   q.bits = keys.integer("bits", 2, 8);
   if (q.bits != 2 && q.bits != 4 && q.bits != 8) keys.refuse("bits", "2, 4 or 8");
   q.group = group_of(keys);
-  const std::string format = keys.text_or("checkpoint_format", "gptq");
-  if (format != "gptq" && format != "gptq_v2") keys.refuse("checkpoint_format", "gptq or gptq_v2");
   q.symmetric = false;  // zero points are stored either way
-  q.zeros_less_1 = format == "gptq";
+  q.zeros_less_1 = format_of(keys, "checkpoint_format", {"gptq", "gptq_v2"}) == "gptq";
 }
 
 void read_awq(const ConfigKeys& keys, Quantization& q) {
   q.method = Method::awq;
   q.bits = keys.integer("bits", 4, 4);
   q.group = group_of(keys);
-  if (keys.text_or("version", "gemm") != "gemm") keys.refuse("version", "gemm");
+  format_of(keys, "version", {"gemm"});
+  if (keys.text_or("backend", "") == "llm-awq") keys.refuse("backend", "another one");
   q.symmetric = !keys.flag_or("zero_point", true);
 }
 
+/// Without sizes of blocks a matrix has one scale.
 void read_fp8(const ConfigKeys& keys, Quantization& q) {
   q.method = Method::float_blocks;
   q.bits = 8;
+  if (!keys.has("weight_block_size")) return;
   const auto sizes = keys.integers("weight_block_size", 1, Limits::kWidth, 2);
   if (sizes.size() != 2) keys.refuse("weight_block_size", "two sizes");
   q.block_rows = sizes[0];
   q.block_cols = sizes[1];
 }
 
+/// Rotations that the weights already hold change nothing; those of inputs and outputs are part of
+/// the model.
+void refuse_transforms(const ConfigKeys& keys) {
+  const auto config = keys.object("transform_config");
+  const Json* groups = config ? config->find("config_groups") : nullptr;
+  if (!groups || groups->empty()) return;
+  constexpr std::string_view kExpected = "transforms of weights alone";
+  if (!groups->is_object()) config->refuse("config_groups", kExpected);
+  for (const Json& group : *groups) {
+    const Json apply = group.is_object() ? group.value("apply", Json()) : Json();
+    if (!apply.is_array()) config->refuse("config_groups", kExpected);
+    for (const Json& one : apply) {
+      const Json place = one.is_object() ? one.value("location", Json()) : Json();
+      if (place != "weight_input" && place != "weight_output") {
+        config->refuse("config_groups", kExpected);
+      }
+    }
+  }
+}
+
+/// The group's format, which the whole names, too, or calls mixed.
+std::string format_of(const ConfigKeys& keys, const ConfigKeys& group) {
+  const std::string whole = keys.text("format");
+  const std::string format = group.text_or("format", whole);
+  if (format != whole && whole != "mixed-precision") group.refuse("format", whole);
+  return format;
+}
+
 void read_compressed(const ConfigKeys& keys, Quantization& q) {
-  const std::string format = keys.text("format");
+  refuse_transforms(keys);
+  if (const auto sparsity = keys.object("sparsity_config")) {
+    if (sparsity->text_or("format", "dense") != "dense") sparsity->refuse("format", "dense");
+  }
+  const auto groups = keys.object("config_groups");
+  const Json* all = keys.find("config_groups");
+  if (!groups || all->size() != 1) keys.refuse("config_groups", "one group");
+  const auto group = groups->object(all->begin().key());
+  if (!group) keys.refuse("config_groups", "a group with weights");
+  const std::string format = format_of(keys, *group);
   if (format == "pack-quantized") {
     q.method = Method::packed;
   } else if (format == "int-quantized") {
@@ -51,13 +108,10 @@ void read_compressed(const ConfigKeys& keys, Quantization& q) {
   } else if (format == "float-quantized") {
     q.method = Method::floats;
   } else {
-    keys.refuse("format", "pack-quantized, int-quantized or float-quantized");
+    (group->has("format") ? *group : keys)
+        .refuse("format", "pack-quantized, int-quantized or float-quantized");
   }
-  const auto groups = keys.object("config_groups");
-  const Json* all = keys.find("config_groups");
-  if (!groups || all->size() != 1) keys.refuse("config_groups", "one group");
-  const auto group = groups->object(all->begin().key());
-  const auto weights = group ? group->object("weights") : std::nullopt;
+  const auto weights = group->object("weights");
   if (!weights) keys.refuse("config_groups", "a group with weights");
   q.bits = weights->integer("num_bits", 1, 8);
   if (q.bits != 8 && (q.bits != 4 || q.method != Method::packed)) {
@@ -69,6 +123,7 @@ void read_compressed(const ConfigKeys& keys, Quantization& q) {
   }
   if (strategy == "group") q.group = weights->integer("group_size", 1, Limits::kWidth);
   q.symmetric = weights->flag_or("symmetric", true);
+  if (!q.symmetric && q.method != Method::packed) weights->refuse("symmetric", "true");
   if (strategy != "block") return;
   const auto sizes = weights->integers("block_structure", 1, Limits::kWidth, 2);
   if (sizes.size() != 2) weights->refuse("block_structure", "two sizes");

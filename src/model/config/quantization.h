@@ -17,7 +17,7 @@ struct Quantization {
   int group = 0;          // inputs that share a scale; 0: all
   bool symmetric = true;  // codes have no zero points
   bool zeros_less_1 = false;
-  int block_rows = 0, block_cols = 0;  // of float_blocks
+  int block_rows = 0, block_cols = 0;  // of float_blocks; 0: one scale for a matrix
 };
 
 /// Nothing without a quantization_config. Throws Error for one that is not known.

@@ -1,6 +1,5 @@
 #include <cstring>
 
-#include "core/error.h"
 #include "model/load/load_layer.h"
 
 namespace talon {
@@ -67,27 +66,31 @@ void LayerLoader::load_latent_ups(int layer, const LayerPlan& plan, LatentWeight
   const std::string name = layer_tensor(names_.kv_up, layer);
   const int head_rows = l.plain_dim + l.output_dim;
   const int rows = plan.heads * head_rows;
-  const StoredTensor& tensor = tensors_.checked(name, {rows, l.kv_rank});
-  const BlockShape block = block_shape(tensor.type);
-  if (block.elements != 1) {
-    fail("load {} \"{}\": expected a floating-point type, found {}",
-         tensors_.checkpoint().path.string(), name, name_of(tensor.type));
+  StoredMatrix matrix = tensors_.stored_matrix(name, rows, l.kv_rank);
+  std::vector<float> values;
+  if (block_shape(matrix.type).elements != 1) {  // blocks cannot be turned round
+    values.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(l.kv_rank));
+    dequantize(matrix.type, matrix.bytes, values);
+    matrix.type = StorageType::f32;
+    matrix.bytes = std::as_bytes(std::span(values));
   }
-  const std::size_t size = block.bytes;
+  const std::size_t size = block_shape(matrix.type).bytes;
   const auto rank = static_cast<std::size_t>(l.kv_rank);
   const auto plain = static_cast<std::size_t>(l.plain_dim);
   std::vector<std::byte> turned(rank * plain * size);
   for (int head = 0; head < plan.heads; ++head) {
     const std::byte* from =
-        tensor.bytes.data() + static_cast<std::size_t>(head * head_rows) * rank * size;
+        matrix.bytes.data() + static_cast<std::size_t>(head * head_rows) * rank * size;
     for (std::size_t row = 0; row < rank; ++row) {
       for (std::size_t col = 0; col < plain; ++col) {
         std::memcpy(&turned[(row * plain + col) * size], from + (col * rank + row) * size, size);
       }
     }
-    w.key_up.push_back(tensors_.made_matrix({name, tensor.type, l.kv_rank, l.plain_dim, turned}));
+    w.key_up.push_back(tensors_.made_matrix({name, matrix.type, l.kv_rank, l.plain_dim, turned}));
+    const std::span value_rows(from + plain * rank * size,
+                               static_cast<std::size_t>(l.output_dim) * rank * size);
     w.value_up.push_back(
-        tensors_.matrix(name, l.output_dim, l.kv_rank, {head * head_rows + l.plain_dim, rows}));
+        tensors_.made_matrix({name, matrix.type, l.output_dim, l.kv_rank, value_rows}));
   }
 }
 

@@ -23,11 +23,13 @@ bool is_zero(const StoredTensor& tensor) {
 }
 
 /// Whether a forward would be another one with it: not so the biases of zero that quantised folders
-/// hold for every matrix, nor masks and frequencies that older ones hold.
+/// hold for every matrix, nor masks and frequencies that older ones hold. Files of GGUF may hold a
+/// factor beside a matrix.
 bool would_count(const StoredTensor& tensor) {
   const bool is_bias = tensor.name.ends_with(".bias");
   if (is_bias) return tensor.shape.size() == 1 && !is_zero(tensor);
-  return tensor.name.ends_with(".weight") || tensor.name.ends_with(".sinks");
+  return tensor.name.ends_with(".weight") || tensor.name.ends_with(".sinks") ||
+         tensor.name.ends_with(".scale");
 }
 
 }  // namespace
@@ -56,8 +58,9 @@ void LayerLoader::expect_no_others() const {
   };
   for (const StoredTensor& tensor : checkpoint.tensors) {
     const std::optional<int> layer = layer_of(tensor.name, layers);
-    const bool is_of_text =
-        layer || tensor.name == output + ".bias" || tensor.name == names_.final_norm + ".bias";
+    const bool is_of_text = layer || tensor.name == output + ".bias" ||
+                            tensor.name == output + ".scale" ||
+                            tensor.name == names_.final_norm + ".bias";
     if (!is_of_text || !would_count(tensor) || tensors_.was_read(tensor.name)) continue;
     if (layer && is_known(*layer, tensor.name)) continue;
     fail(

@@ -46,7 +46,8 @@ TEST_F(OtherTensors, OfOtherPartsAndWithoutEffectArePassedOver) {
 TEST_F(OtherTensors, OfTheTextAreRefusedByName) {
   for (const char* name :
        {"model.layers.0.self_attn.q_proj.bias", "model.layers.1.mlp.shared.weight",
-        "model.layers.1.self_attn.sinks", "lm_head.bias", "model.norm.bias"}) {
+        "model.layers.1.self_attn.sinks", "lm_head.bias", "model.norm.bias",
+        "model.layers.0.self_attn.q_proj.scale", "lm_head.scale"}) {
     add(name, {kHidden}, 1);
     EXPECT_TRUE(refusal().find(name) != std::string::npos) << refusal();
     checkpoint_.tensors.pop_back();

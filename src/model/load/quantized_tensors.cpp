@@ -129,6 +129,8 @@ int code_at(const std::vector<std::uint32_t>& words, std::size_t words_of_line, 
 void read_groups(const Parts& parts, WholeNumbers& w) {
   if (!parts.has("g_idx") && !parts.has("weight_g_idx")) return;
   const auto groups = parts.words(parts.has("g_idx") ? "g_idx" : "weight_g_idx", {w.cols});
+  constexpr auto kUnset = static_cast<std::uint32_t>(-1);  // of all: in their order
+  if (std::ranges::all_of(groups, [](std::uint32_t group) { return group == kUnset; })) return;
   for (std::size_t col = 0; col < groups.size(); ++col) {
     if (groups[col] >= static_cast<std::uint32_t>(w.groups)) {
       parts.refuse(fmt::format("inputs of {} groups", w.groups), static_cast<long>(groups[col]));
@@ -199,6 +201,19 @@ WholeNumbers read_awq(const Parts& parts, const Quantization& q, int rows, int c
   return w;
 }
 
+/// One scale for all, or for each output.
+std::vector<float> scales_of_outputs(const Parts& parts, int rows, const std::string& name) {
+  std::vector<float> scales = parts.numbers_of(name, {{rows, 1}, {rows}, {1}, {}});
+  if (scales.size() == 1) scales.assign(static_cast<std::size_t>(rows), scales[0]);
+  return scales;
+}
+
+/// ... or for each group of inputs.
+std::vector<float> scales_of_groups(const Parts& parts, const WholeNumbers& w) {
+  return w.groups > 1 ? parts.numbers("weight_scale", {w.rows, w.groups})
+                      : scales_of_outputs(parts, w.rows, "weight_scale");
+}
+
 WholeNumbers read_packed(const Parts& parts, const Quantization& q, int rows, int cols) {
   WholeNumbers w = whole_numbers(parts, q, rows, cols);
   const int in_word = 32 / q.bits;
@@ -208,7 +223,7 @@ WholeNumbers read_packed(const Parts& parts, const Quantization& q, int rows, in
   if (!q.symmetric) {
     zeros = parts.words("weight_zero_point", {(rows + in_word - 1) / in_word, w.groups});
   }
-  w.scales = parts.numbers("weight_scale", {rows, w.groups});
+  w.scales = scales_of_groups(parts, w);
   const int middle = 1 << (q.bits - 1);
   for (int row = 0; row < rows; ++row) {
     for (int col = 0; col < cols; ++col) {
@@ -227,19 +242,10 @@ WholeNumbers read_packed(const Parts& parts, const Quantization& q, int rows, in
   return w;
 }
 
-/// One scale for all, or for each output.
-std::vector<float> scales_of_outputs(const Parts& parts, int rows) {
-  std::vector<float> scales = parts.numbers_of("weight_scale", {{rows, 1}, {rows}, {1}, {}});
-  if (scales.size() == 1) scales.assign(static_cast<std::size_t>(rows), scales[0]);
-  return scales;
-}
-
 WholeNumbers read_whole_numbers(const Parts& parts, const Quantization& q, int rows, int cols) {
-  if (!q.symmetric) parts.refuse("whole numbers without zero points", 0);
   WholeNumbers w = whole_numbers(parts, q, rows, cols);
   const auto bytes = parts.bytes("weight", StorageType::i8, {rows, cols});
-  w.scales = w.groups > 1 ? parts.numbers("weight_scale", {rows, w.groups})
-                          : scales_of_outputs(parts, rows);
+  w.scales = scales_of_groups(parts, w);
   for (std::size_t i = 0; i < bytes.size(); ++i) w.codes[i] = static_cast<std::int8_t>(bytes[i]);
   return w;
 }
@@ -253,13 +259,12 @@ MadeMatrix make_floats(int rows, int cols) {
 
 MadeMatrix read_floats(const Parts& parts, const Quantization& q, int rows, int cols) {
   const bool blocks = q.block_rows > 0;
-  const bool inverse = q.method == Method::float_blocks;
+  const std::string name = parts.has("weight_scale_inv") ? "weight_scale_inv" : "weight_scale";
   const StoredTensor& codes = parts.tensor("weight", {rows, cols});
   const int height = blocks ? q.block_rows : 1, width = blocks ? q.block_cols : cols;
   const int across = (cols + width - 1) / width;
-  const auto scales = blocks ? parts.numbers(inverse ? "weight_scale_inv" : "weight_scale",
-                                             {(rows + height - 1) / height, across})
-                             : scales_of_outputs(parts, rows);
+  const auto scales = blocks ? parts.numbers(name, {(rows + height - 1) / height, across})
+                             : scales_of_outputs(parts, rows, name);
   std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
   dequantize(codes.type, codes.bytes, values);
   for (int row = 0; row < rows; ++row) {
@@ -351,10 +356,10 @@ std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantiz
       if (parts.has("weight_scale")) return whole(read_whole_numbers);
       break;
     case Method::floats:
-      if (parts.has("weight_scale")) return read_floats(parts, q, rows, cols);
-      break;
     case Method::float_blocks:
-      if (parts.has("weight_scale_inv")) return read_floats(parts, q, rows, cols);
+      if (parts.has("weight_scale") || parts.has("weight_scale_inv")) {
+        return read_floats(parts, q, rows, cols);
+      }
       break;
     case Method::mxfp4:
       break;

@@ -69,19 +69,47 @@ std::unique_ptr<Weight> TensorLoader::matrix_of_stack(const std::string& name, i
   return load(stored(name, count, index, rows, cols, part), options_.layout);
 }
 
+bool TensorLoader::make(const std::string& name, int rows, int cols) {
+  if (!quantization_) return false;
+  if (made_name_ == name) return true;
+  auto made = make_quantized(checkpoint_, *quantization_, name, rows, cols);
+  if (!made) return false;
+  const auto width = static_cast<std::size_t>(cols);
+  if (const auto value = find_not_finite(made->type, made->bytes, pool_)) {
+    fail(
+        "load {} \"{}\": expected products of codes and scales below 3.4e38, found a larger one in "
+        "row {} at column {}",
+        checkpoint_.path.string(), name, *value / width, *value % width);
+  }
+  made_ = std::move(*made);
+  made_name_ = name;
+  return true;
+}
+
+/// A matrix that only lies there in parts which no configuration explains.
+void TensorLoader::refuse_parts_of(const std::string& name) const {
+  if (checkpoint_.find(name) || !name.ends_with(".weight")) return;
+  for (const char* part : {"qweight", "weight_packed"}) {
+    const std::string found = name.substr(0, name.size() - 6) + part;
+    if (!checkpoint_.find(found)) continue;
+    fail(
+        "load {} \"{}\": expected this matrix, or parts of it that \"quantization_config\" in "
+        "config.json explains, found \"{}\"",
+        checkpoint_.path.string(), name, found);
+  }
+}
+
 StoredMatrix TensorLoader::stored(const std::string& name, int count, int index, int rows, int cols,
                                   const StoredRows& part) {
   const int all = part.stored > 0 ? part.stored : rows;
   read_.insert(name);
   StorageType type{};
   std::span<const std::byte> all_bytes;
-  if (auto made = quantization_ && count == 0
-                      ? make_quantized(checkpoint_, *quantization_, name, all, cols)
-                      : std::nullopt) {
-    made_ = std::move(*made);
+  if (count == 0 && make(name, all, cols)) {
     type = made_.type;
     all_bytes = made_.bytes;
   } else {
+    refuse_parts_of(name);
     const StoredTensor& tensor =
         count > 0 ? checked(name, {count, all, cols}) : checked(name, {all, cols});
     type = tensor.type;

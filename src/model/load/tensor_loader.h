@@ -37,6 +37,11 @@ class TensorLoader {
   /// One matrix of a stack [count, rows of the stored one, cols].
   std::unique_ptr<Weight> matrix_of_stack(const std::string& name, int count, int index, int rows,
                                           int cols, const StoredRows& part = {});
+  /// The matrix as it is stored or as it was put together. Its bytes stay until another matrix is
+  /// asked for by name.
+  StoredMatrix stored_matrix(const std::string& name, int rows, int cols) {
+    return stored(name, 0, 0, rows, cols, {});
+  }
   /// A matrix kept in float32, whose inputs no backend rounds.
   std::unique_ptr<Weight> float_matrix(const std::string& name, int rows, int cols,
                                        const StoredRows& part = {});
@@ -59,13 +64,17 @@ class TensorLoader {
   std::unique_ptr<Weight> load(const StoredMatrix& matrix, WeightLayout layout);
   StoredMatrix stored(const std::string& name, int count, int index, int rows, int cols,
                       const StoredRows& part);
+  /// Puts `name` together, where it is stored in parts.
+  bool make(const std::string& name, int rows, int cols);
+  void refuse_parts_of(const std::string& name) const;
 
   const Checkpoint& checkpoint_;
   Backend& backend_;
   const LoadOptions& options_;
   ThreadPool pool_;
   std::optional<Quantization> quantization_;  // of a folder that says so
-  MadeMatrix made_;                           // the last that stored() put together
+  MadeMatrix made_;                           // the last that was put together
+  std::string made_name_;                     // whose name that is
   std::set<std::string, std::less<>> checked_;
   std::set<std::string, std::less<>> read_;  // these, and what was put together
   std::size_t weight_bytes_ = 0;

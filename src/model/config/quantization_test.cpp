@@ -1,0 +1,115 @@
+#include "model/config/quantization.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace talon::quantization_test {
+namespace {
+
+Quantization read(const Json& quantization) {
+  const Json config = {{"quantization_config", quantization}};
+  return *read_quantization(ConfigKeys(config, "config.json"));
+}
+
+std::string refusal(const Json& quantization) {
+  try {
+    read(quantization);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void expect_named(const Json& quantization, const std::string& key) {
+  EXPECT_NE(refusal(quantization).find('"' + key + "\": expected"), std::string::npos)
+      << quantization << ": " << refusal(quantization);
+}
+
+TEST(Quantization, FormatOfGptqIsToldByOldAndNewKeysInAnyLetters) {
+  Json gptq = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}};
+  EXPECT_TRUE(read(gptq).zeros_less_1);
+  for (const char* key : {"format", "checkpoint_format"}) {
+    Json with = gptq;
+    with[key] = "gptq_v2";
+    EXPECT_FALSE(read(with).zeros_less_1) << key;
+    with[key] = "GPTQ_V2";
+    EXPECT_FALSE(read(with).zeros_less_1) << key;
+    with[key] = "marlin";
+    expect_named(with, key);
+  }
+}
+
+TEST(Quantization, OtherOrdersOfAwqAreRefusedUnderEveryKey) {
+  const Json awq = {{"quant_method", "awq"}, {"bits", 4}};
+  EXPECT_EQ(read(awq).group, 128);
+  const auto with = [&](const char* key, const char* value) {
+    Json changed = awq;
+    changed[key] = value;
+    return changed;
+  };
+  EXPECT_EQ(refusal(with("version", "GEMM")), "");
+  expect_named(with("version", "gemv"), "version");
+  expect_named(with("format", "gemv"), "format");
+  expect_named(with("backend", "llm-awq"), "backend");
+}
+
+TEST(Quantization, Fp8WithoutSizesOfBlocksHasOneScale) {
+  const Quantization q = read({{"quant_method", "fp8"}, {"weight_block_size", nullptr}});
+  EXPECT_EQ(q.method, Quantization::Method::float_blocks);
+  EXPECT_EQ(q.block_rows, 0);
+}
+
+Json compressed() {
+  const Json weights = {
+      {"num_bits", 4}, {"type", "int"}, {"strategy", "group"}, {"group_size", 32}};
+  return {{"quant_method", "compressed-tensors"},
+          {"format", "pack-quantized"},
+          {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", weights}}}}},
+          {"sparsity_config", Json::object()},
+          {"transform_config", Json::object()}};
+}
+
+Json transformed(const char* location) {
+  const Json apply = Json::array({{{"targets", {"re:.*q_proj"}}, {"location", location}}});
+  Json config = compressed();
+  config["transform_config"] = {
+      {"config_groups", {{"R1", {{"type", "hadamard"}, {"apply", apply}}}}}};
+  return config;
+}
+
+TEST(Quantization, TransformsOfInputsAreRefused) {
+  EXPECT_EQ(refusal(compressed()), "");
+  EXPECT_EQ(refusal(transformed("weight_input")), "");
+  EXPECT_EQ(refusal(transformed("weight_output")), "");
+  for (const char* location : {"input", "output", "k_cache", "q_attn"}) {
+    EXPECT_NE(refusal(transformed(location)).find("transform_config"), std::string::npos);
+  }
+}
+
+TEST(Quantization, SparseAndContradictoryFormatsAreRefused) {
+  Json config = compressed();
+  config["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
+  EXPECT_NE(refusal(config).find("sparsity_config"), std::string::npos);
+  config = compressed();
+  config["config_groups"]["group_0"]["format"] = "int-quantized";
+  expect_named(config, "format");
+  config["config_groups"]["group_0"]["format"] = "pack-quantized";
+  config["format"] = "mixed-precision";
+  EXPECT_EQ(read(config).method, Quantization::Method::packed);
+  config["config_groups"]["group_0"]["format"] = "nvfp4-pack-quantized";
+  expect_named(config, "format");
+}
+
+TEST(Quantization, WholeNumbersWithZeroPointsAreRefused) {
+  Json config = compressed();
+  config["format"] = "int-quantized";
+  Json& weights = config["config_groups"]["group_0"]["weights"];
+  weights["num_bits"] = 8;
+  EXPECT_EQ(refusal(config), "");
+  weights["symmetric"] = false;
+  expect_named(config, "symmetric");
+}
+
+}  // namespace
+}  // namespace talon::quantization_test

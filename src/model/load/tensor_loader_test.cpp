@@ -1,0 +1,93 @@
+#include "model/load/tensor_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstring>
+#include <deque>
+
+#include "backend/reference/reference.h"
+#include "core/error.h"
+
+namespace talon::tensor_loader_test {
+namespace {
+
+constexpr std::uint8_t kOne = 0x38;  // in f8_e4m3
+
+class QuantizedParts : public testing::Test {
+ protected:
+  template <typename T>
+  void add(const std::string& name, StorageType type, std::vector<std::int64_t> shape,
+           const std::vector<T>& values) {
+    auto& bytes = bytes_.emplace_back(values.size() * sizeof(T));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    folder_.tensors.push_back({name, type, std::move(shape), bytes});
+  }
+  void say(const Json& quantization) { folder_.metadata["quantization_config"] = quantization; }
+  std::vector<float> values(int rows, int cols) {
+    TensorLoader loader(folder_, *backend_, options_);
+    const StoredMatrix matrix = loader.stored_matrix("a.weight", rows, cols);
+    std::vector<float> values(static_cast<std::size_t>(rows * cols));
+    dequantize(matrix.type, matrix.bytes, values);
+    return values;
+  }
+  std::string refusal(int rows, int cols) {
+    try {
+      values(rows, cols);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::unique_ptr<Backend> backend_ = make_reference_backend(1);
+  LoadOptions options_;
+  Checkpoint folder_{.format = CheckpointFormat::hugging_face,
+                     .path = "folder",
+                     .metadata = Json::object(),
+                     .tensors = {},
+                     .files = {},
+                     .owned = {}};
+  std::deque<std::vector<std::byte>> bytes_;
+};
+
+TEST_F(QuantizedParts, OneScaleOfFp8CountsForTheWholeMatrixUnderBothNames) {
+  say({{"quant_method", "fp8"}, {"weight_block_size", nullptr}});
+  for (const char* name : {"a.weight_scale_inv", "a.weight_scale"}) {
+    folder_.tensors.clear();
+    add("a.weight", StorageType::f8_e4m3, {2, 2}, std::vector<std::uint8_t>(4, kOne));
+    add(name, StorageType::f32, {}, std::vector<float>{0.25F});
+    EXPECT_EQ(values(2, 2), std::vector<float>(4, 0.25F)) << name;
+  }
+}
+
+TEST_F(QuantizedParts, ProductsThatAreNotFiniteAreRefused) {
+  say({{"quant_method", "fp8"}, {"weight_block_size", {1, 1}}});
+  add("a.weight", StorageType::f8_e4m3, {1, 2}, std::vector<std::uint8_t>{kOne, kOne + 16});
+  add("a.weight_scale_inv", StorageType::f32, {1, 2}, std::vector<float>{1, 3e38F});
+  EXPECT_NE(refusal(1, 2).find("row 0 at column 1"), std::string::npos) << refusal(1, 2);
+}
+
+TEST_F(QuantizedParts, PackedMatricesMayHaveOneScaleAndUnsetGroups) {
+  const Json weights = {{"num_bits", 4}, {"strategy", "tensor"}};
+  say({{"quant_method", "compressed-tensors"},
+       {"format", "pack-quantized"},
+       {"config_groups", {{"group_0", {{"weights", weights}}}}}});
+  add("a.weight_packed", StorageType::i32, {2, 1}, std::vector<std::uint32_t>{0x99999999U, 0xaU});
+  add("a.weight_scale", StorageType::f32, {1}, std::vector<float>{0.5F});
+  add("a.weight_g_idx", StorageType::i32, {8}, std::vector<std::int32_t>(8, -1));
+  const auto found = values(2, 8);
+  EXPECT_EQ(found[0], 0.5F);
+  EXPECT_EQ(found[7], 0.5F);
+  EXPECT_EQ(found[8], 1.0F);
+  EXPECT_EQ(found[9], -4.0F);
+}
+
+TEST_F(QuantizedParts, ThatNoConfigurationExplainsAreRefusedByName) {
+  add("a.qweight", StorageType::i32, {1, 8}, std::vector<std::int32_t>(8));
+  EXPECT_NE(refusal(8, 8).find("quantization_config"), std::string::npos) << refusal(8, 8);
+  EXPECT_NE(refusal(8, 8).find("a.qweight"), std::string::npos) << refusal(8, 8);
+}
+
+}  // namespace
+}  // namespace talon::tensor_loader_test
