@@ -119,7 +119,7 @@ class BenchLoad : public Command {
         ->default_str("1,4,8,16");
     list("--rate", "open loop: so many requests a second, at random times of the seed", "R,R,...",
          [this](const std::string& text) {
-           for (const auto& word : CLI::detail::split(text, ',')) {
+           for (const auto& word : split_list("--rate", text)) {
              open_.push_back(parse_real("--rate", word, 0.001, 100'000));
            }
          });

@@ -149,10 +149,16 @@ class TrainHead : public Command {
         *app_, request_.questions,
         {.group = group, .help = "Spec-Bench questions on which heads are measured"});
     HeadTrainOptions& train = request_.train;
-    app_->add_option("--temperatures", request_.temperatures,
-                     "at which heads are measured, the first of which decides which is best")
-        ->delimiter(',')
-        ->check(CLI::Range(0.0, 10.0))
+    const char* temperatures = "--temperatures";
+    app_->add_option_function<std::string>(
+            temperatures,
+            [=, this](const std::string& text) {
+              request_.temperatures.clear();
+              for (const std::string& word : split_list(temperatures, text))
+                request_.temperatures.push_back(parse_real(temperatures, word, 0, 10));
+            },
+            "at which heads are measured, the first of which decides which is best")
+        ->type_name("T,T,...")
         ->default_str("0")
         ->group(group);
     add_int(*app_, "--evaluate-every", train.evaluate_every, 0, kMany,
