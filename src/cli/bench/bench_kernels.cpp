@@ -108,6 +108,7 @@ class BenchKernels : public Command {
     settings_.formats = pick("--format", formats_, format_choices());
     settings_.ring_bytes = static_cast<std::size_t>(ring_mb_) << 20;
     if (settings_.rows.empty()) throw UsageError("--rows: expected at least one number, got none");
+    make_report_folder(report_);
     const InterruptGuard interrupt;
     ProgressMeter meter("bench kernels, workloads");
     std::vector<Json> lines;

@@ -74,6 +74,7 @@ class BenchLoad : public Command {
     settings_.seed = prompts_.seed;
     const InterruptGuard interrupt;
     const std::vector<LoadServerChoice> choices = server_choices();
+    make_report_folder(report_);
     Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(model_)));
     const Tokenizer tokenizer = Tokenizer::for_checkpoint(checkpoint);
     std::optional<ChatTemplate> chat;
@@ -142,6 +143,7 @@ class BenchLoad : public Command {
       choices.push_back(parse_load_method(method));
     }
     for (const std::string& url : urls_) choices.push_back(parse_load_url(url));
+    if (choices.empty()) throw UsageError("--methods, --url: expected at least one, found none");
     for (std::size_t i = 0; i < choices.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         if (choices[i].name != choices[j].name) continue;
