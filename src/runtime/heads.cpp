@@ -11,6 +11,7 @@
 #include "draft/block/block_config.h"
 #include "draft/eagle/head_config.h"
 #include "draft/medusa/medusa_weights.h"
+#include "draft/registry.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kFingerprint = "target_fingerprint";
+constexpr std::string_view kAuto = "auto";
 constexpr int kDepth = 2;  // OWNER/NAME below the folder of pulled models
 
 Json json_in(const fs::path& file) {
@@ -124,6 +126,22 @@ class Shelf {
   std::vector<Head> heads_;
 };
 
+/// The table of drafters does not know `auto`, and so cannot list it.
+void check_names(const std::string& drafter) {
+  for (const std::string_view part : split_drafters(drafter)) {
+    const std::string name = OptionText(part).name;
+    if (name == kAuto) {
+      throw UsageError(fmt::format(
+          "drafter: expected auto alone, without options or others beside it, found \"{}\"",
+          drafter));
+    }
+    if (find_row(drafters(), name)) continue;
+    std::string known(kAuto);
+    for (const DrafterEntry& entry : drafters()) known += fmt::format(", {}", entry.name);
+    throw UsageError(fmt::format("drafter: expected one of {}, found \"{}\"", known, name));
+  }
+}
+
 }  // namespace
 
 HeadFinder heads_in(std::vector<fs::path> places, std::string fingerprint, HeadNotes passed_over) {
@@ -185,7 +203,10 @@ void write_pairing(const fs::path& folder, const std::vector<std::string>& files
 }
 
 std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads) {
-  if (drafter != "auto") return drafter;
+  if (drafter != kAuto) {
+    check_names(drafter);
+    return drafter;
+  }
   for (const std::string_view kind : kHeadKinds) {
     if (heads && !heads(kind).empty()) return std::string(kind) + "+suffix";
   }

@@ -42,7 +42,8 @@ void write_pairing(const std::filesystem::path& folder, const std::vector<std::s
                    const std::string& fingerprint);
 
 /// The drafter that `auto` stands for: the strongest head there is, joined with suffix; suffix
-/// where there is none. Every other text stands for itself.
+/// where there is none. Every other text stands for itself. Throws UsageError for a drafter that
+/// does not exist, and for an `auto` that has options or others beside it.
 std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads);
 
 }  // namespace talon

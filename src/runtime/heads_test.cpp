@@ -33,6 +33,30 @@ TEST(Auto, LeavesOtherTextsAlone) {
   EXPECT_EQ(resolve_drafter("eagle3:head=auto", {}), "eagle3:head=auto");
 }
 
+std::string refusal_of(const std::string& drafter) {
+  try {
+    return "none: " + resolve_drafter(drafter, {});
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+TEST(Auto, IsAmongTheNamesThatAnUnknownDrafterIsToldOf) {
+  for (const char* drafter : {"eagl3", "suffix+eagl3", "eagl3:topk=1+suffix"}) {
+    const std::string refusal = refusal_of(drafter);
+    EXPECT_TRUE(refusal.starts_with("drafter: expected one of auto, none, ngram, ")) << refusal;
+    EXPECT_TRUE(refusal.ends_with(", found \"eagl3\"")) << refusal;
+  }
+}
+
+TEST(Auto, StandsAlone) {
+  for (const std::string drafter : {"auto:topk=1", "auto+ngram", "ngram:nodes=1+ngram+auto"}) {
+    EXPECT_EQ(refusal_of(drafter),
+              "drafter: expected auto alone, without options or others beside it, found \"" +
+                  drafter + "\"");
+  }
+}
+
 class Heads : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(root_); }

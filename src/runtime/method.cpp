@@ -56,9 +56,14 @@ MethodText with_drafter(const MethodText& method, const std::string& drafter) {
 
 std::vector<std::string> split_methods(std::string_view list) {
   std::vector<std::string> methods;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    const std::string_view piece = list.substr(0, comma);
+  if (list.empty()) return methods;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    const std::string_view piece = list.substr(begin, comma - begin);
+    if (piece.empty()) {
+      throw UsageError(
+          fmt::format("methods \"{}\": expected a method between commas, found none", list));
+    }
     const std::size_t first = piece.find_first_of(":@=");
     const bool is_option = first != piece.npos && piece[first] == '=';
     if (is_option && !methods.empty()) {
@@ -66,7 +71,7 @@ std::vector<std::string> split_methods(std::string_view list) {
     } else {
       methods.emplace_back(piece);
     }
-    list.remove_prefix(std::min(comma + 1, list.size()));
+    begin = comma + 1;
   }
   return methods;
 }

@@ -22,7 +22,7 @@ MethodText parse_method(std::string_view text);
 MethodText with_drafter(const MethodText& method, const std::string& drafter);
 
 /// Splits `none,ngram:nodes=8,levels=4@policy=fixed,eagle2@policy=ddd` at the commas that begin a
-/// method, not those between options.
+/// method, not those between options. Throws UsageError for a piece between commas that is empty.
 std::vector<std::string> split_methods(std::string_view list);
 
 }  // namespace talon

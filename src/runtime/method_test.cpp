@@ -19,6 +19,9 @@ TEST(Methods, AreSplitAtCommasThatBeginAMethodOnly) {
   EXPECT_EQ(split_methods("a:x=1,y=2@policy=p,b@verify=v"),
             (Methods{"a:x=1,y=2@policy=p", "b@verify=v"}));
   EXPECT_EQ(split_methods(""), Methods{});
+  for (const char* list :
+       {",", "none,", ",none", "none,,ngram", "ngram:nodes=8,", "ngram:a=1,,b=2"})
+    EXPECT_THROW(split_methods(list), UsageError) << list;
 }
 
 TEST(Methods, NameDrafterPolicyAndRule) {

@@ -94,6 +94,9 @@ RoundTally tally_from(const Json& json, const std::string& doing) {
       const int count = std::clamp(check.at(1).get<int>(), 0, 1 << 20);
       tally.check_ms[check.at(0)].assign(static_cast<std::size_t>(count), check.at(2));
     }
+    if (tally.rounds < 0 || tally.accepted < 0 || tally.drafted < 0)
+      fail("{}: \"rounds\", \"accepted\", \"drafted\": expected numbers that are not negative",
+           doing);
   } catch (const Json::exception& error) {
     fail("{}: expected what rounds add up to, found other types ({})", doing, error.what());
   }

@@ -309,6 +309,16 @@ const Refusal kRefusals[] = {
      [](HeadFiles& f) {
        f.tensors.at("midlayer.mlp.down_proj.weight").shape = {172, 64};
      }},
+    {"FusionOfAnotherWidth", "eagle3_head",
+     "\"fc.weight\": expected 64 rows, as many as \"midlayer.hidden_norm.weight\" has numbers, "
+     "found "
+     "[192, 64]",
+     [](HeadFiles& f) {
+       f.tensors.at("fc.weight").shape = {192, 64};
+     }},
+    {"MapWithoutAnOutput", "eagle3_head",
+     "\"lm_head.weight\": expected it beside \"d2t\", found none",
+     [](HeadFiles& f) { remove(f, "lm_head.weight"); }},
     {"NotFinite", "eagle3_head", "\"norm.weight\": expected finite values",
      [](HeadFiles& f) {
        f.add("norm.weight", {64}, std::vector<float>(64, std::numeric_limits<float>::quiet_NaN()));

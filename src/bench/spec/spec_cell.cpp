@@ -1,7 +1,9 @@
 #include "bench/spec/spec_cell.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "core/error.h"
 #include "io/json_text.h"
@@ -10,11 +12,50 @@
 namespace talon {
 namespace {
 
-std::vector<double> numbers(const Json& json, const char* key) {
-  std::vector<double> values;
-  for (const Json& value : json.at(key)) values.push_back(value.get<double>());
-  return values;
-}
+/// The fields of a line. Messages name the one that is missing or of another kind.
+class Fields {
+ public:
+  Fields(const Json& json, const std::string& doing) : json_(json), doing_(doing) {}
+
+  template <typename T>
+  T get(const char* key, std::string_view kind) const {
+    const auto found = json_.find(key);
+    if (found == json_.end())
+      fail("{}: expected a line of bench spec, found one without \"{}\"", doing_, key);
+    try {
+      return found->get<T>();
+    } catch (const Json::exception&) {
+      refuse(key, kind, found->dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+  }
+  template <typename T>
+  T get_or(const char* key, std::string_view kind, T otherwise) const {
+    return json_.contains(key) ? get<T>(key, kind) : otherwise;
+  }
+  /// Counts, times and speeds.
+  template <typename T>
+  T amount(const char* key, std::optional<T> otherwise = {}) const {
+    constexpr std::string_view kKind = "a number that is not negative";
+    const T value = otherwise ? get_or<T>(key, kKind, *otherwise) : get<T>(key, kKind);
+    if (!(value >= 0)) refuse(key, kKind, fmt::format("{}", value));
+    return value;
+  }
+  std::vector<double> amounts(const char* key, std::size_t least) const {
+    const std::string kind = fmt::format("at least {} numbers that are not negative", least);
+    const auto values = get<std::vector<double>>(key, kind);
+    const bool fits = std::ranges::all_of(values, [](double value) { return value >= 0; });
+    if (!fits || values.size() < least) refuse(key, kind, json_.at(key).dump());
+    return values;
+  }
+
+ private:
+  [[noreturn]] void refuse(const char* key, std::string_view kind, const std::string& found) const {
+    fail("{}: \"{}\": expected {}, found {}", doing_, key, kind, found);
+  }
+
+  const Json& json_;
+  const std::string& doing_;
+};
 
 std::vector<double> all_rounded(std::vector<double> values) {
   for (double& value : values) value = rounded(value);
@@ -58,29 +99,27 @@ Json json_of(const SpecCell& cell) {
 }
 
 SpecCell cell_from(const Json& json, const std::string& doing) {
+  const Fields fields(json, doing);
   SpecCell cell;
-  try {
-    cell.question_id = json.at("question_id");
-    cell.category = json.at("category");
-    cell.method = json.at("method");
-    cell.temperature = json.value("temperature", 0.0);
-    cell.seed = json.value("seed", std::uint64_t{1});
-    cell.error = json.value("error", "");
-    cell.equal = json.at("equal");
-    cell.claims_equal = json.value("claims_equal", true);
-    cell.prompt_tokens = json.value("prompt_tokens", 0);
-    cell.new_tokens = json.at("new_tokens");
-    if (!cell.error.empty()) return cell;
-    cell.tok_s = json.contains("tok_s_repeats") ? numbers(json, "tok_s_repeats")
-                                                : std::vector<double>{json.at("tok_s")};
-    if (json.contains("wall_tok_s_repeats")) cell.wall_tok_s = numbers(json, "wall_tok_s_repeats");
-    cell.prefill_ms = json.value("prefill_ms", 0.0);
-    cell.decode_ms = json.value("decode_ms", 0.0);
-    cell.draft_ms = json.value("draft_ms", 0.0);
-    cell.check_ms = json.value("check_ms", 0.0);
-  } catch (const Json::exception& error) {
-    fail("{}: expected a line of bench spec: {}", doing, error.what());
-  }
+  cell.question_id = fields.get<Json>("question_id", "the question of a line of bench spec");
+  cell.category = fields.get<std::string>("category", "a text");
+  cell.method = fields.get<std::string>("method", "a text");
+  cell.temperature = fields.amount<double>("temperature", 0.0);
+  cell.seed = fields.get_or<std::uint64_t>("seed", "a whole number", 1);
+  cell.error = fields.get_or<std::string>("error", "a text", "");
+  cell.equal = fields.get<bool>("equal", "true or false");
+  cell.claims_equal = fields.get_or<bool>("claims_equal", "true or false", true);
+  cell.prompt_tokens = fields.amount<int>("prompt_tokens", 0);
+  cell.new_tokens = fields.amount<int>("new_tokens");
+  if (!cell.error.empty()) return cell;
+  cell.tok_s = json.contains("tok_s_repeats") ? fields.amounts("tok_s_repeats", 1)
+                                              : std::vector<double>{fields.amount<double>("tok_s")};
+  if (json.contains("wall_tok_s_repeats"))
+    cell.wall_tok_s = fields.amounts("wall_tok_s_repeats", 0);
+  cell.prefill_ms = fields.amount<double>("prefill_ms", 0.0);
+  cell.decode_ms = fields.amount<double>("decode_ms", 0.0);
+  cell.draft_ms = fields.amount<double>("draft_ms", 0.0);
+  cell.check_ms = fields.amount<double>("check_ms", 0.0);
   cell.rounds = tally_from(json, doing);
   return cell;
 }

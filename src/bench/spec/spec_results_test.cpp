@@ -229,6 +229,35 @@ TEST_F(ResultFile, ThatIsDamagedIsRefusedByLine) {
   }
 }
 
+TEST_F(ResultFile, WhoseFieldsCannotBeIsRefusedByField) {
+  const auto refusal_of = [&](const char* key, const Json& value) -> std::string {
+    Json line = json_of(cell(1, "none", 1));
+    line[key] = value;
+    std::ofstream(path("")) << line.dump() << "\n";
+    try {
+      read_spec_file(path(""));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "taken";
+  };
+  EXPECT_EQ(refusal_of("category", "x"), "taken");
+  const std::pair<const char*, Json> wrong[] = {{"new_tokens", -5},
+                                                {"new_tokens", "x"},
+                                                {"decode_ms", "nan"},
+                                                {"decode_ms", -1},
+                                                {"temperature", "hot"},
+                                                {"tok_s_repeats", Json::array()},
+                                                {"tok_s_repeats", {1, -1}},
+                                                {"equal", "no"},
+                                                {"method", 5},
+                                                {"rounds", -1}};
+  for (const auto& [key, value] : wrong) {
+    const std::string refusal = refusal_of(key, value);
+    EXPECT_NE(refusal.find(fmt::format("line 1: \"{}\"", key)), std::string::npos) << refusal;
+  }
+}
+
 TEST_F(ResultFile, ComparedWithItselfHasNotChanged) {
   const auto file = write("a", run_of(20, 200));
   for (const Change& change : compare_results(file, file, CompareMetric::tok_s)) {

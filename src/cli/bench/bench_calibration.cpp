@@ -46,6 +46,7 @@ class BenchCalibration : public Command {
     split_drafter(*app_, decode_);
     if (decode_.drafter == "none")
       throw UsageError("bench calibration: expected a drafter (-d), got none");
+    make_report_folder(report_);
     const auto questions = select_questions(read_questions(questions_), {.limit = limit_});
     Session session = open_session(model_);
     const Tokenizer& tokenizer = session.require_tokenizer();

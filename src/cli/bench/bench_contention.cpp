@@ -92,7 +92,14 @@ class BenchContention : public Command {
     for (const Situation& situation : situations()) {
       names += fmt::format("{}{}: {}", names.empty() ? "" : "; ", situation.name, situation.help);
     }
-    app_->add_option("--situations", wanted_, names)->delimiter(',')->type_name("S1,S2,...");
+    app_->add_option_function<std::string>(
+            "--situations",
+            [this](const std::string& text) {
+              wanted_ = split_list("--situations", text);
+              require_each_once("--situations", wanted_);
+            },
+            names)
+        ->type_name("S1,S2,...");
     add_int(*app_, "--rounds", settings_.rounds, 1, 1000, "turns of each");
     add_real(*app_, "--seconds", settings_.seconds, 0.1, 600, "of a turn");
     app_->add_option("--peer", peer_,

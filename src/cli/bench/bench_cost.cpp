@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 
 #include "backend/cpu/cpu.h"
 #include "backend/wrap/tracing.h"
@@ -19,6 +20,7 @@
 #include "core/error.h"
 #include "draft/registry.h"
 #include "engine/measure_costs.h"
+#include "runtime/heads.h"
 
 namespace talon {
 namespace {
@@ -50,6 +52,8 @@ class BenchCost : public Command {
     sort_counts("--context", settings_.contexts);
     Session session = open_session(model_);
     check_context(session);
+    make_report_folder(report_);
+    const std::unique_ptr<Drafter> drafter = make_pass_drafter(session);
     const auto rate = [&](Arithmetic arithmetic) {
       return measure_multiply_rate(model_.threads, arithmetic, model_.kernels);
     };
@@ -69,7 +73,7 @@ class BenchCost : public Command {
       });
       lines.push_back(line_of(session, cost, first->ms.median, bandwidth.median, rates));
     }
-    if (!drafter_.empty()) add_pass_lines(session, bandwidth.median, lines);
+    if (drafter) add_pass_lines(session, *drafter, bandwidth.median, lines);
     lines.push_back(closing_line(session, bandwidth, rates));
     for (const Json& line : lines) write_json(line);
     if (!report_.empty())
@@ -151,20 +155,26 @@ class BenchCost : public Command {
         {"percent_of_limit", 100 * limit_ms / cost.ms.median}};
   }
 
+  /// The drafter whose passes are measured; null: none.
+  std::unique_ptr<Drafter> make_pass_drafter(const Session& session) {
+    if (drafter_.empty()) return nullptr;
+    const HeadFinder heads = heads_at_hand(session);
+    drafter_ = resolve_drafter(drafter_, heads);
+    auto drafter = make_drafter(drafter_, {.target = &session.model, .heads = heads});
+    if (drafter->traits().pass_bytes > 0) return drafter;
+    throw UsageError(
+        fmt::format("bench cost: expected a drafter with a head that grows trees level by level, "
+                    "got {}",
+                    drafter_));
+  }
+
   /// What one level of a draft costs beside reading the head's weights once.
-  void add_pass_lines(Session& session, double bandwidth_gb_s, std::vector<Json>& lines) const {
-    const auto drafter =
-        make_drafter(drafter_, {.target = &session.model, .heads = heads_at_hand(session)});
-    const auto bytes = static_cast<double>(drafter->traits().pass_bytes);
-    if (bytes == 0) {
-      throw UsageError(
-          fmt::format("bench cost: expected a drafter with a head that grows trees level by level, "
-                      "got {}",
-                      drafter_));
-    }
+  void add_pass_lines(const Session& session, Drafter& drafter, double bandwidth_gb_s,
+                      std::vector<Json>& lines) const {
+    const auto bytes = static_cast<double>(drafter.traits().pass_bytes);
     const double limit_ms = bytes / bandwidth_gb_s / 1e6;
     for (const auto& [rows, ms] :
-         measure_passes(session.model, session.cache->store().shape.type, *drafter, kPassRows,
+         measure_passes(session.model, session.cache->store().shape.type, drafter, kPassRows,
                         kPassBudgetMs * settings_.repeats)) {
       lines.push_back({{"draft_rows", rows},
                        {"ms", ms},

@@ -22,14 +22,6 @@ namespace {
 
 constexpr const char* kAll = "all";
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  for (const std::string& word : CLI::detail::split(list, ',')) {
-    if (!word.empty()) words.push_back(word);
-  }
-  return words;
-}
-
 /// The values that `list` names, in its order; all of them for "all".
 template <typename T>
 std::vector<T> pick(const std::string& flag, const std::string& list, const Choices<T>& choices) {
@@ -40,12 +32,11 @@ std::vector<T> pick(const std::string& flag, const std::string& list, const Choi
     if (list == kAll) values.push_back(value);
   }
   if (list == kAll) return values;
-  for (const std::string& word : words_of(list)) {
+  for (const std::string& word : split_list(flag, list)) {
     const auto found = std::find(names.begin(), names.end(), word);
     if (found == names.end()) fail_choice(flag, names, word);
     values.push_back(choices[static_cast<std::size_t>(found - names.begin())].second);
   }
-  if (values.empty()) fail_choice(flag, names, list);
   return values;
 }
 
@@ -117,6 +108,7 @@ class BenchKernels : public Command {
     settings_.formats = pick("--format", formats_, format_choices());
     settings_.ring_bytes = static_cast<std::size_t>(ring_mb_) << 20;
     if (settings_.rows.empty()) throw UsageError("--rows: expected at least one number, got none");
+    make_report_folder(report_);
     const InterruptGuard interrupt;
     ProgressMeter meter("bench kernels, workloads");
     std::vector<Json> lines;

@@ -74,6 +74,7 @@ class BenchLoad : public Command {
     settings_.seed = prompts_.seed;
     const InterruptGuard interrupt;
     const std::vector<LoadServerChoice> choices = server_choices();
+    make_report_folder(report_);
     Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(model_)));
     const Tokenizer tokenizer = Tokenizer::for_checkpoint(checkpoint);
     std::optional<ChatTemplate> chat;
@@ -119,7 +120,7 @@ class BenchLoad : public Command {
         ->default_str("1,4,8,16");
     list("--rate", "open loop: so many requests a second, at random times of the seed", "R,R,...",
          [this](const std::string& text) {
-           for (const auto& word : CLI::detail::split(text, ',')) {
+           for (const auto& word : split_list("--rate", text)) {
              open_.push_back(parse_real("--rate", word, 0.001, 100'000));
            }
          });
@@ -142,6 +143,7 @@ class BenchLoad : public Command {
       choices.push_back(parse_load_method(method));
     }
     for (const std::string& url : urls_) choices.push_back(parse_load_url(url));
+    if (choices.empty()) throw UsageError("--methods, --url: expected at least one, found none");
     for (std::size_t i = 0; i < choices.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         if (choices[i].name != choices[j].name) continue;

@@ -14,12 +14,17 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
 
 }  // namespace
 
-void write_report(const std::filesystem::path& folder, const std::string& name,
-                  const Report& report, const std::string& markdown,
-                  const std::vector<Json>& lines) {
+void make_report_folder(const std::filesystem::path& folder) {
+  if (folder.empty()) return;
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) fail("--report: cannot make {}: {}", folder.string(), problem.message());
+}
+
+void write_report(const std::filesystem::path& folder, const std::string& name,
+                  const Report& report, const std::string& markdown,
+                  const std::vector<Json>& lines) {
+  make_report_folder(folder);
   write_html(folder / (name + ".html"), report);
   write_text(folder / (name + ".md"), markdown);
   std::string text;

@@ -8,6 +8,7 @@
 #include "cli/terminal/console.h"
 #include "core/error.h"
 #include "report/table.h"
+#include "runtime/method.h"
 #include "tree/policy_registry.h"
 
 namespace talon {
@@ -59,7 +60,7 @@ class BenchSimulate : public Command {
       for (const MachineCurve& curve : built_in_curves()) machines_.push_back(curve.name);
     }
     std::vector<std::string> names =
-        policies_.empty() ? replayable_policies() : split_names(policies_);
+        policies_.empty() ? replayable_policies() : split_methods(policies_);
     Table table;
     table.columns = {"method", "machine",           "batch",       "policy", "tok/s", "speed-up",
                      "tau",    "drafted per check", "ms per round"};
@@ -84,20 +85,6 @@ class BenchSimulate : public Command {
   }
 
  private:
-  /// Commas within a policy's options follow an `=`.
-  static std::vector<std::string> split_names(const std::string& list) {
-    std::vector<std::string> names;
-    for (const std::string& piece : CLI::detail::split(list, ',')) {
-      const bool is_option = piece.find('=') < piece.find(':');
-      if (is_option && !names.empty()) {
-        names.back() += "," + piece;
-      } else {
-        names.push_back(piece);
-      }
-    }
-    return names;
-  }
-
   static std::string method_of(const Trace& trace) {
     for (const char* key : {"method", "drafter"}) {
       if (trace.about.contains(key) && trace.about[key].is_string()) return trace.about[key];

@@ -91,6 +91,7 @@ class BenchSpec : public Command {
 
   int run() override {
     set_methods();
+    make_report_folder(report_);
     std::vector<Question> questions;
     for (const std::string& source : sources_) {
       for (Question& question : read_questions(source)) questions.push_back(std::move(question));

@@ -25,10 +25,13 @@ std::string one_of(const std::vector<std::string>& words) {
   return text;
 }
 
+void fail_twice(const std::string& flag, const std::string& word) {
+  throw UsageError(fmt::format("{}: \"{}\" is there twice", flag, word));
+}
+
 void require_each_once(const std::string& flag, const std::vector<std::string>& words) {
   for (auto word = words.begin(); word != words.end(); ++word) {
-    if (std::find(words.begin(), word, *word) != word)
-      throw UsageError(fmt::format("{}: \"{}\" is there twice", flag, *word));
+    if (std::find(words.begin(), word, *word) != word) fail_twice(flag, *word);
   }
 }
 
@@ -58,12 +61,25 @@ double parse_real(std::string_view what, std::string_view text, double least, do
   return value;
 }
 
+std::vector<std::string> split_list(std::string_view what, std::string_view text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end == begin)
+      throw UsageError(fmt::format("{}: expected a word between commas, got \"{}\"", what, text));
+    words.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 std::vector<int> parse_int_list(std::string_view what, std::string_view text, int least, int most) {
   constexpr std::string_view kBetween = " \t\r\n,[]";
   std::vector<int> values;
   for (;;) {
     const std::size_t begin = text.find_first_not_of(kBetween);
-    if (std::ranges::count(text.substr(0, begin), ',') > (values.empty() ? 0 : 1)) {
+    const bool may_separate = !values.empty() && begin != std::string_view::npos;
+    if (std::ranges::count(text.substr(0, begin), ',') > (may_separate ? 1 : 0)) {
       throw UsageError(fmt::format("{}: expected a whole number between commas, found none", what));
     }
     if (begin == std::string_view::npos) return values;

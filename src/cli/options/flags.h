@@ -33,6 +33,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& names, T& value, Choic
                         const std::string& help);
 
 /// Throws UsageError naming a word that is there twice.
+[[noreturn]] void fail_twice(const std::string& flag, const std::string& word);
 void require_each_once(const std::string& flag, const std::vector<std::string>& words);
 /// The word of `choices` that stands for `value`. REQUIRES: one does.
 template <typename T>
@@ -50,6 +51,8 @@ std::string flag_name(const std::string& names);
 /// got "x"`.
 long long parse_int(std::string_view what, std::string_view text, long long least, long long most);
 double parse_real(std::string_view what, std::string_view text, double least, double most);
+/// The words between commas. Throws UsageError for one that is empty.
+std::vector<std::string> split_list(std::string_view what, std::string_view text);
 /// `1,2,3`, also with spaces, line breaks or brackets between.
 std::vector<TokenId> parse_ids(std::string_view what, std::string_view text);
 std::vector<int> parse_int_list(std::string_view what, std::string_view text, int least, int most);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,17 +10,20 @@
 namespace talon {
 
 /// Takes the place of a flag with one value: `name` A,B,... fills `values` with parse(word) of each
-/// word. usual: as help shows it.
+/// word, each once. usual: as help shows it.
 template <typename Value, typename Parse>
 void make_list_flag(CLI::App& app, const std::string& name, std::vector<Value>& values,
                     const std::string& help, const std::string& type, const std::string& usual,
                     Parse parse) {
   app.remove_option(app.get_option(name));
   app.add_option_function<std::string>(name,
-                                       [&values, parse](const std::string& text) {
+                                       [&values, parse, name](const std::string& text) {
                                          values.clear();
-                                         for (const auto& word : CLI::detail::split(text, ',')) {
-                                           values.push_back(parse(word));
+                                         for (const auto& word : split_list(name, text)) {
+                                           const Value value = parse(word);
+                                           if (std::ranges::find(values, value) != values.end())
+                                             fail_twice(name, word);
+                                           values.push_back(value);
                                          }
                                        })
       ->description(help)

@@ -152,10 +152,16 @@ class TrainHead : public Command {
         {.group = group,
          .help = "Spec-Bench questions, or prompts of pictures, on which heads are measured"});
     HeadTrainOptions& train = request_.train;
-    app_->add_option("--temperatures", request_.temperatures,
-                     "at which heads are measured, the first of which decides which is best")
-        ->delimiter(',')
-        ->check(CLI::Range(0.0, 10.0))
+    const char* temperatures = "--temperatures";
+    app_->add_option_function<std::string>(
+            temperatures,
+            [=, this](const std::string& text) {
+              request_.temperatures.clear();
+              for (const std::string& word : split_list(temperatures, text))
+                request_.temperatures.push_back(parse_real(temperatures, word, 0, 10));
+            },
+            "at which heads are measured, the first of which decides which is best")
+        ->type_name("T,T,...")
         ->default_str("0; pictures: 1")
         ->group(group);
     add_real(*app_, "--guidance", request_.guidance, 1, 100, "of pictures that it is measured on")

@@ -68,10 +68,18 @@ class TrainImage : public Command {
     add_schedule(app, tokenizer_.schedule);
     const char* size = "Size";
     add_int(app, "--channels", tokenizer_.channels, 32, 1024, "of the finest level")->group(size);
-    app.add_option("--multipliers", tokenizer_.multipliers,
-                   "of the channels, a level each, which halves the side of the one before it")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 64))
+    const char* multipliers = "--multipliers";
+    app.add_option_function<std::string>(
+           multipliers,
+           [=, this](const std::string& text) {
+             tokenizer_.multipliers.clear();
+             for (const std::string& word : split_list(multipliers, text)) {
+               tokenizer_.multipliers.push_back(
+                   static_cast<int>(parse_int(multipliers, word, 1, 64)));
+             }
+           },
+           "of the channels, a level each, which halves the side of the one before it")
+        ->type_name("N,N,...")
         ->default_str("1,2,2")
         ->group(size);
     add_int(app, "--blocks", tokenizer_.blocks, 1, 8, "of a level of the encoder")->group(size);

@@ -189,7 +189,13 @@ std::vector<int> read_tap_layers(const HeadKeys& keys, HeadLayout layout) {
 }
 
 void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
-  config.feature_width = columns_of(tensors.require("fc.weight"));
+  const StoredTensor& fusion = tensors.require("fc.weight");
+  const StoredTensor& norm = tensors.require("hidden_norm.weight", {-1});
+  if (fusion.shape[0] != norm.shape[0]) {
+    fail("{}: {}: expected {} rows, as many as {} has numbers, found {}", tensors.doing(),
+         quote(fusion.name), norm.shape[0], quote(norm.name), show_shape(fusion.shape));
+  }
+  config.feature_width = columns_of(fusion);
   config.embedding_norm = config.feature_norm = config.output_norm = true;
   for (const std::string_view name :
        {"input_layernorm.weight", "hidden_norm.weight", "norm.weight"}) {
@@ -229,6 +235,10 @@ void read_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   tensors.find("t2d", {-1});
   config.reduced_vocabulary = map != nullptr;
   if (!map) return;
+  if (config.draft_vocabulary == 0) {
+    fail("{}: \"lm_head.weight\": expected it beside {}, found none", tensors.doing(),
+         quote(map->name));
+  }
   const int drafted = rows_of(*map);
   const bool selects_rows = tensors.has("token_map") && config.draft_vocabulary > drafted;
   if (config.draft_vocabulary != drafted && !selects_rows) {

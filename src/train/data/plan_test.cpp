@@ -120,7 +120,7 @@ TEST(TemperatureMix, GivesEachPartItsWeight) {
 }
 
 TEST(TemperatureMix, RefusesWhatIsNoMix) {
-  for (const char* text : {"", "a", "0.5-", "-1", "1:x", "1:0", "0:1,,1:1", "nan", "1e9"}) {
+  for (const char* text : {"", "a", "0.5-", "-1", "1:x", "1:0", "0:1,,1:1", "0:1,", "nan", "1e9"}) {
     EXPECT_THROW(TemperatureMix{text}, UsageError) << text;
   }
 }

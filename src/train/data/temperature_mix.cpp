@@ -26,9 +26,9 @@ double parse(std::string_view text, std::string_view mix, double most) {
 
 TemperatureMix::TemperatureMix(std::string_view text) : text_(text) {
   double sum = 0;
-  for (std::string_view rest = text; parts_.empty() || !rest.empty();) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string_view part = rest.substr(0, comma);
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view part = text.substr(begin, comma - begin);
     const std::size_t colon = std::min(part.find(':'), part.size());
     const std::string_view range = part.substr(0, colon);
     const std::size_t dash = std::min(range.find('-'), range.size());
@@ -38,7 +38,7 @@ TemperatureMix::TemperatureMix(std::string_view text) : text_(text) {
     const double weight = colon == part.size() ? 1 : parse(part.substr(colon + 1), text, 1e6);
     parts_.push_back({std::min(least, most), std::max(least, most), weight});
     sum += weight;
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    begin = comma + 1;
   }
   if (sum <= 0) {
     throw UsageError(fmt::format("temperature mix \"{}\": expected weights above 0", text));
