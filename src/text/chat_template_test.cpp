@@ -97,6 +97,43 @@ TEST(ChatTemplate, ValuesPrintAsInPython) {
             "['a', 1, True, None]{'k': \"it's\"}True");
 }
 
+TEST(ChatTemplate, NumbersAreWrittenAsPythonWritesThem) {
+  const Json numbers = {{"x", {1e-7, 0.0001, 1e16, -2.5e20, 1.0, 123456789.0, 1.5e-9, 1e300}}};
+  const std::string written = "[1e-07, 0.0001, 1e+16, -2.5e+20, 1.0, 123456789.0, 1.5e-09, 1e+300]";
+  EXPECT_EQ(render("{{ x }}", numbers), written);
+  EXPECT_EQ(render("{{ x | tojson }}", numbers), written);
+  EXPECT_EQ(render("{{ x[0] }} {{ x[0] | string }}", numbers), "1e-07 1e-07");
+}
+
+TEST(ChatTemplate, ListsAndDictionariesBecomeTextsAsInPython) {
+  const Json variables = {{"type", {"string", "null"}}, {"d", {{"k", {true, nullptr, 1e-7}}}}};
+  EXPECT_EQ(render("{{ '<' ~ type | upper ~ '>' }}", variables), "<['STRING', 'NULL']>");
+  EXPECT_EQ(render("{{ type | trim }}{{ '' ~ d }}", variables),
+            "['string', 'null']{'k': [True, None, 1e-07]}");
+  EXPECT_EQ(
+      render("{{ d is mapping }}{{ d.k is sequence }}{{ d.items() | list }}{{ type + [1] }}"
+             "{{ type == ['string', 'null'] }}{{ d.get('x', 2) }}{{ 'k' in d }}{{ type[-1:] }}",
+             variables),
+      "TrueTrue[['k', [True, None, 1e-07]]]['string', 'null', 1]True2True['null']");
+}
+
+TEST(ChatTemplate, PartsAndSumsOfListsAreLists) {
+  const Json variables = {{"x", {"a", 1}}};
+  EXPECT_EQ(
+      render("{{ x[1:] }}{{ x + ['b'] }}{{ x[:1] is sequence }}{{ (x + x) | length }}", variables),
+      "[1]['a', 1, 'b']True4");
+}
+
+TEST(ChatTemplate, WhatIsNotThereHasNoLength) {
+  EXPECT_EQ(render("{{ missing | length }}{{ messages[0].tool_calls | count }}"), "00");
+}
+
+TEST(ChatTemplate, LinesAreIndentedAsJinjaIndentsThem) {
+  EXPECT_EQ(render("{{ 'a\n\nb\n' | indent }}|"), "a\n\n    b\n|");
+  EXPECT_EQ(render("{{ 'a\nb' | indent(2, true) }}"), "  a\n  b");
+  EXPECT_EQ(render("{{ '{\n' | indent(width=4, first=true, blank=true) }}|"), "    {\n    |");
+}
+
 TEST(ChatTemplate, GenerationBlocksAreTransparent) {
   EXPECT_EQ(
       render("{%- for m in messages -%}\n{% generation %}{{ m.content }}{%- endgeneration -%}\n "

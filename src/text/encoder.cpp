@@ -16,6 +16,8 @@ constexpr std::string_view kEndTexts[] = {
     "<end_of_turn>",
     "<|end_of_turn|>",
     "<eos>",
+    "<turn|>",
+    "<|tool_response>",
     "<|EOT|>",
     "<|end▁of▁sentence|>",
     "<｜end▁of▁sentence｜>",

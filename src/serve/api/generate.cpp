@@ -203,8 +203,12 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   const std::string& source = model.chat->source();
   AnswerStyle& style = head.fields.style;
   const ToolDialect dialect = dialect_of(source);
-  if (tools.is_offered() || dialect == ToolDialect::harmony) style.dialect = dialect;
-  for (const Tool& tool : tools.tools) style.tools.push_back(tool.name);
+  if (tools.is_offered() || is_always_marked(dialect)) style.dialect = dialect;
+  for (const Tool& tool : tools.tools) {
+    style.tools.push_back(tool.name);
+    style.schemas[tool.name] = tool.parameters;
+  }
+  style.thoughts = thought_marks_of(source);
   style.reasons = marks_reasoning(source) && dialect != ToolDialect::harmony;
   style.continues = continues;
   style.begins_thinking =

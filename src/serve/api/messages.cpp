@@ -26,12 +26,19 @@ std::string read_arguments(const Fields& function) {
   return arguments->is_string() ? arguments->get<std::string>() : arguments->dump();
 }
 
+/// gpt-oss' template has another name for a thought, and refuses it beside words and calls.
+void name_thought_twice(ChatMessage& message, bool calls) {
+  if (!message.more.contains("reasoning_content") || (calls && !message.content.empty())) return;
+  message.more["thinking"] = message.more["reasoning_content"];
+}
+
 /// Of a message of the assistant, the last of `messages`.
 void read_calls(const Fields& fields, std::vector<ChatMessage>& messages) {
   for (const char* name : {"reasoning_content", "reasoning"}) {
     if (const auto text = fields.text(name)) messages.back().more["reasoning_content"] = *text;
   }
   const Json* calls = fields.array("tool_calls", kMostParts);
+  name_thought_twice(messages.back(), calls && !calls->empty());
   if (!calls) return;
   for (std::size_t i = 0; i < calls->size(); ++i) {
     const std::string path = fields.path_of(fmt::format("tool_calls[{}]", i));

@@ -58,9 +58,22 @@ class GrammarWriter {
                }) +
                ")";
       case ToolDialect::functiongemma:
-        return mark("<start_function_call>") + " \"call:\" (" +
-               each([&](const Tool& tool) { return quoted(tool.name); }) + ") /\\{(?s:.)*\\}/ " +
-               mark("<end_function_call>");
+        return gemma_call("<start_function_call>", "<end_function_call>");
+      case ToolDialect::gemma4: {
+        const std::string call = rule("call", gemma_call("<|tool_call>", "<tool_call|>"));
+        return call + repeated(" " + call + "*");
+      }
+      case ToolDialect::cohere:
+        return mark("<|START_ACTION|>") + " \"[\" " +
+               objects("parameters", "{\"tool_call_id\": \"0\", \"tool_name\": ") + " \"]\" " +
+               mark("<|END_ACTION|>");
+      case ToolDialect::deepseek:
+        return deepseek_calls();
+      case ToolDialect::granite: {
+        const std::string call = rule("call", objects("arguments"));
+        return mark("<|tool_call|>") + " \"[\" " + call + repeated(" (\", \" " + call + ")*") +
+               " \"]\"";
+      }
     }
     return "";
   }
@@ -85,6 +98,14 @@ class GrammarWriter {
              " " + mark("<|end|>") + " " + mark("<|start|>") + " \"assistant\")? " + body;
     }
     if (!style_.reasons) return body;
+    if (style_.thoughts == ThoughtMarks::channel) {
+      return "(" + mark("<|channel>") + " \"thought\\n\" " + kAnyText + " " + mark("<channel|>") +
+             ")? " + body;
+    }
+    if (style_.thoughts == ThoughtMarks::cohere) {
+      return "(" + mark("<|START_THINKING|>") + " " + kAnyText + " " + mark("<|END_THINKING|>") +
+             ")? " + body;
+    }
     lines_ += fmt::format("thought[suffix=\"</think>\"]: {}\n", kAnyText);
     const std::string rest = "thought /[\\n ]{0,4}/";
     return (style_.begins_thinking ? rest : "(\"<think>\" " + rest + ")?") + " " + body;
@@ -128,12 +149,35 @@ class GrammarWriter {
   }
 
   /// An object for each tool, with its arguments under `key`.
-  std::string objects(const std::string& key) {
+  std::string objects(const std::string& key, const std::string& begin = "{\"name\": ") {
     return "(" + each([&](const Tool& tool) {
-             return quoted(fmt::format("{{\"name\": {}, \"{}\": ", quoted(tool.name), key)) + " " +
+             return quoted(begin + quoted(tool.name) + ", \"" + key + "\": ") + " " +
                     arguments(tool) + " \"}\"";
            }) +
            ")";
+  }
+
+  std::string gemma_call(const char* begin, const char* end) {
+    return mark(begin) + " \"call:\" (" +
+           each([&](const Tool& tool) { return quoted(tool.name); }) + ") /\\{(?s:.)*\\}/ " +
+           mark(end);
+  }
+
+  std::string deepseek_calls() {
+    const bool has_fences =
+        tokenizer_.chat_template().value_or("").find("```json") != std::string::npos;
+    const std::string sep = mark("<｜tool▁sep｜>");
+    const std::string call =
+        rule("call", mark("<｜tool▁call▁begin｜>") + " (" + each([&](const Tool& tool) {
+                       return has_fences ? "\"function\" " + sep + " " +
+                                               quoted(tool.name + "\n```json\n") + " " +
+                                               arguments(tool) + " \"\\n```\""
+                                         : quoted(tool.name) + " " + sep + " " + arguments(tool);
+                     }) + ") " +
+                         mark("<｜tool▁call▁end｜>"));
+    const std::string between = has_fences ? " (\"\\n\" " + call + ")*" : " " + call + "*";
+    return mark("<｜tool▁calls▁begin｜>") + " " + call + repeated(between) + " " +
+           mark("<｜tool▁calls▁end｜>");
   }
 
   std::string mistral_calls() {

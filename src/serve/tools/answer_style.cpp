@@ -6,7 +6,17 @@
 namespace talon {
 namespace {
 
-constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>";
+struct Marks {
+  std::string_view begin, end;
+  std::string_view name;  // that may follow the first
+};
+constexpr Marks kTags = {"<think>", "</think>", ""};
+constexpr Marks kChannel = {"<|channel>", "<channel|>", "thought"};
+constexpr Marks kCohere = {"<|START_THINKING|>", "<|END_THINKING|>", ""};
+
+const Marks& marks_of(ThoughtMarks kind) {
+  return kind == ThoughtMarks::tags ? kTags : kind == ThoughtMarks::channel ? kChannel : kCohere;
+}
 
 bool has(std::string_view source, std::string_view text) {
   return source.find(text) != std::string_view::npos;
@@ -22,8 +32,10 @@ class PlainReader final : public AnswerReader {
 
 class ReasoningReader final : public AnswerReader {
  public:
-  ReasoningReader(std::unique_ptr<AnswerReader> rest, bool begins_thinking)
-      : rest_(std::move(rest)), place_(begins_thinking ? Place::thinks : Place::start) {}
+  ReasoningReader(std::unique_ptr<AnswerReader> rest, ThoughtMarks marks, bool begins_thinking)
+      : rest_(std::move(rest)),
+        marks_(marks_of(marks)),
+        place_(begins_thinking ? Place::thinks : Place::start) {}
 
   void read(std::string_view text, Parts& parts) override {
     pending_ += text;
@@ -32,7 +44,7 @@ class ReasoningReader final : public AnswerReader {
   }
 
   void finish(Parts& parts) override {
-    if (place_ == Place::thinks) {
+    if (place_ == Place::thinks || place_ == Place::name) {
       tell(parts, AnswerPart::Kind::reasoning, pending_);
     } else {
       rest_->read(pending_, parts);
@@ -42,18 +54,24 @@ class ReasoningReader final : public AnswerReader {
   }
 
  private:
-  enum class Place { start, thinks, after, says };
+  enum class Place { start, name, thinks, after, says };
 
   bool advance(Parts& parts) {
     const std::size_t space = leading_space(pending_);
     const std::string_view begin = std::string_view(pending_).substr(space);
     switch (place_) {
       case Place::start:
-        if (begin.empty() || (begin.size() < kThink.size() && kThink.starts_with(begin))) {
+        if (begin.empty() ||
+            (begin.size() < marks_.begin.size() && marks_.begin.starts_with(begin))) {
           return false;
         }
-        place_ = begin.starts_with(kThink) ? Place::thinks : Place::says;
-        if (place_ == Place::thinks) pending_.erase(0, space + kThink.size());
+        place_ = begin.starts_with(marks_.begin) ? Place::name : Place::says;
+        if (place_ == Place::name) pending_.erase(0, space + marks_.begin.size());
+        return true;
+      case Place::name:
+        if (pending_.size() < marks_.name.size() && marks_.name.starts_with(pending_)) return false;
+        if (pending_.starts_with(marks_.name)) pending_.erase(0, marks_.name.size());
+        place_ = Place::thinks;
         return true;
       case Place::thinks:
         return think(parts);
@@ -73,18 +91,19 @@ class ReasoningReader final : public AnswerReader {
   /// White space at either end of a thought is none of it.
   bool think(Parts& parts) {
     if (!has_thought_) pending_.erase(0, leading_space(pending_));
-    const MarkSearch found = find_mark(pending_, {&kThinkEnd, 1});
+    const MarkSearch found = find_mark(pending_, {&marks_.end, 1});
     std::size_t end = found.begin;
     while (end > 0 && is_space(pending_[end - 1])) --end;
     has_thought_ = has_thought_ || end > 0;
     tell(parts, AnswerPart::Kind::reasoning, std::string_view(pending_).substr(0, end));
-    pending_.erase(0, found.mark < 0 ? end : found.begin + kThinkEnd.size());
+    pending_.erase(0, found.mark < 0 ? end : found.begin + marks_.end.size());
     if (found.mark < 0) return false;
     place_ = Place::after;
     return true;
   }
 
   std::unique_ptr<AnswerReader> rest_;
+  Marks marks_;
   Place place_;
   std::string pending_;
   bool has_thought_ = false;
@@ -94,25 +113,42 @@ class ReasoningReader final : public AnswerReader {
 
 bool AnswerStyle::shows_special() const { return dialect != ToolDialect::none || reasons; }
 
+bool is_always_marked(ToolDialect dialect) {
+  return dialect == ToolDialect::harmony || dialect == ToolDialect::cohere;
+}
+
 bool knows_tools(std::string_view template_source) { return has(template_source, "tools"); }
 
 ToolDialect dialect_of(std::string_view source) {
   if (has(source, "<|channel|>") && has(source, "functions.")) return ToolDialect::harmony;
   if (has(source, "<start_function_call>")) return ToolDialect::functiongemma;
+  if (has(source, "<|START_ACTION|>")) return ToolDialect::cohere;
+  if (has(source, "<|tool_call>")) return ToolDialect::gemma4;
+  if (has(source, "<｜tool▁sep｜>")) return ToolDialect::deepseek;
   if (has(source, "[TOOL_CALLS]")) return ToolDialect::mistral;
   if (has(source, "<tool_call>")) return ToolDialect::hermes;
+  if (has(source, "<|tool_call|>")) return ToolDialect::granite;
   const bool is_llama = has(source, "<|python_tag|>") || has(source, "<|eom_id|>") ||
                         (has(source, "ipython") && has(source, "parameters"));
   return is_llama ? ToolDialect::llama3 : ToolDialect::hermes;
 }
 
 bool marks_reasoning(std::string_view template_source) {
-  return has(template_source, kThinkEnd) || has(template_source, kThink);
+  return has(template_source, kTags.end) || has(template_source, kTags.begin) ||
+         thought_marks_of(template_source) != ThoughtMarks::tags;
+}
+
+ThoughtMarks thought_marks_of(std::string_view template_source) {
+  for (const ThoughtMarks kind : {ThoughtMarks::channel, ThoughtMarks::cohere}) {
+    const Marks& marks = marks_of(kind);
+    if (has(template_source, marks.begin) && has(template_source, marks.end)) return kind;
+  }
+  return ThoughtMarks::tags;
 }
 
 std::unique_ptr<AnswerReader> make_reasoning_reader(std::unique_ptr<AnswerReader> rest,
-                                                    bool begins_thinking) {
-  return std::make_unique<ReasoningReader>(std::move(rest), begins_thinking);
+                                                    ThoughtMarks marks, bool begins_thinking) {
+  return std::make_unique<ReasoningReader>(std::move(rest), marks, begins_thinking);
 }
 
 std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
@@ -122,7 +158,7 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
       reader = std::make_unique<PlainReader>();
       break;
     case ToolDialect::hermes:
-      reader = make_hermes_reader();
+      reader = make_hermes_reader(style.schemas);
       break;
     case ToolDialect::llama3:
       reader = make_llama3_reader(style.tools);
@@ -136,9 +172,21 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
     case ToolDialect::functiongemma:
       reader = make_functiongemma_reader();
       break;
+    case ToolDialect::gemma4:
+      reader = make_gemma4_reader();
+      break;
+    case ToolDialect::deepseek:
+      reader = make_deepseek_reader();
+      break;
+    case ToolDialect::cohere:
+      reader = make_cohere_reader();
+      break;
+    case ToolDialect::granite:
+      reader = make_granite_reader();
+      break;
   }
   if (!style.reasons) return reader;
-  return make_reasoning_reader(std::move(reader), style.begins_thinking);
+  return make_reasoning_reader(std::move(reader), style.thoughts, style.begins_thinking);
 }
 
 ReadAnswer joined(const AnswerReader::Parts& parts) {

@@ -1,32 +1,51 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "serve/tools/answer_part.h"
+#include "text/chat_template.h"
 
 namespace talon {
 
 /// How the models of a family write calls of functions.
 enum class ToolDialect {
   none,
-  hermes,        // <tool_call>{"name", "arguments"}</tool_call>: Hermes, Qwen and others
-  llama3,        // {"name", "parameters"} as the whole answer: without <|python_tag|> before it a
-                 // call only by the name of a tool, and else an object like any other
-  mistral,       // [TOOL_CALLS] and a list, or NAME[ARGS]{...}
-  harmony,       // gpt-oss: channels, to=functions.NAME
-  functiongemma  // <start_function_call>call:NAME{...}<end_function_call>
+  hermes,   // <tool_call>{"name", "arguments"}</tool_call>: Hermes, Qwen and others; also with
+            // the parameters as tags: Qwen3-Coder, Qwen3.5, GLM-4.5
+  llama3,   // {"name", "parameters"} as the whole answer: without <|python_tag|> before it a
+            // call only by the name of a tool, and else an object like any other
+  mistral,  // [TOOL_CALLS] and a list, or NAME[ARGS]{...}
+  harmony,  // gpt-oss: channels, to=functions.NAME
+  functiongemma,  // <start_function_call>call:NAME{...}<end_function_call>
+  gemma4,         // <|tool_call>call:NAME{...}<tool_call|>
+  cohere,         // <|START_ACTION|> and a list of {"tool_name", "parameters"}
+  deepseek,       // <｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{...}<｜tool▁call▁end｜>
+  granite         // <|tool_call|> and a list: Granite 3, Phi 4
+};
+
+/// JSON schemas of the arguments, by the names of tools.
+using ToolSchemas = std::map<std::string, OrderedJson>;
+
+/// How what a model thinks is told from what it says.
+enum class ThoughtMarks {
+  tags,     // <think> and </think>
+  channel,  // Gemma 4: <|channel>thought and <channel|>
+  cohere    // <|START_THINKING|> and <|END_THINKING|>
 };
 
 /// What answers of a model hold beside text.
 struct AnswerStyle {
   ToolDialect dialect = ToolDialect::none;
-  bool reasons = false;                 // <think> and </think> enclose what it thinks
-  bool begins_thinking = false;         // the prompt ends within <think> and </think>
+  bool reasons = false;                 // marks enclose what it thinks
+  bool begins_thinking = false;         // the prompt ends within them
   bool continues = false;               // the prompt ends within what a message says
   std::vector<std::string> tools = {};  // names of those that are offered
+  ToolSchemas schemas = {};             // of their arguments
+  ThoughtMarks thoughts = ThoughtMarks::tags;
 
   /// Whether its marks are special tokens, so that their text must be part of the answer's.
   bool shows_special() const;
@@ -35,9 +54,12 @@ struct AnswerStyle {
 /// Whether a chat template knows tools: else they are told in a system message, and the model is
 /// asked to write calls as `hermes`.
 bool knows_tools(std::string_view template_source);
+/// Whether answers hold the marks of a dialect also where no tools are offered.
+bool is_always_marked(ToolDialect dialect);
 /// The dialect that a template's source speaks; hermes for one that speaks none.
 ToolDialect dialect_of(std::string_view template_source);
 bool marks_reasoning(std::string_view template_source);
+ThoughtMarks thought_marks_of(std::string_view template_source);
 
 std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style);
 

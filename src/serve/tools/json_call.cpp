@@ -107,11 +107,12 @@ bool JsonCall::has_name(const std::string& name) const {
 void JsonCall::end_value() {
   place_ = Place::after_value;
   const bool is_arguments = key_ == "arguments" || key_ == "parameters";
-  if (key_ != "name" && (!is_arguments || value_.empty())) return;
+  const bool is_name = key_ == "name" || key_ == "tool_name";
+  if (!is_name && (!is_arguments || value_.empty())) return;
   const Json text = Json::parse(value_, nullptr, /*allow_exceptions=*/false);
-  if (key_ == "name" && !(text.is_string() && has_name(text.get<std::string>()))) {
+  if (is_name && !(text.is_string() && has_name(text.get<std::string>()))) {
     state_ = State::broken;
-  } else if (key_ == "name") {
+  } else if (is_name) {
     name_ = text.get<std::string>();
   } else if (text.is_string()) {
     untold_ += text.get<std::string>();

@@ -25,8 +25,9 @@ class JsonValueReader {
   bool is_scalar_ = false, is_text_ = false;
 };
 
-/// {"name": ..., "arguments": {...}} as it comes; `parameters` stands for `arguments`, and other
-/// entries are passed over. Arguments are told as they are written, once the name is known.
+/// {"name": ..., "arguments": {...}} as it comes; `parameters` stands for `arguments`, `tool_name`
+/// for `name`, and other entries are passed over. Arguments are told as they are written, once the
+/// name is known.
 class JsonCall {
  public:
   enum class State { reading, done, broken };

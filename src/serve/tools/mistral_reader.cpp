@@ -1,3 +1,5 @@
+#include <array>
+
 #include "serve/tools/json_call.h"
 #include "serve/tools/mark_search.h"
 #include "serve/tools/readers.h"
@@ -5,12 +7,19 @@
 namespace talon {
 namespace {
 
-constexpr std::string_view kCalls = "[TOOL_CALLS]", kArguments = "[ARGS]", kId = "[CALL_ID]";
+constexpr std::string_view kArguments = "[ARGS]", kId = "[CALL_ID]";
+constexpr std::array<std::string_view, 1> kMistral = {"[TOOL_CALLS]"};
+constexpr std::array<std::string_view, 2> kGranite = {"<|tool_call|>", "<|/tool_call|>"};
+constexpr std::array<std::string_view, 4> kCohereMarks = {"<|START_ACTION|>", "<|END_ACTION|>",
+                                                          "<|START_RESPONSE|>", "<|END_RESPONSE|>"};
 
 /// After the mark stands a list of objects, or a name with its arguments: the older and the newer
 /// models of the family.
 class MistralReader final : public AnswerReader {
  public:
+  /// marks: of the beginning; the others are passed over.
+  explicit MistralReader(std::span<const std::string_view> marks) : marks_(marks) {}
+
   void read(std::string_view text, Parts& parts) override {
     pending_ += text;
     while (advance(parts)) {
@@ -55,12 +64,14 @@ class MistralReader final : public AnswerReader {
   }
 
   bool look_for_call(Parts& parts) {
-    const MarkSearch found = find_mark(pending_, {&kCalls, 1});
+    const MarkSearch found = find_mark(pending_, marks_);
     content_.say(std::string_view(pending_).substr(0, found.begin), parts);
     pending_.erase(0, found.begin);
     if (found.mark < 0) return false;
-    pending_.erase(0, kCalls.size());
-    before_ = kCalls;
+    const std::string_view mark = marks_[static_cast<std::size_t>(found.mark)];
+    pending_.erase(0, mark.size());
+    if (found.mark > 0) return true;
+    before_ = mark;
     place_ = Place::begin;
     return true;
   }
@@ -123,6 +134,7 @@ class MistralReader final : public AnswerReader {
     return true;
   }
 
+  std::span<const std::string_view> marks_;
   Place place_ = Place::outside;
   std::string pending_;
   std::string before_;  // the call, from its mark on; empty once one was told
@@ -133,6 +145,16 @@ class MistralReader final : public AnswerReader {
 
 }  // namespace
 
-std::unique_ptr<AnswerReader> make_mistral_reader() { return std::make_unique<MistralReader>(); }
+std::unique_ptr<AnswerReader> make_mistral_reader() {
+  return std::make_unique<MistralReader>(kMistral);
+}
+
+std::unique_ptr<AnswerReader> make_granite_reader() {
+  return std::make_unique<MistralReader>(kGranite);
+}
+
+std::unique_ptr<AnswerReader> make_cohere_reader() {
+  return std::make_unique<MistralReader>(kCohereMarks);
+}
 
 }  // namespace talon

@@ -5,18 +5,25 @@
 #include <vector>
 
 #include "serve/tools/answer_part.h"
+#include "serve/tools/answer_style.h"
 
 namespace talon {
 
-std::unique_ptr<AnswerReader> make_hermes_reader();
+/// schemas: of the tools that are offered.
+std::unique_ptr<AnswerReader> make_hermes_reader(ToolSchemas schemas);
 /// tools: names of those that are offered.
 std::unique_ptr<AnswerReader> make_llama3_reader(std::vector<std::string> tools);
 std::unique_ptr<AnswerReader> make_mistral_reader();
+/// The same list behind other marks.
+std::unique_ptr<AnswerReader> make_granite_reader();
+std::unique_ptr<AnswerReader> make_cohere_reader();
 /// continues: the text begins in the body of a message, else in the head of one.
 std::unique_ptr<AnswerReader> make_harmony_reader(bool continues);
 std::unique_ptr<AnswerReader> make_functiongemma_reader();
-/// What stands between <think> and </think> is reasoning; the rest is read by `rest`.
+std::unique_ptr<AnswerReader> make_gemma4_reader();
+std::unique_ptr<AnswerReader> make_deepseek_reader();
+/// What stands between the marks is reasoning; the rest is read by `rest`.
 std::unique_ptr<AnswerReader> make_reasoning_reader(std::unique_ptr<AnswerReader> rest,
-                                                    bool begins_thinking);
+                                                    ThoughtMarks marks, bool begins_thinking);
 
 }  // namespace talon

@@ -28,6 +28,30 @@ AnswerStyle offering(ToolDialect dialect, std::vector<std::string> tools) {
   return style;
 }
 
+const char* const kSchema =
+    R"({"properties": {"city": {"type": "string"}, "days": {"type": "integer"},
+    "far": {"type": "boolean"}, "at": {"type": ["object", "null"]}, "code": {"type": "string"},
+    "list": {"anyOf": [{"type": "array"}, {"type": "string"}]}}})";
+
+/// Of a request that offers `get` with that schema.
+AnswerStyle with_schema(bool reasons = false) {
+  AnswerStyle style = of(ToolDialect::hermes, reasons);
+  style.schemas["get"] = OrderedJson::parse(kSchema);
+  return style;
+}
+
+AnswerStyle gemma4(bool reasons) {
+  AnswerStyle style = of(ToolDialect::gemma4, reasons);
+  style.thoughts = ThoughtMarks::channel;
+  return style;
+}
+
+AnswerStyle cohere() {
+  AnswerStyle style = of(ToolDialect::cohere, true);
+  style.thoughts = ThoughtMarks::cohere;
+  return style;
+}
+
 /// What models of each family write, by their templates.
 const Recorded kRecorded[] = {
     {"hermesOneCall",
@@ -78,6 +102,98 @@ const Recorded kRecorded[] = {
      "<think>one\ntwo ",
      {{Kind::reasoning, "one\ntwo "}}},
     {"noThought", of(ToolDialect::none, true), "a < b", {{Kind::content, "a < b"}}},
+    {"qwenTagsTypedByTheSchema",
+     with_schema(true),
+     "<think>\nhm\n</think>\n\nI look.\n\n<tool_call>\n<function=get>\n<parameter=city>\n12\n"
+     "</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=far>\nTrue\n</parameter>\n"
+     "<parameter=at>\n{\"x\": [1, null]}\n</parameter>\n<parameter=code>\n\nif a < b:\n  \"c\"\n"
+     "</parameter>\n<parameter=other>\n1.5\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n"
+     "<function=now>\n</function>\n</tool_call>",
+     {{Kind::reasoning, "hm"},
+      {Kind::content, "I look."},
+      {Kind::call, "get"},
+      {Kind::arguments,
+       R"({"city":"12","days":3,"far":true,"at":{"x":[1,null]},"code":"\nif a < b:\n  \"c\"","other":1.5})"},
+      {Kind::call, "now"},
+      {Kind::arguments, "{}"}}},
+    {"qwenTagsThatWereCut",
+     with_schema(),
+     "<tool_call>\n<function=get>\n<parameter=city>\nRo",
+     {{Kind::content, "<tool_call>\n<function=get>\n<parameter=city>\nRo"}}},
+    {"glmPairs",
+     with_schema(),
+     "Well.\n<tool_call>get\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>at"
+     "</arg_key>\n<arg_value>null</arg_value>\n<arg_key>list</arg_key>\n<arg_value>[1, \"a\"]"
+     "</arg_value>\n</tool_call>\n<tool_call>get</tool_call>",
+     {{Kind::content, "Well."},
+      {Kind::call, "get"},
+      {Kind::arguments, R"({"city":"Rome","at":null,"list":[1,"a"]})"},
+      {Kind::call, "get"},
+      {Kind::arguments, "{}"}}},
+    {"glmNameOfNoTool",
+     with_schema(),
+     "<tool_call>foo</tool_call> is a tag, <tool_call>bar",
+     {{Kind::content, "<tool_call>foo</tool_call> is a tag, <tool_call>bar"}}},
+    {"gemma4ThoughtAndCalls",
+     gemma4(true),
+     "<|channel>thought\nIs it <b>?\n<channel|>I look.<|tool_call>call:get{city:<|\"|>Köln, "
+     "{a}<|\"|>,"
+     "n:None,t:true,x:-2.5,y:[<|\"|>a<|\"|>,{<|\"|>k:<|\"|>:{}}]}<tool_call|><|tool_call>call:now{}"
+     "<tool_call|>",
+     {{Kind::reasoning, "Is it <b>?"},
+      {Kind::content, "I look."},
+      {Kind::call, "get"},
+      {Kind::arguments, R"({"city":"Köln, {a}","n":null,"t":true,"x":-2.5,"y":["a",{"k:":{}}]})"},
+      {Kind::call, "now"},
+      {Kind::arguments, "{}"}}},
+    {"gemma4Text", gemma4(true), "A <| and {b}.", {{Kind::content, "A <| and {b}."}}},
+    {"gemma4Cut",
+     gemma4(false),
+     "<|tool_call>call:get{city:<|\"|>Ro",
+     {{Kind::content, "<|tool_call>call:get{city:<|\"|>Ro"}}},
+    {"deepseekFences",
+     of(ToolDialect::deepseek, true),
+     "<think>\nhm\n</"
+     "think>\n\nSo:<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get\n"
+     "```json\n{\"a\": "
+     "\"```\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n"
+     "```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     {{Kind::reasoning, "hm"},
+      {Kind::content, "So:"},
+      {Kind::call, "get"},
+      {Kind::arguments, R"({"a": "```"})"},
+      {Kind::call, "now"},
+      {Kind::arguments, "{}"}}},
+    {"deepseekNames",
+     of(ToolDialect::deepseek),
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>"
+     "<｜tool▁call▁begin｜>x<｜tool▁sep｜>[1]<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     {{Kind::call, "get"},
+      {Kind::arguments, R"({"a": 1})"},
+      {Kind::content, "<｜tool▁call▁begin｜>x<｜tool▁sep｜>[1]<｜tool▁call▁end｜>"}}},
+    {"cohereActions",
+     cohere(),
+     "<|START_THINKING|>I look. <|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", "
+     "\"tool_name\": \"get\", \"parameters\": {\"a\": 1}},\n    {\"tool_call_id\": \"1\", "
+     "\"tool_name\": \"now\", \"parameters\": {}}\n]<|END_ACTION|>",
+     {{Kind::reasoning, "I look."},
+      {Kind::call, "get"},
+      {Kind::arguments, R"({"a": 1})"},
+      {Kind::call, "now"},
+      {Kind::arguments, "{}"}}},
+    {"cohereResponse",
+     cohere(),
+     "<|START_RESPONSE|>Hello < you.<|END_RESPONSE|>",
+     {{Kind::content, "Hello < you."}}},
+    {"graniteList",
+     of(ToolDialect::granite),
+     "Well <|tool_call|>[{\"name\": \"a\", \"arguments\": {\"x\": 1}}, {\"name\": \"b\", "
+     "\"arguments\": {}}]<|/tool_call|>",
+     {{Kind::content, "Well"},
+      {Kind::call, "a"},
+      {Kind::arguments, R"({"x": 1})"},
+      {Kind::call, "b"},
+      {Kind::arguments, "{}"}}},
     {"llama3Call",
      offering(ToolDialect::llama3, {"sub", "add"}),
      R"({"type": "function", "name": "add", "parameters": {"a": "1", "b": -2.5e3}})",
@@ -162,6 +278,10 @@ const Recorded kRecorded[] = {
       {Kind::arguments, R"({"on":true,"name":"a, {b}","at":{"x":1,"y":[2,"c"]}})"},
       {Kind::call, "off"},
       {Kind::arguments, "{}"}}},
+    {"functiongemmaCut",
+     of(ToolDialect::functiongemma),
+     "<start_function_call>call:set{on:[",
+     {{Kind::content, "<start_function_call>call:set{on:["}}},
     {"functiongemmaBroken",
      of(ToolDialect::functiongemma),
      "<start_function_call>call:set{on:<end_function_call>",
@@ -223,6 +343,12 @@ TEST(AnswerStyles, AreThoseOfTheTemplates) {
   EXPECT_EQ(dialect_of("[AVAILABLE_TOOLS] [TOOL_CALLS]"), ToolDialect::mistral);
   EXPECT_EQ(dialect_of("<|channel|> to=functions. <|call|>"), ToolDialect::harmony);
   EXPECT_EQ(dialect_of("<start_function_call>call:"), ToolDialect::functiongemma);
+  EXPECT_EQ(dialect_of("<|tool_call>call: <|channel> <channel|>"), ToolDialect::gemma4);
+  EXPECT_EQ(dialect_of("<｜tool▁call▁begin｜> <｜tool▁sep｜>"), ToolDialect::deepseek);
+  EXPECT_EQ(dialect_of("<|tool_call|>"), ToolDialect::granite);
+  EXPECT_EQ(thought_marks_of("<|channel> <channel|>"), ThoughtMarks::channel);
+  EXPECT_TRUE(marks_reasoning("<|channel>thought <channel|>"));
+  EXPECT_EQ(thought_marks_of("<think> <|channel|>"), ThoughtMarks::tags);
   EXPECT_EQ(dialect_of("Environment: ipython ... \"parameters\""), ToolDialect::llama3);
   EXPECT_EQ(dialect_of("{{ messages }}"), ToolDialect::hermes);
   EXPECT_FALSE(knows_tools("{{ messages }}"));

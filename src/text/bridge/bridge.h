@@ -41,7 +41,7 @@ void talon_ids_free(talon_ids ids);
 
 typedef struct talon_tokenizer talon_tokenizer;
 
-/// A byte-level BPE given as lists: strings lie end to end, their sizes in bytes beside them.
+/// A BPE given as lists: strings lie end to end, their sizes in bytes beside them.
 typedef struct {
   const char* tokens;
   const uint32_t* token_sizes;
@@ -50,8 +50,9 @@ typedef struct {
   const char* merges;  // "left right", best first
   const uint32_t* merge_sizes;
   size_t merge_count;
-  const char* pipeline;  // JSON: {"normalizer", "pre_tokenizer"} as in a tokenizer.json,
-                         // {"ignore_merges": bool}
+  const char* pipeline;  // JSON: {"normalizer", "pre_tokenizer", "decoder"} as in a tokenizer.json,
+                         // the last ByteLevel where it is missing;
+                         // {"ignore_merges": bool, "byte_fallback": bool}
   size_t pipeline_size;
 } talon_bpe;
 

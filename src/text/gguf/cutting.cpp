@@ -62,9 +62,9 @@ std::vector<TokenId> cut(const Json& pipeline, const std::vector<std::string>& p
   Json whole = pipeline;
   whole["ignore_merges"] = true;
   const std::string text = whole.dump();
-  ByteLevelBpe bpe;
+  TokenLists bpe;
   bpe.tokens.assign(parts.begin(), parts.end());
-  bpe.kinds.assign(parts.size(), ByteLevelBpe::Kind::ordinary);
+  bpe.kinds.assign(parts.size(), TokenLists::Kind::ordinary);
   bpe.pipeline = text;
   return load_bpe(bpe, "cut text").encoder->encode(probe, {});
 }

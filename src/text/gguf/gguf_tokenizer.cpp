@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "io/quote.h"
+#include "text/gguf/character_bpe.h"
 #include "text/gguf/gguf_fields.h"
 #include "text/gguf/pre_tokenizer.h"
 #include "text/gguf/token_list.h"
@@ -50,20 +51,20 @@ Tokens read_tokens(const GgufFields& fields, std::string_view doing) {
 }
 
 TokenizerParts load_byte_level(const GgufFields& fields, const Tokens& tokens,
-                               std::string_view doing) {
-  const std::string name = fields.text("tokenizer.ggml.pre").value_or("default");
+                               const std::string& name, std::string_view doing) {
   const std::optional<PreTokenizer> pre_tokenizer = find_pre_tokenizer(name);
   if (!pre_tokenizer) {
-    fail("{}: tokenizer.ggml.pre: expected one of {}, found {}", doing,
-         fmt::join(pre_tokenizer_names(), ", "), quote(name));
+    fail("{}: tokenizer.ggml.pre: expected one of {}, {}, found {}", doing,
+         fmt::join(pre_tokenizer_names(), ", "), fmt::join(character_bpe_names(), ", "),
+         quote(name));
   }
-  ByteLevelBpe bpe;
+  TokenLists bpe;
   bpe.tokens = tokens.texts;
   for (const int type : tokens.types) {
     const bool special = type == kControl || type == kUnknown;
-    bpe.kinds.push_back(special                ? ByteLevelBpe::Kind::added_special
-                        : type == kUserDefined ? ByteLevelBpe::Kind::added
-                                               : ByteLevelBpe::Kind::ordinary);
+    bpe.kinds.push_back(special                ? TokenLists::Kind::added_special
+                        : type == kUserDefined ? TokenLists::Kind::added
+                                               : TokenLists::Kind::ordinary);
   }
   bpe.merges = fields.texts("tokenizer.ggml.merges");
   bpe.pipeline = pre_tokenizer->pipeline;
@@ -93,10 +94,12 @@ TokenizerParts load_sentencepiece_style(const GgufFields& fields, const Tokens& 
   return parts;
 }
 
-void read_start_and_ends(const GgufFields& fields, int tokens, TokenizerParts& parts) {
+/// always_starts: whatever the file says.
+void read_start_and_ends(const GgufFields& fields, int tokens, bool always_starts,
+                         TokenizerParts& parts) {
   parts.start_token = fields.token("tokenizer.ggml.bos_token_id", tokens);
-  const bool wanted =
-      fields.boolean("tokenizer.ggml.add_bos_token").value_or(parts.wants_start_token);
+  const auto said = fields.boolean("tokenizer.ggml.add_bos_token");
+  const bool wanted = always_starts || said.value_or(parts.wants_start_token);
   parts.wants_start_token = wanted && parts.start_token.has_value();
   for (const std::string_view key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                      "tokenizer.ggml.eom_token_id"}) {
@@ -111,14 +114,19 @@ TokenizerParts load_gguf_tokenizer(const Json& metadata, std::string_view file_n
   const std::string doing = fmt::format("load tokenizer of {}", quote(file_name));
   const GgufFields fields(metadata, doing);
   const auto model = fields.text("tokenizer.ggml.model");
-  if (!model || (*model != "gpt2" && *model != "llama")) {
-    fail("{}: tokenizer.ggml.model: expected \"gpt2\" or \"llama\", found {}", doing,
+  if (!model || (*model != "gpt2" && *model != "llama" && *model != "gemma4")) {
+    fail("{}: tokenizer.ggml.model: expected \"gpt2\", \"llama\" or \"gemma4\", found {}", doing,
          model ? quote(*model) : "none");
   }
   const Tokens tokens = read_tokens(fields, doing);
-  TokenizerParts parts = *model == "gpt2" ? load_byte_level(fields, tokens, doing)
-                                          : load_sentencepiece_style(fields, tokens, doing);
-  read_start_and_ends(fields, tokens.size(), parts);
+  const std::string cutting =
+      *model == "gpt2" ? fields.text("tokenizer.ggml.pre").value_or("default") : *model;
+  const auto character_bpe = find_character_bpe(cutting);
+  TokenizerParts parts =
+      character_bpe ? load_character_bpe(*character_bpe, fields, tokens.texts, tokens.types, doing)
+      : *model == "gpt2" ? load_byte_level(fields, tokens, cutting, doing)
+                         : load_sentencepiece_style(fields, tokens, doing);
+  read_start_and_ends(fields, tokens.size(), character_bpe && character_bpe->always_starts, parts);
   parts.chat_template = fields.text("tokenizer.chat_template");
   if (parts.chat_template && parts.chat_template->empty()) parts.chat_template.reset();
   return parts;

@@ -179,8 +179,7 @@ struct Named {
   bool adds_start = false;
 };
 
-// Left out: names of tokenizers that are no byte-level BPE (gemma4, granite-embed-multi-311m,
-// sarvam-moe, whitespace).
+// Left out: a name of tokenizers that only encoders of texts have (whitespace).
 constexpr Named kNamed[] = {
     {"default", kGpt2},
     {"gpt-2", kGpt2},

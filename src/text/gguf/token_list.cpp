@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "io/quote.h"
+#include "text/gguf/character_bpe.h"
 
 namespace talon {
 namespace {
@@ -65,6 +66,13 @@ void put_vocabulary(const Json& model, std::string_view doing, GgufTokens& token
   }
 }
 
+/// Tokens of "gemma4" that spell spaces are found by merges: as texts of their own they would be
+/// looked for as they are spelled.
+int type_of_gemma(const std::string& text, bool special) {
+  if (special) return is_shown_mark_of_gemma(text) ? kUserDefined : kControl;
+  return text.find("\u2581") == std::string::npos ? kUserDefined : kNormal;
+}
+
 void put_added(const Json& json, std::string_view doing, GgufTokens& tokens) {
   const Json& unknown = member(member(json, "model"), "unk_token");
   for (const Json& token : member(json, "added_tokens")) {
@@ -72,11 +80,12 @@ void put_added(const Json& json, std::string_view doing, GgufTokens& tokens) {
     if (!content.is_string()) fail("{}: added_tokens: expected tokens with a content", doing);
     const bool special = member(token, "special") == Json(true);
     const bool is_unknown = tokens.model == "llama" && content == unknown;
-    put(tokens, id_of(member(token, "id"), content.get_ref<const std::string&>(), doing), content,
-        is_unknown ? kUnknown
-        : special  ? kControl
-                   : kUserDefined,
-        doing);
+    const auto& text = content.get_ref<const std::string&>();
+    const int type = tokens.model == "gemma4" ? type_of_gemma(text, special)
+                     : is_unknown             ? kUnknown
+                     : special                ? kControl
+                                              : kUserDefined;
+    put(tokens, id_of(member(token, "id"), text, doing), text, type, doing);
   }
 }
 
@@ -125,6 +134,15 @@ bool adds_space(const Json& json) {
   return member(*spaces, "add_prefix_space") != Json(false);
 }
 
+/// Whether spaces become U+2581, and nothing else is done to a text.
+bool only_spells_spaces(const Json& json) {
+  const Json& normalizer = member(json, "normalizer");
+  return member(normalizer, "type") == Json("Replace") &&
+         member(member(normalizer, "pattern"), "String") == Json(" ") &&
+         member(normalizer, "content") == Json("\u2581") &&
+         !find_step(member(json, "pre_tokenizer"), "Metaspace");
+}
+
 }  // namespace
 
 GgufTokens gguf_tokens_of(const Json& json, std::string_view doing) {
@@ -138,11 +156,11 @@ GgufTokens gguf_tokens_of(const Json& json, std::string_view doing) {
          bpe ? "another BPE" : quote(kind.dump()));
   }
   GgufTokens tokens;
-  tokens.model = bytes ? "gpt2" : "llama";
+  tokens.model = bytes ? "gpt2" : only_spells_spaces(json) ? "gemma4" : "llama";
   put_vocabulary(model, doing, tokens);
   put_added(json, doing, tokens);
   const auto merges = merges_of(model, doing);
-  if (bytes) {
+  if (tokens.model != "llama") {
     for (const auto& [left, right] : merges) tokens.merges.push_back(left + " " + right);
   } else {
     score_by_merges(merges, tokens);

@@ -22,11 +22,11 @@ enum GgufTokenType {
 
 /// What a GGUF says of each token.
 struct GgufTokens {
-  std::string model;  // "gpt2" or "llama"
+  std::string model;  // "gpt2", "llama", or "gemma4": see character_bpe.h
   std::vector<std::string> texts;
   std::vector<int> types;
   std::vector<float> scores;        // of "llama"
-  std::vector<std::string> merges;  // of "gpt2": "left right", best first
+  std::vector<std::string> merges;  // of the others: "left right", best first
   bool adds_space = false;          // of "llama": before a text
 };
 

@@ -83,8 +83,9 @@ GgufMetadata keys_of(const GgufTokens& tokens) {
                        {"tokenizer.ggml.pre", "default"},
                        {"tokenizer.ggml.tokens", tokens.texts},
                        {"tokenizer.ggml.token_type", tokens.types}};
-  if (tokens.model == "gpt2") {
+  if (tokens.model != "llama") {
     keys.emplace_back("tokenizer.ggml.merges", tokens.merges);
+    if (tokens.model == "gemma4") keys.emplace_back("tokenizer.ggml.add_space_prefix", false);
     return keys;
   }
   keys.emplace_back("tokenizer.ggml.scores", tokens.scores);
@@ -113,6 +114,18 @@ void add_settings(const Tokenizer& tokenizer, GgufMetadata& keys) {
   }
   for (auto& key : gguf_end_tokens(ends)) keys.push_back(std::move(key));
   if (tokenizer.chat_template()) add("chat_template", *tokenizer.chat_template());
+}
+
+void set_key(GgufMetadata& keys, std::string_view name, Json value) {
+  std::ranges::find(keys, name, &GgufMetadata::value_type::first)->second = std::move(value);
+}
+
+/// Where a text does not begin with a start token, as those of "gemma4" always do, another name
+/// stands for the same kind of tokenizer.
+void name_character_bpe(const Tokenizer& tokenizer, GgufMetadata& keys) {
+  const bool starts = tokenizer.wants_start_token();
+  if (!starts) set_key(keys, "tokenizer.ggml.model", "gpt2");
+  set_key(keys, "tokenizer.ggml.pre", starts ? "gemma4" : "sarvam-moe");
 }
 
 Json object_of(const GgufMetadata& keys) {
@@ -174,7 +187,7 @@ void name_cutting(const Tokenizer& tokenizer, const Json& tokenizer_json, std::s
         "another",
         doing);
   }
-  std::ranges::find(keys, "tokenizer.ggml.pre", &GgufMetadata::value_type::first)->second = *name;
+  set_key(keys, "tokenizer.ggml.pre", *name);
 }
 
 }  // namespace
@@ -199,6 +212,7 @@ GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows) {
   GgufMetadata keys = keys_of(tokens);
   add_settings(tokenizer, keys);
   if (tokens.model == "gpt2") name_cutting(tokenizer, json, doing, keys);
+  if (tokens.model == "gemma4") name_character_bpe(tokenizer, keys);
   check_same(tokenizer, keys, doing);
   return keys;
 }

@@ -106,7 +106,7 @@ struct Joined {
 
 }  // namespace
 
-TokenizerParts load_bpe(const ByteLevelBpe& bpe, std::string_view doing) {
+TokenizerParts load_bpe(const TokenLists& bpe, std::string_view doing) {
   expects(bpe.kinds.size() == bpe.tokens.size(), "every token has a kind");
   const Joined tokens(bpe.tokens);
   const Joined merges(bpe.merges);

@@ -10,8 +10,8 @@
 
 namespace talon {
 
-/// A byte-level BPE as a GGUF holds it.
-struct ByteLevelBpe {
+/// A BPE as a GGUF holds it.
+struct TokenLists {
   enum class Kind : std::uint8_t { ordinary, added, added_special };
   std::vector<std::string_view> tokens;
   std::vector<Kind> kinds;               // one for each token
@@ -21,7 +21,7 @@ struct ByteLevelBpe {
 
 /// Tokenizers of the crate `tokenizers`. Set: encoder, vocabulary, kind, drops_first_space, and the
 /// start token if a post-processor names one. Throw Error, beginning with `doing`.
-TokenizerParts load_bpe(const ByteLevelBpe& bpe, std::string_view doing);
+TokenizerParts load_bpe(const TokenLists& bpe, std::string_view doing);
 TokenizerParts load_tokenizer_json(std::string_view json, std::string_view doing);
 
 }  // namespace talon

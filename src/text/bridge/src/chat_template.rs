@@ -42,6 +42,9 @@ impl Handle {
         environment.set_formatter(write_value);
         minijinja_contrib::add_to_environment(&mut environment);
         environment.add_filter("tojson", |value: &Value, options: Kwargs| python::to_json(value, options));
+        environment.add_filter("length", python::length);
+        environment.add_filter("count", python::length);
+        environment.add_filter("indent", python::indent);
         environment.add_filter("string", |value: &Value| python::to_str(value));
         environment.add_test("sequence", |value: &Value| is_sequence(value));
         environment
@@ -68,13 +71,16 @@ fn render(environment: &Environment, variables: &[u8]) -> Result<Vec<u8>> {
     let variables: serde_json::Value =
         serde_json::from_slice(variables).map_err(|e| format!("variables: {e}"))?;
     let template = environment.get_template(NAME).map_err(|e| explain(&e))?;
-    let text = template.render(Value::from_serialize(&variables)).map_err(|e| explain(&e))?;
+    let text = template.render(python::from_json(variables)).map_err(|e| explain(&e))?;
     Ok(text.into_bytes())
 }
 
-/// Python's strings, lists and dictionaries all count as sequences, and so does what Jinja has no value for.
+/// Python's strings, lists (also parts and sums of them) and dictionaries all count as sequences, and so does what Jinja has
+/// no value for.
 fn is_sequence(value: &Value) -> bool {
-    matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined)
+    let is_part = value.kind() == ValueKind::Iterable && value.len().is_some();
+    is_part
+        || matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined)
 }
 
 /// Marks an error that the template raised itself.

@@ -1,8 +1,131 @@
 //! Values as Python writes them, which templates made for Jinja rely on.
 
-use minijinja::value::{Kwargs, Value, ValueKind};
+use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use serde::Serialize;
+use std::fmt;
+use std::sync::Arc;
+
+/// A list or a dictionary that is written as Python writes it wherever a template makes a text of it.
+#[derive(Debug)]
+struct Shown(DynObject);
+
+impl Object for Shown {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        self.0.repr()
+    }
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.0.get_value(key)
+    }
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.0.enumerate()
+    }
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        self.0.enumerator_len()
+    }
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&repr(&Value::from_dyn_object(self.0.clone())))
+    }
+}
+
+fn shown(value: Value) -> Value {
+    match value.as_object() {
+        Some(object) => Value::from_object(Shown(object.clone())),
+        None => value,
+    }
+}
+
+/// What JSON says, as a template takes it.
+pub fn from_json(json: serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Array(items) => shown(items.into_iter().map(from_json).collect::<Vec<_>>().into()),
+        serde_json::Value::Object(entries) => shown(
+            entries.into_iter().map(|(key, value)| (Value::from(key), from_json(value))).collect::<Value>(),
+        ),
+        other => Value::from_serialize(&other),
+    }
+}
+
+/// `repr(number)`: the fewest digits that stand for it, with an exponent below 1e-4 and from 1e16 on.
+fn float(number: f64) -> String {
+    if !number.is_finite() {
+        return if number.is_nan() {
+            "nan"
+        } else if number > 0.0 {
+            "inf"
+        } else {
+            "-inf"
+        }
+        .to_owned();
+    }
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if number == 0.0 || (-4..16).contains(&exponent) {
+        return format!("{number:?}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+fn is_float(value: &Value) -> bool {
+    value.kind() == ValueKind::Number && !value.is_integer()
+}
+
+/// The filter `length`, which finds nothing in what is not there.
+pub fn length(value: &Value) -> Result<usize, Error> {
+    if value.is_undefined() {
+        return Ok(0);
+    }
+    value.len().ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidOperation,
+            format!("expected a value with a length, found a {}", value.kind()),
+        )
+    })
+}
+
+const MAX_WIDTH: usize = 1 << 10;
+
+fn too_wide(width: usize) -> Error {
+    Error::new(
+        ErrorKind::InvalidOperation,
+        format!("indent: expected at most {MAX_WIDTH} spaces, found {width}"),
+    )
+}
+
+/// The filter `indent`: a line break at the end stays.
+pub fn indent(
+    text: &Value,
+    width: Option<Value>,
+    first: Option<bool>,
+    blank: Option<bool>,
+    options: Kwargs,
+) -> Result<String, Error> {
+    let width: Option<Value> = width.map_or_else(|| options.get("width"), |width| Ok(Some(width)))?;
+    let first: Option<bool> = first.map_or_else(|| options.get("first"), |first| Ok(Some(first)))?;
+    let blank: Option<bool> = blank.map_or_else(|| options.get("blank"), |blank| Ok(Some(blank)))?;
+    options.assert_all_used()?;
+    let space = match width {
+        Some(width) if width.as_str().is_some() => to_str(&width),
+        Some(width) => match usize::try_from(width)? {
+            width @ 0..=MAX_WIDTH => " ".repeat(width),
+            width => return Err(too_wide(width)),
+        },
+        None => " ".repeat(4),
+    };
+    let mut out = if first.unwrap_or(false) { space.clone() } else { String::new() };
+    for (number, line) in to_str(text).split('\n').enumerate() {
+        if number > 0 {
+            out.push('\n');
+            if blank.unwrap_or(false) || !line.is_empty() {
+                out.push_str(&space);
+            }
+        }
+        out.push_str(line);
+    }
+    Ok(out)
+}
 
 /// `str(value)`.
 pub fn to_str(value: &Value) -> String {
@@ -20,7 +143,7 @@ fn repr(value: &Value) -> String {
         ValueKind::Undefined => "Undefined".to_owned(),
         ValueKind::Bool => if value.is_true() { "True" } else { "False" }.to_owned(),
         ValueKind::String => quoted(value.as_str().unwrap_or_default()),
-        ValueKind::Seq => {
+        ValueKind::Seq | ValueKind::Iterable if value.len().is_some() => {
             let items: Vec<_> = value.try_iter().into_iter().flatten().map(|v| repr(&v)).collect();
             format!("[{}]", items.join(", "))
         }
@@ -32,6 +155,7 @@ fn repr(value: &Value) -> String {
             let entries: Vec<_> = value.try_iter().into_iter().flatten().map(entry).collect();
             format!("{{{}}}", entries.join(", "))
         }
+        ValueKind::Number if is_float(value) => f64::try_from(value.clone()).map_or(value.to_string(), float),
         _ => value.to_string(),
     }
 }
@@ -161,6 +285,9 @@ impl serde_json::ser::Formatter for Style {
     fn end_object_value<W: ?Sized + std::io::Write>(&mut self, _: &mut W) -> Written {
         self.filled = true;
         Ok(())
+    }
+    fn write_f64<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, number: f64) -> Written {
+        writer.write_all(float(number).as_bytes())
     }
     fn write_string_fragment<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, text: &str) -> Written {
         if !self.ascii {

@@ -117,6 +117,15 @@ impl TokenText {
         text.into_owned().into_bytes()
     }
 
+    /// The bytes of an added token that is not special: its text, but for characters that stand for others.
+    pub fn added_bytes(&self, content: &str) -> Vec<u8> {
+        let replaced = |text: String, step: &Step| match step {
+            Step::Replace { from, to } if !from.is_empty() => text.replace(from.as_str(), to),
+            _ => text,
+        };
+        self.steps.iter().fold(content.to_owned(), replaced).into_bytes()
+    }
+
     fn byte_level(&self, piece: &str) -> Option<Vec<u8>> {
         piece.chars().map(|c| self.byte_of_char.get(c as usize).copied().flatten()).collect()
     }

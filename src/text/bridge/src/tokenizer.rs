@@ -8,6 +8,7 @@ use ahash::AHashMap;
 use serde_json::{json, Value};
 use std::ops::Range;
 use std::time::Duration;
+use tokenizers::decoders::DecoderWrapper;
 use tokenizers::models::bpe::BPE;
 use tokenizers::models::ModelWrapper;
 use tokenizers::normalizers::NormalizerWrapper;
@@ -63,17 +64,26 @@ impl Handle {
 
     fn from_bpe(lists: &BpeLists) -> Result<Self> {
         let pipeline = &lists.pipeline;
-        let vocabulary: AHashMap<String, u32> =
+        let merges = lists.merge_pairs()?;
+        let mut vocabulary: AHashMap<String, u32> =
             lists.tokens.iter().zip(0..).map(|(token, id)| ((*token).to_owned(), id)).collect();
+        let has_byte_tokens = pipeline["byte_fallback"] == true;
+        if has_byte_tokens {
+            add_spellings(&merges, &mut vocabulary);
+        }
         let model = BPE::builder()
-            .vocab_and_merges(vocabulary, lists.merge_pairs()?)
+            .vocab_and_merges(vocabulary, merges)
+            .byte_fallback(has_byte_tokens)
             .ignore_merges(pipeline["ignore_merges"] == true)
             .build()
             .map_err(|e| format!("merges: {e}"))?;
         let mut tokenizer = Tokenizer::new(model);
         tokenizer.with_normalizer(part::<NormalizerWrapper>(pipeline, "normalizer")?);
         tokenizer.with_pre_tokenizer(part::<PreTokenizerWrapper>(pipeline, "pre_tokenizer")?);
-        tokenizer.with_decoder(Some(ByteLevel::default()));
+        match part::<DecoderWrapper>(pipeline, "decoder")? {
+            Some(decoder) => tokenizer.with_decoder(Some(decoder)),
+            None => tokenizer.with_decoder(Some(ByteLevel::default())),
+        };
         let added = |special| {
             let tokens = lists.tokens.iter().zip(lists.types);
             let of_kind = tokens.filter(|(_, &kind)| kind == if special { 2 } else { 1 });
@@ -129,7 +139,11 @@ impl Handle {
         }
         let mut pieces = vec![None; highest.map_or(0, |id| id as usize + 1)];
         for (piece, id) in vocabulary {
-            pieces[id as usize] = Some(piece);
+            // Of several spellings of a token always the same: `<0x09>` before the character.
+            let known: &mut Option<String> = &mut pieces[id as usize];
+            if known.as_ref().map_or(true, |other| piece > *other) {
+                *known = Some(piece);
+            }
         }
         let added = self.tokenizer.get_added_tokens_decoder();
         let mut table = Vec::with_capacity(pieces.len() * 24);
@@ -137,7 +151,8 @@ impl Handle {
             let added = added.get(&(id as u32));
             let text = match (piece, added) {
                 (Some(piece), None) => self.token_text.bytes(piece),
-                (Some(_), Some(added)) => added.content.as_bytes().to_vec(),
+                (Some(_), Some(added)) if added.special => added.content.as_bytes().to_vec(),
+                (Some(_), Some(added)) => self.token_text.added_bytes(&added.content),
                 (None, _) => Vec::new(),
             };
             let special = added.is_some_and(|token| token.special);
@@ -184,6 +199,23 @@ impl<'a> BpeLists<'a> {
             _ => Err(format!("merges[{index}]: expected two pieces with a space between, found {merge:?}")),
         };
         self.merges.iter().enumerate().map(pair).collect()
+    }
+}
+
+/// Merges may spell a token otherwise than the list of tokens: a character whose token is that of its byte, and U+2581 for
+/// spaces.
+fn add_spellings(merges: &[(String, String)], vocabulary: &mut AHashMap<String, u32>) {
+    for (left, right) in merges {
+        for spelling in [left.clone(), right.clone(), format!("{left}{right}")] {
+            let other = match spelling.as_bytes() {
+                _ if vocabulary.contains_key(&spelling) => continue,
+                [byte] => format!("<0x{byte:02X}>"),
+                _ => spelling.replace('\u{2581}', " "),
+            };
+            if let Some(&id) = vocabulary.get(&other) {
+                vocabulary.insert(spelling, id);
+            }
+        }
     }
 }
 
