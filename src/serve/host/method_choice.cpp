@@ -18,6 +18,17 @@ bool may_stand_in_option(char c) {
   return is_letter || (c >= '0' && c <= '9') || kOthers.find(c) != std::string_view::npos;
 }
 
+/// Whether a draft model is another than the target itself: a file.
+bool names_a_model(std::string_view text) {
+  constexpr std::string_view key = "model=", self = "self";
+  for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at)) {
+    at += key.size();
+    const std::string_view value = text.substr(at, text.find_first_of(",+@", at) - at);
+    if (value != self) return true;
+  }
+  return false;
+}
+
 void check_part(std::string_view field, std::string_view text) {
   const auto refuse = [&](std::string_view expected) {
     throw UsageError(fmt::format("talon.{}: expected {}, found {}", field, expected, quote(text)));
@@ -26,11 +37,12 @@ void check_part(std::string_view field, std::string_view text) {
   if (!std::all_of(text.begin(), text.end(), may_stand_in_option)) {
     refuse("a name and options of numbers and words");
   }
-  for (const std::string_view key : {"head=", "weights=", "predictor=", "tree="}) {
+  for (const std::string_view key : {"head=", "weights=", "predictor=", "tree=", "codebook="}) {
     if (text.find(key) != std::string_view::npos) {
       refuse(fmt::format("options without {}, which is the server's to say", key));
     }
   }
+  if (names_a_model(text)) refuse("options without model= but model=self");
 }
 
 }  // namespace
