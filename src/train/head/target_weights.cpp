@@ -64,7 +64,7 @@ class TargetLayer {
   /// Rows of heads, which are a matrix of their own or lie in one of queries, keys and values.
   Tensor rows_of(std::string_view name, std::int64_t first_head, std::int64_t heads) const {
     const std::int64_t width = config_.head_dim;
-    if (names_.qkv.empty()) return matrix(name, heads * width, config_.hidden);
+    if (!config_.forms.fused_qkv) return matrix(name, heads * width, config_.hidden);
     const Tensor all =
         matrix(names_.qkv, (config_.heads + 2 * config_.kv_heads) * width, config_.hidden);
     return all.narrow(0, first_head * width, heads * width);
