@@ -47,25 +47,40 @@ Json table_json(std::span<const Entry> entries) {
 class Help : public Command {
  public:
   explicit Help(CLI::App& parent)
-      : Command(parent.add_subcommand("help", "about the program, or about `methods`")),
+      : Command(parent.add_subcommand("help", "about the program, a command, or `methods`")),
         parent_(parent) {
-    app_->add_option("topic", topic_, "methods: the drafters, policies and rules that exist")
+    app_->add_option("topic", topic_,
+                     "a command, or methods: the drafters, policies and rules that exist")
         ->type_name("TOPIC");
     app_->add_flag("--json", json_, "print one JSON object (methods)");
   }
 
   int run() override {
-    if (topic_.empty()) {
-      write_output(parent_.help());
-    } else if (topic_ == "methods") {
+    if (topic_ == "methods") {
       json_ ? write_methods_json() : write_methods();
-    } else {
-      fail_choice("help: topic", {"methods"}, topic_);
+      return kExitDone;
     }
+    if (json_) throw UsageError("--json: needs the topic methods");
+    write_help(topic_.empty() ? parent_ : *command_of(topic_));
     return kExitDone;
   }
 
  private:
+  /// CLI::App::help() would be that of the command that was chosen, which is this one.
+  static void write_help(const CLI::App& app) {
+    const CLI::App* above = app.get_parent();
+    const std::string name = above ? above->get_name() + " " + app.get_name() : app.get_name();
+    write_output(app.get_formatter()->make_help(&app, name, CLI::AppFormatMode::Normal));
+  }
+  const CLI::App* command_of(const std::string& name) const {
+    std::vector<std::string> topics = {"methods"};
+    for (const CLI::App* command : parent_.get_subcommands({})) {
+      if (command->get_name() == name) return command;
+      topics.push_back(command->get_name());
+    }
+    fail_choice("help: topic", topics, name);
+  }
+
   static void write_methods() {
     std::string text = "Drafters (-d NAME[:key=value,...]) guess the next tokens:\n";
     text += entry_text("auto",

@@ -105,7 +105,7 @@ ChatTemplate chat_template_of(const Tokenizer& tokenizer) {
   if (!tokenizer.chat_template()) {
     fail(
         "chat: expected a chat template in the model's files, found none: this model takes plain "
-        "text (no --chat)");
+        "text, which talon run takes");
   }
   return ChatTemplate(*tokenizer.chat_template(), tokenizer.start_text(), tokenizer.end_text());
 }

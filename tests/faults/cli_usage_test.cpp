@@ -190,8 +190,29 @@ INSTANTIATE_TEST_SUITE_P(
                  {"m.gguf", "--for", "OWNER/NAME"}},
         WrongUse{"PullOfAHubToAFile", {"pull", "a/b", "-o", "m.gguf"}, {"a/b", "-o", "URLs"}},
         WrongUse{"PullUrlWithoutName", {"pull", "file:///x/"}, {"file name"}},
+        WrongUse{"ChatStopsAtNothing",
+                 {"chat", "-m", small_model(), "--stop", ""},
+                 {"--stop", "expected a text, found an empty one"}},
+        WrongUse{"LearnsIntoNoFolder",
+                 {"serve", "-m", small_model(), "--learn", ""},
+                 {"--learn", "found an empty one"}},
+        WrongUse{"ShareOfNoLearning",
+                 {"serve", "-m", small_model(), "--learn-share", "0.5"},
+                 {"--learn-share", "--learn"}},
         WrongUse{"HelpUnknownTopic", {"help", "me"}, {"methods", "\"me\""}}),
     [](const auto& use) { return use.param.name; });
+
+TEST(TextFile, ThatCannotBeLookedAtIsNamed) {
+  const Outcome outcome = run_talon({"run", "-m", small_model(), "-f", std::string(300, 'a')});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.notes.find("aaa: File name too long"), std::string::npos) << outcome.notes;
+  EXPECT_EQ(outcome.notes.find("unexpected"), std::string::npos) << outcome.notes;
+}
+
+TEST(Help, IsOfTheProgramOrOfACommand) {
+  EXPECT_EQ(run_talon({"help"}).output, run_talon({"--help"}).output);
+  EXPECT_NE(run_talon({"help", "run"}).output.find("--max-new"), std::string::npos);
+}
 
 }  // namespace
 }  // namespace talon::test::cli_usage_test

@@ -29,6 +29,10 @@ void fail_twice(const std::string& flag, const std::string& word) {
   throw UsageError(fmt::format("{}: \"{}\" is there twice", flag, word));
 }
 
+std::string no_empty_text(const std::string& text) {
+  return text.empty() ? "expected a text, found an empty one" : "";
+}
+
 void require_each_once(const std::string& flag, const std::vector<std::string>& words) {
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (std::find(words.begin(), word, *word) != word) fail_twice(flag, *word);

@@ -32,6 +32,9 @@ template <typename T>
 CLI::Option* add_choice(CLI::App& app, const std::string& names, T& value, Choices<T> choices,
                         const std::string& help);
 
+/// A check of CLI11: what is wrong with a text; empty if nothing is.
+std::string no_empty_text(const std::string& text);
+
 /// Throws UsageError naming a word that is there twice.
 [[noreturn]] void fail_twice(const std::string& flag, const std::string& word);
 void require_each_once(const std::string& flag, const std::vector<std::string>& words);

@@ -55,7 +55,7 @@ std::string read_text_file(const std::string& file) {
     if (std::ferror(stdin)) fail("read standard input: {}", std::strerror(errno));
     return text;
   }
-  if (std::filesystem::is_directory(file))
+  if (std::error_code unknown; std::filesystem::is_directory(file, unknown))
     fail("read {}: expected a file, found a directory", file);
   errno = 0;
   std::ifstream input(file, std::ios::binary);

@@ -82,6 +82,7 @@ void add_answer_flags(CLI::App& app, AnswerOptions& options) {
   app.add_option("--stop", options.stop_texts,
                  "text that ends the answer and is not shown, may be repeated")
       ->type_name("TEXT")
+      ->check(no_empty_text)
       ->allow_extra_args(false);
   app.add_flag("--ignore-end,--ignore-eos", options.ignore_end, "go on after an end token");
   add_sampler_flags(app, options.sampler, options.seed);

@@ -95,6 +95,7 @@ void add_learn_flags(CLI::App& app, ServeCommandOptions& options) {
              "train the draft head on the answers that are given, while nobody is served, and "
              "use it where it is measured better; all that is kept lies in this folder")
           ->type_name("FOLDER")
+          ->check(no_empty_text)
           ->group(group);
   app.add_option("--learn-keep", options.learn_keep,
                  "answers to ordinary questions (of talon train data), which the head is not to "
@@ -104,12 +105,15 @@ void add_learn_flags(CLI::App& app, ServeCommandOptions& options) {
       ->group(group);
   add_real(app, "--learn-share", options.learn_share, 0.01, 1,
            "of the processors' time, while nobody is served")
+      ->needs(learn)
       ->group(group);
   add_int(app, "--learn-tokens", options.learn_tokens, 100, 1 << 30,
           "new tokens of answers before the head learns from them")
+      ->needs(learn)
       ->group(group);
   add_int(app, "--learn-room-mb", options.learn_room_mb, 16, 1 << 20,
           "of the disk for answers; the oldest go")
+      ->needs(learn)
       ->group(group);
 }
 

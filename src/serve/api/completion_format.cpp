@@ -100,6 +100,9 @@ class CompletionFormat final : public AnswerFormat {
       for (const auto& [id, log_p] : token.top) {
         best.emplace(token_text(tokenizer, id), finite_log_p(log_p));
       }
+      // The token that was drawn is among them, so there may be one more than was asked for.
+      if (!best.empty())
+        best.emplace(token_text(tokenizer, token.token), finite_log_p(token.log_p));
       tokens.push_back(token_text(tokenizer, token.token));
       token_logprobs.push_back(finite_log_p(token.log_p));
       top.push_back(std::move(best));
