@@ -160,6 +160,7 @@ class Chat : public Command {
   int run() override {
     split_drafter(*app_, decode_);
     Session session = open_session(model_);
+    require_text_model(session);
     const bool marks = output_is_terminal() && !plain_text_;
     use_places(decode_, session, session.cache->store().shape.type);
     choose_drafter(decode_);

@@ -38,9 +38,10 @@ Json inspect_cache(const Checkpoint& model, const ModelOptions& options) {
   chosen.activations = activations_for(options, config);
   const KvType type = options.kv.value_or(make_backend(chosen)->traits().cache);
   const auto positions = static_cast<std::size_t>(config.context);
+  const std::size_t whole_pages = (positions + kPageRows - 1) / kPageRows * kPageRows;
   return {{"cache_type", name_of(type)},
           {"cache_positions", positions},
-          {"cache_bytes", kv_cache_bytes(config, type, positions)}};
+          {"cache_bytes", kv_cache_bytes(config, type, whole_pages)}};
 }
 
 Json inspect_fit(const Checkpoint& head, const ModelOptions& target) {

@@ -11,6 +11,7 @@
 #include "draft/block/block_config.h"
 #include "draft/eagle/head_config.h"
 #include "draft/medusa/medusa_weights.h"
+#include "draw/picture_prompt.h"
 #include "io/tensor_layout.h"
 #include "model/config/config.h"
 #include "text/tokenizer.h"
@@ -38,7 +39,7 @@ std::string_view name_of(RopeConfig::Scaling scaling) {
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
 Json config_json(const ModelConfig& c) {
-  return {
+  Json json = {
       {"architecture", c.architecture},
       {"layers", c.layers},
       {"hidden", c.hidden},
@@ -56,6 +57,16 @@ Json config_json(const ModelConfig& c) {
       {"qk_norm", c.qk_norm},
       {"sliding_window", c.sliding_window},
       {"end_tokens", c.end_tokens}};
+  if (c.image) {
+    json["cells"] = fmt::format("{}x{}", c.image->columns, c.image->rows);
+    json["prompt"] = kind_of(c.image->prompt);
+  }
+  return json;
+}
+
+/// Where the tokenizer of pictures lies.
+Json pictures_json(const Checkpoint& checkpoint, const ImagePlan& plan) {
+  return {{"vq", usual_picture_tokenizer(plan, checkpoint.path).string()}};
 }
 
 Json tokenizer_json(const Tokenizer& t) {
@@ -169,8 +180,12 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& option
     report["activations"] = name_of(activations_for(options, config));
     report["drafts"] = or_problem([&] { return inspect_drafts(checkpoint, options); });
     report["cache"] = or_problem([&] { return inspect_cache(checkpoint, options); });
-    report["tokenizer"] =
-        or_problem([&] { return tokenizer_json(Tokenizer::for_checkpoint(checkpoint)); });
+    if (config.image)
+      report["pictures"] = or_problem([&] { return pictures_json(checkpoint, *config.image); });
+    if (!config.image || kind_of(config.image->prompt) == "text") {
+      report["tokenizer"] =
+          or_problem([&] { return tokenizer_json(Tokenizer::for_checkpoint(checkpoint)); });
+    }
     return config_json(config);
   });
   report["architecture"] = report["config"].value("architecture", Json());
@@ -182,6 +197,7 @@ std::string inspect_text(const Json& report) {
                                  report["format"].get<std::string>());
   text += section_text("model", report["config"]);
   if (!report["tokenizer"].is_null()) text += section_text("tokenizer", report["tokenizer"]);
+  if (report.contains("pictures")) text += section_text("pictures", report["pictures"]);
   text += "tensors\n";
   for (const Json& tensor : report["tensors"]) {
     text += fmt::format("  {:<40} {:<8} {:<16} {:>9}  {}\n", tensor["name"].get<std::string>(),

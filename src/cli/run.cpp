@@ -105,6 +105,7 @@ class Run : public Command {
     Outcome outcome;
     {
       Session session = open_session(options_.model);
+      require_text_model(session);
       if (!session.tokenizer) note("note: no text, only tokens: {}", session.tokenizer_problem);
       outcome = answer(session);
       outcome.json = report(session, outcome);

@@ -60,6 +60,7 @@ class Score : public Command {
   int run() override {
     const std::string text = read_text_file(file_);
     Session session = open_session(model_);
+    require_text_model(session);
     chunk_ = std::min(chunk_, session.model.config.context);
     const std::vector<TokenId> tokens = read_tokens(session, text);
     const InterruptGuard interrupt;

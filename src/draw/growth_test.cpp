@@ -99,6 +99,13 @@ TEST(PictureFacts, ThatDifferAreNamed) {
   facts.sampler.banned.clear();
   facts.verify = "epsilon:e=0.1";
   EXPECT_EQ(difference(texts, facts), "verify none, not epsilon:e=0.1");
+  facts.verify = "follow";
+  facts.computed_by = {{"vq_fingerprint", "0a"}, {"weights", "stored"}};
+  EXPECT_EQ(difference(texts, facts), "vq_fingerprint none, not 0a");
+  texts = texts_of(facts);
+  EXPECT_EQ(difference(texts, facts), "");
+  facts.computed_by[1].second = "int4";
+  EXPECT_EQ(difference(texts, facts), "weights stored, not int4");
 }
 
 }  // namespace

@@ -4,12 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace talon {
 namespace {
 
 constexpr std::string_view kDrafter = "drafter";
-/// All that decide about pixels.
+/// All that decide about pixels, with kComputedBy.
 constexpr std::string_view kDeciding[] = {"prompt",
                                           "seed",
                                           "guidance",
@@ -66,12 +67,15 @@ PngTexts texts_of(const PictureFacts& facts) {
   texts.emplace_back("model", facts.model);
   texts.emplace_back(kDrafter, facts.drafter);
   if (!facts.verify.empty() && facts.verify != "follow") texts.emplace_back("verify", facts.verify);
+  texts.insert(texts.end(), facts.computed_by.begin(), facts.computed_by.end());
   return texts;
 }
 
 std::string difference(const PngTexts& found, const PictureFacts& facts) {
   const PngTexts wanted = texts_of(facts);
-  for (const std::string_view key : kDeciding) {
+  std::vector<std::string_view> keys(std::begin(kDeciding), std::end(kDeciding));
+  keys.insert(keys.end(), std::begin(kComputedBy), std::end(kComputedBy));
+  for (const std::string_view key : keys) {
     const std::string_view there = text_of(found, key), here = text_of(wanted, key);
     if (there == here) continue;
     const auto shown = [](std::string_view text) { return text.empty() ? "none" : text; };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "image/png.h"
 #include "sample/sampler.h"
@@ -16,7 +17,13 @@ struct PictureFacts {
   float guidance = 1;
   SamplerOptions sampler;
   std::string model, drafter, verify;
+  /// What tells the model, its tokenizer and how they are computed: keys among kComputedBy.
+  PngTexts computed_by = {};
 };
+/// Fingerprints of model and tokenizer, cells of the grid, and how weights, inputs and cache are
+/// kept.
+inline constexpr std::string_view kComputedBy[] = {
+    "model_fingerprint", "vq_fingerprint", "cells", "weights", "activations", "kv", "backend"};
 /// Options of the sampler and a rule that are not the usual ones have texts, others none.
 PngTexts texts_of(const PictureFacts& facts);
 

@@ -48,8 +48,14 @@ const ImagePlan& plan_of(const Model& model) {
                                model.source.filename().string()));
 }
 
-std::filesystem::path folder_of(const Model& model) {
-  return std::filesystem::is_directory(model.source) ? model.source : model.source.parent_path();
+std::filesystem::path folder_of(const std::filesystem::path& source) {
+  return std::filesystem::is_directory(source) ? source : source.parent_path();
+}
+
+void require_tokenizer_file(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) return;
+  fail("open tokenizer {}: there is no such file; --vq names another", file.string());
 }
 
 /// Without that for no class.
@@ -58,7 +64,7 @@ int classes_of(const Model& model) {
 }
 
 std::vector<std::string> class_names(const Model& model) {
-  const auto file = folder_of(model) / kClassNames;
+  const auto file = folder_of(model.source) / kClassNames;
   if (!std::filesystem::exists(file)) return {};
   return ClassNames::read(file, classes_of(model)).texts();
 }
@@ -67,7 +73,7 @@ PicturePrompt named_class_prompt(const Model& model, std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size()) return class_prompt(model, number);
-  const auto file = folder_of(model) / kClassNames;
+  const auto file = folder_of(model.source) / kClassNames;
   if (!std::filesystem::exists(file)) {
     throw UsageError(fmt::format(
         "class: expected a number from 0 to {}, since {} has no {} beside it, got {}",
@@ -277,17 +283,34 @@ std::vector<TokenId> codes_of(const ImagePlan& plan, std::span<const TokenId> an
   return codes;
 }
 
+std::string_view kind_of(Prompt prompt) {
+  switch (prompt) {
+    case Prompt::words:
+      return "words";
+    case Prompt::class_number:
+      return "class";
+    case Prompt::caption:
+      return "caption";
+    default:
+      return "text";
+  }
+}
+
+std::filesystem::path usual_picture_tokenizer(const ImagePlan& plan,
+                                              const std::filesystem::path& source) {
+  if (plan.prompt == Prompt::janus) return source;
+  std::filesystem::path file = folder_of(source) / "vq.safetensors";
+  require_tokenizer_file(file);
+  return file;
+}
+
 VqDecoder open_picture_decoder(const Model& model, const std::filesystem::path& file) {
   expects(model.config.image.has_value(), "a model that draws pictures");
   const ImagePlan& plan = *model.config.image;
-  const std::filesystem::path usual =
-      plan.prompt == Prompt::janus ? model.source : folder_of(model) / "vq.safetensors";
-  const std::filesystem::path path = file.empty() ? usual : file;
-  if (!std::filesystem::exists(path)) {
-    fail("open tokenizer {}: there is no such file; --vq names another", path.string());
-  }
+  if (!file.empty()) require_tokenizer_file(file);
+  const auto path = file.empty() ? usual_picture_tokenizer(plan, model.source) : file;
   VqDecoder decoder(open_checkpoint(path), plan.rows, plan.columns);
-  const int codes = model.config.vocabulary - (plan.row_end < 0 ? 0 : 1);
+  const int codes = plan.codes_of(model.config.vocabulary);
   if (decoder.codes() < codes) {
     fail("open tokenizer {}: expected at least the {} codes of the model, found {}", path.string(),
          codes, decoder.codes());

@@ -64,8 +64,16 @@ void ask_for(const Model& model, const PicturePrompt& prompt, float guidance, Re
 /// The codes of the cells of an answer, or of its beginning.
 std::vector<TokenId> codes_of(const ImagePlan& plan, std::span<const TokenId> answer);
 
-/// The decoder of the model's codes. file: of the tokenizer; empty: vq.safetensors beside the
-/// model, or for Janus the model's own file. Throws Error naming what is missing or does not fit.
+/// "words", "class", "caption" or "text": PromptChoices::kind.
+std::string_view kind_of(ImagePlan::Prompt prompt);
+
+/// Where the tokenizer of a model's codes lies: vq.safetensors beside the model at `source`, or for
+/// Janus the model's own file. Throws Error naming a file that is missing.
+std::filesystem::path usual_picture_tokenizer(const ImagePlan& plan,
+                                              const std::filesystem::path& source);
+
+/// The decoder of the model's codes. file: of the tokenizer; empty: the usual one. Throws Error
+/// naming what is missing or does not fit.
 /// REQUIRES: a model that draws.
 VqDecoder open_picture_decoder(const Model& model, const std::filesystem::path& file = {});
 

@@ -1,12 +1,14 @@
 #include "image/vq_decoder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
 #include "image/vq_layers.h"
+#include "io/sha256.h"
 
 namespace talon {
 namespace {
@@ -91,6 +93,20 @@ Codebook read_codebook(const VqTensors& tensors, bool unit) {
   return book;
 }
 
+std::string fingerprint_of(const Checkpoint& checkpoint) {
+  constexpr std::size_t kDigits = 16, kMostBytes = 4096;  // of a tensor
+  std::vector<const StoredTensor*> tensors;
+  for (const StoredTensor& tensor : checkpoint.tensors) tensors.push_back(&tensor);
+  std::ranges::sort(tensors, {}, &StoredTensor::name);
+  Sha256 hash;
+  for (const StoredTensor* tensor : tensors) {
+    const std::string shape = fmt::format("{} [{}] ", tensor->name, fmt::join(tensor->shape, ", "));
+    hash.update(std::as_bytes(std::span(shape)));
+    hash.update(tensor->bytes.first(std::min(kMostBytes, tensor->bytes.size())));
+  }
+  return hash.finish().substr(0, kDigits);
+}
+
 }  // namespace
 
 struct VqDecoder::State {
@@ -98,6 +114,7 @@ struct VqDecoder::State {
   Level read_level(const VqTensors& tensors, int index);
   Plane run(Plane x) const;
 
+  std::string fingerprint;
   int rows, columns;          // of the grid
   int now_rows, now_columns;  // while loading: of the level
   int channels = 0;           // likewise
@@ -113,7 +130,8 @@ struct VqDecoder::State {
 };
 
 VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_columns)
-    : rows(grid_rows),
+    : fingerprint(fingerprint_of(checkpoint)),
+      rows(grid_rows),
       columns(grid_columns),
       now_rows(grid_rows),
       now_columns(grid_columns),
@@ -196,6 +214,7 @@ VqDecoder::~VqDecoder() = default;
 VqDecoder::VqDecoder(VqDecoder&&) noexcept = default;
 
 int VqDecoder::codes() const { return state_->book.codes; }
+const std::string& VqDecoder::fingerprint() const { return state_->fingerprint; }
 int VqDecoder::width() const { return state_->now_columns; }
 int VqDecoder::height() const { return state_->now_rows; }
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "core/types.h"
 #include "image/picture.h"
@@ -21,6 +22,9 @@ class VqDecoder {
   VqDecoder(VqDecoder&&) noexcept;
 
   int codes() const;  // of the codebook
+  /// 16 hexadecimal digits by which a tokenizer is known: of the names and shapes of its tensors,
+  /// in any order, and of the first values of each.
+  const std::string& fingerprint() const;
   int width() const;  // of a picture, in pixels
   int height() const;
   /// What the network gives: [height, width, 3], about -1 to 1. REQUIRES: a code of the codebook

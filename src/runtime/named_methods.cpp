@@ -5,14 +5,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.h"
 #include "runtime/make_engine.h"
 #include "verify/first_token.h"
 
 namespace talon {
 namespace {
 
-std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings) {
+std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings, const ModelConfig& config) {
   auto rule = make_verifier(settings.verify);
+  const int codes = config.image ? config.image->codes_of(config.vocabulary) : 0;
+  if (rule->codes() > 0 && rule->codes() < codes) {
+    fail("verify {}: codebook: expected at least the {} codes of the model, found {}",
+         settings.verify, codes, rule->codes());
+  }
   return settings.every_position ? first_token_of(std::move(rule)) : std::move(rule);
 }
 
@@ -85,7 +91,7 @@ void NamedMethods::drop_retired() {
 MethodId NamedMethods::make(const DecodeSettings& settings) {
   LoadedDrafter& loaded = load(settings.drafter);
   Method method = make_method(loaded.drafter, model_, settings.policy);
-  method.verifier = make_rule(settings);
+  method.verifier = make_rule(settings, model_.config);
   const bool decides_by_costs = settings.drafter != "none" && method.policy->traits().uses_costs;
   if (decides_by_costs && loaded.costs.empty()) {
     const std::string described =

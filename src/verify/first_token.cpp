@@ -11,6 +11,7 @@ class FirstToken : public Verifier {
   std::string_view name() const override { return rule_->name(); }
   bool lossless() const override { return rule_->lossless(); }
   bool drafts_may_know_noise() const override { return rule_->drafts_may_know_noise(); }
+  int codes() const override { return rule_->codes(); }
   VerifyResult verify(const VerifyInput& input) const override {
     VerifyResult result = rule_->verify(input);
     if (result.path.size() > 1) {

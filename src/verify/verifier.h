@@ -42,6 +42,8 @@ class Verifier {
   /// Whether drafts may know what it draws with: the noise of the race at each position
   /// (sample/race.h). Only if no draft can change the text.
   virtual bool drafts_may_know_noise() const { return false; }
+  /// Of a table of image codes, how many it has; 0: the rule has no table.
+  virtual int codes() const { return 0; }
   virtual VerifyResult verify(const VerifyInput& input) const = 0;
 };
 

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <sstream>
 
 #include "../faults/cli_process.h"
@@ -110,6 +112,41 @@ TEST_F(ImageBatch, GoesOnWithWhatIsLeft) {
   EXPECT_EQ(read_file(folder() + "/cat.png"), cat);
 }
 
+TEST_F(ImageBatch, TakesNoOtherPictureForTheOneAsked) {
+  drawn(kLines);
+  const auto refusal = [&](std::vector<std::string> more) {
+    const Outcome outcome = batch(kLines, std::move(more));
+    EXPECT_EQ(outcome.code, 2) << outcome.notes;
+    EXPECT_NE(outcome.notes.find("lines.jsonl line 1: "), std::string::npos) << outcome.notes;
+    return outcome.notes;
+  };
+  const auto expect = [](const std::string& found, std::string_view part) {
+    EXPECT_NE(found.find(part), std::string::npos) << found;
+  };
+  expect(refusal({"--weights", "int4"}), "(weights stored, not int4)");
+  expect(refusal({"--activations", "16"}), "(activations mixed, not 16)");
+  expect(refusal({"--kv", "f32"}), "(kv bf16, not f32)");
+  expect(refusal({"--backend", "reference"}), "not none");
+  const Outcome same =
+      run_talon({"image", "-m", model_.path().string() + "/", "--vq", model_.file("vq.pt"), "-o",
+                 folder(), "--batch", model_.file("lines.jsonl")});
+  EXPECT_EQ(same.code, 0) << same.notes << "another way to write the name of the folder";
+  const std::string vq = read_file(model_.file("vq.pt"));
+  std::string other = vq;  // the first value of the codebook, which the file has first
+  other[vq.find("vq/data/0") + 128] ^= 1;
+  model_.write("vq.pt", other);
+  expect(refusal({}), "(vq_fingerprint ");
+  model_.write("vq.pt", vq);
+  std::string weights = read_file(model_.file("model.safetensors"));
+  std::uint64_t header = 0;
+  std::memcpy(&header, weights.data(), sizeof header);
+  const Json norm = Json::parse(weights.substr(sizeof header, header))["norm.weight"];
+  const auto first = norm["data_offsets"][0].get<std::size_t>();
+  weights[sizeof header + header + first + 2] ^= 1;
+  model_.write("model.safetensors", weights);
+  expect(refusal({}), "(model_fingerprint ");
+}
+
 /// Prints a name when its picture is whole, so what was interrupted has whole files only.
 TEST_F(ImageBatch, ThatWasStoppedHasWholePicturesAndGoesOn) {
   std::string lines;
@@ -151,6 +188,8 @@ TEST_F(ImageBatch, NamesTheLineThatIsWrong) {
   expect(refusal("{\"prompt\": \"cat flat\", \"guidance\": -1}"), "line 2: guidance: expected");
   expect(refusal("{\"prompt\": \"cat flat\", \"out\": \"../a.png\"}"), "line 2: out: expected");
   expect(refusal("{\"prompt\": \"cat flat\", \"out\": \"a.png\"}"), "as in line 1");
+  expect(refusal("{\"prompt\": \"cat flat\", \"out\": \"" + std::string(300, 'a') + "\"}"),
+         "line 2: out: expected a name of at most 224 bytes, found 300 bytes");
   expect(refusal("", {"-n", "2"}), "--batch: expected no --images beside it");
   expect(refusal("", {"-p", "cat flat"}), "--batch: expected no --prompt beside it");
   expect(run_talon({"image", "-m", model_.path().string(), "--batch", "none.jsonl"}).notes,

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "../faults/cli_process.h"
+#include "io/formats/write_safetensors.h"
 #include "io/json.h"
 #include "io/zstd.h"
 
@@ -173,6 +174,16 @@ TEST_F(ImageCommand, SaysWhatIsWrong) {
   expect(notes({"-m", model, "-p", "cat flat", "--show", "maybe"}), "--show");
   expect(notes({"-m", model, "-p", "cat flat", "--guidance", "nan"}), "--guidance");
   expect(notes({"-m", model, "-p", "cat flat", "-o", "/no/such/x.png"}), "/no/such/x.png");
+  expect(notes({"-m", none, "-p", "cat flat", "-o", "/no/such/x.png"}), "/no/such/x.png");
+  expect(notes({"-m", none, "-p", "cat flat", "-o", model}), "Is a directory");
+  expect(notes({"-m", none, "-p", "cat flat", "--watch", "/no/such/x.png"}), "/no/such/x.png");
+  const std::string out = folder_.file("out.png");
+  expect(notes({"-m", none, "-p", "cat flat", "--watch", out}),
+         "--watch: expected another file than that of -o");
+  expect(notes({"-m", model, "-p", ""}), "--prompt: expected a text that is not empty");
+  expect(notes({"-m", classes, "--class", ""}), "--class: expected a text that is not empty");
+  expect(notes({"-m", model, "-p", "cat flat", "--grid", "2x2", "-n", "3"}),
+         "--grid: expected as many places as -n has pictures, 3, found 4");
 }
 
 TEST_F(ImageCommand, AContextWithoutRoomForThePictureIsRefused) {
@@ -193,6 +204,49 @@ TEST_F(ImageCommand, AContextWithoutRoomForThePictureIsRefused) {
   expect_said(run_talon({"bench", "image", "-m", folder_.path().string(), "--prompts", prompts,
                          "--methods", "jacobi", "--context", "10"}),
               2, "prompts.jsonl line 1: context: expected at least 21");
+}
+
+TEST_F(ImageCommand, ACodebookWithLessCodesThanTheModelIsRefused) {
+  const std::vector<float> values(24 * 8, 1);
+  const TensorToWrite table{
+      "quantize.embedding.weight", StorageType::f32, {24, 8}, std::as_bytes(std::span(values))};
+  write_safetensors(folder_.file("small.safetensors"), std::span(&table, 1), {});
+  expect_said(image({"-m", folder_.path().string(), "-p", "red cat flat", "--verify",
+                     "lantern:codebook=" + folder_.file("small.safetensors")}),
+              1, "codebook: expected at least the 40 codes of the model, found 24");
+}
+
+TEST_F(ImageCommand, IsForModelsThatDraw) {
+  const std::string model = folder_.path().string(), text = folder_.write("text", "a b");
+  const char* part = "model: expected one that writes text";
+  expect_said(run_talon({"run", "-m", model, "-p", "x"}), 2, part);
+  expect_said(run_talon({"chat", "-m", model}), 2, part);
+  expect_said(run_talon({"score", "-m", model, "-f", text}), 2, "talon image");
+}
+
+TEST_F(ImageCommand, InspectSaysWhatIsDrawnAndWhatIsMissing) {
+  const auto inspected = [&](const std::string& model) {
+    const Outcome outcome = run_talon({"inspect", model, "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.notes;
+    return Json::parse(outcome.output);
+  };
+  const Json words = inspected(folder_.path().string());
+  EXPECT_EQ(words["config"]["cells"], "5x3");
+  EXPECT_EQ(words["config"]["prompt"], "words");
+  EXPECT_TRUE(words["tokenizer"].is_null());
+  EXPECT_NE(words["pictures"]["problem"].get<std::string>().find("vq.safetensors"),
+            std::string::npos);
+  EXPECT_GT(words["cache"]["cache_bytes"], 0);
+}
+
+TEST_F(ImageCommand, ADepthThatIsNotTheFilesIsRefused) {
+  Json config = Json::parse(read_file(folder_.file("config.json")));
+  for (const int layers : {1, 3}) {
+    config["num_hidden_layers"] = layers;
+    folder_.write("config.json", config.dump());
+    expect_said(image({"-m", folder_.path().string(), "-p", "red cat flat"}), 1,
+                "num_hidden_layers");
+  }
 }
 
 TEST_F(ImageCommand, ARelaxedRulePromisesNoSamePicture) {

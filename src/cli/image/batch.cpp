@@ -13,6 +13,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
+#include "io/atomic_file.h"
 #include "io/json_text.h"
 #include "io/quote.h"
 
@@ -22,6 +23,7 @@ namespace {
 constexpr std::string_view kBatchKeys[] = {"prompt", "class",    "caption_features",
                                            "seed",   "guidance", "out"};
 constexpr double kMostBatchGuidance = 1e6;
+constexpr std::size_t kMostNameBytes = 224;  // 255 less what a name has until its file is whole
 
 /// One line, as far as it goes without the model.
 class LineReader {
@@ -59,6 +61,10 @@ class LineReader {
                          name.find_first_of(std::string_view("/\0", 2)) == std::string::npos &&
                          name != "." && name != "..";
     if (!is_name) refuse("out: expected the name of a file", value->dump());
+    if (name.size() > kMostNameBytes) {
+      refuse(fmt::format("out: expected a name of at most {} bytes", kMostNameBytes),
+             fmt::format("{} bytes", name.size()));
+    }
     return name;
   }
   [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
@@ -226,18 +232,26 @@ std::vector<BatchLine> read_batch(const LoadedModel& loaded, const BatchOptions&
   return lines;
 }
 
-std::vector<BatchLine> left_of(const std::vector<BatchLine>& lines) {
+std::vector<BatchLine> left_of(const std::vector<BatchLine>& lines,
+                               const std::filesystem::path& batch) {
   std::vector<BatchLine> left;
   for (const BatchLine& line : lines) {
-    if (!std::filesystem::exists(line.file)) {
+    std::error_code problem;
+    const bool is_there = std::filesystem::exists(line.file, problem);
+    if (problem) {
+      fail("{} line {}: {}: {}", batch.string(), line.number, line.file.string(),
+           problem.message());
+    }
+    if (!is_there) {
       left.push_back(line);
       continue;
     }
     const std::string other = difference(read_png_texts(line.file), line.facts);
     if (other.empty()) continue;
     throw UsageError(
-        fmt::format("line {}: {} is there and is another picture ({}); name another, or remove it",
-                    line.number, line.file.string(), other));
+        fmt::format("{} line {}: {} is there and is another picture ({}); name another, or remove "
+                    "it",
+                    batch.string(), line.number, line.file.string(), other));
   }
   return left;
 }
@@ -246,9 +260,12 @@ int run_batch(const LoadedModel& loaded, const VqDecoder& decoder, const BatchOp
   const std::vector<BatchLine> lines = read_batch(loaded, options);
   std::error_code ignored;
   std::filesystem::create_directories(options.folder, ignored);
-  if (!std::filesystem::is_directory(options.folder))
+  if (!std::filesystem::is_directory(options.folder, ignored))
     fail("write to {}: expected a folder that can be made", options.folder.string());
-  std::vector<BatchLine> left = left_of(lines);
+  std::vector<BatchLine> left = left_of(lines, options.file);
+  if (!left.empty()) {
+    const AtomicFile probe(left.front().file);  // refuses what cannot be written
+  }
   const std::size_t there = lines.size() - left.size();
   note("{} of {} pictures are there", there, lines.size());
   return BatchRun(loaded, decoder, options, std::move(left), there).run();

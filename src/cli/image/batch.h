@@ -35,9 +35,10 @@ struct BatchLine {
 /// other keys, too, and for two lines with one name.
 std::vector<BatchLine> read_batch(const LoadedModel& loaded, const BatchOptions& options);
 
-/// Those whose pictures are not there. Throws UsageError naming the line for a file that is not the
-/// picture that the line asks for.
-std::vector<BatchLine> left_of(const std::vector<BatchLine>& lines);
+/// Those whose pictures are not there. batch: the file of the lines. Throws UsageError naming both
+/// for a file that is not the picture that its line asks for.
+std::vector<BatchLine> left_of(const std::vector<BatchLine>& lines,
+                               const std::filesystem::path& batch);
 
 /// Draws what is left of a batch; each picture is written when it is whole, so a batch that was
 /// stopped goes on. Files, or with --json an object for each and a summary, go to standard output.

@@ -99,6 +99,19 @@ CacheOptions picture_cache(const LoadedModel& loaded, int pictures, int prompt_t
   return {kv_cache_bytes(config, cache_type(loaded.model, type), positions), type};
 }
 
+PngTexts computed_by(const LoadedModel& loaded, const VqDecoder& decoder,
+                     const ModelOptions& options) {
+  const ImagePlan& plan = *loaded.model.config.image;
+  const bool reference = options.backend == BackendKind::reference;
+  return {{"model_fingerprint", loaded.fingerprint},
+          {"vq_fingerprint", decoder.fingerprint()},
+          {"cells", fmt::format("{}x{}", plan.columns, plan.rows)},
+          {"weights", std::string(name_of(loaded.weights))},
+          {"activations", reference ? "none" : std::string(name_of(loaded.activations))},
+          {"kv", std::string(name_of(cache_type(loaded.model, options.kv)))},
+          {"backend", reference ? "reference" : "cpu"}};
+}
+
 double draw(const LoadedModel& loaded, const DecodeSettings& settings, const Drawing& drawing,
             const StopFlag* stop) {
   return Easel(loaded, settings, drawing).draw(stop);

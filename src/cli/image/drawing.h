@@ -5,6 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "cli/options/model_options.h"
+#include "image/png.h"
+#include "image/vq_decoder.h"
 #include "runtime/answerer.h"
 #include "runtime/loaded_model.h"
 
@@ -15,6 +18,10 @@ inline constexpr int kTogether = 16;  // pictures that are drawn at a time, at m
 /// Room for so many pictures at once, of which the longest has a prompt of so many tokens.
 CacheOptions picture_cache(const LoadedModel& loaded, int pictures, int prompt_tokens, int streams,
                            std::optional<KvType> type);
+
+/// PictureFacts::computed_by of pictures that are drawn with `loaded`, opened as `options` say.
+PngTexts computed_by(const LoadedModel& loaded, const VqDecoder& decoder,
+                     const ModelOptions& options);
 
 /// What is to be drawn, and who hears of it. The time of these functions is not that of drawing.
 struct Drawing {

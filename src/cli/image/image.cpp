@@ -119,15 +119,20 @@ class Image : public Command {
   }
 
   int run() override {
-    if (!options_.batch.empty()) check_batch();
+    if (options_.batch.empty()) {
+      check_prompt();
+    } else {
+      check_batch();
+    }
     read_sheet();
     split_drafter(*app_, options_.decode);
     options_.model.image_side = options_.cells;
+    check_files();
     const LoadedModel loaded = load_with_meter(options_.model);
     if (!options_.batch.empty()) return draw_batch(loaded);
     const std::vector<Request> requests = make_requests(loaded);
     const VqDecoder decoder = open_picture_decoder(loaded.model, options_.vq);
-    prepare_method(loaded);
+    prepare(loaded, decoder);
     const InterruptGuard interrupt;
     std::optional<Drawn> plain;
     if (options_.compare) {
@@ -163,6 +168,11 @@ class Image : public Command {
     columns_ = static_cast<int>(parse_int("--grid: columns", options_.sheet.substr(0, by), 1, 64));
     const auto rows =
         static_cast<int>(parse_int("--grid: rows", options_.sheet.substr(by + 1), 1, 64));
+    if (app_->get_option("--images")->count() > 0 && options_.images != columns_ * rows) {
+      throw UsageError(
+          fmt::format("--grid: expected as many places as -n has pictures, {}, found {}",
+                      options_.images, columns_ * rows));
+    }
     options_.images = columns_ * rows;
   }
 
@@ -177,9 +187,33 @@ class Image : public Command {
       throw UsageError("--batch: expected -o with the folder of the pictures, found none");
   }
 
+  /// Before anything is drawn, that what is drawn can be written.
+  void check_files() const {
+    if (!options_.batch.empty()) {
+      std::error_code ignored;
+      const std::filesystem::path folder = options_.out;
+      if (std::filesystem::exists(folder, ignored) &&
+          !std::filesystem::is_directory(folder, ignored))
+        fail("write to {}: expected a folder, found a file", folder.string());
+      return;
+    }
+    const std::filesystem::path film = options_.watch;
+    if (!film.empty()) {
+      const AtomicFile probe(film);
+    }
+    for (const std::filesystem::path& file : files()) {
+      const AtomicFile probe(file);
+      if (!film.empty() &&
+          std::filesystem::weakly_canonical(file) == std::filesystem::weakly_canonical(film)) {
+        throw UsageError(
+            fmt::format("--watch: expected another file than that of -o, found {}", film.string()));
+      }
+    }
+  }
+
   int draw_batch(const LoadedModel& loaded) {
     const VqDecoder decoder = open_picture_decoder(loaded.model, options_.vq);
-    prepare_method(loaded);
+    prepare(loaded, decoder);
     return run_batch(loaded, decoder,
                      {.file = options_.batch,
                       .folder = options_.out,
@@ -189,15 +223,27 @@ class Image : public Command {
                       .json = options_.json});
   }
 
-  void prepare_method(const LoadedModel& loaded) {
+  void prepare(const LoadedModel& loaded, const VqDecoder& decoder) {
+    model_name_ = std::filesystem::canonical(loaded.path).filename().string();
+    computed_by_ = computed_by(loaded, decoder, options_.model);
     use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
     choose_drafter(options_.decode);
   }
 
-  PicturePrompt make_prompt(const LoadedModel& loaded) const {
+  /// That there is one and only one.
+  void check_prompt() const {
+    for (const auto& [option, text] : {std::pair("--prompt", &options_.prompt),
+                                       {"--class", &options_.class_name},
+                                       {"--caption-features", &options_.caption_features}}) {
+      if (app_->get_option(option)->count() > 0 && text->empty())
+        throw UsageError(fmt::format("{}: expected a text that is not empty", option));
+    }
     const int given = (options_.prompt.empty() ? 0 : 1) + (options_.class_name.empty() ? 0 : 1) +
                       (options_.caption_features.empty() ? 0 : 1);
     if (given != 1) throw UsageError("expected one of -p, --class, --caption-features and --batch");
+  }
+
+  PicturePrompt make_prompt(const LoadedModel& loaded) const {
     if (!options_.class_name.empty()) {
       class_prompt(loaded.model, 0);  // a model that is asked by classes
       return text_prompt(loaded.model, nullptr, options_.class_name);
@@ -268,9 +314,10 @@ class Image : public Command {
             .seed = options_.seed + index,
             .guidance = static_cast<float>(options_.guidance),
             .sampler = options_.sampler,
-            .model = std::filesystem::path(options_.model.model).filename().string(),
+            .model = model_name_,
             .drafter = options_.decode.drafter,
-            .verify = options_.decode.verify};
+            .verify = options_.decode.verify,
+            .computed_by = computed_by_};
   }
   PngTexts file_texts(std::size_t index, const Answer& answer) const {
     PngTexts texts = texts_of(facts_of(index));
@@ -278,23 +325,30 @@ class Image : public Command {
     return texts;
   }
 
-  /// The names of the files, one for each picture, or that of the sheet.
-  std::vector<std::string> write(const std::vector<Picture>& pictures, const Drawn& drawn) const {
+  /// One for each picture, or that of the sheet.
+  std::vector<std::filesystem::path> files() const {
     const std::filesystem::path out = options_.out;
-    if (columns_ > 0) {
-      write_png(out, sheet_of(pictures, columns_, kSheetGap), file_texts(0, drawn.pictures[0]));
-      return {out.string()};
-    }
-    std::vector<std::string> files;
-    for (std::size_t i = 0; i < pictures.size(); ++i) {
-      std::filesystem::path file = out;
-      if (pictures.size() > 1)
-        file.replace_filename(
-            fmt::format("{}-{}{}", out.stem().string(), i + 1, out.extension().string()));
-      write_png(file, pictures[i], file_texts(i, drawn.pictures[i]));
-      files.push_back(file.string());
+    if (columns_ > 0 || options_.images == 1) return {out};
+    std::vector<std::filesystem::path> files;
+    for (int i = 1; i <= options_.images; ++i) {
+      files.push_back(out);
+      files.back().replace_filename(
+          fmt::format("{}-{}{}", out.stem().string(), i, out.extension().string()));
     }
     return files;
+  }
+
+  /// The names of the files.
+  std::vector<std::string> write(const std::vector<Picture>& pictures, const Drawn& drawn) const {
+    std::vector<std::string> names;
+    for (const std::filesystem::path& file : files()) {
+      const std::size_t i = names.size();
+      const Picture& picture = pictures[i];
+      write_png(file, columns_ > 0 ? sheet_of(pictures, columns_, kSheetGap) : picture,
+                file_texts(i, drawn.pictures[i]));
+      names.push_back(file.string());
+    }
+    return names;
   }
 
   void write_film(const ImagePlan& plan, const Picture& picture, const Drawn& drawn) const {
@@ -372,6 +426,8 @@ class Image : public Command {
 
   ImageOptions options_;
   int columns_ = 0;
+  std::string model_name_;  // once it is loaded
+  PngTexts computed_by_;    // likewise
 };
 
 }  // namespace

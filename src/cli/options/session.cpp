@@ -5,6 +5,7 @@
 #include "cli/options/places.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/progress_meter.h"
+#include "core/error.h"
 #include "engine/stopwatch.h"
 #include "runtime/cost_cache.h"
 
@@ -33,6 +34,13 @@ Session open_session(const ModelOptions& options) {
       open_cache(session.model, {static_cast<std::size_t>(options.cache_mb) << 20, options.kv});
   session.load_ms = watch.ms();
   return session;
+}
+
+void require_text_model(const LoadedModel& loaded) {
+  if (!loaded.model.config.image) return;
+  throw UsageError(fmt::format(
+      "model: expected one that writes text, found {}, which draws pictures: use talon image",
+      loaded.path.string()));
 }
 
 void use_places(DecodeSettings& settings, const LoadedModel& loaded, KvType cache_type) {

@@ -24,6 +24,9 @@ LoadedModel load_with_meter(const ModelOptions& options);
 /// The same, and makes the cache.
 Session open_session(const ModelOptions& options);
 
+/// Throws UsageError for a model that draws pictures.
+void require_text_model(const LoadedModel& loaded);
+
 /// Lets `settings` use what this machine keeps: measured costs, and the heads that ship with the
 /// program.
 void use_places(DecodeSettings& settings, const LoadedModel& loaded, KvType cache_type);

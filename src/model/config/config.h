@@ -74,6 +74,8 @@ struct ImagePlan {
   TokenId text_start = -1, text_end = -1, picture_start = -1, no_size = -1;
 
   int cells() const { return rows * columns; }
+  /// Those of a vocabulary of such a size.
+  int codes_of(int vocabulary) const { return vocabulary - (row_end < 0 ? 0 : 1); }
   int row_tokens() const { return columns + (row_end < 0 ? 0 : 1); }
   int answer_tokens() const { return rows * row_tokens() - (row_end < 0 ? 0 : 1); }
   bool prompts_vary() const { return prompt != Prompt::class_number && prompt != Prompt::words; }

@@ -166,6 +166,11 @@ void read_folder(const Checkpoint& checkpoint, ModelConfig& config) {
   config.hidden = keys.integer("hidden_size", 1, Limits::kWidth);
   config.inputs = config.vocabulary + keys.integer("prompt_rows", 1, Limits::kVocabulary);
   config.layers = keys.integer("num_hidden_layers", 1, Limits::kLayers);
+  const auto has_layer = [&](int layer) {
+    return checkpoint.find(fmt::format("layers.{}.attention.wqkv.weight", layer)) != nullptr;
+  };
+  if (!has_layer(config.layers - 1) || has_layer(config.layers))
+    keys.refuse("num_hidden_layers", "as many layers as the tensors have");
   config.intermediate = keys.integer("intermediate_size", 1, Limits::kWidth);
   config.heads = config.kv_heads = keys.integer("num_attention_heads", 1, Limits::kHeads);
   if (config.hidden % config.heads != 0) {

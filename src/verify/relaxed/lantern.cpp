@@ -29,6 +29,7 @@ class LanternRule : public Verifier {
   LanternRule& operator=(const LanternRule&) = delete;
   std::string_view name() const override { return "lantern"; }
   bool lossless() const override { return false; }
+  int codes() const override { return table_ ? table_->codes() : 0; }
 
   VerifyResult verify(const VerifyInput& input) const override {
     CheckedTree tree(input);
@@ -65,7 +66,10 @@ class LanternRule : public Verifier {
     if (!settings_.table || std::find(banned.begin(), banned.end(), token) != banned.end())
       return false;
     std::vector<double> p = softmax(input.rows->logits(node));
-    const auto weight = [&](TokenId other) { return p.at(static_cast<std::size_t>(other)); };
+    const auto weight = [&](TokenId other) {  // a codebook may have more codes than the model
+      const auto at = static_cast<std::size_t>(other);
+      return at < p.size() ? p[at] : 0;
+    };
     double& own = p[static_cast<std::size_t>(token)];
     own = relax(token, own, settings_, weight).p;
     return own == *std::max_element(p.begin(), p.end());

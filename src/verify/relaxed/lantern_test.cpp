@@ -276,6 +276,12 @@ TEST(LanternRule, ReportsBoundsAndRefusals) {
   EXPECT_NEAR(distortion("lantern:codebook=" + path + ",lambda=4"), 3.0 / 64, 1e-9);
   EXPECT_NEAR(distortion("lantern:codebook=" + path + ",delta=0.05"), 3.0 / 64, 1e-9);
   EXPECT_NEAR(distortion("lantern:codebook=" + path + ",delta=1,k=5"), 5.0 / 64, 1e-9);
+  EXPECT_EQ(make_verifier("lantern:codebook=" + path)->codes(), 64);
+  EXPECT_EQ(make_verifier("lantern")->codes(), 0);
+  const std::vector<float> few(32, 0.0f);  // of a model with fewer codes than the codebook
+  TestInput greedy(tree, {few, few}, {});
+  const auto rule = make_verifier("lantern:codebook=" + path + ",delta=1,k=60");
+  EXPECT_EQ(rule->verify(greedy.input()).path.size(), 2u);
   EXPECT_THROW(make_verifier("lantern:codebook=/nowhere/vq.safetensors"), Error);
   EXPECT_THROW(make_verifier("lantern:delta=0.1,lambda=2"), UsageError);
   EXPECT_THROW(NeighbourTable(std::vector<float>{1, NAN}, 2, 1, false, 0), Error);

@@ -20,6 +20,8 @@ class NeighbourTable {
   /// Those of a token; none for a token that is no code.
   std::span<const TokenId> of(TokenId token) const;
 
+  int codes() const { return codes_; }
+
  private:
   TokenId first_;
   int codes_;
