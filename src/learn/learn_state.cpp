@@ -1,5 +1,7 @@
 #include "learn/learn_state.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
@@ -10,6 +12,9 @@
 namespace talon {
 namespace {
 
+constexpr long kMostCount = 100'000'000'000;
+constexpr int kMostTau = 1'000'000;
+
 std::filesystem::path file_in(const std::filesystem::path& folder) { return folder / "state.json"; }
 
 void check_same(const std::filesystem::path& file, const char* field, const std::string& found,
@@ -19,7 +24,61 @@ void check_same(const std::filesystem::path& file, const char* field, const std:
        quote(expected), quote(found));
 }
 
+/// The fields of state.json.
+class Fields {
+ public:
+  Fields(const Json& json, std::string doing) : json_(json), doing_(std::move(doing)) {
+    if (!json.is_object()) fail("{}: expected an object, found {}", doing_, json.dump());
+  }
+  std::string text(const char* field) const {
+    const Json& value = at(field);
+    if (!value.is_string()) refuse(field, "a text", value);
+    return value;
+  }
+  std::string head(const char* field) const {
+    std::string name = text(field);
+    if (!name.empty() && !is_name_of_head(name)) {
+      refuse(field, "\"\" or a name as \"heads/0001\"", at(field));
+    }
+    return name;
+  }
+  long count(const char* field) const {
+    const Json& value = at(field);
+    const bool fits = value.is_number_integer() && value >= 0 && value <= kMostCount;
+    if (!fits) refuse(field, fmt::format("a whole number from 0 to {}", kMostCount), value);
+    return value;
+  }
+  double tau(const char* field) const {
+    const Json& value = at(field);
+    const bool fits = value.is_number() && value >= 0 && value <= kMostTau;
+    if (!fits) refuse(field, fmt::format("a number from 0 to {}", kMostTau), value);
+    return value;
+  }
+
+ private:
+  const Json& at(const char* field) const {
+    const auto found = json_.find(field);
+    if (found == json_.end()) fail("{}: expected \"{}\", found none", doing_, field);
+    return *found;
+  }
+  [[noreturn]] void refuse(const char* field, const std::string& expected,
+                           const Json& found) const {
+    fail("{}: \"{}\": expected {}, found {}", doing_, field, expected, found.dump());
+  }
+
+  const Json& json_;
+  std::string doing_;
+};
+
 }  // namespace
+
+bool is_name_of_head(std::string_view name) {
+  constexpr std::string_view kFolder = "heads/";
+  if (!name.starts_with(kFolder)) return false;
+  const std::string_view number = name.substr(kFolder.size());
+  return number.size() >= 4 && number.size() <= 12 &&
+         number.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 LearnState read_state(const std::filesystem::path& folder, const LearnState& fresh) {
   const std::filesystem::path path = file_in(folder);
@@ -27,18 +86,15 @@ LearnState read_state(const std::filesystem::path& folder, const LearnState& fre
   const MappedFile file(path);
   const std::string doing = "learn: read " + quote(path.string());
   const Json json = parse_json(file.text(), doing);
+  const Fields fields(json, doing);
   LearnState state;
-  try {
-    json.at("target_fingerprint").get_to(state.target_fingerprint);
-    json.at("kind").get_to(state.kind);
-    json.at("head").get_to(state.head);
-    json.at("rounds").get_to(state.rounds);
-    json.at("swaps").get_to(state.swaps);
-    json.at("fresh_tokens").get_to(state.fresh_tokens);
-    json.at("ordinary_tau").get_to(state.ordinary_tau);
-  } catch (const Json::exception& problem) {
-    fail("{}: {}", doing, problem.what());
-  }
+  state.target_fingerprint = fields.text("target_fingerprint");
+  state.kind = fields.text("kind");
+  state.head = fields.head("head");
+  state.rounds = fields.count("rounds");
+  state.swaps = fields.count("swaps");
+  state.fresh_tokens = fields.count("fresh_tokens");
+  state.ordinary_tau = fields.tau("ordinary_tau");
   check_same(path, "target_fingerprint", state.target_fingerprint, fresh.target_fingerprint);
   check_same(path, "kind", state.kind, fresh.kind);
   return state;

@@ -1,10 +1,14 @@
 #include "learn/learn_state.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "core/error.h"
+#include "io/json.h"
+#include "learn/learned_heads.h"
 #include "learn/learning_head.h"
 #include "learn/ordinary_texts.h"
 #include "train/data/test_folder.h"
@@ -51,6 +55,118 @@ TEST(LearnState, OfAnotherTargetOrDamagedIsRefusedByName) {
   }
 }
 
+TEST(LearnState, FieldsOfAnotherTypeOrOutOfRangeAreRefusedByName) {
+  const DataFolder folder;
+  const std::pair<const char*, Json> wrong[] = {{"head", 7},
+                                                {"head", "../../etc"},
+                                                {"head", "heads/../../x"},
+                                                {"head", "heads/1"},
+                                                {"rounds", -1},
+                                                {"rounds", 1e300},
+                                                {"swaps", 1.5},
+                                                {"swaps", "many"},
+                                                {"fresh_tokens", UINT64_MAX},
+                                                {"fresh_tokens", -5},
+                                                {"ordinary_tau", -1},
+                                                {"ordinary_tau", 1e300},
+                                                {"ordinary_tau", {1}},
+                                                {"target_fingerprint", 3},
+                                                {"kind", nullptr}};
+  for (const auto& [field, value] : wrong) {
+    Json json = {{"target_fingerprint", "abc"},
+                 {"kind", "eagle3"},
+                 {"head", "heads/0001"},
+                 {"rounds", 1},
+                 {"swaps", 1},
+                 {"fresh_tokens", 1},
+                 {"ordinary_tau", 2.5}};
+    json[field] = value;
+    std::ofstream(folder.path() / "state.json") << json;
+    try {
+      read_state(folder.path(), fresh());
+      ADD_FAILURE() << "expected an error: " << json;
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      EXPECT_NE(said.find("state.json"), std::string::npos) << said;
+      EXPECT_NE(said.find(field), std::string::npos) << said;
+      EXPECT_NE(said.find("expected"), std::string::npos) << said;
+      EXPECT_EQ(said.find("json.exception"), std::string::npos) << said;
+    }
+  }
+  std::ofstream(folder.path() / "state.json") << "[]";
+  EXPECT_THROW(read_state(folder.path(), fresh()), Error);
+}
+
+void make_head(const std::filesystem::path& head, const std::string& text) {
+  std::filesystem::create_directories(head);
+  std::ofstream(head / "config.json") << text;
+}
+bool is_head(const std::filesystem::path& head) {
+  return std::filesystem::exists(head / "config.json");
+}
+
+TEST(LearnedHeads, AFullDiskLeavesHeadAndStateWhereTheyWere) {
+  const DataFolder folder;
+  LearnState before = fresh();
+  write_state(folder.path(), before);
+  const auto trained = folder.path() / "run" / "head";
+  make_head(trained, "new");
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual{};
+  getrlimit(RLIMIT_FSIZE, &usual);
+  const rlimit none{10, usual.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &none);
+  EXPECT_THROW(adopt_head(folder.path(), trained, before), Error);
+  setrlimit(RLIMIT_FSIZE, &usual);
+  EXPECT_TRUE(is_head(trained));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "heads/0001"));
+  EXPECT_EQ(read_state(folder.path(), fresh()), before);
+
+  const LearnState after = adopt_head(folder.path(), trained, before);
+  EXPECT_EQ(after.head, "heads/0001");
+  EXPECT_EQ(after.swaps, 1);
+  EXPECT_EQ(read_state(folder.path(), fresh()), after);
+  EXPECT_TRUE(is_head(folder.path() / after.head));
+  EXPECT_FALSE(is_head(trained));
+}
+
+TEST(LearnedHeads, TheOneInUseIsNeverWrittenOver) {
+  const DataFolder folder;
+  LearnState state = fresh();  // its server was killed before the round was counted
+  state.head = "heads/0001";
+  make_head(folder.path() / state.head, "in use");
+  make_head(folder.path() / "run", "new");
+  EXPECT_EQ(adopt_head(folder.path(), folder.path() / "run", state).head, "heads/0002");
+  EXPECT_TRUE(is_head(folder.path() / state.head));
+}
+
+TEST(LearnedHeads, TheNewestThatCanBeUsedIsBegunWith) {
+  const DataFolder folder;
+  LearnState state = fresh();
+  state.head = "heads/0010";
+  for (const char* name : {"heads/0010", "heads/0002", "heads/0001"}) {
+    make_head(folder.path() / name, name);
+  }
+  std::string notes;
+  const auto usable = [&] {
+    notes.clear();
+    return usable_head(
+        folder.path(), state,
+        [](const auto& head) {
+          if (!is_head(head)) throw Error("no head");
+        },
+        [&](const std::string& note) { notes += note; });
+  };
+  EXPECT_EQ(usable(), "heads/0010");
+  EXPECT_EQ(notes, "");
+  std::filesystem::remove_all(folder.path() / "heads/0010");
+  EXPECT_EQ(usable(), "heads/0002");
+  EXPECT_NE(notes.find("heads/0010"), std::string::npos) << notes;
+  std::filesystem::remove_all(folder.path() / "heads");
+  EXPECT_EQ(usable(), "");
+  EXPECT_NE(notes.find("began with"), std::string::npos) << notes;
+}
+
 TEST(LearningHead, IsTakenOutOfTheDraftersText) {
   DecodeSettings settings;
   settings.drafter = "eagle3:nodes=9,head=some/where+suffix";
@@ -95,6 +211,17 @@ TEST(OrdinaryTexts, OfAnotherTargetLeaveNothingBehind) {
   EXPECT_THROW(import_ordinary_texts(from.path(), to.path(), target, 100), Error);
   EXPECT_THROW(import_ordinary_texts("/no/such/folder", to.path(), target, 100), Error);
   EXPECT_TRUE(std::filesystem::is_empty(to.path()));
+  std::filesystem::create_symlink("loop", from.path() / "loop");
+  for (const auto& bad : {from.path() / "loop", from.path() / std::string(300, 'n')}) {
+    try {
+      import_ordinary_texts(bad, to.path(), target, 100);
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(from.path().string().substr(0, 40)),
+                std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 }  // namespace

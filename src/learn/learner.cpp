@@ -7,6 +7,8 @@
 #include "core/error.h"
 #include "core/machine/processors.h"
 #include "draft/eagle/head_config.h"
+#include "draft/registry.h"
+#include "learn/learned_heads.h"
 #include "learn/ordinary_texts.h"
 #include "learn/trainer_process.h"
 
@@ -62,8 +64,12 @@ Learner::Learner(const LoadedModel& loaded, DecodeSettings& settings, LearnOptio
                                         .swaps = 0,
                                         .fresh_tokens = 0,
                                         .ordinary_tau = 0});
+  saved_ = state_;
+  state_.head = usable_head(
+      options_.folder, state_, [&](const auto& head) { check_head(head); }, options_.note);
   statistics_.rounds = state_.rounds;
   statistics_.swaps = state_.swaps;
+  statistics_.fresh_tokens = state_.fresh_tokens;
   settings.heads = heads_with(head_, current_head(), others_);
 }
 
@@ -85,6 +91,12 @@ void Learner::stop() {
 
 std::filesystem::path Learner::current_head() const {
   return state_.head.empty() ? head_.path : at(state_.head);
+}
+
+/// Throws if it is none, or not one for this model.
+void Learner::check_head(const std::filesystem::path& head) const {
+  make_drafter(fmt::format("{}:head={}", head_.drafter, head.string()),
+               {.target = &loaded_.model, .cache_positions = ServedRecorder::kMostTokens});
 }
 
 // On the engine's thread:
@@ -158,28 +170,32 @@ void Learner::run() {
     } catch (const std::exception& error) {
       end_round(error.what());
     }
+    save_changed_state();
   }
-  try {
-    save_state();
-  } catch (const std::exception& error) {
-    options_.note(fmt::format("learn: {}", error.what()));
-  }
+  save_state();
 }
 
-/// A round that was broken off, or enough new texts: more after a round that came to nothing.
-bool Learner::wants_round() {
+void Learner::count_fresh_tokens() {
   const long kept = texts_.statistics().answer_tokens;
   state_.fresh_tokens += kept - std::exchange(counted_tokens_, kept);
   {
     const std::lock_guard lock(mutex_);
     statistics_.fresh_tokens = state_.fresh_tokens;
   }
+}
+
+/// A round that was broken off, or enough new texts: more after a round that came to nothing. A
+/// trained head waits for texts to be measured on.
+bool Learner::wants_round() {
+  count_fresh_tokens();
+  if (Clock::now() < next_round_) return false;
+  if (std::filesystem::exists(at(kRun) / "head")) return texts_.statistics().held_out > 0;
   if (std::filesystem::exists(at(kRun))) return true;
   return state_.fresh_tokens >= options_.least_tokens * (failed_round_ ? 2 : 1);
 }
 
 void Learner::train() {
-  texts_.flush();
+  look_at_texts();
   trained_tokens_ = state_.fresh_tokens;
   if (!std::filesystem::exists(at(kRun) / "head")) {
     std::filesystem::create_directories(at(kRun));
@@ -195,7 +211,38 @@ void Learner::train() {
           fmt::format("the trainer ended with {}: see {}", *code, at("trainer.log").string()));
     }
   }
-  measure();
+  look_at_texts();
+  if (texts_.statistics().held_out > 0) return measure();
+  const std::lock_guard lock(mutex_);
+  statistics_.phase = LearnPhase::gathering;
+}
+
+/// What is damaged is put aside: it would end the round.
+void Learner::look_at_texts() {
+  texts_.flush();
+  texts_.drop_damaged();
+  const auto ordinary = at("ordinary");
+  if (!std::filesystem::exists(ordinary)) return;
+  try {
+    const bool is_whole = damaged_shards(ordinary_folder(options_.folder)).empty() &&
+                          damaged_shards(ordinary_held_out_folder(options_.folder)).empty();
+    if (is_whole) return;
+  } catch (const std::exception& error) {
+    options_.note(fmt::format("learn: {}", error.what()));
+  }
+  const auto aside = at("ordinary.damaged");
+  std::filesystem::remove_all(aside);
+  std::filesystem::rename(ordinary, aside);
+  state_.ordinary_tau = 0;
+  options_.note(fmt::format("learn: the ordinary texts are damaged: they are now {}{}",
+                            aside.string(),
+                            options_.keep.empty() ? "; --learn-keep copies others" : ""));
+  if (options_.keep.empty()) return;
+  try {
+    import_ordinary_texts(options_.keep, options_.folder, manifest_, kOrdinaryTokens);
+  } catch (const std::exception& error) {
+    options_.note(fmt::format("learn: {}", error.what()));
+  }
 }
 
 std::vector<std::string> Learner::trainer_command() const {
@@ -241,6 +288,10 @@ std::optional<int> Learner::run_trainer() {
   const auto is_disturbed = [&] { return stopping_ || answering_ > 0; };
   std::unique_lock lock(mutex_);
   while (!stopping_) {
+    lock.unlock();
+    count_fresh_tokens();
+    save_changed_state();
+    lock.lock();
     if (const std::optional<int> code = process.ended()) return code;
     if (!may_train()) {
       changed_.wait_for(lock, kPeriod, [&] { return stopping_; });
@@ -274,7 +325,7 @@ void Learner::measure() {
   if (!measured->problem().empty()) return end_round(measured->problem());
   LearnRound round;
   round.used = is_better(measured->items(), round);
-  if (round.used) use_trained_head();
+  if (round.used && !use_trained_head()) return;
   {
     const std::lock_guard again(mutex_);
     statistics_.last = round;
@@ -321,21 +372,30 @@ bool Learner::is_better(const std::vector<Measurement::Item>& items, LearnRound&
          round.ordinary_after >= (1 - options_.allowance) * round.ordinary_before;
 }
 
-/// Under a name of its own, so that a head in use never changes its files; the one before goes when
-/// the next comes.
-void Learner::use_trained_head() {
-  const std::string name = fmt::format("heads/{:04}", state_.rounds + 1);
-  std::filesystem::create_directories(at("heads"));
-  std::filesystem::remove_all(at(name));
-  std::filesystem::rename(at(kRun) / "head", at(name));
-  const std::string before = std::exchange(state_.head, name);
-  ++state_.swaps;
-  save_state();
-  for (const auto& entry : std::filesystem::directory_iterator(at("heads"))) {
-    const std::string other = "heads/" + entry.path().filename().string();
-    if (other != name && other != before) std::filesystem::remove_all(entry.path());
+/// The head before it goes when the next comes. False if it could not be moved.
+bool Learner::use_trained_head() {
+  const std::string before = state_.head;
+  try {
+    state_ = saved_ = adopt_head(options_.folder, at(kRun) / "head", state_);
+  } catch (const std::exception& error) {
+    put_off_round(error.what());
+    return false;
   }
-  host_.use_heads(heads_with(head_, at(name), others_));
+  drop_other_heads(options_.folder, state_, before);
+  host_.use_heads(heads_with(head_, current_head(), others_));
+  return true;
+}
+
+/// The trained head stays, and is measured again later.
+void Learner::put_off_round(const std::string& problem) {
+  recent_.reset();
+  ordinary_.reset();
+  trained_tokens_ = 0;
+  next_round_ = Clock::now() + options_.again;
+  options_.note(fmt::format("learn: the new head cannot be used yet: {}", problem));
+  const std::lock_guard lock(mutex_);
+  statistics_.phase = LearnPhase::gathering;
+  statistics_.problem = problem;
 }
 
 /// The texts that it learned from count no more, also where nothing came of it.
@@ -357,13 +417,22 @@ void Learner::end_round(const std::string& problem) {
     statistics_.fresh_tokens = state_.fresh_tokens;
     statistics_.problem = problem;
   }
-  try {
-    save_state();
-  } catch (const std::exception& error) {
-    options_.note(fmt::format("learn: {}", error.what()));
-  }
+  save_state();
 }
 
-void Learner::save_state() { write_state(options_.folder, state_); }
+/// Not more often than the options say.
+void Learner::save_changed_state() {
+  if (state_ != saved_ && Clock::now() >= next_save_) save_state();
+}
+
+void Learner::save_state() {
+  next_save_ = Clock::now() + options_.save_every;
+  try {
+    write_state(options_.folder, state_);
+    saved_ = state_;
+  } catch (const std::exception& error) {
+    if (saving_fails_.came()) options_.note(fmt::format("learn: {}", error.what()));
+  }
+}
 
 }  // namespace talon

@@ -27,6 +27,8 @@ struct LearnOptions {
   double margin = 0.02;        // by which tau on held-out texts must grow for a head to be used
   double allowance = 0.03;     // by which it may fall on ordinary texts, all rounds together
   std::chrono::milliseconds rest{1000};  // after an answer, before the machine counts as idle
+  std::chrono::milliseconds save_every{60'000};  // between writings of what changed in the state
+  std::chrono::milliseconds again{600'000};      // after a head that could not be moved
   LearnNote note = [](const std::string&) {};
 };
 
@@ -99,12 +101,17 @@ class Learner {
   void measure();
   std::vector<Measurement::Item> items_to_measure() const;
   bool is_better(const std::vector<Measurement::Item>& items, LearnRound& round);
-  void use_trained_head();
+  bool use_trained_head();
+  void put_off_round(const std::string& problem);
   void end_round(const std::string& problem);
+  void look_at_texts();
   void open_measured_texts();
   std::filesystem::path current_head() const;
   std::filesystem::path at(const std::string& name) const { return options_.folder / name; }
+  void count_fresh_tokens();
   void save_state();
+  void save_changed_state();
+  void check_head(const std::filesystem::path& head) const;
 
   LearnOptions options_;
   const LoadedModel& loaded_;
@@ -114,6 +121,10 @@ class Learner {
   Manifest manifest_;
   TextKeeper texts_;
   LearnState state_;  // of the learner's thread, once it runs
+  LearnState saved_;  // as it was last written
+  Clock::time_point next_save_ = Clock::time_point::min();
+  Clock::time_point next_round_ = Clock::time_point::min();
+  RepeatedProblem saving_fails_;
   Host host_;
   long counted_tokens_ = 0;  // of TextStatistics::answer_tokens, those in state_.fresh_tokens
   long trained_tokens_ = 0;  // of state_.fresh_tokens, those that the round began with

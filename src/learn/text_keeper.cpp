@@ -59,7 +59,10 @@ TextKeeper::TextKeeper(const LoadedModel& loaded, const Manifest& manifest,
               options.room_bytes - options.room_bytes / kHeldOutShare, note_),
       held_out_(held_out_folder(options.folder), manifest, options.room_bytes / kHeldOutShare,
                 note_),
-      thread_([this] { run(); }) {}
+      thread_([this] { run(); }) {
+  const std::lock_guard rings(rings_);
+  count_texts();
+}
 
 TextKeeper::~TextKeeper() {
   {
@@ -118,6 +121,20 @@ void TextKeeper::flush() {
   changed_.wait(lock, [&] { return queue_.empty() && !writing_; });
 }
 
+void TextKeeper::drop_damaged() {
+  const std::lock_guard rings(rings_);
+  recent_.drop_damaged();
+  held_out_.drop_damaged();
+  count_texts();
+}
+
+/// REQUIRES: rings_ is held.
+void TextKeeper::count_texts() {
+  const std::lock_guard lock(mutex_);
+  statistics_.held_out = held_out_.texts();
+  statistics_.texts = recent_.texts() + statistics_.held_out;
+}
+
 // On its own thread from here on.
 
 void TextKeeper::run() {
@@ -137,6 +154,7 @@ void TextKeeper::run() {
 }
 
 void TextKeeper::write(const Kept& kept) {
+  const std::lock_guard rings(rings_);
   std::string problem;
   try {
     (kept.held_out ? held_out_ : recent_).append(kept.record);
@@ -147,17 +165,16 @@ void TextKeeper::write(const Kept& kept) {
   {
     const std::lock_guard lock(mutex_);
     if (problem.empty()) {
-      ++statistics_.texts;
-      statistics_.held_out += kept.held_out ? 1 : 0;
       const auto answer = static_cast<long>(kept.record.tokens.size()) - kept.record.response_begin;
       statistics_.answer_tokens += kept.held_out ? 0 : answer;
-      statistics_.problem.clear();
+      if (recent_fails_.is_over() && held_out_fails_.is_over()) statistics_.problem.clear();
     } else {
       ++statistics_.left_out;
-      is_news = statistics_.problem != problem;
+      is_news = (kept.held_out ? held_out_fails_ : recent_fails_).came();
       statistics_.problem = problem;
     }
   }
+  count_texts();
   if (is_news) note_(fmt::format("learn: a text is left out: {}", problem));
 }
 

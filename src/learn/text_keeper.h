@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "learn/repeated_problem.h"
 #include "learn/served_recorder.h"
 #include "learn/text_ring.h"
 #include "runtime/loaded_model.h"
@@ -27,11 +28,11 @@ struct TextKeeperOptions {
 };
 
 struct TextStatistics {
-  long texts = 0;          // that were kept since the start, held-out ones included
+  long texts = 0;          // in the folder, held-out ones included
   long held_out = 0;       // of them
-  long answer_tokens = 0;  // of all but the held-out ones
+  long answer_tokens = 0;  // of all but the held-out ones, kept since the start
   long left_out = 0;       // too short, the same as one of the last, or more than could be written
-  std::string problem = {};  // the last that kept one from being written
+  std::string problem = {};  // the last that kept one from being written, some minutes long
 };
 
 /// Keeps the texts of a server with the vectors that a draft head learns from: recorded on the
@@ -57,6 +58,8 @@ class TextKeeper {
   TextStatistics statistics() const;
   /// All that ended before is written when it returns.
   void flush();
+  /// Reads all texts and puts damaged files aside. Throws Error if that fails.
+  void drop_damaged();
 
  private:
   struct Kept {
@@ -66,9 +69,11 @@ class TextKeeper {
   void run();
   void write(const Kept& kept);
   bool is_new(const Record& record);
+  void count_texts();
 
   LearnNote note_;
   ServedRecorder recorder_;
+  std::mutex rings_;  // of the next two; taken before mutex_
   TextRing recent_, held_out_;
   std::map<SequenceId, ServedAnswer> answers_;
   std::deque<std::uint64_t> last_sums_;  // of the tokens of the last texts
@@ -76,6 +81,7 @@ class TextKeeper {
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   std::deque<Kept> queue_;
+  RepeatedProblem recent_fails_, held_out_fails_;
   bool writing_ = false;
   bool stopping_ = false;
   TextStatistics statistics_;

@@ -4,8 +4,10 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "learn/folder_turn.h"
+#include "learn/repeated_problem.h"
 #include "train/data/test_folder.h"
 
 namespace talon::test::text_keeper_test {
@@ -78,6 +80,69 @@ TEST(TextRing, AFullDiskCostsTheTextAndNothingBefore) {
   EXPECT_EQ(first_tokens(folder.path()), std::vector<TokenId>{1});
   ring.append(text(3));
   EXPECT_EQ(first_tokens(folder.path()), (std::vector<TokenId>{1, 3}));
+}
+
+void damage(const std::filesystem::path& shard, std::streamoff offset) {
+  std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(offset);
+  file << "no such bytes";
+}
+
+TEST(TextRing, DamagedFilesArePutAsideWhenItIsOpened) {
+  const DataFolder folder;
+  { TextRing(folder.path(), manifest(), 1 << 20, kNoNote).append(text(1)); }
+  const auto shard = folder.only_shard();
+  damage(shard, 64);  // the header of the text
+  std::string notes;
+  const LearnNote note = [&](const std::string& said) { notes += said; };
+  TextRing ring(folder.path(), manifest(), 1 << 20, note);
+  EXPECT_NE(notes.find(shard.filename().string()), std::string::npos) << notes;
+  EXPECT_TRUE(std::filesystem::exists(shard.string() + ".damaged"));
+  EXPECT_EQ(ring.texts(), 0);
+  ring.append(text(2));
+  EXPECT_EQ(first_tokens(folder.path()), std::vector<TokenId>{2});
+}
+
+TEST(TextRing, DamagedTextsArePutAsideWhileItIsWritten) {
+  const DataFolder folder;
+  TextRing ring(folder.path(), manifest(), 1 << 20, kNoNote);
+  ring.append(text(1));
+  ring.drop_damaged();
+  EXPECT_EQ(ring.texts(), 1) << "whole";
+  damage(folder.only_shard(), 64 + 64 + 200);
+  EXPECT_EQ(damaged_shards(folder.path()).size(), 1U);
+  ring.drop_damaged();
+  EXPECT_EQ(ring.texts(), 0);
+  ring.append(text(2));
+  ring.append(text(3));
+  EXPECT_EQ(ring.texts(), 2);
+  EXPECT_EQ(first_tokens(folder.path()), (std::vector<TokenId>{2, 3}));
+  EXPECT_TRUE(damaged_shards(folder.path()).empty());
+}
+
+TEST(TextRing, CountsWhatIsThere) {
+  const DataFolder folder;
+  constexpr std::size_t kRoom = 400'000;
+  long texts = 0;
+  {
+    TextRing ring(folder.path(), manifest(), kRoom, kNoNote);
+    for (int i = 0; i < 120; ++i) ring.append(text(i));
+    texts = ring.texts();
+  }
+  EXPECT_EQ(static_cast<std::size_t>(texts), first_tokens(folder.path()).size());
+  EXPECT_EQ(TextRing(folder.path(), manifest(), kRoom, kNoNote).texts(), texts);
+}
+
+TEST(RepeatedProblem, IsSaidOnceUntilItHasStayedAway) {
+  using namespace std::chrono_literals;
+  RepeatedProblem problem;
+  const RepeatedProblem::Clock::time_point begin{};
+  EXPECT_TRUE(problem.is_over(begin));
+  EXPECT_TRUE(problem.came(begin));
+  for (auto now = 1min; now < 60min; now += 1min) EXPECT_FALSE(problem.came(begin + now));
+  EXPECT_FALSE(problem.is_over(begin + 60min));
+  EXPECT_TRUE(problem.is_over(begin + 69min));
+  EXPECT_TRUE(problem.came(begin + 70min));
 }
 
 TEST(FolderTurn, IsOneServersAtATime) {

@@ -265,6 +265,76 @@ TEST(Learn, NobodyIsToldOfLearningWhereThereIsNone) {
   EXPECT_FALSE(server.get("/v1/load").json()["models"][0].contains("learning"));
 }
 
+TEST(Learn, WhatIsFreshIsSavedWhileItServesAndTextsOfEarlierServersCount) {
+  const LearnFolder folder;
+  auto options = folder.options("exit 1");
+  options.learn->least_tokens = 1'000'000;
+  options.learn->save_every = std::chrono::milliseconds(1);
+  const auto state = folder.path() / "learn/state.json";
+  Json said;
+  {
+    const TestServer server(options);
+    for (int i = 0; i < 12; ++i) server.post("/v1/completions", completion(i));
+    Json saved;
+    for (int i = 0; i < 1000; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (std::ifstream file(state); file) saved = Json::parse(file);
+      said = learning(server);
+      if (said["texts"] == 12 && saved["fresh_tokens"] == said["answer_tokens"]) break;
+    }
+    EXPECT_GT(said["answer_tokens"], 0);
+    EXPECT_EQ(saved["fresh_tokens"], said["answer_tokens"]);
+  }
+  const TestServer next(options);
+  EXPECT_EQ(learning(next)["texts"], 12);
+  EXPECT_EQ(learning(next)["held_out"], said["held_out"]);
+  EXPECT_EQ(learning(next)["fresh_tokens"], said["fresh_tokens"]);
+}
+
+TEST(Learn, ADamagedHeadOrTextIsNoReasonNotToServe) {
+  const LearnFolder folder;
+  auto options = folder.options("cp -r " + kHead + " $out/head");
+  options.drafter = "eagle3:head=" + folder.bad_head();
+  {
+    const TestServer server(options);
+    EXPECT_EQ(learn_a_round(server)["swaps"], 1);
+  }
+  const auto learned = folder.path() / "learn";
+  std::ofstream(learned / "heads/0001/config.json") << "{}";
+  for (const auto& entry : std::filesystem::directory_iterator(learned / "recent")) {
+    if (entry.path().extension() == ".talondata")
+      std::ofstream(entry.path()) << std::string(99, 'x');
+  }
+  std::string notes;
+  options.learn->note = [&](const std::string& note) { notes += note + "\n"; };
+  {
+    const TestServer next(options);
+    EXPECT_EQ(next.post("/v1/completions", completion(1)).json()["choices"][0]["text"],
+              plain_text(completion(1)));
+  }
+  EXPECT_NE(notes.find("heads/0001"), std::string::npos) << notes;
+  EXPECT_NE(notes.find(".damaged"), std::string::npos) << notes;
+}
+
+TEST(Learn, AHeadThatCannotBeMovedStaysAndIsUsedLater) {
+  const LearnFolder folder;
+  auto options = folder.options("cp -r " + kHead + " $out/head; echo > $out/../heads");
+  options.drafter = "eagle3:head=" + folder.bad_head();
+  options.learn->again = std::chrono::milliseconds(100);
+  const TestServer server(options);
+  for (int i = 0; i < 24; ++i) server.post("/v1/completions", completion(i));
+  Json said;
+  for (int i = 0; i < 3000 && !said.contains("problem"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    said = learning(server);
+  }
+  EXPECT_EQ(said["swaps"], 0) << said;
+  EXPECT_EQ(said["rounds"], 0) << said;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "learn/run/head"));
+  std::filesystem::remove(folder.path() / "learn/heads");
+  EXPECT_EQ(learn_a_round(server, 24)["swaps"], 1);
+}
+
 TEST(Learn, TwoServersDoNotShareAFolder) {
   const LearnFolder folder;
   const TestServer server(folder.options());

@@ -164,7 +164,10 @@ Json activations_json(Activations activations) {
 
 std::optional<Manifest> read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kFileName;
-  if (!std::filesystem::exists(path)) return std::nullopt;
+  std::error_code error;
+  const bool is_there = std::filesystem::exists(path, error);
+  if (error) fail("read {}: {}", quote(path.string()), error.message());
+  if (!is_there) return std::nullopt;
   const MappedFile file(path);
   const std::string where = "read " + quote(path.string());
   return parse(parse_json(file.text(), where), where);

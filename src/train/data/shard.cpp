@@ -16,7 +16,8 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view kFileMagic = "TALONTD1";
 constexpr std::uint32_t kRecordMagic = 0x31635454;  // "TTc1"
 constexpr std::string_view kRemedy =
-    "delete the shard and run `talon train data` again to make its conversations anew";
+    "delete the shard; if `talon train data` made it, run that again to make its conversations "
+    "anew";
 
 struct FileHeader {
   char magic[8] = {};
@@ -150,9 +151,13 @@ std::span<const std::byte> read_payload(const MappedFile& file, const RecordPlac
 
 std::vector<std::filesystem::path> list_shards(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> shards;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == kShardSuffix) shards.push_back(entry.path());
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  while (!error && entry != std::filesystem::directory_iterator()) {
+    if (entry->path().extension() == kShardSuffix) shards.push_back(entry->path());
+    entry.increment(error);
   }
+  if (error) fail("list the shards in {}: {}", quote(folder.string()), error.message());
   std::sort(shards.begin(), shards.end());
   return shards;
 }

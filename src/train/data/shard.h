@@ -83,7 +83,7 @@ ShardContents scan_shard(const MappedFile& file, const ShardKind& kind);
 std::span<const std::byte> read_payload(const MappedFile& file, const RecordPlace& place,
                                         const ShardKind& kind);
 
-/// The shards in a folder, by name.
+/// The shards in a folder, by name. Throws Error naming the folder if it cannot be read.
 std::vector<std::filesystem::path> list_shards(const std::filesystem::path& folder);
 
 }  // namespace talon
