@@ -20,7 +20,7 @@ struct PlanOptions {
   std::uint64_t seed = 1;
   TemperatureMix temperatures{"0:0.5,0.7-1:0.5"};
   float guidance = 1;  // of a target that draws; at most 1: no guide
-  int shard = 0;  // this process of
+  int shard = 0;       // this process of
   int shards = 1;
 };
 
