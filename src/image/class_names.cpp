@@ -14,20 +14,19 @@
 namespace talon {
 namespace {
 
-std::string lowered(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  const std::size_t begin = lower.find_first_not_of(' ');
-  if (begin == std::string::npos) return "";
-  return lower.substr(begin, lower.find_last_not_of(' ') - begin + 1);
+/// In small letters, without spaces around it.
+std::string plain(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return "";
+  return lowered(text.substr(begin, text.find_last_not_of(' ') - begin + 1));
 }
 
 /// The whole text, then its parts.
 std::vector<std::string> names_of(std::string_view text) {
-  std::vector<std::string> names = {lowered(text)};
+  std::vector<std::string> names = {plain(text)};
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    names.push_back(lowered(text.substr(begin, end - begin)));
+    names.push_back(plain(text.substr(begin, end - begin)));
     begin = end + 1;
   }
   return names;
@@ -46,12 +45,22 @@ ClassNames ClassNames::read(const std::filesystem::path& file, int classes) {
 }
 
 int ClassNames::find(std::string_view name) const {
-  const std::string wanted = lowered(name);
+  const std::string wanted = plain(name);
   std::vector<std::string> known;
+  std::vector<int> whole, some;  // classes with that text, with that name
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     std::vector<std::string> names = names_of(texts_[i]);
-    if (std::ranges::find(names, wanted) != names.end()) return static_cast<int>(i);
+    if (names[0] == wanted) whole.push_back(static_cast<int>(i));
+    if (std::ranges::find(names, wanted) != names.end()) some.push_back(static_cast<int>(i));
     known.insert(known.end(), names.begin() + 1, names.end());
+  }
+  const std::vector<int>& found = whole.empty() ? some : whole;
+  if (found.size() == 1) return found[0];
+  if (!found.empty()) {
+    throw UsageError(
+        fmt::format("class: expected the name of one class, got {}, that of {}: ask "
+                    "by number",
+                    quote(name), fmt::join(found, " and ")));
   }
   throw UsageError(fmt::format("class: expected a number or a name, such as {}, got {}",
                                fmt::join(most_like(wanted, std::move(known)), ", "), quote(name)));

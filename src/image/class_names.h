@@ -15,8 +15,9 @@ class ClassNames {
   static ClassNames read(const std::filesystem::path& file, int classes);
 
   const std::vector<std::string>& texts() const { return texts_; }
-  /// The class with that name, or the whole text, in letters of either case. Throws UsageError for
-  /// a name that is not known, with those that are most like it.
+  /// The class with that whole text, or else with that name, in letters of either case. Throws
+  /// UsageError for a name that is not known, with those that are most like it, and for one of
+  /// several classes, with their numbers.
   int find(std::string_view name) const;
 
  private:

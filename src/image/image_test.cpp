@@ -218,8 +218,25 @@ TEST(PromptWords, RefusesOthersAndNamesWhatIsLikeThem) {
   std::ofstream(file) << R"({"words": ["a", "a"], "styles": ["x"]})";
   EXPECT_NE(test::message_of([&] { PromptWords::read(file); }).find("expected each text once"),
             std::string::npos);
-  std::ofstream(file) << R"({"words": ["a", 3], "styles": ["x"]})";
-  EXPECT_NE(test::message_of([&] { PromptWords::read(file); }).find("words: expected a list"),
+  const auto expect = [&](std::string_view text, std::string_view part) {
+    std::ofstream(file, std::ios::trunc) << text;
+    const std::string found = test::message_of([&] { PromptWords::read(file); });
+    EXPECT_NE(found.find(part), std::string::npos) << found;
+  };
+  expect(R"({"words": ["a", 3], "styles": ["x"]})",
+         "words: entry 1: expected a text, found number");
+  expect(R"({"words": "a", "styles": ["x"]})", "words: expected a list of at most");
+  expect(R"({"words": ["a", ""], "styles": ["x"]})",
+         "words: entry 1: expected a word without spaces and commas, found \"\"");
+  expect(R"({"words": ["a"], "styles": ["x", "b c"]})",
+         "styles: entry 1: expected a word without spaces and commas, found \"b c\"");
+}
+
+TEST(PromptWords, AreFoundInEitherCaseWhereNoneHasThatOfThePrompt) {
+  const PromptWords words({"cat", "Moon", "US", "us", "Us"}, {"Flat"});
+  EXPECT_EQ(words.rows_of("CAT moon flat", 3), (std::vector<int>{0, 1, 5}));
+  EXPECT_EQ(words.rows_of("US us Flat", 3), (std::vector<int>{2, 3, 5}));
+  EXPECT_NE(test::message_of([&] { words.rows_of("uS flat", 3); }).find("got \"uS\""),
             std::string::npos);
 }
 
@@ -254,9 +271,23 @@ TEST(ClassNames, AreFoundInAnyCaseAndByAnyOfTheirNames) {
   const auto refusal = [&] { return test::message_of([&] { ClassNames::read(file, 4); }); };
   EXPECT_NE(refusal().find("expected 4 classes, found 3"), std::string::npos) << refusal();
   write(R"(["tench", 3])");
-  EXPECT_NE(refusal().find("expected a list of at most"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("entry 1: expected a text, found number"), std::string::npos)
+      << refusal();
   write("{");
   EXPECT_NE(refusal().find("classes.json"), std::string::npos) << refusal();
+}
+
+TEST(ClassNames, OfSeveralClassesAreRefusedWithTheirNumbers) {
+  const fs::path file = fs::path(testing::TempDir()) / "classes.json";
+  std::ofstream(file, std::ios::trunc) << R"(["crane", "hen", "Crane", "maillot", "maillot, suit",
+                                             "bass, fish", "bass, instrument"])";
+  const ClassNames names = ClassNames::read(file, 7);
+  EXPECT_EQ(test::message_of([&] { names.find("crane"); }),
+            "class: expected the name of one class, got \"crane\", that of 0 and 2: ask by number");
+  EXPECT_NE(test::message_of([&] { names.find("bass"); }).find("that of 5 and 6"),
+            std::string::npos);
+  EXPECT_EQ(names.find("maillot"), 3);  // its whole text
+  EXPECT_EQ(names.find("suit"), 4);
 }
 
 }  // namespace

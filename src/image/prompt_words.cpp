@@ -16,10 +16,12 @@
 namespace talon {
 namespace {
 
+constexpr std::string_view kBetween = " ,\t\n";  // words of a prompt
+
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> words(1);
   for (const char c : text) {
-    if (c == ' ' || c == ',' || c == '\t' || c == '\n') {
+    if (kBetween.find(c) != std::string_view::npos) {
       if (!words.back().empty()) words.emplace_back();
     } else {
       words.back() += c;
@@ -29,9 +31,17 @@ std::vector<std::string> split(std::string_view text) {
   return words;
 }
 
+/// In letters of either case where none has those of the word and one alone is like it; else -1.
 int find(const std::vector<std::string>& list, const std::string& word) {
   const auto found = std::ranges::find(list, word);
-  return found == list.end() ? -1 : static_cast<int>(found - list.begin());
+  if (found != list.end()) return static_cast<int>(found - list.begin());
+  int alike = -1;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (lowered(list[i]) != lowered(word)) continue;
+    if (alike >= 0) return -1;
+    alike = static_cast<int>(i);
+  }
+  return alike;
 }
 
 std::vector<std::string> read_list(const Json& json, const char* key, const std::string& doing) {
@@ -40,6 +50,11 @@ std::vector<std::string> read_list(const Json& json, const char* key, const std:
   auto list = read_texts(found == json.end() ? Json() : *found, reading);
   if (std::set(list.begin(), list.end()).size() != list.size())
     fail("{}: expected each text once, found one twice", reading);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!list[i].empty() && list[i].find_first_of(kBetween) == std::string::npos) continue;
+    fail("{}: entry {}: expected a word without spaces and commas, found {}", reading, i,
+         quote(list[i]));
+  }
   return list;
 }
 

@@ -1,5 +1,7 @@
 #include "image/word_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -28,13 +30,23 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::vector<std::string> read_texts(const Json& list, std::string_view doing) {
-  const auto is_text = [](const Json& item) { return item.is_string(); };
-  if (!list.is_array() || list.size() > kMostTexts ||
-      !std::all_of(list.begin(), list.end(), is_text)) {
+  if (!list.is_array() || list.size() > kMostTexts) {
     fail("{}: expected a list of at most {} texts, found {}", doing, kMostTexts,
-         list.is_null() ? "none" : list.type_name());
+         list.is_null()    ? "none"
+         : list.is_array() ? fmt::to_string(list.size())
+                           : std::string(list.type_name()));
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!list[i].is_string())
+      fail("{}: entry {}: expected a text, found {}", doing, i, list[i].type_name());
   }
   return list.get<std::vector<std::string>>();
+}
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
 }
 
 std::vector<std::string> most_like(std::string_view word, std::vector<std::string> known) {

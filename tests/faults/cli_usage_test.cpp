@@ -50,6 +50,10 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUse{"TokensNotANumber",
                  {"train", "data", "-m", small_model(), "-o", "x", "--tokens", "many"},
                  {"--tokens", "whole number", "\"many\""}},
+        WrongUse{
+            "GuidanceOfText",
+            {"train", "data", "-m", small_model(), "--prompts", "x", "-o", "x", "--guidance", "3"},
+            {"--guidance", "expected a model that draws"}},
         WrongUse{"UnknownSituation",
                  {"bench", "contention", "-m", small_model(), "--situations", "lunch"},
                  {"--situations", "quiet", "\"lunch\""}},

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 
 #include "../faults/cli_process.h"
@@ -282,6 +283,55 @@ TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   EXPECT_GT(summary[relaxed]["nodes"], 0.0);
   EXPECT_EQ(summary["none"]["nodes"], 0.0);
   EXPECT_GE(summary[relaxed]["tau"], summary[exact]["tau"]);
+}
+
+TEST_F(ImageCommand, LinesOfBenchSaySeedAndGuidance) {
+  const auto bench = [&](const std::string& lines, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"bench", "image", "-m", folder_.path().string(), "--methods",
+                               "jacobi", "--prompts", folder_.write("prompts.jsonl", lines)});
+    return run_talon(std::move(more));
+  };
+  const std::string guided = "{\"prompt\": \"red cat flat\", \"seed\": 9, \"guidance\": 3}\n";
+  const std::string plain = "{\"prompt\": \"round\"}\n";
+  const Outcome outcome =
+      bench("\n" + plain + " \n" + guided + plain, {"--guidance", "1", "--limit", "2"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  std::istringstream lines(outcome.output);
+  std::vector<Json> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));
+  ASSERT_EQ(all.size(), 2 * 2 + 1);
+  EXPECT_EQ(all[0]["seed"], 1);
+  EXPECT_EQ(all[2]["seed"], 9);
+  const Outcome same =
+      bench("{\"prompt\": \"red cat flat\"}\n", {"--guidance", "3", "--seed", "9"});
+  EXPECT_EQ(Json::parse(same.output.substr(0, same.output.find('\n')))["surprise"],
+            all[2]["surprise"]);
+  expect_said(bench("\n{\"prompt\": \"round\", \"sead\": 1}\n"), 2,
+              "prompts.jsonl line 2: expected keys among prompt, class, caption_features, seed, "
+              "guidance, source, licence, found \"sead\"");
+  expect_said(bench("{\"prompt\": \"round\", \"seed\": -1}\n"), 2,
+              "line 1: seed: expected a whole");
+}
+
+TEST_F(ImageCommand, AStoppedBenchSumsUpWhatIsFinished) {
+  Start start;
+  start.arguments = {"bench",     "image",
+                     "-m",        folder_.path().string(),
+                     "--methods", "jacobi",
+                     "--prompts", folder_.write("prompts.jsonl", "{\"prompt\": \"round\"}\n"),
+                     "-n",        "50000"};
+  start.output_file = folder_.file("rows.jsonl");
+  start.interrupt_when = [&] {
+    return read_file(start.output_file).find("\"jacobi\"") != std::string::npos;
+  };
+  const Outcome outcome = run_talon(start);
+  EXPECT_EQ(outcome.code, 130) << outcome.notes;
+  EXPECT_NE(outcome.notes.find("of 50000 pictures"), std::string::npos) << outcome.notes;
+  const std::string rows = read_file(start.output_file);
+  const std::size_t last = rows.rfind('\n', rows.size() - 2);
+  const Json summary = Json::parse(rows.substr(last + 1))["summary"];
+  EXPECT_LT(summary["jacobi"]["images"], 50000);
+  EXPECT_EQ(summary["none"]["images"], summary["jacobi"]["images"]);
 }
 
 TEST_F(ImageCommand, AFullDiskLeavesNoPicture) {

@@ -24,6 +24,9 @@ namespace talon {
 namespace {
 
 constexpr const char* kPlain = "none";
+// Files of prompts of `talon train data` say source and licence.
+constexpr std::string_view kLineKeys[] = {"prompt",   "class",  "caption_features", "seed",
+                                          "guidance", "source", "licence"};
 
 /// What a method did on all pictures.
 struct Summary {
@@ -71,7 +74,7 @@ class BenchImage : public Command {
         ->required();
     app_->add_option("--prompts", prompts_file_,
                      "JSON lines: {\"prompt\": TEXT}, {\"class\": NUMBER or NAME} or "
-                     "{\"caption_features\": FILE}")
+                     "{\"caption_features\": FILE}, perhaps with \"seed\" and \"guidance\"")
         ->type_name("FILE")
         ->required();
     add_int(*app_, "-n,--images", images_, 1, 1 << 20, "of each prompt");
@@ -93,7 +96,8 @@ class BenchImage : public Command {
     require_each_once("--methods", methods_);
     const LoadedModel loaded = load_with_meter(model_);
     std::vector<DrawnPicture> pictures = read_prompts(loaded);
-    draw_all(loaded, pictures);
+    const std::size_t asked = pictures.size();
+    const bool finished = draw_all(loaded, pictures);
     std::vector<Summary> summaries(methods_.size());
     const TokenId background = background_of(pictures);
     for (const DrawnPicture& picture : pictures) {
@@ -108,6 +112,10 @@ class BenchImage : public Command {
                 {"top_k", sampler_.top_k},
                 {"top_p", sampler_.top_p},
                 {"background", background}});
+    if (!finished) {
+      note("stopped; the summary is that of {} of {} pictures", pictures.size(), asked);
+      return kExitInterrupted;
+    }
     const bool all_equal = std::ranges::all_of(summaries, [&](const Summary& one) {
       const auto index = static_cast<std::size_t>(&one - summaries.data());
       return one.equal == one.images || !lossless_[index];
@@ -122,32 +130,42 @@ class BenchImage : public Command {
     if (!file) fail("read {}: {}", prompts_file_, std::strerror(errno));
     std::vector<DrawnPicture> pictures;
     std::string line;
+    int prompts = 0;
     for (int number = 1; std::getline(file, line); ++number) {
-      if (limit_ > 0 && number > limit_) break;
+      if (is_blank(line)) continue;
+      if (limit_ > 0 && ++prompts > limit_) break;
       const std::string doing = fmt::format("read {} line {}", prompts_file_, number);
       const Json json = parse_json(line, doing);
+      const LineSettings settings(json, kLineKeys, doing);
+      const std::uint64_t seed = settings.seed(seed_);
       DrawnPicture picture;
       const AskedPicture asked = read_asked_picture(loaded, json, doing);
       picture.prompt = asked.shown;
-      ask_for(loaded.model, asked.whole(loaded), static_cast<float>(guidance_), picture.request);
+      ask_for(loaded.model, asked.whole(loaded), settings.guidance(static_cast<float>(guidance_)),
+              picture.request);
       picture.request.sampler = sampler_;
       picture.request.reuse_prefix = false;
       for (int i = 0; i < images_; ++i) {
-        picture.request.seed = seed_ + static_cast<std::uint64_t>(i);
+        picture.request.seed = seed + static_cast<std::uint64_t>(i);
         pictures.push_back(picture);
       }
     }
+    if (file.bad()) fail("read {}: it cannot be read to its end", prompts_file_);
     if (pictures.empty()) fail("read {}: expected a prompt, found none", prompts_file_);
     return pictures;
   }
 
   /// Each picture by all methods, one after the other, so that the machine is the same for all.
-  void draw_all(const LoadedModel& loaded, std::vector<DrawnPicture>& pictures) {
-    const auto longest = std::ranges::max_element(
-        pictures, {}, [](const DrawnPicture& picture) { return picture.request.prompt.size(); });
+  /// False if it was stopped; pictures that were not drawn by all methods are then left out.
+  bool draw_all(const LoadedModel& loaded, std::vector<DrawnPicture>& pictures) {
+    std::size_t longest = 0;
+    int streams = 1;
+    for (const DrawnPicture& picture : pictures) {
+      longest = std::max(longest, picture.request.prompt.size());
+      streams = std::max(streams, picture.request.streams());
+    }
     const auto cache = open_cache(
-        loaded.model, picture_cache(loaded, 1, static_cast<int>(longest->request.prompt.size()),
-                                    longest->request.streams(), model_.kv));
+        loaded.model, picture_cache(loaded, 1, static_cast<int>(longest), streams, model_.kv));
     use_places(decode_, loaded, cache->store().shape.type);
     decode_.drafter = kPlain;
     Answerer answerer(loaded.model, *cache, nullptr, decode_);
@@ -160,18 +178,25 @@ class BenchImage : public Command {
     const InterruptGuard interrupt;
     const auto answer = [&](Request request, MethodId id) {
       request.method = id;
-      Answer drawn = answerer.decode(std::move(request), {}, &interrupt.stop());
-      if (interrupt.stop().requested()) throw Error("interrupted");
-      return drawn;
+      return answerer.decode(std::move(request), {}, &interrupt.stop());
     };
-    for (const MethodId id : ids) answer(pictures[0].request, id);  // warm
-    for (DrawnPicture& picture : pictures) {
-      for (const MethodId id : ids) {
-        const Stopwatch watch;
-        picture.answers.push_back(answer(picture.request, id));
-        picture.ms.push_back(watch.ms());
-      }
+    const auto stopped = [&] { return interrupt.stop().requested(); };
+    for (const MethodId id : ids) {  // warm
+      if (!stopped()) answer(pictures[0].request, id);
     }
+    for (std::size_t i = 0; i < pictures.size(); ++i) {
+      for (std::size_t method = 0; method < ids.size() && !stopped(); ++method) {
+        const Stopwatch watch;
+        Answer drawn = answer(pictures[i].request, ids[method]);
+        if (drawn.finish == FinishReason::cancelled) break;
+        pictures[i].ms.push_back(watch.ms());
+        pictures[i].answers.push_back(std::move(drawn));
+      }
+      if (pictures[i].answers.size() == ids.size()) continue;
+      pictures.resize(i);
+      return false;
+    }
+    return true;
   }
 
   void report(const Model& model, const DrawnPicture& picture, std::size_t method,

@@ -1,12 +1,17 @@
 #include "cli/image/asked_picture.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "core/error.h"
+#include "io/quote.h"
 
 namespace talon {
 namespace {
 
+constexpr double kMostGuidance = 1e6;
 constexpr const char* kAskedBy[] = {"prompt", "class", "caption_features"};
 
 /// The one key of those that ask for a picture.
@@ -67,6 +72,46 @@ AskedPicture read_asked_picture(const LoadedModel& loaded, const Json& line,
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", doing, error.what()));
   }
+}
+
+LineSettings::LineSettings(const Json& line, std::span<const std::string_view> keys,
+                           std::string doing)
+    : line_(line), doing_(std::move(doing)) {
+  if (!line.is_object()) refuse("expected an object", line.type_name());
+  for (const auto& [key, value] : line.items()) {
+    if (std::ranges::find(keys, key) == keys.end())
+      refuse(fmt::format("expected keys among {}", fmt::join(keys, ", ")), quote(key));
+  }
+}
+
+std::uint64_t LineSettings::seed(std::uint64_t usual) const {
+  const Json* value = find("seed");
+  if (!value) return usual;
+  if (!value->is_number_unsigned())
+    refuse("seed: expected a whole number of at least 0", value->dump());
+  return value->get<std::uint64_t>();
+}
+
+float LineSettings::guidance(float usual) const {
+  const Json* value = find("guidance");
+  if (!value) return usual;
+  const double number = value->is_number() ? value->get<double>() : -1;
+  if (!(number >= 0 && number <= kMostGuidance))
+    refuse(fmt::format("guidance: expected a number from 0 to {}", kMostGuidance), value->dump());
+  return static_cast<float>(number);
+}
+
+const Json* LineSettings::find(std::string_view key) const {
+  const auto found = line_.find(key);
+  return found == line_.end() || found->is_null() ? nullptr : &*found;
+}
+
+void LineSettings::refuse(std::string_view expected, std::string_view found) const {
+  throw UsageError(fmt::format("{}: {}, found {}", doing_, expected, found));
+}
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
 }  // namespace talon

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "draw/picture_prompt.h"
 #include "runtime/loaded_model.h"
@@ -23,5 +26,25 @@ struct AskedPicture {
 /// the model does not take.
 AskedPicture read_asked_picture(const LoadedModel& loaded, const Json& line,
                                 const std::string& doing);
+
+/// What else a line of a file of prompts says. Throws UsageError that begins with `doing`.
+class LineSettings {
+ public:
+  /// Refuses what is no object and keys that are not among `keys`. Borrows the line.
+  LineSettings(const Json& line, std::span<const std::string_view> keys, std::string doing);
+
+  std::uint64_t seed(std::uint64_t usual) const;
+  float guidance(float usual) const;
+  /// Null if it is not there or null.
+  const Json* find(std::string_view key) const;
+  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const;
+
+ private:
+  const Json& line_;
+  std::string doing_;
+};
+
+/// Whether a line of a file of prompts says nothing.
+bool is_blank(std::string_view line);
 
 }  // namespace talon

@@ -22,64 +22,23 @@ namespace {
 
 constexpr std::string_view kBatchKeys[] = {"prompt", "class",    "caption_features",
                                            "seed",   "guidance", "out"};
-constexpr double kMostBatchGuidance = 1e6;
 constexpr std::size_t kMostNameBytes = 224;  // 255 less what a name has until its file is whole
 
-/// One line, as far as it goes without the model.
-class LineReader {
- public:
-  LineReader(const Json& json, std::string doing) : json_(json), doing_(std::move(doing)) {
-    if (!json.is_object()) refuse("expected an object", json.type_name());
-    for (const auto& [key, value] : json.items()) {
-      if (std::ranges::find(kBatchKeys, key) == std::end(kBatchKeys))
-        refuse(fmt::format("expected keys among {}", fmt::join(kBatchKeys, ", ")), quote(key));
-    }
+/// The name of the picture of a line in the folder.
+std::string name_of(const LineSettings& line, int number) {
+  const Json* value = line.find("out");
+  if (!value) return fmt::format("{:05}.png", number);
+  const std::string name = value->is_string() ? value->get<std::string>() : "";
+  const bool is_name = !name.empty() &&
+                       name.find_first_of(std::string_view("/\0", 2)) == std::string::npos &&
+                       name != "." && name != "..";
+  if (!is_name) line.refuse("out: expected the name of a file", value->dump());
+  if (name.size() > kMostNameBytes) {
+    line.refuse(fmt::format("out: expected a name of at most {} bytes", kMostNameBytes),
+                fmt::format("{} bytes", name.size()));
   }
-
-  std::uint64_t seed(std::uint64_t usual) const {
-    const Json* value = find("seed");
-    if (!value) return usual;
-    if (!value->is_number_unsigned())
-      refuse("seed: expected a whole number of at least 0", value->dump());
-    return value->get<std::uint64_t>();
-  }
-  float guidance(float usual) const {
-    const Json* value = find("guidance");
-    if (!value) return usual;
-    const double number = value->is_number() ? value->get<double>() : -1;
-    if (!(number >= 0 && number <= kMostBatchGuidance)) {
-      refuse(fmt::format("guidance: expected a number from 0 to {}", kMostBatchGuidance),
-             value->dump());
-    }
-    return static_cast<float>(number);
-  }
-  std::string out(int number) const {
-    const Json* value = find("out");
-    if (!value) return fmt::format("{:05}.png", number);
-    const std::string name = value->is_string() ? value->get<std::string>() : "";
-    const bool is_name = !name.empty() &&
-                         name.find_first_of(std::string_view("/\0", 2)) == std::string::npos &&
-                         name != "." && name != "..";
-    if (!is_name) refuse("out: expected the name of a file", value->dump());
-    if (name.size() > kMostNameBytes) {
-      refuse(fmt::format("out: expected a name of at most {} bytes", kMostNameBytes),
-             fmt::format("{} bytes", name.size()));
-    }
-    return name;
-  }
-  [[noreturn]] void refuse(std::string_view expected, std::string_view found) const {
-    throw UsageError(fmt::format("{}: {}, found {}", doing_, expected, found));
-  }
-
- private:
-  const Json* find(const char* key) const {
-    const auto found = json_.find(key);
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  const Json& json_;
-  std::string doing_;
-};
+  return name;
+}
 
 /// What was drawn, and by how much work.
 struct BatchTotals {
@@ -210,19 +169,19 @@ std::vector<BatchLine> read_batch(const LoadedModel& loaded, const BatchOptions&
   std::map<std::string, int> names;  // and the lines that have them
   std::string text;
   for (int number = 1; std::getline(file, text); ++number) {
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (is_blank(text)) continue;
     const std::string doing = fmt::format("{} line {}", options.file.string(), number);
     const Json json = parse_json(text, doing);
-    const LineReader reader(json, doing);
+    const LineSettings settings(json, kBatchKeys, doing);
     BatchLine line{number, read_asked_picture(loaded, json, doing), options.usual, {}};
     line.facts.prompt = line.asked.shown;
-    line.facts.seed = reader.seed(options.usual.seed + lines.size());
-    line.facts.guidance = reader.guidance(options.usual.guidance);
-    const std::string name = reader.out(number);
+    line.facts.seed = settings.seed(options.usual.seed + lines.size());
+    line.facts.guidance = settings.guidance(options.usual.guidance);
+    const std::string name = name_of(settings, number);
     line.file = options.folder / name;
     if (const auto [before, is_new] = names.emplace(name, number); !is_new) {
-      reader.refuse("out: expected a name of its own",
-                    fmt::format("{}, as in line {}", quote(name), before->second));
+      settings.refuse("out: expected a name of its own",
+                      fmt::format("{}, as in line {}", quote(name), before->second));
     }
     lines.push_back(std::move(line));
   }

@@ -77,7 +77,12 @@ class TrainData : public Command {
     options_.end_tokens = loaded.end_tokens;
     options_.heads = heads_at_hand(loaded);
     options_.drafter = resolve_drafter(options_.drafter, options_.heads);
-    if (loaded.model.config.image) prepare_pictures(loaded.model);
+    if (loaded.model.config.image) {
+      prepare_pictures(loaded.model);
+    } else if (guidance_ > 1) {
+      throw UsageError(fmt::format("--guidance: expected a model that draws, got {}, which writes",
+                                   loaded.model.source.filename().string()));
+    }
     options_.max_new = plan_.max_new;
     options_.kv = cache_type(loaded.model, model_.kv);
     choose_features(loaded.model.config);
@@ -163,6 +168,7 @@ class TrainData : public Command {
     if (app_->count("--temperature-mix") == 0) mix_ = kPictureMix;
     plan_.max_new = image.answer_tokens();
     options_.guidance = static_cast<float>(guidance_);
+    plan_.guidance = options_.guidance;
     options_.end_tokens.clear();
     chat_ = false;
   }

@@ -39,6 +39,8 @@ void add_jobs(DataPlan& plan, std::uint64_t text, const PlanOptions& options) {
     job.id = checksum({kJob, text, job.temperature == 0 ? 0 : job.seed,
                        static_cast<std::uint64_t>(options.max_new),
                        checksum(std::as_bytes(std::span(&job.temperature, 1)))});
+    if (options.guidance > 1)
+      job.id = checksum({job.id, checksum(std::as_bytes(std::span(&options.guidance, 1)))});
     job.prompt = static_cast<std::uint32_t>(plan.prompts.size() - 1);
     job.sample = sample;
     if (job.id % static_cast<std::uint64_t>(options.shards) ==

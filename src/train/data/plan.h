@@ -19,7 +19,8 @@ struct PlanOptions {
   int max_prompt = 512;  // tokens; longer prompts are left out
   std::uint64_t seed = 1;
   TemperatureMix temperatures{"0:0.5,0.7-1:0.5"};
-  int shard = 0;  // this process of
+  float guidance = 1;  // of a target that draws; at most 1: no guide
+  int shard = 0;       // this process of
   int shards = 1;
 };
 

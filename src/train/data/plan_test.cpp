@@ -73,17 +73,20 @@ TEST(DataPlan, ShardsShareTheJobsAndNamesDoNotDependOnOrder) {
   EXPECT_EQ(together, ids_of(whole));
 }
 
-TEST(DataPlan, AnotherSeedOrLengthIsAnotherAnswer) {
-  PlanOptions other_seed = small_plan(), longer = small_plan();
+TEST(DataPlan, AnotherSeedLengthOrGuidanceIsAnotherAnswer) {
+  PlanOptions other_seed = small_plan(), longer = small_plan(), guided = small_plan();
   other_seed.seed = 2;
   longer.max_new = 13;
+  guided.guidance = 2;
   const auto ids = ids_of(plan_prompts(some_prompts(9), encode_letters, {}, small_plan()));
-  for (const PlanOptions& options : {longer}) {
+  for (const PlanOptions& options : {longer, guided}) {
     for (const auto id : ids_of(plan_prompts(some_prompts(9), encode_letters, {}, options))) {
       EXPECT_FALSE(ids.contains(id));
     }
   }
   EXPECT_NE(ids, ids_of(plan_prompts(some_prompts(9), encode_letters, {}, other_seed)));
+  guided.guidance = 1;  // no guide
+  EXPECT_EQ(ids, ids_of(plan_prompts(some_prompts(9), encode_letters, {}, guided)));
 }
 
 TEST(Overlap, FindsThirteenEqualWordsAndWholeShortQuestions) {

@@ -56,6 +56,50 @@ Json facts_of(const PictureSet& pictures, const StoredTokenizer& tokenizer,
           {"seed", options.seed}};
 }
 
+std::string text_of(const std::filesystem::path& file, const std::string& doing) {
+  std::ifstream input(file);
+  std::ostringstream text;
+  text << input.rdbuf();
+  if (!input) fail("{}: cannot be read; talon train image codes writes it", doing);
+  return text.str();
+}
+
+/// Throws Error naming the setting that a file of codes was made with another value of.
+void require_facts(const Json& found, const Json& expected, const std::string& doing,
+                   std::string_view remedy) {
+  if (!found.is_object()) fail("{}: expected an object of facts, found {}", doing, found.dump());
+  for (const auto& [name, value] : expected.items()) {
+    const Json one = found.value(name, Json());
+    if (one == value) continue;
+    fail("{}: setting \"{}\": expected {}, found {}: {}", doing, name, value.dump(), one.dump(),
+         remedy);
+  }
+}
+
+void require_facts_of_view(const Checkpoint& view, const Json& expected,
+                           const std::filesystem::path& file, std::string_view remedy) {
+  const std::string doing = "read " + file.string() + ": facts";
+  const auto facts = view.metadata.find("facts");
+  if (facts == view.metadata.end() || !facts->is_string())
+    fail("{}: expected those that talon train image codes writes, found none", doing);
+  require_facts(parse_json(facts->get<std::string>(), doing), expected, doing, remedy);
+}
+
+/// Before anything is written: whether what the folder holds is of the same facts.
+void require_same_run(const std::filesystem::path& out, const Json& facts) {
+  constexpr std::string_view kRemedy = "use another --out";
+  const auto index = out / "codes.json";
+  if (std::filesystem::exists(index)) {
+    const std::string doing = "read " + index.string();
+    require_facts(parse_json(text_of(index, doing), doing), facts, doing, kRemedy);
+  }
+  for (int view = 0; view < facts.at("views").get<int>(); ++view) {
+    const auto file = view_file(out, view);
+    if (std::filesystem::exists(file))
+      require_facts_of_view(read_safetensors(file), facts, file, kRemedy);
+  }
+}
+
 }  // namespace
 
 bool make_codes(const CodesOptions& options, const TrainingHooks& hooks) {
@@ -73,11 +117,12 @@ bool make_codes(const CodesOptions& options, const TrainingHooks& hooks) {
   std::filesystem::create_directories(out, problem);
   if (problem) fail("train image codes: cannot make {}: {}", options.out, problem.message());
   const Json facts = facts_of(pictures, tokenizer, options);
+  require_same_run(out, facts);
+  const std::string text = facts.dump(1) + "\n";
+  write_file(out / "codes.json", std::as_bytes(std::span(text)));
   for (int view = 0; view < options.views; ++view) {
     const auto file = view_file(out, view);
-    if (std::filesystem::exists(file) &&
-        read_safetensors(file).metadata.value("facts", "") == facts.dump())
-      continue;
+    if (std::filesystem::exists(file)) continue;
     const Tensor codes = encode_view(pictures, tokenizer, view, options, hooks.stop);
     if (!codes.defined()) return false;
     write_tensors(file, {{"codes", codes}}, {{"facts", facts.dump()}});
@@ -85,20 +130,14 @@ bool make_codes(const CodesOptions& options, const TrainingHooks& hooks) {
   }
   const MappedFile decoder(std::filesystem::path(options.tokenizer) / kTokenizerFile);
   write_file(out / kTokenizerFile, decoder.bytes());
-  const std::string text = facts.dump(1) + "\n";
-  write_file(out / "codes.json", std::as_bytes(std::span(text)));
   return true;
 }
 
 PictureCodes read_codes(const std::filesystem::path& folder, const PictureSet& pictures) {
   const auto index = folder / "codes.json";
-  std::ifstream input(index);
-  std::ostringstream text;
-  text << input.rdbuf();
   const std::string doing = "read " + index.string();
-  if (!input) fail("{}: cannot be read; talon train image codes writes it", doing);
   PictureCodes codes;
-  codes.facts = parse_json(text.str(), doing);
+  codes.facts = parse_json(text_of(index, doing), doing);
   int views = 0;
   try {
     codes.facts.at("codes").get_to(codes.code_count);
@@ -113,7 +152,14 @@ PictureCodes read_codes(const std::filesystem::path& folder, const PictureSet& p
   std::vector<Tensor> all;
   for (int view = 0; view < views; ++view) {
     all.push_back(torch::empty({count, codes.grid * codes.grid}, torch::kInt));
-    read_tensor(read_safetensors(view_file(folder, view)), "codes", all.back());
+    const auto file = view_file(folder, view);
+    if (!std::filesystem::exists(file)) {
+      fail("{}: expected {} views, found no {}: the same talon train image codes goes on", doing,
+           views, file.filename().string());
+    }
+    const Checkpoint stored = read_safetensors(file);
+    require_facts_of_view(stored, codes.facts, file, "talon train image codes makes it again");
+    read_tensor(stored, "codes", all.back());
   }
   codes.codes = at::stack(all);
   return codes;

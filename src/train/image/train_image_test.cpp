@@ -10,6 +10,7 @@
 #include "image/vq_decoder.h"
 #include "io/checkpoint.h"
 #include "io/formats/write_safetensors.h"
+#include "io/test_files.h"
 #include "runtime/answerer.h"
 #include "train/image/picture_codes.h"
 #include "train/image/stored_tokenizer.h"
@@ -282,14 +283,49 @@ TEST(TrainImageCodes, GoOnWithTheViewsThatAreMissing) {
   options.shift = 2;
   Stopper stopper(1);
   EXPECT_FALSE(make_codes(options, stopper.hooks));
-  EXPECT_FALSE(fs::exists(data / "codes/codes.json"));
+  EXPECT_TRUE(fs::exists(data / "codes/codes.json"));
+  const PictureSet pictures(data.string());
+  const std::string missing = test::message_of([&] { read_codes(data / "codes", pictures); });
+  EXPECT_NE(missing.find("expected 3 views, found no codes-1.safetensors"), std::string::npos)
+      << missing;
   const std::string first = bytes_of(data / "codes/codes-0.safetensors");
   EXPECT_TRUE(make_codes(options, quiet()));
   EXPECT_EQ(bytes_of(data / "codes/codes-0.safetensors"), first);
-  const PictureSet pictures(data.string());
   const torch::Tensor codes = read_codes(data / "codes", pictures).codes;
   EXPECT_EQ(codes.sizes(), (std::vector<std::int64_t>{3, 9, 16}));
   EXPECT_FALSE(codes[0].equal(codes[1])) << "views are moved";
+}
+
+TEST(TrainImageCodes, OfOtherSettingsAreRefusedByName) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 12);
+  CodesOptions options = small_codes(data);
+  options.views = 2;
+  ASSERT_TRUE(make_codes(options, quiet()));
+  const fs::path index = data / "codes/codes.json", second = data / "codes/codes-1.safetensors";
+  const std::string facts = bytes_of(index), codes = bytes_of(second);
+  options.seed = 42;
+  const auto refusal = [&] { return test::message_of([&] { make_codes(options, quiet()); }); };
+  const auto expect = [](const std::string& found, std::string_view part) {
+    EXPECT_NE(found.find(part), std::string::npos) << found;
+  };
+  expect(refusal(), "codes.json: setting \"seed\": expected 42, found 1: use another --out");
+  fs::remove(index);
+  expect(refusal(), "codes-0.safetensors: facts: setting \"seed\": expected 42, found 1");
+  EXPECT_FALSE(fs::exists(index));
+  EXPECT_EQ(bytes_of(second), codes);
+  options.seed = 1;
+  EXPECT_TRUE(make_codes(options, quiet()));
+  EXPECT_EQ(bytes_of(index), facts);
+
+  options.seed = 42;
+  options.out = (data / "others").string();
+  ASSERT_TRUE(make_codes(options, quiet()));
+  fs::copy_file(data / "others/codes-1.safetensors", second, fs::copy_options::overwrite_existing);
+  const PictureSet pictures(data.string());
+  expect(test::message_of([&] { read_codes(data / "codes", pictures); }),
+         "codes-1.safetensors: facts: setting \"seed\": expected 1, found 42");
 }
 
 TEST(TrainFeatures, TellThePicturesThatTheySee) {
