@@ -67,7 +67,7 @@ const std::string kLines =
     "{\"prompt\": \"red cat flat\", \"seed\": 5, \"out\": \"cat.png\"}\n"
     "\n"
     "{\"prompt\": \"moon round\", \"guidance\": 6}\n"
-    "{\"prompt\": \"red cat flat\"}\n";
+    "{\"prompt\": \"red cat flat\", \"source\": \"flat\"}\n";
 
 TEST_F(ImageBatch, DrawsWhatItsLinesAskFor) {
   const std::vector<Json> all = drawn(kLines, {"--seed", "40", "--guidance", "3"});

@@ -20,8 +20,9 @@
 namespace talon {
 namespace {
 
-constexpr std::string_view kBatchKeys[] = {"prompt", "class",    "caption_features",
-                                           "seed",   "guidance", "out"};
+// Files of prompts of `talon train data` say source and licence.
+constexpr std::string_view kBatchKeys[] = {"prompt",   "class", "caption_features", "seed",
+                                           "guidance", "out",   "source",           "licence"};
 constexpr std::size_t kMostNameBytes = 224;  // 255 less what a name has until its file is whole
 
 /// The name of the picture of a line in the folder.
