@@ -11,48 +11,6 @@
 namespace talon {
 namespace {
 
-struct Names {
-  std::string_view family, architecture;
-};
-constexpr Names kArchitectures[] = {
-    {"llama", "llama"},
-    {"mistral", "llama"},
-    {"mixtral", "llama"},
-    {"ministral3", "mistral3"},
-    {"mistral3", "mistral3"},
-    {"qwen2", "qwen2"},
-    {"qwen3", "qwen3"},
-    {"qwen2_moe", "qwen2moe"},
-    {"qwen3_moe", "qwen3moe"},
-    {"gpt_oss", "gpt-oss"},
-    {"phi3", "phi3"},
-    {"smollm3", "smollm3"},
-    {"olmo2", "olmo2"},
-    {"olmo3", "olmo2"},
-    {"granite", "granite"},
-    {"granitemoe", "granitemoe"},
-    {"granitemoeshared", "granitemoe"},
-    {"glm4", "glm4"},
-    {"glm4_moe", "glm4moe"},
-    {"cohere2", "cohere2"},
-    {"starcoder2", "starcoder2"},
-    {"gpt_neox", "gptneox"},
-    {"gemma2", "gemma2"},
-    {"gemma3", "gemma3"},
-    {"gemma3_text", "gemma3"},
-    {"gemma4", "gemma4"},
-    {"gemma4_text", "gemma4"},
-    {"llama4", "llama4"},
-    {"llama4_text", "llama4"},
-    {"deepseek_v2", "deepseek2"},
-    {"deepseek_v3", "deepseek2"},
-    {"qwen3_next", "qwen3next"},
-    {"qwen3_5", "qwen35"},
-    {"qwen3_5_text", "qwen35"},
-    {"qwen3_5_moe", "qwen35moe"},
-    {"qwen3_5_moe_text", "qwen35moe"},
-};
-
 /// What the values of keys are made of.
 struct Facts {
   const ModelConfig& config;
@@ -169,9 +127,12 @@ Json of_granite(const Facts& f, float value) {
 }
 
 Json windows(const Facts& f) {
-  if (f.config.sliding_window == 0 || !f.is({"olmo2", "gemma4"})) return {};
+  if (f.config.sliding_window == 0 || !f.is({"olmo2", "gemma4", "mimo2"})) return {};
   Json slides = Json::array();
-  for (const LayerPlan& plan : f.config.plans) slides.push_back(plan.window > 0);
+  for (const LayerPlan& plan : f.config.plans) {
+    const bool windowed = plan.window > 0;
+    slides.push_back(f.is({"mimo2"}) ? Json(windowed ? 1 : 0) : Json(windowed));
+  }
   return slides;
 }
 
@@ -207,10 +168,10 @@ Json local_dim(const Facts& f) {
   return f.is({"gemma4"}) && f.local ? count(f.local->head_dim) : Json();
 }
 
-/// The experts' keys that DeepSeek's routing has, and GLM's.
+/// The experts' keys that DeepSeek's routing has, and those that share it.
 template <typename Value>
 Json of_groups(const Facts& f, const Value& value) {
-  return f.expert && f.is({"deepseek2", "glm4moe"}) ? value(f.expert->experts) : Json();
+  return f.expert && f.is({"deepseek2", "glm4moe", "mimo2"}) ? value(f.expert->experts) : Json();
 }
 template <typename Value>
 Json of_experts(const Facts& f, const Value& value) {
@@ -295,6 +256,10 @@ constexpr Key kKeys[] = {
     {"attention.sliding_window_pattern", windows},
     {"attention.shared_kv_layers", shared_layers},
     {"attention.recurrent_layers", states},
+    {"attention.value_scale",
+     [](const Facts& f) {
+       return f.attention->value_scale == 1 ? Json() : real(f.attention->value_scale);
+     }},
     {"attention.scale", [](const Facts& f) { return of_granite(f, f.attention->score_scale); }},
     {"attention.temperature_scale",
      [](const Facts& f) {
@@ -401,22 +366,6 @@ constexpr Key kKeys[] = {
 };
 
 }  // namespace
-
-std::string_view gguf_architecture(const ModelConfig& config) {
-  const std::string_view family = config.architecture;
-  if (family == "granitemoehybrid") {  // with attention in each layer, as all that are read
-    return config.plans[0].experts.count > 0 ? "granitemoe" : "granite";
-  }
-  for (const Names& names : kArchitectures) {
-    if (names.family == family) return names.architecture;
-  }
-  return {};
-}
-
-bool has_prediction_layer(std::string_view architecture) {
-  constexpr std::string_view kNames[] = {"glm4moe", "qwen35", "qwen35moe"};
-  return std::ranges::find(kNames, architecture) != std::end(kNames);
-}
 
 GgufMetadata gguf_keys_of(const ModelConfig& config, std::string_view architecture, bool predicts) {
   const Facts facts = facts_of(config, architecture, predicts);

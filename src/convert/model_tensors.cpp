@@ -67,7 +67,13 @@ Checkpoint ModelTensors::outline() const {
     add("blk.0.attn_q_norm.weight", {first.head_dim});
   }
   for (std::size_t i = 0; i < config_.plans.size(); ++i) {
-    if (!config_.plans[i].keys_are_values) add(fmt::format("blk.{}.attn_v.weight", i), {1});
+    const LayerPlan& plan = config_.plans[i];
+    const auto add_if = [&](bool has, std::string_view name) {
+      if (has) add(fmt::format("blk.{}.{}.weight", i, name), {1});
+    };
+    add_if(!plan.keys_are_values, "attn_v");
+    add_if(plan.sinks, "attn_sinks");
+    add_if(plan.experts.count > 0, "ffn_gate_inp");
   }
   return file;
 }

@@ -100,6 +100,7 @@ ModelFacts facts_of(const LayerPlan& p, int context) {
       {"query heads", p.heads},
       {"head size", p.head_dim},
       {"size of values", p.values()},
+      {"scale of values", rounded(p.value_scale)},
       {"feed-forward width", p.intermediate},
       {"window of attention", p.window >= context ? 0 : p.window},
       {"chunk of attention", p.chunk >= context ? 0 : p.chunk},

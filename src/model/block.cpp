@@ -114,6 +114,7 @@ View BlockRunner::attended(const LayerPlan& plan, const LayerWeights& w, const B
   if (!plan.writes_cache) k = v = {};
   if (k && plan.keys_are_values) backend_.copy(k, v);
   attend_cache(plan, w, rows, q, k, v, out);
+  if (plan.value_scale != 1) backend_.scale(out, plan.value_scale);
   return out;
 }
 

@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ConvertMakers,
                                          "glm4_moe", "deepseek_v3", "qwen3_next", "qwen3_5",
                                          "mixtral", "qwen2_moe", "smollm3", "olmo2", "starcoder2",
                                          "granitemoeshared", "granite4", "granite4_moe",
-                                         "deepseek_v2", "deepseek_v2_lite", "qwen3_5_moe"),
+                                         "deepseek_v2", "deepseek_v2_lite", "qwen3_5_moe", "mimo"),
                          [](const auto& tested) { return tested.param; });
 
 /// Families without a recording, as random folders.

@@ -39,7 +39,7 @@ const Family kFamilies[] = {{"mistral"},          {"phi3", 0.02, 256},
                             {"starcoder2"},       {"granitemoeshared", 0.1},
                             {"granite4"},         {"granite4_moe", 0.1},
                             {"deepseek_v2", 0.1}, {"deepseek_v2_lite", 0.1},
-                            {"qwen3_5_moe", 0.1}};
+                            {"qwen3_5_moe", 0.1}, {"mimo", 0.1}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {

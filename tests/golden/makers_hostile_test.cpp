@@ -79,7 +79,7 @@ TEST_P(MakersHostile, EveryValueOfAConfigurationMayBeHostile) {
 INSTANTIATE_TEST_SUITE_P(Families, MakersHostile,
                          testing::Values("phi3", "gemma3", "granite4_moe", "qwen3_moe", "gpt_oss",
                                          "llama4", "deepseek_v3", "gemma4_moe", "gemma4_e",
-                                         "qwen3_next", "qwen3_5"),
+                                         "qwen3_next", "qwen3_5", "mimo"),
                          [](const auto& tested) { return tested.param; });
 
 struct Refusal {
@@ -106,6 +106,11 @@ TEST(MakersHostileByName, WhatContradictsIsNamed) {
       {"deepseek_v3", "n_group", 0, "n_group"},
       {"deepseek_v3", "n_group", 3, "groups of equal size"},
       {"deepseek_v3", "topk_group", 5, "topk_group"},
+      {"mimo", "hybrid_layer_pattern", {0, 1}, "hybrid_layer_pattern"},
+      {"mimo", "moe_layer_freq", {0, 1, 0, 2, 1}, "moe_layer_freq"},
+      {"mimo", "swa_num_key_value_heads", 3, "key-value heads"},
+      {"mimo", "v_head_dim", 0, "v_head_dim"},
+      {"mimo", "scoring_func", "softmax", "scoring_func"},
       {"gemma4_e", "num_kv_shared_layers", 6, "num_kv_shared_layers"},
       {"gemma4_e", "hidden_size_per_layer_input", 15, "embed_tokens_per_layer"},
       {"gemma4_moe", "global_head_dim", 31, "head"},

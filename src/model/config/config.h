@@ -45,6 +45,7 @@ struct QueryScaling {
 struct TensorForms {
   std::string prefix = "model.";      // Hugging Face: of the text model
   std::string output = "lm_head.";    // ... of the output matrix
+  std::string ffn_norm = {};          // ... of a layer's second norm; empty: as the family has it
   bool norm_plus_one = false;         // norms hold their weights less 1
   bool fused_qkv = false;             // one matrix for queries, keys and values
   bool qkv_by_head = false;           // ... whose rows go head by head

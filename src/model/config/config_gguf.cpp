@@ -161,9 +161,9 @@ void read_sizes(const ConfigKeys& keys, const std::string& prefix, ModelConfig& 
       epsilon >= 0 ? epsilon : keys.number(attention + "layer_norm_rms_epsilon", 0, 1));
 }
 
-/// Heads whose values are as wide as their keys.
+/// Heads whose values are as wide as their keys, but of families that read other values themselves.
 void check_heads(const ConfigKeys& keys, const std::string& prefix, const ModelConfig& config) {
-  if (keys.has(prefix + "attention.kv_lora_rank")) return;  // of latents, as the family reads them
+  if (keys.has(prefix + "attention.kv_lora_rank") || config.architecture == "mimo2") return;
   const std::string values = prefix + "attention.value_length";
   if (keys.integer_or(values, 0, Limits::kHeadDim, config.head_dim) != config.head_dim) {
     keys.refuse(values, fmt::format("the head size {}", config.head_dim));

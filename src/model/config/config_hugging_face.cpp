@@ -38,7 +38,8 @@ void read_sizes(const ConfigKeys& keys, ModelConfig& config) {
   }
   config.head_dim = keys.integer_or("head_dim", 1, Limits::kHeadDim, config.hidden / config.heads);
   double epsilon = 1e-6;
-  for (const char* key : {"layer_norm_eps", "norm_epsilon", "layer_norm_epsilon", "rms_norm_eps"}) {
+  for (const char* key : {"layer_norm_eps", "norm_epsilon", "layer_norm_epsilon",
+                          "layernorm_epsilon", "rms_norm_eps"}) {
     epsilon = keys.number_or(key, 0, 1, epsilon);
   }
   config.norm_epsilon = static_cast<float>(epsilon);
@@ -152,6 +153,13 @@ Json class_defaults(const Json& model_type) {
         {"topk_group", 4},
         {"n_shared_experts", 1},
         {"first_k_dense_replace", 3}}},
+      {"mimo_v2_flash",
+       {{"rope_theta", 5e6},
+        {"partial_rotary_factor", 0.334},
+        {"layernorm_epsilon", 1e-5},
+        {"sliding_window", 129},
+        {"v_head_dim", 128},
+        {"attention_value_scale", 0.707}}},
       {"qwen3_next", kHybrid},
       {"qwen3_5_text", kHybrid},
       {"qwen3_5_moe_text", kHybrid}};
@@ -163,7 +171,8 @@ Json class_defaults(const Json& model_type) {
 bool may_turn_in_part(std::string_view family) {
   return family == "phi3" || family == "gpt_neox" || family.starts_with("glm4") ||
          family.starts_with("gemma4") || family.starts_with("qwen3_next") ||
-         family.starts_with("qwen3_5") || family.starts_with("deepseek");
+         family.starts_with("qwen3_5") || family.starts_with("deepseek") ||
+         family.starts_with("mimo");
 }
 
 /// Janus: the part of its Llama, whose keys may lack the defaults of their class, in the name of

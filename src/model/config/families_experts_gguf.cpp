@@ -7,7 +7,8 @@
 namespace talon {
 
 const std::string_view kExpertArchitectures =
-    "qwen2moe, qwen3moe, gpt-oss, granitemoe, granitehybrid, glm4moe, llama4, deepseek2, gemma4";
+    "qwen2moe, qwen3moe, gpt-oss, granitemoe, granitehybrid, glm4moe, llama4, deepseek2, gemma4, "
+    "mimo2";
 
 namespace {
 
@@ -16,30 +17,12 @@ using HeadNorm = LayerPlan::HeadNorm;
 
 std::string key(const ModelConfig& config, std::string_view name) { return gguf_key(config, name); }
 
-ExpertPlan read_experts(const ConfigKeys& keys, const ModelConfig& config) {
-  ExpertPlan experts;
-  experts.count = keys.integer(key(config, "expert_count"), 1, Limits::kExperts);
-  experts.used = keys.integer(key(config, "expert_used_count"), 1, experts.count);
-  experts.width = keys.integer_or(key(config, "expert_feed_forward_length"), 1, Limits::kWidth,
-                                  config.intermediate);
-  return experts;
-}
-
-template <typename Has>
-void plan_experts(ModelConfig& config, const ExpertPlan& experts, const Has& has) {
-  for (int i = 0; i < config.layers; ++i) {
-    if (!has(i)) continue;
-    LayerPlan& plan = config.plans[static_cast<std::size_t>(i)];
-    plan.experts = experts;
-    if (!experts.beside_dense) plan.intermediate = 0;
-  }
-}
 bool every_layer(int) { return true; }
 
 void read_qwen3moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   config.qk_norm = true;
   each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
-  ExpertPlan experts = read_experts(keys, config);
+  ExpertPlan experts = read_gguf_experts(keys, config);
   experts.renormalize = true;
   plan_experts(config, experts, every_layer);
 }
@@ -55,7 +38,7 @@ void read_gpt_oss(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config
     plan.sinks = true;
     plan.activation = InputTransform::clamped_swiglu;
   });
-  ExpertPlan experts = read_experts(keys, config);
+  ExpertPlan experts = read_gguf_experts(keys, config);
   experts.renormalize = experts.biases = true;
   plan_experts(config, experts, every_layer);
   gguf_window_by_pattern(keys, config, 2);
@@ -63,7 +46,7 @@ void read_gpt_oss(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config
 
 void read_granitemoe(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   read_gguf_granite(keys, checkpoint, config);
-  ExpertPlan experts = read_experts(keys, config);
+  ExpertPlan experts = read_gguf_experts(keys, config);
   experts.renormalize = true;
   experts.shared_width =
       keys.integer_or(key(config, "expert_shared_feed_forward_length"), 0, Limits::kWidth, 0);
@@ -78,7 +61,7 @@ void read_granitehybrid(const ConfigKeys& keys, const Checkpoint& checkpoint, Mo
 
 /// DeepSeek's routing, which GLM-4.5 shares.
 void read_grouped_experts(const ConfigKeys& keys, ModelConfig& config) {
-  ExpertPlan experts = read_experts(keys, config);
+  ExpertPlan experts = read_gguf_experts(keys, config);
   const int function = keys.integer_or(key(config, "expert_gating_func"), 1, 2, 1);
   if (function == 2) {
     experts.score = RouteArgs::Score::sigmoid;
@@ -111,7 +94,7 @@ void read_llama4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config)
   constexpr int kChunk = 8192;
   config.interleaved_rope = true;
   config.query_scaling = {0.1, 8192, 1};
-  ExpertPlan experts = read_experts(keys, config);
+  ExpertPlan experts = read_gguf_experts(keys, config);
   experts.score = RouteArgs::Score::sigmoid;
   experts.weigh_input = true;
   experts.shared_width = experts.width;
@@ -200,7 +183,7 @@ void read_gemma4(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConf
     if (!plan.writes_cache) plan.keys_are_values = false;
   });
   if (keys.integer_or(key(config, "expert_count"), 0, Limits::kExperts, 0) == 0) return;
-  ExpertPlan experts = read_experts(keys, config);
+  ExpertPlan experts = read_gguf_experts(keys, config);
   experts.renormalize = experts.beside_dense = true;
   plan_experts(config, experts, every_layer);
 }
@@ -215,12 +198,22 @@ constexpr GgufFamily kFamilies[] = {
     {"llama4", read_llama4},
     {"deepseek2", read_deepseek2},
     {"gemma4", read_gemma4},
+    {"mimo2", read_gguf_mimo2},
 };
 
 }  // namespace
 
+ExpertPlan read_gguf_experts(const ConfigKeys& keys, const ModelConfig& config) {
+  ExpertPlan experts;
+  experts.count = keys.integer(key(config, "expert_count"), 1, Limits::kExperts);
+  experts.used = keys.integer(key(config, "expert_used_count"), 1, experts.count);
+  experts.width = keys.integer_or(key(config, "expert_feed_forward_length"), 1, Limits::kWidth,
+                                  config.intermediate);
+  return experts;
+}
+
 void read_gguf_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize) {
-  ExpertPlan experts = read_experts(keys, config);
+  ExpertPlan experts = read_gguf_experts(keys, config);
   experts.renormalize = renormalize;
   experts.shared_width =
       keys.integer(key(config, "expert_shared_feed_forward_length"), 1, Limits::kWidth);

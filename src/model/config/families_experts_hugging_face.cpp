@@ -8,7 +8,7 @@ namespace talon {
 
 const std::string_view kExpertModelTypes =
     "mixtral, qwen2_moe, qwen3_moe, gpt_oss, granitemoe, granitemoeshared, granitemoehybrid, "
-    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text";
+    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text, mimo_v2_flash";
 
 namespace {
 
@@ -27,16 +27,6 @@ ExpertPlan read_experts(const ConfigKeys& keys, std::string_view count, std::str
   return experts;
 }
 
-/// Layers with experts have no dense network, but where they say so.
-template <typename Has>
-void plan_experts(ModelConfig& config, const ExpertPlan& experts, const Has& has) {
-  for (int i = 0; i < config.layers; ++i) {
-    if (!has(i)) continue;
-    LayerPlan& plan = config.plans[static_cast<std::size_t>(i)];
-    plan.experts = experts;
-    if (!experts.beside_dense) plan.intermediate = 0;
-  }
-}
 bool every_layer(int) { return true; }
 
 void read_mixtral(const ConfigKeys& keys, ModelConfig& config) {
@@ -148,18 +138,10 @@ void read_granitemoehybrid(const ConfigKeys& keys, ModelConfig& config) {
   plan_experts(config, experts, every_layer);
 }
 
-/// DeepSeek-V3's routing, which GLM-4.5 shares.
-void read_sigmoid_experts(const ConfigKeys& keys, ModelConfig& config) {
-  ExpertPlan experts = read_experts(keys, "n_routed_experts", "moe_intermediate_size");
-  experts.score = RouteArgs::Score::sigmoid;
-  experts.choice_bias = experts.group_by_two = true;
-  experts.renormalize = keys.flag_or("norm_topk_prob", true);
-  experts.scale = static_cast<float>(keys.number_or("routed_scaling_factor", 1e-6, 1e6, 1));
-  experts.groups = keys.integer_or("n_group", 1, experts.count, 1);
-  experts.groups_used = keys.integer_or("topk_group", 1, experts.groups, 1);
-  experts.shared_width = experts.width * keys.integer_or("n_shared_experts", 0, 64, 0);
+/// In all layers but the first ones.
+void plan_sigmoid_experts(const ConfigKeys& keys, ModelConfig& config) {
   const int dense = keys.integer_or("first_k_dense_replace", 0, Limits::kLayers, 0);
-  plan_experts(config, experts, [&](int i) { return i >= dense; });
+  plan_experts(config, read_sigmoid_experts(keys), [&](int i) { return i >= dense; });
 }
 
 void read_glm4_moe(const ConfigKeys& keys, ModelConfig& config) {
@@ -170,7 +152,7 @@ void read_glm4_moe(const ConfigKeys& keys, ModelConfig& config) {
     plan.output_bias = false;
     if (config.qk_norm) plan.head_norm = HeadNorm::per_head;
   });
-  read_sigmoid_experts(keys, config);
+  plan_sigmoid_experts(keys, config);
 }
 
 /// Some files have a number for it, of which 0 means no.
@@ -183,13 +165,8 @@ bool tunes_temperature(const ConfigKeys& keys) {
 
 /// Llama 4's layers whose attention has chunks: listed, else those that turn.
 std::vector<bool> chunked_layers(const ConfigKeys& keys, const std::vector<bool>& turns) {
-  constexpr std::string_view kKey = "layer_types";
-  std::vector<bool> chunked;
-  for (const std::string& type : keys.texts(kKey, turns.size())) {
-    const bool known = type == "chunked_attention" || type == "full_attention";
-    if (!known) keys.refuse(kKey, "chunked_attention or full_attention");
-    chunked.push_back(type == "chunked_attention");
-  }
+  const auto chunked =
+      layers_called(keys, "layer_types", turns.size(), "chunked_attention", "full_attention");
   return chunked.empty() ? turns : chunked;
 }
 
@@ -277,14 +254,14 @@ void read_deepseek_v3(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   if (keys.flag_or("attention_bias", false)) keys.refuse("attention_bias", "false");
   read_latents(keys, config);
-  read_sigmoid_experts(keys, config);
+  plan_sigmoid_experts(keys, config);
 }
 
 void read_deepseek_v2(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   if (keys.flag_or("attention_bias", false)) keys.refuse("attention_bias", "false");
   read_latents(keys, config);
-  read_sigmoid_experts(keys, config);
+  plan_sigmoid_experts(keys, config);
   const std::string method = keys.text_or("topk_method", "greedy");
   if (method != "greedy" && method != "group_limited_greedy") {
     keys.refuse("topk_method", "greedy or group_limited_greedy");
@@ -373,9 +350,22 @@ constexpr Family kFamilies[] = {
     {"deepseek_v3", read_deepseek_v3},
     {"gemma4", read_gemma4},
     {"gemma4_text", read_gemma4},
+    {"mimo_v2_flash", read_mimo},
 };
 
 }  // namespace
+
+ExpertPlan read_sigmoid_experts(const ConfigKeys& keys) {
+  ExpertPlan experts = read_experts(keys, "n_routed_experts", "moe_intermediate_size");
+  experts.score = RouteArgs::Score::sigmoid;
+  experts.choice_bias = experts.group_by_two = true;
+  experts.renormalize = keys.flag_or("norm_topk_prob", true);
+  experts.scale = static_cast<float>(keys.number_or("routed_scaling_factor", 1e-6, 1e6, 1));
+  experts.groups = keys.integer_or("n_group", 1, experts.count, 1);
+  experts.groups_used = keys.integer_or("topk_group", 1, experts.groups, 1);
+  experts.shared_width = experts.width * keys.integer_or("n_shared_experts", 0, 64, 0);
+  return experts;
+}
 
 void read_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize) {
   ExpertPlan experts = read_experts(keys, "num_experts", "moe_intermediate_size");

@@ -47,17 +47,12 @@ void read_states(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   if (keys.flag_or("attention_bias", false)) keys.refuse("attention_bias", "false");
   config.forms.norm_plus_one = true;
-  const auto types = keys.texts("layer_types", static_cast<std::size_t>(config.layers));
-  for (const std::string& type : types) {
-    if (type != "full_attention" && type != "linear_attention") {
-      keys.refuse("layer_types", "full_attention or linear_attention");
-    }
-  }
+  const auto keeps = layers_called(keys, "layer_types", static_cast<std::size_t>(config.layers),
+                                   "linear_attention", "full_attention");
   const auto interval = static_cast<std::size_t>(
       keys.integer_or("full_attention_interval", 1, Limits::kLayers, kInterval));
-  plan_states(config, read_sizes(keys), [&](std::size_t i) {
-    return types.empty() ? (i + 1) % interval != 0 : types[i] == "linear_attention";
-  });
+  plan_states(config, read_sizes(keys),
+              [&](std::size_t i) { return keeps.empty() ? (i + 1) % interval != 0 : keeps[i]; });
 }
 
 void read_qwen3_next(const ConfigKeys& keys, ModelConfig& config) {
@@ -89,8 +84,7 @@ void read_gguf_states(const ConfigKeys& keys, ModelConfig& config) {
   const std::string listed = key("attention.recurrent_layers");
   std::vector<bool> keeps;
   if (const Json* list = keys.find(listed); list && list->is_array()) {
-    keeps = keys.flags(listed, list->size());
-    if (keeps.size() < config.plans.size()) keys.refuse(listed, "a flag of every layer");
+    keeps = gguf_flags(keys, listed, config.plans.size());
   }
   const auto interval = static_cast<std::size_t>(
       keys.integer_or(key("full_attention_interval"), 1, Limits::kLayers, kInterval));

@@ -38,6 +38,16 @@ void only_activation(const ConfigKeys& keys, std::string_view name) {
   if (!same) keys.refuse(key, name);
 }
 
+std::vector<bool> layers_called(const ConfigKeys& keys, std::string_view key, std::size_t count,
+                                std::string_view yes, std::string_view no) {
+  std::vector<bool> result;
+  for (const std::string& name : keys.texts(key, count)) {
+    if (name != yes && name != no) keys.refuse(key, fmt::format("{} or {}", yes, no));
+    result.push_back(name == yes);
+  }
+  return result;
+}
+
 int window_of(const ConfigKeys& keys) { return keys.integer_or("sliding_window", 0, INT32_MAX, 0); }
 
 void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern) {

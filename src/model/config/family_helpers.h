@@ -10,10 +10,24 @@ void each_plan(ModelConfig& config, const Change& change) {
   for (LayerPlan& plan : config.plans) change(plan);
 }
 
+/// Layers with experts have no dense network, but where they say so.
+template <typename Has>
+void plan_experts(ModelConfig& config, const ExpertPlan& experts, const Has& has) {
+  for (int i = 0; i < config.layers; ++i) {
+    if (!has(i)) continue;
+    LayerPlan& plan = config.plans[static_cast<std::size_t>(i)];
+    plan.experts = experts;
+    if (!experts.beside_dense) plan.intermediate = 0;
+  }
+}
+
 /// What the family's feed-forward network computes, and no other.
 void only_activation(const ConfigKeys& keys, std::string_view name);
 /// The window of config.json; 0: none.
 int window_of(const ConfigKeys& keys);
+/// Which of `count` layers a list of texts calls `yes`; the others are `no`. Empty without a list.
+std::vector<bool> layers_called(const ConfigKeys& keys, std::string_view key, std::size_t count,
+                                std::string_view yes, std::string_view no);
 /// Layers whose `layer_types` say "sliding_attention"; without a list, all but every `pattern`-th.
 void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern);
 /// Windowed layers turn by a rope of their own.
@@ -25,11 +39,22 @@ void read_granite(const ConfigKeys& keys, ModelConfig& config);
 
 /// A key below the architecture of a GGUF file.
 std::string gguf_key(const ModelConfig& config, std::string_view name);
+/// A list with a flag or number of every layer, and maybe of layers behind them that predict.
+std::vector<bool> gguf_flags(const ConfigKeys& keys, const std::string& key, std::size_t layers);
+std::vector<int> gguf_integers(const ConfigKeys& keys, const std::string& key, int high,
+                               std::size_t layers);
 void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pattern);
 void read_gguf_gemma(const ConfigKeys& keys, ModelConfig& config);
 void read_gguf_granite(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config);
 double gguf_local_base(const ConfigKeys& keys, const ModelConfig& config, double otherwise);
 
+/// MiMo-V2-Flash.
+void read_mimo(const ConfigKeys& keys, ModelConfig& config);
+void read_gguf_mimo2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config);
+
+/// DeepSeek-V3's experts, which others share; in which layers they are is not read.
+ExpertPlan read_sigmoid_experts(const ConfigKeys& keys);
+ExpertPlan read_gguf_experts(const ConfigKeys& keys, const ModelConfig& config);
 /// The families with experts or latents; null for a name that is none of them.
 FamilyReader hugging_face_expert_family(std::string_view model_type);
 const GgufFamily* gguf_expert_family(std::string_view architecture);

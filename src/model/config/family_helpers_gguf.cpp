@@ -13,10 +13,27 @@ float number_or(const ConfigKeys& keys, const ModelConfig& config, std::string_v
   return static_cast<float>(keys.number_or(gguf_key(config, name), 1e-6, 1e9, otherwise));
 }
 
+/// How many values a list has: one of each layer at least.
+std::size_t listed_layers(const ConfigKeys& keys, const std::string& key, std::size_t layers) {
+  const Json* listed = keys.find(key);
+  if (!listed || !listed->is_array()) return layers;
+  if (listed->size() < layers) keys.refuse(key, fmt::format("{} values", layers));
+  return listed->size();
+}
+
 }  // namespace
 
 std::string gguf_key(const ModelConfig& config, std::string_view name) {
   return fmt::format("{}.{}", config.architecture, name);
+}
+
+std::vector<bool> gguf_flags(const ConfigKeys& keys, const std::string& key, std::size_t layers) {
+  return keys.flags(key, listed_layers(keys, key, layers));
+}
+
+std::vector<int> gguf_integers(const ConfigKeys& keys, const std::string& key, int high,
+                               std::size_t layers) {
+  return keys.integers(key, 1, high, listed_layers(keys, key, layers));
 }
 
 /// The windowed layers that the file lists, else all but every `pattern`-th.
@@ -25,7 +42,7 @@ void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pat
   const Json* listed = keys.find(name);
   std::vector<bool> slides;
   if (listed && listed->is_array()) {
-    slides = keys.flags(name, static_cast<std::size_t>(config.layers));
+    slides = gguf_flags(keys, name, config.plans.size());
   } else {
     pattern = keys.integer_or(name, 1, Limits::kLayers, pattern);
   }

@@ -106,6 +106,80 @@ TEST(Granite4, IsReadFromGgufWhereAllLayersAttend) {
   EXPECT_NE(message.find("layers of Mamba are not read"), std::string::npos) << message;
 }
 
+/// What the makers say by numbers of layers, transformers says by names of their kinds.
+TEST(Mimo, BothSpellingsAreOneModel) {
+  const Json common = {{"v_head_dim", 12},
+                       {"n_routed_experts", 8},
+                       {"num_experts_per_tok", 2},
+                       {"moe_intermediate_size", 16},
+                       {"routed_scaling_factor", nullptr},
+                       {"head_dim", 24}};
+  Json published = sizes("mimo_v2_flash", common);
+  published.update({{"hybrid_layer_pattern", {0, 1, 1, 0}},
+                    {"moe_layer_freq", {0, 1, 0, 1}},
+                    {"sliding_window_size", 16},
+                    {"swa_rope_theta", 2e4},
+                    {"layernorm_epsilon", 1e-5}});
+  Json saved = sizes("mimo_v2_flash", common);
+  saved.update({{"layer_types",
+                 {"full_attention", "sliding_attention", "sliding_attention", "full_attention"}},
+                {"mlp_layer_types", {"dense", "sparse", "dense", "sparse"}},
+                {"sliding_window", 17},
+                {"rms_norm_eps", 1e-5},
+                {"rope_parameters",
+                 {{"full_attention", {{"rope_theta", 5e6}}},
+                  {"sliding_attention", {{"rope_theta", 2e4}}}}}});
+  for (const Json& json : {published, saved}) {
+    const ModelConfig config = read(json);
+    EXPECT_EQ(windows(config), (std::vector<int>{0, 17, 17, 0}));
+    EXPECT_EQ(of_layers(config, [](const LayerPlan& plan) { return plan.kv_heads; }),
+              (std::vector<int>{4, 8, 8, 4}));
+    EXPECT_EQ(of_layers(config, [](const LayerPlan& plan) { return plan.sinks; }),
+              (std::vector<bool>{false, true, true, false}));
+    EXPECT_EQ(of_layers(config, [](const LayerPlan& plan) { return plan.experts.count; }),
+              (std::vector<int>{0, 8, 0, 8}));
+    EXPECT_EQ(config.plans[1].values(), 12);
+    EXPECT_EQ(config.plans[1].value_scale, 0.707F);
+    EXPECT_EQ(config.plans[1].norm_epsilon, 1e-5F);
+    EXPECT_EQ(config.plans[1].experts.scale, 1);
+    EXPECT_EQ(config.rope.base, 5e6);
+    EXPECT_EQ(config.rope.rotary, 8);
+    EXPECT_EQ(config.local_rope->base, 2e4);
+  }
+}
+
+/// Lists go on behind the layers with those that predict.
+TEST(Mimo, IsReadFromGgufWithPredictionLayers) {
+  const ModelConfig config = read_gguf({{"block_count", 5},
+                                        {"nextn_predict_layers", 3},
+                                        {"embedding_length", 64},
+                                        {"feed_forward_length", 172},
+                                        {"context_length", 512},
+                                        {"attention.head_count", 8},
+                                        {"attention.head_count_kv", {2, 4, 4, 4, 4}},
+                                        {"attention.key_length", 24},
+                                        {"attention.value_length", 16},
+                                        {"attention.value_scale", 0.5},
+                                        {"attention.sliding_window", 128},
+                                        {"attention.sliding_window_pattern", {0, 1, 1, 1, 1}},
+                                        {"attention.layer_norm_rms_epsilon", 1e-5},
+                                        {"rope.dimension_count", 8},
+                                        {"rope.freq_base", 5e6},
+                                        {"rope.freq_base_swa", 1e4},
+                                        {"expert_count", 8},
+                                        {"expert_used_count", 2},
+                                        {"expert_feed_forward_length", 16}},
+                                       "mimo2");
+  EXPECT_EQ(config.layers, 2);
+  EXPECT_EQ(windows(config), (std::vector<int>{0, 128}));
+  EXPECT_EQ(config.plans[1].kv_heads, 4);
+  EXPECT_EQ(config.plans[1].values(), 16);
+  EXPECT_EQ(config.plans[1].value_scale, 0.5F);
+  EXPECT_EQ(config.plans[1].rope, Rope::local);
+  EXPECT_EQ(config.local_rope->base, 1e4);
+  EXPECT_EQ(config.local_rope->rotary, 8);
+}
+
 /// transformers saves what the published files say of all full layers under each one's number.
 TEST(Gemma4, FullLayersHaveTheirHeadsInBothSpellings) {
   const Json types = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};

@@ -60,7 +60,8 @@ struct LayerPlan {
   int window = 0;      // of attention; 0: all positions
   bool rough = false;  // LinearArgs::rough
   int value_dim = 0;   // 0: head_dim
-  int chunk = 0;       // AttentionArgs::chunk
+  float value_scale = 1;
+  int chunk = 0;  // AttentionArgs::chunk
   Rope rope = Rope::global;
   float score_scale = 0;        // 0: 1 / sqrt(head_dim)
   float soft_cap = 0;           // of scores; 0: none

@@ -219,6 +219,8 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
     names.gate = root + "gate_proj";
     names.up = root + "up_proj";
     names.down = root + "down_proj";
+  } else if (family == "mimo_v2_flash") {
+    names.sinks = layer + "self_attn.attention_sink_bias";
   } else if (family.starts_with("deepseek") || family == "glm4_moe") {
     name_shared(layer + "mlp.shared_experts.", names);
   }
@@ -271,6 +273,7 @@ TensorNames hugging_face_names(const ModelConfig& config) {
     names.ffn_norm = layer + "pre_feedforward_layernorm";
     names.post_ffn_norm = layer + "post_feedforward_layernorm";
   }
+  if (!config.forms.ffn_norm.empty()) names.ffn_norm = layer + config.forms.ffn_norm;
   return names;
 }
 

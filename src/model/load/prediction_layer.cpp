@@ -5,6 +5,45 @@
 #include "core/error.h"
 
 namespace talon {
+namespace {
+
+bool is_mimo(const ModelConfig& target) { return target.architecture.starts_with("mimo"); }
+
+/// The first of MiMo's layers, behind which others predict further tokens.
+std::optional<PredictionLayer> find_mimo_layer(const Checkpoint& file, const ModelConfig& target) {
+  const std::string part = target.forms.prefix + "mtp.", layer = part + "layers.0.";
+  PredictionLayer place{layer + "eh_proj.weight",
+                        layer + "enorm.weight",
+                        layer + "hnorm.weight",
+                        layer + "final_layernorm.weight",
+                        "",
+                        "",
+                        part,
+                        0};
+  if (!file.find(place.fc)) return std::nullopt;
+  const std::string norm = "pre_mlp_layernorm";
+  if (file.find(layer + norm + ".weight")) place.ffn_norm = norm;
+  return place;
+}
+
+LayerPlan plan_like(const ModelConfig& target) {
+  const auto like = [&](const LayerPlan& plan) {
+    return plan.writes_cache && (!is_mimo(target) || plan.window > 0);
+  };
+  auto last = std::find_if(target.plans.rbegin(), target.plans.rend(), like);
+  if (last == target.plans.rend()) {
+    last = std::find_if(target.plans.rbegin(), target.plans.rend(),
+                        [](const LayerPlan& plan) { return plan.writes_cache; });
+  }
+  expects(last != target.plans.rend(), "a target has a layer with attention");
+  LayerPlan plan = *last;
+  if (!is_mimo(target)) return plan;
+  plan.experts = {};
+  plan.intermediate = target.intermediate;
+  return plan;
+}
+
+}  // namespace
 
 PredictionLayer gguf_prediction_layer(const ModelConfig& target) {
   const std::string layer = "blk." + std::to_string(target.layers) + ".nextn.";
@@ -18,12 +57,13 @@ PredictionLayer gguf_prediction_layer(const ModelConfig& target) {
           target.layers};
 }
 
-/// Qwen's folders have a part of their own for it; DeepSeek's and GLM's hold it behind the last
-/// layer, as all GGUF files do.
+/// Qwen's and MiMo's folders have a part of their own for it; DeepSeek's and GLM's hold it behind
+/// the last layer, as all GGUF files do.
 std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
                                                      const ModelConfig& target) {
   PredictionLayer place = gguf_prediction_layer(target);
   if (file.format == CheckpointFormat::hugging_face) {
+    if (is_mimo(target)) return find_mimo_layer(file, target);
     const PredictionLayer apart = {"mtp.fc.weight",
                                    "mtp.pre_fc_norm_embedding.weight",
                                    "mtp.pre_fc_norm_hidden.weight",
@@ -40,18 +80,20 @@ std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
              target.forms.prefix,           target.layers};
   }
   if (!file.find(place.fc)) return std::nullopt;
+  const std::string norm = fmt::format("blk.{}.layer_output_norm.weight", target.layers);
+  if (!file.find(place.output_norm) && file.find(norm)) place.output_norm = norm;  // MiMo's
+  place.fused_qkv = file.find(fmt::format("blk.{}.attn_qkv.weight", target.layers)) != nullptr;
   return place;
 }
 
 ModelConfig prediction_config(const ModelConfig& target, const PredictionLayer& place) {
-  const auto last = std::find_if(target.plans.rbegin(), target.plans.rend(),
-                                 [](const LayerPlan& plan) { return plan.writes_cache; });
-  expects(last != target.plans.rend(), "a target has a layer with attention");
   ModelConfig config = target;
-  LayerPlan plan = *last;
+  LayerPlan plan = plan_like(target);
   plan.cache_layer = 0;
   plan.rough = true;
   config.forms.prefix = place.prefix;
+  config.forms.ffn_norm = place.ffn_norm;
+  config.forms.fused_qkv = place.fused_qkv;
   config.layers = place.layer + 1;
   config.plans.assign(static_cast<std::size_t>(config.layers), plan);
   return config;

@@ -15,6 +15,8 @@ struct PredictionLayer {
   std::string embedding, output;
   std::string prefix;  // of the layer's other tensors, TensorForms::prefix; of folders alone
   int layer = 0;
+  std::string ffn_norm = {};  // TensorForms::ffn_norm
+  bool fused_qkv = false;     // TensorForms::fused_qkv
 };
 
 /// Nothing where the file has none.
@@ -23,7 +25,8 @@ std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
 /// The names of a GGUF, whether it has one or not.
 PredictionLayer gguf_prediction_layer(const ModelConfig& target);
 
-/// The target with the layer in its place: one like the target's last layer with attention.
+/// The target with the layer in its place: one like the target's last layer with attention, MiMo's
+/// with a window and without experts.
 ModelConfig prediction_config(const ModelConfig& target, const PredictionLayer& place);
 
 }  // namespace talon

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <iterator>
+
+#include "convert/gguf_keys.h"
+
+namespace talon {
+namespace {
+
+struct Names {
+  std::string_view family, architecture;
+};
+constexpr Names kArchitectures[] = {
+    {"llama", "llama"},
+    {"mistral", "llama"},
+    {"mixtral", "llama"},
+    {"ministral3", "mistral3"},
+    {"mistral3", "mistral3"},
+    {"qwen2", "qwen2"},
+    {"qwen3", "qwen3"},
+    {"qwen2_moe", "qwen2moe"},
+    {"qwen3_moe", "qwen3moe"},
+    {"gpt_oss", "gpt-oss"},
+    {"phi3", "phi3"},
+    {"smollm3", "smollm3"},
+    {"olmo2", "olmo2"},
+    {"olmo3", "olmo2"},
+    {"granite", "granite"},
+    {"granitemoe", "granitemoe"},
+    {"granitemoeshared", "granitemoe"},
+    {"glm4", "glm4"},
+    {"glm4_moe", "glm4moe"},
+    {"cohere2", "cohere2"},
+    {"starcoder2", "starcoder2"},
+    {"gpt_neox", "gptneox"},
+    {"gemma2", "gemma2"},
+    {"gemma3", "gemma3"},
+    {"gemma3_text", "gemma3"},
+    {"gemma4", "gemma4"},
+    {"gemma4_text", "gemma4"},
+    {"mimo_v2_flash", "mimo2"},
+    {"llama4", "llama4"},
+    {"llama4_text", "llama4"},
+    {"deepseek_v2", "deepseek2"},
+    {"deepseek_v3", "deepseek2"},
+    {"qwen3_next", "qwen3next"},
+    {"qwen3_5", "qwen35"},
+    {"qwen3_5_text", "qwen35"},
+    {"qwen3_5_moe", "qwen35moe"},
+    {"qwen3_5_moe_text", "qwen35moe"},
+};
+
+}  // namespace
+
+std::string_view gguf_architecture(const ModelConfig& config) {
+  const std::string_view family = config.architecture;
+  if (family == "granitemoehybrid") {  // with attention in each layer, as all that are read
+    return config.plans[0].experts.count > 0 ? "granitemoe" : "granite";
+  }
+  for (const Names& names : kArchitectures) {
+    if (names.family == family) return names.architecture;
+  }
+  return {};
+}
+
+bool has_prediction_layer(std::string_view architecture) {
+  constexpr std::string_view kNames[] = {"glm4moe", "qwen35", "qwen35moe"};
+  return std::ranges::find(kNames, architecture) != std::end(kNames);
+}
+
+}  // namespace talon
