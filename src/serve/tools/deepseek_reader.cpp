@@ -1,18 +1,14 @@
-#include <array>
-
 #include "core/error.h"
 #include "io/json_text.h"
-#include "serve/tools/mark_search.h"
 #include "serve/tools/readers.h"
+#include "serve/tools/whole_call_reader.h"
 
 namespace talon {
 namespace {
 
 constexpr std::string_view kNameEnd = "<｜tool▁sep｜>", kFence = "```";
-/// The first begins a call, the second ends it; the others enclose all calls.
-constexpr std::array<std::string_view, 4> kCallMarks = {
-    "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁begin｜>",
-    "<｜tool▁calls▁end｜>"};
+constexpr std::string_view kBegin = "<｜tool▁call▁begin｜>", kEnd = "<｜tool▁call▁end｜>",
+                           kAllBegin = "<｜tool▁calls▁begin｜>", kAllEnd = "<｜tool▁calls▁end｜>";
 
 std::string_view without_space(std::string_view text) {
   text.remove_prefix(leading_space(text));
@@ -45,58 +41,11 @@ std::optional<ReadAnswer::Call> read_call(std::string_view text) {
   return ReadAnswer::Call{std::string(name), std::string(arguments)};
 }
 
-class DeepSeekReader final : public AnswerReader {
- public:
-  void read(std::string_view text, Parts& parts) override {
-    pending_ += text;
-    while (advance(parts)) {
-    }
-  }
-
-  void finish(Parts& parts) override {
-    if (in_call_) {  // the answer was cut, or ends with the mark
-      end_call(pending_, "", parts);
-    } else {
-      content_.say(pending_, parts);
-    }
-    content_.finish(parts);
-    pending_.clear();
-  }
-
- private:
-  bool advance(Parts& parts) {
-    const MarkSearch found =
-        in_call_ ? find_mark(pending_, {&kCallMarks[1], 1}) : find_mark(pending_, kCallMarks);
-    const std::string_view before = std::string_view(pending_).substr(0, found.begin);
-    if (!in_call_) content_.say(before, parts);
-    if (in_call_ && found.mark >= 0) end_call(before, kCallMarks[1], parts);
-    if (found.mark < 0) {
-      if (!in_call_) pending_.erase(0, found.begin);
-      return false;
-    }
-    const std::size_t mark = in_call_ ? 1 : static_cast<std::size_t>(found.mark);
-    pending_.erase(0, found.begin + kCallMarks[mark].size());
-    in_call_ = mark == 0;
-    return true;
-  }
-
-  void end_call(std::string_view text, std::string_view end, Parts& parts) {
-    const auto call = read_call(text);
-    if (!call) {
-      return content_.say(std::string(kCallMarks[0]).append(text).append(end), parts);
-    }
-    content_.call();
-    tell(parts, AnswerPart::Kind::call, call->name);
-    tell(parts, AnswerPart::Kind::arguments, call->arguments);
-  }
-
-  std::string pending_;
-  bool in_call_ = false;
-  Content content_;
-};
-
 }  // namespace
 
-std::unique_ptr<AnswerReader> make_deepseek_reader() { return std::make_unique<DeepSeekReader>(); }
+std::unique_ptr<AnswerReader> make_deepseek_reader() {
+  return std::make_unique<WholeCallReader>(kBegin, kEnd, read_call,
+                                           std::vector<std::string_view>{kEnd, kAllBegin, kAllEnd});
+}
 
 }  // namespace talon

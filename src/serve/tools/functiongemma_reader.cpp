@@ -1,7 +1,7 @@
 #include <optional>
 
-#include "serve/tools/mark_search.h"
 #include "serve/tools/readers.h"
+#include "serve/tools/whole_call_reader.h"
 #include "text/chat_template.h"
 
 namespace talon {
@@ -86,66 +86,27 @@ class ValueParser {
   std::string_view text_, quote_;
 };
 
-class FunctionGemmaReader final : public AnswerReader {
- public:
-  explicit FunctionGemmaReader(const GemmaMarks& marks) : marks_(marks) {}
+/// `call:NAME{...}`
+std::optional<ReadAnswer::Call> read_call(std::string_view text, std::string_view quote) {
+  const std::size_t brace = text.find('{');
+  if (!text.starts_with(kCall) || brace == std::string_view::npos) return std::nullopt;
+  ValueParser parser(text.substr(brace), quote);
+  const auto arguments = parser.value();
+  if (!arguments || !parser.at_end()) return std::nullopt;
+  return ReadAnswer::Call{std::string(text.substr(kCall.size(), brace - kCall.size())),
+                          arguments->dump(-1, ' ', false, OrderedJson::error_handler_t::replace)};
+}
 
-  void read(std::string_view text, Parts& parts) override {
-    pending_ += text;
-    while (true) {
-      const MarkSearch found = find_mark(pending_, {in_call_ ? &marks_.end : &marks_.begin, 1});
-      if (!in_call_) {
-        content_.say(std::string_view(pending_).substr(0, found.begin), parts);
-        pending_.erase(0, found.begin);
-      }
-      if (found.mark < 0) return;
-      if (in_call_) end_call(std::string_view(pending_).substr(0, found.begin), marks_.end, parts);
-      pending_.erase(0, in_call_ ? found.begin + marks_.end.size() : marks_.begin.size());
-      in_call_ = !in_call_;
-    }
-  }
-
-  void finish(Parts& parts) override {
-    if (in_call_) {  // the end mark ends the answer, or the answer was cut
-      end_call(pending_, "", parts);
-    } else {
-      content_.say(pending_, parts);
-    }
-    content_.finish(parts);
-    pending_.clear();
-  }
-
- private:
-  void end_call(std::string_view text, std::string_view end, Parts& parts) {
-    const std::size_t brace = text.find('{');
-    if (text.starts_with(kCall) && brace != std::string_view::npos) {
-      ValueParser parser(text.substr(brace), marks_.quote);
-      const auto arguments = parser.value();
-      if (arguments && parser.at_end()) {
-        content_.call();
-        tell(parts, AnswerPart::Kind::call, text.substr(kCall.size(), brace - kCall.size()));
-        tell(parts, AnswerPart::Kind::arguments,
-             arguments->dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
-        return;
-      }
-    }
-    content_.say(std::string(marks_.begin).append(text).append(end), parts);
-  }
-
-  const GemmaMarks& marks_;
-  std::string pending_;
-  bool in_call_ = false;
-  Content content_;
-};
+std::unique_ptr<AnswerReader> make_reader(const GemmaMarks& marks) {
+  return std::make_unique<WholeCallReader>(marks.begin, marks.end, [&marks](std::string_view text) {
+    return read_call(text, marks.quote);
+  });
+}
 
 }  // namespace
 
-std::unique_ptr<AnswerReader> make_functiongemma_reader() {
-  return std::make_unique<FunctionGemmaReader>(kFunctionGemma);
-}
+std::unique_ptr<AnswerReader> make_functiongemma_reader() { return make_reader(kFunctionGemma); }
 
-std::unique_ptr<AnswerReader> make_gemma4_reader() {
-  return std::make_unique<FunctionGemmaReader>(kGemma4);
-}
+std::unique_ptr<AnswerReader> make_gemma4_reader() { return make_reader(kGemma4); }
 
 }  // namespace talon
