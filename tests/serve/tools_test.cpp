@@ -275,6 +275,36 @@ TEST(Tools, OfMessagesStandWhereTheyWereCalled) {
   EXPECT_EQ(streamed, whole);
 }
 
+/// The order that the model wrote comes back in the next turn, or the cache would not know the
+/// text.
+TEST(Tools, OfMessagesKeepTheOrderOfTheirKeys) {
+  const std::string input = R"({"zone":1,"city":2})";
+  const Json body = {
+      {"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+      {"max_tokens", 120},
+      {"tools", {{{"name", "time"}, {"input_schema", {{"type", "object"}}}}}},
+      {"structured_outputs",
+       {{"choice", {R"(<tool_call>{"name": "time", "arguments": )" + input + "}</tool_call>"}}}}};
+  const std::string answer = server().post("/v1/messages", body).body;
+  EXPECT_NE(answer.find("\"input\":" + input), std::string::npos) << answer;
+
+  const auto reused = [](const std::string& written) {
+    Client client(server().port());
+    const Reply reply = client.post(
+        "/v1/messages",
+        R"({"max_tokens": 1, "messages": [{"role": "user", "content": "What time is it there?"},
+            {"role": "assistant", "content": [
+             {"type": "tool_use", "id": "t", "name": "time", "input": )" +
+            written + R"(}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t",
+                                          "content": "noon"}]}]})");
+    return reply.json()["usage"]["cache_read_input_tokens"].get<int>();
+  };
+  reused(input);
+  const int other = reused(R"({"city":2,"zone":1})");
+  EXPECT_LT(other, reused(input));
+}
+
 TestServer& thinking_server() {
   static TestServer server([] {
     TestServer::Options options;

@@ -66,7 +66,7 @@ class AnswerFormat {
   /// the server's thread.
   virtual WorkQueue* workshop() { return nullptr; }
   /// The body of a whole answer. Throws ApiError for one that cannot be had.
-  virtual Json whole(const std::vector<ChoiceResult>& choices) = 0;
+  virtual std::string whole(const std::vector<ChoiceResult>& choices) = 0;
 
   // A stream, as server-sent events:
   virtual std::string begin() = 0;

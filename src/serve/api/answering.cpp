@@ -242,7 +242,7 @@ void Answering::advance(Exchange& exchange) {
 /// What whole() throws becomes its answer.
 HttpResponse Answering::whole() {
   try {
-    return json_response(parts_.format->whole(results_));
+    return {200, parts_.format->whole(results_)};
   } catch (const ApiError& error) {
     return parts_.format->refusal(error);
   } catch (const std::exception& error) {

@@ -46,8 +46,9 @@ std::string named_event(const Json& json) {
   return fmt::format("event: {}\n{}", json["type"].get_ref<const std::string&>(), event(json));
 }
 
-/// Blocks of a turn of the assistant: texts, thoughts and calls.
-void read_assistant_blocks(const std::string& path, const Json& blocks,
+/// Blocks of a turn of the assistant: texts, thoughts and calls, whose keys are in the order of
+/// `written`.
+void read_assistant_blocks(const std::string& path, const Json& blocks, const OrderedJson& written,
                            std::vector<ChatMessage>& messages) {
   ChatMessage message{"assistant", ""};
   std::vector<ChatMessage> with_calls = {message};
@@ -61,7 +62,8 @@ void read_assistant_blocks(const std::string& path, const Json& blocks,
       if (!name) block.refuse("name", "a text");
       const Json* input = block.find("input");
       if (input && !input->is_object()) block.refuse("input", "an object");
-      add_call(with_calls, block.text("id").value_or(""), *name, input ? input->dump() : "{}");
+      add_call(with_calls, block.text("id").value_or(""), *name,
+               input ? written[i]["input"].dump() : "{}");
     } else if (type == "thinking") {
       with_calls[0].more["reasoning_content"] = block.text("thinking").value_or("");
     } else if (type != "redacted_thinking") {
@@ -94,12 +96,13 @@ void read_user_blocks(const std::string& path, const Json& blocks,
   if (!said.empty() || !has_results) messages.push_back({"user", std::move(said)});
 }
 
-void read_turn(const std::string& path, const Json& json, std::vector<ChatMessage>& messages) {
+void read_turn(const std::string& path, const Json& json, const OrderedJson& written,
+               std::vector<ChatMessage>& messages) {
   const Json* content = json.is_object() && json.contains("content") ? &json["content"] : nullptr;
   const bool has_blocks = content && content->is_array() && content->size() <= kMostBlocks;
   const Json role = json.is_object() ? json.value("role", Json()) : Json();
   if (has_blocks && role == "assistant") {
-    read_assistant_blocks(path + ".content", *content, messages);
+    read_assistant_blocks(path + ".content", *content, written["content"], messages);
   } else if (has_blocks && role == "user") {
     read_user_blocks(path + ".content", *content, messages);
   } else {
@@ -107,7 +110,8 @@ void read_turn(const std::string& path, const Json& json, std::vector<ChatMessag
   }
 }
 
-std::vector<ChatMessage> read_turns(const Fields& fields, const RequestLimits& limits) {
+std::vector<ChatMessage> read_turns(const Fields& fields, const OrderedJson& body,
+                                    const RequestLimits& limits) {
   std::vector<ChatMessage> messages;
   if (const Json* system = fields.find("system")) {
     messages.push_back({"system", read_content("system", *system, kTextBlocks)});
@@ -115,7 +119,7 @@ std::vector<ChatMessage> read_turns(const Fields& fields, const RequestLimits& l
   const Json* list = fields.array("messages", static_cast<std::size_t>(limits.messages));
   if (!list || list->empty()) fields.refuse("messages", "an array of at least one message");
   for (std::size_t i = 0; i < list->size(); ++i) {
-    read_turn(fmt::format("messages[{}]", i), (*list)[i], messages);
+    read_turn(fmt::format("messages[{}]", i), (*list)[i], body["messages"][i], messages);
   }
   return messages;
 }
@@ -124,7 +128,7 @@ ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits&
   const Fields fields(json);
   const OrderedJson body = ordered_body(json, text);
   ChatAsk ask;
-  ask.messages = read_turns(fields, limits);
+  ask.messages = read_turns(fields, body, limits);
   ask.options = read_render_options(fields);
   ask.options.continues_last = ask.messages.back().role == "assistant";
   ask.tools = read_tools(ToolShape::messages, fields, body, limits);
@@ -132,29 +136,31 @@ ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits&
   return ask;
 }
 
-/// The input of a call, as an object.
-Json input_of(const std::string& arguments) {
-  Json json = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json::object();
+/// The input of a call, as an object with its keys as they were written.
+OrderedJson input_of(const std::string& arguments) {
+  OrderedJson json = OrderedJson::parse(arguments, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : OrderedJson::object();
 }
 
 class MessageFormat final : public AnswerFormat {
  public:
   explicit MessageFormat(AnswerHead head) : head_(std::move(head)), readers_(head_.fields.style) {}
 
-  Json whole(const std::vector<ChoiceResult>& choices) override {
+  std::string whole(const std::vector<ChoiceResult>& choices) override {
     const std::vector<Said> said = joined_blocks(readers_.parts(choices[0]));
-    Json message = outline();
-    Json& content = message["content"] = Json::array();
+    OrderedJson content = OrderedJson::array();
     for (const Said& block : said) {
       content.push_back(block_json(block));
       has_calls_ |= block.kind == Block::call;
     }
+    Json message = outline();
     message.update(ending(choices[0]));
     message["usage"] =
         usage(choices[0].statistics.reused_tokens, choices[0].statistics.answer_tokens);
     add_statistics(message, head_, choices);
-    return message;
+    OrderedJson whole = message;
+    whole["content"] = std::move(content);
+    return whole.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   }
   std::string begin() override { return ""; }
   std::string piece(const ChoiceNews& news) override {
@@ -200,7 +206,7 @@ class MessageFormat final : public AnswerFormat {
     if (blocks.empty()) blocks.emplace_back();
     return blocks;
   }
-  static Json block_json(const Said& said) {
+  static OrderedJson block_json(const Said& said) {
     switch (said.kind) {
       case Block::thinking:
         return {{"type", "thinking"}, {"thinking", said.text}, {"signature", ""}};

@@ -13,7 +13,7 @@ class ChatFormat final : public AnswerFormat {
  public:
   explicit ChatFormat(AnswerHead head) : head_(std::move(head)), readers_(head_.fields.style) {}
 
-  Json whole(const std::vector<ChoiceResult>& choices) override {
+  std::string whole(const std::vector<ChoiceResult>& choices) override {
     Json list = Json::array();
     for (const ChoiceResult& choice : choices) {
       const ReadAnswer said = readers_.whole(choice);
@@ -30,7 +30,7 @@ class ChatFormat final : public AnswerFormat {
     answer["usage"] = usage_json(head_, choices);
     if (head_.fields.returns_tokens) answer["prompt_token_ids"] = head_.prompts[0];
     add_statistics(answer, head_, choices);
-    return answer;
+    return to_text(answer);
   }
 
   std::string begin() override { return ""; }

@@ -24,7 +24,7 @@ class CompletionFormat final : public AnswerFormat {
  public:
   explicit CompletionFormat(AnswerHead head) : head_(std::move(head)) {}
 
-  Json whole(const std::vector<ChoiceResult>& choices) override {
+  std::string whole(const std::vector<ChoiceResult>& choices) override {
     Json list = Json::array();
     for (const ChoiceResult& choice : choices) {
       TextPlace place = beginning();
@@ -34,7 +34,7 @@ class CompletionFormat final : public AnswerFormat {
     answer["choices"] = std::move(list);
     answer["usage"] = usage_json(head_, choices);
     add_statistics(answer, head_, choices);
-    return answer;
+    return to_text(answer);
   }
 
   std::string begin() override { return ""; }

@@ -119,12 +119,12 @@ class ResponseFormat final : public AnswerFormat {
  public:
   explicit ResponseFormat(AnswerHead head) : head_(std::move(head)), readers_(head_.fields.style) {}
 
-  Json whole(const std::vector<ChoiceResult>& choices) override {
+  std::string whole(const std::vector<ChoiceResult>& choices) override {
     const auto silent = [](const std::string&, const Json&) { return std::string(); };
     ResponseItems items;
     items.add(readers_.parts(choices[0]), silent);
     items.finish(is_cut(choices), silent);
-    return whole(choices, items);
+    return to_text(response_of(choices, items));
   }
   std::string begin() override {
     std::string events = told("response.created", {{"response", outline("in_progress")}});
@@ -135,7 +135,7 @@ class ResponseFormat final : public AnswerFormat {
   }
   std::string end(const std::vector<ChoiceResult>& choices) override {
     std::string events = items_.finish(is_cut(choices), teller());
-    Json response = whole(choices, items_);
+    Json response = response_of(choices, items_);
     const std::string type = "response." + response["status"].get<std::string>();
     return events + told(type, {{"response", std::move(response)}});
   }
@@ -149,7 +149,7 @@ class ResponseFormat final : public AnswerFormat {
   static bool is_cut(const std::vector<ChoiceResult>& choices) {
     return finish_json(choices[0].finish) == "length";
   }
-  Json whole(const std::vector<ChoiceResult>& choices, const ResponseItems& items) const {
+  Json response_of(const std::vector<ChoiceResult>& choices, const ResponseItems& items) const {
     Json response = outline(is_cut(choices) ? "incomplete" : "completed");
     if (is_cut(choices)) response["incomplete_details"] = {{"reason", "max_output_tokens"}};
     response["output"] = items.output();

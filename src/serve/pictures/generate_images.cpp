@@ -35,7 +35,7 @@ class PictureFormat final : public AnswerFormat {
 
   WorkQueue* workshop() override { return &workers_; }
 
-  Json whole(const std::vector<ChoiceResult>& choices) override {
+  std::string whole(const std::vector<ChoiceResult>& choices) override {
     Json data = Json::array();
     int forwards = 0;
     for (const ChoiceResult& choice : choices) {
@@ -56,7 +56,7 @@ class PictureFormat final : public AnswerFormat {
         {"size", size()},
         {"usage", picture_usage(usage["prompt_tokens"], usage["completion_tokens"], forwards)}};
     add_statistics(answer, head_, choices);
-    return answer;
+    return to_text(answer);
   }
 
   std::string begin() override { return ""; }
