@@ -73,13 +73,16 @@ std::string replace_ill_formed(std::string_view text) {
   return out;
 }
 
-bool is_well_formed(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
+std::size_t well_formed_bytes(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
     const Step next = step(text.substr(at));
-    if (next.part != Part::character) return false;
+    if (next.part != Part::character) break;
     at += next.bytes;
   }
-  return true;
+  return at;
 }
+
+bool is_well_formed(std::string_view text) { return well_formed_bytes(text) == text.size(); }
 
 }  // namespace talon

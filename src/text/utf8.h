@@ -15,6 +15,8 @@ std::size_t append_well_formed(std::string& out, std::string_view text);
 /// included.
 std::string replace_ill_formed(std::string_view text);
 
+/// How many bytes the characters at its beginning have, up to what is none.
+std::size_t well_formed_bytes(std::string_view text);
 bool is_well_formed(std::string_view text);
 
 }  // namespace talon

@@ -139,6 +139,16 @@ TEST(BadPrompt, MissingFile) {
                  {"/no/such.txt", "No such file"});
 }
 
+TEST(BadPrompt, TextThatIsNoUtf8) {
+  const Folder folder;
+  const std::string file = folder.write("latin1.txt", "one\ncaf\xE9 au lait\n");
+  const std::string told = "expected text in UTF-8, found byte 0xE9 at place ";
+  expect_failure({.arguments = {"run", "-m", small_model(), "-f", file}},
+                 {file + ": " + told + "7 (line 2)"});
+  expect_failure({.arguments = {"tokenize", "-m", small_model(), "-p", "caf\xE9"}},
+                 {"--prompt: " + told + "3"});
+}
+
 TEST(BadPrompt, Directory) {
   expect_failure({.arguments = {"run", "-m", small_model(), "-f", "/tmp"}}, {"/tmp", "directory"});
 }

@@ -1,5 +1,6 @@
 #include "cli/options/prompt_options.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <iostream>
 
 #include "core/error.h"
+#include "text/utf8.h"
 
 namespace talon {
 
@@ -46,6 +48,16 @@ std::string read_bounded(std::istream& input, const std::string& file) {
   return text;
 }
 
+/// Of other bytes no tokenizer makes what was meant.
+std::string expect_utf8(std::string text, const std::string& where) {
+  const std::size_t good = well_formed_bytes(text);
+  if (good == text.size()) return text;
+  const auto line =
+      std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(good), '\n');
+  fail("read {}: expected text in UTF-8, found byte 0x{:02X} at place {} (line {})", where,
+       static_cast<unsigned char>(text[good]), good, line + 1);
+}
+
 }  // namespace
 
 std::string read_text_file(const std::string& file) {
@@ -53,7 +65,7 @@ std::string read_text_file(const std::string& file) {
     errno = 0;
     std::string text = read_bounded(std::cin, "standard input");
     if (std::ferror(stdin)) fail("read standard input: {}", std::strerror(errno));
-    return text;
+    return expect_utf8(std::move(text), "standard input");
   }
   if (std::error_code unknown; std::filesystem::is_directory(file, unknown))
     fail("read {}: expected a file, found a directory", file);
@@ -62,7 +74,7 @@ std::string read_text_file(const std::string& file) {
   if (!input) fail("read {}: {}", file, std::strerror(errno));
   std::string text = read_bounded(input, file);
   if (input.bad()) fail("read {}: {}", file, std::strerror(errno));
-  return text;
+  return expect_utf8(std::move(text), file);
 }
 
 std::string prompt_text(const PromptOptions& options) {
@@ -76,7 +88,7 @@ std::string prompt_text(const PromptOptions& options) {
     throw UsageError(fmt::format("expected exactly one of -p, -f{}, got {}",
                                  options.ids_flag ? " and --prompt-ids" : "", sources));
   }
-  return from_file ? read_text_file(options.file) : options.text;
+  return from_file ? read_text_file(options.file) : expect_utf8(options.text, "--prompt");
 }
 
 std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const PromptOptions& options,
@@ -84,7 +96,7 @@ std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const PromptOptio
   if (!options.chat) return encode_prompt(tokenizer, text, context);
   std::vector<ChatMessage> messages;
   if (options.system_flag && options.system_flag->count() > 0)
-    messages.push_back({"system", options.system});
+    messages.push_back({"system", expect_utf8(options.system, "--system")});
   messages.push_back({"user", text});
   return encode_chat(tokenizer, chat_template_of(tokenizer), messages, {}, context).tokens;
 }
