@@ -29,12 +29,19 @@ SpecLog::SpecLog(std::filesystem::path file, std::string run,
                  const std::vector<std::string>& methods)
     : file_(std::move(file)), run_(std::move(run)) {
   if (file_.empty()) return;
-  if (std::filesystem::exists(file_)) read(methods);
+  const std::string doing = "write results " + file_.string();
+  const std::string taken = "another run writes them: give each its own --output";
+  std::optional<FileLock> before;
+  if (std::filesystem::exists(file_)) {
+    before.emplace(file_, doing, taken);
+    read(methods);
+  }
   std::string kept;
   for (const SpecCell& cell : known_) kept += text_of(line_of(cell));
   write_file(file_, std::as_bytes(std::span(kept)));
+  lock_.emplace(file_, doing, taken);
   output_.open(file_, std::ios::binary | std::ios::app);
-  if (!output_) fail("write results {}: {}", file_.string(), std::strerror(errno));
+  if (!output_) fail("{}: {}", doing, std::strerror(errno));
 }
 
 void SpecLog::read(const std::vector<std::string>& methods) {

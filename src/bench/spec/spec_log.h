@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "bench/spec/spec_cell.h"
+#include "io/file_lock.h"
 
 namespace talon {
 
@@ -17,7 +19,7 @@ class SpecLog {
   /// `file` empty: nothing is kept. What is there already must be of the same `run` (fingerprint of
   /// the settings); questions that lack the answer of one of `methods` are dropped to be asked
   /// again, and so is the closing line.
-  /// Throws Error naming the file and line.
+  /// Throws Error naming the file and line, or that another run writes the file.
   SpecLog(std::filesystem::path file, std::string run, const std::vector<std::string>& methods);
 
   /// From before, in the order of the file.
@@ -35,6 +37,7 @@ class SpecLog {
   std::string run_;
   std::vector<SpecCell> known_;
   std::set<std::string> conditions_;
+  std::optional<FileLock> lock_;  // of the file
   std::ofstream output_;
 };
 

@@ -219,6 +219,19 @@ TEST_F(ResultFile, OfOtherSettingsIsNotMixedIn) {
   EXPECT_NE(run_fingerprint({{"seed", 1}}), run_fingerprint({{"seed", 2}}));
 }
 
+TEST_F(ResultFile, IsOneRunsAtATime) {
+  SpecLog first(path(""), "run1", kMethods);
+  first.write(first.line_of(cell(1, "none", 100)));
+  try {
+    const SpecLog second(path(""), "run1", kMethods);
+    ADD_FAILURE() << "taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("another run"), std::string::npos) << error.what();
+  }
+  first.write(first.line_of(cell(1, "ngram", 100)));
+  EXPECT_EQ(read_spec_file(path("")).lines.size(), 2u);
+}
+
 TEST_F(ResultFile, ThatIsDamagedIsRefusedByLine) {
   std::ofstream(path("")) << json_of(cell(1, "none", 1)).dump() << "\n{\"a\": 1}\n";
   try {

@@ -1,0 +1,25 @@
+#include "io/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "core/error.h"
+
+namespace talon {
+
+FileLock::FileLock(const std::filesystem::path& path, const std::string& doing,
+                   const std::string& taken)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  const int code = errno;
+  if (descriptor_ >= 0) ::close(descriptor_);
+  fail("{}: {}", doing, code == EWOULDBLOCK ? taken : std::generic_category().message(code));
+}
+
+FileLock::~FileLock() { ::close(descriptor_); }
+
+}  // namespace talon

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace talon {
+
+/// Keeps a file or a folder for one process at a time, as long as this lives: the system lets go of
+/// it when the process ends in any way.
+class FileLock {
+ public:
+  /// `path` is there. Throws Error that begins with `doing`: it cannot be opened, or another
+  /// process keeps it, which `taken` tells.
+  FileLock(const std::filesystem::path& path, const std::string& doing, const std::string& taken);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace talon
