@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).parents[2]
 REQUESTS = 120
+LONG = 200_000  # bytes of every third request, as of a long conversation
 
 
 def free_port() -> int:
@@ -55,6 +57,8 @@ def until(condition, what: str):
 def ask(proxy: str, seed: int) -> tuple[int, str]:
     body = json.dumps({"prompt": "Once upon a time", "max_tokens": 60, "temperature": 0.8, "seed": seed % 10,
                        "talon": {"drafter": "suffix", "policy": "fixed"}}).encode()
+    if seed % 3 == 0:
+        body += b" " * LONG
     request = urllib.request.Request(proxy + "/v1/completions", body, {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:
@@ -83,6 +87,7 @@ def run_traffic(proxy: str, first: subprocess.Popen) -> dict:
 
 def main(talon: str, model: str, folder: str) -> int:
     place = pathlib.Path(folder).absolute()
+    shutil.rmtree(place / "data", ignore_errors=True)  # Prometheus would still show the servers of a run before
     place.mkdir(parents=True, exist_ok=True)
     talons = [start_talon(talon, model) for _ in range(2)]
     proxy, prometheus = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
