@@ -127,7 +127,7 @@ Json of_granite(const Facts& f, float value) {
 }
 
 Json windows(const Facts& f) {
-  if (f.config.sliding_window == 0 || !f.is({"olmo2", "gemma4", "mimo2"})) return {};
+  if (f.config.sliding_window == 0 || !f.is({"olmo2", "gemma4", "mimo2", "exaone4"})) return {};
   Json slides = Json::array();
   for (const LayerPlan& plan : f.config.plans) {
     const bool windowed = plan.window > 0;
@@ -192,8 +192,19 @@ Json shared_width(const Facts& f) {
 }
 
 Json leading_dense(const Facts& f) {
-  if (!f.expert || !f.is({"deepseek2", "glm4moe"})) return {};
+  if (!f.expert || !f.is({"deepseek2", "glm4moe", "ernie4_5-moe"})) return {};
   return count(static_cast<int>(f.expert - f.config.plans.data()));
+}
+
+/// Every so many layers have experts.
+Json expert_step(const Facts& f) {
+  if (!f.expert || !f.is({"llama4", "ernie4_5-moe"})) return {};
+  const LayerPlan* const first = f.config.plans.data();
+  if (f.is({"llama4"})) return count(static_cast<int>(f.expert - first) + 1);
+  const LayerPlan* const end = first + f.config.plans.size();
+  const auto has_experts = [](const LayerPlan& plan) { return plan.experts.count > 0; };
+  const LayerPlan* const next = std::find_if(f.expert + 1, end, has_experts);
+  return count(next == end ? 1 : static_cast<int>(next - f.expert));
 }
 
 Json norm_epsilon(const Facts& f, LayerPlan::Norm norm) {
@@ -319,7 +330,8 @@ constexpr Key kKeys[] = {
     {"expert_shared_feed_forward_length", shared_width},
     {"expert_shared_count",
      [](const Facts& f) {
-       return of_groups(f, [](const ExpertPlan& e) { return count(e.shared_width / e.width); });
+       const auto value = [](const ExpertPlan& e) { return count(e.shared_width / e.width); };
+       return f.is({"ernie4_5-moe"}) ? of_experts(f, value) : of_groups(f, value);
      }},
     {"expert_gating_func",
      [](const Facts& f) {
@@ -344,12 +356,7 @@ constexpr Key kKeys[] = {
        return of_groups(f, [](const ExpertPlan& e) { return count(e.groups_used); });
      }},
     {"leading_dense_block_count", leading_dense},
-    {"interleave_moe_layer_step",
-     [](const Facts& f) {
-       return f.is({"llama4"}) && f.expert
-                  ? count(static_cast<int>(f.expert - f.config.plans.data()) + 1)
-                  : Json();
-     }},
+    {"interleave_moe_layer_step", expert_step},
     {"ssm.conv_kernel",
      [](const Facts& f) { return of_states(f, [](const auto& s) { return count(s.kernel); }); }},
     {"ssm.state_size",

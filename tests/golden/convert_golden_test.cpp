@@ -113,6 +113,12 @@ bool says_nothing(const std::string& family, const std::string& key) {
          key.ends_with(".rope.scaling.finetuned");
 }
 
+/// To llama.cpp one row is a vector.
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+  while (shape.size() > 1 && shape[0] == 1) shape.erase(shape.begin());
+  return shape;
+}
+
 TEST_P(ConvertMakers, HasTheTensorsAndKeysOfLlamaCppsConverter) {
   const Checkpoint theirs = open_checkpoint(recording().gguf);
   const Checkpoint ours = open_checkpoint(convert(recording().folder, GetParam()));
@@ -120,7 +126,7 @@ TEST_P(ConvertMakers, HasTheTensorsAndKeysOfLlamaCppsConverter) {
   for (const StoredTensor& expected : theirs.tensors) {
     const StoredTensor* tensor = ours.find(expected.name);
     ASSERT_NE(tensor, nullptr) << expected.name;
-    EXPECT_EQ(tensor->shape, expected.shape) << expected.name;
+    EXPECT_EQ(without_ones(tensor->shape), without_ones(expected.shape)) << expected.name;
     // Theirs has rows of layers that do not turn in pairwise order, too, which no score depends on.
     const bool still = GetParam() == "smollm3" && (expected.name == "blk.3.attn_q.weight" ||
                                                    expected.name == "blk.3.attn_k.weight");
@@ -139,15 +145,15 @@ TEST_P(ConvertMakers, AnswersAsTheFolder) {
   expect_same_answers(GetParam(), recording().folder, file, recording().sequences[1].ids);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ConvertMakers,
-                         testing::Values("mistral", "phi3", "ministral3", "olmo3", "granite",
-                                         "glm4", "cohere2", "gpt_neox", "gemma2", "gemma3",
-                                         "gemma4", "gemma4_e", "gemma4_moe", "qwen3_moe", "gpt_oss",
-                                         "glm4_moe", "deepseek_v3", "qwen3_next", "qwen3_5",
-                                         "mixtral", "qwen2_moe", "smollm3", "olmo2", "starcoder2",
-                                         "granitemoeshared", "granite4", "granite4_moe",
-                                         "deepseek_v2", "deepseek_v2_lite", "qwen3_5_moe", "mimo"),
-                         [](const auto& tested) { return tested.param; });
+INSTANTIATE_TEST_SUITE_P(
+    Families, ConvertMakers,
+    testing::Values("mistral", "phi3", "ministral3", "olmo3", "granite", "glm4", "cohere2",
+                    "gpt_neox", "gemma2", "gemma3", "gemma4", "gemma4_e", "gemma4_moe", "qwen3_moe",
+                    "gpt_oss", "glm4_moe", "deepseek_v3", "qwen3_next", "qwen3_5", "mixtral",
+                    "qwen2_moe", "smollm3", "olmo2", "starcoder2", "granitemoeshared", "granite4",
+                    "granite4_moe", "deepseek_v2", "deepseek_v2_lite", "qwen3_5_moe", "mimo",
+                    "olmoe", "exaone4", "seed_oss", "ernie4_5", "ernie4_5_moe", "glm4_moe_lite"),
+    [](const auto& tested) { return tested.param; });
 
 /// Families without a recording, as random folders.
 class ConvertTiny : public testing::TestWithParam<std::string> {};

@@ -79,7 +79,8 @@ TEST_P(MakersHostile, EveryValueOfAConfigurationMayBeHostile) {
 INSTANTIATE_TEST_SUITE_P(Families, MakersHostile,
                          testing::Values("phi3", "gemma3", "granite4_moe", "qwen3_moe", "gpt_oss",
                                          "llama4", "deepseek_v3", "gemma4_moe", "gemma4_e",
-                                         "qwen3_next", "qwen3_5", "mimo"),
+                                         "qwen3_next", "qwen3_5", "mimo", "exaone4",
+                                         "ernie4_5_moe"),
                          [](const auto& tested) { return tested.param; });
 
 struct Refusal {

@@ -94,6 +94,8 @@ void add_missing(const Json& defaults, Json& keys) {
 /// files that transformers wrote leave such keys of a nested model out.
 Json class_defaults(const Json& model_type) {
   static const Json kEpsilon = {{"rms_norm_eps", 1e-5}};
+  static const Json kErnie = {
+      {"rms_norm_eps", 1e-5}, {"rope_theta", 5e5}, {"tie_word_embeddings", true}};
   static const Json kHybrid = {{"partial_rotary_factor", 0.25}, {"linear_conv_kernel_dim", 4}};
   static const Json kGemma4Rope = {
       {"full_attention",
@@ -153,6 +155,16 @@ Json class_defaults(const Json& model_type) {
         {"topk_group", 4},
         {"n_shared_experts", 1},
         {"first_k_dense_replace", 3}}},
+      {"exaone4", {{"rms_norm_eps", 1e-5}, {"sliding_window", 4096}}},
+      {"seed_oss", {{"attention_bias", true}, {"head_dim", 128}}},
+      {"ernie4_5", kErnie},
+      {"ernie4_5_moe", kErnie},
+      {"olmoe", kEpsilon},
+      {"glm4_moe_lite",
+       {{"rms_norm_eps", 1e-5},
+        {"routed_scaling_factor", 1.8},
+        {"n_shared_experts", 1},
+        {"first_k_dense_replace", 1}}},
       {"mimo_v2_flash",
        {{"rope_theta", 5e6},
         {"partial_rotary_factor", 0.334},

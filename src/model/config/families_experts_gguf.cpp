@@ -8,7 +8,7 @@ namespace talon {
 
 const std::string_view kExpertArchitectures =
     "qwen2moe, qwen3moe, gpt-oss, granitemoe, granitehybrid, glm4moe, llama4, deepseek2, gemma4, "
-    "mimo2";
+    "mimo2, olmoe, ernie4_5-moe";
 
 namespace {
 
@@ -29,6 +29,26 @@ void read_qwen3moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& confi
 
 void read_qwen2moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   read_gguf_qwen_experts(keys, config, false);
+}
+
+void read_olmoe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_row; });
+  plan_experts(config, read_gguf_experts(keys, config), every_layer);
+}
+
+/// The file says how wide the shared expert is by a number that is right for the makers' models
+/// alone; how many experts it is made of is always right.
+void read_ernie4_5_moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  config.interleaved_rope = true;
+  ExpertPlan experts = read_gguf_experts(keys, config);
+  experts.choice_bias = experts.renormalize = true;
+  experts.shared_width =
+      experts.width * keys.integer_or(key(config, "expert_shared_count"), 0, 64, 0);
+  const int dense =
+      keys.integer_or(key(config, "leading_dense_block_count"), 0, Limits::kLayers, 0);
+  const int every =
+      keys.integer_or(key(config, "interleave_moe_layer_step"), 1, Limits::kLayers, 1);
+  plan_experts(config, experts, [&](int i) { return i >= dense && (i + 1) % every == 0; });
 }
 
 /// The makers do not round the borders of YaRN's ramp; the files do not say so.
@@ -59,11 +79,15 @@ void read_granitehybrid(const ConfigKeys& keys, const Checkpoint& checkpoint, Mo
   experts ? read_granitemoe(keys, checkpoint, config) : read_gguf_granite(keys, checkpoint, config);
 }
 
-/// DeepSeek's routing, which GLM-4.5 shares.
-void read_grouped_experts(const ConfigKeys& keys, ModelConfig& config) {
+/// DeepSeek's routing, which GLM's models share. Where a file does not name the function, as one of
+/// GLM-4.7-Flash, the bias of the choice tells the sigmoid.
+void read_grouped_experts(const ConfigKeys& keys, const Checkpoint& checkpoint,
+                          ModelConfig& config) {
   ExpertPlan experts = read_gguf_experts(keys, config);
-  const int function = keys.integer_or(key(config, "expert_gating_func"), 1, 2, 1);
-  if (function == 2) {
+  const int dense =
+      keys.integer_or(key(config, "leading_dense_block_count"), 0, Limits::kLayers, 0);
+  const bool has_bias = checkpoint.find(fmt::format("blk.{}.exp_probs_b.bias", dense)) != nullptr;
+  if (keys.integer_or(key(config, "expert_gating_func"), 1, 2, has_bias ? 2 : 1) == 2) {
     experts.score = RouteArgs::Score::sigmoid;
     experts.choice_bias = experts.group_by_two = true;
   }
@@ -75,8 +99,6 @@ void read_grouped_experts(const ConfigKeys& keys, ModelConfig& config) {
       keys.integer_or(key(config, "expert_group_used_count"), 1, experts.groups, 1);
   const int shared = keys.integer_or(key(config, "expert_shared_count"), 0, 64, 0);
   experts.shared_width = experts.width * shared;
-  const int dense =
-      keys.integer_or(key(config, "leading_dense_block_count"), 0, Limits::kLayers, 0);
   plan_experts(config, experts, [&](int i) { return i >= dense; });
 }
 
@@ -85,7 +107,7 @@ void read_glm4moe(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelCon
   each_plan(config, [&](LayerPlan& plan) {
     if (config.qk_norm) plan.head_norm = HeadNorm::per_head;
   });
-  read_grouped_experts(keys, config);
+  read_grouped_experts(keys, checkpoint, config);
 }
 
 /// Chunks, and factors of queries in the layers without rotation, are constants of the
@@ -112,7 +134,7 @@ void read_llama4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config)
   plan_experts(config, experts, [&](int i) { return (i + 1) % step == 0; });
 }
 
-void read_deepseek2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+void read_deepseek2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   LatentPlan latent;
   latent.kv_rank = keys.integer(key(config, "attention.kv_lora_rank"), 1, Limits::kHeadDim);
   latent.q_rank = keys.integer_or(key(config, "attention.q_lora_rank"), 0, Limits::kWidth, 0);
@@ -141,7 +163,7 @@ void read_deepseek2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& conf
     plan.value_dim = latent.kv_rank;
     plan.score_scale = static_cast<float>(scale);
   });
-  read_grouped_experts(keys, config);
+  read_grouped_experts(keys, checkpoint, config);
 }
 
 void plan_gemma4_heads(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
@@ -199,6 +221,8 @@ constexpr GgufFamily kFamilies[] = {
     {"deepseek2", read_deepseek2},
     {"gemma4", read_gemma4},
     {"mimo2", read_gguf_mimo2},
+    {"olmoe", read_olmoe},
+    {"ernie4_5-moe", read_ernie4_5_moe},
 };
 
 }  // namespace

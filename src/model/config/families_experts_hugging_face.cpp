@@ -8,7 +8,8 @@ namespace talon {
 
 const std::string_view kExpertModelTypes =
     "mixtral, qwen2_moe, qwen3_moe, gpt_oss, granitemoe, granitemoeshared, granitemoehybrid, "
-    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text, mimo_v2_flash";
+    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text, mimo_v2_flash, "
+    "olmoe, ernie4_5_moe, glm4_moe_lite";
 
 namespace {
 
@@ -77,6 +78,32 @@ void read_qwen2_moe(const ConfigKeys& keys, ModelConfig& config) {
   window_layers(config, window_of(keys), [&](int i) { return i % 2 == 0 && i < end; });
 }
 
+void read_olmoe(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  if (keys.has("clip_qkv")) keys.refuse("clip_qkv", "null");
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_row; });
+  ExpertPlan experts = read_experts(keys, "num_experts", "intermediate_size");
+  experts.renormalize = keys.flag_or("norm_topk_prob", false);
+  plan_experts(config, experts, every_layer);
+}
+
+/// Every so many of the layers from one to another.
+void read_ernie4_5_moe(const ConfigKeys& keys, ModelConfig& config) {
+  read_ernie4_5(keys, config);
+  ExpertPlan experts;
+  experts.count = keys.integer("moe_num_experts", 1, Limits::kExperts);
+  experts.used = keys.integer("moe_k", 1, experts.count);
+  experts.width = keys.integer("moe_intermediate_size", 1, Limits::kWidth);
+  experts.choice_bias = experts.renormalize = true;
+  experts.shared_width = experts.width * keys.integer_or("moe_num_shared_experts", 0, 64, 2);
+  const int first = keys.integer_or("moe_layer_start_index", 0, Limits::kLayers, 1);
+  const int last = keys.integer_or("moe_layer_end_index", -1, Limits::kLayers, -1);
+  const int every = keys.integer_or("moe_layer_interval", 1, Limits::kLayers, 1);
+  plan_experts(config, experts, [&](int i) {
+    return (i + 1) % every == 0 && i >= first && (last < 0 || i <= last);
+  });
+}
+
 void read_gpt_oss(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   if (keys.number_or("swiglu_limit", 0, 1e6, kSwigluLimit) != kSwigluLimit) {
@@ -138,10 +165,14 @@ void read_granitemoehybrid(const ConfigKeys& keys, ModelConfig& config) {
   plan_experts(config, experts, every_layer);
 }
 
-/// In all layers but the first ones.
+/// In the layers that are listed, else in all but the first ones.
 void plan_sigmoid_experts(const ConfigKeys& keys, ModelConfig& config) {
   const int dense = keys.integer_or("first_k_dense_replace", 0, Limits::kLayers, 0);
-  plan_experts(config, read_sigmoid_experts(keys), [&](int i) { return i >= dense; });
+  const auto sparse =
+      layers_called(keys, "mlp_layer_types", config.plans.size(), "sparse", "dense");
+  plan_experts(config, read_sigmoid_experts(keys), [&](int i) {
+    return sparse.empty() ? i >= dense : sparse[static_cast<std::size_t>(i)];
+  });
 }
 
 void read_glm4_moe(const ConfigKeys& keys, ModelConfig& config) {
@@ -351,6 +382,9 @@ constexpr Family kFamilies[] = {
     {"gemma4", read_gemma4},
     {"gemma4_text", read_gemma4},
     {"mimo_v2_flash", read_mimo},
+    {"olmoe", read_olmoe},
+    {"ernie4_5_moe", read_ernie4_5_moe},
+    {"glm4_moe_lite", read_deepseek_v3},
 };
 
 }  // namespace

@@ -90,6 +90,21 @@ void read_olmo2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) 
   local_rope_where_windowed(config, plain_rope(gguf_local_base(keys, config, config.rope.base)));
 }
 
+void read_exaone4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  config.qk_norm = true;
+  gguf_window_by_pattern(keys, config, 4);
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.pre_norms = false;
+    plan.post_norms = true;
+    plan.head_norm = HeadNorm::per_head;
+    if (config.sliding_window > 0 && plan.window == 0) plan.rope = LayerPlan::Rope::none;
+  });
+}
+
+void read_ernie4_5(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+  config.interleaved_rope = true;
+}
+
 void read_glm4(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
   config.interleaved_rope = true;
   config.forms.fused_gate_up = true;
@@ -162,6 +177,7 @@ constexpr GgufFamily kFamilies[] = {
     {"smollm3", read_smollm3}, {"olmo2", read_olmo2},     {"granite", read_gguf_granite},
     {"glm4", read_glm4},       {"cohere2", read_cohere2}, {"starcoder2", read_starcoder2},
     {"gptneox", read_gptneox}, {"gemma2", read_gemma2},   {"gemma3", read_gemma3},
+    {"exaone4", read_exaone4}, {"seed_oss", read_qwen2},  {"ernie4_5", read_ernie4_5},
 };
 
 }  // namespace

@@ -96,6 +96,47 @@ void read_olmo3(const ConfigKeys& keys, ModelConfig& config) {
   local_rope_where_windowed(config, plain_rope(config.rope.base));
 }
 
+/// EXAONE 4's windowed layers: listed, or by a pattern of L and G, or all but every so many.
+std::vector<bool> exaone_windows(const ConfigKeys& keys, std::size_t count) {
+  constexpr std::string_view kPattern = "sliding_window_pattern";
+  auto windowed = layers_called(keys, "layer_types", count, "sliding_attention", "full_attention");
+  if (!windowed.empty()) return windowed;
+  const Json* pattern = keys.find(kPattern);
+  if (!pattern || !pattern->is_string()) {
+    const int every = keys.integer_or(kPattern, 1, Limits::kLayers, 4);
+    for (int i = 0; i < static_cast<int>(count); ++i) windowed.push_back((i + 1) % every != 0);
+    return windowed;
+  }
+  const std::string letters = keys.text(kPattern);
+  if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
+    keys.refuse(kPattern, "a number, or letters L and G");
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    windowed.push_back(letters[i % letters.size()] == 'L');
+  }
+  return windowed;
+}
+
+/// Where it has windows, full layers do not turn.
+void read_exaone4(const ConfigKeys& keys, ModelConfig& config) {
+  read_olmo2(keys, config);
+  config.qk_norm = true;
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
+  const int window = window_of(keys);
+  if (window == 0) return;
+  const auto windowed = exaone_windows(keys, config.plans.size());
+  window_layers(config, window, [&](int i) { return windowed[static_cast<std::size_t>(i)]; });
+  each_plan(config, [](LayerPlan& plan) {
+    if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
+  });
+}
+
+void read_seed_oss(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  config.output_bias = keys.flag_or("attention_out_bias", false);
+  each_plan(config, [&](LayerPlan& plan) { plan.output_bias = config.output_bias; });
+}
+
 void read_glm4(const ConfigKeys& keys, ModelConfig& config) {
   read_llama(keys, config);
   config.interleaved_rope = true;
@@ -199,6 +240,7 @@ constexpr Family kFamilies[] = {
     {"olmo3", read_olmo3},         {"granite", read_granite},       {"glm4", read_glm4},
     {"cohere2", read_cohere2},     {"starcoder2", read_starcoder2}, {"gpt_neox", read_gpt_neox},
     {"gemma2", read_gemma2},       {"gemma3", read_gemma3},         {"gemma3_text", read_gemma3},
+    {"exaone4", read_exaone4},     {"seed_oss", read_seed_oss},     {"ernie4_5", read_ernie4_5},
 };
 
 }  // namespace

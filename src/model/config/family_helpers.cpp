@@ -69,6 +69,12 @@ RopeConfig plain_rope(double base) {
   return rope;
 }
 
+void read_ernie4_5(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "silu");
+  if (keys.flag_or("use_bias", false)) keys.refuse("use_bias", "false");
+  config.interleaved_rope = true;
+}
+
 void read_granite(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   const auto multiplier = [&](const char* key) {

@@ -33,8 +33,9 @@ void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern);
 /// Windowed layers turn by a rope of their own.
 void local_rope_where_windowed(ModelConfig& config, const RopeConfig& rope);
 RopeConfig plain_rope(double base);
-/// config.json of Gemma 2 to 4, of Granite.
+/// config.json of Gemma 2 to 4, of Granite, of ERNIE 4.5.
 void read_gemma(const ConfigKeys& keys, ModelConfig& config);
+void read_ernie4_5(const ConfigKeys& keys, ModelConfig& config);
 void read_granite(const ConfigKeys& keys, ModelConfig& config);
 
 /// A key below the architecture of a GGUF file.

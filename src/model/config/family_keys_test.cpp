@@ -106,6 +106,22 @@ TEST(Granite4, IsReadFromGgufWhereAllLayersAttend) {
   EXPECT_NE(message.find("layers of Mamba are not read"), std::string::npos) << message;
 }
 
+TEST(Exaone4, TurnsEverywhereOrInWindowsAlone) {
+  Json json = sizes("exaone4", {{"sliding_window", nullptr}, {"sliding_window_pattern", nullptr}});
+  const auto turning = [](const ModelConfig& config) {
+    return of_layers(config, [](const LayerPlan& plan) { return plan.rope == Rope::global; });
+  };
+  EXPECT_EQ(windows(read(json)), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(turning(read(json)), (std::vector<bool>{true, true, true, true}));
+  json.update({{"sliding_window", 32}, {"sliding_window_pattern", "LG"}});
+  EXPECT_EQ(windows(read(json)), (std::vector<int>{32, 0, 32, 0}));
+  EXPECT_EQ(turning(read(json)), (std::vector<bool>{true, false, true, false}));
+  json["sliding_window_pattern"] = 3;
+  EXPECT_EQ(windows(read(json)), (std::vector<int>{32, 32, 0, 32}));
+  json["sliding_window_pattern"] = "LX";
+  expect_refusal(json, {"sliding_window_pattern", "letters L and G"});
+}
+
 /// What the makers say by numbers of layers, transformers says by names of their kinds.
 TEST(Mimo, BothSpellingsAreOneModel) {
   const Json common = {{"v_head_dim", 12},

@@ -78,7 +78,7 @@ TensorNames gguf_names_of(const std::string& architecture) {
   TensorNames names = gguf_names();
   add_gguf_experts(names);
   // There the name of a norm behind attention is that of the one before the experts.
-  if (architecture == "gpt-oss" || architecture == "glm4moe" ||
+  if (architecture == "gpt-oss" || architecture == "glm4moe" || architecture == "seed_oss" ||
       architecture.starts_with("qwen3next") || architecture.starts_with("qwen35")) {
     names.ffn_norm = names.post_attention_norm;
   }
@@ -221,8 +221,11 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
     names.down = root + "down_proj";
   } else if (family == "mimo_v2_flash") {
     names.sinks = layer + "self_attn.attention_sink_bias";
-  } else if (family.starts_with("deepseek") || family == "glm4_moe") {
+  } else if (family.starts_with("deepseek") || family.starts_with("glm4_moe")) {
     name_shared(layer + "mlp.shared_experts.", names);
+  } else if (family == "ernie4_5_moe") {
+    name_shared(layer + "mlp.shared_experts.", names);
+    names.choice_bias = layer + "mlp.moe_statics.e_score_correction_bias";
   }
 }
 

@@ -82,7 +82,11 @@ void ExpertLoader::load_router(int layer, const LayerPlan& plan, ExpertLayerWeig
   if (e.biases)
     w.router_bias = tensors_.vector(layer_tensor(names_.router, layer, "bias"), e.count);
   if (e.choice_bias) {
-    w.choice_bias = tensors_.vector(stack_tensor(names_.choice_bias, layer), e.count);
+    const std::string name = stack_tensor(names_.choice_bias, layer);
+    const StoredTensor* bias = tensors_.checkpoint().find(name);
+    const bool is_row = bias && bias->shape.size() == 2;  // ERNIE's
+    w.choice_bias = is_row ? tensors_.upload(tensors_.values(name, {1, e.count}), 1, e.count)
+                           : tensors_.vector(name, e.count);
   }
 }
 
