@@ -26,10 +26,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/data/golden"
 PROMPT = [1, 5, 9, 20, 14, 31, 7, 2 + 16, 11, 26, 40, 8, 33, 21, 6, 12]
 SPECIAL = ("<unk>", "<s>", "</s>", "<|endoftext|>")
-# What llama.cpp computes otherwise is taken out of the tiny models: it has no windows of Llama-like ones, rounds YaRN's ramp of gpt-oss,
-# and takes Llama 4's chunks and query factors for constants.
+# What llama.cpp computes otherwise is taken out of the tiny models: it has no windows of Llama-like ones and of EXAONE 4 with other than
+# 64 layers, rounds YaRN's ramp of gpt-oss, and takes Llama 4's chunks and query factors for constants.
 CHANGES = {"mistral_window": {"sliding_window": None}, "qwen2_window": {"use_sliding_window": False}, "starcoder2": {"sliding_window": None},
-           "gpt_oss": {"rope_scaling": None}, "llama4": {"attention_chunk_size": 8192, "floor_scale": 8192, "attn_scale": 0.1}}
+           "gpt_oss": {"rope_scaling": None}, "llama4": {"attention_chunk_size": 8192, "floor_scale": 8192, "attn_scale": 0.1},
+           "exaone4": {"sliding_window": None, "layer_types": None}}
 # Largest differences of log-probabilities: of tiny models in float32 (GELU comes from a table of half floats there), of real ones (whose
 # 8-bit inputs are rounded otherwise).
 TINY, REAL = 0.01, 0.6
