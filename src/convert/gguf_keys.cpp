@@ -153,7 +153,7 @@ Json attention_interval(const Facts& f) {
 
 /// Pairs that turn by time, height and width, which are one for text: every third of them.
 Json rope_sections(const Facts& f) {
-  if (!f.is({"qwen35", "qwen35moe"})) return {};
+  if (!f.is({"qwen35", "qwen35moe", "qwen2vl", "qwen3vl", "qwen3vlmoe"})) return {};
   const int pairs = (f.config.rope.rotary > 0 ? f.config.rope.rotary : f.config.head_dim) / 2;
   return {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0};
 }

@@ -61,7 +61,10 @@ const Family kFamilies[] = {{"mistral"},
                             {"seed_oss"},
                             {"ernie4_5"},
                             {"ernie4_5_moe", 0.1},
-                            {"glm4_moe_lite", 0.1}};
+                            {"glm4_moe_lite", 0.1},
+                            {"qwen3_vl"},
+                            {"qwen3_vl_moe", 0.1},
+                            {"qwen2_5_vl"}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {

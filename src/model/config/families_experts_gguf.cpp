@@ -7,7 +7,8 @@
 namespace talon {
 
 const std::string_view kExpertArchitectures =
-    "qwen2moe, qwen3moe, gpt-oss, granitemoe, granitehybrid, glm4moe, llama4, deepseek2, gemma4, "
+    "qwen2moe, qwen3moe, qwen3vlmoe, gpt-oss, granitemoe, granitehybrid, glm4moe, llama4, "
+    "deepseek2, gemma4, "
     "mimo2, olmoe, ernie4_5-moe";
 
 namespace {
@@ -211,17 +212,12 @@ void read_gemma4(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConf
 }
 
 constexpr GgufFamily kFamilies[] = {
-    {"qwen2moe", read_qwen2moe},
-    {"qwen3moe", read_qwen3moe},
-    {"gpt-oss", read_gpt_oss},
-    {"granitemoe", read_granitemoe},
-    {"granitehybrid", read_granitehybrid},
-    {"glm4moe", read_glm4moe},
-    {"llama4", read_llama4},
-    {"deepseek2", read_deepseek2},
-    {"gemma4", read_gemma4},
-    {"mimo2", read_gguf_mimo2},
-    {"olmoe", read_olmoe},
+    {"qwen2moe", read_qwen2moe},         {"qwen3moe", read_qwen3moe},
+    {"qwen3vlmoe", read_qwen3moe},       {"gpt-oss", read_gpt_oss},
+    {"granitemoe", read_granitemoe},     {"granitehybrid", read_granitehybrid},
+    {"glm4moe", read_glm4moe},           {"llama4", read_llama4},
+    {"deepseek2", read_deepseek2},       {"gemma4", read_gemma4},
+    {"mimo2", read_gguf_mimo2},          {"olmoe", read_olmoe},
     {"ernie4_5-moe", read_ernie4_5_moe},
 };
 

@@ -7,7 +7,8 @@
 namespace talon {
 
 const std::string_view kExpertModelTypes =
-    "mixtral, qwen2_moe, qwen3_moe, gpt_oss, granitemoe, granitemoeshared, granitemoehybrid, "
+    "mixtral, qwen2_moe, qwen3_moe, qwen3_vl_moe, qwen3_vl_moe_text, gpt_oss, granitemoe, "
+    "granitemoeshared, granitemoehybrid, "
     "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text, mimo_v2_flash, "
     "olmoe, ernie4_5_moe, glm4_moe_lite";
 
@@ -60,6 +61,12 @@ void read_qwen3_moe(const ConfigKeys& keys, ModelConfig& config) {
   if (keys.flag_or("use_sliding_window", false)) {
     window_layers(config, window_of(keys), every_layer);
   }
+}
+
+void read_qwen3_vl_moe(const ConfigKeys& keys, ModelConfig& config) {
+  read_qwen3_moe(keys, config);
+  each_plan(config, [](LayerPlan& plan) { plan.experts.renormalize = true; });
+  config.forms.experts_inputs_first = true;
 }
 
 void read_qwen2_moe(const ConfigKeys& keys, ModelConfig& config) {
@@ -370,6 +377,8 @@ constexpr Family kFamilies[] = {
     {"mixtral", read_mixtral},
     {"qwen2_moe", read_qwen2_moe},
     {"qwen3_moe", read_qwen3_moe},
+    {"qwen3_vl_moe", read_qwen3_vl_moe},
+    {"qwen3_vl_moe_text", read_qwen3_vl_moe},
     {"gpt_oss", read_gpt_oss},
     {"granitemoe", read_granitemoe},
     {"granitemoeshared", read_granitemoe},

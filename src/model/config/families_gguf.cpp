@@ -178,6 +178,7 @@ constexpr GgufFamily kFamilies[] = {
     {"glm4", read_glm4},       {"cohere2", read_cohere2}, {"starcoder2", read_starcoder2},
     {"gptneox", read_gptneox}, {"gemma2", read_gemma2},   {"gemma3", read_gemma3},
     {"exaone4", read_exaone4}, {"seed_oss", read_qwen2},  {"ernie4_5", read_ernie4_5},
+    {"qwen2vl", read_qwen2},   {"qwen3vl", read_qwen3},
 };
 
 }  // namespace

@@ -234,13 +234,34 @@ struct Family {
   FamilyReader read;
 };
 constexpr Family kFamilies[] = {
-    {"llama", read_llama},         {"mistral", read_mistral},       {"ministral3", read_ministral3},
-    {"mistral3", read_ministral3}, {"qwen2", read_qwen2},           {"qwen3", read_qwen3},
-    {"phi3", read_phi3},           {"smollm3", read_smollm3},       {"olmo2", read_olmo2},
-    {"olmo3", read_olmo3},         {"granite", read_granite},       {"glm4", read_glm4},
-    {"cohere2", read_cohere2},     {"starcoder2", read_starcoder2}, {"gpt_neox", read_gpt_neox},
-    {"gemma2", read_gemma2},       {"gemma3", read_gemma3},         {"gemma3_text", read_gemma3},
-    {"exaone4", read_exaone4},     {"seed_oss", read_seed_oss},     {"ernie4_5", read_ernie4_5},
+    {"llama", read_llama},
+    {"mistral", read_mistral},
+    {"ministral3", read_ministral3},
+    {"mistral3", read_ministral3},
+    {"qwen2", read_qwen2},
+    {"qwen3", read_qwen3},
+    {"phi3", read_phi3},
+    {"smollm3", read_smollm3},
+    {"olmo2", read_olmo2},
+    {"olmo3", read_olmo3},
+    {"granite", read_granite},
+    {"glm4", read_glm4},
+    {"cohere2", read_cohere2},
+    {"starcoder2", read_starcoder2},
+    {"gpt_neox", read_gpt_neox},
+    {"gemma2", read_gemma2},
+    {"gemma3", read_gemma3},
+    {"gemma3_text", read_gemma3},
+    {"exaone4", read_exaone4},
+    {"seed_oss", read_seed_oss},
+    {"ernie4_5", read_ernie4_5},
+    // The text models of those that see, to which three positions of a token are one.
+    {"qwen2_vl", read_qwen2},
+    {"qwen2_vl_text", read_qwen2},
+    {"qwen2_5_vl", read_qwen2},
+    {"qwen2_5_vl_text", read_qwen2},
+    {"qwen3_vl", read_qwen3},
+    {"qwen3_vl_text", read_qwen3},
 };
 
 }  // namespace
