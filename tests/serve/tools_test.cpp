@@ -275,6 +275,27 @@ TEST(Tools, OfMessagesStandWhereTheyWereCalled) {
   EXPECT_EQ(streamed, whole);
 }
 
+/// What is asked for as a call is one, in the marks of every family whose grammar has a schema.
+TEST(Tools, AreCalledInTheMarksOfEachFamily) {
+  for (const char* marks : {"[TOOL_CALLS]", "<|START_ACTION|>", "<｜tool▁sep｜>", "<|tool_call|>",
+                            "<seed:tool_call> <seed:think> </seed:think>"}) {
+    TestServer::Options options;
+    options.chat_template = std::string("{# ") + marks +
+                            " #}{{ tools }}{% for message in messages %}{{ message.content }}"
+                            "{% endfor %} assistant:";
+    TestServer family(options);
+    Json body = chat_body();
+    body["temperature"] = 0;
+    const Reply reply = family.post("/v1/chat/completions", body);
+    ASSERT_EQ(reply.status, 200) << marks << reply.body;
+    const Json message = reply.json()["choices"][0]["message"];
+    ASSERT_TRUE(message.contains("tool_calls")) << marks << message;
+    ASSERT_EQ(message["tool_calls"].size(), 1U) << marks << message;
+    const std::string arguments = message["tool_calls"][0]["function"]["arguments"];
+    EXPECT_TRUE(Json::parse(arguments)["city"].is_string()) << marks << arguments;
+  }
+}
+
 /// The order that the model wrote comes back in the next turn, or the cache would not know the
 /// text.
 TEST(Tools, OfMessagesKeepTheOrderOfTheirKeys) {

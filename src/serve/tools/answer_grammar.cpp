@@ -41,11 +41,11 @@ class GrammarWriter {
   std::string calls() {
     switch (style_.dialect) {
       case ToolDialect::hermes:
-      case ToolDialect::none: {
-        const std::string call =
-            rule("call", "\"<tool_call>\\n\" " + objects("arguments") + " \"\\n</tool_call>\"");
-        return call + repeated(" (\"\\n\" " + call + ")*");
-      }
+      case ToolDialect::none:
+        return tagged_calls("\"<tool_call>\\n\"", "\"\\n</tool_call>\"");
+      case ToolDialect::seed:
+        return tagged_calls(mark("<seed:tool_call>") + " \"\\n\"",
+                            "\"\\n\" " + mark("</seed:tool_call>"));
       case ToolDialect::llama3:
         return objects("parameters");
       case ToolDialect::mistral:
@@ -103,8 +103,10 @@ class GrammarWriter {
              ")? " + body;
     }
     if (style_.thoughts == ThoughtMarks::cohere) {
-      return "(" + mark("<|START_THINKING|>") + " " + kAnyText + " " + mark("<|END_THINKING|>") +
-             ")? " + body;
+      return thought("<|START_THINKING|>", "<|END_THINKING|>") + body;
+    }
+    if (style_.thoughts == ThoughtMarks::seed) {
+      return thought("<seed:think>", "</seed:think>") + "/[\\n ]{0,4}/ " + body;
     }
     lines_ += fmt::format("thought[suffix=\"</think>\"]: {}\n", kAnyText);
     const std::string rest = "thought /[\\n ]{0,4}/";
@@ -155,6 +157,15 @@ class GrammarWriter {
                     arguments(tool) + " \"}\"";
            }) +
            ")";
+  }
+
+  std::string tagged_calls(const std::string& begin, const std::string& end) {
+    const std::string call = rule("call", begin + " " + objects("arguments") + " " + end);
+    return call + repeated(" (\"\\n\" " + call + ")*");
+  }
+
+  std::string thought(const char* begin, const char* end) {
+    return "(" + mark(begin) + " " + kAnyText + " " + mark(end) + ")? ";
   }
 
   std::string gemma_call(const char* begin, const char* end) {

@@ -13,9 +13,19 @@ struct Marks {
 constexpr Marks kTags = {"<think>", "</think>", ""};
 constexpr Marks kChannel = {"<|channel>", "<channel|>", "thought"};
 constexpr Marks kCohere = {"<|START_THINKING|>", "<|END_THINKING|>", ""};
+constexpr Marks kSeed = {"<seed:think>", "</seed:think>", ""};
 
 const Marks& marks_of(ThoughtMarks kind) {
-  return kind == ThoughtMarks::tags ? kTags : kind == ThoughtMarks::channel ? kChannel : kCohere;
+  switch (kind) {
+    case ThoughtMarks::channel:
+      return kChannel;
+    case ThoughtMarks::cohere:
+      return kCohere;
+    case ThoughtMarks::seed:
+      return kSeed;
+    default:
+      return kTags;
+  }
 }
 
 bool has(std::string_view source, std::string_view text) {
@@ -124,6 +134,7 @@ ToolDialect dialect_of(std::string_view source) {
   if (has(source, "<start_function_call>")) return ToolDialect::functiongemma;
   if (has(source, "<|START_ACTION|>")) return ToolDialect::cohere;
   if (has(source, "<|tool_call>")) return ToolDialect::gemma4;
+  if (has(source, "<seed:tool_call>")) return ToolDialect::seed;
   if (has(source, "<｜tool▁sep｜>")) return ToolDialect::deepseek;
   if (has(source, "[TOOL_CALLS]")) return ToolDialect::mistral;
   if (has(source, "<tool_call>")) return ToolDialect::hermes;
@@ -139,7 +150,7 @@ bool marks_reasoning(std::string_view template_source) {
 }
 
 ThoughtMarks thought_marks_of(std::string_view template_source) {
-  for (const ThoughtMarks kind : {ThoughtMarks::channel, ThoughtMarks::cohere}) {
+  for (const auto kind : {ThoughtMarks::channel, ThoughtMarks::cohere, ThoughtMarks::seed}) {
     const Marks& marks = marks_of(kind);
     if (has(template_source, marks.begin) && has(template_source, marks.end)) return kind;
   }
@@ -183,6 +194,9 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
       break;
     case ToolDialect::granite:
       reader = make_granite_reader();
+      break;
+    case ToolDialect::seed:
+      reader = make_seed_reader(style.schemas);
       break;
   }
   if (!style.reasons) return reader;

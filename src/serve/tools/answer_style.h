@@ -24,7 +24,8 @@ enum class ToolDialect {
   gemma4,         // <|tool_call>call:NAME{...}<tool_call|>
   cohere,         // <|START_ACTION|> and a list of {"tool_name", "parameters"}
   deepseek,       // <｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{...}<｜tool▁call▁end｜>
-  granite         // <|tool_call|> and a list: Granite 3, Phi 4
+  granite,        // <|tool_call|> and a list: Granite 3, Phi 4
+  seed            // <seed:tool_call>, the parameters as tags: Seed-OSS
 };
 
 /// JSON schemas of the arguments, by the names of tools.
@@ -34,7 +35,8 @@ using ToolSchemas = std::map<std::string, OrderedJson>;
 enum class ThoughtMarks {
   tags,     // <think> and </think>
   channel,  // Gemma 4: <|channel>thought and <channel|>
-  cohere    // <|START_THINKING|> and <|END_THINKING|>
+  cohere,   // <|START_THINKING|> and <|END_THINKING|>
+  seed      // <seed:think> and </seed:think>
 };
 
 /// What answers of a model hold beside text.

@@ -22,6 +22,7 @@ std::unique_ptr<AnswerReader> make_harmony_reader(bool continues);
 std::unique_ptr<AnswerReader> make_functiongemma_reader();
 std::unique_ptr<AnswerReader> make_gemma4_reader();
 std::unique_ptr<AnswerReader> make_deepseek_reader();
+std::unique_ptr<AnswerReader> make_seed_reader(ToolSchemas schemas);
 /// What stands between the marks is reasoning; the rest is read by `rest`.
 std::unique_ptr<AnswerReader> make_reasoning_reader(std::unique_ptr<AnswerReader> rest,
                                                     ThoughtMarks marks, bool begins_thinking);

@@ -46,6 +46,13 @@ AnswerStyle gemma4(bool reasons) {
   return style;
 }
 
+AnswerStyle seed(bool reasons) {
+  AnswerStyle style = of(ToolDialect::seed, reasons);
+  style.thoughts = ThoughtMarks::seed;
+  style.schemas["get"] = OrderedJson::parse(kSchema);
+  return style;
+}
+
 AnswerStyle cohere() {
   AnswerStyle style = of(ToolDialect::cohere, true);
   style.thoughts = ThoughtMarks::cohere;
@@ -54,6 +61,23 @@ AnswerStyle cohere() {
 
 /// What models of each family write, by their templates.
 const Recorded kRecorded[] = {
+    {"seedCallAfterAThought",
+     seed(true),
+     "<seed:think>\nI look.\n</seed:think>\nOne moment.\n<seed:tool_call>\n<function=get>\n"
+     "<parameter=city>Oslo</parameter>\n<parameter=days>2</parameter>\n</function>\n"
+     "</seed:tool_call>",
+     {{Kind::reasoning, "I look."},
+      {Kind::content, "One moment."},
+      {Kind::call, "get"},
+      {Kind::arguments, R"({"city":"Oslo","days":2})"}}},
+    {"seedAnObject",
+     seed(false),
+     "<seed:tool_call>\n{\"name\": \"get\", \"arguments\": {\"days\": 1}}\n</seed:tool_call>",
+     {{Kind::call, "get"}, {Kind::arguments, R"({"days":1})"}}},
+    {"seedNoCall",
+     seed(false),
+     "<seed:tool_call>no</seed:tool_call>",
+     {{Kind::content, "<seed:tool_call>no</seed:tool_call>"}}},
     {"hermesOneCall",
      of(ToolDialect::hermes),
      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Köln\", \"days\": 2}}\n"
@@ -346,6 +370,8 @@ TEST(AnswerStyles, AreThoseOfTheTemplates) {
   EXPECT_EQ(dialect_of("<|tool_call>call: <|channel> <channel|>"), ToolDialect::gemma4);
   EXPECT_EQ(dialect_of("<｜tool▁call▁begin｜> <｜tool▁sep｜>"), ToolDialect::deepseek);
   EXPECT_EQ(dialect_of("<|tool_call|>"), ToolDialect::granite);
+  EXPECT_EQ(dialect_of("<seed:think> <seed:tool_call>"), ToolDialect::seed);
+  EXPECT_EQ(thought_marks_of("<seed:think> </seed:think>"), ThoughtMarks::seed);
   EXPECT_EQ(thought_marks_of("<|channel> <channel|>"), ThoughtMarks::channel);
   EXPECT_TRUE(marks_reasoning("<|channel>thought <channel|>"));
   EXPECT_EQ(thought_marks_of("<think> <|channel|>"), ThoughtMarks::tags);
