@@ -164,8 +164,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "llama4",       // chunks, experts whose input is weighed, a shared expert
                     "deepseek_v3",  // latents, groups of experts
                     "gemma4_e",     // two head sizes, shared cache layers, per-layer embeddings
-                    "qwen3_next",   // states, gated attention, a gated shared expert
-                    "qwen3_5"),     // states
+                    "mimo",  // sinks in windows, values smaller than keys, key-value heads by layer
+                    "qwen3_next",  // states, gated attention, a gated shared expert
+                    "qwen3_5"),    // states
     [](const auto& tested) { return tested.param; });
 
 }  // namespace
