@@ -169,6 +169,8 @@ const BadField kBadFields[] = {
     {kChat, R"({"chat_template_kwargs": {"messages": []}})", "chat_template_kwargs.messages",
      "chat_template_kwargs.messages: expected no such entry"},
     {kChat, R"({"reasoning_effort": 5})", "reasoning_effort", "reasoning_effort: expected a text"},
+    {kChat, R"({"reasoning_effort": "AAA"})", "reasoning_effort",
+     "reasoning_effort: expected one of none, minimal, low, medium, high, xhigh, max, found"},
     {"/tokenize", R"({"content": 5})", "content", "content: expected a text, found 5"},
     {"/detokenize", R"({"tokens": [1, 512]})", "tokens[1]", "tokens[1]: expected a token id"},
     {"/detokenize", R"({"tokens": "x"})", "tokens", "tokens: expected an array"},

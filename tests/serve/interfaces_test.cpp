@@ -130,6 +130,10 @@ TEST(Responses, RepeatWhatTheyWereAsked) {
   body["stream"] = true;
   const auto events = named_events(server().post("/v1/responses", body).body);
   EXPECT_EQ(events[0].second["response"]["tools"], told["tools"]);
+  body["reasoning"]["effort"] = "AAA";
+  const Reply refused = server().post("/v1/responses", body);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json()["error"]["param"], "reasoning.effort");
 }
 
 TEST(Responses, RefuseAnInputOfThoughtsAlone) {

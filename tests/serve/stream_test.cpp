@@ -65,6 +65,18 @@ TEST(Stream, PiecesOfACompletionJoinToTheWholeAnswer) {
   EXPECT_EQ(text, plain_text(body));
 }
 
+/// The description of completions has no null for it, that of chats has.
+TEST(Stream, TellsUsageInTheLastPieceAlone) {
+  Json body = {{"prompt", "Once"},
+               {"max_tokens", 5},
+               {"stream", true},
+               {"stream_options", {{"include_usage", true}}}};
+  const std::vector<Json> events = server().post("/v1/completions", body).events();
+  ASSERT_GE(events.size(), 2U);
+  for (const Json& event : events) EXPECT_EQ(event.contains("usage"), event == events.back());
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], 5);
+}
+
 TEST(Stream, ARequestThatIsRefusedHasAStatusAndNoStream) {
   const Json body = {{"prompt", "Tom"}, {"stream", true}, {"talon", {{"drafter", "nothing"}}}};
   const Reply reply = server().post("/v1/completions", body);

@@ -49,8 +49,7 @@ class CompletionFormat final : public AnswerFormat {
     if (places_.size() <= place) places_.resize(place + 1, beginning());
     Json answer = outline();
     answer["choices"] = Json::array({entry(news, places_[place])});
-    if (head_.fields.includes_usage) answer["usage"] = nullptr;
-    return event(answer);
+    return event(answer);  // without "usage", which the description of this path has no null for
   }
 
   std::string end(const std::vector<ChoiceResult>& choices) override {

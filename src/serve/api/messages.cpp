@@ -152,10 +152,20 @@ ChatRenderOptions read_render_options(const Fields& fields) {
       }
     }
   }
-  if (const auto effort = fields.text("reasoning_effort")) {
+  if (const auto effort = read_effort(fields, "reasoning_effort")) {
     options.variables["reasoning_effort"] = *effort;
   }
   return options;
+}
+
+std::optional<std::string> read_effort(const Fields& fields, const char* name) {
+  constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
+                                                        "high", "xhigh",   "max"};
+  auto effort = fields.text(name);
+  if (effort && std::ranges::find(kEfforts, *effort) == kEfforts.end()) {
+    fields.refuse(name, fmt::format("one of {}", fmt::join(kEfforts, ", ")));
+  }
+  return effort;
 }
 
 }  // namespace talon

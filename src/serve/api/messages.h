@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits
 /// How the template is asked: add_generation_prompt or continue_final_message, and variables of
 /// chat_template_kwargs and reasoning_effort.
 ChatRenderOptions read_render_options(const Fields& fields);
+/// How long a model shall think, in OpenAI's words; what else a template knows goes into
+/// chat_template_kwargs.
+std::optional<std::string> read_effort(const Fields& fields, const char* name);
 
 /// One message whose role is one of `roles` and whose content is text, or parts of `types`; with
 /// `tool_calls` it needs none.
