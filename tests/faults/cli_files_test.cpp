@@ -139,16 +139,6 @@ TEST(BadPrompt, MissingFile) {
                  {"/no/such.txt", "No such file"});
 }
 
-TEST(BadPrompt, TextThatIsNoUtf8) {
-  const Folder folder;
-  const std::string file = folder.write("latin1.txt", "one\ncaf\xE9 au lait\n");
-  const std::string told = "expected text in UTF-8, found byte 0xE9 at place ";
-  expect_failure({.arguments = {"run", "-m", small_model(), "-f", file}},
-                 {file + ": " + told + "7 (line 2)"});
-  expect_failure({.arguments = {"tokenize", "-m", small_model(), "-p", "caf\xE9"}},
-                 {"--prompt: " + told + "3"});
-}
-
 TEST(BadPrompt, Directory) {
   expect_failure({.arguments = {"run", "-m", small_model(), "-f", "/tmp"}}, {"/tmp", "directory"});
 }
@@ -197,10 +187,19 @@ TEST(BadPrompt, QuestionsThatAreNotJson) {
                  {"questions.jsonl", "line 2"});
 }
 
-TEST(InvalidUtf8, InAPromptIsReplacedAndAnswered) {
-  const Outcome outcome =
-      run_talon({"run", "-m", small_model(), "-p", "\xff\xfe Once \xc3", "-n", "3", "--json"});
-  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+TEST(InvalidUtf8, InAPromptIsReplacedAnsweredAndNoted) {
+  const Folder folder;
+  const std::string file = folder.write("latin1.txt", "one\ncaf\xE9 au lait\n");
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"-p", "\xff\xfe Once \xc3"}, "--prompt: byte 0xFF at place 0 (line 1)"},
+      {{"-f", file}, file + ": byte 0xE9 at place 7 (line 2)"}};
+  for (const auto& [source, said] : cases) {
+    std::vector<std::string> arguments = {"run", "-m", small_model(), "-n", "3", "--json"};
+    arguments.insert(arguments.end(), source.begin(), source.end());
+    const Outcome outcome = run_talon(Start{.arguments = arguments});
+    EXPECT_EQ(outcome.code, 0) << outcome.notes;
+    EXPECT_NE(outcome.notes.find(said + " is no UTF-8"), std::string::npos) << outcome.notes;
+  }
 }
 
 TEST(FullDisk, OnStandardOutputIsAnError) {

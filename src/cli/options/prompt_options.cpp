@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "cli/terminal/console.h"
 #include "core/error.h"
 #include "text/utf8.h"
 
@@ -48,14 +49,15 @@ std::string read_bounded(std::istream& input, const std::string& file) {
   return text;
 }
 
-/// Of other bytes no tokenizer makes what was meant.
-std::string expect_utf8(std::string text, const std::string& where) {
+/// Tokenizers read U+FFFD for other bytes, which is rarely what was meant.
+std::string note_other_bytes(std::string text, std::string_view where) {
   const std::size_t good = well_formed_bytes(text);
   if (good == text.size()) return text;
   const auto line =
       std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(good), '\n');
-  fail("read {}: expected text in UTF-8, found byte 0x{:02X} at place {} (line {})", where,
-       static_cast<unsigned char>(text[good]), good, line + 1);
+  note("note: read {}: byte 0x{:02X} at place {} (line {}) is no UTF-8, U+FFFD takes its place",
+       where, static_cast<unsigned char>(text[good]), good, line + 1);
+  return text;
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ std::string read_text_file(const std::string& file) {
     errno = 0;
     std::string text = read_bounded(std::cin, "standard input");
     if (std::ferror(stdin)) fail("read standard input: {}", std::strerror(errno));
-    return expect_utf8(std::move(text), "standard input");
+    return note_other_bytes(std::move(text), "standard input");
   }
   if (std::error_code unknown; std::filesystem::is_directory(file, unknown))
     fail("read {}: expected a file, found a directory", file);
@@ -74,7 +76,7 @@ std::string read_text_file(const std::string& file) {
   if (!input) fail("read {}: {}", file, std::strerror(errno));
   std::string text = read_bounded(input, file);
   if (input.bad()) fail("read {}: {}", file, std::strerror(errno));
-  return expect_utf8(std::move(text), file);
+  return note_other_bytes(std::move(text), file);
 }
 
 std::string prompt_text(const PromptOptions& options) {
@@ -88,7 +90,7 @@ std::string prompt_text(const PromptOptions& options) {
     throw UsageError(fmt::format("expected exactly one of -p, -f{}, got {}",
                                  options.ids_flag ? " and --prompt-ids" : "", sources));
   }
-  return from_file ? read_text_file(options.file) : expect_utf8(options.text, "--prompt");
+  return from_file ? read_text_file(options.file) : note_other_bytes(options.text, "--prompt");
 }
 
 std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const PromptOptions& options,
@@ -96,7 +98,7 @@ std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const PromptOptio
   if (!options.chat) return encode_prompt(tokenizer, text, context);
   std::vector<ChatMessage> messages;
   if (options.system_flag && options.system_flag->count() > 0)
-    messages.push_back({"system", expect_utf8(options.system, "--system")});
+    messages.push_back({"system", note_other_bytes(options.system, "--system")});
   messages.push_back({"user", text});
   return encode_chat(tokenizer, chat_template_of(tokenizer), messages, {}, context).tokens;
 }

@@ -34,7 +34,7 @@ bool has_ids(const PromptOptions& options);
 /// Most bytes of a text that a command takes: encoding one takes some hundred times its memory.
 inline constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;
 /// Reads all of `file` ("-": standard input). Throws Error naming it and the system's reason, or
-/// that it has more than kMostTextBytes, of which no more is read, or what of it is no UTF-8.
+/// that it has more than kMostTextBytes, of which no more is read. Notes what of it is no UTF-8.
 std::string read_text_file(const std::string& file);
 
 /// What the model is fed for `text`: the one-message conversation that --chat makes of it, or the
