@@ -8,8 +8,7 @@ namespace talon {
 
 const std::string_view kExpertArchitectures =
     "qwen2moe, qwen3moe, qwen3vlmoe, gpt-oss, granitemoe, granitehybrid, glm4moe, llama4, "
-    "deepseek2, gemma4, "
-    "mimo2, olmoe, ernie4_5-moe";
+    "deepseek2, gemma4, mimo2, olmoe, ernie4_5-moe";
 
 namespace {
 
