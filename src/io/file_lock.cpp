@@ -13,7 +13,7 @@ namespace talon {
 
 FileLock::FileLock(const std::filesystem::path& path, const std::string& doing,
                    const std::string& taken)
-    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   const int code = errno;
   if (descriptor_ >= 0) ::close(descriptor_);

@@ -5,12 +5,12 @@
 
 namespace talon {
 
-/// Keeps a file or a folder for one process at a time, as long as this lives: the system lets go of
-/// it when the process ends in any way.
+/// Keeps a file for one process at a time, as long as this lives: the system lets go of it when the
+/// process ends in any way.
 class FileLock {
  public:
-  /// `path` is there. Throws Error that begins with `doing`: it cannot be opened, or another
-  /// process keeps it, which `taken` tells.
+  /// A file that is missing is made, empty. Throws Error that begins with `doing`: it cannot be
+  /// opened for writing, or another process keeps it, which `taken` tells.
   FileLock(const std::filesystem::path& path, const std::string& doing, const std::string& taken);
   ~FileLock();
   FileLock(const FileLock&) = delete;

@@ -65,7 +65,8 @@ TEST_P(MtpGolden, GivesTheMakersLogitsFromFolderAndGguf) {
   const MakerSequence& s = files.sequences[0];
   const std::vector<float> expected = flat(s.mtp_logits);
   ASSERT_FALSE(expected.empty() || s.final.empty());
-  for (const auto& path : {files.folder, files.gguf}) {
+  for (const auto& path : {files.folder, files.gguf, files.mtp_gguf}) {
+    if (path.empty()) continue;
     if (path == files.gguf && GetParam() != "glm4_moe" && GetParam() != "qwen3_5") {
       EXPECT_THROW(logits(path, s), Error);  // converters leave the layer out
       continue;

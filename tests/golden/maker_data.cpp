@@ -77,6 +77,10 @@ MakerRecording unpack_maker(const std::string& family) {
   const std::string weights = read_zstd(packed / "model.safetensors.zst");
   write_file(recording.folder / "model.safetensors", weights);
   write_file(recording.gguf, read_patch(packed / "model.gguf.patch.zst", weights));
+  if (const fs::path apart = packed / "mtp.gguf.patch.zst"; fs::exists(apart)) {
+    recording.mtp_gguf = place / "mtp.gguf";
+    write_file(recording.mtp_gguf, read_patch(apart, weights));
+  }
   write_file(place / "golden.safetensors", read_zstd(packed / "golden.safetensors.zst"));
 
   const Checkpoint golden = read_safetensors(place / "golden.safetensors");

@@ -24,6 +24,7 @@ struct MakerSequence {
 struct MakerRecording {
   std::filesystem::path folder;  // unpacked, as the makers publish the family
   std::filesystem::path gguf;
+  std::filesystem::path mtp_gguf;  // with the prediction layers; empty: not recorded apart
   std::vector<MakerSequence> sequences;
 };
 

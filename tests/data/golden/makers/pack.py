@@ -88,6 +88,8 @@ def main():
         weights = source / "hf/model.safetensors"
         zstd(weights, target / "model.safetensors.zst")
         zstd(source / "model.gguf", target / "model.gguf.patch.zst", f"--patch-from={weights}")
+        if (source / "mtp.gguf").exists():  # that of a converter which was told to keep prediction layers
+            zstd(source / "mtp.gguf", target / "mtp.gguf.patch.zst", f"--patch-from={weights}")
         other = source / "golden_gguf.safetensors"
         tensors = keep(read_safetensors(source / "golden.safetensors"),
                        read_safetensors(other) if other.exists() else {})
