@@ -3,11 +3,11 @@
 // Needs npm, which fetches the sets and resvg into OUT/packages. Writes OUT/pictures.safetensors ("pictures", u8
 // [count, 64, 64, 3]), OUT/index.jsonl (a line a picture, in the same order), OUT/words.json and OUT/LICENCES.md, each
 // written aside and renamed, the index last. What is there already is kept: a second run does nothing.
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
+import { install, isComplete, recipeOf, writeAside, writePictures } from './picture_set.mjs';
 
 const SIDE = 64; // pixels
 const MOST_BODY = 120_000; // characters of an icon's drawing; larger ones are slow and few
@@ -32,19 +32,6 @@ const SETS = [
 // What fxemoji calls the categories of the other sets.
 const CATEGORIES = { People: 'People & Body', Nature: 'Animals & Nature', Places: 'Travel & Places', Other: 'Symbols' };
 const OPEN_LICENCES = new Set(['Apache-2.0', 'MIT', 'CC-BY-4.0']);
-
-function writeAside(path, bytes) {
-  writeFileSync(path + '.tmp', bytes);
-  renameSync(path + '.tmp', path);
-}
-
-function install(folder) {
-  mkdirSync(folder, { recursive: true });
-  if (!existsSync(join(folder, 'package.json'))) writeFileSync(join(folder, 'package.json'), '{"private": true}\n');
-  const wanted = [RESVG, ...SETS.map(([, name, version]) => `@iconify-json/${name}@${version}`)];
-  execFileSync('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--silent', ...wanted],
-    { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
-}
 
 function readSet(folder, [style, name]) {
   const at = (file) => JSON.parse(readFileSync(join(folder, 'node_modules/@iconify-json', name, file), 'utf8'));
@@ -124,15 +111,6 @@ function heldOut(style, name) {
   return createHash('sha256').update(`${style} ${name}`).digest().readUInt32BE(0) % HELD_OUT === 0;
 }
 
-// A safetensors file of one tensor: eight bytes of length, the header padded with blanks, the bytes.
-function safetensors(name, shape, bytes) {
-  let header = JSON.stringify({ [name]: { dtype: 'U8', shape, data_offsets: [0, bytes.length] } });
-  header = header.padEnd(Math.ceil(header.length / 8) * 8);
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(header.length));
-  return Buffer.concat([length, Buffer.from(header), bytes]);
-}
-
 function licences(sets, counts) {
   const rows = sets.map((s) => `| ${s.style} | ${s.info.name}, ${s.info.author.name}, ${s.info.author.url} | ` +
     `${s.info.license.spdx}, ${s.info.license.url} | ${counts.get(s.style)} |`);
@@ -145,41 +123,36 @@ function main(out) {
     console.error('usage: node scripts/icons.mjs OUT');
     process.exit(2);
   }
-  const recipe = createHash('sha256').update(readFileSync(new URL(import.meta.url))).digest('hex');
-  const index = join(out, 'index.jsonl');
-  const wordsFile = join(out, 'words.json');
-  if (existsSync(index) && existsSync(wordsFile) && JSON.parse(readFileSync(wordsFile)).recipe === recipe) {
+  const recipe = recipeOf(import.meta.url);
+  if (isComplete(out, recipe)) {
     console.error(`icons: ${out} is complete`);
     return;
   }
   const packages = resolve(out, 'packages');
-  install(packages);
+  install(packages, [RESVG, ...SETS.map(([, name, version]) => `@iconify-json/${name}@${version}`)]);
   const { Resvg } = createRequire(join(packages, 'package.json'))('@resvg/resvg-js');
   const sets = SETS.map((set) => readSet(packages, set));
-  const pixels = [], lines = [], counts = new Map(), wordCounts = new Map();
+  const pictures = [], counts = new Map(), wordCounts = new Map();
   let left = 0;
   for (const { set, id, icon, name, words, category } of listPictures(sets)) {
-    let drawn;
+    let pixels;
     try {
-      drawn = pixelsOf(Resvg, svgOf(icon, set.icons));
+      pixels = pixelsOf(Resvg, svgOf(icon, set.icons));
     } catch (problem) {
       ++left;
       console.error(`icons: ${set.name} ${id} is left out: ${problem.message}`);
       continue;
     }
-    pixels.push(drawn);
     const split = heldOut(set.style, name) ? 'held-out' : 'train';
-    lines.push(JSON.stringify({ style: set.style, name, words, category, split }));
+    pictures.push({ style: set.style, name, words, category, split, pixels });
     counts.set(set.style, (counts.get(set.style) ?? 0) + 1);
     if (split === 'train') for (const word of words) wordCounts.set(word, (wordCounts.get(word) ?? 0) + 1);
   }
   const words = [...wordCounts].filter(([, count]) => count >= WORD_COUNT).map(([word]) => word).sort();
-  writeAside(join(out, 'pictures.safetensors'), safetensors('pictures', [pixels.length, SIDE, SIDE, 3], Buffer.concat(pixels)));
   writeAside(join(out, 'LICENCES.md'), licences(sets, counts));
-  writeAside(wordsFile, JSON.stringify({ recipe, styles: sets.map((s) => s.style), words }, null, 1) + '\n');
-  writeAside(index, lines.join('\n') + '\n');
-  const held = lines.filter((line) => line.includes('"split":"held-out"')).length;
-  console.error(`icons: ${pixels.length} pictures, ${held} held out, ${words.length} words, ${left} left out`);
+  writePictures(out, { recipe, side: SIDE, styles: sets.map((s) => s.style), words, pictures });
+  const held = pictures.filter((one) => one.split === 'held-out').length;
+  console.error(`icons: ${pictures.length} pictures, ${held} held out, ${words.length} words, ${left} left out`);
 }
 
 main(process.argv[2]);

@@ -256,6 +256,33 @@ TEST(Png, TellsTheTextsThatItHolds) {
   }
 }
 
+TEST(Png, GivesThePixelsThatItHolds) {
+  const fs::path file = fs::path(testing::TempDir()) / "pixels.png";
+  const Picture picture = {2, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 255}};
+  write_png(file, picture, {{"seed", "7"}});
+  const PngFile found = read_png(file, 2);
+  EXPECT_EQ(found.picture.width, 2);
+  EXPECT_EQ(found.picture.height, 2);
+  EXPECT_EQ(found.picture.rgb, picture.rgb);
+  EXPECT_EQ(found.texts, (PngTexts{{"seed", "7"}}));
+  EXPECT_NE(test::message_of([&] { read_png(file, 1); }).find(file.string()), std::string::npos);
+  fs::resize_file(file, fs::file_size(file) - 30);
+  EXPECT_NE(test::message_of([&] { read_png(file, 2); }).find("expected a PNG file: "),
+            std::string::npos);
+}
+
+TEST(Png, WhatIsSeenThroughIsWhite) {
+  const fs::path file = fs::path(testing::TempDir()) / "gray.png";
+  png_image writer = {};
+  writer.version = PNG_IMAGE_VERSION;
+  writer.width = 2;
+  writer.height = 1;
+  writer.format = PNG_FORMAT_GA;
+  const std::uint8_t pixels[] = {40, 255, 40, 0};  // gray, opacity
+  ASSERT_TRUE(png_image_write_to_file(&writer, file.c_str(), 0, pixels, 0, nullptr));
+  EXPECT_EQ(read_png(file, 2).picture.rgb, (std::vector<std::uint8_t>{40, 40, 40, 255, 255, 255}));
+}
+
 TEST(ClassNames, AreFoundInAnyCaseAndByAnyOfTheirNames) {
   const fs::path file = fs::path(testing::TempDir()) / "classes.json";
   const auto write = [&](const std::string& text) { std::ofstream(file, std::ios::trunc) << text; };

@@ -86,11 +86,67 @@ void take(png_structp png, png_bytep data, std::size_t size) {
   input.rest = input.rest.subspan(size);
 }
 
-/// Texts stand before the pixels, which are not read.
 bool read_head(png_structp png, png_infop info) {
   if (setjmp(png_jmpbuf(png))) return false;
   png_read_info(png, info);
   return true;
+}
+
+/// From here on rows are 8 bits of red, green and blue.
+bool ask_for_rgb(png_structp png, png_infop info) {
+  if (setjmp(png_jmpbuf(png))) return false;
+  const png_color_16 white = {.index = 0, .red = 255, .green = 255, .blue = 255, .gray = 255};
+  png_set_expand(png);
+  png_set_strip_16(png);
+  png_set_gray_to_rgb(png);
+  png_set_background(png, &white, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);
+  png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  return true;
+}
+
+bool read_rows(png_structp png, std::vector<png_bytep>& rows) {
+  if (setjmp(png_jmpbuf(png))) return false;
+  png_read_image(png, rows.data());
+  png_read_end(png, nullptr);
+  return true;
+}
+
+/// Pixels are read if `most_side` is not 0.
+PngFile read(const std::filesystem::path& path, int most_side) {
+  const MappedFile mapped(path);
+  Input input{mapped.bytes(), {}};
+  png_structp png =
+      png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, note_read_problem, pass_over);
+  png_infop info = png ? png_create_info_struct(png) : nullptr;
+  PngFile file;
+  bool read = false;
+  if (info) {
+    const auto most = static_cast<png_uint_32>(most_side);
+    if (most > 0) png_set_user_limits(png, most, most);
+    png_set_read_fn(png, &input, take);
+    read = read_head(png, info);
+    png_textp chunks = nullptr;
+    const int count = read ? png_get_text(png, info, &chunks, nullptr) : 0;
+    for (int i = 0; i < count; ++i) file.texts.emplace_back(chunks[i].key, chunks[i].text);
+    if (read && most > 0) {
+      Picture& picture = file.picture;
+      picture.width = static_cast<int>(png_get_image_width(png, info));
+      picture.height = static_cast<int>(png_get_image_height(png, info));
+      const std::size_t row = 3 * static_cast<std::size_t>(picture.width);
+      picture.rgb.resize(row * static_cast<std::size_t>(picture.height));
+      std::vector<png_bytep> rows;
+      for (std::size_t at = 0; at < picture.rgb.size(); at += row)
+        rows.push_back(picture.rgb.data() + at);
+      read = ask_for_rgb(png, info) && png_get_rowbytes(png, info) == row && read_rows(png, rows);
+    }
+  }
+  png_destroy_read_struct(&png, &info, nullptr);
+  if (!read) {
+    fail("read {}: expected a PNG file: {}", path.string(),
+         input.problem.empty() ? "out of memory" : input.problem);
+  }
+  return file;
 }
 
 }  // namespace
@@ -116,27 +172,11 @@ std::vector<std::byte> encode_png(const Picture& picture, const PngTexts& texts)
   return std::move(output.bytes);
 }
 
-PngTexts read_png_texts(const std::filesystem::path& path) {
-  const MappedFile mapped(path);
-  Input input{mapped.bytes(), {}};
-  png_structp png =
-      png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, note_read_problem, pass_over);
-  png_infop info = png ? png_create_info_struct(png) : nullptr;
-  PngTexts texts;
-  bool read = false;
-  if (info) {
-    png_set_read_fn(png, &input, take);
-    read = read_head(png, info);
-    png_textp chunks = nullptr;
-    const int count = read ? png_get_text(png, info, &chunks, nullptr) : 0;
-    for (int i = 0; i < count; ++i) texts.emplace_back(chunks[i].key, chunks[i].text);
-  }
-  png_destroy_read_struct(&png, &info, nullptr);
-  if (!read) {
-    fail("read {}: expected a PNG file: {}", path.string(),
-         input.problem.empty() ? "out of memory" : input.problem);
-  }
-  return texts;
+PngTexts read_png_texts(const std::filesystem::path& path) { return read(path, 0).texts; }
+
+PngFile read_png(const std::filesystem::path& path, int most_side) {
+  expects(most_side > 0, "a side of at least one pixel");
+  return read(path, most_side);
 }
 
 void write_png(const std::filesystem::path& path, const Picture& picture, const PngTexts& texts) {

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kDataBegin = R"(<script type="application/json" id="talon-data">)";
 constexpr std::string_view kNoData = "null";
 
-constexpr std::array<std::pair<ReportKind, std::string_view>, 8> kKinds = {
+constexpr std::array<std::pair<ReportKind, std::string_view>, 9> kKinds = {
     {{ReportKind::spec, "spec"},
      {ReportKind::cost, "cost"},
      {ReportKind::kernels, "kernels"},
@@ -22,7 +22,8 @@ constexpr std::array<std::pair<ReportKind, std::string_view>, 8> kKinds = {
      {ReportKind::tree, "tree"},
      {ReportKind::curves, "curves"},
      {ReportKind::load, "load"},
-     {ReportKind::field, "field"}}};
+     {ReportKind::field, "field"},
+     {ReportKind::pictures, "pictures"}}};
 
 Json json_of(const Report& report) {
   Json json = report.more;

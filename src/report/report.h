@@ -11,7 +11,7 @@
 namespace talon {
 
 /// What a page shows; each kind has its drawings (web/report/src/KIND.ts).
-enum class ReportKind { spec, cost, kernels, calibration, tree, curves, load, field };
+enum class ReportKind { spec, cost, kernels, calibration, tree, curves, load, field, pictures };
 std::string_view name_of(ReportKind kind);
 
 /// A page of drawings of JSON lines that a command printed, with tables that it worked out.

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "../faults/cli_process.h"
+#include "image/png.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json.h"
 #include "io/zstd.h"
@@ -350,6 +351,37 @@ TEST_F(ImageCommand, AFullDiskLeavesNoPicture) {
   const Outcome outcome = run_talon(start);
   EXPECT_EQ(outcome.code, 1) << outcome.notes;
   EXPECT_FALSE(fs::exists(folder_.file("out.png")));
+}
+
+TEST_F(ImageCommand, BenchKeepsThePicturesOfEachMethodAndAReport) {
+  folder_.write("prompts.jsonl", "{\"prompt\": \"red cat flat\"}\n{\"prompt\": \"cat flat\"}\n");
+  const std::string pictures = folder_.file("pictures"), report = folder_.file("report");
+  const std::vector<std::string> command = {"bench",      "image",
+                                            "-m",         folder_.path().string(),
+                                            "--prompts",  folder_.file("prompts.jsonl"),
+                                            "--methods",  "jacobi:window=8",
+                                            "--vq",       folder_.file("vq.pt"),
+                                            "--pictures", pictures,
+                                            "--report",   report};
+  const Outcome outcome = run_talon(command);
+  ASSERT_EQ(outcome.code, 0) << outcome.notes;
+  EXPECT_EQ(read_file(fs::path(report) / "pictures.jsonl"), outcome.output);
+  const Json summary = Json::parse(outcome.output.substr(outcome.output.rfind("{\"background")));
+  const Json& methods = summary["summary"];
+  const fs::path plain = methods["none"]["pictures"].get<std::string>(),
+                 drafted = methods["jacobi:window=8"]["pictures"].get<std::string>();
+  EXPECT_EQ(plain, fs::path(pictures) / "00-none");
+  EXPECT_EQ(drafted, fs::path(pictures) / "01-jacobi");
+  for (const char* name : {"00001.png", "00002.png"}) {
+    const PngFile a = read_png(plain / name, 10), b = read_png(drafted / name, 10);
+    EXPECT_EQ(a.picture.rgb, b.picture.rgb) << name;
+    EXPECT_EQ(a.texts[0], b.texts[0]) << "the prompt";
+  }
+  EXPECT_EQ(read_png(plain / "00002.png", 10).texts[0].second, "cat flat");
+  EXPECT_NE(read_file(fs::path(report) / "pictures.html").find("\"kind\":\"pictures\""),
+            std::string::npos);
+  EXPECT_NE(read_file(fs::path(report) / "pictures.md").find("jacobi:window=8"), std::string::npos);
+  expect_said(run_talon(command), 1, "00-none to be empty, found files in it");
 }
 
 }  // namespace

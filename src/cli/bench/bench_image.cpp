@@ -5,7 +5,9 @@
 #include <map>
 #include <numeric>
 
+#include "bench/image/image_report.h"
 #include "bench/image/surprise.h"
+#include "cli/bench/bench_report.h"
 #include "cli/command.h"
 #include "cli/image/asked_picture.h"
 #include "cli/image/drawing.h"
@@ -16,6 +18,7 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "core/error.h"
+#include "draw/picture_facts.h"
 #include "draw/picture_prompt.h"
 #include "engine/stopwatch.h"
 #include "io/json_text.h"
@@ -62,6 +65,11 @@ TokenId background_of(const std::vector<DrawnPicture>& pictures) {
   return most == counts.end() ? -1 : most->first;
 }
 
+/// "02-eagle2" for the third method, "eagle2:head=h@verify=lantern:k=10".
+std::string folder_of(std::size_t index, const std::string& method) {
+  return fmt::format("{:02}-{}", index, method.substr(0, method.find_first_of(":@+/")));
+}
+
 class BenchImage : public Command {
  public:
   explicit BenchImage(CLI::App& parent)
@@ -79,6 +87,14 @@ class BenchImage : public Command {
         ->required();
     add_int(*app_, "-n,--images", images_, 1, 1 << 20, "of each prompt");
     add_int(*app_, "--limit", limit_, 0, 1 << 30, "first prompts only, 0 for all");
+    app_->add_option("--pictures", pictures_,
+                     "also write what each method drew, to a folder for each in DIR")
+        ->type_name("DIR");
+    app_->add_option("--vq", vq_,
+                     "the tokenizer of --pictures (default: vq.safetensors of the model)")
+        ->type_name("FILE");
+    app_->add_option("--report", report_, "also write pictures.html, .md and .jsonl there")
+        ->type_name("DIR");
     add_int(*app_, "--cells", model_.image_side, 1, 256,
             "cells of a side, for a .pt file whose name does not tell them");
     add_real(*app_, "--guidance", guidance_, 0, 1e6, "at most 1: no guide");
@@ -94,7 +110,11 @@ class BenchImage : public Command {
     std::erase(methods_, kPlain);
     methods_.insert(methods_.begin(), kPlain);
     require_each_once("--methods", methods_);
+    make_report_folder(report_);
     const LoadedModel loaded = load_with_meter(model_);
+    std::optional<VqDecoder> decoder;
+    if (!pictures_.empty()) decoder.emplace(open_picture_decoder(loaded.model, vq_));
+    if (decoder) make_picture_folders();
     std::vector<DrawnPicture> pictures = read_prompts(loaded);
     const std::size_t asked = pictures.size();
     const bool finished = draw_all(loaded, pictures);
@@ -104,14 +124,8 @@ class BenchImage : public Command {
       for (std::size_t method = 0; method < methods_.size(); ++method)
         report(loaded.model, picture, method, background, summaries[method]);
     }
-    Json summary = Json::object();
-    for (std::size_t i = 0; i < methods_.size(); ++i) summary[methods_[i]] = json_of(summaries[i]);
-    write_json({{"summary", summary},
-                {"guidance", guidance_},
-                {"temperature", sampler_.temperature},
-                {"top_k", sampler_.top_k},
-                {"top_p", sampler_.top_p},
-                {"background", background}});
+    if (decoder) write_pictures(loaded, *decoder, pictures);
+    close(summaries, background);
     if (!finished) {
       note("stopped; the summary is that of {} of {} pictures", pictures.size(), asked);
       return kExitInterrupted;
@@ -199,14 +213,77 @@ class BenchImage : public Command {
     return true;
   }
 
+  void write_line(Json line) {
+    write_json(line);
+    lines_.push_back(std::move(line));
+  }
+
+  /// The last line, and the report.
+  void close(const std::vector<Summary>& summaries, TokenId background) {
+    Json summary = Json::object();
+    for (std::size_t i = 0; i < methods_.size(); ++i) {
+      Json one = json_of(summaries[i]);
+      if (!pictures_.empty()) one["pictures"] = picture_folder(i).string();
+      summary[methods_[i]] = std::move(one);
+    }
+    write_line({{"summary", summary},
+                {"guidance", guidance_},
+                {"temperature", sampler_.temperature},
+                {"top_k", sampler_.top_k},
+                {"top_p", sampler_.top_p},
+                {"background", background}});
+    if (report_.empty()) return;
+    const std::vector<Json> methods = method_lines(lines_.back());
+    write_report(report_, "pictures", image_report(methods, model_.model), image_markdown(methods),
+                 lines_);
+    note("report: {}/pictures.html", report_);
+  }
+
+  std::filesystem::path picture_folder(std::size_t method) const {
+    return std::filesystem::path(pictures_) / folder_of(method, methods_[method]);
+  }
+
+  /// Before anything is drawn. Pictures of another run are not to be counted among those of this.
+  void make_picture_folders() const {
+    for (std::size_t method = 0; method < methods_.size(); ++method) {
+      const auto folder = picture_folder(method);
+      std::error_code problem;
+      std::filesystem::create_directories(folder, problem);
+      if (problem) fail("--pictures: cannot make {}: {}", folder.string(), problem.message());
+      if (!std::filesystem::is_empty(folder, problem) || problem)
+        fail("--pictures: expected {} to be empty, found files in it", folder.string());
+    }
+  }
+
+  void write_pictures(const LoadedModel& loaded, const VqDecoder& decoder,
+                      const std::vector<DrawnPicture>& pictures) const {
+    PictureFacts facts;
+    facts.sampler = sampler_;
+    facts.model = std::filesystem::canonical(loaded.path).filename().string();
+    facts.computed_by = computed_by(loaded, decoder, model_);
+    for (std::size_t i = 0; i < pictures.size(); ++i) {
+      facts.prompt = pictures[i].prompt;
+      facts.seed = pictures[i].request.seed;
+      facts.guidance = pictures[i].request.guidance;
+      for (std::size_t method = 0; method < methods_.size(); ++method) {
+        const DecodeSettings settings = with_method(decode_, parse_method(methods_[method]));
+        facts.drafter = settings.drafter;
+        facts.verify = settings.verify;
+        const auto codes = codes_of(*loaded.model.config.image, pictures[i].answers[method].tokens);
+        write_png(picture_folder(method) / fmt::format("{:05}.png", i + 1), decoder.decode(codes),
+                  texts_of(facts));
+      }
+    }
+  }
+
   void report(const Model& model, const DrawnPicture& picture, std::size_t method,
-              TokenId background, Summary& summary) const {
+              TokenId background, Summary& summary) {
     const Answer& answer = picture.answers[method];
     const SequenceStatistics& s = answer.statistics;
     const Surprise surprise = surprise_of(model, picture.request, answer.tokens);
     const bool equal = answer.tokens == picture.answers[0].tokens;
     const double speedup = picture.ms[0] / picture.ms[method];
-    write_json({{"prompt", picture.prompt},
+    write_line({{"prompt", picture.prompt},
                 {"seed", picture.request.seed},
                 {"method", methods_[method]},
                 {"tokens", answer.tokens.size()},
@@ -266,7 +343,7 @@ class BenchImage : public Command {
   }
 
   ModelOptions model_;
-  std::string list_, prompts_file_;
+  std::string list_, prompts_file_, pictures_, vq_, report_;
   int images_ = 1, limit_ = 0;
   double guidance_ = 2;
   SamplerOptions sampler_;
@@ -274,6 +351,7 @@ class BenchImage : public Command {
   DecodeSettings decode_;
   std::vector<std::string> methods_;
   std::vector<bool> lossless_;
+  std::vector<Json> lines_;  // as they were printed
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ class TrainImage : public Command {
     add_codes();
     add_model();
     add_features();
+    add_compare();
   }
 
   int run() override {
@@ -25,7 +26,8 @@ class TrainImage : public Command {
     }
     if (tokenizer_app_->parsed()) return run_(tokenizer_);
     if (codes_app_->parsed()) return run_(codes_);
-    return model_app_->parsed() ? run_(model_) : run_(features_);
+    if (model_app_->parsed()) return run_(model_);
+    return features_app_->parsed() ? run_(features_) : run_(compare_);
   }
 
  private:
@@ -143,6 +145,31 @@ class TrainImage : public Command {
     add_shift(app, features_.shift);
   }
 
+  void add_compare() {
+    CLI::App& app = *app_->add_subcommand(
+        "compare", "what a network of talon train image features says of drawn pictures");
+    add_data(app, compare_.compare.data);
+    app.add_option("--features", compare_.compare.features, "folder of talon train image features")
+        ->type_name("FOLDER")
+        ->required();
+    app.add_option("--tokenizer", compare_.compare.tokenizer,
+                   "folder of talon train image tokenizer: compare what it makes of real pictures")
+        ->type_name("FOLDER");
+    app.add_option("--bench", compare_.bench,
+                   "JSON lines of talon bench image --pictures: compare its pictures")
+        ->type_name("FILE");
+    const char* sets = "--sets";
+    app.add_option_function<std::string>(
+           sets,
+           [=, this](const std::string& text) { compare_.compare.sets = split_list(sets, text); },
+           "further folders of pictures that talon image drew")
+        ->type_name("FOLDER,...");
+    app.add_option("--report", compare_.report, "also write pictures.html, .md and .jsonl there")
+        ->type_name("DIR");
+    add_int(app, "--threads", compare_.compare.threads, 1, 1024, "of the work")->group("Work");
+    app.add_flag("--json")->description("JSON lines, which is what it always prints");
+  }
+
   TrainImageRunner run_;
   CLI::App *tokenizer_app_ = nullptr, *codes_app_ = nullptr, *model_app_ = nullptr,
            *features_app_ = nullptr;
@@ -150,6 +177,7 @@ class TrainImage : public Command {
   CodesOptions codes_;
   ImageModelOptions model_;
   FeaturesOptions features_;
+  CompareRequest compare_;
 };
 
 }  // namespace

@@ -9,9 +9,17 @@
 
 namespace talon {
 
-/// What `talon train image tokenizer|codes|model|features` was given.
-using TrainImageRequest =
-    std::variant<TokenizerOptions, CodesOptions, ImageModelOptions, FeaturesOptions>;
+/// `talon train image compare`
+struct CompareRequest {
+  CompareOptions compare;
+  std::string
+      bench;  // JSON lines of `talon bench image --pictures`, whose sets come first; or none
+  std::string report;  // folder; or none
+};
+
+/// What `talon train image tokenizer|codes|model|features|compare` was given.
+using TrainImageRequest = std::variant<TokenizerOptions, CodesOptions, ImageModelOptions,
+                                       FeaturesOptions, CompareRequest>;
 
 /// Runs it; the exit code.
 using TrainImageRunner = std::function<int(const TrainImageRequest&)>;

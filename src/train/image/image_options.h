@@ -75,4 +75,13 @@ struct FeaturesOptions {
   int shift = 3;
 };
 
+/// `talon train image compare`
+struct CompareOptions {
+  std::string data, features;  // folders; the second of `talon train image features`
+  std::string tokenizer;       // of `talon train image tokenizer`; empty: none
+  /// Folders of PNG files that `talon image` or `talon bench image` drew, of prompts of `data`.
+  std::vector<std::string> sets;
+  int threads = 1;
+};
+
 }  // namespace talon

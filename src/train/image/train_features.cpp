@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "io/atomic_file.h"
-#include "train/image/network/picture_functions.h"
+#include "train/image/network/features_network.h"
 #include "train/image/network/precision.h"
 #include "train/image/network/vq_shape.h"
 #include "train/image/views.h"
@@ -14,21 +14,18 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int kStages = 4;           // each halves the side and doubles the channels
 constexpr double kWordsWeight = 20;  // of the mean over all words, few of which are true
-
-/// What the network says of pictures.
-struct Answers {
-  Tensor features;                // [batch, features]
-  Tensor style, category, words;  // logits
-};
 
 struct Wanted {
   Tensor style, category, words;
 };
 
-std::string stage(int index, const char* name) {
-  return "stages." + std::to_string(index) + "." + name;
+FeaturesShape shape_of(const FeaturesOptions& options, const PictureSet& pictures) {
+  return {.width = options.width,
+          .features = options.features,
+          .styles = std::ssize(pictures.styles()),
+          .categories = std::ssize(pictures.categories()),
+          .words = std::ssize(pictures.words())};
 }
 
 class FeaturesTask : public TrainingTask {
@@ -37,7 +34,10 @@ class FeaturesTask : public TrainingTask {
       : options_(options),
         pictures_(pictures),
         order_(pictures.split(false), options.schedule.seed),
-        parameters_(shapes(), torch::kFloat, low_type(options.schedule.precision), torch::kCPU) {
+        shape_(shape_of(options, pictures)),
+        parameters_(parameter_shapes(shape_), torch::kFloat, low_type(options.schedule.precision),
+                    torch::kCPU),
+        network_(parameters_) {
     set_initial_values(parameters_, options.schedule.seed);
   }
 
@@ -47,72 +47,15 @@ class FeaturesTask : public TrainingTask {
   void write(const std::filesystem::path& folder, const Json& facts) override;
 
  private:
-  std::vector<ParameterStore::Shape> shapes() const;
-  Answers forward(const Tensor& pictures) const;
-  Tensor conv(const std::string& name, const Tensor& x, std::int64_t stride) const {
-    return convolve(x, parameters_[name + ".weight"], parameters_[name + ".bias"], stride, 1);
-  }
-  Tensor norm(const std::string& name, const Tensor& x) const {
-    return group_norm(
-        x, {.weight = parameters_[name + ".weight"], .bias = parameters_[name + ".bias"]});
-  }
-  Tensor matrix(const std::string& name, const Tensor& x) const {
-    return at::addmm(parameters_[name + ".bias"].value, x, parameters_[name + ".weight"].value.t());
-  }
   Wanted wanted(const std::vector<PictureView>& views) const;
 
   FeaturesOptions options_;
   const PictureSet& pictures_;
   PictureOrder order_;
+  FeaturesShape shape_;
   ParameterStore parameters_;
+  FeaturesNetwork network_;
 };
-
-std::vector<ParameterStore::Shape> FeaturesTask::shapes() const {
-  std::vector<ParameterStore::Shape> list;
-  const auto conv = [&](const std::string& name, std::int64_t in, std::int64_t out) {
-    list.push_back({name + ".weight", {out, in, 3, 3}});
-    list.push_back({name + ".bias", {out}});
-  };
-  const auto norm = [&](const std::string& name, std::int64_t width) {
-    list.push_back({name + ".weight", {width}});
-    list.push_back({name + ".bias", {width}});
-  };
-  const auto matrix = [&](const std::string& name, std::int64_t in, std::size_t out) {
-    list.push_back({name + ".weight", {static_cast<std::int64_t>(out), in}});
-    list.push_back({name + ".bias", {static_cast<std::int64_t>(out)}});
-  };
-  std::int64_t width = options_.width;
-  conv("conv_in", 3, width);
-  for (int i = 0; i < kStages; ++i) {
-    const std::int64_t next = i == 0 ? width : std::min<std::int64_t>(2 * width, 256);
-    norm(stage(i, "norm1"), width);
-    conv(stage(i, "conv1"), width, next);
-    norm(stage(i, "norm2"), next);
-    conv(stage(i, "conv2"), next, next);
-    width = next;
-  }
-  norm("norm_out", width);
-  matrix("features", width, static_cast<std::size_t>(options_.features));
-  matrix("style", options_.features, pictures_.styles().size());
-  matrix("category", options_.features, pictures_.categories().size());
-  matrix("words", options_.features, pictures_.words().size());
-  return list;
-}
-
-Answers FeaturesTask::forward(const Tensor& pictures) const {
-  Tensor x = conv("conv_in", pictures.to(parameters_["conv_in.weight"].low.scalar_type()), 1);
-  for (int i = 0; i < kStages; ++i) {
-    x = conv(stage(i, "conv1"), norm(stage(i, "norm1"), x), /*stride=*/2);
-    x = x + conv(stage(i, "conv2"), norm(stage(i, "norm2"), x), /*stride=*/1);
-  }
-  const Tensor pooled = norm("norm_out", x).to(torch::kFloat).mean({2, 3});
-  Answers answers;
-  answers.features = at::relu(matrix("features", pooled));
-  answers.style = matrix("style", answers.features);
-  answers.category = matrix("category", answers.features);
-  answers.words = matrix("words", answers.features);
-  return answers;
-}
 
 Wanted FeaturesTask::wanted(const std::vector<PictureView>& views) const {
   const auto count = std::ssize(views);
@@ -135,7 +78,7 @@ Measures FeaturesTask::learn(std::int64_t place, int batch, bool measured) {
     views.push_back(draw_view(pictures_, order_.at(i), options_.shift, random));
   }
   const Wanted wanted_now = wanted(views);
-  const Answers answers = forward(render(pictures_, views));
+  const FeaturesNetwork::Answers answers = network_.forward(render(pictures_, views));
   const Tensor style = at::cross_entropy_loss(answers.style, wanted_now.style);
   const Tensor category = at::cross_entropy_loss(answers.category, wanted_now.category);
   const Tensor words = at::binary_cross_entropy_with_logits(answers.words, wanted_now.words);
@@ -157,7 +100,7 @@ Measures FeaturesTask::evaluate() {
     for (std::size_t i = begin; i < std::min(held_out.size(), begin + batch); ++i)
       views.push_back({.picture = held_out[i]});
     const Wanted expected = wanted(views);
-    const Answers answers = forward(render(pictures_, views));
+    const FeaturesNetwork::Answers answers = network_.forward(render(pictures_, views));
     const Tensor right_style = answers.style.argmax(1).eq(expected.style);
     const Tensor right_category = answers.category.argmax(1).eq(expected.category);
     style += right_style.sum().item<double>();
@@ -180,6 +123,8 @@ void FeaturesTask::write(const std::filesystem::path& folder, const Json& facts)
     tensors.emplace_back(name, parameters_[name].value);
   write_tensors(folder / "features.safetensors", tensors);
   const Json json = {{"side", pictures_.side()},
+                     {"width", shape_.width},
+                     {"features", shape_.features},
                      {"styles", pictures_.styles()},
                      {"categories", pictures_.categories()},
                      {"words", pictures_.words()},

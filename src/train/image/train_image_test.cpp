@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -9,11 +8,11 @@
 #include "image/prompt_words.h"
 #include "image/vq_decoder.h"
 #include "io/checkpoint.h"
-#include "io/formats/write_safetensors.h"
 #include "io/test_files.h"
 #include "runtime/answerer.h"
 #include "train/image/picture_codes.h"
 #include "train/image/stored_tokenizer.h"
+#include "train/image/test_image_data.h"
 #include "train/image/train_features.h"
 #include "train/image/train_image_model.h"
 #include "train/image/train_tokenizer.h"
@@ -24,66 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "talon-image-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  fs::path operator/(const char* name) const { return path_ / name; }
-  std::string string() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
-std::string bytes_of(const fs::path& file) {
-  std::ifstream input(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(input), {}};
-}
-
-/// Squares of 16 pixels with a bright box on a colour, in two styles; the last is held out.
-void write_pictures(const Folder& folder, int count) {
-  constexpr int kSide = 16;
-  std::vector<std::uint8_t> pixels;
-  std::string index;
-  for (int i = 0; i < count; ++i) {
-    for (int y = 0; y < kSide; ++y) {
-      for (int x = 0; x < kSide; ++x) {
-        const bool box = x / 4 == i % 4 && y / 4 == i / 4 % 4;
-        for (const int color : {40 + 20 * i, 255 - 25 * i, 128})
-          pixels.push_back(static_cast<std::uint8_t>(box ? 255 : color % 256));
-      }
-    }
-    const Json line = {{"style", i % 2 == 0 ? "flat" : "round"},
-                       {"name", "box-" + std::to_string(i)},
-                       {"words", {"box", "n" + std::to_string(i)}},
-                       {"category", i < 4 ? "first" : "second"},
-                       {"split", i + 1 == count ? "held-out" : "train"}};
-    index += line.dump() + "\n";
-  }
-  Json words = {{"styles", {"flat", "round"}}, {"words", {"box"}}};
-  for (int i = 0; i < count; ++i) words["words"].push_back("n" + std::to_string(i));
-  std::ofstream(folder / "index.jsonl") << index;
-  std::ofstream(folder / "words.json") << words.dump();
-  const TensorToWrite tensor{
-      "pictures", StorageType::u8, {count, kSide, kSide, 3}, std::as_bytes(std::span(pixels))};
-  write_safetensors(folder / "pictures.safetensors", std::span(&tensor, 1));
-}
-
-ImageSchedule small_schedule(const fs::path& out, double epochs, double rate) {
-  ImageSchedule schedule;
-  schedule.out = out.string();
-  schedule.epochs = epochs;
-  schedule.batch = 8;
-  schedule.rate = rate;
-  schedule.warmup = 5;
-  schedule.weight_decay = 0;
-  schedule.log_every = 1;
-  schedule.precision = "f32";
-  return schedule;
-}
+using namespace image_data_test;
 
 TokenizerOptions small_tokenizer(const Folder& data, const fs::path& out, double epochs) {
   TokenizerOptions options;
@@ -95,12 +35,6 @@ TokenizerOptions small_tokenizer(const Folder& data, const fs::path& out, double
   options.shift = 0;
   options.free_steps = 10;
   return options;
-}
-
-TrainingHooks quiet() {
-  TrainingHooks hooks;
-  hooks.log = [](std::string_view) {};
-  return hooks;
 }
 
 /// Stops at the nth line of its log.

@@ -6,6 +6,7 @@ import { readReport, type Report } from "./data";
 import { showField } from "./field";
 import { showLoad } from "./load";
 import { Page } from "./page";
+import { showPictures } from "./pictures";
 import { showSpec } from "./spec";
 import { showTree } from "./tree";
 
@@ -18,6 +19,7 @@ const kinds: Record<string, (page: Page, report: Report) => void> = {
   curves: showCurves,
   load: showLoad,
   field: showField,
+  pictures: showPictures,
 };
 
 function show(root: HTMLElement): void {
