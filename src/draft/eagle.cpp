@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "draft/drafters.h"
 #include "draft/eagle/eagle_drafter.h"
+#include "draft/eagle/named_trees.h"
 #include "draft/head_options.h"
 #include "draft/mtp/mtp_weights.h"
 #include "io/quote.h"
@@ -66,18 +67,22 @@ EagleOptions read_dynamic(Options& options) {
   shape.levels = options.whole("levels");
   shape.nodes = options.whole("nodes");
   const std::string& tree = options.text("tree");
-  if (!tree.empty()) eagle.fixed = read_static_tree(tree).cut(shape.levels, shape.children);
+  if (tree.empty()) return eagle;
+  eagle.fixed = tree_of(tree);
+  if (options.is_given("topk")) eagle.fixed = eagle.fixed->cut(shape.levels, shape.children);
+  if (options.is_given("levels")) eagle.fixed = eagle.fixed->cut(shape.levels, kMostDraftChildren);
+  if (!options.is_given("nodes")) shape.nodes = static_cast<int>(eagle.fixed->nodes.size());
   return eagle;
 }
 
 std::unique_ptr<Drafter> make_eagle1(Options& options, const DrafterContext& context) {
   EagleOptions eagle;
-  const std::string& file = options.text("tree");
-  const StaticTree tree = file.empty() ? eagle1_tree() : read_static_tree(file);
+  const std::string& given = options.text("tree");
+  const StaticTree tree = tree_of(given.empty() ? "mc_sim_7b_63" : given);
   const int children = options.whole_or("topk", tree.children());
   eagle.dynamic.levels = options.whole_or("levels", tree.levels());
   eagle.dynamic.nodes = options.whole_or("nodes", static_cast<int>(tree.nodes.size()));
-  const bool chain = children == 1 && file.empty();
+  const bool chain = children == 1 && given.empty();
   eagle.fixed = chain ? chain_tree(eagle.dynamic.levels) : tree.cut(eagle.dynamic.levels, children);
   return make_with_head(options, context, HeadGeneration::eagle1, std::move(eagle));
 }
@@ -116,7 +121,10 @@ std::vector<Option> dynamic_options(std::string usual_levels) {
           {"levels", WholeNumber{1, kMostDraftLevels}, std::move(usual_levels),
            "tree levels below the root"},
           {"nodes", WholeNumber{1, kMostDraftNodes}, "59", "draft nodes, root excluded"},
-          {"tree", FreeText{"FILE"}, "", "a fixed tree instead: paths of ranks as JSON"}};
+          {"tree", FreeText{"TREE"}, "",
+           "a fixed tree instead: " + static_tree_names() +
+               ", or a file with paths of ranks as "
+               "JSON"}};
 }
 
 std::vector<Option> window_options() {
@@ -134,16 +142,18 @@ DrafterEntry eagle1_drafter() {
           .summary =
               "EAGLE-1 (arXiv:2401.15077): a head drafts a tree of fixed shape from the "
               "target's last features",
-          .options = joined(joined({{"tree", FreeText{"FILE"}, "",
-                                     "paths of ranks as JSON (default: the official 25 nodes)"},
-                                    {"topk", WholeNumber{1, kMostDraftChildren}, "",
-                                     "most children per node (default: the tree's); 1: a chain"},
-                                    {"levels", WholeNumber{1, kMostDraftLevels}, "",
-                                     "most levels (default: the tree's)"},
-                                    {"nodes", WholeNumber{1, kMostDraftNodes}, "",
-                                     "most draft nodes (default: the tree's)"}},
-                                   window_options()),
-                            head_options()),
+          .options = joined(
+              joined({{"tree", FreeText{"TREE"}, "",
+                       static_tree_names() + ", or a file with paths of ranks as "
+                                             "JSON (default: mc_sim_7b_63, the official 25 nodes)"},
+                      {"topk", WholeNumber{1, kMostDraftChildren}, "",
+                       "most children per node (default: the tree's); 1: a chain"},
+                      {"levels", WholeNumber{1, kMostDraftLevels}, "",
+                       "most levels (default: the tree's)"},
+                      {"nodes", WholeNumber{1, kMostDraftNodes}, "",
+                       "most draft nodes (default: the tree's)"}},
+                     window_options()),
+              head_options()),
           .make = make_eagle1,
           .needs_head = true};
 }

@@ -107,7 +107,7 @@ std::unique_ptr<Drafter> make_medusa(Options& options, const DrafterContext& con
                        .levels = options.whole_or("levels", kMostDraftLevels),
                        .nodes = options.whole("nodes")};
   const std::string& tree = options.text("tree");
-  if (!tree.empty()) medusa.fixed = read_static_tree(tree);
+  if (!tree.empty()) medusa.fixed = tree_of(tree);
   if (medusa.fixed && !options.is_given("topk")) medusa.children = medusa.fixed->children();
   medusa.coupling = read_coupling(options);
   const WeightLayout layout = read_layout(options);
@@ -132,8 +132,10 @@ DrafterEntry medusa_drafter() {
                 "guesses of each head (with a tree: as many as it has)"},
                {"levels", WholeNumber{1, kMostDraftLevels}, "", "heads used (default: all)"},
                {"nodes", WholeNumber{1, kMostDraftNodes}, "63", "draft nodes, root excluded"},
-               {"tree", FreeText{"FILE"}, "",
-                "a fixed tree instead: paths of ranks as JSON (medusa_choices)"}},
+               {"tree", FreeText{"TREE"}, "",
+                "a fixed tree instead: " + static_tree_names() +
+                    ", or a file with paths of ranks "
+                    "as JSON (medusa_choices)"}},
               head_options()),
           .make = make_medusa,
           .needs_head = true};

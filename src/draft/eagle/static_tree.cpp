@@ -205,35 +205,6 @@ StaticTree read_static_tree(const std::filesystem::path& file) {
   return parse_static_tree(paths, doing);
 }
 
-StaticTree eagle1_tree() {
-  return parse_static_tree({{0},
-                            {1},
-                            {2},
-                            {3},
-                            {0, 0},
-                            {0, 1},
-                            {0, 2},
-                            {1, 0},
-                            {1, 1},
-                            {2, 0},
-                            {2, 1},
-                            {3, 0},
-                            {0, 0, 0},
-                            {0, 0, 1},
-                            {0, 0, 2},
-                            {0, 1, 0},
-                            {0, 1, 1},
-                            {0, 2, 0},
-                            {0, 2, 1},
-                            {1, 0, 0},
-                            {0, 0, 0, 0},
-                            {0, 0, 0, 1},
-                            {0, 0, 0, 2},
-                            {0, 0, 0, 0, 0},
-                            {0, 0, 0, 0, 1}},
-                           "EAGLE-1's tree");
-}
-
 StaticTree chain_tree(int levels) {
   StaticTree tree;
   for (int level = 0; level < levels; ++level) tree.nodes.push_back({level - 1, 0, level});

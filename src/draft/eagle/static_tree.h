@@ -37,9 +37,6 @@ StaticTree parse_static_tree(const std::vector<std::vector<int>>& paths, std::st
 /// The same from a JSON file that holds the list of paths.
 StaticTree read_static_tree(const std::filesystem::path& file);
 
-/// EAGLE-1's default tree, 25 nodes (`mc_sim_7b_63` of the official code; docs/methods.md 3.1).
-StaticTree eagle1_tree();
-
 StaticTree chain_tree(int levels);
 
 /// Grows `tree` and keeps the best `nodes` by cumulative log-probability. `policy` is asked

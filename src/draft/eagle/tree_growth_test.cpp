@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "draft/eagle/dynamic_tree.h"
-#include "draft/eagle/static_tree.h"
+#include "draft/eagle/named_trees.h"
 #include "io/json.h"
 
 namespace talon::tree_growth_test {
@@ -209,14 +209,22 @@ TEST(DynamicTree, EqualsTheOfficialTreesOnTables) {
   }
 }
 
-TEST(StaticTree, TheDefaultIsTheOfficialTree) {
-  const StaticTree tree = eagle1_tree();
-  ASSERT_EQ(tree.nodes.size(), 25U);
-  EXPECT_EQ(tree.levels(), 5);
-  const std::vector<int> parents = {0, 0, 0, 0, 1, 1, 1, 2,  2,  3,  3,  4, 5,
-                                    5, 5, 6, 6, 7, 7, 8, 13, 13, 13, 21, 21};
-  for (std::size_t i = 0; i < parents.size(); ++i) {
-    EXPECT_EQ(tree.nodes[i].parent + 1, parents[i]) << "node " << i + 1;
+// tests/data/golden/methods/lantern_trees.json
+TEST(StaticTree, NamedOnesAreTheOfficialTrees) {
+  std::ifstream input(std::string(TALON_TEST_DATA) + "/golden/methods/lantern_trees.json");
+  const Json golden = Json::parse(input)["trees"];
+  ASSERT_EQ(golden.size(), 6U);
+  for (const auto& [name, official] : golden.items()) {
+    const StaticTree tree = named_tree(name);
+    const auto choices = official["sorted_choices"].get<std::vector<std::vector<int>>>();
+    const StaticTree expected = parse_static_tree(choices, name);
+    ASSERT_EQ(tree.nodes.size(), expected.nodes.size()) << name;
+    for (std::size_t i = 0; i < tree.nodes.size(); ++i) {
+      EXPECT_EQ(tree.nodes[i].parent + 1, official["parent"][i + 1]) << name << " node " << i + 1;
+      EXPECT_EQ(tree.nodes[i].rank, expected.nodes[i].rank) << name << " node " << i + 1;
+      EXPECT_EQ(tree.nodes[i].level, expected.nodes[i].level) << name << " node " << i + 1;
+    }
+    EXPECT_NE(static_tree_names().find(name), std::string::npos);
   }
 }
 
@@ -230,9 +238,10 @@ TEST(StaticTree, PutsEachRankWhereTheShapeHasIt) {
 }
 
 TEST(StaticTree, CutKeepsWhatIsInsideTheLimits) {
-  EXPECT_EQ(eagle1_tree().cut(5, 1).nodes.size(), 5U);
-  EXPECT_EQ(eagle1_tree().cut(2, 10).nodes.size(), 12U);
-  EXPECT_EQ(eagle1_tree().cut(2, 10).levels(), 2);
+  const StaticTree tree = named_tree("mc_sim_7b_63");
+  EXPECT_EQ(tree.cut(5, 1).nodes.size(), 5U);
+  EXPECT_EQ(tree.cut(2, 10).nodes.size(), 12U);
+  EXPECT_EQ(tree.cut(2, 10).levels(), 2);
 }
 
 TEST(StaticTree, RefusesListsThatAreNoTree) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "core/error.h"
+#include "draft/eagle/named_trees.h"
 #include "io/quote.h"
 
 namespace talon {
@@ -18,15 +20,14 @@ bool may_stand_in_option(char c) {
   return is_letter || (c >= '0' && c <= '9') || kOthers.find(c) != std::string_view::npos;
 }
 
-/// Whether a draft model is another than the target itself: a file.
-bool names_a_model(std::string_view text) {
-  constexpr std::string_view key = "model=", self = "self";
+/// Whether each value of option `key`, "model=", passes.
+bool all_values(std::string_view text, std::string_view key,
+                const std::function<bool(std::string_view value)>& passes) {
   for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at)) {
     at += key.size();
-    const std::string_view value = text.substr(at, text.find_first_of(",+@", at) - at);
-    if (value != self) return true;
+    if (!passes(text.substr(at, text.find_first_of(",+@", at) - at))) return false;
   }
-  return false;
+  return true;
 }
 
 void check_part(std::string_view field, std::string_view text) {
@@ -37,12 +38,16 @@ void check_part(std::string_view field, std::string_view text) {
   if (!std::all_of(text.begin(), text.end(), may_stand_in_option)) {
     refuse("a name and options of numbers and words");
   }
-  for (const std::string_view key : {"head=", "weights=", "predictor=", "tree=", "codebook="}) {
+  for (const std::string_view key : {"head=", "weights=", "predictor=", "codebook="}) {
     if (text.find(key) != std::string_view::npos) {
       refuse(fmt::format("options without {}, which is the server's to say", key));
     }
   }
-  if (names_a_model(text)) refuse("options without model= but model=self");
+  // Other values are files.
+  if (!all_values(text, "model=", [](std::string_view value) { return value == "self"; }))
+    refuse("options without model= but model=self");
+  if (!all_values(text, "tree=", is_tree_name))
+    refuse(fmt::format("tree= {}", static_tree_names()));
 }
 
 }  // namespace
