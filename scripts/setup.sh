@@ -23,7 +23,7 @@ for what in "$@"; do
     check | build) ;;
     fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;
     format) packages+=(clang-format-14 clang-tidy-14) ;;
-    train) packages+=(libtorch-dev libgloo-dev libopenblas0-pthread) ;;  # about 260 MB of downloads
+    train) packages+=(libtorch-dev libgloo-dev libopenblas0-openmp) ;;  # about 260 MB of downloads; threads are shared with torch
     report) packages+=(chromium) ;;  # looks at the pages
     deploy) packages+=(haproxy prometheus) ;;
     deb) packages+=(dpkg-dev) ;;

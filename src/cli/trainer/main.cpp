@@ -24,7 +24,7 @@ namespace talon {
 namespace {
 
 /// Training makes and frees the same large tensors in every iteration: they are to stay with the
-/// process. OpenBLAS, which does only small products here, would start threads of its own.
+/// process. OpenBLAS is to take as many threads as torch.
 void tune_process(int threads) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);

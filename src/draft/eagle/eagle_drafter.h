@@ -5,9 +5,9 @@
 
 #include "draft/coupling/coupling.h"
 #include "draft/drafter.h"
-#include "draft/eagle/dynamic_tree.h"
 #include "draft/eagle/head_weights.h"
-#include "draft/eagle/static_tree.h"
+#include "draft/eagle/trees/dynamic_tree.h"
+#include "draft/eagle/trees/static_tree.h"
 
 namespace talon {
 

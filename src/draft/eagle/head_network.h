@@ -8,7 +8,7 @@
 #include "draft/coupling/coupling.h"
 #include "draft/eagle/head_weights.h"
 #include "draft/eagle/pair_runner.h"
-#include "draft/eagle/tree_growth.h"
+#include "draft/eagle/trees/tree_growth.h"
 #include "draft/output_head.h"
 
 namespace talon {

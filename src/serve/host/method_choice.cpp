@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "core/error.h"
-#include "draft/eagle/named_trees.h"
+#include "draft/eagle/trees/named_trees.h"
 #include "io/quote.h"
 
 namespace talon {

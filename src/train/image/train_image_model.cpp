@@ -103,9 +103,8 @@ ImageBatch ImageModelTask::drawn_batch(std::int64_t place, int batch) {
 
 Measures ImageModelTask::learn(std::int64_t place, int batch, bool measured) {
   const ImageBatch drawn = drawn_batch(place, batch);
-  const at::Generator generator = at::detail::createCPUGenerator(options_.schedule.seed + kDropout +
-                                                                 static_cast<std::uint64_t>(place));
-  const Tensor logits = model_.forward(drawn, options_.dropout, generator);
+  const std::uint64_t seed = options_.schedule.seed + kDropout + static_cast<std::uint64_t>(place);
+  const Tensor logits = model_.forward(drawn, {.share = options_.dropout, .seed = seed});
   const Tensor loss = at::cross_entropy_loss(logits, drawn.codes.flatten());
   loss.backward();
   if (!measured) return {};

@@ -1,61 +1,14 @@
 #include "train/image/network/group_norm_kernel.h"
 
 #include <cmath>
-#include <cstring>
 
 // Half of a tokenizer's training would be spent in torch's separate passes of norm and silu.
-// Compiled with flags of its own (CMakeLists.txt), for each instruction set that pays.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TALON_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TALON_CLONES
-#endif
-
-// What is called within a clone must be compiled with it.
-#define TALON_INLINE inline __attribute__((always_inline))
-
 namespace talon {
 namespace {
 
-TALON_INLINE float wide(Bf16 x) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(x) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-TALON_INLINE float wide(float x) { return x; }
-TALON_INLINE double wide(double x) { return x; }
-
-TALON_INLINE void put(Bf16& to, float value) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  to = static_cast<Bf16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-TALON_INLINE void put(float& to, float value) { to = value; }
-TALON_INLINE void put(double& to, double value) { to = value; }
-
-/// e to the x, to 2e-7 of it: 2^k times a polynomial.
-TALON_INLINE float exponential(float x) {
-  const float bounded = x < -87.0f ? -87.0f : (x > 87.0f ? 87.0f : x);
-  const float shifted = bounded * 1.44269504f + 12582912.0f;  // rounds to a whole number
-  std::int32_t whole;
-  std::memcpy(&whole, &shifted, sizeof(whole));
-  const float k = shifted - 12582912.0f;
-  const float f = (bounded - k * 0.693359375f) + k * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * f + 1.3981999507e-3f;
-  p = p * f + 8.3334519073e-3f;
-  p = p * f + 4.1665795894e-2f;
-  p = p * f + 1.6666665459e-1f;
-  p = p * f + 5.0000001201e-1f;
-  p = p * f * f + f + 1.0f;
-  const std::int32_t power = (whole - 0x4b400000 + 127) << 23;
-  float scale;
-  std::memcpy(&scale, &power, sizeof(scale));
-  return p * scale;
-}
-TALON_INLINE double exponential(double x) { return std::exp(x); }
+using kernel::exponential;
+using kernel::put;
+using kernel::wide;
 
 /// Loops over plain numbers, one after the other: compilers make vectors of these.
 template <typename T, typename Wide>
@@ -149,10 +102,19 @@ TALON_CLONES void forward_bf16(const Bf16* x, Bf16* y, const float* weight, cons
                                float* room) {
   forward(x, y, weight, bias, sizes, mean, scale, room);
 }
+TALON_CLONES void forward_f32(const float* x, float* y, const float* weight, const float* bias,
+                              const GroupNormSizes& sizes, float& mean, float& scale, float* room) {
+  forward(x, y, weight, bias, sizes, mean, scale, room);
+}
 
 TALON_CLONES void backward_bf16(const Bf16* x, const Bf16* dy, Bf16* dx, const float* weight,
                                 const float* bias, const GroupNormSizes& sizes, float mean,
                                 float scale, float* dweight, float* dbias, float* room) {
+  backward(x, dy, dx, weight, bias, sizes, mean, scale, dweight, dbias, room);
+}
+TALON_CLONES void backward_f32(const float* x, const float* dy, float* dx, const float* weight,
+                               const float* bias, const GroupNormSizes& sizes, float mean,
+                               float scale, float* dweight, float* dbias, float* room) {
   backward(x, dy, dx, weight, bias, sizes, mean, scale, dweight, dbias, room);
 }
 
@@ -166,7 +128,7 @@ void normalise_group(const Bf16* x, Bf16* y, const float* weight, const float* b
 template <>
 void normalise_group(const float* x, float* y, const float* weight, const float* bias,
                      const GroupNormSizes& sizes, float& mean, float& scale, float* room) {
-  forward(x, y, weight, bias, sizes, mean, scale, room);
+  forward_f32(x, y, weight, bias, sizes, mean, scale, room);
 }
 template <>
 void normalise_group(const double* x, double* y, const double* weight, const double* bias,
@@ -184,7 +146,7 @@ template <>
 void normalise_group_backward(const float* x, const float* dy, float* dx, const float* weight,
                               const float* bias, const GroupNormSizes& sizes, float mean,
                               float scale, float* dweight, float* dbias, float* room) {
-  backward(x, dy, dx, weight, bias, sizes, mean, scale, dweight, dbias, room);
+  backward_f32(x, dy, dx, weight, bias, sizes, mean, scale, dweight, dbias, room);
 }
 template <>
 void normalise_group_backward(const double* x, const double* dy, double* dx, const double* weight,

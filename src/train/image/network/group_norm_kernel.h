@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "train/image/network/kernel_math.h"
+
 namespace talon {
 
 /// The sizes of a group normalisation over pictures [batch, groups, channels of a group, cells],
@@ -11,9 +13,6 @@ struct GroupNormSizes {
   double epsilon;
   bool silu;  // of the result
 };
-
-/// A 16-bit float, as torch's BFloat16 lies in memory.
-enum class Bf16 : std::uint16_t {};
 
 /// Of one group: y = silu(norm(x) * weight + bias) and what its gradient needs. x, y, room:
 /// [channels, cells]. T: Bf16, float, double; sums are in float, for double in double (Wide).

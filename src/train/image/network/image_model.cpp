@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "train/head/math/functions.h"
+#include "train/image/network/picture_functions.h"
 
 namespace talon {
 namespace {
@@ -30,10 +31,9 @@ Tensor angles_of(const ImageModelShape& shape) {
   return angles;
 }
 
-Tensor drop(const Tensor& x, double share, std::optional<at::Generator>& generator) {
-  if (share <= 0 || !generator) return x;
-  const Tensor kept = torch::empty(x.sizes(), x.options()).bernoulli_(1 - share, *generator);
-  return x * kept.div_(1 - share);
+/// Of the place `index` in the forward pass: branches leave out different numbers.
+Tensor drop_at(int index, const Tensor& x, const ImageModel::Dropout& dropout) {
+  return drop(x, dropout.share, dropout.seed ^ (static_cast<std::uint64_t>(index) << 48));
 }
 
 /// Rows of pairs (i, i + d/2) of each head become rows of pairs (2i, 2i + 1).
@@ -82,54 +82,40 @@ void set_initial_values(ParameterStore& parameters, const ImageModelShape& shape
 ImageModel::ImageModel(ImageModelShape shape, const ParameterStore& parameters)
     : shape_(shape), parameters_(parameters) {
   const Tensor angles = angles_of(shape_);
-  const auto type = parameters["output"].low.scalar_type();
-  cosine_ = angles.cos().to(type);
-  sine_ = angles.sin().to(type);
+  const auto wide = parameters["output"].value.scalar_type();
+  cosine_ = angles.cos().to(wide);
+  sine_ = angles.sin().to(wide);
 }
 
-Tensor ImageModel::forward(const ImageBatch& batch) const { return run(batch, 0, {}); }
+Tensor ImageModel::forward(const ImageBatch& batch) const { return forward(batch, {}); }
 
-Tensor ImageModel::forward(const ImageBatch& batch, double dropout, at::Generator generator) const {
-  return run(batch, dropout, std::move(generator));
-}
-
-Tensor ImageModel::layer(int index, const Tensor& x, std::int64_t batch, double dropout,
-                         std::optional<at::Generator> generator) const {
+Tensor ImageModel::layer(int index, const Tensor& x, Dropout dropout) const {
   const ParameterStore& p = parameters_;
-  const auto low = cosine_.scalar_type();
-  const auto wide = x.scalar_type();
-  const std::int64_t rows = shape_.rows();
-  const Tensor cosine = cosine_.repeat({batch, 1}), sine = sine_.repeat({batch, 1});
+  const auto low = p["output"].low.scalar_type(), wide = x.scalar_type();
   const Tensor normed = rms_norm(x, p[in_layer(index, "attention_norm")], shape_.norm_epsilon, low);
-  const auto qkv = linear(normed, p[in_layer(index, "qkv")]).chunk(3, 1);
-  std::vector<SequenceRange> pictures;
-  for (std::int64_t i = 0; i < batch; ++i) pictures.push_back({i * rows, rows, i * rows, rows});
-  const Tensor none = x.new_empty({0, batch * rows, shape_.hidden}).to(low);
   const Tensor seen =
-      attend({rotate(qkv[0], cosine, sine), rotate(qkv[1], cosine, sine), qkv[2], none, none},
-             pictures, shape_.head_dim);
+      attend_pictures(linear(normed, p[in_layer(index, "qkv")]), cosine_, sine_, shape_.head_dim);
   const Tensor attended = linear(seen, p[in_layer(index, "wo")]).to(wide);
-  const Tensor h = x + drop(attended, dropout, generator);
+  const Tensor h = x + drop_at(2 * index + 1, attended, dropout);
   const Tensor inner = linear(rms_norm(h, p[in_layer(index, "ffn_norm")], shape_.norm_epsilon, low),
                               p[in_layer(index, "gate_up")]);
   const Tensor fed = linear(silu_gate(inner), p[in_layer(index, "down")]).to(wide);
-  return h + drop(fed, dropout, generator);
+  return h + drop_at(2 * index + 2, fed, dropout);
 }
 
-Tensor ImageModel::run(const ImageBatch& batch, double dropout,
-                       std::optional<at::Generator> generator) const {
+Tensor ImageModel::forward(const ImageBatch& batch, Dropout dropout) const {
   const ParameterStore& p = parameters_;
   const std::int64_t count = batch.codes.size(0), d = shape_.hidden, rows = shape_.rows();
   const Tensor words = at::embedding(p["prompt"].value, batch.prompts);
   const Tensor read = batch.codes.narrow(1, 0, shape_.cells() - 1);
   const Tensor cells = at::embedding(p["tok_embeddings"].value, read);
-  Tensor x = at::cat({words, cells}, 1).view({count * rows, d});
-  x = drop(x, dropout, generator);
-  for (int i = 0; i < shape_.layers; ++i) x = layer(i, x, count, dropout, generator);
+  Tensor x = drop_at(0, at::cat({words, cells}, 1).view({count * rows, d}), dropout);
+  for (int i = 0; i < shape_.layers; ++i) x = layer(i, x, dropout);
   const Tensor predicting = x.view({count, rows, d})
                                 .narrow(1, shape_.prefix - 1, shape_.cells())
                                 .reshape({count * shape_.cells(), d});
-  const Tensor normed = rms_norm(predicting, p["norm"], shape_.norm_epsilon, cosine_.scalar_type());
+  const Tensor normed =
+      rms_norm(predicting, p["norm"], shape_.norm_epsilon, p["output"].low.scalar_type());
   return linear(normed, p["output"]).to(x.scalar_type());
 }
 

@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "io/json.h"
@@ -53,18 +52,19 @@ class ImageModel {
 
   /// The logits of each cell's code, [batch * cells, codes] in the type of the values.
   torch::Tensor forward(const ImageBatch& batch) const;
-  /// With a share of the layers' outputs left out, drawn by the generator.
-  torch::Tensor forward(const ImageBatch& batch, double dropout, at::Generator generator) const;
+  /// With a share of the numbers of the embeddings and of each branch left out.
+  struct Dropout {
+    double share = 0;
+    std::uint64_t seed = 0;
+  };
+  torch::Tensor forward(const ImageBatch& batch, Dropout dropout) const;
 
  private:
-  torch::Tensor layer(int index, const torch::Tensor& x, std::int64_t batch, double dropout,
-                      std::optional<at::Generator> generator) const;
-  torch::Tensor run(const ImageBatch& batch, double dropout,
-                    std::optional<at::Generator> generator) const;
+  torch::Tensor layer(int index, const torch::Tensor& x, Dropout dropout) const;
 
   ImageModelShape shape_;
   const ParameterStore& parameters_;
-  torch::Tensor cosine_, sine_;  // [rows, head_dim / 2], low type
+  torch::Tensor cosine_, sine_;  // [rows, head_dim / 2], float (double in tests)
 };
 
 /// The tensors as LlamaGen's checkpoints name and order them: the pairs that turn together lie

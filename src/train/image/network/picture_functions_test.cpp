@@ -91,5 +91,75 @@ TEST(PictureFunctions, Bf16GradientsAreNearThoseOfFloats) {
   EXPECT_GT(gradients[1].abs().max().item<double>(), 5) << "the sums that are compared are large";
 }
 
+/// The same by the functions of heads of texts, which take queries, keys and values apart.
+Tensor by_rows(const Tensor& qkv, const Tensor& cosine, const Tensor& sine, std::int64_t pictures,
+               int head_dim) {
+  const auto parts = qkv.chunk(3, 1);
+  const Tensor c = cosine.repeat({pictures, 1}).to(qkv.scalar_type());
+  const Tensor s = sine.repeat({pictures, 1}).to(qkv.scalar_type());
+  const std::int64_t rows = cosine.size(0);
+  std::vector<SequenceRange> ranges;
+  for (std::int64_t i = 0; i < pictures; ++i) ranges.push_back({i * rows, rows, i * rows, rows});
+  const Tensor none = qkv.new_empty({0, qkv.size(0), qkv.size(1) / 3});
+  return attend({rotate(parts[0], c, s), rotate(parts[1], c, s), parts[2], none, none}, ranges,
+                head_dim);
+}
+
+struct Attention {
+  static constexpr std::int64_t kPictures = 3, kRows = 130, kHeads = 2, kWidth = 6;  // three blocks
+
+  explicit Attention(torch::ScalarType type)
+      : angles(drawn({kRows, kWidth / 2}, torch::kDouble)),
+        qkv(drawn({kPictures * kRows, 3 * kHeads * kWidth}, type)),
+        weights(drawn({kPictures * kRows, kHeads * kWidth}, torch::kDouble).flip(0)) {}
+
+  Tensor angles, qkv, weights;
+};
+
+TEST(PictureFunctions, AttentionIsThatOfTextsInEveryType) {
+  for (const auto& [type, tolerance] :
+       {std::pair(torch::kDouble, 1e-12), {torch::kFloat, 1e-5}, {torch::kBFloat16, 0.03}}) {
+    const Attention one(type);
+    const auto wide = type == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const Tensor cosine = one.angles.cos().to(wide), sine = one.angles.sin().to(wide);
+    std::vector<Tensor> results, gradients;
+    for (const bool fused : {true, false}) {
+      const Tensor qkv = (fused ? one.qkv : one.qkv.to(wide)).detach().requires_grad_();
+      const Tensor seen = fused ? attend_pictures(qkv, cosine, sine, Attention::kWidth)
+                                : by_rows(qkv, cosine, sine, Attention::kPictures,
+                                          static_cast<int>(Attention::kWidth));
+      (seen.to(wide) * one.weights.to(wide)).sum().backward();
+      results.push_back(seen.detach());
+      gradients.push_back(qkv.grad());
+    }
+    EXPECT_EQ(results[0].scalar_type(), type);
+    EXPECT_LT((results[0].to(wide) - results[1]).abs().max().item<double>(), tolerance) << type;
+    EXPECT_LT((gradients[0].to(wide) - gradients[1]).abs().max().item<double>(), 3 * tolerance)
+        << type;
+    EXPECT_GT(gradients[1].abs().max().item<double>(), 0.5) << "large beside the tolerance";
+  }
+}
+
+TEST(PictureFunctions, AttentionHasTheGradientOfDifferences) {
+  const Tensor angles = drawn({5, 2}, torch::kDouble);
+  const Tensor qkv = drawn({10, 3 * 8}, torch::kDouble).requires_grad_();
+  test::expect_gradients(
+      [&] { return attend_pictures(qkv, angles.cos(), angles.sin(), 4).square().sum(); }, {qkv});
+}
+
+TEST(PictureFunctions, DropLeavesOutTheShareAndKeepsTheMean) {
+  const Tensor x = torch::ones({300, 333}, torch::kFloat);
+  const Tensor once = drop(x, 0.25, 7);
+  EXPECT_TRUE(once.equal(drop(x, 0.25, 7)));
+  EXPECT_FALSE(once.equal(drop(x, 0.25, 8)));
+  EXPECT_TRUE(drop(x, 0, 7).equal(x));
+  // 100,000 draws: four standard errors.
+  EXPECT_NEAR(once.eq(0).to(torch::kFloat).mean().item<double>(), 0.25, 0.0055);
+  EXPECT_NEAR(once.mean().item<double>(), 1, 0.0074);
+  EXPECT_NEAR(once.max().item<double>(), 4.0 / 3, 1e-6);
+  const Tensor y = drawn({5, 7}, torch::kDouble).requires_grad_();
+  test::expect_gradients([&] { return drop(y, 0.5, 3).square().sum(); }, {y});
+}
+
 }  // namespace
 }  // namespace talon::picture_functions_test

@@ -1,4 +1,4 @@
-#include "draft/eagle/candidate_pool.h"
+#include "draft/eagle/trees/candidate_pool.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "draft/eagle/tree_growth.h"
+#include "draft/eagle/trees/tree_growth.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "draft/eagle/dynamic_tree.h"
-#include "draft/eagle/named_trees.h"
+#include "draft/eagle/trees/dynamic_tree.h"
+#include "draft/eagle/trees/named_trees.h"
 #include "io/json.h"
 
 namespace talon::tree_growth_test {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "draft/eagle/tree_growth.h"
+#include "draft/eagle/trees/tree_growth.h"
 
 namespace talon {
 

@@ -1,4 +1,4 @@
-#include "draft/eagle/static_tree.h"
+#include "draft/eagle/trees/static_tree.h"
 
 #include <fmt/format.h>
 

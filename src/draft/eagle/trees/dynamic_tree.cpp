@@ -1,9 +1,9 @@
-#include "draft/eagle/dynamic_tree.h"
+#include "draft/eagle/trees/dynamic_tree.h"
 
 #include <algorithm>
 
 #include "core/error.h"
-#include "draft/eagle/candidate_pool.h"
+#include "draft/eagle/trees/candidate_pool.h"
 
 namespace talon {
 namespace {
