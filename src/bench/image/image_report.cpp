@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 
+#include "bench/method_name.h"
 #include "core/error.h"
 #include "io/json_text.h"
 
@@ -48,7 +50,7 @@ Table drawn_table(const std::vector<Json>& lines) {
     const auto cell = [&](const char* key, int digits) {
       return number(number_of(line, key), digits);
     };
-    table.rows.push_back({text_of(line, "method"), cell("equal", 2), cell("tau", 2),
+    table.rows.push_back({text_of(line, "name"), cell("equal", 2), cell("tau", 2),
                           cell("tau_foreground", 2), cell("steps_compression", 2),
                           cell("speedup", 2), cell("worst", 2), cell("distortion", 3),
                           cell("surprise", 3), cell("surprise_z", 1)});
@@ -62,8 +64,7 @@ Table compared_table(const std::vector<Json>& lines) {
               .caption = kComparedNote};
   for (const Json& line : lines) {
     const auto cell = [&](const char* key) { return number(number_of(line, key), 2); };
-    const std::string method = text_of(line, "method");
-    table.rows.push_back({method.empty() ? text_of(line, "set") : method,
+    table.rows.push_back({text_of(line, line.contains("name") ? "name" : "set"),
                           number(number_of(line, "count"), 0), cell("style"), cell("category"),
                           cell("both"), cell("words"), with_error(line, "fd", 1, 2),
                           with_error(line, "kid", 1000, 1), with_error(line, "fd_first", 1, 2),
@@ -84,11 +85,13 @@ std::vector<Json> lines_with(const std::vector<Json>& lines, const char* key) {
 std::vector<Json> method_lines(const Json& closing) {
   std::vector<Json> lines;
   for (const auto& [method, numbers] : closing.at("summary").items()) {
-    Json line = {{"method", method}};
+    Json line = {{"method", method}, {"name", short_method_name(method)}};
     line.update(numbers);
     lines.push_back(std::move(line));
   }
-  std::ranges::stable_partition(lines, [](const Json& line) { return line["method"] == "none"; });
+  const Json order = closing.value("methods", Json::array());
+  const auto place = [&](const Json& line) { return std::ranges::find(order, line["method"]); };
+  std::ranges::stable_sort(lines, {}, place);
   return lines;
 }
 

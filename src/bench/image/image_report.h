@@ -8,8 +8,8 @@
 
 namespace talon {
 
-/// What `talon bench image` says of each method in its last line: {"method", ...}, plain first.
-/// REQUIRES: a line with "summary".
+/// What `talon bench image` says of each method in its last line, in the order of "methods":
+/// {"method", "name" (the short one), ...}. REQUIRES: a line with "summary".
 std::vector<Json> method_lines(const Json& closing);
 
 /// The same of a file that it wrote. Throws Error naming the file and what was expected.

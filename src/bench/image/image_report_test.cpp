@@ -15,7 +15,8 @@ Json closing() {
   return {{"summary",
            {{"eagle2", {{"steps_compression", 2.5}, {"pictures", "drawn/01-eagle2"}}},
             {"none", {{"steps_compression", 1.0}, {"pictures", "drawn/00-none"}}},
-            {"jacobi", {{"steps_compression", 1.5}}}}}};
+            {"jacobi", {{"steps_compression", 1.5}}}}},
+          {"methods", {"none", "jacobi", "eagle2"}}};
 }
 
 fs::path written(const std::string& text) {
@@ -24,13 +25,14 @@ fs::path written(const std::string& text) {
   return file;
 }
 
-TEST(ImageReport, HasPlainDrawingFirst) {
+TEST(ImageReport, KeepsTheOrderOfTheMethods) {
   const auto lines =
       read_method_lines(written("{\"prompt\": \"cat\"}\n" + closing().dump() + "\n"));
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[0]["method"], "none");
-  EXPECT_EQ(lines[1]["method"], "eagle2");
-  EXPECT_EQ(lines[1]["steps_compression"], 2.5);
+  EXPECT_EQ(lines[1]["method"], "jacobi");
+  EXPECT_EQ(lines[2]["method"], "eagle2");
+  EXPECT_EQ(lines[2]["steps_compression"], 2.5);
 }
 
 TEST(ImageReport, PutsTheNumbersOfAMethodBesideItsPictures) {

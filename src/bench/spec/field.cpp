@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "bench/method_name.h"
 #include "bench/spec/spec_questions.h"
 #include "bench/spec/spec_summary.h"
 #include "bench/spec/spec_table.h"
@@ -22,35 +23,6 @@ constexpr const char* kTimesNote =
     "Milliseconds of a round: draft, all that the drafter does; check, the target's pass over the "
     "tree; pass, the target's pass over one token in plain decoding. Brackets: 95 % intervals over "
     "questions.";
-
-std::vector<std::string> split(std::string_view text, char at) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == at) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-/// "eagle3:head=models/x,topk=1" is "eagle3:topk=1".
-std::string part_name(std::string_view part) {
-  const std::size_t colon = part.find(':');
-  std::string name(part.substr(0, colon));
-  if (colon == part.npos) return name;
-  std::string kept;
-  for (const std::string& option : split(part.substr(colon + 1), ',')) {
-    if (option.starts_with("head=")) continue;
-    const std::size_t equals = option.find('='), slash = option.rfind('/');
-    const bool is_path = option.starts_with("model=") && slash != option.npos;
-    const std::string told =
-        is_path ? option.substr(0, equals + 1) + option.substr(slash + 1) : option;
-    kept += (kept.empty() ? ":" : ",") + told;
-  }
-  return name + kept;
-}
 
 /// Draws of one run: those of a temperature and a kind of questions.
 struct Slice {
@@ -95,7 +67,7 @@ void add_lines(const SpecFile& run, const std::vector<std::string>& methods,
       Json line = {{"model", run.closing["model"]},
                    {"temperature", slice.temperature},
                    {"questions", slice.subtask},
-                   {"method", field_name(summary.method)},
+                   {"method", short_method_name(summary.method)},
                    {"setting", summary.method}};
       line.update(numbers[summary.method]);
       line["checks"] = summary.rounds.rounds;
@@ -220,15 +192,6 @@ std::string about(const Json& run) {
 }
 
 }  // namespace
-
-std::string field_name(std::string_view method) {
-  const std::size_t at = method.find('@');
-  std::string name;
-  for (const std::string& part : split(method.substr(0, at), '+')) {
-    name += (name.empty() ? "" : "+") + part_name(part);
-  }
-  return at == method.npos ? name : name + std::string(method.substr(at));
-}
 
 std::vector<Json> field_lines(const std::vector<SpecFile>& runs) {
   std::vector<Json> lines;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "bench/spec/spec_cell.h"
@@ -14,10 +13,6 @@ namespace talon {
 /// and a closing one with what the runs say of themselves. Methods come in the runs' order, plain
 /// decoding first. Throws Error for a run without a closing line, or a model that comes twice.
 std::vector<Json> field_lines(const std::vector<SpecFile>& runs);
-
-/// The name that a method goes by whatever the model: its heads are left out, of paths the last
-/// part stays.
-std::string field_name(std::string_view method);
 
 /// Tables and drawings of such lines.
 Report field_report(const std::vector<Json>& lines);

@@ -70,16 +70,6 @@ TEST(Field, TimesAreOfARoundAndThePassIsThatOfPlainDecoding) {
   EXPECT_EQ(line["pass_ms_low"], line["pass_ms_high"]);
 }
 
-TEST(Field, NamesLeaveOutHeadsAndFolders) {
-  EXPECT_EQ(field_name("eagle3:head=models/a,topk=1+suffix:nodes=8"),
-            "eagle3:topk=1+suffix:nodes=8");
-  EXPECT_EQ(field_name("eagle3:topk=2,head=models/a@policy=ddd"), "eagle3:topk=2@policy=ddd");
-  EXPECT_EQ(field_name("draft:model=downloads/s/s.bin,stage=suffix"),
-            "draft:model=s.bin,stage=suffix");
-  EXPECT_EQ(field_name("draft:model=self,skip=8/10"), "draft:model=self,skip=8/10");
-  EXPECT_EQ(field_name("peer:llama.cpp:ngram-simple"), "peer:llama.cpp:ngram-simple");
-}
-
 TEST(Field, ThePageHasTheModelsBesideEachOtherAndEveryMethodsTimes) {
   std::vector<SpecFile> runs = {run_of("a"), run_of("b")};
   std::erase_if(runs[1].lines, [](const auto& line) { return line.cell.method != "none"; });

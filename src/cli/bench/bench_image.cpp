@@ -227,6 +227,7 @@ class BenchImage : public Command {
       summary[methods_[i]] = std::move(one);
     }
     write_line({{"summary", summary},
+                {"methods", methods_},
                 {"guidance", guidance_},
                 {"temperature", sampler_.temperature},
                 {"top_k", sampler_.top_k},

@@ -54,7 +54,7 @@ double frechet_distance(const Tensor& a, const Tensor& b) {
   const Tensor product = at::linalg_eigvalsh(root.mm(second).mm(root));
   const Tensor means = (a.mean(0) - b.mean(0)).pow(2).sum();
   const Tensor spread = first.trace() + second.trace() - 2 * product.clamp_min(0).sqrt().sum();
-  return (means + spread).item<double>();
+  return std::max(0.0, (means + spread).item<double>());  // rounding may leave less
 }
 
 double kernel_distance(const Tensor& a, const Tensor& b) {
