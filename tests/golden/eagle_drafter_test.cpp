@@ -222,5 +222,22 @@ TEST(EagleTrees, AChainIsTheLikeliestPath) {
       draft(*eagle_target().make_drafter("eagle2:topk=1,levels=7,nodes=7", "eagle1_head"), text));
 }
 
+TEST(EagleTrees, ANamedOneIsDraftedWhole) {
+  const auto drafted = [](const std::string& options) {
+    const auto drafter = eagle_target().make_drafter(options, "eagle1_head");
+    return draft(*drafter, featured(story(16), drafter->taps()));
+  };
+  for (const char* drafter : {"eagle:tree=", "eagle2:tree="}) {
+    for (const auto& [name, nodes] :
+         {std::pair("naive_extend_57", 57), {"medusa_2_7b_63", 63}, {"chain", 5}}) {
+      EXPECT_EQ(drafted(std::string(drafter) + name).draft_nodes(), nodes) << drafter << name;
+    }
+    const std::string whole = std::string(drafter) + "medusa_2_7b_63";
+    EXPECT_EQ(drafted(whole + ",nodes=20").draft_nodes(), 20);
+    EXPECT_EQ(drafted(whole + ",levels=1").draft_nodes(), 10);
+    EXPECT_EQ(drafted(whole + ",levels=2,topk=2").draft_nodes(), 6);
+  }
+}
+
 }  // namespace
 }  // namespace talon::eagle_drafter_test
