@@ -54,10 +54,10 @@ class Comparison {
  public:
   Comparison(const CompareOptions& options, const StopFlag* stop)
       : options_(options), stop_(stop), data_(options.data), network_(options.features) {
-    const std::string doing = "read " + options.features;
     if (network_.styles() != data_.styles() || network_.categories() != data_.categories() ||
         network_.words() != data_.words() || network_.side() != data_.side())
-      fail("{}: expected a network of the pictures of {}, found one of others", doing, data_name());
+      fail("read {}: expected a network of the pictures of {}, found one of others",
+           options.features, options.data);
     if (!options.tokenizer.empty()) tokenizer_.emplace(options.tokenizer, torch::kFloat);
     if (tokenizer_ && tokenizer_->side() != data_.side()) {
       fail("read {}: expected {} pixels a side, found {}", options.tokenizer, data_.side(),
@@ -74,7 +74,9 @@ class Comparison {
     const std::vector<std::size_t> others = data_.split(false);
     held_out_ = features_of(data_.split(true));
     trained_ = features_of(others);
-    if (stopped() || !has_enough(held_out_)) return {};
+    if (stopped()) return {};
+    require_enough(held_out_, "that are held out");
+    require_enough(trained_, "to train on");
     copy_distance_ = nearest_distances(held_out_, trained_).quantile(kCopyQuantile).item<double>();
     std::vector<std::size_t> real;
     for (const std::string& prompt : sets.front().prompts) {
@@ -96,25 +98,23 @@ class Comparison {
   }
 
  private:
-  const std::string& data_name() const { return options_.data; }
   bool stopped() const { return stop_ && stop_->requested(); }
 
-  bool has_enough(const Tensor& features) const {
-    if (features.size(0) > kNeighbours) return true;
-    fail("read {}: expected more than {} pictures that are held out, found {}", options_.data,
-         kNeighbours, features.size(0));
+  void require_enough(const Tensor& features, std::string_view which) const {
+    if (features.size(0) > kNeighbours) return;
+    fail("read {}: expected more than {} pictures {}, found {}", options_.data, kNeighbours, which,
+         features.size(0));
   }
 
   Tensor features_of(const std::vector<std::size_t>& pictures) const {
-    std::vector<Tensor> features = {torch::empty({0, 0}, torch::kDouble)};
+    std::vector<Tensor> features;
     const auto views = as_they_are(pictures);
     constexpr std::size_t kSome = 256;
     for (std::size_t i = 0; i < views.size() && !stopped(); i += kSome) {
       const auto some = std::span(views).subspan(i, std::min(kSome, views.size() - i));
       features.push_back(network_.of(render(data_, some)).features.to(torch::kDouble));
     }
-    if (features.size() > 1) features.erase(features.begin());
-    return at::cat(features);
+    return features.empty() ? torch::empty({0, 0}, torch::kDouble) : at::cat(features);
   }
 
   Tensor reconstructed(const std::vector<std::size_t>& pictures) const {

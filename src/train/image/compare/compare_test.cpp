@@ -170,6 +170,14 @@ TEST_F(ComparePictures, RefusesWhatIsNotOfTheDataByName) {
   EXPECT_NE(refusal().find("nowhere: No such file"), std::string::npos) << refusal();
 }
 
+TEST_F(ComparePictures, RefusesDataOfWhichTooFewAreHeldOut) {
+  draw("own", 10, 4, own_prompt);
+  write_pictures(data_, kPictures, 3);
+  EXPECT_NE(refusal().find("expected more than 3 pictures that are held out, found 3"),
+            std::string::npos)
+      << refusal();
+}
+
 TEST_F(ComparePictures, RefusesANetworkOfOtherPictures) {
   draw("own", 10, 4, own_prompt);
   write_pictures(data_, kPictures + 1, kHeldOut);
