@@ -9,7 +9,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance crowd deploy-check image-check service-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench converted field learn mixtures policies picture images pages page-test format check tidy \
+.PHONY: help demo test clients openapi endurance crowd deploy-check image-check service-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench converted field learn mixtures policies picture images image-bench pages page-test format check tidy \
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
@@ -153,6 +153,9 @@ mixtures: build ## plain decoding, checks and drafting of mixtures of experts, b
 
 images: build ## a sheet of pictures by MODEL= (PROMPT= or CLASS=, SHEET=4x4, VQ=), plain and drafted, the same
 	@scripts/images.sh $(BUILD)/talon $(MODEL)
+
+image-bench: trainer ## ways to draw and what their pictures show; FOLDER= of scripts/train_images.sh (long; goes on where it was stopped)
+	@scripts/bench_images.sh $(or $(FOLDER),$(error FOLDER= of scripts/train_images.sh)) $(BUILD)/talon
 
 pages: setup ## web/*/dist, the pages of reports and of talon serve, from their sources (npm)
 	@scripts/web_page.sh report && scripts/web_page.sh chat
