@@ -69,8 +69,8 @@ EagleOptions read_dynamic(Options& options) {
   const std::string& tree = options.text("tree");
   if (tree.empty()) return eagle;
   eagle.fixed = tree_of(tree);
-  if (options.is_given("topk")) eagle.fixed = eagle.fixed->cut(shape.levels, shape.children);
-  if (options.is_given("levels")) eagle.fixed = eagle.fixed->cut(shape.levels, kMostDraftChildren);
+  if (options.is_given("topk")) eagle.fixed = eagle.fixed->cut(kMostDraftLevels, shape.children);
+  if (!options.is_given("levels")) shape.levels = eagle.fixed->levels();
   if (!options.is_given("nodes")) shape.nodes = static_cast<int>(eagle.fixed->nodes.size());
   return eagle;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
 
 #include "eagle_run.h"
@@ -236,6 +237,11 @@ TEST(EagleTrees, ANamedOneIsDraftedWhole) {
     EXPECT_EQ(drafted(whole + ",nodes=20").draft_nodes(), 20);
     EXPECT_EQ(drafted(whole + ",levels=1").draft_nodes(), 10);
     EXPECT_EQ(drafted(whole + ",levels=2,topk=2").draft_nodes(), 6);
+    // More levels than eagle2's own trees have.
+    const std::string file = testing::TempDir() + "deep_tree.json";
+    std::ofstream(file)
+        << "[[0],[0,0],[0,0,0],[0,0,0,0],[0,0,0,0,0],[0,0,0,0,0,0],[0,0,0,0,0,0,0]]";
+    EXPECT_EQ(drafted(std::string(drafter) + file).draft_nodes(), 7);
   }
 }
 
