@@ -25,7 +25,8 @@ struct ImageSchedule {
   std::string precision = "bf16";  // of products: bf16, f32
 };
 
-/// The settings that a resumed run must share with the one it resumes.
+/// The settings that a resumed run must share with the one it resumes, and epochs, which may
+/// change.
 Json settings_of(const ImageSchedule& schedule);
 
 /// `talon train image tokenizer`

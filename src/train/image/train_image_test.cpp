@@ -109,6 +109,26 @@ TEST(TrainTokenizer, StoppedAndStartedAgainItGivesTheSameFileBitForBit) {
   EXPECT_EQ(bytes_of(data / "straight/vq.safetensors"), bytes_of(data / "stopped/vq.safetensors"));
 }
 
+TEST(TrainTokenizer, ARunMayBeMadeLongerButNotShorterThanItIs) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 20);
+  const TokenizerOptions longer = small_tokenizer(data, data / "tokenizer", 30);
+  const TrainingResult result = train_tokenizer(longer, quiet());
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(result.facts["pictures"], 240);
+  EXPECT_EQ(result.facts["planned_before"],
+            Json::parse(R"([{"until_iteration": 20, "epochs": 20.0}])"));
+  try {
+    train_tokenizer(small_tokenizer(data, data / "tokenizer", 15), quiet());
+    FAIL() << "a run of 30 epochs cannot end after 15";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("expected at least 30.00, found 15"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(TrainTokenizer, ARunOfOtherSettingsOrPicturesIsRefusedByName) {
   const Folder data;
   write_pictures(data, 9);

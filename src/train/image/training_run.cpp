@@ -48,6 +48,7 @@ class Run {
  private:
   void start_or_resume();
   void resume(const std::filesystem::path& file);
+  void change_length(double epochs);
   void save();
   void learn_once();
   void say(const Measures& measures, double norm);
@@ -64,9 +65,10 @@ class Run {
   const TrainingHooks& hooks_;
   Optimizer optimizer_;
   std::int64_t planned_;
-  std::int64_t place_ = 0;  // pictures learned from
-  double seconds_ = 0;      // spent on them
-  Json last_evaluation_;    // its measures
+  std::int64_t place_ = 0;        // pictures learned from
+  double seconds_ = 0;            // spent on them
+  Json last_evaluation_;          // its measures
+  Json lengths_ = Json::array();  // that were planned before: until_iteration, epochs
   std::optional<CurveFile> curve_, evaluations_;
 };
 
@@ -106,7 +108,7 @@ void Run::resume(const std::filesystem::path& file) {
   };
   const Json found = json_of("settings");
   for (const auto& [name, value] : settings_.items()) {
-    if (found.contains(name) && found[name] == value) continue;
+    if (name == "epochs" || (found.contains(name) && found[name] == value)) continue;
     fail("{}: setting \"{}\": expected {}, as asked for, found {}: use another --out", doing, name,
          value.dump(), found.value(name, Json()).dump());
   }
@@ -116,6 +118,9 @@ void Run::resume(const std::filesystem::path& file) {
     state.at("place").get_to(place_);
     state.at("seconds").get_to(seconds_);
     last_evaluation_ = state.at("evaluation");
+    lengths_ = state.value("lengths", Json::array());
+    const double before = found.at("epochs").get<double>();
+    if (before != schedule_.epochs) change_length(before);
   } catch (const Json::exception& problem) {
     fail("{}: state: {}", doing, problem.what());
   }
@@ -131,6 +136,17 @@ void Run::resume(const std::filesystem::path& file) {
       fmt::format("resumed at iteration {}, {:.1f} %", optimizer_.iterations, 100 * progress()));
 }
 
+/// The rate follows the new length from here on.
+void Run::change_length(double epochs) {
+  if (place_ > planned_) {
+    fail("train image: epochs: {} has seen {} pictures already: expected at least {:.2f}, found {}",
+         schedule_.out, place_, static_cast<double>(place_) / static_cast<double>(schedule_.count),
+         schedule_.epochs);
+  }
+  lengths_.push_back({{"until_iteration", optimizer_.iterations}, {"epochs", epochs}});
+  hooks_.log(fmt::format("goes on to {} epochs, where {} were planned", schedule_.epochs, epochs));
+}
+
 void Run::save() {
   std::vector<std::pair<std::string, Tensor>> tensors = {
       {"values", task_.parameters().values()},
@@ -141,7 +157,8 @@ void Run::save() {
   const Json state = {{"iterations", optimizer_.iterations},
                       {"place", place_},
                       {"seconds", seconds_},
-                      {"evaluation", last_evaluation_}};
+                      {"evaluation", last_evaluation_},
+                      {"lengths", lengths_}};
   write_tensors(at("checkpoint.safetensors"), tensors,
                 {{"state", state.dump()}, {"settings", settings_.dump()}});
 }
@@ -188,11 +205,9 @@ void Run::evaluate() {
 }
 
 Json Run::facts() const {
-  return {{"iterations", optimizer_.iterations},
-          {"pictures", place_},
-          {"seconds", std::round(seconds_)},
-          {"evaluation", last_evaluation_},
-          {"settings", settings_}};
+  return {{"iterations", optimizer_.iterations}, {"pictures", place_},
+          {"seconds", std::round(seconds_)},     {"evaluation", last_evaluation_},
+          {"planned_before", lengths_},          {"settings", settings_}};
 }
 
 TrainingResult Run::run() {
