@@ -278,7 +278,8 @@ TEST(Tools, OfMessagesStandWhereTheyWereCalled) {
 /// What is asked for as a call is one, in the marks of every family whose grammar has a schema.
 TEST(Tools, AreCalledInTheMarksOfEachFamily) {
   for (const char* marks : {"[TOOL_CALLS]", "<|START_ACTION|>", "<｜tool▁sep｜>", "<|tool_call|>",
-                            "<seed:tool_call> <seed:think> </seed:think>"}) {
+                            "<seed:tool_call> <seed:think> </seed:think>",
+                            "<|tool_call_argument_begin|>", "<TOOLCALL>"}) {
     TestServer::Options options;
     options.chat_template = std::string("{# ") + marks +
                             " #}{{ tools }}{% for message in messages %}{{ message.content }}"

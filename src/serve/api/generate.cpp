@@ -164,6 +164,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
                    "no_chat_template");
   }
   if (ask.options.continues_last) check_can_continue(ask);
+  if (dialect_of(model.chat->source()) == ToolDialect::kimi) name_calls_by_ids(ask.messages);
   if (!knows_tools(model.chat->source())) {
     spell_tools(ask.messages, ask.tools, !ask.tools.is_offered() || takes_system(*model.chat));
   } else if (ask.tools.is_offered()) {

@@ -69,11 +69,12 @@ class GrammarWriter {
                mark("<|END_ACTION|>");
       case ToolDialect::deepseek:
         return deepseek_calls();
-      case ToolDialect::granite: {
-        const std::string call = rule("call", objects("arguments"));
-        return mark("<|tool_call|>") + " \"[\" " + call + repeated(" (\", \" " + call + ")*") +
-               " \"]\"";
-      }
+      case ToolDialect::granite:
+        return listed_calls("<|tool_call|>");
+      case ToolDialect::nemotron:
+        return listed_calls("<TOOLCALL>") + " " + mark("</TOOLCALL>");
+      case ToolDialect::kimi:
+        return kimi_calls();
     }
     return "";
   }
@@ -201,8 +202,23 @@ class GrammarWriter {
                        }) + ")");
       return call + repeated(" " + call + "*");
     }
+    return listed_calls("[TOOL_CALLS]");
+  }
+
+  std::string listed_calls(const char* begin) {
     const std::string call = rule("call", objects("arguments"));
-    return mark("[TOOL_CALLS]") + " \"[\" " + call + repeated(" (\", \" " + call + ")*") + " \"]\"";
+    return mark(begin) + " \"[\" " + call + repeated(" (\", \" " + call + ")*") + " \"]\"";
+  }
+
+  std::string kimi_calls() {
+    const std::string call =
+        rule("call", mark("<|tool_call_begin|>") + " (" + each([&](const Tool& tool) {
+                       return quoted("functions." + tool.name + ":") + " /[0-9]{1,4}/ " +
+                              mark("<|tool_call_argument_begin|>") + " " + arguments(tool);
+                     }) + ") " +
+                         mark("<|tool_call_end|>"));
+    return mark("<|tool_calls_section_begin|>") + " " + call + repeated(" " + call + "*") + " " +
+           mark("<|tool_calls_section_end|>");
   }
 
   const ToolUse& use_;

@@ -134,6 +134,8 @@ ToolDialect dialect_of(std::string_view source) {
   if (has(source, "<start_function_call>")) return ToolDialect::functiongemma;
   if (has(source, "<|START_ACTION|>")) return ToolDialect::cohere;
   if (has(source, "<|tool_call>")) return ToolDialect::gemma4;
+  if (has(source, "<|tool_call_argument_begin|>")) return ToolDialect::kimi;
+  if (has(source, "<TOOLCALL>")) return ToolDialect::nemotron;
   if (has(source, "<seed:tool_call>")) return ToolDialect::seed;
   if (has(source, "<｜tool▁sep｜>")) return ToolDialect::deepseek;
   if (has(source, "[TOOL_CALLS]")) return ToolDialect::mistral;
@@ -197,6 +199,12 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
       break;
     case ToolDialect::seed:
       reader = make_seed_reader(style.schemas);
+      break;
+    case ToolDialect::kimi:
+      reader = make_kimi_reader();
+      break;
+    case ToolDialect::nemotron:
+      reader = make_nemotron_reader();
       break;
   }
   if (!style.reasons) return reader;

@@ -25,7 +25,9 @@ enum class ToolDialect {
   cohere,         // <|START_ACTION|> and a list of {"tool_name", "parameters"}
   deepseek,       // <｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{...}<｜tool▁call▁end｜>
   granite,        // <|tool_call|> and a list: Granite 3, Phi 4
-  seed            // <seed:tool_call>, the parameters as tags: Seed-OSS
+  seed,           // <seed:tool_call>, the parameters as tags: Seed-OSS
+  kimi,           // <|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}: Kimi K2
+  nemotron        // <TOOLCALL> and a list: Llama Nemotron
 };
 
 /// JSON schemas of the arguments, by the names of tools.

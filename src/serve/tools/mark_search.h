@@ -42,6 +42,13 @@ inline std::size_t leading_space(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::find_if_not(text, is_space) - text.begin());
 }
 
+/// Without white space at either end.
+inline std::string_view trimmed(std::string_view text) {
+  text.remove_prefix(leading_space(text));
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
 inline void tell(AnswerReader::Parts& parts, AnswerPart::Kind kind, std::string_view text) {
   if (text.empty() && kind != AnswerPart::Kind::call) return;
   const bool goes_on =

@@ -10,6 +10,7 @@ namespace {
 constexpr std::string_view kArguments = "[ARGS]", kId = "[CALL_ID]";
 constexpr std::array<std::string_view, 1> kMistral = {"[TOOL_CALLS]"};
 constexpr std::array<std::string_view, 2> kGranite = {"<|tool_call|>", "<|/tool_call|>"};
+constexpr std::array<std::string_view, 2> kNemotron = {"<TOOLCALL>", "</TOOLCALL>"};
 constexpr std::array<std::string_view, 4> kCohereMarks = {"<|START_ACTION|>", "<|END_ACTION|>",
                                                           "<|START_RESPONSE|>", "<|END_RESPONSE|>"};
 
@@ -151,6 +152,10 @@ std::unique_ptr<AnswerReader> make_mistral_reader() {
 
 std::unique_ptr<AnswerReader> make_granite_reader() {
   return std::make_unique<MistralReader>(kGranite);
+}
+
+std::unique_ptr<AnswerReader> make_nemotron_reader() {
+  return std::make_unique<MistralReader>(kNemotron);
 }
 
 std::unique_ptr<AnswerReader> make_cohere_reader() {

@@ -17,11 +17,13 @@ std::unique_ptr<AnswerReader> make_mistral_reader();
 /// The same list behind other marks.
 std::unique_ptr<AnswerReader> make_granite_reader();
 std::unique_ptr<AnswerReader> make_cohere_reader();
+std::unique_ptr<AnswerReader> make_nemotron_reader();
 /// continues: the text begins in the body of a message, else in the head of one.
 std::unique_ptr<AnswerReader> make_harmony_reader(bool continues);
 std::unique_ptr<AnswerReader> make_functiongemma_reader();
 std::unique_ptr<AnswerReader> make_gemma4_reader();
 std::unique_ptr<AnswerReader> make_deepseek_reader();
+std::unique_ptr<AnswerReader> make_kimi_reader();
 std::unique_ptr<AnswerReader> make_seed_reader(ToolSchemas schemas);
 /// What stands between the marks is reasoning; the rest is read by `rest`.
 std::unique_ptr<AnswerReader> make_reasoning_reader(std::unique_ptr<AnswerReader> rest,

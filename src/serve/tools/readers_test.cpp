@@ -2,6 +2,7 @@
 
 #include "serve/tools/answer_style.h"
 #include "serve/tools/mark_search.h"
+#include "serve/tools/tool_use.h"
 
 namespace talon::readers_test {
 namespace {
@@ -218,6 +219,28 @@ const Recorded kRecorded[] = {
       {Kind::arguments, R"({"x": 1})"},
       {Kind::call, "b"},
       {Kind::arguments, "{}"}}},
+    {"kimiCalls",
+     of(ToolDialect::kimi),
+     "Well. <|tool_calls_section_begin|><|tool_call_begin|>functions.get:0"
+     "<|tool_call_argument_begin|>{\"a\": \"x:y\"}<|tool_call_end|><|tool_call_begin|>\n"
+     "functions.now:1<|tool_call_argument_begin|> {} <|tool_call_end|><|tool_calls_section_end|>",
+     {{Kind::content, "Well."},
+      {Kind::call, "get"},
+      {Kind::arguments, R"({"a": "x:y"})"},
+      {Kind::call, "now"},
+      {Kind::arguments, "{}"}}},
+    {"kimiNoCall",
+     of(ToolDialect::kimi),
+     "<|tool_call_begin|>functions.get:0<|tool_call_end|>",
+     {{Kind::content, "<|tool_call_begin|>functions.get:0<|tool_call_end|>"}}},
+    {"nemotronList",
+     of(ToolDialect::nemotron),
+     "<TOOLCALL>[{\"name\": \"a\", \"arguments\": {\"x\": 1}}, {\"name\": \"b\", "
+     "\"arguments\": {}}]</TOOLCALL>",
+     {{Kind::call, "a"},
+      {Kind::arguments, R"({"x": 1})"},
+      {Kind::call, "b"},
+      {Kind::arguments, "{}"}}},
     {"llama3Call",
      offering(ToolDialect::llama3, {"sub", "add"}),
      R"({"type": "function", "name": "add", "parameters": {"a": "1", "b": -2.5e3}})",
@@ -362,6 +385,17 @@ TEST(Readers, TellArgumentsAsTheyCome) {
   EXPECT_EQ(parts, expected);
 }
 
+TEST(Calls, HaveTheIdsOfTheFamilyWhereATemplateWritesNothingElse) {
+  std::vector<ChatMessage> messages = {{"user", "a"}, {"assistant", ""}, {"tool", "b"}};
+  for (const char* id : {"call_1", "call_2"})
+    messages[1].more["tool_calls"].push_back(call_for_template(id, "get", "{}"));
+  messages[2].more["tool_call_id"] = "call_2";
+  name_calls_by_ids(messages);
+  EXPECT_EQ(messages[1].more["tool_calls"][0]["id"], "functions.get:0");
+  EXPECT_EQ(messages[1].more["tool_calls"][1]["id"], "functions.get:1");
+  EXPECT_EQ(messages[2].more["tool_call_id"], "functions.get:1");
+}
+
 TEST(AnswerStyles, AreThoseOfTheTemplates) {
   EXPECT_EQ(dialect_of("{% if tools %}<tool_call>"), ToolDialect::hermes);
   EXPECT_EQ(dialect_of("[AVAILABLE_TOOLS] [TOOL_CALLS]"), ToolDialect::mistral);
@@ -371,6 +405,8 @@ TEST(AnswerStyles, AreThoseOfTheTemplates) {
   EXPECT_EQ(dialect_of("<｜tool▁call▁begin｜> <｜tool▁sep｜>"), ToolDialect::deepseek);
   EXPECT_EQ(dialect_of("<|tool_call|>"), ToolDialect::granite);
   EXPECT_EQ(dialect_of("<seed:think> <seed:tool_call>"), ToolDialect::seed);
+  EXPECT_EQ(dialect_of("<|tool_call_begin|> <|tool_call_argument_begin|>"), ToolDialect::kimi);
+  EXPECT_EQ(dialect_of("<AVAILABLE_TOOLS> <TOOLCALL>"), ToolDialect::nemotron);
   EXPECT_EQ(thought_marks_of("<seed:think> </seed:think>"), ThoughtMarks::seed);
   EXPECT_EQ(thought_marks_of("<|channel> <channel|>"), ThoughtMarks::channel);
   EXPECT_TRUE(marks_reasoning("<|channel>thought <channel|>"));

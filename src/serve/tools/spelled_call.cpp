@@ -27,12 +27,6 @@ bool eat(std::string_view& text, std::string_view mark) {
   return true;
 }
 
-std::string_view trimmed(std::string_view text) {
-  text.remove_prefix(leading_space(text));
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 /// The types that a schema allows; none: any.
 void collect_types(const OrderedJson& schema, std::set<std::string>& types) {
   if (!schema.is_object()) return;

@@ -1,6 +1,9 @@
 #include "serve/tools/tool_use.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 
 #include "core/error.h"
 #include "io/json_text.h"
@@ -66,6 +69,24 @@ OrderedJson call_for_template(const std::string& id, const std::string& name,
   return {{"id", id},
           {"type", "function"},
           {"function", {{"name", name}, {"arguments", std::move(json)}}}};
+}
+
+void name_calls_by_ids(std::vector<ChatMessage>& messages) {
+  std::map<std::string, std::string> renamed;
+  int number = 0;
+  for (ChatMessage& message : messages) {
+    if (message.more.contains("tool_calls")) {
+      for (OrderedJson& call : message.more["tool_calls"]) {
+        const auto name = call["function"]["name"].get<std::string>();
+        const std::string id = fmt::format("functions.{}:{}", name, number++);
+        renamed[call["id"].get<std::string>()] = id;
+        call["id"] = id;
+      }
+    }
+    if (!message.more.contains("tool_call_id")) continue;
+    const auto found = renamed.find(message.more["tool_call_id"].get<std::string>());
+    if (found != renamed.end()) message.more["tool_call_id"] = found->second;
+  }
 }
 
 bool takes_system(const ChatTemplate& chat) {

@@ -35,6 +35,10 @@ struct ToolUse {
 OrderedJson call_for_template(const std::string& id, const std::string& name,
                               const std::string& arguments);
 
+/// For templates that write a call by its id alone, as Kimi's: renames calls and the results that
+/// belong to them as that family does, functions.NAME:NUMBER, counted over all messages.
+void name_calls_by_ids(std::vector<ChatMessage>& messages);
+
 /// Whether a template writes what a message of the system says.
 bool takes_system(const ChatTemplate& chat);
 
