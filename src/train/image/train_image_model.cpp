@@ -136,7 +136,11 @@ Measures ImageModelTask::evaluate() {
 void ImageModelTask::write(const std::filesystem::path& folder, const Json& facts) {
   const auto model = folder / "model";
   std::filesystem::create_directories(model);
-  write_tensors(model / "model.safetensors", llamagen_tensors(parameters_, shape_));
+  auto tensors = llamagen_tensors(parameters_, shape_);
+  for (auto& [name, tensor] : tensors) {  // matrices in bf16, as models come
+    if (tensor.dim() == 2) tensor = tensor.to(torch::kBFloat16);
+  }
+  write_tensors(model / "model.safetensors", tensors);
   const Json config = {{"architectures", {"llamagen"}},
                        {"model_type", "llamagen"},
                        {"hidden_size", shape_.hidden},

@@ -23,6 +23,8 @@ StorageType storage_of(torch::ScalarType type) {
   switch (type) {
     case torch::kHalf:
       return StorageType::f16;
+    case torch::kBFloat16:
+      return StorageType::bf16;
     case torch::kLong:
       return StorageType::i64;
     case torch::kInt:

@@ -60,7 +60,8 @@ struct TrainingResult {
 TrainingResult train(TrainingTask& task, const ImageSchedule& schedule, const Json& settings,
                      const TrainingHooks& hooks);
 
-/// A file of tensors, written aside and renamed. type f32, f16 or i64, as each tensor has it.
+/// A file of tensors, written aside and renamed. f32, f16, bf16 or whole numbers, as each
+/// tensor has it.
 void write_tensors(const std::filesystem::path& file,
                    const std::vector<std::pair<std::string, torch::Tensor>>& tensors,
                    const std::map<std::string, std::string>& metadata = {});
