@@ -44,6 +44,11 @@ class TrainImage : public Command {
   static void add_schedule(CLI::App& app, ImageSchedule& schedule) {
     const char* group = "Schedule";
     add_out_flag(app, schedule.out, "folder for checkpoint, curves and result; gone on with");
+    app.add_option("--start", schedule.start,
+                   "checkpoint of another run of the same shape, whose values are begun with, with "
+                   "all steps from the beginning")
+        ->type_name("FILE")
+        ->group(group);
     add_real(app, "--epochs", schedule.epochs, 0.001, 1e6, "passes over the pictures")
         ->group(group);
     add_int(app, "--batch", schedule.batch, 1, 1 << 16, "pictures of a step")->group(group);

@@ -11,6 +11,7 @@ namespace talon {
 /// How long and how fast a network is trained on pictures.
 struct ImageSchedule {
   std::string out;
+  std::string start;       // checkpoint whose values are begun with; empty: at random
   double epochs = 10;      // over the pictures that are not held out
   std::int64_t count = 0;  // of those pictures; the task says
   int batch = 32;          // pictures of a step
@@ -18,7 +19,6 @@ struct ImageSchedule {
   int warmup = 50;  // iterations
   double clip = 1;
   double weight_decay = 0.05;
-  double average = 0.999;
   std::uint64_t seed = 1;
   int log_every = 20, evaluate_every = 500, checkpoint_every = 100;  // iterations
   int threads = 1;

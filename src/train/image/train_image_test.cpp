@@ -172,6 +172,30 @@ TEST(TrainImageModel, LearnsTheCodesOfTheEightPicturesThatItSees) {
             (std::vector<std::int64_t>{96, 32}));
 }
 
+TEST(TrainImageModel, StartsFromTheValuesOfAnotherRunOfTheSameShape) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 40);
+  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  ASSERT_TRUE(train_image_model(small_model(data, data / "first", 150), quiet()).finished);
+  ImageModelOptions options = small_model(data, data / "second", 1);
+  options.schedule.rate = 1e-9;  // as good as none
+  options.schedule.start = (data / "first/checkpoint.safetensors").string();
+  const Json facts = train_image_model(options, quiet()).facts;
+  EXPECT_LT(facts["evaluation"]["nats_train"].get<double>(), 0.05);
+  EXPECT_EQ(facts["pictures"], 8);
+  EXPECT_EQ(facts["start"], options.schedule.start);
+  options.schedule.out = (data / "third").string();
+  options.layers = 1;
+  try {
+    train_image_model(options, quiet());
+    FAIL() << "a checkpoint of another shape was begun with";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("setting \"shape\": expected"), std::string::npos)
+        << error.what();
+  }
+}
+
 /// The folder that training writes is one that `talon image` draws with.
 TEST(TrainImageModel, TheEngineDrawsThePicturesThatItHasLearned) {
   const Folder data;

@@ -35,6 +35,13 @@ StorageType storage_of(torch::ScalarType type) {
   }
 }
 
+/// Of a checkpoint's metadata.
+Json json_in(const Checkpoint& checkpoint, const char* name, const std::string& doing) {
+  if (!checkpoint.metadata.contains(name) || !checkpoint.metadata[name].is_string())
+    fail("{}: expected a checkpoint of talon train image, found no \"{}\"", doing, name);
+  return parse_json(checkpoint.metadata[name].get<std::string>(), doing);
+}
+
 std::string line_of(const Measures& measures) {
   std::string line;
   for (const auto& [name, value] : measures) line += fmt::format(" {} {:.4g}", name, value);
@@ -50,6 +57,8 @@ class Run {
  private:
   void start_or_resume();
   void resume(const std::filesystem::path& file);
+  void begin_with(const std::filesystem::path& file);
+  void read_values(const Checkpoint& checkpoint);
   void change_length(double epochs);
   void save();
   void learn_once();
@@ -85,7 +94,7 @@ Run::Run(TrainingTask& task, const ImageSchedule& schedule, const Json& settings
                                      .decline = Decline::cosine,
                                      .clip = schedule.clip,
                                      .weight_decay = schedule.weight_decay,
-                                     .average = schedule.average}),
+                                     .average = 0}),  // the rate ends at nothing instead
       planned_(std::llround(schedule.epochs * static_cast<double>(schedule.count))) {
   settings_.update(settings_of(schedule));
   start_or_resume();
@@ -95,7 +104,11 @@ void Run::start_or_resume() {
   std::error_code problem;
   std::filesystem::create_directories(schedule_.out, problem);
   if (problem) fail("train image: cannot make {}: {}", schedule_.out, problem.message());
-  if (const auto file = at("checkpoint.safetensors"); std::filesystem::exists(file)) resume(file);
+  if (const auto file = at("checkpoint.safetensors"); std::filesystem::exists(file)) {
+    resume(file);
+  } else if (!schedule_.start.empty()) {
+    begin_with(schedule_.start);
+  }
   curve_.emplace(at("curve.csv"), optimizer_.iterations);
   evaluations_.emplace(at("evaluations.csv"), optimizer_.iterations);
 }
@@ -103,18 +116,13 @@ void Run::start_or_resume() {
 void Run::resume(const std::filesystem::path& file) {
   const Checkpoint checkpoint = read_safetensors(file);
   const std::string doing = "resume " + file.string();
-  const auto json_of = [&](const char* name) {
-    if (!checkpoint.metadata.contains(name) || !checkpoint.metadata[name].is_string())
-      fail("{}: expected a checkpoint of talon train image, found no \"{}\"", doing, name);
-    return parse_json(checkpoint.metadata[name].get<std::string>(), doing);
-  };
-  const Json found = json_of("settings");
+  const Json found = json_in(checkpoint, "settings", doing);
   for (const auto& [name, value] : settings_.items()) {
     if (name == "epochs" || (found.contains(name) && found[name] == value)) continue;
     fail("{}: setting \"{}\": expected {}, as asked for, found {}: use another --out", doing, name,
          value.dump(), found.value(name, Json()).dump());
   }
-  const Json state = json_of("state");
+  const Json state = json_in(checkpoint, "state", doing);
   try {
     state.at("iterations").get_to(optimizer_.iterations);
     state.at("place").get_to(place_);
@@ -127,15 +135,32 @@ void Run::resume(const std::filesystem::path& file) {
     fail("{}: state: {}", doing, problem.what());
   }
   const torch::NoGradGuard no_gradient;
-  read_tensor(checkpoint, "values", task_.parameters().values());
   read_tensor(checkpoint, "first_moment", optimizer_.first_moment);
   read_tensor(checkpoint, "second_moment", optimizer_.second_moment);
-  read_tensor(checkpoint, "average", optimizer_.average);
+  read_values(checkpoint);
+  hooks_.log(
+      fmt::format("resumed at iteration {}, {:.1f} %", optimizer_.iterations, 100 * progress()));
+}
+
+/// Takes over what another run has learned, and none of its steps.
+void Run::begin_with(const std::filesystem::path& file) {
+  const Checkpoint checkpoint = read_safetensors(file);
+  const std::string doing = "start from " + file.string();
+  const Json found = json_in(checkpoint, "settings", doing);
+  for (const char* name : {"kind", "shape"}) {
+    if (!settings_.contains(name) || found.value(name, Json()) == settings_[name]) continue;
+    fail("{}: setting \"{}\": expected {}, as asked for, found {}", doing, name,
+         settings_[name].dump(), found.value(name, Json()).dump());
+  }
+  const torch::NoGradGuard no_gradient;
+  read_values(checkpoint);
+}
+
+void Run::read_values(const Checkpoint& checkpoint) {
+  read_tensor(checkpoint, "values", task_.parameters().values());
   for (const auto& [name, tensor] : task_.extra_state()) read_tensor(checkpoint, name, tensor);
   task_.parameters().refresh_low();
   task_.resumed();
-  hooks_.log(
-      fmt::format("resumed at iteration {}, {:.1f} %", optimizer_.iterations, 100 * progress()));
 }
 
 /// The rate follows the new length from here on.
@@ -153,8 +178,7 @@ void Run::save() {
   std::vector<std::pair<std::string, Tensor>> tensors = {
       {"values", task_.parameters().values()},
       {"first_moment", optimizer_.first_moment},
-      {"second_moment", optimizer_.second_moment},
-      {"average", optimizer_.average}};
+      {"second_moment", optimizer_.second_moment}};
   for (const auto& extra : task_.extra_state()) tensors.push_back(extra);
   const Json state = {{"iterations", optimizer_.iterations},
                       {"place", place_},
@@ -207,9 +231,13 @@ void Run::evaluate() {
 }
 
 Json Run::facts() const {
-  return {{"iterations", optimizer_.iterations}, {"pictures", place_},
-          {"seconds", std::round(seconds_)},     {"evaluation", last_evaluation_},
-          {"planned_before", lengths_},          {"settings", settings_}};
+  return {{"iterations", optimizer_.iterations},
+          {"pictures", place_},
+          {"seconds", std::round(seconds_)},
+          {"evaluation", last_evaluation_},
+          {"planned_before", lengths_},
+          {"start", schedule_.start},
+          {"settings", settings_}};
 }
 
 TrainingResult Run::run() {
