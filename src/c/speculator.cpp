@@ -60,7 +60,8 @@ std::unique_ptr<Drafter> open_drafter(const talon_speculator_options& options,
     context.heads =
         heads_of(model->loaded, head_folders(options.head_folders, options.head_folder_count));
   }
-  const std::string name = resolve_drafter(method.drafter, context.heads);
+  const Answers answers = model ? answers_of(model->loaded.model.config) : Answers::texts;
+  const std::string name = resolve_drafter(method.drafter, context.heads, answers);
   try {
     return make_drafter(name, context);
   } catch (const Bug&) {

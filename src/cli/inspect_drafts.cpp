@@ -12,7 +12,7 @@ namespace talon {
 namespace {
 
 HeadFinder finder_for(const std::string& fingerprint, const ModelOptions& options) {
-  std::vector<std::filesystem::path> places = head_places();
+  std::vector<std::filesystem::path> places = shipped_places();
   const std::string pulled = models_folder(options.models_folder);
   if (!pulled.empty()) places.emplace_back(pulled);
   return heads_in(places, fingerprint, note_head);
@@ -21,14 +21,15 @@ HeadFinder finder_for(const std::string& fingerprint, const ModelOptions& option
 }  // namespace
 
 Json inspect_drafts(const Checkpoint& model, const ModelOptions& options) {
-  const std::string fingerprint = fingerprint_of(model, read_model_config(model));
+  const ModelConfig config = read_model_config(model);
+  const std::string fingerprint = fingerprint_of(model, config);
   const HeadFinder finder = finder_for(fingerprint, options);
   Json heads = Json::object();
   for (const std::string_view kind : kHeadKinds) {
     if (const std::string path = finder(kind); !path.empty()) heads[std::string(kind)] = path;
   }
   return {{"fingerprint", fingerprint},
-          {"auto", resolve_drafter("auto", finder)},
+          {"auto", resolve_drafter("auto", finder, answers_of(config))},
           {"heads", std::move(heads)}};
 }
 

@@ -202,15 +202,20 @@ void write_pairing(const fs::path& folder, const std::vector<std::string>& files
   }
 }
 
-std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads) {
+Answers answers_of(const ModelConfig& config) {
+  return config.image ? Answers::pictures : Answers::texts;
+}
+
+std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads, Answers answers) {
   if (drafter != kAuto) {
     check_names(drafter);
     return drafter;
   }
+  const std::string headless = answers == Answers::pictures ? "jacobi" : "suffix";
   for (const std::string_view kind : kHeadKinds) {
-    if (heads && !heads(kind).empty()) return std::string(kind) + "+suffix";
+    if (heads && !heads(kind).empty()) return std::string(kind) + "+" + headless;
   }
-  return "suffix";
+  return headless;
 }
 
 }  // namespace talon

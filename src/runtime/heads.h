@@ -41,9 +41,14 @@ void check_head_fits(const Checkpoint& head, const ModelConfig& target);
 void write_pairing(const std::filesystem::path& folder, const std::vector<std::string>& files,
                    const std::string& fingerprint);
 
-/// The drafter that `auto` stands for: the strongest head there is, joined with suffix; suffix
-/// where there is none. Every other text stands for itself. Throws UsageError for a drafter that
-/// does not exist, and for an `auto` that has options or others beside it.
-std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads);
+/// What needs no head: suffix, which knows what a text repeats, or jacobi, which knows pictures.
+enum class Answers { texts, pictures };
+Answers answers_of(const ModelConfig& config);
+
+/// The drafter that `auto` stands for: the strongest head there is, joined with what needs none;
+/// the latter alone where there is no head. Every other text stands for itself. Throws UsageError
+/// for a drafter that does not exist, and for an `auto` that has options or others beside it.
+std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads,
+                            Answers answers = Answers::texts);
 
 }  // namespace talon

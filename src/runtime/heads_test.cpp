@@ -28,6 +28,11 @@ TEST(Auto, IsTheStrongestHeadWithSuffixAndSuffixWithoutOne) {
   EXPECT_EQ(resolve_drafter("auto", {}), "suffix");
 }
 
+TEST(Auto, OfPicturesIsJoinedWithJacobi) {
+  EXPECT_EQ(resolve_drafter("auto", finder_of({"eagle2"}), Answers::pictures), "eagle2+jacobi");
+  EXPECT_EQ(resolve_drafter("auto", finder_of({}), Answers::pictures), "jacobi");
+}
+
 TEST(Auto, LeavesOtherTextsAlone) {
   EXPECT_EQ(resolve_drafter("none", finder_of({"eagle3"})), "none");
   EXPECT_EQ(resolve_drafter("eagle3:head=auto", {}), "eagle3:head=auto");

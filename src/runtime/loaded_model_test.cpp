@@ -88,6 +88,19 @@ TEST(ModelSource, NeedsAFolderForNamesOfTheCatalogueOnly) {
   EXPECT_THROW(resolve_model({.model = "/no/such/model"}), Error);
 }
 
+TEST(ModelSource, FindsByNameWhatShipsWithTheProgram) {
+  namespace fs = std::filesystem;
+  const fs::path place = fs::path(testing::TempDir()) / "talon_shipped";
+  fs::remove_all(place);
+  fs::create_directories(place / "drawer");
+  const ModelSource source{.model = "drawer", .shipped = {"/no/such/folder", place}};
+  EXPECT_THROW(resolve_model(source), Error);
+  std::ofstream(place / "drawer" / "config.json") << "{}";
+  EXPECT_EQ(resolve_model(source), place / "drawer");
+  EXPECT_THROW(resolve_model({.model = "drawer"}), Error);
+  EXPECT_THROW(resolve_model({.model = "sub/drawer", .shipped = {place}}), Error);
+}
+
 TEST(ModelSource, AFolderWithOneGgufIsThatModel) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(testing::TempDir()) / "talon_one_gguf";

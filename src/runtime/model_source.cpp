@@ -76,6 +76,17 @@ fs::path pulled_model(const ModelSource& source) {
   return model_in(path, Depth::all_below);
 }
 
+/// A folder of that name among those that ship with the program; empty: none.
+fs::path shipped_model(const ModelSource& source) {
+  const fs::path name = source.model;
+  std::error_code problem;
+  if (name.has_parent_path() || fs::exists(name, problem)) return {};
+  for (const fs::path& place : source.shipped) {
+    if (fs::exists(place / name / "config.json", problem)) return place / name;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::filesystem::path resolve_model(const ModelSource& source) {
@@ -84,12 +95,12 @@ std::filesystem::path resolve_model(const ModelSource& source) {
   }
   std::error_code problem;
   if (const auto pulled = pulled_model(source); !pulled.empty()) return pulled;
+  if (const auto shipped = shipped_model(source); !shipped.empty()) return shipped;
   const auto kind = std::filesystem::status(source.model, problem).type();
   if (kind == std::filesystem::file_type::not_found || kind == std::filesystem::file_type::none) {
     fail(
-        "open model \"{}\": expected a file, a folder, a catalogue name ({}) or what `talon pull "
-        "OWNER/NAME` fetched, "
-        "found none: {}",
+        "open model \"{}\": expected a file, a folder, a catalogue name ({}), a model that ships "
+        "with Talon or what `talon pull OWNER/NAME` fetched, found none: {}",
         source.model, fmt::join(catalogue_names(), ", "),
         problem ? problem.message() : "No such file or directory");
   }

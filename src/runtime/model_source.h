@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/cpu.h"
 #include "backend/weight_layout.h"
@@ -13,8 +14,11 @@ enum class BackendKind { cpu, reference };
 
 /// Which model, what computes it and how its weights are kept.
 struct ModelSource {
-  std::string model = {};          // a path, a name of the catalogue, or OWNER/NAME[:FILE] of a hub
-  std::string models_folder = {};  // of pulled models; empty: none is known
+  /// A path, a name of the catalogue, the name of a folder in one of `shipped`, or
+  /// OWNER/NAME[:FILE] of a hub.
+  std::string model = {};
+  std::string models_folder = {};                   // of pulled models; empty: none is known
+  std::vector<std::filesystem::path> shipped = {};  // where models lie that ship with the program
   BackendKind backend = BackendKind::cpu;
   CpuKernels kernels = CpuKernels::best;
   int threads = 0;             // at most, and never more than processors; 0: worker_count()

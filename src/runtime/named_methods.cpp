@@ -45,7 +45,7 @@ EngineOptions engine_options(const DecodeSettings& settings, const Model& model,
 NamedMethods::NamedMethods(Engine& engine, const Model& model, KvCache& cache,
                            DecodeSettings settings)
     : engine_(engine), model_(model), cache_(cache), settings_(std::move(settings)) {
-  settings_.drafter = resolve_drafter(settings_.drafter, settings_.heads);
+  settings_.drafter = resolve_drafter(settings_.drafter, settings_.heads, answers_of(model.config));
   methods_.emplace("", make(settings_));
 }
 
@@ -54,7 +54,7 @@ MethodId NamedMethods::get(std::string_view text) {
   const auto known = methods_.find(text);
   if (known != methods_.end()) return known->second;
   DecodeSettings settings = with_method(settings_, parse_method(text));
-  settings.drafter = resolve_drafter(settings.drafter, settings.heads);
+  settings.drafter = resolve_drafter(settings.drafter, settings.heads, answers_of(model_.config));
   return methods_.emplace(text, make(settings)).first->second;
 }
 

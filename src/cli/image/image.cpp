@@ -69,7 +69,6 @@ class Image : public Command {
  public:
   explicit Image(CLI::App& parent) : Command(parent.add_subcommand("image", "draw pictures")) {
     options_.sampler.temperature = 1;
-    options_.decode.drafter = "jacobi";
     add_model_flag(*app_, options_.model);
     app_->add_option("-p,--prompt", options_.prompt,
                      "a text, words and a style, or the name of a class")
@@ -227,7 +226,7 @@ class Image : public Command {
     model_name_ = std::filesystem::canonical(loaded.path).filename().string();
     computed_by_ = computed_by(loaded, decoder, options_.model);
     use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
-    choose_drafter(options_.decode);
+    choose_drafter(options_.decode, Answers::pictures);
   }
 
   /// That there is one and only one.

@@ -41,8 +41,8 @@ bool keeps_tokens(const DecodeSettings& settings) {
   return make_verifier(settings.verify)->name() == "follow";
 }
 
-void choose_drafter(DecodeSettings& settings) {
-  const std::string chosen = resolve_drafter(settings.drafter, settings.heads);
+void choose_drafter(DecodeSettings& settings, Answers answers) {
+  const std::string chosen = resolve_drafter(settings.drafter, settings.heads, answers);
   if (chosen != settings.drafter) note("{}: {}", settings.drafter, chosen);
   settings.drafter = chosen;
 }

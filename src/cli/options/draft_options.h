@@ -12,7 +12,7 @@ void add_drafter_flag(CLI::App& app, DecodeSettings& settings);
 /// or --verify says otherwise.
 void split_drafter(const CLI::App& app, DecodeSettings& settings);
 /// Puts the drafter that auto stands for into `settings`, and says which on standard error.
-void choose_drafter(DecodeSettings& settings);
+void choose_drafter(DecodeSettings& settings, Answers answers = Answers::texts);
 /// Whether the rule promises the tokens of plain decoding, at every temperature.
 bool keeps_tokens(const DecodeSettings& settings);
 /// Declares --policy, --verify, --chunk and --max-nodes.

@@ -28,7 +28,7 @@ std::filesystem::path costs_folder() {
   return home.empty() ? "" : home + "/.cache/talon/costs";
 }
 
-std::vector<std::filesystem::path> head_places() {
+std::vector<std::filesystem::path> shipped_places() {
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   return {"models", program.parent_path() / "models",

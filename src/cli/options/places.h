@@ -16,8 +16,8 @@ std::string models_folder(const std::string& given);
 /// neither is known.
 std::filesystem::path costs_folder();
 
-/// Where heads ship with the program: models below the current folder, beside the program's folder,
-/// and in share/talon next to it.
-std::vector<std::filesystem::path> head_places();
+/// Where heads and models ship with the program: models below the current folder, beside the
+/// program's folder, and in share/talon next to it.
+std::vector<std::filesystem::path> shipped_places();
 
 }  // namespace talon

@@ -14,6 +14,7 @@ namespace talon {
 ModelSource source_of(const ModelOptions& options) {
   ModelSource source = options;
   source.models_folder = models_folder(options.models_folder);
+  source.shipped = shipped_places();
   return source;
 }
 
@@ -49,7 +50,7 @@ void use_places(DecodeSettings& settings, const LoadedModel& loaded, KvType cach
 }
 
 HeadFinder heads_at_hand(const LoadedModel& loaded) {
-  return heads_of(loaded, head_places(), note_head);
+  return heads_of(loaded, shipped_places(), note_head);
 }
 
 void note_head(std::string_view why) { note("note: a draft head is passed over: {}", why); }

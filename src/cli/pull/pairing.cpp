@@ -30,17 +30,18 @@ Json pair_model(const PulledFiles& pulled, const Checkpoint& model, const fs::pa
   const std::string fingerprint = fingerprint_of(model, config);
   const std::vector<std::string> heads = heads_that_fit(pulled, config);
   if (!heads.empty()) write_pairing(pulled.folder, heads, fingerprint);
-  std::vector<fs::path> places = head_places();
+  std::vector<fs::path> places = shipped_places();
   places.push_back(folder);
-  return {{"drafter", resolve_drafter("auto", heads_in(places, fingerprint))}};
+  const HeadFinder finder = heads_in(places, fingerprint);
+  return {{"drafter", resolve_drafter("auto", finder, answers_of(config))}};
 }
 
 Json pair_head(const PulledFiles& pulled, const Checkpoint& head, const std::string& target,
                const fs::path& folder) {
   Json about = {{"kind", kind_of_head(head)}, {"paired_with", nullptr}};
   if (target.empty()) return about;
-  const Checkpoint model =
-      open_checkpoint(resolve_model({.model = target, .models_folder = folder.string()}));
+  const Checkpoint model = open_checkpoint(resolve_model(
+      {.model = target, .models_folder = folder.string(), .shipped = shipped_places()}));
   const ModelConfig config = read_model_config(model);
   check_head_fits(head, config);
   std::vector<std::string> files;

@@ -106,7 +106,6 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   promised += cache->bytes();
   HostOptions host;
   host.decode = options.decode;
-  if (draws && host.decode.drafter == "auto") host.decode.drafter = "jacobi";
   use_places(host.decode, loaded, cache->store().shape.type);
   host.step_ms = options.step_ms;
   host.queue = options.server.queue;

@@ -76,7 +76,8 @@ class TrainData : public Command {
     const LoadedModel loaded = load_with_meter(model_);
     options_.end_tokens = loaded.end_tokens;
     options_.heads = heads_at_hand(loaded);
-    options_.drafter = resolve_drafter(options_.drafter, options_.heads);
+    options_.drafter =
+        resolve_drafter(options_.drafter, options_.heads, answers_of(loaded.model.config));
     if (loaded.model.config.image) {
       prepare_pictures(loaded.model);
     } else if (guidance_ > 1) {
