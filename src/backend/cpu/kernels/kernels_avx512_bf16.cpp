@@ -20,6 +20,13 @@ struct Bf16Pairs {
     return {_mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(weights),
                              reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair)))};
   }
+  template <int kRows>
+  static void add_dots(const std::byte* weights, const std::byte* x, int stride,
+                       Floats (&sum)[kRows]) {
+    const Bf16Pairs pairs(weights);
+#pragma GCC unroll 16
+    for (int row = 0; row < kRows; ++row) sum[row] = pairs.dot(sum[row], x + row * stride);
+  }
   Bf16Pairs only(int half) const {
     Bf16Pairs result = *this;
     const __mmask32 kept = half == 0 ? 0x55555555 : 0xAAAAAAAA;

@@ -10,8 +10,9 @@
 namespace talon::cpu {
 namespace {
 
-constexpr int kMaxRows = 8;  // rows multiplied at once
-constexpr int kMaxFloatRows = 4;
+constexpr int kMaxRows = 8;         // rows multiplied at once
+constexpr int kMaxFloatRows = 4;    // by float weights
+constexpr int kUsualFloatRows = 3;  // what the registers hold; four only if that ends the rows
 constexpr int tiles_at_once(int) { return 1; }
 constexpr int kQueryBatch = 4;
 constexpr int kVectorBatch = 1;

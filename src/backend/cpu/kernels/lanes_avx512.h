@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMaxRows = 12;       // rows multiplied at once
 constexpr int kMaxFloatRows = 12;  // by float weights
+constexpr int kUsualFloatRows = kMaxFloatRows;
 /// Tiles multiplied side by side: few rows leave registers free, and two sums that do not wait for
 /// each other.
 constexpr int tiles_at_once(int rows) { return rows <= 2 ? 2 : 1; }

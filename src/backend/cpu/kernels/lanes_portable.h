@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMaxRows = 1;  // rows multiplied at once
 constexpr int kMaxFloatRows = 1;
+constexpr int kUsualFloatRows = kMaxFloatRows;
 constexpr int tiles_at_once(int) { return 1; }
 constexpr int kQueryBatch = 1;
 constexpr int kVectorBatch = 1;

@@ -131,12 +131,13 @@ void multiply_float_tile(const MultiplyCall& call, const std::byte* tile, Floats
 #pragma GCC unroll 8
     for (int i = 0; i < kLanes; i += 2) {
       const Floats first = load_weights<kKind>(tile, i);
+#pragma GCC unroll 16
+      for (int row = 0; row < kRows; ++row)
+        total[row] = fma(first, broadcast(x[row * kLanes + i]), total[row]);
       const Floats second = load_weights<kKind>(tile, i + 1);
 #pragma GCC unroll 16
-      for (int row = 0; row < kRows; ++row) {
-        total[row] = fma(first, broadcast(x[row * kLanes + i]), total[row]);
+      for (int row = 0; row < kRows; ++row)
         odd[row] = fma(second, broadcast(x[row * kLanes + i + 1]), odd[row]);
-      }
     }
     tile += kUnitBytes;
     x += kRows * kLanes;
@@ -240,7 +241,8 @@ constexpr int kWideRows = 7;
 
 /// As few blocks as the registers allow, of sizes that differ by one at most.
 int block_rows(int rows_left, bool float_weights) {
-  const int most = float_weights ? kMaxFloatRows : kMaxRows;
+  const int most_floats = rows_left > kMaxFloatRows ? kUsualFloatRows : kMaxFloatRows;
+  const int most = float_weights ? most_floats : kMaxRows;
   const int blocks = (rows_left + most - 1) / most;
   return (rows_left + blocks - 1) / blocks;
 }

@@ -52,6 +52,21 @@ struct FloatPairs {
     const auto* pair = reinterpret_cast<const float*>(x);
     return fma(first, broadcast(pair[0]), fma(second, broadcast(pair[1]), sum));
   }
+  /// sum[row] + weights * the pair of inputs at x + row * stride, for all rows. One half of the
+  /// weights at a time, so that few registers hold weights.
+  template <int kRows>
+  static void add_dots(const std::byte* weights, const std::byte* x, int stride,
+                       Floats (&sum)[kRows]) {
+#pragma GCC unroll 2
+    for (int half = 1; half >= 0; --half) {
+      const Floats some = load_bf16(weights, half);
+#pragma GCC unroll 16
+      for (int row = 0; row < kRows; ++row) {
+        const auto* pair = reinterpret_cast<const float*>(x + row * stride);
+        sum[row] = fma(some, broadcast(pair[half]), sum[row]);
+      }
+    }
+  }
   /// The same with the other of each pair 0.
   FloatPairs only(int half) const {
     FloatPairs result = *this;
@@ -86,13 +101,9 @@ inline void multiply_rounded_tile(const MultiplyCall& call, const std::byte* til
       const std::byte* vectors = tile + kVectorBytes * i;
       prefetch(vectors + call.prefetch);
       prefetch(vectors + kVectorBytes + call.prefetch);
-      const Pairs a(vectors), b(vectors + kVectorBytes);
-#pragma GCC unroll 16
-      for (int row = 0; row < kRows; ++row) {
-        const std::byte* pair = x + row * kRowBytes + i * kPairBytes;
-        total[row] = a.dot(total[row], pair);
-        odd[row] = b.dot(odd[row], pair + kPairBytes);
-      }
+      const std::byte* pair = x + i * kPairBytes;
+      Pairs::add_dots(vectors, pair, kRowBytes, total);
+      Pairs::add_dots(vectors + kVectorBytes, pair + kPairBytes, kRowBytes, odd);
     }
   }
 #pragma GCC unroll 16
