@@ -69,7 +69,7 @@ class ImageModelTask : public TrainingTask {
             torch::empty({count, shape_.cells()}, torch::kLong)};
   }
   ImageBatch drawn_batch(std::int64_t place, int batch);
-  double loss_on(const std::vector<std::size_t>& pictures) const;
+  double loss_on(const std::vector<std::size_t>& pictures, bool without_words = false) const;
 
   ImageModelOptions options_;
   const PictureSet& pictures_;
@@ -111,7 +111,7 @@ Measures ImageModelTask::learn(std::int64_t place, int batch, bool measured) {
   return {{"loss", loss.item<double>()}};
 }
 
-double ImageModelTask::loss_on(const std::vector<std::size_t>& pictures) const {
+double ImageModelTask::loss_on(const std::vector<std::size_t>& pictures, bool without_words) const {
   const torch::NoGradGuard no_gradient;
   const auto count = std::min<std::int64_t>(kEvaluated, std::ssize(pictures));
   double sum = 0;
@@ -120,7 +120,7 @@ double ImageModelTask::loss_on(const std::vector<std::size_t>& pictures) const {
     ImageBatch batch = empty_batch(rows);
     for (std::int64_t i = 0; i < rows; ++i) {
       const std::int64_t at = (begin + i) * std::ssize(pictures) / count;
-      put(batch, i, pictures[static_cast<std::size_t>(at)], /*view=*/0, /*without_words=*/false);
+      put(batch, i, pictures[static_cast<std::size_t>(at)], /*view=*/0, without_words);
     }
     const Tensor loss = at::cross_entropy_loss(model_.forward(batch), batch.codes.flatten());
     sum += loss.item<double>() * static_cast<double>(rows);
@@ -130,6 +130,7 @@ double ImageModelTask::loss_on(const std::vector<std::size_t>& pictures) const {
 
 Measures ImageModelTask::evaluate() {
   return {{"nats", loss_on(pictures_.split(true))},
+          {"nats_without_words", loss_on(pictures_.split(true), /*without_words=*/true)},
           {"nats_train", loss_on(pictures_.split(false))}};
 }
 
