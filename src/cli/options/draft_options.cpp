@@ -16,7 +16,7 @@ void add_drafter_flag(CLI::App& app, DecodeSettings& settings) {
   app.add_option(
          "-d,--drafter", settings.drafter,
          "name[:key=value,...][@policy=POLICY][@verify=RULE]; auto: the heads that belong to the "
-         "model joined with suffix, else suffix; none: plain decoding")
+         "model joined with suffix (jacobi where it draws), else that alone; none: plain decoding")
       ->type_name("DRAFTER")
       ->capture_default_str()
       ->group(kDraftGroup);
