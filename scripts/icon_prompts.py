@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Prompts of the icon data set (scripts/icons.mjs): the words of each picture that the model knows, at most five, and
-its style. Writes FOLDER/prompts.jsonl, of pictures that are trained on, and FOLDER/held_out.jsonl, of the others.
+its style. Writes FOLDER/prompts.jsonl, of pictures that are trained on, and FOLDER/held_out.jsonl, of the others. With
+categories, only of their pictures, as `talon train image model --categories` learns them: words that no picture of
+theirs to train on has are unknown.
 
-usage: scripts/icon_prompts.py FOLDER"""
+usage: scripts/icon_prompts.py FOLDER [NAME,...]"""
 
 import json
 import pathlib
@@ -24,14 +26,19 @@ def write_aside(path: pathlib.Path, lines: list[str]) -> None:
 
 
 def main() -> int:
-    if len(sys.argv) != 2:
-        print("usage: scripts/icon_prompts.py FOLDER", file=sys.stderr)
+    if len(sys.argv) not in (2, 3):
+        print("usage: scripts/icon_prompts.py FOLDER [NAME,...]", file=sys.stderr)
         return 2
     folder = pathlib.Path(sys.argv[1])
+    lines = (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()
+    pictures = [json.loads(line) for line in lines]
     known = set(json.loads((folder / "words.json").read_text(encoding="utf-8"))["words"])
+    if len(sys.argv) == 3:
+        categories = sys.argv[2].split(",")
+        pictures = [picture for picture in pictures if picture["category"] in categories]
+        known &= {word for picture in pictures if picture["split"] == "train" for word in picture["words"]}
     prompts: dict[str, list[str]] = {"train": [], "held-out": []}
-    for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines():
-        picture = json.loads(line)
+    for picture in pictures:
         prompt = prompt_of(picture, known)
         if prompt:
             prompts[picture["split"]].append(json.dumps({"prompt": prompt, "source": picture["style"]}))

@@ -127,6 +127,12 @@ class TrainImage : public Command {
     app.add_option("--codes", model_.codes, "folder of talon train image codes")
         ->type_name("FOLDER")
         ->required();
+    const char* categories = "--categories";
+    app.add_option_function<std::string>(
+           categories,
+           [=, this](const std::string& text) { model_.categories = split_list(categories, text); },
+           "only pictures of these; the model knows their words and no others")
+        ->type_name("NAME,...");
     add_schedule(app, model_.schedule);
     const char* size = "Size";
     add_int(app, "--hidden", model_.hidden, 4, 1 << 16, "width")->group(size);

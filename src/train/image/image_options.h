@@ -58,7 +58,8 @@ struct CodesOptions {
 
 /// `talon train image model`
 struct ImageModelOptions {
-  std::string data, codes;  // folders; the second of `talon train image codes`
+  std::string data, codes;              // folders; the second of `talon train image codes`
+  std::vector<std::string> categories;  // of the pictures; empty: all
   ImageSchedule schedule;
   int hidden = 256, layers = 8, head_dim = 64;
   int intermediate = 0;  // 0: as LlamaGen

@@ -1,9 +1,10 @@
 #include "train/image/train_image_model.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
 #include "io/atomic_file.h"
@@ -40,6 +41,26 @@ ImageModelShape shape_of(const ImageModelOptions& options, const PictureSet& pic
   return shape;
 }
 
+std::vector<std::size_t> chosen(const PictureSet& pictures, const ImageModelOptions& options,
+                                bool held_out) {
+  std::vector<std::size_t> chosen = pictures.split(held_out);
+  if (options.categories.empty()) return chosen;
+  std::erase_if(chosen, [&](std::size_t picture) {
+    const auto& category =
+        pictures.categories()[static_cast<std::size_t>(pictures.facts(picture).category)];
+    return std::ranges::find(options.categories, category) == options.categories.end();
+  });
+  return chosen;
+}
+
+void require_categories(const ImageModelOptions& options, const PictureSet& pictures) {
+  for (const std::string& category : options.categories) {
+    if (std::ranges::find(pictures.categories(), category) != pictures.categories().end()) continue;
+    throw UsageError(fmt::format("--categories: expected some of \"{}\", got \"{}\"",
+                                 fmt::join(pictures.categories(), "\", \""), category));
+  }
+}
+
 class ImageModelTask : public TrainingTask {
  public:
   ImageModelTask(const ImageModelOptions& options, const PictureSet& pictures,
@@ -48,7 +69,9 @@ class ImageModelTask : public TrainingTask {
         pictures_(pictures),
         codes_(codes),
         shape_(shape_of(options, pictures, codes)),
-        order_(pictures.split(false), options.schedule.seed),
+        trained_(chosen(pictures, options, /*held_out=*/false)),
+        held_out_(chosen(pictures, options, /*held_out=*/true)),
+        order_(trained_, options.schedule.seed),
         parameters_(parameter_shapes(shape_), torch::kFloat, low_type(options.schedule.precision),
                     torch::kCPU),
         model_(shape_, parameters_) {
@@ -70,11 +93,14 @@ class ImageModelTask : public TrainingTask {
   }
   ImageBatch drawn_batch(std::int64_t place, int batch);
   double loss_on(const std::vector<std::size_t>& pictures, bool without_words = false) const;
+  std::vector<std::int64_t> learned_rows() const;
+  Json config(std::size_t prompt_rows, const Json& facts) const;
 
   ImageModelOptions options_;
   const PictureSet& pictures_;
   const PictureCodes& codes_;
-  ImageModelShape shape_;
+  ImageModelShape shape_;  // with the words of all pictures
+  std::vector<std::size_t> trained_, held_out_;
   PictureOrder order_;
   ParameterStore parameters_;
   ImageModel model_;
@@ -129,43 +155,63 @@ double ImageModelTask::loss_on(const std::vector<std::size_t>& pictures, bool wi
 }
 
 Measures ImageModelTask::evaluate() {
-  return {{"nats", loss_on(pictures_.split(true))},
-          {"nats_without_words", loss_on(pictures_.split(true), /*without_words=*/true)},
-          {"nats_train", loss_on(pictures_.split(false))}};
+  return {{"nats", loss_on(held_out_)},
+          {"nats_without_words", loss_on(held_out_, /*without_words=*/true)},
+          {"nats_train", loss_on(trained_)}};
+}
+
+/// The rows of the table of prompts that are written: words of its pictures, styles, no word.
+std::vector<std::int64_t> ImageModelTask::learned_rows() const {
+  std::set<std::int64_t> rows;
+  for (const std::size_t picture : trained_) {
+    const std::vector<int>& words = pictures_.facts(picture).words;
+    rows.insert(words.begin(), words.end());
+  }
+  for (auto row = std::ssize(pictures_.words()); row < shape_.prompt_rows; ++row) rows.insert(row);
+  return {rows.begin(), rows.end()};
+}
+
+Json ImageModelTask::config(std::size_t prompt_rows, const Json& facts) const {
+  return {{"architectures", {"llamagen"}},
+          {"model_type", "llamagen"},
+          {"hidden_size", shape_.hidden},
+          {"num_hidden_layers", shape_.layers},
+          {"num_attention_heads", shape_.heads()},
+          {"intermediate_size", shape_.intermediate},
+          {"vocab_size", shape_.codes},
+          {"rms_norm_eps", shape_.norm_epsilon},
+          {"rope_theta", shape_.rope_base},
+          {"grid", {shape_.grid, shape_.grid}},
+          {"prefix_rows", shape_.prefix},
+          {"prompt_rows", prompt_rows},
+          {"prefix_rotation", "identity"},
+          {"tokenizer", codes_.facts},
+          {"training", facts}};
 }
 
 void ImageModelTask::write(const std::filesystem::path& folder, const Json& facts) {
   const auto model = folder / "model";
   std::filesystem::create_directories(model);
+  const std::vector<std::int64_t> rows = learned_rows();
+  std::vector<std::string> words;
+  for (const std::int64_t row : rows) {
+    if (row < std::ssize(pictures_.words()))
+      words.push_back(pictures_.words()[static_cast<std::size_t>(row)]);
+  }
   auto tensors = llamagen_tensors(parameters_, shape_);
-  for (auto& [name, tensor] : tensors) {  // matrices in bf16, as models come
-    if (tensor.dim() == 2) tensor = tensor.to(torch::kBFloat16);
+  for (auto& [name, tensor] : tensors) {
+    if (name == kPromptTable) tensor = tensor.index_select(0, torch::tensor(rows));
+    if (tensor.dim() == 2) tensor = tensor.to(torch::kBFloat16);  // matrices, as models come
   }
   write_tensors(model / "model.safetensors", tensors);
-  const Json config = {{"architectures", {"llamagen"}},
-                       {"model_type", "llamagen"},
-                       {"hidden_size", shape_.hidden},
-                       {"num_hidden_layers", shape_.layers},
-                       {"num_attention_heads", shape_.heads()},
-                       {"intermediate_size", shape_.intermediate},
-                       {"vocab_size", shape_.codes},
-                       {"rms_norm_eps", shape_.norm_epsilon},
-                       {"rope_theta", shape_.rope_base},
-                       {"grid", {shape_.grid, shape_.grid}},
-                       {"prefix_rows", shape_.prefix},
-                       {"prompt_rows", shape_.prompt_rows},
-                       {"prefix_rotation", "identity"},
-                       {"tokenizer", codes_.facts},
-                       {"training", facts}};
-  const Json words = {{"words", pictures_.words()}, {"styles", pictures_.styles()}};
   const auto write_json = [&](const char* name, const Json& json) {
     const std::string text = json.dump(1) + "\n";
     write_file(model / name, std::as_bytes(std::span(text)));
   };
   const MappedFile tokenizer(std::filesystem::path(options_.codes) / kTokenizerFile);
   write_file(model / kTokenizerFile, tokenizer.bytes());
-  write_json("words.json", words);
-  write_json("config.json", config);
+  write_json("words.json", {{"words", words}, {"styles", pictures_.styles()}});
+  write_json("config.json", config(rows.size(), facts));
 }
 
 Json own_settings(const ImageModelOptions& options, const ImageModelTask& task,
@@ -177,6 +223,7 @@ Json own_settings(const ImageModelOptions& options, const ImageModelTask& task,
           {"shape",
            {shape.hidden, shape.layers, shape.head_dim, shape.intermediate, shape.prefix,
             shape.prompt_rows}},
+          {"categories", options.categories},
           {"dropout", options.dropout},
           {"unconditional", options.unconditional}};
 }
@@ -197,8 +244,9 @@ std::vector<std::int64_t> prompt_of(const PictureFacts& facts, const PictureSet&
 TrainingResult train_image_model(const ImageModelOptions& options, const TrainingHooks& hooks) {
   const PictureSet pictures(options.data);
   const PictureCodes codes = read_codes(options.codes, pictures);
+  require_categories(options, pictures);
   ImageModelOptions now = options;
-  now.schedule.count = std::ssize(pictures.split(false));
+  now.schedule.count = std::ssize(chosen(pictures, options, /*held_out=*/false));
   ImageModelTask task(now, pictures, codes);
   return train(task, now.schedule, own_settings(now, task, pictures, codes), hooks);
 }

@@ -168,7 +168,7 @@ TEST(TrainImageModel, LearnsTheCodesOfTheEightPicturesThatItSees) {
   EXPECT_NE(nats["nats_without_words"], nats["nats"]);
   const Json config = Json::parse(bytes_of(data / "model/model/config.json"));
   EXPECT_EQ(config["grid"], Json({4, 4}));
-  EXPECT_EQ(config["prompt_rows"], 13);
+  EXPECT_EQ(config["prompt_rows"], 12);  // without the word of the picture that is held out
   const Checkpoint model = read_safetensors(data / "model/model/model.safetensors");
   EXPECT_EQ(model.require("layers.1.attention.wqkv.weight").shape,
             (std::vector<std::int64_t>{96, 32}));
@@ -194,6 +194,40 @@ TEST(TrainImageModel, StartsFromTheValuesOfAnotherRunOfTheSameShape) {
     FAIL() << "a checkpoint of another shape was begun with";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("setting \"shape\": expected"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(TrainImageModel, OfSomeCategoriesItKnowsTheWordsOfTheirPicturesAlone) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 40);
+  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  ASSERT_TRUE(train_image_model(small_model(data, data / "first", 1), quiet()).finished);
+  ImageModelOptions options = small_model(data, data / "second", 1);
+  options.schedule.rate = 1e-9;  // as good as none
+  options.schedule.start = (data / "first/checkpoint.safetensors").string();
+  options.categories = {"second"};
+  EXPECT_EQ(train_image_model(options, quiet()).facts["pictures"], 4);  // the fifth is held out
+  const Json words = Json::parse(bytes_of(data / "second/model/words.json"));
+  EXPECT_EQ(words["words"], Json({"box", "n4", "n5", "n6", "n7"}));
+  const auto table = [&](const char* run) {
+    const Checkpoint model = read_safetensors(data / run / "model/model.safetensors");
+    const StoredTensor& rows = model.require(kPromptTable);
+    const torch::Tensor values = torch::empty(rows.shape, torch::kBFloat16);
+    read_tensor(model, kPromptTable, values);
+    return values;
+  };
+  const torch::Tensor kept = torch::tensor({0, 5, 6, 7, 8, 9, 10, 11});  // two styles, no word
+  EXPECT_TRUE(at::equal(table("second"), table("first").index_select(0, kept)));
+
+  options.categories = {"second", "third"};
+  try {
+    train_image_model(options, quiet());
+    FAIL() << "there is no third category";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find(R"(some of "first", "second", got "third")"),
+              std::string::npos)
         << error.what();
   }
 }

@@ -123,8 +123,7 @@ std::vector<std::pair<std::string, Tensor>> llamagen_tensors(const ParameterStor
                                                              const ImageModelShape& shape) {
   const auto value = [&](const std::string& name) { return parameters[name].value.detach(); };
   std::vector<std::pair<std::string, Tensor>> tensors = {
-      {"tok_embeddings.weight", value("tok_embeddings")},
-      {"cls_embedding.embedding_table.weight", value("prompt")}};
+      {"tok_embeddings.weight", value("tok_embeddings")}, {kPromptTable, value("prompt")}};
   for (int i = 0; i < shape.layers; ++i) {
     const auto qkv = value(in_layer(i, "qkv")).chunk(3, 0);
     const auto gate_up = value(in_layer(i, "gate_up")).chunk(2, 0);

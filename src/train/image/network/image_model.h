@@ -67,6 +67,9 @@ class ImageModel {
   torch::Tensor cosine_, sine_;  // [rows, head_dim / 2], float (double in tests)
 };
 
+/// What LlamaGen's checkpoints call the table whose rows are a prompt.
+inline constexpr const char* kPromptTable = "cls_embedding.embedding_table.weight";
+
 /// The tensors as LlamaGen's checkpoints name and order them: the pairs that turn together lie
 /// beside each other.
 std::vector<std::pair<std::string, torch::Tensor>> llamagen_tensors(
