@@ -2,15 +2,16 @@
 # Measures ways to draw with a model and a head that scripts/train_images.sh trained, and what the pictures show, beside plain
 # drawing of the same run: exact drafts, the same fixed tree with and without the noise, rules that relax, and trees that follow
 # their neighbours. Writes FOLDER/bench/NAME/ (pictures, pictures.html, run.jsonl); a part that is there is not made again.
-# usage: scripts/bench_images.sh FOLDER [talon]      PICTURES=icons (or cifar10)  PROMPTS=48  SHOWN=480  THREADS=2
-#        PROMPTS: of the speed of each method; SHOWN: of what the pictures of the exact and the relaxed ones show
+# usage: scripts/bench_images.sh FOLDER [talon]      PICTURES=icons (or cifar10)  PROMPTS=48  EACH=4  THREADS=2
+#        PROMPTS: of the speed of each method, evenly from all that are held out, which are sorted by style; EACH: pictures of
+#        every one, for what those of exact and relaxed methods show
 set -euo pipefail
 
 folder=$(realpath "${1:?usage: scripts/bench_images.sh FOLDER [talon]}")
 talon=$(realpath "${2:-build/talon}")
 pictures=${PICTURES:-icons}
 model=$folder/model/model
-prompts=$folder/$pictures/held_out.jsonl
+held_out=$pictures/held_out.jsonl
 codebook=$model/vq.safetensors
 cd "$folder"
 mkdir -p bench
@@ -22,38 +23,37 @@ relaxed() { echo "eagle2:tree=naive_extend_57,$head,coupled=off@policy=fixed@ver
 lantern() { relaxed "lantern:codebook=model/model/vq.safetensors,k=$1,$2"; }
 join() { local IFS=,; echo "$*"; }
 
-measure() { # NAME LIMIT METHODS...
-  local name=$1 limit=$2
-  shift 2
+measure() { # NAME PROMPTS PICTURES_OF_EACH METHODS...
+  local name=$1 prompts=$2 each=$3
+  shift 3
   [ -f "bench/$name/run.jsonl" ] && { echo "bench_images: bench/$name is there"; return; }
   rm -rf "bench/$name"
-  "$talon" bench image -m "$model" --prompts "$prompts" --limit "$limit" --threads "${THREADS:-2}" --methods "$(join "$@")" \
+  "$talon" bench image -m "$model" --prompts "$prompts" -n "$each" --threads "${THREADS:-2}" --methods "$(join "$@")" \
     --pictures "bench/$name/pictures" --report "bench/$name" > "bench/$name.part"
   mv "bench/$name.part" "bench/$name/run.jsonl"
 }
 
 [ -f "$codebook" ] || { echo "bench_images: expected $codebook, found none: scripts/train_images.sh makes it" >&2; exit 1; }
-speed=${PROMPTS:-48}
-shown=${SHOWN:-480}
-measure exact "$speed" jacobi grid jacobi+grid "eagle2:$head" "eagle2:$head+jacobi"
-measure trees "$speed" "$(tree naive_extend_57 coupled=off)" "$(tree naive_extend_57)" "$(tree chain coupled=off)" "$(tree chain)" \
+some=bench/some.jsonl
+awk -v some="${PROMPTS:-48}" 'NR == FNR { count = NR; next } int(FNR * some / count) > int((FNR - 1) * some / count)' \
+  "$held_out" "$held_out" > $some
+measure exact $some 1 jacobi grid jacobi+grid "eagle2:$head" "eagle2:$head+jacobi"
+measure trees $some 1 "$(tree naive_extend_57 coupled=off)" "$(tree naive_extend_57)" "$(tree chain coupled=off)" "$(tree chain)" \
   "$(tree mc_sim_7b_63 coupled=off)" "$(tree mc_sim_7b_63)" "jacobi:window=32@policy=fixed" \
   "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed"
-measure relaxed "$shown" "$(tree naive_extend_57)" "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed" \
+measure relaxed "$held_out" "${EACH:-4}" "$(tree naive_extend_57)" "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed" \
   "$(lantern 10 lambda=2)" "$(lantern 10 lambda=5)" "$(lantern 5 lambda=10)" "$(lantern 5 lambda=20)" "$(lantern 10 delta=0.1)" \
   "$(lantern 1000 delta=0.2)" "$(relaxed epsilon:e=0.05)" "$(relaxed epsilon:e=0.1)" "$(relaxed epsilon:e=0.2)"
 # ADT-Tree, without neighbours, and a fixed tree of as many nodes as it has on the average.
 for seed in 1 2 3; do
-  sed "s/}$/, \"seed\": $((1000 * seed))}/" "$folder/$pictures/held_out.jsonl" > "bench/prompts_$seed.jsonl"
-  prompts=bench/prompts_$seed.jsonl
+  sed "s/}$/, \"seed\": $((1000 * seed))}/" $some > "bench/some_$seed.jsonl"
   adaptive=eagle2:$head@policy=adjacency
-  measure "adjacency_$seed" "$speed" "$adaptive" "$adaptive:neighbour=none"
+  measure "adjacency_$seed" "bench/some_$seed.jsonl" 1 "$adaptive" "$adaptive:neighbour=none"
   nodes=$(tail -1 "bench/adjacency_$seed/run.jsonl" | python3 -c \
     'import json, sys; print(max(1, round(json.load(sys.stdin)["summary"][sys.argv[1]]["nodes"])))' "$adaptive")
-  measure "fixed_$seed" "$speed" "eagle2:$head@policy=eagle2:nodes=$nodes"
+  measure "fixed_$seed" "bench/some_$seed.jsonl" 1 "eagle2:$head@policy=eagle2:nodes=$nodes"
 done
-prompts=$folder/$pictures/held_out.jsonl
 # Exact pictures of another seed: how far sets of one law are apart.
-[ -d bench/other_seed ] || "$talon" image -m "$model" --batch "$prompts" -o bench/other_seed --seed 100000 --threads "${THREADS:-2}"
+[ -d bench/other_seed ] || "$talon" image -m "$model" --batch "$held_out" -o bench/other_seed --seed 100000 --threads "${THREADS:-2}"
 "$talon" train image compare --data "$pictures" --features features --tokenizer tokenizer --bench bench/relaxed/run.jsonl \
   --sets bench/other_seed --report bench/compared --threads "${THREADS:-2}"
