@@ -35,7 +35,10 @@ export class Page {
     const wide = document.createElement("div");
     wide.className = "wide";
     const element = document.createElement("table");
-    if (table.note) element.createCaption().textContent = table.note;
+    if (table.note) {
+      const note = Object.assign(document.createElement("p"), { textContent: table.note });
+      element.createCaption().append(note);
+    }
     const head = element.createTHead().insertRow();
     for (const column of table.columns) {
       head.append(Object.assign(document.createElement("th"), { textContent: column }));
