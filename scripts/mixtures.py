@@ -5,7 +5,7 @@ mixtures.py upcycle DENSE.gguf OUT.gguf [--experts 8] [--used 2]
     Every expert is a copy of the dense model's feed-forward network, which is how sparse upcycling (arXiv:2212.05055)
     begins. The weights of the experts that a row uses add up to 1, so the mixture writes the texts of the dense model
     and its draft heads guess as well, while a forward of several rows reads the experts of all of them.
-mixtures.py random qwen3-30b-a3b|gpt-oss-20b OUT.gguf [--layers 4]
+mixtures.py random qwen3-30b-a3b|gpt-oss-20b|gemma-4-26b-a4b OUT.gguf [--layers 4]
     The shapes of that model with fewer layers, fewer tokens and random weights: for times alone, no tokenizer.
 
 Routers are random.
@@ -20,7 +20,7 @@ import sys
 
 ALIGNMENT = 32
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a value of each kind
-U32, F32_VALUE, STRING, ARRAY = 4, 6, 8, 9
+U32, I32, F32_VALUE, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 F32, Q4_1, Q8_0, MXFP4 = 0, 3, 8, 39  # kinds of tensors
 FEED_FORWARD = ("ffn_gate", "ffn_up", "ffn_down")
 
@@ -166,6 +166,9 @@ class RandomMixture:
         kind, form = (F32_VALUE, "<f") if isinstance(value, float) else (U32, "<I")
         self.keys[f"{self.architecture}.{name}"] = (kind, struct.pack(form, value))
 
+    def array(self, name, kind, form, values):
+        self.keys[f"{self.architecture}.{name}"] = (ARRAY, struct.pack(f"<IQ{len(values)}{form}", kind, len(values), *values))
+
     def matrix(self, name, *shape, expert=False):
         kind = self.expert_kind if expert else self.matrix_kind
         first = self.draw.randrange(4999)
@@ -235,7 +238,55 @@ def gpt_oss_20b(layers):
     return mixture
 
 
-RANDOM = {"qwen3-30b-a3b": qwen3_30b_a3b, "gpt-oss-20b": gpt_oss_20b}
+def gemma_4_26b_a4b(layers):
+    """Experts beside a dense network in each layer; every sixth layer and the last see all positions, with heads of
+    their own size, whose keys are their values."""
+    mixture = RandomMixture("gemma4", Q4_1, Q4_1)
+    hidden, heads, experts, expert_width, width, vocabulary = 2816, 16, 128, 704, 2112, 32000
+    windowed = [i % 6 != 5 and i != layers - 1 for i in range(layers)]
+    for name, value in (("block_count", layers), ("context_length", 4096), ("embedding_length", hidden),
+                        ("feed_forward_length", width), ("attention.head_count", heads), ("vocab_size", vocabulary),
+                        ("attention.key_length", 512), ("attention.value_length", 512),
+                        ("attention.key_length_swa", 256), ("attention.value_length_swa", 256),
+                        ("rope.dimension_count", 512), ("rope.dimension_count_swa", 256), ("rope.freq_base", 1e6),
+                        ("rope.freq_base_swa", 1e4), ("attention.sliding_window", 1024),
+                        ("attention.shared_kv_layers", 0), ("embedding_length_per_layer_input", 0),
+                        ("attention.layer_norm_rms_epsilon", 1e-6), ("final_logit_softcapping", 30.0),
+                        ("expert_count", experts), ("expert_used_count", 8),
+                        ("expert_feed_forward_length", expert_width)):
+        mixture.key(name, value)
+    mixture.array("attention.head_count_kv", I32, "i", [8 if window else 2 for window in windowed])
+    mixture.array("attention.sliding_window_pattern", BOOL, "?", windowed)
+    mixture.matrix("token_embd", hidden, vocabulary)
+    mixture.ones("output_norm", hidden)
+    turning = 64  # pairs of a head of 512; a divisor this large leaves the others as they are
+    mixture.tensors.append(("rope_freqs.weight", [256], F32, [struct.pack("<256f", *([1] * turning + [1e30] * (256 - turning)))]))
+    for layer, window in enumerate(windowed):
+        block = f"blk.{layer}."
+        size, kv_heads = (256, 8) if window else (512, 2)
+        mixture.matrix(block + "attn_q", hidden, heads * size)
+        mixture.matrix(block + "attn_k", hidden, kv_heads * size)
+        if window:
+            mixture.matrix(block + "attn_v", hidden, kv_heads * size)
+        mixture.matrix(block + "attn_output", heads * size, hidden)
+        for name in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "post_ffw_norm_1", "pre_ffw_norm_2",
+                     "post_ffw_norm_2"):
+            mixture.ones(block + name, hidden)
+        mixture.ones(block + "attn_q_norm", size)
+        mixture.ones(block + "attn_k_norm", size)
+        mixture.ones(block + "layer_output_scale", 1)
+        mixture.matrix(block + "ffn_gate", hidden, width)
+        mixture.matrix(block + "ffn_up", hidden, width)
+        mixture.matrix(block + "ffn_down", width, hidden)
+        mixture.values(block + "ffn_gate_inp.weight", hidden, experts)
+        mixture.values(block + "ffn_gate_inp.scale", hidden, deviation=1)
+        mixture.matrix(block + "ffn_gate_up_exps", hidden, 2 * expert_width, experts, expert=True)
+        mixture.matrix(block + "ffn_down_exps", expert_width, hidden, experts, expert=True)
+        mixture.values(block + "ffn_down_exps.scale", experts, deviation=1)
+    return mixture
+
+
+RANDOM = {"qwen3-30b-a3b": qwen3_30b_a3b, "gpt-oss-20b": gpt_oss_20b, "gemma-4-26b-a4b": gemma_4_26b_a4b}
 
 
 def main():

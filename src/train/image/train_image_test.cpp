@@ -63,6 +63,15 @@ CodesOptions small_codes(const Folder& data) {
   return options;
 }
 
+/// Nine pictures, of which the last is held out, and the codes that a tokenizer makes of them.
+struct CodedFolder : Folder {
+  CodedFolder() {
+    write_pictures(*this, 9);
+    make_tokenizer(*this, *this / "tokenizer", 40);
+    EXPECT_TRUE(make_codes(small_codes(*this), quiet()));
+  }
+};
+
 ImageModelOptions small_model(const Folder& data, const fs::path& out, double epochs) {
   ImageModelOptions options;
   options.data = data.string();
@@ -157,10 +166,7 @@ TEST(TrainTokenizer, ARunOfOtherSettingsOrPicturesIsRefusedByName) {
 }
 
 TEST(TrainImageModel, LearnsTheCodesOfTheEightPicturesThatItSees) {
-  const Folder data;
-  write_pictures(data, 9);
-  make_tokenizer(data, data / "tokenizer", 40);
-  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  const CodedFolder data;
   const TrainingResult result = train_image_model(small_model(data, data / "model", 150), quiet());
   ASSERT_TRUE(result.finished);
   const Json nats = result.facts["evaluation"];
@@ -175,10 +181,7 @@ TEST(TrainImageModel, LearnsTheCodesOfTheEightPicturesThatItSees) {
 }
 
 TEST(TrainImageModel, StartsFromTheValuesOfAnotherRunOfTheSameShape) {
-  const Folder data;
-  write_pictures(data, 9);
-  make_tokenizer(data, data / "tokenizer", 40);
-  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  const CodedFolder data;
   ASSERT_TRUE(train_image_model(small_model(data, data / "first", 150), quiet()).finished);
   ImageModelOptions options = small_model(data, data / "second", 1);
   options.schedule.rate = 1e-9;  // as good as none
@@ -199,10 +202,7 @@ TEST(TrainImageModel, StartsFromTheValuesOfAnotherRunOfTheSameShape) {
 }
 
 TEST(TrainImageModel, OfSomeCategoriesItKnowsTheWordsOfTheirPicturesAlone) {
-  const Folder data;
-  write_pictures(data, 9);
-  make_tokenizer(data, data / "tokenizer", 40);
-  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  const CodedFolder data;
   ASSERT_TRUE(train_image_model(small_model(data, data / "first", 1), quiet()).finished);
   ImageModelOptions options = small_model(data, data / "second", 1);
   options.schedule.rate = 1e-9;  // as good as none
@@ -234,10 +234,7 @@ TEST(TrainImageModel, OfSomeCategoriesItKnowsTheWordsOfTheirPicturesAlone) {
 
 /// The folder that training writes is one that `talon image` draws with.
 TEST(TrainImageModel, TheEngineDrawsThePicturesThatItHasLearned) {
-  const Folder data;
-  write_pictures(data, 9);
-  make_tokenizer(data, data / "tokenizer", 40);
-  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  const CodedFolder data;
   ASSERT_TRUE(train_image_model(small_model(data, data / "model", 150), quiet()).finished);
   const fs::path folder = data / "model/model";
   const PictureSet pictures(data.string());
