@@ -1,14 +1,18 @@
 """Another engine with a Python interface, as a server that `talon bench spec` starts and asks like llama.cpp's.
 
 usage: python_peer.py ENGINE --model FILE.gguf --port N --threads N [--context N] [--speculation KIND] [--draft FILE.gguf]
+                      [--converted FOLDER]
 
 ENGINE: transformers (weights of the file as float32) or openvino (OpenVINO GenAI, weights as in the file).
-KIND: prompt-lookup, or draft (transformers: assisted generation with the model in --draft).
+KIND: prompt-lookup; draft (transformers: assisted generation with the model in --draft); of openvino what
+bench/openvino_eagle3.py has made of the model and the head in --draft, in FOLDER: eagle3, or none, which is plain
+decoding of the same weights.
 GET /health answers once the model is loaded. POST /completion takes the fields of llama.cpp's server that it knows and
 answers "tokens" without the end token, "content" and "timings"; decoding is all after the first token.
 scripts/python_peer.sh installs what it needs.
 """
 import argparse
+import hashlib
 import json
 import pathlib
 import time
@@ -16,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 DRAFT_TOKENS = 5  # of a lookup: what the engines' own examples take
 NGRAM = 3
+HEAD_TOKENS = 3  # of a head's chain
 
 
 class Transformers:
@@ -78,14 +83,32 @@ class OpenVino:
         import openvino_genai
         self.genai = openvino_genai
         settings = {"INFERENCE_NUM_THREADS": args.threads}
+        model = args.model
         self.lookup = args.speculation == "prompt-lookup"
+        self.head = args.speculation == "eagle3"
         if self.lookup:
             settings["prompt_lookup"] = True
+        elif args.speculation in ("eagle3", "none"):
+            converted = self.converted(args)
+            model = str(converted / "target")
+            if self.head:
+                settings["draft_model"] = openvino_genai.draft_model(str(converted / "head"), "CPU", **settings)
         elif args.speculation:
-            raise SystemExit(f"openvino: expected prompt-lookup, got {args.speculation}")
-        self.pipeline = openvino_genai.LLMPipeline(args.model, "CPU", **settings)
+            raise SystemExit(f"openvino: expected prompt-lookup, eagle3 or none, got {args.speculation}")
+        self.pipeline = openvino_genai.LLMPipeline(model, "CPU", **settings)
         self.ends = set(self.pipeline.get_generation_config().stop_token_ids)
         self.ends.add(self.pipeline.get_tokenizer().get_eos_token_id())
+
+    def converted(self, args: argparse.Namespace) -> pathlib.Path:
+        """The folder, if it was made of these two files."""
+        folder = pathlib.Path(args.converted or ".")
+        note = folder / "made.json"
+        made = json.loads(note.read_text()) if note.exists() else {}
+        for name, file in (("model", args.model), ("head", args.draft)):
+            if not file or made.get(name) != hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest():
+                raise SystemExit(f"openvino: {folder}: expected what scripts/python_peer.sh openvino-eagle3 makes of {args.model} "
+                                 f"and the head {args.draft}, found that of others or nothing")
+        return folder
 
     def answer(self, asked: dict) -> dict:
         import numpy
@@ -101,6 +124,8 @@ class OpenVino:
                 config.top_k = asked["top_k"]
         if self.lookup:
             config.num_assistant_tokens, config.max_ngram_size = DRAFT_TOKENS, NGRAM
+        if self.head:
+            config.num_assistant_tokens = HEAD_TOKENS
         passes = []
         begin = time.perf_counter()
         result = self.pipeline.generate(openvino.Tensor(numpy.array([asked["prompt"]], dtype=numpy.int64)), config,
@@ -165,8 +190,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--context", type=int)
-    parser.add_argument("--speculation", choices=("prompt-lookup", "draft"))
+    parser.add_argument("--speculation", choices=("prompt-lookup", "draft", "eagle3", "none"))
     parser.add_argument("--draft")
+    parser.add_argument("--converted")
     args = parser.parse_args()
     engine = {"transformers": Transformers, "openvino": OpenVino}[args.engine](args)
     server = HTTPServer(("127.0.0.1", args.port), Handler)

@@ -9,14 +9,15 @@
 #   FIELD_METHODS=M,N       instead of the methods below
 #   FIELD_TOKENS=N          most of an answer (default 128)
 #   FIELD_REPEATS=N         answers of each, medians count (default 1)
-#   FIELD_PEERS="P Q"       other engines (default: llama.cpp openvino; transformers: 6 GB), 0: none. What cannot be had is left out, and said
+#   FIELD_PEERS="P Q"       other engines (default: llama.cpp openvino; transformers, openvino-eagle3: 6 GB), 0: none. What cannot be had
+#                           is left out, and said. Of models whose EAGLE-3 head is a GGUF file, the latter drafts with the same head
 set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
 work=build/field
 commit=$(git describe --always)
 mkdir -p $work bench/results
-peers=
+peers= eagle3=
 for peer in ${FIELD_PEERS:-llama.cpp openvino}; do
   case $peer in
     0) ;;
@@ -24,13 +25,14 @@ for peer in ${FIELD_PEERS:-llama.cpp openvino}; do
         peers+=,peer:llama.cpp=$place,peer:llama.cpp:ngram-simple=$place; continue; fi ;;
     openvino | transformers) if place=$(scripts/python_peer.sh $peer); then
         peers+=,peer:$peer=$place,peer:$peer:prompt-lookup=$place; continue; fi ;;
-    *) echo "FIELD_PEERS: expected llama.cpp, openvino, transformers or 0, got $peer" >&2; exit 2 ;;
+    openvino-eagle3) eagle3=1; continue ;;
+    *) echo "FIELD_PEERS: expected llama.cpp, openvino, openvino-eagle3, transformers or 0, got $peer" >&2; exit 2 ;;
   esac
   [ $peer = 0 ] || echo "without $peer" >&2
 done
 
 methods_of() { # MODEL
-  local list=none,ngram,suffix,jacobi,lookahead drafter head
+  local list=none,ngram,suffix,jacobi,lookahead drafter head place
   for drafter in medusa eagle eagle2 eagle3 dflash dspark peagle; do
     head=models/$1-$drafter
     if [ -e "$head" ]; then list+=,$drafter:head=$head; fi
@@ -46,6 +48,12 @@ methods_of() { # MODEL
     head=models/$1-$drafter
     if [ -e "$head" ]; then list+=,$drafter:head=$head+suffix; fi
   done
+  head=models/$1-eagle3/head.gguf
+  if [ -n "$eagle3" ] && [ -e "$head" ]; then
+    if place=$(scripts/python_peer.sh openvino-eagle3 "downloads/$1"/*.gguf "$head"); then
+      list+=,peer:openvino:none=$place#$head,peer:openvino:eagle3=$place#$head
+    else echo "without openvino-eagle3" >&2; fi
+  fi
   echo "$list$peers"
 }
 

@@ -13,7 +13,7 @@ namespace talon {
 /// Another engine that answers the same questions, as a method of `talon bench spec`:
 ///   peer:llama.cpp[:SPECULATION]=PATH[#DRAFT]
 ///     llama-server or its folder; SPECULATION: its --spec-type, DRAFT: a GGUF file to draft with
-///   peer:transformers[:SPECULATION]=PROGRAM[#DRAFT], peer:openvino[:SPECULATION]=PROGRAM
+///   peer:transformers[:SPECULATION]=PROGRAM[#DRAFT], peer:openvino[:SPECULATION]=PROGRAM[#DRAFT]
 ///     a program that starts such an engine and answers as llama-server does (bench/python_peer.py)
 ///   peer:openai=URL[#MODEL]
 ///     an endpoint with its version: http://127.0.0.1:8000/v1

@@ -10,6 +10,8 @@
 #include "bench/peer/peer_http.h"
 #include "bench/peer/peer_process.h"
 #include "core/error.h"
+#include "io/json.h"
+#include "io/sha256.h"
 
 namespace talon::peer_test {
 namespace {
@@ -286,7 +288,7 @@ TEST(LlamaPeer, IsStartedAskedAndWhenItDiesAnError) {
 }
 
 /// OpenVINO GenAI as far as bench/python_peer.py knows it: answers the prompt's tokens backwards
-/// and an end token, two tokens in the second step where it looks up.
+/// and an end token, two tokens in the second step where it drafts.
 constexpr const char* kFakeOpenVino = R"(
 class StreamingStatus: RUNNING = 0
 class StreamerBase: pass
@@ -295,32 +297,49 @@ class Result:
     def __init__(self, tokens): self.tokens = [tokens]
 class Tokenizer:
     def get_eos_token_id(self): return 2
+def draft_model(model, device, **settings):
+    if not model.endswith("/head"): raise SystemExit("no such head")
+    return model
 class LLMPipeline:
     def __init__(self, model, device, **settings):
-        if not model.endswith("m.gguf"): raise SystemExit("no such model")
+        if not model.endswith(("m.gguf", "/target")): raise SystemExit("no such model")
         self.settings = settings
     def get_generation_config(self): return GenerationConfig()
     def get_tokenizer(self): return Tokenizer()
     def generate(self, prompt, config, streamer):
         if config.do_sample: raise RuntimeError(f"drawn at {config.temperature} with {config.rng_seed}")
         tokens = prompt[0][::-1][:config.max_new_tokens - 1] + [2]
-        lookup = self.settings.get("prompt_lookup", False)
-        if lookup and config.num_assistant_tokens < 1: raise RuntimeError("no lookup")
-        for _ in tokens[1:] if lookup else tokens: streamer.write(0)
+        drafts = "prompt_lookup" in self.settings or "draft_model" in self.settings
+        if drafts and config.num_assistant_tokens < 1: raise RuntimeError("no draft")
+        for _ in tokens[1:] if drafts else tokens: streamer.write(0)
         return Result(tokens)
 )";
 
-TEST(PythonPeer, TalksAsAnEngineThatTheBenchStarts) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fake_openvino";
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "openvino_genai.py") << kFakeOpenVino;
-  std::ofstream(folder / "openvino.py") << "def Tensor(rows): return rows\n";
-  std::ofstream(folder / "numpy.py") << "int64 = None\ndef array(rows, dtype): return rows\n";
-  const std::filesystem::path start = folder / "start";
-  std::ofstream(start) << "#!/bin/sh\nPYTHONPATH=" << folder.string()
-                       << " exec python3 " TALON_PYTHON_PEER " openvino \"$@\"\n";
-  std::filesystem::permissions(start, std::filesystem::perms::owner_all);
+class PythonPeer : public testing::Test {
+ protected:
+  PythonPeer() {
+    std::filesystem::create_directories(folder_);
+    write("openvino_genai.py", kFakeOpenVino);
+    write("openvino.py", "def Tensor(rows): return rows\n");
+    write("numpy.py", "int64 = None\ndef array(rows, dtype): return rows\n");
+    write("start", "#!/bin/sh\nPYTHONPATH=" + folder_.string() +
+                       " exec python3 " TALON_PYTHON_PEER " openvino \"$@\" --converted " +
+                       folder_.string() + "\n");
+    std::filesystem::permissions(start(), std::filesystem::perms::owner_all);
+  }
+  ~PythonPeer() override { std::filesystem::remove_all(folder_); }
 
+  std::string start() const { return (folder_ / "start").string(); }
+  std::string write(const char* name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+
+ private:
+  const std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "fake_openvino";
+};
+
+TEST_F(PythonPeer, TalksAsAnEngineThatTheBenchStarts) {
   Request request = small_request();
   request.end_tokens = {2};
   std::vector<TokenId> expected(request.prompt.rbegin(), request.prompt.rend());
@@ -328,8 +347,8 @@ TEST(PythonPeer, TalksAsAnEngineThatTheBenchStarts) {
   expected.push_back(2);
   for (const char* name : {"peer:openvino", "peer:openvino:prompt-lookup"}) {
     SCOPED_TRACE(name);
-    const auto peer = make_peer(parse_peer(std::string(name) + "=" + start.string()),
-                                {"m.gguf", tokenizer(), 1, 512});
+    const auto peer =
+        make_peer(parse_peer(std::string(name) + "=" + start()), {"m.gguf", tokenizer(), 1, 512});
     request.sampler.temperature = 0;
     const TurnAnswer answer = peer->answer(request, nullptr);
     EXPECT_EQ(answer.tokens, expected);
@@ -341,12 +360,34 @@ TEST(PythonPeer, TalksAsAnEngineThatTheBenchStarts) {
     const std::string failed = message_of([&] { peer->answer(request, nullptr); });
     EXPECT_NE(failed.find("drawn at 0.5 with 5"), std::string::npos) << failed;
   }
-  const PeerChoice unknown = parse_peer("peer:openvino:magic=" + start.string());
+  const PeerChoice unknown = parse_peer("peer:openvino:magic=" + start());
   EXPECT_NE(message_of([&] {
               make_peer(unknown, {"m.gguf", tokenizer(), 1, 512});
             }).find("prompt-lookup"),
             std::string::npos);
-  std::filesystem::remove_all(folder);
+}
+
+/// The target is read in another form, so it is made sure that it was made of this file.
+TEST_F(PythonPeer, DraftsWithAHeadThatWasConvertedWithItsTarget) {
+  const std::string model = write("m.gguf", "model"), head = write("h.gguf", "head");
+  const auto answer_of = [&](const char* name) {
+    const auto peer =
+        make_peer(parse_peer(name + ("=" + start()) + "#" + head), {model, tokenizer(), 1, 512});
+    return peer->answer(small_request(), nullptr);
+  };
+  const std::string none = message_of([&] { answer_of("peer:openvino:eagle3"); });
+  EXPECT_NE(none.find("expected what scripts/python_peer.sh openvino-eagle3 makes"),
+            std::string::npos)
+      << none;
+  write("made.json",
+        Json({{"model", sha256_of_file(model)}, {"head", sha256_of_file(head)}}).dump());
+  const TurnAnswer plain = answer_of("peer:openvino:none");
+  const TurnAnswer drafted = answer_of("peer:openvino:eagle3");
+  EXPECT_EQ(plain.tokens, drafted.tokens);
+  EXPECT_EQ(drafted.rounds.rounds, plain.rounds.rounds - 1);
+  write("h.gguf", "another head");
+  EXPECT_NE(message_of([&] { answer_of("peer:openvino:eagle3"); }).find("found that of others"),
+            std::string::npos);
 }
 
 }  // namespace
