@@ -18,7 +18,7 @@ flock -n 9 || { echo "train_images: $folder is trained already by another proces
 categories=
 case "$pictures" in
   icons)
-    tokenizer_epochs=8 views=10 first_epochs=5 epochs=22 layers=8 feature_epochs=20 samples=4
+    tokenizer_epochs=8 views=10 first_epochs=5 epochs=15 layers=8 feature_epochs=20 samples=4
     categories="Smileys & Emotion,Animals & Nature,Food & Drink" ;;
   cifar10) tokenizer_epochs=3 views=2 epochs=4 layers=6 feature_epochs=6 samples=1000 ;;  # five times the pictures, ten prompts
   *) echo "train_images: PICTURES: expected icons or cifar10, found $pictures" >&2; exit 2 ;;

@@ -29,6 +29,8 @@ constexpr int kPromptRows = 8;      // shown to the drafter
 constexpr int kLevels = 5;  // of the longer of two drafts, whose difference is that of passes
 constexpr double kLeastPassShare = 1e-3;  // of the draft of one level
 constexpr int kFirstPasses = 5;           // most that are timed, each after a forward of the target
+constexpr int kCatchUps = 3;              // first passes over many rows, that are timed
+constexpr int kCatchUpContext = 256;      // has room for all that the drafter is shown
 
 int cache_pages(int context) { return (context + kMostRows) / kPageRows + 2; }
 
@@ -42,7 +44,7 @@ class ProbePolicy : public PolicyState {
  public:
   ProbePolicy(int levels, int width) : levels_(levels), width_(width) {}
   TreePlan plan(const PlanContext&) override { return {1024, levels_, width_}; }
-  bool start(const DraftTree&) override {
+  bool start(const DraftTree&, int /*waiting*/) override {
     asked_ = true;
     return true;
   }
@@ -71,7 +73,10 @@ class CostMeasurement {
   CostProfile run() {
     const std::vector<int> rows = {1, 10};
     measure_passes(rows, 0.25 * budget_ms_);
-    if (!profile_.levels.empty()) measure_first_pass(0.15 * budget_ms_);
+    if (!profile_.levels.empty()) {
+      measure_first_pass(0.15 * budget_ms_);
+      if (model_.config.context >= kCatchUpContext) measure_catch_up();
+    }
     measure_checks();
     profile_.steady = profile_.steady && !model_.backend->is_disturbed();
     return std::move(profile_);
@@ -208,16 +213,32 @@ class CostMeasurement {
   void measure_first_pass(double budget_ms) {
     double least = std::numeric_limits<double>::infinity();
     const Stopwatch all;
-    for (int i = 0; i < kFirstPasses && (i == 0 || all.ms() < budget_ms); ++i) {
-      const ForwardResult result = forward(1);
-      CommittedTokens committed{.tokens = tokens_, .first_position = kPromptRows + i};
-      if (result.features) committed.features = result.features.row_range(0, 1);
-      drafter_.observe(*state_, committed);
-      const Stopwatch watch;
-      draft(1, 1);
-      least = std::min(least, watch.ms());
-    }
+    for (int i = 0; i < kFirstPasses && (i == 0 || all.ms() < budget_ms); ++i)
+      least = std::min(least, ms_of_taking_in(forward(1), 1));
     profile_.first_pass_ms = std::max(0.0, least - profile_.levels.front().ms);
+  }
+
+  /// As after a prompt: the drafter takes in many tokens at once. Beside one, both in the caches.
+  void measure_catch_up() {
+    double one = std::numeric_limits<double>::infinity(), many = one;
+    const ForwardResult result = forward(kMostRows);
+    for (int i = 0; i < kCatchUps; ++i) {
+      many = std::min(many, ms_of_taking_in(result, kMostRows));
+      one = std::min(one, ms_of_taking_in(result, 1));
+    }
+    profile_.waiting_row_ms = std::max(0.0, many - one) / (kMostRows - 1);
+  }
+
+  /// Of a draft of one node after the drafter was shown the first `rows` of a forward.
+  double ms_of_taking_in(const ForwardResult& result, int rows) {
+    CommittedTokens committed{.tokens = std::span(tokens_).first(static_cast<std::size_t>(rows)),
+                              .first_position = shown_};
+    if (result.features) committed.features = result.features.row_range(0, rows);
+    drafter_.observe(*state_, committed);
+    shown_ += rows;
+    const Stopwatch watch;
+    draft(1, 1);
+    return watch.ms();
   }
 
   /// Whether the drafter asks policies about its passes.
@@ -245,6 +266,7 @@ class CostMeasurement {
   Target target_;
   KvSequence sequence_;
   std::unique_ptr<DraftState> state_;
+  int shown_ = kPromptRows;  // tokens to the drafter
   std::vector<TokenId> tokens_;
   std::vector<TokenId> text_;  // empty: rows are arbitrary
   CostProfile profile_;

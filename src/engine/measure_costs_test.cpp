@@ -36,6 +36,14 @@ TEST(MeasureCosts, TimesChecksAtTwoContextsWithoutTouchingTheDraftersSequences) 
   EXPECT_LE(profile.levels.size(), 2u);
 }
 
+TEST(MeasureCosts, TimesWhatTokensTakeThatAHeadHasNotSeen) {
+  const CostProfile profile = measure_costs(small_model().model, KvType::f16, *head(), 50);
+  ASSERT_TRUE(profile.waiting_row_ms);
+  EXPECT_LT(*profile.waiting_row_ms, profile.levels.front().ms) << "they come in one pass";
+  const auto table = make_drafter("ngram", {});
+  EXPECT_FALSE(measure_costs(small_model().model, KvType::f16, *table, 50).waiting_row_ms);
+}
+
 TEST(MeasureCosts, TheFarContextIsLongWhereItsKeysAndValuesAreFew) {
   ModelConfig config = small_model().model.config;
   EXPECT_EQ(far_context(config, KvType::f16), 512 - 32);

@@ -48,6 +48,7 @@ CostProfile profile_of(const Json& json) {
   }
   profile.first_pass_ms = extra_ms_in(json, "first_pass_ms");
   profile.noise_ms = extra_ms_in(json, "noise_ms");
+  if (json.contains("waiting_row_ms")) profile.waiting_row_ms = extra_ms_in(json, "waiting_row_ms");
   return profile;
 }
 
@@ -56,6 +57,7 @@ Json json_of(const CostProfile& profile) {
                {"levels", Json::array()},
                {"first_pass_ms", profile.first_pass_ms},
                {"noise_ms", profile.noise_ms}};
+  if (profile.waiting_row_ms) json["waiting_row_ms"] = *profile.waiting_row_ms;
   for (const auto& [rows, context, ms] : profile.checks) {
     json["checks"].push_back({{"rows", rows}, {"context", context}, {"ms", ms}});
   }

@@ -24,8 +24,10 @@ struct CostProfile {
                               // drafters without passes
   double first_pass_ms = 0;   // that the first pass of a draft takes beyond such a pass: the check
                               // before it has put the head's weights out of the caches
-  double noise_ms = 0;        // that a pass takes more when it makes the noise of its level
-  bool steady = true;         // measurements agreed when they were repeated: worth keeping
+  std::optional<double> waiting_row_ms = {};  // that each committed token more which the head has
+                                              // not seen adds to the first pass
+  double noise_ms = 0;  // that a pass takes more when it makes the noise of its level
+  bool steady = true;   // measurements agreed when they were repeated: worth keeping
   bool empty() const { return checks.empty(); }
 };
 

@@ -77,6 +77,17 @@ TEST(PassCosts, TheFirstPassOfADraftTakesWhatWasMeasuredOnTop) {
   EXPECT_NEAR(costs.pass_ms(10, machine), 7.6, 1e-9);
 }
 
+TEST(PassCosts, ATokenThatTheHeadHasNotSeenTakesWhatWasMeasuredOrARowOfALevel) {
+  const MachineCosts machine(64, profile());
+  EXPECT_NEAR(PassCosts(64, profile()).waiting_row_ms(machine), 0.2, 1e-9);
+  CostProfile cheap = profile();
+  cheap.waiting_row_ms = 0.05;
+  PassCosts costs(64, cheap);
+  EXPECT_NEAR(costs.waiting_row_ms(machine), 0.05, 1e-9);
+  for (int i = 0; i < 15; ++i) costs.observe(std::vector{1, 10}, 2 * 5.8, machine);
+  EXPECT_NEAR(costs.waiting_row_ms(machine), 0.1, 1e-9);
+}
+
 TEST(PassCosts, LearnWithoutAProfile) {
   const MachineCosts machine(64);
   PassCosts costs(64);
@@ -92,6 +103,7 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   const auto file = temporary("costs.json");
   CostProfile written = profile();
   written.first_pass_ms = 0.25;
+  written.waiting_row_ms = 0.125;
   write_cost_profile(file, "this machine", written);
   const auto read = read_cost_profile(file, "this machine");
   ASSERT_TRUE(read.has_value());
@@ -101,6 +113,7 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   EXPECT_DOUBLE_EQ(read->checks[4].ms, truth(4, 1024));
   EXPECT_DOUBLE_EQ(read->levels[1].ms, 3.8);
   EXPECT_DOUBLE_EQ(read->first_pass_ms, 0.25);
+  EXPECT_EQ(read->waiting_row_ms, 0.125);
   EXPECT_FALSE(read_cost_profile(file, "another machine").has_value());
 }
 
@@ -112,6 +125,7 @@ TEST(CostProfile, ADamagedFileIsAsGoodAsNone) {
         R"({"key":"k","checks":[{"rows":1,"context":1,"ms":-1}],"levels":[],"first_pass_ms":0})",
         R"({"key":"k","checks":[{"rows":"x","context":1,"ms":1}],"levels":[],"first_pass_ms":0})",
         R"({"key":"k","checks":[],"levels":[],"first_pass_ms":-1})",
+        R"({"key":"k","checks":[],"levels":[],"first_pass_ms":0,"noise_ms":0,"waiting_row_ms":-1})",
         R"({"key":"k","checks":[],"levels":[]})"}) {
     const auto file = temporary("damaged.json");
     std::ofstream(file) << text;

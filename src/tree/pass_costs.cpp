@@ -3,7 +3,9 @@
 namespace talon {
 
 PassCosts::PassCosts(int max_rows, const CostProfile& profile, bool sampled)
-    : pass_(max_rows, kPassRowShare), first_pass_(profile.first_pass_ms) {
+    : pass_(max_rows, kPassRowShare),
+      first_pass_(profile.first_pass_ms),
+      waiting_row_(profile.waiting_row_ms) {
   const double noise_ms = sampled ? profile.noise_ms : 0;
   for (const auto& [rows, ms] : profile.levels) pass_.seed(rows, ms + noise_ms);
 }
@@ -18,6 +20,12 @@ double PassCosts::pass_ms(int rows, const MachineCosts& machine) const {
 
 double PassCosts::first_pass_ms(const MachineCosts& machine) const {
   return unit_ms(machine) * pass_.pace() * first_pass_;
+}
+
+double PassCosts::waiting_row_ms(const MachineCosts& machine) const {
+  constexpr int kLevelRows = 10;
+  if (waiting_row_) return unit_ms(machine) * pass_.pace() * *waiting_row_;
+  return (pass_ms(kLevelRows, machine) - pass_ms(1, machine)) / (kLevelRows - 1);
 }
 
 double PassCosts::draft_ms(std::span<const int> rows, const MachineCosts& machine) const {

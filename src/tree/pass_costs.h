@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "tree/cost_curve.h"
@@ -23,6 +24,9 @@ class PassCosts {
   double pass_ms(int rows, const MachineCosts& machine) const;
   /// What the first pass of a draft takes beyond pass_ms().
   double first_pass_ms(const MachineCosts& machine) const;
+  /// What each committed token more that the head has not seen adds to the first pass. Unless it
+  /// was measured, what a row more takes among the few rows of a level.
+  double waiting_row_ms(const MachineCosts& machine) const;
   /// Of a whole draft.
   double draft_ms(std::span<const int> rows, const MachineCosts& machine) const;
 
@@ -33,8 +37,9 @@ class PassCosts {
   /// Milliseconds of what pass_ counts in.
   double unit_ms(const MachineCosts& machine) const;
 
-  CostCurve pass_;         // as if checks were at pace 1
-  double first_pass_ = 0;  // likewise, at the pace of pass_ = 1
+  CostCurve pass_;                     // as if checks were at pace 1
+  double first_pass_ = 0;              // likewise, at the pace of pass_ = 1
+  std::optional<double> waiting_row_;  // likewise
 };
 
 }  // namespace talon

@@ -2,7 +2,7 @@
 
 namespace talon {
 
-bool PolicyState::start(const DraftTree&) { return true; }
+bool PolicyState::start(const DraftTree&, int /*waiting*/) { return true; }
 
 int PolicyState::expand(std::span<const float> path_log_p) {
   return static_cast<int>(path_log_p.size());

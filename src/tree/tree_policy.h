@@ -22,8 +22,9 @@ class PolicyState {
   virtual ~PolicyState() = default;
   virtual TreePlan plan(const PlanContext& context) = 0;
   /// Asked before the first pass of a drafter that grows level by level: whether it is worth it.
-  /// tree: the root and what cheaper drafters proposed.
-  virtual bool start(const DraftTree& tree);
+  /// tree: the root and what cheaper drafters proposed. waiting: committed tokens before the root
+  /// that the drafter has not run yet, and would run in that pass.
+  virtual bool start(const DraftTree& tree, int waiting);
   /// Asked by such drafters after each level of plan().ask_after: how many of its best nodes to
   /// expand; 0: no further level. path_log_p: of the nodes of the newest level, descending. By
   /// default all.

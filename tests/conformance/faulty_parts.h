@@ -103,9 +103,9 @@ class FaultyPolicy : public TreePolicy {
       trigger_.tick();
       return inner_->plan(context);
     }
-    bool start(const DraftTree& tree) override {
+    bool start(const DraftTree& tree, int waiting) override {
       trigger_.tick();
-      return inner_->start(tree);
+      return inner_->start(tree, waiting);
     }
     int expand(std::span<const float> path_log_p) override {
       trigger_.tick();

@@ -74,7 +74,7 @@ void decide(benchmark::State& state, const std::string& text, bool between_passe
     Decisions decisions(between_passes);
     tree = proposal;
     const TreePlan plan = decisions.time([&] { return policy->plan(context); });
-    bool grows = plan.nodes > 0 && decisions.time([&] { return policy->start(root); });
+    bool grows = plan.nodes > 0 && decisions.time([&] { return policy->start(root, 1); });
     for (int level = 1; grows && level < kLevels; ++level) {
       grows = decisions.time([&] { return policy->expand(beam); }) > 0;
     }

@@ -82,7 +82,7 @@ Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, Poli
     if (is_cheap && parent >= 0 && recorded.depth(node) <= plan.levels)
       copy[index_of(node)] = copy_node(recorded, node, result.tree, parent);
   }
-  if (passing != 0 && policy.start(result.tree)) {
+  if (passing != 0 && policy.start(result.tree, /*waiting=*/0)) {
     std::vector<NodeId> beam = {0};
     const int levels = std::min(plan.levels, drafter.levels);
     for (int level = 1; level <= levels && !beam.empty(); ++level) {

@@ -90,9 +90,11 @@ class BlockDrafter : public Drafter {
     std::vector<HeadState*> states;
     for (DraftJob& job : jobs) {
       const bool has_room = job.plan.levels > 0 && job.plan.nodes > job.tree->draft_nodes();
-      if (!has_room || (job.policy && !job.policy->start(*job.tree))) continue;
+      auto& state = static_cast<HeadState&>(*job.state);
+      if (!has_room) continue;
+      if (job.policy && !job.policy->start(*job.tree, state.waiting_before_newest())) continue;
       wanted.push_back(&job);
-      states.push_back(static_cast<HeadState*>(job.state));
+      states.push_back(&state);
     }
     memory_.want(wanted.size());
     memory_.extend(states);

@@ -87,7 +87,9 @@ class EagleDrafter : public Drafter {
   void propose(std::span<DraftJob> jobs) override {
     std::vector<DraftJob> wanted;
     for (const DraftJob& job : jobs) {
-      if (!job.policy || job.policy->start(*job.tree)) wanted.push_back(job);
+      const auto& state = static_cast<const EagleState&>(*job.state);
+      if (!job.policy || job.policy->start(*job.tree, state.own->waiting_before_newest()))
+        wanted.push_back(job);
     }
     memory_.want(wanted.size());
     const auto guided = std::ranges::partition(wanted, [](const DraftJob& job) {

@@ -12,7 +12,7 @@ namespace {
 constexpr int kPagesToBeginAgain = 4;
 // Pairs of a prompt that comes some at a time beside answers are run when so many wait: in one pass
 // all of them would make a step long.
-constexpr int kPairsOfAPass = 64;
+constexpr int kPairsOfAPass = 32;
 constexpr int kPairsOfAPrompt = 8;  // at least: fewer are an answer's
 // Drafts pay for what all others have run of their texts where at least one in so many rounds of
 // sequences wants one; so many rounds more or less than that make it sleep or wake.

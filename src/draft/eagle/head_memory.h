@@ -31,6 +31,8 @@ struct HeadState : DraftState {
     waiting.clear();
     given = 0;
   }
+  /// Tokens that are run with the newest, before a tree can grow.
+  int waiting_before_newest() const { return std::max(0, static_cast<int>(waiting.size()) - 1); }
   /// Pairs that neither wait nor are in the cache.
   int missing() const { return observed - 1 - cache.length() - static_cast<int>(waiting.size()); }
 };

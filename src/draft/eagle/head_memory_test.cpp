@@ -11,7 +11,7 @@ namespace talon::head_memory_test {
 namespace {
 
 constexpr int kWidth = 4;
-constexpr int kPrompt = 50;
+constexpr int kPrompt = 30;
 
 /// A network that computes nothing and counts what it is asked for.
 class CountingRunner : public PairRunner {
@@ -89,7 +89,7 @@ TEST_F(HeadMemoryTest, RunsAPromptThatComesSomeAtATimeInSmallPasses) {
   const auto state = begin(1);
   for (int rows = 10, seen = kPrompt + rows; seen <= 400; seen += rows) {
     observe(*state, rows);
-    EXPECT_GT(network_.rows, seen - 1 - 64);
+    EXPECT_GT(network_.rows, seen - 1 - 32);
   }
   const int before = network_.rows;
   for (int round = 0; round < 128; ++round) observe(*state, 1);

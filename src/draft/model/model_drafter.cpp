@@ -77,7 +77,9 @@ class ModelDrafter : public Drafter {
       auto& state = static_cast<ModelState&>(*job.state);
       const bool has_room = job.plan.levels > 0 && job.plan.nodes > job.tree->draft_nodes();
       const bool fits = !state.text.empty() && std::ssize(state.text) < context_;
-      if (!has_room || !fits || (job.policy && !job.policy->start(*job.tree))) continue;
+      if (!has_room || !fits) continue;
+      const int waiting = static_cast<int>(state.text.size()) - state.cache.length() - 1;
+      if (job.policy && !job.policy->start(*job.tree, std::max(0, waiting))) continue;
       wanted.push_back(begin(job, state));
     }
     const int outputs = is_staged() ? options_.shape.levels : options_.shape.width;

@@ -79,7 +79,7 @@ class RoundPlayer {
   }
 
   void draft() {
-    drafted_ = policy_->start(root_);
+    drafted_ = policy_->start(root_, 1);
     const std::array<float, 3> beam = {-0.4F, -1.9F, -2.5F};
     int levels = 1;
     while (drafted_ && levels < 6 && policy_->expand(beam) > 0) ++levels;

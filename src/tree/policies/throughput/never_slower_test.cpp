@@ -55,6 +55,7 @@ class Answer {
     while (right < 20 && uniform_(random_) < world_.truth) ++right;
     const int emitted = std::min(right, tree.draft_nodes()) + 1;
     tokens_ += emitted;
+    waiting_ += emitted;
     ms_ += check_ms + draft_ms;
     plain_ms_ += slow_ * 10 * emitted;
     machine_.costs.observe_check(tree.size(), context.position,
@@ -68,7 +69,8 @@ class Answer {
       tree = test::chain(std::min(16, most_levels), world_.claimed);
       return world_.drafting == Drafting::free ? 0.005 : world_.draft_ms;
     }
-    if (!policy_->start(tree)) return 0;
+    if (!policy_->start(tree, waiting_ - 1)) return 0;
+    waiting_ = 0;
     double ms = 0;
     bool more = true;
     for (int level = 1; more && level <= std::min(16, most_levels); ++level) {
@@ -87,6 +89,7 @@ class Answer {
   std::uniform_real_distribution<double> uniform_{0, 1};
   double slow_ = 1;
   int tokens_ = 0;
+  int waiting_ = 10;  // tokens that the head has not seen
   double ms_ = 0, plain_ms_ = 0;
 };
 

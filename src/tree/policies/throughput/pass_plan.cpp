@@ -24,10 +24,7 @@ PassPlan::PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const L
   for (std::size_t i = 0; i < kCoverages; ++i) trials_[i] = Trial(drafter.pass_gain[i]);
 }
 
-void PassPlan::begin(int position) {
-  waiting_ = std::clamp(position, 1, kMostWaiting);
-  crowd_pause_ = position % kCrowdTries == 0 ? 0 : kCrowdPause;
-}
+void PassPlan::begin(int position) { crowd_pause_ = position % kCrowdTries == 0 ? 0 : kCrowdPause; }
 
 /// Alone, each sequence finds out for itself: its text may be of another kind than the last one's.
 /// In a crowd a pass costs all, so while passes do not pay few sequences try for all.
@@ -45,7 +42,8 @@ void PassPlan::begin_round() {
   expected_ = 0;
 }
 
-bool PassPlan::start(const DraftTree& tree, double coverage) {
+bool PassPlan::start(const DraftTree& tree, double coverage, int waiting) {
+  waiting_ = std::min(waiting, kMostWaiting);
   cheap_sources_ = 0;
   for (const DraftTree::Node& node : tree.nodes) cheap_sources_ |= node.sources;
   coverage_ = std::min(static_cast<std::size_t>(coverage * static_cast<double>(kCoverages)),
@@ -53,7 +51,7 @@ bool PassPlan::start(const DraftTree& tree, double coverage) {
   const int sequences = prices_.context().sequences;
   const double ms = catch_up_ms() + drafter_.passes.first_pass_ms(prices_.machine()) / sequences;
   if (leaves_it_to_others() || !trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
-  pass_rows_.push_back(waiting_ * sequences);
+  pass_rows_.push_back(first_rows() * sequences);
   return true;
 }
 
@@ -80,15 +78,13 @@ double PassPlan::pass_ms(int rows) const {
   return drafter_.passes.pass_ms(rows * sequences, prices_.machine()) / sequences;
 }
 
-/// Likewise of the first, which runs the tokens that the head has not seen: each takes what a row
-/// more takes among the few rows of a level. The curve of passes knows no more.
+/// Likewise of the first, which runs the tokens that the head has not seen.
 double PassPlan::catch_up_ms() const {
-  constexpr int kLevelRows = 10;
-  const auto of_rows = [&](int rows) { return drafter_.passes.pass_ms(rows, prices_.machine()); };
-  const double row_ms = (of_rows(kLevelRows) - of_rows(1)) / (kLevelRows - 1);
-  return std::max(pass_ms(waiting_),
-                  of_rows(1) / prices_.context().sequences + row_ms * (waiting_ - 1));
+  return pass_ms(1) + drafter_.passes.waiting_row_ms(prices_.machine()) * waiting_;
 }
+
+/// Rows of the first pass, as far as they are counted in what passes cost.
+int PassPlan::first_rows() const { return 1 + std::min(waiting_, kFewWaiting); }
 
 double PassPlan::ms() const {
   return drafter_.passes.draft_ms(pass_rows_, prices_.machine()) / sharers_;
@@ -131,17 +127,15 @@ void PassPlan::learn(const RoundOutcome& outcome, double draft_ms, double node_m
   for (NodeId node = 1; node < tree.size(); ++node) nodes += is_cheap(node) ? 0 : 1;
   // The mean of what came true and what was to be expected, which varies less.
   const double tokens = (static_cast<double>(outcome.accepted.size() - without) + expected_) / 2;
-  const double usual_ms = draft_ms - (pass_ms(waiting_) - pass_ms(1));
+  const double usual_ms = draft_ms - (pass_ms(first_rows()) - pass_ms(1));
   const double gain = tokens - prices_.rate() * (usual_ms + node_ms * nodes);
   trials_[coverage_].learn(gain);
   drafter_.pass_gain[coverage_] += 0.02 * (gain - drafter_.pass_gain[coverage_]);
   usual_nodes_ += 0.1 * (tree.draft_nodes() - usual_nodes_);
-  waiting_ = 0;
 }
 
 void PassPlan::end_round(std::span<const TokenId> emitted, int matched) {
   const int count = static_cast<int>(emitted.size());
-  waiting_ = std::min(waiting_ + count, kMostWaiting);
   if (matched >= 0) forecast_.learn(matched, matched < count);
 }
 

@@ -19,12 +19,12 @@ class PassPlan {
  public:
   PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const LossBudget& budget);
 
-  /// Before the first round. position: of the root, up to which the head has seen nothing.
+  /// Before the first round. position: of the root.
   void begin(int position);
   void begin_round();
   /// Whether the first pass is worth it. tree: what cheaper drafters proposed, `coverage` their
-  /// chances at the root.
-  bool start(const DraftTree& tree, double coverage);
+  /// chances at the root. waiting: tokens that the head has not seen, beside the root.
+  bool start(const DraftTree& tree, double coverage, int waiting);
   /// How many of the newest level's nodes to expand. margin: gain that rows must bring, in
   /// multiples of their cost.
   int expand(std::span<const float> path_log_p, double margin);
@@ -50,6 +50,7 @@ class PassPlan {
 
   bool leaves_it_to_others();
   double pass_ms(int rows) const;
+  int first_rows() const;
   double catch_up_ms() const;
   bool can_afford(double pass_ms, double share) const;
   double row_price(double margin) const;
@@ -63,9 +64,9 @@ class PassPlan {
   double usual_nodes_ = 8;
   double sharers_ = 1;   // sequences that share the round's passes
   int crowd_pause_ = 0;  // rounds in a crowd in which others try
-  int waiting_ = 1;      // tokens that the head has not seen: rows of its next first pass
 
   // Of the current round:
+  int waiting_ = 0;             // tokens that the first pass takes in beside the root
   std::vector<int> pass_rows_;  // of the whole batch, per pass
   std::uint32_t cheap_sources_ = 0;
   std::size_t coverage_ = 0;

@@ -45,7 +45,9 @@ class ThroughputState : public PolicyState {
             std::min(options_.width, context.rows_available)};
   }
 
-  bool start(const DraftTree& tree) override { return passes_.start(tree, worth_.coverage(tree)); }
+  bool start(const DraftTree& tree, int waiting) override {
+    return passes_.start(tree, worth_.coverage(tree), waiting);
+  }
 
   int expand(std::span<const float> path_log_p) override {
     return passes_.expand(path_log_p, options_.margin);

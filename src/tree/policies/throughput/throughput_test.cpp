@@ -95,14 +95,14 @@ TEST(ThroughputPolicy, AsksAnExpensiveDrafterThatNeverHelpsOnlyRarely) {
 }
 
 /// A head that grows a chain level by level, each node right with chance p given its parent and
-/// sure of just that. Returns the levels that were grown.
+/// sure of just that. Returns the levels that were grown. waiting: tokens that it has not seen.
 struct ChainHead {
   double p;
   double pass_ms;
 
-  int draft(PolicyState& policy, DraftTree& tree, double& draft_ms) const {
+  int draft(PolicyState& policy, DraftTree& tree, double& draft_ms, int waiting = 0) const {
     draft_ms = 0;
-    if (!policy.start(tree)) return 0;
+    if (!policy.start(tree, waiting)) return 0;
     int levels = 0;
     bool more = true;
     while (more && levels < 16) {
@@ -162,7 +162,20 @@ TEST(ThroughputPolicy, AsksForTheFirstPassWhatItCostsOnTop) {
     Machine machine(profile);
     auto policy = machine.policy("throughput");
     ASSERT_GT(policy->plan(alone()).nodes, 0);
-    EXPECT_EQ(policy->start(DraftTree(0)), first_pass_ms == 0) << first_pass_ms;
+    EXPECT_EQ(policy->start(DraftTree(0), 0), first_pass_ms == 0) << first_pass_ms;
+  }
+}
+
+TEST(ThroughputPolicy, AsksForTheFirstPassWhatTheTokensTakeThatItTakesIn) {
+  CostProfile profile = Machine::profile(0.4, 0.5);
+  profile.waiting_row_ms = 0.1;
+  Machine machine(profile);
+  for (const int waiting : {0, 80, 100}) {  // the last take all of a token's time
+    auto policy = machine.policy("throughput");
+    PlanContext context = alone();
+    context.position = 500;  // says nothing of it
+    ASSERT_GT(policy->plan(context).nodes, 0);
+    EXPECT_EQ(policy->start(DraftTree(0), waiting), waiting < 100) << waiting;
   }
 }
 
@@ -172,14 +185,16 @@ TEST(ThroughputPolicy, AHeadThatPaidBeforeSurvivesBadFirstRoundsAfterALongPrompt
   machine.drafter.pass_gain.fill(0.3);
   auto policy = machine.policy("throughput");
   const ChainHead head{0.7, kPassMs};
-  PlanContext context = alone();
-  context.position = 128;  // tokens that the head takes in first
-  int asked = 0;
+  const PlanContext context = alone();
+  int asked = 0, waiting = 127;
   for (int round = 0; round < 12; ++round) {
     DraftTree tree(0);
     double draft_ms = 0;
     const TreePlan plan = policy->plan(context);
-    if (plan.nodes > 0) asked += head.draft(*policy, tree, draft_ms) > 0 ? 1 : 0;
+    if (plan.nodes > 0 && head.draft(*policy, tree, draft_ms, waiting) > 0) {
+      ++asked;
+      waiting = 0;
+    }
     test::cut(*policy, tree, plan, context);
     test::report(*policy, machine, tree, round < 3 ? 0 : 2, draft_ms);
   }
@@ -266,7 +281,7 @@ TEST(ThroughputPolicy, WhatACrowdFoundDoesNotKeepOneThatIsAloneFromDrafting) {
   drafts_in_a_crowd(machine, 160, 0);
   auto policy = machine.policy("throughput");
   ASSERT_GT(policy->plan(alone()).nodes, 0);
-  EXPECT_TRUE(policy->start(DraftTree(0)));
+  EXPECT_TRUE(policy->start(DraftTree(0), 0));
 }
 
 TEST(ThroughputPolicy, AHeadThatTakesInWhatItMissedIsNotTakenForASlowOne) {
@@ -278,15 +293,14 @@ TEST(ThroughputPolicy, AHeadThatTakesInWhatItMissedIsNotTakenForASlowOne) {
   int drafts = 0;
   for (int answer = 0; answer < 30; ++answer) {
     auto policy = machine.policy("throughput");
-    PlanContext context = alone();
-    context.position = 100;
+    const PlanContext context = alone();
     int missed = 100;
     drafts = 0;
     for (int round = 0; round < 100; ++round) {
       DraftTree tree(0);
       double draft_ms = 0;
       const TreePlan plan = policy->plan(context);
-      if (plan.nodes > 0 && head.draft(*policy, tree, draft_ms) > 0) {
+      if (plan.nodes > 0 && head.draft(*policy, tree, draft_ms, missed) > 0) {
         draft_ms += 0.125 * missed;
         missed = 0;
         ++drafts;
