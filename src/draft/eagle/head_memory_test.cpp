@@ -96,6 +96,15 @@ TEST_F(HeadMemoryTest, RunsAPromptThatComesSomeAtATimeInSmallPasses) {
   EXPECT_EQ(network_.rows, before);  // of an answer for which nothing is drafted
 }
 
+TEST_F(HeadMemoryTest, SaysWhatIsLeftToRunBeforeATreeCanGrow) {
+  const auto state = begin(1);
+  EXPECT_EQ(state->waiting_before_newest(), kPrompt - 2) << "one pair less than tokens";
+  observe(*state, 10);
+  EXPECT_EQ(state->waiting_before_newest(), 0) << "a pass was full";
+  observe(*state, 3);
+  EXPECT_EQ(state->waiting_before_newest(), 2);
+}
+
 TEST_F(HeadMemoryTest, RunsNothingOfATextOfWhichNoDraftsAreWantedInACrowd) {
   for (TokenId i = 0; i < 3; ++i) others_.push_back(begin(2 + i));
   const auto state = begin(1);

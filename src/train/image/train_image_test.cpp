@@ -86,6 +86,14 @@ ImageModelOptions small_model(const Folder& data, const fs::path& out, double ep
   return options;
 }
 
+/// One pass with the values of a run "first", which changes as good as nothing.
+ImageModelOptions begun_with_the_first(const Folder& data) {
+  ImageModelOptions options = small_model(data, data / "second", 1);
+  options.schedule.rate = 1e-9;
+  options.schedule.start = (data / "first/checkpoint.safetensors").string();
+  return options;
+}
+
 TEST(TrainTokenizer, LearnsTheEightPicturesThatItSees) {
   const Folder data;
   write_pictures(data, 9);
@@ -183,9 +191,7 @@ TEST(TrainImageModel, LearnsTheCodesOfTheEightPicturesThatItSees) {
 TEST(TrainImageModel, StartsFromTheValuesOfAnotherRunOfTheSameShape) {
   const CodedFolder data;
   ASSERT_TRUE(train_image_model(small_model(data, data / "first", 150), quiet()).finished);
-  ImageModelOptions options = small_model(data, data / "second", 1);
-  options.schedule.rate = 1e-9;  // as good as none
-  options.schedule.start = (data / "first/checkpoint.safetensors").string();
+  ImageModelOptions options = begun_with_the_first(data);
   const Json facts = train_image_model(options, quiet()).facts;
   EXPECT_LT(facts["evaluation"]["nats_train"].get<double>(), 0.05);
   EXPECT_EQ(facts["pictures"], 8);
@@ -204,9 +210,7 @@ TEST(TrainImageModel, StartsFromTheValuesOfAnotherRunOfTheSameShape) {
 TEST(TrainImageModel, OfSomeCategoriesItKnowsTheWordsOfTheirPicturesAlone) {
   const CodedFolder data;
   ASSERT_TRUE(train_image_model(small_model(data, data / "first", 1), quiet()).finished);
-  ImageModelOptions options = small_model(data, data / "second", 1);
-  options.schedule.rate = 1e-9;  // as good as none
-  options.schedule.start = (data / "first/checkpoint.safetensors").string();
+  ImageModelOptions options = begun_with_the_first(data);
   options.categories = {"second"};
   EXPECT_EQ(train_image_model(options, quiet()).facts["pictures"], 4);  // the fifth is held out
   const Json words = Json::parse(bytes_of(data / "second/model/words.json"));
