@@ -189,6 +189,16 @@ struct Case {
 
 class PictureHeads : public testing::TestWithParam<Case> {};
 
+/// Notes how many tokens the head says it has yet to run.
+struct Asked : PolicyState {
+  TreePlan plan(const PlanContext&) override { return {}; }
+  bool start(const DraftTree&, int waiting) override {
+    told = waiting;
+    return true;
+  }
+  int told = -1;
+};
+
 /// Of the head that is the target's first layer the tree holds what that layer alone says of a text
 /// without its first token; of the other what the target has said of the last code.
 TEST_P(PictureHeads, DraftWhatTheGuidedTargetSays) {
@@ -224,9 +234,11 @@ TEST_P(PictureHeads, DraftWhatTheGuidedTargetSays) {
     drafter->observe(*state, committed);
   }
   DraftTree tree(text.own.back());
-  DraftJob job{state.get(), nullptr, {1000, 1000, 1000}, &tree};
+  Asked policy;
+  DraftJob job{state.get(), &policy, {1000, 1000, 1000}, &tree};
   job.guidance = given.guidance;
   drafter->propose({&job, 1});
+  EXPECT_EQ(policy.told, (guided ? 2 : 1) * (length - 2)) << "pairs before the newest";
 
   const auto expected = [&](Text of) {
     if (given.reads == Reads::feature) return whole.logits(length - 2);

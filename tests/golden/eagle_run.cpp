@@ -149,7 +149,8 @@ FeaturedText featured(std::vector<TokenId> tokens, std::vector<FeatureTap> taps)
   EXPECT_TRUE(cache.reserve(rows));
   const SequenceRows all{&cache, tokens, {}, SequenceRows::Logits::none};
   FeaturedText text{std::move(tokens), of.backend->allocate(rows, target.feature_width())};
-  of.backend->copy(target.forward(std::span(&all, 1)).features, text.features.view());
+  const View features = target.forward(std::span(&all, 1)).features;
+  if (features) of.backend->copy(features, text.features.view());
   return text;
 }
 

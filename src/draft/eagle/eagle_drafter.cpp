@@ -19,6 +19,11 @@ constexpr int kLeastRows = 128;  // of a pass: how many pairs of a prompt are ru
 struct EagleState : DraftState {
   explicit EagleState(std::unique_ptr<HeadState> pairs) : own(std::move(pairs)) {}
 
+  /// Both kinds of pairs are run in one pass.
+  int waiting_before_newest() const {
+    return own->waiting_before_newest() + (guide ? guide->waiting_before_newest() : 0);
+  }
+
   std::unique_ptr<HeadState> own, guide;
 };
 
@@ -88,7 +93,7 @@ class EagleDrafter : public Drafter {
     std::vector<DraftJob> wanted;
     for (const DraftJob& job : jobs) {
       const auto& state = static_cast<const EagleState&>(*job.state);
-      if (!job.policy || job.policy->start(*job.tree, state.own->waiting_before_newest()))
+      if (!job.policy || job.policy->start(*job.tree, state.waiting_before_newest()))
         wanted.push_back(job);
     }
     memory_.want(wanted.size());

@@ -78,8 +78,9 @@ class ModelDrafter : public Drafter {
       const bool has_room = job.plan.levels > 0 && job.plan.nodes > job.tree->draft_nodes();
       const bool fits = !state.text.empty() && std::ssize(state.text) < context_;
       if (!has_room || !fits) continue;
-      const int waiting = static_cast<int>(state.text.size()) - state.cache.length() - 1;
-      if (job.policy && !job.policy->start(*job.tree, std::max(0, waiting))) continue;
+      follow_text(state);
+      const int before_newest = static_cast<int>(waiting(state).size()) - 1;
+      if (job.policy && !job.policy->start(*job.tree, before_newest)) continue;
       wanted.push_back(begin(job, state));
     }
     const int outputs = is_staged() ? options_.shape.levels : options_.shape.width;
@@ -152,14 +153,18 @@ class ModelDrafter : public Drafter {
     }
   }
 
-  /// Reads the text that is new, but for its last few tokens. False without room for it.
-  bool read_on(ModelState& state) {
+  /// Keeps in the cache what is of the text, its newest token left out.
+  void follow_text(ModelState& state) {
     if (!std::exchange(state.has_begun, true)) state.cache = cache_.start(state.text);
     const auto cached = state.cache.tokens();
     const auto [stale, news] =
         std::mismatch(cached.begin(), cached.end(), state.text.begin(), state.text.end());
     const auto known = std::min(stale - cached.begin(), std::ssize(state.text) - 1);
     if (known < std::ssize(cached)) state.cache.truncate(static_cast<int>(known));
+  }
+
+  /// Reads the text that is new, but for its last few tokens. False without room for it.
+  bool read_on(ModelState& state) {
     while (waiting(state).size() > kMostWaiting) {
       const auto part = waiting(state).first(std::min<std::size_t>(
           waiting(state).size() - 1, static_cast<std::size_t>(network_.max_rows())));
