@@ -64,7 +64,7 @@ def by_temperature(run: dict, first: str, cell) -> list[str]:
 
 
 def readme_table(run: dict) -> list[str]:
-    rows = by_temperature(run, "speed-up", lambda about: interval(about, "speedup"))
+    rows = by_temperature(run, "speed-up at temperature T", lambda about: interval(about, "speedup"))
     plain = " | ".join(f"{run['temperatures'][f'{temperature:g}']['none']['tok_s']:.0f}" for temperature in run["settings"]["temperatures"])
     rows[2] = f"| `none`, tok/s | {plain} |"  # the first method: what the others are compared with
     return [*rows, "", *textwrap.wrap(f"{origin(run)} Brackets: 95 %. {bound(run)}", 118)]

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "runtime/answerer.h"
+#include "runtime/heads.h"
 #include "runtime/loaded_model.h"
 #include "text/prompt.h"
 
@@ -25,7 +26,7 @@ void answer(const char* model, const char* prompt, const char* drafter) {
 
   talon::DecodeSettings settings;
   settings.drafter = drafter;
-  settings.heads = talon::heads_in({"models"}, loaded.name);  // those that ship with Talon
+  settings.heads = talon::heads_of(loaded, {"models"});  // those that ship with Talon
   talon::Answerer answerer(loaded.model, *cache, loaded.tokenizer_or_null(), settings);
 
   const talon::Answer answer =

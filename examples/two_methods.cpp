@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "runtime/cache_budget.h"
+#include "runtime/heads.h"
 #include "runtime/loaded_model.h"
 #include "runtime/named_methods.h"
 #include "text/prompt.h"
@@ -58,7 +59,7 @@ void serve(const char* model, const char* prompt) {
   const talon::LoadedModel loaded = talon::open_model({.model = model});
   const auto cache = talon::open_cache(loaded.model);
   talon::DecodeSettings settings;
-  settings.heads = talon::heads_in({"models"}, loaded.name);  // those that ship with Talon
+  settings.heads = talon::heads_of(loaded, {"models"});  // those that ship with Talon
   talon::Engine engine(loaded.model, *cache,
                        engine_options(settings, loaded.model, loaded.tokenizer_or_null()));
   talon::NamedMethods methods(engine, loaded.model, *cache, settings);

@@ -44,10 +44,11 @@ if [ -e "models/$model-eagle3" ]; then
 fi
 methods=${BENCH_METHODS:-$methods}
 
-mkdir -p build/bench bench/results
+work=build/bench
+mkdir -p $work bench/results
 status=0
 spec() { # NAME option...: one run, whose lines and tables go to bench/results
-  local name=$1 work=build/bench failed=0
+  local name=$1 failed=0
   "$talon" bench spec -m "$model" --models downloads --questions tests/data/spec_bench_dev.jsonl --category "$category" --per-category "$limit" \
     --repeats "${BENCH_REPEATS:-1}" -n 128 --output "$work/$name-$(git describe --always).jsonl" --report "$work/$name" "${@:2}" > /dev/null || failed=$?
   if [ $failed -gt 1 ]; then exit $failed; fi
@@ -61,7 +62,7 @@ if [ "$methods" != none ]; then spec "$name" --methods "$methods"; fi
 
 if [ "$rounds" != 0 ]; then
   for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
-  python3 bench/converted.py "$talon" "$peer" > $work/converted.jsonl || status=1
+  python3 bench/converted.py "$talon" "$peer" > "$work/converted.jsonl" || status=1
   python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" --out bench/results/peer.jsonl
 fi
 python3 bench/table.py bench/results

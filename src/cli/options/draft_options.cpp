@@ -15,7 +15,7 @@ constexpr const char* kDraftGroup = "Drafting (talon help methods)";
 void add_drafter_flag(CLI::App& app, DecodeSettings& settings) {
   app.add_option(
          "-d,--drafter", settings.drafter,
-         "name[:key=value,...][@policy=POLICY][@verify=RULE]; auto: the heads that belong to the "
+         "name[:key=value,...][@policy=POLICY][@verify=RULE]; auto: the strongest head of the "
          "model joined with suffix (jacobi where it draws), else that alone; none: plain decoding")
       ->type_name("DRAFTER")
       ->capture_default_str()
