@@ -60,6 +60,9 @@ struct DraftJob {
   /// independent of what they draw with.
   bool races = false;
   float guidance = 1;  // of a picture (SequenceRows); at most 1: none
+  /// Set by drafters that ask `policy` with start() where passes of a network ran for the job: what
+  /// the call takes is then shared by the jobs that had some.
+  bool ran_passes = false;
 };
 
 /// What a drafter is, and what it wants. The same for as long as it lives.

@@ -127,10 +127,12 @@ class MergedDrafter : public Drafter {
       part_jobs[i].state = state_of(jobs[i]).parts[part].get();
       part_jobs[i].tree = &trees[i];
       part_jobs[i].source = source;
+      part_jobs[i].ran_passes = false;
       if (extends) part_jobs[i].plan.nodes += trees[i].draft_nodes();
     }
     drafter(part).propose(part_jobs);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
+      jobs[i].ran_passes |= part_jobs[i].ran_passes;
       MergedState& state = state_of(jobs[i]);
       if (extends) {
         state.proposed->take_extended(std::move(trees[i]), source);

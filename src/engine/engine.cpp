@@ -282,7 +282,7 @@ void Engine::State::note_rows(std::span<const Scheduled> scheduled) {
 /// Gives those that run room for their next rows. The oldest is never set back while others run,
 /// so that some sequence always comes to its end.
 void Engine::State::make_room() {
-  while (!give_room(running)) set_back_youngest();
+  while (!give_room(running, options.chunk)) set_back_youngest();
 }
 
 void Engine::State::set_back_youngest() {

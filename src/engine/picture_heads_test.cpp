@@ -180,6 +180,23 @@ std::vector<TokenId> children(const DraftTree& tree, NodeId node) {
   return tokens;
 }
 
+/// Shows the head `count` tokens from `first` on.
+void observe(Drafter& drafter, DraftState& state, const Forward& whole, const Text& text, int first,
+             int count, bool guided) {
+  const int row = std::max(0, first - 1), rows = first == 0 ? count - 1 : count;
+  const auto part = [&](const std::vector<TokenId>& tokens) {
+    return std::span(tokens).subspan(static_cast<std::size_t>(first),
+                                     static_cast<std::size_t>(count));
+  };
+  CommittedTokens committed{part(text.own), first, whole.features(row, rows), first > 0};
+  if (guided) {
+    committed.guide_tokens = part(text.guide);
+    committed.guide_first_position = first;
+    committed.guide_features = whole.guide_features(row, rows);
+  }
+  drafter.observe(state, committed);
+}
+
 struct Case {
   Reads reads;
   float guidance;
@@ -219,19 +236,7 @@ TEST_P(PictureHeads, DraftWhatTheGuidedTargetSays) {
   const auto state = drafter->start();
   const bool guided = given.guidance > 1;
   for (int first = 0; first < length; first += given.piece) {
-    const int count = std::min(given.piece, length - first);
-    const int row = std::max(0, first - 1), rows = first == 0 ? count - 1 : count;
-    const auto part = [&](const std::vector<TokenId>& tokens) {
-      return std::span(tokens).subspan(static_cast<std::size_t>(first),
-                                       static_cast<std::size_t>(count));
-    };
-    CommittedTokens committed{part(text.own), first, whole.features(row, rows), first > 0};
-    if (guided) {
-      committed.guide_tokens = part(text.guide);
-      committed.guide_first_position = first;
-      committed.guide_features = whole.guide_features(row, rows);
-    }
-    drafter->observe(*state, committed);
+    observe(*drafter, *state, whole, text, first, std::min(given.piece, length - first), guided);
   }
   DraftTree tree(text.own.back());
   Asked policy;
@@ -333,6 +338,43 @@ TEST(HeadsForPictures, AreShownTheRowsOfTheGuide) {
   engine.run({picture(model, 1, 3, 0), picture(model, 2, 2, 0), picture(model, 3, 0, 0)}, 2);
   EXPECT_GT(drafts, 20);
   EXPECT_EQ(repeats, drafts);
+}
+
+/// Two streams need two pages: for the fifth picture there is room for one stream until the others
+/// have ended.
+TEST(HeadsForPictures, DraftAgainWhenThereIsRoomForBothStreams) {
+  TestModel target(words_folder(2), make_reference_backend(1));
+  const Text text = text_of(target.vocabulary(), 12);
+  const Forward whole(target.model, text, 0, 3);
+  EagleOptions options;
+  options.dynamic = {.width = 2, .children = 2, .levels = 2, .nodes = 6};
+  options.cache_positions = kPageRows;  // and eight pages in flight
+  const auto drafter =
+      make_eagle_drafter(load_head(open_checkpoint(write_head(Reads::token)), target.model,
+                                   {.layout = WeightLayout::as_stored, .tap_layers = {}}),
+                         target.model, options);
+  const auto drafts = [&](DraftState& state, int first, int count, Asked& policy) {
+    observe(*drafter, state, whole, text, first, count, /*guided=*/true);
+    DraftTree tree(text.own[static_cast<std::size_t>(first + count - 1)]);
+    DraftJob job{&state, &policy, {1000, 1000, 1000}, &tree};
+    job.guidance = 3;
+    policy.told = -1;
+    drafter->propose({&job, 1});
+    return tree.draft_nodes() > 0;
+  };
+  Asked policy;
+  std::vector<std::unique_ptr<DraftState>> others;
+  for (int i = 0; i < 4; ++i) {
+    others.push_back(drafter->start());
+    EXPECT_TRUE(drafts(*others.back(), 0, 8, policy));
+  }
+  const auto last = drafter->start();
+  EXPECT_FALSE(drafts(*last, 0, 9, policy));
+  EXPECT_FALSE(drafts(*last, 9, 1, policy));
+  EXPECT_EQ(policy.told, -1) << "not asked where nothing can be drafted";
+  others.clear();
+  EXPECT_TRUE(drafts(*last, 10, 3, policy));
+  EXPECT_TRUE(drafts(*last, 13, 2, policy));
 }
 
 TEST(HeadsForPictures, AreRefusedWhereTheyDoNotFit) {

@@ -213,6 +213,21 @@ TEST(Pictures, BadRequestsAreRefused) {
             std::string::npos);
 }
 
+/// Its first window has no token of the prompt, which no draft of a picture may hold.
+TEST(Pictures, LookaheadsWindowGrows) {
+  TestModel& model = model_of(1);
+  TestOptions options;
+  options.policy = "fixed";
+  int rounds = 0, probed = 0;
+  options.observer = [&](const RoundReport& report) {
+    ++rounds;
+    probed += report.tree->draft_nodes() > 0 ? 1 : 0;
+  };
+  TestEngine engine(model, drafter_of("lookahead:window=3,ngram=3,text=off", model), options);
+  engine.run(picture(1, 1));
+  EXPECT_GT(2 * probed, rounds);
+}
+
 TEST(Pictures, DraftersForTextsAreRefused) {
   for (const char* drafter : {"medusa:head=x", "dflash:head=x", "mtp", "draft:model=self"}) {
     try {

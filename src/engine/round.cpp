@@ -34,9 +34,6 @@ std::vector<NodeId> committed_rows(const Scheduled& entry) {
   return rows;
 }
 
-/// Of nodes that a constraint asks for: no drafter of a merged one.
-constexpr std::uint32_t kForced = 1u << 31;
-
 ForcedRoom forced_room(const Scheduled& entry) {
   return {entry.context.rows_available, entry.context.levels_available};
 }
@@ -84,6 +81,7 @@ void Round::propose(std::vector<Scheduled>& scheduled) {
   cut(scheduled);
   add_certain(scheduled);
   draft_ms_ = kept_ms(StepPart::draft, watch.ms());
+  share_the_rest(scheduled);
   budget_.make_way_for_trees(scheduled, draft_ms_);
   granted_ = granted_rows(scheduled);
 }
@@ -118,9 +116,27 @@ void Round::draft(std::vector<Scheduled>& scheduled) {
     const auto others = std::stable_partition(
         left.begin(), left.end(),
         [&](const Scheduled* entry) { return &drafter_of(*entry) == &drafter; });
+    const Stopwatch watch;
     draft_with(drafter, {left.begin(), others});
+    const double ms = kept_ms(StepPart::draft, watch.ms());
+    for (Scheduled* entry : std::span(left.begin(), others))
+      entry->own_draft_ms = entry->sharers > 0 ? ms : 0;
     left.erase(left.begin(), others);
   }
+}
+
+/// What drafting took beside the drafters' calls belongs to all who drafted.
+void Round::share_the_rest(std::vector<Scheduled>& scheduled) const {
+  double calls_ms = 0;
+  int drafters = 0;
+  for (const Scheduled& entry : scheduled) {
+    if (entry.sharers == 0) continue;
+    calls_ms += entry.own_draft_ms / entry.sharers;
+    ++drafters;
+  }
+  if (drafters == 0) return;
+  const double each_ms = std::max(0.0, draft_ms_ - calls_ms) / drafters;
+  for (Scheduled& entry : scheduled) entry.own_draft_ms += each_ms * entry.sharers;
 }
 
 /// One call for all sequences of a drafter.
@@ -135,7 +151,14 @@ void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) 
     jobs.back().races = sequence.method.method.verifier->drafts_may_know_noise();
   }
   const bool proposed = faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); });
-  for (Scheduled* entry : scheduled) {
+  const auto ran = static_cast<int>(std::ranges::count_if(jobs, &DraftJob::ran_passes));
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    Scheduled* const entry = scheduled[i];
+    if (ran > 0) {
+      entry->sharers = jobs[i].ran_passes ? ran : 0;
+    } else {
+      entry->sharers = static_cast<int>(jobs.size());
+    }
     if (proposed) {
       drop_prompt_tokens(entry->tree, model_.config.vocabulary);
       continue;
@@ -150,7 +173,8 @@ void Round::constrain(std::vector<Scheduled>& scheduled) {
   change_constrained(scheduled, [](Scheduled& entry) {
     Sequence& sequence = *entry.sequence;
     drop_forbidden(entry.tree, *sequence.constraint, sequence.answer());
-    add_forced(entry.tree, *sequence.constraint, sequence.answer(), forced_room(entry), kForced);
+    add_forced(entry.tree, *sequence.constraint, sequence.answer(), forced_room(entry),
+               kForcedSource);
   });
 }
 
@@ -159,7 +183,7 @@ void Round::add_certain(std::vector<Scheduled>& scheduled) {
   change_constrained(scheduled, [](Scheduled& entry) {
     Sequence& sequence = *entry.sequence;
     add_forced_at_root(entry.tree, *sequence.constraint, sequence.answer(), forced_room(entry),
-                       kForced);
+                       kForcedSource);
   });
 }
 
@@ -419,8 +443,16 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
     entry.check_ms = check_ms_;
     if (sequence.finished()) continue;
     ask_policy(entry, [&](PolicyState& policy) {
-      policy.learn({&entry.tree, entry.verdict.path, sequence.new_tokens(), draft_ms_, check_ms_,
-                    sequences, rows_ - granted_.all, batch_tokens});
+      policy.learn({.tree = &entry.tree,
+                    .accepted = entry.verdict.path,
+                    .emitted = sequence.new_tokens(),
+                    .draft_ms = draft_ms_,
+                    .own_draft_ms = entry.own_draft_ms,
+                    .sharers = entry.sharers,
+                    .check_ms = check_ms_,
+                    .sequences = sequences,
+                    .draft_rows = rows_ - granted_.all,
+                    .batch_tokens = batch_tokens});
     });
   }
 }

@@ -27,7 +27,8 @@ struct RoundReport {
 /// The parts of a step that are timed: drafter and policies, target, all else.
 enum class StepPart { draft, check, rest };
 /// Called with each time that was measured, in the order of the parts, before anything learns from
-/// it; what it returns counts instead. Replaying the times of another run repeats its trees.
+/// it; what it returns counts instead. `draft` is told for each drafter and then in all. Replaying
+/// the times of another run repeats its trees.
 using Timekeeper = std::function<double(StepPart part, double measured_ms)>;
 
 /// Called once per decoding sequence at the end of each Engine::step(). Must not call the engine.

@@ -28,16 +28,18 @@ double PassCosts::waiting_row_ms(const MachineCosts& machine) const {
   return (pass_ms(kLevelRows, machine) - pass_ms(1, machine)) / (kLevelRows - 1);
 }
 
-double PassCosts::draft_ms(std::span<const int> rows, const MachineCosts& machine) const {
+double PassCosts::draft_ms(std::span<const int> rows, int sharers,
+                           const MachineCosts& machine) const {
   double ms = rows.empty() ? 0 : first_pass_ms(machine);
-  for (const int count : rows) ms += pass_ms(count, machine);
+  for (const int count : rows) ms += pass_ms(count * sharers, machine);
   return ms;
 }
 
-void PassCosts::observe(std::span<const int> rows, double ms, const MachineCosts& machine) {
+void PassCosts::observe(std::span<const int> rows, int sharers, double ms,
+                        const MachineCosts& machine) {
   if (rows.empty()) return;
   double predicted_ms = pass_.pace() * first_pass_;
-  for (const int count : rows) predicted_ms += pass_.ms(count);
+  for (const int count : rows) predicted_ms += pass_.ms(count * sharers);
   pass_.observe_pace(ms / machine.pace(), predicted_ms);
 }
 

@@ -16,8 +16,9 @@ class PassCosts {
   /// sampled: passes that know the noise of their level. REQUIRES: max_rows >= 1.
   explicit PassCosts(int max_rows, const CostProfile& profile = {}, bool sampled = false);
 
-  /// Passes over these many rows, one after the other, took `ms` together.
-  void observe(std::span<const int> rows, double ms, const MachineCosts& machine);
+  /// Passes over these many rows of each of `sharers` sequences, one after the other, took `ms`
+  /// together.
+  void observe(std::span<const int> rows, int sharers, double ms, const MachineCosts& machine);
 
   /// Milliseconds of one pass, the head's weights in the cache; a share of a check until anything
   /// was measured.
@@ -27,8 +28,8 @@ class PassCosts {
   /// What each committed token more that the head has not seen adds to the first pass. Unless it
   /// was measured, what a row more takes among the few rows of a level.
   double waiting_row_ms(const MachineCosts& machine) const;
-  /// Of a whole draft.
-  double draft_ms(std::span<const int> rows, const MachineCosts& machine) const;
+  /// Of a whole draft of `sharers` sequences with these many rows each.
+  double draft_ms(std::span<const int> rows, int sharers, const MachineCosts& machine) const;
 
   static constexpr double kPassRowShare = 0.02;
   static constexpr double kPassShare = 0.15;  // of a check of one row

@@ -56,7 +56,11 @@ struct RoundOutcome {
   std::span<const NodeId> accepted;  // node ids, root included
   /// Tokens that became text: the accepted ones and the one that follows.
   std::span<const TokenId> emitted;
-  double draft_ms = 0;   // of the whole batch
+  double draft_ms = 0;  // of the whole batch
+  /// Of it, what the drafter's call took in which the sequence had a part, and how many sequences
+  /// it was for. 0 sequences: it had none, and what was spent was spent for others.
+  double own_draft_ms = 0;
+  int sharers = 0;
   double check_ms = 0;   // likewise
   int sequences = 1;     // that decoded in the round
   int draft_rows = 0;    // rows of the check that draft nodes took, all sequences

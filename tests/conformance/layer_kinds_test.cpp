@@ -128,6 +128,29 @@ TEST_P(LayerKinds, FewPagesOfNearLayersChangeNoAnswer) {
   EXPECT_EQ(answers(tight), expected);
 }
 
+/// A prompt that is longer than all that near layers can hold is read without being set back.
+TEST_P(LayerKinds, FewPagesOfNearLayersAreEnoughForALongPrompt) {
+  TestModel model(unpack_maker(GetParam()).folder, cpu_backend(2));
+  KvShape shape = kv_shape(model.model.config, 24);
+  shape.near.pages = std::min(shape.near.pages, 5);
+  Request request;
+  request.max_new = 2;
+  request.reuse_prefix = false;
+  const int length = std::min(640, model.model.config.context - 2);
+  for (int token = 0; token < length; ++token)
+    request.prompt.push_back((token * token) % model.vocabulary());
+  TestOptions options;
+  options.chunk = 64;
+  TestEngine engine(model, make_drafter("none", {}), options, shape);
+  const SequenceId id = engine.submit(request);
+  Answer answer;
+  for (int step = 0; step < 20 && answer.finish == FinishReason::none; ++step) {
+    for (const Progress& progress : engine.engine.step()) engine.note(progress, answer);
+  }
+  ASSERT_NE(answer.finish, FinishReason::none) << "sequence " << id << " still runs";
+  EXPECT_EQ(answer.statistics.preemptions, 0);
+}
+
 /// Notes the tokens of forwards of four rows.
 class FourRows : public ForwardingBackend {
  public:

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 #include "eagle_run.h"
@@ -51,6 +52,29 @@ TEST_P(WhatWaits, IsToldToThePolicyUntilItIsRun) {
   EXPECT_GT(ask_after(30, 1), 0);
   const int all = GetParam().first;
   EXPECT_EQ(policy.told, (std::vector<int>{all, all + 5, all + 6, 3, 0}));
+}
+
+/// Of each its newest tokens and what the stage guesses after them.
+TEST(StagedDraftModel, ReadsWhatEightTextsHaveWaiting) {
+  const auto drafter = eagle_target().make_drafter("draft:model=self,levels=6,stage=suffix", "");
+  std::vector<TokenId> tokens(40);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(100 + i % 5);
+  const FeaturedText text = featured(tokens, {});
+  std::vector<std::unique_ptr<DraftState>> states;
+  std::vector<DraftTree> trees(8, DraftTree(0));
+  const auto draft_after = [&](int first, int count) {
+    std::vector<DraftJob> jobs;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      observe(*drafter, *states[i], text, first, count);
+      trees[i].reset(tokens[static_cast<std::size_t>(first + count - 1)]);
+      jobs.push_back({.state = states[i].get(), .plan = kNoLimit, .tree = &trees[i]});
+    }
+    drafter->propose(jobs);
+  };
+  for (int i = 0; i < 8; ++i) states.push_back(drafter->start());
+  draft_after(0, 24);
+  draft_after(24, 16);
+  for (const DraftTree& tree : trees) EXPECT_GT(tree.draft_nodes(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

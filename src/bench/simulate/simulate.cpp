@@ -127,6 +127,8 @@ struct Player {
   std::span<const TokenId> emitted;
 
   int left() const { return answer->length() - 1 - at; }
+  bool drafts() const { return plan.nodes > 0; }
+  bool ran_passes() const { return !proposal.pass_rows.empty(); }
 };
 
 /// A machine that leaves its passes to the trace has those of the trace.
@@ -288,7 +290,12 @@ class Simulation {
     for (const Player& each : players) positions += each.context.position;
     costs_.observe_check(outcome.sequences + outcome.draft_rows,
                          static_cast<int>(positions / outcome.sequences), outcome.check_ms);
+    const auto ran = std::ranges::count_if(players, &Player::ran_passes);
+    const auto drafted = std::ranges::count_if(players, &Player::drafts);
     for (Player& each : players) {
+      const bool takes_part = ran > 0 ? each.ran_passes() : each.drafts();
+      outcome.own_draft_ms = takes_part ? outcome.draft_ms : 0;
+      outcome.sharers = takes_part ? static_cast<int>(ran > 0 ? ran : drafted) : 0;
       outcome.tree = &each.proposal.tree;
       outcome.accepted = each.accepted;
       outcome.emitted = each.emitted;

@@ -91,8 +91,9 @@ class BlockDrafter : public Drafter {
     for (DraftJob& job : jobs) {
       const bool has_room = job.plan.levels > 0 && job.plan.nodes > job.tree->draft_nodes();
       auto& state = static_cast<HeadState&>(*job.state);
-      if (!has_room) continue;
+      if (!has_room || state.evicted) continue;
       if (job.policy && !job.policy->start(*job.tree, state.waiting_before_newest())) continue;
+      job.ran_passes = true;
       wanted.push_back(&job);
       states.push_back(&state);
     }

@@ -19,6 +19,11 @@ constexpr int kLeastRows = 128;  // of a pass: how many pairs of a prompt are ru
 struct EagleState : DraftState {
   explicit EagleState(std::unique_ptr<HeadState> pairs) : own(std::move(pairs)) {}
 
+  bool can_draft() const { return !own->evicted && (!guide || (!guide->evicted && is_in_step())); }
+  /// Both have all pairs, or as many of the newest.
+  bool is_in_step() const {
+    return guide->missing() == own->missing() || guide->remembered() == own->remembered();
+  }
   /// Both kinds of pairs are run in one pass.
   int waiting_before_newest() const {
     return own->waiting_before_newest() + (guide ? guide->waiting_before_newest() : 0);
@@ -79,6 +84,7 @@ class EagleDrafter : public Drafter {
                                    .first_position = committed.guide_first_position,
                                    .features = committed.guide_features,
                                    .first_has_row = committed.guide_first_position > 0});
+    keep_in_step(state);
   }
 
   long lost_rows() const override { return memory_.lost_rows(); }
@@ -91,10 +97,12 @@ class EagleDrafter : public Drafter {
 
   void propose(std::span<DraftJob> jobs) override {
     std::vector<DraftJob> wanted;
-    for (const DraftJob& job : jobs) {
+    for (DraftJob& job : jobs) {
       const auto& state = static_cast<const EagleState&>(*job.state);
-      if (!job.policy || job.policy->start(*job.tree, state.waiting_before_newest()))
-        wanted.push_back(job);
+      if (!state.can_draft()) continue;
+      if (job.policy && !job.policy->start(*job.tree, state.waiting_before_newest())) continue;
+      job.ran_passes = true;
+      wanted.push_back(job);
     }
     memory_.want(wanted.size());
     const auto guided = std::ranges::partition(wanted, [](const DraftJob& job) {
@@ -116,6 +124,12 @@ class EagleDrafter : public Drafter {
     for (std::size_t first = 0; first < jobs.size(); first += most) {
       propose_batch(jobs.subspan(first, std::min(most, jobs.size() - first)), streams);
     }
+  }
+
+  /// Where there is no room for the pairs of one, those of the other are of no use.
+  void keep_in_step(EagleState& state) {
+    if (!state.guide || state.own->evicted == state.guide->evicted) return;
+    memory_.give_up(state.own->evicted ? *state.guide : *state.own);
   }
 
   void propose_batch(std::span<DraftJob> jobs, int streams);
@@ -185,12 +199,12 @@ std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
   std::vector<GrowingTree> trees;
   for (const DraftJob& job : jobs) {
     auto& state = static_cast<EagleState&>(*job.state);
+    keep_in_step(state);
     const int length = state.own->cache.length();
     const int most_levels = std::min(job.plan.levels, context_ - length);
-    const bool fits_guide =
-        !state.guide || (!state.guide->evicted && state.guide->missing() == state.own->missing());
-    const bool can_draft = !state.own->evicted && length > 0 && fits_guide;
-    if (!can_draft || most_levels < 1 || job.plan.nodes <= job.tree->draft_nodes()) continue;
+    if (!state.can_draft() || length == 0 || most_levels < 1 ||
+        job.plan.nodes <= job.tree->draft_nodes())
+      continue;
     const int row = static_cast<int>(trees.size());
     GrowingTree tree;
     tree.state = state.own.get();

@@ -67,7 +67,7 @@ std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
   state->observed = static_cast<int>(known.size());
   count_prompt(*state, known);
   if (state->cache.length() + 1 >= state->observed) return state;
-  is_asleep_ ? begin_again(*state) : evict(*state);  // no room for a part of a page
+  is_asleep_ ? begin_again(*state) : give_up(*state);  // no room for a part of a page
   return state;
 }
 
@@ -154,7 +154,7 @@ void HeadMemory::extend(std::span<HeadState* const> states) {
   for (HeadState* state : states) {
     if (state->evicted || state->waiting.empty()) continue;
     if (!state->cache.reserve(waiting_rows(*state))) {
-      evict(*state);
+      give_up(*state);
       continue;
     }
     if (rows + waiting_rows(*state) > network_.max_rows()) flush();
@@ -164,8 +164,7 @@ void HeadMemory::extend(std::span<HeadState* const> states) {
   flush();
 }
 
-/// Gives the room to others.
-void HeadMemory::evict(HeadState& state) {
+void HeadMemory::give_up(HeadState& state) {
   state.evicted = true;
   lost_rows_ += state.cache.length() + waiting_rows(state);
   state.forget_waiting();

@@ -33,8 +33,10 @@ struct HeadState : DraftState {
   }
   /// Tokens that are run with the newest, before a tree can grow.
   int waiting_before_newest() const { return std::max(0, static_cast<int>(waiting.size()) - 1); }
-  /// Pairs that neither wait nor are in the cache.
-  int missing() const { return observed - 1 - cache.length() - static_cast<int>(waiting.size()); }
+  /// Pairs that wait or are in the cache.
+  int remembered() const { return cache.length() + static_cast<int>(waiting.size()); }
+  /// All others.
+  int missing() const { return observed - 1 - remembered(); }
 };
 
 /// Runs committed pairs through a head. Pairs wait until a tree is wanted or many have come
@@ -64,11 +66,12 @@ class HeadMemory {
   void finish(HeadState& state);
   /// Runs the waiting pairs of `states`, batched.
   void extend(std::span<HeadState* const> states);
+  /// Gives the room of its pairs to others, as extend() does for want of room.
+  void give_up(HeadState& state);
   /// Pairs that were given up or not taken, as the cache was full.
   long lost_rows() const { return lost_rows_; }
 
  private:
-  void evict(HeadState& state);
   void begin_again(HeadState& state);
   void extend_batch(std::span<HeadState* const> states);
   View gather_features(std::span<HeadState* const> states, int rows);

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "draft/drafters.h"
 #include "draft/lookup/jacobi_window.h"
+#include "model/model.h"
 
 namespace talon {
 namespace {
@@ -127,13 +128,14 @@ class LookaheadDrafter : public Drafter {
     }
   }
 
-  /// Tokens of the text, spread over it.
+  /// Tokens of the text, spread over it; the newest in place of those that only prompts have.
   std::vector<TokenId> first_window(const LookaheadState& state) const {
     if (!options_.first_window.empty()) return options_.first_window;
     std::vector<TokenId> first;
     for (int i = 0; i < state.window.first_tokens(); ++i) {
       const std::size_t place = static_cast<std::size_t>(i) * 7919 % state.text.size();
-      first.push_back(state.text[place]);
+      const TokenId token = state.text[place];
+      first.push_back(token < options_.vocabulary ? token : state.text.back());
     }
     return first;
   }
@@ -141,8 +143,9 @@ class LookaheadDrafter : public Drafter {
   LookaheadOptions options_;
 };
 
-std::unique_ptr<Drafter> make_lookahead(Options& options, const DrafterContext&) {
+std::unique_ptr<Drafter> make_lookahead(Options& options, const DrafterContext& context) {
   LookaheadOptions lookahead;
+  if (context.target) lookahead.vocabulary = context.target->config.vocabulary;
   lookahead.window = options.whole("window");
   lookahead.ngram = options.whole("ngram");
   lookahead.guesses = options.whole("guesses");

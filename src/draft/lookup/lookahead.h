@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct LookaheadOptions {
   /// Tokens of an n-gram that are drafted; 0: all. The official code never accepts the last.
   int guess_tokens = 0;
   std::vector<TokenId> first_window = {};  // empty: of the text
+  TokenId vocabulary = INT32_MAX;  // of the target; tokens from here on are those of prompts alone
 };
 
 /// Lookahead decoding (docs/methods.md 4).

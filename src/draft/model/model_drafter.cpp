@@ -81,12 +81,13 @@ class ModelDrafter : public Drafter {
       follow_text(state);
       const int before_newest = static_cast<int>(waiting(state).size()) - 1;
       if (job.policy && !job.policy->start(*job.tree, before_newest)) continue;
+      job.ran_passes = true;
       wanted.push_back(begin(job, state));
     }
     const int outputs = is_staged() ? options_.shape.levels : options_.shape.width;
     const auto most = static_cast<std::size_t>(
         std::max(1, std::min(OutputHead::kMostRows / outputs,
-                             network_.max_rows() / std::max(kMostWaiting, rows_in_flight()))));
+                             network_.max_rows() / std::max(newest_rows(), rows_in_flight()))));
     for (std::size_t first = 0; first < wanted.size(); first += most) {
       const auto end = std::min(first + most, wanted.size());
       propose_batch({std::make_move_iterator(wanted.begin() + static_cast<std::ptrdiff_t>(first)),
@@ -98,6 +99,8 @@ class ModelDrafter : public Drafter {
   bool is_chain() const { return options_.shape.width == 1; }
   bool is_staged() const { return is_chain() && options_.stage != nullptr; }
   int rows_in_flight() const { return options_.shape.width * options_.shape.levels; }
+  /// Of one text, at most: what it has left to read, and what the stage guesses after it.
+  int newest_rows() const { return kMostWaiting + (is_staged() ? options_.shape.levels - 1 : 0); }
 
   Growing begin(DraftJob& job, ModelState& state) const {
     Growing tree;
@@ -165,16 +168,16 @@ class ModelDrafter : public Drafter {
 
   /// Reads the text that is new, but for its last few tokens. False without room for it.
   bool read_on(ModelState& state) {
+    const int most = static_cast<int>(waiting(state).size()) + rows_in_flight();
+    if (!state.cache.reserve(most)) return give_up(state);
     while (waiting(state).size() > kMostWaiting) {
       const auto part = waiting(state).first(std::min<std::size_t>(
           waiting(state).size() - 1, static_cast<std::size_t>(network_.max_rows())));
-      if (!state.cache.reserve(static_cast<int>(part.size()))) return give_up(state);
       const SequenceRows rows{&state.cache, part, {}, SequenceRows::Logits::none, /*kept=*/true};
       network_.forward({&rows, 1});
       keep(state.cache, part);
     }
-    const int most = static_cast<int>(waiting(state).size()) + rows_in_flight();
-    return state.cache.reserve(most) || give_up(state);
+    return true;
   }
 
   static std::span<const TokenId> waiting(const ModelState& state) {

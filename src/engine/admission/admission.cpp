@@ -231,13 +231,14 @@ bool claim_room(Sequence& sequence, const Sequences& running, Target& target, in
   return has_room;
 }
 
-bool give_room(const Sequences& running) {
+bool give_room(const Sequences& running, int chunk) {
   for (const auto& sequence : running) {
     if (sequence->finished() || sequence->rows_behind() > 0) continue;
     sequence->cache->truncate(sequence->cache->length());
   }
-  return std::all_of(running.begin(), running.end(), [](const auto& sequence) {
-    return sequence->finished() || sequence->cache->reserve(std::max(1, sequence->rows_behind()));
+  return std::all_of(running.begin(), running.end(), [&](const auto& sequence) {
+    return sequence->finished() ||
+           sequence->cache->reserve(std::max(1, sequence->rows_behind()), chunk);
   });
 }
 

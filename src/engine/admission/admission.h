@@ -22,8 +22,9 @@ bool claim_room(Sequence& sequence, const Sequences& running, Target& target, in
                 int chunk);
 
 /// Takes back the room that drafts had, and gives each that runs room for its next row, the first
-/// of them first. False when there was too little.
-bool give_room(const Sequences& running);
+/// of them first; one that still reads its text for all of it, of which `chunk` rows at most are in
+/// flight at once. False when there was too little.
+bool give_room(const Sequences& running, int chunk);
 
 /// Room for the root and drafts, at most `wanted`: how many drafts there is room for.
 int reserve_drafts(KvSequence& cache, int free_pages, int wanted);

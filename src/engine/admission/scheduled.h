@@ -22,6 +22,8 @@ struct Scheduled {
   std::vector<TokenId> tokens;  // per node of the tree: the rows of its check
   std::vector<NodeId> parents;  // likewise
   VerifyResult verdict;
+  double own_draft_ms = 0;            // RoundOutcome
+  int sharers = 0;                    // likewise
   double draft_ms = 0, check_ms = 0;  // of the whole round
 };
 

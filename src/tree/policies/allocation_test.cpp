@@ -99,7 +99,8 @@ class RoundPlayer {
     outcome.tree = &tree_;
     outcome.accepted = std::span(accepted).first(count + 1);
     outcome.emitted = std::span(emitted).first(count + 1);
-    outcome.draft_ms = drafted_ ? 1.5 : 0.001;
+    outcome.draft_ms = outcome.own_draft_ms = drafted_ ? 1.5 : 0.001;
+    outcome.sharers = 1;
     outcome.check_ms = 10 + 0.3 * tree_.draft_nodes();
     outcome.draft_rows = tree_.draft_nodes();
     outcome.batch_tokens = static_cast<int>(count) + 1;

@@ -47,6 +47,28 @@ inline DraftTree chain(int nodes, double p) {
   return tree;
 }
 
+/// A head that grows a chain level by level, each node right with chance p given its parent and
+/// sure of just that. Returns the levels that were grown. waiting: tokens that it has not seen.
+struct ChainHead {
+  double p;
+  double pass_ms;
+
+  int draft(PolicyState& policy, DraftTree& tree, double& draft_ms, int waiting = 0) const {
+    draft_ms = 0;
+    if (!policy.start(tree, waiting)) return 0;
+    int levels = 0;
+    bool more = true;
+    while (more && levels < 16) {
+      draft_ms += pass_ms;
+      ++levels;
+      tree.add(levels - 1, 1, static_cast<float>(levels * std::log(p)));
+      const std::vector<float> beam = {tree.nodes.back().log_p};
+      more = policy.expand(beam) > 0;
+    }
+    return levels;
+  }
+};
+
 /// Lets a policy that made `plan` cut the tree, as a round of this sequence alone would.
 inline void cut(PolicyState& policy, DraftTree& tree, const TreePlan& plan,
                 const PlanContext& context) {
@@ -77,7 +99,8 @@ inline void report(PolicyState& policy, const Machine& machine, const DraftTree&
   outcome.tree = &tree;
   outcome.accepted = accepted;
   outcome.emitted = emitted;
-  outcome.draft_ms = draft_ms;
+  outcome.draft_ms = outcome.own_draft_ms = draft_ms;
+  outcome.sharers = 1;
   outcome.check_ms = machine.costs.check_ms(tree.size());
   outcome.draft_rows = tree.draft_nodes();
   outcome.batch_tokens = static_cast<int>(emitted.size());

@@ -50,6 +50,7 @@ void NodeWorth::keep_first(std::size_t count, DraftTree& tree) {
 
 int NodeWorth::learn(std::span<const TokenId> emitted) {
   const int matched = proposed_.for_each_trial(emitted, [&](NodeId node, bool right) {
+    if (proposed_[node].sources & kForcedSource) return;  // nobody guessed it
     const double claimed = proposed_.step_chance(node);
     calibration_.observe(proposed_.depth(node), claimed, right);
     shared_.observe(proposed_.depth(node), claimed, right);

@@ -44,14 +44,14 @@ void PassPlan::begin_round() {
 
 bool PassPlan::start(const DraftTree& tree, double coverage, int waiting) {
   waiting_ = std::min(waiting, kMostWaiting);
-  cheap_sources_ = 0;
+  cheap_sources_ = kForcedSource;
   for (const DraftTree::Node& node : tree.nodes) cheap_sources_ |= node.sources;
   coverage_ = std::min(static_cast<std::size_t>(coverage * static_cast<double>(kCoverages)),
                        kCoverages - 1);
   const int sequences = prices_.context().sequences;
   const double ms = catch_up_ms() + drafter_.passes.first_pass_ms(prices_.machine()) / sequences;
   if (leaves_it_to_others() || !trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
-  pass_rows_.push_back(first_rows() * sequences);
+  pass_rows_.push_back(first_rows());
   return true;
 }
 
@@ -68,7 +68,7 @@ int PassPlan::expand(std::span<const float> path_log_p, double margin) {
     best = count;
   }
   forecast_.expand(best);
-  if (best > 0) pass_rows_.push_back(best * prices_.context().sequences);
+  if (best > 0) pass_rows_.push_back(best);
   return best;
 }
 
@@ -87,7 +87,13 @@ double PassPlan::catch_up_ms() const {
 int PassPlan::first_rows() const { return 1 + std::min(waiting_, kFewWaiting); }
 
 double PassPlan::ms() const {
-  return drafter_.passes.draft_ms(pass_rows_, prices_.machine()) / sharers_;
+  return drafter_.passes.draft_ms(pass_rows_, sharers_, prices_.machine()) / sharers_;
+}
+
+double PassPlan::unpaid_ms() const {
+  if (!ran() || trials_[coverage_].value() > 0) return 0;
+  const int rows = 1 + waiting_ - first_rows();
+  return drafter_.passes.waiting_row_ms(prices_.machine()) * rows;
 }
 
 /// Whether `share` of the budget pays for one more pass and the rows that make it of use: one for
@@ -114,7 +120,8 @@ void PassPlan::expect(const DraftTree& tree, NodeId node, double chance) {
 }
 
 void PassPlan::observe(double draft_ms) {
-  if (waiting_ <= kFewWaiting) drafter_.passes.observe(pass_rows_, draft_ms, prices_.machine());
+  if (waiting_ <= kFewWaiting)
+    drafter_.passes.observe(pass_rows_, sharers_, draft_ms, prices_.machine());
 }
 
 /// What the passes brought beyond the nodes that cheaper drafters proposed.

@@ -32,9 +32,10 @@ class PassPlan {
   bool ran() const { return !pass_rows_.empty(); }
   /// This sequence's share of what the round's passes take. While they run: if all share them.
   double ms() const;
-  /// The round's check had nodes of this many, as far as it tells.
-  void shared_by(double sequences) { sharers_ = sequences; }
-  double sharers() const { return sharers_; }
+  /// So many sequences had passes in the round.
+  void shared_by(int sequences) { sharers_ = sequences; }
+  /// Of what a head took in beside what ms() counts, all while passes do not pay.
+  double unpaid_ms() const;
   /// Tokens to be expected of a node that is bought.
   void expect(const DraftTree& tree, NodeId node, double chance);
   /// What passes took in a round with some: corrects what they are believed to.
@@ -62,12 +63,12 @@ class PassPlan {
   LevelForecast forecast_;
   std::array<Trial, kCoverages> trials_;  // by how much cheaper drafters cover already
   double usual_nodes_ = 8;
-  double sharers_ = 1;   // sequences that share the round's passes
+  int sharers_ = 1;      // sequences that share the round's passes
   int crowd_pause_ = 0;  // rounds in a crowd in which others try
 
   // Of the current round:
   int waiting_ = 0;             // tokens that the first pass takes in beside the root
-  std::vector<int> pass_rows_;  // of the whole batch, per pass
+  std::vector<int> pass_rows_;  // of each pass
   std::uint32_t cheap_sources_ = 0;
   std::size_t coverage_ = 0;
   double expected_ = 0;  // tokens, of bought nodes that no cheaper drafter proposed

@@ -79,17 +79,15 @@ class ThroughputState : public PolicyState {
     const int nodes_of_all = outcome.draft_rows / prices_.context().node_rows;
     const double extra_ms = prices_.extra_ms(nodes_of_all);
     const double node_ms = extra_ms / std::max(1, nodes_of_all);
-    passes_.shared_by(sharers(outcome, nodes_of_all));
     const double draft_ms = usual_draft_ms(outcome);
     prices_.learn(outcome.batch_tokens,
-                  draft_ms * (passes_.ran() ? passes_.sharers() : outcome.sequences) + extra_ms +
-                      prices_.plain_ms());
+                  usual_round_ms(outcome, draft_ms) + extra_ms + prices_.plain_ms());
 
     const double token_ms = prices_.plain_ms() / outcome.sequences;
     const double rows_ms = node_ms * outcome.tree->draft_nodes();
     const int emitted = static_cast<int>(outcome.emitted.size());
     const double gain = emitted - 1 - (rows_ms + draft_ms) / token_ms;
-    budget_.learn(emitted, gain);
+    budget_.learn(emitted, gain - passes_.unpaid_ms() / token_ms);
     if (passes_.ran()) {
       passes_.learn(outcome, draft_ms, node_ms);
     } else if (draft_ms >= kCheapDraft * token_ms) {
@@ -106,15 +104,6 @@ class ThroughputState : public PolicyState {
     passes_.begin(context.position);
   }
 
-  /// How many sequences share what the passes of a round take: not those that wanted none, whose
-  /// check has no nodes.
-  static double sharers(const RoundOutcome& outcome, int nodes_of_all) {
-    const int own = outcome.tree->draft_nodes();
-    if (own == 0) return 1;
-    return std::clamp(static_cast<double>(nodes_of_all) / own, 1.0,
-                      static_cast<double>(outcome.sequences));
-  }
-
   std::size_t affordable_nodes() const {
     const double left_ms = budget_.tokens() * prices_.token_ms() - passes_.ms();
     const std::size_t most = std::min(worth_.chances().size(),
@@ -125,15 +114,24 @@ class ThroughputState : public PolicyState {
   }
 
   /// This sequence's share of what such a draft takes: a round that the machine disturbed says
-  /// nothing about drafting.
+  /// nothing about drafting. Of what was spent for others it has none.
   double usual_draft_ms(const RoundOutcome& outcome) {
     if (passes_.ran()) {
-      passes_.observe(outcome.draft_ms);
+      passes_.shared_by(std::max(1, outcome.sharers));
+      passes_.observe(outcome.own_draft_ms);
       return passes_.ms();
     }
+    if (outcome.sharers == 0) return 0;
     RecentMedian& kind = worth_.proposed().draft_nodes() > 0 ? drafted_ : idle_;
-    kind.add(outcome.draft_ms / outcome.sequences / prices_.token_ms());
+    kind.add(outcome.own_draft_ms / outcome.sharers / prices_.token_ms());
     return kind.value() * prices_.token_ms();
+  }
+
+  /// Likewise of all sequences, of which this one has draft_ms.
+  double usual_round_ms(const RoundOutcome& outcome, double draft_ms) {
+    if (outcome.sharers > 0) return draft_ms * outcome.sharers;
+    others_.add(outcome.draft_ms / prices_.plain_ms());
+    return others_.value() * prices_.plain_ms();
   }
 
   const ThroughputOptions& options_;
@@ -145,6 +143,7 @@ class ThroughputState : public PolicyState {
   Trial drafts_trial_;           // of drafters that cost time without asking
   RecentMedian drafted_, idle_;  // tokens' worth of time that drafting took in rounds without
                                  // passes, with and without a proposal
+  RecentMedian others_;  // of a plain round: what it took in rounds in which this one had no part
   bool has_begun_ = false;
 };
 

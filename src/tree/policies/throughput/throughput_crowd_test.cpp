@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+
+#include "tree/policies/test_machine.h"
+
+// The policy `throughput` in a batch of several sequences.
+namespace talon::throughput_crowd_test {
+namespace {
+
+using test::alone;
+using test::chain;
+using test::ChainHead;
+using test::cut;
+using test::Machine;
+
+/// Sequences of 30 rounds each, eight at a time, with a head of which `right` tokens of each draft
+/// come true. Returns how many drafts there were.
+int drafts_in_a_crowd(Machine& machine, int answers, int right) {
+  constexpr int kCrowd = 8, kRounds = 30;
+  const ChainHead head{0.7, 0.5};
+  int drafts = 0;
+  for (int first = 0; first < answers; first += kCrowd) {
+    std::vector<std::unique_ptr<PolicyState>> crowd;
+    for (int i = 0; i < kCrowd; ++i) crowd.push_back(machine.policy("throughput"));
+    for (int round = 0; round < kRounds; ++round) {
+      for (int i = 0; i < kCrowd; ++i) {
+        PolicyState& policy = *crowd[static_cast<std::size_t>(i)];
+        PlanContext context = alone();
+        context.position = 1 + first + i + round;
+        context.sequences = kCrowd;
+        context.other_rows = kCrowd - 1;
+        DraftTree tree(0);
+        double draft_ms = 0;
+        const TreePlan plan = policy.plan(context);
+        if (plan.nodes > 0 && head.draft(policy, tree, draft_ms) > 0) ++drafts;
+        test::cut(policy, tree, plan, context);
+        std::vector<NodeId> accepted = {0};
+        for (NodeId node = 1; node <= std::min(right, tree.draft_nodes()); ++node) {
+          accepted.push_back(node);
+        }
+        std::vector<TokenId> emitted(accepted.size(), 1);
+        if (right == 0) emitted.back() = 2;
+        RoundOutcome outcome;
+        outcome.tree = &tree;
+        outcome.accepted = accepted;
+        outcome.emitted = emitted;
+        outcome.draft_ms = outcome.own_draft_ms = draft_ms;
+        outcome.sharers = plan.nodes > 0 ? 1 : 0;
+        outcome.sequences = kCrowd;
+        outcome.draft_rows = tree.draft_nodes();
+        outcome.batch_tokens = kCrowd - 1 + static_cast<int>(emitted.size());
+        policy.learn(outcome);
+      }
+    }
+  }
+  return drafts;
+}
+
+TEST(ThroughputInACrowd, InACrowdAHeadThatDoesNotPayIsTriedByFewForAll) {
+  Machine machine(0.4, 0.5);
+  EXPECT_LT(drafts_in_a_crowd(machine, 160, 0), 40);
+}
+
+TEST(ThroughputInACrowd, InACrowdAHeadThatPaysDraftsForAllAlsoAfterItDidNot) {
+  Machine machine(0.05, 0.5);
+  drafts_in_a_crowd(machine, 160, 0);
+  drafts_in_a_crowd(machine, 800, 4);
+  EXPECT_GT(drafts_in_a_crowd(machine, 80, 4), 80 * 20);
+}
+
+/// A round of eight sequences in which this one proposed nothing, and others drafted for 2 ms.
+void see_others_draft(PolicyState& policy, int sharers) {
+  const DraftTree tree(0);
+  const std::vector<NodeId> accepted = {0};
+  const std::vector<TokenId> emitted = {1};
+  RoundOutcome outcome;
+  outcome.tree = &tree;
+  outcome.accepted = accepted;
+  outcome.emitted = emitted;
+  outcome.draft_ms = 2;
+  outcome.own_draft_ms = sharers > 0 ? 0.004 : 0;
+  outcome.sharers = sharers;
+  outcome.sequences = 8;
+  outcome.draft_rows = 0;
+  outcome.batch_tokens = 8;
+  policy.learn(outcome);
+}
+
+TEST(ThroughputInACrowd, WhatOthersSpendOnDraftsIsNotItsOwn) {
+  Machine machine(0.3, 0.5);
+  auto policy = machine.policy("throughput");
+  PlanContext crowd = alone();
+  crowd.sequences = 8;
+  crowd.other_rows = 7;
+  for (int round = 0; round < 200; ++round) {
+    DraftTree tree(0);
+    const TreePlan plan = policy->plan(crowd);
+    EXPECT_GT(plan.nodes, 0) << "its table costs next to nothing, round " << round;
+    test::cut(*policy, tree, plan, crowd);
+    see_others_draft(*policy, round % 2 == 0 ? 1 : 0);
+  }
+  EXPECT_GT(test::play(*policy, machine, chain(4, 0.9), 4), 0) << "when the others have left";
+}
+
+TEST(ThroughputInACrowd, APauseOfADrafterEndsAlsoInACrowd) {
+  Machine machine(0.3, 0.5);
+  auto policy = machine.policy("throughput");
+  for (int round = 0; round < 40; ++round) {  // a drafter that takes a tenth of a token, in vain
+    DraftTree tree = chain(1, 0.3);
+    const bool drafts = test::cut(*policy, tree).nodes > 0;
+    test::report(*policy, machine, tree, 0, drafts ? 1 : 0);
+  }
+  int drafted = 0;
+  for (int round = 0; round < 400; ++round) {
+    PlanContext crowd = alone();
+    crowd.sequences = 8;
+    crowd.other_rows = 7;
+    const bool drafts = policy->plan(crowd).nodes > 0;
+    DraftTree tree(0);
+    test::cut(*policy, tree, {}, crowd);
+    see_others_draft(*policy, 0);
+    drafted += drafts;
+  }
+  EXPECT_GT(drafted, 4) << "every 65 rounds at least";
+}
+
+TEST(ThroughputInACrowd, WhatACrowdFoundDoesNotKeepOneThatIsAloneFromDrafting) {
+  Machine machine(0.4, 0.5);
+  drafts_in_a_crowd(machine, 160, 0);
+  auto policy = machine.policy("throughput");
+  ASSERT_GT(policy->plan(alone()).nodes, 0);
+  EXPECT_TRUE(policy->start(DraftTree(0), 0));
+}
+
+TEST(ThroughputInACrowd, ACrowdedMachineEndsAtPlainDecoding) {
+  // 30 sequences, and every row costs as much as a token brings.
+  Machine machine(0.33);
+  auto policy = machine.policy("throughput");
+  PlanContext context = alone();
+  context.sequences = 30;
+  context.other_rows = 29;
+  DraftTree tree = chain(8, 0.5);
+  cut(*policy, tree, context);
+  EXPECT_EQ(tree.draft_nodes(), 0);
+}
+
+/// Nodes that one of eight sequences checks in 50 rounds, all of them wrong, when others draft
+/// `earlier` nodes before it in each round and `later` ones after it.
+int wrong_nodes_beside(int earlier, int later) {
+  Machine machine(0.4);
+  auto policy = machine.policy("throughput");
+  PlanContext context = alone();
+  context.sequences = 8;
+  context.other_rows = 7;
+  int nodes = 0;
+  for (int round = 0; round < 50; ++round) {
+    DraftTree tree = chain(8, 0.8);
+    context.drafted_rows = 0;
+    const TreePlan plan = policy->plan(context);
+    if (plan.nodes == 0) tree.reset(0);
+    context.drafted_rows = earlier;
+    cut(*policy, tree, plan, context);
+    nodes += tree.draft_nodes();
+    const std::vector<NodeId> accepted = {0};
+    const std::vector<TokenId> emitted = {2};
+    policy->learn({.tree = &tree,
+                   .accepted = accepted,
+                   .emitted = emitted,
+                   .sequences = 8,
+                   .draft_rows = earlier + tree.draft_nodes() + later,
+                   .batch_tokens = 8});
+  }
+  return nodes;
+}
+
+TEST(ThroughputInACrowd, TheLastOfACrowdLosesNoMoreThanTheFirst) {
+  EXPECT_GT(wrong_nodes_beside(0, 56), 0);
+  EXPECT_EQ(wrong_nodes_beside(56, 0), wrong_nodes_beside(0, 56));
+}
+
+}  // namespace
+}  // namespace talon::throughput_crowd_test
