@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -267,6 +268,21 @@ TEST(CAnswers, ACancelledRunEndsWhatIsSubmittedMeanwhile) {
   EXPECT_EQ(talon_engine_run(engine.get(), call, &seen, flag), TALON_CANCELLED);
   seen.late.join();
   EXPECT_LT(seen.rounds, 50);
+}
+
+TEST(CAnswers, AChatThatIsTooLongHasTheStatusOfALongPrompt) {
+  const std::string path = TALON_DOWNLOADS "/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  talon_model* opened = nullptr;
+  ASSERT_EQ(talon_model_load(path.c_str(), nullptr, &opened), TALON_OK) << talon_last_error();
+  const ModelHandle model(opened);
+  const std::string content(10'000'000, 'x');
+  const talon_message message = {"user", content.c_str()};
+  std::int32_t* tokens = nullptr;
+  std::size_t count = 0;
+  EXPECT_EQ(talon_chat_tokenize(model.get(), &message, 1, nullptr, &tokens, &count),
+            TALON_TOO_LONG);
+  EXPECT_NE(std::string(talon_last_error()).find("messages"), std::string::npos);
 }
 
 TEST(CAnswers, AFullQueueAndALongPromptHaveTheirStatus) {

@@ -51,14 +51,13 @@ const ChatTemplate& template_of(const SharedModel& shared) {
 
 std::vector<TokenId> chat_tokens(const SharedModel& shared, std::span<const ChatMessage> messages,
                                  const ChatRenderOptions& options) {
-  const int context = shared.loaded.model.config.context;
-  ChatPrompt prompt = encode_chat(shared.loaded.require_tokenizer(), template_of(shared), messages,
-                                  options, context);
-  if (prompt.is_too_long) {
-    throw StatusError(TALON_TOO_LONG,
-                      fmt::format("messages: expected at most {} tokens, the context", context));
+  try {
+    return encode_chat(shared.loaded.require_tokenizer(), template_of(shared), messages, options,
+                       shared.loaded.model.config.context)
+        .tokens;
+  } catch (const PromptTooLong& error) {
+    throw StatusError(TALON_TOO_LONG, fmt::format("messages: {}", error.what()));
   }
-  return std::move(prompt.tokens);
 }
 
 }  // namespace
