@@ -228,6 +228,18 @@ TEST(Fields, TakeWholeNumbersHoweverTheyAreWritten) {
   EXPECT_EQ(answer["talon"]["seed"], 18446744073709551615U) << answer;
 }
 
+TEST(Fields, BoundACompletionByEitherNameOfItsLength) {
+  Json body = {{"prompt", "Once"}, {"ignore_eos", true}};
+  const auto tokens = [&] {
+    return server().post(kCompletion, body).json()["usage"]["completion_tokens"];
+  };
+  EXPECT_EQ(tokens(), 16);
+  body["max_completion_tokens"] = 4;
+  EXPECT_EQ(tokens(), 4);
+  body["max_completion_tokens"] = 20;
+  EXPECT_EQ(tokens(), 20);
+}
+
 TEST(BadFields, ThatOpenAiIgnoresAreIgnored) {
   const Reply reply = server().post(kChat, {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
                                             {"max_tokens", 4},

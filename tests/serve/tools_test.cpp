@@ -275,6 +275,48 @@ TEST(Tools, OfMessagesStandWhereTheyWereCalled) {
   EXPECT_EQ(streamed, whole);
 }
 
+/// The kinds of the blocks of a message, whole and streamed.
+std::string blocks_of(Json body) {
+  std::string kinds;
+  const Json answer = server().post("/v1/messages", body).json();
+  for (const Json& block : answer["content"]) kinds += block["type"].get<std::string>() + " ";
+  kinds += answer["stop_reason"].get<std::string>() + "; ";
+  body["stream"] = true;
+  const std::string events = server().post("/v1/messages", body).body;
+  for (std::size_t at = events.find("data: "); at != events.npos;) {
+    const Json event = Json::parse(events.substr(at + 6, events.find('\n', at) - at - 6));
+    if (event.contains("content_block")) {
+      kinds += event["content_block"]["type"].get<std::string>() + " ";
+    }
+    if (event["type"] == "message_delta") kinds += event["delta"]["stop_reason"];
+    at = events.find("data: ", at + 1);
+  }
+  return kinds;
+}
+
+TEST(Tools, AreCalledOnceWhereTheyMayBeAndNoMoreIsAllowed) {
+  const auto call = [](const char* arguments) {
+    return fmt::format("<tool_call>{{\"name\": \"time\", \"arguments\": {}}}</tool_call>",
+                       arguments);
+  };
+  const Json two = {{"choice", {"hello " + call("{\"a\": 1}") + call("{\"b\": 2}")}}};
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+               {"max_tokens", 300},
+               {"temperature", 0},
+               {"structured_outputs", two}};
+  Json message = body;
+  message["tools"] = {{{"name", "time"}, {"input_schema", {{"type", "object"}}}}};
+  EXPECT_EQ(blocks_of(message), "text tool_use tool_use tool_use; text tool_use tool_use tool_use");
+  message["tool_choice"] = {{"type", "auto"}, {"disable_parallel_tool_use", true}};
+  EXPECT_EQ(blocks_of(message), "text tool_use tool_use; text tool_use tool_use");
+
+  body["tools"] = {function("time")};
+  body["parallel_tool_calls"] = false;
+  const Json said = server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  ASSERT_EQ(said["tool_calls"].size(), 1U) << said;
+  EXPECT_EQ(said["tool_calls"][0]["function"]["arguments"], "{\"a\": 1}");
+}
+
 /// What is asked for as a call is one, in the marks of every family whose grammar has a schema.
 TEST(Tools, AreCalledInTheMarksOfEachFamily) {
   for (const char* marks : {"[TOOL_CALLS]", "<|START_ACTION|>", "<｜tool▁sep｜>", "<|tool_call|>",

@@ -65,7 +65,7 @@ void read_assistant_blocks(const std::string& path, const Json& blocks, const Or
       add_call(with_calls, block.text("id").value_or(""), *name,
                input ? written[i]["input"].dump() : "{}");
     } else if (type == "thinking") {
-      with_calls[0].more["reasoning_content"] = block.text("thinking").value_or("");
+      add_thought(with_calls[0], block.text("thinking").value_or(""));
     } else if (type != "redacted_thinking") {
       with_calls[0].content += read_part(at, blocks[i], kTextBlocks);
     }

@@ -12,11 +12,6 @@
 namespace talon {
 namespace {
 
-/// The end of a message of harmony is not the end of the answer: another may follow.
-bool goes_on_after(TokenId end, const AnswerStyle& style, const Tokenizer& tokenizer) {
-  return style.dialect == ToolDialect::harmony && tokenizer.bytes_of(end) == "<|end|>";
-}
-
 /// Whether a prompt leaves the model in the middle of a thought.
 bool ends_thinking(std::string_view prompt) {
   const std::size_t end = prompt.find_last_not_of(" \n");
@@ -58,9 +53,7 @@ Request make_request(const AnswerFields& fields, const ServedModel& model) {
   request.end_tokens = fields.stop_tokens;
   if (!fields.ignore_end) {
     const std::vector<TokenId>& ends = model.host->loaded().end_tokens;
-    for (const TokenId end : ends) {
-      if (!goes_on_after(end, fields.style, model.tokenizer())) request.end_tokens.push_back(end);
-    }
+    request.end_tokens.insert(request.end_tokens.end(), ends.begin(), ends.end());
   }
   request.tenant = fields.tenant;
   request.priority = fields.priority;
@@ -164,7 +157,10 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
                    "no_chat_template");
   }
   if (ask.options.continues_last) check_can_continue(ask);
-  if (dialect_of(model.chat->source()) == ToolDialect::kimi) name_calls_by_ids(ask.messages);
+  const ToolDialect dialect = dialect_of(model.chat->source());
+  if (dialect == ToolDialect::kimi) name_calls_by_ids(ask.messages);
+  if (dialect == ToolDialect::mistral) shorten_call_ids(ask.messages);
+  name_thoughts_twice(ask.messages);
   if (!knows_tools(model.chat->source())) {
     spell_tools(ask.messages, ask.tools, !ask.tools.is_offered() || takes_system(*model.chat));
   } else if (ask.tools.is_offered()) {
@@ -212,6 +208,7 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   style.thoughts = thought_marks_of(source);
   style.reasons = marks_reasoning(source) && dialect != ToolDialect::harmony;
   style.continues = continues;
+  style.parallel = tools.parallel;
   style.begins_thinking =
       style.reasons && (continues ? is_thought_open : ends_thinking(prompt.chat.text));
   std::optional<GrammarText> otherwise;
@@ -275,8 +272,7 @@ void serve_completion(const GenerateInput& input) {
   if (const auto top = fields.integer("logprobs", 0, input.limits->top_logprobs)) {
     answer.logprobs = static_cast<int>(*top);
   }
-  if (!fields.find("max_tokens"))
-    answer.max_new = std::max(16, answer.min_new);  // as OpenAI has it
+  if (!answer.max_new) answer.max_new = std::max(16, answer.min_new);  // as OpenAI has it
   auto prompts = read_prompts(fields, *input.model, input.limits->choices / answer.choices);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const std::string param = prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);

@@ -26,19 +26,12 @@ std::string read_arguments(const Fields& function) {
   return arguments->is_string() ? arguments->get<std::string>() : arguments->dump();
 }
 
-/// gpt-oss' template has another name for a thought, and refuses it beside words and calls.
-void name_thought_twice(ChatMessage& message, bool calls) {
-  if (!message.more.contains("reasoning_content") || (calls && !message.content.empty())) return;
-  message.more["thinking"] = message.more["reasoning_content"];
-}
-
 /// Of a message of the assistant, the last of `messages`.
 void read_calls(const Fields& fields, std::vector<ChatMessage>& messages) {
   for (const char* name : {"reasoning_content", "reasoning"}) {
     if (const auto text = fields.text(name)) messages.back().more["reasoning_content"] = *text;
   }
   const Json* calls = fields.array("tool_calls", kMostParts);
-  name_thought_twice(messages.back(), calls && !calls->empty());
   if (!calls) return;
   for (std::size_t i = 0; i < calls->size(); ++i) {
     const std::string path = fields.path_of(fmt::format("tool_calls[{}]", i));
@@ -89,6 +82,20 @@ ChatMessage call_result(std::span<const ChatMessage> messages, const std::string
     }
   }
   return result;
+}
+
+void add_thought(ChatMessage& message, const std::string& text) {
+  if (text.empty()) return;
+  OrderedJson& thought = message.more["reasoning_content"];
+  thought = thought.is_null() ? text : thought.get<std::string>() + "\n" + text;
+}
+
+void name_thoughts_twice(std::vector<ChatMessage>& messages) {
+  for (ChatMessage& message : messages) {
+    if (!message.more.contains("reasoning_content")) continue;
+    if (message.more.contains("tool_calls") && !message.content.empty()) continue;
+    message.more["thinking"] = message.more["reasoning_content"];
+  }
 }
 
 std::string read_content(const std::string& path, const Json& content,

@@ -35,6 +35,11 @@ void add_call(std::vector<ChatMessage>& messages, const std::string& id, const s
 ChatMessage call_result(std::span<const ChatMessage> messages, const std::string& id,
                         std::string content);
 
+/// Adds to what a message of the assistant thought, on a line of its own.
+void add_thought(ChatMessage& message, const std::string& text);
+/// gpt-oss' template has another name for a thought, and refuses it beside words and calls.
+void name_thoughts_twice(std::vector<ChatMessage>& messages);
+
 /// The text of a message's content: a text, or a list of parts whose type is one of `types`.
 std::string read_content(const std::string& path, const Json& content,
                          std::span<const std::string_view> types);

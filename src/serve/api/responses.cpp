@@ -12,6 +12,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kResponsesTexts = {"input_text", "output_text", "text"};
 constexpr std::array<std::string_view, 4> kResponsesRoles = {"system", "developer", "user",
                                                              "assistant"};
+constexpr std::array<std::string_view, 1> kThoughtTexts = {"reasoning_text"};
+constexpr std::array<std::string_view, 1> kSummaryTexts = {"summary_text"};
 constexpr FieldNames kResponsesNames = {{"max_output_tokens", ""}, "stop"};
 
 /// What a call gave: a text, or text parts.
@@ -21,11 +23,26 @@ std::string read_output(const std::string& path, const Fields& item) {
   return read_content(path + ".output", *output, kResponsesTexts);
 }
 
-void read_item(const std::string& path, const Json& json, std::vector<ChatMessage>& messages) {
+/// What a model thought; where that is not told, its summary.
+std::string read_thought(const std::string& path, const Fields& item) {
+  const Json* content = item.find("content");
+  const Json* summary = item.find("summary");
+  std::string thought;
+  if (content) thought = read_content(path + ".content", *content, kThoughtTexts);
+  if (thought.empty() && summary) {
+    thought = read_content(path + ".summary", *summary, kSummaryTexts);
+  }
+  return thought;
+}
+
+/// thoughts: of the items just before, which belong to the assistant's message or call after them.
+void read_item(const std::string& path, const Json& json, std::vector<ChatMessage>& messages,
+               std::vector<std::string>& thoughts) {
   if (!json.is_object()) refuse_field(path, "an object", json);
   const Fields item(json, path + ".");
   const std::string type = item.text("type").value_or("message");
   const std::string call = item.text("call_id").value_or("");
+  if (type == "reasoning") return thoughts.push_back(read_thought(path, item));
   if (type == "function_call") {
     const auto name = item.text("name");
     if (!name) item.refuse("name", "a text");
@@ -34,9 +51,13 @@ void read_item(const std::string& path, const Json& json, std::vector<ChatMessag
     messages.push_back(call_result(messages, call, read_output(path, item)));
   } else if (type == "message") {
     messages.push_back(read_message(path, json, kResponsesRoles, kResponsesTexts));
-  } else if (type != "reasoning") {
+  } else {
     item.refuse("type", "message, function_call, function_call_output or reasoning");
   }
+  if (messages.back().role == "assistant") {
+    for (const std::string& thought : thoughts) add_thought(messages.back(), thought);
+  }
+  thoughts.clear();
 }
 
 std::vector<ChatMessage> read_input(const Fields& fields, const RequestLimits& limits) {
@@ -53,8 +74,9 @@ std::vector<ChatMessage> read_input(const Fields& fields, const RequestLimits& l
   const Json* list = fields.array("input", static_cast<std::size_t>(limits.messages));
   if (list->empty()) fields.refuse("input", "at least one message");
   const std::size_t before = messages.size();
+  std::vector<std::string> thoughts;
   for (std::size_t i = 0; i < list->size(); ++i) {
-    read_item(fmt::format("input[{}]", i), (*list)[i], messages);
+    read_item(fmt::format("input[{}]", i), (*list)[i], messages, thoughts);
   }
   if (messages.size() == before) fields.refuse("input", "an item beside those of reasoning");
   return messages;

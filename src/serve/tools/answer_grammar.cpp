@@ -27,9 +27,15 @@ OrderedJson object_schema(OrderedJson schema) {
   return schema;
 }
 
+/// Whether an answer may hold a thought, or messages as harmony has them, before what is asked for.
+bool has_lead(const AnswerStyle& style) {
+  return style.reasons || (style.dialect == ToolDialect::harmony && !style.continues);
+}
+
 /// Whether a grammar says itself what is thought.
-bool spells_thought(const GrammarText& text) {
-  return text.source.find("think>") != std::string::npos;
+bool spells_thought(const GrammarText& text, const AnswerStyle& style) {
+  const char* mark = style.dialect == ToolDialect::harmony ? "<|message|>" : "think>";
+  return text.source.find(mark) != std::string::npos;
 }
 
 /// Writes what an answer must look like as rules of a Lark grammar.
@@ -82,13 +88,20 @@ class GrammarWriter {
   /// Calls of the family that begin where the model likes, in any text.
   std::string text_with_calls() {
     lines_ += fmt::format("lead[suffix=\"<tool_call>\\n\"]: {}\n", kAnyText);
-    lines_ += "TEXT: ~/(?s:.)*<tool_call>\\n(?s:.)*/\n";
-    return "(lead " + objects("arguments") + " \"\\n</tool_call>\")* TEXT";
+    lines_ += fmt::format("TEXT: {} & ~/(?s:.)*<tool_call>\\n(?s:.)*/\n", kAnyText);
+    const std::string call = "(lead " + objects("arguments") + " \"\\n</tool_call>\")";
+    return call + (use_.parallel ? "* TEXT" : "? TEXT");
   }
 
   /// REQUIRES: the text is a schema.
   std::string value(const GrammarText& text) {
     return rule("answer", json_of(OrderedJson::parse(text.source, nullptr, false)));
+  }
+
+  /// What calls nothing: harmony says it in a message of its own.
+  std::string said(const std::string& body) const {
+    if (style_.dialect != ToolDialect::harmony || style_.continues) return body;
+    return mark("<|channel|>") + " \"final\" " + mark("<|message|>") + " " + body;
   }
 
   /// What the model may think first.
@@ -116,7 +129,7 @@ class GrammarWriter {
 
   /// What the model thinks, and then a text of any kind.
   GrammarText after_thought(const GrammarText& text) {
-    return led_by(finish(with_reasoning("@answer")).source, text);
+    return led_by(finish(with_reasoning(said("@answer"))).source, text);
   }
 
   GrammarText finish(const std::string& start) const {
@@ -241,12 +254,12 @@ std::optional<GrammarText> answer_grammar(const ToolUse& use, const AnswerStyle&
   if (is_schema && use.is_offered()) {
     const std::string calls = writer.calls();
     return writer.finish(
-        writer.with_reasoning("(" + calls + " | " + writer.value(*otherwise) + ")"));
+        writer.with_reasoning("(" + calls + " | " + writer.said(writer.value(*otherwise)) + ")"));
   }
-  if (is_schema && style.reasons) {
-    return writer.finish(writer.with_reasoning(writer.value(*otherwise)));
+  if (is_schema && has_lead(style)) {
+    return writer.finish(writer.with_reasoning(writer.said(writer.value(*otherwise))));
   }
-  if (otherwise && style.reasons && !spells_thought(*otherwise)) {
+  if (otherwise && has_lead(style) && !spells_thought(*otherwise, style)) {
     return writer.after_thought(*otherwise);
   }
   if (otherwise) return otherwise;

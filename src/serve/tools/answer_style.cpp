@@ -40,6 +40,36 @@ class PlainReader final : public AnswerReader {
   void finish(Parts&) override {}
 };
 
+/// Leaves out the calls after the first.
+class OneCallReader final : public AnswerReader {
+ public:
+  explicit OneCallReader(std::unique_ptr<AnswerReader> rest) : rest_(std::move(rest)) {}
+
+  void read(std::string_view text, Parts& parts) override {
+    Parts news;
+    rest_->read(text, news);
+    pass(news, parts);
+  }
+  void finish(Parts& parts) override {
+    Parts news;
+    rest_->finish(news);
+    pass(news, parts);
+  }
+
+ private:
+  void pass(const Parts& news, Parts& parts) {
+    for (const AnswerPart& part : news) {
+      const bool is_call = part.kind == AnswerPart::Kind::call;
+      if (is_call) ++calls_;
+      const bool of_call = is_call || part.kind == AnswerPart::Kind::arguments;
+      if (!of_call || calls_ < 2) tell(parts, part.kind, part.text);
+    }
+  }
+
+  std::unique_ptr<AnswerReader> rest_;
+  int calls_ = 0;
+};
+
 class ReasoningReader final : public AnswerReader {
  public:
   ReasoningReader(std::unique_ptr<AnswerReader> rest, ThoughtMarks marks, bool begins_thinking)
@@ -207,6 +237,7 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
       reader = make_nemotron_reader();
       break;
   }
+  if (!style.parallel) reader = std::make_unique<OneCallReader>(std::move(reader));
   if (!style.reasons) return reader;
   return make_reasoning_reader(std::move(reader), style.thoughts, style.begins_thinking);
 }

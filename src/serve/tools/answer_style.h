@@ -50,6 +50,7 @@ struct AnswerStyle {
   std::vector<std::string> tools = {};  // names of those that are offered
   ToolSchemas schemas = {};             // of their arguments
   ThoughtMarks thoughts = ThoughtMarks::tags;
+  bool parallel = true;  // more than one call; else those after the first are left out
 
   /// Whether its marks are special tokens, so that their text must be part of the answer's.
   bool shows_special() const;

@@ -2,7 +2,6 @@
 
 #include "serve/tools/answer_style.h"
 #include "serve/tools/mark_search.h"
-#include "serve/tools/tool_use.h"
 
 namespace talon::readers_test {
 namespace {
@@ -60,6 +59,12 @@ AnswerStyle cohere() {
   return style;
 }
 
+/// Of a request that takes one call.
+AnswerStyle alone(AnswerStyle style) {
+  style.parallel = false;
+  return style;
+}
+
 /// What models of each family write, by their templates.
 const Recorded kRecorded[] = {
     {"seedCallAfterAThought",
@@ -94,6 +99,16 @@ const Recorded kRecorded[] = {
       {Kind::arguments, "{}"},
       {Kind::call, "b"},
       {Kind::arguments, R"({"x": [1, {"y": "}]\""}]})"}}},
+    {"hermesOneCallOfThree",
+     alone(of(ToolDialect::hermes, true)),
+     "<think>\nhm\n</think>\n\nWell. <tool_call>{\"name\": \"a\", \"arguments\": {\"x\": 1}}"
+     "</tool_call>\n<tool_call>{\"name\": \"b\", \"arguments\": {\"x\": 2}}</tool_call>So. "
+     "<tool_call>{\"name\": \"a\", \"arguments\": {}}</tool_call>",
+     {{Kind::reasoning, "hm"},
+      {Kind::content, "Well."},
+      {Kind::call, "a"},
+      {Kind::arguments, R"({"x": 1})"},
+      {Kind::content, "So."}}},
     {"hermesArgumentsInAText",
      of(ToolDialect::hermes),
      R"(<tool_call>{"name":"a","arguments":"{\"x\": 1}"}</tool_call>)",
@@ -280,6 +295,10 @@ const Recorded kRecorded[] = {
       {Kind::arguments, R"({"x": 1})"},
       {Kind::call, "b"},
       {Kind::arguments, "{}"}}},
+    {"mistralOneCallOfTwo",
+     alone(of(ToolDialect::mistral)),
+     R"([TOOL_CALLS] [{"name": "a", "arguments": {"x": 1}}, {"name": "b", "arguments": {"y": 2}}])",
+     {{Kind::call, "a"}, {Kind::arguments, R"({"x": 1})"}}},
     {"mistralMarkBeforeText",
      of(ToolDialect::mistral),
      "Well [TOOL_CALLS] some more {text} ",
@@ -383,17 +402,6 @@ TEST(Readers, TellArgumentsAsTheyCome) {
   reader->read(R"(<tool_call>{"name": "a", "arguments": {"x": "be)", parts);
   const Parts expected = {{Kind::call, "a"}, {Kind::arguments, R"({"x": "be)"}};
   EXPECT_EQ(parts, expected);
-}
-
-TEST(Calls, HaveTheIdsOfTheFamilyWhereATemplateWritesNothingElse) {
-  std::vector<ChatMessage> messages = {{"user", "a"}, {"assistant", ""}, {"tool", "b"}};
-  for (const char* id : {"call_1", "call_2"})
-    messages[1].more["tool_calls"].push_back(call_for_template(id, "get", "{}"));
-  messages[2].more["tool_call_id"] = "call_2";
-  name_calls_by_ids(messages);
-  EXPECT_EQ(messages[1].more["tool_calls"][0]["id"], "functions.get:0");
-  EXPECT_EQ(messages[1].more["tool_calls"][1]["id"], "functions.get:1");
-  EXPECT_EQ(messages[2].more["tool_call_id"], "functions.get:1");
 }
 
 TEST(AnswerStyles, AreThoseOfTheTemplates) {

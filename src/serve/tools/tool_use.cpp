@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "core/error.h"
 #include "io/json_text.h"
+#include "io/sha256.h"
 
 namespace talon {
 namespace {
@@ -42,6 +44,15 @@ void put_before_user(std::vector<ChatMessage>& messages, const std::string& told
   } else {
     first->content = told + "\n\n" + first->content;
   }
+}
+
+std::string short_call_id(const std::string& id) {
+  constexpr std::size_t kSize = 9;
+  const bool is_short =
+      id.size() == kSize && std::ranges::all_of(id, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+      });
+  return is_short ? id : sha256_of(std::as_bytes(std::span(id))).substr(0, kSize);
 }
 
 void add_paragraph(std::string& text, const std::string& more) {
@@ -86,6 +97,16 @@ void name_calls_by_ids(std::vector<ChatMessage>& messages) {
     if (!message.more.contains("tool_call_id")) continue;
     const auto found = renamed.find(message.more["tool_call_id"].get<std::string>());
     if (found != renamed.end()) message.more["tool_call_id"] = found->second;
+  }
+}
+
+void shorten_call_ids(std::vector<ChatMessage>& messages) {
+  for (ChatMessage& message : messages) {
+    const auto shorten = [](OrderedJson& id) { id = short_call_id(id.get<std::string>()); };
+    if (message.more.contains("tool_calls")) {
+      for (OrderedJson& call : message.more["tool_calls"]) shorten(call["id"]);
+    }
+    if (message.more.contains("tool_call_id")) shorten(message.more["tool_call_id"]);
   }
 }
 

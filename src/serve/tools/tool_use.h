@@ -39,6 +39,10 @@ OrderedJson call_for_template(const std::string& id, const std::string& name,
 /// belong to them as that family does, functions.NAME:NUMBER, counted over all messages.
 void name_calls_by_ids(std::vector<ChatMessage>& messages);
 
+/// For templates that take no other ids, as Mistral's: gives calls and their results ids of nine
+/// letters and digits. One that is such stays, another always becomes the same.
+void shorten_call_ids(std::vector<ChatMessage>& messages);
+
 /// Whether a template writes what a message of the system says.
 bool takes_system(const ChatTemplate& chat);
 

@@ -1,0 +1,141 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "io/test_files.h"
+#include "serve/tools/tool_use.h"
+
+namespace talon::answer_grammar_test {
+namespace {
+
+using Kind = GrammarText::Kind;
+
+constexpr const char* kThought = "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant";
+constexpr const char* kFinal = "<|channel|>final<|message|>";
+constexpr const char* kSchemaOfA =
+    R"({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+        "additionalProperties": false})";
+
+/// One that has the marks of harmony as special tokens.
+Tokenizer harmony_tokenizer() {
+  std::ifstream file(TALON_TEST_DATA "/text/byte_level/tokenizer.json");
+  Json json = Json::parse(file);
+  for (const char* mark : {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>",
+                           "<|call|>", "<|return|>"}) {
+    Json token = json["added_tokens"][0];
+    token["id"] = json["added_tokens"].back()["id"].get<int>() + 1;
+    token["content"] = mark;
+    json["added_tokens"].push_back(std::move(token));
+  }
+  const test::TemporaryFolder folder;
+  return Tokenizer::from_json_file(folder.add("tokenizer.json", json.dump()));
+}
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer tokenizer = harmony_tokenizer();
+  return tokenizer;
+}
+
+ToolUse one_tool(bool strict = false) {
+  ToolUse use;
+  use.choice = ToolUse::Choice::automatic;
+  use.tools = {{"get", "", OrderedJson::parse(kSchemaOfA), strict}};
+  use.chosen = use.tools;
+  return use;
+}
+
+AnswerStyle harmony(bool continues = false) {
+  AnswerStyle style;
+  style.dialect = ToolDialect::harmony;
+  style.continues = continues;
+  return style;
+}
+
+/// How far a text is an answer.
+enum class Taken { refused, begun, whole };
+
+Taken taken(const std::optional<GrammarText>& grammar, const std::string& text) {
+  if (!grammar) return Taken::refused;
+  const std::vector<TokenId> ends = tokenizer().encode("<|return|>");
+  const GrammarCompiler compiler(tokenizer(), tokenizer().vocabulary_size());
+  const auto state = compiler.compile(*grammar)->start(ends);
+  std::vector<TokenId> tokens;
+  for (const TokenId token : tokenizer().encode(text)) {
+    if (!state->allows({tokens, {}}, token)) return Taken::refused;
+    tokens.push_back(token);
+  }
+  return state->is_complete({tokens, {}}) ? Taken::whole : Taken::begun;
+}
+
+ReadAnswer read_whole(const AnswerStyle& style, const std::string& text) {
+  const auto reader = make_reader(style);
+  AnswerReader::Parts parts;
+  reader->read(text, parts);
+  reader->finish(parts);
+  return joined(parts);
+}
+
+struct Form {
+  GrammarText grammar;
+  const char* text;
+};
+const Form kForms[] = {{{Kind::json_schema, kSchemaOfA}, R"({"a": 1})"},
+                       {{Kind::regex, "[ab]{3}"}, "aba"},
+                       {{Kind::lark, "start: \"x\" \"y\""}, "xy"},
+                       {{Kind::gbnf, "root ::= \"ab\" [c]"}, "abc"},
+                       {{Kind::choice, R"(["yes", "no"])"}, "yes"}};
+
+void expect_final(const std::optional<GrammarText>& grammar, const std::string& text) {
+  EXPECT_EQ(taken(grammar, text), Taken::refused) << text;
+  EXPECT_EQ(taken(grammar, kThought + text), Taken::refused) << text;
+  for (const std::string& lead : {std::string(kFinal), std::string(kThought) + kFinal}) {
+    EXPECT_EQ(taken(grammar, lead), Taken::begun) << lead;
+    EXPECT_EQ(taken(grammar, lead + text), Taken::whole) << lead << text;
+    EXPECT_EQ(taken(grammar, lead + "?"), Taken::refused) << lead;
+    EXPECT_EQ(read_whole(harmony(), lead + text).content, text);
+  }
+  EXPECT_EQ(read_whole(harmony(), kThought + (kFinal + text)).reasoning, "I look.");
+}
+
+TEST(AnswerGrammar, OfHarmonyIsOfItsFinalMessage) {
+  for (const Form& form : kForms) {
+    expect_final(answer_grammar({}, harmony(), tokenizer(), form.grammar), form.text);
+  }
+}
+
+TEST(AnswerGrammar, OfHarmonyIsOfACallOrItsFinalMessage) {
+  const auto grammar = answer_grammar(one_tool(), harmony(), tokenizer(), kForms[0].grammar);
+  expect_final(grammar, kForms[0].text);
+  const std::string call =
+      R"(<|channel|>commentary to=functions.get <|constrain|>json<|message|>{"b": 2})";
+  EXPECT_EQ(taken(grammar, call), Taken::whole);
+  EXPECT_EQ(taken(grammar, kThought + call), Taken::whole);
+  EXPECT_EQ(read_whole(harmony(), kThought + call).calls[0].arguments, R"({"b": 2})");
+}
+
+TEST(AnswerGrammar, OfHarmonyLeavesAMessageThatIsGoneOnFromAndAGrammarThatHasItsMarks) {
+  for (const Form& form : kForms) {
+    const auto grammar = answer_grammar({}, harmony(true), tokenizer(), form.grammar);
+    EXPECT_EQ(taken(grammar, form.text), Taken::whole) << form.text;
+  }
+  const GrammarText own = {Kind::lark, "start: <|channel|> \"final\" <|message|> \"a\""};
+  const auto grammar = answer_grammar({}, harmony(), tokenizer(), own);
+  EXPECT_EQ(taken(grammar, std::string(kFinal) + "a"), Taken::whole);
+}
+
+TEST(AnswerGrammar, OfStrictToolsHasOneCallWhereThereMayBeNoMore) {
+  AnswerStyle style;
+  style.dialect = ToolDialect::hermes;
+  ToolUse use = one_tool(/*strict=*/true);
+  const std::string call =
+      "Hi.\n<tool_call>\n{\"name\": \"get\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  EXPECT_EQ(taken(answer_grammar(use, style, tokenizer(), {}), call + call), Taken::begun);
+  use.parallel = false;
+  const auto one = answer_grammar(use, style, tokenizer(), {});
+  EXPECT_EQ(taken(one, call), Taken::begun);
+  EXPECT_EQ(taken(one, call + " So."), Taken::begun);
+  EXPECT_EQ(taken(one, call + call), Taken::refused);
+}
+
+}  // namespace
+}  // namespace talon::answer_grammar_test

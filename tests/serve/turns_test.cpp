@@ -1,0 +1,163 @@
+#include <gtest/gtest.h>
+
+#include "test_server.h"
+
+// What earlier turns of a chat thought and called, on every path.
+namespace talon::test::turns_test {
+namespace {
+
+TestServer::Options with_template(const char* source) {
+  TestServer::Options options;
+  options.chat_template = source;
+  return options;
+}
+
+/// Takes ids of nine characters alone, as Mistral's do.
+constexpr const char* kNineCharacters =
+    "{# [TOOL_CALLS] #}{{ tools }}{% for message in messages %}{{ message.content }}"
+    "{% for call in message.tool_calls or [] %}{% if call.id | length != 9 %}"
+    "{{ raise_exception('ids of nine characters') }}{% endif %}call {{ call.id }};{% endfor %}"
+    "{% if message.role == 'tool' %}{% if message.tool_call_id | length != 9 %}"
+    "{{ raise_exception('ids of nine characters') }}{% endif %}of {{ message.tool_call_id }};"
+    "{% endif %}{% endfor %} assistant:";
+
+const Json kUser = {{"role", "user"}, {"content", "Hi"}};
+
+/// A chat with a call of that id and what it gave.
+Json chat_with_call(const std::string& id) {
+  const Json call = {{"id", id}, {"function", {{"name", "time"}, {"arguments", "{}"}}}};
+  return {{"max_tokens", 1},
+          {"messages",
+           {kUser,
+            {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}},
+            {{"role", "tool"}, {"tool_call_id", id}, {"content", "noon"}}}}};
+}
+
+TEST(Turns, OfMistralHaveIdsThatItsTemplatesTake) {
+  TestServer server(with_template(kNineCharacters));
+  const std::string id = "call_0123456789abcdef01234567";
+  const Reply chat = server.post("/v1/chat/completions", chat_with_call(id));
+  EXPECT_EQ(chat.status, 200) << chat.body;
+  const auto prompt = [&](const std::string& of) {
+    return server.post("/apply-template", chat_with_call(of)).json()["prompt"].get<std::string>();
+  };
+  const std::string text = prompt(id);
+  const std::string given = text.substr(text.find("call ") + 5, 9);
+  EXPECT_NE(text.find("of " + given + ";"), std::string::npos) << text;
+  EXPECT_EQ(prompt(id), text);
+  EXPECT_NE(prompt("a1B2c3D4e").find("call a1B2c3D4e;"), std::string::npos);
+}
+
+TEST(Turns, OfMistralFollowACallOnEveryPath) {
+  TestServer server(with_template(kNineCharacters));
+  const Json tool = {{"name", "time"}, {"input_schema", {{"type", "object"}}}};
+  Json body = {{"messages", {kUser}},
+               {"max_tokens", 100},
+               {"temperature", 0},
+               {"tools", {tool}},
+               {"structured_outputs", {{"choice", {R"([TOOL_CALLS][{"name": "time"}])"}}}}};
+  const Json used = server.post("/v1/messages", body).json()["content"];
+  ASSERT_EQ(used[0]["type"], "tool_use") << used;
+  body["messages"].push_back({{"role", "assistant"}, {"content", used}});
+  const Json result = {
+      {"type", "tool_result"}, {"tool_use_id", used[0]["id"]}, {"content", "noon"}};
+  body["messages"].push_back({{"role", "user"}, {"content", {result}}});
+  const Reply message = server.post("/v1/messages", body);
+  EXPECT_EQ(message.status, 200) << message.body;
+
+  Json asked = {{"input", {kUser}},
+                {"temperature", 0},
+                {"tools", {{{"type", "function"}, {"name", "time"}}}},
+                {"structured_outputs", body["structured_outputs"]}};
+  const Json output = server.post("/v1/responses", asked).json()["output"];
+  ASSERT_EQ(output[0]["type"], "function_call") << output;
+  asked["input"].push_back(output[0]);
+  asked["input"].push_back(
+      {{"type", "function_call_output"}, {"call_id", output[0]["call_id"]}, {"output", "noon"}});
+  const Reply response = server.post("/v1/responses", asked);
+  EXPECT_EQ(response.status, 200) << response.body;
+}
+
+/// Writes thoughts under the name that gpt-oss' has for them.
+TestServer& thinking() {
+  static TestServer server(
+      with_template("{% for message in messages %}{{ message.role }}:{% if message.thinking %} ("
+                    "{{ message.thinking }}){% endif %} {{ message.content }}"
+                    "{% for call in message.tool_calls or [] %}{{ call.function.name }}"
+                    "{% endfor %}\n{% endfor %}{{ tools }}assistant:"));
+  return server;
+}
+
+/// Tokens of the prompt of a chat whose call was thought of so.
+int tokens_of_chat(const std::string& thought) {
+  Json body = chat_with_call("c");
+  if (!thought.empty()) body["messages"][1]["reasoning_content"] = thought;
+  return thinking().post("/tokenize", body).json()["count"];
+}
+
+Json thinking_block(const char* text) {
+  return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
+}
+
+TEST(Turns, KeepTheThoughtsOfMessages) {
+  const Json call = {
+      {"type", "tool_use"}, {"id", "c"}, {"name", "time"}, {"input", Json::object()}};
+  const Json result = {{"type", "tool_result"}, {"tool_use_id", "c"}, {"content", "noon"}};
+  const auto tokens = [&](const Json& blocks) -> int {
+    const Json body = {{"messages",
+                        {kUser,
+                         {{"role", "assistant"}, {"content", blocks}},
+                         {{"role", "user"}, {"content", {result}}}}}};
+    return thinking().post("/v1/messages/count_tokens", body).json()["input_tokens"];
+  };
+  const Json first = thinking_block("I must look."), second = thinking_block("At a clock.");
+  const int without = tokens(Json::array({call})), one = tokens({first, call}),
+            two = tokens({first, second, call});
+  EXPECT_LT(without, one);
+  EXPECT_LT(one, two);
+  EXPECT_EQ(without, tokens_of_chat(""));
+  EXPECT_EQ(one, tokens_of_chat("I must look."));
+  EXPECT_EQ(two, tokens_of_chat("I must look.\nAt a clock."));
+  // That template takes no thought beside words and calls.
+  const Json words = {{"type", "text"}, {"text", "Well."}};
+  EXPECT_EQ(tokens({first, words, call}), tokens({words, call}));
+}
+
+Json thought_item(const char* part_type, const char* field, const char* text) {
+  Json item = {{"type", "reasoning"}, {"id", "rs_1"}, {"summary", Json::array()}};
+  item[field] = Json::array({{{"type", part_type}, {"text", text}}});
+  return item;
+}
+
+TEST(Turns, KeepTheThoughtsOfResponses) {
+  const Json call = {
+      {"type", "function_call"}, {"call_id", "c"}, {"name", "time"}, {"arguments", "{}"}};
+  const Json result = {{"type", "function_call_output"}, {"call_id", "c"}, {"output", "noon"}};
+  const auto tokens = [&](const Json& input) -> int {
+    const Json body = {{"input", input}, {"max_output_tokens", 1}};
+    return thinking().post("/v1/responses", body).json()["usage"]["input_tokens"];
+  };
+  const Json first = thought_item("reasoning_text", "content", "I must look."),
+             second = thought_item("summary_text", "summary", "At a clock.");
+  const int without = tokens({kUser, call, result}), one = tokens({kUser, first, call, result});
+  EXPECT_LT(without, one);
+  EXPECT_EQ(without, tokens_of_chat(""));
+  EXPECT_EQ(one, tokens_of_chat("I must look."));
+  EXPECT_EQ(tokens({kUser, first, second, call, result}),
+            tokens_of_chat("I must look.\nAt a clock."));
+  const Json said = {{"role", "assistant"}, {"content", "Noon."}};
+  EXPECT_LT(tokens({kUser, said, kUser}), tokens({kUser, first, said, kUser}));
+  // One that nothing of the assistant follows belongs to no turn.
+  EXPECT_EQ(tokens({kUser, first, kUser}), tokens({kUser, kUser}));
+}
+
+TEST(Turns, RefuseThoughtsThatAreNoTexts) {
+  const Json item = thought_item("output_text", "content", "a");
+  const Json error = thinking().post("/v1/responses", {{"input", {kUser, item}}}).json()["error"];
+  EXPECT_EQ(error["param"], "input[1].content[0].type");
+  EXPECT_EQ(error["message"],
+            "input[1].content[0].type: expected reasoning_text, found \"output_text\"");
+}
+
+}  // namespace
+}  // namespace talon::test::turns_test
