@@ -180,6 +180,8 @@ class Stream:
             self._tokens.append(Token(token, part, place < news.accepted, news.logprobs[place] if news.logprobs else None,
                                       news.top[place] if news.top else None))
         finish = _talon.finish_name(news.finish)
+        if finish == "none" or self.done:  # done: another thread has closed it meanwhile
+            return
         if finish == "failed":
             self._failure = TalonError(news.error.decode("utf-8", "replace"))
         answer.finish = finish

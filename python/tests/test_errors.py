@@ -49,6 +49,11 @@ def test_a_long_prompt_has_its_own_class(small):
         small.generate([403] * 5000)
 
 
+def test_a_long_chat_has_that_class_too(chatty):
+    with pytest.raises(talon.TooLongError):
+        chatty.generate([talon.chat.user("x" * 10**7)])
+
+
 def test_files_that_are_no_models_are_named(tmp_path):
     with pytest.raises(talon.TalonError, match="no/such/file"):
         talon.Model("/no/such/file")

@@ -125,6 +125,23 @@ def test_a_stream_that_is_forgotten_ends(small):
     assert dropped == [request] and not engine._streams
 
 
+def test_a_stream_that_is_closed_while_it_hears_news_ends(small, monkeypatch):
+    stream = small.generate(PROMPT, max_new=400, ignore_end=True, stream=True)
+    split = stream._parts.split
+
+    def split_and_close(tokens, text):
+        stream.close()  # as another thread may at this moment
+        return split(tokens, text)
+
+    monkeypatch.setattr(stream._parts, "split", split_and_close)
+    reader = threading.Thread(target=lambda: list(stream), daemon=True)
+    reader.start()
+    reader.join(timeout=20)
+    finish = stream.answer.finish
+    stream.close()  # ends a reader that would go on
+    assert finish == "cancelled"
+
+
 def test_streams_may_be_read_by_turns_and_by_threads(small):
     expected = small.generate(PROMPT, max_new=50).tokens.tolist()
     first, second = (small.generate(PROMPT, max_new=50, stream=True) for _ in range(2))

@@ -1,9 +1,11 @@
 import { ask, RequestError, type Asked, type ChatMessage, type Piece } from "./api";
 import { settingsNow, type Conversation, type Message } from "./store";
+import { bytesOf, PartPlace } from "./tokens";
 
 /** Called when something of a message changed. */
 export type Listener = (message: Message) => void;
 
+/** Thoughts are left out: templates drop those of earlier answers. */
 function messagesBefore(conversation: Conversation, message: Message): ChatMessage[] {
   const end = conversation.messages.indexOf(message);
   return conversation.messages
@@ -12,9 +14,20 @@ function messagesBefore(conversation: Conversation, message: Message): ChatMessa
     .map((each) => ({ role: each.role, content: each.text }));
 }
 
-function add(message: Message, piece: Piece): void {
+interface Places {
+  thought: PartPlace;
+  text: PartPlace;
+}
+
+function add(message: Message, piece: Piece, places: Places): void {
   message.text += piece.text;
+  if (piece.thought) message.thought = (message.thought ?? "") + piece.thought;
   if (piece.rounds.length > 0) (message.rounds ??= []).push(...piece.rounds);
+  places.thought.add(piece.thought, piece.rounds);
+  places.text.add(piece.text, piece.rounds);
+  if (piece.finish === "stop") places.text.look(message.rounds?.at(-1)?.bytes.at(-1) ?? 0);
+  message.thoughtFrom = places.thought.from;
+  message.textFrom = places.text.from;
   if (piece.finish) message.finish = piece.finish;
   if (piece.timings) message.timings = piece.timings;
   if (piece.drafter) message.drafter = piece.drafter;
@@ -35,16 +48,16 @@ export async function answerPlain(conversation: Conversation, message: Message, 
   const asked: Asked = { settings, messages: messagesBefore(conversation, message), trace: false };
   await receive(plain, asked, signal, changed);
   if (plain.problem || plain.stopped || !plain.timings) return;
-  const bytes = (text: string) => new TextEncoder().encode(text);
-  const [ours, theirs] = [bytes(message.text), bytes(plain.text)];
-  const equal = ours.length === theirs.length && ours.every((byte, i) => byte === theirs[i]);
-  message.plain = { perSecond: plain.timings.predicted_per_second, bytes: theirs.length, equal };
+  const thought = plain.thought ?? "";
+  const equal = message.text === plain.text && (message.thought ?? "") === thought;
+  message.plain = { perSecond: plain.timings.predicted_per_second, bytes: bytesOf(thought + plain.text), equal };
 }
 
 async function receive(message: Message, asked: Asked, signal: AbortSignal, changed: Listener): Promise<void> {
+  const places = { thought: new PartPlace(), text: new PartPlace() };
   try {
     for await (const piece of ask(asked, signal)) {
-      add(message, piece);
+      add(message, piece, places);
       changed(message);
     }
   } catch (error) {

@@ -37,6 +37,8 @@ export interface ChatMessage {
 /** What came with one event of a stream. */
 export interface Piece {
   text: string;
+  /** What the model thought before its text. */
+  thought: string;
   rounds: Round[];
   finish: string | null;
   timings?: Timings;
@@ -137,7 +139,7 @@ export async function* ask(asked: Asked, signal: AbortSignal): AsyncGenerator<Pi
 
 interface Chunk {
   error?: { message: string };
-  choices?: { delta?: { content?: string }; finish_reason?: string | null; talon?: { rounds?: Round[] } }[];
+  choices?: { delta?: { content?: string | null; reasoning_content?: string }; finish_reason?: string | null; talon?: { rounds?: Round[] } }[];
   timings?: Timings;
   talon?: { seed?: number; drafter?: string };
 }
@@ -147,6 +149,7 @@ function pieceOf(chunk: Chunk): Piece {
   const choice = chunk.choices?.[0];
   return {
     text: choice?.delta?.content ?? "",
+    thought: choice?.delta?.reasoning_content ?? "",
     rounds: choice?.talon?.rounds ?? [],
     finish: choice?.finish_reason ?? null,
     timings: chunk.timings,

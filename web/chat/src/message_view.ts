@@ -72,6 +72,7 @@ class QuestionView implements MessageView {
 
 class AnswerView implements MessageView {
   readonly element = h("article", { class: "assistant", tabIndex: 0, "aria-label": "Answer" });
+  private readonly thought = new ThoughtView();
   private readonly markdown = new MarkdownView();
   private readonly foot = h("footer", {});
 
@@ -87,8 +88,10 @@ class AnswerView implements MessageView {
     const { message } = this;
     this.element.setAttribute("aria-busy", String(state === "coming"));
     this.element.classList.toggle("coming", state === "coming");
-    this.element.classList.toggle("thinking", state === "coming" && !message.text);
-    this.markdown.show(message.text, tokenSpans(message.text, message.rounds ?? []));
+    this.element.classList.toggle("waiting", state === "coming" && !message.text && !message.thought);
+    if (message.thought && !this.thought.element.parentElement) this.element.prepend(this.thought.element);
+    this.thought.show(message, state === "coming");
+    this.markdown.show(message.text, tokenSpans(message.text, message.rounds ?? [], message.textFrom));
     if (state === "coming") return this.foot.replaceChildren();
     this.foot.replaceChildren(
       ...[
@@ -165,6 +168,24 @@ class AnswerView implements MessageView {
       h("dl", {}, ...bar("With drafts", drafted, "drafted"), ...bar("Without", plain.perSecond, "plain")),
       verdict,
     );
+  }
+}
+
+/** What the model thought before it answered: open until the answer begins, then as its reader wants it. */
+class ThoughtView {
+  private readonly markdown = new MarkdownView();
+  readonly element = h("details", { class: "thought" }, h("summary", {}, "Thought"), this.markdown.element);
+  private wasAlone = false;
+  private shown = "";
+
+  show({ text, thought = "", thoughtFrom, rounds = [] }: Message, isComing: boolean): void {
+    const isAlone = !text;
+    if (isAlone !== this.wasAlone) this.element.open = isAlone;
+    this.wasAlone = isAlone;
+    this.element.classList.toggle("growing", isComing && isAlone);
+    if (thought === this.shown) return;
+    this.shown = thought;
+    this.markdown.show(thought, tokenSpans(thought, rounds, thoughtFrom));
   }
 }
 

@@ -78,7 +78,7 @@ export class RoundView {
     this.mark(true);
     this.card.replaceChildren(roundCard(round, index + 1, rounds.length));
     this.card.hidden = false;
-    const anchor = at ?? answer.querySelector<HTMLElement>(`[data-round="${index}"]`);
+    const anchor = at ?? anchorOf(answer, index);
     if (!at) anchor?.scrollIntoView({ block: "nearest" });
     if (anchor) this.moveTo(anchor.getClientRects()[0] ?? anchor.getBoundingClientRect());
   }
@@ -104,6 +104,13 @@ export class RoundView {
     clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.hide(), closeAfter);
   }
+}
+
+/** The first token of a round that is seen; for one in a closed thought, its title. */
+function anchorOf(answer: HTMLElement, index: number): HTMLElement | undefined {
+  const tokens = [...answer.querySelectorAll<HTMLElement>(`[data-round="${index}"]`)];
+  const closed = (token: HTMLElement) => token.closest("details:not([open])");
+  return tokens.find((token) => !closed(token)) ?? (tokens[0] && closed(tokens[0])?.querySelector("summary")) ?? undefined;
 }
 
 function tokenOf(target: EventTarget | null): HTMLElement | null {

@@ -11,7 +11,12 @@ export interface Plain {
 export interface Message {
   role: "user" | "assistant";
   text: string;
+  /** What the model thought before its text: shown, and not sent again. */
+  thought?: string;
   rounds?: Round[];
+  /** Bytes that rounds brought before the text, and before the thought. */
+  textFrom?: number;
+  thoughtFrom?: number;
   timings?: Timings;
   drafter?: string;
   finish?: string;

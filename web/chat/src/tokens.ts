@@ -12,17 +12,47 @@ function utf8Length(code: number): number {
   return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 
+export function bytesOf(text: string): number {
+  let bytes = 0;
+  for (const char of text) bytes += utf8Length(char.codePointAt(0) as number);
+  return bytes;
+}
+
+/**
+ * Finds how many bytes of a stream's tokens stand before one part of what they say: marks of a thought, the thought,
+ * space between. Text may come later than its tokens, never before them, so the least that was seen is it.
+ */
+export class PartPlace {
+  private tokens = 0;
+  private part = 0;
+  from: number | undefined;
+
+  /** rounds: what came with `text`, or before it for other parts. */
+  add(text: string, rounds: Round[]): void {
+    for (const round of rounds) for (const count of round.bytes) this.tokens += count;
+    if (!text) return;
+    this.part += bytesOf(text);
+    this.look(0);
+  }
+
+  /** after: bytes at the end that are never text, as those of the token that ends an answer. */
+  look(after: number): void {
+    if (this.part > 0) this.from = Math.max(0, Math.min(this.from ?? Infinity, this.tokens - after - this.part));
+  }
+}
+
 /**
  * The tokens of a text in its UTF-16 units. Rounds tell lengths in bytes of UTF-8; a character that several tokens
  * make belongs to the first. Tokens whose text has not come yet, or that have none, are not there.
+ * from: bytes of tokens before the text (PartPlace).
  */
-export function tokenSpans(text: string, rounds: Round[]): TokenSpan[] {
+export function tokenSpans(text: string, rounds: Round[], from?: number): TokenSpan[] {
   const spans: TokenSpan[] = [];
-  let wanted = 0;
+  let wanted = -(from ?? 0);
   let bytes = 0;
   let place = 0;
   // Tokenizers that write a space before each word take it from the first.
-  if (rounds[0]?.texts[0]?.startsWith(" ") && !text.startsWith(" ")) wanted = -1;
+  if (from === undefined && rounds[0]?.texts[0]?.startsWith(" ") && !text.startsWith(" ")) wanted = -1;
   rounds.forEach((round, index) => {
     round.bytes.forEach((count, i) => {
       wanted += count;

@@ -153,6 +153,77 @@ describe("the page", () => {
     await page.locator(".verdict.unequal").waitFor();
   });
 
+  /** One event, and the round whose tokens it came with. */
+  const event = (delta, texts, kept = 0) => {
+    const round = { texts, bytes: texts.map((text) => Buffer.byteLength(text)), accepted: kept, draft_ms: 1, check_ms: 2 };
+    return { choices: [{ index: 0, delta, finish_reason: null, talon: { rounds: [round] } }] };
+  };
+  const ended = (reason) => ({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
+  const thinks = [event({ content: "" }, ["<think>"]), event({ reasoning_content: "They ask for" }, ["\n", "They", " ask", " for"], 3), event({ reasoning_content: " a sum." }, [" a", " sum", "."], 0)];
+  const thought = () => page.locator("details.thought");
+
+  test("shows a thought apart, with tokens of its own", async () => {
+    await fake([...thinks, event({ content: "Four" }, ["</think>", "\n\n", "Four"], 2), event({ content: ", I say" }, [",", " I", " say", "<|im_end|>"], 2), ended("stop")]);
+    await askToTheEnd("Two and two?");
+    assert.equal(await answers().locator("> .prose").innerText(), "Four, I say");
+    const tokens = (prose) => prose.locator(".token").evaluateAll((all) => all.map((each) => [each.textContent, Number(each.dataset.round), each.classList.contains("kept")]));
+    assert.deepEqual(await tokens(answers().locator("> .prose")), [["Four", 3, false], [",", 4, true], [" I", 4, true], [" say", 4, false]]);
+    assert.equal(await thought().evaluate((element) => element.open), false);
+    await answers().focus();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    assert.match(await page.getByRole("tooltip").textContent(), /Pass 2 of 5/);
+    const [card, title] = [await page.getByRole("tooltip").boundingBox(), await thought().locator("summary").boundingBox()];
+    assert.ok(Math.abs(card.x - title.x) < 60 && card.y + card.height > 60, "the card is away from the thought");
+    await page.keyboard.press("Escape");
+    await thought().locator("summary").focus();
+    await page.keyboard.press("Enter");
+    assert.equal(await thought().locator(".prose").innerText(), "They ask for a sum.");
+    assert.deepEqual(await tokens(thought()), [["They", 1, true], [" ask", 1, true], [" for", 1, false], [" a", 2, false], [" sum", 2, false], [".", 2, false]]);
+    await shot("thought");
+    await page.getByRole("button", { name: "Copy answer" }).click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "Four, I say");
+    const request = page.waitForRequest("**/v1/chat/completions");
+    await askToTheEnd("And three?");
+    assert.deepEqual((await request).postDataJSON().messages[1], { role: "assistant", content: "Four, I say" });
+    await page.reload();
+    assert.equal(await thought().first().evaluate((element) => element.open), false);
+    assert.match(await thought().first().textContent(), /They ask for a sum\./);
+  });
+
+  test("shows the thought of an answer that was cut before it began", async () => {
+    await fake([...thinks, ended("length")]);
+    await askToTheEnd("Two and two?");
+    assert.equal(await thought().locator(".prose").innerText(), "They ask for a sum.");
+    assert.match(await answers().textContent(), /Cut at the most tokens/);
+  });
+
+  test("opens a thought while it grows and closes it when the answer begins", async () => {
+    await page.evaluate(() => {
+      const real = window.fetch;
+      window.fetch = async (path, init) => {
+        if (!String(path).endsWith("/chat/completions")) return real(path, init);
+        const body = new ReadableStream({ start: (controller) => (window.tell = (text) => controller.enqueue(new TextEncoder().encode(`data: ${text}\n\n`))) });
+        return new Response(body);
+      };
+    });
+    const tell = (events) => page.evaluate((texts) => texts.forEach((text) => window.tell(text)), events.map((each) => JSON.stringify(each)));
+    const isOpen = (open) => page.waitForFunction((wanted) => document.querySelector("details.thought")?.open === wanted, open);
+    await ask("Two and two?");
+    await page.waitForFunction(() => window.tell);
+    await tell(thinks);
+    await isOpen(true);
+    assert.equal(await thought().locator(".prose").innerText(), "They ask for a sum.");
+    await shot("thought-grows");
+    await tell([event({ content: "Four" }, ["</think>", "\n\n", "Four"])]);
+    await isOpen(false);
+    await thought().locator("summary").click();
+    await tell([event({ content: "." }, ["."])]);
+    await page.waitForFunction(() => document.querySelector("article.assistant > .prose").textContent.trim() === "Four.");
+    await isOpen(true);
+    await page.keyboard.press("Escape");
+  });
+
   test("answers again, and takes an edited question", async () => {
     await askToTheEnd("Name a fruit.");
     await page.getByRole("button", { name: "Answer again" }).click();
