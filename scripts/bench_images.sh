@@ -53,7 +53,11 @@ for seed in 1 2 3; do
     'import json, sys; print(max(1, round(json.load(sys.stdin)["summary"][sys.argv[1]]["nodes"])))' "$adaptive")
   measure "fixed_$seed" "bench/some_$seed.jsonl" 1 "eagle2:$head@policy=eagle2:nodes=$nodes"
 done
-# Exact pictures of another seed: how far sets of one law are apart.
-[ -d bench/other_seed ] || "$talon" image -m "$model" --batch "$held_out" -o bench/other_seed --seed 100000 --threads "${THREADS:-2}"
+# Exact pictures of other seeds, as many of each prompt as of the relaxed rules: how far sets of one law are apart.
+others=bench/other_seeds_${EACH:-4}
+awk -v each="${EACH:-4}" '{
+  for (i = 0; i < each; i++) { line = $0; sub(/}[ \t\r]*$/, ", \"seed\": " (100000 + n++) "}", line); print line }
+}' "$held_out" > "$others.jsonl"
+"$talon" image -m "$model" --batch "$others.jsonl" -o "$others" --threads "${THREADS:-2}"
 "$talon" train image compare --data "$pictures" --features features --tokenizer tokenizer --bench bench/relaxed/run.jsonl \
-  --sets bench/other_seed --report bench/compared --threads "${THREADS:-2}"
+  --sets "$others" --report bench/compared --threads "${THREADS:-2}"

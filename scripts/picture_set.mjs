@@ -1,7 +1,7 @@
 // What the scripts that make sets of pictures for `talon train image` share.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export function writeAside(path, bytes) {
@@ -35,10 +35,12 @@ function safetensors(name, shape, bytes) {
 }
 
 /**
- * Writes OUT/pictures.safetensors ("pictures", u8 [count, side, side, 3]), OUT/words.json and OUT/index.jsonl, the index last.
+ * Writes OUT/pictures.safetensors ("pictures", u8 [count, side, side, 3]), OUT/words.json and OUT/index.jsonl, the index last;
+ * that of another set is removed first, so that only what is whole looks complete.
  * pictures: {style, name, words, category, split: "train" or "held-out", pixels: Buffer [side, side, 3]}.
  */
 export function writePictures(out, { recipe, side, styles, words, pictures }) {
+  rmSync(join(out, 'index.jsonl'), { force: true });
   const bytes = safetensors('pictures', [pictures.length, side, side, 3], Buffer.concat(pictures.map((one) => one.pixels)));
   writeAside(join(out, 'pictures.safetensors'), bytes);
   writeAside(join(out, 'words.json'), JSON.stringify({ recipe, styles, words }, null, 1) + '\n');

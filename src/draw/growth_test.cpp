@@ -106,6 +106,28 @@ TEST(PictureFacts, ThatDifferAreNamed) {
   EXPECT_EQ(difference(texts, facts), "");
   facts.computed_by[1].second = "int4";
   EXPECT_EQ(difference(texts, facts), "weights stored, not int4");
+  facts.computed_by = {};
+  texts = texts_of(facts);
+  facts.caption = "c0ffee";
+  EXPECT_EQ(difference(texts, facts), "caption_features none, not c0ffee");
+  texts = texts_of(facts);
+  facts.caption = "0a";
+  EXPECT_EQ(difference(texts, facts), "caption_features c0ffee, not 0a");
+}
+
+TEST(PictureFacts, OfARelaxedRuleSayWhatDrafted) {
+  PictureFacts facts{"red cat", 5, 1, {.temperature = 1}, "icons", "jacobi", "epsilon:e=0.1"};
+  facts.policy = "fixed";
+  facts.lossless = false;
+  const PngTexts texts = texts_of(facts);
+  EXPECT_EQ(difference(texts, facts), "");
+  facts.drafter = "grid";
+  EXPECT_EQ(difference(texts, facts), "drafter jacobi, not grid");
+  facts.drafter = "jacobi";
+  facts.policy = "throughput";
+  EXPECT_EQ(difference(texts, facts), "policy fixed, not throughput");
+  facts.lossless = true;
+  EXPECT_EQ(difference(texts, facts), "");
 }
 
 }  // namespace

@@ -9,9 +9,10 @@
 namespace talon {
 namespace {
 
-constexpr std::string_view kDrafter = "drafter";
-/// All that decide about pixels, with kComputedBy.
+constexpr std::string_view kDrafter = "drafter", kPolicy = "policy";
+/// All that decide about pixels, with kComputedBy and, where drafts are let through, what drafts.
 constexpr std::string_view kDeciding[] = {"prompt",
+                                          "caption_features",
                                           "seed",
                                           "guidance",
                                           "temperature",
@@ -50,6 +51,7 @@ PngTexts texts_of(const PictureFacts& facts) {
                     {"seed", fmt::to_string(facts.seed)},
                     {"guidance", fmt::to_string(facts.guidance)},
                     {"temperature", fmt::to_string(s.temperature)}};
+  if (!facts.caption.empty()) texts.emplace_back("caption_features", facts.caption);
   const auto add = [&](std::string_view key, double value, double usual) {
     if (value != usual) texts.emplace_back(key, fmt::to_string(value));
   };
@@ -66,7 +68,10 @@ PngTexts texts_of(const PictureFacts& facts) {
   if (!s.banned.empty()) texts.emplace_back("banned", fmt::format("{}", fmt::join(s.banned, " ")));
   texts.emplace_back("model", facts.model);
   texts.emplace_back(kDrafter, facts.drafter);
-  if (!facts.verify.empty() && facts.verify != "follow") texts.emplace_back("verify", facts.verify);
+  if (!facts.verify.empty() && facts.verify != "follow") {
+    texts.emplace_back("verify", facts.verify);
+    if (!facts.policy.empty()) texts.emplace_back(kPolicy, facts.policy);
+  }
   texts.insert(texts.end(), facts.computed_by.begin(), facts.computed_by.end());
   return texts;
 }
@@ -75,6 +80,7 @@ std::string difference(const PngTexts& found, const PictureFacts& facts) {
   const PngTexts wanted = texts_of(facts);
   std::vector<std::string_view> keys(std::begin(kDeciding), std::end(kDeciding));
   keys.insert(keys.end(), std::begin(kComputedBy), std::end(kComputedBy));
+  if (!facts.lossless) keys.insert(keys.end(), {kDrafter, kPolicy});
   for (const std::string_view key : keys) {
     const std::string_view there = text_of(found, key), here = text_of(wanted, key);
     if (there == here) continue;

@@ -19,16 +19,21 @@ struct PictureFacts {
   std::string model, drafter, verify;
   /// What tells the model, its tokenizer and how they are computed: keys among kComputedBy.
   PngTexts computed_by = {};
+  std::string caption = {};  // hash_of the features that the prompt is; empty: it is none
+  std::string policy = {};   // of drafts
+  bool lossless = true;      // the rule `verify`: no draft changes the law of a picture
 };
 /// Fingerprints of model and tokenizer, cells of the grid, and how weights, inputs and cache are
 /// kept.
 inline constexpr std::string_view kComputedBy[] = {
     "model_fingerprint", "vq_fingerprint", "cells", "weights", "activations", "kv", "backend"};
-/// Options of the sampler and a rule that are not the usual ones have texts, others none.
+/// Options of the sampler and a rule that are not the usual ones have texts, others none; policies
+/// have one beside such a rule.
 PngTexts texts_of(const PictureFacts& facts);
 
 /// The first text that differs between those of a file and what they must be, told as "seed 3, not
-/// 5"; empty: none. Drafters change no picture, and what else stands in the file is its own.
+/// 5"; empty: none. Drafters and policies change no picture where the rule is lossless, and what
+/// else stands in the file is its own.
 std::string difference(const PngTexts& found, const PictureFacts& facts);
 
 }  // namespace talon

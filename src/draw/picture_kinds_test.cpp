@@ -247,6 +247,18 @@ TEST(Captions, BadFeaturesAreRefusedByName) {
            "prompt: expected a text for anole, got the features of a caption");
 }
 
+TEST(Captions, FeaturesThatAreNoRealNumbersAreRefused) {
+  const TestModel model = open_tiny("lantern", 1);
+  const std::vector<std::byte> bytes(3 * 24);
+  using enum StorageType;
+  for (const StorageType type : {u8, boolean, f8_e4m3}) {
+    const TensorToWrite tensor{"features", type, {3, 24}, bytes};
+    const fs::path file = scratch("features") / "whole";
+    write_safetensors(file, {&tensor, 1});
+    contains(refusal(model.model, file), "\"features\": expected floating-point values, found ");
+  }
+}
+
 /// Captions of one length have the same tokens, and their rows are not shared.
 TEST(Captions, EachIsItsOwn) {
   TestModel model = open_tiny("lantern", 1);

@@ -12,6 +12,8 @@
 #include "io/checkpoint.h"
 #include "io/parse.h"
 #include "io/quote.h"
+#include "io/sha256.h"
+#include "io/tensor_layout.h"
 
 namespace talon {
 namespace {
@@ -165,6 +167,10 @@ CaptionFeatures features_of(const Model& model, const Checkpoint& checkpoint) {
     fail("read {}: \"features\": expected 1 to {} rows of {}, found [{}]", file, plan.prompt_tokens,
          width, fmt::join(features.shape, ", "));
   }
+  if (!holds_reals(features.type)) {
+    fail("read {}: \"features\": expected floating-point values, found {}", file,
+         name_of(features.type));
+  }
   const auto rows = static_cast<int>(features.shape[0]);
   std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(width));
   dequantize(features.type, features.bytes, values);
@@ -219,6 +225,10 @@ CaptionFeatures read_caption(const Model& model, std::span<const std::byte> byte
                              const std::string& name) {
   require_captions(model);
   return features_of(model, parse_safetensors(bytes, name));
+}
+
+std::string hash_of(const CaptionFeatures& features) {
+  return sha256_of(std::as_bytes(std::span(features.values)));
 }
 
 PicturePrompt caption_tokens(const Model& model, const CaptionFeatures& features) {

@@ -38,6 +38,8 @@ CaptionFeatures read_caption(const Model& model, const std::filesystem::path& fi
 /// name: what messages call the bytes.
 CaptionFeatures read_caption(const Model& model, std::span<const std::byte> bytes,
                              const std::string& name);
+/// By which files of pictures know them (SHA-256 of the values in float32).
+std::string hash_of(const CaptionFeatures& features);
 /// Uses the model's backend, as an engine does: not beside one that runs.
 PicturePrompt caption_prompt(const Model& model, const CaptionFeatures& features);
 PicturePrompt caption_prompt(const Model& model, const std::filesystem::path& file);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "../faults/cli_process.h"
+#include "io/formats/write_safetensors.h"
 #include "io/json.h"
 #include "io/zstd.h"
 
@@ -145,6 +146,49 @@ TEST_F(ImageBatch, TakesNoOtherPictureForTheOneAsked) {
   weights[sizeof header + header + first + 2] ^= 1;
   model_.write("model.safetensors", weights);
   expect(refusal({}), "(model_fingerprint ");
+}
+
+/// Under a rule that lets look-alikes through, drafts decide about codes.
+TEST_F(ImageBatch, OfARelaxedRuleTakesNoPictureOfOtherDrafts) {
+  const std::vector<std::string> relaxed = {"--verify", "epsilon:e=0.3"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), relaxed.begin(), relaxed.end());
+    return more;
+  };
+  drawn(kLines, with({"-d", "jacobi", "--policy", "fixed"}));
+  const auto notes = [&](std::vector<std::string> more) { return batch(kLines, more).notes; };
+  const auto expect = [](const std::string& found, std::string_view part) {
+    EXPECT_NE(found.find(part), std::string::npos) << found;
+  };
+  expect(notes(with({"-d", "jacobi", "--policy", "fixed"})), "3 of 3 pictures are there");
+  expect(notes(with({"-d", "grid", "--policy", "fixed"})), "(drafter jacobi, not grid)");
+  expect(notes(with({"-d", "jacobi"})), "(policy fixed, not throughput)");
+  expect(notes({"-d", "jacobi"}), "(verify epsilon:e=0.3, not none)");
+}
+
+/// Features under the name of a file that was written over are those of another picture.
+TEST_F(ImageBatch, OfOtherFeaturesUnderOneNameIsAnother) {
+  const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images";
+  model_.write("config.json", read_file(golden / "lantern/config.json"));
+  model_.write("model.safetensors", read_zstd(golden / "lantern/model.safetensors.zst"));
+  const fs::path file = model_.file("caption.safetensors");
+  const auto write_caption = [&](float first) {
+    const std::vector<float> values(3 * 24, first);
+    const TensorToWrite tensor{
+        "features", StorageType::f32, {3, 24}, std::as_bytes(std::span(values))};
+    write_safetensors(file, {&tensor, 1});
+  };
+  const std::string line = Json({{"caption_features", file.string()}}).dump() + "\n";
+  write_caption(0.5F);
+  drawn(line);
+  write_caption(0.5F);
+  EXPECT_EQ(batch(line).code, 0);
+  write_caption(-0.5F);
+  const Outcome other = batch(line);
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.notes.find("line 1: "), std::string::npos) << other.notes;
+  EXPECT_NE(other.notes.find("is another picture (caption_features "), std::string::npos)
+      << other.notes;
 }
 
 /// Prints a name when its picture is whole, so what was interrupted has whole files only.

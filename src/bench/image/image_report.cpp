@@ -20,10 +20,11 @@ constexpr const char* kDrawnNote =
     "of -log p - H in nats, 0 for exact drawing; z: how far from 0 it is.";
 constexpr const char* kComparedNote =
     "Shares of pictures that a small network of our own takes for the style, the category and both "
-    "that were asked for, and the average precision of the words; distances of its features to the "
-    "held-out pictures (FD, KID in thousandths, with standard errors) and to the first set that "
-    "was drawn; precision and recall by three neighbours; copies: nearer to a picture that was "
-    "trained on than 99 of 100 held-out ones.";
+    "that were asked for, and the average precision of the words; distances of its features to "
+    "held-out pictures (FD, KID in thousandths, with standard errors), whose number stands under "
+    "beside, those of the same prompts if there are enough, and to the first set that was drawn; "
+    "precision and recall by three neighbours; copies: nearer to a picture that was trained on "
+    "than 99 of 100 held-out ones.";
 
 double number_of(const Json& line, const std::string& key) {
   const auto found = line.find(key);
@@ -59,16 +60,17 @@ Table drawn_table(const std::vector<Json>& lines) {
 }
 
 Table compared_table(const std::vector<Json>& lines) {
-  Table table{.columns = {"set", "pictures", "style", "category", "both", "words", "FD", "KID",
-                          "FD to the first", "precision", "recall", "copies"},
+  Table table{.columns = {"set", "pictures", "style", "category", "both", "words", "beside", "FD",
+                          "KID", "FD to the first", "precision", "recall", "copies"},
               .caption = kComparedNote};
   for (const Json& line : lines) {
     const auto cell = [&](const char* key) { return number(number_of(line, key), 2); };
-    table.rows.push_back({text_of(line, line.contains("name") ? "name" : "set"),
-                          number(number_of(line, "count"), 0), cell("style"), cell("category"),
-                          cell("both"), cell("words"), with_error(line, "fd", 1, 2),
-                          with_error(line, "kid", 1000, 1), with_error(line, "fd_first", 1, 2),
-                          cell("precision"), cell("recall"), cell("copies")});
+    table.rows.push_back(
+        {text_of(line, line.contains("name") ? "name" : "set"), number(number_of(line, "count"), 0),
+         cell("style"), cell("category"), cell("both"), cell("words"),
+         number(number_of(line, "reference_count"), 0), with_error(line, "fd", 1, 2),
+         with_error(line, "kid", 1000, 1), with_error(line, "fd_first", 1, 2), cell("precision"),
+         cell("recall"), cell("copies")});
   }
   return table;
 }

@@ -38,11 +38,11 @@ void Surprise::add(const Surprise& other) {
   impossible += other.impossible;
 }
 
-Surprise surprise_of(const Model& model, const Request& request, std::span<const TokenId> codes) {
+Surprise surprise_of(const Model& model, const Request& request, std::span<const TokenId> answer) {
   expects(model.config.image.has_value(), "a model that draws pictures");
-  if (codes.empty()) return {};
+  if (answer.empty()) return {};
   std::vector<TokenId> text = request.prompt;
-  text.insert(text.end(), codes.begin(), codes.end());
+  text.insert(text.end(), answer.begin(), answer.end());
   const auto rows = static_cast<int>(text.size()) - 1;
   const int streams = request.streams();
   KvCache cache(*model.backend,
@@ -70,12 +70,13 @@ Surprise surprise_of(const Model& model, const Request& request, std::span<const
   if (constraint) sampler.constrain(*constraint);
   std::vector<float> logits(static_cast<std::size_t>(model.config.vocabulary));
   Surprise surprise;
-  for (std::size_t i = 0; i < codes.size(); ++i) {
+  for (std::size_t i = 0; i < answer.size(); ++i) {
+    if (model.config.image->forced(static_cast<int>(i)) >= 0) continue;
     const int row = prompt - 1 + static_cast<int>(i);
     model.backend->download(result.logits.row_range(row, 1), logits);
     const SampleHistory history{
         std::span(text).first(static_cast<std::size_t>(row) + 1), {}, prompt};
-    add_code(sampler.distribution_by_token(logits, history), codes[i], surprise);
+    add_code(sampler.distribution_by_token(logits, history), answer[i], surprise);
   }
   return surprise;
 }

@@ -23,8 +23,8 @@ struct Surprise {
   void add(const Surprise& other);
 };
 
-/// Of an answer to `request`, in one forward. REQUIRES: a model that draws pictures, no more codes
-/// than cells.
-Surprise surprise_of(const Model& model, const Request& request, std::span<const TokenId> codes);
+/// Of an answer to `request`, in one forward; what must stand at its place is no code. REQUIRES: a
+/// model that draws pictures, an answer no longer than a picture's.
+Surprise surprise_of(const Model& model, const Request& request, std::span<const TokenId> answer);
 
 }  // namespace talon

@@ -82,5 +82,27 @@ TEST_F(SurpriseTest, IsMinusLogPLessEntropy) {
   EXPECT_NEAR(mean / sum, 0, 1e-6);
 }
 
+/// A model whose rows of cells have a token behind them: that is no code, and surprises nobody.
+TEST(SurpriseOfRows, CountsNoTokenThatMustStandThere) {
+  const auto backend = make_reference_backend(1);
+  const Model model = load_model(
+      open_checkpoint(
+          test::unpack_picture("talon_surprise", "lumina/model.safetensors").parent_path()),
+      *backend);
+  const ImagePlan& plan = *model.config.image;
+  ASSERT_GT(plan.answer_tokens(), plan.cells());
+  Request request;
+  for (const TokenId token : {plan.text_start, plan.text_end, plan.picture_start})
+    request.prompt.push_back(model.config.vocabulary + token);
+  request.sampler.temperature = 1;
+  std::vector<TokenId> answer(static_cast<std::size_t>(plan.answer_tokens()), 3);
+  for (std::size_t i = 0; i < answer.size(); ++i) {
+    if (plan.forced(static_cast<int>(i)) >= 0) answer[i] = plan.row_end;
+  }
+  const Surprise surprise = surprise_of(model, request, answer);
+  EXPECT_EQ(surprise.codes, plan.cells());
+  EXPECT_EQ(surprise.impossible, 0);
+}
+
 }  // namespace
 }  // namespace talon::surprise_test

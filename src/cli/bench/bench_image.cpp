@@ -2,9 +2,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <numeric>
 
+#include "bench/image/code_counts.h"
 #include "bench/image/image_report.h"
 #include "bench/image/surprise.h"
 #include "cli/bench/bench_report.h"
@@ -22,6 +22,7 @@
 #include "draw/picture_prompt.h"
 #include "engine/stopwatch.h"
 #include "io/json_text.h"
+#include "trace/statistics.h"
 
 namespace talon {
 namespace {
@@ -41,29 +42,20 @@ struct Summary {
 };
 
 struct DrawnPicture {
-  std::string prompt;
+  std::string prompt, caption_hash;
   Request request;
   std::vector<Answer> answers;  // by method
   std::vector<double> ms;
 };
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// The code that plain pictures hold most often.
+TokenId background_of(const ImagePlan& plan, const std::vector<DrawnPicture>& pictures) {
+  std::vector<std::span<const TokenId>> plain;
+  for (const DrawnPicture& picture : pictures) plain.emplace_back(picture.answers[0].tokens);
+  return commonest_code(plan, plain);
 }
 
-/// The code that plain pictures hold most often.
-TokenId background_of(const std::vector<DrawnPicture>& pictures) {
-  std::map<TokenId, int> counts;
-  for (const DrawnPicture& picture : pictures) {
-    for (const TokenId code : picture.answers[0].tokens) ++counts[code];
-  }
-  const auto most =
-      std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
-  return most == counts.end() ? -1 : most->first;
-}
+double ratio(int sum, int count) { return static_cast<double>(sum) / std::max(1, count); }
 
 /// "02-eagle2" for the third method, "eagle2:head=h@verify=lantern:k=10".
 std::string folder_of(std::size_t index, const std::string& method) {
@@ -119,7 +111,7 @@ class BenchImage : public Command {
     const std::size_t asked = pictures.size();
     const bool finished = draw_all(loaded, pictures);
     std::vector<Summary> summaries(methods_.size());
-    const TokenId background = background_of(pictures);
+    const TokenId background = background_of(*loaded.model.config.image, pictures);
     for (const DrawnPicture& picture : pictures) {
       for (std::size_t method = 0; method < methods_.size(); ++method)
         report(loaded.model, picture, method, background, summaries[method]);
@@ -155,6 +147,7 @@ class BenchImage : public Command {
       DrawnPicture picture;
       const AskedPicture asked = read_asked_picture(loaded, json, doing);
       picture.prompt = asked.shown;
+      picture.caption_hash = asked.caption_hash;
       ask_for(loaded.model, asked.whole(loaded), settings.guidance(static_cast<float>(guidance_)),
               picture.request);
       picture.request.sampler = sampler_;
@@ -264,12 +257,15 @@ class BenchImage : public Command {
     facts.computed_by = computed_by(loaded, decoder, model_);
     for (std::size_t i = 0; i < pictures.size(); ++i) {
       facts.prompt = pictures[i].prompt;
+      facts.caption = pictures[i].caption_hash;
       facts.seed = pictures[i].request.seed;
       facts.guidance = pictures[i].request.guidance;
       for (std::size_t method = 0; method < methods_.size(); ++method) {
         const DecodeSettings settings = with_method(decode_, parse_method(methods_[method]));
         facts.drafter = settings.drafter;
         facts.verify = settings.verify;
+        facts.policy = settings.policy;
+        facts.lossless = lossless_[method];
         const auto codes = codes_of(*loaded.model.config.image, pictures[i].answers[method].tokens);
         write_png(picture_folder(method) / fmt::format("{:05}.png", i + 1), decoder.decode(codes),
                   texts_of(facts));
@@ -281,6 +277,7 @@ class BenchImage : public Command {
               TokenId background, Summary& summary) {
     const Answer& answer = picture.answers[method];
     const SequenceStatistics& s = answer.statistics;
+    const CodeCounts counts = counts_of(*model.config.image, answer.tokens, s.accepted, background);
     const Surprise surprise = surprise_of(model, picture.request, answer.tokens);
     const bool equal = answer.tokens == picture.answers[0].tokens;
     const double speedup = picture.ms[0] / picture.ms[method];
@@ -289,53 +286,44 @@ class BenchImage : public Command {
                 {"method", methods_[method]},
                 {"tokens", answer.tokens.size()},
                 {"rounds", s.rounds},
-                {"tau", answer.tau()},
+                {"codes", counts.codes},
+                {"tau", s.rounds > 0 ? ratio(counts.codes - 1, s.rounds) : 1},
                 {"draw_ms", picture.ms[method]},
                 {"speedup", speedup},
                 {"equal", equal},
-                {"distortion", s.distortion / static_cast<double>(answer.tokens.size())},
+                {"distortion", s.distortion / std::max(1, counts.codes)},
                 {"surprise", surprise.mean()}});
-    add(answer, background, summary);
+    add(s, counts, summary);
     summary.equal += equal ? 1 : 0;
     summary.draw_ms += picture.ms[method];
     summary.speedups.push_back(speedup);
     summary.surprise.add(surprise);
   }
 
-  static void add(const Answer& answer, TokenId background, Summary& summary) {
-    const SequenceStatistics& s = answer.statistics;
+  static void add(const SequenceStatistics& s, const CodeCounts& counts, Summary& summary) {
     ++summary.images;
-    summary.codes += static_cast<int>(answer.tokens.size());
+    summary.codes += counts.codes;
     summary.rounds += s.rounds;
     summary.nodes = std::accumulate(s.drafted.begin(), s.drafted.end(), summary.nodes);
     summary.draft_ms += s.draft_ms;
     summary.check_ms += s.check_ms;
     summary.distortion += s.distortion;
-    std::size_t next = 1;  // the first code that a round draws; the prompt's forward drew one
-    for (const int accepted : s.accepted) {
-      if (next < answer.tokens.size() && answer.tokens[next] != background) {
-        ++summary.foreground_rounds;
-        summary.foreground_codes += accepted + 1;
-      }
-      next += static_cast<std::size_t>(accepted) + 1;
-    }
+    summary.foreground_rounds += counts.foreground_rounds;
+    summary.foreground_codes += counts.foreground_codes;
   }
 
   static Json json_of(const Summary& s) {
     const double codes = std::max(1, s.codes), images = std::max(1, s.images);
-    const auto per_round = [](int sum, int rounds) {
-      return static_cast<double>(sum) / std::max(1, rounds);
-    };
     return {{"images", s.images},
             {"equal", s.equal / images},
-            {"tau", per_round(s.codes - s.images, s.rounds)},
-            {"nodes", per_round(s.nodes, s.rounds)},
-            {"tau_foreground", per_round(s.foreground_codes, s.foreground_rounds)},
-            {"steps_compression", per_round(s.codes, s.rounds + s.images)},
+            {"tau", ratio(s.codes - s.images, s.rounds)},
+            {"nodes", ratio(s.nodes, s.rounds)},
+            {"tau_foreground", ratio(s.foreground_codes, s.foreground_rounds)},
+            {"steps_compression", ratio(s.codes, s.rounds + s.images)},
             {"ms", s.draw_ms / images},
             {"draft_ms", s.draft_ms / images},
             {"check_ms", s.check_ms / images},
-            {"speedup", median(s.speedups)},
+            {"speedup", spread_of(s.speedups).median},
             {"worst", s.speedups.empty() ? 0 : *std::ranges::min_element(s.speedups)},
             {"distortion", s.distortion / codes},
             {"surprise", s.surprise.mean()},

@@ -46,7 +46,9 @@ AskedPicture read_asked(const LoadedModel& loaded, const std::string& key, const
   asked.shown = value.get<std::string>();
   if (key == "caption_features") {
     asked.caption = asked.shown;
-    asked.prompt = caption_tokens(model, read_caption(model, asked.caption));
+    const CaptionFeatures features = read_caption(model, asked.caption);
+    asked.caption_hash = hash_of(features);
+    asked.prompt = caption_tokens(model, features);
     return asked;
   }
   if (key == "class") class_prompt(model, 0);  // a model that is asked by classes
@@ -57,7 +59,11 @@ AskedPicture read_asked(const LoadedModel& loaded, const std::string& key, const
 }  // namespace
 
 PicturePrompt AskedPicture::whole(const LoadedModel& loaded) const {
-  return caption.empty() ? prompt : caption_prompt(loaded.model, caption);
+  if (caption.empty()) return prompt;
+  const CaptionFeatures features = read_caption(loaded.model, caption);
+  if (hash_of(features) != caption_hash)
+    fail("read {}: expected the features that were there at first, found others", caption.string());
+  return caption_prompt(loaded.model, features);
 }
 
 AskedPicture read_asked_picture(const LoadedModel& loaded, const Json& line,

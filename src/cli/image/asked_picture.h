@@ -16,8 +16,9 @@ struct AskedPicture {
   std::string shown;              // in files and reports
   PicturePrompt prompt;           // of a caption the tokens alone
   std::filesystem::path caption;  // of features; empty: another prompt
+  std::string caption_hash;       // of them
 
-  /// The whole prompt; of a caption it is computed here.
+  /// The whole prompt; of a caption it is computed here. Throws Error if its file has changed.
   PicturePrompt whole(const LoadedModel& loaded) const;
 };
 

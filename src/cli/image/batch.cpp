@@ -176,6 +176,7 @@ std::vector<BatchLine> read_batch(const LoadedModel& loaded, const BatchOptions&
     const LineSettings settings(json, kBatchKeys, doing);
     BatchLine line{number, read_asked_picture(loaded, json, doing), options.usual, {}};
     line.facts.prompt = line.asked.shown;
+    line.facts.caption = line.asked.caption_hash;
     line.facts.seed = settings.seed(options.usual.seed + lines.size());
     line.facts.guidance = settings.guidance(options.usual.guidance);
     const std::string name = name_of(settings, number);

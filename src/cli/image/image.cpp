@@ -227,6 +227,7 @@ class Image : public Command {
     computed_by_ = computed_by(loaded, decoder, options_.model);
     use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
     choose_drafter(options_.decode, Answers::pictures);
+    lossless_ = make_verifier(options_.decode.verify)->lossless();
   }
 
   /// That there is one and only one.
@@ -242,16 +243,20 @@ class Image : public Command {
     if (given != 1) throw UsageError("expected one of -p, --class, --caption-features and --batch");
   }
 
-  PicturePrompt make_prompt(const LoadedModel& loaded) const {
+  PicturePrompt make_prompt(const LoadedModel& loaded) {
     if (!options_.class_name.empty()) {
       class_prompt(loaded.model, 0);  // a model that is asked by classes
       return text_prompt(loaded.model, nullptr, options_.class_name);
     }
-    if (options_.prompt.empty()) return caption_prompt(loaded.model, options_.caption_features);
+    if (options_.prompt.empty()) {
+      const CaptionFeatures features = read_caption(loaded.model, options_.caption_features);
+      caption_hash_ = hash_of(features);
+      return caption_prompt(loaded.model, features);
+    }
     return text_prompt(loaded.model, loaded.tokenizer_or_null(), options_.prompt);
   }
 
-  std::vector<Request> make_requests(const LoadedModel& loaded) const {
+  std::vector<Request> make_requests(const LoadedModel& loaded) {
     const PicturePrompt prompt = make_prompt(loaded);
     std::vector<Request> requests(static_cast<std::size_t>(options_.images));
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -316,7 +321,10 @@ class Image : public Command {
             .model = model_name_,
             .drafter = options_.decode.drafter,
             .verify = options_.decode.verify,
-            .computed_by = computed_by_};
+            .computed_by = computed_by_,
+            .caption = caption_hash_,
+            .policy = options_.decode.policy,
+            .lossless = lossless_};
   }
   PngTexts file_texts(std::size_t index, const Answer& answer) const {
     PngTexts texts = texts_of(facts_of(index));
@@ -427,6 +435,8 @@ class Image : public Command {
   int columns_ = 0;
   std::string model_name_;  // once it is loaded
   PngTexts computed_by_;    // likewise
+  std::string caption_hash_;
+  bool lossless_ = true;  // the rule
 };
 
 }  // namespace

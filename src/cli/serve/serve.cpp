@@ -114,7 +114,8 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   served.name = name;
   if (draws) {
     served.pictures = std::make_unique<PictureStudio>(
-        open_picture_decoder(loaded.model, options.vq), prompt_choices(loaded.model));
+        open_picture_decoder(loaded.model, options.vq), prompt_choices(loaded.model),
+        options.decode.verify);
   } else if (loaded.tokenizer->chat_template()) {
     served.chat = chat_template_of(*loaded.tokenizer);
   }

@@ -58,6 +58,7 @@ void ask_by_caption(const std::string& encoded, const Model& model, PictureAsk& 
   } catch (const Error& error) {
     throw ApiError(400, "caption_features", error.what(), "invalid_value");
   }
+  ask.caption_hash = hash_of(*features);
   ask.prompt = caption_tokens(model, *features);
   const auto prompt = std::make_shared<PicturePrompt>();
   ask.prepare = [&model, features, prompt](Request& request) {
@@ -137,7 +138,9 @@ PictureFacts facts_of(const PictureAsk& ask, const AnswerFields& answer, const S
           .sampler = answer.sampler,
           .model = model.name,
           .drafter = drafter,
-          .verify = answer.method.verify};
+          .verify = answer.method.verify.empty() ? model.pictures->verify() : answer.method.verify,
+          .caption = ask.caption_hash,
+          .policy = answer.method.policy};
 }
 
 std::vector<Job> picture_jobs(const PictureAsk& ask, const AnswerFields& answer,

@@ -16,6 +16,7 @@ struct PictureAsk {
   /// What of the prompt only the engine's thread can compute; may be empty.
   std::function<void(Request&)> prepare;
   std::string shown_prompt;  // in the pictures' files
+  std::string caption_hash;  // of a caption's features
   float guidance = 1;
   int partial_images = 0;  // of a stream, each picture
 };

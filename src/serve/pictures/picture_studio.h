@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "draw/growth.h"
 #include "draw/picture_prompt.h"
@@ -15,12 +16,15 @@ namespace talon {
 /// asked of the model.
 class PictureStudio {
  public:
-  explicit PictureStudio(VqDecoder decoder, PromptChoices choices = {})
-      : decoder_(std::move(decoder)), choices_(std::move(choices)) {}
+  explicit PictureStudio(VqDecoder decoder, PromptChoices choices = {},
+                         std::string verify = "follow")
+      : decoder_(std::move(decoder)), choices_(std::move(choices)), verify_(std::move(verify)) {}
 
   int width() const { return decoder_.width(); }
   int height() const { return decoder_.height(); }
   const PromptChoices& choices() const { return choices_; }
+  /// The rule of requests that name none.
+  const std::string& verify() const { return verify_; }
 
   /// Any thread. REQUIRES: a code for every cell.
   Picture decode(std::span<const TokenId> codes) const;
@@ -35,6 +39,7 @@ class PictureStudio {
   mutable Clock::time_point next_preview_;
   VqDecoder decoder_;
   PromptChoices choices_;
+  std::string verify_;
 };
 
 }  // namespace talon

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -18,6 +19,9 @@ namespace talon {
 namespace {
 
 using torch::Tensor;
+
+// Facts that files of before do not have.
+constexpr std::string_view kAddedFacts[] = {"contents_sha256", "precision"};
 
 std::filesystem::path view_file(const std::filesystem::path& folder, int view) {
   return folder / fmt::format("codes-{}.safetensors", view);
@@ -48,7 +52,9 @@ Tensor encode_view(const PictureSet& pictures, const StoredTokenizer& tokenizer,
 Json facts_of(const PictureSet& pictures, const StoredTokenizer& tokenizer,
               const CodesOptions& options) {
   return {{"data_sha256", pictures.sha256()},
+          {"contents_sha256", pictures.contents_sha256()},
           {"tokenizer_sha256", tokenizer.sha256()},
+          {"precision", options.precision},
           {"codes", tokenizer.shape().codes},
           {"grid", tokenizer.grid()},
           {"views", options.views},
@@ -71,6 +77,7 @@ void require_facts(const Json& found, const Json& expected, const std::string& d
   for (const auto& [name, value] : expected.items()) {
     const Json one = found.value(name, Json());
     if (one == value) continue;
+    if (one.is_null() && std::ranges::find(kAddedFacts, name) != std::end(kAddedFacts)) continue;
     fail("{}: setting \"{}\": expected {}, found {}: {}", doing, name, value.dump(), one.dump(),
          remedy);
   }
@@ -118,8 +125,10 @@ bool make_codes(const CodesOptions& options, const TrainingHooks& hooks) {
   if (problem) fail("train image codes: cannot make {}: {}", options.out, problem.message());
   const Json facts = facts_of(pictures, tokenizer, options);
   require_same_run(out, facts);
-  const std::string text = facts.dump(1) + "\n";
-  write_file(out / "codes.json", std::as_bytes(std::span(text)));
+  if (!std::filesystem::exists(out / "codes.json")) {
+    const std::string text = facts.dump(1) + "\n";
+    write_file(out / "codes.json", std::as_bytes(std::span(text)));
+  }
   for (int view = 0; view < options.views; ++view) {
     const auto file = view_file(out, view);
     if (std::filesystem::exists(file)) continue;
@@ -146,7 +155,10 @@ PictureCodes read_codes(const std::filesystem::path& folder, const PictureSet& p
   } catch (const Json::exception& problem) {
     fail("{}: {}", doing, problem.what());
   }
-  if (codes.facts.value("data_sha256", "") != pictures.sha256())
+  const bool is_of_these = codes.facts.value("data_sha256", "") == pictures.sha256() &&
+                           (!codes.facts.contains("contents_sha256") ||
+                            codes.facts["contents_sha256"] == pictures.contents_sha256());
+  if (!is_of_these)
     fail("{}: expected codes of the pictures of --data, found those of others", doing);
   const auto count = static_cast<std::int64_t>(pictures.size());
   std::vector<Tensor> all;

@@ -108,6 +108,15 @@ void PictureSet::read_index(const std::filesystem::path& file) {
     facts_[i].category = category_numbers.at(categories[i]);
 }
 
+std::string PictureSet::contents_sha256() const {
+  Sha256 hash;
+  const std::string names =
+      fmt::format("{}\n{}\n{}\n", side_, fmt::join(styles_, " "), fmt::join(words_, " "));
+  hash.update(std::as_bytes(std::span(names)));
+  hash.update(bytes_);
+  return hash.finish();
+}
+
 std::span<const std::uint8_t> PictureSet::pixels(std::size_t picture) const {
   const std::size_t bytes = static_cast<std::size_t>(side_) * static_cast<std::size_t>(side_) * 3;
   return {reinterpret_cast<const std::uint8_t*>(bytes_.data()) + picture * bytes, bytes};

@@ -35,7 +35,8 @@ inline std::string bytes_of(const std::filesystem::path& file) {
 }
 
 /// Squares of 16 pixels with a bright box on a colour, in two styles; the last ones are held out.
-inline void write_pictures(const Folder& folder, int count, int held_out = 1) {
+/// blue: of the colours.
+inline void write_pictures(const Folder& folder, int count, int held_out = 1, int blue = 128) {
   constexpr int kSide = 16;
   std::vector<std::uint8_t> pixels;
   std::string index;
@@ -43,7 +44,7 @@ inline void write_pictures(const Folder& folder, int count, int held_out = 1) {
     for (int y = 0; y < kSide; ++y) {
       for (int x = 0; x < kSide; ++x) {
         const bool box = x / 4 == i % 4 && y / 4 == i / 4 % 4;
-        for (const int color : {40 + 20 * i, 255 - 25 * i, 128})
+        for (const int color : {40 + 20 * i, 255 - 25 * i, blue})
           pixels.push_back(static_cast<std::uint8_t>(box ? 255 : color % 256));
       }
     }

@@ -136,6 +136,7 @@ void FeaturesTask::write(const std::filesystem::path& folder, const Json& facts)
 Json own_settings(const FeaturesOptions& options, const PictureSet& pictures) {
   return {{"kind", "features"},
           {"data_sha256", pictures.sha256()},
+          {"contents_sha256", pictures.contents_sha256()},
           {"width", options.width},
           {"features", options.features},
           {"shift", options.shift}};

@@ -92,7 +92,8 @@ class ImageModelTask : public TrainingTask {
             torch::empty({count, shape_.cells()}, torch::kLong)};
   }
   ImageBatch drawn_batch(std::int64_t place, int batch);
-  double loss_on(const std::vector<std::size_t>& pictures, bool without_words = false) const;
+  void add_loss(const char* name, const std::vector<std::size_t>& pictures, bool without_words,
+                Measures& measures) const;
   std::vector<std::int64_t> learned_rows() const;
   Json config(std::size_t prompt_rows, const Json& facts) const;
 
@@ -137,7 +138,10 @@ Measures ImageModelTask::learn(std::int64_t place, int batch, bool measured) {
   return {{"loss", loss.item<double>()}};
 }
 
-double ImageModelTask::loss_on(const std::vector<std::size_t>& pictures, bool without_words) const {
+/// Nothing of no pictures.
+void ImageModelTask::add_loss(const char* name, const std::vector<std::size_t>& pictures,
+                              bool without_words, Measures& measures) const {
+  if (pictures.empty()) return;
   const torch::NoGradGuard no_gradient;
   const auto count = std::min<std::int64_t>(kEvaluated, std::ssize(pictures));
   double sum = 0;
@@ -151,13 +155,15 @@ double ImageModelTask::loss_on(const std::vector<std::size_t>& pictures, bool wi
     const Tensor loss = at::cross_entropy_loss(model_.forward(batch), batch.codes.flatten());
     sum += loss.item<double>() * static_cast<double>(rows);
   }
-  return sum / static_cast<double>(std::max<std::int64_t>(count, 1));
+  measures.emplace_back(name, sum / static_cast<double>(count));
 }
 
 Measures ImageModelTask::evaluate() {
-  return {{"nats", loss_on(held_out_)},
-          {"nats_without_words", loss_on(held_out_, /*without_words=*/true)},
-          {"nats_train", loss_on(trained_)}};
+  Measures measures;
+  add_loss("nats", held_out_, /*without_words=*/false, measures);
+  add_loss("nats_without_words", held_out_, /*without_words=*/true, measures);
+  add_loss("nats_train", trained_, /*without_words=*/false, measures);
+  return measures;
 }
 
 /// The rows of the table of prompts that are written: words of its pictures, styles, no word.
@@ -217,15 +223,21 @@ void ImageModelTask::write(const std::filesystem::path& folder, const Json& fact
 Json own_settings(const ImageModelOptions& options, const ImageModelTask& task,
                   const PictureSet& pictures, const PictureCodes& codes) {
   const ImageModelShape& shape = task.shape();
-  return {{"kind", "model"},
-          {"data_sha256", pictures.sha256()},
-          {"codes", codes.facts},
-          {"shape",
-           {shape.hidden, shape.layers, shape.head_dim, shape.intermediate, shape.prefix,
-            shape.prompt_rows}},
-          {"categories", options.categories},
-          {"dropout", options.dropout},
-          {"unconditional", options.unconditional}};
+  Json made = codes.facts;  // as checkpoints of before have them
+  made.erase("contents_sha256");
+  made.erase("precision");
+  Json settings = {{"kind", "model"},
+                   {"data_sha256", pictures.sha256()},
+                   {"contents_sha256", pictures.contents_sha256()},
+                   {"codes", made},
+                   {"shape",
+                    {shape.hidden, shape.layers, shape.head_dim, shape.intermediate, shape.prefix,
+                     shape.prompt_rows}},
+                   {"categories", options.categories},
+                   {"dropout", options.dropout},
+                   {"unconditional", options.unconditional}};
+  if (codes.facts.contains("precision")) settings["codes_precision"] = codes.facts["precision"];
+  return settings;
 }
 
 }  // namespace

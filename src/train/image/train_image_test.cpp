@@ -12,10 +12,8 @@
 #include "runtime/answerer.h"
 #include "train/image/picture_codes.h"
 #include "train/image/stored_tokenizer.h"
-#include "train/image/test_image_data.h"
+#include "train/image/test_image_runs.h"
 #include "train/image/train_features.h"
-#include "train/image/train_image_model.h"
-#include "train/image/train_tokenizer.h"
 #include "train/image/views.h"
 
 namespace talon::train_image_test {
@@ -24,67 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using namespace image_data_test;
-
-TokenizerOptions small_tokenizer(const Folder& data, const fs::path& out, double epochs) {
-  TokenizerOptions options;
-  options.data = data.string();
-  options.schedule = small_schedule(out, epochs, 3e-3);
-  options.multipliers = {1, 1, 1};
-  options.latent = 32;
-  options.codes = 64;
-  options.shift = 0;
-  options.free_steps = 10;
-  return options;
-}
-
-/// Stops at the nth line of its log.
-struct Stopper {
-  explicit Stopper(int lines) : left(lines) {
-    hooks.log = [this](std::string_view) {
-      if (--left == 0) stop.request();
-    };
-    hooks.stop = &stop;
-  }
-  int left;
-  StopFlag stop;
-  TrainingHooks hooks;
-};
-
-void make_tokenizer(const Folder& data, const fs::path& out, double epochs) {
-  ASSERT_TRUE(train_tokenizer(small_tokenizer(data, out, epochs), quiet()).finished);
-}
-
-CodesOptions small_codes(const Folder& data) {
-  CodesOptions options;
-  options.data = data.string();
-  options.tokenizer = (data / "tokenizer").string();
-  options.out = (data / "codes").string();
-  options.views = 1;
-  return options;
-}
-
-/// Nine pictures, of which the last is held out, and the codes that a tokenizer makes of them.
-struct CodedFolder : Folder {
-  CodedFolder() {
-    write_pictures(*this, 9);
-    make_tokenizer(*this, *this / "tokenizer", 40);
-    EXPECT_TRUE(make_codes(small_codes(*this), quiet()));
-  }
-};
-
-ImageModelOptions small_model(const Folder& data, const fs::path& out, double epochs) {
-  ImageModelOptions options;
-  options.data = data.string();
-  options.codes = (data / "codes").string();
-  options.schedule = small_schedule(out, epochs, 1e-2);
-  options.hidden = 32;
-  options.layers = 2;
-  options.head_dim = 16;
-  options.intermediate = 64;
-  options.dropout = 0;
-  options.unconditional = 0;
-  return options;
-}
 
 /// One pass with the values of a run "first", which changes as good as nothing.
 ImageModelOptions begun_with_the_first(const Folder& data) {
@@ -146,6 +83,31 @@ TEST(TrainTokenizer, ARunMayBeMadeLongerButNotShorterThanItIs) {
   }
 }
 
+TEST(TrainTokenizer, ALongerRunThatDidNotEndGoesOn) {
+  const Folder data;
+  write_pictures(data, 9);
+  const auto weights = [&](const char* out) { return bytes_of(data / out / "vq.safetensors"); };
+  make_tokenizer(data, data / "straight", 20);
+  const std::string before = weights("straight");
+  make_tokenizer(data, data / "straight", 30);
+  ASSERT_NE(weights("straight"), before);
+  for (const char* end : {"iteration 30:", "held out at iteration 30:"}) {
+    fs::remove_all(data / "ended");
+    make_tokenizer(data, data / "ended", 20);
+    const TokenizerOptions longer = small_tokenizer(data, data / "ended", 30);
+    Ender ender(end, /*is_killed=*/std::string_view(end).starts_with("held"));
+    try {
+      EXPECT_FALSE(train_tokenizer(longer, ender.hooks).finished);
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()), "killed");
+    }
+    EXPECT_EQ(weights("ended"), before);
+    EXPECT_TRUE(train_tokenizer(longer, quiet()).finished);
+    EXPECT_EQ(weights("ended"), weights("straight")) << end;
+    EXPECT_TRUE(fs::exists(data / "ended/done"));
+  }
+}
+
 TEST(TrainTokenizer, ARunOfOtherSettingsOrPicturesIsRefusedByName) {
   const Folder data;
   write_pictures(data, 9);
@@ -161,8 +123,11 @@ TEST(TrainTokenizer, ARunOfOtherSettingsOrPicturesIsRefusedByName) {
   TokenizerOptions options = small_tokenizer(data, data / "tokenizer", 20);
   options.schedule.rate = 1;
   EXPECT_NE(refusal(options).find("setting \"rate\""), std::string::npos) << refusal(options);
-  write_pictures(data, 10);
   options = small_tokenizer(data, data / "tokenizer", 20);
+  write_pictures(data, 9, 1, /*blue=*/127);
+  EXPECT_NE(refusal(options).find("setting \"contents_sha256\": expected"), std::string::npos)
+      << refusal(options);
+  write_pictures(data, 10);
   EXPECT_NE(refusal(options).find("setting \""), std::string::npos) << refusal(options);
   options.schedule.epochs = 0.5;
   EXPECT_NE(refusal(options).find("fewer than the 1 iterations of --epochs 0.5, got 10"),
@@ -171,6 +136,20 @@ TEST(TrainTokenizer, ARunOfOtherSettingsOrPicturesIsRefusedByName) {
   options.schedule.epochs = 20;
   options.channels = 48;
   EXPECT_NE(refusal(options).find("multiples of 32 channels, got 48"), std::string::npos);
+}
+
+/// Of a folder of a run, one that lacks the hash of pixels, as those of before do.
+TEST(TrainTokenizer, ARunOfBeforeIsGoneOnWith) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 20);
+  const fs::path file = data / "tokenizer/checkpoint.safetensors";
+  std::string bytes = bytes_of(file);
+  bytes[bytes.find("contents_sha256")] = 'C';
+  std::ofstream(file, std::ios::binary) << bytes;
+  const TokenizerOptions longer = small_tokenizer(data, data / "tokenizer", 21);
+  EXPECT_TRUE(train_tokenizer(longer, quiet()).finished);
+  EXPECT_NE(bytes_of(file).find("contents_sha256"), std::string::npos) << "from here on";
 }
 
 TEST(TrainImageModel, LearnsTheCodesOfTheEightPicturesThatItSees) {
@@ -289,58 +268,15 @@ TEST(TrainImageModel, StoppedAndStartedAgainItGivesTheSameFileBitForBit) {
             bytes_of(data / "stopped/model/model.safetensors"));
 }
 
-TEST(TrainImageCodes, GoOnWithTheViewsThatAreMissing) {
+TEST(TrainImageModel, WithoutHeldOutPicturesItSaysNothingOfThem) {
   const Folder data;
-  write_pictures(data, 9);
+  write_pictures(data, 8, /*held_out=*/0);
   make_tokenizer(data, data / "tokenizer", 12);
-  CodesOptions options = small_codes(data);
-  options.views = 3;
-  options.shift = 2;
-  Stopper stopper(1);
-  EXPECT_FALSE(make_codes(options, stopper.hooks));
-  EXPECT_TRUE(fs::exists(data / "codes/codes.json"));
-  const PictureSet pictures(data.string());
-  const std::string missing = test::message_of([&] { read_codes(data / "codes", pictures); });
-  EXPECT_NE(missing.find("expected 3 views, found no codes-1.safetensors"), std::string::npos)
-      << missing;
-  const std::string first = bytes_of(data / "codes/codes-0.safetensors");
-  EXPECT_TRUE(make_codes(options, quiet()));
-  EXPECT_EQ(bytes_of(data / "codes/codes-0.safetensors"), first);
-  const torch::Tensor codes = read_codes(data / "codes", pictures).codes;
-  EXPECT_EQ(codes.sizes(), (std::vector<std::int64_t>{3, 9, 16}));
-  EXPECT_FALSE(codes[0].equal(codes[1])) << "views are moved";
-}
-
-TEST(TrainImageCodes, OfOtherSettingsAreRefusedByName) {
-  const Folder data;
-  write_pictures(data, 9);
-  make_tokenizer(data, data / "tokenizer", 12);
-  CodesOptions options = small_codes(data);
-  options.views = 2;
-  ASSERT_TRUE(make_codes(options, quiet()));
-  const fs::path index = data / "codes/codes.json", second = data / "codes/codes-1.safetensors";
-  const std::string facts = bytes_of(index), codes = bytes_of(second);
-  options.seed = 42;
-  const auto refusal = [&] { return test::message_of([&] { make_codes(options, quiet()); }); };
-  const auto expect = [](const std::string& found, std::string_view part) {
-    EXPECT_NE(found.find(part), std::string::npos) << found;
-  };
-  expect(refusal(), "codes.json: setting \"seed\": expected 42, found 1: use another --out");
-  fs::remove(index);
-  expect(refusal(), "codes-0.safetensors: facts: setting \"seed\": expected 42, found 1");
-  EXPECT_FALSE(fs::exists(index));
-  EXPECT_EQ(bytes_of(second), codes);
-  options.seed = 1;
-  EXPECT_TRUE(make_codes(options, quiet()));
-  EXPECT_EQ(bytes_of(index), facts);
-
-  options.seed = 42;
-  options.out = (data / "others").string();
-  ASSERT_TRUE(make_codes(options, quiet()));
-  fs::copy_file(data / "others/codes-1.safetensors", second, fs::copy_options::overwrite_existing);
-  const PictureSet pictures(data.string());
-  expect(test::message_of([&] { read_codes(data / "codes", pictures); }),
-         "codes-1.safetensors: facts: setting \"seed\": expected 1, found 42");
+  ASSERT_TRUE(make_codes(small_codes(data), quiet()));
+  const TrainingResult result = train_image_model(small_model(data, data / "model", 1), quiet());
+  EXPECT_FALSE(result.facts["evaluation"].contains("nats"));
+  EXPECT_FALSE(result.facts["evaluation"].contains("nats_without_words"));
+  EXPECT_TRUE(result.facts["evaluation"].contains("nats_train"));
 }
 
 TEST(TrainFeatures, TellThePicturesThatTheySee) {

@@ -184,6 +184,7 @@ void TokenizerTask::write(const std::filesystem::path& folder, const Json& facts
 Json own_settings(const TokenizerOptions& options, const PictureSet& pictures) {
   return {{"kind", "tokenizer"},
           {"data_sha256", pictures.sha256()},
+          {"contents_sha256", pictures.contents_sha256()},
           {"shape", to_json(shape_of(options))},
           {"shift", options.shift},
           {"free_steps", options.free_steps},

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -18,6 +19,10 @@ namespace {
 
 using torch::Tensor;
 using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kDone = "done";  // there when all of a run's files are written
+// Settings that checkpoints of before do not have.
+constexpr std::string_view kAddedSettings[] = {"contents_sha256", "codes_precision"};
 
 StorageType storage_of(torch::ScalarType type) {
   switch (type) {
@@ -60,6 +65,8 @@ class Run {
   void begin_with(const std::filesystem::path& file);
   void read_values(const Checkpoint& checkpoint);
   void change_length(double epochs);
+  bool is_finished() const;
+  void forget_end() const;
   void save();
   void learn_once();
   void say(const Measures& measures, double norm);
@@ -80,6 +87,7 @@ class Run {
   double seconds_ = 0;            // spent on them
   Json last_evaluation_;          // its measures
   Json lengths_ = Json::array();  // that were planned before: until_iteration, epochs
+  bool changes_length_ = false;   // other epochs are asked for than the checkpoint has
   std::optional<CurveFile> curve_, evaluations_;
 };
 
@@ -119,6 +127,9 @@ void Run::resume(const std::filesystem::path& file) {
   const Json found = json_in(checkpoint, "settings", doing);
   for (const auto& [name, value] : settings_.items()) {
     if (name == "epochs" || (found.contains(name) && found[name] == value)) continue;
+    if (!found.contains(name) &&
+        std::ranges::find(kAddedSettings, name) != std::end(kAddedSettings))
+      continue;
     fail("{}: setting \"{}\": expected {}, as asked for, found {}: use another --out", doing, name,
          value.dump(), found.value(name, Json()).dump());
   }
@@ -170,6 +181,7 @@ void Run::change_length(double epochs) {
          schedule_.out, place_, static_cast<double>(place_) / static_cast<double>(schedule_.count),
          schedule_.epochs);
   }
+  changes_length_ = true;
   lengths_.push_back({{"until_iteration", optimizer_.iterations}, {"epochs", epochs}});
   hooks_.log(fmt::format("goes on to {} epochs, where {} were planned", schedule_.epochs, epochs));
 }
@@ -240,11 +252,23 @@ Json Run::facts() const {
           {"settings", settings_}};
 }
 
+bool Run::is_finished() const {
+  return place_ >= planned_ && !changes_length_ && std::filesystem::exists(at(kDone));
+}
+
+/// What was written at the end of a shorter run is not what this one ends with, until it has ended.
+void Run::forget_end() const {
+  std::error_code problem;
+  std::filesystem::remove(at(kDone), problem);
+  if (problem) fail("train image: cannot remove {}: {}", at(kDone).string(), problem.message());
+}
+
 TrainingResult Run::run() {
-  if (place_ >= planned_ && std::filesystem::exists(at("done"))) {
+  if (is_finished()) {
     hooks_.log("finished already");
     return {true, facts()};
   }
+  forget_end();
   const auto every = [&](int period) { return optimizer_.iterations % period == 0; };
   while (place_ < planned_) {
     learn_once();
@@ -260,7 +284,7 @@ TrainingResult Run::run() {
   task_.write(schedule_.out, facts());
   write_curve_page(at("curves.html"), {curve_->path(), evaluations_->path()});
   const std::string text = facts().dump(1) + "\n";
-  write_file(at("done"), std::as_bytes(std::span(text)));
+  write_file(at(kDone), std::as_bytes(std::span(text)));
   return {true, facts()};
 }
 

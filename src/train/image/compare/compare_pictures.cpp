@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "core/error.h"
 #include "train/image/compare/asked_pictures.h"
@@ -71,21 +72,9 @@ class Comparison {
     for (const std::string& folder : options_.sets)
       sets.push_back(read_drawn(folder, data_, by_prompt));
     log("reads the pictures of the data");
-    const std::vector<std::size_t> others = data_.split(false);
-    held_out_ = features_of(data_.split(true));
-    trained_ = features_of(others);
+    const std::vector<std::size_t> real = held_out_of(sets.front().prompts, by_prompt);
+    const std::vector<std::size_t> others = read_reference(real);
     if (stopped()) return {};
-    require_enough(held_out_, "that are held out");
-    require_enough(trained_, "to train on");
-    copy_distance_ = nearest_distances(held_out_, trained_).quantile(kCopyQuantile).item<double>();
-    std::vector<std::size_t> real;
-    for (const std::string& prompt : sets.front().prompts) {
-      for (const std::size_t picture : by_prompt.of(prompt)) {
-        if (data_.facts(picture).held_out) real.push_back(picture);
-      }
-    }
-    std::ranges::sort(real);
-    real.erase(std::ranges::unique(real).begin(), real.end());
     if (!real.empty()) add("real", render(data_, as_they_are(real)), real);
     if (tokenizer_ && !real.empty()) add("reconstructed", reconstructed(real), real);
     const auto some = some_of(others, sets.front().wanted.size());
@@ -104,6 +93,44 @@ class Comparison {
     if (features.size(0) > kNeighbours) return;
     fail("read {}: expected more than {} pictures {}, found {}", options_.data, kNeighbours, which,
          features.size(0));
+  }
+
+  /// Held-out pictures that the prompts ask for, each once, in the order of the data.
+  std::vector<std::size_t> held_out_of(const std::vector<std::string>& prompts,
+                                       const PicturesByPrompt& by_prompt) const {
+    std::set<std::size_t> pictures;
+    for (const std::string& prompt : prompts) {
+      for (const std::size_t picture : by_prompt.of(prompt)) {
+        if (data_.facts(picture).held_out) pictures.insert(picture);
+      }
+    }
+    return {pictures.begin(), pictures.end()};
+  }
+
+  /// The pictures that sets are held against: `real`, or all held-out ones if those are too few;
+  /// and those to train on of the same categories, which are given back.
+  std::vector<std::size_t> read_reference(const std::vector<std::size_t>& real) {
+    std::vector<std::size_t> held_out = data_.split(true), others = data_.split(false);
+    const bool enough = std::ssize(real) > kNeighbours;
+    if (enough) {
+      std::set<int> categories;
+      for (const std::size_t picture : real) categories.insert(data_.facts(picture).category);
+      const auto of_another = [&](std::size_t picture) {
+        return !categories.contains(data_.facts(picture).category);
+      };
+      std::erase_if(held_out, of_another);
+      std::erase_if(others, of_another);
+    }
+    reference_name_ = enough ? "held out, of the prompts" : "held out";
+    const Tensor alike = features_of(held_out);
+    reference_ = enough ? features_of(real) : alike;
+    trained_ = features_of(others);
+    if (stopped()) return {};
+    require_enough(reference_, "that are held out");
+    require_enough(trained_,
+                   enough ? "to train on of the categories of the prompts" : "to train on");
+    copy_distance_ = nearest_distances(alike, trained_).quantile(kCopyQuantile).item<double>();
+    return others;
   }
 
   Tensor features_of(const std::vector<std::size_t>& pictures) const {
@@ -128,12 +155,15 @@ class Comparison {
            bool drawn = false) {
     const FeaturesNetwork::Answers answers = network_.of(pictures);
     const Tensor features = answers.features.to(torch::kDouble);
-    Json line = {{"set", name}, {"count", wanted.size()}};
+    Json line = {{"set", name},
+                 {"count", wanted.size()},
+                 {"reference", reference_name_},
+                 {"reference_count", reference_.size(0)}};
     add_recognised(answers, wanted, line);
     if (features.size(0) > kNeighbours) {
-      if (name != "real") add_distances("", features, held_out_, line);
-      line["precision"] = covered_share(features, held_out_, kNeighbours);
-      line["recall"] = covered_share(held_out_, features, kNeighbours);
+      if (name != "real") add_distances("", features, reference_, line);
+      line["precision"] = covered_share(features, reference_, kNeighbours);
+      line["recall"] = covered_share(reference_, features, kNeighbours);
       if (drawn && first_.defined()) add_distances("_first", features, first_, line);
       if (drawn && !first_.defined()) first_ = features;
     }
@@ -176,8 +206,9 @@ class Comparison {
   PictureSet data_;
   StoredFeatures network_;
   std::optional<StoredTokenizer> tokenizer_;
-  Tensor held_out_, trained_;  // features
-  Tensor first_;               // features of the first set
+  std::string reference_name_;
+  Tensor reference_, trained_;  // features
+  Tensor first_;                // features of the first set
   double copy_distance_ = 0;
   std::vector<Json> lines_;
 };

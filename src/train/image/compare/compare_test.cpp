@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <sstream>
 
 #include "image/png.h"
 #include "io/test_files.h"
@@ -117,7 +118,7 @@ class ComparePictures : public testing::Test {
 
 TEST_F(ComparePictures, SaysOfRealPicturesWhatItSaysOfTheData) {
   draw("own", kPictures - kHeldOut, kHeldOut, own_prompt);
-  draw("copied", 0, kPictures - kHeldOut, own_prompt);
+  draw("copied", 4, kPictures - kHeldOut - 4, own_prompt);  // of the same category
   const std::vector<Json> lines = compare_pictures(options_, quiet());
   ASSERT_EQ(lines.size(), 4U);
   const Json &real = lines[0], &trained = lines[1], &own = lines[2], &copied = lines[3];
@@ -134,6 +135,47 @@ TEST_F(ComparePictures, SaysOfRealPicturesWhatItSaysOfTheData) {
   EXPECT_EQ(copied["style"], 1.0) << "learned";
   EXPECT_EQ(copied["words"], 1.0) << "learned";
   EXPECT_EQ(copied["fd_first"], copied["fd"]) << "the first set is the held-out pictures";
+}
+
+/// The same pictures: nine of the first category, of which four are trained on, and seven others.
+void hold_out_of_both_categories(const Folder& data) {
+  std::istringstream lines(bytes_of(data / "index.jsonl"));
+  std::string index, line;
+  for (int i = 0; std::getline(lines, line); ++i) {
+    Json json = Json::parse(line);
+    json["category"] = i < 9 ? "first" : "second";
+    json["split"] = i < 5 || i >= 12 ? "held-out" : "train";
+    index += json.dump() + "\n";
+  }
+  std::ofstream(data / "index.jsonl") << index;
+}
+
+TEST_F(ComparePictures, HoldsThemAgainstHeldOutPicturesOfThePrompts) {
+  hold_out_of_both_categories(data_);
+  draw("own", 0, 5, own_prompt);
+  const std::vector<Json> lines = compare_pictures(options_, quiet());
+  ASSERT_EQ(lines.size(), 3U);
+  const Json &real = lines[0], &trained = lines[1], &own = lines[2];
+  EXPECT_EQ(real["count"], 5);
+  EXPECT_EQ(trained["count"], 4) << "no picture of the other category";
+  EXPECT_EQ(trained["copies"], 1.0);
+  EXPECT_EQ(own["recall"], 1.0);
+  EXPECT_EQ(own["precision"], 1.0);
+  EXPECT_LT(std::abs(own["fd"].get<double>()), 1e-3 * trained["fd"].get<double>());
+  for (const Json& line : lines) {
+    EXPECT_EQ(line["reference"], "held out, of the prompts");
+    EXPECT_EQ(line["reference_count"], 5);
+  }
+}
+
+TEST_F(ComparePictures, OfTooFewOfThemTheyTakeAllThatAreHeldOut) {
+  hold_out_of_both_categories(data_);
+  draw("own", 2, 3, own_prompt);
+  const std::vector<Json> lines = compare_pictures(options_, quiet());
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[2]["reference"], "held out");
+  EXPECT_EQ(lines[2]["reference_count"], 9);
+  EXPECT_FALSE(lines[2].contains("fd")) << "three pictures";
 }
 
 TEST_F(ComparePictures, AskedForOtherThingsTheyAreNotRecognised) {
