@@ -119,7 +119,7 @@ Source from_files(const Checkpoint& checkpoint) {
   };
   append(model->keys());
   if (has_tokenizer(checkpoint)) {
-    append(write_gguf_tokenizer(checkpoint, model->config().vocabulary));
+    append(write_gguf_tokenizer(checkpoint, model->config().vocabulary, model->architecture()));
   } else {
     source.keys.emplace_back("tokenizer.ggml.model", "no_vocab");
     const std::vector<TokenId>& ends = model->config().end_tokens;

@@ -1,7 +1,6 @@
 #include "engine/round.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/error.h"
 #include "engine/admission/admission.h"
@@ -12,27 +11,6 @@
 
 namespace talon {
 namespace {
-
-/// The tokens that the verdict adds to the text.
-std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& verdict) {
-  std::vector<TokenId> tokens;
-  if (!entry.draws) return tokens;
-  if (entry.decodes) {
-    for (const NodeId node : std::span(verdict.path).subspan(1)) {
-      tokens.push_back(entry.tree[node].token);
-    }
-  }
-  tokens.push_back(verdict.next);
-  return tokens;
-}
-
-/// Rows of the forward that became text.
-std::vector<NodeId> committed_rows(const Scheduled& entry) {
-  if (entry.decodes) return entry.verdict.path;
-  std::vector<NodeId> rows(static_cast<std::size_t>(entry.grant.rows));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
-}
 
 ForcedRoom forced_room(const Scheduled& entry) {
   return {entry.context.rows_available, entry.context.levels_available};
@@ -81,7 +59,7 @@ void Round::propose(std::vector<Scheduled>& scheduled) {
   cut(scheduled);
   add_certain(scheduled);
   draft_ms_ = kept_ms(StepPart::draft, watch.ms());
-  share_the_rest(scheduled);
+  share_drafting(scheduled, draft_ms_);
   budget_.make_way_for_trees(scheduled, draft_ms_);
   granted_ = granted_rows(scheduled);
 }
@@ -441,6 +419,24 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
                     .batch_tokens = batch_tokens});
     });
   }
+}
+
+void Round::learn_rest(double step_ms) {
+  const double rest_ms = kept_ms(StepPart::rest, step_ms - draft_ms_ - check_ms_);
+  if (granted_.prompts == 0) {
+    faults_.contain(FaultOrigin::policy, [&] { costs_.observe_rest(rest_ms); });
+    return;
+  }
+  const int answer_rows = rows_ - granted_.prompts;
+  const double without_ms = answer_rows > 0 ? costs_.check_ms(answer_rows) + costs_.rest_ms() : 0;
+  budget_.observe(granted_.prompts, check_ms_ + rest_ms - without_ms);
+}
+
+double Round::kept_ms(StepPart part, double measured_ms) {
+  if (!timekeeper_) return measured_ms;
+  double ms = measured_ms;
+  faults_.contain(FaultOrigin::observer, [&] { ms = timekeeper_(part, measured_ms); });
+  return ms;
 }
 
 }  // namespace talon

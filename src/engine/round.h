@@ -58,7 +58,6 @@ class Round {
   void plan(std::vector<Scheduled>& scheduled);
   void draft(std::vector<Scheduled>& scheduled);
   void draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled);
-  void share_the_rest(std::vector<Scheduled>& scheduled) const;
   void constrain(std::vector<Scheduled>& scheduled);
   void cut(std::vector<Scheduled>& scheduled);
   void add_certain(std::vector<Scheduled>& scheduled);

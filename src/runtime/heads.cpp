@@ -20,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kFingerprint = "target_fingerprint";
+constexpr const char* kItself = ".";  // the folder, among its heads
 constexpr std::string_view kAuto = "auto";
 constexpr int kDepth = 2;  // OWNER/NAME below the folder of pulled models
 
@@ -46,18 +47,53 @@ std::string target_of_gguf(const fs::path& file) {
   }
 }
 
+/// A target and what is paired with it in a folder.
+struct Pairing {
+  std::string fingerprint;
+  std::vector<std::string> heads;  // files of the folder, or itself
+};
+
+Pairing pairing_of(const Json& json) {
+  Pairing pairing{text_in(json, kFingerprint), {}};
+  if (!json.is_object()) return pairing;
+  const auto heads = json.find("heads");
+  if (heads == json.end()) pairing.heads = {kItself};
+  if (heads == json.end() || !heads->is_array()) return pairing;
+  for (const Json& file : *heads) {
+    if (file.is_string()) pairing.heads.push_back(file.get<std::string>());
+  }
+  return pairing;
+}
+
+/// Those that the file notes, of which there may be several or, in older files, one.
+std::vector<Pairing> pairings_in(const fs::path& file) {
+  const Json json = json_in(file);
+  const auto pairs = json.is_object() ? json.find("pairs") : json.end();
+  if (pairs == json.end() || !pairs->is_array()) return {pairing_of(json)};
+  std::vector<Pairing> pairings;
+  for (const Json& pair : *pairs) pairings.push_back(pairing_of(pair));
+  return pairings;
+}
+
+void add_heads(const std::vector<std::string>& heads, Pairing& pairing) {
+  for (const std::string& head : heads) {
+    const bool known = std::ranges::find(pairing.heads, head) != pairing.heads.end();
+    if (!known) pairing.heads.push_back(head);
+  }
+}
+
 /// What lies in `folder` for the model.
 std::vector<fs::path> heads_of_folder(const fs::path& folder, const std::string& fingerprint) {
   std::error_code problem;
-  if (const fs::path pairing = folder / kPairingFile; fs::is_regular_file(pairing, problem)) {
-    const Json json = json_in(pairing);
-    if (text_in(json, kFingerprint) != fingerprint) return {};
-    if (!json.contains("heads")) return {folder};
-    std::vector<fs::path> files;
-    for (const Json& file : json["heads"]) {
-      if (file.is_string()) files.push_back(folder / file.get<std::string>());
+  if (const fs::path file = folder / kPairingFile; fs::is_regular_file(file, problem)) {
+    std::vector<fs::path> heads;
+    for (const Pairing& pairing : pairings_in(file)) {
+      if (pairing.fingerprint != fingerprint) continue;
+      for (const std::string& head : pairing.heads) {
+        heads.push_back(head == kItself ? folder : folder / head);
+      }
     }
-    return files;
+    return heads;
   }
   if (const fs::path file = folder / "head.gguf"; fs::is_regular_file(file, problem)) {
     return target_of_gguf(file) == fingerprint ? std::vector{file} : std::vector<fs::path>();
@@ -187,13 +223,22 @@ void check_head_fits(const Checkpoint& head, const ModelConfig& target) {
 
 void write_pairing(const fs::path& folder, const std::vector<std::string>& files,
                    const std::string& fingerprint) {
-  Json json = {{kFingerprint, fingerprint}};
-  if (!files.empty()) json["heads"] = files;
   const fs::path file = folder / kPairingFile, part = folder / "talon.json.part";
-  std::ofstream stream(part);
-  stream << json.dump(2) << "\n";
-  stream.close();
   std::error_code problem;
+  std::vector<Pairing> pairings;
+  if (fs::is_regular_file(file, problem)) pairings = pairings_in(file);
+  std::erase_if(pairings, [](const Pairing& pairing) { return pairing.fingerprint.empty(); });
+  auto same = std::ranges::find(pairings, fingerprint, &Pairing::fingerprint);
+  if (same == pairings.end()) same = pairings.insert(same, Pairing{fingerprint, {}});
+  add_heads(files.empty() ? std::vector<std::string>{kItself} : files, *same);
+  Json pairs = Json::array();
+  for (const Pairing& pairing : pairings) {
+    pairs.push_back({{kFingerprint, pairing.fingerprint}, {"heads", pairing.heads}});
+  }
+  std::ofstream stream(part);
+  stream << Json{{"pairs", pairs}}.dump(2) << "\n";
+  stream.close();
+  problem.clear();
   if (stream) fs::rename(part, file, problem);
   if (!stream || problem) {
     std::error_code ignored;

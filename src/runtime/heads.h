@@ -11,9 +11,10 @@
 
 namespace talon {
 
-/// The file that pairs heads of strangers with their target, in the folder of the heads:
-/// {"target_fingerprint": ..., "heads": [files of the folder]}; without "heads" the folder is one.
-/// Heads that Talon trains say the fingerprint in their configuration.
+/// The file that pairs heads of strangers with their targets, in the folder of the heads:
+/// {"pairs": [{"target_fingerprint": ..., "heads": [files of the folder]}, ...]}; "." stands for
+/// the folder, as do missing "heads". Older files are one such pair. Heads that Talon trains say
+/// the fingerprint in their configuration.
 constexpr std::string_view kPairingFile = "talon.json";
 
 using HeadNotes = std::function<void(std::string_view)>;
@@ -37,7 +38,8 @@ std::string kind_of_head(const Checkpoint& checkpoint);
 /// Throws Error naming the field in which a head and a target disagree.
 void check_head_fits(const Checkpoint& head, const ModelConfig& target);
 
-/// Pairs the heads in `files` of `folder` (empty: the folder is one) with a target.
+/// Pairs the heads in `files` of `folder` (empty: the folder is one) with a target. What is paired
+/// in it stays so.
 void write_pairing(const std::filesystem::path& folder, const std::vector<std::string>& files,
                    const std::string& fingerprint);
 

@@ -110,6 +110,37 @@ TEST_F(Heads, OfStrangersArePairedByAFileBesideThem) {
   EXPECT_FALSE(std::filesystem::exists(head / "talon.json.part"));
 }
 
+TEST_F(Heads, OfOneFolderArePairedWithSeveralTargets) {
+  const auto folder = put_head("owner/heads", "0000");
+  for (const char* name : {"a", "b", "c"}) {
+    std::filesystem::create_symlink(folder / "model.safetensors", folder / name);
+    write_pairing(folder, {name}, name == std::string("b") ? "4321" : "1234");
+  }
+  const Json pairs = Json::parse(std::ifstream(folder / "talon.json"))["pairs"];
+  EXPECT_EQ(pairs, Json::parse(R"([{"target_fingerprint": "1234", "heads": ["a", "c"]},
+                                   {"target_fingerprint": "4321", "heads": ["b"]}])"));
+  write_pairing(folder, {}, "5678");
+  write_pairing(folder, {}, "5678");
+  EXPECT_EQ(heads_in({root_}, "5678")("eagle2"), folder.string());
+  std::vector<std::string> told;  // files of tensors alone are no heads: each was looked at
+  const HeadNotes tell = [&](std::string_view why) { told.emplace_back(why); };
+  EXPECT_EQ(heads_in({root_}, "1234", tell)("eagle2"), "");
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_NE(told[1].find("owner/heads/c"), std::string::npos) << told[1];
+}
+
+TEST_F(Heads, ArePairedAsOlderFilesSayAndStaySo) {
+  const auto folder = put_head("owner/name", "0000");
+  std::ofstream(folder / "talon.json") << R"({"target_fingerprint": "1234"})";
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), folder.string());
+  write_pairing(folder, {"b.gguf"}, "4321");
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), folder.string());
+  std::ofstream(folder / "talon.json") << "[nonsense";
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), "");
+  write_pairing(folder, {}, "1234");
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), folder.string());
+}
+
 TEST_F(Heads, OfTheModelThatCannotBeReadArePassedOverAndToldAndThoseOfOthersAreNot) {
   const auto head = put_head("owner/name", "1234");
   std::filesystem::remove(head / "model.safetensors");

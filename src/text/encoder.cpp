@@ -23,6 +23,10 @@ constexpr std::string_view kEndTexts[] = {
     "<｜end▁of▁sentence｜>",
 };
 
+/// Where there is the second (gpt-oss), the first ends a message and not the answer: another
+/// message may follow.
+constexpr std::string_view kMessageEnd = "<|end|>", kReturn = "<|return|>";
+
 }  // namespace
 
 void add_end_token(std::vector<TokenId>& ends, TokenId id) {
@@ -37,6 +41,8 @@ void add_known_end_tokens(TokenizerParts& parts) {
   for (const std::string_view text : kEndTexts) {
     if (const auto id = parts.vocabulary.find_special(text)) add_end_token(parts.end_tokens, *id);
   }
+  const auto end = parts.vocabulary.find_special(kMessageEnd);
+  if (end && parts.vocabulary.find_special(kReturn)) std::erase(parts.end_tokens, *end);
 }
 
 }  // namespace talon

@@ -41,7 +41,8 @@ void add_end_token(std::vector<TokenId>& ends, TokenId id);
 /// Whether the text of a special token is known to end an answer or a text: `<|im_end|>`, `</s>`,
 /// ...
 bool is_known_end_text(std::string_view text);
-/// Adds the special tokens whose text is.
+/// Adds the special tokens whose text is; `<|end|>` is none where there is `<|return|>` (gpt-oss),
+/// whoever called it one.
 void add_known_end_tokens(TokenizerParts& parts);
 
 }  // namespace talon

@@ -41,6 +41,15 @@ bool is_torch(std::string_view path) {
           path.find('/') == std::string_view::npos);
 }
 
+/// Mistral's folders hold the weights once more, as its own programs name them.
+void leave_second_form(std::vector<std::string>& folder) {
+  const auto is_usual = [](const std::string& path) {
+    return path.starts_with("model") && path.ends_with(".safetensors");
+  };
+  if (std::ranges::none_of(folder, is_usual)) return;
+  std::erase_if(folder, [](const std::string& path) { return path.starts_with("consolidated"); });
+}
+
 /// The files of a folder with such weights, sorted; empty: it is none.
 std::vector<std::string> folder_among(const std::vector<std::string>& paths,
                                       bool (*is_weights)(std::string_view)) {
@@ -50,6 +59,7 @@ std::vector<std::string> folder_among(const std::vector<std::string>& paths,
   std::ranges::copy_if(paths, std::back_inserter(folder), [&](const std::string& path) {
     return is_beside_weights(path) || is_weights(path);
   });
+  leave_second_form(folder);
   std::ranges::sort(folder);
   return folder;
 }

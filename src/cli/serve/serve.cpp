@@ -113,9 +113,9 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   ServedModel served;
   served.name = name;
   if (draws) {
-    served.pictures = std::make_unique<PictureStudio>(
-        open_picture_decoder(loaded.model, options.vq), prompt_choices(loaded.model),
-        options.decode.verify);
+    served.pictures =
+        std::make_unique<PictureStudio>(open_picture_decoder(loaded.model, options.vq),
+                                        prompt_choices(loaded.model), options.decode.verify);
   } else if (loaded.tokenizer->chat_template()) {
     served.chat = chat_template_of(*loaded.tokenizer);
   }

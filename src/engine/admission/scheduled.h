@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "engine/admission/scheduler.h"
@@ -34,15 +35,14 @@ struct GrantedRows {
   int prompts = 0;  // of all: rows of prompts
 };
 
-inline GrantedRows granted_rows(const std::vector<Scheduled>& scheduled) {
-  GrantedRows rows;
-  for (const Scheduled& entry : scheduled) {
-    const int granted = entry.grant.rows * entry.sequence->request.streams();
-    rows.all += granted;
-    rows.sequences += entry.decodes ? 1 : 0;
-    rows.prompts += entry.decodes ? 0 : granted;
-  }
-  return rows;
-}
+GrantedRows granted_rows(std::span<const Scheduled> scheduled);
+
+/// The tokens that the verdict adds to the text.
+std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& verdict);
+/// Rows of the forward that became text.
+std::vector<NodeId> committed_rows(const Scheduled& entry);
+
+/// What drafting took beside the drafters' calls, of draft_ms in all, belongs to all who drafted.
+void share_drafting(std::span<Scheduled> scheduled, double draft_ms);
 
 }  // namespace talon

@@ -31,6 +31,22 @@ void check_experts(const LayerPlan& plan, const std::string& where, std::size_t 
   }
 }
 
+void check_states(const RecurrentPlan& plan, const std::string& where, std::size_t layer) {
+  using Limits = ConfigLimits;
+  static_assert(std::int64_t{Limits::kWidth} * Limits::kHeadDim < 1 << 28,
+                "StateShape counts by int");
+  if (plan.value_heads % plan.key_heads != 0) {
+    refuse_layer(where, layer, fmt::format("a multiple of {} key heads", plan.key_heads),
+                 plan.value_heads);
+  }
+  const int widest = std::max(plan.width(), plan.key_heads * plan.key_dim);
+  if (widest > Limits::kWidth) {
+    refuse_layer(where, layer,
+                 fmt::format("heads of a state with at most {} columns together", Limits::kWidth),
+                 widest);
+  }
+}
+
 /// Relations between values that were each in range.
 void check_plan(const LayerPlan& plan, const ModelConfig& config, const std::string& where,
                 std::size_t layer) {
@@ -48,11 +64,7 @@ void check_plan(const LayerPlan& plan, const ModelConfig& config, const std::str
                  plan.cache_layer);
   }
   if (plan.experts.count > 0) check_experts(plan, where, layer);
-  if (plan.recurrent.value_heads > 0 &&
-      plan.recurrent.value_heads % plan.recurrent.key_heads != 0) {
-    refuse_layer(where, layer, fmt::format("a multiple of {} key heads", plan.recurrent.key_heads),
-                 plan.recurrent.value_heads);
-  }
+  if (plan.recurrent.value_heads > 0) check_states(plan.recurrent, where, layer);
   if (plan.rope == LayerPlan::Rope::none) return;
   const RopeConfig& rope =
       plan.rope == LayerPlan::Rope::local && config.local_rope ? *config.local_rope : config.rope;

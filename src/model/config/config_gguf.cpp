@@ -93,6 +93,14 @@ int read_vocabulary(const Checkpoint& checkpoint) {
   return static_cast<int>(table.shape[0]);
 }
 
+/// Whether a token is one of the marks between texts: Gemma's "</s>" is text.
+bool is_control(const Json* types, std::size_t id) {
+  constexpr int kControl = 3;  // tokenizer.ggml.token_type
+  if (!types || !types->is_array()) return true;
+  return id < types->size() && (*types)[id] == kControl;
+}
+
+/// A mark "<|end|>" is none of them where there is "<|return|>" (gpt-oss): it ends a message.
 std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
   std::vector<TokenId> ids;
   const auto add = [&](TokenId id) {
@@ -106,13 +114,18 @@ std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
   }
   const Json* texts = keys.find("tokenizer.ggml.tokens");
   if (!texts || !texts->is_array()) return ids;
+  const Json* types = keys.find("tokenizer.ggml.token_type");
   const auto count = std::min(texts->size(), static_cast<std::size_t>(vocabulary));
+  std::optional<TokenId> message_end;
+  bool returns = false;
   for (std::size_t id = 0; id < count; ++id) {
     const auto* text = (*texts)[id].get_ptr<const std::string*>();
-    if (text && std::find(kEndTexts.begin(), kEndTexts.end(), *text) != kEndTexts.end()) {
-      add(static_cast<TokenId>(id));
-    }
+    if (!text || !is_control(types, id)) continue;
+    returns |= *text == "<|return|>";
+    if (*text == "<|end|>") message_end = static_cast<TokenId>(id);
+    if (std::ranges::find(kEndTexts, *text) != kEndTexts.end()) add(static_cast<TokenId>(id));
   }
+  if (returns && message_end) std::erase(ids, *message_end);
   return ids;
 }
 

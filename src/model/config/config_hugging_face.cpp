@@ -33,10 +33,13 @@ void read_sizes(const ConfigKeys& keys, ModelConfig& config) {
   config.vocabulary = keys.integer("vocab_size", 1, Limits::kVocabulary);
   config.heads = keys.integer("num_attention_heads", 1, Limits::kHeads);
   config.kv_heads = keys.integer_or("num_key_value_heads", 1, Limits::kHeads, config.heads);
-  if (!keys.has("head_dim") && config.hidden % config.heads != 0) {
+  // Heads of latents have sizes of their own.
+  const bool is_divided = !keys.has("head_dim") && !keys.has("kv_lora_rank");
+  if (is_divided && config.hidden % config.heads != 0) {
     keys.refuse("hidden_size", fmt::format("a multiple of {} heads", config.heads));
   }
-  config.head_dim = keys.integer_or("head_dim", 1, Limits::kHeadDim, config.hidden / config.heads);
+  config.head_dim =
+      keys.integer_or("head_dim", 1, Limits::kHeadDim, std::max(1, config.hidden / config.heads));
   double epsilon = 1e-6;
   for (const char* key : {"layer_norm_eps", "norm_epsilon", "layer_norm_epsilon",
                           "layernorm_epsilon", "rms_norm_eps"}) {

@@ -83,6 +83,26 @@ TEST(GgufConfig, LlamaKeysAreReadAndItsRotaryOrderIsPairwise) {
             (std::vector<TokenId>{2, 0}));  // the file's own, then the one known by its text
 }
 
+TEST(GgufConfig, EndsAtMarksAndNotAtTextsOfTheSameLetters) {
+  Json metadata = gguf_metadata("gemma3");
+  metadata["tokenizer.ggml.tokens"] = {"</s>", "<end_of_turn>", "<eos>"};
+  EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 0, 1}));
+  for (const int type : {1, 4}) {
+    metadata["tokenizer.ggml.token_type"] = {type, 3, 3};
+    EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 1})) << type;
+  }
+}
+
+TEST(GgufConfig, TheEndOfAMessageIsNotThatOfAnAnswerWhereAnotherTokenReturns) {
+  Json metadata = gguf_metadata("llama");
+  metadata["tokenizer.ggml.tokens"] = {"<|end|>", "<|call|>", "<|return|>"};
+  metadata["tokenizer.ggml.token_type"] = {3, 3, 3};
+  metadata["tokenizer.ggml.eot_token_id"] = 0;
+  EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 1}));
+  metadata["tokenizer.ggml.tokens"][2] = "<eos>";
+  EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 0, 1}));
+}
+
 TEST(GgufConfig, QwenHasBiasesOrNormsAndHalfSplitOrder) {
   const std::vector<StoredTensor> bias = {{"blk.0.attn_q.bias", StorageType::f32, {64}, {}}};
   const ModelConfig qwen2 = read_gguf(gguf_metadata("qwen2"), bias);

@@ -134,15 +134,28 @@ void read_llama4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config)
   plan_experts(config, experts, [&](int i) { return (i + 1) % step == 0; });
 }
 
+/// The key of a head's size. Older files hold the matrices of keys and values in one and speak of
+/// the heads that these make, newer ones under another name: there the plain one is of the latents.
+std::string key_of_length(const ConfigKeys& keys, const Checkpoint& checkpoint,
+                          const ModelConfig& config, std::string_view name) {
+  const std::string plain = key(config, name), mla = plain + "_mla";
+  const bool whole =
+      checkpoint.find("blk.0.attn_kv_b.weight") && !checkpoint.find("blk.0.attn_k_b.weight");
+  return whole && !keys.has(mla) ? plain : mla;
+}
+
 void read_deepseek2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
+  const auto length = [&](std::string_view name) {
+    return key_of_length(keys, checkpoint, config, name);
+  };
   LatentPlan latent;
   latent.kv_rank = keys.integer(key(config, "attention.kv_lora_rank"), 1, Limits::kHeadDim);
   latent.q_rank = keys.integer_or(key(config, "attention.q_lora_rank"), 0, Limits::kWidth, 0);
   latent.rotary_dim = keys.integer(key(config, "rope.dimension_count"), 2, Limits::kHeadDim);
-  const int head_dim = keys.integer(key(config, "attention.key_length_mla"), latent.rotary_dim + 1,
-                                    2 * Limits::kHeadDim);
+  const int head_dim =
+      keys.integer(length("attention.key_length"), latent.rotary_dim + 1, 2 * Limits::kHeadDim);
   latent.plain_dim = head_dim - latent.rotary_dim;
-  latent.output_dim = keys.integer(key(config, "attention.value_length_mla"), 1, Limits::kHeadDim);
+  latent.output_dim = keys.integer(length("attention.value_length"), 1, Limits::kHeadDim);
   config.rope.rotary = latent.rotary_dim;
   config.interleaved_rope = true;
   config.kv_heads = 1;
@@ -166,13 +179,22 @@ void read_deepseek2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelC
   read_grouped_experts(keys, checkpoint, config);
 }
 
+/// A number for all layers or a list of each one's, which the architecture cannot do without.
+std::vector<int> of_each_layer(const ConfigKeys& keys, const std::string& key, int high,
+                               std::size_t layers) {
+  auto values = keys.integers(key, 1, high, layers);
+  if (values.size() != layers) keys.refuse(key, "an integer for each layer");
+  return values;
+}
+
 void plan_gemma4_heads(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   const auto count = static_cast<std::size_t>(config.layers);
   const int local_dim = keys.integer_or(key(config, "attention.key_length_swa"), 2,
                                         Limits::kHeadDim, config.head_dim);
   const auto kv_heads =
-      keys.integers(key(config, "attention.head_count_kv"), 1, Limits::kHeads, count);
-  const auto widths = keys.integers(key(config, "feed_forward_length"), 1, Limits::kWidth, count);
+      of_each_layer(keys, key(config, "attention.head_count_kv"), Limits::kHeads, count);
+  const auto widths =
+      of_each_layer(keys, key(config, "feed_forward_length"), Limits::kWidth, count);
   for (std::size_t i = 0; i < count; ++i) {
     LayerPlan& plan = config.plans[i];
     plan.head_norm = HeadNorm::per_head;
@@ -191,9 +213,6 @@ void plan_gemma4_heads(const ConfigKeys& keys, const Checkpoint& checkpoint, Mod
 void read_gemma4(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   read_gguf_gemma(keys, config);
   gguf_window_by_pattern(keys, config, 6);
-  if (!keys.has(key(config, "attention.head_count_kv"))) {
-    keys.refuse(key(config, "attention.head_count_kv"), "an integer for each layer");
-  }
   plan_gemma4_heads(keys, checkpoint, config);
   local_rope_where_windowed(config, plain_rope(gguf_local_base(keys, config, 10000)));
   share_last_layers(

@@ -196,6 +196,30 @@ TEST(Mimo, IsReadFromGgufWithPredictionLayers) {
   EXPECT_EQ(config.local_rope->rotary, 8);
 }
 
+TEST(Gemma4, IsRefusedFromGgufWithoutANumberForEachLayer) {
+  const Json whole = {{"block_count", 2},
+                      {"embedding_length", 64},
+                      {"feed_forward_length", {172, 96}},
+                      {"expert_feed_forward_length", 32},
+                      {"context_length", 512},
+                      {"attention.head_count", 8},
+                      {"attention.head_count_kv", {4, 2}},
+                      {"attention.layer_norm_rms_epsilon", 1e-5}};
+  const ModelConfig config = read_gguf(whole, "gemma4");
+  EXPECT_EQ(config.plans[1].kv_heads, 2);
+  EXPECT_EQ(config.plans[1].intermediate, 96);
+  for (const char* key : {"attention.head_count_kv", "feed_forward_length"}) {
+    Json none = whole, empty = whole;
+    none.erase(key);
+    empty[key] = Json::array();
+    for (const Json& keys : {none, empty}) {
+      const std::string message = test::message_of([&] { read_gguf(keys, "gemma4"); });
+      EXPECT_NE(message.find(fmt::format("\"gemma4.{}\"", key)), std::string::npos) << message;
+      EXPECT_NE(message.find("an integer"), std::string::npos) << message;
+    }
+  }
+}
+
 /// transformers saves what the published files say of all full layers under each one's number.
 TEST(Gemma4, FullLayersHaveTheirHeadsInBothSpellings) {
   const Json types = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
@@ -318,6 +342,42 @@ TEST(MissingKeys, AreThoseOfTheFamilysClass) {
   EXPECT_EQ(read(gpt_oss).rope.base, 1.5e5);
   gpt_oss["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
   EXPECT_EQ(read(gpt_oss).rope.scaling, RopeConfig::Scaling::linear);
+}
+
+/// As published: heads of latents have sizes of their own, which need not divide the model's.
+TEST(Glm47Flash, HasMoreHeadsThanDivideItsWidth) {
+  Json json = sizes("glm4_moe_lite", {{"hidden_size", 2048},
+                                      {"num_attention_heads", 20},
+                                      {"num_key_value_heads", 20},
+                                      {"q_lora_rank", 768},
+                                      {"kv_lora_rank", 512},
+                                      {"qk_nope_head_dim", 192},
+                                      {"qk_rope_head_dim", 64},
+                                      {"v_head_dim", 256},
+                                      {"partial_rotary_factor", 1.0},
+                                      {"n_routed_experts", 64},
+                                      {"num_experts_per_tok", 4},
+                                      {"moe_intermediate_size", 1536}});
+  json.erase("head_dim");
+  const ModelConfig config = read(json);
+  EXPECT_EQ(config.plans[0].head_dim, 576);
+  EXPECT_EQ(config.plans[0].latent.output_dim, 256);
+  json.erase("kv_lora_rank");
+  expect_refusal(json, {"hidden_size", "a multiple of 20 heads"});
+}
+
+TEST(Qwen35, StatesWhoseValuesNoIntCountsAreRefused) {
+  const Json huge = {{"linear_num_key_heads", 1},
+                     {"linear_num_value_heads", 4096},
+                     {"linear_key_head_dim", 1024},
+                     {"linear_value_head_dim", 1024},
+                     {"linear_conv_kernel_dim", 4}};
+  expect_refusal(sizes("qwen3_5", huge), {"layer 0", "131072 columns", "found 4194304"});
+  Json keys = sizes("qwen3_5", huge);
+  keys["linear_value_head_dim"] = 32;
+  EXPECT_EQ(read(keys).plans[0].recurrent.width(), 131072);
+  keys["linear_num_key_heads"] = 256;
+  expect_refusal(keys, {"layer 0", "131072 columns", "found 262144"});
 }
 
 TEST(GptOss, MayHaveNoBiases) {

@@ -37,7 +37,8 @@ struct ExpertLoader::Part {
   int count = 0;  // of experts
   int rows = 0;
   int cols = 0;
-  int second = 0;  // 1: up, of a fused matrix
+  int second = 0;          // 1: up, of a fused matrix
+  std::string alone = {};  // GGUF files of old: each expert's, before its number; empty: no such
 };
 
 ExpertLoader::ExpertLoader(TensorLoader& tensors, const ModelConfig& config,
@@ -51,12 +52,16 @@ ExpertLayerWeights ExpertLoader::load(int layer, const LayerPlan& plan) {
   const ExpertPlan& e = plan.experts;
   ExpertLayerWeights w;
   load_router(layer, plan, w);
-  const Part gate{
-      names_.expert_gate, names_.expert_gate_up, layer, e.count, e.width, config_.hidden, 0};
+  Part gate{names_.expert_gate, names_.expert_gate_up, layer, e.count, e.width, config_.hidden};
   Part up = gate;
   up.own = names_.expert_up;
   up.second = 1;
-  const Part down{names_.expert_down, {}, layer, e.count, config_.hidden, e.width, 0};
+  Part down{names_.expert_down, {}, layer, e.count, config_.hidden, e.width};
+  if (gguf_) {
+    gate.alone = names_.gate;
+    up.alone = names_.up;
+    down.alone = names_.down;
+  }
   const std::size_t before = tensors_.weight_bytes();
   for (int expert = 0; expert < e.count; ++expert) {
     ExpertWeights one;
@@ -156,7 +161,8 @@ void ExpertLoader::load_biases(int layer, const LayerPlan& plan, ExpertLayerWeig
       tensors_.values(stack_tensor(names_.expert_down, layer) + "_bias", {count, hidden}), hidden);
 }
 
-/// Gate and up of all experts in one stack, a stack of its own, or a matrix for each expert.
+/// Gate and up of all experts in one stack, a stack of its own, or a matrix for each expert, as
+/// Mixtral's first GGUF files have it, too.
 std::unique_ptr<Weight> ExpertLoader::load_part(const Part& part, int expert) {
   for (const bool fused : {true, false}) {
     const std::string stem = fused ? part.fused : stack_of(part.own);
@@ -170,6 +176,10 @@ std::unique_ptr<Weight> ExpertLoader::load_part(const Part& part, int expert) {
           fused ? StoredRows{part.second * part.rows, 2 * part.rows} : StoredRows{};
       return tensors_.matrix_of_stack(name, part.count, expert, part.rows, part.cols, rows);
     }
+  }
+  if (!part.alone.empty()) {
+    const std::string name = layer_tensor(part.alone, part.layer, fmt::format("{}.weight", expert));
+    if (tensors_.has(name)) return tensors_.matrix(name, part.rows, part.cols);
   }
   return tensors_.matrix(expert_tensor(part.own, part.layer, expert), part.rows, part.cols);
 }

@@ -73,6 +73,13 @@ TokenizerParts load_byte_level(const GgufFields& fields, const Tokens& tokens,
   return parts;
 }
 
+/// Marks of Phi 3 take the white space behind them: the files do not say so.
+bool takes_spaces(const GgufFields& fields, std::string_view token, int type) {
+  if (fields.text("general.architecture") != "phi3") return false;
+  if (type != kControl && type != kUserDefined) return false;
+  return token != "<s>" && token != "<|endoftext|>";
+}
+
 TokenizerParts load_sentencepiece_style(const GgufFields& fields, const Tokens& tokens,
                                         std::string_view doing) {
   const auto scores = fields.numbers("tokenizer.ggml.scores", tokens.texts.size());
@@ -84,7 +91,8 @@ TokenizerParts load_sentencepiece_style(const GgufFields& fields, const Tokens& 
   model.split_at_user_defined = true;
   for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
     const auto type = static_cast<SentencePieceModel::Type>(tokens.types[id]);
-    model.pieces.push_back({std::string(tokens.texts[id]), scores[id], type});
+    model.pieces.push_back({std::string(tokens.texts[id]), scores[id], type,
+                            takes_spaces(fields, tokens.texts[id], tokens.types[id])});
     model.byte_fallback |= tokens.types[id] == kByte;
   }
   TokenizerParts parts = load_sentencepiece(model, doing);

@@ -286,6 +286,18 @@ TEST(GgufByteLevel, ControlTokensAreSpecialAndUserDefinedOnesAreText) {
   EXPECT_EQ(tokenizer.end_tokens(), (std::vector<TokenId>{261, 262}));
 }
 
+/// gpt-oss says more after the thought that <|end|> closes; Phi has said all.
+TEST(GgufByteLevel, TheEndOfAMessageEndsAnAnswerUnlessAnotherTokenReturns) {
+  Json metadata = byte_level("gpt-2");
+  metadata["tokenizer.ggml.tokens"][263] = "<|return|>";
+  metadata["tokenizer.ggml.eos_token_id"] = 263;
+  EXPECT_EQ(load(metadata).end_tokens(), (std::vector<TokenId>{263, 262, 261}));  // a text
+  metadata["tokenizer.ggml.token_type"][263] = 3;
+  EXPECT_EQ(load(metadata).end_tokens(), (std::vector<TokenId>{263, 262}));
+  metadata["tokenizer.ggml.eot_token_id"] = 261;
+  EXPECT_EQ(load(metadata).end_tokens(), (std::vector<TokenId>{263, 262}));
+}
+
 TEST(GgufByteLevel, EveryByteHasItsToken) {
   const Tokenizer tokenizer = load(byte_level("gpt-2"));
   for (int byte = 0; byte < 256; ++byte) {

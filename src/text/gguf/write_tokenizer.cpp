@@ -147,8 +147,11 @@ std::string probe_of(const Tokenizer& tokenizer) {
 
 /// Throws Error unless the keys make a tokenizer that begins and ends texts as the first does and
 /// gives the same ids.
-void check_same(const Tokenizer& tokenizer, const GgufMetadata& keys, std::string_view doing) {
-  const Tokenizer again = Tokenizer::from_gguf(object_of(keys), "the GGUF to be");
+void check_same(const Tokenizer& tokenizer, const GgufMetadata& keys, std::string_view architecture,
+                std::string_view doing) {
+  Json object = object_of(keys);
+  object["general.architecture"] = architecture;
+  const Tokenizer again = Tokenizer::from_gguf(object, "the GGUF to be");
   const std::string probe = probe_of(tokenizer);
   const auto expected = tokenizer.encode(probe), found = again.encode(probe);
   if (expected != found) {
@@ -202,7 +205,8 @@ GgufMetadata gguf_end_tokens(std::span<const TokenId> ends) {
   return keys;
 }
 
-GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows) {
+GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows,
+                                  std::string_view architecture) {
   const TokenizerFile file = find_tokenizer_beside(checkpoint);
   const std::string doing = fmt::format("write tokenizer {}", quote(file.path.string()));
   const Tokenizer tokenizer = Tokenizer::for_checkpoint(checkpoint);
@@ -213,7 +217,7 @@ GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows) {
   add_settings(tokenizer, keys);
   if (tokens.model == "gpt2") name_cutting(tokenizer, json, doing, keys);
   if (tokens.model == "gemma4") name_character_bpe(tokenizer, keys);
-  check_same(tokenizer, keys, doing);
+  check_same(tokenizer, keys, architecture, doing);
   return keys;
 }
 

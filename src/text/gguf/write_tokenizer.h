@@ -11,8 +11,10 @@ namespace talon {
 /// The tokenizer of a checkpoint that is no GGUF, with its chat template, as the key-values of a
 /// GGUF for a model of `rows` token embeddings. What is written was read again and gave the same
 /// ids for texts of many scripts. Throws Error for a tokenizer that GGUF (byte-level BPE of the
-/// cuttings that have a name there, SentencePiece's BPE) cannot say.
-GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows);
+/// cuttings that have a name there, SentencePiece's BPE) cannot say. `architecture` is the file's,
+/// by which a reader knows what the keys do not say.
+GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows,
+                                  std::string_view architecture = {});
 
 /// The key-values of the tokens that end a text. A GGUF has a place for three: further ones are
 /// left out.

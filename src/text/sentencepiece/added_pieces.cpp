@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace talon {
+namespace {
+
+constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
+
+}  // namespace
 
 AddedPieces::AddedPieces(std::vector<AddedPiece> pieces) : pieces_(std::move(pieces)) {
   std::erase_if(pieces_, [](const AddedPiece& piece) { return piece.text.empty(); });
@@ -22,7 +27,9 @@ std::optional<AddedPieces::Match> AddedPieces::find(std::string_view text, std::
     for (const AddedPiece& piece : pieces_) {
       if (!rest.starts_with(piece.text)) continue;
       if (piece.special && touches({begin, begin + piece.text.size()}, own)) continue;
-      return Match{begin, piece.text.size(), piece.id};
+      std::size_t end = begin + piece.text.size();
+      if (piece.takes_spaces) end = std::min(text.find_first_not_of(kWhiteSpace, end), text.size());
+      return Match{begin, end - begin, piece.id};
     }
   }
   return std::nullopt;

@@ -19,7 +19,7 @@ class AddedPieces {
 
   struct Match {
     std::size_t begin;
-    std::size_t size;
+    std::size_t size;  // with the white space behind that a piece takes
     TokenId id;
   };
   /// The first match at or after `from`; no special piece that touches one of `own`.

@@ -121,7 +121,8 @@ std::vector<AddedPiece> cutting_pieces(const SentencePieceModel& model,
   for (TokenId id = 0; id < static_cast<TokenId>(model.pieces.size()); ++id) {
     const Piece& piece = model.pieces[static_cast<std::size_t>(id)];
     const bool user_defined = model.split_at_user_defined && piece.type == Type::user_defined;
-    if (is_special(piece) || user_defined) cutting.push_back({id, piece.text, is_special(piece)});
+    if (!is_special(piece) && !user_defined) continue;
+    cutting.push_back({id, piece.text, is_special(piece), piece.takes_spaces});
   }
   std::map<TokenId, const AddedPiece*> further;
   for (const AddedPiece& piece : added) {

@@ -20,6 +20,7 @@ struct SentencePieceModel {
     std::string text;
     float score = 0.0F;
     Type type = Type::normal;
+    bool takes_spaces = false;  // AddedPiece::takes_spaces, of one that text is cut at
   };
 
   std::vector<Piece> pieces;  // by id
@@ -49,6 +50,7 @@ struct AddedPiece {
   TokenId id;
   std::string text;
   bool special = true;
+  bool takes_spaces = false;  // white space behind it is a part of it ("rstrip")
 };
 
 /// Sets encoder, vocabulary, kind, drops_first_space, and from the piece names start_token,

@@ -1,0 +1,32 @@
+#include "cli/pull/chosen_files.h"
+
+#include <gtest/gtest.h>
+
+namespace talon::chosen_files_test {
+namespace {
+
+using Paths = std::vector<std::string>;
+
+Paths chosen(const Paths& listed) {
+  HubListing listing;
+  for (const std::string& path : listed) listing.files.push_back({path});
+  Paths paths;
+  for (const HubFile& file : chosen_files(listing, {"owner/name", ""})) paths.push_back(file.path);
+  return paths;
+}
+
+TEST(ChosenFiles, OfAFolderWithItsWeightsTwiceAreOfOneForm) {
+  const Paths parts = {"config.json", "model-00001-of-00002.safetensors",
+                       "model-00002-of-00002.safetensors", "model.safetensors.index.json"};
+  Paths all = parts;
+  all.insert(all.end(), {"consolidated.safetensors", "consolidated-00001-of-00002.safetensors",
+                         "params.json", "consolidated.safetensors.index.json"});
+  EXPECT_EQ(chosen(all), parts);
+  EXPECT_EQ(chosen({"config.json", "model.safetensors", "consolidated.safetensors"}),
+            (Paths{"config.json", "model.safetensors"}));
+  EXPECT_EQ(chosen({"config.json", "consolidated.safetensors"}),
+            (Paths{"config.json", "consolidated.safetensors"}));
+}
+
+}  // namespace
+}  // namespace talon::chosen_files_test
