@@ -151,7 +151,7 @@ picture: build ## docs/answer.svg, the picture of the README, from an answer of 
 mixtures: build ## plain decoding, checks and drafting of mixtures of experts, beside llama.cpp
 	@scripts/mixtures.sh $(BUILD)
 
-images: build ## a sheet of pictures by MODEL= (PROMPT= or CLASS=, SHEET=4x4, VQ=), plain and drafted, the same
+images: build ## a sheet of pictures by MODEL= (emoji; PROMPT= or CLASS=, SHEET=4x4, VQ=), plain and drafted, the same
 	@scripts/images.sh $(BUILD)/talon $(MODEL)
 
 image-bench: trainer ## ways to draw and what their pictures show; FOLDER= of scripts/train_images.sh (long; goes on where it was stopped)
