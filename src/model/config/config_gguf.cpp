@@ -93,7 +93,7 @@ int read_vocabulary(const Checkpoint& checkpoint) {
   return static_cast<int>(table.shape[0]);
 }
 
-/// Whether a token is one of the marks between texts: Gemma's "</s>" is text.
+/// Whether a token is one of the marks between texts.
 bool is_control(const Json* types, std::size_t id) {
   constexpr int kControl = 3;  // tokenizer.ggml.token_type
   if (!types || !types->is_array()) return true;
@@ -120,7 +120,8 @@ std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
   bool returns = false;
   for (std::size_t id = 0; id < count; ++id) {
     const auto* text = (*texts)[id].get_ptr<const std::string*>();
-    if (!text || !is_control(types, id)) continue;
+    if (!text) continue;
+    if (*text == "</s>" && !is_control(types, id)) continue;  // Gemma's ends a struck-out text
     returns |= *text == "<|return|>";
     if (*text == "<|end|>") message_end = static_cast<TokenId>(id);
     if (std::ranges::find(kEndTexts, *text) != kEndTexts.end()) add(static_cast<TokenId>(id));

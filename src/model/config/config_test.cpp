@@ -91,6 +91,9 @@ TEST(GgufConfig, EndsAtMarksAndNotAtTextsOfTheSameLetters) {
     metadata["tokenizer.ggml.token_type"] = {type, 3, 3};
     EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 1})) << type;
   }
+  metadata["tokenizer.ggml.tokens"] = {"a", "<|im_end|>", "<eos>"};  // added by who trained on
+  metadata["tokenizer.ggml.token_type"] = {1, 4, 3};
+  EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 1}));
 }
 
 TEST(GgufConfig, TheEndOfAMessageIsNotThatOfAnAnswerWhereAnotherTokenReturns) {
