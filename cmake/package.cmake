@@ -1,5 +1,5 @@
 # Debian packages: cpack -G DEB in the build folder (make deb). talon: the program and its service; libtalon-dev: the library;
-# talon-heads: the draft heads of models/.
+# talon-heads: the draft heads of models/, and the image model.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME talon)
 set(CPACK_PACKAGE_CONTACT "the Talon developers <talon@localhost>")
