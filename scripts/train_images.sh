@@ -42,7 +42,7 @@ if [ -n "$categories" ]; then
   stage "${model[@]}" -o all --epochs 5 --rate 1.5e-3
   model+=(--categories "$categories")
   stage "${model[@]}" -o some --epochs 15 --rate 1.5e-3 --start all/checkpoint.safetensors
-  stage "${model[@]}" -o model --epochs 20 --rate 1e-3 --start some/checkpoint.safetensors
+  stage "${model[@]}" -o model --epochs 15 --rate 1e-3 --start some/checkpoint.safetensors
 else
   stage "${model[@]}" -o model --epochs 4 --rate 1.5e-3
 fi
