@@ -18,6 +18,7 @@ scripts/tiny_icons.sh "$icons"
 # serve NAME MODEL...: starts a server; its address is written to $place/NAME.url
 serve() {
   local log=$place/$1.log
+  : > "$log"  # sed reads it before the server may have opened it
   "$talon" serve --vq "$icons/vq.pt" --port 0 "${@:2}" 2> "$log" &
   servers+=($!)
   for _ in $(seq 600); do

@@ -5,12 +5,15 @@ import { bytesOf, PartPlace } from "./tokens";
 /** Called when something of a message changed. */
 export type Listener = (message: Message) => void;
 
-/** Thoughts are left out: templates drop those of earlier answers. */
+/**
+ * Thoughts are left out: templates drop those of earlier answers. So are questions that got no answer: many templates
+ * want questions and answers by turns.
+ */
 function messagesBefore(conversation: Conversation, message: Message): ChatMessage[] {
-  const end = conversation.messages.indexOf(message);
-  return conversation.messages
-    .slice(0, end)
-    .filter((each) => each.text)
+  const all = conversation.messages.slice(0, conversation.messages.indexOf(message));
+  const isAnswered = (i: number) => i + 1 === all.length || (all[i + 1].role === "assistant" && all[i + 1].text);
+  return all
+    .filter((each, i) => each.text && (each.role === "assistant" || isAnswered(i)))
     .map((each) => ({ role: each.role, content: each.text }));
 }
 

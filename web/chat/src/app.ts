@@ -23,6 +23,8 @@ interface Model {
   talon?: { pictures?: PictureFacts };
 }
 
+const isWriting = ({ talon }: Model): boolean => !talon?.pictures;
+
 const themes = ["auto", "light", "dark"] as const;
 
 /** The page: joins conversations, thread, composer and panels. */
@@ -60,6 +62,7 @@ export class App {
   private current: Conversation = this.store.conversations[0] ?? this.store.begin();
   private running: AbortController | null = null;
   private props: Props | null = null;
+  private models: Model[] = [];
 
   constructor(private readonly root: HTMLElement) {}
 
@@ -102,16 +105,23 @@ export class App {
   /** Models that draw have a view of their own, which is all there is where no model writes. */
   private async learnModels(): Promise<void> {
     const { data } = await getJson<{ data: Model[] }>("/v1/models").catch(() => ({ data: [] as Model[] }));
+    this.models = data;
+    this.chooseModel();
+    this.showAbout();
     const drawing = data.flatMap(({ id, talon }) => (talon?.pictures ? [{ id, facts: talon.pictures }] : []));
     if (drawing.length === 0 || this.studio) return;
     this.studio = new Studio(drawing, () => this.askForKey());
     this.composer.element.after(this.studio.element);
-    const writing = data.filter(({ talon }) => !talon?.pictures);
-    const writes = writing.length > 0;
-    // Without a name the first model is asked, which may be one that draws.
-    if (writes && !writing.some(({ id }) => id === (settings.model || data[0].id))) settings.model = writing[0].id;
+    const writes = data.some(isWriting);
     this.viewSwitch.hidden = !writes;
     this.showView(writes ? preferences.view : "draw");
+  }
+
+  /** Without a name the first model is asked, which may be one that draws; a name may be another server's. */
+  private chooseModel(): void {
+    const writing = this.models.filter(isWriting);
+    if (writing.length === 0 || writing.some(({ id }) => id === (settings.model || this.models[0].id))) return;
+    settings.model = writing[0].id;
   }
 
   private showView(view: "chat" | "draw"): void {
@@ -131,6 +141,7 @@ export class App {
   }
 
   private onSettings(): void {
+    this.chooseModel();
     this.showAbout();
     if (!this.studio) void this.learnModels();
   }
@@ -144,7 +155,9 @@ export class App {
   private about(): string {
     if (!this.props) return "";
     const model = settings.model || this.props.model_alias;
-    const drafter = settings.drafter || this.props.talon.drafter;
+    // Of other models than the first the server does not tell.
+    const drafter = settings.drafter || (model === this.props.model_alias ? this.props.talon.drafter : "");
+    if (!drafter) return model;
     return `${model} · ${drafter === "none" ? "nothing is guessed" : `guesses by ${drafter}`}`;
   }
 

@@ -21,7 +21,10 @@ export class SettingsPanel {
     this.fill(draws);
     this.element.showModal();
     if (focus === "key") this.form.querySelector<HTMLInputElement>("[name=key]")?.focus();
-    if (draws) return;
+    if (!draws) this.listModels();
+  }
+
+  private listModels(): void {
     getJson<{ data: { id: string; talon?: { pictures?: object } }[] }>("/v1/models").then(
       ({ data }) => {
         const writing = data.filter(({ talon }) => !talon?.pictures);
@@ -88,6 +91,7 @@ export class SettingsPanel {
     keepSettings();
     this.changed();
     this.fill();
+    this.listModels();
   }
 
   private slider(label: string, key: "temperature" | "topP", most: number, step: number, hint: string): HTMLElement {

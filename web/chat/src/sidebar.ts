@@ -10,7 +10,7 @@ interface SidebarActions {
 /** All conversations, by when they were last changed. On a phone it lies over the rest. */
 export class Sidebar {
   private readonly list = h("ul", {});
-  private readonly note = h("p", { class: "note", hidden: true }, "The browser has no room: what is new is forgotten with the page.");
+  private readonly note = h("p", { class: "note", hidden: true }, "The browser has no room, or keeps nothing: what is new is forgotten with the page.");
   readonly element = h("nav", { class: "sidebar", "aria-label": "Conversations" });
 
   constructor(

@@ -43,21 +43,32 @@ function compact(conversation: Conversation): string {
 
 export class Store {
   readonly conversations: Conversation[] = [];
-  /** Whether the browser has room. */
+  /** Whether the browser has room, and keeps anything at all. */
   isKept = true;
+  private readonly stored = new Set<Conversation>();
 
   constructor() {
+    try {
+      this.read();
+    } catch {
+      this.isKept = false;
+    }
+    this.sort();
+  }
+
+  private read(): void {
     for (let i = 0; i < localStorage.length; ++i) {
       const key = localStorage.key(i) ?? "";
       if (!key.startsWith(prefix)) continue;
       try {
         const found = JSON.parse(localStorage.getItem(key) ?? "") as Conversation;
-        if (found.id && Array.isArray(found.messages)) this.conversations.push(found);
+        if (!found.id || !Array.isArray(found.messages)) continue;
+        this.conversations.push(found);
+        this.stored.add(found);
       } catch {
         // Damaged by someone else: left alone.
       }
     }
-    this.sort();
   }
 
   /** A new one, which is kept from its first message on. */
@@ -70,35 +81,41 @@ export class Store {
     return conversation;
   }
 
+  /** Does nothing with one that was removed. */
   keep(conversation: Conversation): void {
+    if (!this.conversations.includes(conversation)) return;
     conversation.changed = Date.now();
     conversation.title ||= titleOf(conversation);
     this.sort();
-    for (;;) {
-      try {
-        localStorage.setItem(prefix + conversation.id, compact(conversation));
-        this.isKept = true;
-        return;
-      } catch {
-        if (!this.forgetRounds(conversation)) {
-          this.isKept = false;
-          return;
-        }
-      }
-    }
+    do this.isKept = this.write(conversation);
+    while (!this.isKept && this.forgetRounds(conversation));
   }
 
   remove(conversation: Conversation): void {
     this.conversations.splice(this.conversations.indexOf(conversation), 1);
-    localStorage.removeItem(prefix + conversation.id);
+    try {
+      localStorage.removeItem(prefix + conversation.id);
+    } catch {
+      // A browser that keeps nothing.
+    }
   }
 
-  /** Makes room: the oldest conversation that has tints loses them. False if none has. */
+  private write(conversation: Conversation): boolean {
+    try {
+      localStorage.setItem(prefix + conversation.id, compact(conversation));
+      this.stored.add(conversation);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Makes room: the oldest stored conversation that has tints loses them. False if none has. */
   private forgetRounds(but: Conversation): boolean {
-    const oldest = this.conversations.findLast((each) => each !== but && each.messages.some((message) => message.rounds));
+    const oldest = this.conversations.findLast((each) => each !== but && this.stored.has(each) && each.messages.some((message) => message.rounds));
     if (!oldest) return false;
     for (const message of oldest.messages) delete message.rounds;
-    localStorage.setItem(prefix + oldest.id, compact(oldest));
+    this.write(oldest);
     return true;
   }
 

@@ -279,4 +279,30 @@ describe("a server that writes and draws", () => {
     await page.getByLabel("Key of the server").fill("secret");
     assert.match(await page.locator(".studio .about").textContent(), /^icons · 64 by 64 pixels/);
   });
+
+  test("asks the model that writes, also after its settings are as they were", async () => {
+    await open({}, process.env.TALON_URL);
+    await page.route("**/v1/models", async (route) => {
+      const reply = await route.fetch();
+      const { data, ...rest } = await reply.json();
+      await route.fulfill({ response: reply, json: { ...rest, data: data.reverse() } });
+    });
+    const props = await (await fetch(`${url}/props`)).json();
+    await page.route("**/props", (route) => route.fulfill({ json: props }));
+    await page.reload();
+    await page.getByRole("button", { name: "Draw (d)" }).waitFor();
+    await page.waitForFunction(() => document.querySelector(".thread .about").textContent === "smollm2");
+    await page.getByRole("button", { name: "Settings (s)" }).click();
+    const model = page.getByLabel("Model");
+    const isListed = () => page.waitForFunction(() => document.querySelector("[name=model]").selectedOptions[0]?.text === "smollm2");
+    await isListed();
+    await page.getByRole("button", { name: "As they were" }).click();
+    await isListed();
+    assert.equal(await model.inputValue(), "smollm2");
+    await page.getByRole("button", { name: "Done" }).click();
+    const request = page.waitForRequest("**/v1/chat/completions");
+    await page.getByRole("textbox", { name: "Your question" }).fill("Hello.");
+    await page.keyboard.press("Enter");
+    assert.equal((await request).postDataJSON().model, "smollm2");
+  });
 });

@@ -1,73 +1,9 @@
-// The page in Chromium against a real `talon serve`. usage: node --test tests/, with in the environment
-//   TALON_URL   of the server, which serves a chat model
-//   CHROMIUM    the browser (default /usr/bin/chromium)
-//   SHOTS       a folder for pictures of what is seen, light, dark and on a phone
+// The page in Chromium against a real `talon serve`. usage: node --test tests/, with the environment of chat_page.mjs
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
-import { after, before, beforeEach, describe, test } from "node:test";
-import { chromium } from "playwright-core";
+import { beforeEach, describe, test } from "node:test";
+import { answers, ask, askToTheEnd, complaints, composer, fake, fakeSlowly, foreign, open, page, said, shot, url } from "./chat_page.mjs";
 
-const url = process.env.TALON_URL;
-const shots = process.env.SHOTS;
 const phone = { width: 390, height: 780 };
-let browser;
-let page;
-let foreign; // requests to others than the server
-let complaints; // of the page itself
-
-before(async () => {
-  if (shots) mkdirSync(shots, { recursive: true });
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-});
-after(() => browser?.close());
-
-async function open(options = {}) {
-  await page?.context().close();
-  const context = await browser.newContext({ viewport: { width: 1180, height: 820 }, permissions: ["clipboard-read", "clipboard-write"], ...options });
-  page = await context.newPage();
-  foreign = [];
-  complaints = [];
-  page.on("request", (request) => {
-    if (!request.url().startsWith(url) && !request.url().startsWith("data:")) foreign.push(request.url());
-  });
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("console", (message) => {
-    if (/Content Security Policy|Refused/.test(message.text())) complaints.push(message.text());
-  });
-  // Short answers that are the same each time, drafted however busy the machine is.
-  await page.addInitScript(() => {
-    localStorage.getItem("talon-settings") ?? localStorage.setItem("talon-settings", JSON.stringify({ seed: "7", temperature: 0, maxTokens: "60", policy: "fixed" }));
-  });
-  await page.goto(url);
-  await page.waitForSelector(".thread .about:not(:empty), .messages article");
-}
-
-const shot = (name) => (shots ? page.screenshot({ path: `${shots}/${name}.png` }) : undefined);
-const composer = () => page.getByRole("textbox", { name: "Your question" });
-const answers = () => page.locator("article.assistant");
-
-async function ask(question) {
-  await composer().fill(question);
-  await composer().press("Enter");
-}
-async function askToTheEnd(question) {
-  const count = await answers().count();
-  await ask(question);
-  await page.waitForFunction((wanted) => {
-    const all = document.querySelectorAll("article.assistant");
-    return all.length === wanted && all[wanted - 1].getAttribute("aria-busy") === "false";
-  }, count + 1);
-}
-
-/** Answers the next questions with these events instead of the server's. */
-async function fake(events, { isCut = false } = {}) {
-  const lines = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
-  await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body: lines + (isCut ? "" : "data: [DONE]\n\n") }));
-}
-const said = (text) => [
-  { choices: [{ index: 0, delta: { content: text }, finish_reason: null }] },
-  { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] },
-];
 
 describe("the page", () => {
   beforeEach(() => open());
@@ -199,18 +135,9 @@ describe("the page", () => {
   });
 
   test("opens a thought while it grows and closes it when the answer begins", async () => {
-    await page.evaluate(() => {
-      const real = window.fetch;
-      window.fetch = async (path, init) => {
-        if (!String(path).endsWith("/chat/completions")) return real(path, init);
-        const body = new ReadableStream({ start: (controller) => (window.tell = (text) => controller.enqueue(new TextEncoder().encode(`data: ${text}\n\n`))) });
-        return new Response(body);
-      };
-    });
-    const tell = (events) => page.evaluate((texts) => texts.forEach((text) => window.tell(text)), events.map((each) => JSON.stringify(each)));
+    const tell = await fakeSlowly();
     const isOpen = (open) => page.waitForFunction((wanted) => document.querySelector("details.thought")?.open === wanted, open);
     await ask("Two and two?");
-    await page.waitForFunction(() => window.tell);
     await tell(thinks);
     await isOpen(true);
     assert.equal(await thought().locator(".prose").innerText(), "They ask for a sum.");

@@ -1,0 +1,92 @@
+// What the page keeps and sends again, in Chromium against a real `talon serve`. usage: node --test tests/, with the environment of
+// chat_page.mjs
+import assert from "node:assert/strict";
+import { beforeEach, describe, test } from "node:test";
+import { answers, ask, askToTheEnd, complaints, fake, fakeSlowly, open, page, said } from "./chat_page.mjs";
+
+const list = () => page.getByRole("navigation", { name: "Conversations" });
+const titles = () => list().locator("li .open").allTextContents();
+const isSaid = (text) => page.waitForFunction((wanted) => document.querySelector("article.assistant")?.textContent.includes(wanted), text);
+
+async function askToDelete(title) {
+  await list().locator("li", { hasText: title }).hover();
+  await list().getByRole("button", { name: `Delete “${title}”` }).click();
+}
+
+describe("conversations", () => {
+  beforeEach(() => open());
+
+  test("one that is deleted while its answer comes is gone", async () => {
+    const tell = await fakeSlowly();
+    await ask("Name a river.");
+    await tell([said("The Rhi")[0]]);
+    await isSaid("The Rhi");
+    await askToDelete("Name a river.");
+    await list().getByRole("button", { name: "Delete", exact: true }).click();
+    await page.getByRole("button", { name: "Ask (Enter)" }).waitFor();
+    assert.deepEqual(await titles(), []);
+    await page.reload();
+    await page.waitForSelector(".thread .about:not(:empty), .messages article");
+    assert.deepEqual(await titles(), []);
+  });
+});
+
+describe("questions", () => {
+  beforeEach(() => open());
+  const sent = () => page.waitForRequest("**/v1/chat/completions").then((request) => request.postDataJSON().messages);
+
+  test("those that got no answer are not sent again", async () => {
+    await page.route("**/v1/chat/completions", (route) => route.fulfill({ status: 500, contentType: "application/json", body: "{}" }));
+    await askToTheEnd("Name a river.");
+    await page.unroute("**/v1/chat/completions");
+    await fake(said("Mont Blanc."));
+    const second = sent();
+    await askToTheEnd("Name a mountain.");
+    const mountain = { role: "user", content: "Name a mountain." };
+    assert.deepEqual(await second, [mountain]);
+    const third = sent();
+    await askToTheEnd("Another?");
+    assert.deepEqual(await third, [mountain, { role: "assistant", content: "Mont Blanc." }, { role: "user", content: "Another?" }]);
+  });
+});
+
+describe("a browser that keeps nothing", () => {
+  test("has the page, and an answer, where it refuses storage", async () => {
+    const refuse = () =>
+      Object.defineProperty(window, "localStorage", {
+        get: () => {
+          throw new DOMException("denied", "SecurityError");
+        },
+      });
+    await open({ prepare: refuse });
+    await fake(said("Blue."));
+    await askToTheEnd("Name a colour.");
+    assert.match(await answers().textContent(), /Blue\./);
+    assert.match(await list().textContent(), /forgotten with the page/);
+    await askToDelete("Name a colour.");
+    await list().getByRole("button", { name: "Delete", exact: true }).click();
+    assert.deepEqual(await titles(), []);
+    assert.deepEqual(complaints, []);
+  });
+
+  test("answers every question where it has no room", async () => {
+    await open();
+    await page.evaluate(() => {
+      Storage.prototype.setItem = () => {
+        throw new DOMException("full", "QuotaExceededError");
+      };
+    });
+    const round = { texts: ["Blue", "."], bytes: [4, 1], accepted: 1, draft_ms: 1, check_ms: 2 };
+    const [first, last] = said("Blue.");
+    first.choices[0].talon = { rounds: [round] };
+    await fake([first, last]);
+    await askToTheEnd("Name a colour.");
+    await page.getByRole("button", { name: "New conversation" }).click();
+    await askToTheEnd("Name another.");
+    assert.match(await answers().textContent(), /Blue\./);
+    assert.match(await list().textContent(), /forgotten with the page/);
+    await list().getByRole("button", { name: "Name a colour.", exact: true }).click();
+    assert.equal(await answers().locator(".token.kept").count(), 1, "the tints of what was never stored take no room");
+    assert.deepEqual(complaints, []);
+  });
+});
