@@ -33,6 +33,7 @@ function add(message: Message, piece: Piece, places: Places): void {
   message.textFrom = places.text.from;
   if (piece.finish) message.finish = piece.finish;
   if (piece.timings) message.timings = piece.timings;
+  if (piece.ended) message.ended = piece.ended;
   if (piece.drafter) message.drafter = piece.drafter;
   if (piece.seed !== undefined && message.settings) message.settings.seed = String(piece.seed);
 }
@@ -44,13 +45,27 @@ export async function answer(conversation: Conversation, message: Message, signa
   await receive(message, asked, signal, changed);
 }
 
+/** Whether it can be compared with what is said without drafts. */
+export const isWhole = (message: Message): boolean => Boolean(message.finish && message.timings && !message.problem && !message.ended);
+
+/** Why the server ended an answer, as `talon.ended` names it. */
+export function wordsFor(ended: string): string {
+  const words: Record<string, string> = {
+    cancelled: "Cut: the server was shut down.",
+    deadline: "Cut: it took longer than the server allows.",
+    no_room: "Cut: the server had no room for more.",
+  };
+  return words[ended] ?? `Cut by the server: ${ended}.`;
+}
+
 /** Asks what `message` answers once more, without drafts, and says in `message` what came of it. */
 export async function answerPlain(conversation: Conversation, message: Message, signal: AbortSignal, changed: Listener): Promise<void> {
   const settings = { ...(message.settings ?? settingsNow()), drafter: "none", policy: "" };
   const plain: Message = { role: "assistant", text: "" };
   const asked: Asked = { settings, messages: messagesBefore(conversation, message), trace: false };
   await receive(plain, asked, signal, changed);
-  if (plain.problem || plain.stopped || !plain.timings) return;
+  message.plainProblem = plain.problem ?? (plain.ended ? { kind: "cut", message: wordsFor(plain.ended) } : undefined);
+  if (message.plainProblem || plain.stopped || !plain.timings) return;
   const thought = plain.thought ?? "";
   const equal = message.text === plain.text && (message.thought ?? "") === thought;
   message.plain = { perSecond: plain.timings.predicted_per_second, bytes: bytesOf(thought + plain.text), equal };

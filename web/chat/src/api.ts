@@ -44,6 +44,7 @@ export interface Piece {
   timings?: Timings;
   seed?: number;
   drafter?: string;
+  ended?: string;
 }
 
 export type ProblemKind = "gone" | "busy" | "ending" | "key" | "refused" | "failed" | "cut";
@@ -141,7 +142,7 @@ interface Chunk {
   error?: { message: string };
   choices?: { delta?: { content?: string | null; reasoning_content?: string }; finish_reason?: string | null; talon?: { rounds?: Round[] } }[];
   timings?: Timings;
-  talon?: { seed?: number; drafter?: string };
+  talon?: { seed?: number; drafter?: string; ended?: string };
 }
 
 function pieceOf(chunk: Chunk): Piece {
@@ -155,6 +156,7 @@ function pieceOf(chunk: Chunk): Piece {
     timings: chunk.timings,
     seed: chunk.talon?.seed,
     drafter: chunk.talon?.drafter,
+    ended: chunk.talon?.ended,
   };
 }
 

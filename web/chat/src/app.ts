@@ -1,4 +1,4 @@
-import { answer, answerPlain } from "./answer";
+import { answer, answerPlain, isWhole } from "./answer";
 import { getJson } from "./api";
 import { Composer } from "./composer";
 import type { PictureFacts } from "./draw/picture_api";
@@ -87,11 +87,17 @@ export class App {
     const main = h("main", {}, header, this.health.element, this.thread.element, this.composer.element);
     this.root.append(this.sidebar.element, shade, main, this.live.element, this.settingsPanel.element, this.help.element);
     document.addEventListener("keydown", (event) => this.onKey(event));
+    document.addEventListener("visibilitychange", () => this.onLeave());
     this.showToggles();
     this.open(this.current);
     this.composer.focus();
     void this.learn();
     void this.health.look();
+  }
+
+  /** The page may never be seen again: what came of an answer is kept. */
+  private onLeave(): void {
+    if (document.hidden && this.running) this.store.keep(this.current);
   }
 
   private get draws(): boolean {
@@ -143,11 +149,12 @@ export class App {
   private onSettings(): void {
     this.chooseModel();
     this.showAbout();
+    if (!this.props) void this.learnProps();
     if (!this.studio) void this.learnModels();
   }
 
   private async learnProps(): Promise<void> {
-    this.props = await getJson<Props>("/props").catch(() => null);
+    this.props = await getJson<Props>("/props").catch(() => this.props);
     this.showAbout();
     if (this.current.messages.length === 0) this.thread.show(this.current, this.about());
   }
@@ -187,9 +194,9 @@ export class App {
   }
 
   private remove(conversation: Conversation): void {
-    if (conversation === this.current) this.stop();
     this.store.remove(conversation);
-    this.open(conversation === this.current ? (this.store.conversations[0] ?? this.store.begin()) : this.current);
+    if (conversation !== this.current) return this.sidebar.show(this.current);
+    this.open(this.store.conversations[0] ?? this.store.begin());
   }
 
   private ask(question: string): void {
@@ -222,13 +229,10 @@ export class App {
     const conversation = this.current;
     const message: Message = { role: "assistant", text: "" };
     conversation.messages.push(message);
-    this.thread.add(message);
+    this.thread.add(message, "coming");
     this.keep(conversation);
     this.thread.scrollToEnd();
-    await this.run((signal) => {
-      this.thread.change(message);
-      return answer(conversation, message, signal, () => this.thread.change(message));
-    });
+    await this.run((signal) => answer(conversation, message, signal, () => this.thread.change(message)));
     if (message.problem?.kind === "gone") void this.health.look();
     this.thread.finish(message);
     this.keep(conversation);
@@ -239,6 +243,7 @@ export class App {
     const conversation = this.current;
     this.thread.finish(message, "checking");
     await this.run((signal) => answerPlain(conversation, message, signal, () => undefined));
+    if (message.plainProblem?.kind === "gone") void this.health.look();
     this.thread.finish(message);
     this.keep(conversation);
   }
@@ -313,7 +318,7 @@ export class App {
       "/": () => this.composer.focus(),
       n: () => this.begin(),
       r: () => last?.role === "assistant" && this.again(last),
-      c: () => last?.finish && !last.problem && void this.plain(last),
+      c: () => last && isWhole(last) && void this.plain(last),
     };
   }
 

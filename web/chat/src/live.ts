@@ -54,6 +54,7 @@ export class LivePanel {
   private async look(): Promise<void> {
     if (this.element.hidden) return;
     if (!document.hidden) await this.ask();
+    clearTimeout(this.timer); // of one who looked at the same time
     this.timer = window.setTimeout(() => void this.look(), everyMs);
   }
 

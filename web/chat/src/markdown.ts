@@ -58,7 +58,7 @@ export class MarkdownView {
   private block(token: Token, begin: number, source: string, spans: TokenSpan[], list: TokensList, place: number): Block {
     const end = begin + token.raw.length;
     const within = spans.filter((span) => span.end > begin && span.end <= end).length;
-    const tokens = `${spans.length > 0}${within}`;
+    const tokens = `${spans.length > 0}${within} ${Object.keys(list.links).length}`;
     const before = this.blocks[place] as Block | undefined;
     if (before?.raw === token.raw && before.begin === begin && before.tokens === tokens) return before;
     const element = h("div", { class: "block" });

@@ -1,3 +1,4 @@
+import { isWhole, wordsFor } from "./answer";
 import { titleOf, type Problem } from "./api";
 import { copyButton, h, icon, iconButton } from "./dom";
 import { MarkdownView } from "./markdown";
@@ -53,7 +54,10 @@ class QuestionView implements MessageView {
     const ask = () => area.value.trim() && this.actions.edit(this.message, area.value.trim());
     area.addEventListener("input", fit);
     area.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.show();
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        this.leaveEdit();
+      }
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
       ask();
@@ -61,12 +65,17 @@ class QuestionView implements MessageView {
     const buttons = h(
       "div",
       { class: "edit-buttons" },
-      h("button", { type: "button", class: "ghost", onclick: () => this.show() }, "Cancel"),
+      h("button", { type: "button", class: "ghost", onclick: () => this.leaveEdit() }, "Cancel"),
       h("button", { type: "button", class: "primary", onclick: ask }, "Ask again"),
     );
     this.element.replaceChildren(h("div", { class: "said editing" }, area, buttons));
     fit();
     area.focus();
+  }
+
+  private leaveEdit(): void {
+    this.show();
+    this.element.querySelector("button")?.focus();
   }
 }
 
@@ -95,7 +104,7 @@ class AnswerView implements MessageView {
     if (state === "coming") return this.foot.replaceChildren();
     this.foot.replaceChildren(
       ...[
-        message.problem && this.problem(message.problem),
+        message.problem && this.problem(message.problem, () => this.actions.again(message)),
         this.note(),
         h("div", { class: "tools" }, ...this.tools(state), this.figures()),
         this.comparison(state),
@@ -105,11 +114,10 @@ class AnswerView implements MessageView {
 
   private tools(state?: string): (HTMLElement | null)[] {
     const { message, actions } = this;
-    const isWhole = message.finish && message.timings && !message.problem;
     return [
       message.text ? copyButton("Copy answer", () => message.text) : null,
       iconButton("again", "Answer again", () => actions.again(message)),
-      isWhole && !message.plain && state !== "checking"
+      isWhole(message) && !message.plain && state !== "checking"
         ? h("button", { type: "button", class: "ghost worded", onclick: () => actions.plain(message) }, icon("race"), "Without drafts")
         : null,
     ];
@@ -128,16 +136,17 @@ class AnswerView implements MessageView {
   }
 
   private note(): HTMLElement | null {
-    if (this.message.stopped) return h("p", { class: "note" }, "Stopped.");
-    if (this.message.finish === "length") return h("p", { class: "note" }, "Cut at the most tokens that the settings allow.");
-    if (this.message.finish && !this.message.text) return h("p", { class: "note" }, "The model had nothing to say.");
-    return null;
+    const { stopped, ended, finish, text, settings } = this.message;
+    const note = (words: string) => h("p", { class: "note" }, words);
+    if (stopped) return note("Stopped.");
+    if (ended) return note(wordsFor(ended));
+    if (finish === "length") return note(settings?.maxTokens === "" ? "Cut where the model's context ends." : "Cut at the most tokens that the settings allow.");
+    return finish && !text ? note("The model had nothing to say.") : null;
   }
 
-  private problem(problem: Problem): HTMLElement {
-    const { message, actions } = this;
-    const retry = h("button", { type: "button", class: "primary", onclick: () => actions.again(message) }, "Try again");
-    const key = h("button", { type: "button", class: "primary", onclick: () => actions.askForKey() }, "Enter the key");
+  private problem(problem: Problem, again: () => void): HTMLElement {
+    const retry = h("button", { type: "button", class: "primary", onclick: again }, "Try again");
+    const key = h("button", { type: "button", class: "primary", onclick: () => this.actions.askForKey() }, "Enter the key");
     if (problem.wait) waitFor(retry, problem.wait);
     return h(
       "div",
@@ -149,8 +158,9 @@ class AnswerView implements MessageView {
 
   /** Drafted and plain side by side. */
   private comparison(state?: string): HTMLElement | null {
-    const { plain, timings } = this.message;
+    const { plain, plainProblem, timings } = this.message;
     if (state === "checking") return h("div", { class: "comparison checking", role: "status" }, "Asking the same without drafts…");
+    if (plainProblem) return this.problem(plainProblem, () => this.actions.plain(this.message));
     if (!plain || !timings) return null;
     const drafted = timings.predicted_per_second;
     const most = Math.max(drafted, plain.perSecond);

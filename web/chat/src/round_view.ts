@@ -9,6 +9,9 @@ const closeAfter = 220;
 export class RoundView {
   private readonly card = h("div", { class: "popover", role: "tooltip", id: "round-card", hidden: true });
   private timer = 0;
+  private thread: HTMLElement | null = null;
+  /** Where the thread stood when the card found its place. */
+  private scrollTop = 0;
   private shown: { answer: HTMLElement; round: number } | null = null;
 
   constructor(private readonly roundsOf: (answer: HTMLElement) => Round[]) {
@@ -20,6 +23,7 @@ export class RoundView {
 
   /** Listens to the tokens below `thread`. */
   watch(thread: HTMLElement): void {
+    this.thread = thread;
     thread.addEventListener("pointerover", (event) => {
       if (event.pointerType === "touch") return;
       const token = tokenOf(event.target);
@@ -33,7 +37,10 @@ export class RoundView {
       if (token && getSelection()?.isCollapsed !== false) this.showToken(token);
       else this.hide();
     });
-    thread.addEventListener("scroll", () => this.hide(), { passive: true });
+    thread.addEventListener("scroll", () => thread.scrollTop !== this.scrollTop && this.hide(), { passive: true });
+    document.addEventListener("pointerdown", ({ target }) => {
+      if (target instanceof Node && !thread.contains(target) && !this.card.contains(target)) this.hide();
+    });
     thread.addEventListener("keydown", (event) => this.onKey(event));
   }
 
@@ -80,6 +87,7 @@ export class RoundView {
     this.card.hidden = false;
     const anchor = at ?? anchorOf(answer, index);
     if (!at) anchor?.scrollIntoView({ block: "nearest" });
+    this.scrollTop = this.thread?.scrollTop ?? 0;
     if (anchor) this.moveTo(anchor.getClientRects()[0] ?? anchor.getBoundingClientRect());
   }
 

@@ -11,6 +11,7 @@ interface SidebarActions {
 export class Sidebar {
   private readonly list = h("ul", {});
   private readonly note = h("p", { class: "note", hidden: true }, "The browser has no room, or keeps nothing: what is new is forgotten with the page.");
+  private shown = "";
   readonly element = h("nav", { class: "sidebar", "aria-label": "Conversations" });
 
   constructor(
@@ -28,8 +29,12 @@ export class Sidebar {
 
   show(current: Conversation): void {
     this.note.hidden = this.store.isKept;
-    const rows = this.store.conversations.filter((each) => each.messages.length > 0).map((each) => this.row(each, each === current));
-    this.list.replaceChildren(...rows);
+    const listed = this.store.conversations.filter((each) => each.messages.length > 0);
+    const shown = JSON.stringify(listed.map((each) => [each.id, each.title, each === current]));
+    // Rows that are right stay, with the focus and what was asked in them.
+    if (shown === this.shown) return;
+    this.shown = shown;
+    this.list.replaceChildren(...listed.map((each) => this.row(each, each === current)));
   }
 
   private row(conversation: Conversation, isCurrent: boolean): HTMLElement {
@@ -52,7 +57,12 @@ export class Sidebar {
   }
 
   private askToRemove(row: HTMLElement, conversation: Conversation): void {
-    const cancel = h("button", { type: "button", class: "ghost worded", onclick: () => this.actions.open(conversation) }, "Keep");
+    const [open, trash] = [...row.children] as HTMLElement[];
+    const keep = () => {
+      row.replaceChildren(open, trash);
+      trash.focus();
+    };
+    const cancel = h("button", { type: "button", class: "ghost worded", onclick: keep }, "Keep");
     const remove = h("button", { type: "button", class: "ghost worded danger", onclick: () => this.actions.remove(conversation) }, "Delete");
     row.replaceChildren(h("span", { class: "question" }, "Delete it?"), cancel, remove);
     cancel.focus();

@@ -24,7 +24,11 @@ export interface Message {
   problem?: Problem;
   /** With which it was asked, the seed among them. */
   settings?: Settings;
+  /** Why the server ended it before its text or length did. */
+  ended?: string;
   plain?: Plain;
+  /** What the same without drafts failed with. */
+  plainProblem?: Problem;
 }
 
 export interface Conversation {
@@ -38,7 +42,7 @@ const prefix = "talon-chat-";
 
 /** Trees are seen while the page is open; kept are texts and which tokens were guessed. */
 function compact(conversation: Conversation): string {
-  return JSON.stringify(conversation, (key, value: unknown) => (key === "tree" ? undefined : value));
+  return JSON.stringify(conversation, (key, value: unknown) => (key === "tree" || key === "plainProblem" ? undefined : value));
 }
 
 export class Store {
@@ -63,6 +67,9 @@ export class Store {
       try {
         const found = JSON.parse(localStorage.getItem(key) ?? "") as Conversation;
         if (!found.id || !Array.isArray(found.messages)) continue;
+        // The page was left while the answer came.
+        const last = found.messages.at(-1);
+        if (last?.role === "assistant" && !last.finish && !last.problem) last.stopped = true;
         this.conversations.push(found);
         this.stored.add(found);
       } catch {
@@ -85,7 +92,7 @@ export class Store {
   keep(conversation: Conversation): void {
     if (!this.conversations.includes(conversation)) return;
     conversation.changed = Date.now();
-    conversation.title ||= titleOf(conversation);
+    conversation.title = titleOf(conversation);
     this.sort();
     do this.isKept = this.write(conversation);
     while (!this.isKept && this.forgetRounds(conversation));

@@ -39,9 +39,10 @@ export class Thread {
     this.scrollToEnd();
   }
 
-  add(message: Message): void {
+  add(message: Message, state?: "coming"): void {
     this.list.querySelector(".welcome")?.remove();
     const view = messageView(message, this.actions);
+    if (state) view.show(state);
     this.views.set(message, view);
     this.list.append(view.element);
   }

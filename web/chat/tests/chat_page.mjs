@@ -66,6 +66,7 @@ export async function fake(events, { isCut = false } = {}) {
   await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body: lines + (isCut ? "" : "data: [DONE]\n\n") }));
 }
 
+export const done = "[DONE]";
 /** Answers the next questions with events as the function that it gives tells them. */
 export async function fakeSlowly() {
   await page.evaluate(() => {
@@ -83,7 +84,7 @@ export async function fakeSlowly() {
   });
   return async (events) => {
     await page.waitForFunction(() => window.tell);
-    await page.evaluate((texts) => texts.forEach((text) => window.tell(text)), events.map((each) => JSON.stringify(each)));
+    await page.evaluate((texts) => texts.forEach((text) => window.tell(text)), events.map((each) => (each === done ? done : JSON.stringify(each))));
   };
 }
 

@@ -2,7 +2,7 @@
 // chat_page.mjs
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { answers, ask, askToTheEnd, complaints, fake, fakeSlowly, open, page, said } from "./chat_page.mjs";
+import { answers, ask, askToTheEnd, complaints, done, fake, fakeSlowly, open, page, said } from "./chat_page.mjs";
 
 const list = () => page.getByRole("navigation", { name: "Conversations" });
 const titles = () => list().locator("li .open").allTextContents();
@@ -29,6 +29,47 @@ describe("conversations", () => {
     await page.waitForSelector(".thread .about:not(:empty), .messages article");
     assert.deepEqual(await titles(), []);
   });
+
+  test("one whose deletion is taken back changes nothing, nor does an answer's end answer for its reader", async () => {
+    await fake(said("The Rhine."));
+    await askToTheEnd("Name a river.");
+    await page.getByRole("button", { name: "New conversation" }).click();
+    const tell = await fakeSlowly();
+    await ask("Name a mountain.");
+    await tell([said("Mont")[0]]);
+    await isSaid("Mont");
+    await askToDelete("Name a river.");
+    await page.keyboard.press("Enter"); // Keep
+    assert.equal(await page.evaluate(() => document.activeElement.title), "Delete “Name a river.”");
+    assert.equal(await answers().getAttribute("aria-busy"), "true");
+    await page.keyboard.press("Enter");
+    await tell([...said(" Blanc."), done]);
+    await page.waitForSelector("article.assistant[aria-busy=false]");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Keep");
+    await list().getByRole("button", { name: "Delete", exact: true }).click();
+    assert.deepEqual(await titles(), ["Name a mountain."]);
+    assert.match(await answers().textContent(), /Mont Blanc\./);
+  });
+
+  test("what came of an answer is there after the page was left", async () => {
+    const tell = await fakeSlowly();
+    await ask("A story?");
+    await tell([said("Once upon a")[0]]);
+    await isSaid("Once upon a");
+    await page.reload();
+    await isSaid("Once upon a");
+    assert.match(await answers().textContent(), /Stopped\./);
+  });
+
+  test("one has the title of its first question, also of one that was edited", async () => {
+    await fake(said("The Rhine."));
+    await askToTheEnd("Name a river.");
+    await page.keyboard.press("ArrowUp");
+    await page.getByRole("textbox", { name: "Edit the question" }).fill("Name a mountain.");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.querySelector("article.user").textContent.includes("mountain"));
+    assert.deepEqual(await titles(), ["Name a mountain."]);
+  });
 });
 
 describe("questions", () => {
@@ -47,6 +88,16 @@ describe("questions", () => {
     const third = sent();
     await askToTheEnd("Another?");
     assert.deepEqual(await third, [mountain, { role: "assistant", content: "Mont Blanc." }, { role: "user", content: "Another?" }]);
+  });
+
+  test("are not for a model that another server had here", async () => {
+    await page.evaluate(() => localStorage.setItem("talon-settings", JSON.stringify({ model: "another", maxTokens: "9" })));
+    const models = page.waitForResponse("**/v1/models");
+    await page.reload();
+    await models;
+    await page.waitForFunction(() => document.querySelector(".thread .about").textContent.startsWith("smollm2"));
+    await askToTheEnd("Name a river.");
+    await page.locator(".figures").waitFor();
   });
 });
 

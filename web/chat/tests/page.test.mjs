@@ -1,9 +1,11 @@
 // The page in Chromium against a real `talon serve`. usage: node --test tests/, with the environment of chat_page.mjs
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { answers, ask, askToTheEnd, complaints, composer, fake, fakeSlowly, foreign, open, page, said, shot, url } from "./chat_page.mjs";
+import { answers, ask, askToTheEnd, complaints, composer, done, fake, fakeSlowly, foreign, open, page, said, shot, url } from "./chat_page.mjs";
 
 const phone = { width: 390, height: 780 };
+
+const ended = (reason) => ({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
 
 describe("the page", () => {
   beforeEach(() => open());
@@ -94,7 +96,6 @@ describe("the page", () => {
     const round = { texts, bytes: texts.map((text) => Buffer.byteLength(text)), accepted: kept, draft_ms: 1, check_ms: 2 };
     return { choices: [{ index: 0, delta, finish_reason: null, talon: { rounds: [round] } }] };
   };
-  const ended = (reason) => ({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
   const thinks = [event({ content: "" }, ["<think>"]), event({ reasoning_content: "They ask for" }, ["\n", "They", " ask", " for"], 3), event({ reasoning_content: " a sum." }, [" a", " sum", "."], 0)];
   const thought = () => page.locator("details.thought");
 
@@ -149,6 +150,47 @@ describe("the page", () => {
     await page.waitForFunction(() => document.querySelector("article.assistant > .prose").textContent.trim() === "Four.");
     await isOpen(true);
     await page.keyboard.press("Escape");
+  });
+
+  test("stays with the pass that arrow keys chose while they scroll a long answer", async () => {
+    const words = Array.from({ length: 40 }, (_, i) => `Word ${i}.\n\n`);
+    await fake([...words.map((word) => event({ content: word }, [word])), ended("stop")]);
+    await askToTheEnd("Many words?");
+    await answers().focus();
+    for (let i = 0; i < 5; ++i) {
+      await page.keyboard.press("ArrowRight");
+      await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+    }
+    const card = page.getByRole("tooltip");
+    assert.match(await card.textContent(), /Pass 5 of 40/);
+    await page.mouse.move(600, 300);
+    await page.mouse.wheel(0, 200);
+    await card.waitFor({ state: "hidden" });
+  });
+
+  test("finds the address of a link that comes behind it", async () => {
+    const tell = await fakeSlowly();
+    await ask("Where?");
+    await tell([said("See [the page][1].\n\n")[0]]);
+    await page.waitForFunction(() => document.querySelector("article.assistant .prose").textContent.includes("[1]"));
+    await tell([...said("[1]: https://example.org\n"), done]);
+    assert.equal(await answers().getByRole("link", { name: "the page" }).getAttribute("href"), "https://example.org");
+  });
+
+  test("leaves the answer alone when the edit of a question is given up", async () => {
+    await fake(said("An apple."));
+    await askToTheEnd("Name a fruit.");
+    await page.locator("article.user").hover();
+    await page.getByRole("button", { name: "Edit and ask again" }).click();
+    const tell = await fakeSlowly();
+    await ask("And another?");
+    await tell([said("A pear")[0]]);
+    const area = page.getByRole("textbox", { name: "Edit the question" });
+    await area.press("Escape");
+    await area.waitFor({ state: "hidden" });
+    assert.equal(await answers().last().getAttribute("aria-busy"), "true");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("article.assistant:last-child[aria-busy=false]");
   });
 
   test("answers again, and takes an edited question", async () => {
@@ -255,6 +297,22 @@ describe("the page", () => {
     await page.waitForFunction(() => document.querySelectorAll(".live tbody tr").length === 0);
   });
 
+  test("asks what the server does once at a time, also after the panel was opened twice", async () => {
+    let [underWay, most] = [0, 0];
+    await page.route("**/v1/load", async (route) => {
+      most = Math.max(most, ++underWay);
+      await new Promise((later) => setTimeout(later, 300));
+      --underWay;
+      await route.fulfill({ json: { models: [] } }).catch(() => undefined); // the test may be over
+    });
+    await page.keyboard.press("Escape");
+    for (const key of "lll") await page.keyboard.press(key);
+    await page.waitForTimeout(700);
+    most = 0; // what both openings asked has come
+    await page.waitForTimeout(1500);
+    assert.equal(most, 1);
+  });
+
   test("can be used by keys alone", async () => {
     assert.equal(await composer().evaluate((element) => element === document.activeElement), true);
     await composer().fill("a draft");
@@ -329,6 +387,40 @@ describe("when something is wrong", () => {
     assert.equal((await request).headers().authorization, "Bearer secret");
   });
 
+  test("what answers is told once the key is there", async () => {
+    const isLocked = (route) => (route.request().headers().authorization ? route.continue() : route.fulfill({ status: 401, json: {} }));
+    for (const path of ["props", "v1/models"]) await page.route(`**/${path}`, isLocked);
+    const props = page.waitForResponse("**/props");
+    await page.reload();
+    await props;
+    await page.getByRole("button", { name: /Settings/ }).click();
+    await page.getByLabel("Key of the server").fill("secret");
+    await page.waitForFunction(() => document.querySelector(".thread .about").textContent.includes("guesses by"));
+  });
+
+  test("an answer without drafts that fails says why", async () => {
+    await askToTheEnd("Anybody there?");
+    await refuse(429, "queue: expected room for this request, found none; try again later");
+    await page.getByRole("button", { name: "Without drafts" }).click();
+    assert.match(await page.getByRole("alert").textContent(), /The server is busy.*queue: expected room/);
+    await page.unroute("**/v1/chat/completions");
+    const ending = [...said("Yes."), { choices: [], timings: { predicted_per_second: 100 }, talon: { ended: "cancelled" } }];
+    await fake(ending);
+    await page.getByRole("button", { name: "Without drafts" }).click();
+    await page.getByRole("alert").getByText("Cut: the server was shut down.").waitFor();
+    await page.unroute("**/v1/chat/completions");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.locator(".verdict").waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
+  test("an answer that the server cut says so, and is not compared", async () => {
+    await fake([said("Yes")[0], ended("length"), { choices: [], timings: { predicted_per_second: 100 }, talon: { ended: "cancelled" } }]);
+    await askToTheEnd("Anybody there?");
+    assert.match(await answers().textContent(), /Cut: the server was shut down\./);
+    assert.equal(await page.getByRole("button", { name: "Without drafts" }).count(), 0);
+  });
+
   test("a wrong setting is named", async () => {
     await page.evaluate(() => localStorage.setItem("talon-settings", JSON.stringify({ drafter: "nonsense" })));
     await page.reload();
@@ -352,6 +444,7 @@ describe("elsewhere", () => {
     await page.getByRole("button", { name: "Conversations" }).tap();
     await page.waitForTimeout(350);
     assert.ok(await page.getByRole("button", { name: "New conversation" }).isVisible());
+    assert.equal(await page.getByRole("tooltip").isVisible(), false, "the tree lies over the list");
     await shot("phone-list");
     await page.getByRole("button", { name: "Close the list" }).tap();
     await page.getByRole("button", { name: /Settings/ }).tap();
