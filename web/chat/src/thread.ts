@@ -28,6 +28,8 @@ export class Thread {
     this.rounds = new RoundView((article) => this.messageOf(article)?.rounds ?? []);
     this.rounds.watch(this.element);
     this.element.addEventListener("scroll", () => this.noteScroll(), { passive: true });
+    // A question of several lines, or a phone's keyboard, takes room.
+    new ResizeObserver(() => this.isAtEnd && this.scrollToEnd()).observe(this.element);
   }
 
   show(conversation: Conversation, about: string): void {

@@ -162,6 +162,20 @@ describe("the drawing view", () => {
     await page.locator(".verdict.unequal").waitFor();
   });
 
+  test("a comparison that fails says why, and can be tried again", async () => {
+    await draw("red cat");
+    const busy = { status: 429, contentType: "application/json", body: '{"error": {"message": "queue: expected room, found none"}}' };
+    await page.route("**/v1/images/generations", (route) => route.fulfill(busy));
+    await page.getByRole("button", { name: "Without drafts" }).click();
+    assert.match(await page.getByRole("alert").textContent(), /The server is busy.*queue/);
+    assert.match(await page.locator(".series .figures").textContent(), /^3,072 cells/);
+    await page.unroute("**/v1/images/generations");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.locator(".verdict").waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+    assert.equal(await series().count(), 1);
+  });
+
   test("is used by keys: prompt, pictures, another seed, a large one", async () => {
     await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "What to draw");
     await draw("red cat");
@@ -236,6 +250,13 @@ describe("the drawing view", () => {
     await prompt().waitFor();
     await draw("red cat");
     assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0);
+    const knobs = () => page.locator(".knobs .field").evaluateAll((all) => all.filter((field) => field.scrollWidth > field.clientWidth).map((field) => field.textContent));
+    assert.deepEqual(await knobs(), []);
+    await page.setViewportSize({ width: 320, height: 600 });
+    assert.deepEqual(await knobs(), []);
+    await page.setViewportSize({ width: 740, height: 360 });
+    assert.ok((await page.locator(".gallery").boundingBox()).height > 150, "settings leave no room for pictures");
+    await page.setViewportSize(phone);
     const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     assert.ok(Math.max(...ground.match(/\d+/g).slice(0, 3).map(Number)) < 60);
     await page.waitForTimeout(400);

@@ -453,6 +453,19 @@ describe("elsewhere", () => {
     await shot("phone-settings");
   });
 
+  test("on a small phone what went wrong can be read, and the end is seen while a question is written", async () => {
+    await open({ viewport: { width: 320, height: 600 }, hasTouch: true, isMobile: true });
+    await fake([...said("A line.\n\n".repeat(20)).slice(0, 1)], { isCut: true });
+    await askToTheEnd("Lines?");
+    assert.ok((await page.locator(".problem > div").boundingBox()).width > 200);
+    await composer().fill("One\nTwo\nThree\nFour");
+    await page.waitForFunction(() => {
+      const thread = document.querySelector(".thread");
+      return thread.scrollHeight - thread.scrollTop - thread.clientHeight < 2;
+    });
+    await shot("phone-small");
+  });
+
   test("in the dark it is dark, and the theme can be chosen", async () => {
     await open({ colorScheme: "dark" });
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

@@ -12,6 +12,8 @@ export interface Series {
   stopped?: boolean;
   problem?: Problem;
   plain?: PlainSeries;
+  /** What the same without drafts failed with. */
+  plainProblem?: Problem;
 }
 
 /** The same series drawn without drafts. */
@@ -53,10 +55,8 @@ export async function drawPlainly(series: Series, signal: AbortSignal): Promise<
   const seed = series.pictures[0]?.seed ?? series.asked.seed;
   const plain = begin({ ...series.asked, seed, drafter: "none" }, series.model);
   await drawSeries(plain, signal, () => undefined);
-  if (!isDone(plain)) {
-    if (plain.problem) series.problem = plain.problem;
-    return;
-  }
+  series.plainProblem = plain.problem;
+  if (!isDone(plain)) return;
   const pairs = await Promise.all(series.pictures.map(async (picture, i) => isSame(picture?.source, plain.pictures[i]?.source)));
   series.plain = { forwards: forwardsOf(plain), seconds: plain.seconds ?? 0, equal: pairs.every(Boolean) };
 }

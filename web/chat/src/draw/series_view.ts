@@ -113,10 +113,11 @@ export class SeriesView {
   }
 
   private problem(): HTMLElement | null {
-    const { problem } = this.series;
-    if (!problem) return null;
+    const { series, actions } = this;
+    const problem = series.problem ?? series.plainProblem;
+    if (!problem || this.isChecking) return null;
     const isKey = problem.kind === "key";
-    const act = () => (isKey ? this.actions.askForKey() : this.actions.again(this.series));
+    const act = () => (isKey ? actions.askForKey() : series.problem ? actions.again(series) : actions.plain(series));
     return h(
       "div",
       { class: "problem", role: "alert" },
