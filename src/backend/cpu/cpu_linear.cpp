@@ -277,7 +277,7 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
   call.outputs = std::min(run.tiles * kLanes, weight.rows - first_output);
   call.bias = projection.bias ? projection.bias.data + first_output : nullptr;
   call.accumulate = projection.accumulate;
-  for (const RowBlock& block : (weight.is_float() ? input.float_blocks : input.blocks)->list) {
+  for (const RowBlock& block : input.blocks_of(weight)) {
     call.rows = block.rows;
     const auto before = static_cast<std::size_t>(block.first * input.groups);
     const std::ptrdiff_t floats_before =
@@ -298,15 +298,15 @@ void Linear::multiply_tiles(const Run& run, const Input& input) const {
   }
 }
 
-void Linear::multiply_pieces(const Pieces& pieces, const Input& input, int first, int count) const {
+void Linear::multiply_pieces(const Pieces& pieces, int first, int count) const {
   for (const Projection& projection : pieces.args.outputs) {
     const PackedWeight& weight = packed(projection);
     const int here = pieces.count_of(projection);
     const int per_piece = pieces.tiles_of(weight);
     const int end = std::min((first + count) * per_piece, weight.tiles);
-    const int step = pieces.stream ? std::max(count, 1) * per_piece : per_piece;
+    const int step = pieces.streams(weight) ? std::max(count, 1) * per_piece : per_piece;
     for (int tile = std::max(first, 0) * per_piece; tile < end; tile += step) {
-      multiply_tiles({&projection, tile, std::min(step, end - tile)}, input);
+      multiply_tiles({&projection, tile, std::min(step, end - tile)}, pieces.input);
     }
     first -= here;
   }
@@ -315,14 +315,14 @@ void Linear::multiply_pieces(const Pieces& pieces, const Input& input, int first
 /// The first three quarters are shared out beforehand, one contiguous run of memory for each
 /// worker; the rest goes to whoever is free, since a neighbour may have taken a processor.
 void Linear::multiply(const LinearArgs& args, const Input& input, int worker) {
-  const Pieces pieces{args, blocks_.list.size() == 1, kernels_.wide_rows};
+  const Pieces pieces{args, input, kernels_.wide_rows};
   const int count = pieces.count();
   const int threads = pool_.active();
   const int share = count * 3 / 4 / threads;
-  multiply_pieces(pieces, input, worker * share, share);
+  multiply_pieces(pieces, worker * share, share);
   const auto rest = static_cast<std::size_t>(count - share * threads);
   for (std::size_t i; (i = pool_.next(1)) < rest;) {
-    multiply_pieces(pieces, input, share * threads + static_cast<int>(i), 1);
+    multiply_pieces(pieces, share * threads + static_cast<int>(i), 1);
   }
 }
 

@@ -39,7 +39,7 @@ class Linear {
                Worker& worker) const;
   void prepare_shared(const LinearArgs& args, const Input& input, int index);
   void multiply(const LinearArgs& args, const Input& input, int worker);
-  void multiply_pieces(const Pieces& pieces, const Input& input, int first, int count) const;
+  void multiply_pieces(const Pieces& pieces, int first, int count) const;
   void multiply_tiles(const Run& run, const Input& input) const;
 
   struct RowBlock {

@@ -42,7 +42,7 @@ void Linear::prepare_parts(int index) {
 /// As multiply() does, with the pieces of all parts in one line.
 void Linear::multiply_parts(int worker) {
   const auto pieces_of = [&](const Part& part) {
-    return Pieces{*part.args, part.blocks.list.size() == 1, kernels_.wide_rows};
+    return Pieces{*part.args, part.input, kernels_.wide_rows};
   };
   int count = 0;
   for (std::size_t i = 0; i < part_count_; ++i) count += pieces_of(parts_[i]).count();
@@ -51,7 +51,7 @@ void Linear::multiply_parts(int worker) {
       const Pieces here = pieces_of(parts_[i]);
       const int size = here.count();
       const int begin = std::max(first, 0), end = std::min(first + pieces, size);
-      if (begin < end) multiply_pieces(here, parts_[i].input, begin, end - begin);
+      if (begin < end) multiply_pieces(here, begin, end - begin);
       first -= size;
     }
   };

@@ -43,16 +43,23 @@ struct Linear::Input {
   std::byte* half_sums = nullptr;
   std::byte* floats = nullptr;
   std::byte* rounded = nullptr;
+
+  std::span<const RowBlock> blocks_of(const PackedWeight& weight) const {
+    return (weight.is_float() ? float_blocks : blocks)->list;
+  }
 };
 
 /// Pieces of all projections, numbered in order.
 struct Linear::Pieces {
   const LinearArgs& args;
-  bool stream;    // each weight is read once, else by every block of rows
+  const Input& input;
   int wide_rows;  // of Kernels
 
+  /// Each weight is read once, else by every block of rows.
+  bool streams(const PackedWeight& weight) const { return input.blocks_of(weight).size() == 1; }
   int tiles_of(const PackedWeight& weight) const {
-    if (!stream) return std::clamp(static_cast<int>(kPanelBytes / weight.tile_bytes), 1, 4);
+    if (!streams(weight))
+      return std::clamp(static_cast<int>(kPanelBytes / weight.tile_bytes), 1, 4);
     const std::size_t bytes = args.input.rows < wide_rows ? kStreamBytes : kWideStreamBytes;
     const auto fitting = static_cast<int>(bytes / weight.tile_bytes);
     return std::max(fitting / kTilesAtOnce, 1) * kTilesAtOnce;
