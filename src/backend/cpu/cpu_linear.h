@@ -69,6 +69,7 @@ class Linear {
   std::vector<Worker> workers_;
   std::vector<Part> parts_;
   std::size_t part_count_ = 0;
+  int piece_count_ = 0;  // of all parts
 };
 
 }  // namespace talon::cpu

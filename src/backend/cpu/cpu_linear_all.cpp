@@ -6,6 +6,7 @@ namespace talon::cpu {
 
 void Linear::place_parts(std::span<const LinearArgs> calls) {
   part_count_ = 0;
+  piece_count_ = 0;
   if (parts_.size() < calls.size()) parts_.resize(calls.size());
   int widest = 0;
   for (const LinearArgs& args : calls) {
@@ -16,6 +17,8 @@ void Linear::place_parts(std::span<const LinearArgs> calls) {
     cut(args.input.rows, false, part.blocks);
     cut(args.input.rows, true, part.float_blocks);
     part.input = place_input(args, forms_of(args), part.blocks, part.float_blocks, part.memory);
+    part.first_piece = piece_count_;
+    piece_count_ += Pieces{args, part.input, kernels_.wide_rows}.count();
     widest = std::max(widest, part.input.cols);
   }
   // Between a region's barriers nothing may throw.
@@ -41,24 +44,20 @@ void Linear::prepare_parts(int index) {
 
 /// As multiply() does, with the pieces of all parts in one line.
 void Linear::multiply_parts(int worker) {
-  const auto pieces_of = [&](const Part& part) {
-    return Pieces{*part.args, part.input, kernels_.wide_rows};
-  };
-  int count = 0;
-  for (std::size_t i = 0; i < part_count_; ++i) count += pieces_of(parts_[i]).count();
+  const auto parts = std::span(parts_).first(part_count_);
   const auto multiply_run = [&](int first, int pieces) {
-    for (std::size_t i = 0; i < part_count_; ++i) {
-      const Pieces here = pieces_of(parts_[i]);
-      const int size = here.count();
-      const int begin = std::max(first, 0), end = std::min(first + pieces, size);
-      if (begin < end) multiply_pieces(here, begin, end - begin);
-      first -= size;
+    const int end = first + pieces;
+    auto part = std::ranges::upper_bound(parts, first, {}, &Part::first_piece) - 1;
+    for (; part != parts.end() && part->first_piece < end; ++part) {
+      const int begin = std::max(first - part->first_piece, 0);
+      multiply_pieces({*part->args, part->input, kernels_.wide_rows}, begin,
+                      end - part->first_piece - begin);
     }
   };
   const int threads = pool_.active();
-  const int share = count * 3 / 4 / threads;
+  const int share = piece_count_ * 3 / 4 / threads;
   multiply_run(worker * share, share);
-  const auto rest = static_cast<std::size_t>(count - share * threads);
+  const auto rest = static_cast<std::size_t>(piece_count_ - share * threads);
   for (std::size_t i; (i = pool_.next(1)) < rest;) {
     multiply_run(share * threads + static_cast<int>(i), 1);
   }

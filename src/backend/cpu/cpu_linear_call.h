@@ -80,6 +80,7 @@ struct Linear::Part {
   const LinearArgs* args = nullptr;
   Blocks blocks, float_blocks;
   Input input;
+  int first_piece = 0;  // in the line of all calls' pieces
   Scratch memory;
 };
 
