@@ -39,16 +39,27 @@ void Experts::sort_rows(const ExpertArgs& args) {
   }
 }
 
+template <typename Body>
+void Experts::each_row(int rows, const Body& body) {
+  if (rows == 1) return body(0);
+  const auto end = static_cast<std::size_t>(rows);
+  pool_.run([&](int) {
+    for (std::size_t row; (row = pool_.next(0)) < end;) body(static_cast<int>(row));
+  });
+}
+
 /// The rows that the groups read, one after the other.
 View Experts::gather(const ExpertArgs& args) {
   const View rows = matrix_in(input_, args.ids.count, args.input.cols);
   const int k = args.weights.cols;
-  for (int i = 0; i < args.ids.count; ++i) {
-    const float* from = args.input.row(i / k);
-    float* to = rows.row(place_[static_cast<std::size_t>(i)]);
-    const float factor = args.weigh_input ? args.weights.row(i / k)[i % k] : 1.0F;
-    for (int col = 0; col < rows.cols; ++col) to[col] = from[col] * factor;
-  }
+  each_row(args.input.rows, [&](int row) {
+    const float* from = args.input.row(row);
+    for (int i = 0; i < k; ++i) {
+      float* to = rows.row(place_[static_cast<std::size_t>(row * k + i)]);
+      const float factor = args.weigh_input ? args.weights.row(row)[i] : 1.0F;
+      for (int col = 0; col < rows.cols; ++col) to[col] = from[col] * factor;
+    }
+  });
   return rows;
 }
 
@@ -89,8 +100,7 @@ void Experts::multiply(const ExpertArgs& args, const View& input) {
 
 void Experts::add_up(const ExpertArgs& args) {
   const int k = args.weights.cols;
-  const auto rows = static_cast<std::size_t>(args.input.rows);
-  const auto add_row = [&](int row) {
+  each_row(args.input.rows, [&](int row) {
     float* out = args.out.row(row);
     std::fill_n(out, args.out.cols, 0.0F);
     for (int i = 0; i < k; ++i) {
@@ -98,10 +108,6 @@ void Experts::add_up(const ExpertArgs& args) {
       const float* result = outputs_.row(place_[static_cast<std::size_t>(row * k + i)]);
       kernels_.add_scaled(out, result, weight, args.out.cols, out);
     }
-  };
-  if (rows == 1) return add_row(0);
-  pool_.run([&](int) {
-    for (std::size_t row; (row = pool_.next(0)) < rows;) add_row(static_cast<int>(row));
   });
 }
 

@@ -28,6 +28,9 @@ class Experts {
   View gather(const ExpertArgs& args);
   void multiply(const ExpertArgs& args, const View& input);
   void add_up(const ExpertArgs& args);
+  /// body(row) for each of `rows` rows, by whichever worker is free.
+  template <typename Body>
+  void each_row(int rows, const Body& body);
 
   const Kernels& kernels_;
   ThreadPool& pool_;
