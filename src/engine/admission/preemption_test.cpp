@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <initializer_list>
 #include <map>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include "draft/registry.h"
 #include "engine/engine.h"
 #include "engine/test_model.h"
+#include "io/json.h"
 #include "text/tokenizer.h"
 
 namespace talon::preemption_test {
@@ -158,6 +160,48 @@ TEST(Preemption, SixtyFourLongAnswersRunInAFewContexts) {
   RecordProperty("recomputed_per_answered",
                  std::to_string(static_cast<double>(recomputed) / static_cast<double>(answered)));
   EXPECT_EQ(test.cache.free_pages(), kPages);
+}
+
+/// Of layers that see the last 300 positions only, and a context of many pages.
+TestModel windowed_model() {
+  namespace fs = std::filesystem;
+  const fs::path stored = TALON_TEST_DATA "/golden/families/mistral_window";
+  const fs::path folder = fs::path(testing::TempDir()) / "talon_preemption_window";
+  fs::create_directories(folder);
+  fs::copy(stored / "model.safetensors", folder / "model.safetensors",
+           fs::copy_options::overwrite_existing);
+  std::ifstream file(stored / "config.json");
+  Json config = Json::parse(file);
+  config["max_position_embeddings"] = 2048;
+  config["sliding_window"] = 300;
+  std::ofstream(folder / "config.json") << config;
+  return TestModel(folder, make_cpu_backend({.threads = 1, .pin = false}));
+}
+
+/// Pages that a text lets go of do not become free while others of the same prefix hold them.
+TEST(Preemption, TextsWithWindowsThatShareAPrefixGoOnInAFullCache) {
+  TestModel model = windowed_model();
+  std::vector<Request> requests;
+  for (int i = 0; i < 4; ++i) {
+    Request asked = request(600 + 100 * i, 300, 1 + static_cast<std::uint64_t>(i));
+    for (TokenId& token : asked.prompt) token %= model.vocabulary();
+    if (i > 0) std::copy_n(requests[0].prompt.begin(), 600, asked.prompt.begin());
+    requests.push_back(std::move(asked));
+  }
+  test::TestOptions options;
+  options.policy = "fixed";
+  options.chunk = 64;
+  KvShape shape = kv_shape(model.model.config, 100);
+  shape.near.pages = 15;
+  TestEngine test(model, make_drafter("none", {}), options, shape);
+  const std::vector<Answer> answers = test.run(requests, 10);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    TestEngine roomy(model, make_drafter("none", {}), options, 100);
+    EXPECT_EQ(answers[i].error, "");
+    EXPECT_EQ(answers[i].tokens, roomy.run(requests[i]).tokens);
+  }
+  EXPECT_GT(preemptions_of(answers), 0);
+  EXPECT_EQ(test.cache.free_pages(), 15);
 }
 
 /// Requests that begin alike, arrive at any time and are cancelled at any time, in caches too small

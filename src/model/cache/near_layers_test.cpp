@@ -70,6 +70,28 @@ TEST(NearLayers, AShortenedTextGoesOnFromWhereItsPagesAre) {
   ASSERT_TRUE(model.append(sequence, numbered(60)));
 }
 
+TEST(NearLayers, ATextGoesOnWhileAnotherHoldsWhatItLetsGoOf) {
+  HashModel model({.pages = 40, .reach = 100, .near_pages = 9});
+  KvSequence first = model.cache.start({});
+  for (int begin = 0; begin < 600; begin += 60) {
+    ASSERT_TRUE(model.append(first, numbered(60, begin)));
+  }
+  KvSequence second = model.cache.start(numbered(2000));
+  ASSERT_EQ(second.length(), 576);
+  ASSERT_TRUE(second.reserve(1424, 64));
+  {
+    KvSequence third = model.cache.start({});
+    ASSERT_TRUE(third.reserve(128)) << "the last pages";
+    for (const int begin : {576, 640, 704}) {
+      ASSERT_TRUE(model.append(second, numbered(64, begin)));
+    }
+    EXPECT_FALSE(second.reserve(64)) << "two pages went out of reach, and the first text has them";
+  }
+  for (int begin = 768; begin < 1984; begin += 64) {
+    ASSERT_TRUE(model.append(second, numbered(64, begin)));
+  }
+}
+
 TEST(NearLayers, AModelHasThemWhereAWindowIsShorterThanTheContext) {
   ModelConfig config;
   config.context = 32768;

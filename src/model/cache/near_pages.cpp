@@ -64,7 +64,9 @@ void NearPages::slide(int length) {
   while (begin_ < std::min(first, end_)) {
     memory_.release(pages_[begin_]);
     pages_[begin_++] = 0;
-    if (end_ < pages_.size()) pages_[end_++] = memory_.allocate().value();
+    if (end_ == pages_.size()) continue;
+    // None may be free, since others may hold the page that was let go of.
+    if (const auto page = memory_.allocate()) pages_[end_++] = *page;
   }
 }
 

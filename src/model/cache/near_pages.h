@@ -29,7 +29,7 @@ class NearPages {
   /// are in flight at once; false if there is none (nothing changes then).
   bool reserve(std::size_t end, int rows, int at_once);
   /// The text has grown to `length`: lets go of pages that are out of reach, and gives the rows
-  /// that were promised room theirs.
+  /// that were promised room theirs, as far as there are pages. The next reserve() wants the rest.
   void slide(int length);
   void release_from(std::size_t index);
 
