@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/cpu_features.h"
@@ -58,6 +60,22 @@ TEST_P(EmulatedAmx, GivesTheBytesOfTheOtherKernels) {
       const auto got = multiply(emulated_amx_kernels(), activations, *weight, x, rows);
       ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0)
           << rows << " rows";
+    }
+  }
+}
+
+TEST_P(EmulatedAmx, ARowThatHoldsNanGivesNanAndItsNeighboursTheirs) {
+  constexpr int kCols = 512, kRows = 9;
+  const TestMatrix matrix = random_matrix(GetParam(), kOutputs, kCols, 1);
+  const auto weight = backend->load_weight(matrix.stored, WeightLayout::as_stored);
+  const std::vector<float> x = rows_with_outliers(kRows, kCols, 4);
+  std::vector<float> broken = x;
+  broken[3 * kCols + 17] = std::numeric_limits<float>::quiet_NaN();
+  for (const auto activations : {Activations::bits8, Activations::mixed, Activations::bits16}) {
+    const auto whole = multiply(emulated_amx_kernels(), activations, *weight, x, kRows);
+    const auto got = multiply(emulated_amx_kernels(), activations, *weight, broken, kRows);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(i / kOutputs == 3 ? std::isnan(got[i]) : got[i] == whole[i]) << i;
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "backend/cpu/cpu.h"
@@ -290,6 +291,39 @@ TEST_P(LinearKernels, ExtremeCodesAndActivationsDoNotOverflow) {
     for (const float value : {3.0F, -3.0F}) {
       const std::vector<float> x(64, value);
       expect_products(matrix, x, 1, activations, multiply(*backend, matrix, x, 0, 1));
+    }
+  }
+}
+
+TEST_P(LinearKernels, ARowThatHoldsWhatIsNoNumberGivesNoNumbersAndItsNeighboursTheirs) {
+  constexpr int kRows = 3, kCols = 512, kOutputs = 20;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  struct Fault {
+    float value;
+    int first, count;
+  };
+  constexpr Fault kFaults[] = {{kNan, 0, 1},       {-kNan, 17, 1},       {kNan, 0, kCols},
+                               {kInfinity, 40, 1}, {-kInfinity, 511, 1}, {kInfinity, 0, kCols}};
+  std::vector<StorageType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
+  types.insert(types.end(), std::begin(kFloatTypes), std::end(kFloatTypes));
+  const auto x = rows_with_outliers(kRows, kCols, 35);
+  for (const Activations activations : kAllActivations) {
+    const auto backend = backend_with(GetParam(), 1, activations);
+    for (const StorageType type : types) {
+      const TestMatrix matrix = random_matrix(type, kOutputs, kCols, 34);
+      const auto whole = multiply(*backend, matrix, x, 0, kRows);
+      for (const Fault& fault : kFaults) {
+        auto broken = x;
+        std::fill_n(broken.begin() + kCols + fault.first, fault.count, fault.value);
+        const auto got = multiply(*backend, matrix, broken, 0, kRows);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const bool is_broken = i / kOutputs == 1;
+          ASSERT_TRUE(is_broken ? !std::isfinite(got[i]) : got[i] == whole[i])
+              << matrix.stored.name << ", activations " << name_of(activations) << ", "
+              << fault.value << " from " << fault.first << " on, output " << i;
+        }
+      }
     }
   }
 }

@@ -85,6 +85,7 @@ constexpr CodeRange code_range(TileKind kind) {
 /// b, i32 fine[rows]: whether b counts, else it is 0. It counts where a group's largest value is
 /// above `fine_above` times the mean of the groups' largest values. A product is that of the first
 /// plane, summed over all groups, plus that of the second, summed over the groups where it counts.
+/// A group that holds NaN or an infinity has codes of 0 and NaN as its scale and sums.
 inline constexpr int kRecordBytes = kInputGroup + 12;  // of a row
 inline constexpr int kHalfSumBytes = 16;
 inline constexpr int kSecondBytes = kInputGroup + 12;

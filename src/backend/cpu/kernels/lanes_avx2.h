@@ -99,6 +99,17 @@ inline float max_of(Floats x) {
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
+inline float largest_size(Floats a, Floats b) {
+  a = absolute(a);
+  b = absolute(b);
+  const __m256i eight =
+      _mm256_max_epi32(_mm256_max_epi32(_mm256_castps_si256(a.low), _mm256_castps_si256(a.high)),
+                       _mm256_max_epi32(_mm256_castps_si256(b.low), _mm256_castps_si256(b.high)));
+  __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+  return _mm_cvtss_f32(_mm_castsi128_ps(four));
+}
 
 inline Ints zero_ints() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 inline Floats to_floats(Ints x) { return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)}; }

@@ -73,6 +73,17 @@ inline float max_of(Floats x) {
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
+/// The largest size of all lanes, NaN if one is: the bits of sizes order as the sizes do.
+inline float largest_size(Floats a, Floats b) {
+  const __m512i sixteen = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(a.v)),
+                                           _mm512_castps_si512(_mm512_abs_ps(b.v)));
+  const __m256i eight =
+      _mm256_max_epi32(_mm512_castsi512_si256(sixteen), _mm512_extracti32x8_epi32(sixteen, 1));
+  __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+  return _mm_cvtss_f32(_mm_castsi128_ps(four));
+}
 
 inline Ints zero_ints() { return {_mm512_setzero_si512()}; }
 inline Floats to_floats(Ints x) { return {_mm512_cvtepi32_ps(x.v)}; }

@@ -108,6 +108,16 @@ inline float float_of(std::uint32_t bits) {
   return x;
 }
 
+inline float largest_size(const Floats& a, const Floats& b) {
+  std::int32_t largest = 0;
+  for (int i = 0; i < kLanes; ++i) {
+    const std::int32_t x = bits_of(a.v[i]) & 0x7FFFFFFF, y = bits_of(b.v[i]) & 0x7FFFFFFF;
+    const std::int32_t both = x > y ? x : y;
+    largest = both > largest ? both : largest;
+  }
+  return float_of(static_cast<std::uint32_t>(largest));
+}
+
 inline Ints zero_ints() {
   return each_lane<Ints>([](int) { return 0; });
 }

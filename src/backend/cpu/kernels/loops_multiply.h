@@ -255,7 +255,7 @@ struct Group {
 
   Group(const float* x, int n)
       : a(load_first(x, n > 0 ? n : 0)), b(load_first(x + kLanes, n > kLanes ? n - kLanes : 0)) {}
-  float largest() const { return max_of(larger(absolute(a), absolute(b))); }
+  float largest() const { return largest_size(a, b); }
 };
 
 /// Integers in [-127, 127] of one plane of a group.
@@ -287,12 +287,14 @@ inline Plane split_low(Plane& high) {
 inline void quantize_group(const Group& group, float largest_value, bool fine,
                            const QuantizedRow& out) {
   const float steps = fine ? 32639.0F / 256.0F : 127.0F;
-  // Values so small that their scale would lose bits count as zero.
-  const bool usable = largest_value > 1e-30F;
-  const float scale = usable ? largest_value / steps : 0.0F;
+  // Values so small that their scale would lose bits count as zero, and all as NaN where one is not
+  // finite.
+  const bool usable = largest_value > 1e-30F && largest_value < __builtin_inff();
+  const float scale = usable ? largest_value / steps : 0.0F * largest_value;
   const Floats inverse = broadcast(usable ? (fine ? 256.0F : 1.0F) * steps / largest_value : 0.0F);
   Plane high{round_to_integers(multiply(group.a, inverse)),
              round_to_integers(multiply(group.b, inverse))};
+  if (!usable) high = {zero_floats(), zero_floats()};
   Plane low{zero_floats(), zero_floats()};
   if (fine) low = split_low(high);
 
