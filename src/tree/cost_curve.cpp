@@ -16,6 +16,8 @@ constexpr double kShapeStep = 1.06;
 constexpr double kSeedPull = 0.05;
 /// Rounds without a measurement of the anchor after which others tell the pace.
 constexpr int kAnchorLasts = 2;
+/// Of fewer rows a pass waits for the weights, and does not say what many rows take.
+constexpr int kManyRows = 10;
 
 bool is_time(double ms) { return ms > 0 && std::isfinite(ms); }
 
@@ -36,6 +38,12 @@ void CostCurve::seed(int rows, double ms) {
   samples_[static_cast<std::size_t>(rows - 1)].fill(ms);
   anchor_ = anchor_ == 0 ? rows : std::min(anchor_, rows);
   rebuild();
+  if (blocks_.size() > 1 && blocks_.back().last >= kManyRows) {
+    const Block& before = blocks_[blocks_.size() - 2];
+    const Block& last = blocks_.back();
+    seeded_step_ = (last.ms - before.ms) / (last.last - before.last);
+    rebuild();
+  }
   seeds_ = curve_;
 }
 
@@ -94,7 +102,7 @@ void CostCurve::rebuild() {
       ms = one_row * (1 + row_share_ * (rows - 1));
     } else if (next == blocks_.size()) {
       const Block& last = blocks_.back();
-      ms = last.ms + (rows - last.last) * row_share_ * one_row;
+      ms = last.ms + (rows - last.last) * seeded_step_.value_or(row_share_ * one_row);
     } else if (rows >= blocks_[next].first) {
       ms = blocks_[next].ms;
     } else {

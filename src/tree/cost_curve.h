@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 namespace talon {
@@ -45,11 +46,12 @@ using RecentMedian = RecentMiddle<31, 1>;
 ///
 /// A row count is believed to cost the median of its last measurements; costs that fall with the
 /// rows are pooled; between measured counts the cost is interpolated, and elsewhere each row adds
-/// `row_share` of one row's cost. A curve that was seeded also has a pace: how much slower than the
-/// seeds the machine is now, over all row counts, so that it changes as a whole when the machine
-/// does and not only where it is looked at. Rounds of the least seeded count, the anchor, tell the
-/// pace alone, and others tell it only where those are missing: were both corrected by each
-/// measurement, the shape could drift against what does not run.
+/// `row_share` of one row's cost, or beyond seeds of many rows what it added between the last two.
+/// A curve that was seeded also has a pace: how much slower than the seeds the machine is now, over
+/// all row counts, so that it changes as a whole when the machine does and not only where it is
+/// looked at. Rounds of the least seeded count, the anchor, tell the pace alone, and others tell it
+/// only where those are missing: were both corrected by each measurement, the shape could drift
+/// against what does not run.
 class CostCurve {
  public:
   /// REQUIRES: max_rows >= 1.
@@ -86,6 +88,7 @@ class CostCurve {
   std::vector<RecentMedian> samples_;  // by rows - 1, at pace 1
   std::vector<double> curve_;          // by rows - 1, at pace 1
   std::vector<double> seeds_;          // the curve as it was seeded
+  std::optional<double> seeded_step_;  // what each row adds where the seeds end
   std::vector<Block> blocks_;          // what the curve was last built from
   RecentMiddle<15, 7> pace_;
   int anchor_ = 0;        // the least seeded row count; 0 without a seed

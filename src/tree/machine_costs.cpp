@@ -49,8 +49,10 @@ double MachineCosts::beyond_reference(int rows, int context) const {
   return check_.pace() * positions * (per_position_ + per_position_row_ * rows);
 }
 
+/// As if it were at the reference context, by the ratio of the two: the difference has the pace in
+/// it, and where most of a check is context the pace would chase its own error.
 void MachineCosts::observe_check(int rows, int context, double ms) {
-  check_.observe(rows, ms - beyond_reference(rows, context));
+  check_.observe(rows, ms * check_.ms(rows) / check_ms(rows, context));
 }
 
 double MachineCosts::check_ms(int rows, int context) const {

@@ -14,6 +14,7 @@ class MachineCosts {
   explicit MachineCosts(int max_rows, const CostProfile& profile = {});
 
   /// A check of `rows` rows took `ms`. context: committed positions before a row, on average.
+  /// REQUIRES: rows >= 1.
   void observe_check(int rows, int context, double ms);
   /// What a round took beside draft and check.
   void observe_rest(double ms);

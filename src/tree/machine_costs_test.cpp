@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 
 #include "tree/pass_costs.h"
 
@@ -48,6 +49,26 @@ TEST(MachineCosts, AChangeOfPaceHoldsForEveryContextAndForPasses) {
   EXPECT_NEAR(PassCosts(64, profile()).pass_ms(10, machine), 2 * 3.8, 0.01);
 }
 
+TEST(MachineCosts, AChangeOfPaceIsFollowedWhereTheContextTakesMostOfACheck) {
+  MachineCosts machine(64, profile());
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> noise(0.97, 1.03);
+  for (const auto& [rounds, pace] : {std::pair{300, 1}, {200, 2}, {300, 1}}) {
+    for (int i = 0; i < rounds; ++i)
+      machine.observe_check(8, 8000, pace * truth(8, 8000) * noise(random));
+    const double ms = pace * truth(8, 8000);
+    EXPECT_NEAR(machine.check_ms(8, 8000), ms, 0.1 * ms) << rounds << " rounds at " << pace;
+  }
+}
+
+TEST(MachineCosts, BeyondTheRowsOfTheProfileACheckGoesOnAsItsLastRowsDid) {
+  CostProfile cheap_rows;
+  for (const int rows : {1, 8, 16, 32}) cheap_rows.checks.push_back({rows, 64, 10 + 0.05 * rows});
+  EXPECT_NEAR(MachineCosts(256, cheap_rows).check_ms(64), 10 + 0.05 * 64, 0.1 * 32);
+  cheap_rows.checks.resize(2);  // few rows wait for the weights, and do not say what many take
+  EXPECT_NEAR(MachineCosts(256, cheap_rows).check_ms(64), 10.4 + 56 * 0.15 * 10.05, 1e-9);
+}
+
 TEST(MachineCosts, TheRestIsTheMedianOfTheLastRounds) {
   MachineCosts machine(64);
   for (const double ms : {1.0, 1.0, 30.0, 1.0, 1.0}) machine.observe_rest(ms);
@@ -61,6 +82,11 @@ TEST(PassCosts, AreCorrectedByTheirSum) {
   EXPECT_NEAR(costs.draft_ms(passes, 1, machine), 2 + 3.8 + 3.8, 1e-9);
   for (int i = 0; i < 15; ++i) costs.observe(passes, 1, 2 * 9.6, machine);
   EXPECT_NEAR(costs.pass_ms(10, machine), 7.6, 1e-9);
+}
+
+TEST(PassCosts, BeyondTheMeasuredRowsAPassGoesOnAsThoseDid) {
+  const MachineCosts machine(64, profile());
+  EXPECT_NEAR(PassCosts(64, profile()).pass_ms(40, machine), 3.8 + 30 * 0.2, 1e-9);
 }
 
 TEST(PassCosts, OfSequencesThatShareThemAreThoseOfAllTheirRows) {
