@@ -75,6 +75,7 @@ void Round::plan(std::vector<Scheduled>& scheduled) {
                                                       entry.grant.draft_rows),
                      .levels_available = sequence.limit - sequence.length() - 1,
                      .sequences = rows.sequences,
+                     .mean_position = rows.mean_position,
                      .other_rows = rows.all - 1,
                      .prompt_rows = rows.prompts,
                      .answer_position = sequence.length() - 1 - sequence.prompt_length(),

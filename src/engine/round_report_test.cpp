@@ -225,6 +225,10 @@ TEST(RoundPlan, TellsTheRowsOfOthersApartByPromptsAndDrafts) {
   ASSERT_GE(told.size(), expected.size());
   told.resize(expected.size());
   EXPECT_EQ(told, expected);
+  EXPECT_EQ(contexts[4].mean_position, contexts[4].position);
+  EXPECT_NE(contexts[5].position, contexts[6].position);
+  for (const std::size_t i : {5, 6})
+    EXPECT_EQ(contexts[i].mean_position, (contexts[5].position + contexts[6].position) / 2);
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ struct PlanContext {
   /// That can still become text: one less than the tokens the answer may still get.
   int levels_available = 0;
   int sequences = 1;        // that decode in this round, this one included
+  int mean_position = 0;    // of their roots
   int other_rows = 0;       // rows of the check besides the root's and all draft nodes
   int prompt_rows = 0;      // of other_rows: of prompts, which are run whatever is drafted
   int drafted_rows = 0;     // of the draft nodes that earlier sequences of the round have kept

@@ -126,6 +126,7 @@ struct Player {
   std::vector<NodeId> accepted;
   std::span<const TokenId> emitted;
 
+  int position() const { return answer->first_position + at; }  // of the root
   int left() const { return answer->length() - 1 - at; }
   bool drafts() const { return plan.nodes > 0; }
   bool ran_passes() const { return !proposal.pass_rows.empty(); }
@@ -210,8 +211,9 @@ class Simulation {
     const auto sequences = static_cast<int>(players.size());
     double draft_ms = 0;
     std::vector<int> pass_rows;
+    plan(players);
     for (Player& each : players) {
-      draft(each, sequences);
+      draft(each);
       std::vector<int>& rows = each.proposal.pass_rows;
       // The first pass runs all that was committed since the last one.
       if (!rows.empty()) rows[0] = std::max(1, each.at - std::exchange(each.head_seen, each.at));
@@ -246,19 +248,27 @@ class Simulation {
     result_.rest_ms += rest_ms();
   }
 
-  void draft(Player& each, int sequences) {
+  void plan(std::vector<Player>& players) {
+    const auto sequences = static_cast<int>(players.size());
+    long positions = 0;
+    for (const Player& each : players) positions += each.position();
+    for (Player& each : players) {
+      each.context = {};
+      each.context.position = each.position();
+      each.context.rows_available = settings_.max_nodes;
+      each.context.levels_available = each.left() - 1;
+      each.context.sequences = sequences;
+      each.context.mean_position = static_cast<int>(positions / sequences);
+      each.context.other_rows = sequences - 1;
+      each.context.answer_position = each.at;
+      each.plan = each.policy->plan(each.context);
+    }
+  }
+
+  void draft(Player& each) {
     bool borrowed = false;
-    const int position = each.answer->first_position + each.at;
-    const DraftTree recorded = each.answer->tree_at(position, borrowed);
+    const DraftTree recorded = each.answer->tree_at(each.position(), borrowed);
     result_.borrowed += borrowed;
-    each.context = {};
-    each.context.position = position;
-    each.context.rows_available = settings_.max_nodes;
-    each.context.levels_available = each.left() - 1;
-    each.context.sequences = sequences;
-    each.context.other_rows = sequences - 1;
-    each.context.answer_position = each.at;
-    each.plan = each.policy->plan(each.context);
     each.proposal = {};
     each.proposal.tree.reset(recorded[0].token);
     if (each.plan.nodes > 0) each.proposal = propose(recorded, drafter_, *each.policy, each.plan);
@@ -286,10 +296,8 @@ class Simulation {
   }
 
   void learn(std::vector<Player>& players, RoundOutcome outcome) {
-    long positions = 0;
-    for (const Player& each : players) positions += each.context.position;
     costs_.observe_check(outcome.sequences + outcome.draft_rows,
-                         static_cast<int>(positions / outcome.sequences), outcome.check_ms);
+                         players.front().context.mean_position, outcome.check_ms);
     const auto ran = std::ranges::count_if(players, &Player::ran_passes);
     const auto drafted = std::ranges::count_if(players, &Player::drafts);
     for (Player& each : players) {

@@ -7,12 +7,15 @@ namespace talon {
 
 GrantedRows granted_rows(std::span<const Scheduled> scheduled) {
   GrantedRows rows;
+  long positions = 0;
   for (const Scheduled& entry : scheduled) {
     const int granted = entry.grant.rows * entry.sequence->request.streams();
     rows.all += granted;
     rows.sequences += entry.decodes ? 1 : 0;
     rows.prompts += entry.decodes ? 0 : granted;
+    positions += entry.decodes ? entry.sequence->length() - 1 : 0;
   }
+  rows.mean_position = static_cast<int>(positions / std::max(1, rows.sequences));
   return rows;
 }
 

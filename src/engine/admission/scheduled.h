@@ -32,7 +32,8 @@ struct Scheduled {
 struct GrantedRows {
   int sequences = 0;  // that decode
   int all = 0;
-  int prompts = 0;  // of all: rows of prompts
+  int prompts = 0;        // of all: rows of prompts
+  int mean_position = 0;  // of the roots of those that decode
 };
 
 GrantedRows granted_rows(std::span<const Scheduled> scheduled);

@@ -36,7 +36,7 @@ struct Machine {
 };
 
 inline PlanContext alone() {
-  return {.position = 10, .rows_available = 64, .levels_available = 64};
+  return {.position = 10, .rows_available = 64, .levels_available = 64, .mean_position = 10};
 }
 
 /// A chain whose nodes each follow with probability p.

@@ -21,15 +21,22 @@ class RoundPrices {
   /// Of a round without any drafts and prompts. What prompts add has to be spent in any case, and
   /// makes no time cheap: with it the tokens of such a round would seem to come slowly.
   double plain_ms() const {
-    return check_ms(undrafted_rows() - context_.prompt_rows) + machine_.rest_ms();
+    const int rows = undrafted_rows() - context_.prompt_rows;
+    return machine_.check_ms(rows, context_.mean_position) + machine_.rest_ms();
   }
   /// This sequence's share of it: what a token takes without drafts.
   double token_ms() const { return plain_ms() / context_.sequences; }
   /// What `nodes` of all sequences add to the check.
-  double extra_ms(int nodes) const { return added_ms(undrafted_rows(), nodes); }
+  double extra_ms(int nodes) const {
+    return added_ms(undrafted_rows(), nodes, context_.mean_position);
+  }
+  /// What each node of this sequence adds to a check of `nodes` in all.
+  double node_ms(int nodes) const {
+    return added_ms(undrafted_rows(), nodes, context_.position) / std::max(1, nodes);
+  }
   /// What `nodes` of this sequence add to it when earlier ones keep theirs.
   double further_ms(int nodes) const {
-    return added_ms(undrafted_rows() + context_.drafted_rows, nodes);
+    return added_ms(undrafted_rows() + context_.drafted_rows, nodes, context_.position);
   }
   /// Tokens per millisecond: what a millisecond spent on drafting must bring. At least those of
   /// plain decoding.
@@ -45,9 +52,10 @@ class RoundPrices {
   }
 
  private:
-  double check_ms(int rows) const { return machine_.check_ms(rows, context_.position); }
-  double added_ms(int rows, int nodes) const {
-    return nodes == 0 ? 0 : check_ms(rows + nodes * context_.node_rows) - check_ms(rows);
+  double added_ms(int rows, int nodes, int position) const {
+    if (nodes == 0) return 0;
+    const int all = rows + nodes * context_.node_rows;
+    return machine_.check_ms(all, position) - machine_.check_ms(rows, position);
   }
 
   const MachineCosts& machine_;

@@ -177,5 +177,48 @@ TEST(ThroughputInACrowd, TheLastOfACrowdLosesNoMoreThanTheFirst) {
   EXPECT_EQ(wrong_nodes_beside(56, 0), wrong_nodes_beside(0, 56));
 }
 
+/// Nodes that two sequences check, one of them deep in its text, where rows there are dear.
+std::pair<int, int> deep_and_near_nodes(bool deep_first) {
+  CostProfile profile;
+  for (const int context : {0, 8000}) {
+    for (const int rows : {1, 16, 64})
+      profile.checks.push_back({rows, context, 10 + rows * (0.4 + 0.0005 * context)});
+  }
+  Machine machine(profile);
+  struct Player {
+    PolicyState* policy;
+    PlanContext context;
+    DraftTree tree = chain(8, 0.7);
+    TreePlan plan = {};
+  };
+  const auto policy = [&] { return machine.policy("throughput"); };
+  const auto deep = policy(), near = policy();
+  PlanContext at = alone();
+  at.sequences = 2;
+  at.other_rows = 1;
+  at.mean_position = (8000 + 100) / 2;
+  std::vector<Player> players = {{deep.get(), at}, {near.get(), at}};
+  players[0].context.position = 8000;
+  players[1].context.position = 100;
+  if (!deep_first) std::swap(players[0], players[1]);
+
+  RowBudget rows;
+  rows.begin_round();
+  for (Player& each : players) each.plan = each.policy->plan(each.context);
+  for (Player& each : players) each.policy->offer(each.tree, each.context, rows);
+  for (Player& each : players) each.policy->select(each.tree, each.plan, each.context, rows);
+  const Player& first = players[0];
+  const Player& second = players[1];
+  const std::pair counts(first.tree.draft_nodes(), second.tree.draft_nodes());
+  return deep_first ? counts : std::pair(counts.second, counts.first);
+}
+
+TEST(ThroughputInACrowd, WhatIsBoughtDependsOnNoSequencesPlaceInTheRound) {
+  const auto [deep, near] = deep_and_near_nodes(true);
+  EXPECT_EQ(std::pair(deep, near), deep_and_near_nodes(false));
+  EXPECT_GT(deep, 0);
+  EXPECT_GT(near, deep) << "its rows take a tenth";
+}
+
 }  // namespace
 }  // namespace talon::throughput_crowd_test
