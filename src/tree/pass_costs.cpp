@@ -1,5 +1,7 @@
 #include "tree/pass_costs.h"
 
+#include <algorithm>
+
 namespace talon {
 
 PassCosts::PassCosts(int max_rows, const CostProfile& profile, bool sampled)
@@ -35,12 +37,32 @@ double PassCosts::draft_ms(std::span<const int> rows, int sharers,
   return ms;
 }
 
-void PassCosts::observe(std::span<const int> rows, int sharers, double ms,
-                        const MachineCosts& machine) {
+void PassCosts::observe(std::span<const int> rows, double ms, const MachineCosts& machine) {
   if (rows.empty()) return;
   double predicted_ms = pass_.pace() * first_pass_;
-  for (const int count : rows) predicted_ms += pass_.ms(count * sharers);
+  for (const int count : rows) predicted_ms += pass_.ms(count);
   pass_.observe_pace(ms / machine.pace(), predicted_ms);
+}
+
+void PassCosts::begin_round() {
+  call_rows_.clear();
+  call_sequences_ = 0;
+  call_tells_ = true;
+}
+
+void PassCosts::run(std::size_t pass, int rows, bool tells) {
+  if (pass == 0) ++call_sequences_;
+  if (pass >= call_rows_.size()) call_rows_.resize(pass + 1);
+  call_rows_[pass] += rows;
+  call_tells_ = call_tells_ && tells;
+}
+
+void PassCosts::observe_call(int sharers, double ms, const MachineCosts& machine) {
+  if (call_tells_ && call_sequences_ > 0) {
+    for (int& rows : call_rows_) rows = std::max(1, rows * sharers / call_sequences_);
+    observe(call_rows_, ms, machine);
+  }
+  begin_round();
 }
 
 }  // namespace talon

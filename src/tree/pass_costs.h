@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "tree/cost_curve.h"
 #include "tree/machine_costs.h"
@@ -16,9 +18,17 @@ class PassCosts {
   /// sampled: passes that know the noise of their level. REQUIRES: max_rows >= 1.
   explicit PassCosts(int max_rows, const CostProfile& profile = {}, bool sampled = false);
 
-  /// Passes over these many rows of each of `sharers` sequences, one after the other, took `ms`
-  /// together.
-  void observe(std::span<const int> rows, int sharers, double ms, const MachineCosts& machine);
+  /// Passes over these many rows, one after the other, took `ms` together.
+  void observe(std::span<const int> rows, double ms, const MachineCosts& machine);
+
+  /// A round begins. Sequences that draft in it by one call do so after all have begun.
+  void begin_round();
+  /// In the call one more sequence runs `rows` in that pass, counted from 0. tells: the rows are
+  /// all that it runs, so that the time says what passes cost.
+  void run(std::size_t pass, int rows, bool tells = true);
+  /// The call was for `sharers` sequences and took `ms`. Those of them that are not among the ones
+  /// that called run() are taken to be like these. Only the first telling of a round counts.
+  void observe_call(int sharers, double ms, const MachineCosts& machine);
 
   /// Milliseconds of one pass, the head's weights in the cache; a share of a check until anything
   /// was measured.
@@ -41,6 +51,11 @@ class PassCosts {
   CostCurve pass_;                     // as if checks were at pace 1
   double first_pass_ = 0;              // likewise, at the pace of pass_ = 1
   std::optional<double> waiting_row_;  // likewise
+
+  // Of the round's call:
+  std::vector<int> call_rows_;  // by pass, of all sequences
+  int call_sequences_ = 0;
+  bool call_tells_ = true;
 };
 
 }  // namespace talon

@@ -37,6 +37,7 @@ bool PassPlan::leaves_it_to_others() {
 
 void PassPlan::begin_round() {
   pass_rows_.clear();
+  drafter_.passes.begin_round();
   sharers_ = prices_.context().sequences;
   forecast_.begin_round();
   expected_ = 0;
@@ -51,7 +52,7 @@ bool PassPlan::start(const DraftTree& tree, double coverage, int waiting) {
   const int sequences = prices_.context().sequences;
   const double ms = catch_up_ms() + drafter_.passes.first_pass_ms(prices_.machine()) / sequences;
   if (leaves_it_to_others() || !trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
-  pass_rows_.push_back(first_rows());
+  run(first_rows(), waiting_ <= kFewWaiting);
   return true;
 }
 
@@ -68,8 +69,13 @@ int PassPlan::expand(std::span<const float> path_log_p, double margin) {
     best = count;
   }
   forecast_.expand(best);
-  if (best > 0) pass_rows_.push_back(best);
+  if (best > 0) run(best);
   return best;
+}
+
+void PassPlan::run(int rows, bool tells) {
+  drafter_.passes.run(pass_rows_.size(), rows, tells);
+  pass_rows_.push_back(rows);
 }
 
 /// This sequence's share of a pass in which each sequence has `rows`.
@@ -120,8 +126,7 @@ void PassPlan::expect(const DraftTree& tree, NodeId node, double chance) {
 }
 
 void PassPlan::observe(double draft_ms) {
-  if (waiting_ <= kFewWaiting)
-    drafter_.passes.observe(pass_rows_, sharers_, draft_ms, prices_.machine());
+  drafter_.passes.observe_call(sharers_, draft_ms, prices_.machine());
 }
 
 /// What the passes brought beyond the nodes that cheaper drafters proposed.

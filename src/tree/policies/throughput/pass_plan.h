@@ -38,7 +38,7 @@ class PassPlan {
   double unpaid_ms() const;
   /// Tokens to be expected of a node that is bought.
   void expect(const DraftTree& tree, NodeId node, double chance);
-  /// What passes took in a round with some: corrects what they are believed to.
+  /// What the call took in a round with passes: corrects what they are believed to.
   void observe(double draft_ms);
   /// After a round with passes that took draft_ms, each node of its check node_ms.
   void learn(const RoundOutcome& outcome, double draft_ms, double node_ms);
@@ -50,6 +50,7 @@ class PassPlan {
   static constexpr std::size_t kCoverages = DrafterEstimates::kCoverages;
 
   bool leaves_it_to_others();
+  void run(int rows, bool tells = true);
   double pass_ms(int rows) const;
   int first_rows() const;
   double catch_up_ms() const;

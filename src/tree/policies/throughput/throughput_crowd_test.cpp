@@ -220,5 +220,62 @@ TEST(ThroughputInACrowd, WhatIsBoughtDependsOnNoSequencesPlaceInTheRound) {
   EXPECT_GT(near, deep) << "its rows take a tenth";
 }
 
+/// What a pass over one row is believed to take after rounds in which eight sequences draft chains
+/// of so many levels by the same calls of a head, whose time is `slow` times that of their rows.
+/// waiting: tokens that one of them has not shown it.
+double pass_ms_after(const std::vector<int>& levels, double slow, int waiting) {
+  CostProfile profile = Machine::profile(0.05, 0.5);
+  profile.levels = {{1, 0.5}, {64, 0.5 + 63 * 0.02}};
+  profile.waiting_row_ms = 0.001;
+  Machine machine(profile);
+  const auto crowd = static_cast<int>(levels.size());
+  PlanContext context = alone();
+  context.sequences = crowd;
+  context.other_rows = crowd - 1;
+  context.position = 32;  // of those that try for all
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::unique_ptr<PolicyState>> policies;  // new ones: no trial has a pause yet
+    for (int i = 0; i < crowd; ++i) policies.push_back(machine.policy("throughput"));
+    for (const auto& policy : policies) policy->plan(context);
+    std::vector<DraftTree> trees(levels.size(), DraftTree(0));
+    std::vector<int> rows;  // of each pass
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      EXPECT_TRUE(policies[i]->start(trees[i], i == 0 ? waiting : 0));
+      for (int level = 1; level <= levels[i]; ++level) {
+        rows.resize(std::max(rows.size(), static_cast<std::size_t>(level)));
+        ++rows[static_cast<std::size_t>(level) - 1];
+        trees[i].add(level - 1, 1, static_cast<float>(level * std::log(0.9)));
+        const std::vector<float> beam = {trees[i].nodes.back().log_p};
+        if (level == levels[i]) break;
+        EXPECT_EQ(policies[i]->expand(beam), 1);
+      }
+    }
+    double draft_ms = 0;
+    for (const int count : rows) draft_ms += slow * (0.5 + 0.02 * (count - 1));
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      const std::vector<NodeId> accepted = {0};
+      const std::vector<TokenId> emitted = {2};
+      RoundOutcome outcome;
+      outcome.tree = &trees[i];
+      outcome.accepted = accepted;
+      outcome.emitted = emitted;
+      outcome.draft_ms = outcome.own_draft_ms = draft_ms;
+      outcome.sharers = outcome.sequences = outcome.batch_tokens = crowd;
+      policies[i]->learn(outcome);
+    }
+  }
+  return machine.drafter.passes.pass_ms(1, machine.costs);
+}
+
+TEST(ThroughputInACrowd, OneThatTakesInManyTokensDoesNotMakePassesLookSlow) {
+  EXPECT_NEAR(pass_ms_after({1, 1, 1, 1, 1, 1, 1, 1}, 1, 0), 0.5, 0.01);
+  EXPECT_NEAR(pass_ms_after({1, 1, 1, 1, 1, 1, 1, 1}, 5, 128), 0.5, 0.01);
+  EXPECT_NEAR(pass_ms_after({1, 1, 1, 1, 1, 1, 1, 1}, 5, 0), 2.5, 0.1) << "all of it is slow";
+}
+
+TEST(ThroughputInACrowd, ACallIsTimedOnceByAllOfItsRows) {
+  EXPECT_NEAR(pass_ms_after({3, 1, 1, 1, 1, 1, 1, 1}, 1, 0), 0.5, 0.01);
+}
+
 }  // namespace
 }  // namespace talon::throughput_crowd_test
