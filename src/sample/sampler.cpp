@@ -25,8 +25,8 @@ bool likelier(const Candidate& a, const Candidate& b) {
 
 /// Sorts candidates by `before` and drops all after the first whose running sum reaches `mass`.
 /// Sorts in growing blocks, because usually few are kept.
-template <typename Before>
-void keep_mass(std::vector<Candidate>& candidates, double mass, Before before) {
+template <typename Item, typename Before>
+void keep_mass(std::vector<Item>& candidates, double mass, Before before) {
   std::size_t done = 0, block = 64;
   double sum = 0;
   while (done < candidates.size()) {
@@ -52,23 +52,20 @@ double total(const std::vector<Candidate>& candidates) {
   return sum;
 }
 
-/// Locally typical sampling: the candidates whose surprise is nearest to the mean surprise, until
-/// they hold `mass`.
-void keep_typical(std::vector<Candidate>& candidates, double mass) {
-  const double sum = total(candidates);
-  double entropy = 0;
-  for (const Candidate& candidate : candidates) {
-    const double p = candidate.p / sum;
-    if (p > 0) entropy -= p * std::log(p);
-  }
-  const auto oddity = [&](const Candidate& candidate) {
-    return candidate.p > 0 ? std::abs(-std::log(candidate.p / sum) - entropy)
-                           : std::numeric_limits<double>::infinity();
+/// Drops candidates that are odder than others which hold `mass` by themselves, so that they need
+/// not be sorted: most of a vocabulary.
+template <typename OddCandidate>
+void drop_oddest(std::vector<OddCandidate>& candidates, double mass) {
+  constexpr double kSteps = 16;           // of an oddity of 1
+  constexpr double kRounding = 1 + 1e-9;  // more than another order of adding them makes
+  std::array<double, 512> held{};         // by oddity
+  const auto place = [&](const OddCandidate& candidate) {
+    return static_cast<std::size_t>(std::min(candidate.oddity * kSteps, held.size() - 1.0));
   };
-  keep_mass(candidates, mass * sum, [&](const Candidate& a, const Candidate& b) {
-    const double odd_a = oddity(a), odd_b = oddity(b);
-    return odd_a != odd_b ? odd_a < odd_b : likelier(a, b);
-  });
+  for (const OddCandidate& candidate : candidates) held[place(candidate)] += candidate.p;
+  std::size_t last = 0;
+  for (double sum = held[0]; sum < mass * kRounding && last + 1 < held.size();) sum += held[++last];
+  std::erase_if(candidates, [&](const OddCandidate& candidate) { return place(candidate) > last; });
 }
 
 /// The largest logit of a row; throws for rows no token can be drawn from.
@@ -330,7 +327,27 @@ void Sampler::cut() {
     std::erase_if(candidates_,
                   [&](const Candidate& candidate) { return candidate.p < options_.min_p; });
   }
-  if (options_.typical_p < 1) keep_typical(candidates_, options_.typical_p);
+  if (options_.typical_p < 1) keep_typical(options_.typical_p);
+}
+
+/// Locally typical sampling: the candidates whose surprise is nearest to the mean surprise, until
+/// they hold `mass`.
+void Sampler::keep_typical(double mass) {
+  const double sum = total(candidates_);
+  double entropy = 0;
+  odd_.clear();
+  for (const Candidate& candidate : candidates_) {
+    const double p = candidate.p / sum;
+    const double log_p = p > 0 ? std::log(p) : -std::numeric_limits<double>::infinity();
+    if (p > 0) entropy -= p * log_p;
+    odd_.push_back({candidate, log_p});
+  }
+  for (OddCandidate& candidate : odd_) candidate.oddity = std::abs(-candidate.oddity - entropy);
+  drop_oddest(odd_, mass * sum);
+  keep_mass(odd_, mass * sum, [](const OddCandidate& a, const OddCandidate& b) {
+    return a.oddity != b.oddity ? a.oddity < b.oddity : likelier(a, b);
+  });
+  candidates_.assign(odd_.begin(), odd_.end());
 }
 
 }  // namespace talon

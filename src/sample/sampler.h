@@ -95,7 +95,12 @@ class Sampler {
   void collect_above(double least);
   TokenId draw(std::span<const float> row, float largest, const RaceNoise& noise);
   void cut();
+  void keep_typical(double mass);
   void normalize();
+
+  struct OddCandidate : Candidate {
+    double oddity;  // how far its surprise is from the mean surprise
+  };
 
   SamplerOptions options_;
   int vocabulary_;
@@ -103,6 +108,7 @@ class Sampler {
   std::vector<Candidate> candidates_;  // after collect(): p is in units of the largest
   std::vector<double> weights_;        // per token, in units of the largest
   double weight_ = 0;                  // of all
+  std::vector<OddCandidate> odd_;      // scratch of keep_typical()
   std::vector<float> chosen_;          // logits of the top k
   std::vector<float> adjusted_;
   std::vector<TokenId> tokens_;  // of candidates_

@@ -124,7 +124,8 @@ const bool registered = [] {
        {std::pair{"sample", SamplerOptions{}},
         std::pair{"sample top_k 20", SamplerOptions{.top_k = 20}},
         std::pair{"sample top_p .95", SamplerOptions{.top_p = 0.95}},
-        std::pair{"sample min_p .02", SamplerOptions{.min_p = 0.02}}}) {
+        std::pair{"sample min_p .02", SamplerOptions{.min_p = 0.02}},
+        std::pair{"sample typical_p .9", SamplerOptions{.typical_p = 0.9}}}) {
     benchmark::RegisterBenchmark(name, sampler, options)->Arg(10)->Unit(kMicrosecond);
   }
   return true;
