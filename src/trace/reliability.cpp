@@ -53,6 +53,7 @@ void Reliability::add(const RoundReport& round) {
   std::vector<Trial> trials;
   const DraftTree& tree = *round.tree;
   tree.for_each_trial(round.emitted, [&](NodeId node, bool right) {
+    if (tree[node].sources & kForcedSource) return;  // nobody guessed it
     trials.push_back({tree.depth(node), tree.step_chance(node), right});
   });
   for (const auto& [depth, predicted, right] : trials) {

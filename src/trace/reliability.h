@@ -10,9 +10,9 @@
 
 namespace talon {
 
-/// Whether a drafter's chances come true: every checked node whose parent became text is a trial of
-/// the chance that it follows, as the drafter said it (before) and as an online Calibration, which
-/// saw only earlier rounds, corrected it (after).
+/// Whether a drafter's chances come true: every checked node of its own whose parent became text is
+/// a trial of the chance that it follows, as the drafter said it (before) and as an online
+/// Calibration, which saw only earlier rounds, corrected it (after).
 class Reliability {
  public:
   static constexpr int kBuckets = 10;  // equal parts of [0, 1]

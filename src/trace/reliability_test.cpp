@@ -5,6 +5,8 @@
 #include <cmath>
 #include <random>
 
+#include "trace/round_tally.h"
+
 namespace talon::reliability_test {
 namespace {
 
@@ -31,6 +33,31 @@ TEST(Reliability, CountsATrialPerChildOfATokenThatBecameText) {
   EXPECT_NEAR(diagram.brier(), (0.04 + 0.64) / 2, 1e-6);
   EXPECT_EQ(reliability.before(2).trials(), 0);
   EXPECT_EQ(reliability.before(0).trials(), 2);
+}
+
+TEST(Reliability, WhatAGrammarForcesIsNoTrialOfTheDrafter) {
+  DraftTree tree(0);
+  tree.add(0, 1, 0, kForcedSource);
+  tree.add(1, 2, -1);
+  const std::vector<NodeId> accepted = {0, 1, 2};
+  const std::vector<TokenId> emitted = {1, 2, 3};
+  RoundReport round;
+  round.tree = &tree;
+  round.accepted = accepted;
+  round.emitted = emitted;
+  Reliability reliability;
+  reliability.add(round);
+  EXPECT_EQ(reliability.before(1).trials(), 0);
+  EXPECT_EQ(reliability.before(2).trials(), 1);
+
+  RoundTally tally;
+  tally.add(round);
+  EXPECT_EQ(tally.accepted, 2);
+  EXPECT_EQ(tally.tried, (std::vector<int>{0, 1}));
+  EXPECT_EQ(tally.right, (std::vector<int>{0, 1}));
+  int trials = 0;
+  for (const RoundTally::Bucket& bucket : tally.calibration) trials += bucket.trials;
+  EXPECT_EQ(trials, 1);
 }
 
 TEST(Reliability, OnlineCorrectionBringsADrafterThatIsTooSureNearTheDiagonal) {

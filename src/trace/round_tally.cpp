@@ -1,6 +1,7 @@
 #include "trace/round_tally.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "trace/statistics.h"
@@ -25,21 +26,20 @@ void RoundTally::add(const RoundReport& round) {
   accepted += static_cast<int>(round.emitted.size()) - 1;
   drafted += tree.draft_nodes();
   if (round.sequences == 1) check_ms[tree.size()].push_back(round.check_ms);
-  std::size_t levels = 0;  // that were tried
-  const int followed = tree.for_each_trial(round.emitted, [&](NodeId node, bool is_right) {
-    levels = static_cast<std::size_t>(tree.depth(node));
+  int last = 0;  // level that was tried
+  tree.for_each_trial(round.emitted, [&](NodeId node, bool is_right) {
+    if (tree[node].sources & kForcedSource) return;  // nobody guessed it
     const double predicted = tree.step_chance(node);
     Bucket& bucket = calibration[static_cast<std::size_t>(bucket_of(predicted))];
     ++bucket.trials;
     bucket.right += is_right;
     bucket.predicted += predicted;
+    const auto level = static_cast<std::size_t>(tree.depth(node));
+    tried.resize(std::max(tried.size(), level));
+    right.resize(tried.size());
+    tried[level - 1] += std::exchange(last, tree.depth(node)) != tree.depth(node);
+    right[level - 1] += is_right;
   });
-  tried.resize(std::max(tried.size(), levels));
-  right.resize(tried.size());
-  for (std::size_t level = 0; level < levels; ++level) {
-    ++tried[level];
-    right[level] += static_cast<int>(level) < followed;
-  }
 }
 
 void RoundTally::add(const RoundTally& other) {

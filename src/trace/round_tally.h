@@ -17,10 +17,10 @@ struct RoundTally {
   int accepted = 0;  // draft nodes that became text
   int drafted = 0;   // draft nodes checked
   /// By depth, from 1 on: rounds whose text followed the tree to the depth before and found a node
-  /// there, and those of them in which it was followed too.
+  /// of a drafter there, and those of them in which one was followed too.
   std::vector<int> tried, right;
-  /// Nodes whose parent was right, by the drafter's chance that they follow it: how many, how many
-  /// were right, and the sum of the chances.
+  /// Nodes of drafters whose parent was right, by the drafter's chance that they follow it: how
+  /// many, how many were right, and the sum of the chances.
   struct Bucket {
     int trials = 0;
     int right = 0;
