@@ -38,6 +38,8 @@ def interval(about: dict, key: str) -> str:
 
 
 def bound(run: dict) -> str:
+    if "bandwidth_gb_s" not in run:
+        return ""
     limit = run["bandwidth_gb_s"] * 1e9 / run["weights_bytes"]
     share = 100 * run["summary"]["none"]["tok_s"] / limit
     return (f"Reading {run['weights_bytes'] / 1e6:.0f} MB of weights for each token at {run['bandwidth_gb_s']:.0f} GB/s allows "
@@ -135,7 +137,9 @@ def policies_tables(run: dict, rounds: dict[str, int]) -> list[str]:
         split.append(f"| {drafter} | {name} | " + " | ".join(f"{run['subtasks'][subtask][method]['speedup']:.2f}" for subtask in subtasks) + " |")
     unequal = sum(about["unequal"] for about in run["summary"].values())
     about_run = [f"{run['questions']} questions", f"{unequal} answers differ from plain decoding", run["model"], run["backend"], run["date"],
-                 run["commit"], run["machine"]["processor"], f"memory {run['bandwidth_gb_s']:.0f} GB/s ({run['bandwidth_gb_s_least']:.0f}-{run['bandwidth_gb_s_most']:.0f})"]
+                 run["commit"], run["machine"]["processor"]]
+    if "bandwidth_gb_s" in run:
+        about_run.append(f"memory {run['bandwidth_gb_s']:.0f} GB/s ({run['bandwidth_gb_s_least']:.0f}-{run['bandwidth_gb_s_most']:.0f})")
     return [*rows, *split, "", " · ".join(about_run), ""]
 
 
@@ -153,7 +157,7 @@ def main() -> None:
         return
     results = pathlib.Path(sys.argv[1])
     runs = [last_line(file) for file in sorted(results.glob("spec_*.jsonl"))]
-    put(pathlib.Path("README.md"), readme_table(next(run for run in runs if run["model"] == "smollm2" and several_temperatures(run))))
+    put(pathlib.Path("README.md"), readme_table(last_line(results / "spec_smollm2_temperatures.jsonl")))
     tables = [temperatures_tables(run) if several_temperatures(run) else spec_table(run) for run in runs]
     put(pathlib.Path("docs/results.md"), [*(row for table in tables for row in table), *peer_table(results / "peer.jsonl")])
 

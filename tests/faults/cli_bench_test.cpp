@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -93,6 +94,63 @@ TEST(BenchSpec, GoesOnUnderTheSameSettingsOnly) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("traces")));
   const Outcome fewer = bench({"--limit", "1"});
   EXPECT_EQ(lines_in(fewer.output).back()["questions"], 3) << "those of its answers";
+}
+
+TEST(BenchSpec, WithNothingLeftToDoReportsTheSameBandwidth) {
+  const Folder folder;
+  const std::vector<std::string> arguments =
+      spec("ngram", folder.write("q.jsonl", questions(1)),
+           {"-n", "4", "--warm-up", "0", "--output", folder.file("out"), "--report",
+            folder.file("report")});
+  Json closing[2];
+  for (Json& each : closing) {
+    ASSERT_EQ(run_talon(arguments).code, 0);
+    each = lines_in(read_file(folder.file("report/spec.jsonl"))).back();
+  }
+  EXPECT_GT(closing[0]["bandwidth_gb_s"], 0);
+  for (const char* key : {"bandwidth_gb_s", "bandwidth_gb_s_least", "bandwidth_gb_s_most"}) {
+    ASSERT_TRUE(closing[1].contains(key)) << key;
+    EXPECT_NEAR(closing[1][key], closing[0][key], 0.001) << key;
+  }
+}
+
+TEST(BenchSpec, MakesLinesThatTheTablesAreMadeOf) {
+  const Folder folder;
+  ASSERT_EQ(run_talon(spec("ngram", folder.write("q.jsonl", questions(1)),
+                           {"-n", "4", "--report", folder.path()}))
+                .code,
+            0);
+  std::vector<Json> lines = lines_in(read_file(folder.file("spec.jsonl")));
+  for (const char* taken : {"nothing", "bandwidth_gb_s"}) {  // as of runs that measured none
+    lines.back().erase(taken);
+    std::string text;
+    for (const Json& line : lines) text += line.dump() + "\n";
+    const std::string command = "python3 " TALON_TEST_DATA "/../../bench/table.py policies " +
+                                folder.write("lines", text) + " " + folder.file("page");
+    EXPECT_EQ(std::system((command + " > /dev/null").c_str()), 0) << taken;
+    EXPECT_NE(read_file(folder.file("page")).find("\n| ngram | "), std::string::npos);
+  }
+}
+
+TEST(BenchSpec, DoesNotGoOnWithAHeadOrQuestionsOfOtherContents) {
+  const Folder folder;
+  const std::string head = folder.file("head");
+  std::filesystem::copy(TALON_TEST_DATA "/golden/stories260k/eagle1_head", head);
+  const std::string file = folder.write("q.jsonl", questions(2));
+  const auto bench = [&] {
+    return run_talon(
+        spec("eagle:topk=1,head=" + head, file,
+             {"-n", "4", "--warm-up", "0", "--limit", "1", "--output", folder.file("out")}));
+  };
+  ASSERT_EQ(bench().code, 0);
+  ASSERT_EQ(bench().code, 0);
+  const std::string config = read_file(head + "/config.json");
+  folder.write("head/config.json", config + "\n");
+  expect_said(bench(), 1, "measured with other settings, files or questions");
+  folder.write("head/config.json", config);
+  ASSERT_EQ(bench().code, 0);
+  folder.write("q.jsonl", questions(1) + questions(1, 7));
+  expect_said(bench(), 1, "measured with other settings, files or questions");
 }
 
 TEST(BenchSpec, ATraceHasANameOfItsOwn) {

@@ -43,7 +43,7 @@ class SpecBench {
  public:
   struct Events {
     /// The cells of one question, temperature and seed: one per contestant, in their order.
-    std::function<void(const std::vector<SpecCell>&)> answered;
+    std::function<void(std::vector<SpecCell>)> answered;
     std::function<void(const Question&, const std::string& reason)> skipped;
     /// Whether a condition (condition_of()) is known from before. May be empty.
     std::function<bool(const std::string& condition)> is_done;

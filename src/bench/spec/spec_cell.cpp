@@ -79,6 +79,7 @@ Json json_of(const SpecCell& cell) {
                {"new_tokens", cell.new_tokens},
                {"equal", cell.equal}};
   if (!cell.claims_equal) json["claims_equal"] = false;
+  if (cell.bandwidth_gb_s > 0) json["bandwidth_gb_s"] = rounded(cell.bandwidth_gb_s);
   if (!cell.error.empty()) {
     json["error"] = cell.error;
     json["tok_s"] = nullptr;
@@ -111,6 +112,7 @@ SpecCell cell_from(const Json& json, const std::string& doing) {
   cell.claims_equal = fields.get_or<bool>("claims_equal", "true or false", true);
   cell.prompt_tokens = fields.amount<int>("prompt_tokens", 0);
   cell.new_tokens = fields.amount<int>("new_tokens");
+  cell.bandwidth_gb_s = fields.amount<double>("bandwidth_gb_s", 0.0);
   if (!cell.error.empty()) return cell;
   cell.tok_s = json.contains("tok_s_repeats") ? fields.amounts("tok_s_repeats", 1)
                                               : std::vector<double>{fields.amount<double>("tok_s")};

@@ -28,6 +28,7 @@ struct SpecCell {
   std::vector<double> wall_tok_s;  // per repeat: of the whole time, as Spec-Bench counts
   double prefill_ms = 0, decode_ms = 0, draft_ms = 0, check_ms = 0;  // means over the repeats
   RoundTally rounds;                                                 // of all repeats
+  double bandwidth_gb_s = 0;  // of memory, measured after it; 0: not measured
 
   /// Whether it may enter a mean.
   bool counts() const { return error.empty() && (equal || !claims_equal); }
@@ -44,7 +45,7 @@ SpecCell cell_from(const Json& json, const std::string& doing);
 struct SpecFile {
   struct Line {
     SpecCell cell;
-    std::string run;  // fingerprint of the settings
+    std::string run;  // fingerprint of what must agree
   };
   std::vector<Line> lines;
   Json closing;  // the object with "summary"; null if the run was not finished

@@ -51,8 +51,9 @@ void SpecLog::read(const std::vector<std::string>& methods) {
     const auto& [cell, run] = before.lines[i];
     if (run != run_) {
       fail(
-          "go on with {}, line {}: measured with other settings or by another build (run \"{}\", "
-          "this is \"{}\"): give another --output or remove the file",
+          "go on with {}, line {}: measured with other settings, files or questions, by another "
+          "build or on another machine (run \"{}\", this is \"{}\"): give another --output or "
+          "remove the file",
           file_.string(), i + 1, run, run_);
     }
     if (cell.error.empty()) answered[condition_of(cell)].insert(cell.method);

@@ -17,7 +17,7 @@ namespace talon {
 class SpecLog {
  public:
   /// `file` empty: nothing is kept. What is there already must be of the same `run` (fingerprint of
-  /// the settings); questions that lack the answer of one of `methods` are dropped to be asked
+  /// what must agree); questions that lack the answer of one of `methods` are dropped to be asked
   /// again, and so is the closing line.
   /// Throws Error naming the file and line, or that another run writes the file.
   SpecLog(std::filesystem::path file, std::string run, const std::vector<std::string>& methods);

@@ -7,6 +7,7 @@
 #include "bench/machine/bandwidth.h"
 #include "bench/peer/peer.h"
 #include "bench/provenance.h"
+#include "bench/spec/run_files.h"
 #include "bench/spec/spec.h"
 #include "bench/spec/spec_log.h"
 #include "bench/spec/spec_report.h"
@@ -96,6 +97,7 @@ class BenchSpec : public Command {
     for (const std::string& source : sources_) {
       for (Question& question : read_questions(source)) questions.push_back(std::move(question));
     }
+    const std::string asked = fingerprint_of(questions);
     questions = select_questions(std::move(questions), choice_);
     require_different(questions);
     Session session = open_session(model_);
@@ -106,8 +108,10 @@ class BenchSpec : public Command {
     const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens,
                               session.model.config.context};
     Json about = provenance(settings_json(session));
-    SpecLog log(output_, run_fingerprint({model_.model, about["settings"], about["commit"]}),
-                methods_);
+    const Json& settings = about["settings"];
+    const std::string run = run_fingerprint(
+        {model_.model, settings, asked, files_of(session), about["machine"]["processor"]});
+    SpecLog log(output_, run, methods_);
     if (!trace_.empty() && !log.known().empty())
       throw UsageError(
           fmt::format("--trace: expected an --output without answers, found {} in {}, whose rounds "
@@ -162,6 +166,31 @@ class BenchSpec : public Command {
     require_each_once("--methods", methods_);
   }
 
+  /// Whatever the choice among them.
+  static std::string fingerprint_of(const std::vector<Question>& questions) {
+    Json all = Json::array();
+    for (const Question& question : questions)
+      all.push_back({question.id, question.category, question.turns});
+    return run_fingerprint(all);
+  }
+
+  /// The program, the model and what methods name, with what tells other contents apart.
+  Json files_of(const Session& session) const {
+    std::set<std::string> files = {"/proc/self/exe", session.path.string()};
+    files.merge(files_named(fmt::format("policy={},verify={}", decode_.policy, decode_.verify)));
+    for (const std::string& name : methods_) {
+      if (const auto peer = peers_.find(name); peer != peers_.end()) {
+        files.insert({peer->second.place, peer->second.draft});
+        continue;
+      }
+      files.merge(files_named(name));
+      files.merge(heads_found(parse_method(name).drafter, decode_.heads));
+    }
+    Json contents = Json::object();
+    for (const std::string& file : files) contents[file] = contents_of(file);
+    return contents;
+  }
+
   Contestants make_contestants(const Session& session) {
     const ContestantModel model{session.model, *session.cache, *session.tokenizer};
     const PeerSetting peer_setting{session.path, *session.tokenizer, thread_count(model_),
@@ -209,19 +238,19 @@ class BenchSpec : public Command {
       note("going on: {} answers are in {} already", log.known().size(), output_);
     int skipped = 0;
     BandwidthProbe probe(thread_count(model_), kProbeBytes);
-    std::vector<double> bandwidths;
-    Stopwatch since_sweep;
+    std::optional<Stopwatch> since_sweep;
     SpecBench::Events events;
-    events.answered = [&](const std::vector<SpecCell>& group) {
+    events.answered = [&](std::vector<SpecCell> group) {
+      if (!since_sweep || since_sweep->ms() >= kSweepEveryMs) {
+        probe.sweep();  // memory that was idle is slow the first time
+        group.front().bandwidth_gb_s = probe.sweep();
+        since_sweep.emplace();
+      }
       for (const SpecCell& cell : group) {
         if (!cell.error.empty())
           note("{}, question {}: {}", cell.method, cell.question_id.dump(), cell.error);
         add(cell, true);
       }
-      if (!bandwidths.empty() && since_sweep.ms() < kSweepEveryMs) return;
-      probe.sweep();  // memory that was idle is slow the first time
-      bandwidths.push_back(probe.sweep());
-      since_sweep = {};
     };
     events.skipped = [&](const Question& question, const std::string& reason) {
       ++skipped;
@@ -244,12 +273,7 @@ class BenchSpec : public Command {
     closing["skipped"] = skipped;
     closing["partial"] = !finished;
     closing["weights_bytes"] = session.model.weight_bytes;
-    if (!bandwidths.empty()) {
-      const Spread bandwidth = spread_of(bandwidths);
-      closing["bandwidth_gb_s"] = bandwidth.median;
-      closing["bandwidth_gb_s_least"] = bandwidth.least;
-      closing["bandwidth_gb_s_most"] = bandwidth.most;
-    }
+    add_bandwidth(closing, cells);
     add_summaries(closing, cells);
     lines.push_back(closing);
     write_json(closing);
@@ -266,6 +290,18 @@ class BenchSpec : public Command {
     for (const Question& question : questions) all.emplace(question.id.dump(), question.category);
     for (const SpecCell& cell : cells) all.emplace(cell.question_id.dump(), cell.category);
     return all.size();
+  }
+
+  static void add_bandwidth(Json& closing, const std::vector<SpecCell>& cells) {
+    std::vector<double> bandwidths;
+    for (const SpecCell& cell : cells) {
+      if (cell.bandwidth_gb_s > 0) bandwidths.push_back(cell.bandwidth_gb_s);
+    }
+    if (bandwidths.empty()) return;
+    const Spread bandwidth = spread_of(bandwidths);
+    closing["bandwidth_gb_s"] = bandwidth.median;
+    closing["bandwidth_gb_s_least"] = bandwidth.least;
+    closing["bandwidth_gb_s_most"] = bandwidth.most;
   }
 
   void add_summaries(Json& closing, const std::vector<SpecCell>& cells) const {
