@@ -5,11 +5,13 @@
 # A run that was cut short goes on where it stopped. usage: scripts/bench.sh TALON, with in the environment
 #   BENCH_MODEL=M       of the catalogue (default smollm2)
 #   BENCH_QUESTIONS=N   first questions of each category only; 2 take about three minutes (default: all, an hour and more)
-#   BENCH_CATEGORY=C    of this category only: results of their own
+#   BENCH_CATEGORY=C    of this category only
 #   BENCH_TEMPERATURES=T,U  of the first part (default 0,0.3,0.7,1; none: without it)
 #   BENCH_METHODS=M,N   instead of the methods of the second part (none: without it)
 #   BENCH_REPEATS=N     answers of each, medians count (default 1)
 #   BENCH_ROUNDS=N      rounds of the third part (default 5; 0: none, which is the default for some of the questions or another model)
+#   BENCH_RESULTS=DIR   where the results go (default bench/results; build/bench/results for some of the questions, other temperatures or
+#                       other methods). Tables are made of bench/results alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
@@ -17,6 +19,9 @@ model=${BENCH_MODEL:-smollm2}
 category=${BENCH_CATEGORY:-}
 temperatures=${BENCH_TEMPERATURES:-0,0.3,0.7,1}
 limit=${BENCH_QUESTIONS:-0}
+results=bench/results
+if [ "$limit$category" != 0 ] || [[ ${BENCH_TEMPERATURES:-none}${BENCH_METHODS:-none} != nonenone ]]; then results=build/bench/results; fi
+results=${BENCH_RESULTS:-$results}
 rounds=${BENCH_ROUNDS:-$([ "$limit$category$model" = 0smollm2 ] && echo 5 || echo 0)}
 peer=$(scripts/llama_cpp.sh)
 
@@ -45,15 +50,17 @@ fi
 methods=${BENCH_METHODS:-$methods}
 
 work=build/bench
-mkdir -p $work bench/results
+mkdir -p $work "$results"
+build=$(sha256sum < "$talon" | cut -c -8)
 status=0
-spec() { # NAME option...: one run, whose lines and tables go to bench/results
+spec() { # NAME option...: one run, whose lines and tables go to the results
   local name=$1 failed=0
+  rm -f "$work/$name/spec.jsonl"
   "$talon" bench spec -m "$model" --models downloads --questions tests/data/spec_bench_dev.jsonl --category "$category" --per-category "$limit" \
-    --repeats "${BENCH_REPEATS:-1}" -n 128 --output "$work/$name-$(git describe --always).jsonl" --report "$work/$name" "${@:2}" > /dev/null || failed=$?
-  if [ $failed -gt 1 ]; then exit $failed; fi
+    --repeats "${BENCH_REPEATS:-1}" -n 128 --output "$work/$name-$build.jsonl" --report "$work/$name" "${@:2}" > /dev/null || failed=$?
+  if [ $failed -gt 1 ] || [ ! -e "$work/$name/spec.jsonl" ]; then exit $failed; fi
   status=$((status | failed))
-  for kind in jsonl md; do cp "$work/$name/spec.$kind" "bench/results/$name.$kind"; done
+  for kind in jsonl md; do cp "$work/$name/spec.$kind" "$results/$name.$kind"; done
 }
 
 name=spec_$model${category:+_$category}
@@ -63,7 +70,7 @@ if [ "$methods" != none ]; then spec "$name" --methods "$methods"; fi
 if [ "$rounds" != 0 ]; then
   for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
   python3 bench/converted.py "$talon" "$peer" > "$work/converted.jsonl" || status=1
-  python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" --out bench/results/peer.jsonl
+  python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" --out "$results/peer.jsonl"
 fi
-python3 bench/table.py bench/results
+if [ "$results" = bench/results ]; then python3 bench/table.py bench/results; fi
 exit $status

@@ -15,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
 work=build/field
-commit=$(git describe --always)
+build=$(sha256sum < "$talon" | cut -c -8)
 mkdir -p $work bench/results
 peers= eagle3=
 for peer in ${FIELD_PEERS:-llama.cpp openvino}; do
@@ -62,13 +62,14 @@ runs=()
 for model in ${FIELD_MODELS:-smollm2 tinyllama}; do
   "$talon" pull "$model" --models downloads > /dev/null
   ended=0
+  rm -f "$work/$model/spec.jsonl"
   "$talon" bench spec -m "$model" --models downloads --methods "${FIELD_METHODS:-$(methods_of "$model")}" \
     --questions tests/data/spec_bench_dev.jsonl --per-category "${FIELD_QUESTIONS:-0}" --temperature "${FIELD_TEMPERATURES:-0,1}" \
     --repeats "${FIELD_REPEATS:-1}" -n "${FIELD_TOKENS:-128}" \
-    --output "$work/$model-$commit.jsonl" --report "$work/$model" > /dev/null || ended=$?
-  [ $ended -le 1 ] || exit $ended
+    --output "$work/$model-$build.jsonl" --report "$work/$model" > /dev/null || ended=$?
+  [ $ended -le 1 ] && [ -e "$work/$model/spec.jsonl" ] || exit $ended
   [ $ended = 0 ] || status=1
-  runs+=("$work/$model-$commit.jsonl")
+  runs+=("$work/$model-$build.jsonl")
 done
 "$talon" bench field "${runs[@]}" --report $work/page > /dev/null
 if [ "${FIELD_QUESTIONS:-0}" = 0 ]; then
