@@ -227,6 +227,17 @@ HTTPServer(("127.0.0.1", port), Handler).serve_forever()
   EXPECT_EQ(lines[6]["summary"]["peer:llama.cpp"]["failed"], 2);
 }
 
+TEST(BenchLoad, RefusesWhatItCannotAskFor) {
+  const Folder folder;
+  const auto load = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"bench", "load", "-m", small_model(), "--methods", "none",
+                               "--questions", folder.write("q.jsonl", questions(1))});
+    return run_talon(more);
+  };
+  expect_said(load({"--long-prompt", "31"}), 2, "--long-prompt: expected 0 or at least 64, got 31");
+  for (const char* flag : {"--ban", "--repeat-window"}) expect_said(load({flag, "5"}), 2, flag);
+}
+
 /// Results of `talon bench spec` with the same speed everywhere.
 std::string results(double tok_s) {
   std::string text;

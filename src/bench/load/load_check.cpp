@@ -41,8 +41,9 @@ std::vector<std::string> check_texts(
   const std::size_t servers = claims.size();
   std::size_t done = 0;
   for (const auto& [number, answers] : places) {
-    const std::string wanted = plain(prompts.at(number));
-    if (wanted.empty()) break;
+    const std::optional<std::string> decoded = plain(prompts.at(number));
+    if (!decoded) break;
+    const std::string& wanted = *decoded;
     for (const auto& [slice, answer] : answers) {
       const auto server = static_cast<std::size_t>(slice->server);
       const bool same =

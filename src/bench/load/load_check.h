@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace talon {
 
-/// The text that plain decoding in process gives a prompt; empty once it is to stop.
-using PlainText = std::function<std::string(const LoadPrompt&)>;
+/// The text that plain decoding in process gives a prompt; nothing once it is to stop.
+using PlainText = std::function<std::optional<std::string>(const LoadPrompt&)>;
 
 /// Compares the texts of servers, of those that were cut off as far as they went, with `plain`, and
 /// notes in `results`, of the same slices, how many were compared and how many differ. Returns a

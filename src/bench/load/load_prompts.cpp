@@ -46,6 +46,7 @@ LoadPrompt LoadPrompts::at(int number) const {
 }
 
 LoadPrompt LoadPrompts::long_at(int number, int tokens) const {
+  expects(tokens >= kLeastLongPrompt, "a long prompt has room for its end");
   std::string text = fmt::format("Sum up part {}:", number + 1);
   std::size_t place = static_cast<std::size_t>(number) * 7;
   for (int so_far = 0; so_far < tokens;) {

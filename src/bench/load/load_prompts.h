@@ -18,6 +18,8 @@ struct LoadPrompt {
   std::uint64_t seed = 0;
 };
 
+constexpr int kLeastLongPrompt = 64;  // tokens
+
 struct LoadPromptSettings {
   int max_new = 128;      // answers get from half of it to all of it
   int max_prompt = 1024;  // tokens; longer questions are left out
@@ -36,7 +38,7 @@ class LoadPrompts {
 
   LoadPrompt at(int number) const;
   /// Questions one after the other, of at most and about so many tokens where ids are sent.
-  /// tokens: 64 or more.
+  /// tokens: at least kLeastLongPrompt.
   LoadPrompt long_at(int number, int tokens) const;
 
  private:

@@ -42,6 +42,27 @@ LoadServerChoice parse_load_url(std::string_view text) {
   return {LoadServerChoice::Kind::endpoint, std::string(text.substr(0, equals)), std::string(url)};
 }
 
+Json sampler_fields(LoadServerChoice::Kind kind, const SamplerOptions& sampler) {
+  Json fields = {{"temperature", sampler.temperature}, {"top_p", sampler.top_p}};
+  const bool is_llama = kind == LoadServerChoice::Kind::llama_cpp;
+  const SamplerOptions usual;
+  const auto add = [&](const char* name, auto value, auto usual_value) {
+    if (is_llama || value != usual_value) fields[name] = value;  // llama.cpp has other usual values
+  };
+  // The most probable token is the same with 1, which spares llama.cpp a softmax.
+  add("top_k", is_llama && sampler.temperature == 0 ? 1 : sampler.top_k, usual.top_k);
+  add("min_p", sampler.min_p, usual.min_p);
+  add("typical_p", sampler.typical_p, usual.typical_p);
+  add(is_llama ? "repeat_penalty" : "repetition_penalty", sampler.repetition_penalty,
+      usual.repetition_penalty);
+  if (is_llama) fields["repeat_last_n"] = -1;
+  add("presence_penalty", sampler.presence_penalty, usual.presence_penalty);
+  add("frequency_penalty", sampler.frequency_penalty, usual.frequency_penalty);
+  for (const auto& [token, bias] : sampler.logit_bias)
+    fields["logit_bias"][std::to_string(token)] = bias;
+  return fields;
+}
+
 LoadServer::LoadServer(const LoadServerChoice& choice, const LoadSetting& setting)
     : choice_(choice) {
   using Kind = LoadServerChoice::Kind;
@@ -89,17 +110,10 @@ void LoadServer::learn_model() {
 }
 
 Json LoadServer::body_of(const LoadPrompt& prompt, const SamplerOptions& sampler) const {
-  Json body = {{"model", model_},
-               {"max_tokens", prompt.max_new},
-               {"temperature", sampler.temperature},
-               {"top_p", sampler.top_p},
-               {"seed", prompt.seed},
-               {"stream", true}};
+  Json body = {
+      {"model", model_}, {"max_tokens", prompt.max_new}, {"seed", prompt.seed}, {"stream", true}};
   body["prompt"] = takes_ids_ ? Json(prompt.tokens) : Json(prompt.text);
-  // The most probable token is the same, which spares it a softmax over the vocabulary.
-  if (choice_.kind == LoadServerChoice::Kind::llama_cpp && sampler.temperature == 0) {
-    body["top_k"] = 1;
-  }
+  body.update(sampler_fields(choice_.kind, sampler));
   return body;
 }
 

@@ -160,6 +160,29 @@ TEST(LoadServers, ThatRefuseIdsAreSentText) {
   EXPECT_EQ(server.body_of(three_prompts().at(0), {})["prompt"], three_prompts().at(0).text);
 }
 
+TEST(LoadServers, AreToldTheWholeSamplerByTheirOwnNames) {
+  SamplerOptions sampler;
+  sampler.temperature = 0.7;
+  sampler.top_k = 5;
+  sampler.repetition_penalty = 1.5;
+  sampler.logit_bias = {{3, -2.5F}};
+  FakeEndpoint endpoint;
+  LoadServer server(endpoint.choice(), setting());
+  const Json body = server.body_of(three_prompts().at(0), sampler);
+  EXPECT_EQ(body["top_k"], 5);
+  EXPECT_EQ(body["repetition_penalty"], 1.5);
+  EXPECT_EQ(body["logit_bias"], Json({{"3", -2.5}}));
+  EXPECT_FALSE(body.contains("min_p")) << "as usual";
+
+  using Kind = LoadServerChoice::Kind;
+  const Json llama = sampler_fields(Kind::llama_cpp, sampler);
+  EXPECT_EQ(llama["repeat_penalty"], 1.5);
+  EXPECT_EQ(llama["min_p"], 0) << "its own usual value is another";
+  sampler.temperature = 0;
+  EXPECT_EQ(sampler_fields(Kind::llama_cpp, sampler)["top_k"], 1);
+  EXPECT_EQ(sampler_fields(Kind::talon, sampler)["top_k"], 5);
+}
+
 TEST(ClosedLoop, KeepsSoManyRequestsAtOnceEachWithItsOwnPrompt) {
   FakeEndpoint endpoint;
   LoadServer server(endpoint.choice(), setting());
@@ -302,6 +325,25 @@ TEST(LoadCheck, ComparesWholeTextsAndBeginningsOfThoseThatWereCutOff) {
   EXPECT_EQ(check("bbbb", true), std::tuple(1u, 0, 1, 2));
   EXPECT_EQ(check("bbbb", false), std::tuple(0u, 0, 1, 2)) << "another engine's arithmetic";
   EXPECT_EQ(check("b", false), std::tuple(1u, 1, 1, 2));
+}
+
+TEST(LoadCheck, GoesOnAfterAnAnswerThatIsRightlyEmptyAndEndsWhenItIsToStop) {
+  LoadSlice slice{.server = 0, .level = {false, 1}, .seconds = 1};
+  slice.answers = {answer_of(0, "", {}), answer_of(1, "bb", {110})};
+  const std::vector<std::string> names = {"one"};
+  const LoadPrompts prompts = three_prompts();
+  const bool claims[] = {true};
+  const auto check = [&](const std::optional<std::string>& of_first) {
+    auto results = summarize(std::span(&slice, 1), names, letters);
+    const PlainText plain = [&](const LoadPrompt& prompt) {
+      return prompt.tokens == prompts.at(0).tokens ? of_first : "other";
+    };
+    const auto said =
+        check_texts(std::span(&slice, 1), claims, prompts, plain, results, [](auto, auto) {});
+    return std::tuple(said.size(), results[0].compared);
+  };
+  EXPECT_EQ(check(""), std::tuple(1u, 2));
+  EXPECT_EQ(check(std::nullopt), std::tuple(0u, 0));
 }
 
 }  // namespace

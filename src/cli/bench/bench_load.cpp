@@ -55,7 +55,9 @@ class BenchLoad : public Command {
     add_int(*app_, "--max-prompt", prompts_.max_prompt, 1, 1 << 20,
             "longer questions are left out");
     add_int(*app_, "--long-prompt", settings_.long_tokens, 0, 1 << 20,
-            "prompts of so many tokens come in meanwhile, one at a time; 0: none");
+            fmt::format("prompts of so many tokens, {} or more, come in meanwhile, one at a time; "
+                        "0: none",
+                        kLeastLongPrompt));
     app_->add_flag("--check-equal", checks_,
                    "compare every text with plain decoding in this process; exit code 1 if one of "
                    "Talon's differs");
@@ -63,6 +65,8 @@ class BenchLoad : public Command {
     app_->add_option("--report", report_, "write load.html, load.md and load.jsonl there")
         ->type_name("DIR");
     add_sampler_flags(*app_, settings_.sampler, prompts_.seed);
+    for (const char* name : {"--repeat-window", "--ban"})  // servers have no field for them
+      app_->remove_option(app_->get_option(name));
     add_backend_flags(*app_, model_);
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
     app_->footer(
@@ -72,6 +76,10 @@ class BenchLoad : public Command {
 
   int run() override {
     settings_.seed = prompts_.seed;
+    if (settings_.long_tokens > 0 && settings_.long_tokens < kLeastLongPrompt) {
+      throw UsageError(fmt::format("--long-prompt: expected 0 or at least {}, got {}",
+                                   kLeastLongPrompt, settings_.long_tokens));
+    }
     const InterruptGuard interrupt;
     const std::vector<LoadServerChoice> choices = server_choices();
     make_report_folder(report_);
@@ -263,7 +271,7 @@ class BenchLoad : public Command {
       request.seed = prompt.seed;
       request.end_tokens = session.end_tokens;
       const Answer answer = answerer.decode(request, {}, &stop);
-      return stop.requested() ? "" : answer.text;
+      return stop.requested() ? std::nullopt : std::optional(answer.text);
     };
     ProgressMeter meter("bench load, texts compared");
     const auto differences =
