@@ -1,6 +1,10 @@
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -131,6 +135,47 @@ TEST(CAnswers, RoundsShowTheTreesThatWereChecked) {
   EXPECT_TRUE(rounds.good);
   EXPECT_EQ(rounds.emitted, 39);  // the first token comes from the prompt's forward
   EXPECT_GT(rounds.most_nodes, 1U);
+}
+
+/// What a round callback of one engine meets while another thread steps the other.
+struct MeetingEngines {
+  talon_engine* other = nullptr;
+  std::thread stepper;
+  std::promise<void> met;
+  talon_status status = TALON_BUG;
+};
+
+void meet(void* user, const talon_round*) {
+  auto& all = *static_cast<MeetingEngines*>(user);
+  if (all.stepper.joinable()) return;
+  all.stepper = std::thread([&] { talon_engine_run(all.other, nullptr, nullptr, nullptr); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the other is in its step
+  all.status = talon_engine_load(all.other, nullptr, nullptr);
+  all.met.set_value();
+}
+
+TEST(CAnswers, ARoundCallbackMayAskAnotherEngineOfTheModelThatSteps) {
+  const ModelHandle model = load_test_model();
+  MeetingEngines all;
+  talon_engine_options options = talon_engine_default();
+  options.round_user = &all;
+  options.round = meet;
+  const EngineHandle first = make_engine(model, "none", options);
+  const EngineHandle second = make_engine(model, "none");
+  all.other = second.get();
+  const auto prompt = tokens_of(model, kPrompts[0]);
+  const talon_request request = request_for(prompt, 20);
+  for (talon_engine* engine : {first.get(), second.get()})
+    ASSERT_EQ(talon_engine_submit(engine, &request, nullptr), TALON_OK);
+  std::thread runner([&] { talon_engine_run(first.get(), nullptr, nullptr, nullptr); });
+  const auto met = all.met.get_future().wait_for(std::chrono::seconds(60));
+  if (met != std::future_status::ready) {
+    std::fputs("the engines wait for each other\n", stderr);
+    std::_Exit(1);  // nothing ends their threads
+  }
+  runner.join();
+  all.stepper.join();
+  EXPECT_EQ(all.status, TALON_OK);
 }
 
 TEST(CAnswers, ACallbackEndsItsAnswer) {

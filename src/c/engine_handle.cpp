@@ -3,7 +3,6 @@
 #include <utility>
 #include <variant>
 
-#include "c/news.h"
 #include "c/request.h"
 #include "runtime/cache_budget.h"
 #include "runtime/cost_cache.h"
@@ -47,13 +46,6 @@ void check_options(const talon_engine_options& options) {
   require_flag(options.cache_f32, "options->cache_f32");
 }
 
-RoundObserver observer_of(const talon_engine_options& options) {
-  if (!options.round) return {};
-  return [call = options.round, user = options.round_user](const RoundReport& report) {
-    show_round(report, call, user);
-  };
-}
-
 std::optional<KvType> kv_of(const talon_engine_options& options) {
   return options.cache_f32 ? std::optional(KvType::f32) : std::nullopt;
 }
@@ -71,10 +63,19 @@ void naming(std::string_view argument, Work&& work) {
 }  // namespace
 
 talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engine_options& options)
-    : model_(std::move(model)), log_{options.log, options.log_user} {
+    : model_(std::move(model)),
+      log_{options.log, options.log_user},
+      round_(options.round),
+      round_user_(options.round_user) {
   check_options(options);
-  const LoadedModel& loaded = model_->loaded;
   const DecodeSettings settings = settings_of(options);
+  make(options, settings);
+  drafter_ = methods_->drafter();
+  log_(TALON_LOG_INFO, fmt::format("drafter {}, {} cache pages", drafter_, cache_->total_pages()));
+}
+
+void talon_engine::make(const talon_engine_options& options, const DecodeSettings& settings) {
+  const LoadedModel& loaded = model_->loaded;
   const Turn turn(model_->turns);
   try {
     cache_ =
@@ -90,8 +91,6 @@ talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engin
     cache_.reset();
     throw;
   }
-  drafter_ = methods_->drafter();
-  log_(TALON_LOG_INFO, fmt::format("drafter {}, {} cache pages", drafter_, cache_->total_pages()));
 }
 
 talon_engine::~talon_engine() {
@@ -101,7 +100,7 @@ talon_engine::~talon_engine() {
   cache_.reset();
 }
 
-DecodeSettings talon_engine::settings_of(const talon_engine_options& options) const {
+DecodeSettings talon_engine::settings_of(const talon_engine_options& options) {
   DecodeSettings settings;
   settings.chunk = options.chunk;
   settings.max_nodes = options.max_nodes;
@@ -109,7 +108,9 @@ DecodeSettings talon_engine::settings_of(const talon_engine_options& options) co
     naming("options->method",
            [&] { settings = with_method(settings, parse_method(options.method)); });
   }
-  settings.observer = observer_of(options);
+  if (round_) {
+    settings.observer = [this](const RoundReport& report) { rounds_.emplace_back(report); };
+  }
   settings.heads =
       heads_of(model_->loaded, head_folders(options.head_folders, options.head_folder_count));
   settings.costs = cost_cache(model_->loaded, cache_type(model_->loaded.model, kv_of(options)),
@@ -180,6 +181,7 @@ void talon_engine::step_in_turn(talon_news_fn news, void* user) {
     const Turn turn(model_->turns);
     all = engine_->step();
   }
+  show_rounds();
   std::exception_ptr
       thrown;  // by a callback for one request: the others' news are told all the same
   for (const Progress& progress : all) {
@@ -195,6 +197,18 @@ void talon_engine::step_in_turn(talon_news_fn news, void* user) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
+void talon_engine::show_rounds() {
+  bool threw = false;
+  for (const RoundOf& shown : std::exchange(rounds_, {})) {
+    try {
+      round_(round_user_, &shown.round());
+    } catch (...) {
+      threw = true;
+    }
+  }
+  if (threw) log_(TALON_LOG_WARNING, "a round callback threw");
+}
+
 void talon_engine::deliver(const Progress& progress, talon_news_fn news, void* user) {
   const NewsOf shown(progress, engine_->statistics(progress.sequence));
   if (news(user, &shown.news()) != 0) cancel(progress.sequence);
@@ -204,9 +218,6 @@ void talon_engine::log_faults() {
   const EngineStatistics& now = engine_->statistics();
   if (now.dropped > logged_.dropped) {
     log_(TALON_LOG_WARNING, "a drafter or policy failed: its requests go on without drafts");
-  }
-  if (now.throws.observer > logged_.throws.observer) {
-    log_(TALON_LOG_WARNING, "a round callback threw");
   }
   if (now.failed > logged_.failed) log_(TALON_LOG_WARNING, "a request ended as failed");
   logged_ = now;

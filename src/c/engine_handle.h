@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "c/handles.h"
+#include "c/news.h"
 #include "engine/engine.h"
 #include "runtime/decode_settings.h"
 #include "runtime/named_methods.h"
 
 /// An engine with its cache and its methods. What computes has the turn of the model, all else the
-/// engine's own; callbacks for news come with the engine's turn alone.
+/// engine's own; callbacks come with the engine's turn alone.
 struct talon_engine {
  public:
   talon_engine(std::shared_ptr<talon::SharedModel> model, const talon_engine_options& options);
@@ -28,15 +29,20 @@ struct talon_engine {
   talon_statistics statistics(talon::SequenceId id);
 
  private:
-  talon::DecodeSettings settings_of(const talon_engine_options& options) const;
+  talon::DecodeSettings settings_of(const talon_engine_options& options);
+  void make(const talon_engine_options& options, const talon::DecodeSettings& settings);
   talon::MethodId method_of(const char* text);
   void cancel_all();
   void step_in_turn(talon_news_fn news, void* user);
+  void show_rounds();
   void deliver(const talon::Progress& progress, talon_news_fn news, void* user);
   void log_faults();
 
   std::shared_ptr<talon::SharedModel> model_;
   talon::Log log_;
+  talon_round_fn round_ = nullptr;
+  void* round_user_ = nullptr;
+  std::vector<talon::RoundOf> rounds_;  // of the last step, to be shown after the model's turn
   talon::Turns turns_;
   std::unique_ptr<talon::KvCache> cache_;
   std::unique_ptr<talon::Engine> engine_;

@@ -88,26 +88,26 @@ void NewsOf::copy_logprobs(const Progress& progress) {
   news_.top_count = progress.logprobs.front().top.size();
 }
 
-void show_round(const RoundReport& report, talon_round_fn call, void* user) {
-  const std::vector<TokenId> tokens = report.tree->tokens();
-  const std::vector<NodeId> parents = report.tree->parents();
-  const std::vector<float> log_p = report.tree->log_ps();
-  talon_round round = {};
-  round.size = sizeof round;
-  round.request = report.sequence;
-  round.round = report.round;
-  round.position = report.position;
-  round.tokens = tokens.data();
-  round.parents = parents.data();
-  round.log_p = log_p.data();
-  round.node_count = tokens.size();
-  round.accepted = report.accepted.data();
-  round.accepted_count = report.accepted.size();
-  round.emitted = report.emitted.data();
-  round.emitted_count = report.emitted.size();
-  round.draft_ms = report.draft_ms;
-  round.check_ms = report.check_ms;
-  call(user, &round);
+RoundOf::RoundOf(const RoundReport& report)
+    : tokens_(report.tree->tokens()),
+      emitted_(report.emitted.begin(), report.emitted.end()),
+      parents_(report.tree->parents()),
+      accepted_(report.accepted.begin(), report.accepted.end()),
+      log_p_(report.tree->log_ps()) {
+  round_.size = sizeof round_;
+  round_.request = report.sequence;
+  round_.round = report.round;
+  round_.position = report.position;
+  round_.tokens = tokens_.data();
+  round_.parents = parents_.data();
+  round_.log_p = log_p_.data();
+  round_.node_count = tokens_.size();
+  round_.accepted = accepted_.data();
+  round_.accepted_count = accepted_.size();
+  round_.emitted = emitted_.data();
+  round_.emitted_count = emitted_.size();
+  round_.draft_ms = report.draft_ms;
+  round_.check_ms = report.check_ms;
 }
 
 }  // namespace talon

@@ -30,6 +30,20 @@ class NewsOf {
   talon_news news_ = {};
 };
 
-void show_round(const RoundReport& report, talon_round_fn call, void* user);
+/// A round as the C interface shows it. Holds a copy of what the report borrows.
+class RoundOf {
+ public:
+  explicit RoundOf(const RoundReport& report);
+  RoundOf(RoundOf&&) = default;
+  RoundOf& operator=(RoundOf&&) = default;
+
+  const talon_round& round() const { return round_; }
+
+ private:
+  std::vector<TokenId> tokens_, emitted_;
+  std::vector<NodeId> parents_, accepted_;
+  std::vector<float> log_p_;
+  talon_round round_ = {};
+};
 
 }  // namespace talon
