@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 #include <png.h>
+#include <sys/prctl.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <random>
 
@@ -115,6 +118,21 @@ TEST(VqDecoder, RefusesHostileTokenizersByTheTensor) {
              bias.bytes = all;
            }),
            "\"post_quant_conv.bias\": expected finite values, found NaN or infinity");
+}
+
+TEST(VqDecoder, SaysWhyItCannotLoadWhereMemoryThatWasWrittenMustNotRun) {
+  constexpr int kSet = 65, kGet = 66, kRefuseGain = 1;  // PR_SET_MDWE and its like of Linux 6.3
+  if (prctl(kGet, 0, 0, 0, 0) < 0) GTEST_SKIP() << "the system cannot forbid it";
+  const Checkpoint checkpoint = open_checkpoint(unpack("vq.pt"));
+  const auto load = [&] {
+    if (prctl(kSet, kRefuseGain, 0, 0, 0) != 0) std::_Exit(1);
+    // A grid of its own: what was compiled before is kept.
+    std::fputs(test::message_of([&] { VqDecoder(checkpoint, 7, 9); }).c_str(), stderr);
+    std::_Exit(0);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(load(), testing::ExitedWithCode(0),
+              "prepare \".*\" with oneDNN: .*MemoryDenyWriteExecute");
 }
 
 TEST(VqDecoder, RefusesLevelsOfChameleonThatDoNotFollowEachOther) {

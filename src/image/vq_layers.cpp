@@ -99,17 +99,24 @@ Convolution::Convolution(const VqTensors& tensors, const std::string& name, int 
   const auto bias_form = floats({out_channels_}, Format::x);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const dnnl::convolution_forward::primitive_desc plan(
-      {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, s.in,
-       floats(shape, Format::any), bias_form, s.out, Dims{1, 1}, padding, padding},
-      attributes, s.engine);
-  s.primitive = dnnl::convolution_forward(plan);
-  s.scratch = plan.scratchpad_desc();
-  s.weight = dnnl::memory(plan.weights_desc(), s.engine);
-  s.bias = dnnl::memory(bias_form, s.engine);
-  dnnl::memory stored(floats(shape, Format::oihw), s.engine, weight.data());
-  dnnl::reorder(stored, s.weight).execute(s.stream, stored, s.weight);
-  s.stream.wait();
+  try {
+    const dnnl::convolution_forward::primitive_desc plan(
+        {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, s.in,
+         floats(shape, Format::any), bias_form, s.out, Dims{1, 1}, padding, padding},
+        attributes, s.engine);
+    s.primitive = dnnl::convolution_forward(plan);
+    s.scratch = plan.scratchpad_desc();
+    s.weight = dnnl::memory(plan.weights_desc(), s.engine);
+    s.bias = dnnl::memory(bias_form, s.engine);
+    dnnl::memory stored(floats(shape, Format::oihw), s.engine, weight.data());
+    dnnl::reorder(stored, s.weight).execute(s.stream, stored, s.weight);
+    s.stream.wait();
+  } catch (const dnnl::error& error) {
+    fail(
+        "prepare {} with oneDNN: {}; it compiles as it loads, so the system must let programs run "
+        "memory that they wrote (MemoryDenyWriteExecute of systemd forbids that)",
+        quote(name), error.what());
+  }
   std::ranges::copy(bias, static_cast<float*>(s.bias.get_data_handle()));
 }
 
