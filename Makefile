@@ -22,10 +22,12 @@ demo: setup ## install what is missing, build, fetch the default model, answer a
 test: setup ## install what is missing, build, run all tests of the default set (half an hour on two cores)
 	@scripts/test.sh $(BUILD) $(JOBS)
 
-clients: build ## real clients in Python and Node against `talon serve` (installs them with pip and npm)
+clients: build ## real clients in Python and Node against `talon serve` (apt; installs them with pip and npm)
+	@scripts/setup.sh venv
 	@scripts/clients.sh $(BUILD)
 
-openapi: build ## EXAMPLES (default 60; 17000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (pip)
+openapi: build ## EXAMPLES (default 60; 17000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (apt, pip)
+	@scripts/setup.sh venv
 	@scripts/openapi.sh $(BUILD) $(or $(EXAMPLES),60)
 
 endurance: build ## mixed traffic with faults against `talon serve` for MINUTES (default 60): texts, memory, acceptance

@@ -2,7 +2,7 @@
 # Installs what this machine lacks. Idempotent and quiet: says what it installs. With `check` it installs nothing: it fails and
 # says what is missing for `make build`.
 # With `build` it installs what building needs, and nothing for tests.
-# usage: scripts/setup.sh [check | build | fuzz | format | train | report | deploy | deb | image | service | python ...]
+# usage: scripts/setup.sh [check | build | fuzz | format | train | report | deploy | deb | image | service | python | venv ...]
 set -euo pipefail
 
 packages=(cmake ninja-build g++ pkg-config git nlohmann-json3-dev libcli11-dev libfmt-dev libsentencepiece-dev
@@ -30,7 +30,8 @@ for what in "$@"; do
     image) packages+=(debootstrap) ;;
     service) packages+=(debootstrap systemd-container) ;;
     python) packages+=(python3-dev python3-venv) ;;
-    *) echo "setup: expected check, build, fuzz, format, train, report, deploy, deb, image, service or python, found $what" >&2; exit 2 ;;
+    venv) packages+=(python3-venv) ;;
+    *) echo "setup: expected check, build, fuzz, format, train, report, deploy, deb, image, service, python or venv, found $what" >&2; exit 2 ;;
   esac
 done
 
