@@ -106,6 +106,7 @@ class BenchContention : public Command {
                      "another engine, with one thread and with all: peer:llama.cpp=PATH")
         ->type_name("PEER");
     add_forward_flags(*app_, model_);
+    add_cache_flag(*app_, model_);
     app_->add_flag("--be-neighbour", is_neighbour_, "decode until killed")->group("");
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
     app_->footer(

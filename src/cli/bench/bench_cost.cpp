@@ -46,6 +46,7 @@ class BenchCost : public Command {
         ->type_name("DIR");
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
+    add_cache_flag(*app_, model_);
 
   int run() override {
     sort_counts("--rows", settings_.rows);

@@ -92,7 +92,8 @@ class BenchImage : public Command {
     add_real(*app_, "--guidance", guidance_, 0, 1e6, "at most 1: no guide");
     add_sampler_flags(*app_, sampler_, seed_);
     add_decode_flags(*app_, decode_);
-    add_backend_flags(*app_, model_);
+    add_forward_flags(*app_, model_);
+    add_context_flag(*app_, model_);
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
 

@@ -110,7 +110,8 @@ class Image : public Command {
     add_sampler_flags(*app_, options_.sampler, options_.seed);
     add_drafter_flag(*app_, options_.decode);
     add_decode_flags(*app_, options_.decode);
-    add_backend_flags(*app_, options_.model);
+    add_forward_flags(*app_, options_.model);
+    add_context_flag(*app_, options_.model);
     app_->add_flag("--compare", options_.compare,
                    "draw plainly first; with the rule follow, fail unless the pictures are the "
                    "same");

@@ -91,16 +91,24 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
       "type of the cache; bf16: attention in products of bf16 pairs; "
       "auto: f16 with 16 bits of inputs, else bf16")
       ->group(kModelGroup);
+}
+
+void add_cache_flag(CLI::App& app, ModelOptions& options) {
   add_int(app, "--cache-mb", options.cache_mb, 0, 1 << 20,
           "budget of the cache in MiB, 0 for one whole context, at most 1024")
       ->group(kModelGroup);
 }
 
-void add_backend_flags(CLI::App& app, ModelOptions& options) {
-  add_forward_flags(app, options);
+void add_context_flag(CLI::App& app, ModelOptions& options) {
   add_int(app, "--context", options.context, 0, 1 << 24,
           "most positions of one text, 0 for all the model allows")
       ->group(kModelGroup);
+}
+
+void add_backend_flags(CLI::App& app, ModelOptions& options) {
+  add_forward_flags(app, options);
+  add_cache_flag(app, options);
+  add_context_flag(app, options);
 }
 
 }  // namespace talon

@@ -19,8 +19,12 @@ struct ModelOptions : ModelSource {
 void add_model_flag(CLI::App& app, ModelOptions& options);
 /// Declares --models.
 void add_models_folder_flag(CLI::App& app, std::string& folder);
-/// Declares where and how the model runs, but not how long its texts may be.
+/// Declares where and how the model runs, but neither room for texts nor how long they may be.
 void add_forward_flags(CLI::App& app, ModelOptions& options);
+/// Declares --cache-mb.
+void add_cache_flag(CLI::App& app, ModelOptions& options);
+/// Declares --context.
+void add_context_flag(CLI::App& app, ModelOptions& options);
 /// Declares everything but -m and --models.
 void add_backend_flags(CLI::App& app, ModelOptions& options);
 
