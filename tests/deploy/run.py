@@ -105,7 +105,7 @@ def main(talon: str, model: str, folder: str) -> int:
             ["prometheus", f"--config.file={place}/prometheus.yml", f"--storage.tsdb.path={place}/data",
              f"--web.listen-address={prometheus.removeprefix('http://')}"], stderr=subprocess.DEVNULL))
         until(lambda: get(proxy + "/v1/models")[0] == 200, "the proxy")
-        hidden = get(proxy + "/metrics")[0]
+        hidden = sorted({get(proxy + path)[0] for path in ("/metrics", "/%6detrics", "/%70rops", "/v1%2Fload")})
         until(lambda: len(query(prometheus, 'up{job="talon"} == 1')) == 2, "both servers in Prometheus")
         found = run_traffic(proxy, talons[0][0])
         answered = until(lambda: [float(one["value"][1]) for one in query(prometheus, 'sum(talon:request_success_total)')
@@ -119,7 +119,7 @@ def main(talon: str, model: str, folder: str) -> int:
         codes = [process.wait(60) for process in processes]
     found |= {"metrics_through_proxy": hidden, "answers_seen_by_prometheus": answered[0], "tokens_per_check": float(drafted[0]["value"][1]),
               "down_seen": len(down), "exit_codes": codes[:2]}
-    failed = [name for name, wanted in {"not_200": 0, "seeds_with_several_texts": 0, "metrics_through_proxy": 404, "down_seen": 1,
+    failed = [name for name, wanted in {"not_200": 0, "seeds_with_several_texts": 0, "metrics_through_proxy": [404], "down_seen": 1,
                                         "exit_codes": [0, 0]}.items() if found[name] != wanted]
     print(json.dumps(found | {"failed": failed}))
     return int(bool(failed))

@@ -91,11 +91,13 @@ TEST(Http, LineEndsBehindABodyAreNoRequest) {
   EXPECT_EQ(raw("\r\n\nGET /health HTTP/1.1\r\n\r\n").status, 200);
 }
 
-TEST(Http, TargetsMayNameTheHostAndEscapeWhatTheyLike) {
+TEST(Http, TargetsMayNameTheHostAndEscapeNamesOfModels) {
   EXPECT_EQ(server().get("http://somewhere:80/health").status, 200);
   EXPECT_EQ(server().get("http://somewhere").status, 200);
   EXPECT_EQ(server().get("/v1/models/t%69ny").status, 200);
   EXPECT_EQ(server().get("/v1/models/%00%zz%").status, 404);
+  for (const char* path : {"/%6detrics", "/v1%2Fload", "http://somewhere/%70rops", "//metrics"})
+    EXPECT_EQ(server().get(path).status, 404) << "passes by a proxy that refuses the path";
 }
 
 TEST(Http, BodiesInAnotherFormAreRefusedByTheirHeader) {

@@ -5,8 +5,25 @@
 namespace talon {
 namespace {
 
-/// Where a target points: without what follows a question mark, without `http://host`, with which
-/// proxies may begin it, and with every %2F as what it stands for.
+constexpr std::string_view kNames = "/v1/models/";  // what follows is a name
+
+/// With every %XX as the byte that it stands for.
+std::string unescaped(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const char* digits = text.data() + i + 1;
+    const bool is_escape = text[i] == '%' && i + 2 < text.size() &&
+                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    decoded += is_escape ? static_cast<char>(byte) : text[i];
+    if (is_escape) i += 2;
+  }
+  return decoded;
+}
+
+/// Where a target points: without what follows a question mark and without `http://host`, with
+/// which proxies may begin it. Escapes count in names of models alone: a path that a proxy keeps
+/// from others has one spelling.
 std::string path_of(std::string_view target) {
   target = target.substr(0, target.find('?'));
   const std::size_t scheme = target.find("://");
@@ -14,16 +31,8 @@ std::string path_of(std::string_view target) {
     const std::size_t path = target.find('/', scheme + 3);
     target = path == std::string_view::npos ? "/" : target.substr(path);
   }
-  std::string decoded;
-  for (std::size_t i = 0; i < target.size(); ++i) {
-    unsigned char byte = 0;
-    const char* digits = target.data() + i + 1;
-    const bool is_escape = target[i] == '%' && i + 2 < target.size() &&
-                           std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
-    decoded += is_escape ? static_cast<char>(byte) : target[i];
-    if (is_escape) i += 2;
-  }
-  return decoded;
+  if (!target.starts_with(kNames)) return std::string(target);
+  return std::string(kNames) + unescaped(target.substr(kNames.size()));
 }
 
 /// HOST of HOST[:PORT], where an address of IPv6 stands in brackets.
