@@ -286,6 +286,17 @@ TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   EXPECT_GE(summary[relaxed]["tau"], summary[exact]["tau"]);
 }
 
+TEST_F(ImageCommand, OtherCodesOfTheSameLawAreNoFailureOfTheBench) {
+  folder_.write("prompts.jsonl", "{\"prompt\": \"red cat flat\"}\n");
+  const std::string method = "jacobi@policy=fixed@verify=token";
+  const Outcome outcome =
+      run_talon({"bench", "image", "-m", folder_.path().string(), "--prompts",
+                 folder_.file("prompts.jsonl"), "-n", "8", "--methods", method});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  const std::string last = outcome.output.substr(outcome.output.rfind("{\"background"));
+  EXPECT_LT(Json::parse(last)["summary"][method]["equal"], 1.0);
+}
+
 TEST_F(ImageCommand, LinesOfBenchSaySeedAndGuidance) {
   const auto bench = [&](const std::string& lines, std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"bench", "image", "-m", folder_.path().string(), "--methods",

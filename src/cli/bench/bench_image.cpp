@@ -125,7 +125,7 @@ class BenchImage : public Command {
     }
     const bool all_equal = std::ranges::all_of(summaries, [&](const Summary& one) {
       const auto index = static_cast<std::size_t>(&one - summaries.data());
-      return one.equal == one.images || !lossless_[index];
+      return one.equal == one.images || !keeps_codes_[index];
     });
     return all_equal ? kExitDone : kExitFailed;
   }
@@ -163,7 +163,8 @@ class BenchImage : public Command {
     return pictures;
   }
 
-  /// Each picture by all methods, one after the other, so that the machine is the same for all.
+  /// Each picture by all methods, one after the other, so that the machine is the same for all, and
+  /// another one first each time.
   /// False if it was stopped; pictures that were not drawn by all methods are then left out.
   bool draw_all(const LoadedModel& loaded, std::vector<DrawnPicture>& pictures) {
     std::size_t longest = 0;
@@ -180,8 +181,9 @@ class BenchImage : public Command {
     std::vector<MethodId> ids;
     for (const std::string& method : methods_) {
       ids.push_back(answerer.method(method));
-      lossless_.push_back(
-          make_verifier(with_method(decode_, parse_method(method)).verify)->lossless());
+      const DecodeSettings settings = with_method(decode_, parse_method(method));
+      lossless_.push_back(make_verifier(settings.verify)->lossless());
+      keeps_codes_.push_back(keeps_tokens(settings));
     }
     const InterruptGuard interrupt;
     const auto answer = [&](Request request, MethodId id) {
@@ -193,14 +195,19 @@ class BenchImage : public Command {
       if (!stopped()) answer(pictures[0].request, id);
     }
     for (std::size_t i = 0; i < pictures.size(); ++i) {
-      for (std::size_t method = 0; method < ids.size() && !stopped(); ++method) {
+      pictures[i].ms.resize(ids.size());
+      pictures[i].answers.resize(ids.size());
+      bool is_whole = !stopped();
+      for (std::size_t turn = 0; turn < ids.size() && is_whole; ++turn) {
+        const std::size_t method = (i + turn) % ids.size();
         const Stopwatch watch;
-        Answer drawn = answer(pictures[i].request, ids[method]);
-        if (drawn.finish == FinishReason::cancelled) break;
-        pictures[i].ms.push_back(watch.ms());
-        pictures[i].answers.push_back(std::move(drawn));
+        Answer& drawn = pictures[i].answers[method];
+        drawn = answer(pictures[i].request, ids[method]);
+        pictures[i].ms[method] = watch.ms();
+        is_whole =
+            drawn.finish != FinishReason::cancelled && (turn + 1 == ids.size() || !stopped());
       }
-      if (pictures[i].answers.size() == ids.size()) continue;
+      if (is_whole) continue;
       pictures.resize(i);
       return false;
     }
@@ -340,8 +347,9 @@ class BenchImage : public Command {
   std::uint64_t seed_ = 1;
   DecodeSettings decode_;
   std::vector<std::string> methods_;
-  std::vector<bool> lossless_;
-  std::vector<Json> lines_;  // as they were printed
+  std::vector<bool> lossless_;     // by method: no draft changes the law of a picture
+  std::vector<bool> keeps_codes_;  // nor its codes
+  std::vector<Json> lines_;        // as they were printed
 };
 
 }  // namespace
