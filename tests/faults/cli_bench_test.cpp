@@ -238,6 +238,18 @@ TEST(BenchLoad, RefusesWhatItCannotAskFor) {
   for (const char* flag : {"--ban", "--repeat-window"}) expect_said(load({flag, "5"}), 2, flag);
 }
 
+TEST(BenchCost, OfAPrefillCountsTheLogitsOfOneRow) {
+  const auto macs = [](const std::string& logits) {
+    const Outcome outcome = run_talon({"bench", "cost", "-m", small_model(), "--rows", "64",
+                                       "--context", "16", "--repeats", "1", "--logits", logits});
+    EXPECT_EQ(outcome.code, 0) << outcome.notes;
+    const std::vector<Json> lines = lines_in(outcome.output);
+    EXPECT_EQ(lines.back()["settings"]["logits"], logits);
+    return 1e6 * lines[0]["gmac_s"].get<double>() * lines[0]["ms"].get<double>();
+  };
+  EXPECT_NEAR(macs("all") - macs("last"), 63 * 512 * 64, 1);  // [vocabulary, hidden]
+}
+
 /// Results of `talon bench spec` with the same speed everywhere.
 std::string results(double tok_s) {
   std::string text;

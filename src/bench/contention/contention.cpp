@@ -35,9 +35,10 @@ std::vector<std::vector<DecodedSlice>> race(const std::vector<Rival>& rivals,
     if (!stop.requested()) rival.decode(settings.warm_seconds);
   }
   for (int round = 0; round < settings.rounds; ++round) {
-    std::vector<DecodedSlice> of_round;
-    for (std::size_t i = 0; i < rivals.size() && !stop.requested(); ++i) {
-      of_round.push_back(rivals[i].decode(settings.seconds));
+    std::vector<DecodedSlice> of_round(rivals.size());
+    for (std::size_t turn = 0; turn < rivals.size() && !stop.requested(); ++turn) {
+      const std::size_t rival = (static_cast<std::size_t>(round) + turn) % rivals.size();
+      of_round[rival] = rivals[rival].decode(settings.seconds);
     }
     if (stop.requested()) break;
     for (std::size_t i = 0; i < rivals.size(); ++i) slices[i].push_back(std::move(of_round[i]));

@@ -47,7 +47,7 @@ TEST(Race, LetsAllDecodeInTurnsAndLeavesOutARoundThatWasStopped) {
                  }};
   };
   const auto slices = race({rival("a"), rival("b")}, {.rounds = 10}, stop);
-  EXPECT_EQ(turns, "ababababa");
+  EXPECT_EQ(turns, "ababbaabb");
   EXPECT_EQ(slices[0].size(), 3u);
   EXPECT_EQ(slices[1].size(), 3u);
 }

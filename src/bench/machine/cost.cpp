@@ -83,10 +83,10 @@ ForwardSplit median_of(const std::vector<ForwardSplit>& splits) {
 constexpr int kWarmForwards = 10;
 
 /// Milliseconds of one forward over the first `rows` of `tokens`, which are dropped again.
-double time_rows(Target& target, KvSequence& sequence, std::span<const TokenId> tokens, int rows) {
+double time_rows(Target& target, KvSequence& sequence, std::span<const TokenId> tokens, int rows,
+                 SequenceRows::Logits logits) {
   const Stopwatch watch;
-  forward_rows(target, sequence, tokens.first(static_cast<std::size_t>(rows)),
-               SequenceRows::Logits::all);
+  forward_rows(target, sequence, tokens.first(static_cast<std::size_t>(rows)), logits);
   const double ms = watch.ms();
   sequence.keep({}, {});
   return ms;
@@ -100,11 +100,13 @@ struct Samples {
 /// Rows after one context.
 class CostRun {
  public:
-  CostRun(const CostTargets& targets, KvSequence& sequence, int context, std::vector<int> rows)
+  CostRun(const CostTargets& targets, KvSequence& sequence, int context, std::vector<int> rows,
+          SequenceRows::Logits logits)
       : targets_(targets),
         sequence_(sequence),
         context_(context),
         rows_(std::move(rows)),
+        logits_(logits),
         tokens_(arbitrary_tokens(rows_.back(), targets.plain.model().config.vocabulary)),
         samples_(rows_.size()) {
     extend_to(targets.plain, sequence, context);
@@ -117,10 +119,10 @@ class CostRun {
 
   void measure_once() {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      for (int k = 0; k < kWarmForwards; ++k) time_rows(targets_.plain, sequence_, tokens_, 1);
-      samples_[i].ms.push_back(time_rows(targets_.plain, sequence_, tokens_, rows_[i]));
+      for (int k = 0; k < kWarmForwards; ++k) time(targets_.plain, 1);
+      samples_[i].ms.push_back(time(targets_.plain, rows_[i]));
       targets_.trace.clear();
-      const double traced_ms = time_rows(targets_.traced, sequence_, tokens_, rows_[i]);
+      const double traced_ms = time(targets_.traced, rows_[i]);
       samples_[i].splits.push_back(split_of(targets_.trace.entries(), traced_ms));
     }
   }
@@ -133,29 +135,35 @@ class CostRun {
   }
 
  private:
+  double time(Target& target, int rows) {
+    return time_rows(target, sequence_, tokens_, rows, logits_);
+  }
+
   const CostTargets& targets_;
   KvSequence& sequence_;
   int context_;
   std::vector<int> rows_;
+  SequenceRows::Logits logits_;
   std::vector<TokenId> tokens_;
   std::vector<Samples> samples_;
 };
 
 }  // namespace
 
-ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int context) {
+ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int logit_rows,
+                         int context) {
   ForwardWork work;
-  const auto add = [&](const Weight& weight) {
+  const auto add = [&](const Weight& weight, int rows_of_it) {
     double& macs = !is_float(weight)                   ? work.integer_macs
                    : weight.layout.starts_with("bf16") ? work.bf16_macs
                                                        : work.float_macs;
-    macs += macs_of(weight) * rows;
+    macs += macs_of(weight) * rows_of_it;
   };
-  add(model.output_weight());
+  add(model.output_weight(), logit_rows);
   for (const LayerWeights& layer : model.layers) {
     for (const auto* weight :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      if (*weight) add(**weight);
+      if (*weight) add(**weight, rows);
     }
   }
   const double far = static_cast<double>(kv_page_bytes(cache)) * context;
@@ -175,7 +183,7 @@ std::vector<ForwardCost> measure_forward_cost(const CostTargets& targets,
     std::vector<int> rows = settings.rows;
     std::erase_if(rows, [&](int count) { return context + count > most_positions; });
     if (rows.empty()) continue;
-    CostRun run(targets, sequence, context, std::move(rows));
+    CostRun run(targets, sequence, context, std::move(rows), settings.logits);
     run.warm_up();
     for (int repeat = 0; repeat < settings.repeats; ++repeat) {
       if (between) between();

@@ -13,6 +13,8 @@ namespace talon {
 struct CostSettings {
   std::vector<int> rows = {1, 2, 4, 8, 16, 32, 64};
   std::vector<int> contexts = {16, 512, 2000};  // committed positions that every row attends to
+  // Of the measured rows; those of one after another are a prefill with `last`.
+  SequenceRows::Logits logits = SequenceRows::Logits::all;
   int repeats = 7;  // per row count, interleaved so that a slow spell of the machine hits all
 };
 
@@ -39,7 +41,9 @@ struct ForwardWork {
   double bf16_macs = 0;     // those with bf16 weights
   double float_macs = 0;    // those with other weights of 16 bits and more
 };
-ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int context);
+/// `logit_rows`: of the rows, those whose logits are computed.
+ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int logit_rows,
+                         int context);
 
 /// One model and cache, as it runs and watched. Borrowed. `trace` is the backend of `traced`.
 struct CostTargets {
@@ -48,7 +52,7 @@ struct CostTargets {
   TracingBackend& trace;
 };
 
-/// Times forwards that ask for the logits of all their rows, after contexts of arbitrary tokens.
+/// Times forwards of rows after contexts of arbitrary tokens.
 /// Rows that do not fit the model's positions after a context are left out. `between` is called
 /// once per repeat, for a measurement that should see the same machine. Throws Error if the cache
 /// has no room. REQUIRES: rows and contexts ascending, rows at most max_rows() of both targets.

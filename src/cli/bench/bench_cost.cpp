@@ -40,13 +40,17 @@ class BenchCost : public Command {
     app_->add_option("-d,--drafter", drafter_,
                      "also passes of its draft head, over the row counts it can have")
         ->type_name("DRAFTER");
+    add_choice<SequenceRows::Logits>(
+        *app_, "--logits", settings_.logits,
+        {{"all", SequenceRows::Logits::all}, {"last", SequenceRows::Logits::last}},
+        "rows with logits; last: as a prefill");
     add_int(*app_, "--repeats", settings_.repeats, 1, 1000, "forwards per row count, interleaved");
     add_forward_flags(*app_, model_);
+    add_cache_flag(*app_, model_);
     app_->add_option("--report", report_, "write cost.html, cost.md and cost.jsonl there")
         ->type_name("DIR");
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
-    add_cache_flag(*app_, model_);
 
   int run() override {
     sort_counts("--rows", settings_.rows);
@@ -99,6 +103,8 @@ class BenchCost : public Command {
         ->default_str(fmt::format("{}", fmt::join(counts, ",")));
   }
 
+  bool is_prefill() const { return settings_.logits == SequenceRows::Logits::last; }
+
   static void sort_counts(std::string_view name, std::vector<int>& counts) {
     std::sort(counts.begin(), counts.end());
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
@@ -132,8 +138,8 @@ class BenchCost : public Command {
 
   Json line_of(const Session& session, const ForwardCost& cost, double first_ms,
                double bandwidth_gb_s, const Rates& rates) const {
-    const ForwardWork work =
-        forward_work(session.model, session.cache->store().shape, cost.rows, cost.context);
+    const ForwardWork work = forward_work(session.model, session.cache->store().shape, cost.rows,
+                                          is_prefill() ? 1 : cost.rows, cost.context);
     const int planes = session.activations == Activations::bits16 ? 2 : 1;
     const double multiply_ms = work.integer_macs * planes / rates.integer.gmac_s / 1e6 +
                                work.bf16_macs / rates.bf16.gmac_s / 1e6 +
@@ -190,6 +196,7 @@ class BenchCost : public Command {
     Json line = provenance({{"threads", thread_count(model_)},
                             {"weights", name_of(model_.weights)},
                             {"activations", name_of(session.activations)},
+                            {"logits", is_prefill() ? "last" : "all"},
                             {"repeats", settings_.repeats}});
     line["bandwidth_gb_s"] = bandwidth.median;
     line["bandwidth_gb_s_least"] = bandwidth.least;
