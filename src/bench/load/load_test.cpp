@@ -168,14 +168,14 @@ TEST(LoadServers, AreToldTheWholeSamplerByTheirOwnNames) {
   sampler.logit_bias = {{3, -2.5F}};
   FakeEndpoint endpoint;
   LoadServer server(endpoint.choice(), setting());
-  const Json body = server.body_of(three_prompts().at(0), sampler);
+  Json body = server.body_of(three_prompts().at(0), sampler);
   EXPECT_EQ(body["top_k"], 5);
   EXPECT_EQ(body["repetition_penalty"], 1.5);
   EXPECT_EQ(body["logit_bias"], Json({{"3", -2.5}}));
   EXPECT_FALSE(body.contains("min_p")) << "as usual";
 
   using Kind = LoadServerChoice::Kind;
-  const Json llama = sampler_fields(Kind::llama_cpp, sampler);
+  Json llama = sampler_fields(Kind::llama_cpp, sampler);
   EXPECT_EQ(llama["repeat_penalty"], 1.5);
   EXPECT_EQ(llama["min_p"], 0) << "its own usual value is another";
   sampler.temperature = 0;
