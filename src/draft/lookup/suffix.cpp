@@ -68,8 +68,17 @@ void for_each_order(Contexts contexts, Visit&& visit) {
   }
 }
 
+/// Where the suffix occurred before. The end of the text is no such place: nothing follows it yet.
+int earlier_places(const Context& context) {
+  int places = 0;
+  for (const auto& [token, to] : context.text->transitions(context.match.state)) {
+    places += context.text->occurrences(to);
+  }
+  return places;
+}
+
 double chance_to_repeat(const RepeatOdds& odds, const Context& context) {
-  return odds.chance(context.match.length, context.text->occurrences(context.match.state));
+  return odds.chance(context.match.length, earlier_places(context));
 }
 
 struct Continuation {
@@ -270,7 +279,7 @@ class SuffixDrafter : public Drafter {
 
   void learn(SuffixState& state, TokenId token) {
     for_each_order(contexts(state), [&](const Context& context) {
-      const int places = context.text->occurrences(context.match.state);
+      const int places = earlier_places(context);
       const bool repeated = context.text->next(context.match.state, token) >= 0;
       state.odds.observe(context.match.length, places, repeated);
       odds_.observe(context.match.length, places, repeated);

@@ -142,6 +142,16 @@ TEST(SuffixDrafter, LearnsFromTheTextHowMuchAMatchIsWorth) {
   EXPECT_LT(surest, 0.05);
 }
 
+TEST(SuffixDrafter, LearnsThatALongCopyGoesOn) {
+  Text text;
+  Tokens all;
+  for (int i = 0; i < 450; ++i) all.push_back(i % 300);
+  text.add(all);
+  const DraftTree tree = text.propose(8);
+  ASSERT_EQ(tree.depth(8), 8);
+  EXPECT_GT(std::exp(tree[8].log_p), 0.8F);
+}
+
 TEST(SuffixDrafter, GrowsBelowTheBranchesOfOthers) {
   Text text;
   text.add({1, 2, 3, 4, 5, 6, 9, 8, 3, 4, 7});
