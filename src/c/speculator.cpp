@@ -215,9 +215,13 @@ talon_verdict talon_sequence::verify(const float* logits, std::size_t stride) {
   input.prompt_length = prompt_length_;
   input.sampler = &sampler_;
   input.random = &random_;
+  std::vector<TokenId> drawn(shown_tokens_.size(), -1);
+  input.drawn = &drawn;
   const Turn turn(by_->turns());
   verdict_ = by_->rule->verify(input);
-  if (by_->traits.sees_draws) by_->drafter->saw(*state_, tree_, drawn_tokens(input));
+  if (by_->traits.sees_draws) {
+    by_->drafter->saw(*state_, tree_, [&](NodeId node) { return drawn_token(input, node); });
+  }
   proposed_ = false;
   for (const NodeId node : std::span(verdict_.path).subspan(1))
     tokens_.push_back(tree_[node].token);

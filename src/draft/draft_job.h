@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,10 @@ class DraftState {
  public:
   virtual ~DraftState() = default;
 };
+
+/// The token that the target itself has after a node of a checked tree, and so the text if it goes
+/// through the node. Of a node that it did not go through it takes a draw to know.
+using TokenAfter = std::function<TokenId(NodeId)>;
 
 /// Committed tokens, in order, each once. features row i is the target row that produced tokens[i],
 /// that is the row of the token before it. The first token of a sequence was produced by no row:
@@ -76,7 +81,7 @@ struct DrafterTraits {
   /// Children are drawn (DraftTree::drawn): such a drafter stands alone, since others may not add
   /// to its nodes.
   bool draws = false;
-  /// Wants saw(): what the target draws after every node, which costs a draw for each.
+  /// Wants saw(): what the target draws after nodes of the checked tree.
   bool sees_draws = false;
   /// Stands for plain decoding: it proposes nothing, and the engine adds nothing of its own.
   bool is_plain = false;

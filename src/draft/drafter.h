@@ -30,10 +30,8 @@ class Drafter {
   }
   virtual void observe(DraftState& state, const CommittedTokens& committed) = 0;
   /// For drafters of DrafterTraits::sees_draws, after each check and before the round's tokens are
-  /// observed. tree: as it was checked, nodes of other drafters among them; drawn[i]: the token
-  /// that the target itself has after node i, and so the text if it goes through the node. Borrowed
-  /// for the call.
-  virtual void saw(DraftState&, const DraftTree&, std::span<const TokenId>) {}
+  /// observed. tree: as it was checked, nodes of other drafters among them. Borrowed for the call.
+  virtual void saw(DraftState&, const DraftTree&, const TokenAfter&) {}
   /// Rows of text that it could not keep for want of room in a cache of its own, since it was made:
   /// what it lacks costs acceptance.
   virtual long lost_rows() const { return 0; }

@@ -73,8 +73,7 @@ class MergedDrafter : public Drafter {
     }
   }
 
-  void saw(DraftState& draft_state, const DraftTree& tree,
-           std::span<const TokenId> drawn) override {
+  void saw(DraftState& draft_state, const DraftTree& tree, const TokenAfter& drawn) override {
     auto& state = static_cast<MergedState&>(draft_state);
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       if (part_traits_[part].sees_draws) drafter(part).saw(*state.parts[part], tree, drawn);

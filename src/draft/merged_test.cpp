@@ -20,10 +20,7 @@ class FakeDrafter : public Drafter {
                        bool is_random = false)
       : grow_(std::move(grow)), taps_(std::move(taps)), extends_(extends), draws_(is_random) {}
   DrafterTraits traits() const override {
-    return {.taps = taps_, .extends_trees = extends_, .draws = draws_, .sees_draws = true};
-  }
-  void saw(DraftState&, const DraftTree&, std::span<const TokenId> drawn) override {
-    draws_seen.assign(drawn.begin(), drawn.end());
+    return {.taps = taps_, .extends_trees = extends_, .draws = draws_};
   }
   std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
   void observe(DraftState&, const CommittedTokens& committed) override {
@@ -40,7 +37,6 @@ class FakeDrafter : public Drafter {
   std::vector<TokenId> tokens;
   View features;
   int finished = 0;
-  std::vector<TokenId> draws_seen;
 
  private:
   Grow grow_;

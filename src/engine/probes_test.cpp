@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "backend/reference/reference.h"
 #include "draft/merged.h"
@@ -34,13 +35,12 @@ class JacobiDrafter : public Drafter {
   DrafterTraits traits() const override { return {.sees_draws = true}; }
   std::unique_ptr<DraftState> start() override { return std::make_unique<State>(); }
 
-  void saw(DraftState& draft_state, const DraftTree& tree,
-           std::span<const TokenId> drawn) override {
+  void saw(DraftState& draft_state, const DraftTree& tree, const TokenAfter& drawn) override {
     auto& state = static_cast<State&>(draft_state);
-    ASSERT_EQ(static_cast<int>(drawn.size()), tree.size());
     state.tree = tree;
-    state.drawn.assign(drawn.begin(), drawn.end());
-    state.ahead.assign(drawn.begin(), drawn.end());  // the window is a chain: node i is i ahead
+    state.drawn.clear();
+    for (NodeId node = 0; node < tree.size(); ++node) state.drawn.push_back(drawn(node));
+    state.ahead = state.drawn;  // the window is a chain: node i is i ahead
     for (const DraftTree::Node& node : tree.nodes) probes += node.kind == NodeKind::probe ? 1 : 0;
   }
 
@@ -102,6 +102,50 @@ TEST(Probes, AreComputedReadBackAndNeverPartOfTheText) {
       EXPECT_GE(jacobi.compared, answer.statistics.rounds - 1) << policy << " at " << temperature;
       if (policy != std::string("fixed") || temperature > 0) continue;
       EXPECT_LT(answer.statistics.rounds, plain.statistics.rounds) << "some guesses come true";
+    }
+  }
+}
+
+/// Allows everything, and counts the draws that ask.
+class CountingConstraint : public TokenConstraint {
+ public:
+  CountingConstraint(int& draws, int vocabulary)
+      : draws_(draws), all_(static_cast<std::size_t>(vocabulary + 31) / 32, ~0U) {}
+  std::span<const std::uint32_t> allowed(const AnswerTokens&) override {
+    ++draws_;
+    return all_;
+  }
+  bool allows(const AnswerTokens&, TokenId) override { return true; }
+  std::vector<TokenId> forced(const AnswerTokens&) override { return {}; }
+  bool is_complete(const AnswerTokens&) override { return false; }
+
+ private:
+  int& draws_;
+  std::vector<std::uint32_t> all_;
+};
+struct CountedDraws : ConstraintSource {
+  std::unique_ptr<TokenConstraint> start(std::span<const TokenId>) const override {
+    return std::make_unique<CountingConstraint>(draws, small_model().vocabulary());
+  }
+  mutable int draws = 0;
+};
+
+TEST(Draws, AreMadeOnceAndOnlyWhereTheDrafterLooks) {
+  for (const char* drafter : {"jacobi:window=4", "lookahead"}) {
+    auto counted = std::make_shared<CountedDraws>();
+    Request asked = request(0.8);
+    asked.constraint = counted;
+    test::TestOptions options;
+    options.policy = "fixed";
+    const Answer answer = TestEngine(small_model(), make_drafter(drafter, {}), options).run(asked);
+    const SequenceStatistics& statistics = answer.statistics;
+    const int nodes = 1 + std::accumulate(statistics.drafted.begin(), statistics.drafted.end(),
+                                          statistics.rounds);  // the prompt's last one, too
+    ASSERT_GT(nodes, 100) << drafter;
+    if (drafter == std::string("lookahead")) {
+      EXPECT_LT(counted->draws, nodes / 2);
+    } else {
+      EXPECT_EQ(counted->draws, nodes);
     }
   }
 }

@@ -252,11 +252,15 @@ VerifyResult Round::verify(Scheduled& entry, std::size_t index) {
   input.sampler = &sequence.sampler;
   input.random = &sequence.random;
   const MethodEntry& method = sequence.method;
+  const bool sees_draws = method.sees_draws && entry.decodes && sequence.drafts();
+  std::vector<TokenId> drawn(entry.tree.nodes.size(), -1);
+  if (sees_draws) input.drawn = &drawn;
   VerifyResult verdict = method.method.verifier->verify(input);
   if (sequence.request.logprobs >= 0) note_logprobs(entry, verdict, rows);
-  if (method.sees_draws && entry.decodes && sequence.drafts()) {
+  if (sees_draws) {
     const auto show = [&] {
-      method.method.drafter->saw(*sequence.draft, entry.tree, drawn_tokens(input));
+      method.method.drafter->saw(*sequence.draft, entry.tree,
+                                 [&](NodeId node) { return drawn_token(input, node); });
     };
     if (!faults_.contain(FaultOrigin::drafter, show)) drop(sequence);
   }

@@ -3,8 +3,9 @@
 #include "verify/checked_tree.h"
 
 namespace talon {
+namespace {
 
-TokenId drawn_token(const VerifyInput& input, NodeId node, std::span<const TokenId> path) {
+TokenId draw_after(const VerifyInput& input, NodeId node, std::span<const TokenId> path) {
   const SampleHistory history{input.committed, path, input.prompt_length};
   if (input.sampler->plain_argmax()) {
     // The largest of all is the largest of the allowed, if it is one of them.
@@ -15,12 +16,17 @@ TokenId drawn_token(const VerifyInput& input, NodeId node, std::span<const Token
   return input.sampler->sample(input.rows->logits(node), history, *input.random, position);
 }
 
-std::vector<TokenId> drawn_tokens(const VerifyInput& input) {
-  std::vector<TokenId> tokens;
-  for (NodeId node = 0; node < input.tree->size(); ++node) {
-    tokens.push_back(drawn_token(input, node, path_tokens(*input.tree, node)));
-  }
-  return tokens;
+}  // namespace
+
+TokenId drawn_token(const VerifyInput& input, NodeId node, std::span<const TokenId> path) {
+  if (!input.drawn) return draw_after(input, node, path);
+  TokenId& token = (*input.drawn)[static_cast<std::size_t>(node)];
+  if (token < 0) token = draw_after(input, node, path);
+  return token;
+}
+
+TokenId drawn_token(const VerifyInput& input, NodeId node) {
+  return drawn_token(input, node, path_tokens(*input.tree, node));
 }
 
 }  // namespace talon

@@ -21,6 +21,8 @@ struct VerifyInput {
   int prompt_length = 0;
   Sampler* sampler = nullptr;
   const PositionRandom* random = nullptr;
+  /// What drawn_token() found after each node, -1 where it has not been asked; null: not kept.
+  std::vector<TokenId>* drawn = nullptr;
 };
 
 struct VerifyResult {

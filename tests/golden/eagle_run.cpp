@@ -57,9 +57,7 @@ class Decoding {
       round.next = argmax(result, node);
     }
     if (drafter_.traits().sees_draws) {
-      std::vector<TokenId> drawn;
-      for (NodeId node = 0; node < round.tree.size(); ++node) drawn.push_back(argmax(result, node));
-      drafter_.saw(*state_, round.tree, drawn);
+      drafter_.saw(*state_, round.tree, [&](NodeId node) { return argmax(result, node); });
     }
     commit(round, result);
     return round;

@@ -64,15 +64,14 @@ class JacobiDrafter : public Drafter {
   DrafterTraits traits() const override { return {.sees_draws = true}; }
   std::unique_ptr<DraftState> start() override { return std::make_unique<JacobiState>(); }
 
-  void saw(DraftState& draft_state, const DraftTree& tree,
-           std::span<const TokenId> drawn) override {
+  void saw(DraftState& draft_state, const DraftTree& tree, const TokenAfter& drawn) override {
     auto& state = static_cast<JacobiState&>(draft_state);
     const std::vector<Guess> before = std::move(state.proposed);
     state.proposed.clear();
     std::vector<Guess> fresh;
     NodeId node = 0;
     for (std::size_t level = 0; node >= 0; ++level) {
-      const TokenId token = drawn[static_cast<std::size_t>(node)];
+      const TokenId token = drawn(node);
       const bool known = level < before.size();
       const bool agrees = known && before[level].token == token;
       fresh.push_back({token, agrees ? before[level].rounds + 1 : 1});

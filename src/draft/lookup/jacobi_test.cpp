@@ -32,7 +32,8 @@ class Loop {
       const std::size_t place = text_.size() + static_cast<std::size_t>(tree.depth(node));
       drawn.push_back(target_(place, tree[node].token));
     }
-    drafter_->saw(*state_, tree, drawn);
+    drafter_->saw(*state_, tree,
+                  [&](NodeId node) { return drawn[static_cast<std::size_t>(node)]; });
     const int first = static_cast<int>(text_.size());
     for (NodeId node = 0; node >= 0;) {
       text_.push_back(drawn[static_cast<std::size_t>(node)]);

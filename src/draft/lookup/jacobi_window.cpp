@@ -51,15 +51,13 @@ void JacobiWindow::add_to(DraftTree& tree, float log_p, std::uint32_t source) co
 }
 
 std::optional<std::vector<TokenId>> JacobiWindow::drawn_in(const DraftTree& tree,
-                                                           std::span<const TokenId> drawn) const {
+                                                           const TokenAfter& drawn) const {
   const auto last = walk([&](NodeId parent, TokenId token) {
     return parent < 0 ? -1 : child_of(tree, parent, token);
   });
+  if (std::find(last.begin(), last.end(), -1) != last.end()) return std::nullopt;
   std::vector<TokenId> tokens;
-  for (const NodeId node : last) {
-    if (node < 0) return std::nullopt;
-    tokens.push_back(drawn[static_cast<std::size_t>(node)]);
-  }
+  for (const NodeId node : last) tokens.push_back(drawn(node));
   return tokens;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "core/types.h"
+#include "draft/draft_job.h"
 #include "draft/lookup/ngram_pool.h"
 #include "tree/draft_tree.h"
 
@@ -30,7 +30,7 @@ class JacobiWindow {
   void add_to(DraftTree& tree, float log_p, std::uint32_t source) const;
   /// What was drawn after each column of the last level; nothing if the tree lacks one.
   std::optional<std::vector<TokenId>> drawn_in(const DraftTree& tree,
-                                               std::span<const TokenId> drawn) const;
+                                               const TokenAfter& drawn) const;
   /// Takes what was drawn: columns of a full window go into the pool, and levels move up by one.
   void advance(TokenId root, std::vector<TokenId> drawn, NgramPool& pool);
 

@@ -51,7 +51,7 @@ class LookaheadDrafter : public Drafter {
     return std::make_unique<LookaheadState>(options_);
   }
 
-  void saw(DraftState& any_state, const DraftTree& tree, std::span<const TokenId> drawn) override {
+  void saw(DraftState& any_state, const DraftTree& tree, const TokenAfter& drawn) override {
     auto& state = static_cast<LookaheadState&>(any_state);
     if (!state.has_window) return;
     if (auto last = state.window.drawn_in(tree, drawn)) {

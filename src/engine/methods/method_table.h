@@ -20,7 +20,7 @@ struct MethodEntry {
   Method method;
   std::shared_ptr<EstimatesByTemperature> estimates;  // shared by methods with the same drafter
   TapSet::Reader drafter_taps, policy_taps;
-  bool sees_draws;  // the drafter does, after every node
+  bool sees_draws;  // the drafter does
   bool drafts;      // it is not plain decoding
 };
 
