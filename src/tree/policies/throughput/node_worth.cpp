@@ -14,8 +14,10 @@ double NodeWorth::coverage(const DraftTree& tree) const {
   return covered;
 }
 
-/// The chance that a node follows its parent; a probe's worth is what its drafter says.
+/// The chance that a node follows its parent: what must follow does, and a probe's worth is what its
+/// drafter says.
 double NodeWorth::calibrated(const DraftTree& tree, NodeId node) const {
+  if (tree[node].sources & kForcedSource) return 1;
   const double claimed = tree.step_chance(node);
   if (tree[node].kind == NodeKind::probe) return claimed;
   return calibration_.probability(tree.depth(node), claimed);

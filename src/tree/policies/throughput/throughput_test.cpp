@@ -3,6 +3,7 @@
 #include <random>
 
 #include "tree/policies/test_machine.h"
+#include "tree/policies/throughput/node_worth.h"
 
 namespace talon::throughput_test {
 namespace {
@@ -260,6 +261,20 @@ TEST(ThroughputPolicy, WhatAGrammarAsksForIsNoGainOfTheHeads) {
     policy->learn(outcome);
   }
   EXPECT_LT(asked, 30);
+}
+
+TEST(ThroughputPolicy, WhatMustFollowIsAsLikelyAsWhatItFollows) {
+  Calibration calibration;  // of a drafter that is less often right than it believes
+  for (int trial = 0; trial < 100; ++trial) {
+    for (int depth = 1; depth <= 4; ++depth) calibration.observe(depth, 1, trial % 5 < 3);
+  }
+  NodeWorth worth(calibration);
+  DraftTree tree(0);
+  NodeId node = tree.add(0, 1, ln(0.9));
+  for (int i = 0; i < 3; ++i) node = tree.add(node, 2, tree[node].log_p, kForcedSource);
+  worth.rank(tree);
+  EXPECT_LT(worth.chances()[0], 0.8);
+  for (const double chance : worth.chances()) EXPECT_EQ(chance, worth.chances()[0]);
 }
 
 TEST(ThroughputPolicy, SameCostsGiveTheSameTrees) {
