@@ -21,24 +21,29 @@ Json json_of(const RoundReport& report) {
   const DraftTree& tree = *report.tree;
   std::vector<float> log_p;
   std::vector<std::uint32_t> sources;
-  for (const DraftTree::Node& node : tree.nodes) {
+  std::vector<NodeId> probes;
+  for (NodeId id = 0; id < tree.size(); ++id) {
+    const DraftTree::Node& node = tree[id];
     log_p.push_back(std::max(node.log_p, kLeastLogP));
     sources.push_back(node.sources);
+    if (node.kind == NodeKind::probe) probes.push_back(id);
   }
-  return {{"sequence", report.sequence},
-          {"round", report.round},
-          {"position", report.position},
-          {"token", tree.tokens()},
-          {"parent", tree.parents()},
-          {"log_p", log_p},
-          {"sources", sources},
-          {"accepted", std::vector<NodeId>(report.accepted.begin(), report.accepted.end())},
-          {"emitted", std::vector<TokenId>(report.emitted.begin(), report.emitted.end())},
-          {"distortion", report.distortion},
-          {"sequences", report.sequences},
-          {"draft_ms", report.draft_ms},
-          {"check_ms", report.check_ms},
-          {"other_ms", report.other_ms}};
+  Json json = {{"sequence", report.sequence},
+               {"round", report.round},
+               {"position", report.position},
+               {"token", tree.tokens()},
+               {"parent", tree.parents()},
+               {"log_p", log_p},
+               {"sources", sources},
+               {"accepted", std::vector<NodeId>(report.accepted.begin(), report.accepted.end())},
+               {"emitted", std::vector<TokenId>(report.emitted.begin(), report.emitted.end())},
+               {"distortion", report.distortion},
+               {"sequences", report.sequences},
+               {"draft_ms", report.draft_ms},
+               {"check_ms", report.check_ms},
+               {"other_ms", report.other_ms}};
+  if (!probes.empty()) json["probes"] = probes;
+  return json;
 }
 
 /// One line of a trace that is being read.
@@ -113,13 +118,22 @@ DraftTree read_tree(const LineReader& line) {
   require_size(sources.size(), "sources");
   require_size(log_p.size(), "log_p");
 
+  std::vector<bool> is_probe(tokens.size());
+  if (line.json().contains("probes")) {
+    const auto last = static_cast<std::int64_t>(tokens.size()) - 1;
+    for (const auto node : line.wholes<std::size_t>("probes", 1, last)) is_probe[node] = true;
+  }
+
   DraftTree tree(tokens[0]);
   for (std::size_t node = 1; node < tokens.size(); ++node) {
     const bool has_parent = parents[node] >= 0 && parents[node] < static_cast<NodeId>(node);
     if (!has_parent) line.refuse("parent", "earlier nodes");
-    const double value = line.number(log_p[node], "log_p");
-    const NodeId added = tree.add(parents[node], tokens[node],
-                                  static_cast<float>(std::clamp(value, -1e6, 0.0)), sources[node]);
+    const auto value = static_cast<float>(std::clamp(line.number(log_p[node], "log_p"), -1e6, 0.0));
+    if (!is_probe[node] && is_probe[static_cast<std::size_t>(parents[node])])
+      line.refuse("probes", "none above a node that can become text");
+    const NodeId added = is_probe[node]
+                             ? tree.add_probe(parents[node], tokens[node], value, sources[node])
+                             : tree.add(parents[node], tokens[node], value, sources[node]);
     if (added != static_cast<NodeId>(node)) line.refuse("token", "other tokens than a sibling's");
   }
   return tree;
@@ -133,8 +147,9 @@ TraceRound read_round(const LineReader& line) {
   round.position = line.count("position", 0);
   round.tree = read_tree(line);
   round.accepted = line.wholes<NodeId>("accepted", 0, round.tree.size() - 1);
-  if (round.accepted.empty() || round.accepted != round.tree.path(round.accepted.back())) {
-    line.refuse("accepted", "a path from the root");
+  if (round.accepted.empty() || round.accepted != round.tree.path(round.accepted.back()) ||
+      round.tree[round.accepted.back()].kind == NodeKind::probe) {
+    line.refuse("accepted", "a path from the root, without probes");
   }
   round.emitted = line.wholes<TokenId>("emitted", 0, kMostToken);
   if (line.json().contains("text")) {

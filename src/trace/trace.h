@@ -14,9 +14,9 @@ namespace talon {
 /// A trace is a file of JSON lines: first {"trace": 1, ...what the caller says of the run...}, then
 /// one line per round and sequence:
 /// {"sequence", "round", "position", "token": [per node], "parent", "log_p", "sources", "text":
-/// [per node, absent without a
-///  tokenizer], "accepted": [node ids], "emitted": [token ids], "distortion", "sequences",
-///  "draft_ms", "check_ms", "other_ms"}
+/// [per node, absent without a tokenizer], "probes": [node ids, absent without any],
+/// "accepted": [node ids], "emitted": [token ids], "distortion", "sequences", "draft_ms",
+/// "check_ms", "other_ms"}
 /// Fields as in RoundReport and DraftTree.
 class TraceWriter {
  public:

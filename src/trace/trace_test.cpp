@@ -69,6 +69,15 @@ TEST_F(TraceFile, ReadsBackWhatWasWritten) {
   EXPECT_EQ(tree_text(report_of(round), {}), tree_text(report_, {}));
 }
 
+TEST_F(TraceFile, ProbesComeBackAsProbes) {
+  tree_.add_probe(0, 9, -2);
+  tree_.add_probe(3, 4, -2.5F);
+  TraceWriter writer(path_, Json::object());
+  writer.write(report_);
+  writer.finish();
+  EXPECT_EQ(read_trace(path_).rounds.at(0).tree.nodes, tree_.nodes);
+}
+
 TEST_F(TraceFile, RefusesWhatIsNoTraceNamingLineAndField) {
   write_lines({});
   EXPECT_NE(error_of_reading().find("empty"), std::string::npos);
@@ -101,6 +110,12 @@ TEST_F(TraceFile, RefusesWhatIsNoTraceNamingLineAndField) {
   for (const auto& [key, value] : wrong) {
     Json bad = good;
     bad[key] = value;
+    write_lines({head, bad.dump()});
+    EXPECT_NE(error_of_reading(), "") << bad.dump();
+  }
+  for (const Json& probes : {Json({1}), Json({2, 9}), Json({0}), Json("x")}) {
+    Json bad = good;  // node 2 is a candidate below node 1, which became text
+    bad["probes"] = probes;
     write_lines({head, bad.dump()});
     EXPECT_NE(error_of_reading(), "") << bad.dump();
   }

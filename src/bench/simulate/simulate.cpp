@@ -15,6 +15,16 @@ namespace {
 
 std::size_t index_of(NodeId node) { return static_cast<std::size_t>(node); }
 
+/// Adds to `to` the child of its node `parent` that is `node` in `from`, whose part from `root` on
+/// `to` is.
+NodeId copy_node(const DraftTree& from, NodeId node, DraftTree& to, NodeId parent,
+                 NodeId root = 0) {
+  const DraftTree::Node& copied = from[node];
+  const float log_p = copied.log_p - from[root].log_p;
+  return copied.kind == NodeKind::probe ? to.add_probe(parent, copied.token, log_p, copied.sources)
+                                        : to.add(parent, copied.token, log_p, copied.sources);
+}
+
 /// The tree below `root` of `tree`, as its own.
 DraftTree subtree(const DraftTree& tree, NodeId root) {
   DraftTree result(tree[root].token);
@@ -23,8 +33,7 @@ DraftTree subtree(const DraftTree& tree, NodeId root) {
   for (NodeId node = root + 1; node < tree.size(); ++node) {
     const NodeId parent = copy[index_of(tree[node].parent)];
     if (parent < 0) continue;
-    copy[index_of(node)] = result.add(parent, tree[node].token, tree[node].log_p - tree[root].log_p,
-                                      tree[node].sources);
+    copy[index_of(node)] = copy_node(tree, node, result, parent, root);
   }
   return result;
 }
@@ -63,11 +72,6 @@ struct Proposal {
   DraftTree tree{0};
   std::vector<int> pass_rows;  // of each pass of the draft head
 };
-
-/// Adds to `to` the child of its node `parent` that is `node` in `from`.
-NodeId copy_node(const DraftTree& from, NodeId node, DraftTree& to, NodeId parent) {
-  return to.add(parent, from[node].token, from[node].log_p, from[node].sources);
-}
 
 Proposal propose(const DraftTree& recorded, const RecordedDrafter& drafter, PolicyState& policy,
                  const TreePlan& plan) {

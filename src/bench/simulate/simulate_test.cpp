@@ -137,6 +137,16 @@ TEST(Simulation, ATraceSaysWhatTheFirstPassAndTheNextOnesTook) {
   EXPECT_NEAR(recorded_drafter(trace).first_pass_ms, 1, 1e-9);
 }
 
+TEST(Simulation, AProbeIsNotTakenForText) {
+  Trace trace = counting_trace(91, 4, 1);
+  for (TraceRound& round : trace.rounds) {
+    for (DraftTree::Node& node : round.tree.nodes) {
+      if (node.depth > 2) node.kind = NodeKind::probe;
+    }
+  }
+  EXPECT_DOUBLE_EQ(simulate(trace, {"fixed", ramp(), 64}).tau(), 3);
+}
+
 TEST(Simulation, CutsTreesToTheNodesAllowed) {
   const SimulationResult result = simulate(counting_trace(101, 4, 1), {"fixed", ramp(), 1});
   EXPECT_DOUBLE_EQ(result.tau(), 2);
