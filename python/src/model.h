@@ -133,9 +133,11 @@ class Model {
   nb::object logits(const Ids& ids, std::size_t first) const {
     talon_model_info info = talon_model_info_empty();
     check(talon_model_describe(model_, &info));
-    const std::size_t rows = ids.size() > first ? ids.size() - first : 0;
+    // For what is refused as too long no memory is taken.
+    const bool fits = ids.size() <= static_cast<std::size_t>(info.context);
+    const std::size_t rows = fits && ids.size() > first ? ids.size() - first : 0;
     const auto width = static_cast<std::size_t>(info.vocabulary);
-    auto memory = std::make_unique<float[]>(rows * width);
+    auto memory = std::make_unique_for_overwrite<float[]>(rows * width);
     talon_status status = TALON_OK;
     {
       const nb::gil_scoped_release free;

@@ -1,5 +1,6 @@
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -52,6 +53,15 @@ def test_a_long_prompt_has_its_own_class(small):
 def test_a_long_chat_has_that_class_too(chatty):
     with pytest.raises(talon.TooLongError):
         chatty.generate([talon.chat.user("x" * 10**7)])
+
+
+def test_logits_of_too_many_ids_take_no_memory(small):
+    ids = [403] * 100_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(talon.TooLongError):
+        small.logits(ids)
+    taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert taken < len(ids) * small.info["vocabulary"]  # a quarter of what the numbers would be
 
 
 def test_files_that_are_no_models_are_named(tmp_path):
