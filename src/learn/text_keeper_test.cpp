@@ -82,6 +82,22 @@ TEST(TextRing, AFullDiskCostsTheTextAndNothingBefore) {
   EXPECT_EQ(first_tokens(folder.path()), (std::vector<TokenId>{1, 3}));
 }
 
+TEST(TextRing, AFullDiskWhereAFileBeginsDamagesNone) {
+  const DataFolder folder;
+  TextRing ring(folder.path(), manifest(), 80 * 1024, kNoNote);  // a file holds one text
+  ring.append(text(1));
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{32, before.rlim_max};  // less than the header of a file
+  setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW(ring.append(text(2)), Error);
+  setrlimit(RLIMIT_FSIZE, &before);
+  ring.append(text(3));
+  EXPECT_TRUE(damaged_shards(folder.path()).empty());
+  EXPECT_EQ(first_tokens(folder.path()), (std::vector<TokenId>{1, 3}));
+}
+
 void damage(const std::filesystem::path& shard, std::streamoff offset) {
   std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(offset);

@@ -103,6 +103,7 @@ void ShardWriter::append(const Record& record) {
     flush();
     open(file_ + 1);
   }
+  if (size_ == 0) write_whole(shard_header(options_.kind));  // the disk was full when it was begun
   write_whole(bytes);
 }
 
