@@ -189,15 +189,20 @@ void Learner::count_fresh_tokens() {
 bool Learner::wants_round() {
   count_fresh_tokens();
   if (Clock::now() < next_round_) return false;
-  if (std::filesystem::exists(at(kRun) / "head")) return texts_.statistics().held_out > 0;
+  if (has_trained_head()) return texts_.statistics().held_out > 0;
   if (std::filesystem::exists(at(kRun))) return true;
   return state_.fresh_tokens >= options_.least_tokens * (failed_round_ ? 2 : 1);
 }
 
+/// A whole one: its configuration is written last.
+bool Learner::has_trained_head() const {
+  return std::filesystem::exists(at(kRun) / "head/config.json");
+}
+
 void Learner::train() {
-  look_at_texts();
+  if (!look_at_texts()) return;
   trained_tokens_ = state_.fresh_tokens;
-  if (!std::filesystem::exists(at(kRun) / "head")) {
+  if (!has_trained_head()) {
     std::filesystem::create_directories(at(kRun));
     {
       const std::lock_guard lock(mutex_);
@@ -211,33 +216,39 @@ void Learner::train() {
           fmt::format("the trainer ended with {}: see {}", *code, at("trainer.log").string()));
     }
   }
-  look_at_texts();
+  if (!look_at_texts()) return;
   if (texts_.statistics().held_out > 0) return measure();
   const std::lock_guard lock(mutex_);
   statistics_.phase = LearnPhase::gathering;
 }
 
-/// What is damaged is put aside: it would end the round.
-void Learner::look_at_texts() {
+/// Waits until nobody is served. False if the server ends before.
+bool Learner::wait_for_rest() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && !may_train()) {
+    lock.unlock();
+    count_fresh_tokens();
+    save_changed_state();
+    lock.lock();
+    changed_.wait_for(lock, kPeriod, [&] { return stopping_; });
+  }
+  return !stopping_;
+}
+
+/// What is damaged is put aside: it would end the round. All is read, so nobody is to be served
+/// when it begins. False if the server ends before.
+bool Learner::look_at_texts() {
+  if (!wait_for_rest()) return false;
   texts_.flush();
   texts_.drop_damaged();
-  const auto ordinary = at("ordinary");
-  if (!std::filesystem::exists(ordinary)) return;
-  try {
-    const bool is_whole = damaged_shards(ordinary_folder(options_.folder)).empty() &&
-                          damaged_shards(ordinary_held_out_folder(options_.folder)).empty();
-    if (is_whole) return;
-  } catch (const std::exception& error) {
-    options_.note(fmt::format("learn: {}", error.what()));
-  }
-  const auto aside = at("ordinary.damaged");
-  std::filesystem::remove_all(aside);
-  std::filesystem::rename(ordinary, aside);
+  look_at_ordinary_texts();
+  return true;
+}
+
+void Learner::look_at_ordinary_texts() {
+  if (!put_damaged_ordinary_texts_aside(options_.folder, options_.note)) return;
   state_.ordinary_tau = 0;
-  options_.note(fmt::format("learn: the ordinary texts are damaged: they are now {}{}",
-                            aside.string(),
-                            options_.keep.empty() ? "; --learn-keep copies others" : ""));
-  if (options_.keep.empty()) return;
+  if (options_.keep.empty()) return options_.note("learn: --learn-keep copies others");
   try {
     import_ordinary_texts(options_.keep, options_.folder, manifest_, kOrdinaryTokens);
   } catch (const std::exception& error) {
@@ -402,8 +413,9 @@ void Learner::put_off_round(const std::string& problem) {
 void Learner::end_round(const std::string& problem) {
   recent_.reset();
   ordinary_.reset();
-  std::error_code ignored;
-  std::filesystem::remove_all(at(kRun), ignored);
+  std::error_code error;
+  std::filesystem::remove_all(at(kRun), error);
+  if (error) next_round_ = Clock::now() + options_.again;  // what is left would begin one at once
   ++state_.rounds;
   state_.fresh_tokens -= std::exchange(trained_tokens_, 0);
   failed_round_ = failed_round_ || !problem.empty();

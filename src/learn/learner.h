@@ -28,7 +28,8 @@ struct LearnOptions {
   double allowance = 0.03;     // by which it may fall on ordinary texts, all rounds together
   std::chrono::milliseconds rest{1000};  // after an answer, before the machine counts as idle
   std::chrono::milliseconds save_every{60'000};  // between writings of what changed in the state
-  std::chrono::milliseconds again{600'000};      // after a head that could not be moved
+  std::chrono::milliseconds again{600'000};      // after a head that could not be moved, or a round
+                                                 // whose folder could not be removed
   LearnNote note = [](const std::string&) {};
 };
 
@@ -94,6 +95,7 @@ class Learner {
  private:
   void run();
   bool wants_round();
+  bool has_trained_head() const;
   void train();
   std::vector<std::string> trainer_command() const;
   std::optional<int> run_trainer();
@@ -104,7 +106,9 @@ class Learner {
   bool use_trained_head();
   void put_off_round(const std::string& problem);
   void end_round(const std::string& problem);
-  void look_at_texts();
+  bool wait_for_rest();
+  bool look_at_texts();
+  void look_at_ordinary_texts();
   void open_measured_texts();
   std::filesystem::path current_head() const;
   std::filesystem::path at(const std::string& name) const { return options_.folder / name; }

@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "io/quote.h"
-#include "learn/text_ring.h"
 
 namespace talon {
 namespace {
@@ -68,6 +67,22 @@ void import_ordinary_texts(const std::filesystem::path& from, const std::filesys
     }
   }
   std::filesystem::rename(part, whole);
+}
+
+bool put_damaged_ordinary_texts_aside(const std::filesystem::path& folder, const LearnNote& note) {
+  const auto ordinary = folder / "ordinary", aside = folder / "ordinary.damaged";
+  if (!std::filesystem::exists(ordinary)) return false;
+  try {
+    const bool is_whole = damaged_shards(ordinary_folder(folder)).empty() &&
+                          damaged_shards(ordinary_held_out_folder(folder)).empty();
+    if (is_whole) return false;
+  } catch (const std::exception& error) {
+    note(fmt::format("learn: {}", error.what()));
+  }
+  std::filesystem::remove_all(aside);
+  std::filesystem::rename(ordinary, aside);
+  note(fmt::format("learn: the ordinary texts are damaged: they are now {}", aside.string()));
+  return true;
 }
 
 }  // namespace talon

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "learn/text_ring.h"
 #include "train/data/manifest.h"
 
 namespace talon {
@@ -18,5 +19,9 @@ std::filesystem::path ordinary_held_out_folder(const std::filesystem::path& fold
 /// conversations; then nothing is left of it.
 void import_ordinary_texts(const std::filesystem::path& from, const std::filesystem::path& folder,
                            const Manifest& target, long tokens);
+
+/// False where they are whole or there are none; else they are now ordinary.damaged, which is
+/// noted. Reads all of them.
+bool put_damaged_ordinary_texts_aside(const std::filesystem::path& folder, const LearnNote& note);
 
 }  // namespace talon

@@ -335,6 +335,48 @@ TEST(Learn, AHeadThatCannotBeMovedStaysAndIsUsedLater) {
   EXPECT_EQ(learn_a_round(server, 24)["swaps"], 1);
 }
 
+TEST(Learn, NothingIsReadOrTrainedBeforeTheMachineRests) {
+  const LearnFolder folder;
+  auto options = folder.options("exit 3");
+  options.learn->rest = std::chrono::hours(1);
+  const TestServer server(options);
+  for (int i = 0; i < 24; ++i) server.post("/v1/completions", completion(i));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  const Json said = learning(server);
+  EXPECT_GT(said["fresh_tokens"], 100) << said;
+  EXPECT_EQ(said["phase"], "gathering") << said;
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "learn/run"));
+}
+
+/// What a server leaves that is killed while its trainer writes the head.
+TEST(Learn, AHeadThatWasCutOffIsExportedAgain) {
+  const LearnFolder folder;
+  auto options = folder.options("cp -r " + kHead + "/. $out/head");
+  options.drafter = "eagle3:head=" + folder.bad_head();
+  const auto head = folder.path() / "learn/run/head";
+  std::filesystem::create_directories(head);
+  std::filesystem::copy_file(kHead + "/model.safetensors", head / "model.safetensors");
+  const TestServer server(options);
+  EXPECT_EQ(learn_a_round(server)["swaps"], 1);
+}
+
+TEST(Learn, ARoundWhoseFolderCannotBeRemovedIsNotRepeatedAtOnce) {
+  const LearnFolder folder;
+  const std::string kept = folder.path() / "learn/run/kept";
+  const auto options = folder.options(
+      "mkdir $out/kept && touch $out/kept/file\n"
+      "chmod 555 $out/kept; chattr +i $out/kept; exit 3");
+  {
+    const TestServer server(options);
+    learn_a_round(server);
+    if (!std::filesystem::exists(kept)) GTEST_SKIP() << "whoever runs this may remove all folders";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    EXPECT_EQ(learning(server)["rounds"], 1);
+  }
+  const std::string free = "chattr -i " + kept + " 2>/dev/null; chmod 755 " + kept;
+  EXPECT_EQ(std::system(free.c_str()), 0);
+}
+
 TEST(Learn, TwoServersDoNotShareAFolder) {
   const LearnFolder folder;
   const TestServer server(folder.options());
