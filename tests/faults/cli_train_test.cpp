@@ -63,6 +63,13 @@ TEST_F(Trainer, MeasuresAHeadOnQuestionsForASentencePieceTarget) {
   EXPECT_NE(outcome.notes.find("\"draft_vocabulary\":512"), std::string::npos) << outcome.notes;
 }
 
+TEST(TrainDataCommand, RefusesToHoldOutOfReadyMadeAnswers) {
+  const Folder folder;
+  const Outcome outcome = run_talon({"train", "data", "-m", small_model(), "--responses", "x",
+                                     "--held-out", questions(), "-o", folder.file("data")});
+  expect_said(outcome, 2, "--held-out: expected --prompts");
+}
+
 TEST_F(Trainer, SaysThatThereIsNoCudaDevice) {
   const Outcome outcome = run_talon(
       {"train", "head", "-m", small_model(), "--data", "x", "-o", "y", "--device", "cuda"});

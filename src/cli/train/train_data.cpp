@@ -150,6 +150,9 @@ class TrainData : public Command {
     if (prompts_.empty() == responses_.empty()) {
       throw UsageError("expected either --prompts or --responses");
     }
+    if (prompts_.empty() && !held_out_.empty()) {
+      throw UsageError("--held-out: expected --prompts; ready-made answers are read as they are");
+    }
     parse_shard(shard_, plan_);
     const auto shards = static_cast<std::uint64_t>(plan_.shards);
     options_.tokens = (tokens_ + shards - 1) / shards;
