@@ -67,7 +67,7 @@ if wanted smollm2; then
     folders="$data/smollm2_ready $folders"
   fi
   answers smollm2 smollm2 "${TOKENS:-10000000}" --prompts "$prompts" --held-out "$questions" --temperature-mix $mix -n 192 --max-prompt 400 \
-    --samples 4 --activations 8 --features q8 --seed 7
+    --samples 4 --features q8 --seed 7
 fi
 if wanted stories15m; then
   [ -s "$data/story_prompts.jsonl" ] || python3 "$root/scripts/story_prompts.py" > "$data/story_prompts.jsonl.part"
