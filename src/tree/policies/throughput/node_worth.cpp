@@ -14,8 +14,8 @@ double NodeWorth::coverage(const DraftTree& tree) const {
   return covered;
 }
 
-/// The chance that a node follows its parent: what must follow does, and a probe's worth is what its
-/// drafter says.
+/// The chance that a node follows its parent: what must follow does, and a probe's worth is what
+/// its drafter says.
 double NodeWorth::calibrated(const DraftTree& tree, NodeId node) const {
   if (tree[node].sources & kForcedSource) return 1;
   const double claimed = tree.step_chance(node);
