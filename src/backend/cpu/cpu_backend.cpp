@@ -70,7 +70,7 @@ class CpuBackend : public Backend {
         activations_(options.activations),
         linear_(kernels_, pool_, options.activations),
         experts_(kernels_, pool_, linear_),
-        attention_(kernels_, pool_),
+        attention_(choose_attention_kernels(options.kernels), pool_),
         recurrent_(kernels_, pool_) {
     if (options.adapt) pool_.adapt();
   }

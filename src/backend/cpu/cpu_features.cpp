@@ -113,4 +113,12 @@ const Kernels& choose_kernels(CpuKernels wanted) {
   return portable_kernels();
 }
 
+const Kernels& choose_attention_kernels(CpuKernels wanted) {
+#if defined(__x86_64__)
+  if (wanted == CpuKernels::best && has_avx512_bf16() && !bf16_pairs_are_fast())
+    return avx512_kernels();
+#endif
+  return choose_kernels(wanted);
+}
+
 }  // namespace talon::cpu

@@ -15,4 +15,8 @@ bool supported(CpuKernels kernels);
 /// The kernels asked for, or the best this machine runs. Throws UsageError if it lacks them.
 const Kernels& choose_kernels(CpuKernels wanted);
 
+/// Those for attention: as choose_kernels(), but the best are those without products of bf16 pairs
+/// where these take longer than float32, which gives the same bytes.
+const Kernels& choose_attention_kernels(CpuKernels wanted);
+
 }  // namespace talon::cpu
