@@ -151,15 +151,19 @@ class Generation {
     if (!recording.problem.empty()) throw Error(recording.problem);
     const DataJob& job = *running.job;
     const AskedPrompt& asked = plan_.prompts[job.prompt];
-    write(running, job.id, asked.tokens, std::move(recording.own));
-    // No job has this name: what is counted as finished are the pictures.
+    const auto response =
+        static_cast<std::uint64_t>(write(running, job.id, asked.tokens, std::move(recording.own)));
+    ++report_.conversations;
+    report_.response_tokens += response;
+    // No job has this name: what is counted, now and when it is gone on with, are the pictures.
     if (!recording.guide.bytes.empty())
       write(running, ~job.id, options_.guide_prompt, std::move(recording.guide));
     running_.erase(news.sequence);
   }
 
-  void write(const Running& running, std::uint64_t name, const std::vector<TokenId>& prompt,
-             RecordedRows rows) {
+  /// Returns the tokens of the response.
+  int write(const Running& running, std::uint64_t name, const std::vector<TokenId>& prompt,
+            RecordedRows rows) {
     const AskedPrompt& asked = plan_.prompts[running.job->prompt];
     Record record;
     record.tokens = prompt;
@@ -179,11 +183,9 @@ class Generation {
     expects(record.features.size() >= bytes, "a row for every token");
     record.features.resize(bytes);
     writer_.append(record);
-    ++report_.conversations;
     report_.prompt_tokens += static_cast<std::uint64_t>(record.response_begin);
-    report_.response_tokens +=
-        record.tokens.size() - static_cast<std::size_t>(record.response_begin);
     report_.saturated += record.saturated;
+    return static_cast<int>(record.tokens.size()) - record.response_begin;
   }
 
   const Model& model_;

@@ -35,8 +35,9 @@ struct GenerateOptions {
 };
 
 struct GenerateReport {
-  std::uint64_t conversations = 0, prompt_tokens = 0, response_tokens = 0;  // made now
-  std::uint64_t resumed_conversations = 0, resumed_response_tokens = 0;     // found in the folder
+  // Made now; of pictures, without the rows of guides, but for the tokens of their prompts.
+  std::uint64_t conversations = 0, prompt_tokens = 0, response_tokens = 0;
+  std::uint64_t resumed_conversations = 0, resumed_response_tokens = 0;  // found in the folder
   std::uint64_t drawn_tokens = 0;   // now, those of conversations under way included
   std::uint64_t copied_tokens = 0;  // of prompts, found in the conversation before
   std::uint64_t saturated = 0;      // features beyond the half floats

@@ -34,8 +34,8 @@ class PictureHead : public testing::Test {
       : file_(test::unpack_picture("talon_picture_head", "words/model.safetensors").parent_path()),
         target_(prepared(file_), make_reference_backend(1)) {}
 
-  /// Pictures of words, drawn with a guide.
-  void draw_pictures() {
+  /// Pictures of words, drawn with a guide, until there are so many codes; 0: all of the plan.
+  GenerateReport draw_pictures(std::uint64_t codes = 0) {
     PlanOptions plan;
     plan.samples = 6;
     plan.temperatures = TemperatureMix("1");
@@ -43,6 +43,7 @@ class PictureHead : public testing::Test {
     work.batch = 3;
     work.taps = kTaps;
     work.guidance = kGuidance;
+    work.tokens = codes;
     work.max_new = plan.max_new = target_.model.config.image->answer_tokens();
     const DataPlan jobs = plan_prompts(
         std::vector<Prompt>{
@@ -59,9 +60,11 @@ class PictureHead : public testing::Test {
     for (const FeatureTap& tap : kTaps) manifest.info.taps.push_back(tap.layer);
     manifest = add_run(data_.path(), manifest, Json::object());
     ShardWriter writer({data_.path(), 0, 1, manifest.shard_kind()}, [](const std::string&) {});
-    const GenerateReport report = generate(target_.model, jobs, {}, writer, work, {}, {});
-    EXPECT_TRUE(report.complete);
     guide_ = work.guide_prompt;
+    const FinishedJobs finished = finished_jobs(data_.path(), manifest.shard_kind());
+    const GenerateReport report = generate(target_.model, jobs, finished, writer, work, {}, {});
+    EXPECT_TRUE(report.complete);
+    return report;
   }
 
   /// The target's rows of a text, all taps and the last.
@@ -124,6 +127,17 @@ TEST_F(PictureHead, GuidesAreConversationsOfTheirOwn) {
     EXPECT_EQ(test::halves_of(text), halves) << i;
   }
   EXPECT_EQ(guides, 3 * 6);
+}
+
+TEST_F(PictureHead, TokensAskedForAreThoseOfPicturesAlsoWhenItIsGoneOnWith) {
+  const auto picture = static_cast<std::uint64_t>(target_.model.config.image->answer_tokens());
+  const GenerateReport first = draw_pictures(6 * picture);
+  EXPECT_EQ(first.response_tokens, 6 * picture);
+  EXPECT_EQ(first.conversations, 6U);
+  EXPECT_EQ(Dataset(data_.path()).size(), 2U * 6) << "each with its guide";
+  const GenerateReport again = draw_pictures(6 * picture);
+  EXPECT_EQ(again.conversations, 0U);
+  EXPECT_EQ(again.resumed_response_tokens, 6 * picture);
 }
 
 class KindOfPictureHead : public PictureHead, public testing::WithParamInterface<std::string> {};
