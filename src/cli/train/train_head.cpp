@@ -105,7 +105,8 @@ class TrainHead : public Command {
         ->group(group);
     add_int(*app_, "--warmup", train.warmup, 0, kMany, "iterations to the highest rate")
         ->group(group);
-    add_real(*app_, "--clip", train.clip, 0, 1e6, "largest norm of the gradient")->group(group);
+    add_real(*app_, "--clip", train.clip, 0, 1e6, "largest norm of the gradient, 0 for no limit")
+        ->group(group);
     add_real(*app_, "--average", train.average, 0, 1, "decay of the average of the weights")
         ->group(group);
     app_->add_option(

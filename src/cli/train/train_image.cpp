@@ -55,7 +55,8 @@ class TrainImage : public Command {
     add_real(app, "--rate", schedule.rate, 0, 1, "highest learning rate")->group(group);
     add_int(app, "--warmup", schedule.warmup, 0, kMany, "iterations to the highest rate")
         ->group(group);
-    add_real(app, "--clip", schedule.clip, 0, 1e6, "largest norm of the gradient")->group(group);
+    add_real(app, "--clip", schedule.clip, 0, 1e6, "largest norm of the gradient, 0 for no limit")
+        ->group(group);
     add_real(app, "--weight-decay", schedule.weight_decay, 0, 1, "of AdamW")->group(group);
     add_count(app, "--seed", schedule.seed, "of order, views and initial values")->group(group);
     add_int(app, "--log-every", schedule.log_every, 1, kMany, "iterations")->group("Work");

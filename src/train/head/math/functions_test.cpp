@@ -8,6 +8,7 @@
 
 #include "train/head/math/block_attention.h"
 #include "train/head/math/gradient_check.h"
+#include "train/head/math/optimizer.h"
 
 namespace talon::functions_test {
 namespace {
@@ -203,6 +204,20 @@ TEST_F(CoupledLoss, Gradient) {
 TEST_F(HeadLosses, GradientOfSmoothL1) {
   const Tensor wanted = random({4, 3}) * 2;
   expect_gradients([&] { return smooth_l1(h, wanted, row_weight); }, {h});
+}
+
+/// One step along a gradient of norm 5.
+Tensor stepped(double clip) {
+  ParameterStore parameters({{"x", {2}}}, torch::kDouble, torch::kDouble, torch::kCPU);
+  Optimizer optimizer(parameters, {.warmup = 0, .clip = clip});
+  parameters.gradients().copy_(torch::tensor({3.0, 4.0}, torch::kDouble));
+  EXPECT_EQ(optimizer.step(0), 5);
+  return at::cat({parameters.values(), optimizer.first_moment});
+}
+
+TEST(Optimizer, ClipOfZeroIsNoLimit) {
+  EXPECT_TRUE(stepped(0).equal(stepped(1e6)));
+  EXPECT_FALSE(stepped(1).equal(stepped(1e6)));
 }
 
 }  // namespace

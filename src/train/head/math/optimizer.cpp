@@ -38,10 +38,11 @@ double Optimizer::step(double progress) {
   if (!std::isfinite(norm)) return norm;
   const double rate = rate_at(progress);
   ++iterations;
+  const bool is_long = options_.clip > 0 && norm > options_.clip;
+  const double factor = is_long ? options_.clip / norm : 1.0;
   const std::int64_t count = values.numel(), most = values.is_cuda() ? count : kChunk;
   for (std::int64_t begin = 0; begin < count; begin += most) {
-    update(begin, std::min(most, count - begin), rate,
-           norm > options_.clip ? options_.clip / norm : 1.0);
+    update(begin, std::min(most, count - begin), rate, factor);
   }
   parameters_.refresh_low();
   return norm;

@@ -12,7 +12,7 @@ struct OptimizerOptions {
   double rate = 1e-3;  // the highest learning rate
   double warmup = 20;  // iterations until it is reached
   Decline decline = Decline::linear;
-  double clip = 1.0;        // largest norm of the gradient
+  double clip = 1.0;        // largest norm of the gradient; 0: no limit
   double weight_decay = 0;  // of matrices and vectors alike
   double average = 0.998;   // decay of the moving average of the values
 };
