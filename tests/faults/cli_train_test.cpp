@@ -33,34 +33,42 @@ class Trainer : public testing::Test {
 TEST_F(Trainer, MeasuresAHeadOnQuestionsForASentencePieceTarget) {
   const Folder folder;
   const std::string data = data_of(folder);
-  const Outcome outcome = run_talon({"train",
-                                     "head",
-                                     "-m",
-                                     small_model(),
-                                     "--kind",
-                                     "eagle",
-                                     "--data",
-                                     data,
-                                     "-o",
-                                     folder.file("run"),
-                                     "--questions",
-                                     questions(),
-                                     "--limit",
-                                     "2",
-                                     "-n",
-                                     "12",
-                                     "--epochs",
-                                     "1",
-                                     "--batch",
-                                     "64",
-                                     "--steps",
-                                     "1",
-                                     "--draft-vocab",
-                                     "0"});
+  const auto train = [&](const char* max_new) {
+    return run_talon({"train",
+                      "head",
+                      "-m",
+                      small_model(),
+                      "--kind",
+                      "eagle",
+                      "--data",
+                      data,
+                      "-o",
+                      folder.file("run"),
+                      "--questions",
+                      questions(),
+                      "--limit",
+                      "2",
+                      "-n",
+                      max_new,
+                      "--epochs",
+                      "1",
+                      "--batch",
+                      "64",
+                      "--steps",
+                      "1",
+                      "--draft-vocab",
+                      "0"});
+  };
+  const Outcome outcome = train("12");
   EXPECT_EQ(outcome.code, 0) << outcome.notes;
   const std::string evaluations = read_file(folder.path() / "run" / "evaluations.csv");
   EXPECT_NE(evaluations.find("chain4"), std::string::npos) << evaluations;
   EXPECT_NE(outcome.notes.find("\"draft_vocabulary\":512"), std::string::npos) << outcome.notes;
+
+  EXPECT_EQ(train("12").code, 0);
+  EXPECT_EQ(read_file(folder.path() / "run" / "evaluations.csv"), evaluations) << "it was over";
+  const std::string otherwise = "measured otherwise than before";
+  EXPECT_NE(train("16").notes.find(otherwise), std::string::npos);
 }
 
 TEST(TrainDataCommand, RefusesToHoldOutOfReadyMadeAnswers) {

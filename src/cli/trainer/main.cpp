@@ -16,6 +16,7 @@
 #include "cli/trainer/policy.h"
 #include "cli/trainer/question_prompts.h"
 #include "core/error.h"
+#include "train/data/checksum.h"
 #include "train/head/measure_head.h"
 #include "train/head/train_head.h"
 
@@ -60,6 +61,17 @@ HeadMeasure make_measure(const LoadedModel& loaded, const TrainHeadRequest& requ
   return measure;
 }
 
+/// What the scores of heads depend on, beside the heads.
+Json settings_of(const HeadMeasure& measure, const std::vector<double>& temperatures) {
+  std::vector<std::uint64_t> sums;
+  for (const auto& prompt : measure.prompts)
+    sums.push_back(checksum(std::as_bytes(std::span(prompt))));
+  return {{"prompts", checksum(std::as_bytes(std::span(sums)))},
+          {"max_new", measure.max_new},
+          {"temperatures", temperatures},
+          {"guidance", measure.guidance}};
+}
+
 void check_device(const std::string& device) {
   if (device == "cpu" || torch::cuda::is_available()) return;
   throw UsageError(fmt::format(
@@ -84,6 +96,8 @@ int train(const TrainHeadRequest& request) {
     measure = make_measure(*loaded, request);
     std::vector<double> temperatures = request.temperatures;
     if (temperatures.empty()) temperatures = {loaded->model.config.image ? 1.0 : 0.0};
+    measure.stop = hooks.stop;
+    hooks.measured_with = settings_of(measure, temperatures);
     hooks.evaluate = [&, temperatures](const std::filesystem::path& head) {
       HeadScores scores;
       for (const double temperature : temperatures) {

@@ -30,6 +30,14 @@ std::string_view name_of(HeadKind kind) {
   return "";
 }
 
+HeadKind head_kind_of(const std::string& text) {
+  for (const HeadKind kind :
+       {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa, HeadKind::dflash, HeadKind::peagle}) {
+    if (text == name_of(kind)) return kind;
+  }
+  throw UsageError("--kind: expected eagle, eagle3, medusa, dflash or peagle, got " + text);
+}
+
 bool reads_taps(HeadKind kind) { return kind == HeadKind::eagle3 || guesses_blocks(kind); }
 bool guesses_blocks(HeadKind kind) { return kind == HeadKind::dflash || kind == HeadKind::peagle; }
 

@@ -13,6 +13,8 @@ namespace talon {
 
 enum class HeadKind { eagle, eagle3, medusa, dflash, peagle };
 std::string_view name_of(HeadKind kind);
+/// The kind of that name. Throws UsageError.
+HeadKind head_kind_of(const std::string& text);
 /// Whether it reads streams of several layers, rather than the vector of the output matrix.
 bool reads_taps(HeadKind kind);
 /// Whether it guesses several places in one pass (block_model.h).

@@ -1,6 +1,62 @@
 #include "train/head/head_options.h"
 
+#include "core/error.h"
+#include "train/head/head_loss.h"
+#include "train/head/head_model.h"
+#include "train/head/math/optimizer.h"
+
 namespace talon {
+
+void check_options(const HeadTrainOptions& options, const ModelConfig& target) {
+  const char* several = "several processes (--ranks) must agree on the end: use --epochs";
+  if (options.ranks > 1 && options.minutes > 0)
+    throw UsageError(fmt::format("--minutes: {}", several));
+  if (options.ranks > 1 && options.patience > 0)
+    throw UsageError(fmt::format("--patience: {}", several));
+  const HeadKind kind = head_kind_of(options.kind);
+  const bool medusa = kind == HeadKind::medusa;
+  if (medusa && options.intermediate > 0)
+    throw UsageError("--intermediate: a Medusa head has no MLP");
+  if (!medusa && options.medusa_layers > 1)
+    throw UsageError(fmt::format("--medusa-layers: expected --kind medusa, got {}", options.kind));
+  if (options.intermediate > target.intermediate) {
+    throw UsageError(fmt::format("--intermediate: expected at most the target's {}, got {}",
+                                 target.intermediate, options.intermediate));
+  }
+  if (guesses_blocks(kind) && options.layers > target.layers) {
+    throw UsageError(fmt::format("--layers: expected at most the target's {}, got {}",
+                                 target.layers, options.layers));
+  }
+}
+
+OptimizerOptions optimizer_options(const HeadTrainOptions& options) {
+  return {.rate = options.rate,
+          .warmup = static_cast<double>(options.warmup),
+          .decline = options.decline == "cosine" ? Decline::cosine : Decline::linear,
+          .clip = options.clip,
+          .weight_decay = options.weight_decay,
+          .average = options.average};
+}
+
+LossOptions loss_options(const HeadTrainOptions& options, double feature_rms) {
+  const double feature = options.kind == name_of(HeadKind::eagle) ? 1 : 0;
+  return {.soft = options.soft,
+          .top = options.top,
+          .hard = options.hard,
+          .acceptance = options.acceptance,
+          .variation = options.variation,
+          .coupled = options.coupled,
+          .feature = options.feature < 0 ? feature : options.feature,
+          .feature_rms = feature_rms};
+}
+
+void set_sizes(const HeadTrainOptions& options, const ModelConfig& target, HeadShape& shape) {
+  shape.medusa_heads = options.steps;
+  shape.medusa_layers = options.medusa_layers;
+  shape.layers = options.layers;
+  shape.mask_token = target.vocabulary - 1;  // of the least frequent ones
+  if (options.intermediate > 0) shape.intermediate = options.intermediate;
+}
 
 Json settings_of(const HeadTrainOptions& options, const std::string& target_sha256) {
   Json settings = {{"kind", options.kind},

@@ -9,6 +9,11 @@
 
 namespace talon {
 
+struct HeadShape;
+struct LossOptions;
+struct ModelConfig;
+struct OptimizerOptions;
+
 /// What `talon train head` was asked for. Zeroes mean "no limit" or "off".
 struct HeadTrainOptions {
   std::string kind = "eagle3";  // eagle, eagle3, medusa, dflash, peagle
@@ -46,6 +51,16 @@ struct HeadTrainOptions {
   std::string meet;   // a file where the processes of one run find each other
   std::string start;  // checkpoint or exported head to start from; empty: the target's layer
 };
+
+/// Throws UsageError for sizes that a head of the target cannot have, and for options that exclude
+/// each other.
+void check_options(const HeadTrainOptions& options, const ModelConfig& target);
+
+OptimizerOptions optimizer_options(const HeadTrainOptions& options);
+/// feature_rms: as LossOptions::feature_rms.
+LossOptions loss_options(const HeadTrainOptions& options, double feature_rms);
+/// Those that the options choose.
+void set_sizes(const HeadTrainOptions& options, const ModelConfig& target, HeadShape& shape);
 
 /// The settings that a resumed run must share with the one it resumes.
 Json settings_of(const HeadTrainOptions& options, const std::string& target_sha256);

@@ -60,7 +60,8 @@ double measure_acceptance(const Model& target, const HeadMeasure& measure,
   std::int64_t rounds = 0, emitted = 0;
   std::size_t submitted = 0;
   int running = 0;
-  while (submitted < measure.prompts.size() || running > 0) {
+  const auto is_stopped = [&] { return measure.stop && measure.stop->requested(); };
+  while ((submitted < measure.prompts.size() || running > 0) && !is_stopped()) {
     for (; submitted < measure.prompts.size() && running < kTogether; ++submitted, ++running) {
       submit(*engine, target, measure, measure.prompts[submitted]);
     }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/stop.h"
 #include "core/types.h"
 #include "model/model.h"
 
@@ -17,6 +18,7 @@ struct HeadMeasure {
   // Of a target that draws, whose answers are pictures (SequenceRows::guidance).
   float guidance = 1;
   std::vector<TokenId> guide_prompt = {};
+  const StopFlag* stop = nullptr;  // or null: when requested, what is returned is of no use
 };
 
 /// Tokens per check of the target (bonus included) with `drafter` (`eagle3:head=FOLDER,...`), many

@@ -36,6 +36,25 @@ TEST(TrainHead, StartsFromTheWeightsOfAnotherRun) {
   EXPECT_NEAR(tau_of(second.path() / "head", "eagle3:topk=1,levels=4,nodes=4"), tau, 0.3);
 }
 
+/// The weights lie in scales of features, which other texts have others of.
+TEST(TrainHead, StartsFromTheSameWeightsWhateverTheData) {
+  DataFolder data, other, first, same, changed;
+  write_stories(data.path(), 40);
+  write_stories(other.path(), 3);
+  HeadTrainOptions options = small_run(data, first);
+  train(options);
+  options.start = (first.path() / "checkpoint.safetensors").string();
+  options.epochs = 0.001;  // one step,
+  options.rate = 0;        // which changes nothing
+  options.out = same.path().string();
+  const HeadTrainResult of_same = train(options);
+  options.data = {other.path().string()};
+  options.out = changed.path().string();
+  const HeadTrainResult of_other = train(options);
+  EXPECT_TRUE(bytes_of(of_other.head / "model.safetensors") ==
+              bytes_of(of_same.head / "model.safetensors"));
+}
+
 /// An exported head holds 16-bit floats: what starts from it is as good, and its export the same.
 TEST(TrainHead, StartsFromAnExportedHead) {
   for (const char* kind : {"eagle3", "eagle", "medusa", "dflash", "peagle"}) {

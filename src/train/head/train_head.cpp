@@ -28,25 +28,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kCountedConversations = 1000;  // for the frequent tokens of the loss
 constexpr std::size_t kLossTokensMultiple = 512;     // as BatchOptions::multiple
 
-HeadKind kind_of(const std::string& text) {
-  for (const HeadKind kind :
-       {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa, HeadKind::dflash, HeadKind::peagle}) {
-    if (text == name_of(kind)) return kind;
-  }
-  throw UsageError("--kind: expected eagle, eagle3, medusa, dflash or peagle, got " + text);
-}
-
 std::vector<std::filesystem::path> folders(const HeadTrainOptions& options) {
   return {options.data.begin(), options.data.end()};
-}
-
-OptimizerOptions optimizer_options(const HeadTrainOptions& options) {
-  return {.rate = options.rate,
-          .warmup = static_cast<double>(options.warmup),
-          .decline = options.decline == "cosine" ? Decline::cosine : Decline::linear,
-          .clip = options.clip,
-          .weight_decay = options.weight_decay,
-          .average = options.average};
 }
 
 class HeadTrainer {
@@ -57,8 +40,9 @@ class HeadTrainer {
 
  private:
   void prepare(const Checkpoint& target);
-  void set_sizes();
+  void set_scales();
   void start_or_resume();
+  void check_measure();
   void count_tokens();
   double progress() const;
   int steps_now() const;
@@ -67,7 +51,10 @@ class HeadTrainer {
   void train_once();
   HeadLoss loss_of(const Batch& batch, bool count_right);
   void log_progress(const HeadLoss& loss, double norm);
-  bool evaluate(const Tensor& values, const char* what);
+  void evaluate(const Tensor& values, const char* what);
+  void conclude();
+  bool is_over() const;
+  bool is_stopped() const { return hooks_.stop && hooks_.stop->requested(); }
   void save();
   void export_to(const std::filesystem::path& folder, const Tensor& values);
   std::vector<TokenId> drafted_now() const;
@@ -86,7 +73,6 @@ class HeadTrainer {
   BatchOptions batch_options_;
   torch::ScalarType low_;
   torch::Device device_;
-  FeatureScales scales_;
   HeadShape shape_;
   TargetTables tables_;
   std::optional<ParameterStore> parameters_;
@@ -98,8 +84,7 @@ class HeadTrainer {
   TrainState state_;
   std::vector<std::size_t> order_;       // of the current epoch
   std::vector<TokenId> drafted_before_;  // by the head that it starts from
-  HeadScores best_scores_;
-  Clock::time_point mark_;  // training time is counted from here
+  Clock::time_point mark_;               // training time is counted from here
 };
 
 HeadTrainer::HeadTrainer(const HeadTrainOptions& options, const Checkpoint& target,
@@ -108,13 +93,13 @@ HeadTrainer::HeadTrainer(const HeadTrainOptions& options, const Checkpoint& targ
       hooks_(hooks),
       config_(read_model_config(target)),
       fingerprint_(fingerprint_of(target, config_)),
-      kind_(kind_of(options.kind)),
+      kind_(head_kind_of(options.kind)),
       data_(folders(options)),
       low_(options.precision == "f32" ? torch::kFloat : torch::kBFloat16),
       device_(options.device) {
-  if (options_.ranks > 1 && options_.minutes > 0) {
-    throw UsageError("--minutes: several processes (--ranks) must agree on the end: use --epochs");
-  }
+  check_options(options_, config_);
+  const int asked = options_.draft_vocabulary, all = config_.vocabulary;
+  options_.draft_vocabulary = asked == 0 ? all : std::min(asked, all);
   at::set_num_threads(options.threads);
   prepare(target);
   start_or_resume();
@@ -126,15 +111,15 @@ void HeadTrainer::prepare(const Checkpoint& target) {
                     .with_taps = reads_taps(kind_),
                     .most_tokens = options_.max_tokens,
                     .by_cell = config_.rope.grid_columns > 0};
-  scales_ = measure_features(data_);
-  shape_ = head_shape(kind_, config_, scales_);
-  set_sizes();
+  set_scales();
+  shape_ = head_shape(kind_, config_, state_.scales);
+  set_sizes(options_, config_, shape_);
   if (reads_taps(kind_) && shape_.taps == 0)
     fail("train head: such a head needs data with taps of layers, found none");
   tables_ =
       read_target_tables(target, config_, options_.max_tokens + options_.steps + 1, low_, device_);
   parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_);
-  set_initial_values(*parameters_, shape_, target, config_, scales_, options_.seed);
+  set_initial_values(*parameters_, shape_, target, config_, state_.scales, options_.seed);
   parameters_->refresh_low();
   if (!options_.start.empty()) {
     load_start(options_.start, shape_, *parameters_);
@@ -142,39 +127,20 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   }
   model_.emplace(shape_, *parameters_, tables_);
   optimizer_.emplace(*parameters_, optimizer_options(options_));
-  const double feature = kind_ == HeadKind::eagle ? 1 : 0;
-  loss_options_ = {.soft = options_.soft,
-                   .top = options_.top,
-                   .hard = options_.hard,
-                   .acceptance = options_.acceptance,
-                   .variation = options_.variation,
-                   .coupled = options_.coupled,
-                   .feature = options_.feature < 0 ? feature : options_.feature,
-                   .feature_rms = scales_.last};
+  loss_options_ = loss_options(options_, state_.scales.last);
   if (options_.ranks > 1) exchange_ = make_exchange(options_.rank, options_.ranks, options_.meet);
 }
 
-void HeadTrainer::set_sizes() {
-  const int asked = options_.draft_vocabulary, all = config_.vocabulary;
-  options_.draft_vocabulary = asked == 0 ? all : std::min(asked, all);
-  const bool medusa = kind_ == HeadKind::medusa;
-  if (medusa && options_.intermediate > 0)
-    throw UsageError("--intermediate: a Medusa head has no MLP");
-  if (!medusa && options_.medusa_layers > 1)
-    throw UsageError(fmt::format("--medusa-layers: expected --kind medusa, got {}", options_.kind));
-  if (options_.intermediate > config_.intermediate) {
-    throw UsageError(fmt::format("--intermediate: expected at most the target's {}, got {}",
-                                 config_.intermediate, options_.intermediate));
+/// Values are kept in the scales that they were trained with.
+void HeadTrainer::set_scales() {
+  std::optional<FeatureScales> scales = stored_scales(at("checkpoint.safetensors"));
+  if (!scales && !options_.start.empty()) scales = stored_scales(options_.start);
+  const FeatureScales measured = measure_features(data_);
+  if (scales && scales->taps.size() != measured.taps.size()) {
+    fail("train head: data with vectors of {} layers: expected those of {}, as its start has",
+         measured.taps.size(), scales->taps.size());
   }
-  shape_.medusa_heads = options_.steps;
-  shape_.medusa_layers = options_.medusa_layers;
-  shape_.layers = options_.layers;
-  shape_.mask_token = config_.vocabulary - 1;  // of the least frequent ones
-  if (guesses_blocks(kind_) && options_.layers > config_.layers) {
-    throw UsageError(fmt::format("--layers: expected at most the target's {}, got {}",
-                                 config_.layers, options_.layers));
-  }
-  if (options_.intermediate > 0) shape_.intermediate = options_.intermediate;
+  state_.scales = scales.value_or(measured);
 }
 
 void HeadTrainer::start_or_resume() {
@@ -189,7 +155,9 @@ void HeadTrainer::start_or_resume() {
         fmt::format("resumed at iteration {}, {} pairs", optimizer_->iterations, state_.pairs));
     order_ = data_.shuffled(options_.seed + static_cast<std::uint64_t>(state_.epoch));
     if (data_.size() != state_.epoch_size) open_epoch();  // the data has grown
+    if (leads()) check_measure();
   } else {
+    state_.measured_with = hooks_.measured_with;
     count_tokens();
     std::int64_t pairs = 0;
     for (std::size_t i = 0; i < data_.size(); ++i) {
@@ -203,9 +171,29 @@ void HeadTrainer::start_or_resume() {
   }
   if (leads()) {
     curve_.emplace(at("curve.csv"), optimizer_->iterations);
-    evaluations_.emplace(at("evaluations.csv"), optimizer_->iterations);
+    const bool ends_here = is_over() && state_.concluded != optimizer_->iterations;
+    evaluations_.emplace(at("evaluations.csv"), optimizer_->iterations - (ends_here ? 1 : 0));
   }
   mark_ = Clock::now();
+}
+
+/// Scores under other settings say nothing, nor do those of a head that is gone.
+void HeadTrainer::check_measure() {
+  const bool is_same = state_.measured_with == hooks_.measured_with;
+  state_.measured_with = hooks_.measured_with;
+  const bool is_there = std::filesystem::exists(at("head/config.json"));
+  if (state_.best_facts.is_null() || (is_same && is_there)) return;
+  const auto aside = at(fmt::format("evaluations_until_{}.csv", optimizer_->iterations));
+  std::error_code there_are_none;
+  std::filesystem::rename(at("evaluations.csv"), aside, there_are_none);
+  hooks_.log(fmt::format("{}: the best head so far is forgotten, its evaluations are now {}",
+                         is_same ? "there is no head" : "heads are measured otherwise than before",
+                         aside.string()));
+  state_.best = 0;
+  state_.best_scores.clear();
+  state_.best_facts = nullptr;
+  state_.since_best = 0;
+  state_.concluded = -1;
 }
 
 void HeadTrainer::count_tokens() {
@@ -291,7 +279,7 @@ void HeadTrainer::train_once() {
   if (options_.noise > 0 && kind_ == HeadKind::eagle) {
     at::Generator generator = at::detail::createCPUGenerator(
         options_.seed + static_cast<std::uint64_t>(optimizer_->iterations));
-    const double bound = options_.noise * scales_.last;
+    const double bound = options_.noise * state_.scales.last;
     batch.features.add_(torch::empty(batch.features.sizes(), torch::kFloat)
                             .uniform_(-bound, bound, generator)
                             .to(device_));
@@ -343,14 +331,14 @@ void HeadTrainer::log_progress(const HeadLoss& loss, double norm) {
                   loss.step_loss.front(), right));
 }
 
-/// Exports the values, measures them and keeps them if they are the best so far. False when early
-/// stopping says so.
-bool HeadTrainer::evaluate(const Tensor& values, const char* what) {
-  if (!leads()) return true;
+/// Exports the values, measures them and keeps them if they are the best so far.
+void HeadTrainer::evaluate(const Tensor& values, const char* what) {
+  if (!leads() || is_stopped()) return;
   const auto trial = at("trial");
   export_to(trial, values);
   HeadScores scores;
   if (hooks_.evaluate) scores = hooks_.evaluate(trial);
+  if (is_stopped()) return;
   const double score =
       scores.empty() ? static_cast<double>(optimizer_->iterations) : scores[0].second;
   CurveRow row = {{"iteration", static_cast<double>(optimizer_->iterations)},
@@ -365,16 +353,31 @@ bool HeadTrainer::evaluate(const Tensor& values, const char* what) {
     evaluations_->append(row);
     hooks_.log(fmt::format("{} at iteration {}:{}", what, optimizer_->iterations, line));
   }
-  const bool better = best_scores_.empty() ? score >= state_.best : score > state_.best;
+  const bool better = state_.best_scores.empty() ? score >= state_.best : score > state_.best;
   state_.since_best = better ? 0 : state_.since_best + 1;
   if (better) {
     state_.best = score;
-    best_scores_ = scores;
+    state_.best_scores = scores;
+    state_.best_facts = facts();
     export_to(at("head"), values);
   }
   write_curve_page(at("curves.html"), {curve_->path(), evaluations_->path()});
   mark_ = Clock::now();
-  return options_.patience == 0 || state_.since_best < options_.patience;
+}
+
+/// The last values are measured and exported. Unless it is stopped meanwhile, the run is over then.
+void HeadTrainer::conclude() {
+  const int since_best = state_.since_best;  // --patience counts no more
+  save();
+  evaluate(optimizer_->average, "average");
+  evaluate(parameters_->values(), "final values");
+  if (!leads() || is_stopped()) return;
+  std::filesystem::remove_all(at("trial"));
+  if (state_.best_facts.is_null()) state_.best_facts = facts();  // of an older checkpoint
+  write_model_card({at("head"), state_.best_scores, state_.best_facts}, evaluations_->path());
+  state_.since_best = since_best;
+  state_.concluded = optimizer_->iterations;
+  save();
 }
 
 void HeadTrainer::export_to(const std::filesystem::path& folder, const Tensor& values) {
@@ -416,25 +419,25 @@ void HeadTrainer::save() {
   mark_ = Clock::now();
 }
 
+bool HeadTrainer::is_over() const {
+  return progress() >= 1 || (options_.patience > 0 && state_.since_best >= options_.patience);
+}
+
 HeadTrainResult HeadTrainer::run() {
   const auto every = [&](int period) { return period > 0 && optimizer_->iterations % period == 0; };
-  while (progress() < 1) {
+  while (!is_over() && !is_stopped()) {
     train_once();
+    if (every(options_.evaluate_every)) evaluate(optimizer_->average, "average");
     if (every(options_.checkpoint_every)) save();
-    if (every(options_.evaluate_every) && !evaluate(optimizer_->average, "average")) break;
-    if (hooks_.stop && hooks_.stop->requested()) {
-      save();
-      return {{}, {}, facts()};
-    }
   }
-  save();
-  evaluate(optimizer_->average, "average");
-  evaluate(parameters_->values(), "final values");
+  if (is_stopped()) {
+    save();
+    return {{}, {}, facts()};
+  }
+  if (state_.concluded != optimizer_->iterations) conclude();
+  if (is_stopped()) return {{}, {}, facts()};
   if (!leads()) return {};
-  std::filesystem::remove_all(at("trial"));
-  const HeadTrainResult result{at("head"), best_scores_, facts()};
-  write_model_card(result, evaluations_->path());
-  return result;
+  return {at("head"), state_.best_scores, state_.best_facts};
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ using test::data_model;
 using test::DataFolder;
 using test::failure_of;
 using test::kTarget;
+using test::quiet;
 using test::small_run;
 using test::tau_of;
 using test::train;
@@ -37,6 +38,18 @@ TEST(MeasureHead, ManyAnswersAtOnceHaveTheWholeTreesOfEach) {
   EXPECT_GT(alone, 1.1);
   measure.prompts.resize(90, measure.prompts.front());
   EXPECT_EQ(measure_acceptance(data_model().model, measure, drafter), alone);
+}
+
+TEST(MeasureHead, EndsWhenItIsToStop) {
+  HeadMeasure measure{.prompts = {test::encode_letters("Once")}, .end_tokens = {2}, .max_new = 12};
+  StopFlag stop;
+  stop.request();
+  measure.stop = &stop;
+  EXPECT_EQ(measure_acceptance(data_model().model, measure,
+                               "eagle3:topk=8,levels=6,nodes=15,head=" TALON_TEST_DATA
+                               "/golden/stories260k/eagle3_head"),
+            1)
+      << "no check of the target";
 }
 
 struct KindCase {
@@ -153,6 +166,15 @@ TEST(TrainHead, SizesThatTheHeadCannotHaveAreRefused) {
   EXPECT_NE(refusal("eagle", 0, 2).find("--kind medusa, got eagle"), std::string::npos);
 }
 
+TEST(TrainHead, ProcessesThatMayEndApartAreRefused) {
+  DataFolder data, out;
+  HeadTrainOptions options = small_run(data, out);
+  options.ranks = 2;
+  options.patience = 1;
+  write_stories(data.path(), 6);
+  EXPECT_NE(failure_of(options).find("--patience"), std::string::npos) << failure_of(options);
+}
+
 TEST(TrainHead, StoppedAndStartedAgainItGivesTheSameHeadBitForBit) {
   DataFolder data, straight, stopped;
   write_stories(data.path(), 12);
@@ -250,9 +272,13 @@ TEST(TrainHead, FullDiskIsNamedAndTheCheckpointKept) {
   DataFolder data, out;
   write_stories(data.path(), 6);
   HeadTrainOptions options = small_run(data, out);
-  train(options);
+  HeadTrainHooks hooks = quiet();
+  StopFlag stop;
+  stop.request();
+  hooks.stop = &stop;
+  train(options, hooks);  // it saves its beginning
   const std::string checkpoint = bytes_of(out.path() / "checkpoint.safetensors");
-  options.epochs = 1;  // it resumes at its end, and saves
+  ASSERT_FALSE(checkpoint.empty());
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;

@@ -25,7 +25,19 @@ Json to_json(const TrainState& state, const Optimizer& optimizer) {
           {"epoch_size", state.epoch_size},
           {"next", state.next},
           {"best", state.best},
-          {"since_best", state.since_best}};
+          {"best_scores", state.best_scores},
+          {"best_facts", state.best_facts},
+          {"measured_with", state.measured_with},
+          {"since_best", state.since_best},
+          {"concluded", state.concluded},
+          {"scales", {{"taps", state.scales.taps}, {"last", state.scales.last}}}};
+}
+
+/// A text of the file's metadata as JSON.
+Json metadata_of(const Checkpoint& checkpoint, const char* name, const std::string& doing) {
+  if (!checkpoint.metadata.contains(name) || !checkpoint.metadata[name].is_string())
+    fail("{}: expected a checkpoint of talon train head, found no \"{}\"", doing, name);
+  return parse_json(checkpoint.metadata[name].get<std::string>(), doing);
 }
 
 void check_settings(const std::filesystem::path& file, const Json& expected, const Json& found) {
@@ -80,13 +92,8 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
                      ParameterStore& parameters, Optimizer& optimizer) {
   const Checkpoint checkpoint = read_safetensors(file);
   const std::string doing = "resume " + file.string();
-  const auto text = [&](const char* name) -> Json {
-    if (!checkpoint.metadata.contains(name) || !checkpoint.metadata[name].is_string())
-      fail("{}: expected a checkpoint of talon train head, found no \"{}\"", doing, name);
-    return parse_json(checkpoint.metadata[name].get<std::string>(), doing);
-  };
-  check_settings(file, settings, text("settings"));
-  const Json json = text("state");
+  check_settings(file, settings, metadata_of(checkpoint, "settings", doing));
+  const Json json = metadata_of(checkpoint, "state", doing);
   try {
     json.at("iterations").get_to(optimizer.iterations);
     json.at("pairs").get_to(state.pairs);
@@ -97,6 +104,12 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
     json.at("next").get_to(state.next);
     json.at("best").get_to(state.best);
     json.at("since_best").get_to(state.since_best);
+    if (json.contains("measured_with")) {  // not in older ones
+      json.at("best_scores").get_to(state.best_scores);
+      state.best_facts = json.at("best_facts");
+      state.measured_with = json.at("measured_with");
+      json.at("concluded").get_to(state.concluded);
+    }
   } catch (const Json::exception& problem) {
     fail("{}: state: {}", doing, problem.what());
   }
@@ -112,6 +125,19 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
   integers("counts", state.counts);
   integers("frequent", state.frequent);
   parameters.refresh_low();
+}
+
+std::optional<FeatureScales> stored_scales(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file) || is_head_file(file)) return std::nullopt;
+  const std::string doing = "read " + file.string();
+  const Json state = metadata_of(read_safetensors(file), "state", doing);
+  if (!state.contains("scales")) return std::nullopt;
+  try {
+    const Json& scales = state["scales"];
+    return FeatureScales{.taps = scales.at("taps"), .last = scales.at("last")};
+  } catch (const Json::exception& problem) {
+    fail("{}: state: {}", doing, problem.what());
+  }
 }
 
 void load_start(const std::filesystem::path& path, const HeadShape& shape,

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "io/json.h"
 #include "train/head/head_model.h"
 #include "train/head/math/optimizer.h"
 #include "train/head/math/parameters.h"
+#include "train/head/target_weights.h"
 #include "train/head/token_counts.h"
+#include "train/head/train_head.h"
 
 namespace talon {
 
@@ -20,7 +23,12 @@ struct TrainState {
   std::size_t epoch_size = 0;     // conversations of the current epoch
   std::size_t next = 0;           // position in the epoch's order
   double best = 0;                // of the evaluations
+  HeadScores best_scores;         // all of that one
+  Json best_facts;                // of the exported head; null: not known
+  Json measured_with;             // HeadTrainHooks::measured_with of the evaluations
   int since_best = 0;             // evaluations since then
+  std::int64_t concluded = -1;    // the iteration that was measured and exported as the last one
+  FeatureScales scales;           // in which the values are
   TokenCounts counts;             // of response tokens, first epoch
   std::vector<TokenId> frequent;  // the tokens of the loss
 };
@@ -33,6 +41,10 @@ void save_checkpoint(const std::filesystem::path& file, const TrainState& state,
 /// Throws Error naming the setting that differs, or the tensor that does not fit.
 void load_checkpoint(const std::filesystem::path& file, const Json& settings, TrainState& state,
                      ParameterStore& parameters, Optimizer& optimizer);
+
+/// The scales of features that the values of a checkpoint were trained with; none in older ones,
+/// and where there is no such checkpoint.
+std::optional<FeatureScales> stored_scales(const std::filesystem::path& checkpoint);
 
 /// Values to start another run from: the average of a checkpoint of the same kind of head, or a
 /// head (import_head).
