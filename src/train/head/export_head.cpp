@@ -142,7 +142,8 @@ bool is_mask(const FileTensor& tensor) { return tensor.parameter == "mask_featur
 void add_vocabulary(const HeadExport& head, TensorList& list) {
   if (head.draft_vocabulary.empty()) {
     const bool own = reads_taps(head.shape.kind) && head.shape.kind != HeadKind::dflash;
-    if (own) list.add("lm_head.weight", head.target.output);
+    // The target's own rows, which other heads draft with, lack its scale.
+    if (own || head.config.logit_scale != 1) list.add("lm_head.weight", head.target.output);
     return;
   }
   std::vector<std::int64_t> ids(head.draft_vocabulary.begin(), head.draft_vocabulary.end());

@@ -36,7 +36,7 @@ Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor&
   const torch::NoGradGuard frozen;
   Wanted wanted;
   wanted.rows = target.output.index_select(0, chosen);
-  const Tensor logits = at::mm(batch.wanted.to(wanted.rows.scalar_type()), wanted.rows.t());
+  const Tensor logits = target_logits(target, batch.wanted, wanted.rows);
   const Tensor p = at::softmax(logits, 1);
   Tensor weights = options.soft == 1 ? p : p * options.soft;
   if (options.top > 0) {
@@ -61,6 +61,11 @@ Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor&
 }
 
 }  // namespace
+
+Tensor target_logits(const TargetTables& target, const Tensor& vectors, const Tensor& rows) {
+  const Tensor logits = at::mm(vectors.to(rows.scalar_type()), rows.t());
+  return target.logit_cap > 0 ? (logits / target.logit_cap).tanh_().mul_(target.logit_cap) : logits;
+}
 
 HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Batch& batch,
                    const Tensor& chosen, int steps, const LossOptions& options, std::uint64_t seed,

@@ -30,6 +30,11 @@ struct HeadLoss {
                                    // when asked for
 };
 
+/// The target's logits as it draws with them, scaled and capped, of the tokens of `rows` (rows of
+/// target.output), for `vectors` [queries, hidden] that its output matrix reads.
+torch::Tensor target_logits(const TargetTables& target, const torch::Tensor& vectors,
+                            const torch::Tensor& rows);
+
 /// The loss of a batch over the tokens `chosen` ([tokens] i64, ascending): target and head are both
 /// restricted to them and renormalised. `seed` is that of the noise of the coupled loss, one row a
 /// position, at the temperature of the position's answer.

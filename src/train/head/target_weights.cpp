@@ -56,7 +56,7 @@ class TargetLayer {
  private:
   int last() const { return layer_; }
   Tensor norm(const std::string& name) const {
-    return read_tensor(target_, name, {config_.hidden});
+    return read_tensor(target_, name, {config_.hidden}) + (config_.forms.norm_plus_one ? 1 : 0);
   }
   Tensor matrix(std::string_view name, std::int64_t rows, std::int64_t cols) const {
     return read_tensor(target_, layer_tensor(name, last()), {rows, cols});
@@ -211,6 +211,8 @@ TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& con
   tables.output = config.tied_output
                       ? tables.embedding
                       : read_tensor(target, std::string(names.output), shape).to(options);
+  if (config.logit_scale != 1) tables.output = tables.output * config.logit_scale;
+  tables.logit_cap = config.logit_cap;
   RopeConfig rope;
   rope.base = config.rope.base;
   if (config.image) rope = config.rope;

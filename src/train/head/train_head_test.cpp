@@ -8,10 +8,14 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
 #include "core/error.h"
+#include "model/target.h"
+#include "train/head/export_head.h"
+#include "train/head/head_loss.h"
 #include "train/head/math/exchange.h"
 #include "train/head/target_weights.h"
 #include "train/head/test_training.h"
@@ -173,6 +177,81 @@ TEST(TrainHead, ProcessesThatMayEndApartAreRefused) {
   options.patience = 1;
   write_stories(data.path(), 6);
   EXPECT_NE(failure_of(options).find("--patience"), std::string::npos) << failure_of(options);
+}
+
+/// The law that a head is to learn is the one that the engine draws with.
+TEST(TargetTables, GiveTheLogitsOfTheEngine) {
+  test::TestModel target(kTarget, make_cpu_backend({.threads = 1}));
+  ModelConfig& config = target.model.config;
+  config.logit_scale = 0.125F;
+  config.logit_cap = 0.75F;
+  KvCache cache(*target.backend, kv_shape(config, 4));
+  const std::vector<TokenId> tokens = test::encode_letters("Once");
+  const int rows = static_cast<int>(tokens.size());
+  Target engine(target.model, cache, rows, {{FeatureTap::kFinalNorm}});
+  KvSequence sequence = cache.start(tokens, false);
+  ASSERT_TRUE(sequence.reserve(rows));
+  const SequenceRows whole{&sequence, tokens, {}, SequenceRows::Logits::all};
+  const auto result = engine.forward(std::span(&whole, 1));
+  const auto downloaded = [&](const View& view) {
+    const torch::Tensor values = torch::empty({view.rows, view.cols});
+    target.backend->download(
+        view, std::span(values.data_ptr<float>(), static_cast<std::size_t>(values.numel())));
+    return values;
+  };
+  const TargetTables tables =
+      read_target_tables(target.checkpoint, config, 64, torch::kFloat, torch::kCPU);
+  const torch::Tensor expected = downloaded(result.logits);
+  const torch::Tensor found = target_logits(tables, downloaded(result.features), tables.output);
+  EXPECT_LT((found - expected).abs().max().item<double>(), 0.02);
+  EXPECT_GT(expected.abs().max().item<double>(), 0.5) << "scaled and capped";
+  EXPECT_LE(expected.abs().max().item<double>(), 0.75);
+}
+
+TEST(TargetTables, NormsThatAFileHasLessOneAreWhole) {
+  const Checkpoint target = open_checkpoint(kTarget);
+  ModelConfig config = read_model_config(target);
+  const FeatureScales scales{.taps = {1, 1, 1}, .last = 1};
+  const HeadShape shape = head_shape(HeadKind::eagle3, config, scales);
+  const auto norm = [&] {
+    ParameterStore parameters(parameter_shapes(shape), torch::kFloat, torch::kFloat, torch::kCPU);
+    set_initial_values(parameters, shape, target, config, scales, /*seed=*/1);
+    return parameters["output_norm"].value.clone();
+  };
+  const torch::Tensor plain = norm();
+  config.forms.norm_plus_one = true;
+  EXPECT_TRUE(norm().equal(plain + 1));
+}
+
+/// A head that drafts with the target's own rows would draft without its scale.
+TEST(TargetTables, RowsOfATargetThatScalesItsLogitsAreExportedScaled) {
+  const Checkpoint target = open_checkpoint(kTarget);
+  ModelConfig config = read_model_config(target);
+  const FeatureScales scales{.taps = {1, 1, 1}, .last = 1};
+  const HeadShape shape = head_shape(HeadKind::eagle, config, scales);
+  const ParameterStore parameters(parameter_shapes(shape), torch::kFloat, torch::kFloat,
+                                  torch::kCPU);
+  const auto rows = [&] {
+    const DataFolder out;
+    const TargetTables tables = read_target_tables(target, config, 8, torch::kFloat, torch::kCPU);
+    export_head({shape, parameters, parameters.values(), tables, {}, config, 1, Json::object()},
+                out.path());
+    const Checkpoint head = open_checkpoint(out.path());
+    const StoredTensor* stored = head.find("lm_head.weight");
+    if (!stored) return torch::Tensor();
+    const torch::Tensor values = torch::empty(stored->shape, torch::kHalf);
+    std::memcpy(values.data_ptr(), stored->bytes.data(), stored->bytes.size());
+    return values;
+  };
+  EXPECT_FALSE(rows().defined()) << "the target's own";
+  config.logit_scale = 0.125F;
+  const torch::Tensor scaled = rows();
+  ASSERT_TRUE(scaled.defined());
+  const TargetTables tables = read_target_tables(target, config, 8, torch::kFloat, torch::kCPU);
+  EXPECT_TRUE(scaled.equal(tables.output.to(torch::kHalf)));
+  config.logit_scale = 1;
+  EXPECT_TRUE(at::allclose(
+      tables.output * 8, read_target_tables(target, config, 8, torch::kFloat, torch::kCPU).output));
 }
 
 TEST(TrainHead, StoppedAndStartedAgainItGivesTheSameHeadBitForBit) {
