@@ -246,9 +246,9 @@ const Kernels& avx512_kernels();
 const Kernels& avx512_bf16_kernels();
 const Kernels& amx_kernels();
 
-/// Whether products of 16 bf16 pairs take less time than the two float32 products each that give the
-/// same, which is not so on every processor. Measured once, in half a millisecond.
-/// REQUIRES: supported(CpuKernels::avx512_bf16).
+/// Whether products of 16 bf16 pairs take less time than the two float32 products each that give
+/// the same, which is not so on every processor. Measured once, in half a millisecond. REQUIRES:
+/// supported(CpuKernels::avx512_bf16).
 bool bf16_pairs_are_fast();
 
 }  // namespace talon::cpu
