@@ -22,7 +22,7 @@ class PolicyState {
   virtual ~PolicyState() = default;
   virtual TreePlan plan(const PlanContext& context) = 0;
   /// Asked before the first pass of a drafter that grows level by level: whether it is worth it.
-  /// tree: the root and what cheaper drafters proposed. waiting: committed tokens before the root
+  /// tree: the root and what drafters before it proposed. waiting: committed tokens before the root
   /// that the drafter has not run yet, and would run in that pass.
   virtual bool start(const DraftTree& tree, int waiting);
   /// Asked by such drafters after each level of plan().ask_after: how many of its best nodes to
