@@ -101,11 +101,13 @@ class ChatLoop {
 
   Request make_request() {
     const int context = session_.model.config.context;
+    const int most = session_.most_positions();
     const ChatHistory::Prompt prompt =
-        history_.prompt(std::max(1, context - kLeastAnswer), interrupt_.stop());
+        history_.prompt(std::max(1, most - kLeastAnswer), interrupt_.stop());
     if (prompt.dropped_turns > 0) {
-      note("note: the context of {} tokens is full: the {} oldest {} forgotten", context,
-           prompt.dropped_turns, prompt.dropped_turns == 1 ? "turn is" : "turns are");
+      note("note: the {} of {} tokens is full: the {} oldest {} forgotten",
+           most < context ? "cache (--cache-mb)" : "context", most, prompt.dropped_turns,
+           prompt.dropped_turns == 1 ? "turn is" : "turns are");
     }
     Request request;
     request.prompt = prompt.tokens;

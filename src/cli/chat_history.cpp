@@ -38,7 +38,7 @@ ChatHistory::Prompt ChatHistory::prompt(int room, const StopFlag& stop) {
     if (turns_.end() - first < 3) {
       fail(
           "the message has {} with the chat's frame: expected at most {} tokens, for an answer to "
-          "fit into the context",
+          "fit into context and cache",
           prompt.is_too_long ? std::string("too many bytes")
                              : fmt::format("{} tokens", prompt.tokens.size()),
           room);

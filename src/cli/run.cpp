@@ -57,6 +57,12 @@ Request make_request(const RunOptions& options, const Session& session) {
     fail("the prompt has {} tokens: expected fewer than {}, the context of {}", length, context,
          session.path.string());
   }
+  if (const int most = session.most_positions(); length >= most) {
+    fail(
+        "the prompt has {} tokens: expected fewer than {}, which the cache holds: give a larger "
+        "--cache-mb",
+        length, most);
+  }
   request.max_new = std::min(options.answer.max_new, context - length);
   if (request.max_new < options.answer.max_new) {
     note("note: the answer ends after {} tokens, where the context of {} is full", request.max_new,

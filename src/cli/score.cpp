@@ -61,7 +61,7 @@ class Score : public Command {
     const std::string text = read_text_file(file_);
     Session session = open_session(model_);
     require_text_model(session);
-    chunk_ = std::min(chunk_, session.model.config.context);
+    chunk_ = std::min({chunk_, session.model.config.context, session.cache->rows_at_once()});
     const std::vector<TokenId> tokens = read_tokens(session, text);
     const InterruptGuard interrupt;
     score(session, tokens, interrupt.stop());
@@ -86,6 +86,11 @@ class Score : public Command {
       fail("score {}: expected 2 to {} tokens (the context), found {}", file_, context,
            tokens.size());
     }
+    const auto room = static_cast<std::size_t>(session.most_positions());
+    if (tokens.size() > room) {
+      fail("score {}: the cache has room for {} tokens, found {}: give a larger --cache-mb", file_,
+           room, tokens.size());
+    }
     return tokens;
   }
 
@@ -106,10 +111,8 @@ class Score : public Command {
                   std::size_t rows) {
     const auto first = static_cast<std::size_t>(sequence.length());
     const std::span<const TokenId> chunk = tokens.subspan(first, rows);
-    if (!sequence.reserve(static_cast<int>(rows))) {
-      fail("score {}: the cache has no room for {} tokens: give a larger --cache-mb", file_,
-           tokens.size());
-    }
+    const bool has_room = sequence.reserve(static_cast<int>(rows));
+    expects(has_room, "the cache holds all of the text");
     const SequenceRows batch{&sequence, chunk, {}, SequenceRows::Logits::all};
     const ForwardResult result = target.forward({&batch, 1});
     logits_.resize(static_cast<std::size_t>(result.logits.cols));

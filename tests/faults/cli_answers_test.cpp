@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
@@ -362,84 +361,6 @@ TEST(HelpMethods, SaysOfEachOptionWhatIsUsualAndWhatItMayBe) {
   EXPECT_NE(outcome.output.find("nodes=32 "), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("most draft nodes: a whole number from 1 to 1024"),
             std::string::npos);
-}
-
-TEST(Chat, KeepsTheConversationInTheCacheAndObeysCommands) {
-  const std::string model = chat_model();
-  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
-  const Outcome outcome = run_talon(Start{
-      .arguments = {"chat", "-m", model, "-n", "40"},
-      .input =
-          "Tell me about the sea.\nAnd about rivers, in a few words?\n/stats\n/reset\n/bogus\n"});
-  EXPECT_EQ(outcome.code, 0) << outcome.notes;
-  EXPECT_NE(outcome.notes.find("found in the cache)"), std::string::npos) << outcome.notes;
-  EXPECT_EQ(outcome.notes.find("(0 found in the cache)"), std::string::npos) << outcome.notes;
-  EXPECT_NE(outcome.notes.find("the conversation is forgotten"), std::string::npos);
-  EXPECT_NE(outcome.notes.find("no such command: /bogus"), std::string::npos);
-}
-
-TEST(Chat, AnswersTheSameWithoutTheCacheOfEarlierTurns) {
-  const std::string model = chat_model();
-  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
-  const std::string input = "Tell me about the sea.\nAnd about rivers, in a few words?\n/stats\n";
-  const Outcome with =
-      run_talon(Start{.arguments = {"chat", "-m", model, "-n", "40"}, .input = input});
-  const Outcome without = run_talon(
-      Start{.arguments = {"chat", "-m", model, "-n", "40", "--no-reuse"}, .input = input});
-  EXPECT_EQ(without.code, 0) << without.notes;
-  EXPECT_NE(without.notes.find("(0 found in the cache)"), std::string::npos) << without.notes;
-  EXPECT_EQ(without.output, with.output);
-}
-
-TEST(Chat, FindsAllOfTheEarlierTurnsInTheCacheHoweverTheyWereTokenized) {
-  const std::string model = chat_model();
-  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
-  // At this temperature some words come as other tokens than their text is encoded to.
-  const Outcome outcome = run_talon(
-      Start{.arguments = {"chat", "-m", model, "-n", "200", "--temperature", "1.5", "--seed", "4"},
-            .input = "Say a few odd words.\nAnd now?\n/stats\n"});
-  ASSERT_EQ(outcome.code, 0) << outcome.notes;
-  int prompt = 0, found = 0;
-  const std::size_t at = outcome.notes.rfind("prompt ");
-  ASSERT_NE(at, std::string::npos) << outcome.notes;
-  ASSERT_EQ(std::sscanf(outcome.notes.c_str() + at, "prompt %d tokens (%d found", &prompt, &found),
-            2);
-  EXPECT_GE(found, (prompt - 20) / 64 * 64) << outcome.notes;  // whole pages; 20 are new
-}
-
-TEST(Chat, AMessageThatIsTooLongLeavesTheConversationAsItWas) {
-  const std::string model = chat_model();
-  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
-  const auto chat = [&](const std::string& between) {
-    return run_talon(Start{.arguments = {"chat", "-m", model, "-n", "20", "--context", "256"},
-                           .input = "What is rain?\r\n" + between + "Why?\n/exit now\nAnd?\n"});
-  };
-  std::string endless;
-  for (int i = 0; i < 400; ++i) endless += "word ";
-  const Outcome plain = chat(""), refused = chat(endless + "\n");
-  EXPECT_NE(refused.notes.find("the message has"), std::string::npos) << refused.notes;
-  EXPECT_EQ(refused.output, plain.output);
-  EXPECT_EQ(refused.notes.find("no such command"), std::string::npos) << refused.notes;
-}
-
-TEST(Chat, EndsWhenItsOutputTakesNoMore) {
-  const std::string model = chat_model();
-  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
-  const Outcome outcome = run_talon(Start{.arguments = {"chat", "-m", model, "-n", "8"},
-                                          .input = "Hello!\nAnd then?\n",
-                                          .output_file = "/dev/full"});
-  EXPECT_EQ(outcome.code, 1) << outcome.notes;
-  EXPECT_NE(outcome.notes.find("No space left"), std::string::npos) << outcome.notes;
-}
-
-TEST(Chat, ForgetsTheOldestTurnsWhenTheContextIsFull) {
-  const std::string model = chat_model();
-  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
-  const Outcome outcome =
-      run_talon(Start{.arguments = {"chat", "-m", model, "-n", "30", "--context", "128"},
-                      .input = "What is rain?\nWhat is snow?\nWhat is ice?\nWhat is fog?\n"});
-  EXPECT_EQ(outcome.code, 0) << outcome.notes;
-  EXPECT_NE(outcome.notes.find("oldest turn is forgotten"), std::string::npos) << outcome.notes;
 }
 
 }  // namespace

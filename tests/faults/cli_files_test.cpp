@@ -179,6 +179,22 @@ TEST(BadPrompt, ScoreOfTooLittleAndTooMuch) {
       {"513"});
 }
 
+TEST(BadPrompt, LongerThanTheCacheIsRefusedBeforeItIsComputed) {
+  if (chat_model().empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const Folder folder;
+  std::string ids = "1";
+  for (int i = 0; i < 199; ++i) ids += ",403";
+  const std::vector<std::string> model = {"-m", chat_model(), "--cache-mb", "3"};
+  const auto with_model = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), model.begin(), model.end());
+    return Start{.arguments = arguments};
+  };
+  expect_failure(with_model({"score", "--ids", "-f", folder.write("ids", ids)}),
+                 {"the cache has room for 128 tokens, found 200: give a larger --cache-mb"});
+  expect_failure(with_model({"run", "--prompt-ids", ids}),
+                 {"200 tokens: expected fewer than 128", "--cache-mb"});
+}
+
 TEST(BadPrompt, QuestionsThatAreNotJson) {
   const Folder folder;
   const std::string file = folder.write("questions.jsonl", "{\"turns\": [\"a\"]}\nnot json\n");

@@ -1,5 +1,6 @@
 #include "cli/options/session.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "cli/options/places.h"
@@ -10,6 +11,10 @@
 #include "runtime/cost_cache.h"
 
 namespace talon {
+
+int Session::most_positions() const {
+  return std::min(model.config.context, cache->total_pages() * kPageRows);
+}
 
 ModelSource source_of(const ModelOptions& options) {
   ModelSource source = options;

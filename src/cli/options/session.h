@@ -15,6 +15,9 @@ struct Session : LoadedModel {
   explicit Session(LoadedModel loaded) : LoadedModel(std::move(loaded)) {}
   std::unique_ptr<KvCache> cache;
   double load_ms = 0;
+
+  /// Most positions of a text: the model's context, or what the cache holds of it.
+  int most_positions() const;
 };
 
 /// What `options` name, with the folder of pulled models.
