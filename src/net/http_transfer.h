@@ -11,7 +11,8 @@ namespace talon {
 
 inline constexpr int kHttpDone = 200;  // the status of what went well
 
-/// One request over HTTP.
+/// One request over HTTP, through the proxy that the environment names as libcurl reads it
+/// (http_proxy, no_proxy); never through one to this machine.
 struct HttpTransfer {
   std::string url;
   std::vector<std::string> headers = {};  // "Name: value"

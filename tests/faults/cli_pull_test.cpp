@@ -65,6 +65,19 @@ TEST(PullUrl, StartsAnewWhenTheServerHasAnotherVersion) {
   EXPECT_EQ(read_file(models.file("model.gguf")), newer);
 }
 
+TEST(PullUrl, AProxyStandsBeforeOtherMachinesUnlessTheEnvironmentSaysNone) {
+  const auto pull_from = [](const std::string& host, const std::string& no_proxy) {
+    const Folder models;
+    FileServer server({.body = body_of(1000), .host = host});
+    return run_talon(
+        Start{.arguments = {"pull", server.url(), "--models", models.path().string()},
+              .environment = {"http_proxy=http://127.0.0.1:9", "no_proxy=" + no_proxy}});
+  };
+  expect_said(pull_from("127.0.0.2", "elsewhere"), 1, "127.0.0.1");
+  EXPECT_EQ(pull_from("127.0.0.2", "127.0.0.2").code, 0);
+  EXPECT_EQ(pull_from("127.0.0.1", "elsewhere").code, 0);
+}
+
 TEST(PullUrl, RefusalOfTheServerLeavesNothing) {
   const Folder models;
   FileServer server({.body = "not found", .status = 404});

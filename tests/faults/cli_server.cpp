@@ -25,7 +25,7 @@ FileServer::FileServer(Behaviour behaviour) : behaviour_(std::move(behaviour)) {
   listener_ = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  inet_pton(AF_INET, behaviour_.host.c_str(), &address.sin_addr);
   socklen_t size = sizeof(address);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (bind(listener_, generic, size) != 0 || listen(listener_, 4) != 0 ||
@@ -43,7 +43,9 @@ FileServer::~FileServer() {
   close(listener_);
 }
 
-std::string FileServer::address() const { return "http://127.0.0.1:" + std::to_string(port_); }
+std::string FileServer::address() const {
+  return "http://" + behaviour_.host + ":" + std::to_string(port_);
+}
 
 std::string FileServer::url() const { return address() + "/model.gguf"; }
 

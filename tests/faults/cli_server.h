@@ -22,6 +22,7 @@ class FileServer {
     std::string token = {};  // wanted as "Authorization: Bearer TOKEN"; empty: none
     std::map<std::string, int> statuses = {};  // by request target: refuse with it
     std::string redirects_to = {};             // an address that every answer names; empty: none
+    std::string host = "127.0.0.1";            // an address of this machine
     std::string silent_at = {};  // this request target gets no answer until the client leaves
   };
   explicit FileServer(Behaviour behaviour);
