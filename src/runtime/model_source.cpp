@@ -23,7 +23,10 @@ std::filesystem::path catalogue_model(const CatalogueEntry& entry, const ModelSo
   }
   const std::filesystem::path path =
       catalogue_path(source.models_folder, entry, entry.files.front());
-  if (!std::filesystem::exists(path)) {
+  std::error_code problem;
+  const bool is_there = fs::exists(path, problem);
+  if (problem) fail("open model {}: {}: {}", source.model, path.string(), problem.message());
+  if (!is_there) {
     fail("open model {}: expected it at {}, but it is not there: run `talon pull {}`", source.model,
          path.string(), source.model);
   }

@@ -46,6 +46,23 @@ TEST(Files, NeedAHomeForNamesOfTheCatalogueOnly) {
   EXPECT_NE(named.notes.find("--models"), std::string::npos) << named.notes;
 }
 
+TEST(Files, NeedNoCurrentFolderThatCanBeLookedInto) {
+  const Folder folder;
+  std::filesystem::create_symlink("downloads", folder.path() / "downloads");
+  const std::vector<std::string> no_models = {"TALON_MODELS="};
+  const Outcome outcome = run_talon({.arguments = {"tokenize", "-m", small_model(), "-p", "hi"},
+                                     .environment = no_models,
+                                     .folder = folder.path().string()});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  const std::string models = folder.file("downloads");
+  expect_failure({.arguments = {"run", "-m", "smollm2", "--models", models, "-p", "x"}},
+                 {"open model smollm2: " + models, "Too many levels of symbolic links"});
+  expect_failure({.arguments = {"pull", "http://127.0.0.1:1/x", "--models", models}},
+                 {"cannot make the folder " + models});
+  const Outcome list = run_talon({"pull", "list", "--models", models});
+  EXPECT_EQ(list.code, 0) << list.notes;
+}
+
 TEST(Files, ACacheThatDoesNotFitTheMemoryIsRefused) {
   expect_failure({.arguments = {"run", "-m", small_model(), "-p", "x", "--cache-mb", "1048576"}},
                  {"open cache", "1048576 MiB", "available"});

@@ -25,7 +25,8 @@ class BenchSignature : public Command {
   }
 
   int run() override {
-    if (model_.model == kModelFile && !std::filesystem::exists(kModelFile)) {
+    std::error_code ignored;
+    if (model_.model == kModelFile && !std::filesystem::exists(kModelFile, ignored)) {
       throw UsageError(fmt::format(
           "bench signature: run it in the repository, where {} is, or give -m", kModelFile));
     }

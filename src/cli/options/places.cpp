@@ -15,7 +15,8 @@ std::string environment(const char* name) {
 std::string models_folder(const std::string& given) {
   if (!given.empty()) return given;
   if (const std::string chosen = environment("TALON_MODELS"); !chosen.empty()) return chosen;
-  if (std::filesystem::is_directory("downloads")) return "downloads";
+  std::error_code ignored;
+  if (std::filesystem::is_directory("downloads", ignored)) return "downloads";
   if (const std::string data = environment("XDG_DATA_HOME"); !data.empty()) return data + "/talon";
   const std::string home = environment("HOME");
   return home.empty() ? "" : home + "/.local/share/talon";

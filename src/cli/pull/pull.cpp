@@ -92,7 +92,8 @@ class Pull : public Command {
     std::string text;
     for (const CatalogueEntry& entry : catalogue()) {
       const std::filesystem::path path = catalogue_path(folder, entry, entry.files.front());
-      const bool here = std::filesystem::exists(path);
+      std::error_code ignored;
+      const bool here = std::filesystem::exists(path, ignored);
       rows.push_back({{"name", entry.name},
                       {"summary", entry.summary},
                       {"licence", entry.licence},
@@ -146,11 +147,11 @@ class Pull : public Command {
     check_sha256();
     const std::filesystem::path target =
         output_.empty() ? folder / file_name_of(name_) : std::filesystem::path(output_);
-    if (std::filesystem::exists(target)) {
+    std::error_code problem;
+    if (std::filesystem::exists(target, problem)) {
       fail("pull {}: {} is there already: remove it or give -o FILE", name_, target.string());
     }
     if (target.has_parent_path()) {
-      std::error_code problem;
       std::filesystem::create_directories(target.parent_path(), problem);
       if (problem)
         fail("pull {}: cannot make the folder {}: {}", name_, target.parent_path().string(),
