@@ -154,7 +154,7 @@ class Chat : public Command {
     add_decode_flags(*app_, decode_);
     add_backend_flags(*app_, model_);
     app_->add_flag("--plain-text", plain_text_,
-                   "do not mark accepted drafted tokens on a terminal");
+                   "do not mark accepted drafted tokens on a terminal (as with $NO_COLOR)");
     app_->add_flag("--reuse,!--no-reuse", reuse_,
                    "take what earlier turns left in the cache (default), or read it again");
   }
@@ -163,7 +163,7 @@ class Chat : public Command {
     split_drafter(*app_, decode_);
     Session session = open_session(model_);
     require_text_model(session);
-    const bool marks = output_is_terminal() && !plain_text_;
+    const bool marks = output_shows_marks() && !plain_text_;
     use_places(decode_, session, session.cache->store().shape.type);
     choose_drafter(decode_);
     ChatLoop loop(session, decode_, answer_, {system_, marks, reuse_});

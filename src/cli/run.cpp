@@ -100,7 +100,7 @@ class Run : public Command {
                    "answer plainly first, then with drafts; with the rule follow, fail unless the "
                    "tokens are the same");
     app_->add_flag("--plain-text", options_.plain_text,
-                   "do not mark accepted drafted tokens on a terminal");
+                   "do not mark accepted drafted tokens on a terminal (as with $NO_COLOR)");
     add_watch_flags(*app_, options_.watch);
     app_->add_flag("--stats", options_.statistics, "say where the time went");
     app_->add_flag("--json", options_.json, "print one JSON object");
@@ -138,6 +138,8 @@ class Run : public Command {
     int exit_code = kExitDone;
   };
 
+  bool marks() const { return output_shows_marks() && !options_.plain_text; }
+
   Outcome answer(Session& session) {
     Outcome outcome;
     const Request request = make_request(options_, session);
@@ -154,7 +156,7 @@ class Run : public Command {
     if (options_.compare && !options_.json) note("\n-- {} --", options_.decode.drafter);
     outcome.answer = stream(session, answerer, request, interrupt.stop());
     watch.finish();
-    if (const auto tree = watch.shown_tree(notes_are_terminal() && !options_.plain_text)) {
+    if (const auto tree = watch.shown_tree(notes_show_marks() && !options_.plain_text)) {
       note("\n{}", *tree);
     }
     if (interrupt.stop().requested()) {
@@ -196,7 +198,7 @@ class Run : public Command {
   Answer stream(Session& session, Answerer& answerer, const Request& request,
                 const StopFlag& stop) {
     if (options_.json) return answerer.decode(request, {}, &stop);
-    AnswerStream output(session.tokenizer_or_null(), output_is_terminal() && !options_.plain_text);
+    AnswerStream output(session.tokenizer_or_null(), marks());
     Answer answer = answerer.decode(
         request, [&](const Progress& progress) { output.push(progress); }, &stop);
     output.finish();
@@ -242,8 +244,7 @@ class Run : public Command {
 
   void say_speed(const Outcome& outcome) const {
     const std::string& drafter = options_.decode.drafter;
-    if (output_is_terminal() && !options_.plain_text && drafter != "none")
-      note("\n{}", mark_legend());
+    if (marks() && drafter != "none") note("\n{}", mark_legend());
     if (!outcome.plain) {
       note("{}: {}", drafter, speed_text(outcome.answer));
       return;

@@ -1,10 +1,13 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdio>
 
 #include "cli_process.h"
 
-// Conversations: what they remember, forget and obey.
+// Conversations, and what a terminal shows of answers.
 namespace talon::test::cli_chat_test {
 namespace {
 
@@ -97,6 +100,48 @@ TEST(Chat, ForgetsTheOldestTurnsWhenTheCacheIsFull) {
             std::string::npos)
       << outcome.notes;
   EXPECT_EQ(outcome.notes.find("talon: "), std::string::npos) << outcome.notes;
+}
+
+/// A terminal that a program writes to.
+class Terminal {
+ public:
+  Terminal() : master_(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    if (master_ < 0 || grantpt(master_) != 0 || unlockpt(master_) != 0)
+      throw std::runtime_error("no terminal");
+  }
+  ~Terminal() { close(master_); }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  std::string file() const { return ptsname(master_); }
+  /// What was written so far. REQUIRES: the program has ended.
+  std::string text() const {
+    std::string text;
+    char piece[4096];
+    for (ssize_t count = 0; (count = read(master_, piece, sizeof(piece))) > 0;)
+      text.append(piece, static_cast<std::size_t>(count));
+    return text;
+  }
+
+ private:
+  int master_;
+};
+
+std::string shown_with(std::vector<std::string> environment) {
+  const Terminal terminal;
+  const Outcome outcome =
+      run_talon({.arguments = {"run", "-m", small_model(), "-p", "Once", "-n", "60", "-d", "ngram"},
+                 .environment = std::move(environment),
+                 .output_file = terminal.file()});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  return terminal.text() + outcome.notes;
+}
+
+TEST(Terminal, MarksAcceptedTokensUnlessTheEnvironmentWantsNone) {
+  const std::string mark = "\x1b[1;32m";
+  EXPECT_NE(shown_with({"NO_COLOR=", "TERM=xterm"}).find(mark), std::string::npos);
+  EXPECT_EQ(shown_with({"NO_COLOR=1", "TERM=xterm"}).find(mark), std::string::npos);
+  EXPECT_EQ(shown_with({"NO_COLOR=", "TERM=dumb"}).find(mark), std::string::npos);
 }
 
 }  // namespace

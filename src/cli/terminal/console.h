@@ -14,6 +14,18 @@ namespace talon {
 bool output_is_terminal();
 bool notes_are_terminal();
 
+/// Whether there is a terminal that knows colours (TERM), and nobody asks for none (NO_COLOR).
+bool output_shows_marks();
+bool notes_show_marks();
+/// The same, and it shows 24-bit colours (COLORTERM, TERM).
+bool notes_show_colours();
+
+struct TerminalSize {
+  int columns = 80, lines = 24;
+};
+/// Of the terminal of standard error; what is usual where there is none.
+TerminalSize terminal_size();
+
 /// Standard output cannot take more: a full disk, a closed file.
 class OutputError : public Error {
  public:

@@ -1,26 +1,16 @@
 #include "cli/terminal/half_blocks.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <string_view>
 
-#include "cli/terminal/console.h"
 #include "core/error.h"
 
 namespace talon {
 namespace {
 
 using Pixel = std::array<int, 3>;
-
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 /// A picture seen through a grid of fewer pixels.
 class ScaledPicture {
@@ -56,19 +46,6 @@ class ScaledPicture {
 };
 
 }  // namespace
-
-bool notes_show_colours() {
-  if (!notes_are_terminal() || !environment("NO_COLOR").empty()) return false;
-  const std::string_view colours = environment("COLORTERM"), terminal = environment("TERM");
-  return colours == "truecolor" || colours == "24bit" || terminal.ends_with("-direct");
-}
-
-TerminalSize terminal_size() {
-  winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
-    return {};
-  return {size.ws_col, size.ws_row};
-}
 
 std::string half_blocks(const Picture& picture, const TerminalSize& most) {
   expects(picture.width > 0 && picture.height > 0 && most.columns > 0 && most.lines > 0,

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <utility>
 
@@ -18,6 +20,18 @@ std::string time_text(double seconds) {
   const int whole = static_cast<int>(seconds + 0.5);
   if (whole < 60) return fmt::format("{} s", whole);
   return fmt::format("{}:{:02} min", whole / 60, whole % 60);
+}
+
+/// At most `most` characters of UTF-8, the last of them … if some are left out.
+std::string shortened(std::string_view text, int most) {
+  std::size_t kept = 0;  // bytes of the first most - 1 characters
+  int characters = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+    if (begins && ++characters == most) kept = i;
+  }
+  return std::string(characters <= most ? text : text.substr(0, kept)) +
+         (characters <= most ? "" : "…");
 }
 
 }  // namespace
@@ -44,7 +58,8 @@ void ProgressMeter::update(std::uint64_t done, std::uint64_t total) {
   if (ms < next_ms_) return;
   next_ms_ = ms + (terminal_ ? kTerminalMs : kPlainMs);
   shown_ = true;
-  const std::string text = line(done, total);
+  const int columns = terminal_ ? terminal_size().columns - 1 : INT_MAX;
+  const std::string text = progress_line(label_, {unit_, done, total, watch_.ms() / 1000}, columns);
   if (terminal_) {
     std::fputs(("\r" + text + "\x1b[K").c_str(), stderr);
     std::fflush(stderr);
@@ -53,21 +68,22 @@ void ProgressMeter::update(std::uint64_t done, std::uint64_t total) {
   }
 }
 
-std::string ProgressMeter::line(std::uint64_t done, std::uint64_t total) const {
-  const double seconds = watch_.ms() / 1000;
-  const double rate = static_cast<double>(done) / seconds;
-  const bool is_bytes = unit_ == Unit::bytes;
-  const auto amount = [&](double value) {
-    return is_bytes ? bytes_text(value) : fmt::format("{:.0f}", value);
+std::string progress_line(std::string_view label, const WorkState& state, int columns) {
+  const double rate = static_cast<double>(state.done) / state.seconds;
+  const bool is_bytes = state.unit == ProgressMeter::Unit::bytes;
+  const auto amount = [&](std::uint64_t count) {
+    return is_bytes ? bytes_text(static_cast<double>(count)) : fmt::format("{}", count);
   };
-  std::string text = fmt::format("{}: {}", label_, amount(static_cast<double>(done)));
-  if (total > 0)
-    text += fmt::format(" of {} ({}%)", amount(static_cast<double>(total)), done * 100 / total);
+  std::string text = ": " + amount(state.done);
+  if (state.total > 0)
+    text += fmt::format(" of {} ({}%)", amount(state.total), state.done * 100 / state.total);
   text += is_bytes ? fmt::format(", {}/s", bytes_text(rate)) : fmt::format(", {:.1f}/s", rate);
-  if (total > done && rate > 0) {
-    text += fmt::format(", {} left", time_text(static_cast<double>(total - done) / rate));
+  if (state.total > state.done && rate > 0) {
+    text +=
+        fmt::format(", {} left", time_text(static_cast<double>(state.total - state.done) / rate));
   }
-  return text;
+  const int room = columns - static_cast<int>(text.size());
+  return shortened(shortened(label, std::max(1, room)) + text, columns);
 }
 
 }  // namespace talon

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "engine/stopwatch.h"
 
@@ -22,8 +23,6 @@ class ProgressMeter {
   void update(std::uint64_t done, std::uint64_t total);
 
  private:
-  std::string line(std::uint64_t done, std::uint64_t total) const;
-
   std::string label_;
   Unit unit_;
   bool terminal_;
@@ -31,6 +30,16 @@ class ProgressMeter {
   double next_ms_;
   Stopwatch watch_;
 };
+
+/// How far work is.
+struct WorkState {
+  ProgressMeter::Unit unit = ProgressMeter::Unit::items;
+  std::uint64_t done = 0, total = 0;  // total 0: not known
+  double seconds = 0;                 // so far
+};
+/// The line that a meter shows, of at most `columns` characters: where they are too few the label
+/// is shortened, then the end.
+std::string progress_line(std::string_view label, const WorkState& state, int columns);
 
 /// "94.6 MB", "322 B": powers of 1000.
 std::string bytes_text(double bytes);
