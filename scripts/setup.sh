@@ -5,13 +5,23 @@
 # usage: scripts/setup.sh [check | build | fuzz | format | train | report | deploy | deb | image | service | python | venv ...]
 set -euo pipefail
 
-packages=(cmake ninja-build g++ pkg-config git nlohmann-json3-dev libcli11-dev libfmt-dev libsentencepiece-dev
+packages=(cmake ninja-build g++ pkg-config git ca-certificates nlohmann-json3-dev libcli11-dev libfmt-dev libsentencepiece-dev
   libcurl4-openssl-dev libssl-dev libzstd-dev libxxhash-dev libarchive-dev libedit-dev
   libboost-dev prometheus-cpp-dev libdnnl-dev libpng-dev)
-# llguidance needs a Rust compiler of 1.87 or later; Debian 12 carries one as rustc-web beside its old default.
-if ! command -v cargo > /dev/null || ! cargo --version | awk '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= 87)}'; then
-  packages+=(cargo-web rustc-web)
-fi
+# llguidance needs a Rust compiler of 1.87 or later; Debian 12 carries one as rustc-web beside its old default. CMake takes the first
+# that this finds (src/text/CMakeLists.txt).
+cargo_found() { PATH="${HOME:-}/.cargo/bin:$PATH" command -v cargo cargo-1.96 cargo-web | head -1; }
+cargo_is_new() { "$(cargo_found)" --version 2> /dev/null | awk '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= 87)}'; }
+# Another may stand before the one that was installed.
+require_new_cargo() {
+  cargo_is_new && return
+  local found
+  found=$(cargo_found || true)
+  echo "setup: expected cargo 1.87 or later, found ${found:-none}${found:+ ($("$found" --version 2>&1 | head -1))}:" \
+    "update it (rustup update), or remove it if there is a newer one behind it" >&2
+  exit 1
+}
+cargo_is_new || packages+=(cargo-web rustc-web)
 if [ "${1:-}" != check ] && [ "${1:-}" != build ]; then
   # For tests, and for `talon pull`, which asks pip and npm for models.
   packages+=(python3 zstd libgtest-dev libbenchmark-dev libcpp-httplib-dev)
@@ -42,11 +52,15 @@ for package in "${packages[@]}"; do
   case "$package" in
     cmake | git | python3 | g++) command -v "$package" > /dev/null && continue ;;
     ninja-build) command -v ninja > /dev/null && continue ;;
+    ca-certificates) [ -e /etc/ssl/certs/ca-certificates.crt ] && continue ;;
     pkg-config) command -v pkg-config > /dev/null && continue ;;
   esac
   missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+if [ ${#missing[@]} -eq 0 ]; then
+  require_new_cargo
+  exit 0
+fi
 if [ "${1:-}" = check ]; then
   echo "build: missing ${missing[*]}" >&2
   echo "build: make setup installs them (with apt, as root or through sudo)" >&2
@@ -67,3 +81,4 @@ if ! { "${as_root[@]}" apt-get update -qq && "${as_root[@]}" apt-get install -y 
   echo "setup: apt-get could not install ${missing[*]}" >&2
   exit 1
 fi
+require_new_cargo

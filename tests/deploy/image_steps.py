@@ -15,6 +15,7 @@ import time
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCKERFILE = ROOT / "packaging/docker/Dockerfile"
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def run(*command, **more):
@@ -39,7 +40,7 @@ class Stage:
         lines = [f"deb {site} {release} main", f"deb {site} {release}-updates main", f"deb {site}-security {release}-security main"]
         (root / "etc/apt/sources.list").write_text("\n".join(lines) + "\n")
         # A network that looks into what is fetched is trusted as it is outside.
-        certificates = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
+        certificates = pathlib.Path(CERTIFICATES)
         if certificates.exists():
             (root / "etc/ssl/certs").mkdir(parents=True, exist_ok=True)
             shutil.copy(certificates, root / "usr/local/certificates.crt")
@@ -89,6 +90,9 @@ def build(folder: pathlib.Path, stages: dict[str, Stage]) -> tuple[Stage, list[s
             copy(stage, stages, rest.split())
         elif word == "RUN":
             run(*stage.inside("/bin/sh", "-c", rest))
+            # Here others are given from outside, which a container does not have: cargo fetches with those.
+            if "setup.sh" in rest and not stage.path(CERTIFICATES).exists():
+                raise SystemExit(f"image: expected {CERTIFICATES} after {rest}, found none")
         elif word == "ENV":
             stage.environment |= dict(pair.split("=", 1) for pair in rest.split())
         elif word == "USER":
