@@ -9,7 +9,7 @@ elseif(TALON_TRAIN)
   find_package(Torch REQUIRED)
 endif()
 if(NOT Torch_FOUND)
-  message(STATUS "talon-train is not built (scripts/setup.sh train installs libtorch)")
+  message(STATUS "talon-train is not built (make trainer builds it, and installs libtorch)")
 endif()
 # talon_with_torch(TARGET): a program that links libtorch. It loads sentencepiece as a module (src/text/CMakeLists.txt), which stands
 # beside it or in the build folder.

@@ -71,6 +71,12 @@ TEST_F(Trainer, MeasuresAHeadOnQuestionsForASentencePieceTarget) {
   EXPECT_NE(train("16").notes.find(otherwise), std::string::npos);
 }
 
+TEST(TrainHeadCommand, SaysHowTheTrainerIsBuilt) {
+  if (std::filesystem::exists(TALON_TRAINER)) GTEST_SKIP() << "talon-train was built";
+  expect_said(run_talon({"train", "head", "-m", small_model(), "--data", "x", "-o", "y"}), 1,
+              "`make trainer` builds it");
+}
+
 TEST(TrainDataCommand, RefusesToHoldOutOfReadyMadeAnswers) {
   const Folder folder;
   const Outcome outcome = run_talon({"train", "data", "-m", small_model(), "--responses", "x",

@@ -214,8 +214,8 @@ std::filesystem::path trainer_program() {
   auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "talon-train";
   if (!std::filesystem::exists(program)) {
     fail(
-        "train: expected the program {}, found none: it is built where libtorch is installed "
-        "(scripts/setup.sh train, then build again)",
+        "train: expected the program {}, found none: `make trainer` builds it (and installs "
+        "libtorch, about 260 MB)",
         program.string());
   }
   return program;
