@@ -118,6 +118,16 @@ TEST(Sha256, OfAFileEqualsThatOfItsBytes) {
             std::string::npos);
 }
 
+TEST(Sha256, OfAFileSaysHowFarItIsAndCanBeEnded) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.add("x", test_data((1 << 20) + 17));
+  std::vector<std::uint64_t> read;
+  sha256_of_file(file, [&](std::uint64_t bytes) { read.push_back(bytes); });
+  EXPECT_EQ(read, (std::vector<std::uint64_t>{1 << 20, (1 << 20) + 17}));
+  EXPECT_EQ(message_of([&] { sha256_of_file(file, [](std::uint64_t) { fail("ended"); }); }),
+            "ended");
+}
+
 TEST(Zstd, ReadsGoldenDataAndRefusesHalfOfIt) {
   const std::filesystem::path file = TALON_TEST_DATA "/golden/stories260k/numerics.json.zst";
   const std::string text = read_zstd(file);

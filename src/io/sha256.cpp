@@ -49,14 +49,18 @@ std::string sha256_of(std::span<const std::byte> bytes) {
   return sha.finish();
 }
 
-std::string sha256_of_file(const std::filesystem::path& file) {
+std::string sha256_of_file(const std::filesystem::path& file,
+                           const std::function<void(std::uint64_t bytes)>& read) {
   std::ifstream stream(file, std::ios::binary);
   std::vector<char> piece(1 << 20);
   Sha256 sha;
+  std::uint64_t bytes = 0;
   while (stream) {
     stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     const auto size = static_cast<std::size_t>(stream.gcount());
     sha.update(std::as_bytes(std::span(piece).first(size)));
+    bytes += size;
+    if (read) read(bytes);
   }
   if (!stream.eof()) {
     fail("read {}: {}", quote(file.string()), std::generic_category().message(errno));

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,7 +28,9 @@ class Sha256 {
 };
 
 std::string sha256_of(std::span<const std::byte> bytes);
-/// Throws Error if the file cannot be read.
-std::string sha256_of_file(const std::filesystem::path& file);
+/// Throws Error if the file cannot be read. `read` is told how many bytes have been read so far;
+/// what it throws ends the work.
+std::string sha256_of_file(const std::filesystem::path& file,
+                           const std::function<void(std::uint64_t bytes)>& read = {});
 
 }  // namespace talon

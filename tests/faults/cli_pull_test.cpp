@@ -65,6 +65,31 @@ TEST(PullUrl, StartsAnewWhenTheServerHasAnotherVersion) {
   EXPECT_EQ(read_file(models.file("model.gguf")), newer);
 }
 
+TEST(PullUrl, WhatCameWholeIsNotFetchedAgain) {
+  const Folder models;
+  FileServer server({.body = body_of(300000)});
+  models.write("model.gguf.part", body_of(300000));  // the end came before its checksum was made
+  models.write("model.gguf.part.etag", "\"one\"\n");
+  const Outcome outcome = pull(server.url(), models);
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  EXPECT_EQ(read_file(models.file("model.gguf")), body_of(300000));
+  EXPECT_EQ(models.names(), Names{"model.gguf"});
+  EXPECT_EQ(server.ranges(), Names{"bytes=300000-"});
+}
+
+TEST(PullUrl, WhatCameWholeIsCheckedAndMoreIsNotTaken) {
+  for (const std::size_t bytes : {300000, 300001}) {
+    const Folder models;
+    FileServer server({.body = body_of(300000)});
+    models.write("model.gguf.part", std::string(bytes, 'x'));
+    models.write("model.gguf.part.etag", "\"one\"\n");
+    const Outcome outcome = run_talon({"pull", server.url(), "--models", models.path().string(),
+                                       "--sha256", std::string(64, 'a')});
+    expect_said(outcome, 1, bytes == 300000 ? "expected SHA-256" : "no longer has the file");
+    EXPECT_EQ(models.names(), Names{});
+  }
+}
+
 TEST(PullUrl, AProxyStandsBeforeOtherMachinesUnlessTheEnvironmentSaysNone) {
   const auto pull_from = [](const std::string& host, const std::string& no_proxy) {
     const Folder models;

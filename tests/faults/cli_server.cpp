@@ -92,13 +92,17 @@ void FileServer::answer(int connection) {
   const auto refused = behaviour_.statuses.find(targets_.back());
   if (refused != behaviour_.statuses.end()) status = refused->second;
   std::string body = file == behaviour_.files.end() ? behaviour_.body : file->second;
+  std::string more;  // headers
+  if (partial && status == 206 && first >= body.size()) {
+    status = 416;
+    more = "\r\nContent-Range: bytes */" + std::to_string(body.size());
+  }
   body = body.substr(std::min(first, body.size()));
-  const std::string location =
-      behaviour_.redirects_to.empty() ? "" : "\r\nLocation: " + behaviour_.redirects_to;
+  if (!behaviour_.redirects_to.empty()) more += "\r\nLocation: " + behaviour_.redirects_to;
   std::string response =
       "HTTP/1.1 " + std::to_string(status) +
       " X\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
-      "\r\nETag: " + behaviour_.etag + location + "\r\n\r\n";
+      "\r\nETag: " + behaviour_.etag + more + "\r\n\r\n";
   if (behaviour_.break_after > 0 && body.size() > behaviour_.break_after) {
     body.resize(std::exchange(behaviour_.break_after, 0));
   }

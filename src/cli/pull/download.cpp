@@ -7,14 +7,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
 
+#include "cli/pull/checksum.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
-#include "io/sha256.h"
 #include "net/http_transfer.h"
 
 namespace talon {
@@ -45,6 +46,7 @@ class Transfer {
     }
     const TransferOutcome outcome = fetch(have);
     if (have > 0 && outcome.status == kRangeNotSatisfiable) {
+      if (whole_bytes_ == have) return check_and_move();  // all had come, and was not checked yet
       forget();
       throw Error(fmt::format(
           "pull {}: the server no longer has the file begun earlier: run the same command again",
@@ -150,7 +152,7 @@ class Transfer {
       fail("pull {}: expected {} bytes, got {}", job_.url, job_.bytes, found);
     }
     if (!job_.sha256.empty()) {
-      const std::string sum = sha256_of_file(part_);
+      const std::string sum = checksum_of_part();
       if (sum != job_.sha256) {
         forget();
         fail("pull {}: expected SHA-256 {}, got {}", job_.url, job_.sha256, sum);
@@ -159,6 +161,14 @@ class Transfer {
     std::filesystem::remove(etag_file_);
     std::filesystem::rename(part_, job_.target);
     file_.reset();
+  }
+
+  std::string checksum_of_part() {
+    try {
+      return checksum_of(part_, job_.stop);
+    } catch (const Error& error) {
+      fail("pull {}: {}{}", job_.url, error.what(), keep_or_forget());
+    }
   }
 
   void forget() {
@@ -190,15 +200,29 @@ class Transfer {
 
   void read_header(std::string line) {
     const std::size_t colon = line.find(':');
-    if (line.starts_with("HTTP/")) new_etag_.clear();  // after a redirection
+    if (line.starts_with("HTTP/")) {  // after a redirection
+      new_etag_.clear();
+      whole_bytes_ = 0;
+    }
     if (colon == std::string::npos) return;
     std::string name = line.substr(0, colon);
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return std::tolower(c); });
-    if (name != "etag") return;
     line.erase(line.find_last_not_of(" \r\n") + 1);
-    new_etag_ = line.substr(std::min(line.find_first_not_of(' ', colon + 1), line.size()));
+    const std::string value =
+        line.substr(std::min(line.find_first_not_of(' ', colon + 1), line.size()));
+    if (name == "content-range") read_whole_bytes(value);
+    if (name != "etag") return;
+    new_etag_ = value;
     if (new_etag_.starts_with("W/")) new_etag_.clear();  // of equal meaning only (RFC 9110, 8.8.1)
+  }
+
+  /// Of a file that has no such range (RFC 9110, 14.4).
+  void read_whole_bytes(std::string_view range) {
+    constexpr std::string_view kBegin = "bytes */";
+    if (!range.starts_with(kBegin)) return;
+    range.remove_prefix(kBegin.size());
+    std::from_chars(range.data(), range.data() + range.size(), whole_bytes_);
   }
 
   const Download& job_;
@@ -209,8 +233,9 @@ class Transfer {
   std::string etag_;      // of what lies there
   std::string new_etag_;  // of what comes
   std::string write_problem_;
-  std::uint64_t begun_ = 0;     // bytes there before
-  std::uint64_t received_ = 0;  // bytes that came
+  std::uint64_t begun_ = 0;        // bytes there before
+  std::uint64_t received_ = 0;     // bytes that came
+  std::uint64_t whole_bytes_ = 0;  // of the server's file, where it says them instead of sending
 };
 
 }  // namespace

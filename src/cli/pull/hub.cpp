@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "cli/pull/checksum.h"
 #include "cli/pull/chosen_files.h"
 #include "cli/pull/download.h"
 #include "cli/terminal/console.h"
@@ -14,7 +15,6 @@
 #include "io/formats/gguf_names.h"
 #include "io/json_text.h"
 #include "io/quote.h"
-#include "io/sha256.h"
 #include "net/http_transfer.h"
 
 namespace talon {
@@ -139,11 +139,11 @@ void keep_first_of_each_path(std::vector<HubFile>& files) {
 
 /// Whole already: of the size and with the checksum that the hub says, as far as it says them; a
 /// file that was not whole would have another name.
-bool is_here(const fs::path& path, const HubFile& file) {
+bool is_here(const fs::path& path, const HubFile& file, const StopFlag& stop) {
   std::error_code problem;
   const auto bytes = fs::file_size(path, problem);
   if (problem || bytes != file.bytes.value_or(bytes)) return false;
-  return file.sha256.empty() || sha256_of_file(path) == file.sha256;
+  return file.sha256.empty() || checksum_of(path, &stop) == file.sha256;
 }
 
 }  // namespace
@@ -225,7 +225,7 @@ PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& f
     }
     const bool is_beside = &file != &files.front() && !is_further_part(file.path);
     if (is_beside && is_head_file(file.path)) pulled.heads.push_back(file.path);
-    if (is_here(path, file)) continue;
+    if (is_here(path, file, stop)) continue;
     if (fs::exists(path, problem)) {
       fail("pull {}: {} is there and not what the hub has: remove it", name.repository,
            path.string());

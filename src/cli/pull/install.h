@@ -7,8 +7,10 @@
 
 namespace talon {
 
-/// Whether all files of the entry lie in `folder`, of the right size and checksum.
-bool is_installed(const CatalogueEntry& entry, const std::filesystem::path& folder);
+/// Whether all files of the entry lie in `folder`, of the right size and checksum. Throws Error
+/// once `stop` is requested.
+bool is_installed(const CatalogueEntry& entry, const std::filesystem::path& folder,
+                  const StopFlag& stop);
 
 /// Fetches the entry's packages and leaves its files below `folder`, each appearing only whole and
 /// with the right checksum. Throws Error, leaving nothing behind, when there is no room, a client

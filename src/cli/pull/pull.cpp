@@ -119,7 +119,7 @@ class Pull : public Command {
       throw UsageError(fmt::format("pull: expected {}, a URL or list, got \"{}\"",
                                    one_of(catalogue_names()), name_));
     }
-    const bool had = is_installed(*entry, folder);
+    const bool had = is_installed(*entry, folder, stop);
     if (!had) {
       note("pull {}: about {} to fetch, licence {}", name_,
            bytes_text(static_cast<double>(entry->download_bytes)), entry->licence);
