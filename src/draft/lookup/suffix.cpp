@@ -161,13 +161,19 @@ class Growth {
         first_place_(first_place),
         most_levels_(most_levels) {}
 
-  /// Opens the nodes that the tree has. `root`: the suffixes of the text.
-  void open_all(Contexts root) {
+  /// Opens the nodes that the tree has. `root`: the suffixes of the text. Below a node of less than
+  /// least_chance nothing will grow.
+  void open_all(Contexts root, double least_chance) {
     contexts_.push_back(std::move(root));
     open(0, 1.0);
     for (NodeId node = 1; node < tree_.size(); ++node) {
+      const double chance = std::exp(static_cast<double>(tree_[node].log_p));
+      if (chance < least_chance) {
+        contexts_.emplace_back();
+        continue;
+      }
       contexts_.push_back(contexts_after(tree_[node].parent, tree_[node].token));
-      open(node, std::exp(static_cast<double>(tree_[node].log_p)));
+      open(node, chance);
     }
   }
   void grow(int most_nodes, double least_chance) {
@@ -247,7 +253,7 @@ class SuffixDrafter : public Drafter {
       const int levels = std::min(options_.levels, job.plan.levels);
       const int known = job.tree->draft_nodes();
       Growth growth(state.odds, job, first_place(job, options_.coupling), levels);
-      growth.open_all(contexts(state));
+      growth.open_all(contexts(state), options_.least);
       growth.grow(std::min(known + options_.nodes, job.plan.nodes), options_.least);
     }
   }
