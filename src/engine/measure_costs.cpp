@@ -78,7 +78,8 @@ class CostMeasurement {
       if (model_.config.context >= kCatchUpContext) measure_catch_up();
     }
     measure_checks();
-    profile_.steady = profile_.steady && !model_.backend->is_disturbed();
+    profile_.steady =
+        profile_.steady && agrees_with_itself(profile_) && !model_.backend->is_disturbed();
     return std::move(profile_);
   }
   std::vector<CostProfile::Level> passes(std::span<const int> rows) {

@@ -400,7 +400,8 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
   }
   if (granted_.prompts == 0) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
-    faults_.contain(FaultOrigin::policy, [&] { costs_.observe_check(rows_, context, check_ms_); });
+    faults_.contain(FaultOrigin::policy,
+                    [&] { costs_.observe_check(rows_, context, check_ms_, granted_.all); });
   }
   for (Scheduled& entry : scheduled) {
     Sequence& sequence = *entry.sequence;

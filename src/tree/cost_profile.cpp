@@ -69,6 +69,17 @@ Json json_of(const CostProfile& profile) {
 
 }  // namespace
 
+bool agrees_with_itself(const CostProfile& profile) {
+  constexpr double kSurely = 1.5;
+  for (const auto& less : profile.checks) {
+    for (const auto& more : profile.checks) {
+      const bool is_more = more.rows >= less.rows && more.context >= less.context;
+      if (is_more && less.ms > kSurely * more.ms) return false;
+    }
+  }
+  return true;
+}
+
 std::optional<CostProfile> read_cost_profile(const std::filesystem::path& file,
                                              const std::string& key) {
   std::error_code problem;

@@ -31,6 +31,10 @@ struct CostProfile {
   bool empty() const { return checks.empty(); }
 };
 
+/// Whether no check is much cheaper than one of fewer rows or nearer the beginning of a text: then
+/// something beside it was timed as well.
+bool agrees_with_itself(const CostProfile& profile);
+
 /// Reads what write_cost_profile() wrote, or nothing if there is no such file, it was written for
 /// another key or it is damaged: a cache may be absent for any reason.
 std::optional<CostProfile> read_cost_profile(const std::filesystem::path& file,

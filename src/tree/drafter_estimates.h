@@ -21,6 +21,7 @@ struct DrafterEstimates {
   /// Tokens per round that passes of a draft head bring net of their time, by how much of the text
   /// cheaper drafters cover: quarters of the chance that one of them has the next token.
   std::array<double, kCoverages> pass_gain{};
+  int sequences_begun = 0;  // of a crowd, some try for all
 };
 
 }  // namespace talon

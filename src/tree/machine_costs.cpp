@@ -16,7 +16,8 @@ double ms_at(const CostProfile& profile, int rows, int context) {
 }  // namespace
 
 /// The part that grows with the context is fitted, by least squares over the row counts that were
-/// measured at two contexts, as positions * (a + b * rows).
+/// measured at two contexts, as positions * (a * texts + b * rows): the keys and values of a text
+/// are read once, and each row multiplies with all of them. It was measured of one text.
 MachineCosts::MachineCosts(int max_rows, const CostProfile& profile)
     : check_(max_rows, kCheckRowShare) {
   if (profile.empty()) return;
@@ -44,19 +45,19 @@ MachineCosts::MachineCosts(int max_rows, const CostProfile& profile)
   if (count > 0) per_position_ = std::max(0.0, (sum - per_position_row_ * sum_rows) / count);
 }
 
-double MachineCosts::beyond_reference(int rows, int context) const {
+double MachineCosts::beyond_reference(int rows, int context, int texts) const {
   const int positions = std::max(0, context - reference_context_);
-  return check_.pace() * positions * (per_position_ + per_position_row_ * rows);
+  return check_.pace() * positions * (per_position_ * texts + per_position_row_ * rows);
 }
 
 /// As if it were at the reference context, by the ratio of the two: the difference has the pace in
 /// it, and where most of a check is context the pace would chase its own error.
-void MachineCosts::observe_check(int rows, int context, double ms) {
-  check_.observe(rows, ms * check_.ms(rows) / check_ms(rows, context));
+void MachineCosts::observe_check(int rows, int context, double ms, int texts) {
+  check_.observe(rows, ms * check_.ms(rows) / check_ms(rows, context, texts));
 }
 
-double MachineCosts::check_ms(int rows, int context) const {
-  return check_.ms(rows) + beyond_reference(rows, context);
+double MachineCosts::check_ms(int rows, int context, int texts) const {
+  return check_.ms(rows) + beyond_reference(rows, context, texts);
 }
 
 void MachineCosts::observe_rest(double ms) { rest_.add(ms); }

@@ -10,8 +10,11 @@
 namespace talon::machine_costs_test {
 namespace {
 
-/// 10 ms, 1 ms for each further row, and per position of context 0.002 ms and 0.001 ms per row.
-double truth(int rows, int context) { return 9 + rows + context * (0.002 + 0.001 * rows); }
+/// 10 ms, 1 ms for each further row, and per position of context 0.002 ms per text and 0.001 ms per
+/// row.
+double truth(int rows, int context, int texts = 1) {
+  return 9 + rows + context * (0.002 * texts + 0.001 * rows);
+}
 
 CostProfile profile() {
   CostProfile result;
@@ -61,12 +64,30 @@ TEST(MachineCosts, AChangeOfPaceIsFollowedWhereTheContextTakesMostOfACheck) {
   }
 }
 
+TEST(MachineCosts, TheKeysAndValuesOfSeveralTextsAreNotTakenForAPace) {
+  MachineCosts machine(64, profile());
+  for (int i = 0; i < 30; ++i) machine.observe_check(8, 8000, truth(8, 8000, 8), 8);
+  EXPECT_NEAR(machine.pace(), 1, 0.01);
+  EXPECT_NEAR(machine.check_ms(8, 8000, 8), truth(8, 8000, 8), 0.5);
+  EXPECT_NEAR(machine.check_ms(16, 8000, 8) - machine.check_ms(8, 8000, 8), 8 + 64, 1);
+}
+
 TEST(MachineCosts, BeyondTheRowsOfTheProfileACheckGoesOnAsItsLastRowsDid) {
   CostProfile cheap_rows;
   for (const int rows : {1, 8, 16, 32}) cheap_rows.checks.push_back({rows, 64, 10 + 0.05 * rows});
   EXPECT_NEAR(MachineCosts(256, cheap_rows).check_ms(64), 10 + 0.05 * 64, 0.1 * 32);
   cheap_rows.checks.resize(2);  // few rows wait for the weights, and do not say what many take
   EXPECT_NEAR(MachineCosts(256, cheap_rows).check_ms(64), 10.4 + 56 * 0.15 * 10.05, 1e-9);
+}
+
+TEST(CostProfile, DoesNotAgreeWithItselfWhereMoreTakesMuchLess) {
+  CostProfile found = profile();
+  EXPECT_TRUE(agrees_with_itself(found));
+  found.checks.front().ms = 2 * found.checks.back().ms;
+  EXPECT_FALSE(agrees_with_itself(found));
+  found = profile();
+  found.checks = {{1, 64, 1.257}, {8, 64, 1.4}, {1, 480, 0.088}};
+  EXPECT_FALSE(agrees_with_itself(found));
 }
 
 TEST(MachineCosts, TheRestIsTheMedianOfTheLastRounds) {

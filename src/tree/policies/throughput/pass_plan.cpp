@@ -12,8 +12,8 @@ constexpr double kDeeperShare = 0.5;
 // first pass still tells what the others cost.
 constexpr int kMostWaiting = 128;
 constexpr int kFewWaiting = 4;
-// In a crowd, while passes do not pay: one in so many sequences tries at once, by where it begins;
-// the others after so many rounds.
+// In a crowd, while passes do not pay: one in so many sequences tries at once; the others
+// after so many rounds.
 constexpr int kCrowdTries = 32;
 constexpr int kCrowdPause = 256;
 
@@ -24,7 +24,9 @@ PassPlan::PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const L
   for (std::size_t i = 0; i < kCoverages; ++i) trials_[i] = Trial(drafter.pass_gain[i]);
 }
 
-void PassPlan::begin(int position) { crowd_pause_ = position % kCrowdTries == 0 ? 0 : kCrowdPause; }
+void PassPlan::begin() {
+  crowd_pause_ = drafter_.sequences_begun++ % kCrowdTries == 0 ? 0 : kCrowdPause;
+}
 
 /// Alone, each sequence finds out for itself: its text may be of another kind than the last one's.
 /// In a crowd a pass costs all, so while passes do not pay few sequences try for all.
@@ -129,8 +131,9 @@ void PassPlan::observe(double draft_ms) {
   drafter_.passes.observe_call(sharers_, draft_ms, prices_.machine());
 }
 
-/// What the passes brought beyond the nodes that cheaper drafters proposed.
-void PassPlan::learn(const RoundOutcome& outcome, double draft_ms, double node_ms) {
+/// What the passes brought beyond the nodes that cheaper drafters proposed. They count as if all
+/// shared them, as they do once passes pay: one that tries for all bears more, from its budget.
+void PassPlan::learn(const RoundOutcome& outcome, double node_ms) {
   const DraftTree& tree = *outcome.tree;
   const auto is_cheap = [&](NodeId node) { return by_cheaper(tree, node); };
   std::size_t without = 1;
@@ -139,6 +142,8 @@ void PassPlan::learn(const RoundOutcome& outcome, double draft_ms, double node_m
   for (NodeId node = 1; node < tree.size(); ++node) nodes += is_cheap(node) ? 0 : 1;
   // The mean of what came true and what was to be expected, which varies less.
   const double tokens = (static_cast<double>(outcome.accepted.size() - without) + expected_) / 2;
+  const int all = prices_.context().sequences;
+  const double draft_ms = drafter_.passes.draft_ms(pass_rows_, all, prices_.machine()) / all;
   const double usual_ms = draft_ms - (pass_ms(first_rows()) - pass_ms(1));
   const double gain = tokens - prices_.rate() * (usual_ms + node_ms * nodes);
   trials_[coverage_].learn(gain);

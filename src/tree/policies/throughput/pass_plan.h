@@ -19,9 +19,11 @@ class PassPlan {
  public:
   PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const LossBudget& budget);
 
-  /// Before the first round. position: of the root.
-  void begin(int position);
+  /// Before the first round.
+  void begin();
   void begin_round();
+  /// A round in which nothing is drafted: a pause of the passes goes on.
+  void let_pass() { trials_[coverage_].wants(); }
   /// Whether the first pass is worth it. tree: what cheaper drafters proposed, `coverage` their
   /// chances at the root. waiting: tokens that the head has not seen, beside the root.
   bool start(const DraftTree& tree, double coverage, int waiting);
@@ -40,8 +42,8 @@ class PassPlan {
   void expect(const DraftTree& tree, NodeId node, double chance);
   /// What the call took in a round with passes: corrects what they are believed to.
   void observe(double draft_ms);
-  /// After a round with passes that took draft_ms, each node of its check node_ms.
-  void learn(const RoundOutcome& outcome, double draft_ms, double node_ms);
+  /// After a round with passes, each node of whose check took node_ms.
+  void learn(const RoundOutcome& outcome, double node_ms);
   /// After every round. matched: levels of the proposed tree that the text followed, or < 0 if
   /// nothing was proposed.
   void end_round(std::span<const TokenId> emitted, int matched);

@@ -21,8 +21,8 @@ class RoundPrices {
   /// Of a round without any drafts and prompts. What prompts add has to be spent in any case, and
   /// makes no time cheap: with it the tokens of such a round would seem to come slowly.
   double plain_ms() const {
-    const int rows = undrafted_rows() - context_.prompt_rows;
-    return machine_.check_ms(rows, context_.mean_position) + machine_.rest_ms();
+    const int texts = undrafted_rows() - context_.prompt_rows;  // a row of each
+    return machine_.check_ms(texts, context_.mean_position, texts) + machine_.rest_ms();
   }
   /// This sequence's share of it: what a token takes without drafts.
   double token_ms() const { return plain_ms() / context_.sequences; }

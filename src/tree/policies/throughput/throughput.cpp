@@ -40,7 +40,10 @@ class ThroughputState : public PolicyState {
     if (!std::exchange(has_begun_, true)) begin(context);
     if (context.rows_available == 0 || context.levels_available == 0) return {};
     if (drafted_.value() >= kCheapDraft && drafted_.value() > budget_.tokens()) return {};
-    if (!drafts_trial_.wants()) return {};
+    if (!drafts_trial_.wants()) {
+      passes_.let_pass();
+      return {};
+    }
     return {context.rows_available, context.levels_available,
             std::min(options_.width, context.rows_available)};
   }
@@ -89,7 +92,7 @@ class ThroughputState : public PolicyState {
     const double gain = emitted - 1 - (rows_ms + draft_ms) / token_ms;
     budget_.learn(emitted, gain - passes_.unpaid_ms() / token_ms);
     if (passes_.ran()) {
-      passes_.learn(outcome, draft_ms, node_ms);
+      passes_.learn(outcome, node_ms);
     } else if (draft_ms >= kCheapDraft * token_ms) {
       drafts_trial_.learn(gain);
     }
@@ -101,7 +104,7 @@ class ThroughputState : public PolicyState {
   void begin(const PlanContext& context) {
     const auto& gains = drafter_.pass_gain;
     budget_.begin(context.levels_available, *std::max_element(gains.begin(), gains.end()) > 0);
-    passes_.begin(context.position);
+    passes_.begin();
   }
 
   std::size_t affordable_nodes() const {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "tree/policies/test_machine.h"
 
 // The policy `throughput` in a batch of several sequences.
@@ -13,7 +16,8 @@ using test::cut;
 using test::Machine;
 
 /// Sequences of 30 rounds each, eight at a time, with a head of which `right` tokens of each draft
-/// come true. Returns how many drafts there were.
+/// come true. All prompts have the same length, as those of one template. Returns how many drafts
+/// there were.
 int drafts_in_a_crowd(Machine& machine, int answers, int right) {
   constexpr int kCrowd = 8, kRounds = 30;
   const ChainHead head{0.7, 0.5};
@@ -25,7 +29,7 @@ int drafts_in_a_crowd(Machine& machine, int answers, int right) {
       for (int i = 0; i < kCrowd; ++i) {
         PolicyState& policy = *crowd[static_cast<std::size_t>(i)];
         PlanContext context = alone();
-        context.position = 1 + first + i + round;
+        context.position = 120 + round;
         context.sequences = kCrowd;
         context.other_rows = kCrowd - 1;
         DraftTree tree(0);
@@ -65,6 +69,68 @@ TEST(ThroughputInACrowd, InACrowdAHeadThatPaysDraftsForAllAlsoAfterItDidNot) {
   drafts_in_a_crowd(machine, 160, 0);
   drafts_in_a_crowd(machine, 800, 4);
   EXPECT_GT(drafts_in_a_crowd(machine, 80, 4), 80 * 20);
+}
+
+/// Answers of 30 rounds, eight at once, of a head whose first token is right with chance 0.7, by
+/// passes that take as long whoever shares them. Returns the share of rounds with a draft.
+double share_of_drafts(Machine& machine, int answers, double pass_ms) {
+  constexpr int kCrowd = 8, kRounds = 30;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  PlanContext context = alone();
+  context.sequences = kCrowd;
+  context.other_rows = kCrowd - 1;
+  int drafts = 0;
+  for (int first = 0; first < answers; first += kCrowd) {
+    std::vector<std::unique_ptr<PolicyState>> crowd;
+    for (int i = 0; i < kCrowd; ++i) crowd.push_back(machine.policy("throughput"));
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<DraftTree> trees(kCrowd, DraftTree(0));
+      std::vector<TreePlan> plans;
+      std::vector<bool> ran;
+      for (const auto& policy : crowd) plans.push_back(policy->plan(context));
+      for (std::size_t i = 0; i < kCrowd; ++i) {
+        ran.push_back(plans[i].nodes > 0 && crowd[i]->start(trees[i], 0));
+        if (ran[i]) trees[i].add(0, 1, test::ln(0.7));
+      }
+      const auto sharers = static_cast<int>(std::ranges::count(ran, true));
+      drafts += sharers;
+      int draft_rows = 0, tokens = 0;
+      for (std::size_t i = 0; i < kCrowd; ++i) {
+        test::cut(*crowd[i], trees[i], plans[i], context);
+        draft_rows += trees[i].draft_nodes();
+      }
+      std::vector<int> right;
+      for (const DraftTree& tree : trees) {
+        right.push_back(uniform(random) < 0.7 ? tree.draft_nodes() : 0);
+        tokens += 1 + right.back();
+      }
+      for (std::size_t i = 0; i < kCrowd; ++i) {
+        const std::vector<NodeId> accepted = {0, 1};
+        const std::vector<TokenId> emitted = {1, 1};
+        const auto count = static_cast<std::size_t>(1 + right[i]);
+        RoundOutcome outcome;
+        outcome.tree = &trees[i];
+        outcome.accepted = std::span(accepted).first(count);
+        outcome.emitted = std::span(emitted).first(count);
+        outcome.draft_ms = sharers > 0 ? pass_ms : 0;
+        outcome.own_draft_ms = ran[i] ? pass_ms : 0;
+        outcome.sharers = ran[i] ? sharers : 0;
+        outcome.sequences = kCrowd;
+        outcome.draft_rows = draft_rows;
+        outcome.batch_tokens = tokens;
+        crowd[i]->learn(outcome);
+      }
+    }
+  }
+  return static_cast<double>(drafts) / (answers * kRounds);
+}
+
+TEST(ThroughputInACrowd, PassesThatPayOnlyWhereAllShareThemAreTakenUp) {
+  Machine machine(0.4, 1.2);  // a token is worth 1.6 ms
+  machine.drafter.pass_gain.fill(-0.1);
+  share_of_drafts(machine, 800, 1.2);
+  EXPECT_GT(share_of_drafts(machine, 160, 1.2), 0.5);
 }
 
 /// A round of eight sequences in which this one proposed nothing, and others drafted for 2 ms.
@@ -232,11 +298,13 @@ double pass_ms_after(const std::vector<int>& levels, double slow, int waiting) {
   PlanContext context = alone();
   context.sequences = crowd;
   context.other_rows = crowd - 1;
-  context.position = 32;  // of those that try for all
   for (int round = 0; round < 4; ++round) {
     std::vector<std::unique_ptr<PolicyState>> policies;  // new ones: no trial has a pause yet
-    for (int i = 0; i < crowd; ++i) policies.push_back(machine.policy("throughput"));
-    for (const auto& policy : policies) policy->plan(context);
+    for (int i = 0; i < crowd; ++i) {
+      policies.push_back(machine.policy("throughput"));
+      machine.drafter.sequences_begun = 0;  // so each is one that tries for all
+      policies.back()->plan(context);
+    }
     std::vector<DraftTree> trees(levels.size(), DraftTree(0));
     std::vector<int> rows;  // of each pass
     for (std::size_t i = 0; i < levels.size(); ++i) {

@@ -234,6 +234,29 @@ TEST(ThroughputPolicy, AHeadThatTakesInWhatItMissedIsNotTakenForASlowOne) {
   EXPECT_GT(drafts, 60);
 }
 
+TEST(ThroughputPolicy, ATablesPausesDoNotLengthenThoseOfTheHead) {
+  Machine machine(0.4, 1);
+  auto policy = machine.policy("throughput");
+  int tried = 0;
+  for (int round = 0; round < 6000; ++round) {
+    DraftTree tree(0);
+    const TreePlan plan = policy->plan(alone());
+    double draft_ms = 0;
+    if (plan.nodes > 0) {
+      draft_ms = 0.1;  // a hundredth of a token, in vain
+      if (policy->start(tree, 0)) {
+        ++tried;
+        draft_ms += 1;
+        tree.add(0, 1, ln(0.5));
+      }
+      tree.add(0, 3, ln(0.05));
+    }
+    test::cut(*policy, tree, plan, alone());
+    test::report(*policy, machine, tree, 0, draft_ms);
+  }
+  EXPECT_GT(tried, 6000 / 2 / 65);
+}
+
 TEST(ThroughputPolicy, WhatAGrammarAsksForIsNoGainOfTheHeads) {
   Machine machine(0.3, 4);
   auto policy = machine.policy("throughput");
