@@ -57,6 +57,17 @@ TEST(TextRing, KeepsTheNewestTextsWithinItsRoomAlsoWhenItIsOpenedAgain) {
   EXPECT_GT(kept.front(), 0);
 }
 
+TEST(TextRing, GoesOnWhereItsFilesWereDeleted) {
+  const DataFolder folder;
+  TextRing ring(folder.path(), manifest(), 1 << 20, kNoNote);
+  ring.append(text(1));
+  std::filesystem::remove(list_shards(folder.path()).front());
+  ring.append(text(2));
+  ring.append(text(3));
+  EXPECT_EQ(first_tokens(folder.path()), (std::vector<TokenId>{2, 3}));
+  EXPECT_EQ(ring.texts(), 2);
+}
+
 TEST(TextRing, RefusesTextsOfAnotherModel) {
   const DataFolder folder;
   TextRing(folder.path(), manifest(), 1 << 20, kNoNote).append(text(1));

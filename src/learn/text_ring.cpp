@@ -81,9 +81,18 @@ void TextRing::open() {
 }
 
 void TextRing::append(const Record& record) {
+  forget_deleted();
   if (!writer_) open();
   writer_->append(record);
   drop_oldest();
+}
+
+/// Files that somebody deleted meanwhile.
+void TextRing::forget_deleted() {
+  if (writer_ && !writer_->is_there()) writer_.reset();
+  const auto shards = list_shards(folder_);
+  std::erase_if(
+      texts_, [&](const auto& known) { return !std::ranges::binary_search(shards, known.first); });
 }
 
 void TextRing::drop_damaged() {
@@ -104,6 +113,7 @@ long TextRing::texts() const {
 /// After a text has been added.
 void TextRing::drop_oldest() {
   const auto shards = list_shards(folder_);
+  if (shards.empty()) return;
   ++texts_[shards.back()];
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {

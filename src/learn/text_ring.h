@@ -43,6 +43,7 @@ class TextRing {
 
  private:
   void open();
+  void forget_deleted();
   void drop_oldest();
 
   std::filesystem::path folder_;

@@ -43,6 +43,11 @@ std::filesystem::path ShardWriter::path_of(int file) const {
                                        options_.shards, file, kShardSuffix);
 }
 
+bool ShardWriter::is_there() const {
+  std::error_code unknown;
+  return std::filesystem::exists(path_of(file_), unknown);
+}
+
 /// Older ones may have been deleted.
 int ShardWriter::newest_file() const {
   const std::string first = path_of(0).filename().string();

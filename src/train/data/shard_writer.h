@@ -30,6 +30,8 @@ class ShardWriter {
 
   /// When it throws (disk full, ...) the file holds whole records only and can be gone on with.
   void append(const Record& record);
+  /// Whether the file that it writes still has its name.
+  bool is_there() const;
   /// Everything so far is on the disk after it.
   void flush();
 
