@@ -1,8 +1,10 @@
 #include "text/grammar/grammar.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <random>
 
 #include "core/error.h"
@@ -213,6 +215,31 @@ std::string error_of(const GrammarText& text) {
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+// The library may have been told to take backtraces, as images and shells do.
+[[maybe_unused]] const int kAsked = setenv("RUST_BACKTRACE", "1", 1);
+
+TEST(GrammarErrors, OfManyLevelsHoldNobodyUp) {
+  std::string chain = "start: T0\n";
+  for (int i = 0; i < 9000; ++i) chain += fmt::format("T{}: \"a\" T{} \"b\"\n", i, i + 1);
+  chain += "T9000: \"c\"\n";
+  for (int i = 0; i < 3; ++i) error_of({Kind::lark, chain});  // within its limits or not
+  EXPECT_NE(error_of({Kind::lark, "start: nothing"}).find("nothing"), std::string::npos);
+}
+
+TEST(GrammarErrors, DoNotRepeatAllOfALongGrammar) {
+  const std::string error = error_of({Kind::regex, std::string(100'000, '(')});
+  EXPECT_NE(error, "compiles");
+  EXPECT_LT(error.size(), 2000u);
+}
+
+TEST(GrammarErrors, AStateThatTakesMuchMemoryIsRefused) {
+  const std::string error = error_of({Kind::regex, std::string(250'000, 'a')});
+  EXPECT_NE(error.find("memory"), std::string::npos) << error;
+  std::string many = "[\"0\"";
+  for (int i = 1; i < 11'000; ++i) many += fmt::format(",\"{}\"", i);
+  EXPECT_EQ(error_of({Kind::choice, many + "]"}), "compiles");
 }
 
 TEST(GrammarErrors, SayWhatIsWrong) {

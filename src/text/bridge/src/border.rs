@@ -110,6 +110,24 @@ pub unsafe fn guard_into<T, R: From<T>>(
     guard(error, work).map(|value| out.write(R::from(value))).is_some()
 }
 
+/// Errors take no backtraces, whatever RUST_BACKTRACE says. They are taken under a lock of the whole process, and a call that
+/// goes beyond its limits there would hold it for ever. The library that takes them asks the environment once and remembers
+/// the answer; this asks first, before there are other threads.
+extern "C" fn without_backtraces() {
+    const NAME: &str = "RUST_LIB_BACKTRACE";
+    let before = std::env::var_os(NAME);
+    std::env::set_var(NAME, "0");
+    let _ = std::backtrace::Backtrace::capture();
+    match before {
+        Some(value) => std::env::set_var(NAME, value),
+        None => std::env::remove_var(NAME),
+    }
+}
+
+#[used]
+#[link_section = ".init_array"]
+static WHEN_LOADED: extern "C" fn() = without_backtraces;
+
 /// A library prints nothing: the message of a panic travels in the error instead.
 fn quiet_panics() {
     static ONCE: Once = Once::new();

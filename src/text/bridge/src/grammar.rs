@@ -14,11 +14,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const COMPILING: Limits = Limits { bytes: 256 << 20, time: Duration::from_secs(3) };
+/// Each answer has a state of its own.
+const STARTING: Limits = Limits { bytes: 32 << 20, time: Duration::from_secs(1) };
 const ASKING: Limits = Limits { bytes: 128 << 20, time: Duration::from_secs(1) };
 /// A state of the lexer takes 1 to 2 KB.
 const MOST_LEXER_STATES: usize = 50_000;
 /// Bytes that are forced at once become tokens at once; the last of them may go on beyond the cut.
 const MOST_FORCED: usize = 1024;
+/// Bytes of a message: the crate's may repeat all of the source.
+const MOST_SAID: usize = 1000;
 const UNSURE_TOKENS: usize = 4;
 
 /// Writes at most `room` ids of `text` and says how many there are; negative: it cannot be encoded.
@@ -165,7 +169,11 @@ fn plain(error: &str) -> String {
         return explanation;
     }
     let end = error.find("\n<").unwrap_or(error.len());
-    error[..end].to_owned()
+    if end <= MOST_SAID {
+        return error[..end].to_owned();
+    }
+    let cut = (0..=MOST_SAID).rfind(|&at| error.is_char_boundary(at)).unwrap_or(0);
+    format!("{}...", &error[..cut])
 }
 
 pub struct Grammar {
@@ -182,7 +190,8 @@ pub struct State {
 
 impl State {
     fn start(grammar: &Grammar) -> Result<Self> {
-        let matcher = grammar.matcher.lock().map_err(|_| "broken by an earlier failure".to_owned())?;
+        // A copy that was ended has changed nothing.
+        let matcher = grammar.matcher.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Ok(State { matcher: matcher.deep_clone(), end: grammar.end, tokens: 0 })
     }
 
@@ -306,7 +315,7 @@ pub unsafe extern "C" fn talon_grammar_free(grammar: *mut Grammar) {
 /// See bridge.h.
 #[no_mangle]
 pub unsafe extern "C" fn talon_grammar_start(grammar: &Grammar, error: *mut Buffer) -> *mut State {
-    boxed(guard(error, || State::start(grammar)))
+    boxed(guard(error, || within(STARTING, || State::start(grammar))))
 }
 
 /// # Safety
