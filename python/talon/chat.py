@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 from .errors import ArgumentError
+from .texts import whole
 
 if TYPE_CHECKING:
     from .answers import Answer
@@ -36,7 +37,8 @@ def read(messages: Sequence[Message]) -> list[tuple[str, str]]:
         role = message.get("role")
         if not isinstance(role, str):
             raise ArgumentError(f"{where}.role: expected a text, found {role!r}")
-        pairs.append((role, _content(f"{where}.content", message.get("content"))))
+        content = _content(f"{where}.content", message.get("content"))
+        pairs.append((whole(f"{where}.role", role), whole(f"{where}.content", content)))
     return pairs
 
 

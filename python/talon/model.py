@@ -13,6 +13,7 @@ from . import _talon, chat, places
 from .answers import Answer, Stream
 from .engine import SharedEngine
 from .errors import ArgumentError
+from .texts import utf8, whole
 
 Prompt = Union[str, Sequence[chat.Message], Sequence[int], np.ndarray]
 
@@ -88,7 +89,7 @@ class Model:
     def tokenize(self, text: str, *, special: bool = True, start: bool = True) -> np.ndarray:
         """Token ids (int32). special: texts of special tokens become their ids; start: the start token first, if the model wants
         one."""
-        return self._model.tokenize(_utf8("text", text), special, start)
+        return self._model.tokenize(utf8("text", text), special, start)
 
     def detokenize(self, ids: Sequence[int] | np.ndarray, *, skip_special: bool = True) -> str:
         """The text of token ids."""
@@ -132,9 +133,9 @@ class Model:
         logit_bias ({id: bias}), banned (ids), end_tokens (ids besides the model's own), ignore_end, min_new, choice, logprobs (how
         many others for each token), reuse_prefix, tenant, priority, deadline_ms.
         """
-        fields = {"max_new": max_new, "temperature": temperature, "seed": seed, "stop": [stop] if isinstance(stop, str) else stop, **options}
+        fields = {"max_new": max_new, "temperature": temperature, "seed": seed, "stop": _stops(stop), **options}
         if drafter is not None:
-            fields["drafter"] = drafter
+            fields["drafter"] = whole("drafter", drafter) if isinstance(drafter, str) else drafter
         answer = self._submit(prompt, fields, rounds, variables or {})
         return answer if stream else answer.result()
 
@@ -176,7 +177,7 @@ class Model:
 
     def _prompt_ids(self, prompt: Any, variables: Mapping[str, Any]) -> np.ndarray:
         if isinstance(prompt, str):
-            return self.tokenize(_utf8("prompt", prompt))
+            return self.tokenize(utf8("prompt", prompt))
         if isinstance(prompt, Sequence) and len(prompt) > 0 and isinstance(prompt[0], Mapping):
             return self.chat_tokens(prompt, **variables)
         if not isinstance(prompt, (Sequence, np.ndarray)):
@@ -193,15 +194,14 @@ class Model:
         return known
 
 
-def _utf8(name: str, text: Any) -> str:
-    """`text` as the library takes it."""
-    if not isinstance(text, str):
-        raise ArgumentError(f"{name}: expected a text, found {type(text).__name__}")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentError(f"{name}: expected text that UTF-8 can hold, found {text[error.start]!r} at {error.start}") from None
-    return text
+def _stops(stop: Any) -> Any:
+    """`stop` as the engine takes it, which refuses what is no list of texts."""
+    if isinstance(stop, str):
+        return [whole("stop", stop)]
+    for place, text in enumerate(stop if isinstance(stop, Sequence) else ()):
+        if isinstance(text, str):
+            whole(f"stop[{place}]", text)
+    return stop
 
 
 def _ids(name: str, ids: Any) -> np.ndarray:

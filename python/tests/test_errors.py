@@ -19,7 +19,10 @@ from conftest import SMALL
     ({"seed": "x"}, "^seed: expected a whole number that fits, found 'x'"), ({"max_new": 1 << 40}, "^max_new: .*found 1099511627776"),
     ({"max_new": 2.5}, "^max_new: .*found 2.5"), ({"temperature": "hot"}, "^temperature: expected a number, found 'hot'"),
     ({"temperature": None}, "^temperature: expected a number, found None"), ({"stop": 3}, "^stop: expected a text or a list of texts"),
-    ({"stop": ["a", 3]}, "^stop"), ({"drafter": 3}, "^drafter: expected a text"), ({"banned": "ab"}, "^banned: expected a list of token ids"),
+    ({"stop": ["a", 3]}, "^stop"), ({"stop": "a\0b"}, "^stop: expected a text without zero bytes, found one at 1"),
+    ({"stop": ["a", "b\0"]}, r"^stop\[1\]: .*zero bytes"), ({"stop": ["a\ud800"]}, r"^stop\[0\]: .*UTF-8"),
+    ({"drafter": "none\0"}, "^drafter: .*zero bytes"), ({"drafter": "\ud800"}, "^drafter: .*UTF-8"),
+    ({"drafter": 3}, "^drafter: expected a text"), ({"banned": "ab"}, "^banned: expected a list of token ids"),
     ({"logit_bias": [3]}, "^logit_bias: expected a dictionary"), ({"ignore_end": "x"}, "^ignore_end: expected True or False")])
 def test_each_wrong_option_is_a_value_error_that_names_it(small, options, words):
     with pytest.raises(talon.ArgumentError, match=words) as raised:

@@ -33,7 +33,10 @@ def test_a_chat_remembers(chatty):
 
 @pytest.mark.parametrize("messages, words", [
     (["hi"], "messages[0]"), ([{"content": "x"}], "messages[0].role"), ([{"role": "user"}], "messages[0].content"),
-    ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0]"), ([{"role": 1, "content": ""}], "role")])
+    ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0]"), ([{"role": 1, "content": ""}], "role"),
+    ([chat.user("a\0b")], "messages[0].content: expected a text without zero bytes, found one at 1"), ([{"role": "u\0", "content": ""}], "role: "),
+    ([chat.user("a\ud800")], "messages[0].content: expected text that UTF-8 can hold"),
+    ([chat.user([{"type": "text", "text": "\0"}])], "messages[0].content: ")])
 def test_messages_that_are_none_are_named(messages, words):
     with pytest.raises(talon.ArgumentError, match=words.replace("[", r"\[").replace("]", r"\]")):
         chat.read(messages)
