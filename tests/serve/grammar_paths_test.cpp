@@ -178,6 +178,52 @@ TEST(StructuredAnswers, HaveASizeThatTheServerBounds) {
   EXPECT_EQ(error["message"], "structured_outputs.regex: expected at most 100 bytes, found 101");
 }
 
+/// Servers whose answers are of the schema alone, or may have a thought or a call before.
+void expect_refused(const Json& form, const std::string& param, const std::string& code) {
+  static TestServer thinking([] {
+    TestServer::Options options;
+    options.chat_template = std::string(kHermes) + " <think>\n";
+    return options;
+  }());
+  const Json tool = {{"type", "function"}, {"function", {{"name", "time"}}}};
+  for (const TestServer* of : {&server(), &thinking}) {
+    for (const Json& tools : {Json::array(), Json::array({tool})}) {
+      Json body = chat_body();
+      body["tools"] = tools;
+      body.update(form);
+      const Reply reply = of->post("/v1/chat/completions", body);
+      ASSERT_EQ(reply.status, 400) << reply.body;
+      EXPECT_EQ(reply.json()["error"]["param"], param) << reply.body;
+      EXPECT_EQ(reply.json()["error"]["code"], code) << reply.body;
+    }
+    EXPECT_EQ(of->get("/health").status, 200);
+  }
+}
+
+TEST(StructuredAnswers, OfASchemaThatIsNoneAreRefused) {
+  const auto text = [](const std::string& schema, const std::string& code) {
+    expect_refused({{"structured_outputs", {{"json", schema}}}}, "structured_outputs.json", code);
+  };
+  text("{\"a\":" + std::string(120000, '[') + std::string(120000, ']') + "}", "invalid_grammar");
+  text("not json", "invalid_grammar");
+  text("false", "invalid_value");
+  text("[]", "invalid_value");
+  std::string keys = "{\"z\":1";
+  for (int i = 0; i < 12000; ++i) keys += fmt::format(",\"{}\":1", i);
+  text(keys + "}", "invalid_value");
+  const Json schema = {{"type", "json_schema"}, {"json_schema", {{"schema", false}}}};
+  expect_refused({{"response_format", schema}}, "response_format.json_schema.schema",
+                 "invalid_value");
+}
+
+TEST(StructuredAnswers, OfASchemaInATextAreAsOfTheSchema) {
+  Json body = chat_body();
+  body["structured_outputs"] = {{"json", kSchema}};
+  const std::string expected = said(body);
+  body["structured_outputs"] = {{"json", kSchema.dump(2)}};
+  EXPECT_EQ(said(body), expected);
+}
+
 TEST(StructuredAnswers, ThatHoldManyEntriesAreRefusedCheaply) {
   std::string body = R"({"messages": [{"role": "user", "content": "Hi"}], "json_schema": {)";
   for (int i = 0; i < 60000; ++i) body += fmt::format("\"{}\":1,", i);

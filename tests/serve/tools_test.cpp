@@ -369,6 +369,18 @@ TEST(Tools, OfMessagesKeepTheOrderOfTheirKeys) {
   EXPECT_LT(other, reused(input));
 }
 
+TEST(Tools, OfMessagesHaveNoInputThatIsTooDeep) {
+  const std::string deep = "{\"a\": " + std::string(70, '[') + std::string(70, ']') + "}";
+  const Json body = {
+      {"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+      {"max_tokens", 300},
+      {"tools", {{{"name", "time"}, {"input_schema", {{"type", "object"}}}}}},
+      {"structured_outputs",
+       {{"choice", {R"(<tool_call>{"name": "time", "arguments": )" + deep + "}</tool_call>"}}}}};
+  const Json answer = server().post("/v1/messages", body).json();
+  EXPECT_EQ(answer["content"][0]["input"], Json::object()) << answer;
+}
+
 TestServer& thinking_server() {
   static TestServer server([] {
     TestServer::Options options;

@@ -6,6 +6,7 @@
 
 #include "serve/api/answer_json.h"
 #include "serve/api/messages.h"
+#include "serve/tools/tool_use.h"
 #include "text/detokenizer.h"
 
 namespace talon {
@@ -138,8 +139,8 @@ ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits&
 
 /// The input of a call, as an object with its keys as they were written.
 OrderedJson input_of(const std::string& arguments) {
-  OrderedJson json = OrderedJson::parse(arguments, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : OrderedJson::object();
+  OrderedJson json = object_in(arguments);
+  return json.is_null() ? OrderedJson::object() : json;
 }
 
 class MessageFormat final : public AnswerFormat {

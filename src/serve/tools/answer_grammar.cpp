@@ -11,7 +11,7 @@ std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// llguidance's Lark for a schema, written on one line.
+/// llguidance's Lark for a schema, an object or `true`, written on one line.
 std::string json_of(OrderedJson schema) {
   if (!schema.is_object()) schema = OrderedJson::object();
   if (!schema.contains("x-guidance")) {
@@ -93,7 +93,7 @@ class GrammarWriter {
     return call + (use_.parallel ? "* TEXT" : "? TEXT");
   }
 
-  /// REQUIRES: the text is a schema.
+  /// REQUIRES: the text is a schema, an object or `true`.
   std::string value(const GrammarText& text) {
     return rule("answer", json_of(OrderedJson::parse(text.source, nullptr, false)));
   }

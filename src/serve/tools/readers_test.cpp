@@ -65,6 +65,9 @@ AnswerStyle alone(AnswerStyle style) {
   return style;
 }
 
+const std::string kTooDeep = R"({"name": "get", "arguments": {"days": )" + std::string(70, '[') +
+                             std::string(70, ']') + "}}";
+
 /// What models of each family write, by their templates.
 const Recorded kRecorded[] = {
     {"seedCallAfterAThought",
@@ -80,6 +83,10 @@ const Recorded kRecorded[] = {
      seed(false),
      "<seed:tool_call>\n{\"name\": \"get\", \"arguments\": {\"days\": 1}}\n</seed:tool_call>",
      {{Kind::call, "get"}, {Kind::arguments, R"({"days":1})"}}},
+    {"seedAnObjectTooDeep",
+     seed(false),
+     "<seed:tool_call>" + kTooDeep + "</seed:tool_call>",
+     {{Kind::content, "<seed:tool_call>" + kTooDeep + "</seed:tool_call>"}}},
     {"seedNoCall",
      seed(false),
      "<seed:tool_call>no</seed:tool_call>",

@@ -1,5 +1,6 @@
 #include "serve/tools/readers.h"
 #include "serve/tools/spelled_call.h"
+#include "serve/tools/tool_use.h"
 #include "serve/tools/whole_call_reader.h"
 
 namespace talon {
@@ -8,8 +9,8 @@ namespace {
 /// As the model writes it, or the object that a grammar makes of it.
 std::optional<ReadAnswer::Call> read_call(std::string_view text, const ToolSchemas& schemas) {
   if (auto call = read_spelled_call(text, schemas)) return call;
-  const auto object = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return std::nullopt;
+  const OrderedJson object = object_in(std::string(text));
+  if (object.is_null()) return std::nullopt;
   const auto name = object.find("name"), arguments = object.find("arguments");
   if (name == object.end() || !name->is_string() || arguments == object.end()) return std::nullopt;
   return ReadAnswer::Call{name->get<std::string>(), arguments->dump()};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "io/json_text.h"
 #include "serve/api/api_error.h"
 
 namespace talon {
@@ -140,9 +141,32 @@ void read_choice(ToolShape shape, const Fields& fields, ToolUse& use) {
   choose(use, *function, function->text("name").value_or(""));
 }
 
-/// A schema at `path` of the body.
-GrammarText schema_text(const OrderedJson& schema) {
-  return {GrammarText::Kind::json_schema, schema.dump()};
+/// JSON with the keys of its objects in the order of `text`. path: of a field; empty: the body.
+OrderedJson in_order(const std::string& path, const Json& json, const std::string& text) {
+  if (comparisons(json) > kMostComparisons) {
+    throw ApiError(
+        400, path,
+        fmt::format("{}: expected objects of fewer entries", path.empty() ? "body" : path),
+        "invalid_value");
+  }
+  return OrderedJson::parse(text);
+}
+
+/// The schema in a field: an object, or `true`, which any value fits.
+AskedGrammar asked_schema(const Fields& fields, const char* name, const OrderedJson& schema) {
+  if (!schema.is_object() && schema != true) fields.refuse(name, "a JSON schema");
+  return {fields.path_of(name), {GrammarText::Kind::json_schema, schema.dump()}};
+}
+
+/// What a text holds that may be a schema.
+OrderedJson schema_in(const std::string& path, const std::string& text) {
+  Json json;
+  try {
+    json = parse_json(text, path);
+  } catch (const Error& error) {
+    throw ApiError(400, path, error.what(), "invalid_grammar");
+  }
+  return in_order(path, json, text);
 }
 
 /// {type: "json_schema" | "json_object" | "text"} with the schema beside it or in `json_schema`.
@@ -165,10 +189,7 @@ std::optional<AskedGrammar> read_format(const Fields& format, const OrderedJson&
   }
   for (const char* name : {"name", "description"}) inner->text(name);
   inner->flag("strict");
-  if (const Json* schema = inner->find("schema")) {
-    if (!schema->is_object() && !schema->is_boolean()) inner->refuse("schema", "a JSON schema");
-    return AskedGrammar{inner->path_of("schema"), schema_text((*place)["schema"])};
-  }
+  if (inner->find("schema")) return asked_schema(*inner, "schema", (*place)["schema"]);
   return object(format.path_of("type"));
 }
 
@@ -188,10 +209,9 @@ std::optional<AskedGrammar> read_structured(const Fields& fields, const OrderedJ
   using Kind = GrammarText::Kind;
   if (const Json* schema = fields.find("json")) {
     const bool is_text = schema->is_string();
-    if (!is_text && !schema->is_object()) fields.refuse("json", "a JSON schema");
-    asked.push_back({fields.path_of("json"),
-                     is_text ? GrammarText{Kind::json_schema, schema->get<std::string>()}
-                             : schema_text(ordered["json"])});
+    asked.push_back(asked_schema(
+        fields, "json",
+        is_text ? schema_in(fields.path_of("json"), schema->get<std::string>()) : ordered["json"]));
   }
   if (const auto regex = fields.text("regex")) {
     asked.push_back({fields.path_of("regex"), {Kind::regex, *regex}});
@@ -217,10 +237,7 @@ const OrderedJson& at(const OrderedJson& body, const char* name) {
 }  // namespace
 
 OrderedJson ordered_body(const Json& body, const std::string& text) {
-  if (comparisons(body) > kMostComparisons) {
-    throw ApiError(400, "", "body: expected objects of fewer entries", "invalid_value");
-  }
-  return OrderedJson::parse(text);
+  return in_order("", body, text);
 }
 
 std::optional<AskedGrammar> read_grammar(const Fields& fields, const OrderedJson& body,
@@ -249,7 +266,7 @@ std::optional<AskedGrammar> read_grammar(const Fields& fields, const OrderedJson
     add(AskedGrammar{"grammar", {grammar_kind(*grammar), *grammar}});
   }
   if (const auto schema = fields.object("json_schema")) {
-    add(AskedGrammar{"json_schema", schema_text(body["json_schema"])});
+    add(asked_schema(fields, "json_schema", body["json_schema"]));
   }
   if (asked.empty()) return std::nullopt;
   if (asked.size() > 1) {

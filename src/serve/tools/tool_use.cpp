@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "io/json_text.h"
 #include "io/sha256.h"
+#include "serve/tools/mark_search.h"
 
 namespace talon {
 namespace {
@@ -17,23 +18,11 @@ std::string text_of(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-/// Of what a client wrote into a text: bounded in depth, and in entries, whose keys are looked for
-/// one by one.
-constexpr std::size_t kMostEntries = 1024;
+constexpr std::size_t kMostEntries = 1024;  // of an object: keys are looked for one by one
 
 bool has_few_entries(const Json& value) {
   if (value.is_object() && value.size() > kMostEntries) return false;
   return !value.is_structured() || std::ranges::all_of(value, has_few_entries);
-}
-
-/// The object that a text holds; null if it holds none.
-OrderedJson object_in(const std::string& text) {
-  try {
-    const Json json = parse_json(text, "arguments");
-    if (json.is_object() && has_few_entries(json)) return OrderedJson::parse(text);
-  } catch (const Error&) {  // a text like any other
-  }
-  return nullptr;
 }
 
 /// Before what the user says first.
@@ -71,6 +60,16 @@ OrderedJson ToolUse::for_template() const {
                       {"parameters", tool.parameters}}}});
   }
   return list;
+}
+
+OrderedJson object_in(const std::string& text) {
+  if (trimmed(text).empty()) return OrderedJson::object();
+  try {
+    const Json json = parse_json(text, "arguments");
+    if (json.is_object() && has_few_entries(json)) return OrderedJson::parse(text);
+  } catch (const Error&) {  // a text like any other
+  }
+  return nullptr;
 }
 
 OrderedJson call_for_template(const std::string& id, const std::string& name,

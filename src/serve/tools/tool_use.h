@@ -31,6 +31,10 @@ struct ToolUse {
   OrderedJson for_template() const;
 };
 
+/// The object that a text holds, an empty one of a blank text; null if it holds none, or one whose
+/// depth or entries are too many to be worked on.
+OrderedJson object_in(const std::string& text);
+
 /// A call as templates take it. arguments: JSON; an object if they are one.
 OrderedJson call_for_template(const std::string& id, const std::string& name,
                               const std::string& arguments);
