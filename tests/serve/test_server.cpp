@@ -32,7 +32,7 @@ ModelSource tiny_model() {
   return source;
 }
 
-TestServer::TestServer(Options options, std::nullptr_t) {
+ServedModel tiny_served(const TestServer::Options& options) {
   LoadedModel loaded = open_model(tiny_model());
   auto cache = open_cache(loaded.model, {.bytes = options.cache_bytes});
   HostOptions host;
@@ -46,8 +46,12 @@ TestServer::TestServer(Options options, std::nullptr_t) {
       options.chat_template.empty() ? std::string(kTemplate) : options.chat_template;
   if (options.has_chat) model.chat.emplace(source, "", "");
   model.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
+  return model;
+}
+
+TestServer::TestServer(Options options, std::nullptr_t) {
   std::vector<ServedModel> models;
-  models.push_back(std::move(model));
+  models.push_back(tiny_served(options));
   server_ = std::make_unique<Server>(options, std::move(models));
 }
 

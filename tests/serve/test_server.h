@@ -56,6 +56,8 @@ class TestServer {
 };
 
 ModelSource tiny_model();
+/// The model of such a server, without metrics.
+ServedModel tiny_served(const TestServer::Options& options);
 
 /// What the same request gives alone, in process and without drafts. `fields`: of a completion.
 std::string plain_text(const Json& fields);

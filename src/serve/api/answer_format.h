@@ -58,7 +58,7 @@ class ChoiceReaders {
 };
 
 /// How answers look on one path. One per request; called on the server's thread, or for what takes
-/// long in its workshop, never on both at once.
+/// long by workers, never on both at once.
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;

@@ -67,6 +67,17 @@ ApiError no_room() {
                   "queue_full");
 }
 
+/// Whether a whole answer takes long to write.
+bool is_large(const std::vector<ChoiceResult>& results) {
+  constexpr std::size_t kMostLogprobs = 2000;
+  std::size_t logprobs = 0;
+  for (const ChoiceResult& result : results) {
+    if (!result.rounds.empty()) return true;
+    for (const TokenLogprobs& token : result.logprobs) logprobs += 1 + token.top.size();
+  }
+  return logprobs > kMostLogprobs;
+}
+
 std::string failure_or_nothing(AnswerFormat& format, const ApiError& error) {
   try {
     return format.failure(error);
@@ -253,12 +264,12 @@ HttpResponse Answering::whole() {
 void Answering::finish(Exchange& exchange) {
   is_over_ = true;  // nobody changes the results from here on
   WorkQueue* const workshop = parts_.format->workshop();
-  if (!workshop) return exchange.respond(whole());
+  WorkQueue* const queue = !workshop && is_large(results_) ? parts_.workers : workshop;
   const auto work = [self = shared_from_this(), to = parts_.exchange] {
     to->post([to, response = self->whole()]() mutable { to->respond(std::move(response)); });
   };
-  if (workshop->add(work)) return;
-  exchange.respond(parts_.format->refusal(no_room()));
+  if (queue && queue->add(work)) return;
+  exchange.respond(workshop ? parts_.format->refusal(no_room()) : whole());
 }
 
 void Answering::stream(Exchange& exchange) {

@@ -22,6 +22,7 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
     bool streams = false;
     bool traces = false;  // asks for what was drafted
     std::size_t unread_bytes = 0;
+    WorkQueue* workers = nullptr;  // make a whole answer that is large; null: the server's thread
   };
   /// Hands the jobs to the model: one for each choice. Any thread.
   static void start(Parts parts, std::vector<Job> jobs);

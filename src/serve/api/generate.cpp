@@ -226,7 +226,7 @@ void start_answer(const GenerateInput& input, AnswerHead head,
   std::vector<Job> jobs = make_jobs(head);
   const bool streams = head.fields.streams, traces = head.fields.traces;
   Answering::start({input.exchange, input.model, make_format(std::move(head)), streams, traces,
-                    input.limits->unread_bytes},
+                    input.limits->unread_bytes, input.workers},
                    std::move(jobs));
 }
 
