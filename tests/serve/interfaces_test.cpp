@@ -210,6 +210,19 @@ TEST(Messages, AreCountedAsTheyAreFed) {
   EXPECT_EQ(counted["input_tokens"], tokens["count"]);
 }
 
+TEST(Messages, AreCountedWhereTheyAreTooManyToBeAnswered) {
+  TestServer::Options options;
+  options.limits.prompt_tokens = 5;
+  TestServer small(options);
+  const Json counted = small.post("/v1/messages/count_tokens", kMessage).json();
+  EXPECT_GT(counted["input_tokens"], 5) << counted;
+  EXPECT_EQ(small.post("/tokenize", kMessage).json()["count"], counted["input_tokens"]);
+  EXPECT_EQ(small.post("/apply-template", kMessage).json()["prompt"], "user: Hi\nassistant:");
+  const Reply reply = small.post("/v1/messages", kMessage);
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_NE(reply.body.find("messages: expected at most 5 tokens"), std::string::npos);
+}
+
 Json turn(const char* role, const char* content) { return {{"role", role}, {"content", content}}; }
 
 TEST(Messages, GoOnFromALastOneOfTheAssistant) {

@@ -148,7 +148,7 @@ void check_answer_count(const AnswerHead& head) {
                  "invalid_value");
 }
 
-ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits) {
+ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask) {
   if (!model.chat) {
     throw ApiError(400, ask.field,
                    ask.field +
@@ -176,7 +176,6 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   } catch (const Error& error) {
     throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()), "invalid_value");
   }
-  check_prompt_length(ask.field, prompt.tokens.size(), model, limits);
   return prompt;
 }
 
@@ -196,7 +195,9 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   const std::optional<AskedGrammar> grammar = ask.grammar;
   const bool continues = ask.options.continues_last;
   const bool is_thought_open = continues && leaves_thought_open(ask.messages.back().content);
-  ChatPrompt prompt = chat_prompt(model, std::move(ask), *input.limits);
+  const std::string field = ask.field;
+  ChatPrompt prompt = chat_prompt(model, std::move(ask));
+  check_prompt_length(field, prompt.tokens.size(), model, *input.limits);
   const std::string& source = model.chat->source();
   AnswerStyle& style = head.fields.style;
   const ToolDialect dialect = dialect_of(source);

@@ -43,8 +43,9 @@ struct ChatAsk {
 };
 /// Of OpenAI's chat completions. text: of the body. Throws ApiError.
 ChatAsk read_chat(const Json& body, const std::string& text, const RequestLimits& limits);
-/// The prompt of a chat: tools are told to the template, or in words to one that knows none.
-ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits);
+/// The prompt of a chat: tools are told to the template, or in words to one that knows none. It may
+/// be too long to be answered.
+ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask);
 /// Renders, and sets the style of `head`, its constraint and its prompt.
 void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head);
 /// Compiles what an answer must look like. Throws ApiError naming the field.

@@ -85,7 +85,7 @@ Json tokenize(const ServedModel& model, const Json& body, const std::string& tex
   const Fields fields(body);
   std::vector<TokenId> tokens;
   if (!fields.find("content") && !fields.find("prompt") && fields.find("messages")) {
-    tokens = chat_prompt(model, read_chat(body, text, limits), limits).tokens;
+    tokens = chat_prompt(model, read_chat(body, text, limits)).tokens;
   } else {
     tokens = text_tokens(model, fields);
   }
@@ -109,7 +109,7 @@ Json detokenize(const ServedModel& model, const Json& body) {
 
 Json apply_template(const ServedModel& model, const Json& body, const std::string& text,
                     const RequestLimits& limits) {
-  return {{"prompt", chat_prompt(model, read_chat(body, text, limits), limits).chat.text}};
+  return {{"prompt", chat_prompt(model, read_chat(body, text, limits)).chat.text}};
 }
 
 Json model_json(const ServedModel& model) {
