@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+
+#include "serve/api/messages.h"
+#include "serve/tools/tool_use.h"
 #include "test_server.h"
 
 // What earlier turns of a chat thought and called, on every path.
@@ -93,6 +97,30 @@ int tokens_of_chat(const std::string& thought) {
   Json body = chat_with_call("c");
   if (!thought.empty()) body["messages"][1]["reasoning_content"] = thought;
   return thinking().post("/tokenize", body).json()["count"];
+}
+
+TEST(Turns, OfResultsHaveTheNameOfTheLastCallOfTheirId) {
+  TestServer server(with_template("name: {{ messages[-1].name }}{{ tools }}"));
+  Json body = chat_with_call("c");
+  Json& calls = body["messages"][1]["tool_calls"];
+  calls.push_back(calls[0]);
+  calls[1]["function"]["name"] = "date";
+  EXPECT_EQ(server.post("/apply-template", body).json()["prompt"], "name: date");
+  body["messages"][2]["tool_call_id"] = "d";
+  EXPECT_EQ(server.post("/apply-template", body).json()["prompt"], "name: ");
+}
+
+TEST(Turns, OfManyResultsAreNamedQuickly) {
+  std::vector<ChatMessage> messages(100, {"assistant", ""});
+  for (ChatMessage& message : messages) {
+    message.more["tool_calls"] = OrderedJson(1000, call_for_template("c", "time", "{}"));
+  }
+  for (int i = 0; i < 900; ++i) messages.push_back(call_result("c", ""));
+  const auto start = std::chrono::steady_clock::now();
+  name_results(messages);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took.count(), 3);
+  EXPECT_EQ(messages.back().more["name"], "time");
 }
 
 Json thinking_block(const char* text) {

@@ -91,7 +91,7 @@ void read_user_blocks(const std::string& path, const Json& blocks,
     const Fields block(blocks[i], at + ".");
     const Json* content = block.find("content");
     messages.push_back(
-        call_result(messages, block.text("tool_use_id").value_or(""),
+        call_result(block.text("tool_use_id").value_or(""),
                     content ? read_content(at + ".content", *content, kTextBlocks) : ""));
   }
   if (!said.empty() || !has_results) messages.push_back({"user", std::move(said)});

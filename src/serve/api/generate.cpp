@@ -157,6 +157,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask) {
                    "no_chat_template");
   }
   if (ask.options.continues_last) check_can_continue(ask);
+  name_results(ask.messages);
   const ToolDialect dialect = dialect_of(model.chat->source());
   if (dialect == ToolDialect::kimi) name_calls_by_ids(ask.messages);
   if (dialect == ToolDialect::mistral) shorten_call_ids(ask.messages);

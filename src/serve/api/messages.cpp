@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "serve/api/api_error.h"
 #include "serve/tools/tool_use.h"
@@ -71,17 +72,24 @@ void add_call(std::vector<ChatMessage>& messages, const std::string& id, const s
   messages.back().more["tool_calls"].push_back(call_for_template(id, name, arguments));
 }
 
-ChatMessage call_result(std::span<const ChatMessage> messages, const std::string& id,
-                        std::string content) {
+ChatMessage call_result(const std::string& id, std::string content) {
   ChatMessage result{"tool", std::move(content)};
   result.more["tool_call_id"] = id;
-  for (const ChatMessage& message : messages) {
-    if (!message.more.contains("tool_calls")) continue;
-    for (const OrderedJson& call : message.more["tool_calls"]) {
-      if (call["id"] == id) result.more["name"] = call["function"]["name"];
-    }
-  }
   return result;
+}
+
+void name_results(std::vector<ChatMessage>& messages) {
+  std::map<std::string, OrderedJson> names;  // of calls, by their ids
+  for (ChatMessage& message : messages) {
+    if (message.more.contains("tool_calls")) {
+      for (const OrderedJson& call : message.more["tool_calls"]) {
+        names[call["id"].get<std::string>()] = call["function"]["name"];
+      }
+    }
+    if (!message.more.contains("tool_call_id")) continue;
+    const auto found = names.find(message.more["tool_call_id"].get<std::string>());
+    if (found != names.end()) message.more["name"] = found->second;
+  }
 }
 
 void add_thought(ChatMessage& message, const std::string& text) {
@@ -133,8 +141,8 @@ std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits
     ChatMessage message = read_message(path, (*list)[i], kRoles, kTextParts);
     const Fields of_message((*list)[i], path + ".");
     if (message.role == "tool") {
-      messages.push_back(call_result(messages, of_message.text("tool_call_id").value_or(""),
-                                     std::move(message.content)));
+      messages.push_back(
+          call_result(of_message.text("tool_call_id").value_or(""), std::move(message.content)));
       continue;
     }
     messages.push_back(std::move(message));

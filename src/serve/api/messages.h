@@ -32,8 +32,10 @@ ChatMessage read_message(const std::string& path, const Json& json,
 void add_call(std::vector<ChatMessage>& messages, const std::string& id, const std::string& name,
               const std::string& arguments);
 /// A message with what a call gave.
-ChatMessage call_result(std::span<const ChatMessage> messages, const std::string& id,
-                        std::string content);
+ChatMessage call_result(const std::string& id, std::string content);
+/// Gives results the name of the last call before them that has their id, for templates that write
+/// it.
+void name_results(std::vector<ChatMessage>& messages);
 
 /// Adds to what a message of the assistant thought, on a line of its own.
 void add_thought(ChatMessage& message, const std::string& text);

@@ -48,7 +48,7 @@ void read_item(const std::string& path, const Json& json, std::vector<ChatMessag
     if (!name) item.refuse("name", "a text");
     add_call(messages, call, *name, item.text("arguments").value_or("{}"));
   } else if (type == "function_call_output") {
-    messages.push_back(call_result(messages, call, read_output(path, item)));
+    messages.push_back(call_result(call, read_output(path, item)));
   } else if (type == "message") {
     messages.push_back(read_message(path, json, kResponsesRoles, kResponsesTexts));
   } else {
