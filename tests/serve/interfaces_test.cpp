@@ -19,6 +19,8 @@ std::string said(int max_tokens) {
   return server().post("/v1/chat/completions", body).json()["choices"][0]["message"]["content"];
 }
 
+Json turn(const char* role, const char* content) { return {{"role", role}, {"content", content}}; }
+
 /// Events by their names, in order.
 std::vector<std::pair<std::string, Json>> named_events(const std::string& body) {
   std::vector<std::pair<std::string, Json>> events;
@@ -136,6 +138,55 @@ TEST(Responses, RepeatWhatTheyWereAsked) {
   EXPECT_EQ(refused.json()["error"]["param"], "reasoning.effort");
 }
 
+/// Codex offers tools of other kinds beside functions.
+TEST(Responses, LeaveOutToolsThatAreNoFunctions) {
+  const Json web = {{"type", "web_search"}},
+             patch = {{"type", "custom"}, {"name", "apply_patch"}, {"format", {{"type", "text"}}}},
+             shell = {{"type", "function"}, {"name", "shell"}};
+  Json body = kResponse;
+  const Json plain = server().post("/v1/responses", body).json();
+  body["tools"] = {web};
+  const Json alone = server().post("/v1/responses", body).json();
+  EXPECT_EQ(alone["output"][0]["content"], plain["output"][0]["content"]) << alone;
+  EXPECT_EQ(alone["tools"], Json::array());
+  const auto refused = [&] {
+    return server().post("/v1/responses", body).json()["error"]["param"];
+  };
+  body["tool_choice"] = "required";
+  EXPECT_EQ(refused(), "tool_choice");
+  body["tool_choice"] = web;
+  EXPECT_EQ(refused(), "tool_choice");
+
+  body = {{"input", "Hi"},
+          {"temperature", 0},
+          {"parallel_tool_calls", false},
+          {"tools", {web, shell, patch}},
+          {"tool_choice", {{"type", "function"}, {"name", "shell"}}},
+          {"max_output_tokens", 200}};
+  const Json called = server().post("/v1/responses", body).json();
+  EXPECT_EQ(called["output"][0]["name"], "shell") << called;
+  ASSERT_EQ(called["tools"].size(), 1U) << called;
+  EXPECT_EQ(called["tools"][0]["name"], "shell");
+  body["tool_choice"] = web;
+  EXPECT_EQ(refused(), "tool_choice.type");
+}
+
+TEST(Responses, JoinInstructionsAndAFirstMessageOfTheDeveloper) {
+  TestServer::Options options;
+  options.chat_template =
+      "{% for message in messages %}{% if loop.first or message.role != 'system' %}"
+      "{{ message.role }}: {{ message.content }}\n{% endif %}{% endfor %}assistant:";
+  TestServer first(options);
+  const auto tokens = [&](const Json& input) -> int {
+    const Json body = {{"instructions", "Be kind."}, {"input", input}, {"max_output_tokens", 1}};
+    return first.post("/v1/responses", body).json()["usage"]["input_tokens"];
+  };
+  const Json user = turn("user", "Hi"), developer = turn("developer", "Be brief.");
+  const Json whole = {{"content", "system: Be kind.\n\nBe brief.\nuser: Hi\nassistant:"}};
+  EXPECT_EQ(tokens({developer, user}), first.post("/tokenize", whole).json()["count"]);
+  EXPECT_LT(tokens(Json::array({user})), tokens({developer, user}));
+}
+
 TEST(Responses, RefuseAnInputOfThoughtsAlone) {
   Json body = {{"input", {{{"type", "reasoning"}}}}};
   const auto refusal = [&] { return server().post("/v1/responses", body).json()["error"]; };
@@ -223,7 +274,78 @@ TEST(Messages, AreCountedWhereTheyAreTooManyToBeAnswered) {
   EXPECT_NE(reply.body.find("messages: expected at most 5 tokens"), std::string::npos);
 }
 
-Json turn(const char* role, const char* content) { return {{"role", role}, {"content", content}}; }
+/// How many tokens the prompt of /v1/messages has.
+int tokens_fed(const TestServer& of, const Json& body) {
+  const Reply reply = of.post("/v1/messages/count_tokens", body);
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  return reply.json().value("input_tokens", 0);
+}
+int tokens_of(const std::string& text) {
+  return server().post("/tokenize", {{"content", text}}).json()["count"];
+}
+
+/// Claude Code puts reminders there.
+TEST(Messages, MayHoldWordsOfTheSystemBehindTheFirst) {
+  Json body = {{"max_tokens", 1},
+               {"system", "S"},
+               {"messages", {turn("user", "Hi"), turn("system", "<reminder>x</reminder>")}}};
+  EXPECT_EQ(server().post("/v1/messages", body).status, 200);
+  EXPECT_EQ(tokens_fed(server(), body),
+            tokens_of("system: S\nuser: Hi\nsystem: <reminder>x</reminder>\nassistant:"));
+
+  TestServer::Options options;  // as Qwen3.5's and Gemma's
+  options.chat_template =
+      "{% for message in messages %}{% if message.role == 'system' and not loop.first %}"
+      "{{ raise_exception('System message must be at the beginning.') }}{% endif %}"
+      "{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:";
+  TestServer strict(options);
+  EXPECT_EQ(tokens_fed(strict, body),
+            tokens_of("system: S\nuser: Hi\n<reminder>x</reminder>\nassistant:"));
+  body["messages"].push_back(turn("assistant", "Yes."));
+  body["messages"].push_back(turn("user", "So?"));
+  EXPECT_EQ(strict.post("/apply-template", body).json()["prompt"],
+            "user: Hi\n<reminder>x</reminder>\nassistant: Yes.\nuser: So?\nassistant:");
+}
+
+/// As Claude Code's, which is another with each request.
+std::string bill(const std::string& number) {
+  return "x-anthropic-billing-header: cc_version=2.1.154.abc; cch=" + number + ";";
+}
+
+TEST(Messages, LeaveOutTheLineForTheBill) {
+  const std::string rest = "You are a kind man who tells long stories of cats and ships.";
+  const auto with = [](const Json& system) {
+    Json body = kMessage;
+    body["system"] = system;
+    body["max_tokens"] = 1;
+    return body;
+  };
+  const auto block = [](const std::string& text) -> Json {
+    return {{"type", "text"}, {"text", text}};
+  };
+  const int alone = tokens_fed(server(), with(rest));
+  EXPECT_EQ(tokens_fed(server(), with({block(bill("0a1b2")), block(rest)})), alone);
+  EXPECT_EQ(tokens_fed(server(), with(Json::array({block(bill("0a1b2") + "\n" + rest)}))), alone);
+  EXPECT_EQ(tokens_fed(server(), with(bill("0a1b2") + "\n" + rest)), alone);
+  EXPECT_EQ(tokens_fed(server(), with({block("Say: "), block(bill("0a1b2"))})),
+            tokens_of("system: Say: " + bill("0a1b2") + "\nuser: Hi\nassistant:"));
+
+  const auto reused = [&](const std::string& number) -> int {
+    const Json body = with({block(bill(number)), block(rest)});
+    return server().post("/v1/messages", body).json()["usage"]["cache_read_input_tokens"];
+  };
+  reused("0a1b2");
+  const int equal = reused("0a1b2");
+  EXPECT_EQ(reused("3c4d5"), equal);
+  EXPECT_GT(equal, 10);
+}
+
+TEST(Messages, OfOneRoleThatFollowEachOtherAreOneTurn) {
+  Json body = {{"messages",
+                {turn("user", "Hi"), turn("user", "you"), turn("assistant", "Yes."),
+                 turn("assistant", "I look.")}}};
+  EXPECT_EQ(tokens_fed(server(), body), tokens_of("user: Hi\nyou\nassistant: Yes.\nI look."));
+}
 
 TEST(Messages, GoOnFromALastOneOfTheAssistant) {
   Json body = kMessage;

@@ -99,6 +99,54 @@ int tokens_of_chat(const std::string& thought) {
   return thinking().post("/tokenize", body).json()["count"];
 }
 
+/// Gemma 2's and Llama 2's templates know no tools, and roles take turns.
+constexpr const char* kTurns =
+    "{% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Conversation roles must alternate') }}{% endif %}"
+    "{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:";
+
+TEST(Turns, OfResultsAreOneOfTheUser) {
+  TestServer server(with_template(kTurns));
+  Json body = chat_with_call("a");
+  Json& calls = body["messages"][1]["tool_calls"];
+  calls.push_back(calls[0]);
+  calls[1]["id"] = "b";
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", "b"}, {"content", "one"}});
+  body["messages"].push_back({{"role", "user"}, {"content", "So?"}});
+  const Reply reply = server.post("/apply-template", body);
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const std::string prompt = reply.json()["prompt"];
+  EXPECT_TRUE(
+      prompt.ends_with("user: <tool_response>\nnoon\n</tool_response>\n<tool_response>\n"
+                       "one\n</tool_response>\nSo?\nassistant:"))
+      << prompt;
+
+  const Json call = {
+      {"type", "tool_use"}, {"id", "c"}, {"name", "time"}, {"input", Json::object()}};
+  const Json result = {{"type", "tool_result"}, {"tool_use_id", "c"}, {"content", "noon"}};
+  const Json said = {{"type", "text"}, {"text", "So?"}};
+  body["messages"] = {kUser,
+                      {{"role", "assistant"}, {"content", {call}}},
+                      {{"role", "user"}, {"content", {result, said}}},
+                      {{"role", "user"}, {"content", "Well?"}}};
+  const Reply counted = server.post("/v1/messages/count_tokens", body);
+  EXPECT_EQ(counted.status, 200) << counted.body;
+}
+
+TEST(Turns, OfACallWithoutArgumentsHaveAnEmptyObject) {
+  TestServer server(with_template(
+      "{% for message in messages %}{% for call in message.tool_calls or [] %}"
+      "{{ call.function.name }}({% for k, v in call.function.arguments | items %}{{ k }}"
+      "{% endfor %}){% endfor %}{% endfor %}{{ tools }}"));
+  for (const char* arguments : {"{}", "", " \n"}) {
+    Json body = chat_with_call("c");
+    body["messages"][1]["tool_calls"][0]["function"]["arguments"] = arguments;
+    const Reply reply = server.post("/apply-template", body);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    EXPECT_TRUE(reply.json()["prompt"].get<std::string>().starts_with("time()")) << reply.body;
+  }
+}
+
 TEST(Turns, OfResultsHaveTheNameOfTheLastCallOfTheirId) {
   TestServer server(with_template("name: {{ messages[-1].name }}{{ tools }}"));
   Json body = chat_with_call("c");

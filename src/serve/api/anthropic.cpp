@@ -13,7 +13,7 @@ namespace talon {
 namespace {
 
 constexpr std::array<std::string_view, 1> kTextBlocks = {"text"};
-constexpr std::array<std::string_view, 2> kAnthropicRoles = {"user", "assistant"};
+constexpr std::array<std::string_view, 3> kAnthropicRoles = {"user", "assistant", "system"};
 constexpr std::size_t kMostBlocks = 1024;
 constexpr FieldNames kAnthropicNames = {{"max_tokens", ""}, "stop_sequences"};
 
@@ -97,8 +97,9 @@ void read_user_blocks(const std::string& path, const Json& blocks,
   if (!said.empty() || !has_results) messages.push_back({"user", std::move(said)});
 }
 
+/// roles: that it may have.
 void read_turn(const std::string& path, const Json& json, const OrderedJson& written,
-               std::vector<ChatMessage>& messages) {
+               std::span<const std::string_view> roles, std::vector<ChatMessage>& messages) {
   const Json* content = json.is_object() && json.contains("content") ? &json["content"] : nullptr;
   const bool has_blocks = content && content->is_array() && content->size() <= kMostBlocks;
   const Json role = json.is_object() ? json.value("role", Json()) : Json();
@@ -107,20 +108,43 @@ void read_turn(const std::string& path, const Json& json, const OrderedJson& wri
   } else if (has_blocks && role == "user") {
     read_user_blocks(path + ".content", *content, messages);
   } else {
-    messages.push_back(read_message(path, json, kAnthropicRoles, kTextBlocks));
+    messages.push_back(read_message(path, json, roles, kTextBlocks));
   }
+}
+
+/// The system's words, without the line for the bill that Claude Code begins them with: it is
+/// another in each request, so the cache would know nothing that follows it.
+std::string read_system(const Json& system) {
+  std::string text = read_content("system", system, kTextBlocks);
+  if (!text.starts_with("x-anthropic-billing-header:")) return text;
+  const std::size_t block =
+      system.is_array() ? system[0]["text"].get_ref<const std::string&>().size() : text.size();
+  const std::size_t line = text.find('\n');
+  text.erase(0, line < block ? line + 1 : block);
+  return text;
+}
+
+/// Turns of one role that follow each other are one, as in Anthropic's interface.
+void add_turn(std::vector<ChatMessage> turn, std::vector<ChatMessage>& messages) {
+  auto next = turn.begin();
+  const bool goes_on = !messages.empty() && messages.back().role == next->role;
+  if (goes_on && next->role != "tool") add_message(messages.back(), *next++);
+  std::move(next, turn.end(), std::back_inserter(messages));
 }
 
 std::vector<ChatMessage> read_turns(const Fields& fields, const OrderedJson& body,
                                     const RequestLimits& limits) {
   std::vector<ChatMessage> messages;
   if (const Json* system = fields.find("system")) {
-    messages.push_back({"system", read_content("system", *system, kTextBlocks)});
+    messages.push_back({"system", read_system(*system)});
   }
   const Json* list = fields.array("messages", static_cast<std::size_t>(limits.messages));
   if (!list || list->empty()) fields.refuse("messages", "an array of at least one message");
   for (std::size_t i = 0; i < list->size(); ++i) {
-    read_turn(fmt::format("messages[{}]", i), (*list)[i], body["messages"][i], messages);
+    const auto roles = std::span(kAnthropicRoles).first(i == 0 ? 2 : 3);  // no system at first
+    std::vector<ChatMessage> turn;
+    read_turn(fmt::format("messages[{}]", i), (*list)[i], body["messages"][i], roles, turn);
+    add_turn(std::move(turn), messages);
   }
   return messages;
 }

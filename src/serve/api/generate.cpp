@@ -24,6 +24,10 @@ bool leaves_thought_open(std::string_view said) {
   return begin != std::string_view::npos && said.find("</think>", begin) == std::string_view::npos;
 }
 
+bool has_later_system(std::span<const ChatMessage> messages) {
+  return std::ranges::count(messages.subspan(1), "system", &ChatMessage::role) > 0;
+}
+
 void check_can_continue(const ChatAsk& ask) {
   const ChatMessage& last = ask.messages.back();
   const bool has_calls = last.more.contains("tool_calls");
@@ -162,6 +166,9 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask) {
   if (dialect == ToolDialect::kimi) name_calls_by_ids(ask.messages);
   if (dialect == ToolDialect::mistral) shorten_call_ids(ask.messages);
   name_thoughts_twice(ask.messages);
+  if (has_later_system(ask.messages) && !takes_later_system(*model.chat)) {
+    tell_as_user(ask.messages, "system", 1);
+  }
   if (!knows_tools(model.chat->source())) {
     spell_tools(ask.messages, ask.tools, !ask.tools.is_offered() || takes_system(*model.chat));
   } else if (ask.tools.is_offered()) {

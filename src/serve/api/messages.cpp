@@ -98,6 +98,18 @@ void add_thought(ChatMessage& message, const std::string& text) {
   thought = thought.is_null() ? text : thought.get<std::string>() + "\n" + text;
 }
 
+void add_message(ChatMessage& message, const ChatMessage& more) {
+  if (!message.content.empty() && !more.content.empty()) message.content += "\n";
+  message.content += more.content;
+  if (more.more.contains("reasoning_content")) {
+    add_thought(message, more.more["reasoning_content"].get<std::string>());
+  }
+  if (!more.more.contains("tool_calls")) return;
+  for (const OrderedJson& call : more.more["tool_calls"]) {
+    message.more["tool_calls"].push_back(call);
+  }
+}
+
 void name_thoughts_twice(std::vector<ChatMessage>& messages) {
   for (ChatMessage& message : messages) {
     if (!message.more.contains("reasoning_content")) continue;

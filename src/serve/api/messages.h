@@ -39,6 +39,8 @@ void name_results(std::vector<ChatMessage>& messages);
 
 /// Adds to what a message of the assistant thought, on a line of its own.
 void add_thought(ChatMessage& message, const std::string& text);
+/// Adds what another message of its role says, thinks and calls.
+void add_message(ChatMessage& message, const ChatMessage& more);
 /// gpt-oss' template has another name for a thought, and refuses it beside words and calls.
 void name_thoughts_twice(std::vector<ChatMessage>& messages);
 

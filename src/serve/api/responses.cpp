@@ -1,5 +1,6 @@
 #include "serve/api/responses.h"
 
+#include <algorithm>
 #include <array>
 
 #include "serve/api/answer_json.h"
@@ -60,6 +61,17 @@ void read_item(const std::string& path, const Json& json, std::vector<ChatMessag
   thoughts.clear();
 }
 
+/// Many templates write the first message of the system alone.
+void join_first_systems(std::vector<ChatMessage>& messages) {
+  const auto other = std::ranges::find_if(
+      messages, [](const ChatMessage& message) { return message.role != "system"; });
+  if (other - messages.begin() < 2) return;
+  for (auto more = messages.begin() + 1; more != other; ++more) {
+    messages[0].content += "\n\n" + more->content;
+  }
+  messages.erase(messages.begin() + 1, other);
+}
+
 std::vector<ChatMessage> read_input(const Fields& fields, const RequestLimits& limits) {
   std::vector<ChatMessage> messages;
   if (const auto instructions = fields.text("instructions")) {
@@ -79,6 +91,7 @@ std::vector<ChatMessage> read_input(const Fields& fields, const RequestLimits& l
     read_item(fmt::format("input[{}]", i), (*list)[i], messages, thoughts);
   }
   if (messages.size() == before) fields.refuse("input", "an item beside those of reasoning");
+  join_first_systems(messages);
   return messages;
 }
 
@@ -113,13 +126,14 @@ Json asked_of(const Fields& fields) {
   asked["text"] = {{"format", {{"type", "text"}}}};
   const Json text = given("text", Json::object());
   if (!text.value("format", Json()).is_null()) asked["text"]["format"] = text["format"];
-  asked["tools"] = given("tools", Json::array());
-  for (Json& tool : asked["tools"]) {
+  asked["tools"] = Json::array();
+  for (const Json& tool : given("tools", Json::array())) {
+    if (!is_function_tool(tool)) continue;
     Json told = {{"type", "function"}};
     for (const char* name : {"name", "description", "parameters", "strict"}) {
       told[name] = tool.value(name, Json());
     }
-    tool = std::move(told);
+    asked["tools"].push_back(std::move(told));
   }
   return asked;
 }

@@ -240,6 +240,11 @@ OrderedJson ordered_body(const Json& body, const std::string& text) {
   return in_order("", body, text);
 }
 
+bool is_function_tool(const Json& tool) {
+  const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
+  return !type.is_string() || type == "function";
+}
+
 std::optional<AskedGrammar> read_grammar(const Fields& fields, const OrderedJson& body,
                                          const RequestLimits& limits) {
   std::vector<AskedGrammar> asked;
@@ -289,18 +294,19 @@ ToolUse read_tools(ToolShape shape, const Fields& fields, const OrderedJson& bod
   ToolUse use;
   use.parallel = fields.flag("parallel_tool_calls").value_or(true);
   const Json* list = fields.array("tools", kMostTools);
-  if (!list || list->empty()) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; list && i < list->size(); ++i) {
+    if (shape == ToolShape::responses && !is_function_tool((*list)[i])) continue;
+    const std::string path = fields.path_of(fmt::format("tools[{}]", i));
+    use.tools.push_back(read_tool(shape, path, (*list)[i], body["tools"][i]));
+    bytes += use.tools.back().parameters.dump().size();
+  }
+  if (use.tools.empty()) {
     const Json* choice = fields.find("tool_choice");
     if (!choice) return use;
     const Json word = choice->is_object() ? choice->value("type", Json()) : *choice;
     if (word != "none" && word != "auto") fields.refuse("tool_choice", "tools beside it");
     return use;
-  }
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const std::string path = fields.path_of(fmt::format("tools[{}]", i));
-    use.tools.push_back(read_tool(shape, path, (*list)[i], body["tools"][i]));
-    bytes += use.tools.back().parameters.dump().size();
   }
   if (bytes > limits.grammar_bytes) {
     fields.refuse("tools", fmt::format("schemas of at most {} bytes", limits.grammar_bytes));

@@ -48,6 +48,16 @@ void add_paragraph(std::string& text, const std::string& more) {
   text += (text.empty() ? "" : "\n") + more;
 }
 
+constexpr const char* kProbe = "talon-probe";
+
+bool writes_probe(const ChatTemplate& chat, std::span<const ChatMessage> messages) {
+  try {
+    return chat.render(messages).find(kProbe) != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 OrderedJson ToolUse::for_template() const {
@@ -110,13 +120,34 @@ void shorten_call_ids(std::vector<ChatMessage>& messages) {
 }
 
 bool takes_system(const ChatTemplate& chat) {
-  constexpr const char* kProbe = "talon-probe";
   const ChatMessage messages[] = {{"system", kProbe}, {"user", "a"}};
-  try {
-    return chat.render(messages).find(kProbe) != std::string::npos;
-  } catch (const Error&) {
-    return false;
+  return writes_probe(chat, messages);
+}
+
+bool takes_later_system(const ChatTemplate& chat) {
+  const ChatMessage messages[] = {
+      {"user", "a"}, {"system", kProbe}, {"assistant", "b"}, {"user", "c"}};
+  return writes_probe(chat, messages);
+}
+
+void tell_as_user(std::vector<ChatMessage>& messages, std::string_view role, std::size_t first) {
+  std::vector<ChatMessage> told;
+  bool joins = false;  // the next of the user with the last
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    ChatMessage& message = messages[i];
+    const bool is_told = i >= first && message.role == role;
+    if (is_told) message.role = "user";
+    const bool is_user = message.role == "user";
+    const bool follows_user = is_user && !told.empty() && told.back().role == "user";
+    if (follows_user && (joins || is_told)) {
+      add_paragraph(told.back().content, message.content);
+      joins = true;
+    } else {
+      told.push_back(std::move(message));
+      joins = is_told;
+    }
   }
+  messages = std::move(told);
 }
 
 void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use, bool takes_system) {
@@ -128,11 +159,11 @@ void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use, bool ta
       }
     }
     if (message.role == "tool") {
-      message.role = "user";
       message.content = "<tool_response>\n" + message.content + "\n</tool_response>";
     }
     message.more = {};
   }
+  tell_as_user(messages, "tool");
   if (!use.is_offered()) return;
   std::string told = "You can call functions. They are, as JSON, one a line:\n";
   for (const OrderedJson& tool : use.for_template()) told += text_of(tool["function"]) + "\n";

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serve/tools/answer_style.h"
@@ -47,8 +48,13 @@ void name_calls_by_ids(std::vector<ChatMessage>& messages);
 /// letters and digits. One that is such stays, another always becomes the same.
 void shorten_call_ids(std::vector<ChatMessage>& messages);
 
-/// Whether a template writes what a message of the system says.
+/// Whether a template writes what a message of the system says, at the beginning or later.
 bool takes_system(const ChatTemplate& chat);
+bool takes_later_system(const ChatTemplate& chat);
+
+/// Makes messages of that role, from number `first` on, the user's. With those of the user beside
+/// them they are one: some templates let roles take turns.
+void tell_as_user(std::vector<ChatMessage>& messages, std::string_view role, std::size_t first = 0);
 
 /// For templates that know no tools: tells them in the system message, or before the first of the
 /// user to a template that takes none, and writes calls and their results as text.
