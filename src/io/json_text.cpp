@@ -31,37 +31,63 @@ std::string reason_of(std::string_view said) {
   return reason + quote(text.substr(text.size() - std::min(text.size(), kMostRead)));
 }
 
+/// Throws for what parse_json refuses, before anything is made of it. Callbacks of the parser that
+/// makes values are no place for this: it goes through all of an object or array whenever one
+/// within it ends.
+class TextCheck : public Json::json_sax_t {
+ public:
+  explicit TextCheck(std::string_view doing) : doing_(doing) {}
+
+  bool null() override { return count(); }
+  bool boolean(bool) override { return count(); }
+  bool number_integer(number_integer_t) override { return count(); }
+  bool number_unsigned(number_unsigned_t) override { return count(); }
+  bool number_float(number_float_t, const string_t&) override { return count(); }
+  bool string(string_t&) override { return count(); }
+  bool binary(binary_t&) override { return count(); }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& key) override {
+    if (!keys_.back().insert(key).second) fail("{}: key {}: found twice", doing_, quote(key));
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
+    fail("{}: expected JSON text: {}", doing_, reason_of(error.what()));
+  }
+
+ private:
+  bool count() {
+    if (++values_ > kMostJsonValues) {
+      fail("{}: expected at most {} values, found more", doing_, kMostJsonValues);
+    }
+    return true;
+  }
+  bool open() {
+    constexpr std::size_t kDeepest = 64;
+    if (keys_.size() == kDeepest) {
+      fail("{}: expected at most {} values within each other, found more", doing_, kDeepest);
+    }
+    keys_.emplace_back();
+    return count();
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::string_view doing_;
+  std::size_t values_ = 0;
+  std::vector<std::set<std::string>> keys_;  // of the objects and arrays that are open
+};
+
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view doing) {
-  constexpr std::size_t kDeepest = 64;
-  std::size_t values = 0;
-  std::vector<std::set<std::string>> keys;  // of the objects and arrays that are open
-  const auto check = [&](int, Json::parse_event_t event, Json& value) {
-    using Event = Json::parse_event_t;
-    const bool begins =
-        event == Event::object_start || event == Event::array_start || event == Event::value;
-    if (begins && ++values > kMostJsonValues) {
-      fail("{}: expected at most {} values, found more", doing, kMostJsonValues);
-    }
-    if (event == Event::object_start || event == Event::array_start) {
-      if (keys.size() == kDeepest) {
-        fail("{}: expected at most {} values within each other, found more", doing, kDeepest);
-      }
-      keys.emplace_back();
-    } else if (event == Event::object_end || event == Event::array_end) {
-      keys.pop_back();
-    } else if (event == Event::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) fail("{}: key {}: found twice", doing, quote(key));
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, check);
-  } catch (const Json::exception& error) {
-    fail("{}: expected JSON text: {}", doing, reason_of(error.what()));
-  }
+  TextCheck check(doing);
+  Json::sax_parse(text, &check);
+  return Json::parse(text);
 }
 
 }  // namespace talon
