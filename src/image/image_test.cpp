@@ -139,7 +139,11 @@ TEST(VqDecoder, RefusesLevelsOfChameleonThatDoNotFollowEachOther) {
   const char* const name = "chameleon_vq.pt";
   EXPECT_EQ(refusal_of([](Checkpoint&) {}, name), "no error");
   const auto renamed = [&](const char* from, const char* to) {
-    return refusal_of([&](Checkpoint& file) { tensor_of(file, from).name = to; }, name);
+    const auto rename = [&](Checkpoint& file) {
+      tensor_of(file, from).name = to;
+      file.by_name.clear();
+    };
+    return refusal_of(rename, name);
   };
   const std::string up1 = "decoder.up.1.upsample.conv.weight";
   EXPECT_NE(renamed(up1.c_str(), "gone")

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "core/error.h"
 #include "io/formats/split_gguf.h"
@@ -56,6 +58,18 @@ Parse parser_of(std::span<const std::byte> bytes, const std::filesystem::path& p
   throw Bug("parser_of: refuse() returned");
 }
 
+/// A model with a matrix for each expert has tens of thousands of tensors, and its loader asks for
+/// several names a matrix.
+Checkpoint indexed(Checkpoint checkpoint) {
+  std::vector<std::size_t>& by_name = checkpoint.by_name;
+  by_name.resize(checkpoint.tensors.size());
+  std::iota(by_name.begin(), by_name.end(), std::size_t{0});
+  std::ranges::stable_sort(by_name, {}, [&](std::size_t place) -> const std::string& {
+    return checkpoint.tensors[place].name;
+  });
+  return checkpoint;
+}
+
 }  // namespace
 
 std::string_view name_of(CheckpointFormat format) {
@@ -75,8 +89,13 @@ std::string_view name_of(CheckpointFormat format) {
 }
 
 const StoredTensor* Checkpoint::find(std::string_view name) const {
-  const auto found = std::ranges::find(tensors, name, &StoredTensor::name);
-  return found == tensors.end() ? nullptr : &*found;
+  if (by_name.size() != tensors.size()) {
+    const auto found = std::ranges::find(tensors, name, &StoredTensor::name);
+    return found == tensors.end() ? nullptr : &*found;
+  }
+  const auto name_at = [&](std::size_t place) { return std::string_view(tensors[place].name); };
+  const auto found = std::ranges::lower_bound(by_name, name, {}, name_at);
+  return found != by_name.end() && name_at(*found) == name ? &tensors[*found] : nullptr;
 }
 
 void Checkpoint::check_whole() const {
@@ -94,14 +113,14 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     const auto head = path / "head.gguf";
     const bool lone = !exists(path / "config.json", ignored) && is_regular_file(head, ignored);
-    return lone ? open_checkpoint(head) : read_hugging_face(path);
+    return lone ? open_checkpoint(head) : indexed(read_hugging_face(path));
   }
   MappedFile mapped(path);
   Checkpoint checkpoint = parser_of(mapped.bytes(), path)(mapped.bytes(), path);
   mapped.check_whole();
   checkpoint.files.push_back(std::move(mapped));
   if (checkpoint.format == CheckpointFormat::gguf) append_splits(checkpoint);
-  return checkpoint;
+  return indexed(std::move(checkpoint));
 }
 
 }  // namespace talon

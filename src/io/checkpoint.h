@@ -38,6 +38,9 @@ struct Checkpoint {
   std::vector<MappedFile> files;      // what `bytes` points into
   std::vector<std::unique_ptr<std::byte[]>>
       owned;  // ... or here (torch tensors that had to be made contiguous)
+  // Places in `tensors`, by name; as open_checkpoint gives it. Else find() looks at one after the
+  // other.
+  std::vector<std::size_t> by_name = {};
 
   /// The tensor of that name, or nullptr.
   const StoredTensor* find(std::string_view name) const;

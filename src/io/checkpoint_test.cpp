@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <thread>
 
 #include "io/test_files.h"
@@ -86,6 +87,32 @@ TEST(Checkpoint, NamesFileAndTensorWhenOneIsMissing) {
   EXPECT_EQ(checkpoint.find("fc.weight"), nullptr);
   EXPECT_EQ(message_of([&] { checkpoint.require("fc.weight"); }),
             "load \"" + path.string() + "\": expected the tensor \"fc.weight\", found 3 others");
+}
+
+/// A look at one tensor after the other makes half a minute of these questions.
+TEST(Checkpoint, IsAskedForOneOfManyTensorsInNoTime) {
+  constexpr int kTensors = 40000, kRounds = 5;
+  constexpr double kMostSeconds = 5;
+  std::string header;
+  for (int i = 0; i < kTensors; ++i) {
+    header += fmt::format(R"({}"t{}":{{"dtype":"U8","shape":[1],"data_offsets":[{},{}]}})",
+                          i == 0 ? "{" : ",", i, i, i + 1);
+  }
+  const TemporaryFolder folder;
+  const Checkpoint checkpoint = open_checkpoint(folder.add(
+      "m.safetensors", safetensors_file(header + "}", std::string(kTensors, 'x')).bytes));
+  const std::clock_t begin = std::clock();
+  int found = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kTensors; ++i) found += checkpoint.find(fmt::format("{}t", i)) ? 1 : 0;
+  }
+  EXPECT_EQ(found, 0);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kMostSeconds);
+  for (int i = 0; i < kTensors; i += 7) {
+    const StoredTensor* tensor = checkpoint.find(fmt::format("t{}", i));
+    ASSERT_TRUE(tensor);
+    EXPECT_EQ(tensor->name, fmt::format("t{}", i));
+  }
 }
 
 TEST(HuggingFace, ReadsTheGoldenFolder) {

@@ -314,6 +314,7 @@ TEST(Pictures, HostileModelsOfCaptionsAndTextsAreRefusedByName) {
         file.metadata[hostile.what] = hostile.value;
       } else if (hostile.value.is_null()) {
         tensor->name = "gone";
+        file.by_name.clear();
       } else {
         tensor->shape = hostile.value.get<std::vector<std::int64_t>>();
       }
