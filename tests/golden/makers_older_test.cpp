@@ -6,7 +6,7 @@
 #include "maker_data.h"
 #include "model_run.h"
 
-// GGUF files as the first converters wrote them hold the same models.
+// GGUF files as the first converters and Ollama's wrote them hold the same models.
 namespace talon::makers_older_test {
 namespace {
 
@@ -75,6 +75,28 @@ TEST(OlderGguf, OfMixtralHoldsAMatrixForEachExpert) {
   }
   const auto& ids = mixtral.sequences[1].ids;
   EXPECT_TRUE(run(older.write(), ids) == run(mixtral.gguf, ids));
+}
+
+TEST(OllamasGguf, OfQwen35MoeListsHeadsByLayersAndGivesABiasAnotherName) {
+  const MakerRecording recording = unpack_maker("qwen3_5_moe");
+  OlderFile file(recording.gguf);
+  Json& heads = file.keys().at("qwen35moe.attention.head_count_kv");
+  Json listed = Json::array();
+  for (unsigned layer = 0; layer < file.keys().at("qwen35moe.block_count"); ++layer) {
+    const bool attends = file.newer().find(fmt::format("blk.{}.attn_k.weight", layer));
+    listed.push_back(attends ? heads : Json(0U));
+  }
+  heads = listed;
+  for (const StoredTensor& tensor : file.newer().tensors) {
+    const std::size_t bias = tensor.name.find(".ssm_dt.bias");
+    if (bias == std::string::npos) {
+      file.keep(tensor);
+    } else {
+      file.add(tensor.name.substr(0, bias) + ".ssm_dt", tensor, tensor.shape, tensor.bytes);
+    }
+  }
+  const auto& ids = recording.sequences[1].ids;
+  EXPECT_TRUE(run(file.write(), ids) == run(recording.gguf, ids));
 }
 
 class OlderLatents : public testing::TestWithParam<std::string> {

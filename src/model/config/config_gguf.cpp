@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "model/config/config_keys.h"
 #include "model/config/config_readers.h"
+#include "model/config/family_helpers.h"
 
 namespace talon {
 namespace {
@@ -130,12 +131,39 @@ std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
   return ids;
 }
 
-/// The first layer's value of a key that may list one for each.
-int first_of(const ConfigKeys& keys, const std::string& key, int high, int otherwise) {
+/// The first layer's value of a key that may list one for each; 0: none.
+int first_of(const ConfigKeys& keys, const std::string& key, int high) {
   const Json* value = keys.find(key);
-  if (!value || !value->is_array()) return keys.integer_or(key, 0, high, otherwise);
+  if (!value || !value->is_array()) return keys.integer_or(key, 0, high, 0);
   const auto all = keys.integers(key, 0, high, value->size());
-  return all.empty() ? otherwise : all[0];
+  return all.empty() ? 0 : all[0];
+}
+
+/// Where each layer has its own those of the first, or the most of them in a family whose layers
+/// with a state have none.
+int read_kv_heads(const ConfigKeys& keys, const std::string& key, const ModelConfig& config) {
+  const Json* listed = keys.find(key);
+  if (!listed || !listed->is_array()) {
+    return keys.integer_or(key, 1, Limits::kHeads, config.heads);
+  }
+  const auto all = keys.integers(key, 0, Limits::kHeads, listed->size());
+  if (all.empty()) return config.heads;
+  const bool has_states = gguf_recurrent_family(config.architecture) != nullptr;
+  if (!has_states && std::ranges::find(all, 0) != all.end()) {
+    keys.refuse(key, "key-value heads in each layer (layers of Mamba are not read)");
+  }
+  const int heads = has_states ? std::ranges::max(all) : all[0];
+  if (heads < 1) keys.refuse(key, "key-value heads in a layer");
+  return heads;
+}
+
+/// Of RMSNorm or LayerNorm. Ollama's files of Gemma 3 may lack it.
+double read_epsilon(const ConfigKeys& keys, const std::string& attention,
+                    std::string_view architecture) {
+  const double epsilon = keys.number_or(attention + "layer_norm_epsilon", 0, 1, -1);
+  if (epsilon >= 0) return epsilon;
+  const std::string rms = attention + "layer_norm_rms_epsilon";
+  return architecture == "gemma3" ? keys.number_or(rms, 0, 1, 1e-6) : keys.number(rms, 0, 1);
 }
 
 void read_sizes(const ConfigKeys& keys, const std::string& prefix, ModelConfig& config) {
@@ -148,31 +176,22 @@ void read_sizes(const ConfigKeys& keys, const std::string& prefix, ModelConfig& 
   config.layers -= predicting;
   config.hidden = keys.integer(prefix + "embedding_length", 1, Limits::kWidth);
   const std::string width = prefix + "feed_forward_length";
-  config.intermediate =
-      first_of(keys, width, Limits::kWidth,
-               keys.integer_or(prefix + "expert_feed_forward_length", 1, Limits::kWidth, 0));
+  config.intermediate = first_of(keys, width, Limits::kWidth);
+  if (config.intermediate == 0) {
+    config.intermediate =
+        keys.integer_or(prefix + "expert_feed_forward_length", 1, Limits::kWidth, 0);
+  }
   if (config.intermediate < 1)
     keys.refuse(width, fmt::format("an integer in 1..{}", Limits::kWidth));
   config.context = keys.integer(prefix + "context_length", 1, Limits::kContext);
   config.heads = keys.integer(attention + "head_count", 1, Limits::kHeads);
-  const std::string kv_heads = attention + "head_count_kv";
-  if (const Json* listed = keys.find(kv_heads); listed && listed->is_array()) {
-    const auto none = [](const Json& heads) { return heads.is_number() && heads == 0; };
-    if (std::ranges::any_of(*listed, none)) {
-      keys.refuse(kv_heads, "key-value heads in each layer (layers of Mamba are not read)");
-    }
-  }
-  config.kv_heads = first_of(keys, kv_heads, Limits::kHeads, config.heads);
-  if (config.kv_heads < 1)
-    keys.refuse(kv_heads, fmt::format("an integer in 1..{}", Limits::kHeads));
+  config.kv_heads = read_kv_heads(keys, attention + "head_count_kv", config);
   if (!keys.has(attention + "key_length") && config.hidden % config.heads != 0) {
     keys.refuse(prefix + "embedding_length", fmt::format("a multiple of {} heads", config.heads));
   }
   config.head_dim =
       keys.integer_or(attention + "key_length", 1, Limits::kHeadDim, config.hidden / config.heads);
-  const double epsilon = keys.number_or(attention + "layer_norm_epsilon", 0, 1, -1);
-  config.norm_epsilon = static_cast<float>(
-      epsilon >= 0 ? epsilon : keys.number(attention + "layer_norm_rms_epsilon", 0, 1));
+  config.norm_epsilon = static_cast<float>(read_epsilon(keys, attention, config.architecture));
 }
 
 /// Heads whose values are as wide as their keys, but of families that read other values themselves.

@@ -155,20 +155,38 @@ void scale_scores(ModelConfig& config, int layers_of_largest) {
   });
 }
 
+/// Files of the first days have neither caps nor a window: all models of the makers have these.
 void read_gemma2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
-  read_gguf_gemma(keys, config);
+  read_gguf_gemma(keys, config, 30);
   scale_scores(config, 46);
-  const float cap = number_or(keys, config, "attn_logit_softcapping", 0);
+  const float cap = number_or(keys, config, "attn_logit_softcapping", 50);
   each_plan(config, [&](LayerPlan& plan) { plan.soft_cap = cap; });
-  gguf_window_by_pattern(keys, config, 2);
+  gguf_window_by_pattern(keys, config, 2, 4096);
+}
+
+/// Ollama's own files give the base another name or leave it out. That of 1B has a cap of logits
+/// which the model has not, those of the models that see lack the epsilon of norms and the scaling.
+void read_gemma3_of_ollama(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr int kScaledContext = 131072;
+  if (keys.has(key(config, "rope.freq_base"))) return;
+  config.rope.base = keys.number_or(key(config, "rope.global.freq_base"), 1, 1e12, 1e6);
+  config.logit_cap = 0;
+  const bool sees = !keys.has(key(config, "attention.layer_norm_rms_epsilon"));
+  if (!sees || config.context < kScaledContext || keys.has(key(config, "rope.scaling.factor"))) {
+    return;
+  }
+  config.rope.scaling = RopeConfig::Scaling::linear;
+  config.rope.factor = 8;
 }
 
 void read_gemma3(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   read_gguf_gemma(keys, config);
+  read_gemma3_of_ollama(keys, config);
   scale_scores(config, 62);
   each_plan(config, [&](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
   gguf_window_by_pattern(keys, config, 6);
-  local_rope_where_windowed(config, plain_rope(gguf_local_base(keys, config, 10000)));
+  const double local = keys.number_or(key(config, "rope.local.freq_base"), 1, 1e12, 10000);
+  local_rope_where_windowed(config, plain_rope(gguf_local_base(keys, config, local)));
 }
 
 constexpr GgufFamily kFamilies[] = {

@@ -44,8 +44,12 @@ std::string gguf_key(const ModelConfig& config, std::string_view name);
 std::vector<bool> gguf_flags(const ConfigKeys& keys, const std::string& key, std::size_t layers);
 std::vector<int> gguf_integers(const ConfigKeys& keys, const std::string& key, int high,
                                std::size_t layers);
-void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pattern);
-void read_gguf_gemma(const ConfigKeys& keys, ModelConfig& config);
+/// The layers that the file lists, else all but every `pattern`-th. otherwise: the window of files
+/// that name none.
+void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pattern,
+                            int otherwise = 0);
+/// logit_cap: of files that name none.
+void read_gguf_gemma(const ConfigKeys& keys, ModelConfig& config, double logit_cap = 0);
 void read_gguf_granite(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config);
 double gguf_local_base(const ConfigKeys& keys, const ModelConfig& config, double otherwise);
 

@@ -36,8 +36,8 @@ std::vector<int> gguf_integers(const ConfigKeys& keys, const std::string& key, i
   return keys.integers(key, 1, high, listed_layers(keys, key, layers));
 }
 
-/// The windowed layers that the file lists, else all but every `pattern`-th.
-void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pattern) {
+void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pattern,
+                            int otherwise) {
   const std::string name = gguf_key(config, "attention.sliding_window_pattern");
   const Json* listed = keys.find(name);
   std::vector<bool> slides;
@@ -46,7 +46,8 @@ void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pat
   } else {
     pattern = keys.integer_or(name, 1, Limits::kLayers, pattern);
   }
-  const int window = keys.integer_or(gguf_key(config, "attention.sliding_window"), 0, INT32_MAX, 0);
+  const int window =
+      keys.integer_or(gguf_key(config, "attention.sliding_window"), 0, INT32_MAX, otherwise);
   window_layers(config, window, [&](int i) {
     return slides.empty() ? (i + 1) % pattern != 0 : slides[static_cast<std::size_t>(i)];
   });
@@ -70,9 +71,9 @@ void read_gguf_granite(const ConfigKeys& keys, const Checkpoint&, ModelConfig& c
   });
 }
 
-void read_gguf_gemma(const ConfigKeys& keys, ModelConfig& config) {
+void read_gguf_gemma(const ConfigKeys& keys, ModelConfig& config, double logit_cap) {
   config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
-  config.logit_cap = number_or(keys, config, "final_logit_softcapping", 0);
+  config.logit_cap = number_or(keys, config, "final_logit_softcapping", logit_cap);
   each_plan(config, [&](LayerPlan& plan) {
     plan.post_norms = true;
     plan.activation = InputTransform::gelu_tanh_gate;

@@ -88,7 +88,10 @@ void LayerLoader::load_recurrent(int layer, const LayerPlan& of, LayerWeights& w
     for (float& value : rate) value = -static_cast<float>(std::exp(static_cast<double>(value)));
   }
   w.rate = tensors_.upload(rate, 1, plan.value_heads);
-  w.bias = tensors_.vector(whole(names_.state_bias), plan.value_heads);
+  std::string bias = whole(names_.state_bias);
+  const std::string plain = bias.substr(0, bias.rfind(".bias"));  // in Ollama's files
+  if (!tensors_.has(bias) && tensors_.has(plain)) bias = plain;
+  w.bias = tensors_.vector(bias, plan.value_heads);
   w.norm = tensors_.vector(layer_tensor(names_.state_norm, layer), plan.value_dim);
   weights.o = tensors_.matrix(layer_tensor(names_.state_o, layer), config_.hidden, plan.width());
 }

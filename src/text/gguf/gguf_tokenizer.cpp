@@ -86,11 +86,15 @@ TokenizerParts load_sentencepiece_style(const GgufFields& fields, const Tokens& 
   if (scores.empty()) fail("{}: tokenizer.ggml.scores: expected one a token, found none", doing);
   SentencePieceModel model;
   model.algorithm = SentencePieceModel::Algorithm::bpe;
-  model.add_dummy_prefix = fields.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
+  // Of which Ollama's own files do not say this, and call the mark of pictures text.
+  const bool is_gemma3 = fields.text("general.architecture") == "gemma3";
+  model.add_dummy_prefix = fields.boolean("tokenizer.ggml.add_space_prefix").value_or(!is_gemma3);
   model.remove_extra_whitespaces = false;
   model.split_at_user_defined = true;
   for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
-    const auto type = static_cast<SentencePieceModel::Type>(tokens.types[id]);
+    const bool is_mark = is_gemma3 && tokens.texts[id] == "<image_soft_token>";
+    const int stored = is_mark ? int{kControl} : tokens.types[id];
+    const auto type = static_cast<SentencePieceModel::Type>(stored);
     model.pieces.push_back({std::string(tokens.texts[id]), scores[id], type,
                             takes_spaces(fields, tokens.texts[id], tokens.types[id])});
     model.byte_fallback |= tokens.types[id] == kByte;

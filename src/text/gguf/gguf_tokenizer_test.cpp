@@ -337,6 +337,17 @@ TEST(GgufSentencePiece, NoFirstSpaceWhereTheFileSaysSo) {
   EXPECT_FALSE(tokenizer.drops_first_space());
 }
 
+TEST(GgufSentencePiece, OllamasFilesOfGemma3AreReadAsThoseOfOthers) {
+  Json metadata = sentencepiece();
+  metadata["tokenizer.ggml.tokens"].back() = "<image_soft_token>";
+  EXPECT_FALSE(load(metadata).is_special(264));
+  metadata["general.architecture"] = "gemma3";
+  EXPECT_TRUE(load(metadata).is_special(264));
+  EXPECT_EQ(pieces(load(metadata), "ab</s>b"), (Pieces{"ab", "</s>", "b"}));
+  metadata["tokenizer.ggml.add_space_prefix"] = true;
+  EXPECT_EQ(pieces(load(metadata), "ab"), (Pieces{"▁a", "b"}));
+}
+
 struct Damage {
   const char* name;
   std::function<void(Json&)> apply;

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include "io/test_files.h"
+#include "model/config/config.h"
+
+// What GGUF files of single families leave out or say in other ways.
+namespace talon::gguf_families_test {
+namespace {
+
+using Scaling = RopeConfig::Scaling;
+
+Json sizes(const Json& more = Json::object()) {
+  Json keys = {{"block_count", 6},           {"embedding_length", 64},
+               {"feed_forward_length", 172}, {"context_length", 512},
+               {"attention.head_count", 8},  {"attention.layer_norm_rms_epsilon", 1e-5}};
+  keys.update(more);
+  return keys;
+}
+
+ModelConfig read(const Json& keys, const std::string& architecture) {
+  Checkpoint file;
+  file.format = CheckpointFormat::gguf;
+  file.path = "some/model";
+  file.metadata = {{"general.architecture", architecture}};
+  for (const auto& [key, value] : keys.items()) file.metadata[architecture + "." + key] = value;
+  file.tensors.push_back({"token_embd.weight", StorageType::f32, {300, 64}, {}});
+  return read_model_config(file);
+}
+
+std::string refusal(const Json& keys, const std::string& architecture) {
+  return test::message_of([&] { read(keys, architecture); });
+}
+
+TEST(GgufGemma2, MissingKeysAreThoseOfTheMakersModels) {
+  const ModelConfig sparse = read(sizes(), "gemma2");
+  EXPECT_EQ(sparse.logit_cap, 30);
+  EXPECT_EQ(sparse.plans[0].soft_cap, 50);
+  EXPECT_EQ(sparse.plans[0].window, 4096);
+  EXPECT_EQ(sparse.plans[1].window, 0);
+  const ModelConfig whole = read(sizes({{"attn_logit_softcapping", 4.0},
+                                        {"final_logit_softcapping", 12.0},
+                                        {"attention.sliding_window", 24}}),
+                                 "gemma2");
+  EXPECT_EQ(whole.logit_cap, 12);
+  EXPECT_EQ(whole.plans[0].soft_cap, 4);
+  EXPECT_EQ(whole.plans[0].window, 24);
+}
+
+TEST(GgufGemma3, BasesMayHaveOllamasNames) {
+  const Json of_1b = sizes({{"attention.sliding_window", 64},
+                            {"rope.global.freq_base", 2e6},
+                            {"rope.local.freq_base", 2e4},
+                            {"final_logit_softcapping", 30.0}});
+  const ModelConfig config = read(of_1b, "gemma3");
+  EXPECT_EQ(config.rope.base, 2e6);
+  EXPECT_EQ(config.rope.scaling, Scaling::none);
+  ASSERT_TRUE(config.local_rope);
+  EXPECT_EQ(config.local_rope->base, 2e4);
+  EXPECT_EQ(config.logit_cap, 0);  // which the model has not
+  Json usual = of_1b;
+  usual.update({{"rope.freq_base", 3e6}, {"rope.freq_base_swa", 3e4}});
+  EXPECT_EQ(read(usual, "gemma3").rope.base, 3e6);
+  EXPECT_EQ(read(usual, "gemma3").local_rope->base, 3e4);
+  EXPECT_EQ(read(usual, "gemma3").logit_cap, 30);
+}
+
+TEST(GgufGemma3, OllamasFilesOfModelsThatSeeLackWhatTheyHaveInCommon) {
+  Json sees = sizes({{"context_length", 131072}, {"attention.sliding_window", 1024}});
+  EXPECT_EQ(read(sees, "gemma3").rope.scaling, Scaling::none);
+  sees.erase("attention.layer_norm_rms_epsilon");
+  const ModelConfig config = read(sees, "gemma3");
+  EXPECT_EQ(config.norm_epsilon, 1e-6F);
+  EXPECT_EQ(config.rope.base, 1e6);
+  EXPECT_EQ(config.rope.scaling, Scaling::linear);
+  EXPECT_EQ(config.rope.factor, 8);
+  EXPECT_EQ(config.local_rope->base, 1e4);
+  EXPECT_EQ(config.local_rope->scaling, Scaling::none);
+  EXPECT_NE(refusal(sees, "llama").find("layer_norm_rms_epsilon"), std::string::npos);
+}
+
+TEST(GgufQwen35Moe, HeadsMayBeListedWithNoneOfLayersWithAState) {
+  Json keys = sizes({{"block_count", 4},
+                     {"feed_forward_length", 0},
+                     {"attention.head_count_kv", {0, 0, 0, 2}},
+                     {"ssm.group_count", 2},
+                     {"ssm.time_step_rank", 4},
+                     {"ssm.state_size", 16},
+                     {"ssm.inner_size", 64},
+                     {"ssm.conv_kernel", 4},
+                     {"expert_count", 4},
+                     {"expert_used_count", 2},
+                     {"expert_feed_forward_length", 32},
+                     {"expert_shared_feed_forward_length", 32}});
+  const ModelConfig config = read(keys, "qwen35moe");
+  EXPECT_EQ(config.kv_heads, 2);
+  EXPECT_EQ(config.plans[3].kv_heads, 2);
+  EXPECT_EQ(config.plans[0].recurrent.value_heads, 4);
+  EXPECT_EQ(config.plans[0].experts.width, 32);
+  keys["attention.head_count_kv"] = {0, 0, 0, 0};
+  EXPECT_NE(refusal(keys, "qwen35moe").find("key-value heads in a layer"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace talon::gguf_families_test
