@@ -148,6 +148,10 @@ void read_deepseek2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelC
   const auto length = [&](std::string_view name) {
     return key_of_length(keys, checkpoint, config, name);
   };
+  const std::string scaled = key(config, "attention.temperature_scale");
+  if (keys.number_or(scaled, -1e9, 1e9, 0) != 0) {
+    keys.refuse(scaled, "0: queries of latents are not scaled by their positions");
+  }
   LatentPlan latent;
   latent.kv_rank = keys.integer(key(config, "attention.kv_lora_rank"), 1, Limits::kHeadDim);
   latent.q_rank = keys.integer_or(key(config, "attention.q_lora_rank"), 0, Limits::kWidth, 0);

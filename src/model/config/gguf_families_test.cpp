@@ -78,6 +78,15 @@ TEST(GgufGemma3, OllamasFilesOfModelsThatSeeLackWhatTheyHaveInCommon) {
   EXPECT_NE(refusal(sees, "llama").find("layer_norm_rms_epsilon"), std::string::npos);
 }
 
+TEST(GgufDeepSeek2, QueriesThatAreScaledByTheirPositionsAreRefused) {
+  constexpr const char* kKey = "deepseek2.attention.temperature_scale";
+  const auto with = [](double scale) {
+    return refusal(sizes({{"attention.temperature_scale", scale}}), "deepseek2");
+  };
+  EXPECT_NE(with(0.1).find(kKey), std::string::npos) << with(0.1);
+  EXPECT_EQ(with(0).find(kKey), std::string::npos) << with(0);
+}
+
 TEST(GgufQwen35Moe, HeadsMayBeListedWithNoneOfLayersWithAState) {
   Json keys = sizes({{"block_count", 4},
                      {"feed_forward_length", 0},
