@@ -317,6 +317,14 @@ TEST(HuggingFaceConfig, ActivationsAreThoseThatTheModelReads) {
   gemma["model_type"] = "gemma3_text";
   gemma["use_bidirectional_attention"] = true;
   expect_contains(message_of([&] { read_hugging_face(gemma); }), {"use_bidirectional_attention"});
+  Json neox = hugging_face_json("gpt_neox");
+  EXPECT_EQ(read_hugging_face(neox).plans[0].activation, InputTransform::gelu_erf);
+  for (const char* name : {"gelu_fast", "gelu_new"}) {
+    neox["hidden_act"] = name;
+    EXPECT_EQ(read_hugging_face(neox).plans[0].activation, InputTransform::gelu_tanh) << name;
+  }
+  neox["hidden_act"] = "relu";
+  expect_contains(message_of([&] { read_hugging_face(neox); }), {"hidden_act", "relu"});
 }
 
 TEST(HuggingFaceConfig, WindowsAreThoseOfTheFamily) {

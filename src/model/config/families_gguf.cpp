@@ -140,7 +140,8 @@ void read_starcoder2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& con
 }
 
 void read_gptneox(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
-  plan_layer_norms(config, InputTransform::gelu_erf);
+  const bool approximates = config.layers == 44;  // the 20B model: the files do not say so
+  plan_layer_norms(config, approximates ? InputTransform::gelu_tanh : InputTransform::gelu_erf);
   config.forms.fused_qkv = true;
   const bool parallel = keys.flag_or(key(config, "use_parallel_residual"), true);
   each_plan(config, [&](LayerPlan& plan) { plan.parallel = parallel; });

@@ -182,8 +182,12 @@ void read_starcoder2(const ConfigKeys& keys, ModelConfig& config) {
 }
 
 void read_gpt_neox(const ConfigKeys& keys, ModelConfig& config) {
-  only_activation(keys, "gelu");
-  plan_layer_norms(config, InputTransform::gelu_erf);
+  constexpr std::string_view kApproximations[] = {"gelu_fast", "gelu_new", kGelu};
+  const std::string activation = keys.text_or("hidden_act", "gelu");
+  const bool approximates =
+      std::ranges::find(kApproximations, activation) != std::end(kApproximations);
+  if (!approximates) only_activation(keys, "gelu");
+  plan_layer_norms(config, approximates ? InputTransform::gelu_tanh : InputTransform::gelu_erf);
   config.forms = {.prefix = "gpt_neox.", .output = "embed_out."};
   config.forms.fused_qkv = config.forms.qkv_by_head = true;
   if (!keys.flag_or("attention_bias", true)) keys.refuse("attention_bias", "true");

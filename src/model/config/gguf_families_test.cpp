@@ -109,5 +109,13 @@ TEST(GgufQwen35Moe, HeadsMayBeListedWithNoneOfLayersWithAState) {
   EXPECT_NE(refusal(keys, "qwen35moe").find("key-value heads in a layer"), std::string::npos);
 }
 
+TEST(GgufGptNeox, TheModelOf20BApproximatesItsActivation) {
+  const auto activation = [](int layers) {
+    return read(sizes({{"block_count", layers}}), "gptneox").plans[0].activation;
+  };
+  EXPECT_EQ(activation(36), InputTransform::gelu_erf);
+  EXPECT_EQ(activation(44), InputTransform::gelu_tanh);
+}
+
 }  // namespace
 }  // namespace talon::gguf_families_test
