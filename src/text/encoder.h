@@ -31,6 +31,7 @@ struct TokenizerParts {
   std::string kind;
   bool drops_first_space = false;
   std::optional<TokenId> start_token;
+  std::vector<TokenId> behind_start;  // special tokens that follow start_token before a text
   bool wants_start_token = false;
   std::vector<TokenId> end_tokens;
   std::optional<std::string> chat_template;

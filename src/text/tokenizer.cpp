@@ -54,6 +54,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
   const bool add = options.add_start && parts.wants_start_token;
   // A template may have written the start token itself.
   if (add && (ids.empty() || ids.front() != *parts.start_token)) {
+    ids.insert(ids.begin(), parts.behind_start.begin(), parts.behind_start.end());
     ids.insert(ids.begin(), *parts.start_token);
   }
   return ids;

@@ -17,8 +17,8 @@ namespace talon {
 struct EncodeOptions {
   bool parse_special =
       true;  // text of special tokens (`<|im_end|>`) becomes their id; false: ordinary text
-  bool add_start = false;  // put the start token first, if the model has one and wants one, unless
-                           // the text begins with it
+  bool add_start = false;  // put the start token first, if the model has one and wants one, and
+                           // what follows it (GLM-4's <sop>), unless the text begins with it
   /// Parts of well-formed text, in order and apart: a special token that would touch one is
   /// ordinary text all the same.
   std::span<const TextRange> own = {};

@@ -73,8 +73,8 @@ bool talon_tokenizer_encode(const talon_tokenizer* tokenizer, const char* text, 
                             const talon_range* own, size_t own_count, talon_ids* ids,
                             talon_buffer* error);
 
-/// JSON: {"kind": text, "drops_first_space": bool, "start_token": the special id that the
-/// post-processor puts first, or null}. Free: talon_buffer_free.
+/// JSON: {"kind": text, "drops_first_space": bool, "start_tokens": the special ids that the
+/// post-processor puts before a text}. Free: talon_buffer_free.
 bool talon_tokenizer_describe(const talon_tokenizer* tokenizer, talon_buffer* json,
                               talon_buffer* error);
 

@@ -84,8 +84,10 @@ TokenizerParts parts_of(talon_tokenizer* raw, const BridgeBuffer& error, std::st
   parts.vocabulary = read_pieces(raw, doing);
   parts.kind = facts.at("kind").get<std::string>();
   parts.drops_first_space = facts.at("drops_first_space").get<bool>();
-  if (const Json& start = facts.at("start_token"); start.is_number_unsigned()) {
-    parts.start_token = start.get<TokenId>();
+  const auto starts = facts.at("start_tokens").get<std::vector<TokenId>>();
+  if (!starts.empty()) {
+    parts.start_token = starts.front();
+    parts.behind_start.assign(starts.begin() + 1, starts.end());
     parts.wants_start_token = true;
   }
   parts.encoder = std::make_unique<BridgeEncoder>(std::move(handle));

@@ -20,7 +20,7 @@ struct TokenLists {
 };
 
 /// Tokenizers of the crate `tokenizers`. Set: encoder, vocabulary, kind, drops_first_space, and the
-/// start token if a post-processor names one. Throw Error, beginning with `doing`.
+/// start tokens if a post-processor names some. Throw Error, beginning with `doing`.
 TokenizerParts load_bpe(const TokenLists& bpe, std::string_view doing);
 TokenizerParts load_tokenizer_json(std::string_view json, std::string_view doing);
 

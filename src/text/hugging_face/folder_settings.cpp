@@ -151,7 +151,9 @@ void FolderSettings::apply(TokenizerParts& parts) const {
              !parts.start_token && !ids.empty()) {
     parts.start_token = ids.front();
   }
-  const bool wanted = parts.wants_start_token && from_post_processor == parts.start_token;
+  const bool same_start = from_post_processor == parts.start_token;
+  if (!same_start) parts.behind_start.clear();
+  const bool wanted = parts.wants_start_token && same_start;
   const Json* add = member(tokenizer_config_, "add_bos_token");
   const bool said = add != nullptr && add->is_boolean();
   parts.wants_start_token = (said ? add->get<bool>() : wanted) && parts.start_token.has_value();

@@ -115,6 +115,29 @@ TEST_F(Folder, StartTokenIsWantedOrNotAsTheConfigurationSays) {
   EXPECT_EQ(load().start_token(), 1);
 }
 
+TEST_F(Folder, AllThatAPostProcessorPutsBeforeATextIsPutThere) {
+  copy("llama_style");
+  std::ifstream file(path_ / "tokenizer.json");
+  Json json = Json::parse(file);
+  Json& processor = json["post_processor"];
+  processor["special_tokens"]["</s>"] = {{"id", "</s>"}, {"ids", {2}}, {"tokens", {"</s>"}}};
+  const Json second = {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}};
+  processor["single"].insert(processor["single"].begin() + 1, second);
+  write("tokenizer.json", json.dump());
+  const auto ids = [&](const char* text) { return load().encode(text, {.add_start = true}); };
+  std::vector<TokenId> expected = load().encode("the");
+  expected.insert(expected.begin(), {1, 2});
+  EXPECT_EQ(ids("the"), expected);
+  EXPECT_EQ(ids(""), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(ids("<s>the"), load().encode("<s>the"));
+  EXPECT_EQ(load().start_token(), 1);
+  // Another start token stands alone.
+  write("tokenizer_config.json", R"({"bos_token": "<unk>", "add_bos_token": true})");
+  expected.erase(expected.begin());
+  expected[0] = 0;
+  EXPECT_EQ(ids("the"), expected);
+}
+
 TEST_F(Folder, ATemplateOfItsOwnFileComesFirst) {
   copy("byte_level");
   write("chat_template.jinja", "own file");

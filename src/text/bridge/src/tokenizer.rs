@@ -115,18 +115,18 @@ impl Handle {
         }
     }
 
-    /// The special token that the post-processor puts before a text.
-    fn start_token(&self) -> Result<Option<u32>> {
+    /// The special tokens that the post-processor puts before a text.
+    fn start_tokens(&self) -> Result<Vec<u32>> {
         let encoding = self.tokenizer.encode("a", true).map_err(|e| e.to_string())?;
-        let first = encoding.get_ids().first().copied();
-        Ok(first.filter(|_| encoding.get_special_tokens_mask().first() == Some(&1)))
+        let own = encoding.get_special_tokens_mask().iter().take_while(|&&mask| mask == 1).count();
+        Ok(encoding.get_ids()[..own].to_vec())
     }
 
     fn describe(&self) -> Result<Vec<u8>> {
         let facts = json!({
             "kind": self.kind(),
             "drops_first_space": self.token_text.drops_first_space,
-            "start_token": self.start_token()?,
+            "start_tokens": self.start_tokens()?,
         });
         Ok(facts.to_string().into_bytes())
     }
