@@ -34,15 +34,6 @@ Model load(const Checkpoint& checkpoint, Backend& backend, const ModelSource& so
   return load_model(checkpoint, backend, options);
 }
 
-/// Special tokens without a row, such as a padding token that a tokenizer was given later, are
-/// never drawn, and a prompt with one is refused: nobody need miss the model for them.
-bool has_rows_for_text(const Tokenizer& tokenizer, int rows) {
-  for (TokenId id = rows; id < tokenizer.vocabulary_size(); ++id) {
-    if (!tokenizer.is_special(id) && !tokenizer.bytes_of(id).empty()) return false;
-  }
-  return true;
-}
-
 void check_vocabulary(const LoadedModel& loaded) {
   if (!loaded.tokenizer) return;
   const ModelConfig& config = loaded.model.config;

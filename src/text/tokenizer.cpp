@@ -110,4 +110,11 @@ std::string Tokenizer::end_text() const {
   return end_tokens().empty() ? std::string() : bytes_of(end_tokens().front());
 }
 
+bool has_rows_for_text(const Tokenizer& tokenizer, int rows) {
+  for (TokenId id = rows; id < tokenizer.vocabulary_size(); ++id) {
+    if (!tokenizer.is_special(id) && !tokenizer.bytes_of(id).empty()) return false;
+  }
+  return true;
+}
+
 }  // namespace talon

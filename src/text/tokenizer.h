@@ -83,4 +83,9 @@ class Tokenizer {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Whether a model of so many rows has one for every token of text. Special tokens without a row,
+/// such as a padding token that a tokenizer was given later, are never drawn, and a prompt with one
+/// is refused: nobody need miss the model for them.
+bool has_rows_for_text(const Tokenizer& tokenizer, int rows);
+
 }  // namespace talon

@@ -63,10 +63,11 @@ GgufTokens read_tokens(const TokenizerFile& file, const Json& json, std::string_
   return gguf_tokens_of(json, doing);
 }
 
-/// A token for each row of the embedding: names of their own for those that no token has.
-void fill_rows(GgufTokens& tokens, int rows, std::string_view doing) {
+/// A token for each row of the embedding: names of their own for those that no token has. Special
+/// tokens without a row are left out.
+void fill_rows(const Tokenizer& tokenizer, int rows, std::string_view doing, GgufTokens& tokens) {
   const auto count = static_cast<std::size_t>(rows);
-  if (tokens.texts.size() > count) {
+  if (!has_rows_for_text(tokenizer, rows)) {
     fail("{}: expected at most {} tokens, as the model has rows, found {}", doing, rows,
          tokens.texts.size());
   }
@@ -98,16 +99,28 @@ GgufMetadata keys_of(const GgufTokens& tokens) {
   return keys;
 }
 
-void add_settings(const Tokenizer& tokenizer, GgufMetadata& keys) {
+/// Special tokens without a row are none of the model's.
+std::optional<TokenId> start_of(const Tokenizer& tokenizer, int rows) {
+  const auto start = tokenizer.start_token();
+  return start && *start < rows ? start : std::nullopt;
+}
+
+std::vector<TokenId> ends_of(const Tokenizer& tokenizer, int rows) {
+  std::vector<TokenId> ends = tokenizer.end_tokens();
+  std::erase_if(ends, [&](TokenId end) { return end >= rows; });
+  return ends;
+}
+
+void add_settings(const Tokenizer& tokenizer, int rows, GgufMetadata& keys) {
   const auto add = [&](std::string_view name, Json value) {
     keys.emplace_back(fmt::format("tokenizer.{}", name), std::move(value));
   };
-  if (const auto start = tokenizer.start_token()) {
+  if (const auto start = start_of(tokenizer, rows)) {
     add("ggml.bos_token_id", static_cast<unsigned>(*start));
   }
   add("ggml.add_bos_token", tokenizer.wants_start_token());
   // The first, and those that are not known by their texts.
-  std::vector<TokenId> ends = tokenizer.end_tokens();
+  std::vector<TokenId> ends = ends_of(tokenizer, rows);
   if (!ends.empty()) {
     std::stable_partition(ends.begin() + 1, ends.end(),
                           [&](TokenId id) { return !is_known_end_text(tokenizer.piece_of(id)); });
@@ -135,24 +148,27 @@ Json object_of(const GgufMetadata& keys) {
 }
 
 /// The probe and, within it, some special tokens.
-std::string probe_of(const Tokenizer& tokenizer) {
-  constexpr std::size_t kMost = 32;
+std::string probe_of(const Tokenizer& tokenizer, int rows) {
+  constexpr int kMost = 32;
   std::string text(kProbe);
-  const auto special = tokenizer.special_texts();
-  for (std::size_t i = 0; i < std::min(special.size(), kMost); ++i) {
-    text += special[i] + " and " + special[i] + "\n";
+  int count = 0;
+  for (TokenId id = 0; id < std::min(rows, tokenizer.vocabulary_size()) && count < kMost; ++id) {
+    if (!tokenizer.is_special(id)) continue;
+    const std::string special = tokenizer.bytes_of(id);
+    text += special + " and " + special + "\n";
+    ++count;
   }
   return text;
 }
 
 /// Throws Error unless the keys make a tokenizer that begins and ends texts as the first does and
 /// gives the same ids.
-void check_same(const Tokenizer& tokenizer, const GgufMetadata& keys, std::string_view architecture,
-                std::string_view doing) {
+void check_same(const Tokenizer& tokenizer, int rows, const GgufMetadata& keys,
+                std::string_view architecture, std::string_view doing) {
   Json object = object_of(keys);
   object["general.architecture"] = architecture;
   const Tokenizer again = Tokenizer::from_gguf(object, "the GGUF to be");
-  const std::string probe = probe_of(tokenizer);
+  const std::string probe = probe_of(tokenizer, rows);
   const auto expected = tokenizer.encode(probe), found = again.encode(probe);
   if (expected != found) {
     const auto [a, b] = std::ranges::mismatch(expected, found);
@@ -163,11 +179,11 @@ void check_same(const Tokenizer& tokenizer, const GgufMetadata& keys, std::strin
         doing, at, quote(at < expected.size() ? tokenizer.piece_of(expected[at]) : ""),
         quote(b != found.end() ? again.piece_of(*b) : ""));
   }
-  const bool starts = tokenizer.start_token() == again.start_token() &&
+  const bool starts = start_of(tokenizer, rows) == again.start_token() &&
                       tokenizer.wants_start_token() == again.wants_start_token();
   if (!starts) fail("{}: expected the start token of the GGUF's keys, found another", doing);
   const auto& kept = again.end_tokens();
-  for (const TokenId end : tokenizer.end_tokens()) {
+  for (const TokenId end : ends_of(tokenizer, rows)) {
     if (std::ranges::find(kept, end) != kept.end()) continue;
     fail("{}: expected at most three end tokens beside those known by their texts, found also {}",
          doing, quote(tokenizer.piece_of(end)));
@@ -175,9 +191,9 @@ void check_same(const Tokenizer& tokenizer, const GgufMetadata& keys, std::strin
 }
 
 /// Names the way of cutting that gives the tokenizer's ids.
-void name_cutting(const Tokenizer& tokenizer, const Json& tokenizer_json, std::string_view doing,
-                  GgufMetadata& keys) {
-  const std::string probe = probe_of(tokenizer);
+void name_cutting(const Tokenizer& tokenizer, int rows, const Json& tokenizer_json,
+                  std::string_view doing, GgufMetadata& keys) {
+  const std::string probe = probe_of(tokenizer, rows);
   const auto expected = tokenizer.encode(probe);
   Json object = object_of(keys);
   const auto name = find_cutting(tokenizer_json, kProbe, doing, [&](std::string_view one) {
@@ -212,12 +228,12 @@ GgufMetadata write_gguf_tokenizer(const Checkpoint& checkpoint, int rows,
   const Tokenizer tokenizer = Tokenizer::for_checkpoint(checkpoint);
   const Json json = read_tokenizer_json(file, doing);
   GgufTokens tokens = read_tokens(file, json, doing);
-  fill_rows(tokens, rows, doing);
+  fill_rows(tokenizer, rows, doing, tokens);
   GgufMetadata keys = keys_of(tokens);
-  add_settings(tokenizer, keys);
-  if (tokens.model == "gpt2") name_cutting(tokenizer, json, doing, keys);
+  add_settings(tokenizer, rows, keys);
+  if (tokens.model == "gpt2") name_cutting(tokenizer, rows, json, doing, keys);
   if (tokens.model == "gemma4") name_character_bpe(tokenizer, keys);
-  check_same(tokenizer, keys, architecture, doing);
+  check_same(tokenizer, rows, keys, architecture, doing);
   return keys;
 }
 

@@ -102,6 +102,27 @@ TEST(WriteGgufTokenizer, FillsTheRowsThatNoTokenHas) {
             std::string::npos);
 }
 
+/// "<|im_end|>" ends an answer and has no row, as "<tool>", which is special here.
+TEST(WriteGgufTokenizer, LeavesSpecialTokensWithoutARowOut) {
+  const auto model = [](bool special) {
+    return ChangedTokenizer([special](Json& json) {
+      set_split(json, kQwen2);
+      json["normalizer"] = {{"type", "NFC"}};
+      json["added_tokens"][3]["special"] = special;
+    });
+  };
+  const ChangedTokenizer changed = model(true);
+  const Json keys = object_of(write_gguf_tokenizer(changed.checkpoint(), 602));
+  EXPECT_EQ(keys["tokenizer.ggml.tokens"].size(), 602U);
+  const Tokenizer written = Tokenizer::from_gguf(keys, "written");
+  EXPECT_EQ(written.end_tokens(), std::vector<TokenId>{600});
+  const Tokenizer tokenizer = Tokenizer::for_checkpoint(changed.checkpoint());
+  EXPECT_EQ(written.encode("<|im_start|>abc"), tokenizer.encode("<|im_start|>abc"));
+  const std::string refusal =
+      test::message_of([&] { write_gguf_tokenizer(model(false).checkpoint(), 602); });
+  EXPECT_NE(refusal.find("at most 602 tokens"), std::string::npos) << refusal;
+}
+
 TEST(WriteGgufTokenizer, ScoresPiecesByTheirMerges) {
   const Checkpoint model = folder(kText / "llama_style");
   const Json keys =
