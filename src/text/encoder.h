@@ -35,6 +35,7 @@ struct TokenizerParts {
   bool wants_start_token = false;
   std::vector<TokenId> end_tokens;
   std::optional<std::string> chat_template;
+  std::optional<std::string> tool_template;  // for chats with tools
 };
 
 /// Adds `id` to `ends` unless it is there already.

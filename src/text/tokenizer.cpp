@@ -102,6 +102,10 @@ const std::optional<std::string>& Tokenizer::chat_template() const {
   return impl_->parts.chat_template;
 }
 
+const std::optional<std::string>& Tokenizer::tool_template() const {
+  return impl_->parts.tool_template;
+}
+
 std::string Tokenizer::start_text() const {
   return start_token() ? bytes_of(*start_token()) : std::string();
 }

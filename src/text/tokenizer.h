@@ -73,6 +73,8 @@ class Tokenizer {
 
   /// The model's chat template (Jinja source), if its files carry one.
   const std::optional<std::string>& chat_template() const;
+  /// The one for chats with tools, if they carry another for these.
+  const std::optional<std::string>& tool_template() const;
   /// Text of the start and end tokens, which templates refer to; empty when the model has none.
   std::string start_text() const;
   std::string end_text() const;

@@ -141,6 +141,8 @@ TokenizerParts load_gguf_tokenizer(const Json& metadata, std::string_view file_n
   read_start_and_ends(fields, tokens.size(), character_bpe && character_bpe->always_starts, parts);
   parts.chat_template = fields.text("tokenizer.chat_template");
   if (parts.chat_template && parts.chat_template->empty()) parts.chat_template.reset();
+  parts.tool_template = fields.text("tokenizer.chat_template.tool_use");
+  if (parts.tool_template && parts.tool_template->empty()) parts.tool_template.reset();
   return parts;
 }
 

@@ -329,6 +329,14 @@ TEST(GgufSentencePiece, AnEmptyTemplateIsNone) {
   EXPECT_EQ(load(metadata).chat_template(), std::nullopt);
 }
 
+TEST(GgufSentencePiece, ChatsWithToolsMayHaveATemplateOfTheirOwn) {
+  Json metadata = sentencepiece();
+  EXPECT_EQ(load(metadata).tool_template(), std::nullopt);
+  metadata["tokenizer.chat_template.tool_use"] = "two";
+  EXPECT_EQ(load(metadata).tool_template(), "two");
+  EXPECT_EQ(load(metadata).chat_template(), "{{ 'x' }}");
+}
+
 TEST(GgufSentencePiece, NoFirstSpaceWhereTheFileSaysSo) {
   Json metadata = sentencepiece();
   metadata["tokenizer.ggml.add_space_prefix"] = false;

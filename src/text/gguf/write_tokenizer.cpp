@@ -127,6 +127,9 @@ void add_settings(const Tokenizer& tokenizer, int rows, GgufMetadata& keys) {
   }
   for (auto& key : gguf_end_tokens(ends)) keys.push_back(std::move(key));
   if (tokenizer.chat_template()) add("chat_template", *tokenizer.chat_template());
+  if (!tokenizer.tool_template()) return;
+  add("chat_templates", Json::array({"tool_use"}));
+  add("chat_template.tool_use", *tokenizer.tool_template());
 }
 
 void set_key(GgufMetadata& keys, std::string_view name, Json value) {

@@ -67,6 +67,7 @@ void expect_same(const Checkpoint& checkpoint, const Json& keys) {
   }
   EXPECT_EQ(before.end_tokens(), after.end_tokens());
   EXPECT_EQ(before.chat_template(), after.chat_template());
+  EXPECT_EQ(before.tool_template(), after.tool_template());
 }
 
 TEST(WriteGgufTokenizer, NamesTheCuttingOfAByteLevelTokenizer) {
@@ -121,6 +122,21 @@ TEST(WriteGgufTokenizer, LeavesSpecialTokensWithoutARowOut) {
   const std::string refusal =
       test::message_of([&] { write_gguf_tokenizer(model(false).checkpoint(), 602); });
   EXPECT_NE(refusal.find("at most 602 tokens"), std::string::npos) << refusal;
+}
+
+TEST(WriteGgufTokenizer, KeepsTheTemplateOfChatsWithTools) {
+  const ChangedTokenizer changed([](Json& json) {
+    set_split(json, kQwen2);
+    json["normalizer"] = {{"type", "NFC"}};
+  });
+  std::ofstream(changed.checkpoint().path / "chat_template.jinja") << "one";
+  const fs::path more = changed.checkpoint().path / "additional_chat_templates";
+  fs::create_directories(more);
+  std::ofstream(more / "tool_use.jinja") << "two";
+  const Json keys = object_of(write_gguf_tokenizer(changed.checkpoint(), 640));
+  EXPECT_EQ(keys["tokenizer.chat_templates"], Json::array({"tool_use"}));
+  EXPECT_EQ(keys["tokenizer.chat_template.tool_use"], "two");
+  expect_same(changed.checkpoint(), keys);
 }
 
 TEST(WriteGgufTokenizer, ScoresPiecesByTheirMerges) {

@@ -32,19 +32,31 @@ const Json* member(const Json& object, const char* name) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+/// Of a list of templates the one of that name.
+std::optional<std::string> named_template(const Json& object, const char* name) {
+  const Json* value = member(object, "chat_template");
+  if (value == nullptr || !value->is_array()) return std::nullopt;
+  for (const Json& entry : *value) {
+    if (!entry.is_object() || entry.value("name", Json()) != name) continue;
+    const Json* source = member(entry, "template");
+    if (source != nullptr && source->is_string()) return source->get<std::string>();
+  }
+  return std::nullopt;
+}
+
 /// One template, or a list of them by name, of which `default` is meant (or the only one).
 std::optional<std::string> template_of(const Json& object) {
   const Json* value = member(object, "chat_template");
-  if (value == nullptr) return std::nullopt;
-  if (value->is_string()) return value->get<std::string>();
-  if (!value->is_array()) return std::nullopt;
-  for (const Json& entry : *value) {
-    if (!entry.is_object()) continue;
-    const Json* source = member(entry, "template");
-    const bool meant = value->size() == 1 || entry.value("name", Json()) == "default";
-    if (meant && source != nullptr && source->is_string()) return source->get<std::string>();
+  if (value != nullptr && value->is_array() && value->size() == 1 && (*value)[0].is_object()) {
+    value = member((*value)[0], "template");
   }
-  return std::nullopt;
+  if (value != nullptr && value->is_string()) return value->get<std::string>();
+  return named_template(object, "default");
+}
+
+/// An empty one is none.
+std::optional<std::string> unless_empty(std::optional<std::string> text) {
+  return text && text->empty() ? std::nullopt : std::move(text);
 }
 
 void append_ids(const Json& value, std::vector<Json>& ids) {
@@ -139,6 +151,18 @@ std::optional<std::string> FolderSettings::chat_template() const {
   return template_of(read_object(folder_ / "chat_template.json"));
 }
 
+/// A file of its own, or the one of that name beside the default.
+std::optional<std::string> FolderSettings::tool_template() const {
+  if (auto text = read_text_file(folder_ / "additional_chat_templates" / "tool_use.jinja")) {
+    return text;
+  }
+  if (std::filesystem::exists(folder_ / "chat_template.jinja")) return std::nullopt;
+  if (member(tokenizer_config_, "chat_template")) {
+    return named_template(tokenizer_config_, "tool_use");
+  }
+  return named_template(read_object(folder_ / "chat_template.json"), "tool_use");
+}
+
 void FolderSettings::apply(TokenizerParts& parts) const {
   const std::optional<TokenId> from_post_processor = parts.start_token;
   const auto by_text = [&](const char* name) -> std::optional<TokenId> {
@@ -165,8 +189,8 @@ void FolderSettings::apply(TokenizerParts& parts) const {
   }
   if (parts.end_tokens.empty()) parts.end_tokens = of_model;
   add_known_end_tokens(parts);
-  parts.chat_template = chat_template();
-  if (parts.chat_template && parts.chat_template->empty()) parts.chat_template.reset();
+  parts.chat_template = unless_empty(chat_template());
+  parts.tool_template = unless_empty(tool_template());
 }
 
 }  // namespace talon

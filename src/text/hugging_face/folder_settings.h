@@ -22,7 +22,7 @@ class FolderSettings {
   /// How many tokens the model of the folder has; 0 where config.json does not say.
   std::int64_t model_tokens() const;
 
-  /// Sets start and end tokens and the chat template. Throws Error for an id that is not in the
+  /// Sets start and end tokens and the chat templates. Throws Error for an id that is not in the
   /// vocabulary.
   void apply(TokenizerParts& parts) const;
 
@@ -32,6 +32,7 @@ class FolderSettings {
   /// `bos_token_id` or `eos_token_id`: none, one or several.
   std::vector<TokenId> token_ids(const char* name, const Vocabulary& vocabulary) const;
   std::optional<std::string> chat_template() const;
+  std::optional<std::string> tool_template() const;
 
   std::filesystem::path folder_;
   Json tokenizer_config_, special_tokens_map_, added_tokens_, generation_config_, config_;

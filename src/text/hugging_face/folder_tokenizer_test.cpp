@@ -138,6 +138,25 @@ TEST_F(Folder, AllThatAPostProcessorPutsBeforeATextIsPutThere) {
   EXPECT_EQ(ids("the"), expected);
 }
 
+TEST_F(Folder, ChatsWithToolsMayHaveATemplateOfTheirOwn) {
+  copy("byte_level");
+  EXPECT_EQ(load().tool_template(), std::nullopt);
+  constexpr const char* kTwo = R"({"chat_template": [{"name": "default", "template": "one"},
+                                                     {"name": "tool_use", "template": "two"}]})";
+  write("tokenizer_config.json", kTwo);
+  EXPECT_EQ(load().chat_template(), "one");
+  EXPECT_EQ(load().tool_template(), "two");
+  write("tokenizer_config.json", "{}");
+  write("chat_template.json", kTwo);
+  EXPECT_EQ(load().tool_template(), "two");
+  write("chat_template.jinja", "own file");  // which leaves no list
+  EXPECT_EQ(load().tool_template(), std::nullopt);
+  fs::create_directories(path_ / "additional_chat_templates");
+  write("additional_chat_templates/tool_use.jinja", "file of tools");
+  EXPECT_EQ(load().chat_template(), "own file");
+  EXPECT_EQ(load().tool_template(), "file of tools");
+}
+
 TEST_F(Folder, ATemplateOfItsOwnFileComesFirst) {
   copy("byte_level");
   write("chat_template.jinja", "own file");
