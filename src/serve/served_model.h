@@ -16,6 +16,7 @@ struct ServedModel {
   std::string name;
   std::unique_ptr<ModelHost> host;
   std::optional<ChatTemplate> chat;         // none: it takes no messages
+  std::optional<ChatTemplate> tool_chat;    // for chats with tools; none: the same
   std::unique_ptr<PictureStudio> pictures;  // of a model that draws; null: it writes text
   ModelMetrics* metrics = nullptr;
   long created = 0;  // seconds since 1970

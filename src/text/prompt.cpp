@@ -110,6 +110,11 @@ ChatTemplate chat_template_of(const Tokenizer& tokenizer) {
   return ChatTemplate(*tokenizer.chat_template(), tokenizer.start_text(), tokenizer.end_text());
 }
 
+std::optional<ChatTemplate> tool_template_of(const Tokenizer& tokenizer) {
+  if (!tokenizer.tool_template()) return std::nullopt;
+  return ChatTemplate(*tokenizer.tool_template(), tokenizer.start_text(), tokenizer.end_text());
+}
+
 void check_prompt_bytes(const Tokenizer& tokenizer, std::string_view text, int context) {
   if (!is_too_long(tokenizer, text, context)) return;
   throw PromptTooLong(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ namespace talon {
 
 /// Compiles the chat template of a tokenizer's files. Throws Error if they carry none.
 ChatTemplate chat_template_of(const Tokenizer& tokenizer);
+/// The same for chats with tools, where the files carry one for these.
+std::optional<ChatTemplate> tool_template_of(const Tokenizer& tokenizer);
 
 /// A text is too long for the context, at any number of bytes a token.
 class PromptTooLong : public Error {

@@ -45,6 +45,7 @@ ServedModel tiny_served(const TestServer::Options& options) {
   const std::string source =
       options.chat_template.empty() ? std::string(kTemplate) : options.chat_template;
   if (options.has_chat) model.chat.emplace(source, "", "");
+  if (!options.tool_template.empty()) model.tool_chat.emplace(options.tool_template, "", "");
   model.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
   return model;
 }

@@ -28,6 +28,7 @@ class TestServer {
     std::size_t cache_bytes = 0;
     bool has_chat = true;
     std::string chat_template;  // empty: `role: content` lines
+    std::string tool_template;  // empty: the same
     std::optional<LearnOptions> learn;
   };
   explicit TestServer(Options options = Options()) : TestServer(std::move(options), nullptr) {}

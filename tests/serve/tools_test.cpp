@@ -158,6 +158,26 @@ TEST(Tools, AreToldInWordsToATemplateThatKnowsNone) {
   expect_city(message["tool_calls"][0]["function"]["arguments"]);
 }
 
+TEST(Tools, HaveATemplateOfTheirOwnWhereTheModelHasOne) {
+  TestServer::Options options;
+  options.tool_template = kHermes;
+  TestServer two(options);
+  const auto prompt = [&](const Json& body) {
+    return two.post("/apply-template", body).json()["prompt"].get<std::string>();
+  };
+  Json body = chat_body();
+  EXPECT_TRUE(prompt(body).starts_with("tools: {")) << prompt(body);
+  const Json message = two.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  expect_city(message["tool_calls"][0]["function"]["arguments"]);
+  body["tool_choice"] = "none";
+  EXPECT_EQ(prompt(body), "user: Hi\nassistant:");
+  body["messages"].push_back(Json::parse(
+      R"({"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function",
+          "function": {"name": "weather", "arguments": "{}"}}]})"));
+  EXPECT_NE(prompt(body).find("<tool_call>{\"name\": \"weather\""), std::string::npos)
+      << prompt(body);
+}
+
 TEST(Tools, AreToldByTheUserToATemplateThatTakesNoSystemMessage) {
   TestServer::Options options;
   options.chat_template =

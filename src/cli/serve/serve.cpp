@@ -118,6 +118,7 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
                                         prompt_choices(loaded.model), options.decode.verify);
   } else if (loaded.tokenizer->chat_template()) {
     served.chat = chat_template_of(*loaded.tokenizer);
+    served.tool_chat = tool_template_of(*loaded.tokenizer);
   }
   served.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
   return served;

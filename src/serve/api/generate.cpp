@@ -28,6 +28,14 @@ bool has_later_system(std::span<const ChatMessage> messages) {
   return std::ranges::count(messages.subspan(1), "system", &ChatMessage::role) > 0;
 }
 
+/// The template of a chat; null: the model has none.
+const ChatTemplate* chat_of(const ServedModel& model, const ChatAsk& ask) {
+  const auto calls = [](const ChatMessage& message) { return message.more.contains("tool_calls"); };
+  const bool has_tools = ask.tools.is_offered() || std::ranges::any_of(ask.messages, calls);
+  const auto& chat = has_tools && model.tool_chat ? model.tool_chat : model.chat;
+  return chat ? &*chat : nullptr;
+}
+
 void check_can_continue(const ChatAsk& ask) {
   const ChatMessage& last = ask.messages.back();
   const bool has_calls = last.more.contains("tool_calls");
@@ -153,7 +161,8 @@ void check_answer_count(const AnswerHead& head) {
 }
 
 ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask) {
-  if (!model.chat) {
+  const ChatTemplate* chat = chat_of(model, ask);
+  if (!chat) {
     throw ApiError(400, ask.field,
                    ask.field +
                        ": expected a model with a chat template, found one without: use "
@@ -162,22 +171,22 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask) {
   }
   if (ask.options.continues_last) check_can_continue(ask);
   name_results(ask.messages);
-  const ToolDialect dialect = dialect_of(model.chat->source());
+  const ToolDialect dialect = dialect_of(chat->source());
   if (dialect == ToolDialect::kimi) name_calls_by_ids(ask.messages);
   if (dialect == ToolDialect::mistral) shorten_call_ids(ask.messages);
   name_thoughts_twice(ask.messages);
-  if (has_later_system(ask.messages) && !takes_later_system(*model.chat)) {
+  if (has_later_system(ask.messages) && !takes_later_system(*chat)) {
     tell_as_user(ask.messages, "system", 1);
   }
-  if (!knows_tools(model.chat->source())) {
-    spell_tools(ask.messages, ask.tools, !ask.tools.is_offered() || takes_system(*model.chat));
+  if (!knows_tools(chat->source())) {
+    spell_tools(ask.messages, ask.tools, !ask.tools.is_offered() || takes_system(*chat));
   } else if (ask.tools.is_offered()) {
     ask.options.variables["tools"] = ask.tools.for_template();
   }
   ChatPrompt prompt;
   try {
-    prompt = encode_chat(model.tokenizer(), *model.chat, ask.messages, ask.options,
-                         model.config().context);
+    prompt =
+        encode_chat(model.tokenizer(), *chat, ask.messages, ask.options, model.config().context);
   } catch (const PromptTooLong& error) {
     throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()),
                    "context_length_exceeded");
@@ -204,9 +213,10 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   const bool continues = ask.options.continues_last;
   const bool is_thought_open = continues && leaves_thought_open(ask.messages.back().content);
   const std::string field = ask.field;
+  const ChatTemplate* chat = chat_of(model, ask);
   ChatPrompt prompt = chat_prompt(model, std::move(ask));
   check_prompt_length(field, prompt.tokens.size(), model, *input.limits);
-  const std::string& source = model.chat->source();
+  const std::string& source = chat->source();
   AnswerStyle& style = head.fields.style;
   const ToolDialect dialect = dialect_of(source);
   if (tools.is_offered() || is_always_marked(dialect)) style.dialect = dialect;

@@ -189,8 +189,7 @@ class GrammarWriter {
   }
 
   std::string deepseek_calls() {
-    const bool has_fences =
-        tokenizer_.chat_template().value_or("").find("```json") != std::string::npos;
+    const bool has_fences = template_source().find("```json") != std::string::npos;
     const std::string sep = mark("<｜tool▁sep｜>");
     const std::string call =
         rule("call", mark("<｜tool▁call▁begin｜>") + " (" + each([&](const Tool& tool) {
@@ -206,8 +205,7 @@ class GrammarWriter {
   }
 
   std::string mistral_calls() {
-    const bool has_names =
-        tokenizer_.chat_template().value_or("").find("[ARGS]") != std::string::npos;
+    const bool has_names = template_source().find("[ARGS]") != std::string::npos;
     if (has_names) {
       const std::string call =
           rule("call", mark("[TOOL_CALLS]") + " (" + each([&](const Tool& tool) {
@@ -236,6 +234,12 @@ class GrammarWriter {
 
   const ToolUse& use_;
   const AnswerStyle& style_;
+  /// That of chats with tools.
+  std::string template_source() const {
+    const auto& of_tools = tokenizer_.tool_template();
+    return of_tools ? *of_tools : tokenizer_.chat_template().value_or("");
+  }
+
   const Tokenizer& tokenizer_;
   std::string lines_;
   int next_ = 0;
