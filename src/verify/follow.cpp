@@ -1,3 +1,4 @@
+#include "core/error.h"
 #include "verify/drawn_tokens.h"
 #include "verify/rules.h"
 
@@ -18,7 +19,13 @@ class FollowRule : public Verifier {
     std::vector<TokenId> path_tokens;  // below the root
     while (true) {
       const NodeId node = result.path.back();
-      result.next = drawn_token(input, node, path_tokens);
+      try {
+        result.next = drawn_token(input, node, path_tokens);
+      } catch (const Error&) {  // of a place that plain decoding reaches in a later round, or never
+        if (node == 0) throw;
+        result.path.pop_back();
+        return result;
+      }
       const NodeId child = input.tree->child(node, result.next);
       if (child < 0) return result;
       result.path.push_back(child);
