@@ -117,14 +117,27 @@ class GrammarState final : public TokenConstraint {
     return state;
   }
 
-  /// What fails leaves nothing behind: the next question begins anew.
+  /// Earlier questions, about other texts too, may have used up a bound: then it is asked once more
+  /// of a fresh state. What fails leaves nothing behind: the next question begins anew.
   template <typename Ask>
   void ask(Ask&& question) {
     BridgeBuffer error;
-    if (question(error.out())) return;
+    if (question(error.out()) || asked_anew(question)) {
+      is_used_ = true;
+      return;
+    }
     tokens_.clear();
     state_.reset();
+    is_used_ = false;
     fail("grammar: {}", error.text());
+  }
+  template <typename Ask>
+  bool asked_anew(Ask&& question) {
+    if (!is_used_) return false;
+    state_ = started();
+    BridgeBuffer error, again;
+    return talon_grammar_go(state_.get(), 0, tokens_.data(), tokens_.size(), error.out()) &&
+           question(again.out());
   }
 
   /// False if an end token is among them: then only end tokens follow.
@@ -166,7 +179,8 @@ class GrammarState final : public TokenConstraint {
   int vocabulary_;  // and the number of the token that stands for the end
   std::vector<TokenId> ends_;
   StateHandle state_;
-  std::vector<std::uint32_t> tokens_;  // that state_ has taken
+  bool is_used_ = false;               // it has answered a question
+  std::vector<std::uint32_t> tokens_;  // that it has taken
   std::vector<std::uint32_t> mask_;
 };
 

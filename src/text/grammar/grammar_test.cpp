@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <random>
+#include <tuple>
 
 #include "core/error.h"
 #include "io/json_text.h"
@@ -107,6 +108,33 @@ TEST_P(Grammars, WhatIsAllowedIsAFunctionOfTheTextAlone) {
             << token << " after " << walk.text();
       }
     }
+  }
+}
+
+TEST(Grammar, WhatIsAllowedBesideAnotherTextIsThatOfAFreshState) {
+  const GrammarText brackets{Kind::lark,
+                             "start: item+\nitem: \"[\" W \"]\" | \"(\" W \")\"\nW: /[a-z]+/\n"};
+  const GrammarText letters{Kind::lark,
+                            "start: item+\nitem: A W \".\" | B W \",\"\nA: /[a-m]/\nB: /[n-z]/\n"
+                            "W: /[a-z]+/\n"};
+  for (const auto& [text, here, beside] :
+       {std::tuple{brackets, "[ab", "(ab"}, std::tuple{letters, "abc", "zbc"}}) {
+    Walk walk(kTokenizers[0], text);
+    const auto fresh = walk.grammar->start(walk.ends);
+    walk.tokens = walk.tokenizer.encode(here, {.parse_special = false});
+    walk.allowed(*walk.state);
+    walk.tokens = walk.tokenizer.encode(beside, {.parse_special = false});
+    EXPECT_EQ(walk.allowed(*walk.state), walk.allowed(*fresh)) << beside;
+  }
+}
+
+TEST(GrammarBounds, QuestionsAskedBeforeUseNothingUp) {
+  Walk walk(kTokenizers[0], {Kind::regex, "[a-zA-Z ,.]*[aeiou][a-zA-Z ,.]{18}"});
+  for (int question = 0; question < 8000; ++question) {
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += static_cast<char>('a' + walk.random() % 26);
+    walk.tokens = walk.tokenizer.encode(text, {.parse_special = false});
+    ASSERT_NO_THROW(walk.allowed(*walk.state)) << "question " << question;
   }
 }
 

@@ -200,7 +200,11 @@ impl State {
             return Err(format!("expected at most {} tokens to keep, found {keep}", self.tokens));
         }
         let back = self.tokens - keep;
-        self.done(|matcher| matcher.rollback(back))?;
+        if back > 0 {
+            self.done(|matcher| matcher.rollback(back))?;
+            // The library keeps its last mask by the number of a row, which may be that of another text now.
+            self.matcher.invalidate_bias_cache();
+        }
         self.tokens = keep;
         for &token in tokens {
             self.done(|matcher| matcher.consume_token(token))?;
