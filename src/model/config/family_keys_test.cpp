@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "io/test_files.h"
-#include "model/config/config.h"
+#include "model/config/test_gguf.h"
 
 // What keys of single families mean, beside what all have in common.
 namespace talon::family_keys_test {
@@ -30,15 +30,7 @@ ModelConfig read(const Json& json) {
   return read_model_config(folder);
 }
 
-ModelConfig read_gguf(Json keys, const std::string& architecture) {
-  Checkpoint file;
-  file.format = CheckpointFormat::gguf;
-  file.path = "some/model";
-  file.metadata = {{"general.architecture", architecture}};
-  for (const auto& [key, value] : keys.items()) file.metadata[architecture + "." + key] = value;
-  file.tensors.push_back({"token_embd.weight", StorageType::f32, {300, 64}, {}});
-  return read_model_config(file);
-}
+using test::read_gguf;
 
 std::string refusal(const Json& json) {
   return test::message_of([&] { read(json); });

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "io/test_files.h"
-#include "model/config/config.h"
+#include "model/config/test_gguf.h"
 
 // What GGUF files of single families leave out or say in other ways.
 namespace talon::gguf_families_test {
@@ -17,30 +17,22 @@ Json sizes(const Json& more = Json::object()) {
   return keys;
 }
 
-ModelConfig read(const Json& keys, const std::string& architecture) {
-  Checkpoint file;
-  file.format = CheckpointFormat::gguf;
-  file.path = "some/model";
-  file.metadata = {{"general.architecture", architecture}};
-  for (const auto& [key, value] : keys.items()) file.metadata[architecture + "." + key] = value;
-  file.tensors.push_back({"token_embd.weight", StorageType::f32, {300, 64}, {}});
-  return read_model_config(file);
-}
+using test::read_gguf;
 
 std::string refusal(const Json& keys, const std::string& architecture) {
-  return test::message_of([&] { read(keys, architecture); });
+  return test::message_of([&] { read_gguf(keys, architecture); });
 }
 
 TEST(GgufGemma2, MissingKeysAreThoseOfTheMakersModels) {
-  const ModelConfig sparse = read(sizes(), "gemma2");
+  const ModelConfig sparse = read_gguf(sizes(), "gemma2");
   EXPECT_EQ(sparse.logit_cap, 30);
   EXPECT_EQ(sparse.plans[0].soft_cap, 50);
   EXPECT_EQ(sparse.plans[0].window, 4096);
   EXPECT_EQ(sparse.plans[1].window, 0);
-  const ModelConfig whole = read(sizes({{"attn_logit_softcapping", 4.0},
-                                        {"final_logit_softcapping", 12.0},
-                                        {"attention.sliding_window", 24}}),
-                                 "gemma2");
+  const ModelConfig whole = read_gguf(sizes({{"attn_logit_softcapping", 4.0},
+                                             {"final_logit_softcapping", 12.0},
+                                             {"attention.sliding_window", 24}}),
+                                      "gemma2");
   EXPECT_EQ(whole.logit_cap, 12);
   EXPECT_EQ(whole.plans[0].soft_cap, 4);
   EXPECT_EQ(whole.plans[0].window, 24);
@@ -51,7 +43,7 @@ TEST(GgufGemma3, BasesMayHaveOllamasNames) {
                             {"rope.global.freq_base", 2e6},
                             {"rope.local.freq_base", 2e4},
                             {"final_logit_softcapping", 30.0}});
-  const ModelConfig config = read(of_1b, "gemma3");
+  const ModelConfig config = read_gguf(of_1b, "gemma3");
   EXPECT_EQ(config.rope.base, 2e6);
   EXPECT_EQ(config.rope.scaling, Scaling::none);
   ASSERT_TRUE(config.local_rope);
@@ -59,16 +51,16 @@ TEST(GgufGemma3, BasesMayHaveOllamasNames) {
   EXPECT_EQ(config.logit_cap, 0);  // which the model has not
   Json usual = of_1b;
   usual.update({{"rope.freq_base", 3e6}, {"rope.freq_base_swa", 3e4}});
-  EXPECT_EQ(read(usual, "gemma3").rope.base, 3e6);
-  EXPECT_EQ(read(usual, "gemma3").local_rope->base, 3e4);
-  EXPECT_EQ(read(usual, "gemma3").logit_cap, 30);
+  EXPECT_EQ(read_gguf(usual, "gemma3").rope.base, 3e6);
+  EXPECT_EQ(read_gguf(usual, "gemma3").local_rope->base, 3e4);
+  EXPECT_EQ(read_gguf(usual, "gemma3").logit_cap, 30);
 }
 
 TEST(GgufGemma3, OllamasFilesOfModelsThatSeeLackWhatTheyHaveInCommon) {
   Json sees = sizes({{"context_length", 131072}, {"attention.sliding_window", 1024}});
-  EXPECT_EQ(read(sees, "gemma3").rope.scaling, Scaling::none);
+  EXPECT_EQ(read_gguf(sees, "gemma3").rope.scaling, Scaling::none);
   sees.erase("attention.layer_norm_rms_epsilon");
-  const ModelConfig config = read(sees, "gemma3");
+  const ModelConfig config = read_gguf(sees, "gemma3");
   EXPECT_EQ(config.norm_epsilon, 1e-6F);
   EXPECT_EQ(config.rope.base, 1e6);
   EXPECT_EQ(config.rope.scaling, Scaling::linear);
@@ -100,7 +92,7 @@ TEST(GgufQwen35Moe, HeadsMayBeListedWithNoneOfLayersWithAState) {
                      {"expert_used_count", 2},
                      {"expert_feed_forward_length", 32},
                      {"expert_shared_feed_forward_length", 32}});
-  const ModelConfig config = read(keys, "qwen35moe");
+  const ModelConfig config = read_gguf(keys, "qwen35moe");
   EXPECT_EQ(config.kv_heads, 2);
   EXPECT_EQ(config.plans[3].kv_heads, 2);
   EXPECT_EQ(config.plans[0].recurrent.value_heads, 4);
@@ -111,7 +103,7 @@ TEST(GgufQwen35Moe, HeadsMayBeListedWithNoneOfLayersWithAState) {
 
 TEST(GgufGptNeox, TheModelOf20BApproximatesItsActivation) {
   const auto activation = [](int layers) {
-    return read(sizes({{"block_count", layers}}), "gptneox").plans[0].activation;
+    return read_gguf(sizes({{"block_count", layers}}), "gptneox").plans[0].activation;
   };
   EXPECT_EQ(activation(36), InputTransform::gelu_erf);
   EXPECT_EQ(activation(44), InputTransform::gelu_tanh);
