@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "serve/api/messages.h"
 #include "serve/tools/tool_use.h"
@@ -158,16 +158,16 @@ TEST(Turns, OfResultsHaveTheNameOfTheLastCallOfTheirId) {
   EXPECT_EQ(server.post("/apply-template", body).json()["prompt"], "name: ");
 }
 
+/// A look at all calls for each result takes minutes.
 TEST(Turns, OfManyResultsAreNamedQuickly) {
-  std::vector<ChatMessage> messages(100, {"assistant", ""});
+  std::vector<ChatMessage> messages(50, {"assistant", ""});
   for (ChatMessage& message : messages) {
     message.more["tool_calls"] = OrderedJson(1000, call_for_template("c", "time", "{}"));
   }
-  for (int i = 0; i < 900; ++i) messages.push_back(call_result("c", ""));
-  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 16000; ++i) messages.push_back(call_result("c", ""));
+  const std::clock_t begin = std::clock();
   name_results(messages);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(took.count(), 3);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 20);
   EXPECT_EQ(messages.back().more["name"], "time");
 }
 
