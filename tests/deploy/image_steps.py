@@ -35,8 +35,8 @@ class Stage:
         run("mount", "--bind", "/proc", root / "proc")
         run("mount", "--bind", "/dev", root / "dev")
         shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
-        # debootstrap knows the first of these alone, Debian's images have them all.
-        site = "http://deb.debian.org/debian"
+        # debootstrap writes the first of these alone, Debian's images have them all.
+        site = (root / "etc/apt/sources.list").read_text().split()[1].rstrip("/")
         lines = [f"deb {site} {release} main", f"deb {site} {release}-updates main", f"deb {site}-security {release}-security main"]
         (root / "etc/apt/sources.list").write_text("\n".join(lines) + "\n")
         # A network that looks into what is fetched is trusted as it is outside.

@@ -138,7 +138,7 @@ TEST(Responses, RepeatWhatTheyWereAsked) {
   EXPECT_EQ(refused.json()["error"]["param"], "reasoning.effort");
 }
 
-/// Codex offers tools of other kinds beside functions.
+/// Clients offer tools of other kinds beside functions.
 TEST(Responses, LeaveOutToolsThatAreNoFunctions) {
   const Json web = {{"type", "web_search"}},
              patch = {{"type", "custom"}, {"name", "apply_patch"}, {"format", {{"type", "text"}}}},
@@ -284,7 +284,7 @@ int tokens_of(const std::string& text) {
   return server().post("/tokenize", {{"content", text}}).json()["count"];
 }
 
-/// Claude Code puts reminders there.
+/// Clients put reminders there.
 TEST(Messages, MayHoldWordsOfTheSystemBehindTheFirst) {
   Json body = {{"max_tokens", 1},
                {"system", "S"},
@@ -307,7 +307,7 @@ TEST(Messages, MayHoldWordsOfTheSystemBehindTheFirst) {
             "user: Hi\n<reminder>x</reminder>\nassistant: Yes.\nuser: So?\nassistant:");
 }
 
-/// As Claude Code's, which is another with each request.
+/// As clients write it, which is another with each request.
 std::string bill(const std::string& number) {
   return "x-anthropic-billing-header: cc_version=2.1.154.abc; cch=" + number + ";";
 }

@@ -112,7 +112,7 @@ void read_turn(const std::string& path, const Json& json, const OrderedJson& wri
   }
 }
 
-/// The system's words, without the line for the bill that Claude Code begins them with: it is
+/// The system's words, without the line for the bill that some clients begin them with: it is
 /// another in each request, so the cache would know nothing that follows it.
 std::string read_system(const Json& system) {
   std::string text = read_content("system", system, kTextBlocks);

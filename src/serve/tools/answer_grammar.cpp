@@ -232,14 +232,14 @@ class GrammarWriter {
            mark("<|tool_calls_section_end|>");
   }
 
-  const ToolUse& use_;
-  const AnswerStyle& style_;
-  /// That of chats with tools.
+  /// Of the template that chats with tools are written by.
   std::string template_source() const {
     const auto& of_tools = tokenizer_.tool_template();
     return of_tools ? *of_tools : tokenizer_.chat_template().value_or("");
   }
 
+  const ToolUse& use_;
+  const AnswerStyle& style_;
   const Tokenizer& tokenizer_;
   std::string lines_;
   int next_ = 0;
