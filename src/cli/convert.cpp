@@ -74,6 +74,9 @@ class Convert : public Command {
                        "type that changes no value, of a head q8_0");
     app_->add_option("-m,--model", target_.model, "of a draft head: the model that it drafts for")
         ->type_name("MODEL");
+    app_->add_flag("--shared-output", shared_output_,
+                   "of a draft head with a reduced vocabulary: leave its output rows out where "
+                   "they are the model's, as trained by talon; half the size, not for llama.cpp");
     add_models_folder_flag(*app_, source_.models_folder);
   }
 
@@ -98,13 +101,15 @@ class Convert : public Command {
     target_.models_folder = source_.models_folder;
     const Checkpoint target = open_checkpoint(resolve_model(source_of(target_)));
     for (const Checkpoint* read : {&head, &target}) refuse_own_file(*read, out_);
-    write_gguf_head(head, target, head_storage(stored_), out_);
+    write_gguf_head(head, target, head_storage(stored_), out_,
+                    shared_output_ ? HeadOutput::of_target : HeadOutput::in_file);
     note("{} written: run it with talon run -m MODEL -d {}:head={}", quote(out_),
          kind_of_head(open_checkpoint(out_)), out_);
     return kExitDone;
   }
 
   int convert_whole(const Checkpoint& model) const {
+    if (shared_output_) throw UsageError("--shared-output is for a draft head, found a model");
     if (!target_.model.empty()) {
       throw UsageError(
           fmt::format("convert {}: -m is for a draft head of the EAGLE family, found a {} without "
@@ -130,6 +135,7 @@ class Convert : public Command {
 
   ModelOptions source_, target_;
   std::string out_;
+  bool shared_output_ = false;
   Stored stored_ = Stored::as_it_is;
 };
 

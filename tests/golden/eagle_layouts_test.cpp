@@ -195,13 +195,15 @@ TEST(HeadFormats, TheTorchFileGivesTheDraftsOfTheSafetensorsFile) {
   }
 }
 
+Checkpoint golden_target() {
+  return open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
+}
+
 class GgufHeads : public testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:
   std::string written(const std::filesystem::path& head, HeadStorage storage) const {
-    const Checkpoint target =
-        open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
     const auto file = folder_.path() / "head.gguf";
-    write_gguf_head(open_checkpoint(head), target, storage, file);
+    write_gguf_head(open_checkpoint(head), golden_target(), storage, file);
     return file.string();
   }
   static std::filesystem::path golden(const std::string& head) {
@@ -256,6 +258,55 @@ TEST(GgufHead, OfAnotherArchitectureIsRefusedByItsKey) {
       "read " + file.string() +
           ": \"general.architecture\": expected eagle3 or eagle, as draft heads have it, found "
           "\"llama\"");
+}
+
+/// A head with the target's rows of its tokens, as Talon trains them.
+HeadFiles head_with_rows_of_the_target() {
+  HeadFiles files = HeadFiles::read("eagle3_head");
+  const std::string& differences = files.tensors.at("d2t").bytes;
+  const auto table = target_embedding();
+  std::vector<float> rows;
+  for (std::int64_t i = 0; i < 160; ++i) {
+    std::int64_t token = 0;
+    std::memcpy(&token, differences.data() + static_cast<std::size_t>(i) * 8, 8);
+    const auto row = table.begin() + (token + i) * 64;
+    rows.insert(rows.end(), row, row + 64);
+  }
+  files.add("lm_head.weight", {160, 64}, rows);
+  return files;
+}
+
+TEST(GgufHead, TakesOutputRowsThatAreTheTargetsFromThere) {
+  const test::TemporaryFolder folder, other;
+  head_with_rows_of_the_target().write(folder);
+  const auto whole = other.path() / "whole.gguf", shared = other.path() / "shared.gguf",
+             again = other.path() / "again.gguf";
+  const Checkpoint head = open_checkpoint(folder.path()), target = golden_target();
+  write_gguf_head(head, target, HeadStorage::f32, whole);
+  write_gguf_head(head, target, HeadStorage::f32, shared, HeadOutput::of_target);
+  const std::size_t rows = 160 * 64 * sizeof(float);
+  EXPECT_LT(std::filesystem::file_size(shared) + rows * 9 / 10, std::filesystem::file_size(whole));
+  expect_same_drafts(drafts_of("eagle3", whole.string()), drafts_of("eagle3", shared.string()));
+  EXPECT_NE(describe_head(open_checkpoint(shared)).at("parts").dump().find("rows of the target"),
+            std::string::npos);
+  write_gguf_head(open_checkpoint(shared), target, HeadStorage::f32, again);
+  EXPECT_EQ(std::filesystem::file_size(again), std::filesystem::file_size(shared));
+}
+
+TEST(GgufHead, OutputRowsThatAreNotTheTargetsAreNotLeftOut) {
+  const test::TemporaryFolder folder;
+  const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k";
+  const auto file = folder.path() / "head.gguf";
+  for (const auto& [head, message] :
+       {std::pair{"eagle3_head", "expected the target's rows, found another for token "},
+        std::pair{"eagle3_head_fullvocab", "expected a row for each token of a reduced vocab"}}) {
+    const std::string found = test::message_of([&] {
+      write_gguf_head(open_checkpoint(golden / head), golden_target(), HeadStorage::q8_0, file,
+                      HeadOutput::of_target);
+    });
+    EXPECT_NE(found.find(message), std::string::npos) << found;
+    EXPECT_FALSE(std::filesystem::exists(file));
+  }
 }
 
 TEST(HeadEmbedding, AnEqualCopyOfTheTargetsTableIsNotKeptTwice) {
@@ -317,7 +368,7 @@ const Refusal kRefusals[] = {
        f.tensors.at("fc.weight").shape = {192, 64};
      }},
     {"MapWithoutAnOutput", "eagle3_head",
-     "\"lm_head.weight\": expected it beside \"d2t\", found none",
+     "\"lm_head.weight\": expected it beside \"d2t\", or \"shared_output\": true, found none",
      [](HeadFiles& f) { remove(f, "lm_head.weight"); }},
     {"NotFinite", "eagle3_head", "\"norm.weight\": expected finite values",
      [](HeadFiles& f) {

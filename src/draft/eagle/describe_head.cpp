@@ -37,7 +37,8 @@ Json describe_head(const Checkpoint& checkpoint) {
   note(config.output_bias, "attention output bias");
   note(config.qk_norm, "q and k norms");
   note(config.own_embedding, "own embedding");
-  note(config.draft_vocabulary != 0, "own output matrix");
+  note(config.draft_vocabulary != 0 && !config.shared_output, "own output matrix");
+  note(config.shared_output, "output rows of the target");
   note(config.tied_output, "output tied to the own embedding");
   note(config.reduced_vocabulary, "reduced vocabulary");
   note(eagle1 && config.embedding_norm, "embedding norm");

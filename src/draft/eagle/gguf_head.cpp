@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 #include "model/config/config_readers.h"
+#include "model/config/tensor_names.h"
 #include "model/rotary_order.h"
 
 namespace talon {
@@ -61,6 +63,7 @@ constexpr Pair kKeys[] = {
     {"target_hidden_size", "target_hidden_size"},
     {"norm_before_residual", "norm_before_residual"},
     {"norm_before_fc", "norm_before_fc"},
+    {"shared_output", "shared_output"},
     {"tap_layers", "extract_layers"},
     {"tap_layers", "target_layers"},
 };
@@ -68,18 +71,21 @@ constexpr Pair kKeys[] = {
 /// Brings a head of any layout into the file's.
 class Writer {
  public:
-  Writer(const Checkpoint& head, const Checkpoint& target)
+  Writer(const Checkpoint& head, const Checkpoint& target, HeadOutput output)
       : head_(head),
         tensors_(head),
         config_(read_head_config(head, tensors_)),
         target_(target),
         target_config_(read_model_config(target)),
-        taps_(fit_to_target(config_, target_config_, tensors_.doing())) {}
+        taps_(fit_to_target(config_, target_config_, tensors_.doing())),
+        tokens_(read_draft_vocabulary(tensors_, target_config_.vocabulary)),
+        shares_output_(config_.shared_output || output == HeadOutput::of_target) {}
 
   void write(HeadStorage storage, const std::filesystem::path& file);
 
  private:
   void check_parts() const;
+  void check_shared_output() const;
   GgufMetadata metadata() const;
   void add(std::string_view common, std::string_view name, HeadStorage storage);
   void add_vocabulary();
@@ -93,6 +99,8 @@ class Writer {
   const Checkpoint& target_;
   ModelConfig target_config_;
   std::vector<FeatureTap> taps_;
+  std::vector<TokenId> tokens_;  // of each draft id; empty: the same
+  bool shares_output_;
   std::deque<std::vector<std::byte>> kept_;
   std::vector<TensorToWrite> written_;
 };
@@ -110,6 +118,40 @@ void Writer::check_parts() const {
   refuse(config_.tied_output, "an output tied to the own embedding");
   refuse(config_.sliding_window > 0, "a sliding window");
   refuse(config_.rope.scaling != RopeConfig::Scaling::none, "a scaled rotary embedding");
+}
+
+/// Each row is compared with the target's: roundings of both to eight bits are passed over.
+void Writer::check_shared_output() const {
+  constexpr double kMostDifference = 0.03;  // of a row's length
+  const StoredTensor* ours = tensors_.find("lm_head.weight");
+  if (ours == nullptr) return;
+  if (tokens_.empty() || ours->shape[0] != static_cast<std::int64_t>(tokens_.size())) {
+    fail(
+        "{}: {}: expected a row for each token of a reduced vocabulary, which the target has, too, "
+        "found {}",
+        tensors_.doing(), quote(ours->name), show_shape(ours->shape));
+  }
+  const auto names = TensorNames::of(target_.format, target_config_);
+  const StoredTensor& theirs =
+      target_.require(target_config_.tied_output ? names.embedding : names.output);
+  const auto width = static_cast<std::size_t>(config_.hidden);
+  std::vector<float> a(width), b(width);
+  const auto read = [&](const StoredTensor& from, std::size_t row, std::vector<float>& to) {
+    const std::size_t bytes = from.bytes.size() / static_cast<std::size_t>(from.shape[0]);
+    dequantize(from.type, from.bytes.subspan(row * bytes, bytes), to);
+  };
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    read(*ours, i, a);
+    read(theirs, static_cast<std::size_t>(tokens_[i]), b);
+    double difference = 0, length = 0;
+    for (std::size_t k = 0; k < width; ++k) {
+      difference += std::pow(a[k] - b[k], 2);
+      length += std::pow(b[k], 2);
+    }
+    if (difference <= length * kMostDifference * kMostDifference) continue;
+    fail("{}: {}: expected the target's rows, found another for token {}", tensors_.doing(),
+         quote(ours->name), tokens_[i]);
+  }
 }
 
 GgufMetadata Writer::metadata() const {
@@ -142,6 +184,7 @@ GgufMetadata Writer::metadata() const {
     add("norm_before_residual", config_.norm_before_residual);
     add("norm_before_fc", config_.fused_norm);
   }
+  if (shares_output_) add("shared_output", true);
   if (head_.metadata.contains("talon"))
     values.emplace_back("talon.origin", head_.metadata["talon"].dump());
   if (target_.format != CheckpointFormat::gguf) return values;
@@ -202,16 +245,17 @@ void Writer::add(std::string_view common, std::string_view name, HeadStorage sto
 }
 
 void Writer::add_vocabulary() {
-  const std::vector<TokenId> tokens = read_draft_vocabulary(tensors_, target_config_.vocabulary);
-  if (tokens.empty()) return;
-  const std::vector<std::int64_t> ids(tokens.begin(), tokens.end());
+  if (tokens_.empty()) return;
+  const std::vector<std::int64_t> ids(tokens_.begin(), tokens_.end());
   keep("d2t", StorageType::i64, {static_cast<std::int64_t>(ids.size())}, copy_bytes(ids));
 }
 
 void Writer::write(HeadStorage storage, const std::filesystem::path& file) {
   check_parts();
+  if (shares_output_) check_shared_output();
   for (const auto& [common, name] : kNames) {
-    if (common != "token_map") add(common, name, storage);
+    const bool left_out = common == "token_map" || (shares_output_ && common == "lm_head.weight");
+    if (!left_out) add(common, name, storage);
   }
   add_vocabulary();
   write_gguf(file, metadata(), written_);
@@ -248,8 +292,8 @@ Json head_keys_of_gguf(const Checkpoint& checkpoint) {
 }
 
 void write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
-                     const std::filesystem::path& file) {
-  Writer(head, target).write(storage, file);
+                     const std::filesystem::path& file, HeadOutput output) {
+  Writer(head, target, output).write(storage, file);
 }
 
 }  // namespace talon

@@ -20,13 +20,17 @@ std::optional<std::string> common_name_of_gguf(std::string_view name);
 /// The keys of such a file as config.json has them.
 Json head_keys_of_gguf(const Checkpoint& checkpoint);
 
+enum class HeadStorage { q8_0, f16, f32 };
+/// Where a head with a reduced vocabulary has the rows of its output matrix: in the file, or, where
+/// they are the target's own, as trained by Talon, there alone. llama.cpp reads the first.
+enum class HeadOutput { in_file, of_target };
+
 /// Writes a head in any layout that Talon reads as a GGUF file. `target`: the model it drafts for,
 /// whose tokenizer is copied into the file if it has one, since llama.cpp wants it there. Matrices
 /// are stored as asked for, but where rows are no whole blocks of q8_0 as f16. Throws Error for
-/// parts of a head that the format does not have, naming them, and if the head does not fit the
-/// target.
-enum class HeadStorage { q8_0, f16, f32 };
+/// parts of a head that the format does not have, naming them, if the head does not fit the
+/// target, and for HeadOutput::of_target if it has other rows than the target.
 void write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
-                     const std::filesystem::path& file);
+                     const std::filesystem::path& file, HeadOutput output = HeadOutput::in_file);
 
 }  // namespace talon

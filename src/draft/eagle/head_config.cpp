@@ -235,11 +235,16 @@ void read_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   tensors.find("t2d", {-1});
   config.reduced_vocabulary = map != nullptr;
   if (!map) return;
-  if (config.draft_vocabulary == 0) {
-    fail("{}: \"lm_head.weight\": expected it beside {}, found none", tensors.doing(),
-         quote(map->name));
-  }
   const int drafted = rows_of(*map);
+  if (config.draft_vocabulary == 0 && keys.top.flag_or("shared_output", false)) {
+    config.shared_output = true;
+    config.tied_output = false;
+    config.draft_vocabulary = drafted;
+  }
+  if (config.draft_vocabulary == 0) {
+    fail("{}: \"lm_head.weight\": expected it beside {}, or \"shared_output\": true, found none",
+         tensors.doing(), quote(map->name));
+  }
   const bool selects_rows = tensors.has("token_map") && config.draft_vocabulary > drafted;
   if (config.draft_vocabulary != drafted && !selects_rows) {
     fail("{}: {}: expected one entry for each of the {} rows of \"lm_head.weight\", found {}",
@@ -341,7 +346,9 @@ void fit_width(const HeadConfig& config, const ModelConfig& target, const std::s
   }
   if (config.hidden == target.hidden) return;
   const std::string_view missing = !config.own_embedding ? "embed_tokens.weight" : "lm_head.weight";
-  if (!config.own_embedding || (config.draft_vocabulary == 0 && !config.tied_output)) {
+  const bool own_output =
+      config.tied_output || (config.draft_vocabulary != 0 && !config.shared_output);
+  if (!config.own_embedding || !own_output) {
     refuse_target(doing, "hidden_size: expected {}, or an own \"{}\", found {}", target.hidden,
                   missing, config.hidden);
   }

@@ -46,6 +46,7 @@ struct HeadConfig {
   bool own_embedding = false;
   bool tied_output = false;         // no output matrix: the own embedding serves
   bool reduced_vocabulary = false;  // d2t or token_map maps draft ids to target ids
+  bool shared_output = false;       // no output matrix: its rows are the target's of these ids
   bool fc_bias = false;
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection

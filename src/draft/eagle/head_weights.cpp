@@ -15,6 +15,8 @@
 namespace talon {
 namespace {
 
+constexpr int kRowsAtOnce = 1024;
+
 void add_bytes(const LayerWeights& layer, std::size_t& bytes) {
   for (const auto* weight :
        {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
@@ -47,6 +49,7 @@ class HeadLoader {
     return reader_.vector(name, present);
   }
   std::unique_ptr<Weight> join_prompts(const StoredTensor& own);
+  std::vector<float> rows_of(const Weight& table, std::span<const TokenId> tokens);
   bool equals_target_embedding(const StoredTensor& own);
 
   HeadTensors tensors_;
@@ -154,6 +157,18 @@ void HeadLoader::load_embedding(HeadWeights& head) {
 void HeadLoader::load_output(HeadWeights& head) {
   head.output = config_.tied_output ? head.own_embedding.get() : &target_.output_weight();
   if (config_.draft_vocabulary == 0) return;
+  if (config_.shared_output) {
+    const auto rows = rows_of(*head.output, head.target_token);
+    head.own_output = backend_.load_weight({"lm_head.weight",
+                                            StorageType::f32,
+                                            config_.draft_vocabulary,
+                                            config_.hidden,
+                                            std::as_bytes(std::span(rows)),
+                                            {}},
+                                           options_.layout);
+    head.output = head.own_output.get();
+    return;
+  }
   const StoredTensor& stored = reader_.checked("lm_head.weight");
   StoredMatrix rows{stored.name, stored.type, config_.draft_vocabulary, config_.hidden,
                     stored.bytes};
@@ -199,11 +214,8 @@ std::unique_ptr<Weight> HeadLoader::join_prompts(const StoredTensor& own) {
     const int prompts = c.input_count() - c.vocabulary;
     std::vector<TokenId> tokens(static_cast<std::size_t>(prompts));
     std::iota(tokens.begin(), tokens.end(), c.vocabulary);
-    IndexList ids(backend_);
-    const auto buffer = backend_.allocate(prompts, c.hidden);
-    backend_.embed(*target_.embedding, ids.put(tokens), buffer.view());
-    rows.resize(rows.size() + tokens.size() * width);
-    backend_.download(buffer.view(), std::span(rows).last(tokens.size() * width));
+    const auto theirs = rows_of(*target_.embedding, tokens);
+    rows.insert(rows.end(), theirs.begin(), theirs.end());
   }
   return backend_.load_weight(
       {own.name, StorageType::f32, c.input_count(), c.hidden, std::as_bytes(std::span(rows)), {}},
@@ -211,21 +223,15 @@ std::unique_ptr<Weight> HeadLoader::join_prompts(const StoredTensor& own) {
 }
 
 bool HeadLoader::equals_target_embedding(const StoredTensor& own) {
-  constexpr int kChunk = 1024;
   const Weight& table = *target_.embedding;
   if (own.shape[0] != table.rows || own.shape[1] != table.cols) return false;
-  const auto buffer = backend_.allocate(kChunk, table.cols);
-  IndexList ids(backend_);
   const std::size_t row_bytes = own.bytes.size() / static_cast<std::size_t>(table.rows);
-  for (int first = 0; first < table.rows; first += kChunk) {
-    const int rows = std::min(kChunk, table.rows - first);
-    std::vector<TokenId> tokens(static_cast<std::size_t>(rows));
+  for (int first = 0; first < table.rows; first += kRowsAtOnce) {
+    std::vector<TokenId> tokens(
+        static_cast<std::size_t>(std::min(kRowsAtOnce, table.rows - first)));
     std::iota(tokens.begin(), tokens.end(), first);
-    const View view = buffer.rows(rows);
-    backend_.embed(table, ids.put(tokens), view);
-    std::vector<float> theirs(tokens.size() * static_cast<std::size_t>(table.cols));
+    const auto theirs = rows_of(table, tokens);
     std::vector<float> ours(theirs.size());
-    backend_.download(view, theirs);
     dequantize(
         own.type,
         own.bytes.subspan(static_cast<std::size_t>(first) * row_bytes, tokens.size() * row_bytes),
@@ -233,6 +239,22 @@ bool HeadLoader::equals_target_embedding(const StoredTensor& own) {
     if (theirs != ours) return false;
   }
   return true;
+}
+
+/// Rows of a table on the backend: [tokens, columns of the table].
+std::vector<float> HeadLoader::rows_of(const Weight& table, std::span<const TokenId> tokens) {
+  const auto width = static_cast<std::size_t>(table.cols);
+  std::vector<float> rows(tokens.size() * width);
+  IndexList ids(backend_);
+  const auto most = std::min(tokens.size(), static_cast<std::size_t>(kRowsAtOnce));
+  const auto buffer = backend_.allocate(static_cast<int>(most), table.cols);
+  for (std::size_t first = 0; first < tokens.size(); first += most) {
+    const std::size_t count = std::min(most, tokens.size() - first);
+    const View view = buffer.rows(static_cast<int>(count));
+    backend_.embed(table, ids.put(tokens.subspan(first, count)), view);
+    backend_.download(view, std::span(rows).subspan(first * width, count * width));
+  }
+  return rows;
 }
 
 }  // namespace
