@@ -82,7 +82,8 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
   auto vectors = committed.vectors;
   const auto width = static_cast<std::size_t>(network_.hidden());
   if (!committed.first_has_row) {
-    state.cache = cache_.start({}, /*reuse=*/false, root_of(tokens.front()));
+    const TextRoot root = vectors.empty() ? root_of(tokens.front()) : own_root();
+    state.cache = cache_.start({}, /*reuse=*/false, root);
     tokens = tokens.subspan(1);
     vectors = vectors.subspan(std::min(vectors.size(), width));
   }
@@ -171,10 +172,9 @@ void HeadMemory::give_up(HeadState& state) {
   state.cache.truncate(0);
 }
 
-/// The pairs to come are not those of a text that begins with them: no other text has their root.
+/// The pairs to come are not those of a text that begins with them.
 void HeadMemory::begin_again(HeadState& state) {
-  const TextRoot nowhere{.before = -2 - begun_again_++};
-  state.cache = cache_.start({}, /*reuse=*/false, nowhere);
+  state.cache = cache_.start({}, /*reuse=*/false, own_root());
   state.forget_waiting();
   state.evicted = false;
 }

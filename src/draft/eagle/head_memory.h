@@ -72,6 +72,8 @@ class HeadMemory {
   long lost_rows() const { return lost_rows_; }
 
  private:
+  /// No other text has it, as no token is below -1: for pairs that their tokens do not tell.
+  TextRoot own_root() { return {.before = -2 - own_roots_++}; }
   void begin_again(HeadState& state);
   void extend_batch(std::span<HeadState* const> states);
   View gather_features(std::span<HeadState* const> states, int rows);
@@ -84,7 +86,7 @@ class HeadMemory {
   KvCache& cache_;
   TokenId first_prompt_token_;
   int most_waiting_;
-  int begun_again_ = 0;
+  int own_roots_ = 0;  // given so far
   long lost_rows_ = 0;
   bool is_asleep_ = false;
   int unwanted_ = 0;  // rounds of sequences, less what those who wanted drafts count for

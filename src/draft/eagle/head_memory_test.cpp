@@ -129,5 +129,32 @@ TEST_F(HeadMemoryTest, WakesWhenDraftsAreWantedAgain) {
   EXPECT_EQ(network_.rows, kPrompt + 128 - 1);
 }
 
+TEST_F(HeadMemoryTest, SharesNoPagesOfATextWhoseTokensStandForVectors) {
+  std::vector<TokenId> text(156);
+  std::iota(text.begin(), text.end(), 300);
+  const Buffer features = backend_->allocate(155, kWidth);
+  const auto observed = [&](std::span<const float> vectors) {
+    auto state = memory_.start();
+    memory_.observe(*state, {.tokens = text,
+                             .first_position = 0,
+                             .features = features.view(),
+                             .first_has_row = false,
+                             .vectors = vectors});
+    memory_.finish(*state);
+    return state;
+  };
+  const auto share = [](const HeadState& a, const HeadState& b) {
+    const auto of_a = a.cache.pages(), of_b = b.cache.pages();
+    return std::ranges::find_first_of(of_a, of_b) != of_a.end();
+  };
+  const std::vector<float> of_a_caption(6 * kWidth, 1.0F), of_another(6 * kWidth, 2.0F);
+  const auto caption = observed(of_a_caption), another = observed(of_another);
+  const auto guide = observed({}), its_twin = observed({});
+  EXPECT_FALSE(share(*caption, *another));
+  EXPECT_FALSE(share(*caption, *guide));
+  EXPECT_FALSE(share(*another, *guide));
+  EXPECT_TRUE(share(*guide, *its_twin));
+}
+
 }  // namespace
 }  // namespace talon::head_memory_test
