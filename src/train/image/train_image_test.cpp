@@ -279,6 +279,16 @@ TEST(TrainImageModel, WithoutHeldOutPicturesItSaysNothingOfThem) {
   EXPECT_TRUE(result.facts["evaluation"].contains("nats_train"));
 }
 
+TEST(TrainImageModel, RefusesARunWithoutAPictureAndWritesNothing) {
+  const CodedFolder data;
+  FeaturesOptions features;
+  features.data = data.string();
+  features.schedule = small_schedule(data / "features", 0.01, 3e-3);
+  EXPECT_THROW(train_image_model(small_model(data, data / "model", 0.01), quiet()), UsageError);
+  EXPECT_THROW(train_features(features, quiet()), UsageError);
+  EXPECT_FALSE(fs::exists(data / "model") || fs::exists(data / "features"));
+}
+
 TEST(TrainFeatures, TellThePicturesThatTheySee) {
   const Folder data;
   write_pictures(data, 9);

@@ -105,6 +105,12 @@ Run::Run(TrainingTask& task, const ImageSchedule& schedule, const Json& settings
                                      .average = 0}),  // the rate ends at nothing instead
       planned_(std::llround(schedule.epochs * static_cast<double>(schedule.count))) {
   settings_.update(settings_of(schedule));
+  if (planned_ < 1) {
+    throw UsageError(fmt::format(
+        "train image: expected a picture to learn from at least, got --epochs {} of {} pictures "
+        "that are not held out",
+        schedule.epochs, schedule.count));
+  }
   start_or_resume();
 }
 

@@ -56,7 +56,7 @@ struct TrainingResult {
 /// Trains until schedule.pictures were seen. OUT/checkpoint.safetensors is written aside and
 /// renamed; OUT/curve.csv and OUT/evaluations.csv are the curves. A run in OUT is gone on with, to
 /// other epochs if those are asked for; one that is finished only says so. Throws Error naming the
-/// setting that differs, or when the loss is not finite.
+/// setting that differs, or when the loss is not finite, UsageError for a run without a picture.
 TrainingResult train(TrainingTask& task, const ImageSchedule& schedule, const Json& settings,
                      const TrainingHooks& hooks);
 
