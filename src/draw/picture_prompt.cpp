@@ -319,7 +319,7 @@ VqDecoder open_picture_decoder(const Model& model, const std::filesystem::path& 
   const ImagePlan& plan = *model.config.image;
   if (!file.empty()) require_tokenizer_file(file);
   const auto path = file.empty() ? usual_picture_tokenizer(plan, model.source) : file;
-  VqDecoder decoder(open_checkpoint(path), plan.rows, plan.columns);
+  VqDecoder decoder(open_checkpoint(path), plan.rows, plan.columns, model.backend->threads());
   const int codes = plan.codes_of(model.config.vocabulary);
   if (decoder.codes() < codes) {
     fail("open tokenizer {}: expected at least the {} codes of the model, found {}", path.string(),

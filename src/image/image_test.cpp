@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "core/error.h"
 #include "image/class_names.h"
@@ -84,6 +85,21 @@ TEST(VqDecoder, ReadsChameleonsTokenizer) {
       ASSERT_EQ(picture.rgb[cell * 3 + c], std::floor((value + 1) * 127.5));
     }
   }
+}
+
+// On a thread of its own: each that asks oneDNN for work has helpers of its own.
+TEST(VqDecoder, StartsNoMoreThreadsThanItIsGiven) {
+  const auto threads = [] {
+    return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
+  };
+  const Checkpoint checkpoint = open_checkpoint(unpack("vq.pt"));
+  const std::vector<TokenId> codes(16 * 16, 7);
+  std::thread([&] {
+    const auto before = threads();
+    const VqDecoder decoder(checkpoint, 16, 16, /*threads=*/1);
+    EXPECT_EQ(decoder.values(codes).size(), 32u * 32 * 3);
+    EXPECT_EQ(threads(), before);
+  }).join();
 }
 
 TEST(VqDecoder, RefusesHostileTokenizersByTheTensor) {

@@ -110,11 +110,12 @@ std::string fingerprint_of(const Checkpoint& checkpoint) {
 }  // namespace
 
 struct VqDecoder::State {
-  State(const Checkpoint& checkpoint, int grid_rows, int grid_columns);
+  State(const Checkpoint& checkpoint, int grid_rows, int grid_columns, int most_threads);
   Level read_level(const VqTensors& tensors, int index);
   Plane run(Plane x) const;
 
   std::string fingerprint;
+  int threads;
   int rows, columns;          // of the grid
   int now_rows, now_columns;  // while loading: of the level
   int channels = 0;           // likewise
@@ -129,8 +130,10 @@ struct VqDecoder::State {
   std::unique_ptr<Convolution> last;
 };
 
-VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_columns)
+VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_columns,
+                        int most_threads)
     : fingerprint(fingerprint_of(checkpoint)),
+      threads(most_threads),
       rows(grid_rows),
       columns(grid_columns),
       now_rows(grid_rows),
@@ -138,6 +141,7 @@ VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_co
       layout(layout_of(VqTensors(checkpoint))),
       numbered_levels(count_levels(VqTensors(checkpoint), layout)) {
   expects(rows > 0 && columns > 0, "a grid with cells");
+  const OneDnnThreads at_most(threads);
   const VqTensors tensors(checkpoint);
   book = read_codebook(tensors, layout.unit_codes);
   channels = book.width;
@@ -208,8 +212,8 @@ Plane VqDecoder::State::run(Plane x) const {
   return (*last)((*norm)(x));
 }
 
-VqDecoder::VqDecoder(const Checkpoint& checkpoint, int rows, int columns)
-    : state_(std::make_unique<State>(checkpoint, rows, columns)) {}
+VqDecoder::VqDecoder(const Checkpoint& checkpoint, int rows, int columns, int threads)
+    : state_(std::make_unique<State>(checkpoint, rows, columns, threads)) {}
 VqDecoder::~VqDecoder() = default;
 VqDecoder::VqDecoder(VqDecoder&&) noexcept = default;
 
@@ -228,6 +232,7 @@ std::vector<float> VqDecoder::values(std::span<const TokenId> codes) const {
     const auto from = s.book.vectors.begin() + static_cast<std::ptrdiff_t>(code) * s.book.width;
     x.values.insert(x.values.end(), from, from + s.book.width);
   }
+  const OneDnnThreads at_most(s.threads);
   return s.run(std::move(x)).values;
 }
 

@@ -15,9 +15,9 @@ namespace talon {
 /// load.
 class VqDecoder {
  public:
-  /// For grids of one size. Throws Error naming the tensor for one that is missing, of another
-  /// shape, or not finite.
-  VqDecoder(const Checkpoint& checkpoint, int rows, int columns);
+  /// For grids of one size. threads: that compute at most, the caller's included. Throws Error
+  /// naming the tensor for one that is missing, of another shape, or not finite.
+  VqDecoder(const Checkpoint& checkpoint, int rows, int columns, int threads = 1);
   ~VqDecoder();
   VqDecoder(VqDecoder&&) noexcept;
 

@@ -11,6 +11,10 @@
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 
+// Of libgomp, whose threads oneDNN's are. Not every compiler comes with a header of OpenMP.
+extern "C" int omp_get_max_threads();
+extern "C" void omp_set_num_threads(int threads);
+
 namespace talon {
 namespace {
 
@@ -69,6 +73,11 @@ void VqTensors::refuse(const std::string& name, std::string_view expected,
   fail("load {} {}: expected {}, found {}", quote(checkpoint_.path.string()), quote(prefix_ + name),
        expected, found);
 }
+
+OneDnnThreads::OneDnnThreads(int most) : before_(omp_get_max_threads()) {
+  omp_set_num_threads(most);
+}
+OneDnnThreads::~OneDnnThreads() { omp_set_num_threads(before_); }
 
 struct Convolution::State {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};

@@ -42,6 +42,19 @@ class VqTensors {
   std::string prefix_;
 };
 
+/// While it lives, what the calling thread asks of oneDNN is computed on so many threads at most,
+/// its own included. Plans are made for a number: they are run with that which they were made with.
+class OneDnnThreads {
+ public:
+  explicit OneDnnThreads(int most);
+  ~OneDnnThreads();
+  OneDnnThreads(const OneDnnThreads&) = delete;
+  OneDnnThreads& operator=(const OneDnnThreads&) = delete;
+
+ private:
+  int before_;
+};
+
 /// A convolution of 1x1 or 3x3 with a bias, as large as its input (oneDNN).
 class Convolution {
  public:
