@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "image/vq_layers.h"
+#include "io/pictures/vq_names.h"
 #include "io/sha256.h"
 
 namespace talon {
@@ -51,11 +52,6 @@ std::string numbered(std::string_view name, int number) {
   return fmt::format(fmt::runtime(name), number);
 }
 
-const Layout& layout_of(const VqTensors& tensors) {
-  const auto first_block = numbered(kChameleon.level, 0) + numbered(kChameleon.block, 0);
-  return tensors.has(first_block + ".norm1.weight") ? kChameleon : kLlamaGen;
-}
-
 /// Levels that follow the first, of a layout that numbers them downwards.
 int count_levels(const VqTensors& tensors, const Layout& layout) {
   int levels = 0;
@@ -71,7 +67,7 @@ struct Codebook {
 };
 
 Codebook read_codebook(const VqTensors& tensors, bool unit) {
-  const std::string name = "quantize.embedding.weight";
+  const std::string name(kVqCodebook);
   const auto shape = tensors.shape(name);
   if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMostCodes || shape[1] < 1 ||
       shape[1] > kMostWidth) {
@@ -138,7 +134,7 @@ VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_co
       columns(grid_columns),
       now_rows(grid_rows),
       now_columns(grid_columns),
-      layout(layout_of(VqTensors(checkpoint))),
+      layout(is_chameleon_vq(checkpoint) ? kChameleon : kLlamaGen),
       numbered_levels(count_levels(VqTensors(checkpoint), layout)) {
   expects(rows > 0 && columns > 0, "a grid with cells");
   const OneDnnThreads at_most(threads);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/checkpoint.h"
+#include "io/pictures/vq_names.h"
 
 namespace talon {
 
@@ -22,10 +23,7 @@ struct Plane {
 class VqTensors {
  public:
   explicit VqTensors(const Checkpoint& checkpoint)
-      : checkpoint_(checkpoint),
-        prefix_(checkpoint.find(std::string(kWithin) + std::string(kCodebook)) ? kWithin : "") {}
-
-  static constexpr std::string_view kCodebook = "quantize.embedding.weight";
+      : checkpoint_(checkpoint), prefix_(vq_prefix(checkpoint)) {}
 
   bool has(const std::string& name) const { return checkpoint_.find(prefix_ + name) != nullptr; }
   std::vector<std::int64_t> shape(const std::string& name) const {
@@ -36,8 +34,6 @@ class VqTensors {
                            std::string_view found) const;
 
  private:
-  static constexpr std::string_view kWithin = "gen_vision_model.";  // of Janus
-
   const Checkpoint& checkpoint_;
   std::string prefix_;
 };

@@ -93,7 +93,9 @@ std::unique_ptr<Verifier> make_lantern(Options& options) {
     options.misuse("lambda", "either delta or lambda");
   settings.bound = settings.multiplicative ? lambda - 1 : delta;
   settings.removal = removal_of(options.text("compat"));
-  const bool unit = options.text("rows") == "unit";
+  const std::string& rows = options.text("rows");
+  std::optional<bool> unit;
+  if (rows != "used") unit = rows == "unit";
   const TokenId first = options.whole("first");
   const std::string& codebook = options.text("codebook");
   std::optional<NeighbourTable> table;
@@ -116,8 +118,8 @@ VerifierEntry lantern_rule() {
                       {"lambda", RealNumber{1, 1000}, "2", "LANTERN++: largest factor of p"},
                       {"delta", RealNumber{0, 1}, "0", "LANTERN: largest addition to p, instead"},
                       {"first", WholeNumber{0, 1 << 24}, "0", "token of code 0"},
-                      {"rows", OneOf{{"unit", "stored"}}, "unit",
-                       "codes as the tokenizer uses them, or as they are stored"},
+                      {"rows", OneOf{{"used", "unit", "stored"}}, "used",
+                       "codes as the tokenizer uses them, divided by their norms, or as stored"},
                       {"compat", OneOf{{"none", "llamagen", "lumina"}}, "none",
                        "what a rejection takes along, as the paper's code for a model"}},
           .make = make_lantern};

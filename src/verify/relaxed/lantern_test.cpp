@@ -218,16 +218,20 @@ TEST(LanternRule, OnDrawnTreesDecidesAsTheOfficialCodeForLumina) {
       20u);
 }
 
-/// A codebook as a tokenizer's file has it.
+/// A codebook as a tokenizer's file has it, with another tensor if one is named.
 class CodebookFile {
  public:
-  CodebookFile() {
+  explicit CodebookFile(const std::string& prefix = "", const std::string& other = "",
+                        std::vector<float> rows = codebook("A"), std::int64_t width = 8) {
     std::string name = (fs::temp_directory_path() / "talon-codes-XXXXXX").string();
     folder_ = mkdtemp(name.data());
-    const std::vector<float> rows = codebook("A");
-    const TensorToWrite tensor{
-        "quantize.embedding.weight", StorageType::f32, {64, 8}, std::as_bytes(std::span(rows))};
-    write_safetensors(path(), std::span(&tensor, 1));
+    const auto bytes = std::as_bytes(std::span(rows));
+    const auto codes = std::ssize(rows) / width;
+    std::vector<TensorToWrite> tensors = {
+        {prefix + "quantize.embedding.weight", StorageType::f32, {codes, width}, bytes}};
+    if (!other.empty())
+      tensors.push_back({prefix + other, StorageType::f32, {1}, bytes.first(sizeof(float))});
+    write_safetensors(path(), tensors);
   }
   ~CodebookFile() { fs::remove_all(folder_); }
   fs::path path() const { return folder_ / "vq.safetensors"; }
@@ -235,6 +239,24 @@ class CodebookFile {
  private:
   fs::path folder_;
 };
+
+TEST(NeighbourTable, ReadsCodesAsTheirTokenizerUsesThem) {
+  const std::vector<float> rows = {1, 0, 10, 1, 1, 0.5f};  // as above
+  const auto nearest = [](const CodebookFile& file, std::optional<bool> unit) {
+    return read_neighbour_table(file.path(), 1, unit, 0).of(0)[0];
+  };
+  constexpr TokenId kByUnit = 1, kByStored = 2;
+  const CodebookFile plain("", "", rows, 2);
+  const CodebookFile janus("gen_vision_model.", "decoder.mid.0.norm1.weight", rows, 2);
+  const CodebookFile chameleon("", "decoder.up.0.block.0.norm1.weight", rows, 2);
+  EXPECT_EQ(nearest(plain, std::nullopt), kByUnit);
+  EXPECT_EQ(nearest(janus, std::nullopt), kByUnit);
+  EXPECT_EQ(nearest(chameleon, std::nullopt), kByStored);
+  for (const CodebookFile* file : {&plain, &janus, &chameleon}) {
+    EXPECT_EQ(nearest(*file, true), kByUnit);
+    EXPECT_EQ(nearest(*file, false), kByStored);
+  }
+}
 
 TEST(LanternRule, GreedilyDecidesAsTheOfficialCode) {
   const CodebookFile file;

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "io/checkpoint.h"
+#include "io/pictures/vq_names.h"
 
 namespace talon {
 namespace {
@@ -69,11 +70,11 @@ std::span<const TokenId> NeighbourTable::of(TokenId token) const {
   return std::span(neighbours_).subspan(static_cast<std::size_t>(token - first_) * kept_, kept_);
 }
 
-NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most, bool unit,
-                                    TokenId first) {
+NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most,
+                                    std::optional<bool> unit, TokenId first) {
   constexpr std::int64_t kMostCodes = 1 << 17;
   const Checkpoint checkpoint = open_checkpoint(file);
-  const StoredTensor& stored = checkpoint.require("quantize.embedding.weight");
+  const StoredTensor& stored = checkpoint.require(vq_prefix(checkpoint) + std::string(kVqCodebook));
   const bool fits = stored.shape.size() == 2 && stored.shape[0] > 0 && stored.shape[1] > 0 &&
                     stored.shape[0] <= kMostCodes;
   if (!fits) {
@@ -85,7 +86,8 @@ NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most,
   std::vector<float> rows(static_cast<std::size_t>(stored.shape[0] * stored.shape[1]));
   dequantize(stored.type, stored.bytes, rows);
   checkpoint.check_whole();
-  return NeighbourTable(rows, static_cast<int>(stored.shape[1]), most, unit, first);
+  return NeighbourTable(rows, static_cast<int>(stored.shape[1]), most,
+                        unit.value_or(!is_chameleon_vq(checkpoint)), first);
 }
 
 }  // namespace talon

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,9 +30,9 @@ class NeighbourTable {
   std::vector<TokenId> neighbours_;  // [codes, kept]
 };
 
-/// Of the codebook in a safetensors or torch file: "quantize.embedding.weight", as LlamaGen's
-/// tokenizers call it. Throws Error naming the file.
-NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most, bool unit,
-                                    TokenId first);
+/// Of the codebook of a tokenizer (vq_names.h) in a file, or in a folder as Janus's. unit: none: as
+/// the tokenizer uses its rows. Throws Error naming the file.
+NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most,
+                                    std::optional<bool> unit, TokenId first);
 
 }  // namespace talon
