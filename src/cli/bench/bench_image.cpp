@@ -167,14 +167,12 @@ class BenchImage : public Command {
   /// another one first each time.
   /// False if it was stopped; pictures that were not drawn by all methods are then left out.
   bool draw_all(const LoadedModel& loaded, std::vector<DrawnPicture>& pictures) {
-    std::size_t longest = 0;
-    int streams = 1;
+    PicturesToDraw one{.type = model_.kv};
     for (const DrawnPicture& picture : pictures) {
-      longest = std::max(longest, picture.request.prompt.size());
-      streams = std::max(streams, picture.request.streams());
+      one.prompt_tokens = std::max(one.prompt_tokens, picture.request.prompt.size());
+      one.streams = std::max(one.streams, picture.request.streams());
     }
-    const auto cache = open_cache(
-        loaded.model, picture_cache(loaded, 1, static_cast<int>(longest), streams, model_.kv));
+    const auto cache = open_cache(loaded.model, picture_room(loaded.model, one).cache);
     use_places(decode_, loaded, cache->store().shape.type);
     decode_.drafter = kPlain;
     Answerer answerer(loaded.model, *cache, nullptr, decode_);

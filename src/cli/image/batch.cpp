@@ -60,8 +60,7 @@ class BatchRun {
   int run() {
     const InterruptGuard interrupt;
     Drawing drawing;
-    drawing.pictures = static_cast<int>(std::min<std::size_t>(lines_.size(), kTogether));
-    drawing.cache = cache();
+    drawing.room = room();
     drawing.next = [&] { return next_request(); };
     drawing.drawn = [&](std::size_t picture, Answer answer) {
       if (answer.finish != FinishReason::cancelled) finish(lines_[picture], answer);
@@ -75,15 +74,13 @@ class BatchRun {
   }
 
  private:
-  CacheOptions cache() const {
-    std::size_t longest = 0;
-    int streams = 1;
+  PictureRoom room() const {
+    PicturesToDraw all{.pictures = lines_.size(), .type = options_.kv};
     for (const BatchLine& line : lines_) {
-      longest = std::max(longest, line.asked.prompt.own.size());
-      if (line.facts.guidance > 1) streams = 2;
+      all.prompt_tokens = std::max(all.prompt_tokens, line.asked.prompt.own.size());
+      if (line.facts.guidance > 1) all.streams = 2;
     }
-    return picture_cache(loaded_, static_cast<int>(std::min<std::size_t>(lines_.size(), kTogether)),
-                         static_cast<int>(longest), streams, options_.kv);
+    return picture_room(loaded_.model, all);
   }
 
   std::optional<Request> next_request() {

@@ -1,6 +1,5 @@
 #include "cli/image/drawing.h"
 
-#include <algorithm>
 #include <map>
 
 #include "core/error.h"
@@ -14,8 +13,8 @@ class Easel {
  public:
   Easel(const LoadedModel& loaded, const DecodeSettings& settings, const Drawing& drawing)
       : drawing_(drawing),
-        together_(std::min(drawing.pictures, kTogether)),
-        cache_(open_cache(loaded.model, drawing.cache)),
+        together_(drawing.room.pictures),
+        cache_(open_cache(loaded.model, drawing.room.cache)),
         engine_(loaded.model, *cache_, options_of(loaded, settings)),
         methods_(engine_, loaded.model, *cache_, settings) {}
 
@@ -89,15 +88,6 @@ class Easel {
 };
 
 }  // namespace
-
-CacheOptions picture_cache(const LoadedModel& loaded, int pictures, int prompt_tokens, int streams,
-                           std::optional<KvType> type) {
-  const ModelConfig& config = loaded.model.config;
-  const auto length = static_cast<std::size_t>(prompt_tokens + config.image->answer_tokens());
-  const std::size_t positions = positions_for(length) * static_cast<std::size_t>(streams) *
-                                static_cast<std::size_t>(std::min(pictures, kTogether));
-  return {kv_cache_bytes(config, cache_type(loaded.model, type), positions), type};
-}
 
 PngTexts computed_by(const LoadedModel& loaded, const VqDecoder& decoder,
                      const ModelOptions& options) {

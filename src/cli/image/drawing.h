@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/options/model_options.h"
+#include "draw/picture_room.h"
 #include "image/png.h"
 #include "image/vq_decoder.h"
 #include "runtime/answerer.h"
@@ -13,20 +14,13 @@
 
 namespace talon {
 
-inline constexpr int kTogether = 16;  // pictures that are drawn at a time, at most
-
-/// Room for so many pictures at once, of which the longest has a prompt of so many tokens.
-CacheOptions picture_cache(const LoadedModel& loaded, int pictures, int prompt_tokens, int streams,
-                           std::optional<KvType> type);
-
 /// PictureFacts::computed_by of pictures that are drawn with `loaded`, opened as `options` say.
 PngTexts computed_by(const LoadedModel& loaded, const VqDecoder& decoder,
                      const ModelOptions& options);
 
 /// What is to be drawn, and who hears of it. The time of these functions is not that of drawing.
 struct Drawing {
-  int pictures = kTogether;  // in all, if that is less
-  CacheOptions cache;
+  PictureRoom room;
   /// The next request; none: there are no more. Called when there is room for one more.
   std::function<std::optional<Request>()> next;
   /// Tokens of a forward; picture: 0, 1, ... in the order of next(). May be empty.

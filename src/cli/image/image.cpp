@@ -279,10 +279,10 @@ class Image : public Command {
     Drawn drawn;
     drawn.pictures.resize(requests.size());
     Drawing drawing;
-    drawing.pictures = static_cast<int>(requests.size());
-    drawing.cache =
-        picture_cache(loaded, drawing.pictures, static_cast<int>(requests[0].prompt.size()),
-                      requests[0].streams(), options_.model.kv);
+    drawing.room = picture_room(loaded.model, {.pictures = requests.size(),
+                                               .prompt_tokens = requests[0].prompt.size(),
+                                               .streams = requests[0].streams(),
+                                               .type = options_.model.kv});
     drawing.next = [&]() -> std::optional<Request> {
       if (next == requests.size()) return std::nullopt;
       return requests[next++];
