@@ -91,6 +91,19 @@ Sampler::Sampler(SamplerOptions options, int vocabulary)
   check(options_, vocabulary);
 }
 
+Sampler Sampler::uncut() const {
+  SamplerOptions options = options_;
+  const SamplerOptions none;
+  options.temperature = 1;
+  options.top_k = none.top_k;
+  options.top_p = none.top_p;
+  options.min_p = none.min_p;
+  options.typical_p = none.typical_p;
+  Sampler sampler(std::move(options), vocabulary_);
+  sampler.constraint_ = constraint_;
+  return sampler;
+}
+
 bool Sampler::plain_argmax() const {
   return options_.temperature == 0 && options_.repetition_penalty == 1 &&
          options_.presence_penalty == 0 && options_.frequency_penalty == 0 &&

@@ -58,6 +58,9 @@ class Sampler {
   const SamplerOptions& options() const { return options_; }
   /// From now on tokens are drawn among those that `constraint` allows after the history. Borrowed.
   void constrain(TokenConstraint& constraint) { constraint_ = &constraint; }
+  /// Another that draws at temperature 1 without cuts, with the same constraint, bans, bias and
+  /// penalties: what is the largest at temperature 0 is the likeliest there.
+  Sampler uncut() const;
   /// Whether the constraint, if there is one, allows the token.
   bool allows(const SampleHistory& history, TokenId token) const;
   /// Whether sampling is the plain largest logit of the allowed, with nothing else that looks at

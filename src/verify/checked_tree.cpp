@@ -12,12 +12,24 @@ CheckedTree::CheckedTree(const VerifyInput& input)
   }
 }
 
-Law<double> CheckedTree::target(NodeId node) {
+Law<double> CheckedTree::uncut_target(NodeId node) {
+  if (!uncut_) uncut_ = input_.sampler->uncut();
+  return law(node, *uncut_);
+}
+
+bool CheckedTree::forbids(NodeId node, TokenId token) {
+  constexpr double kForbidden = 1e-12;  // after a bias of -100
+  const SamplerOptions& options = input_.sampler->options();
+  if (options.logit_bias.empty() && options.banned.empty() && options.banned_early.empty())
+    return false;
+  return uncut_target(node).of(token) < kForbidden;
+}
+
+Law<double> CheckedTree::law(NodeId node, Sampler& sampler) const {
   const std::vector<TokenId> path = path_tokens(*input_.tree, node);
   const SampleHistory history{input_.committed, path, input_.prompt_length};
   Law<double> law;
-  for (const auto& [token, p] :
-       input_.sampler->distribution_by_token(input_.rows->logits(node), history)) {
+  for (const auto& [token, p] : sampler.distribution_by_token(input_.rows->logits(node), history)) {
     law.entries.push_back({token, p});
   }
   return law;

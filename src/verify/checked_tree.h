@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,14 +20,22 @@ class CheckedTree {
 
   std::span<const NodeId> children(NodeId node) const { return children_[index(node)]; }
   TokenId token(NodeId node) const { return (*input_.tree)[node].token; }
-  Law<double> target(NodeId node);
+  Law<double> target(NodeId node) { return law(node, *input_.sampler); }
+  /// At temperature 1 and before cuts (Sampler::uncut).
+  Law<double> uncut_target(NodeId node);
+  /// Whether the token is banned, or as good as that by its bias. Of a request that has any, it
+  /// costs a law.
+  bool forbids(NodeId node, TokenId token);
   const Law<double>* drawn_from(NodeId node) const { return input_.tree->drawn_from(node); }
 
  private:
   static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
 
+  Law<double> law(NodeId node, Sampler& sampler) const;
+
   const VerifyInput& input_;
   std::vector<std::vector<NodeId>> children_;  // ascending
+  std::optional<Sampler> uncut_;               // once it is needed
 };
 
 /// Tokens below the root on the way to `node`, itself included: what the sampler's penalties see as

@@ -1,6 +1,5 @@
-#include <cmath>
+#include <algorithm>
 #include <optional>
-#include <vector>
 
 #include "core/error.h"
 #include "verify/checked_tree.h"
@@ -9,15 +8,6 @@
 
 namespace talon {
 namespace {
-
-std::vector<double> softmax(std::span<const float> logits) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> p(logits.size());
-  double sum = 0;
-  for (std::size_t i = 0; i < p.size(); ++i) sum += p[i] = std::exp(logits[i] - largest);
-  for (double& one : p) one /= sum;
-  return p;
-}
 
 class LanternRule : public Verifier {
  public:
@@ -33,7 +23,7 @@ class LanternRule : public Verifier {
 
   VerifyResult verify(const VerifyInput& input) const override {
     CheckedTree tree(input);
-    if (input.sampler->options().temperature == 0) return verify_greedily(input, tree);
+    if (input.sampler->options().temperature == 0) return verify_greedily(tree);
     PositionDecisions decisions(input);
     return LanternWalk(tree, decisions, settings_).run();
   }
@@ -41,17 +31,12 @@ class LanternRule : public Verifier {
  private:
   /// At temperature 0 a candidate is right if its relaxed probability is the largest; one that is
   /// not the sampler's own token is certainly another.
-  VerifyResult verify_greedily(const VerifyInput& input, CheckedTree& tree) const {
+  VerifyResult verify_greedily(CheckedTree& tree) const {
     VerifyResult result{{0}, 0};
     while (true) {
       const NodeId node = result.path.back();
       const TokenId own = tree.target(node).entries.front().token;
-      NodeId next = -1;
-      for (const NodeId child : tree.children(node)) {
-        if (tree.token(child) != own && !relaxes(input, node, tree.token(child))) continue;
-        next = child;
-        break;
-      }
+      const NodeId next = right_child(tree, node, own);
       if (next < 0) {
         result.next = own;
         return result;
@@ -61,18 +46,23 @@ class LanternRule : public Verifier {
     }
   }
 
-  bool relaxes(const VerifyInput& input, NodeId node, TokenId token) const {
-    const auto& banned = input.sampler->options().banned;
-    if (!settings_.table || std::find(banned.begin(), banned.end(), token) != banned.end())
-      return false;
-    std::vector<double> p = softmax(input.rows->logits(node));
-    const auto weight = [&](TokenId other) {  // a codebook may have more codes than the model
-      const auto at = static_cast<std::size_t>(other);
-      return at < p.size() ? p[at] : 0;
-    };
-    double& own = p[static_cast<std::size_t>(token)];
-    own = relax(token, own, settings_, weight).p;
-    return own == *std::max_element(p.begin(), p.end());
+  NodeId right_child(CheckedTree& tree, NodeId node, TokenId own) const {
+    std::optional<Law<double>> p;  // once it is needed
+    for (const NodeId child : tree.children(node)) {
+      if (tree.token(child) == own) return child;
+      if (!settings_.table) continue;
+      if (!p) p = tree.uncut_target(node);
+      if (is_likeliest(tree.token(child), *p) && !tree.forbids(node, tree.token(child)))
+        return child;
+    }
+    return -1;
+  }
+
+  bool is_likeliest(TokenId token, const Law<double>& p) const {
+    const Relaxed relaxed =
+        relax(token, p.of(token), settings_, [&](TokenId other) { return p.of(other); });
+    return std::ranges::all_of(p.entries,
+                               [&](const auto& other) { return other.weight <= relaxed.p; });
   }
 
   std::optional<NeighbourTable> table_;

@@ -77,8 +77,7 @@ class LanternWalk {
       const TokenId token = tree_.token(child);
       const Law<double>& q = proposal.of_next(token);
       const double p_token = p.of(token), q_token = q.of(token);
-      const Relaxed relaxed =
-          relax(token, p_token, settings_, [&](TokenId other) { return p.of(other); });
+      const Relaxed relaxed = relaxed_in(p, node, token);
       const double chance = acceptance(1.0, relaxed.p, q_token);
       distortion += chance - acceptance(1.0, p_token, q_token);
       if (decisions_.accept(child, chance)) return child;
@@ -90,6 +89,16 @@ class LanternWalk {
       proposal.reject(token);
     }
     return -1;
+  }
+
+  /// What the request forbids stands for no others. It might where they are added, not where they
+  /// are a factor of nothing.
+  Relaxed relaxed_in(const Law<double>& p, NodeId node, TokenId token) const {
+    constexpr double kUnlikely = 1e-6;  // all that is forbidden
+    const double p_token = p.of(token);
+    const bool adds = settings_.table && !settings_.multiplicative;
+    if (adds && p_token < kUnlikely && tree_.forbids(node, token)) return {p_token, 0};
+    return relax(token, p_token, settings_, [&](TokenId other) { return p.of(other); });
   }
 
   /// Neighbours that a rejected candidate takes along.

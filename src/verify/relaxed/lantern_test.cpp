@@ -72,6 +72,7 @@ struct RecordedTree {
   const Law<double>* drawn_from(NodeId node) const {
     return drafts.empty() || below[index(node)].empty() ? nullptr : &drafts[index(node)];
   }
+  bool forbids(NodeId, TokenId) const { return false; }
   static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
 };
 
@@ -256,6 +257,44 @@ TEST(NeighbourTable, ReadsCodesAsTheirTokenizerUsesThem) {
     EXPECT_EQ(nearest(*file, true), kByUnit);
     EXPECT_EQ(nearest(*file, false), kByStored);
   }
+}
+
+TEST(LanternRule, GreedilyRelaxesWhatTheSamplerDrawsFrom) {
+  const CodebookFile file;
+  const std::string rule = "lantern:k=60,delta=1,codebook=" + file.path().string();
+  constexpr TokenId kDrafted = 5;
+  DraftTree tree(0);
+  tree.add(0, kDrafted, 0);
+  const auto nodes_kept = [&](float logit, const SamplerOptions& options, const std::string& by) {
+    std::vector<float> row(64, 0.0f);
+    row[kDrafted] = logit;
+    row[9] = 1;  // is drawn, where the drafted one is not
+    TestInput test(tree, {row, row}, options);
+    return make_verifier(by)->verify(test.input()).path.size();
+  };
+  EXPECT_EQ(nodes_kept(0, {}, rule), 2u) << "by its neighbours";
+  EXPECT_EQ(nodes_kept(0, {}, "lantern"), 1u);
+  EXPECT_EQ(nodes_kept(3, {}, rule), 2u) << "by itself";
+  for (const double temperature : {0, 1}) {
+    EXPECT_EQ(
+        nodes_kept(3, {.temperature = temperature, .logit_bias = {{kDrafted, -100.0f}}}, rule), 1u);
+    EXPECT_EQ(nodes_kept(3, {.temperature = temperature, .banned = {kDrafted}}, rule), 1u);
+  }
+  // Seen before, it stands for its nearest neighbour no more.
+  const std::string nearest = "lantern:k=1,lambda=2,codebook=" + file.path().string();
+  std::vector<float> row(64, -20.0f);
+  const auto table = NeighbourTable(codebook("A"), 8, 1, /*unit=*/true, 0);
+  row[kDrafted] = 1;
+  row[static_cast<std::size_t>(table.of(kDrafted)[0])] = 0.5f;
+  row[static_cast<std::size_t>(table.of(kDrafted)[0] == 9 ? 10 : 9)] = 1.2f;
+  DraftTree seen(kDrafted);
+  seen.add(0, kDrafted, 0);
+  const auto kept = [&](double penalty) {
+    TestInput test(seen, {row, row}, {.repetition_penalty = penalty});
+    return make_verifier(nearest)->verify(test.input()).path.size();
+  };
+  EXPECT_EQ(kept(1), 2u);
+  EXPECT_EQ(kept(1000), 1u);
 }
 
 TEST(LanternRule, GreedilyDecidesAsTheOfficialCode) {
