@@ -70,6 +70,18 @@ TEST(StaticPolicy, KeepsSoManyChildrenPerLevelWhateverTheirProbability) {
   EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{0, 1, 2, 5, 6}));
 }
 
+/// A drafter that keeps its likeliest nodes only may have none of the shape's below the first.
+TEST(StaticPolicy, WantsWhatADrafterHasBesideItsShape) {
+  Machine machine(1);
+  auto policy = machine.policy("static:children=1/1/1");
+  PlanContext context = alone();
+  const TreePlan plan = policy->plan(context);
+  EXPECT_GE(plan.nodes, 64);
+  EXPECT_EQ(plan.levels, 3);
+  context.rows_available = 0;
+  EXPECT_EQ(policy->plan(context).nodes, 0);
+}
+
 TEST(StaticPolicy, RefusesAShapeThatIsNone) {
   Machine machine(1);
   for (const char* shape : {"", "0", "2//1", "a", "1000"}) {

@@ -34,7 +34,8 @@ class StaticState : public PolicyState {
   explicit StaticState(const StaticShape& shape) : shape_(shape) {}
 
   TreePlan plan(const PlanContext& context) override {
-    return {std::min(shape_.nodes, context.rows_available),
+    // All that a drafter has to offer: its likeliest nodes may lie beside the shape.
+    return {context.rows_available > 0 ? kMostNodes : 0,
             std::min(shape_.levels(), context.levels_available), shape_.widest, TreeLevels::none()};
   }
   void select(DraftTree& tree, const TreePlan&, const PlanContext& context, RowBudget&) override {

@@ -54,6 +54,7 @@ bool PassPlan::start(const DraftTree& tree, double coverage, int waiting) {
   const int sequences = prices_.context().sequences;
   const double ms = catch_up_ms() + drafter_.passes.first_pass_ms(prices_.machine()) / sequences;
   if (leaves_it_to_others() || !trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
+  forecast_.begin_round();  // another network's levels were not this one's
   run(first_rows(), waiting_ <= kFewWaiting);
   return true;
 }
