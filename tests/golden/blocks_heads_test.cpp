@@ -74,6 +74,12 @@ const BadHead kBadHeads[] = {
      [](HeadFiles& files) { files.config["markov_head_type"] = "rnn"; }},
     {"dspark", "dspark", "\"markov_rank\": expected 16, as its tensor has, found 8",
      [](HeadFiles& files) { files.config["markov_rank"] = 8; }},
+    {"dspark", "dspark", "rows of \"markov_head.markov_w1.weight\": expected 512, found 300",
+     [](HeadFiles& files) {
+       auto rows = files.values("markov_head.markov_w1.weight");
+       rows.resize(std::size_t{300} * 16);
+       files.add("markov_head.markov_w1.weight", {300, 16}, rows);
+     }},
     {"dspark", "dspark", "\"confidence_head.proj.weight\": expected [1, 80], found [1, 64]",
      [](HeadFiles& files) {
        files.add("confidence_head.proj.weight", {1, 64}, zeros(64));

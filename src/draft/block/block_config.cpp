@@ -201,11 +201,12 @@ void read_markov(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
     const std::string kind = keys.top.text_or("markov_head_type", "vanilla");
     if (kind != "vanilla") keys.top.refuse("markov_head_type", "vanilla");
     c.markov_rank = static_cast<int>(previous->shape[1]);
+    c.markov_rows = rows_of(*previous);
     const int promised = keys.top.integer_or("markov_rank", 0, Limits::kWidth, c.markov_rank);
     if (promised != c.markov_rank) {
       keys.top.refuse("markov_rank", fmt::format("{}, as its tensor has", c.markov_rank));
     }
-    const int rows = c.draft_vocabulary > 0 ? c.draft_vocabulary : rows_of(*previous);
+    const int rows = c.draft_vocabulary > 0 ? c.draft_vocabulary : c.markov_rows;
     tensors.require("markov_head.markov_w2.weight", {rows, c.markov_rank});
   }
   const StoredTensor* confidence = tensors.find("confidence_head.proj.weight", {1, -1});
@@ -319,6 +320,10 @@ std::vector<FeatureTap> fit_to_target(const BlockConfig& c, const ModelConfig& t
   if (c.draft_vocabulary != 0 && !c.reduced_vocabulary && c.draft_vocabulary != target.vocabulary) {
     refuse_target(doing, "rows of \"lm_head.weight\": expected {}, or a \"d2t\", found {}",
                   target.vocabulary, c.draft_vocabulary);
+  }
+  if (c.markov_rank > 0 && c.markov_rows != target.vocabulary) {
+    refuse_target(doing, "rows of \"markov_head.markov_w1.weight\": expected {}, found {}",
+                  target.vocabulary, c.markov_rows);
   }
   if (c.mask_token >= target.vocabulary) {
     refuse_target(doing, "\"mask_token_id\": expected a token below {}, found {}",

@@ -40,6 +40,7 @@ struct BlockConfig {
   bool reduced_vocabulary = false;
   bool qkv_bias = false, output_bias = false, qk_norm = false;
   int markov_rank = 0;  // DSpark: a bias by the token before; 0: none
+  int markov_rows = 0;  // tokens that have one
   bool confidence = false;
   bool confidence_reads_markov = false;
 
