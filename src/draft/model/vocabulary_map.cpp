@@ -17,7 +17,7 @@ std::size_t at(TokenId token) { return static_cast<std::size_t>(token); }
 /// Start and end tokens have texts of their own in every vocabulary.
 void map_marks(const Tokenizer& draft, const Tokenizer& target, std::vector<TokenId>& found) {
   const auto set = [&](TokenId token, TokenId of_draft) {
-    if (at(token) < found.size()) found[at(token)] = of_draft;
+    if (at(token) < found.size() && found[at(token)] == kNone) found[at(token)] = of_draft;
   };
   if (!draft.end_tokens().empty()) {
     for (const TokenId end : target.end_tokens()) set(end, draft.end_tokens().front());
@@ -27,12 +27,12 @@ void map_marks(const Tokenizer& draft, const Tokenizer& target, std::vector<Toke
   }
 }
 
+using ByBytes = std::unordered_map<std::string, TokenId>;
+
 /// Of each target token the draft token with its bytes: that with the same id rather than another.
 /// Sizes: how many tokens have rows.
-std::vector<TokenId> matches(const Tokenizer& draft, int draft_size, const Tokenizer& target,
-                             int target_size) {
-  std::unordered_map<std::string, TokenId> by_bytes;
-  for (TokenId id = 0; id < draft_size; ++id) by_bytes.emplace(draft.bytes_of(id), id);
+std::vector<TokenId> matches(const ByBytes& by_bytes, const Tokenizer& draft, int draft_size,
+                             const Tokenizer& target, int target_size) {
   std::vector<TokenId> found(at(target_size), kNone);
   for (TokenId id = 0; id < target_size; ++id) {
     const std::string bytes = target.bytes_of(id);
@@ -43,6 +43,27 @@ std::vector<TokenId> matches(const Tokenizer& draft, int draft_size, const Token
   }
   map_marks(draft, target, found);
   return found;
+}
+
+/// Draft tokens with the bytes of a token that the draft model lacks. Its tokenizer is asked first,
+/// but may put a space before a text, and reads bytes that are no whole characters as others: then
+/// they are cut into the longest tokens there are.
+std::vector<TokenId> pieces_of(const std::string& bytes, const Tokenizer& draft,
+                               const ByBytes& by_bytes, std::size_t longest) {
+  std::vector<TokenId> pieces = draft.encode(bytes, {.parse_special = false});
+  std::string joined;
+  for (const TokenId piece : pieces) joined += draft.bytes_of(piece);
+  if (joined == bytes) return pieces;
+  pieces.clear();
+  for (std::size_t begin = 0; begin < bytes.size();) {
+    std::size_t length = std::min(longest, bytes.size() - begin);
+    auto known = by_bytes.find(bytes.substr(begin, length));
+    while (known == by_bytes.end() && --length > 0)
+      known = by_bytes.find(bytes.substr(begin, length));
+    if (length > 0) pieces.push_back(known->second);
+    begin += std::max<std::size_t>(length, 1);
+  }
+  return pieces;
 }
 
 }  // namespace
@@ -75,8 +96,14 @@ VocabularyMap map_vocabularies(const Tokenizer& draft, int draft_rows, const Tok
   VocabularyMap map;
   map.same = false;
   for (TokenId id = 0; id < draft_rows; ++id) map.target_of.push_back(target_rows + id);
+  ByBytes by_bytes;
+  std::size_t longest = 0;
+  for (TokenId id = 0; id < draft_size; ++id) {
+    longest = std::max(longest, draft.bytes_of(id).size());
+    by_bytes.emplace(draft.bytes_of(id), id);
+  }
   const std::vector<TokenId> found =
-      matches(draft, draft_size, target, std::min(target.vocabulary_size(), target_rows));
+      matches(by_bytes, draft, draft_size, target, std::min(target.vocabulary_size(), target_rows));
   map.draft_of.resize(found.size());
   int shared = 0;
   for (TokenId id = 0; id < static_cast<TokenId>(found.size()); ++id) {
@@ -87,9 +114,14 @@ VocabularyMap map_vocabularies(const Tokenizer& draft, int draft_rows, const Tok
       shared += of_target >= target_rows ? 1 : 0;
       if (of_target >= target_rows) of_target = id;
     } else {
-      map.draft_of[at(id)] = draft.encode(target.bytes_of(id), {.parse_special = false});
+      map.draft_of[at(id)] = pieces_of(target.bytes_of(id), draft, by_bytes, longest);
       std::erase_if(map.draft_of[at(id)], [&](TokenId token) { return token >= draft_rows; });
     }
+  }
+  // Where several ends of the target are one of the draft model, this guesses the first of them.
+  if (const auto& ends = target.end_tokens(); !ends.empty() && at(ends.front()) < found.size()) {
+    const TokenId of_draft = found[at(ends.front())];
+    if (of_draft != kNone && of_draft < draft_rows) map.target_of[at(of_draft)] = ends.front();
   }
   map.shared = static_cast<double>(shared) / std::max(1, draft.vocabulary_size());
   if (map.shared < kLeastShared) {

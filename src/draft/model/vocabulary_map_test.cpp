@@ -77,7 +77,21 @@ TEST(VocabularyMap, TokensCorrespondByTheirText) {
   std::string text;
   for (const TokenId token : map.draft_of[310]) text += reader.bytes_of(token);
   EXPECT_GE(map.draft_of[310].size(), 2U);
-  EXPECT_NE(text.find(target.tokenizer().bytes_of(310).back()), std::string::npos);
+  EXPECT_EQ(text, target.tokenizer().bytes_of(310));
+}
+
+/// Ends are told by what they are only where their text is none of the draft model's.
+TEST(VocabularyMap, EndTokensOfEqualTextStayThemselves) {
+  const Tokenizer target =
+      Tokenizer::from_json_file(TALON_TEST_DATA "/text/byte_level/tokenizer.json");
+  ASSERT_EQ(target.end_tokens(), (std::vector<TokenId>{602, 600}));
+  const int size = target.vocabulary_size();
+  const VocabularyMap map = map_vocabularies(target, size - 1, target, size, "load");
+  ASSERT_FALSE(map.same);
+  for (const TokenId end : target.end_tokens()) {
+    EXPECT_EQ(map.draft_of[static_cast<std::size_t>(end)], std::vector<TokenId>{end});
+    EXPECT_EQ(map.target_of[static_cast<std::size_t>(end)], end);
+  }
 }
 
 TEST(VocabularyMap, TokensWithoutARowAreNeitherProposedNorRead) {
