@@ -16,10 +16,18 @@
 
 namespace talon {
 
+/// Whose text is drafted for. What is remembered of the texts of one tenant shows in no other's,
+/// not even in time.
+struct TextOwner {
+  std::uint64_t tenant = 0;
+  bool reuses = true;  // what others of the tenant left
+};
+
 /// What a drafter remembers of one sequence.
 class DraftState {
  public:
   virtual ~DraftState() = default;
+  TextOwner owner;
 };
 
 /// The token that the target itself has after a node of a checked tree, and so the text if it goes

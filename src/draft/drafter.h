@@ -23,8 +23,10 @@ class Drafter {
     return taps().empty() ? static_cast<int>(prompt.size()) : 0;
   }
   /// As start(), then `known` observed: the first tokens of a prompt, at most remembers() of them.
-  virtual std::unique_ptr<DraftState> resume(std::span<const TokenId> known) {
+  virtual std::unique_ptr<DraftState> resume(std::span<const TokenId> known,
+                                             const TextOwner& owner) {
     auto state = start();
+    state->owner = owner;
     if (!known.empty()) observe(*state, {.tokens = known, .first_has_row = false});
     return state;
   }
@@ -35,9 +37,10 @@ class Drafter {
   /// Rows of text that it could not keep for want of room in a cache of its own, since it was made:
   /// what it lacks costs acceptance.
   virtual long lost_rows() const { return 0; }
-  /// The sequence of `state` has ended, and a later one may begin with its text: what remembers()
-  /// should count is put where it lasts. Nothing but destruction follows.
-  virtual void finish(DraftState&) {}
+  /// A later sequence may begin with the text of `state`: what remembers() should count is put
+  /// where it lasts. has_ended: else this very text goes on later, in another state. Nothing but
+  /// destruction follows.
+  virtual void finish(DraftState&, bool has_ended) { static_cast<void>(has_ended); }
   /// Grows each job's tree. The root of each is the token observed last. The engine cuts the trees
   /// with the job's PolicyState::select afterwards.
   virtual void propose(std::span<DraftJob> jobs) = 0;

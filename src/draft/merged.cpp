@@ -55,9 +55,11 @@ class MergedDrafter : public Drafter {
     return known;
   }
 
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known,
+                                     const TextOwner& owner) override {
     auto state = std::make_unique<MergedState>();
-    for (const MergedPart& part : parts_) state->parts.push_back(part.drafter->resume(known));
+    for (const MergedPart& part : parts_)
+      state->parts.push_back(part.drafter->resume(known, owner));
     return state;
   }
 
@@ -86,10 +88,10 @@ class MergedDrafter : public Drafter {
     });
   }
 
-  void finish(DraftState& draft_state) override {
+  void finish(DraftState& draft_state, bool has_ended) override {
     auto& state = static_cast<MergedState&>(draft_state);
     for (std::size_t part = 0; part < parts_.size(); ++part)
-      drafter(part).finish(*state.parts[part]);
+      drafter(part).finish(*state.parts[part], has_ended);
   }
 
   void propose(std::span<DraftJob> jobs) override {

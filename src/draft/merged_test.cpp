@@ -33,7 +33,7 @@ class FakeDrafter : public Drafter {
       EXPECT_LE(job.tree->draft_nodes(), job.plan.nodes);
     }
   }
-  void finish(DraftState&) override { ++finished; }
+  void finish(DraftState&, bool) override { ++finished; }
   std::vector<TokenId> tokens;
   View features;
   int finished = 0;
@@ -102,7 +102,7 @@ TEST(MergedDrafter, TellsAllPartsOfTheEnd) {
   std::vector<std::unique_ptr<FakeDrafter>> fakes;
   for (int i = 0; i < 2; ++i) fakes.push_back(std::make_unique<FakeDrafter>([](DraftTree&) {}));
   Setting setting(std::move(fakes));
-  setting.drafter->finish(*setting.state);
+  setting.drafter->finish(*setting.state, true);
   for (const FakeDrafter* fake : setting.all) EXPECT_EQ(fake->finished, 1);
 }
 

@@ -352,7 +352,8 @@ void Engine::State::start_drafting(Sequence& sequence) {
   const auto known = known_tokens(sequence);
   sequence.observed = static_cast<int>(known.size());
   const Method& method = sequence.method.method;
-  const auto resume = [&] { sequence.draft = method.drafter->resume(known); };
+  const TextOwner owner = {sequence.request.tenant, sequence.request.reuse_prefix};
+  const auto resume = [&] { sequence.draft = method.drafter->resume(known, owner); };
   if (!faults.contain(FaultOrigin::drafter, resume)) {
     sequence.policy.reset();
     return;
@@ -401,8 +402,9 @@ void Engine::State::retire(Sequence& sequence) {
   const bool failed = sequence.finish == FinishReason::failed;
   if (failed && sequence.cache) sequence.cache->truncate(0);  // its last rows are not remembered
   if (!failed && sequence.draft && sequence.request.reuse_prefix) {
-    faults.contain(FaultOrigin::drafter,
-                   [&] { sequence.method.method.drafter->finish(*sequence.draft); });
+    faults.contain(FaultOrigin::drafter, [&] {
+      sequence.method.method.drafter->finish(*sequence.draft, sequence.finished());
+    });
   }
   if (sequence.watched) {
     faults.contain(FaultOrigin::observer, [&] { options.listener->end(sequence.id); });

@@ -354,14 +354,14 @@ class RememberingDrafter : public RecordingDrafter {
     ++asked;
     return most_;
   }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&) override {
     auto state = start();
     latest->tokens.assign(known.begin(), known.end());
     resumed = static_cast<int>(known.size());
     return state;
   }
 
-  void finish(DraftState& state) override {
+  void finish(DraftState& state, bool) override {
     EXPECT_EQ(&state, latest);
     ++finished;
   }

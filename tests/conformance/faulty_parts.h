@@ -25,18 +25,19 @@ class FaultyDrafter : public Drafter {
     trigger_.tick();
     return inner_->remembers(prompt);
   }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known,
+                                     const TextOwner& owner) override {
     trigger_.tick();
-    return inner_->resume(known);
+    return inner_->resume(known, owner);
   }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     trigger_.tick();
     inner_->observe(state, committed);
     trigger_.tick();
   }
-  void finish(DraftState& state) override {
+  void finish(DraftState& state, bool has_ended) override {
     trigger_.tick();
-    inner_->finish(state);
+    inner_->finish(state, has_ended);
   }
   void propose(std::span<DraftJob> jobs) override {
     trigger_.tick();

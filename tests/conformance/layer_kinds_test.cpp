@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
 
 #include "../golden/maker_data.h"
@@ -149,6 +150,31 @@ TEST_P(LayerKinds, FewPagesOfNearLayersAreEnoughForALongPrompt) {
   }
   ASSERT_NE(answer.finish, FinishReason::none) << "sequence " << id << " still runs";
   EXPECT_EQ(answer.statistics.preemptions, 0);
+}
+
+/// Its cache has no more near pages than a long prompt needs at a time.
+TEST(DraftModels, ReadPromptsThatAreLongerThanTheirNearPages) {
+  const TemporaryFolder windowed;
+  std::filesystem::copy(kStories260k, windowed.path(), std::filesystem::copy_options::recursive);
+  const std::filesystem::path file = windowed.path() / "config.json";
+  Json config = Json::parse(std::ifstream(file));
+  config["architectures"] = {"MistralForCausalLM"};
+  config["model_type"] = "mistral";
+  config["sliding_window"] = 64;
+  config["max_position_embeddings"] = 8192;
+  std::ofstream(file) << config.dump();
+  TestModel model(windowed.path(), cpu_backend(2));
+  Request request;
+  request.max_new = 24;
+  for (int token = 0; token < 3000; ++token)
+    request.prompt.push_back((token * token) % model.vocabulary());
+  TestOptions options;
+  options.policy = "fixed";
+  const auto drafter = "draft:model=self,topk=1,levels=3";
+  TestEngine engine(model, make_drafter(drafter, {.target = &model.model}), options,
+                    kv_shape(model.model.config, 60));
+  const std::vector<int> nodes = engine.run(request).statistics.drafted;
+  EXPECT_GT(std::accumulate(nodes.begin(), nodes.end(), 0), 10);
 }
 
 /// Notes the tokens of forwards of four rows.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "core/philox.h"
 #include "draft/registry.h"
@@ -49,12 +50,19 @@ class DrawingDrafter : public Drafter {
 
 using Counts = std::map<std::vector<TokenId>, double>;
 
+TestModel& model() {
+  static TestModel model(kStories260k, reference_backend(1));
+  return model;
+}
+std::unique_ptr<Drafter> of_model(const std::string& text) {
+  return make_drafter(text, {.target = &model().model});
+}
+
 /// How often each text of three tokens comes out.
 Counts count_texts(std::unique_ptr<Drafter> drafter, const std::string& rule, std::uint64_t seed) {
-  static TestModel model(kStories260k, reference_backend(1));
   TestOptions options;
   options.policy = "fixed";
-  TestEngine engine(model, std::move(drafter), options, 64, make_verifier(rule));
+  TestEngine engine(model(), std::move(drafter), options, 64, make_verifier(rule));
   Counts counts;
   for (int run = 0; run < kRuns; ++run) {
     Request request;
@@ -104,6 +112,31 @@ TEST_P(SampledRules, GiveTheTargetsDistributionOnARealModel) {
   const Counts counts = count_texts(std::make_unique<DrawingDrafter>(false), GetParam(), 1'000'000);
   EXPECT_GT(counts.size(), 20U);
   EXPECT_LT(difference(plain_counts(), counts), kNormalQuantile);
+}
+
+/// Whose law is another than the target's: layers are left out.
+TEST_P(SampledRules, GiveTheTargetsDistributionWithADraftModelThatDraws) {
+  const Counts counts =
+      count_texts(of_model("draft:model=self,skip=2/3,levels=3,draw=on"), GetParam(), 1'000'000);
+  EXPECT_LT(difference(plain_counts(), counts), kNormalQuantile);
+}
+
+/// p = q: all drafts are accepted, as in the papers. Drafts that are not drawn are with p alone.
+TEST_P(SampledRules, AcceptWhatIsDrawnFromTheTargetsOwnLaw) {
+  const auto accepted = [&](const std::string& draw) {
+    TestOptions options;
+    options.policy = "fixed";
+    TestEngine engine(model(), of_model("draft:model=self,weights=f32,levels=4,draw=" + draw),
+                      options, 64, make_verifier(GetParam()));
+    Request request;
+    request.prompt = {1, 403, 407, 261, 378, 432};
+    request.max_new = 120;
+    request.sampler = {.temperature = 1};
+    const auto counts = engine.run(request).statistics.accepted;
+    return std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
+  };
+  EXPECT_GT(accepted("on"), 3.8);
+  EXPECT_LT(accepted("off"), 3.5);
 }
 
 TEST_P(SampledRules, AWrongLawOfTheDraftsIsNoticed) {

@@ -107,7 +107,7 @@ TEST_P(EagleDrafters, AResumedStateDraftsAsOneThatSawEverything) {
   EXPECT_EQ(known, 199);  // all but the last, which is always to be run
   for (const int from : {known, 2 * kPageRows + 1, 70, 2}) {
     const auto state =
-        drafter->resume(std::span(text.tokens).first(static_cast<std::size_t>(from)));
+        drafter->resume(std::span(text.tokens).first(static_cast<std::size_t>(from)), {});
     observe(*drafter, *state, text, from, 200 - from);
     expect_equal(propose(*drafter, *state, text.tokens.back()), whole);
   }
@@ -123,11 +123,11 @@ TEST_P(EagleDrafters, AFinishedSequenceIsRememberedEvenIfNothingWasDraftedForIt)
   const FeaturedText text = featured(story(100), drafter->taps());
   auto state = drafter->start();
   observe(*drafter, *state, text, 0, 100);
-  drafter->finish(*state);
+  drafter->finish(*state, true);
   state.reset();
   const int known = drafter->remembers(text.tokens);
   EXPECT_EQ(known, 99);
-  const auto later = drafter->resume(std::span(text.tokens).first(99));
+  const auto later = drafter->resume(std::span(text.tokens).first(99), {});
   observe(*drafter, *later, text, 99, 1);
   const DraftTree resumed = propose(*drafter, *later, text.tokens.back());
   expect_equal(resumed, draft(*make(), text));
@@ -142,9 +142,9 @@ TEST_P(EagleDrafters, AHeadThatNobodyWantsDraftsOfSleepsAndWantedDraftsWakeIt) {
   observe(*drafter, *state, text, 0, 100);
   for (int i = 100; i < 300; ++i) observe(*drafter, *state, text, i, 1);
   EXPECT_EQ(drafter->remembers(begin), 300) << "it holds nobody back";
-  drafter->finish(*state);
+  drafter->finish(*state, true);
 
-  const auto later = drafter->resume(begin.first(290));
+  const auto later = drafter->resume(begin.first(290), {});
   observe(*drafter, *later, text, 290, 10);
   EXPECT_GT(propose(*drafter, *later, begin.back()).draft_nodes(), 0);
   EXPECT_GT(propose(*drafter, *state, begin.back()).draft_nodes(), 0);

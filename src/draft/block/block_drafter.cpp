@@ -76,14 +76,14 @@ class BlockDrafter : public Drafter {
   DrafterTraits traits() const override { return {.taps = head_.taps(), .extends_trees = true}; }
   std::unique_ptr<DraftState> start() override { return memory_.start(); }
   int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&) override {
     return memory_.resume(known);
   }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     memory_.observe(static_cast<HeadState&>(state), committed);
   }
   long lost_rows() const override { return memory_.lost_rows(); }
-  void finish(DraftState& state) override { memory_.finish(static_cast<HeadState&>(state)); }
+  void finish(DraftState& state, bool) override { memory_.finish(static_cast<HeadState&>(state)); }
 
   void propose(std::span<DraftJob> jobs) override {
     std::vector<DraftJob*> wanted;

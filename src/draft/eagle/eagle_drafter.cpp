@@ -72,7 +72,7 @@ class EagleDrafter : public Drafter {
     return std::make_unique<EagleState>(memory_.start());
   }
   int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&) override {
     return std::make_unique<EagleState>(memory_.resume(known));
   }
   void observe(DraftState& any_state, const CommittedTokens& committed) override {
@@ -89,7 +89,7 @@ class EagleDrafter : public Drafter {
 
   long lost_rows() const override { return memory_.lost_rows(); }
 
-  void finish(DraftState& any_state) override {
+  void finish(DraftState& any_state, bool) override {
     auto& state = static_cast<EagleState&>(any_state);
     memory_.finish(*state.own);
     if (state.guide) memory_.finish(*state.guide);

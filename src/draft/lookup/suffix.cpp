@@ -136,11 +136,12 @@ void couple(std::vector<Continuation>& found, const DraftPlace& place) {
   for (Continuation& each : found) each.chance *= before / after;
 }
 
-/// A possible child, not in the tree yet.
+/// A possible child, not in the tree yet or there with less chance.
 struct Candidate {
   NodeId parent;
   TokenId token;
   double chance;  // of the whole path
+  float log_p;  // for the tree: relative to what it was given above (DrafterTraits::extends_trees)
 };
 struct LessLikely {
   bool operator()(const Candidate& a, const Candidate& b) const {
@@ -161,19 +162,15 @@ class Growth {
         first_place_(first_place),
         most_levels_(most_levels) {}
 
-  /// Opens the nodes that the tree has. `root`: the suffixes of the text. Below a node of less than
-  /// least_chance nothing will grow.
+  /// Opens the nodes that the tree has. `root`: the suffixes of the text. A node of less than
+  /// least_chance is opened once the texts give it more.
   void open_all(Contexts root, double least_chance) {
-    contexts_.push_back(std::move(root));
+    grown_.push_back({std::move(root), true, 0, tree_[0].log_p});
     open(0, 1.0);
     for (NodeId node = 1; node < tree_.size(); ++node) {
+      grown_.push_back({{}, false, 0, tree_[node].log_p});
       const double chance = std::exp(static_cast<double>(tree_[node].log_p));
-      if (chance < least_chance) {
-        contexts_.emplace_back();
-        continue;
-      }
-      contexts_.push_back(contexts_after(tree_[node].parent, tree_[node].token));
-      open(node, chance);
+      if (chance >= least_chance) open(node, chance);
     }
   }
   void grow(int most_nodes, double least_chance) {
@@ -181,31 +178,41 @@ class Growth {
            tree_.draft_nodes() < most_nodes) {
       const Candidate best = candidates_.top();
       candidates_.pop();
-      const bool is_open = tree_.child(best.parent, best.token) >= 0;  // another drafter's
-      const NodeId node =
-          tree_.add(best.parent, best.token, static_cast<float>(std::log(best.chance)), source_);
-      if (is_open) continue;
-      if (index(node) == contexts_.size())
-        contexts_.push_back(contexts_after(best.parent, best.token));
-      open(node, best.chance);
+      const NodeId node = tree_.add(best.parent, best.token, best.log_p, source_);
+      if (index(node) == grown_.size()) grown_.push_back({{}, false, 0, best.log_p});
+      if (best.chance > grown_[index(node)].chance) open(node, best.chance);
     }
   }
 
  private:
+  struct Grown {
+    Contexts contexts;
+    bool has_contexts = false;
+    double chance = 0;  // with which it was opened
+    float log_p = 0;    // that it was given
+  };
   static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
 
-  Contexts contexts_after(NodeId parent, TokenId token) const {
-    Contexts contexts = contexts_[index(parent)];
-    for (Context& context : contexts) context.match = context.text->advance(context.match, token);
-    return contexts;
+  const Contexts& contexts_of(NodeId node) {
+    Grown& grown = grown_[index(node)];
+    if (grown.has_contexts) return grown.contexts;
+    grown.contexts = contexts_of(tree_[node].parent);
+    for (Context& context : grown.contexts) {
+      context.match = context.text->advance(context.match, tree_[node].token);
+    }
+    grown.has_contexts = true;
+    return grown.contexts;
   }
   void open(NodeId node, double chance) {
     const bool is_probe = tree_[node].kind == NodeKind::probe;
     if (tree_.depth(node) >= most_levels_ || tree_.drawn_from(node) || is_probe) return;
-    std::vector<Continuation> found = continuations(contexts_[index(node)], odds_);
+    Grown& grown = grown_[index(node)];
+    grown.chance = chance;
+    std::vector<Continuation> found = continuations(contexts_of(node), odds_);
     couple(found, first_place_.after(tree_.depth(node)));
     for (const auto& [token, step] : found) {
-      candidates_.push({node, token, chance * step});
+      const float log_p = grown.log_p + static_cast<float>(std::log(step));
+      candidates_.push({node, token, chance * step, log_p});
     }
   }
 
@@ -214,7 +221,7 @@ class Growth {
   std::uint32_t source_;
   DraftPlace first_place_;
   int most_levels_;
-  std::vector<Contexts> contexts_;  // per node
+  std::vector<Grown> grown_;  // per node
   std::priority_queue<Candidate, std::vector<Candidate>, LessLikely> candidates_;
 };
 
@@ -243,8 +250,11 @@ class SuffixDrafter : public Drafter {
     }
   }
 
-  /// What is not finished, because it failed or its text is not to be reused, is not remembered.
-  void finish(DraftState& state) override { memory_.add(static_cast<SuffixState&>(state).tokens); }
+  /// What is not finished, because it failed or its text is not to be reused, is not remembered,
+  /// and no text that is a tenant's own.
+  void finish(DraftState& state, bool has_ended) override {
+    if (has_ended && shares(state)) memory_.add(static_cast<SuffixState&>(state).tokens);
+  }
 
   void propose(std::span<DraftJob> jobs) override {
     for (const DraftJob& job : jobs) {
@@ -259,8 +269,12 @@ class SuffixDrafter : public Drafter {
   }
 
  private:
+  static bool shares(const DraftState& state) {
+    return state.owner.reuses && state.owner.tenant == 0;
+  }
   Contexts contexts(const SuffixState& state) const {
     Contexts result = {{&state.text, state.match}};
+    if (!shares(state)) return result;
     for (std::size_t i = 0; i < ConversationMemory::kVolumes; ++i) {
       const auto& text = memory_.volumes()[i].text;
       if (text) result.push_back({text.get(), state.cursors[i].match});

@@ -167,6 +167,53 @@ TEST(SuffixDrafter, GrowsBelowTheBranchesOfOthers) {
   EXPECT_EQ(grown[below].sources, 1u);
 }
 
+/// A head may think little of what the text repeats.
+TEST(SuffixDrafter, CopiesOnThroughUnlikelyBranchesOfOthers) {
+  for (const float chance : {0.004F, 0.1F}) {
+    Text text("suffix:least=0.01");
+    text.add({1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 1, 2, 3, 4, 5});
+    const Tokens alone = likeliest_path(text.propose());
+    ASSERT_GE(alone.size(), 3U);
+    DraftTree tree(5);
+    tree.add(0, alone.front(), std::log(chance), 2);
+    const DraftTree grown = text.extend(tree);
+    EXPECT_EQ(likeliest_path(grown), alone);
+    // A step is believed in as much as without the other's branch, relative to what that gave.
+    const DraftTree free = text.propose();
+    const NodeId below = grown.child(grown.child(0, alone[0]), alone[1]);
+    const NodeId own = free.child(free.child(0, alone[0]), alone[1]);
+    ASSERT_TRUE(below > 0 && own > 0);
+    EXPECT_NEAR(grown[below].log_p - std::log(chance),
+                free[own].log_p - free[free.child(0, alone[0])].log_p, 1e-5);
+  }
+}
+
+TEST(SuffixDrafter, RemembersNothingOfATenantsTexts) {
+  for (const std::uint64_t tenant : {0, 1}) {
+    const auto drafter = Text::make("suffix:history=1000");
+    Text first(drafter);
+    first.state->owner.tenant = tenant;
+    first.add({1, 2, 3, 4, 5, 6});
+    drafter->finish(*first.state, true);
+    Text second(drafter), other(drafter);
+    other.state->owner.tenant = 2;
+    second.add({9, 2, 3, 4, 5});
+    other.add({9, 2, 3, 4, 5});
+    EXPECT_EQ(likeliest_path(second.propose()), tenant == 0 ? Tokens{6} : Tokens{});
+    EXPECT_EQ(other.propose().draft_nodes(), 0);
+  }
+}
+
+/// It would find itself there when it goes on.
+TEST(SuffixDrafter, DoesNotRememberATextThatIsSetBack) {
+  Text first("suffix:history=1000");
+  first.add({1, 2, 3, 4, 5, 6});
+  first.drafter->finish(*first.state, false);
+  Text second(first.drafter);
+  second.add({9, 2, 3, 4, 5});
+  EXPECT_EQ(second.propose().draft_nodes(), 0);
+}
+
 TEST(SuffixDrafter, RemembersEarlierConversationsOnlyIfAsked) {
   for (const int history : {0, 1000}) {
     Text first("suffix:history=" + std::to_string(history));
@@ -174,7 +221,7 @@ TEST(SuffixDrafter, RemembersEarlierConversationsOnlyIfAsked) {
     Text second(first.drafter);
     second.add({9, 2, 3});
     EXPECT_EQ(second.propose().draft_nodes(), 0);  // the first still goes on
-    first.drafter->finish(*first.state);
+    first.drafter->finish(*first.state, true);
     first.state.reset();
     second.add({4});  // its first token after the other ended: then it has a place in the memory
     second.add({5});

@@ -32,6 +32,12 @@ std::unique_ptr<Drafter> make_draft(Options& options, const DrafterContext& cont
   load.layout = read_layout(options);
   load.skipped_layers = options.wholes("skip");
   const std::string& stage = options.text("stage");
+  drafter.draws = options.text("draw") == "on";
+  if (drafter.draws && (drafter.shape.width != 1 || stage != "none")) {
+    throw UsageError(
+        fmt::format("{}: draw: expected topk=1 and no stage, found topk={} and stage={}",
+                    options.name(), drafter.shape.width, stage));
+  }
   if (stage != "none") drafter.stage = make_drafter(stage, {});
   const std::string path = read_model_path(options, context);
   return make_model_drafter(load_draft_model(path, *context.target, load), *context.target,
@@ -63,6 +69,9 @@ DrafterEntry model_drafter() {
                 "nodes expanded per level, and children of each; 1: a chain"},
                {"levels", WholeNumber{1, kMostWidth}, "6", "tree levels below the root"},
                {"nodes", WholeNumber{1, kMostDraftNodes}, "24", "draft nodes, root excluded"},
+               {"draw", OneOf{{"on", "off"}}, "off",
+                "draws a chain's tokens, as speculative sampling has it (rules token, block and "
+                "traversal)"},
                {"stage", OneOf{{"none", "suffix", "ngram"}}, "none",
                 "guesses a chain for the model, which checks it in one pass"}},
               options_of_network()),

@@ -39,6 +39,10 @@ struct Growing {
   int levels = 0;                // at most
   int outputs = 1;               // rows whose children come next
   std::vector<TokenId> guessed;  // by the stage, in the model's own
+  // Of a chain that is drawn:
+  bool draws = false;
+  NodeId end = 0;     // its last node
+  Law<double> after;  // what its next token is drawn from
 };
 
 class ModelDrafter : public Drafter {
@@ -58,7 +62,9 @@ class ModelDrafter : public Drafter {
         rows_(backend_) {}
 
   DrafterTraits traits() const override {
-    return {.extends_trees = true, .pass_bytes = draft_.model.weight_bytes};
+    return {.extends_trees = !options_.draws,
+            .draws = options_.draws,
+            .pass_bytes = draft_.model.weight_bytes};
   }
   std::unique_ptr<DraftState> start() override {
     auto state = std::make_unique<ModelState>(cache_.start({}, /*reuse=*/false));
@@ -107,6 +113,7 @@ class ModelDrafter : public Drafter {
     tree.job = &job;
     tree.state = &state;
     tree.place = first_place(job, options_.coupling);
+    tree.draws = options_.draws && !job.races && job.sampler && job.sampler->temperature > 0;
     DynamicTreeShape shape = options_.shape;
     shape.levels =
         std::min({shape.levels, job.plan.levels, context_ - static_cast<int>(state.text.size())});
@@ -131,6 +138,7 @@ class ModelDrafter : public Drafter {
       for (const Growing& tree : trees) {
         places.resize(places.size() + static_cast<std::size_t>(tree.outputs), tree.place);
       }
+      read_laws(trees);
       const View logits = logits_.rows(static_cast<int>(places.size()));
       RowChildren children = output_.best(logits, children_wanted(), places);
       drop_foreign(children);
@@ -158,7 +166,9 @@ class ModelDrafter : public Drafter {
 
   /// Keeps in the cache what is of the text, its newest token left out.
   void follow_text(ModelState& state) {
-    if (!std::exchange(state.has_begun, true)) state.cache = cache_.start(state.text);
+    if (!std::exchange(state.has_begun, true)) {
+      state.cache = cache_.start(state.text, state.owner.reuses, {.tenant = state.owner.tenant});
+    }
     const auto cached = state.cache.tokens();
     const auto [stale, news] =
         std::mismatch(cached.begin(), cached.end(), state.text.begin(), state.text.end());
@@ -169,15 +179,17 @@ class ModelDrafter : public Drafter {
   /// Reads the text that is new, but for its last few tokens. False without room for it.
   bool read_on(ModelState& state) {
     const int most = static_cast<int>(waiting(state).size()) + rows_in_flight();
-    if (!state.cache.reserve(most)) return give_up(state);
+    if (!state.cache.reserve(most, network_.max_rows())) return give_up(state);
     while (waiting(state).size() > kMostWaiting) {
       const auto part = waiting(state).first(std::min<std::size_t>(
           waiting(state).size() - 1, static_cast<std::size_t>(network_.max_rows())));
+      if (!state.cache.reserve(static_cast<int>(part.size()))) return give_up(state);
       const SequenceRows rows{&state.cache, part, {}, SequenceRows::Logits::none, /*kept=*/true};
       network_.forward({&rows, 1});
       keep(state.cache, part);
     }
-    return true;
+    const int newest = static_cast<int>(waiting(state).size()) + rows_in_flight();
+    return state.cache.reserve(newest) || give_up(state);
   }
 
   static std::span<const TokenId> waiting(const ModelState& state) {
@@ -291,8 +303,54 @@ class ModelDrafter : public Drafter {
     });
   }
 
+  /// Of chains that are drawn, whose logits lie one row after the other.
+  void read_laws(std::span<Growing> trees) {
+    int row = 0;
+    for (Growing& tree : trees) {
+      if (tree.draws) tree.after = law_of(logits_.view().row_range(row, 1), *tree.job->sampler);
+      row += tree.outputs;
+    }
+  }
+  /// The request's own law of these logits, but for what it has of its text (penalties): any law is
+  /// right that the rule is told.
+  Law<double> law_of(const View& logits, const SamplerOptions& options) {
+    std::vector<float> own(static_cast<std::size_t>(logits.cols));
+    backend_.download(logits, own);
+    std::vector<float> of_target(static_cast<std::size_t>(target_rows_), -INFINITY);
+    for (std::size_t token = 0; token < own.size(); ++token) {
+      const auto at = draft_.vocabulary.same
+                          ? token
+                          : static_cast<std::size_t>(draft_.vocabulary.target_of[token]);
+      if (at < of_target.size()) of_target[at] = own[token];
+    }
+    Law<double> law;
+    Sampler sampler(options, target_rows_);
+    for (const auto& [token, p] : sampler.distribution_by_token(of_target, {})) {
+      law.entries.push_back({token, p});
+    }
+    return law;
+  }
+  /// Draws a chain's next token; false if it is complete.
+  bool draw(Growing& tree) {
+    const DraftJob& job = *tree.job;
+    const int depth = job.tree->depth(tree.end);
+    tree.end = job.tree->draw_children(tree.end, std::move(tree.after), 1, [&](int) {
+      return job.random->uniform(static_cast<std::uint64_t>(job.position), RandomUse::draft,
+                                 static_cast<std::uint32_t>(depth));
+    });
+    const float log_p = (*job.tree)[tree.end].log_p;
+    const LevelPolicy policy{job.policy, job.plan.ask_after};
+    if (depth + 1 >= tree.levels || job.tree->draft_nodes() >= job.plan.nodes) return false;
+    if (policy.expand(depth + 1, {&log_p, 1}) == 0) return false;
+    tree.newest = static_cast<int>(tree.tokens.size());
+    tree.tokens.push_back(own_token((*job.tree)[tree.end].token));
+    tree.place = tree.place.after(1);
+    return true;
+  }
+
   /// Gives a tree the children of its newest rows; false if it is complete.
   bool grow(Growing& tree, const RowChildren& children, int first_row) {
+    if (tree.draws) return draw(tree);
     const auto rows = tree.growth->grow(children, first_row);
     if (rows.empty()) {
       tree.growth->finish(*tree.job->tree, tree.job->source);

@@ -14,6 +14,9 @@ struct ModelDrafterOptions {
   DynamicTreeShape shape;           // with a width of 1: a chain
   std::size_t cache_positions = 0;  // of all sequences; 0: the context of the model
   Coupling coupling;
+  /// A chain's tokens are drawn from the model's law, processed as the request's own, where the
+  /// rule wants drafts that are independent of what it draws with. REQUIRES: a chain, and no stage.
+  bool draws = false;
   /// Guesses a chain's tokens for the model, which then checks them all in one pass: a chain is the
   /// same, only made in fewer passes (arXiv:2308.04623). Without taps. Null: none.
   std::unique_ptr<Drafter> stage;
