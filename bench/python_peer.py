@@ -8,7 +8,7 @@ KIND: prompt-lookup; draft (transformers: assisted generation with the model in 
 bench/openvino_eagle3.py has made of the model and the head in --draft, in FOLDER: eagle3, or none, which is plain
 decoding of the same weights.
 GET /health answers once the model is loaded. POST /completion takes the fields of llama.cpp's server that it knows and
-answers "tokens" without the end token, "content" and "timings"; decoding is all after the first token.
+answers "tokens" without the end token, an empty "content" and "timings"; decoding is all after the first token.
 scripts/python_peer.sh installs what it needs.
 """
 import argparse

@@ -1,6 +1,7 @@
 #include "bench/load/load_server.h"
 
 #include "bench/peer/peer_http.h"
+#include "bench/peer/sampler_fields.h"
 #include "core/error.h"
 #include "net/http_transfer.h"
 #include "runtime/method.h"
@@ -40,27 +41,6 @@ LoadServerChoice parse_load_url(std::string_view text) {
         "--url: expected NAME=URL, such as mine=http://127.0.0.1:8000/v1, got {}", text));
   }
   return {LoadServerChoice::Kind::endpoint, std::string(text.substr(0, equals)), std::string(url)};
-}
-
-Json sampler_fields(LoadServerChoice::Kind kind, const SamplerOptions& sampler) {
-  Json fields = {{"temperature", sampler.temperature}, {"top_p", sampler.top_p}};
-  const bool is_llama = kind == LoadServerChoice::Kind::llama_cpp;
-  const SamplerOptions usual;
-  const auto add = [&](const char* name, auto value, auto usual_value) {
-    if (is_llama || value != usual_value) fields[name] = value;  // llama.cpp has other usual values
-  };
-  // The most probable token is the same with 1, which spares llama.cpp a softmax.
-  add("top_k", is_llama && sampler.temperature == 0 ? 1 : sampler.top_k, usual.top_k);
-  add("min_p", sampler.min_p, usual.min_p);
-  add("typical_p", sampler.typical_p, usual.typical_p);
-  add(is_llama ? "repeat_penalty" : "repetition_penalty", sampler.repetition_penalty,
-      usual.repetition_penalty);
-  if (is_llama) fields["repeat_last_n"] = -1;
-  add("presence_penalty", sampler.presence_penalty, usual.presence_penalty);
-  add("frequency_penalty", sampler.frequency_penalty, usual.frequency_penalty);
-  for (const auto& [token, bias] : sampler.logit_bias)
-    fields["logit_bias"][std::to_string(token)] = bias;
-  return fields;
 }
 
 LoadServer::LoadServer(const LoadServerChoice& choice, const LoadSetting& setting)
@@ -105,7 +85,8 @@ void LoadServer::learn_model() {
     body["stream"] = false;
     const HttpReply reply = http_request(doing, completions_url(), &body);
     if (reply.status == kHttpDone) return;
-    if (!takes_ids_) http_json(doing, reply);  // throws what it said
+    if (!takes_ids_ || !may_refuse_ids(reply.status))
+      http_json(doing, reply);  // throws what it said
   }
 }
 
@@ -113,7 +94,8 @@ Json LoadServer::body_of(const LoadPrompt& prompt, const SamplerOptions& sampler
   Json body = {
       {"model", model_}, {"max_tokens", prompt.max_new}, {"seed", prompt.seed}, {"stream", true}};
   body["prompt"] = takes_ids_ ? Json(prompt.tokens) : Json(prompt.text);
-  body.update(sampler_fields(choice_.kind, sampler));
+  const bool is_llama = choice_.kind == LoadServerChoice::Kind::llama_cpp;
+  body.update(is_llama ? llama_sampler_fields(sampler) : endpoint_sampler_fields(sampler));
   return body;
 }
 

@@ -27,10 +27,6 @@ LoadServerChoice parse_load_method(std::string_view method);
 /// NAME=URL[#MODEL]. Throws UsageError.
 LoadServerChoice parse_load_url(std::string_view text);
 
-/// The sampler as fields of a request to /completions, by the names that such a server has for
-/// them. Endpoints, which may refuse what they do not know, are told what is not usual.
-Json sampler_fields(LoadServerChoice::Kind kind, const SamplerOptions& sampler);
-
 /// What servers are started with. Borrowed.
 struct LoadSetting {
   std::vector<std::string> talon;  // `talon serve` with its model and flags

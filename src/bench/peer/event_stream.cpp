@@ -30,10 +30,12 @@ void EventStream::push(std::string_view bytes) {
 }
 
 void EventStream::read_line(std::string_view line) {
-  constexpr std::string_view kData = "data: ";
+  constexpr std::string_view kData = "data:";
   if (!line.starts_with(kData)) return;
-  if (line.substr(kData.size()).starts_with("[DONE]")) is_complete_ = true;
-  const Json event = Json::parse(line.substr(kData.size()), nullptr, false);
+  line.remove_prefix(kData.size());
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  if (line.starts_with("[DONE]")) is_complete_ = true;
+  const Json event = Json::parse(line, nullptr, false);
   if (const Json* error = member(event, "error")) error_ = error->dump();
   const Json* choices = member(event, "choices");
   if (!choices || !choices->is_array() || choices->empty()) return;

@@ -38,9 +38,10 @@ struct PeerSetting {
   int context = 0;  // positions
 };
 
-/// Starts or finds the peer. It gets prompts as token ids, and no more of Talon's sampler than it
-/// has itself: temperature, top-k, top-p, min-p, the penalties and the seed. Its tokens are its own
-/// arithmetic's. Throws UsageError for a model it cannot read, Error if it does not start.
+/// Starts or finds the peer. It gets prompts as token ids, and Talon's sampler as settings of its
+/// own (sampler_fields.h); a request with a setting that it does not have is a UsageError. Its
+/// tokens are its own arithmetic's. Throws UsageError for a model it cannot read, Error if it does
+/// not start.
 std::unique_ptr<Contestant> make_peer(const PeerChoice& choice, const PeerSetting& setting);
 
 /// What talks as llama-server does, and what talks as OpenAI's; `make_peer` chooses.

@@ -37,6 +37,8 @@ HttpReply http_request(const std::string& doing, const std::string& url, const J
   return reply;
 }
 
+bool may_refuse_ids(int status) { return status == 400 || status == 415 || status == 422; }
+
 Json http_json(const std::string& doing, const HttpReply& reply) {
   if (reply.status != kHttpDone) {
     fail("{}: expected HTTP status 200, got {}: {}", doing, reply.status,

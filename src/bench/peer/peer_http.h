@@ -22,6 +22,9 @@ using HttpListener = std::function<void(std::string_view)>;
 HttpReply http_request(const std::string& doing, const std::string& url, const Json* body = nullptr,
                        const StopFlag* stop = nullptr, const HttpListener& listener = {});
 
+/// Whether a server that answers so may be one that does not take prompts as token ids.
+bool may_refuse_ids(int status);
+
 /// The body as JSON. Throws Error beginning with `doing`, with what the server said, unless the
 /// status is 200 and the body is a JSON object.
 Json http_json(const std::string& doing, const HttpReply& reply);

@@ -2,11 +2,33 @@
 
 #include "bench/peer/peer.h"
 #include "bench/peer/peer_http.h"
+#include "bench/peer/sampler_fields.h"
 #include "bench/peer/server_process.h"
 #include "core/error.h"
+#include "text/detokenizer.h"
 
 namespace talon {
 namespace {
+
+/// Throws UsageError for what adapters (bench/python_peer.py) do not know of the sampler.
+void expect_adapter_knows(const std::string& name, const SamplerOptions& sampler) {
+  const SamplerOptions usual;
+  const std::pair<const char*, bool> asked[] = {
+      {"--min-p", sampler.min_p != usual.min_p},
+      {"--typical-p", sampler.typical_p != usual.typical_p},
+      {"--repeat-window", sampler.penalty_window != usual.penalty_window},
+      {"--presence-penalty", sampler.presence_penalty != usual.presence_penalty},
+      {"--frequency-penalty", sampler.frequency_penalty != usual.frequency_penalty},
+      {"--logit-bias", !sampler.logit_bias.empty()},
+      {"--ban", !sampler.banned.empty()}};
+  for (const auto& [flag, is_asked] : asked) {
+    if (!is_asked) continue;
+    throw UsageError(
+        fmt::format("{}: expected --temperature, --top-k, --top-p, --repeat-penalty and --seed "
+                    "alone, which are all that it can be told, found {}",
+                    name, flag));
+  }
+}
 
 /// llama.cpp's server, one slot, nothing remembered between prompts; or a program that talks like
 /// it for another engine.
@@ -14,9 +36,10 @@ class LlamaPeer : public Contestant {
  public:
   LlamaPeer(const PeerChoice& choice, const PeerSetting& setting)
       : name_(choice.name),
-        server_(choice.kind == PeerChoice::Kind::adapter
-                    ? adapter_command(choice, setting)
-                    : llama_server_command(choice, setting, /*slots=*/1, "0")) {
+        is_adapter_(choice.kind == PeerChoice::Kind::adapter),
+        tokenizer_(setting.tokenizer),
+        server_(is_adapter_ ? adapter_command(choice, setting)
+                            : llama_server_command(choice, setting, /*slots=*/1, "0")) {
     server_.await_ready("start " + name_);
   }
 
@@ -25,6 +48,7 @@ class LlamaPeer : public Contestant {
 
   TurnAnswer answer(const Request& request, const StopFlag* stop) override {
     const std::string doing = "ask " + name_;
+    if (is_adapter_) expect_adapter_knows(name_, request.sampler);
     if (!server_.running()) fail("{}: it has ended: {}", doing, server_.last_output());
     const Json body = body_of(request);
     const Json reply =
@@ -39,31 +63,22 @@ class LlamaPeer : public Contestant {
 
  private:
   static Json body_of(const Request& request) {
-    const SamplerOptions& sampler = request.sampler;
-    // The most probable token is the same with 1, which spares it a softmax over the vocabulary.
-    const int top_k = sampler.temperature == 0 ? 1 : sampler.top_k;
-    return {{"prompt", request.prompt},
-            {"n_predict", request.max_new},
-            {"temperature", sampler.temperature},
-            {"top_k", top_k},
-            {"top_p", sampler.top_p},
-            {"min_p", sampler.min_p},
-            {"typical_p", sampler.typical_p},
-            {"repeat_penalty", sampler.repetition_penalty},
-            {"repeat_last_n", sampler.penalty_window > 0 ? sampler.penalty_window : -1},
-            {"presence_penalty", sampler.presence_penalty},
-            {"frequency_penalty", sampler.frequency_penalty},
-            {"seed", request.seed},
-            {"cache_prompt", false},
-            {"return_tokens", true}};
+    Json body = {{"prompt", request.prompt},
+                 {"n_predict", request.max_new},
+                 {"seed", request.seed},
+                 {"cache_prompt", false},
+                 {"return_tokens", true}};
+    body.update(llama_sampler_fields(request.sampler));
+    return body;
   }
 
   /// Its times count as Talon's: decoding is all after the first token.
-  static TurnAnswer read_answer(const Json& reply, const Request& request) {
+  TurnAnswer read_answer(const Json& reply, const Request& request) const {
     const Json& timings = reply.at("timings");
     TurnAnswer answer;
     answer.tokens = reply.at("tokens").get<std::vector<TokenId>>();
     answer.text = reply.at("content").get<std::string>();
+    if (answer.text.empty()) answer.text = text_of(answer.tokens);
     answer.prefill_ms = timings.at("prompt_ms").get<double>();
     answer.decode_ms = timings.at("predicted_ms").get<double>();
     answer.check_ms = answer.decode_ms;
@@ -77,7 +92,17 @@ class LlamaPeer : public Contestant {
     return answer;
   }
 
+  /// Adapters answer in tokens alone; the next turn is asked with the text.
+  std::string text_of(const std::vector<TokenId>& tokens) const {
+    Detokenizer detokenizer(tokenizer_);
+    std::string text;
+    for (const TokenId token : tokens) text += detokenizer.push(token);
+    return text + detokenizer.finish();
+  }
+
   std::string name_;
+  bool is_adapter_;
+  const Tokenizer& tokenizer_;
   ServerProcess server_;
 };
 

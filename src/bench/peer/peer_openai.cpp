@@ -3,6 +3,7 @@
 #include "bench/peer/event_stream.h"
 #include "bench/peer/peer.h"
 #include "bench/peer/peer_http.h"
+#include "bench/peer/sampler_fields.h"
 #include "core/error.h"
 #include "engine/stopwatch.h"
 #include "net/http_transfer.h"
@@ -45,12 +46,14 @@ class OpenaiPeer : public Contestant {
   TurnAnswer answer(const Request& request, const StopFlag* stop) override {
     const std::string doing = "ask " + name_;
     TimedText timed;
-    HttpReply reply = post(doing, request, stop, timed);
-    if (reply.status != kHttpDone && takes_ids_) {
-      takes_ids_ = false;
-      reply = post(doing, request, stop, timed);
+    bool as_ids = takes_ids_.value_or(true);
+    HttpReply reply = post(doing, request, as_ids, stop, timed);
+    if (!takes_ids_ && may_refuse_ids(reply.status)) {
+      as_ids = false;
+      reply = post(doing, request, as_ids, stop, timed);
     }
     if (reply.status != kHttpDone) http_json(doing, reply);  // throws what it said
+    takes_ids_ = as_ids;
     TurnAnswer answer;
     answer.text = timed.text;
     answer.tokens = tokenizer_.encode(answer.text);
@@ -72,18 +75,14 @@ class OpenaiPeer : public Contestant {
     return models["data"][0]["id"].get<std::string>();
   }
 
-  HttpReply post(const std::string& doing, const Request& request, const StopFlag* stop,
-                 TimedText& timed) const {
-    const SamplerOptions& sampler = request.sampler;
+  HttpReply post(const std::string& doing, const Request& request, bool as_ids,
+                 const StopFlag* stop, TimedText& timed) const {
     Json body = {{"model", model_},
                  {"max_tokens", request.max_new},
-                 {"temperature", sampler.temperature},
-                 {"top_p", sampler.top_p},
-                 {"presence_penalty", sampler.presence_penalty},
-                 {"frequency_penalty", sampler.frequency_penalty},
                  {"seed", request.seed},
                  {"stream", true}};
-    if (takes_ids_) {
+    body.update(endpoint_sampler_fields(request.sampler));
+    if (as_ids) {
       body["prompt"] = request.prompt;
     } else {
       body["prompt"] = tokenizer_.decode(request.prompt, /*skip_special=*/false);
@@ -93,6 +92,8 @@ class OpenaiPeer : public Contestant {
     HttpReply reply = http_request(doing, url_ + "/completions", &body, stop,
                                    [&](std::string_view piece) { stream.push(piece); });
     if (!stream.error().empty()) fail("{}: it said {}", doing, stream.error());
+    if (reply.status == kHttpDone && !stream.is_complete())
+      fail("{}: expected an answer with an end, found one that broke off", doing);
     return reply;
   }
 
@@ -100,7 +101,7 @@ class OpenaiPeer : public Contestant {
   std::string url_;
   std::string model_;
   const Tokenizer& tokenizer_;
-  bool takes_ids_ = true;  // until it refuses them
+  std::optional<bool> takes_ids_;  // known once it has answered
 };
 
 }  // namespace

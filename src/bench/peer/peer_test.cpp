@@ -148,6 +148,22 @@ TEST(OpenaiPeer, IsSentIdsAndSettingsAndAnswersInTokens) {
   EXPECT_EQ(body["temperature"], 0);
 }
 
+TEST(OpenaiPeer, IsToldTheWholeSampler) {
+  FakeServer server;
+  Request request = small_request();
+  request.sampler.min_p = 0.25;
+  request.sampler.banned = {7};
+  openai(server.url())->answer(request, nullptr);
+  EXPECT_EQ(server.bodies.front()["min_p"], 0.25);
+  EXPECT_EQ(server.bodies.front()["logit_bias"], Json({{"7", -100}}));
+}
+
+TEST(OpenaiPeer, MayWriteEventsWithoutASpace) {
+  FakeServer server;
+  server.stream = "data:{\"choices\":[{\"text\":\"Once\"}]}\r\n\r\ndata:[DONE]\r\n\r\n";
+  EXPECT_EQ(openai(server.url())->answer(small_request(), nullptr).text, "Once");
+}
+
 TEST(OpenaiPeer, ThatRefusesIdsIsSentTextFromThenOn) {
   FakeServer server;
   server.takes_ids = false;
@@ -175,7 +191,11 @@ TEST(OpenaiPeer, ThatFailsIsAnErrorWithWhatItSaid) {
   const std::string refused = message_of([&] { peer->answer(small_request(), nullptr); });
   EXPECT_NE(refused.find("500"), std::string::npos) << refused;
   EXPECT_NE(refused.find("out of memory"), std::string::npos) << refused;
+  EXPECT_TRUE(server.bodies.back()["prompt"].is_array()) << "not asked again with text";
   server.status = 200;
+  server.stream = "data: {\"choices\":[{\"text\":\"Once upon\"}]}\n\n";
+  const std::string cut = message_of([&] { peer->answer(small_request(), nullptr); });
+  EXPECT_NE(cut.find("broke off"), std::string::npos) << cut;
   server.stream = "data: {\"error\":{\"message\":\"broken\"}}\n\n";
   const std::string broken = message_of([&] { peer->answer(small_request(), nullptr); });
   EXPECT_NE(broken.find("broken"), std::string::npos) << broken;
@@ -352,6 +372,11 @@ TEST_F(PythonPeer, TalksAsAnEngineThatTheBenchStarts) {
     request.sampler.temperature = 0;
     const TurnAnswer answer = peer->answer(request, nullptr);
     EXPECT_EQ(answer.tokens, expected);
+    std::string text;
+    for (const TokenId token : expected) {
+      if (!tokenizer().is_special(token)) text += tokenizer().bytes_of(token);
+    }
+    EXPECT_EQ(answer.text, text) << "with which the next turn is asked";
     const int passes = static_cast<int>(expected.size()) - (name[13] == ':' ? 1 : 0);
     EXPECT_EQ(answer.rounds.rounds, passes - 1) << "the first token is the prompt's";
     EXPECT_GE(answer.prefill_ms, 0);
@@ -359,6 +384,10 @@ TEST_F(PythonPeer, TalksAsAnEngineThatTheBenchStarts) {
     request.sampler.temperature = 0.5;
     const std::string failed = message_of([&] { peer->answer(request, nullptr); });
     EXPECT_NE(failed.find("drawn at 0.5 with 5"), std::string::npos) << failed;
+    request.sampler.banned = {7};
+    const std::string refused = message_of([&] { peer->answer(request, nullptr); });
+    EXPECT_NE(refused.find("found --ban"), std::string::npos) << refused;
+    request.sampler.banned.clear();
   }
   const PeerChoice unknown = parse_peer("peer:openvino:magic=" + start());
   EXPECT_NE(message_of([&] {
