@@ -1,5 +1,7 @@
 #include "bench/load/load_server.h"
 
+#include <algorithm>
+
 #include "bench/peer/peer_http.h"
 #include "bench/peer/sampler_fields.h"
 #include "core/error.h"
@@ -41,6 +43,11 @@ LoadServerChoice parse_load_url(std::string_view text) {
         "--url: expected NAME=URL, such as mine=http://127.0.0.1:8000/v1, got {}", text));
   }
   return {LoadServerChoice::Kind::endpoint, std::string(text.substr(0, equals)), std::string(url)};
+}
+
+int slot_positions(int asked, int most) {
+  constexpr int kUsual = 4096, kMargin = 64;
+  return std::min(std::max(kUsual, asked + kMargin), most);
 }
 
 LoadServer::LoadServer(const LoadServerChoice& choice, const LoadSetting& setting)

@@ -27,6 +27,10 @@ LoadServerChoice parse_load_method(std::string_view method);
 /// NAME=URL[#MODEL]. Throws UsageError.
 LoadServerChoice parse_load_url(std::string_view text);
 
+/// Positions of each slot of a server that is started: room for the longest request, `asked`, and
+/// what a number in front of a question adds to it, within the model's `most`.
+int slot_positions(int asked, int most);
+
 /// What servers are started with. Borrowed.
 struct LoadSetting {
   std::vector<std::string> talon;  // `talon serve` with its model and flags

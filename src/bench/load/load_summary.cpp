@@ -14,17 +14,37 @@ std::vector<double> gaps_of(const LoadAnswer& answer) {
   return gaps;
 }
 
+/// The slice ended before it got any text.
+bool is_waiting(const LoadAnswer& answer) {
+  return answer.pieces.empty() && !answer.is_whole && answer.error.empty();
+}
+
+/// Times from questions to the first text, and those of the questions that wait for it still.
+struct FirstTexts {
+  std::vector<double> came, waited;
+
+  /// A wait that goes on is no shorter than what is seen of it.
+  LoadTimes times() const {
+    LoadTimes times = times_of(came);
+    times.worst = std::fmax(times.worst, times_of(waited).worst);
+    return times;
+  }
+};
+
 /// Times of some slices of one server.
 struct Collected {
-  std::vector<double> first, gaps, long_first;
+  FirstTexts first, long_first;
+  std::vector<double> gaps;
 
-  void add(const LoadAnswer& answer) {
-    if (!answer.pieces.empty()) {
-      (answer.is_long ? long_first : first).push_back(answer.pieces.front() - answer.begin);
+  void add(const LoadSlice& slice) {
+    for (const LoadAnswer& answer : slice.answers) {
+      FirstTexts& texts = answer.is_long ? long_first : first;
+      if (!answer.pieces.empty()) texts.came.push_back(answer.pieces.front() - answer.begin);
+      if (is_waiting(answer)) texts.waited.push_back(1000 * slice.seconds - answer.begin);
+      if (answer.is_long) continue;
+      const std::vector<double> more = gaps_of(answer);
+      gaps.insert(gaps.end(), more.begin(), more.end());
     }
-    if (answer.is_long) return;
-    const std::vector<double> more = gaps_of(answer);
-    gaps.insert(gaps.end(), more.begin(), more.end());
   }
 };
 
@@ -42,6 +62,7 @@ void count_ends(const LoadSlice& slice, LoadResult& result) {
       ++result.errors;
     } else if (!answer.is_long) {
       ++(answer.is_whole ? result.answers : result.cut);
+      result.waiting += is_waiting(answer) ? 1 : 0;
     }
   }
 }
@@ -68,8 +89,8 @@ Json slice_json(const LoadSlice& slice, const std::string& server, const CountTo
   LoadResult ends;
   count_ends(slice, ends);
   Json errors = Json::array();
+  times.add(slice);
   for (const LoadAnswer& answer : slice.answers) {
-    times.add(answer);
     if (!answer.error.empty() && errors.size() < 3) errors.push_back(answer.error);
   }
   Json line = {{"server", server},
@@ -78,12 +99,14 @@ Json slice_json(const LoadSlice& slice, const std::string& server, const CountTo
                {"round", slice.round},
                {"seconds", rounded(slice.seconds)},
                {"tok_s", rounded(tokens_per_second(slice, count))},
-               {"first_ms", to_json(times_of(times.first))},
+               {"first_ms", to_json(times.first.times())},
                {"gap_ms", to_json(times_of(times.gaps))},
                {"answers", ends.answers},
                {"cut", ends.cut},
+               {"waiting", ends.waiting},
                {"errors", ends.errors}};
-  if (!times.long_first.empty()) line["long_first_ms"] = to_json(times_of(times.long_first));
+  const LoadTimes long_ms = times.long_first.times();
+  if (long_ms.worst > 0) line["long_first_ms"] = to_json(long_ms);
   if (!errors.empty()) line["said"] = errors;
   return line;
 }
@@ -113,14 +136,14 @@ std::vector<LoadResult> summarize(std::span<const LoadSlice> slices,
         if (const double first = first_rates[slice.round]; first > 0) {
           ratios.push_back(rates.back() / first);
         }
-        for (const LoadAnswer& answer : slice.answers) times.add(answer);
+        times.add(slice);
         count_ends(slice, result);
       }
       result.tok_s = spread_of(rates);
       result.times_first = spread_of(ratios);
-      result.first_ms = times_of(times.first);
+      result.first_ms = times.first.times();
       result.gap_ms = times_of(times.gaps);
-      result.long_ms = times_of(times.long_first);
+      result.long_ms = times.long_first.times();
       results.push_back(result);
     }
   }
@@ -141,6 +164,7 @@ Json to_json(const LoadResult& result) {
                {"gap_ms", to_json(result.gap_ms)},
                {"answers", result.answers},
                {"cut", result.cut},
+               {"waiting", result.waiting},
                {"errors", result.errors},
                {"compared", result.compared},
                {"unequal", result.unequal}};
@@ -150,16 +174,18 @@ Json to_json(const LoadResult& result) {
 
 Table load_table(std::span<const LoadResult> results) {
   Table table{{"server", "requests", "tok/s", "least-most", "times the first", "first text ms",
-               "99 %", "gap ms", "99 %", "worst", "answers", "errors", "equal"}};
+               "99 %", "worst", "gap ms", "99 %", "worst", "answers", "cut", "waiting", "errors",
+               "equal"}};
   for (const LoadResult& result : results) {
     const bool is_compared = result.compared > 0;
     table.rows.push_back(
         {result.server, name_of(result.level), number(result.tok_s.median, 0),
          fmt::format("{:.0f}-{:.0f}", result.tok_s.least, result.tok_s.most),
          number(result.times_first.median, 2), number(result.first_ms.median, 0),
-         number(result.first_ms.p99, 0), number(result.gap_ms.median, 1),
-         number(result.gap_ms.p99, 0), number(result.gap_ms.worst, 0),
-         std::to_string(result.answers), std::to_string(result.errors),
+         number(result.first_ms.p99, 0), number(result.first_ms.worst, 0),
+         number(result.gap_ms.median, 1), number(result.gap_ms.p99, 0),
+         number(result.gap_ms.worst, 0), std::to_string(result.answers), std::to_string(result.cut),
+         std::to_string(result.waiting), std::to_string(result.errors),
          is_compared ? fmt::format("{} of {}", result.compared - result.unequal, result.compared)
                      : "-"});
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <span>
 #include <string>
@@ -16,9 +17,9 @@ namespace talon {
 /// Tokens of a text, counted alike for all servers.
 using CountTokens = std::function<int(const std::string&)>;
 
-/// Of times in milliseconds.
+/// Of times in milliseconds; NaN where there are none.
 struct LoadTimes {
-  double median = 0, p99 = 0, worst = 0;
+  double median = NAN, p99 = NAN, worst = NAN;
 };
 LoadTimes times_of(std::vector<double> values);
 
@@ -28,11 +29,12 @@ struct LoadResult {
   LoadLevel level;
   Spread tok_s = {};        // over slices; of all text that came within them
   Spread times_first = {};  // tok/s over those of the first server, slice by slice
-  LoadTimes first_ms = {};  // from the question to the first text
+  LoadTimes first_ms = {};  // from the question to the first text; the worst: or to the slice's end
   LoadTimes gap_ms = {};   // between texts of a running answer; drafts bring several tokens at once
-  LoadTimes long_ms = {};  // to the first text after a long prompt
+  LoadTimes long_ms = {};  // likewise to the first text after a long prompt
   int answers = 0;         // that came whole
   int cut = 0;             // that the end of a slice cut off
+  int waiting = 0;         // of these, without any text yet
   int errors = 0;
   int unequal = 0;  // that are not what plain decoding gives
   int compared = 0;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <set>
 #include <thread>
 
@@ -175,6 +176,13 @@ TEST(LoadServers, AreToldTheWholeSamplerByTheirOwnNames) {
   EXPECT_FALSE(body.contains("min_p")) << "as usual";
 }
 
+TEST(LoadServers, HaveSlotsWithRoomForWhatIsAsked) {
+  EXPECT_EQ(slot_positions(1152, 8192), 4096);
+  EXPECT_GE(slot_positions(5000 + 128, 8192), 5000 + 128);
+  EXPECT_EQ(slot_positions(9000, 8192), 8192) << "the model has no more";
+  EXPECT_EQ(slot_positions(1152, 2048), 2048);
+}
+
 TEST(ClosedLoop, KeepsSoManyRequestsAtOnceEachWithItsOwnPrompt) {
   FakeEndpoint endpoint;
   LoadServer server(endpoint.choice(), setting());
@@ -298,6 +306,36 @@ TEST(LoadSummary, CountsTextOfASliceItsWaitsAndItsGaps) {
   EXPECT_EQ(line["concurrency"], 4);
   EXPECT_EQ(line["said"][0], "HTTP status 500");
   EXPECT_EQ(load_table(results).rows[1][4], "2.00");
+}
+
+/// Two got no text: one waits from 0.1 s on, one with a long prompt from 0.5 s on.
+TEST(LoadSummary, CountsThoseThatGotNoTextAndWhatTheyWaited) {
+  LoadSlice slice{.server = 0, .level = {false, 3}, .seconds = 2};
+  slice.answers = {answer_of(0, "aaaa", {150, 160}),
+                   answer_of(1, "", {}, false),
+                   answer_of(2, "", {}),
+                   {.prompt = 3, .error = "refused"}};
+  LoadAnswer long_one = answer_of(4, "", {}, false);
+  long_one.begin = 500;
+  long_one.is_long = true;
+  slice.answers.push_back(long_one);
+  const std::vector<std::string> names = {"one"};
+  const LoadResult result = summarize(std::span(&slice, 1), names, letters)[0];
+  EXPECT_EQ(result.cut, 1);
+  EXPECT_EQ(result.waiting, 1);
+  EXPECT_EQ(result.answers, 2) << "an answer may be empty";
+  EXPECT_EQ(result.first_ms.median, 50) << "of the one that got text";
+  EXPECT_EQ(result.first_ms.worst, 1900);
+  EXPECT_EQ(result.long_ms.worst, 1500);
+  EXPECT_TRUE(std::isnan(result.long_ms.median));
+  const Json line = slice_json(slice, "one", letters);
+  EXPECT_EQ(line["waiting"], 1);
+  EXPECT_EQ(line["first_ms"]["worst"], 1900);
+  EXPECT_EQ(to_json(result)["waiting"], 1);
+  const Table table = load_table(std::span(&result, 1));
+  ASSERT_EQ(table.columns.size(), table.rows[0].size());
+  EXPECT_EQ(table.columns[13], "waiting");
+  EXPECT_EQ(table.rows[0][13], "1");
 }
 
 TEST(LoadCheck, ComparesWholeTextsAndBeginningsOfThoseThatWereCutOff) {

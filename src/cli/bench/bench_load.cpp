@@ -24,7 +24,6 @@ namespace talon {
 namespace {
 
 constexpr const char* kModelGroup = "Model and backend";
-constexpr int kPeerContext = 4096;  // positions of each slot of another server
 constexpr auto kBetween = std::chrono::milliseconds(150);  // for what a slice cut off to end
 
 class BenchLoad : public Command {
@@ -178,7 +177,8 @@ class BenchLoad : public Command {
       slots = std::max(slots, level.is_open ? 16 : static_cast<int>(level.value));
     }
     if (settings_.long_tokens > 0) ++slots;
-    const int context = std::min(kPeerContext, read_model_config(checkpoint).context);
+    const int asked = prompts_.max_new + std::max(prompts_.max_prompt, settings_.long_tokens);
+    const int context = slot_positions(asked, read_model_config(checkpoint).context);
     const LoadSetting setting{
         serve_command(), {checkpoint.path, tokenizer, thread_count(model_), context}, slots};
     std::vector<std::unique_ptr<LoadServer>> servers;
