@@ -84,6 +84,31 @@ TEST(Field, ThePageHasTheModelsBesideEachOtherAndEveryMethodsTimes) {
   EXPECT_NE(field_markdown(field_lines(runs)).find("| eagle3+suffix |"), std::string::npos);
 }
 
+/// Another head of the same method is another method.
+TEST(Field, HeadsThatAShortNameDoesNotTellApartKeepTheirOwn) {
+  const std::string other = "eagle3:head=models/other+suffix";
+  SpecFile run = run_of("a");
+  for (int i = 1; i <= 4; ++i) run.lines.push_back({cell(i, other, 0, 150, 5), "run"});
+  run.closing["settings"]["methods"].push_back(other);
+  const std::vector<Json> lines = field_lines({run});
+  EXPECT_EQ(lines[0]["method"], "none");
+  EXPECT_EQ(lines[1]["method"], kMethods[1]);
+  EXPECT_EQ(lines[2]["method"], other);
+  const Table cold = field_report(lines).tables[0].table;
+  ASSERT_EQ(cold.rows.size(), 3U);
+  EXPECT_EQ(cold.rows[1], (std::vector<std::string>{kMethods[1], "2.00, tau 2.50"}));
+  EXPECT_EQ(cold.rows[2], (std::vector<std::string>{other, "1.50, tau 1.50"}));
+}
+
+TEST(Field, SaysHowManyAnswersDifferAndHowManyThereAreNot) {
+  SpecFile run = run_of("a");
+  run.lines[1].cell.error = "the peer died";
+  EXPECT_EQ(field_report(field_lines({run})).tables[2].table.rows[1].back(), "1 failed");
+  run.lines[3].cell.equal = false;
+  EXPECT_EQ(field_report(field_lines({run})).tables[2].table.rows[1].back(),
+            "NO: 1 of 4 differ, 1 failed");
+}
+
 TEST(Field, RunsThatCannotStandBesideEachOtherAreRefused) {
   EXPECT_THROW(field_lines({run_of("a"), run_of("a")}), Error);
   SpecFile unfinished = run_of("a");

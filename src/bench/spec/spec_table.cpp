@@ -7,7 +7,6 @@
 #include <map>
 
 namespace talon {
-namespace {
 
 std::string same_tokens(const MethodSummary& summary) {
   if (summary.cells == 0) return "–";
@@ -20,8 +19,6 @@ std::string same_tokens(const MethodSummary& summary) {
     text += fmt::format("{}{} failed", text.empty() ? "" : ", ", summary.failed);
   return text;
 }
-
-}  // namespace
 
 std::string with_range(double value, const Interval& range) {
   if (!std::isfinite(range.low) || range.low == range.high) return number(value, 2);

@@ -34,6 +34,10 @@ std::string spec_markdown(std::span<const MethodSummary> summaries, const Json& 
 /// interval, tau and the worst question. Without rows if there is one temperature only.
 Table temperature_table(std::span<const SpecCell> cells, const std::vector<std::string>& methods);
 
+/// Whether all answers have the tokens of plain decoding: "yes", "2 of 5 differ", "NO: 2 of 5
+/// differ" where they must have them, "1 failed".
+std::string same_tokens(const MethodSummary& summary);
+
 /// "1.38 [1.20, 1.51]".
 std::string with_range(double value, const Interval& range);
 
