@@ -16,6 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+Json last_line(const std::string& lines) {
+  const std::size_t before = lines.rfind('\n', lines.size() - 2);
+  return Json::parse(lines.substr(before == lines.npos ? 0 : before + 1));
+}
+
 class ImageCommand : public testing::Test {
  protected:
   ImageCommand() {
@@ -273,7 +278,14 @@ TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   ASSERT_EQ(all.size(), 2 * 4 * 3 + 1);
   EXPECT_EQ(all[1]["method"], exact);
   EXPECT_EQ(all[1]["tokens"], 15);
-  const Json summary = all.back()["summary"];
+  const Json& closing = all.back();
+  for (const char* key : {"commit", "date", "machine", "backend", "model"})
+    EXPECT_TRUE(closing.contains(key)) << key;
+  EXPECT_EQ(closing["partial"], false);
+  EXPECT_EQ(closing["settings"]["images"], 4);
+  EXPECT_EQ(closing["settings"]["guidance"], 2.0);
+  EXPECT_EQ(closing["settings"]["temperature"], 1.0);
+  const Json& summary = closing["summary"];
   EXPECT_EQ(summary["none"]["tau"], 1.0);
   EXPECT_EQ(summary[exact]["images"], 8);
   EXPECT_EQ(summary[exact]["equal"], 1.0);
@@ -293,8 +305,7 @@ TEST_F(ImageCommand, OtherCodesOfTheSameLawAreNoFailureOfTheBench) {
       run_talon({"bench", "image", "-m", folder_.path().string(), "--prompts",
                  folder_.file("prompts.jsonl"), "-n", "8", "--methods", method});
   EXPECT_EQ(outcome.code, 0) << outcome.notes;
-  const std::string last = outcome.output.substr(outcome.output.rfind("{\"background"));
-  EXPECT_LT(Json::parse(last)["summary"][method]["equal"], 1.0);
+  EXPECT_LT(last_line(outcome.output)["summary"][method]["equal"], 1.0);
 }
 
 TEST_F(ImageCommand, LinesOfBenchSaySeedAndGuidance) {
@@ -339,9 +350,9 @@ TEST_F(ImageCommand, AStoppedBenchSumsUpWhatIsFinished) {
   const Outcome outcome = run_talon(start);
   EXPECT_EQ(outcome.code, 130) << outcome.notes;
   EXPECT_NE(outcome.notes.find("of 50000 pictures"), std::string::npos) << outcome.notes;
-  const std::string rows = read_file(start.output_file);
-  const std::size_t last = rows.rfind('\n', rows.size() - 2);
-  const Json summary = Json::parse(rows.substr(last + 1))["summary"];
+  const Json closing = last_line(read_file(start.output_file));
+  EXPECT_EQ(closing["partial"], true);
+  const Json& summary = closing["summary"];
   EXPECT_LT(summary["jacobi"]["images"], 50000);
   EXPECT_EQ(summary["none"]["images"], summary["jacobi"]["images"]);
 }
@@ -377,7 +388,7 @@ TEST_F(ImageCommand, BenchKeepsThePicturesOfEachMethodAndAReport) {
   const Outcome outcome = run_talon(command);
   ASSERT_EQ(outcome.code, 0) << outcome.notes;
   EXPECT_EQ(read_file(fs::path(report) / "pictures.jsonl"), outcome.output);
-  const Json summary = Json::parse(outcome.output.substr(outcome.output.rfind("{\"background")));
+  const Json summary = last_line(outcome.output);
   const Json& methods = summary["summary"];
   const fs::path plain = methods["none"]["pictures"].get<std::string>(),
                  drafted = methods["jacobi:window=8"]["pictures"].get<std::string>();

@@ -7,6 +7,7 @@
 #include "bench/image/code_counts.h"
 #include "bench/image/image_report.h"
 #include "bench/image/surprise.h"
+#include "bench/provenance.h"
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
 #include "cli/image/asked_picture.h"
@@ -22,6 +23,7 @@
 #include "draw/picture_prompt.h"
 #include "engine/stopwatch.h"
 #include "io/json_text.h"
+#include "runtime/cache_budget.h"
 #include "trace/statistics.h"
 
 namespace talon {
@@ -118,7 +120,7 @@ class BenchImage : public Command {
         report(loaded.model, picture, method, background, summaries[method]);
     }
     if (decoder) write_pictures(loaded, *decoder, pictures);
-    close(summaries, background);
+    close(loaded, summaries, background, finished);
     if (!finished) {
       note("stopped; the summary is that of {} of {} pictures", pictures.size(), asked);
       return kExitInterrupted;
@@ -218,25 +220,46 @@ class BenchImage : public Command {
   }
 
   /// The last line, and the report.
-  void close(const std::vector<Summary>& summaries, TokenId background) {
+  void close(const LoadedModel& loaded, const std::vector<Summary>& summaries, TokenId background,
+             bool finished) {
     Json summary = Json::object();
     for (std::size_t i = 0; i < methods_.size(); ++i) {
       Json one = json_of(summaries[i]);
       if (!pictures_.empty()) one["pictures"] = picture_folder(i).string();
       summary[methods_[i]] = std::move(one);
     }
-    write_line({{"summary", summary},
-                {"methods", methods_},
-                {"guidance", guidance_},
-                {"temperature", sampler_.temperature},
-                {"top_k", sampler_.top_k},
-                {"top_p", sampler_.top_p},
-                {"background", background}});
+    Json closing = provenance(settings_json(loaded));
+    closing["model"] = model_.model;
+    closing["backend"] = loaded.backend->description();
+    closing["partial"] = !finished;
+    closing["background"] = background;
+    closing["methods"] = methods_;
+    closing["summary"] = std::move(summary);
+    write_line(std::move(closing));
     if (report_.empty()) return;
     const std::vector<Json> methods = method_lines(lines_.back());
     write_report(report_, "pictures", image_report(methods, model_.model), image_markdown(methods),
                  lines_);
     note("report: {}/pictures.html", report_);
+  }
+
+  Json settings_json(const LoadedModel& loaded) const {
+    Json settings = {{"prompts", prompts_file_},
+                     {"images", images_},
+                     {"limit", limit_},
+                     {"guidance", guidance_},
+                     {"temperature", sampler_.temperature},
+                     {"seed", seed_},
+                     {"policy", decode_.policy},
+                     {"verify", decode_.verify},
+                     {"chunk", decode_.chunk},
+                     {"max_nodes", decode_.max_nodes},
+                     {"threads", loaded.threads},
+                     {"weights", name_of(loaded.weights)},
+                     {"activations", name_of(loaded.activations)},
+                     {"kv", name_of(cache_type(loaded.model, model_.kv))}};
+    settings.update(talon::json_of(sampler_));
+    return settings;
   }
 
   std::filesystem::path picture_folder(std::size_t method) const {
