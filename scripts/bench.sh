@@ -70,7 +70,8 @@ if [ "$methods" != none ]; then spec "$name" --methods "$methods"; fi
 if [ "$rounds" != 0 ]; then
   for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
   python3 bench/converted.py "$talon" "$peer" > "$work/converted.jsonl" || status=1
-  python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" --out "$results/peer.jsonl"
+  python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" \
+    --out "$results/peer.jsonl" || status=1
 fi
 if [ "$results" = bench/results ]; then python3 bench/table.py bench/results; fi
 exit $status

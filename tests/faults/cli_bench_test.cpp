@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -184,8 +185,9 @@ TEST(BenchSpec, RefusesQuestionsThatItsResultsCouldNotTellApart) {
     EXPECT_NE(outcome.notes.find(part), std::string::npos) << outcome.notes;
 }
 
-TEST(BenchSpec, GoesOnWithoutAPeerThatDies) {
-  const Folder folder;
+/// `none` beside a peer that dies after so many answers; with `more` arguments.
+Outcome spec_with_dying_peer(const Folder& folder, int answers,
+                             const std::vector<std::string>& more) {
   const std::string server = folder.write("server", R"(#!/usr/bin/env python3
 import json, os, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -200,11 +202,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
     def do_GET(self): self.reply({"status": "ok"})
     def do_POST(self):
-        Handler.answers += 1
-        if Handler.answers > 2: os._exit(1)
+        if Handler.answers == 0: os._exit(1)
+        Handler.answers -= 1
         self.reply({"content": "x", "tokens": [1, 2, 3],
                     "timings": {"prompt_ms": 1.0, "predicted_ms": 1.0, "predicted_n": 3}})
     def log_message(self, *_): pass
+Handler.answers = )" + std::to_string(answers) + R"(
 HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 )");
   std::filesystem::permissions(server, std::filesystem::perms::owner_all);
@@ -212,9 +215,14 @@ HTTPServer(("127.0.0.1", port), Handler).serve_forever()
   const auto tokenizer = std::filesystem::path(small_model()).parent_path() / "tok512.bin";
   folder.write("tok512.bin", read_file(tokenizer));
   std::vector<std::string> arguments =
-      spec("none,peer:llama.cpp=" + server, folder.write("q.jsonl", questions(3)), {"-n", "8"});
+      spec("none,peer:llama.cpp=" + server, folder.write("q.jsonl", questions(3)), more);
   arguments[3] = model;
-  const Outcome outcome = run_talon(arguments);
+  return run_talon(arguments);
+}
+
+TEST(BenchSpec, GoesOnWithoutAPeerThatDies) {
+  const Folder folder;
+  const Outcome outcome = spec_with_dying_peer(folder, 2, {"-n", "8"});
   EXPECT_EQ(outcome.code, 1) << outcome.notes;
   const std::vector<Json> lines = lines_in(outcome.output);
   ASSERT_EQ(lines.size(), 7u) << outcome.notes;
@@ -225,6 +233,29 @@ HTTPServer(("127.0.0.1", port), Handler).serve_forever()
     EXPECT_TRUE(lines[dead - 1]["tok_s"].is_number()) << "plain decoding goes on";
   }
   EXPECT_EQ(lines[6]["summary"]["peer:llama.cpp"]["failed"], 2);
+}
+
+/// Those of the README and of docs/results.md, of runs in which a peer gave no answer at all.
+TEST(BenchSpec, TablesAreMadeWithoutAPeerThatDied) {
+  const Folder folder;
+  const Outcome outcome =
+      spec_with_dying_peer(folder, 0, {"-n", "8", "--warm-up", "0", "--threads", "1"});
+  ASSERT_EQ(outcome.code, 1) << outcome.notes;
+  std::filesystem::create_directories(folder.file("docs"));
+  folder.write("spec_smollm2.jsonl", outcome.output);
+  folder.write("spec_smollm2_temperatures.jsonl", outcome.output);
+  for (const char* page : {"README.md", "docs/results.md"})
+    folder.write(page, "a\n<!-- make bench -->\n<!-- end of make bench -->\nz\n");
+  const std::string command =
+      "cd " + folder.path().string() + " && python3 " TALON_TEST_DATA "/../../bench/table.py .";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  const std::string page = read_file(folder.file("docs/results.md"));
+  EXPECT_NE(page.find("| `llama.cpp` | – | – | – | – |"), std::string::npos) << page;
+  EXPECT_NE(page.find("3 failed |"), std::string::npos) << page;
+  std::string read_me = read_file(folder.file("README.md"));
+  std::ranges::replace(read_me, '\n', ' ');
+  EXPECT_NE(read_me.find("| `llama.cpp` | – |"), std::string::npos) << read_me;
+  EXPECT_NE(read_me.find(" 1 threads on "), std::string::npos) << read_me;
 }
 
 TEST(BenchLoad, RefusesWhatItCannotAskFor) {
