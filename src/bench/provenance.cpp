@@ -14,9 +14,13 @@ Json to_json(const Machine& machine) {
           {"last_level_cache_mib", machine.last_level_cache_mib}};
 }
 
+std::string date_text() {
+  return fmt::format("{:%Y-%m-%dT%H:%MZ}", fmt::gmtime(std::time(nullptr)));
+}
+
 Json provenance(Json settings) {
   return {{"commit", build_commit()},
-          {"date", fmt::format("{:%Y-%m-%dT%H:%MZ}", fmt::gmtime(std::time(nullptr)))},
+          {"date", date_text()},
           {"machine", to_json(describe_machine())},
           {"settings", std::move(settings)}};
 }

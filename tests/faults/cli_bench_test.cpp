@@ -258,6 +258,25 @@ TEST(BenchSpec, TablesAreMadeWithoutAPeerThatDied) {
   EXPECT_NE(read_me.find(" 1 threads on "), std::string::npos) << read_me;
 }
 
+TEST(BenchSpec, IsAsOldAsItsFirstAnswer) {
+  const Folder folder;
+  const std::vector<std::string> arguments =
+      spec("ngram", folder.write("q.jsonl", questions(2)),
+           {"-n", "4", "--warm-up", "0", "--output", folder.file("out")});
+  ASSERT_EQ(run_talon(arguments).code, 0);
+  std::vector<Json> lines = lines_in(read_file(folder.file("out")));
+  EXPECT_EQ(lines.back()["date"], lines.front()["date"]);
+  lines.front()["date"] = "2020-01-31T09:30Z";
+  lines.resize(2);  // one question, and no last line: it was ended
+  std::string text;
+  for (const Json& line : lines) text += line.dump() + "\n";
+  folder.write("out", text);
+  const Outcome rest = run_talon(arguments);
+  ASSERT_EQ(rest.code, 0) << rest.notes;
+  EXPECT_EQ(lines_in(rest.output).size(), 5u);
+  EXPECT_EQ(lines_in(rest.output).back()["date"], "2020-01-31T09:30Z");
+}
+
 TEST(BenchLoad, RefusesWhatItCannotAskFor) {
   const Folder folder;
   const auto load = [&](std::vector<std::string> more) {

@@ -78,6 +78,7 @@ Json json_of(const SpecCell& cell) {
                {"prompt_tokens", cell.prompt_tokens},
                {"new_tokens", cell.new_tokens},
                {"equal", cell.equal}};
+  if (!cell.date.empty()) json["date"] = cell.date;
   if (!cell.claims_equal) json["claims_equal"] = false;
   if (cell.bandwidth_gb_s > 0) json["bandwidth_gb_s"] = rounded(cell.bandwidth_gb_s);
   if (!cell.error.empty()) {
@@ -107,6 +108,7 @@ SpecCell cell_from(const Json& json, const std::string& doing) {
   cell.method = fields.get<std::string>("method", "a text");
   cell.temperature = fields.amount<double>("temperature", 0.0);
   cell.seed = fields.get_or<std::uint64_t>("seed", "a whole number", 1);
+  cell.date = fields.get_or<std::string>("date", "a text", "");
   cell.error = fields.get_or<std::string>("error", "a text", "");
   cell.equal = fields.get<bool>("equal", "true or false");
   cell.claims_equal = fields.get_or<bool>("claims_equal", "true or false", true);

@@ -19,6 +19,7 @@ struct SpecCell {
   double temperature = 0;
   std::uint64_t seed = 1;
 
+  std::string date = {};           // when it was answered; empty: not known
   std::string error;               // why there is no answer; empty: there is one
   bool equal = true;               // every repeat gave the tokens of plain decoding
   bool claims_equal = true;        // a difference is a failure and not by design

@@ -246,7 +246,8 @@ class BenchSpec : public Command {
         group.front().bandwidth_gb_s = probe.sweep();
         since_sweep.emplace();
       }
-      for (const SpecCell& cell : group) {
+      for (SpecCell& cell : group) {
+        cell.date = date_text();
         if (!cell.error.empty())
           note("{}, question {}: {}", cell.method, cell.question_id.dump(), cell.error);
         add(cell, true);
@@ -267,6 +268,8 @@ class BenchSpec : public Command {
     for (const auto& trace : traces_) trace->finish();
 
     Json closing = about;
+    // A run that goes on, or only tells again, is as old as its first answer.
+    if (!cells.empty() && !cells.front().date.empty()) closing["date"] = cells.front().date;
     closing["model"] = model_.model;
     closing["backend"] = session.backend->description();
     closing["questions"] = count_questions(questions, cells);
