@@ -277,6 +277,36 @@ TEST(BenchSpec, IsAsOldAsItsFirstAnswer) {
   EXPECT_EQ(lines_in(rest.output).back()["date"], "2020-01-31T09:30Z");
 }
 
+TEST(BenchCalibration, TellsWhatItHasWhenInterrupted) {
+  const Folder folder;
+  const std::string endless(4000, 'x');  // does not fit, which is said at once
+  const std::string file =
+      folder.write("q.jsonl", questions(3) + "{\"question_id\": 0, \"turns\": [\"" + endless +
+                                  "\"]}\n" + questions(400, 11));
+  const Outcome cut = run_talon(
+      {.arguments = {"bench", "calibration", "-m", small_model(), "-d", "ngram", "--questions",
+                     file, "-n", "100", "--temperature", "0,1", "--threads", "1"},
+       .interrupt_after = "skipped question"});
+  EXPECT_EQ(cut.code, 130) << cut.notes;
+  const std::vector<Json> lines = lines_in(cut.output);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines.back()["partial"], true);
+  EXPECT_EQ(lines.back()["settings"]["temperature"], 0.0) << "the other was not begun";
+  EXPECT_GT(lines.back()["summary"]["before"]["trials"], 0);
+}
+
+TEST(BenchCost, TellsWhatItHasWhenInterrupted) {
+  const Outcome cut =
+      run_talon({.arguments = {"bench", "cost", "-m", small_model(), "--rows", "1,64", "--context",
+                               "16,500", "--repeats", "1000", "--threads", "1"},
+                 .interrupt_after = "leaving out rows"});
+  EXPECT_EQ(cut.code, 130) << cut.notes;
+  const std::vector<Json> lines = lines_in(cut.output);
+  ASSERT_EQ(lines.size(), 3u) << cut.output;
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(lines[i]["context"], 16);
+  EXPECT_EQ(lines.back()["partial"], true);
+}
+
 TEST(BenchLoad, RefusesWhatItCannotAskFor) {
   const Folder folder;
   const auto load = [&](std::vector<std::string> more) {

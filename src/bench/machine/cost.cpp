@@ -175,17 +175,20 @@ ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int
 
 std::vector<ForwardCost> measure_forward_cost(const CostTargets& targets,
                                               const CostSettings& settings,
-                                              const std::function<void()>& between) {
+                                              const std::function<void()>& between,
+                                              const StopFlag& stop) {
   const int most_positions = targets.plain.model().config.context;
   KvSequence sequence = targets.plain.cache().start({}, false);
   std::vector<ForwardCost> costs;
   for (const int context : settings.contexts) {
+    if (stop.requested() && !costs.empty()) break;
     std::vector<int> rows = settings.rows;
     std::erase_if(rows, [&](int count) { return context + count > most_positions; });
     if (rows.empty()) continue;
     CostRun run(targets, sequence, context, std::move(rows), settings.logits);
     run.warm_up();
     for (int repeat = 0; repeat < settings.repeats; ++repeat) {
+      if (repeat > 0 && stop.requested()) break;
       if (between) between();
       run.measure_once();
     }

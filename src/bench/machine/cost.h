@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/wrap/tracing.h"
+#include "core/stop.h"
 #include "model/cache/kv_cache.h"
 #include "model/target.h"
 #include "trace/statistics.h"
@@ -54,10 +55,13 @@ struct CostTargets {
 
 /// Times forwards of rows after contexts of arbitrary tokens.
 /// Rows that do not fit the model's positions after a context are left out. `between` is called
-/// once per repeat, for a measurement that should see the same machine. Throws Error if the cache
-/// has no room. REQUIRES: rows and contexts ascending, rows at most max_rows() of both targets.
+/// once per repeat, for a measurement that should see the same machine. When `stop` is requested no
+/// repeat but the very first begins, and contexts that had none are left out. Throws Error if the
+/// cache has no room. REQUIRES: rows and contexts ascending, rows at most max_rows() of both
+/// targets.
 std::vector<ForwardCost> measure_forward_cost(const CostTargets& targets,
                                               const CostSettings& settings,
-                                              const std::function<void()>& between);
+                                              const std::function<void()>& between,
+                                              const StopFlag& stop);
 
 }  // namespace talon

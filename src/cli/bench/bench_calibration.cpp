@@ -12,6 +12,7 @@
 #include "cli/options/sampler_options.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "trace/reliability_report.h"
@@ -58,23 +59,29 @@ class BenchCalibration : public Command {
       reliability[sampler_.temperature].add(round);
     };
     Answerer answerer(session.model, *session.cache, &tokenizer, decode_);
+    const InterruptGuard interrupt;
+    const auto stopped = [&] { return interrupt.stop().requested(); };
     ProgressMeter meter("bench calibration, answers");
     std::size_t answered = 0;
     for (const double temperature : temperatures_) {
+      if (stopped()) break;
       sampler_.temperature = temperature;
+      reliability[temperature];
       for (const Question& question : questions) {
-        answer(session, chat ? &*chat : nullptr, answerer, question);
+        if (stopped()) break;
+        answer(session, chat ? &*chat : nullptr, answerer, question, interrupt.stop());
         meter.update(++answered, questions.size() * temperatures_.size());
       }
     }
-    for (const auto& [temperature, found] : reliability) print(temperature, found);
-    return kExitDone;
+    for (const auto& [temperature, found] : reliability)
+      print(temperature, found, stopped() && temperature == sampler_.temperature);
+    return stopped() ? kExitInterrupted : kExitDone;
   }
 
  private:
   /// The first turn.
   void answer(const Session& session, const ChatTemplate* chat, Answerer& answerer,
-              const Question& question) const {
+              const Question& question, const StopFlag& stop) const {
     const Tokenizer& tokenizer = *session.tokenizer;
     const std::string& turn = question.turns.front();
     Request request;
@@ -94,10 +101,10 @@ class BenchCalibration : public Command {
       note("skipped question {}: prompt and answer exceed the context", question.id.dump());
       return;
     }
-    answerer.decode(std::move(request));
+    answerer.decode(std::move(request), {}, &stop);
   }
 
-  void print(double temperature, const Reliability& reliability) const {
+  void print(double temperature, const Reliability& reliability, bool is_partial) const {
     std::vector<Json> lines = reliability.lines();
     for (Json& line : lines) line["temperature"] = temperature;
     Json closing = provenance({{"drafter", decode_.drafter},
@@ -107,6 +114,7 @@ class BenchCalibration : public Command {
                                {"temperature", temperature},
                                {"threads", thread_count(model_)}});
     closing["model"] = model_.model;
+    closing["partial"] = is_partial;
     closing["summary"] = reliability.summary();
     lines.push_back(std::move(closing));
     for (const Json& line : lines) write_json(line);

@@ -17,6 +17,7 @@
 #include "cli/options/flags.h"
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
 #include "core/error.h"
 #include "draft/registry.h"
 #include "engine/measure_costs.h"
@@ -56,6 +57,7 @@ class BenchCost : public Command {
     sort_counts("--rows", settings_.rows);
     sort_counts("--context", settings_.contexts);
     Session session = open_session(model_);
+    const InterruptGuard interrupt;
     check_context(session);
     make_report_folder(report_);
     const std::unique_ptr<Drafter> drafter = make_pass_drafter(session);
@@ -68,8 +70,8 @@ class BenchCost : public Command {
                          rate(Arithmetic::f32)};
     std::vector<double> bandwidths;
     BandwidthProbe probe(model_.threads, kProbeBytes);
-    const std::vector<ForwardCost> costs =
-        measure(session, [&] { bandwidths.push_back(probe.sweep()); });
+    const std::vector<ForwardCost> costs = measure(
+        session, [&] { bandwidths.push_back(probe.sweep()); }, interrupt.stop());
     const Spread bandwidth = spread_of(bandwidths);
     std::vector<Json> lines;
     for (const ForwardCost& cost : costs) {
@@ -78,12 +80,14 @@ class BenchCost : public Command {
       });
       lines.push_back(line_of(session, cost, first->ms.median, bandwidth.median, rates));
     }
-    if (drafter) add_pass_lines(session, *drafter, bandwidth.median, lines);
+    const bool is_partial = interrupt.stop().requested();
+    if (drafter && !is_partial) add_pass_lines(session, *drafter, bandwidth.median, lines);
     lines.push_back(closing_line(session, bandwidth, rates));
+    lines.back()["partial"] = is_partial;
     for (const Json& line : lines) write_json(line);
     if (!report_.empty())
       write_report(report_, "cost", cost_report(lines), markdown_of(cost_table(lines)), lines);
-    return kExitDone;
+    return is_partial ? kExitInterrupted : kExitDone;
   }
 
  private:
@@ -124,14 +128,15 @@ class BenchCost : public Command {
   }
 
   /// Measures with the session's backend and with one that watches it.
-  std::vector<ForwardCost> measure(Session& session, const std::function<void()>& between) const {
+  std::vector<ForwardCost> measure(Session& session, const std::function<void()>& between,
+                                   const StopFlag& stop) const {
     const int most_rows = std::max(settings_.rows.back(), kFillRows);
     Target plain(session.model, *session.cache, most_rows);
     std::unique_ptr<TracingBackend> trace = make_tracing_backend(std::move(session.backend));
     session.model.backend = trace.get();
     Target traced(session.model, *session.cache, most_rows);
     const std::vector<ForwardCost> costs =
-        measure_forward_cost({plain, traced, *trace}, settings_, between);
+        measure_forward_cost({plain, traced, *trace}, settings_, between, stop);
     session.backend = std::move(trace);
     return costs;
   }
