@@ -139,7 +139,8 @@ field: build ## the methods of the field on the same models and questions, one p
 	@scripts/field.sh $(BUILD)/talon
 
 learn: trainer ## what a head learns from one user's kind of text while serving; PROMPTS=FILE (long; goes on where it was stopped)
-	@python3 bench/learn.py $(BUILD)/talon smollm2 $(PROMPTS) tests/data/spec_bench_dev.jsonl $(BUILD)/learn
+	@$(BUILD)/talon pull smollm2 --models downloads
+	@python3 bench/learn.py $(BUILD)/talon smollm2 $(or $(PROMPTS),$(error PROMPTS= of JSON lines with "prompt")) tests/data/spec_bench_dev.jsonl $(BUILD)/learn
 
 policies: trainer ## every drafting policy at its best setting, in interleaved runs (hours; goes on where it was stopped)
 	@scripts/compare_policies.sh $(BUILD)/talon $(BUILD)/talon-train

@@ -27,6 +27,7 @@ ANSWERS, TOKENS, HELD_OUT, ORDINARY, LIMIT = (
     int(os.environ.get(name, usual)) for name, usual in [("ANSWERS", 2000), ("TOKENS", 96), ("HELD_OUT", 60), ("ORDINARY", 120000), ("LIMIT", 40)])
 SHARE = os.environ.get("SHARE", "0.5")
 CLIENTS = 16
+PATIENCE = 900  # seconds; a head that cannot be moved is tried again after 600
 LONGEST_PROMPT = 500  # letters
 CODE = re.compile(r"\b(code|function|Python|JavaScript|Java|C\+\+|SQL|HTML|CSS|program|script|regex|Ruby|PHP)\b")
 SOURCES = ("GPTeacher", "oasst")  # of prompts that people might ask
@@ -76,6 +77,18 @@ class Server:
         self.process.wait()
 
 
+def await_round(server: Server) -> dict:
+    """What the server says when it has learned, or has long done nothing to."""
+    busy = time.time()
+    while (said := server.learning())["rounds"] == 0:
+        if said["phase"] != "gathering":
+            busy = time.time()
+        if time.time() - busy > PATIENCE:
+            return {"problem": f"no round of training in {PATIENCE} s", **said}
+        time.sleep(5)
+    return said
+
+
 def learn(talon: str, model: str, texts: list[str], folder: pathlib.Path) -> dict:
     """Asks everything, then leaves the server alone until it has learned."""
     server = Server([talon, "serve", "-m", model, "--models", "downloads", "--port", "0", "--learn", str(folder / "learn"), "--learn-keep",
@@ -86,8 +99,7 @@ def learn(talon: str, model: str, texts: list[str], folder: pathlib.Path) -> dic
             with concurrent.futures.ThreadPoolExecutor(CLIENTS) as clients:
                 tokens = sum(clients.map(server.ask, texts))
             print(f"{len(texts)} answers of {tokens} tokens in {time.time() - start:.0f} s", file=sys.stderr)
-        while (said := server.learning())["rounds"] == 0:
-            time.sleep(5)
+        said = await_round(server)
         return {"seconds": round(time.time() - start), **{key: said[key] for key in ("texts", "swaps")}, "round": said.get("last_round"),
                 "problem": said.get("problem")}
     finally:
@@ -110,6 +122,8 @@ def tau(talon: str, model: str, questions: pathlib.Path, heads: dict[str, pathli
 
 
 def main() -> None:
+    if len(sys.argv) != 6:
+        sys.exit(__doc__)
     talon, model, prompts, questions, folder = sys.argv[1:3] + [pathlib.Path(arg) for arg in sys.argv[3:6]]
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "ordinary" / "done").exists():
@@ -127,6 +141,8 @@ def main() -> None:
         heads = {"before": pathlib.Path("models") / f"{model}-eagle3", "after": head}
         result["tau"] = {"one kind": tau(talon, model, asked, heads), "ordinary": tau(talon, model, questions, heads)}
     print(json.dumps(result))
+    if not head:
+        sys.exit(f"learn: no head was learned: {learned['problem'] or 'the new one was not better'}")
 
 
 if __name__ == "__main__":
