@@ -1,6 +1,6 @@
 // The product of exactness on a real model: 20 prompts in every setting. An hour or so on two
-// cores, and not part of the default tests. Parts that passed are noted in FILE, with the commit
-// and the model, and are not run again.
+// cores, and not part of the default tests. Parts that passed are noted in FILE and not run again,
+// until this program, the model or a head has other contents.
 //   exactness_full FILE [MODEL [PROMPTS [MAX_NEW]]]
 #include <fmt/format.h>
 
@@ -9,7 +9,8 @@
 #include <iostream>
 #include <set>
 
-#include "bench/provenance.h"
+#include "bench/spec/run_files.h"
+#include "bench/spec/spec_log.h"
 #include "engine/stopwatch.h"
 #include "models.h"
 
@@ -54,6 +55,13 @@ ExactnessPlan heads_plan(ExactnessPlan plan) {
   return plan;
 }
 
+/// Of what answers come from.
+std::string fingerprint_of(const ExactnessPlan& plan) {
+  Json contents = {contents_of("/proc/self/exe"), contents_of(plan.model)};
+  for (const std::filesystem::path& head : plan.heads) contents.push_back(contents_of(head));
+  return run_fingerprint(contents);
+}
+
 int run(const std::filesystem::path& file, ExactnessPlan plan) {
   plan.make_backend = cpu_backend;
   plan.samplers = standard_samplers();
@@ -61,9 +69,9 @@ int run(const std::filesystem::path& file, ExactnessPlan plan) {
   int differences = 0;
   for (const auto& [name, part_plan] :
        {std::pair{"lookup", lookup_plan(plan)}, std::pair{"heads", heads_plan(plan)}}) {
-    PassedParts passed(file, fmt::format("{}, {}, {} prompts, {} tokens, {}: ", build_commit(),
-                                         plan.model.filename().string(), part_plan.prompts.size(),
-                                         plan.max_new, name));
+    PassedParts passed(file, fmt::format("{}, {}, {} prompts, {} tokens, {}: ",
+                                         fingerprint_of(part_plan), plan.model.filename().string(),
+                                         part_plan.prompts.size(), plan.max_new, name));
     ExactnessPlan todo = part_plan;
     todo.is_done = [&passed](const std::string& part) { return passed.contains(part); };
     const Stopwatch watch;

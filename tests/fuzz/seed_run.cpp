@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "io/sha256.h"
 
 namespace talon::fuzz {
 namespace {
@@ -89,12 +90,8 @@ class SeedRun {
     if (memory == MAP_FAILED) throw Error("no memory to share");
     shared_ = new (memory) Shared;
     for (auto& current : shared_->current) current = kIdle;
-    std::uint64_t next = 0, found = 0;
-    if (std::ifstream(options.state) >> next >> found) {
-      shared_->next = next;
-      shared_->found = found;
-    }
-    begun_ = next;
+    if (!options.state.empty()) go_on();
+    begun_ = shared_->next;
   }
   ~SeedRun() { munmap(shared_, sizeof(Shared)); }
   SeedRun(const SeedRun&) = delete;
@@ -112,6 +109,22 @@ class SeedRun {
   }
 
  private:
+  /// Where the state says that this very program was stopped.
+  void go_on() {
+    program_ = sha256_of_file("/proc/self/exe");
+    std::uint64_t next = 0, found = 0;
+    std::string program;
+    std::ifstream state(options_.state);
+    if (!(state >> next >> found)) return;
+    if (!(state >> program) || program != program_) {
+      std::cerr << fmt::format("{}: {} situations and {} findings of another program: anew\n",
+                               options_.state, next, found);
+      return;
+    }
+    shared_->next = next;
+    shared_->found = found;
+  }
+
   double elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
@@ -183,7 +196,7 @@ class SeedRun {
     std::uint64_t next = shared_->next;
     for (const auto& current : shared_->current) next = std::min<std::uint64_t>(next, current);
     if (!options_.state.empty()) {
-      std::ofstream(options_.state) << next << " " << shared_->found << "\n";
+      std::ofstream(options_.state) << next << " " << shared_->found << " " << program_ << "\n";
     }
     std::cerr << fmt::format("{} situations from seed {}, {:.1f} a second, {} findings\n", next,
                              options_.seed, static_cast<double>(next - begun_) / elapsed(),
@@ -194,6 +207,7 @@ class SeedRun {
   const std::function<Trial()>& make_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Shared* shared_ = nullptr;
+  std::string program_;  // its hash, where there is a state
   std::uint64_t begun_ = 0;
   double reported_ = 0;
   std::map<pid_t, int> jobs_;
