@@ -6,6 +6,7 @@ usage: image_steps.py MODELS FOLDER     MODELS: what `talon pull` fetched, with 
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
@@ -20,6 +21,20 @@ CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 def run(*command, **more):
     subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL, **more)
+
+
+def mounts_below(folder: pathlib.Path) -> list[str]:
+    """What is mounted there, in the order in which it was."""
+    words = [line.split()[1] for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
+    places = [re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), word) for word in words]
+    return [place for place in places if folder.resolve() in pathlib.Path(place).parents]
+
+
+def unmount_below(folder: pathlib.Path) -> None:
+    for place in reversed(mounts_below(folder)):
+        # One that something still uses goes from the tree at once, and for good when it is used no more.
+        if subprocess.run(["umount", place], stderr=subprocess.DEVNULL).returncode != 0:
+            subprocess.run(["umount", "-l", place])
 
 
 def steps() -> list[tuple[str, str]]:
@@ -45,10 +60,6 @@ class Stage:
             (root / "etc/ssl/certs").mkdir(parents=True, exist_ok=True)
             shutil.copy(certificates, root / "usr/local/certificates.crt")
             self.environment |= {"SSL_CERT_FILE": "/usr/local/certificates.crt", "CARGO_HTTP_CAINFO": "/usr/local/certificates.crt"}
-
-    def close(self):
-        for name in ("proc", "dev", "models"):
-            subprocess.run(["umount", str(self.root / name)], stderr=subprocess.DEVNULL)
 
     def inside(self, *command: str) -> list[str]:
         place = f"cd {shlex.quote(self.cwd)} && exec \"$@\""
@@ -109,6 +120,8 @@ def build(folder: pathlib.Path, stages: dict[str, Stage]) -> tuple[Stage, list[s
 
 
 def main(models: str, folder: pathlib.Path) -> None:
+    if mounted := mounts_below(folder):  # of a run that was killed: their files are another's
+        raise SystemExit(f"image: expected nothing mounted below {folder}, found {', '.join(mounted)}: umount them first")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     stages: dict[str, Stage] = {}
@@ -134,10 +147,8 @@ def main(models: str, folder: pathlib.Path) -> None:
                 os.killpg(server.pid, signal.SIGKILL)
                 server.wait()
     finally:
-        for stage in stages.values():
-            stage.close()
-        mounted = [line for line in pathlib.Path("/proc/mounts").read_text().splitlines() if str(folder.resolve()) in line]
-        if not mounted:  # never into what is another's
+        unmount_below(folder)
+        if not mounts_below(folder):  # never into what is another's
             shutil.rmtree(folder)
     print("image: built as the Dockerfile says, served, well by its health check, and ended by SIGTERM")
 
