@@ -221,6 +221,7 @@ class TrainData : public Command {
   DataPlan make_plan(const LoadedModel& loaded) {
     const int context = loaded.model.config.context;
     plan_.max_prompt = std::min(plan_.max_prompt, context - 1);
+    plan_.context = context;
     if (!responses_.empty()) {
       std::vector<ReadyResponse> all;
       for (const std::string& file : responses_) {

@@ -125,15 +125,17 @@ class Generation {
     }
   }
 
-  /// A ready-made response is the end of the prompt; the one token that follows is not used.
+  /// A ready-made response is the end of the prompt, but for its last token, which has no row: what
+  /// is drawn in its place is not used.
   Request request_for(const DataJob& job) const {
     const AskedPrompt& asked = plan_.prompts[job.prompt];
     Request request;
     if (model_.config.image) {
       ask_for(model_, {asked.tokens, options_.guide_prompt, {}}, options_.guidance, request);
     } else {
-      request.prompt = asked.tokens;
-      request.max_new = asked.response_begin > 0 ? 1 : options_.max_new;
+      const bool is_ready = asked.response_begin > 0;
+      request.prompt.assign(asked.tokens.begin(), asked.tokens.end() - (is_ready ? 1 : 0));
+      request.max_new = is_ready ? 1 : options_.max_new;
     }
     request.sampler.temperature = asked.response_begin > 0 ? 0 : job.temperature;
     request.seed = job.seed;

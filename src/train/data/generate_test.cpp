@@ -200,6 +200,22 @@ TEST(TrainData, ReadsReadyMadeResponsesAsTheyAre) {
   }
 }
 
+/// The last token needs no row.
+TEST(TrainData, ReadsResponsesThatFillTheContextAndLeavesLongerOnesOut) {
+  PlanOptions options = small_plan();
+  options.max_new = options.max_prompt = options.context = data_model().model.config.context;
+  std::vector<ReadyResponse> ready = {{{1, 300}, {}, 0, "fills"}, {{1, 301}, {}, 0, "longer"}};
+  ready[0].response.assign(static_cast<std::size_t>(options.context - 2), 302);
+  ready[1].response.assign(static_cast<std::size_t>(options.context - 1), 302);
+  const DataPlan plan = plan_responses(ready, options);
+  EXPECT_EQ(plan.too_long, 1);
+  DataFolder folder;
+  EXPECT_TRUE(fill(folder.path(), plan, small_work()).complete);
+  const Dataset dataset(folder.path());
+  ASSERT_EQ(dataset.size(), 1u);
+  EXPECT_EQ(dataset.read(0).rows(), options.context - 1);
+}
+
 TEST(TrainData, FeaturesOf8BitsAreThoseOf16Rounded) {
   DataFolder halves, bytes;
   GenerateOptions options = small_work();

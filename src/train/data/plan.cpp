@@ -97,12 +97,14 @@ DataPlan plan_responses(std::span<const ReadyResponse> responses, const PlanOpti
       ++plan.duplicates;
       continue;
     }
-    if (static_cast<int>(ready.prompt.size()) > options.max_prompt ||
-        static_cast<int>(ready.response.size()) > options.max_new) {
+    const auto prompt = static_cast<int>(ready.prompt.size());
+    const auto response = static_cast<int>(ready.response.size());
+    if (prompt > options.max_prompt || response > options.max_new ||
+        (options.context > 0 && prompt + response > options.context)) {
       ++plan.too_long;
       continue;
     }
-    AskedPrompt asked{ready.prompt, static_cast<int>(ready.prompt.size()), ready.source};
+    AskedPrompt asked{ready.prompt, prompt, ready.source};
     asked.tokens.insert(asked.tokens.end(), ready.response.begin(), ready.response.end());
     plan.prompts.push_back(std::move(asked));
     if (name % static_cast<std::uint64_t>(options.shards) !=

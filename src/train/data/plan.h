@@ -17,6 +17,7 @@ struct PlanOptions {
   int samples = 1;       // answers to each prompt
   int max_new = 256;     // tokens of an answer
   int max_prompt = 512;  // tokens; longer prompts are left out
+  int context = 0;       // of the target; longer ready-made conversations are left out; 0: none
   std::uint64_t seed = 1;
   TemperatureMix temperatures{"0:0.5,0.7-1:0.5"};
   float guidance = 1;  // of a target that draws; at most 1: no guide
@@ -53,8 +54,8 @@ using EncodePrompt = std::function<std::vector<TokenId>(const std::string& text)
 /// Each text once, without those that touch `held_out`. A prompt is answered greedily once at most.
 DataPlan plan_prompts(std::span<const Prompt> prompts, const EncodePrompt& encode,
                       const Overlap& held_out, const PlanOptions& options);
-/// Each conversation once; `max_prompt` and `max_new` bound prompts and responses, the others of
-/// the options but the shard have no meaning.
+/// Each conversation once; `max_prompt`, `max_new` and `context` bound prompts, responses and both
+/// together, the others of the options but the shard have no meaning.
 DataPlan plan_responses(std::span<const ReadyResponse> responses, const PlanOptions& options);
 
 }  // namespace talon
