@@ -48,6 +48,7 @@ Manifest served_manifest(const LoadedModel& loaded) {
   manifest.info.vocabulary = config.vocabulary;
   for (const FeatureTap& tap : served_taps(config)) manifest.info.taps.push_back(tap.layer);
   manifest.info.features = feature_type(config);
+  manifest.info.fingerprint = loaded.fingerprint;
   return manifest;
 }
 

@@ -252,6 +252,7 @@ class TrainData : public Command {
     manifest.info.vocabulary = config.input_count();
     for (const FeatureTap& tap : options_.taps) manifest.info.taps.push_back(tap.layer);
     manifest.info.features = options_.features;
+    manifest.info.fingerprint = loaded.fingerprint;
     manifest.target_settings = {{"weights", name_of(model_.weights)},
                                 {"activations", activations_json(loaded.activations)},
                                 {"cache", name_of(options_.kv)}};

@@ -25,6 +25,7 @@ struct DatasetInfo {
   /// `talon train data`: low, middle, high, kFinalNorm. Empty: tokens only.
   std::vector<int> taps;
   FeatureType features = FeatureType::f16;
+  std::string fingerprint = {};  // of the target (model/load/fingerprint.h); empty: not known
 
   std::size_t row_values() const { return taps.size() * static_cast<std::size_t>(hidden); }
 };

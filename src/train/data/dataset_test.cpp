@@ -120,6 +120,20 @@ TEST(Dataset, FoldersMayDifferInTheSettingsOfTheirTarget) {
   EXPECT_EQ(Dataset({one.path(), rounded.path()}).size(), 2u);
 }
 
+/// Older folders have none.
+TEST(Dataset, KeepsTheFingerprintOfItsTarget) {
+  DataFolder one, older;
+  Manifest manifest = test::data_target(kTaps);
+  manifest.info.fingerprint = "0123456789abcdef";
+  add_run(one.path(), manifest, Json::object());
+  write(one, 0, 2);
+  EXPECT_EQ(Dataset(one.path()).info().fingerprint, "0123456789abcdef");
+  write(older, 2, 3);
+  add_run(older.path(), manifest, {{"kind", "another"}});
+  EXPECT_EQ(Dataset(older.path()).info().fingerprint, "");
+  EXPECT_EQ(Dataset({one.path(), older.path()}).size(), 5u);
+}
+
 TEST(Dataset, AFolderKeepsOneTypeOfFeatures) {
   DataFolder folder, other;
   write(folder, 0, 2);

@@ -49,13 +49,16 @@ Json target_json(const Manifest& manifest) {
                {"hidden", info.hidden}, {"vocabulary", info.vocabulary},
                {"taps", info.taps},     {"settings", manifest.target_settings}};
   if (info.features != FeatureType::f16) json["features"] = name_of(info.features);
+  if (!info.fingerprint.empty()) json["fingerprint"] = info.fingerprint;
   return json;
 }
 
-/// What decides whether conversations may lie together: everything but the model's name.
+/// What decides whether conversations may lie together: everything but the model's name and its
+/// fingerprint, which its sum decides and older folders do not have.
 Json identity(const Manifest& manifest) {
   Json json = target_json(manifest);
   json.erase("model");
+  json.erase("fingerprint");
   return json;
 }
 
@@ -120,6 +123,8 @@ Manifest parse(const Json& json, const std::string& where) {
   manifest.info.vocabulary = target.size("vocabulary");
   manifest.info.taps = target.numbers("taps", FeatureTap::kFinalNorm);
   manifest.info.features = feature_type(all.at("target"), where);
+  if (all.at("target").contains("fingerprint"))
+    manifest.info.fingerprint = target.text("fingerprint");
   manifest.target_settings = target.at("settings");
   manifest.runs = all.at("runs");
   if (!manifest.runs.is_array()) fail("{}: \"runs\": expected a list", where);
