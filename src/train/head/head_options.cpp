@@ -4,6 +4,7 @@
 #include "train/head/head_loss.h"
 #include "train/head/head_model.h"
 #include "train/head/math/optimizer.h"
+#include "train/head/target/target_weights.h"
 
 namespace talon {
 
@@ -19,9 +20,9 @@ void check_options(const HeadTrainOptions& options, const ModelConfig& target) {
     throw UsageError("--intermediate: a Medusa head has no MLP");
   if (!medusa && options.medusa_layers > 1)
     throw UsageError(fmt::format("--medusa-layers: expected --kind medusa, got {}", options.kind));
-  if (options.intermediate > target.intermediate) {
+  if (options.intermediate > neurons_of(target)) {
     throw UsageError(fmt::format("--intermediate: expected at most the target's {}, got {}",
-                                 target.intermediate, options.intermediate));
+                                 neurons_of(target), options.intermediate));
   }
   if (guesses_blocks(kind) && options.layers > target.layers) {
     throw UsageError(fmt::format("--layers: expected at most the target's {}, got {}",

@@ -12,7 +12,7 @@
 #include "model/target.h"
 #include "train/data/manifest.h"
 #include "train/head/export_head.h"
-#include "train/head/target_weights.h"
+#include "train/head/target/target_weights.h"
 #include "train/head/test_training.h"
 
 // Heads for models that draw: their data, their training, and the engine that runs them.

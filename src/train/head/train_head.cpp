@@ -1,6 +1,7 @@
 #include "train/head/train_head.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <fmt/ranges.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 #include "train/head/head_loss.h"
 #include "train/head/math/exchange.h"
 #include "train/head/model_card.h"
-#include "train/head/target_weights.h"
+#include "train/head/target/target_weights.h"
 #include "train/head/train_state.h"
 
 namespace talon {
@@ -39,6 +40,7 @@ class HeadTrainer {
   HeadTrainResult run();
 
  private:
+  void set_values(const Checkpoint& target);
   void prepare(const Checkpoint& target);
   void set_scales();
   void start_or_resume();
@@ -106,7 +108,7 @@ HeadTrainer::HeadTrainer(const HeadTrainOptions& options, const Checkpoint& targ
 }
 
 void HeadTrainer::prepare(const Checkpoint& target) {
-  check_target(config_, data_.info(), kind_, target.path);
+  check_target(target, config_, data_.info(), kind_);
   batch_options_ = {.steps = options_.steps,
                     .with_taps = reads_taps(kind_),
                     .most_tokens = options_.max_tokens,
@@ -119,12 +121,7 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   tables_ =
       read_target_tables(target, config_, options_.max_tokens + options_.steps + 1, low_, device_);
   parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_);
-  set_initial_values(*parameters_, shape_, target, config_, state_.scales, options_.seed);
-  parameters_->refresh_low();
-  if (!options_.start.empty()) {
-    load_start(options_.start, shape_, *parameters_);
-    drafted_before_ = drafted_tokens(options_.start, config_.vocabulary);
-  }
+  set_values(target);
   model_.emplace(shape_, *parameters_, tables_);
   optimizer_.emplace(*parameters_, optimizer_options(options_));
   loss_options_ = loss_options(options_, state_.scales.last);
@@ -132,6 +129,21 @@ void HeadTrainer::prepare(const Checkpoint& target) {
 }
 
 /// Values are kept in the scales that they were trained with.
+void HeadTrainer::set_values(const Checkpoint& target) {
+  if (!options_.start.empty()) {
+    load_start(options_.start, shape_, *parameters_);
+    drafted_before_ = drafted_tokens(options_.start, config_.vocabulary);
+    return;
+  }
+  const auto random =
+      set_initial_values(*parameters_, shape_, target, config_, state_.scales, options_.seed);
+  parameters_->refresh_low();
+  if (random.empty() || !leads() || std::filesystem::exists(at("checkpoint.safetensors"))) return;
+  hooks_.log(
+      fmt::format("the head starts at random where the target's layer is of another form: {}",
+                  fmt::join(random, ", ")));
+}
+
 void HeadTrainer::set_scales() {
   std::optional<FeatureScales> scales = stored_scales(at("checkpoint.safetensors"));
   if (!scales && !options_.start.empty()) scales = stored_scales(options_.start);

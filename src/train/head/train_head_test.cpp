@@ -17,7 +17,7 @@
 #include "train/head/export_head.h"
 #include "train/head/head_loss.h"
 #include "train/head/math/exchange.h"
-#include "train/head/target_weights.h"
+#include "train/head/target/target_weights.h"
 #include "train/head/test_training.h"
 
 namespace talon::train_head_test {

@@ -8,7 +8,7 @@
 #include "train/head/head_model.h"
 #include "train/head/math/optimizer.h"
 #include "train/head/math/parameters.h"
-#include "train/head/target_weights.h"
+#include "train/head/target/target_weights.h"
 #include "train/head/token_counts.h"
 #include "train/head/train_head.h"
 

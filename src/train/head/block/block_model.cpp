@@ -99,7 +99,8 @@ std::vector<Tensor> BlockModel::dflash(const Batch& batch, int places) const {
   const Tensor roots = batch.step_token[0].unsqueeze(1);
   const Tensor masks = at::full({roots.size(0), places}, shape_.mask_token, roots.options());
   const Tensor position = block_positions(batch, rows, 1);
-  Tensor x = target_.embedding.index_select(0, at::cat({roots, masks}, 1).reshape(-1)).to(wide);
+  const Tensor tokens = at::cat({roots, masks}, 1).reshape(-1);
+  Tensor x = target_.embedding.index_select(0, tokens).to(wide) * target_.embedding_scale;
   for (int i = 0; i < shape_.layers; ++i) {
     const std::string layer = named(i, "");
     const Tensor input = norm(x, layer + "input_norm");

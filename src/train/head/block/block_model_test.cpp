@@ -10,7 +10,7 @@
 #include "train/head/block/anchors.h"
 #include "train/head/export_head.h"
 #include "train/head/math/gradient_check.h"
-#include "train/head/target_weights.h"
+#include "train/head/target/target_weights.h"
 
 namespace talon::block_model_test {
 namespace {
@@ -73,6 +73,7 @@ struct TinyModel {
 class BlockKinds : public ::testing::TestWithParam<HeadKind> {
  protected:
   void SetUp() override { torch::manual_seed(11); }
+  void TearDown() override { data_model().model.config.embedding_scale = 1; }
 };
 
 TEST_P(BlockKinds, GradientsOfAllParameters) {
@@ -164,7 +165,7 @@ DraftTree drafted(Drafter& drafter, const Conversation& text, int known, int wid
 
 /// The same recorded vectors, the same file: what was trained is what drafts. The engine keeps keys
 /// of P-EAGLE in half floats.
-TEST_P(BlockKinds, TheEngineDraftsWhatTheTrainerGuesses) {
+void expect_drafts_that_the_trainer_guesses(HeadKind kind) {
   DataFolder folder, head_folder;
   PlanOptions plan;
   plan.max_new = 24;
@@ -172,15 +173,15 @@ TEST_P(BlockKinds, TheEngineDraftsWhatTheTrainerGuesses) {
   work.max_new = plan.max_new;
   test::fill(folder.path(), test::letters_plan(2, plan), work);
   const Dataset data(folder.path());
-  const ExportedHead head(GetParam(), data, head_folder.path());
+  const ExportedHead head(kind, data, head_folder.path());
   const BatchOptions options{.steps = kPlaces};
   const Batch batch = pack_batch(data, {0}, options, torch::kFloat, torch::kCPU);
   const HeadModel model(head.shape, head.parameters, head.tables);
   const torch::NoGradGuard no_gradient;
   const auto guesses = model.forward(batch, kPlaces);
 
-  const std::string text = fmt::format("{}:weights=f32,topk=1,head={}", name_of(GetParam()),
-                                       head_folder.path().string());
+  const std::string text =
+      fmt::format("{}:weights=f32,topk=1,head={}", name_of(kind), head_folder.path().string());
   const auto drafter = make_drafter(text, {.target = &data_model().model, .cache_positions = 256});
   const Conversation conversation = data.read(0);
   const int width = head.shape.taps * head.shape.hidden;
@@ -199,6 +200,15 @@ TEST_P(BlockKinds, TheEngineDraftsWhatTheTrainerGuesses) {
       EXPECT_NEAR(tree[place + 1].log_p, log_p, 1e-2) << query << " at place " << place;
     }
   }
+}
+
+TEST_P(BlockKinds, TheEngineDraftsWhatTheTrainerGuesses) {
+  expect_drafts_that_the_trainer_guesses(GetParam());
+}
+
+TEST_P(BlockKinds, TheEngineDraftsWhatTheTrainerGuessesForATargetThatScalesEmbeddings) {
+  data_model().model.config.embedding_scale = 8;
+  expect_drafts_that_the_trainer_guesses(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BlockKinds, ::testing::Values(HeadKind::dflash, HeadKind::peagle),

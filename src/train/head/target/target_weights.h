@@ -2,6 +2,9 @@
 
 #include <torch/types.h>
 
+#include <set>
+#include <string>
+
 #include "io/checkpoint.h"
 #include "model/config/config.h"
 #include "train/head/head_model.h"
@@ -16,9 +19,13 @@ struct FeatureScales {
 };
 FeatureScales measure_features(const Dataset& data);
 
-/// Throws Error unless the data is of such a target and a head of this kind can be trained for it.
-void check_target(const ModelConfig& target, const DatasetInfo& data, HeadKind kind,
-                  const std::filesystem::path& file);
+/// Throws Error unless the data is of this target and a head of this kind can be trained for it.
+void check_target(const Checkpoint& checkpoint, const ModelConfig& target, const DatasetInfo& data,
+                  HeadKind kind);
+
+/// Of the MLP that a row of the target's last layer goes through; of experts: of those that it goes
+/// to.
+int neurons_of(const ModelConfig& target);
 
 /// A head of this kind for the target, scaled for its features.
 HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScales& scales);
@@ -28,8 +35,9 @@ TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& con
                                 torch::ScalarType low, torch::Device device);
 
 /// Starts from the target's last layer: docs/methods.md 7.5. A Medusa head starts as the identity.
-void set_initial_values(ParameterStore& parameters, const HeadShape& shape,
-                        const Checkpoint& target, const ModelConfig& config,
-                        const FeatureScales& scales, std::uint64_t seed);
+/// Returns the parts of a layer that start at random, since the target's are of another form.
+std::set<std::string> set_initial_values(ParameterStore& parameters, const HeadShape& shape,
+                                         const Checkpoint& target, const ModelConfig& config,
+                                         const FeatureScales& scales, std::uint64_t seed);
 
 }  // namespace talon
