@@ -93,7 +93,9 @@ class TrainHead : public Command {
   void add_schedule_options() {
     const char* group = "Schedule";
     HeadTrainOptions& train = request_.train;
-    add_real(*app_, "--epochs", train.epochs, 0.001, 1e6, "passes over the data")->group(group);
+    add_real(*app_, "--epochs", train.epochs, 0.001, 1e6,
+             "passes over the data; a run that is gone on with ends by the new number")
+        ->group(group);
     add_real(*app_, "--minutes", train.minutes, 0, 1e6, "of training at most, 0 for no limit")
         ->group(group);
     add_int(*app_, "--steps", train.steps, 1, 16,

@@ -1,5 +1,7 @@
 #include "train/head/batch.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 
 #include "core/error.h"
@@ -173,6 +175,15 @@ std::int64_t pairs_of(const ConversationSize& size, const BatchOptions& options)
   return kept_tokens(size, options) - 2;
 }
 
+std::int64_t usable_pairs(const Dataset& data, const BatchOptions& options) {
+  std::int64_t pairs = 0;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const ConversationSize size = data.size_of(i);
+    if (usable(size, options)) pairs += pairs_of(size, options);
+  }
+  return pairs;
+}
+
 Batch pack_batch(const Dataset& data, const std::vector<std::size_t>& conversations,
                  const BatchOptions& options, torch::ScalarType wide, torch::Device device) {
   expects(!conversations.empty(), "a batch of at least one conversation");
@@ -186,6 +197,12 @@ Batch pack_batch(const Dataset& data, const std::vector<std::size_t>& conversati
                 rounded_up(queries, options.multiple));
   for (const std::size_t index : conversations) packer.add(data.read(index));
   return packer.finish(wide, device);
+}
+
+void add_noise(Batch& batch, double bound, std::uint64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  const Tensor noise = torch::empty(batch.features.sizes(), torch::kFloat);
+  batch.features.add_(noise.uniform_(-bound, bound, generator).to(batch.features.device()));
 }
 
 }  // namespace talon

@@ -56,8 +56,12 @@ struct BatchOptions {
 bool usable(const ConversationSize& size, const BatchOptions& options);
 /// Pairs that it adds to a batch.
 std::int64_t pairs_of(const ConversationSize& size, const BatchOptions& options);
+/// Of the conversations that have anything to learn from.
+std::int64_t usable_pairs(const Dataset& data, const BatchOptions& options);
 /// REQUIRES: all conversations are usable(), at least one.
 Batch pack_batch(const Dataset& data, const std::vector<std::size_t>& conversations,
                  const BatchOptions& options, torch::ScalarType wide, torch::Device device);
+/// Adds uniform noise of at most `bound` to the features.
+void add_noise(Batch& batch, double bound, std::uint64_t seed);
 
 }  // namespace talon

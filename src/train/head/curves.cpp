@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -47,6 +48,13 @@ Json json_of(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+void add_steps(CurveRow& row, std::string_view name, std::span<const double> values, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    const auto i = static_cast<std::size_t>(step);
+    row.emplace_back(fmt::format("{}_{}", name, step + 1), i < values.size() ? values[i] : NAN);
+  }
+}
 
 CurveFile::CurveFile(std::filesystem::path file, std::int64_t from_iteration)
     : file_(std::move(file)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,9 @@ namespace talon {
 
 /// Named numbers of one moment of a run, in the order of their columns.
 using CurveRow = std::vector<std::pair<std::string, double>>;
+
+/// Adds NAME_1 to NAME_steps; those without a value are no numbers.
+void add_steps(CurveRow& row, std::string_view name, std::span<const double> values, int steps);
 
 /// A CSV file that grows by rows of the same columns; column "iteration" comes first. Reopened by a
 /// resumed run, it forgets the rows after the iteration that it resumes from.

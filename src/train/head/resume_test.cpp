@@ -126,11 +126,58 @@ TEST_F(ResumedRun, ScoresOfAStoppedEvaluationAreNotKept) {
   }
 }
 
+TEST_F(ResumedRun, MakesUpForAStoppedEvaluation) {
+  HeadTrainHooks hooks = scoring({}, "questions");
+  hooks.stop = &stop_.emplace();
+  hooks.evaluate = [this](const std::filesystem::path&) -> HeadScores {
+    stop_->request();
+    return {{"chain4", 100}};
+  };
+  train(options_, hooks);
+  train(options_, scoring({3, 2}, "questions"));
+  const std::string evaluations = file("evaluations.csv");
+  EXPECT_NE(evaluations.find("\n1,"), std::string::npos) << evaluations;
+  EXPECT_NE(evaluations.find("\n2,"), std::string::npos) << evaluations;
+}
+
+TEST_F(ResumedRun, EndsWithTheEpochsAskedForLast) {
+  options_.evaluate_every = 0;
+  const auto iterations = [&](double epochs) {
+    options_.epochs = epochs;
+    return train(options_).facts["iterations"].get<int>();
+  };
+  const int once = iterations(1);
+  EXPECT_GE(once, 2);
+  const int thrice = iterations(3);
+  EXPECT_GE(thrice, 3 * once - 2);
+  std::filesystem::remove_all(out_.path());
+  EXPECT_EQ(iterations(3), thrice);
+  EXPECT_EQ(iterations(1), thrice) << "it is over";
+}
+
+/// As a server's recent texts, of which the oldest go.
+TEST_F(ResumedRun, DataThatIsGoneIsNamed) {
+  options_.epochs = 3;
+  HeadTrainHooks hooks = quiet();
+  hooks.log = [this](std::string_view) {
+    for (const auto& shard : list_shards(data_.path())) std::filesystem::remove(shard);
+  };
+  try {
+    train(options_, hooks);
+    FAIL() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no response of two tokens or more"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 /// A checkpoint without what later ones have.
 void make_older(const std::filesystem::path& file) {
   const Checkpoint checkpoint = read_safetensors(file);
   Json state = Json::parse(checkpoint.metadata["state"].get<std::string>());
-  for (const char* name : {"best_scores", "best_facts", "measured_with", "concluded", "scales"})
+  for (const char* name : {"best_scores", "best_facts", "measured_with", "concluded", "scales",
+                           "evaluated", "data_pairs"})
     EXPECT_EQ(state.erase(name), 1U) << name;
   std::vector<TensorToWrite> tensors;
   for (const StoredTensor& tensor : checkpoint.tensors)

@@ -5,6 +5,18 @@
 
 namespace talon {
 
+TokenCounts count_responses(const Dataset& data, std::span<const std::size_t> conversations,
+                            int vocabulary) {
+  TokenCounts counts(static_cast<std::size_t>(vocabulary), 0);
+  for (const std::size_t index : conversations) {
+    const Conversation conversation = data.read(index);
+    const auto begin = static_cast<std::size_t>(conversation.response_begin);
+    for (const TokenId token : conversation.tokens.subspan(begin))
+      ++counts[static_cast<std::size_t>(token)];
+  }
+  return counts;
+}
+
 std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size) {
   std::vector<TokenId> tokens(counts.size());
   std::iota(tokens.begin(), tokens.end(), 0);

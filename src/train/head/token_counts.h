@@ -5,12 +5,16 @@
 #include <vector>
 
 #include "core/types.h"
+#include "train/data/dataset.h"
 
 namespace talon {
 
 /// How often each token was seen in responses.
 using TokenCounts = std::vector<std::int64_t>;
 
+/// Of the responses of these conversations.
+TokenCounts count_responses(const Dataset& data, std::span<const std::size_t> conversations,
+                            int vocabulary);
 /// The `size` most frequent tokens, ascending; those never seen come last, by id, which is a good
 /// prior for byte-pair vocabularies (docs/methods.md 7.6).
 std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size);

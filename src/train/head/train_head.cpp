@@ -1,8 +1,7 @@
 #include "train/head/train_head.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <fmt/ranges.h>
 #include <ATen/Parallel.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -40,8 +39,8 @@ class HeadTrainer {
   HeadTrainResult run();
 
  private:
-  void set_values(const Checkpoint& target);
   void prepare(const Checkpoint& target);
+  void set_values(const Checkpoint& target);
   void set_scales();
   void start_or_resume();
   void check_measure();
@@ -54,8 +53,10 @@ class HeadTrainer {
   HeadLoss loss_of(const Batch& batch, bool count_right);
   void log_progress(const HeadLoss& loss, double norm);
   void evaluate(const Tensor& values, const char* what);
+  void evaluate_if_due();
   void conclude();
   bool is_over() const;
+  bool every(int period) const { return period > 0 && optimizer_->iterations % period == 0; }
   bool is_stopped() const { return hooks_.stop && hooks_.stop->requested(); }
   void save();
   void export_to(const std::filesystem::path& folder, const Tensor& values);
@@ -128,7 +129,6 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   if (options_.ranks > 1) exchange_ = make_exchange(options_.rank, options_.ranks, options_.meet);
 }
 
-/// Values are kept in the scales that they were trained with.
 void HeadTrainer::set_values(const Checkpoint& target) {
   if (!options_.start.empty()) {
     load_start(options_.start, shape_, *parameters_);
@@ -144,6 +144,7 @@ void HeadTrainer::set_values(const Checkpoint& target) {
                   fmt::join(random, ", ")));
 }
 
+/// Values are kept in the scales that they were trained with.
 void HeadTrainer::set_scales() {
   std::optional<FeatureScales> scales = stored_scales(at("checkpoint.safetensors"));
   if (!scales && !options_.start.empty()) scales = stored_scales(options_.start);
@@ -171,15 +172,13 @@ void HeadTrainer::start_or_resume() {
   } else {
     state_.measured_with = hooks_.measured_with;
     count_tokens();
-    std::int64_t pairs = 0;
-    for (std::size_t i = 0; i < data_.size(); ++i) {
-      const ConversationSize size = data_.size_of(i);
-      if (usable(size, batch_options_)) pairs += pairs_of(size, batch_options_);
-    }
-    if (pairs == 0) fail("train head: the data has no response of two tokens or more");
-    state_.planned = static_cast<std::int64_t>(options_.epochs * static_cast<double>(pairs));
+    state_.data_pairs = usable_pairs(data_, batch_options_);
     state_.epoch = -1;
     open_epoch();
+  }
+  if (state_.data_pairs > 0) {  // older checkpoints keep what they planned
+    state_.planned =
+        static_cast<std::int64_t>(options_.epochs * static_cast<double>(state_.data_pairs));
   }
   if (leads()) {
     curve_.emplace(at("curve.csv"), optimizer_->iterations);
@@ -210,15 +209,10 @@ void HeadTrainer::check_measure() {
 
 void HeadTrainer::count_tokens() {
   state_.counts.assign(static_cast<std::size_t>(config_.vocabulary), 0);
-  TokenCounts sample = state_.counts;
-  const auto order = data_.shuffled(options_.seed);
-  for (std::size_t i = 0; i < std::min(order.size(), kCountedConversations); ++i) {
-    const Conversation conversation = data_.read(order[i]);
-    for (const TokenId token :
-         conversation.tokens.subspan(static_cast<std::size_t>(conversation.response_begin)))
-      ++sample[static_cast<std::size_t>(token)];
-  }
-  state_.frequent = frequent_tokens(sample, static_cast<std::size_t>(options_.loss_tokens));
+  std::vector<std::size_t> sample = data_.shuffled(options_.seed);
+  sample.resize(std::min(sample.size(), kCountedConversations));
+  state_.frequent = frequent_tokens(count_responses(data_, sample, config_.vocabulary),
+                                    static_cast<std::size_t>(options_.loss_tokens));
 }
 
 double HeadTrainer::progress() const {
@@ -238,6 +232,8 @@ int HeadTrainer::steps_now() const {
 void HeadTrainer::open_epoch() {
   const bool may_grow = optimizer_->iterations > 0 && options_.ranks == 1;  // else all must agree
   if (may_grow) data_ = Dataset(folders(options_));
+  if (usable_pairs(data_, batch_options_) == 0)
+    fail("train head: the data has no response of two tokens or more");
   ++state_.epoch;
   order_ = data_.shuffled(options_.seed + static_cast<std::uint64_t>(state_.epoch));
   state_.epoch_size = order_.size();
@@ -289,12 +285,8 @@ HeadLoss HeadTrainer::loss_of(const Batch& batch, bool count_right) {
 void HeadTrainer::train_once() {
   Batch batch = next_batch();
   if (options_.noise > 0 && kind_ == HeadKind::eagle) {
-    at::Generator generator = at::detail::createCPUGenerator(
-        options_.seed + static_cast<std::uint64_t>(optimizer_->iterations));
-    const double bound = options_.noise * state_.scales.last;
-    batch.features.add_(torch::empty(batch.features.sizes(), torch::kFloat)
-                            .uniform_(-bound, bound, generator)
-                            .to(device_));
+    add_noise(batch, options_.noise * state_.scales.last,
+              options_.seed + static_cast<std::uint64_t>(optimizer_->iterations));
   }
   const bool log = (optimizer_->iterations + 1) % options_.log_every == 0;
   const HeadLoss loss = loss_of(batch, log);
@@ -323,24 +315,14 @@ void HeadTrainer::log_progress(const HeadLoss& loss, double norm) {
                   {"epoch", static_cast<double>(state_.epoch)},
                   {"rate", optimizer_->rate_at(progress())},
                   {"norm", norm}};
-  std::string right;
-  for (int step = 0; step < options_.steps; ++step) {
-    const auto i = static_cast<std::size_t>(step);
-    const bool ran = i < loss.step_loss.size();
-    row.emplace_back(fmt::format("loss_{}", step + 1), ran ? loss.step_loss[i] : NAN);
-  }
-  for (int step = 0; step < options_.steps; ++step) {
-    const auto i = static_cast<std::size_t>(step);
-    const bool ran = i < loss.step_right.size();
-    row.emplace_back(fmt::format("right_{}", step + 1), ran ? loss.step_right[i] : NAN);
-    if (ran) right += fmt::format(" {:.3f}", loss.step_right[i]);
-  }
+  add_steps(row, "loss", loss.step_loss, options_.steps);
+  add_steps(row, "right", loss.step_right, options_.steps);
   curve_->append(row);
-  hooks_.log(
-      fmt::format("iteration {}: {:.2f} M pairs, {:.0f} pairs/s, {:.0f} %, loss {:.3f}, right{}",
-                  optimizer_->iterations, static_cast<double>(state_.pairs) / 1e6,
-                  static_cast<double>(state_.pairs) / state_.seconds, 100 * progress(),
-                  loss.step_loss.front(), right));
+  hooks_.log(fmt::format(
+      "iteration {}: {:.2f} M pairs, {:.0f} pairs/s, {:.0f} %, loss {:.3f}, right {:.3f}",
+      optimizer_->iterations, static_cast<double>(state_.pairs) / 1e6,
+      static_cast<double>(state_.pairs) / state_.seconds, 100 * progress(), loss.step_loss.front(),
+      fmt::join(loss.step_right, " ")));
 }
 
 /// Exports the values, measures them and keeps them if they are the best so far.
@@ -351,6 +333,7 @@ void HeadTrainer::evaluate(const Tensor& values, const char* what) {
   HeadScores scores;
   if (hooks_.evaluate) scores = hooks_.evaluate(trial);
   if (is_stopped()) return;
+  state_.evaluated = optimizer_->iterations;
   const double score =
       scores.empty() ? static_cast<double>(optimizer_->iterations) : scores[0].second;
   CurveRow row = {{"iteration", static_cast<double>(optimizer_->iterations)},
@@ -375,6 +358,11 @@ void HeadTrainer::evaluate(const Tensor& values, const char* what) {
   }
   write_curve_page(at("curves.html"), {curve_->path(), evaluations_->path()});
   mark_ = Clock::now();
+}
+
+void HeadTrainer::evaluate_if_due() {
+  if (every(options_.evaluate_every) && state_.evaluated < optimizer_->iterations)
+    evaluate(optimizer_->average, "average");
 }
 
 /// The last values are measured and exported. Unless it is stopped meanwhile, the run is over then.
@@ -436,10 +424,10 @@ bool HeadTrainer::is_over() const {
 }
 
 HeadTrainResult HeadTrainer::run() {
-  const auto every = [&](int period) { return period > 0 && optimizer_->iterations % period == 0; };
+  evaluate_if_due();  // again, where the run was stopped meanwhile
   while (!is_over() && !is_stopped()) {
     train_once();
-    if (every(options_.evaluate_every)) evaluate(optimizer_->average, "average");
+    evaluate_if_due();
     if (every(options_.checkpoint_every)) save();
   }
   if (is_stopped()) {

@@ -20,6 +20,7 @@ Json to_json(const TrainState& state, const Optimizer& optimizer) {
   return {{"iterations", optimizer.iterations},
           {"pairs", state.pairs},
           {"planned", state.planned},
+          {"data_pairs", state.data_pairs},
           {"seconds", state.seconds},
           {"epoch", state.epoch},
           {"epoch_size", state.epoch_size},
@@ -29,6 +30,7 @@ Json to_json(const TrainState& state, const Optimizer& optimizer) {
           {"best_facts", state.best_facts},
           {"measured_with", state.measured_with},
           {"since_best", state.since_best},
+          {"evaluated", state.evaluated},
           {"concluded", state.concluded},
           {"scales", {{"taps", state.scales.taps}, {"last", state.scales.last}}}};
 }
@@ -104,7 +106,9 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
     json.at("next").get_to(state.next);
     json.at("best").get_to(state.best);
     json.at("since_best").get_to(state.since_best);
-    if (json.contains("measured_with")) {  // not in older ones
+    state.data_pairs = json.value("data_pairs", std::int64_t{0});  // older ones lack what follows
+    state.evaluated = json.value("evaluated", optimizer.iterations);
+    if (json.contains("measured_with")) {
       json.at("best_scores").get_to(state.best_scores);
       state.best_facts = json.at("best_facts");
       state.measured_with = json.at("measured_with");

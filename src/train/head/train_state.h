@@ -16,9 +16,10 @@ namespace talon {
 
 /// Where a run is, beside its values and moments: all that the next iteration depends on.
 struct TrainState {
-  std::int64_t pairs = 0;    // trained on, all processes
-  std::int64_t planned = 0;  // pairs of the whole run
-  double seconds = 0;        // spent training
+  std::int64_t pairs = 0;       // trained on, all processes
+  std::int64_t planned = 0;     // pairs of the whole run
+  std::int64_t data_pairs = 0;  // of the data when it started; 0: not known
+  double seconds = 0;           // spent training
   int epoch = 0;
   std::size_t epoch_size = 0;     // conversations of the current epoch
   std::size_t next = 0;           // position in the epoch's order
@@ -27,6 +28,7 @@ struct TrainState {
   Json best_facts;                // of the exported head; null: not known
   Json measured_with;             // HeadTrainHooks::measured_with of the evaluations
   int since_best = 0;             // evaluations since then
+  std::int64_t evaluated = 0;     // the iteration that was measured last
   std::int64_t concluded = -1;    // the iteration that was measured and exported as the last one
   FeatureScales scales;           // in which the values are
   TokenCounts counts;             // of response tokens, first epoch
