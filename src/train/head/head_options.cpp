@@ -9,6 +9,10 @@
 namespace talon {
 
 void check_options(const HeadTrainOptions& options, const ModelConfig& target) {
+  if (options.rank >= options.ranks) {
+    throw UsageError(
+        fmt::format("--rank: expected less than --ranks, {}, got {}", options.ranks, options.rank));
+  }
   const char* several = "several processes (--ranks) must agree on the end: use --epochs";
   if (options.ranks > 1 && options.minutes > 0)
     throw UsageError(fmt::format("--minutes: {}", several));

@@ -179,6 +179,16 @@ TEST(TrainHead, ProcessesThatMayEndApartAreRefused) {
   EXPECT_NE(failure_of(options).find("--patience"), std::string::npos) << failure_of(options);
 }
 
+TEST(TrainHead, AProcessBeyondTheirNumberIsRefused) {
+  DataFolder data, out;
+  write_stories(data.path(), 6);
+  HeadTrainOptions options = small_run(data, out);
+  options.rank = 1;
+  EXPECT_NE(failure_of(options).find("--rank: expected less than --ranks, 1, got 1"),
+            std::string::npos)
+      << failure_of(options);
+}
+
 /// The law that a head is to learn is the one that the engine draws with.
 TEST(TargetTables, GiveTheLogitsOfTheEngine) {
   test::TestModel target(kTarget, make_cpu_backend({.threads = 1}));
@@ -369,6 +379,38 @@ TEST(TrainHead, FullDiskIsNamedAndTheCheckpointKept) {
   std::signal(SIGXFSZ, handler);
   EXPECT_NE(failure.find("checkpoint.safetensors"), std::string::npos) << failure;
   EXPECT_EQ(bytes_of(out.path() / "checkpoint.safetensors"), checkpoint);
+}
+
+/// Whether processes that find each other at `meet` are as many. They end as if they were killed.
+bool meet_as_two(const std::string& meet) {
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 2; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      torch::Tensor one = torch::ones({1});
+      try {
+        make_exchange(rank, 2, meet).release()->sum(one);
+      } catch (const std::exception&) {
+        _exit(1);
+      }
+      _exit(one.item<float>() == 2 ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  bool met = true;
+  for (const pid_t child : children) {
+    int status = -1;
+    met = waitpid(child, &status, 0) == child && status == 0 && met;
+  }
+  return met;
+}
+
+TEST(TrainHead, ProcessesMeetWhereOthersWereKilled) {
+  DataFolder meeting;
+  const std::string meet = (meeting.path() / "meet").string();
+  EXPECT_TRUE(meet_as_two(meet));
+  EXPECT_TRUE(std::filesystem::exists(meet));
+  EXPECT_TRUE(meet_as_two(meet));
 }
 
 TEST(TrainHead, TwoProcessesTrainOneHeadTogether) {

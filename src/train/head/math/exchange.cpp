@@ -5,6 +5,13 @@
 #include "core/error.h"
 
 #ifdef TALON_GLOO
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #endif
@@ -14,10 +21,29 @@ namespace talon {
 #ifdef TALON_GLOO
 namespace {
 
+/// Held by every process of a run. Whoever finds itself alone takes away what a run that was killed
+/// has left in the file where processes meet.
+class MeetingLock {
+ public:
+  explicit MeetingLock(const std::string& meet)
+      : descriptor_(::open((meet + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove(meet);
+    if (::flock(descriptor_, LOCK_SH) != 0)
+      fail("lock {}.lock: {}", meet, std::generic_category().message(errno));
+  }
+  ~MeetingLock() { ::close(descriptor_); }
+  MeetingLock(const MeetingLock&) = delete;
+  MeetingLock& operator=(const MeetingLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 class GlooExchange : public Exchange {
  public:
   GlooExchange(int rank, int ranks, const std::string& meet)
-      : group_(c10::make_intrusive<c10d::FileStore>(meet, ranks), rank, ranks, group_options()) {}
+      : lock_(meet),
+        group_(c10::make_intrusive<c10d::FileStore>(meet, ranks), rank, ranks, group_options()) {}
 
   void sum(torch::Tensor& tensor) override {
     std::vector<torch::Tensor> tensors = {tensor};
@@ -31,6 +57,7 @@ class GlooExchange : public Exchange {
     return options;
   }
 
+  MeetingLock lock_;
   c10d::ProcessGroupGloo group_;
 };
 

@@ -16,8 +16,9 @@ class Exchange {
 };
 
 /// By torch's distributed package: gloo. The processes find each other through the file `meet`, on
-/// a file system that all of them see. Throws Error if this build has no gloo, or a process is
-/// missing.
+/// a file system that all of them see; MEET.lock beside it tells a file that is in use from one
+/// that a run left behind when it was killed. Throws Error if this build has no gloo, or a process
+/// is missing.
 std::unique_ptr<Exchange> make_exchange(int rank, int ranks, const std::string& meet);
 
 }  // namespace talon
