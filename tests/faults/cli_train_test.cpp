@@ -71,6 +71,17 @@ TEST_F(Trainer, MeasuresAHeadOnQuestionsForASentencePieceTarget) {
   EXPECT_NE(train("16").notes.find(otherwise), std::string::npos);
 }
 
+/// No score could tell its heads apart.
+TEST_F(Trainer, RefusesQuestionsThatLeaveNoRoomForAnswers) {
+  const Folder folder;
+  const Outcome outcome =
+      run_talon({"train", "head", "-m", small_model(), "--kind", "eagle", "--data", data_of(folder),
+                 "-o", folder.file("run"), "--questions", questions(), "-n", "512", "--epochs", "1",
+                 "--draft-vocab", "0"});
+  expect_said(outcome, 1, "expected one that leaves room for an answer of 512 tokens (-n)");
+  EXPECT_NE(outcome.notes.find("--questions"), std::string::npos) << outcome.notes;
+}
+
 TEST(TrainHeadCommand, SaysHowTheTrainerIsBuilt) {
   if (std::filesystem::exists(TALON_TRAINER)) GTEST_SKIP() << "talon-train was built";
   expect_said(run_talon({"train", "head", "-m", small_model(), "--data", "x", "-o", "y"}), 1,

@@ -4,6 +4,7 @@
 
 #include "bench/spec/spec_questions.h"
 #include "cli/options/prompt_options.h"
+#include "core/error.h"
 #include "train/data/prompt_file.h"
 
 namespace talon {
@@ -32,6 +33,13 @@ std::vector<std::vector<TokenId>> question_prompts(const LoadedModel& loaded,
   for (const Question& question : some_of(read_questions(options.file), options.limit)) {
     std::vector<TokenId> prompt = encode_prompt(tokenizer, chat, question.turns.front());
     if (prompt.size() < longest) prompts.push_back(std::move(prompt));
+  }
+  if (prompts.empty()) {
+    fail(
+        "--questions {}: expected one that leaves room for an answer of {} tokens (-n) in a "
+        "context "
+        "of {}, found none",
+        options.file, options.max_new, loaded.model.config.context);
   }
   return prompts;
 }

@@ -10,7 +10,7 @@
 namespace talon {
 
 /// First turns of the questions, with the target's chat template; without those that leave no room
-/// for the longest answer.
+/// for the longest answer. Throws Error if none is left.
 std::vector<std::vector<TokenId>> question_prompts(const LoadedModel& loaded,
                                                    const QuestionOptions& options);
 
