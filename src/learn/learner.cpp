@@ -271,7 +271,7 @@ std::vector<std::string> Learner::trainer_command() const {
   };
   add("-m", loaded_.path.string());
   add("--kind", head_.trained_as);
-  add("--start", current_head().string());
+  add("--start", std::filesystem::weakly_canonical(current_head()).string());  // a run keeps it
   add("-o", at(kRun).string());
   add("--epochs", fmt::format("{}", options_.epochs));
   add("--rate", fmt::format("{}", options_.rate));

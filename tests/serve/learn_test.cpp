@@ -34,7 +34,8 @@ class LearnFolder {
     options.learn->folder = path_ + "/learn";
     return options;
   }
-  /// And by a program that does what `script` says; $out is where a trainer writes.
+  /// And by a program that does what `script` says; $out is where a trainer writes, $start the head
+  /// that it starts from.
   TestServer::Options options(const std::string& script) const {
     TestServer::Options with = options();
     with.learn->trainer = path_ + "/trainer";
@@ -42,7 +43,8 @@ class LearnFolder {
     with.learn->rest = std::chrono::milliseconds(1);
     with.learn->share = 1;
     std::ofstream(with.learn->trainer)
-        << "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in -o) out=$2;; esac; shift; done\n"
+        << "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in -o) out=$2;; --start) start=$2;; esac; "
+           "shift; done\n"
         << script << "\n";
     std::filesystem::permissions(with.learn->trainer, std::filesystem::perms::owner_all);
     return with;
@@ -176,6 +178,18 @@ TEST(Learn, ATrainerThatFailsIsToldOfAndServesOn) {
   EXPECT_EQ(said["swaps"], 0);
   EXPECT_EQ(server.post("/v1/completions", completion(1)).json()["choices"][0]["text"],
             plain_text(completion(1)));
+}
+
+/// Else the next server, told of the same head in other words, could not go on with the round.
+TEST(Learn, TheTrainerIsToldOfAHeadByItsOneName) {
+  const LearnFolder folder;
+  auto options = folder.options("echo $start > $out/../start; exit 3");
+  options.drafter = "eagle3:head=" + kHead + "/../../stories260k/eagle3_head";
+  const TestServer server(options);
+  learn_a_round(server);
+  std::string start;
+  std::getline(std::ifstream(folder.path() / "learn/start"), start);
+  EXPECT_EQ(start, std::filesystem::canonical(kHead));
 }
 
 TEST(Learn, AHeadThatIsNoneIsToldOfAndServesOn) {
