@@ -36,7 +36,7 @@ head() {
   "$talon" train head -m "$2" --kind "$3" -o "$data/runs/$1" --epochs 1000 --batch 1024 --threads "$threads" "${@:4}"
   mkdir -p "$heads/$1"
   if [[ $3 == eagle* ]]; then
-    "$talon" convert "$data/runs/$1/head" -m "$2" -o "$heads/$1/head.gguf"
+    "$talon" convert "$data/runs/$1/head" -m "$2" --shared-output -o "$heads/$1/head.gguf"
     cp "$data/runs/$1/head/README.md" "$heads/$1/"
     rm -f "$heads/$1/config.json" "$heads/$1/model.safetensors"
   else

@@ -184,7 +184,7 @@ GgufMetadata Writer::metadata() const {
     add("norm_before_residual", config_.norm_before_residual);
     add("norm_before_fc", config_.fused_norm);
   }
-  if (shares_output_) add("shared_output", true);
+  if (shares_output_ && !tokens_.empty()) add("shared_output", true);
   if (head_.metadata.contains("talon"))
     values.emplace_back("talon.origin", head_.metadata["talon"].dump());
   if (target_.format != CheckpointFormat::gguf) return values;
