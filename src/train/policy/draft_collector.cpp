@@ -83,7 +83,8 @@ std::unique_ptr<DraftState> DraftCollector::start() {
 }
 
 void DraftCollector::observe(DraftState& state, const CommittedTokens& committed) {
-  auto& [text, inner] = static_cast<State&>(state);
+  auto& known = static_cast<State&>(state);
+  Text& text = known.text;
   text.append(committed.tokens);
   CommittedTokens seen = committed;
   seen.features = taps_.columns(drafters_, committed.features);
@@ -92,7 +93,7 @@ void DraftCollector::observe(DraftState& state, const CommittedTokens& committed
     text.feature.resize(static_cast<std::size_t>(features.cols));
     backend_.download(features.row_range(features.rows - 1, 1), text.feature);
   }
-  drafter_->observe(*inner, seen);
+  drafter_->observe(*known.inner, seen);
   const auto& ends = options_.end_tokens;
   settle(text, std::find(ends.begin(), ends.end(), text.tokens.back()) != ends.end());
 }
@@ -123,12 +124,13 @@ void DraftCollector::propose(std::span<DraftJob> jobs) {
   std::deque<Recorder> recorders;  // of addresses that stay
   std::deque<DraftTree> trees;
   for (const DraftJob& job : jobs) {
-    auto& [text, inner] = static_cast<State&>(*job.state);
+    auto& known = static_cast<State&>(*job.state);
+    Text& text = known.text;
     if (!wants_draft(text, job)) continue;
     recorders.emplace_back();
     trees.emplace_back(text.tokens.back());
     DraftJob copy = job;
-    copy.state = inner.get();
+    copy.state = known.inner.get();
     copy.policy = &recorders.back();
     copy.plan = {kWholePool, options_.levels, options_.width};
     copy.tree = &trees.back();
