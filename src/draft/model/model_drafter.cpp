@@ -140,8 +140,11 @@ class ModelDrafter : public Drafter {
       }
       read_laws(trees);
       const View logits = logits_.rows(static_cast<int>(places.size()));
-      RowChildren children = output_.best(logits, children_wanted(), places);
-      drop_foreign(children);
+      RowChildren children;
+      if (!std::ranges::all_of(trees, &Growing::draws)) {
+        children = output_.best(logits, children_wanted(), places);
+        drop_foreign(children);
+      }
       add_level(trees, children);
       if (!trees.empty()) run_level(trees);
     }
