@@ -57,8 +57,9 @@ VerifyResult verify_block(Tree& tree, Decisions& decisions) {
   BlockPlace<Number>& end = places[kept];
   if (kept + 1 < places.size()) replace_by_excess(end.reach, end.p, end.q);
 
-  VerifyResult result{{}, decisions.draw(end.node, end.p)};
+  VerifyResult result;
   for (std::size_t i = 0; i <= kept; ++i) result.path.push_back(places[i].node);
+  end_path(tree, decisions, end.p, result);
   return result;
 }
 

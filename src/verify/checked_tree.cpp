@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+
 namespace talon {
 
 CheckedTree::CheckedTree(const VerifyInput& input)
@@ -9,6 +11,16 @@ CheckedTree::CheckedTree(const VerifyInput& input)
   for (NodeId id = 1; id < input.tree->size(); ++id) {
     const DraftTree::Node& node = (*input.tree)[id];
     if (node.kind == NodeKind::candidate) children_[index(node.parent)].push_back(id);
+  }
+}
+
+Law<double> CheckedTree::target(NodeId node) {
+  try {
+    return law(node, *input_.sampler);
+  } catch (const Error&) {
+    if (node == 0) throw;
+    children_[index(node)].clear();
+    return {};
   }
 }
 

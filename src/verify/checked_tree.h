@@ -20,11 +20,12 @@ class CheckedTree {
 
   std::span<const NodeId> children(NodeId node) const { return children_[index(node)]; }
   TokenId token(NodeId node) const { return (*input_.tree)[node].token; }
-  Law<double> target(NodeId node) { return law(node, *input_.sampler); }
-  /// At temperature 1 and before cuts (Sampler::uncut).
+  /// Throws Error if the root's cannot be told.
+  Law<double> target(NodeId node);
+  /// At temperature 1 and before cuts (Sampler::uncut). REQUIRES: target(node) is not empty.
   Law<double> uncut_target(NodeId node);
   /// Whether the token is banned, or as good as that by its bias. Of a request that has any, it
-  /// costs a law.
+  /// costs a law. REQUIRES: likewise.
   bool forbids(NodeId node, TokenId token);
   const Law<double>* drawn_from(NodeId node) const { return input_.tree->drawn_from(node); }
 

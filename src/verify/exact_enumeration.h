@@ -138,7 +138,8 @@ class Branches {
 template <typename Number>
 using Conditionals = std::map<std::string, Law<Number>>;
 
-/// A small tree whose target and draft are tables of conditionals.
+/// A small tree whose target and draft are tables of conditionals. A target that is empty cannot be
+/// told.
 template <typename Value>
 class TableTree {
  public:
@@ -162,7 +163,10 @@ class TableTree {
   }
   const std::string& prefix(NodeId node) const { return prefix_[index(node)]; }
 
-  std::span<const NodeId> children(NodeId node) const { return children_[index(node)]; }
+  std::span<const NodeId> children(NodeId node) const {
+    if (p_->at(prefix(node)).entries.empty()) return {};
+    return children_[index(node)];
+  }
   TokenId token(NodeId node) const { return prefix(node).back() - '0'; }
   Law<Number> target(NodeId node) const { return p_->at(prefix(node)); }
   const Law<Number>* drawn_from(NodeId node) const {

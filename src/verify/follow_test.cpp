@@ -74,27 +74,6 @@ std::vector<Setting> settings() {
   return all;
 }
 
-TEST(FollowRule, WhatFailsBelowTheRootCostsNoTokenBeforeIt) {
-  DraftTree tree(3);
-  tree.add(tree.add(0, 1, 0.0f), 2, 0.0f);
-  TestInput test(tree, {{0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}, {});
-  for (const NodeId broken : {0, 1, 2}) {
-    TestRows rows([&](NodeId node) {
-      if (node == broken) fail("a row that is not finite");
-      return test.logits[static_cast<std::size_t>(node)];
-    });
-    VerifyInput input = test.input();
-    input.rows = &rows;
-    if (broken == 0) {
-      EXPECT_THROW(make_verifier("follow")->verify(input), Error);
-      continue;
-    }
-    const VerifyResult result = make_verifier("follow")->verify(input);
-    EXPECT_EQ(result.path, tree.path(broken - 1));
-    EXPECT_EQ(result.next, broken);  // the token of the node that failed
-  }
-}
-
 TEST(FollowRule, SameSeedGivesSameTextWithAndWithoutDrafts) {
   for (const Setting& setting : settings()) {
     const std::vector<TokenId> expected = plain(setting, 60);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tree/law.h"
+#include "verify/verifier.h"
 
 namespace talon {
 
@@ -19,7 +20,8 @@ concept RuledTree = requires(T& tree, NodeId node) {
   /// In the order in which they were proposed.
   { tree.children(node) } -> std::convertible_to<std::span<const NodeId>>;
   { tree.token(node) } -> std::convertible_to<TokenId>;
-  /// p: of the token after that node; sums to 1.
+  /// p: of the token after that node; sums to 1. Empty where it cannot be told, which is never at
+  /// the root: then the node has no children.
   { tree.target(node) } -> std::same_as<Law<typename T::Number>>;
   /// q: of its first child; null: its children are fixed.
   { tree.drawn_from(node) } -> std::same_as<const Law<typename T::Number>*>;
@@ -33,6 +35,21 @@ concept RuleDecisions = requires(T& decisions, NodeId node, const Number& probab
   /// The token after that node. Asked once.
   { decisions.draw(node, law) } -> std::same_as<TokenId>;
 };
+
+/// Ends the accepted path, which is in `result`, with the token after it, drawn from its law `p`.
+/// Where that cannot be told, the path's last token comes without anything after it, so that the
+/// next round asks what failed again, as its root.
+template <RuledTree Tree, RuleDecisions<typename Tree::Number> Decisions>
+void end_path(Tree& tree, Decisions& decisions, const Law<typename Tree::Number>& p,
+              VerifyResult& result) {
+  const NodeId last = result.path.back();
+  if (!p.entries.empty()) {
+    result.next = decisions.draw(last, p);
+    return;
+  }
+  result.next = tree.token(last);
+  result.path.pop_back();
+}
 
 /// The law from which the next child of a node was proposed: what is left of the drawn one, or the
 /// child itself with certainty.

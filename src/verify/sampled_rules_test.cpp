@@ -207,6 +207,34 @@ TEST(Rules, NeverAcceptAProbeHoweverRight) {
   EXPECT_EQ(drawn, (std::vector<TokenId>{1, 0, 2, 2}));
 }
 
+TEST(Rules, LoseNoTokenBeforeAPlaceThatFails) {
+  DraftTree tree(3);
+  tree.add(tree.add(0, 1, 0.0f), 2, 0.0f);
+  const std::vector<std::vector<float>> logits = {{0, 99, 0, 0}, {0, 0, 99, 0}, {0, 0, 0, 99}};
+  const auto verified = [&](const Verifier& rule, double temperature, NodeId broken) {
+    TestInput test(tree, logits, {.temperature = temperature});
+    TestRows rows([&](NodeId node) {
+      if (node == broken) fail("a row that is not finite");
+      return logits[static_cast<std::size_t>(node)];
+    });
+    VerifyInput input = test.input();
+    input.rows = &rows;
+    return rule.verify(input);
+  };
+  for (const VerifierEntry& entry : verifiers()) {
+    const auto rule = make_verifier(entry.name);
+    for (const double temperature : {0.0, 1.0}) {
+      SCOPED_TRACE(fmt::format("{} at temperature {}", entry.name, temperature));
+      EXPECT_THROW(verified(*rule, temperature, 0), Error);
+      for (const NodeId broken : {1, 2}) {
+        const VerifyResult result = verified(*rule, temperature, broken);
+        EXPECT_EQ(result.path, tree.path(broken - 1));
+        EXPECT_EQ(result.next, broken);  // the token of the node that failed
+      }
+    }
+  }
+}
+
 /// Drafts may know the noise that `follow` draws with. What a rule decides with must then be
 /// something else, else texts would be biased: the token after a root without children is the
 /// race's by chance only, once in thirty times of equal weights.

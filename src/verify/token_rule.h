@@ -36,7 +36,7 @@ VerifyResult verify_by_token(Tree& tree, Decisions& decisions) {
     auto p = tree.target(node);
     const NodeId child = accepted_child(tree, node, p, decisions);
     if (child < 0) {
-      result.next = decisions.draw(node, p);
+      end_path(tree, decisions, p, result);
       return result;
     }
     result.path.push_back(child);

@@ -60,8 +60,9 @@ VerifyResult verify_by_traversal(Tree& tree, Decisions& decisions) {
     path.pop_back();
     path.back().reject_first(tree.token(leaf));
   }
-  VerifyResult result{{}, decisions.draw(path.back().node, path.back().p)};
+  VerifyResult result;
   for (const TraversalPlace<Number>& place : path) result.path.push_back(place.node);
+  end_path(tree, decisions, path.back().p, result);
   return result;
 }
 

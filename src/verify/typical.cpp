@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/error.h"
 #include "verify/checked_tree.h"
 #include "verify/rules.h"
 
@@ -48,9 +49,15 @@ class TypicalRule : public Verifier {
     }
     VerifyResult result{input.tree->path(best.end), 0, best.distortion};
     const std::vector<TokenId> path = path_tokens(*input.tree, best.end);
-    result.next = input.sampler->sample(input.rows->logits(best.end),
-                                        {input.committed, path, input.prompt_length}, *input.random,
-                                        input.committed.size() + path.size());
+    try {
+      result.next = input.sampler->sample(input.rows->logits(best.end),
+                                          {input.committed, path, input.prompt_length},
+                                          *input.random, input.committed.size() + path.size());
+    } catch (const Error&) {  // as end_path() where the law cannot be told
+      if (best.end == 0) throw;
+      result.next = path.back();
+      result.path.pop_back();
+    }
     return result;
   }
 

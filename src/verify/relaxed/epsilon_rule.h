@@ -53,7 +53,7 @@ VerifyResult verify_by_epsilon(Tree& tree, Decisions& decisions, const typename 
     }
     const NodeId child = accepted_child(tree, node, p, decisions);
     if (child < 0) {
-      result.next = decisions.draw(node, p);
+      end_path(tree, decisions, p, result);
       return result;
     }
     result.path.push_back(child);

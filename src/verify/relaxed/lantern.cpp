@@ -23,33 +23,33 @@ class LanternRule : public Verifier {
 
   VerifyResult verify(const VerifyInput& input) const override {
     CheckedTree tree(input);
-    if (input.sampler->options().temperature == 0) return verify_greedily(tree);
     PositionDecisions decisions(input);
+    if (input.sampler->options().temperature == 0) return verify_greedily(tree, decisions);
     return LanternWalk(tree, decisions, settings_).run();
   }
 
  private:
   /// At temperature 0 a candidate is right if its relaxed probability is the largest; one that is
   /// not the sampler's own token is certainly another.
-  VerifyResult verify_greedily(CheckedTree& tree) const {
+  VerifyResult verify_greedily(CheckedTree& tree, PositionDecisions& decisions) const {
     VerifyResult result{{0}, 0};
     while (true) {
       const NodeId node = result.path.back();
-      const TokenId own = tree.target(node).entries.front().token;
+      const Law<double> own = tree.target(node);  // certain of the sampler's token
       const NodeId next = right_child(tree, node, own);
       if (next < 0) {
-        result.next = own;
+        end_path(tree, decisions, own, result);
         return result;
       }
-      if (tree.token(next) != own) result.distortion += 1;
+      if (own.of(tree.token(next)) == 0) result.distortion += 1;
       result.path.push_back(next);
     }
   }
 
-  NodeId right_child(CheckedTree& tree, NodeId node, TokenId own) const {
+  NodeId right_child(CheckedTree& tree, NodeId node, const Law<double>& own) const {
     std::optional<Law<double>> p;  // once it is needed
     for (const NodeId child : tree.children(node)) {
-      if (tree.token(child) == own) return child;
+      if (own.of(tree.token(child)) > 0) return child;
       if (!settings_.table) continue;
       if (!p) p = tree.uncut_target(node);
       if (is_likeliest(tree.token(child), *p) && !tree.forbids(node, tree.token(child)))

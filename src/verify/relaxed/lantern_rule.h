@@ -62,7 +62,7 @@ class LanternWalk {
       Law<double> p = tree_.target(node);
       const NodeId child = accepted_child(node, p, result.distortion);
       if (child < 0) {
-        result.next = decisions_.draw(node, p);
+        end_path(tree_, decisions_, p, result);
         return result;
       }
       result.path.push_back(child);
