@@ -1,8 +1,8 @@
 #include "io/json_text.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -31,63 +31,76 @@ std::string reason_of(std::string_view said) {
   return reason + quote(text.substr(text.size() - std::min(text.size(), kMostRead)));
 }
 
-/// Throws for what parse_json refuses, before anything is made of it. Callbacks of the parser that
+/// Makes the values of a text, and throws for what parse_json refuses. Callbacks of the parser that
 /// makes values are no place for this: it goes through all of an object or array whenever one
 /// within it ends.
-class TextCheck : public Json::json_sax_t {
+class ValueMaker : public Json::json_sax_t {
  public:
-  explicit TextCheck(std::string_view doing) : doing_(doing) {}
+  explicit ValueMaker(std::string_view doing) : doing_(doing) {}
 
-  bool null() override { return count(); }
-  bool boolean(bool) override { return count(); }
-  bool number_integer(number_integer_t) override { return count(); }
-  bool number_unsigned(number_unsigned_t) override { return count(); }
-  bool number_float(number_float_t, const string_t&) override { return count(); }
-  bool string(string_t&) override { return count(); }
-  bool binary(binary_t&) override { return count(); }
-  bool start_object(std::size_t) override { return open(); }
-  bool start_array(std::size_t) override { return open(); }
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // not in texts
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& key) override {
-    if (!keys_.back().insert(key).second) fail("{}: key {}: found twice", doing_, quote(key));
+    auto& object = open_.back()->get_ref<Json::object_t&>();
+    const auto [member, is_new] = object.try_emplace(std::move(key));
+    if (!is_new) fail("{}: key {}: found twice", doing_, quote(member->first));
+    newest_ = &member->second;
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
     fail("{}: expected JSON text: {}", doing_, reason_of(error.what()));
   }
 
+  Json made;
+
  private:
-  bool count() {
+  /// The value of the key that was read last, or the next one of an array.
+  bool add(Json value) {
     if (++values_ > kMostJsonValues) {
       fail("{}: expected at most {} values, found more", doing_, kMostJsonValues);
     }
+    if (!open_.empty() && open_.back()->is_array()) {
+      newest_ = &open_.back()->emplace_back(std::move(value));
+    } else {
+      *newest_ = std::move(value);
+    }
     return true;
   }
-  bool open() {
+  bool open(Json value) {
     constexpr std::size_t kDeepest = 64;
-    if (keys_.size() == kDeepest) {
+    if (open_.size() == kDeepest) {
       fail("{}: expected at most {} values within each other, found more", doing_, kDeepest);
     }
-    keys_.emplace_back();
-    return count();
+    add(std::move(value));
+    open_.push_back(newest_);
+    return true;
   }
   bool close() {
-    keys_.pop_back();
+    open_.pop_back();
     return true;
   }
 
   std::string_view doing_;
   std::size_t values_ = 0;
-  std::vector<std::set<std::string>> keys_;  // of the objects and arrays that are open
+  Json* newest_ = &made;
+  std::vector<Json*> open_;  // objects and arrays, each within the one before
 };
 
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view doing) {
-  TextCheck check(doing);
-  Json::sax_parse(text, &check);
-  return Json::parse(text);
+  ValueMaker maker(doing);
+  Json::sax_parse(text, &maker);
+  return std::move(maker.made);
 }
 
 }  // namespace talon
