@@ -45,6 +45,19 @@ Looked look_at(const std::filesystem::path& folder, const ShardKind& kind, bool 
   return looked;
 }
 
+/// In the order in which they are to go: what was put aside, then shards from the oldest on.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const auto kind = entry.path().extension();
+    if (kind == kDamaged || kind == kShardSuffix) files.push_back(entry.path());
+  }
+  std::ranges::sort(files, {}, [](const std::filesystem::path& file) {
+    return std::pair(file.extension() == kShardSuffix, file);
+  });
+  return files;
+}
+
 void put_aside(const std::filesystem::path& shard, const LearnNote& note) {
   auto aside = shard;
   aside += kDamaged;
@@ -81,18 +94,20 @@ void TextRing::open() {
 }
 
 void TextRing::append(const Record& record) {
-  forget_deleted();
-  if (!writer_) open();
+  if (writer_ && !writer_->is_there()) writer_.reset();  // somebody deleted its file
+  if (!writer_) {
+    forget_deleted(files_in(folder_));  // the new file may have the name of one of them
+    open();
+  }
   writer_->append(record);
   drop_oldest();
 }
 
-/// Files that somebody deleted meanwhile.
-void TextRing::forget_deleted() {
-  if (writer_ && !writer_->is_there()) writer_.reset();
-  const auto shards = list_shards(folder_);
-  std::erase_if(
-      texts_, [&](const auto& known) { return !std::ranges::binary_search(shards, known.first); });
+/// Keeps the counts of `files`.
+void TextRing::forget_deleted(const std::vector<std::filesystem::path>& files) {
+  std::erase_if(texts_, [&](const auto& known) {
+    return std::ranges::find(files, known.first) == files.end();
+  });
 }
 
 void TextRing::drop_damaged() {
@@ -112,15 +127,10 @@ long TextRing::texts() const {
 
 /// After a text has been added.
 void TextRing::drop_oldest() {
-  const auto shards = list_shards(folder_);
-  if (shards.empty()) return;
-  ++texts_[shards.back()];
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    if (entry.path().extension() == kDamaged) files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  files.insert(files.end(), shards.begin(), shards.end());
+  const auto files = files_in(folder_);
+  forget_deleted(files);
+  if (files.empty() || files.back().extension() != kShardSuffix) return;
+  ++texts_[files.back()];
   std::size_t bytes = 0;
   for (const auto& file : files) bytes += std::filesystem::file_size(file);
   for (std::size_t i = 0; i + 1 < files.size() && bytes > room_; ++i) {

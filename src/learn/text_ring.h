@@ -43,7 +43,7 @@ class TextRing {
 
  private:
   void open();
-  void forget_deleted();
+  void forget_deleted(const std::vector<std::filesystem::path>& files);
   void drop_oldest();
 
   std::filesystem::path folder_;
