@@ -14,7 +14,7 @@
 namespace talon {
 
 /// A borrowed row-major matrix of float32 in a backend's memory. `data` is a device address: only a
-/// backend may read it.
+/// backend may read it, unless its memory is the host's (BackendTraits::memory_bytes).
 struct View {
   float* data = nullptr;
   int rows = 0;

@@ -7,7 +7,9 @@
 namespace talon {
 
 std::span<const float> ForwardRows::logits(NodeId node) {
-  scratch_.logits.resize(static_cast<std::size_t>(logits_.cols));
+  const auto count = static_cast<std::size_t>(logits_.cols);
+  if (backend_.traits().memory_bytes == 0) return {logits_.row(node), count};
+  scratch_.logits.resize(count);
   backend_.download(logits_.row_range(node, 1), scratch_.logits);
   return scratch_.logits;
 }

@@ -11,7 +11,7 @@ namespace talon {
 struct RowScratch {
   explicit RowScratch(Backend& backend) : best(backend.allocate_indices(0)) {}
 
-  std::vector<float> logits;  // of one row
+  std::vector<float> logits;  // of one row that was fetched
   // The most likely tokens of the rows that were asked about last, and their logits.
   IndexBuffer best;
   Buffer largest;
@@ -19,7 +19,8 @@ struct RowScratch {
   std::vector<float> values;
 };
 
-/// Rows of a forward. Where a wait costs nothing each is fetched when it is asked for; else the
+/// Rows of a forward that has been waited for. Where the backend's memory is the host's, logits are
+/// read in place. Where a wait costs nothing each row is asked about when it is asked for; else the
 /// first question about a most likely token is put for all rows at once.
 class ForwardRows : public TargetRows {
  public:

@@ -11,15 +11,19 @@
 namespace talon::forward_rows_test {
 namespace {
 
-/// Counts questions for most likely tokens, and says that a wait costs `wait_us`.
+/// Counts questions for most likely tokens, and says that a wait costs `wait_us` and how much
+/// memory of its own it has.
 class AskedBackend : public ForwardingBackend {
  public:
-  explicit AskedBackend(double wait_us)
-      : ForwardingBackend(make_reference_backend(1)), wait_us_(wait_us) {}
+  AskedBackend(double wait_us, std::size_t memory_bytes)
+      : ForwardingBackend(make_reference_backend(1)),
+        wait_us_(wait_us),
+        memory_bytes_(memory_bytes) {}
 
   BackendTraits traits() const override {
     BackendTraits traits = ForwardingBackend::traits();
     traits.wait_us = wait_us_;
+    traits.memory_bytes = memory_bytes_;
     return traits;
   }
   void argmax(const View& x, const Indices& best, const View& largest) override {
@@ -30,6 +34,7 @@ class AskedBackend : public ForwardingBackend {
 
  private:
   double wait_us_;
+  std::size_t memory_bytes_;
 };
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -39,8 +44,8 @@ const std::vector<float> kLogits = {0, 3,    1,  //
 
 class Rows {
  public:
-  explicit Rows(double wait_us)
-      : backend(wait_us), logits(backend.allocate(3, 3)), scratch(backend) {
+  explicit Rows(double wait_us, std::size_t memory_bytes = 0)
+      : backend(wait_us, memory_bytes), logits(backend.allocate(3, 3)), scratch(backend) {
     backend.upload(kLogits, logits.view());
   }
   ForwardRows of_a_forward() { return {backend, logits.view(), scratch}; }
@@ -58,6 +63,16 @@ TEST(ForwardRows, AskForEachRowWhereAWaitCostsNothing) {
   EXPECT_THROW(forward.argmax(2), Error);
   EXPECT_EQ(forward.logits(0)[1], 3);
   EXPECT_EQ(rows.backend.asked, 3);
+}
+
+TEST(ForwardRows, AreReadInPlaceWhereTheMemoryIsTheHosts) {
+  for (const std::size_t memory_bytes : {0, 1 << 20}) {
+    Rows rows(0, memory_bytes);
+    ForwardRows forward = rows.of_a_forward();
+    const std::span<const float> row = forward.logits(1);
+    EXPECT_EQ(row.data() == rows.logits.view().row(1), memory_bytes == 0);
+    EXPECT_EQ(std::vector<float>(row.begin(), row.end()), (std::vector<float>{7, 2, 7}));
+  }
 }
 
 TEST(ForwardRows, AskForAllRowsAtOnceWhereAWaitCosts) {
