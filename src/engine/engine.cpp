@@ -241,15 +241,15 @@ std::vector<Scheduled> Engine::State::begin() {
   admit();
   std::vector<Sequence*> active;
   std::vector<RowDemand> demands;
-  int answer_rows = 0;
+  AnswerRows answers;
   for (const auto& sequence : running) {
     if (sequence->finished()) continue;
     active.push_back(sequence.get());
     demands.push_back({sequence->rows_behind()});
-    if (sequence->rows_behind() == 0) answer_rows += sequence->request.streams();
+    if (sequence->rows_behind() == 0) answers.add(*sequence, 1);
   }
   if (active.empty()) return {};
-  const int rows = budget.rows_beside(answer_rows);
+  const int rows = budget.rows_beside(answers);
   const RowLimits limits = {options.max_rows, options.chunk, options.max_nodes, rows,
                             rows - StepBudget::kLeastRows};
   const auto grants = share_rows(demands, limits, first_served++);

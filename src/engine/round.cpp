@@ -433,9 +433,11 @@ void Round::learn_rest(double step_ms) {
     faults_.contain(FaultOrigin::policy, [&] { costs_.observe_rest(rest_ms); });
     return;
   }
-  const int answer_rows = rows_ - granted_.prompts;
-  const double without_ms = answer_rows > 0 ? costs_.check_ms(answer_rows) + costs_.rest_ms() : 0;
-  budget_.observe(granted_.prompts, check_ms_ + rest_ms - without_ms);
+  const int answer_rows = rows_ - granted_.prompts, texts = granted_.all - granted_.prompts;
+  double ms = check_ms_ + rest_ms;
+  if (texts > 0)
+    ms -= costs_.check_ms(answer_rows, granted_.mean_position, texts) + costs_.rest_ms();
+  budget_.observe(granted_.prompts, ms);
 }
 
 double Round::kept_ms(StepPart part, double measured_ms) {

@@ -16,34 +16,42 @@ constexpr double kStepTokens = 10;  // that one answer alone would have had mean
 constexpr double kLeastStepMs = 25;
 constexpr double kMostStepMs = 200;
 
-double usual_step_ms(const MachineCosts& costs) {
-  return std::clamp(kStepTokens * costs.check_ms(1), kLeastStepMs, kMostStepMs);
+double usual_step_ms(const MachineCosts& costs, int context) {
+  return std::clamp(kStepTokens * costs.check_ms(1, context), kLeastStepMs, kMostStepMs);
 }
 
 }  // namespace
+
+void AnswerRows::add(const Sequence& sequence, int nodes) {
+  const int streams = sequence.request.streams();
+  rows += nodes * streams;
+  texts += streams;
+  positions += static_cast<long>(streams) * (sequence.length() - 1);
+}
 
 void StepBudget::observe(int rows, double ms) {
   if (rows >= kFewRows && ms > 0) row_ms_.add(ms / rows);
 }
 
-int StepBudget::rows_beside(int answer_rows, double draft_ms) const {
-  if (!limited() || answer_rows == 0) return kMostRows;
-  const double step_ms = step_ms_ == kUsualStep ? usual_step_ms(costs_) : step_ms_;
-  const double others_ms = draft_ms + costs_.check_ms(answer_rows) + costs_.rest_ms();
+int StepBudget::rows_beside(const AnswerRows& answers, double draft_ms) const {
+  if (!limited() || answers.rows == 0) return kMostRows;
+  const double step_ms =
+      step_ms_ == kUsualStep ? usual_step_ms(costs_, answers.context()) : step_ms_;
+  const double others_ms = draft_ms + answers.ms(costs_) + costs_.rest_ms();
   const double row_ms =
       row_ms_.count() > 0
           ? row_ms_.value()
-          : (costs_.check_ms(answer_rows + kFewRows) - costs_.check_ms(answer_rows)) / kFewRows;
+          : (costs_.check_ms(answers.rows + kFewRows) - costs_.check_ms(answers.rows)) / kFewRows;
   const double rows = (step_ms - others_ms) / std::max(row_ms, 1e-6);
   return static_cast<int>(std::clamp<double>(rows, kLeastRows, kMostRows));
 }
 
 void StepBudget::make_way_for_trees(std::vector<Scheduled>& scheduled, double draft_ms) const {
-  int answer_rows = 0;
+  AnswerRows answers;
   for (const Scheduled& entry : scheduled) {
-    if (entry.decodes) answer_rows += entry.tree.size() * entry.sequence->request.streams();
+    if (entry.decodes) answers.add(*entry.sequence, entry.tree.size());
   }
-  int left = rows_beside(answer_rows, draft_ms);
+  int left = rows_beside(answers, draft_ms);
   for (Scheduled& entry : scheduled) {
     if (entry.decodes) continue;
     const int rows = std::min(entry.grant.rows, left / entry.sequence->request.streams());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "engine/admission/scheduled.h"
@@ -7,6 +8,19 @@
 #include "tree/machine_costs.h"
 
 namespace talon {
+
+/// What the answers of a step ask of its check.
+struct AnswerRows {
+  int rows = 0;        // with their trees
+  int texts = 0;       // whose keys and values they read
+  long positions = 0;  // of those, committed
+
+  /// A tree of so many nodes.
+  void add(const Sequence& sequence, int nodes);
+  double ms(const MachineCosts& costs) const { return costs.check_ms(rows, context(), texts); }
+  /// Of a text, on average.
+  int context() const { return static_cast<int>(positions / std::max(1, texts)); }
+};
 
 /// The time of a step that runs prompts beside answers, whose readers wait for it. Answers come
 /// first, then their trees, and prompts get what is left; what a row of theirs takes is learned
@@ -19,10 +33,9 @@ class StepBudget {
   /// `rows` of prompts added `ms` to their step: to its check, and to what drafters do with them.
   void observe(int rows, double ms);
 
-  /// Rows of prompts that fit a step beside `answer_rows`, those of answers and their trees. At
-  /// least kLeastRows, so that every prompt comes to its end. draft_ms: what was spent before the
-  /// check.
-  int rows_beside(int answer_rows, double draft_ms = 0) const;
+  /// Rows of prompts that fit a step beside `answers`. At least kLeastRows, so that every prompt
+  /// comes to its end. draft_ms: what was spent before the check.
+  int rows_beside(const AnswerRows& answers, double draft_ms = 0) const;
 
   /// Takes from prompts what trees took of the step: the youngest lose first. A sequence that is
   /// left without a row waits for the next step.

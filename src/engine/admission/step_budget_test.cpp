@@ -23,6 +23,20 @@ CostProfile profile() {
 }
 MachineCosts costs() { return MachineCosts(512, profile()); }
 
+/// Likewise, and 0.1 ms for each position of a text beyond 64.
+CostProfile long_profile() {
+  CostProfile profile;
+  for (const int context : {64, 1064}) {
+    for (const int rows : {1, 2, 32})
+      profile.checks.push_back({rows, context, 4.0 + 0.5 * (rows - 1) + 0.1 * (context - 64)});
+  }
+  return profile;
+}
+
+AnswerRows answers(int rows, int texts = 1, int context = 0) {
+  return {rows, texts, static_cast<long>(texts) * context};
+}
+
 Request request(int prompt, int max_new) {
   Request result;
   result.prompt.assign(static_cast<std::size_t>(prompt), 261);
@@ -34,14 +48,27 @@ Request request(int prompt, int max_new) {
 TEST(StepBudget, PromptRowsFitTheTime) {
   const MachineCosts machine = costs();
   StepBudget budget(20, machine);
-  const int guessed = budget.rows_beside(1);
+  const int guessed = budget.rows_beside(answers(1));
   EXPECT_GE(guessed, 20);
   EXPECT_LE(guessed, 40);
   for (int i = 0; i < 40; ++i) budget.observe(100, 100);
-  EXPECT_EQ(budget.rows_beside(1), 16);
-  EXPECT_EQ(budget.rows_beside(1, 6), 10);
-  EXPECT_EQ(budget.rows_beside(5), 14);
-  EXPECT_EQ(StepBudget(1, machine).rows_beside(1), StepBudget::kLeastRows);
+  EXPECT_EQ(budget.rows_beside(answers(1)), 16);
+  EXPECT_EQ(budget.rows_beside(answers(1), 6), 10);
+  EXPECT_EQ(budget.rows_beside(answers(5)), 14);
+  EXPECT_EQ(StepBudget(1, machine).rows_beside(answers(1)), StepBudget::kLeastRows);
+}
+
+TEST(StepBudget, AnswersBehindLongTextsTakeMoreOfTheTime) {
+  const MachineCosts machine(512, long_profile());
+  StepBudget budget(60.5, machine);
+  for (int i = 0; i < 40; ++i) budget.observe(100, 100);
+  EXPECT_EQ(budget.rows_beside(answers(1, 1, 64)), 56);
+  EXPECT_EQ(budget.rows_beside(answers(1, 1, 264)), 36);
+  EXPECT_EQ(budget.rows_beside(answers(3, 2, 264)), 15);
+  // A usual step is ten times what one of them takes.
+  StepBudget usual(kUsualStep, machine);
+  for (int i = 0; i < 40; ++i) usual.observe(100, 100);
+  EXPECT_EQ(usual.rows_beside(answers(2, 2, 114)), 75);
 }
 
 /// A step: trees of answers by their draft nodes, then prompts by their rows, which end with it.
@@ -117,6 +144,39 @@ TEST(StepBudget, LongPromptsRunInPiecesWhileOthersAnswer) {
   EXPECT_EQ(steps_with(0, false), 2);
   EXPECT_EQ(steps_with(1e-3, false), (300 + StepBudget::kLeastRows - 1) / StepBudget::kLeastRows);
   EXPECT_EQ(steps_with(1e-3, true), 2);
+}
+
+/// Prompt rows of three steps of 100 ms beside an answer behind 400 positions, whose checks take
+/// `answer_ms`, and the prompt's 0.5 ms a row.
+std::vector<int> rows_beside_a_long_answer(TestModel& model, double answer_ms) {
+  double check_ms = 200;  // of the answer's prompt
+  TestOptions options;
+  options.step_ms = 100;
+  options.chunk = 512;
+  options.costs = long_profile();
+  options.timekeeper = [&](StepPart part, double) {
+    return part == StepPart::check ? check_ms : 0.0;
+  };
+  TestEngine test(model, make_drafter("none", {}), options);
+  test.submit(request(400, 50));
+  test.engine.step();
+  check_ms = answer_ms;
+  test.engine.step();
+  check_ms = options.step_ms;
+  Request prompt = request(480, 8);
+  prompt.reuse_prefix = false;
+  test.submit(prompt);
+  std::vector<int> rows;
+  for (int step = 0; step < 3; ++step) {
+    test.engine.step();
+    rows.push_back(test.engine.load().prompt_rows);
+  }
+  return rows;
+}
+
+TEST(StepBudget, StepsBesideALongAnswerAreAsLongAsTheyMayBe) {
+  TestModel model(TALON_TEST_DATA "/golden/stories260k/target", make_reference_backend(1));
+  for (const int rows : rows_beside_a_long_answer(model, 37.6)) EXPECT_NEAR(rows, 124, 2);
 }
 
 TEST(StepBudget, WhatDraftingTookOfAStepIsTakenFromItsPrompts) {
