@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "engine/admission/admission.h"
 #include "engine/admission/waiting_line.h"
+#include "engine/measure_costs.h"
 #include "engine/methods/method_table.h"
 #include "engine/round.h"
 #include "engine/stopwatch.h"
@@ -133,7 +134,8 @@ MethodId Engine::add(Method method) {
   const MethodId id = state.methods.add(std::move(method), state.options.max_rows,
                                         [&](const TapSet& taps) { state.round.tap(taps); });
   if (!profile.empty() && !std::exchange(state.has_costs, true)) {
-    state.costs = MachineCosts(state.options.max_rows, profile);
+    state.costs = MachineCosts(state.options.max_rows, profile,
+                               context_read(state.round.target().model().config));
   }
   return id;
 }

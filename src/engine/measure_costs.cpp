@@ -283,6 +283,13 @@ int far_context(const ModelConfig& config, KvType type) {
       {kFarContext, std::max(affordable, kLeastFarContext), config.context - kMostRows});
 }
 
+ContextRead context_read(const ModelConfig& config) {
+  const KvShape shape = kv_shape(config, 1);
+  const auto near = static_cast<double>(near_page_bytes(shape));
+  if (near == 0) return {};
+  return {shape.near.reach, near / (near + static_cast<double>(kv_page_bytes(shape)))};
+}
+
 CostProfile measure_costs(const Model& model, KvType cache_type, Drafter& drafter,
                           double budget_ms) {
   if (model.config.context <= kMostRows + kPromptRows) return {};

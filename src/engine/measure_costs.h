@@ -9,6 +9,7 @@
 #include "model/cache/kv_cache.h"
 #include "model/model.h"
 #include "tree/cost_profile.h"
+#include "tree/machine_costs.h"
 
 namespace talon {
 
@@ -16,6 +17,9 @@ namespace talon {
 /// there. Fewer than 2048 positions where their keys and values would take more than 64 MiB (but
 /// 512), or where the model's context ends.
 int far_context(const ModelConfig& config, KvType type);
+
+/// Where MachineCosts knows the model's near layers (NearShape) from.
+ContextRead context_read(const ModelConfig& config);
 
 /// Times checks of a few row counts at two contexts, and passes of the drafter's head, on a cache
 /// of its own. Of repeated measurements the least counts: noise only adds. budget_ms: about how

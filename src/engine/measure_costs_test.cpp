@@ -44,6 +44,16 @@ TEST(MeasureCosts, TimesWhatTokensTakeThatAHeadHasNotSeen) {
   EXPECT_FALSE(measure_costs(small_model().model, KvType::f16, *table, 50).waiting_row_ms);
 }
 
+TEST(MeasureCosts, NearLayersReadTheEndOfAContext) {
+  ModelConfig config = small_model().model.config;
+  const auto layers = static_cast<double>(config.plans.size());
+  EXPECT_EQ(context_read(config).of(500), 500);
+  for (LayerPlan& plan : config.plans) plan.window = 100;
+  EXPECT_EQ(context_read(config).of(500), 100);
+  config.plans.front().window = 0;
+  EXPECT_NEAR(context_read(config).of(500), (500 + 100 * (layers - 1)) / layers, 1e-9);
+}
+
 TEST(MeasureCosts, TheFarContextIsLongWhereItsKeysAndValuesAreFew) {
   ModelConfig config = small_model().model.config;
   EXPECT_EQ(far_context(config, KvType::f16), 512 - 32);

@@ -18,20 +18,21 @@ double ms_at(const CostProfile& profile, int rows, int context) {
 /// The part that grows with the context is fitted, by least squares over the row counts that were
 /// measured at two contexts, as positions * (a * texts + b * rows): the keys and values of a text
 /// are read once, and each row multiplies with all of them. It was measured of one text.
-MachineCosts::MachineCosts(int max_rows, const CostProfile& profile)
-    : check_(max_rows, kCheckRowShare) {
+MachineCosts::MachineCosts(int max_rows, const CostProfile& profile, ContextRead read)
+    : read_(read), check_(max_rows, kCheckRowShare) {
   if (profile.empty()) return;
   const auto by_context = [](const auto& a, const auto& b) { return a.context < b.context; };
   const auto [least, most] =
       std::minmax_element(profile.checks.begin(), profile.checks.end(), by_context);
   reference_context_ = least->context;
+  const double positions = read_.of(most->context) - read_.of(reference_context_);
   double count = 0, sum_rows = 0, sum_rows2 = 0, sum = 0, sum_product = 0;
   for (const auto& check : profile.checks) {
     if (check.context == reference_context_) check_.seed(check.rows, check.ms);
-    if (check.context != most->context || most->context == least->context) continue;
+    if (check.context != most->context || positions <= 0) continue;
     const double near_ms = ms_at(profile, check.rows, reference_context_);
     if (near_ms == 0) continue;
-    const double slope = (check.ms - near_ms) / (most->context - least->context);
+    const double slope = (check.ms - near_ms) / positions;
     count += 1;
     sum_rows += check.rows;
     sum_rows2 += static_cast<double>(check.rows) * check.rows;
@@ -46,7 +47,7 @@ MachineCosts::MachineCosts(int max_rows, const CostProfile& profile)
 }
 
 double MachineCosts::beyond_reference(int rows, int context, int texts) const {
-  const int positions = std::max(0, context - reference_context_);
+  const double positions = std::max(0.0, read_.of(context) - read_.of(reference_context_));
   return check_.pace() * positions * (per_position_ * texts + per_position_row_ * rows);
 }
 

@@ -1,9 +1,20 @@
 #pragma once
 
+#include <algorithm>
+
 #include "tree/cost_curve.h"
 #include "tree/cost_profile.h"
 
 namespace talon {
+
+/// How much of a text's context the layers of a model read: all of it, or near layers its end.
+struct ContextRead {
+  int reach = 0;          // positions that near layers read at most
+  double near_share = 0;  // of the keys and values of all layers, those of near ones
+
+  /// Positions that a row reads in the mean of all layers.
+  double of(int context) const { return context - near_share * std::max(0, context - reach); }
+};
 
 /// What a round costs on this machine whoever drafts: a check of n rows by context, and what is
 /// neither draft nor check. Starts from a profile and is corrected by what rounds take. One per
@@ -11,7 +22,7 @@ namespace talon {
 class MachineCosts {
  public:
   /// REQUIRES: max_rows >= 1.
-  explicit MachineCosts(int max_rows, const CostProfile& profile = {});
+  explicit MachineCosts(int max_rows, const CostProfile& profile = {}, ContextRead read = {});
 
   /// A check of `rows` rows took `ms`. context: committed positions before a row, on average.
   /// texts: whose keys and values it read. REQUIRES: rows >= 1.
@@ -30,10 +41,11 @@ class MachineCosts {
  private:
   double beyond_reference(int rows, int context, int texts) const;
 
+  ContextRead read_;
   CostCurve check_;  // at the reference context
   int reference_context_ = 0;
-  double per_position_ = 0;      // ms that each position of a text's context adds to a check
-  double per_position_row_ = 0;  // ms that each position of context adds to each row of a check
+  double per_position_ = 0;      // ms that each position read of a text adds to a check
+  double per_position_row_ = 0;  // ms that each position read adds to each row of a check
   RecentMedian rest_;
 };
 

@@ -72,6 +72,24 @@ TEST(MachineCosts, TheKeysAndValuesOfSeveralTextsAreNotTakenForAPace) {
   EXPECT_NEAR(machine.check_ms(16, 8000, 8) - machine.check_ms(8, 8000, 8), 8 + 64, 1);
 }
 
+TEST(MachineCosts, BeyondTheReachOfItsNearLayersAContextAddsWhatTheOthersRead) {
+  // Three quarters of the keys and values lie in layers that read the last 512 positions.
+  const ContextRead read{.reach = 512, .near_share = 0.75};
+  const auto cost = [&](int rows, int context) {
+    return truth(rows, context / 4 + 3 * std::min(context, 512) / 4);
+  };
+  CostProfile near;
+  for (const int context : {64, 2048}) {
+    for (const int rows : {1, 4, 16}) near.checks.push_back({rows, context, cost(rows, context)});
+  }
+  const MachineCosts machine(64, near, read);
+  for (const int context : {64, 400, 512, 2048, 16384})
+    EXPECT_NEAR(machine.check_ms(4, context), cost(4, context), 1e-6) << context;
+  // All of them do, and no further than the nearer of both contexts.
+  const MachineCosts windows(64, profile(), {.reach = 64, .near_share = 1});
+  EXPECT_DOUBLE_EQ(windows.check_ms(4, 16384), truth(4, 64));
+}
+
 TEST(MachineCosts, BeyondTheRowsOfTheProfileACheckGoesOnAsItsLastRowsDid) {
   CostProfile cheap_rows;
   for (const int rows : {1, 8, 16, 32}) cheap_rows.checks.push_back({rows, 64, 10 + 0.05 * rows});
