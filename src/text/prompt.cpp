@@ -117,9 +117,8 @@ std::optional<ChatTemplate> tool_template_of(const Tokenizer& tokenizer) {
 
 void check_prompt_bytes(const Tokenizer& tokenizer, std::string_view text, int context) {
   if (!is_too_long(tokenizer, text, context)) return;
-  throw PromptTooLong(
-      fmt::format("the prompt has {} bytes: expected at most {}, for the context of {} tokens",
-                  text.size(), most_bytes(tokenizer, context), context));
+  throw PromptTooLong(fmt::format("the prompt has {} bytes: expected at most {}, for {} tokens",
+                                  text.size(), most_bytes(tokenizer, context), context));
 }
 
 std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view text, int context) {

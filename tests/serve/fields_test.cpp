@@ -276,6 +276,40 @@ TEST(BadFields, APromptThatLeavesNoRoomIsTooLong) {
   EXPECT_EQ(error["param"], "messages");
 }
 
+/// The tokens of a text take many times its bytes.
+TEST(BadFields, TextsThatNoPromptCanHoldAreNotCounted) {
+  const std::string long_text(1 << 20, 'a');
+  Json chat = good_request(kChat);
+  chat["messages"][0]["content"] = long_text;
+  const auto expect_too_long = [](const TestServer& of, const char* path, const Json& body,
+                                  const char* param) {
+    const Reply reply = of.post(path, body);
+    EXPECT_EQ(reply.status, 400) << path;
+    EXPECT_EQ(reply.json()["error"]["code"], "context_length_exceeded") << path;
+    EXPECT_EQ(reply.json()["error"]["param"], param) << path;
+  };
+  expect_too_long(server(), "/tokenize", {{"content", long_text}}, "content");
+  expect_too_long(server(), "/tokenize", {{"prompt", long_text}}, "prompt");
+  for (const char* path : {"/tokenize", "/apply-template"}) {
+    expect_too_long(server(), path, chat, "messages");
+  }
+  EXPECT_EQ(server().post("/v1/messages/count_tokens", chat).status, 400);
+  const Json tokens(std::vector<int>(513, 5));
+  const Json error = server().post("/detokenize", {{"tokens", tokens}}).json()["error"];
+  EXPECT_EQ(error["message"],
+            "tokens: expected an array of at most 512 values, found an array of 513 values");
+
+  TestServer::Options options;
+  options.limits.prompt_tokens = 5;
+  const TestServer small(options);
+  const std::string text(400, 'a');
+  EXPECT_EQ(server().post("/tokenize", {{"content", text}}).status, 200);
+  expect_too_long(small, "/tokenize", {{"content", text}}, "content");
+  expect_too_long(small, "/v1/completions", {{"prompt", text}}, "prompt");
+  chat["messages"][0]["content"] = text;
+  expect_too_long(small, "/v1/chat/completions", chat, "messages");
+}
+
 TEST(BadFields, AChatNeedsATemplate) {
   TestServer::Options options;
   options.has_chat = false;

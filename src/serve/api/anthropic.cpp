@@ -346,7 +346,7 @@ void serve_messages(const GenerateInput& input) {
 
 Json count_message_tokens(const ServedModel& model, const Json& body, const std::string& text,
                           const RequestLimits& limits) {
-  const ChatPrompt prompt = chat_prompt(model, read_ask(body, text, limits));
+  const ChatPrompt prompt = chat_prompt(model, read_ask(body, text, limits), limits);
   return {{"input_tokens", prompt.tokens.size()}};
 }
 

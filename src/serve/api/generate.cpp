@@ -96,12 +96,12 @@ std::vector<Job> make_jobs(const AnswerHead& head) {
 }
 
 std::vector<TokenId> prompt_tokens(const std::string& path, const Json& prompt,
-                                   const ServedModel& model) {
+                                   const ServedModel& model, const RequestLimits& limits) {
   if (prompt.is_array()) return read_tokens(path, prompt, model.config().vocabulary);
   if (!prompt.is_string()) refuse_field(path, "a text or a list of token ids", prompt);
   try {
     return encode_prompt(model.tokenizer(), prompt.get_ref<const std::string&>(),
-                         model.config().context);
+                         most_tokens(model, limits));
   } catch (const Error& error) {
     throw ApiError(400, path, path + ": " + error.what(), "context_length_exceeded");
   }
@@ -109,17 +109,17 @@ std::vector<TokenId> prompt_tokens(const std::string& path, const Json& prompt,
 
 /// One text, one list of token ids, or a list of either.
 std::vector<std::vector<TokenId>> read_prompts(const Fields& fields, const ServedModel& model,
-                                               int most) {
+                                               const RequestLimits& limits, int most) {
   const Json* prompt = fields.find("prompt");
   if (!prompt) fields.refuse("prompt", "a text, a list of token ids, or a list of these");
   const bool is_list = prompt->is_array() && !prompt->empty() && !(*prompt)[0].is_number();
-  if (!is_list) return {prompt_tokens("prompt", *prompt, model)};
+  if (!is_list) return {prompt_tokens("prompt", *prompt, model, limits)};
   if (prompt->size() > static_cast<std::size_t>(most)) {
     fields.refuse("prompt", fmt::format("at most {} prompts, times n", most));
   }
   std::vector<std::vector<TokenId>> prompts;
   for (std::size_t i = 0; i < prompt->size(); ++i) {
-    prompts.push_back(prompt_tokens(fmt::format("prompt[{}]", i), (*prompt)[i], model));
+    prompts.push_back(prompt_tokens(fmt::format("prompt[{}]", i), (*prompt)[i], model, limits));
   }
   return prompts;
 }
@@ -132,6 +132,11 @@ AnswerFields read_common(const GenerateInput& input, const Fields& fields,
       read_answer_fields(fields, *input.limits, input.model->config().vocabulary, names);
   answer.returns_metrics |= input.returns_metrics;
   return answer;
+}
+
+int most_tokens(const ServedModel& model, const RequestLimits& limits) {
+  const int context = model.config().context;
+  return limits.prompt_tokens > 0 ? std::min(limits.prompt_tokens, context) : context;
 }
 
 void check_prompt_length(const std::string& param, std::size_t tokens, const ServedModel& model,
@@ -160,7 +165,7 @@ void check_answer_count(const AnswerHead& head) {
                  "invalid_value");
 }
 
-ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask) {
+ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits) {
   const ChatTemplate* chat = chat_of(model, ask);
   if (!chat) {
     throw ApiError(400, ask.field,
@@ -185,8 +190,8 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask) {
   }
   ChatPrompt prompt;
   try {
-    prompt =
-        encode_chat(model.tokenizer(), *chat, ask.messages, ask.options, model.config().context);
+    prompt = encode_chat(model.tokenizer(), *chat, ask.messages, ask.options,
+                         most_tokens(model, limits));
   } catch (const PromptTooLong& error) {
     throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()),
                    "context_length_exceeded");
@@ -214,7 +219,7 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   const bool is_thought_open = continues && leaves_thought_open(ask.messages.back().content);
   const std::string field = ask.field;
   const ChatTemplate* chat = chat_of(model, ask);
-  ChatPrompt prompt = chat_prompt(model, std::move(ask));
+  ChatPrompt prompt = chat_prompt(model, std::move(ask), *input.limits);
   check_prompt_length(field, prompt.tokens.size(), model, *input.limits);
   const std::string& source = chat->source();
   AnswerStyle& style = head.fields.style;
@@ -292,7 +297,8 @@ void serve_completion(const GenerateInput& input) {
     answer.logprobs = static_cast<int>(*top);
   }
   if (!answer.max_new) answer.max_new = std::max(16, answer.min_new);  // as OpenAI has it
-  auto prompts = read_prompts(fields, *input.model, input.limits->choices / answer.choices);
+  auto prompts =
+      read_prompts(fields, *input.model, *input.limits, input.limits->choices / answer.choices);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const std::string param = prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
     check_prompt_length(param, prompts[i].size(), *input.model, *input.limits);

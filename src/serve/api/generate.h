@@ -44,8 +44,8 @@ struct ChatAsk {
 /// Of OpenAI's chat completions. text: of the body. Throws ApiError.
 ChatAsk read_chat(const Json& body, const std::string& text, const RequestLimits& limits);
 /// The prompt of a chat: tools are told to the template, or in words to one that knows none. It may
-/// be too long to be answered.
-ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask);
+/// be too long to be answered, but not longer than most_tokens() can be.
+ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimits& limits);
 /// Renders, and sets the style of `head`, its constraint and its prompt.
 void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head);
 /// Compiles what an answer must look like. Throws ApiError naming the field.
@@ -53,6 +53,8 @@ std::shared_ptr<const ConstraintSource> compile_grammar(const ServedModel& model
                                                         const AskedGrammar& asked);
 /// Throws ApiError 400 for more answers than the queue ever has room for.
 void check_answer_count(const AnswerHead& head);
+/// Tokens that no prompt has more of. A text that is longer than they can be is not worked on.
+int most_tokens(const ServedModel& model, const RequestLimits& limits);
 /// Throws ApiError 400 unless the prompt leaves room for an answer.
 void check_prompt_length(const std::string& param, std::size_t tokens, const ServedModel& model,
                          const RequestLimits& limits);

@@ -12,14 +12,18 @@
 namespace talon {
 namespace {
 
-constexpr std::size_t kMostPromptTokens = 1 << 20;
-
-std::vector<TokenId> text_tokens(const ServedModel& model, const Fields& fields) {
+std::vector<TokenId> text_tokens(const ServedModel& model, const Fields& fields,
+                                 const RequestLimits& limits) {
   const char* name = fields.find("content") ? "content" : "prompt";
   const auto text = fields.text(name);
   if (!text) fields.refuse("content", "a text");
   const bool adds_start =
       fields.flag("add_special_tokens").value_or(fields.flag("add_special").value_or(true));
+  try {
+    check_prompt_bytes(model.tokenizer(), *text, most_tokens(model, limits));
+  } catch (const PromptTooLong& error) {
+    throw ApiError(400, name, fmt::format("{}: {}", name, error.what()), "context_length_exceeded");
+  }
   const bool parses_special = fields.flag("parse_special").value_or(true);
   return model.tokenizer().encode(*text,
                                   {.parse_special = parses_special, .add_start = adds_start});
@@ -85,9 +89,9 @@ Json tokenize(const ServedModel& model, const Json& body, const std::string& tex
   const Fields fields(body);
   std::vector<TokenId> tokens;
   if (!fields.find("content") && !fields.find("prompt") && fields.find("messages")) {
-    tokens = chat_prompt(model, read_chat(body, text, limits)).tokens;
+    tokens = chat_prompt(model, read_chat(body, text, limits), limits).tokens;
   } else {
-    tokens = text_tokens(model, fields);
+    tokens = text_tokens(model, fields, limits);
   }
   Json answer = {{"count", tokens.size()}, {"max_model_len", model.config().context}};
   if (fields.flag("with_pieces").value_or(false)) {
@@ -100,7 +104,7 @@ Json tokenize(const ServedModel& model, const Json& body, const std::string& tex
 
 Json detokenize(const ServedModel& model, const Json& body) {
   const Fields fields(body);
-  const Json* list = fields.array("tokens", kMostPromptTokens);
+  const Json* list = fields.array("tokens", static_cast<std::size_t>(model.config().context));
   if (!list) fields.refuse("tokens", "an array of token ids");
   const std::string text =
       model.tokenizer().decode(read_tokens("tokens", *list, model.config().vocabulary), false);
@@ -109,7 +113,7 @@ Json detokenize(const ServedModel& model, const Json& body) {
 
 Json apply_template(const ServedModel& model, const Json& body, const std::string& text,
                     const RequestLimits& limits) {
-  return {{"prompt", chat_prompt(model, read_chat(body, text, limits)).chat.text}};
+  return {{"prompt", chat_prompt(model, read_chat(body, text, limits), limits).chat.text}};
 }
 
 Json model_json(const ServedModel& model) {
