@@ -30,6 +30,23 @@ TEST(Http, AConnectionCarriesManyRequests) {
   EXPECT_EQ(client.get("/health").status, 200);
 }
 
+TEST(Http, AConnectionOfHttp10IsKeptForThoseWhoAsk) {
+  const std::string head =
+      fmt::format("POST {} HTTP/1.0\r\nContent-Length: {}\r\n", kCompletion, kShort.size());
+  Client kept(server().port());
+  for (int i = 0; i < 2; ++i) {
+    kept.send(head + "Connection: keep-alive\r\n\r\n" + kShort);
+    const Reply reply = kept.read();
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(reply.headers.at("connection"), "keep-alive");
+    EXPECT_TRUE(reply.headers.contains("content-length"));
+  }
+  kept.send(head + "\r\n" + kShort);
+  EXPECT_EQ(kept.read().headers.at("connection"), "close");
+  EXPECT_TRUE(kept.is_closed_within(5));
+  EXPECT_FALSE(server().get("/health").headers.contains("connection"));
+}
+
 TEST(Http, RequestsThatComeTogetherAreAnsweredInTurn) {
   Client client(server().port());
   client.send(post_text(kCompletion, kShort) + post_text("/tokenize", R"({"content": "a"})") +

@@ -213,6 +213,7 @@ void HttpConnection::on_header(ErrorCode error) {
   const bool expects = boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");
   if (!expects || parser_->is_done()) return read_body();
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  arm(limits_.write_s);
   asio::async_write(socket_, asio::buffer(kContinue),
                     then([](HttpConnection& self, ErrorCode failure, std::size_t) {
                       failure ? self.close() : self.read_body();
@@ -326,7 +327,11 @@ std::string HttpConnection::head(int status, std::string_view content_type) cons
   std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: talon\r\n", status,
                                  text_of(http::obsolete_reason(static_cast<http::status>(status))));
   if (has_body(status)) text += fmt::format("Content-Type: {}\r\n", content_type);
-  if (!keeps_alive_) text += "Connection: close\r\n";
+  if (!keeps_alive_) {
+    text += "Connection: close\r\n";
+  } else if (parser_->get().version() < 11) {
+    text += "Connection: keep-alive\r\n";  // else such a client waits for the end
+  }
   if (!shared_.options.cors.empty()) {
     text += fmt::format("Access-Control-Allow-Origin: {}\r\n", shared_.options.cors);
   }
