@@ -133,6 +133,20 @@ TEST(Turns, OfResultsAreOneOfTheUser) {
   EXPECT_EQ(counted.status, 200) << counted.body;
 }
 
+TEST(Turns, OfOneRoleAreOneWhereTheTemplateTakesNoOthers) {
+  const Json said = {{"role", "assistant"}, {"content", "Well."}},
+             more = {{"role", "user"}, {"content", "So?"}};
+  const Json body = {{"messages", {kUser, more, said, said, more}}};
+  TestServer turns(with_template(kTurns)), lines;
+  EXPECT_EQ(turns.post("/apply-template", body).json()["prompt"],
+            "user: Hi\n\nSo?\nassistant: Well.\n\nWell.\nuser: So?\nassistant:");
+  EXPECT_EQ(lines.post("/apply-template", body).json()["prompt"],
+            "user: Hi\nuser: So?\nassistant: Well.\nassistant: Well.\nuser: So?\nassistant:");
+  const Reply response =
+      turns.post("/v1/responses", {{"input", {kUser, more}}, {"max_output_tokens", 1}});
+  EXPECT_EQ(response.status, 200) << response.body;
+}
+
 TEST(Turns, OfACallWithoutArgumentsHaveAnEmptyObject) {
   TestServer server(with_template(
       "{% for message in messages %}{% for call in message.tool_calls or [] %}"

@@ -128,7 +128,7 @@ std::string read_system(const Json& system) {
 void add_turn(std::vector<ChatMessage> turn, std::vector<ChatMessage>& messages) {
   auto next = turn.begin();
   const bool goes_on = !messages.empty() && messages.back().role == next->role;
-  if (goes_on && next->role != "tool") add_message(messages.back(), *next++);
+  if (goes_on && next->role != "tool") add_message(messages.back(), *next++, "\n");
   std::move(next, turn.end(), std::back_inserter(messages));
 }
 

@@ -188,6 +188,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   } else if (ask.tools.is_offered()) {
     ask.options.variables["tools"] = ask.tools.for_template();
   }
+  if (has_repeated_turns(ask.messages) && !takes_repeated_turns(*chat)) join_turns(ask.messages);
   ChatPrompt prompt;
   try {
     prompt = encode_chat(model.tokenizer(), *chat, ask.messages, ask.options,

@@ -46,6 +46,10 @@ void read_calls(const Fields& fields, std::vector<ChatMessage>& messages) {
   }
 }
 
+bool is_same_turn(const ChatMessage& message, const ChatMessage& next) {
+  return message.role == next.role && (next.role == "user" || next.role == "assistant");
+}
+
 }  // namespace
 
 ChatMessage read_message(const std::string& path, const Json& json,
@@ -98,8 +102,8 @@ void add_thought(ChatMessage& message, const std::string& text) {
   thought = thought.is_null() ? text : thought.get<std::string>() + "\n" + text;
 }
 
-void add_message(ChatMessage& message, const ChatMessage& more) {
-  if (!message.content.empty() && !more.content.empty()) message.content += "\n";
+void add_message(ChatMessage& message, const ChatMessage& more, std::string_view between) {
+  if (!message.content.empty() && !more.content.empty()) message.content += between;
   message.content += more.content;
   if (more.more.contains("reasoning_content")) {
     add_thought(message, more.more["reasoning_content"].get<std::string>());
@@ -108,6 +112,22 @@ void add_message(ChatMessage& message, const ChatMessage& more) {
   for (const OrderedJson& call : more.more["tool_calls"]) {
     message.more["tool_calls"].push_back(call);
   }
+}
+
+bool has_repeated_turns(std::span<const ChatMessage> messages) {
+  return std::ranges::adjacent_find(messages, is_same_turn) != messages.end();
+}
+
+void join_turns(std::vector<ChatMessage>& messages) {
+  std::vector<ChatMessage> joined;
+  for (ChatMessage& message : messages) {
+    if (!joined.empty() && is_same_turn(joined.back(), message)) {
+      add_message(joined.back(), message, "\n\n");
+    } else {
+      joined.push_back(std::move(message));
+    }
+  }
+  messages = std::move(joined);
 }
 
 void name_thoughts_twice(std::vector<ChatMessage>& messages) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serve/api/fields.h"
@@ -39,8 +40,12 @@ void name_results(std::vector<ChatMessage>& messages);
 
 /// Adds to what a message of the assistant thought, on a line of its own.
 void add_thought(ChatMessage& message, const std::string& text);
-/// Adds what another message of its role says, thinks and calls.
-void add_message(ChatMessage& message, const ChatMessage& more);
+/// Adds what another message of its role says, with `between` before it, thinks and calls.
+void add_message(ChatMessage& message, const ChatMessage& more, std::string_view between);
+/// Whether messages of the user, or of the assistant, follow each other.
+bool has_repeated_turns(std::span<const ChatMessage> messages);
+/// Makes one of those, as paragraphs, for templates that take none.
+void join_turns(std::vector<ChatMessage>& messages);
 /// gpt-oss' template has another name for a thought, and refuses it beside words and calls.
 void name_thoughts_twice(std::vector<ChatMessage>& messages);
 

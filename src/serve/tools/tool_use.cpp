@@ -130,6 +130,11 @@ bool takes_later_system(const ChatTemplate& chat) {
   return writes_probe(chat, messages);
 }
 
+bool takes_repeated_turns(const ChatTemplate& chat) {
+  const ChatMessage messages[] = {{"user", "a"}, {"user", kProbe}};
+  return writes_probe(chat, messages);
+}
+
 void tell_as_user(std::vector<ChatMessage>& messages, std::string_view role, std::size_t first) {
   std::vector<ChatMessage> told;
   bool joins = false;  // the next of the user with the last

@@ -51,6 +51,8 @@ void shorten_call_ids(std::vector<ChatMessage>& messages);
 /// Whether a template writes what a message of the system says, at the beginning or later.
 bool takes_system(const ChatTemplate& chat);
 bool takes_later_system(const ChatTemplate& chat);
+/// Whether it writes messages of one role that follow each other.
+bool takes_repeated_turns(const ChatTemplate& chat);
 
 /// Makes messages of that role, from number `first` on, the user's. With those of the user beside
 /// them they are one: some templates let roles take turns.
