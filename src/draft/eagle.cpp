@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "backend/weight_layout.h"
 #include "core/error.h"
 #include "draft/drafters.h"
 #include "draft/eagle/eagle_drafter.h"
@@ -43,18 +44,17 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
   const std::string path = read_head_path(options, context, is_eagle3 ? "eagle3" : "eagle2");
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(path);
-  HeadWeights head = load_head(checkpoint, *context.target, head_options);
-  checkpoint.check_whole();
-  const HeadGeneration found = head.config.generation;
+  auto head = shared_head(context, checkpoint, head_options);
+  const HeadGeneration found = head->config.generation;
   if (found != wanted) {
     const char* const others[] = {"eagle or eagle2", "eagle3", "peagle"};
     throw UsageError(fmt::format("{}: expected an {} head, found an {} one in {}: use {}",
                                  options.name(), name_of(wanted), name_of(found), quote(path),
                                  others[static_cast<int>(found)]));
   }
-  int& window = head.config.sliding_window;
-  window = options.whole_or("window", window > 0 ? window : trained_tokens(checkpoint));
-  head.config.sinks = options.whole("sinks");
+  const int own_window = head->config.sliding_window;
+  const int usual_window = own_window > 0 ? own_window : trained_tokens(checkpoint);
+  eagle.window = {options.whole_or("window", usual_window), options.whole("sinks")};
   eagle.cache_positions = context.cache_positions;
   eagle.coupling = read_coupling(options);
   return make_eagle_drafter(std::move(head), *context.target, eagle);
@@ -109,9 +109,13 @@ std::unique_ptr<Drafter> make_mtp(Options& options, const DrafterContext& contex
   std::filesystem::path path = options.text("head");
   if (path.empty()) path = context.find_head("mtp");
   if (path.empty()) path = context.target->source;
-  const Checkpoint checkpoint = open_checkpoint(path);
-  HeadWeights head = load_mtp(checkpoint, *context.target, layout);
-  checkpoint.check_whole();
+  const std::string key = fmt::format("mtp {} {}", name_of(layout), path.string());
+  auto head = context.weights<HeadWeights>(key, [&] {
+    const Checkpoint checkpoint = open_checkpoint(path);
+    HeadWeights loaded = load_mtp(checkpoint, *context.target, layout);
+    checkpoint.check_whole();
+    return loaded;
+  });
   return make_eagle_drafter(std::move(head), *context.target, eagle);
 }
 

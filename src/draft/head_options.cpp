@@ -1,5 +1,7 @@
 #include "draft/head_options.h"
 
+#include <fmt/ranges.h>
+
 #include "backend/weight_layout.h"
 #include "core/error.h"
 
@@ -30,6 +32,18 @@ std::string read_head_path(Options& options, const DrafterContext& context, std:
                                  options.name()));
   }
   return path;
+}
+
+std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
+                                               const Checkpoint& checkpoint,
+                                               const HeadOptions& options) {
+  const std::string key = fmt::format("{} {} {}", name_of(options.layout),
+                                      fmt::join(options.tap_layers, "/"), checkpoint.path.string());
+  return context.weights<HeadWeights>(key, [&] {
+    HeadWeights head = load_head(checkpoint, *context.target, options);
+    checkpoint.check_whole();
+    return head;
+  });
 }
 
 WeightLayout read_layout(Options& options) {

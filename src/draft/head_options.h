@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "core/options.h"
 #include "draft/coupling/coupling.h"
+#include "draft/eagle/head_weights.h"
 #include "draft/registry.h"
 
 namespace talon {
@@ -22,6 +23,10 @@ std::vector<Option> head_options();
 void expect_text(const Options& options, const DrafterContext& context);
 /// `head=PATH`, or what the context knows of this kind. Throws UsageError if there is none.
 std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind);
+/// The EAGLE head in `checkpoint`, whole.
+std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
+                                               const Checkpoint& checkpoint,
+                                               const HeadOptions& options);
 /// `weights=int8`: how the head is kept.
 WeightLayout read_layout(Options& options);
 /// `coupled=on`, `beta=1.25` and `gamma=0.9`.

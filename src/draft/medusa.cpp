@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backend/weight_layout.h"
 #include "core/error.h"
 #include "draft/drafters.h"
 #include "draft/head_options.h"
@@ -29,18 +30,18 @@ struct MedusaState : DraftState {
 /// pass of the heads, whatever the tree.
 class MedusaDrafter : public Drafter {
  public:
-  MedusaDrafter(MedusaWeights weights, const MedusaOptions& options)
+  MedusaDrafter(std::shared_ptr<const MedusaWeights> weights, const MedusaOptions& options)
       : weights_(std::move(weights)),
-        backend_(*weights_.backend),
+        backend_(*weights_->backend),
         options_(options),
-        network_(weights_, options.coupling),
-        features_(backend_.allocate(MedusaNetwork::kMostRows, weights_.config.hidden)) {}
+        network_(*weights_, options.coupling, options.levels),
+        features_(backend_.allocate(MedusaNetwork::kMostRows, weights_->config.hidden)) {}
 
   DrafterTraits traits() const override { return {.taps = {{FeatureTap::kFinalNorm}}}; }
 
   std::unique_ptr<DraftState> start() override {
     auto state = std::make_unique<MedusaState>();
-    state->feature = backend_.allocate(1, weights_.config.hidden);
+    state->feature = backend_.allocate(1, weights_->config.hidden);
     return state;
   }
 
@@ -95,7 +96,7 @@ class MedusaDrafter : public Drafter {
     }
   }
 
-  MedusaWeights weights_;
+  std::shared_ptr<const MedusaWeights> weights_;  // shared with drafters of other options
   Backend& backend_;
   MedusaOptions options_;
   MedusaNetwork network_;
@@ -114,9 +115,12 @@ std::unique_ptr<Drafter> make_medusa(Options& options, const DrafterContext& con
   expect_text(options, context);
   const std::string path = read_head_path(options, context, "medusa");
   expects(context.target != nullptr, "a drafter with a head has a target");
-  const Checkpoint checkpoint = open_checkpoint(path);
-  MedusaWeights weights = load_medusa(checkpoint, *context.target, layout, medusa.levels);
-  checkpoint.check_whole();
+  auto weights = context.weights<MedusaWeights>(fmt::format("{} {}", name_of(layout), path), [&] {
+    const Checkpoint checkpoint = open_checkpoint(path);
+    MedusaWeights loaded = load_medusa(checkpoint, *context.target, layout);
+    checkpoint.check_whole();
+    return loaded;
+  });
   return std::make_unique<MedusaDrafter>(std::move(weights), medusa);
 }
 

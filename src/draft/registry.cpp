@@ -46,15 +46,16 @@ std::vector<std::string_view> split_drafters(std::string_view text) {
 }
 
 std::unique_ptr<Drafter> make_drafter(std::string_view text, const DrafterContext& context) {
+  const std::vector<std::string_view> names = split_drafters(text);
+  if (names.size() > kMostParts) {
+    throw UsageError(fmt::format("drafter: expected at most {} joined with +, found {}", kMostParts,
+                                 names.size()));
+  }
   std::vector<MergedPart> parts;
-  for (const std::string_view part : split_drafters(text)) {
+  for (const std::string_view part : names) {
     parts.push_back({std::string(part), make_from("drafter", drafters(), part, context)});
   }
   if (parts.size() == 1) return std::move(parts.front().drafter);
-  if (parts.size() > kMostParts) {
-    throw UsageError(fmt::format("drafter: expected at most {} joined with +, found {}", kMostParts,
-                                 parts.size()));
-  }
   return make_merged_drafter(std::move(parts));
 }
 

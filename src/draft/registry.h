@@ -10,6 +10,7 @@
 
 #include "core/options.h"
 #include "draft/drafter.h"
+#include "draft/shared_weights.h"
 
 namespace talon {
 
@@ -23,10 +24,16 @@ struct DrafterContext {
   std::string head = {};  // the draft head used when the options name none; empty: `heads` knows
   std::size_t cache_positions =
       0;  // of all sequences together, for drafters with a cache; 0: the context of the target
-  HeadFinder heads = {};  // may be empty
+  HeadFinder heads = {};            // may be empty
+  SharedWeights* shared = nullptr;  // with other drafters of the target; null: nothing is
 
   /// What a drafter uses whose options name no head; empty: there is none.
   std::string find_head(std::string_view kind) const;
+  /// Weights by what they are loaded from. Shared, since any of the drafters may be the last.
+  template <typename Weights, typename Load>
+  std::shared_ptr<const Weights> weights(const std::string& key, const Load& load) const {
+    return shared ? shared->get<Weights>(key, load) : std::make_shared<const Weights>(load());
+  }
 };
 
 /// A row of the explicit table of drafters: adding one is one .cpp file, which gives the row, and

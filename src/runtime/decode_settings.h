@@ -21,6 +21,8 @@ struct DecodeSettings {
   RoundObserver observer = {};                // sees every round; may be empty
   CostCache costs = {};                       // where measured costs are kept between runs
   HeadFinder heads = {};                      // finds those that options do not name; may be empty
+  /// Of drafters that others ask for only the weights are measured, not each choice of options.
+  bool shares_costs = false;
   /// Takes one token a round, whatever was accepted: slow, but the observer then sees a tree at
   /// every position of the text. The tokens are the same.
   bool every_position = false;

@@ -1,12 +1,14 @@
 #include "runtime/method.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
+#include "draft/registry.h"
 
 namespace talon {
 namespace {
@@ -18,6 +20,21 @@ std::size_t find_setting(std::string_view text) {
     if (end != text.npos && end > at + 1 && text[end] == '=') return at;
   }
   return text.npos;
+}
+
+bool has_weights(std::string_view drafter) {
+  const DrafterEntry* row = find_row(drafters(), drafter);
+  return row && std::ranges::find(row->options, "weights", &Option::name) != row->options.end();
+}
+
+/// `:head=PATH,taps=1/2`, as far as they are given.
+std::string weight_options(const OptionText& drafter) {
+  std::string options;
+  for (const auto& [key, value] : drafter.items) {
+    if (std::ranges::find(kWeightOptions, key) == kWeightOptions.end()) continue;
+    options += fmt::format("{}{}={}", options.empty() ? ":" : ",", key, value);
+  }
+  return options;
 }
 
 }  // namespace
@@ -74,6 +91,32 @@ std::vector<std::string> split_methods(std::string_view list) {
     begin = comma + 1;
   }
   return methods;
+}
+
+std::string weights_of(std::string_view drafter) {
+  std::set<std::string> parts;
+  for (const std::string_view text : split_drafters(drafter)) {
+    const OptionText part(text);
+    if (has_weights(part.name)) parts.insert(part.name + weight_options(part));
+  }
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, "+"));
+}
+
+std::string with_weights_of(std::string_view own, std::string_view asked) {
+  std::string joined;
+  for (const std::string_view text : split_drafters(asked)) {
+    joined += (joined.empty() ? "" : "+") + std::string(text);
+    const std::string name = OptionText(text).name;
+    for (const std::string_view own_text : split_drafters(own)) {
+      const OptionText part(own_text);
+      if (part.name != name) continue;
+      std::string options = weight_options(part);
+      if (!options.empty() && text.find(':') != text.npos) options.front() = ',';
+      joined += options;
+      break;
+    }
+  }
+  return joined;
 }
 
 }  // namespace talon

@@ -46,5 +46,28 @@ TEST(Methods, RefuseSettingsThatDoNotExist) {
   }
 }
 
+TEST(DrafterWeights, AreNamedByNamesAndTheOptionsThatSayWhich) {
+  EXPECT_EQ(weights_of("eagle3"), "eagle3");
+  EXPECT_EQ(weights_of("eagle3:nodes=8,levels=2+suffix:nodes=3"), "eagle3");
+  EXPECT_EQ(weights_of("suffix+medusa:topk=3+eagle3:window=64+medusa"), "eagle3+medusa");
+  EXPECT_EQ(weights_of("mtp"), "mtp");
+  EXPECT_EQ(weights_of("suffix:nodes=8+ngram"), "none");
+  EXPECT_EQ(weights_of("draft:model=self,levels=3,skip=1/2,stage=suffix"),
+            "draft:model=self,skip=1/2");
+  EXPECT_EQ(weights_of("eagle3:head=a+b.bin,topk=3,taps=1/2"), "eagle3:head=a+b.bin,taps=1/2");
+}
+
+TEST(DrafterWeights, OfTheServersOwnAreThoseOfItsName) {
+  const char* own = "eagle3:head=h,nodes=16+suffix:nodes=3";
+  EXPECT_EQ(with_weights_of(own, "eagle3"), "eagle3:head=h");
+  EXPECT_EQ(with_weights_of(own, "eagle3:nodes=8"), "eagle3:nodes=8,head=h");
+  EXPECT_EQ(with_weights_of(own, "suffix+eagle3:topk=2+ngram"),
+            "suffix+eagle3:topk=2,head=h+ngram");
+  EXPECT_EQ(with_weights_of(own, "medusa:topk=2"), "medusa:topk=2");
+  EXPECT_EQ(with_weights_of("suffix", "eagle3"), "eagle3");
+  EXPECT_THROW(with_weights_of(own, "eagle3:nodes"), UsageError);
+  EXPECT_THROW(with_weights_of(own, ""), UsageError);
+}
+
 }  // namespace
 }  // namespace talon::method_test

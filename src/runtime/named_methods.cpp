@@ -63,20 +63,21 @@ bool NamedMethods::forget(std::string_view text) {
   if (known == methods_.end()) return true;
   if (text.empty() || !engine_.remove(known->second)) return false;
   methods_.erase(known);
-  std::erase_if(drafters_, [](const auto& named) { return named.second.drafter.use_count() == 1; });
+  std::erase_if(drafters_, [](const auto& named) { return named.second.use_count() == 1; });
   return true;
 }
 
 void NamedMethods::use_heads(HeadFinder heads) {
-  for (const auto& [text, loaded] : drafters_) costs_.insert_or_assign(text, loaded.costs);
   auto methods = std::exchange(methods_, {});
   auto drafters = std::exchange(drafters_, {});
+  auto weights = std::exchange(weights_, {});  // a file may have been replaced
   std::swap(settings_.heads, heads);
   try {
     methods_.emplace("", make(settings_));
   } catch (...) {
     methods_ = std::move(methods);
     drafters_ = std::move(drafters);
+    weights_ = std::move(weights);
     settings_.heads = std::move(heads);
     throw;
   }
@@ -89,31 +90,40 @@ void NamedMethods::drop_retired() {
 }
 
 MethodId NamedMethods::make(const DecodeSettings& settings) {
-  LoadedDrafter& loaded = load(settings.drafter);
-  Method method = make_method(loaded.drafter, model_, settings.policy);
+  Method method = make_method(load(settings.drafter), model_, settings.policy);
   method.verifier = make_rule(settings, model_.config);
   const bool decides_by_costs = settings.drafter != "none" && method.policy->traits().uses_costs;
-  if (decides_by_costs && loaded.costs.empty()) {
-    const std::string described =
-        fmt::format("{}, {} bytes a pass", settings.drafter, loaded.drafter->traits().pass_bytes);
-    loaded.costs =
-        obtain_costs(model_, cache_.store().shape.type, *loaded.drafter, described, settings.costs);
-  }
-  method.costs = loaded.costs;
+  if (decides_by_costs) method.costs = costs_of(settings.drafter);
   return engine_.add(std::move(method));
 }
 
-NamedMethods::LoadedDrafter& NamedMethods::load(const std::string& drafter) {
+const CostProfile& NamedMethods::costs_of(const std::string& drafter) {
+  const std::string measured = measured_as(drafter);
+  CostProfile& costs = costs_[measured];
+  if (!costs.empty()) return costs;
+  Drafter& runs = *load(measured);
+  const std::string described =
+      fmt::format("{}, {} bytes a pass", measured, runs.traits().pass_bytes);
+  costs = obtain_costs(model_, cache_.store().shape.type, runs, described, settings_.costs);
+  return costs;
+}
+
+/// The drafter whose costs are those of `drafter`.
+std::string NamedMethods::measured_as(const std::string& drafter) const {
+  if (!settings_.shares_costs) return drafter;
+  std::string weights = weights_of(drafter);
+  return weights == weights_of(settings_.drafter) ? settings_.drafter : weights;
+}
+
+const std::shared_ptr<Drafter>& NamedMethods::load(const std::string& drafter) {
   const auto known = drafters_.find(drafter);
   if (known != drafters_.end()) return known->second;
   const DrafterContext context{
       .target = &model_,
       .cache_positions = static_cast<std::size_t>(cache_.total_pages()) * kPageRows,
-      .heads = settings_.heads};
-  const auto measured = costs_.find(drafter);
-  const CostProfile costs = measured == costs_.end() ? CostProfile() : measured->second;
-  return drafters_.emplace(drafter, LoadedDrafter{make_drafter(drafter, context), costs})
-      .first->second;
+      .heads = settings_.heads,
+      .shared = &weights_};
+  return drafters_.emplace(drafter, make_drafter(drafter, context)).first->second;
 }
 
 }  // namespace talon

@@ -13,8 +13,9 @@
 namespace talon {
 
 /// The methods of one engine by their texts (runtime/method.h), for Request::method. Each is made
-/// once, and a drafter that several of them name is loaded and measured once. Making one may take
-/// seconds; nobody is served meanwhile. Engine, model and cache are borrowed.
+/// once, a drafter that several of them name is made and measured once, and weights that several
+/// drafters have are loaded once. Making one may take seconds; nobody is served meanwhile. Engine,
+/// model and cache are borrowed.
 class NamedMethods {
  public:
   /// Makes the settings' own method: the first that is added to the engine. `cache`: the engine's;
@@ -40,21 +41,20 @@ class NamedMethods {
   const std::string& drafter() const { return settings_.drafter; }
 
  private:
-  struct LoadedDrafter {
-    std::shared_ptr<Drafter> drafter;
-    CostProfile costs;
-  };
   MethodId make(const DecodeSettings& settings);
-  LoadedDrafter& load(const std::string& drafter);
+  const std::shared_ptr<Drafter>& load(const std::string& drafter);
+  const CostProfile& costs_of(const std::string& drafter);
+  std::string measured_as(const std::string& drafter) const;
   void drop_retired();
 
   Engine& engine_;
   const Model& model_;
   KvCache& cache_;
   DecodeSettings settings_;
-  std::map<std::string, LoadedDrafter> drafters_;
+  SharedWeights weights_;
+  std::map<std::string, std::shared_ptr<Drafter>> drafters_;  // methods have them, too
   std::map<std::string, MethodId, std::less<>> methods_;
-  std::map<std::string, CostProfile> costs_;  // of drafters that others took the place of
+  std::map<std::string, CostProfile> costs_;  // by what is measured
   std::vector<MethodId> retired_;             // that no text names any more
 };
 

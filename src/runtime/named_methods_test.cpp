@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <vector>
 
+#include "backend/wrap/forwarding.h"
 #include "core/error.h"
 #include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
@@ -88,6 +91,81 @@ TEST(NamedMethods, NewHeadsAreForNewRequestsAndOldOnesGoWithTheirs) {
   EXPECT_EQ(answer(engine, methods.get()), tokens);
   methods.get();
   EXPECT_TRUE(answer(engine, old).empty()) << "it is gone";
+}
+
+/// Counts matrices that are loaded and forwards.
+class CountingBackend : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  std::unique_ptr<Weight> load_weight(const StoredMatrix& matrix, WeightLayout layout) override {
+    ++loaded;
+    return inner_->load_weight(matrix, layout);
+  }
+  std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override {
+    ++forwards;
+    return inner_->prepare(layout);
+  }
+  int loaded = 0, forwards = 0;
+};
+
+/// Methods that strangers ask for.
+struct AskedMethods {
+  explicit AskedMethods(const char* policy) {
+    settings.drafter = "suffix";
+    settings.policy = policy;
+    settings.shares_costs = true;
+    settings.heads = [](std::string_view kind) {
+      return kind == "eagle3" ? TALON_TEST_DATA "/golden/stories260k/eagle3_head" : "";
+    };
+    engine.emplace(model, *cache, engine_options(settings, model, nullptr));
+    methods.emplace(*engine, model, *cache, settings);
+  }
+  std::string path = TALON_TEST_DATA "/models/stories260K.bin";
+  CountingBackend backend{make_backend({.model = path})};
+  Model model = load_model(open_checkpoint(path), backend);
+  std::unique_ptr<KvCache> cache = open_cache(model);
+  DecodeSettings settings;
+  std::optional<Engine> engine;
+  std::optional<NamedMethods> methods;
+};
+
+TEST(NamedMethods, WeightsAreLoadedOnceWhateverIsMadeOfThem) {
+  AskedMethods asked("fixed");
+  for (const auto& [first, others] : std::map<std::string, std::vector<std::string>>{
+           {"eagle3", {"eagle3:nodes=8", "eagle3:topk=2,levels=3,window=64+suffix"}},
+           {"draft:model=self", {"draft:model=self,levels=3", "suffix+draft:model=self"}}}) {
+    const int before = asked.backend.loaded;
+    asked.methods->get(first);
+    const int once = asked.backend.loaded;
+    EXPECT_GT(once, before);
+    for (const std::string& other : others) {
+      EXPECT_EQ(answer(*asked.engine, asked.methods->get(other)),
+                answer(*asked.engine, asked.methods->get("none")));
+    }
+    EXPECT_EQ(asked.backend.loaded, once) << first;
+    answer(*asked.engine, asked.methods->get());
+    for (const std::string& other : others) EXPECT_TRUE(asked.methods->forget(other));
+    EXPECT_TRUE(asked.methods->forget(first));
+    asked.methods->get(first);
+    EXPECT_EQ(asked.backend.loaded - once, once - before) << "they go with the last";
+  }
+}
+
+TEST(NamedMethods, CostsAreMeasuredOnceOfTheSameWeights) {
+  AskedMethods asked("throughput");
+  const int own = asked.backend.forwards;
+  EXPECT_GT(own, 0);
+  asked.methods->get("suffix:nodes=8");
+  asked.methods->get("ngram+suffix");
+  EXPECT_EQ(asked.backend.forwards, own);
+  asked.methods->get("eagle3:nodes=8");
+  const int with_head = asked.backend.forwards;
+  EXPECT_GT(with_head, own);
+  asked.methods->get("eagle3:nodes=9+ngram");
+  EXPECT_TRUE(asked.methods->forget("eagle3:nodes=8"));
+  EXPECT_TRUE(asked.methods->forget("eagle3:nodes=9+ngram"));
+  asked.methods->get("eagle3:nodes=8");
+  EXPECT_EQ(asked.backend.forwards, with_head);
 }
 
 TEST(NamedMethods, HeadsThatCannotBeUsedChangeNothing) {

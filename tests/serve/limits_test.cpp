@@ -108,6 +108,19 @@ TEST(Methods, ThatNobodyUsesMakeRoomForOthers) {
   }
 }
 
+TEST(Methods, OfTheServersDrafterHaveItsWeights) {
+  TestServer::Options options;
+  options.drafter = "eagle3:head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head,nodes=8";
+  TestServer server(options);
+  Json request = {{"prompt", "Once"}, {"max_tokens", 20}, {"temperature", 0}};
+  request["talon"] = {{"drafter", "eagle3:nodes=4,levels=2+suffix"}};
+  const Reply reply = server.post(kCompletion, request);
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(reply.json()["choices"][0]["text"], plain_text(request));
+  request["talon"] = {{"drafter", "eagle2:nodes=4"}};
+  EXPECT_EQ(server.post(kCompletion, request).json()["error"]["param"], "talon.drafter");
+}
+
 TEST(Methods, ThatAreAllInUseRefuseAnother) {
   TestServer server;
   const auto request_of = [](int nodes) {

@@ -29,8 +29,9 @@ struct Branching {
 
 /// What either kind of head is made of.
 struct BlockHead {
-  std::optional<BlockWeights> block;
-  std::optional<HeadWeights> parallel;
+  // Shared with drafters of other options. Null: it is of the other kind.
+  std::shared_ptr<const BlockWeights> block;
+  std::shared_ptr<const HeadWeights> parallel;
 
   Backend& backend() const { return block ? *block->backend : *parallel->backend; }
   const std::vector<FeatureTap>& taps() const { return block ? block->taps : parallel->taps; }
@@ -224,15 +225,15 @@ class BlockDrafter : public Drafter {
 
 }  // namespace
 
-std::unique_ptr<Drafter> make_block_drafter(BlockWeights head, const Model& target,
-                                            const BlockOptions& options) {
+std::unique_ptr<Drafter> make_block_drafter(std::shared_ptr<const BlockWeights> head,
+                                            const Model& target, const BlockOptions& options) {
   BlockHead either;
   either.block = std::move(head);
   return std::make_unique<BlockDrafter>(std::move(either), target, options);
 }
 
-std::unique_ptr<Drafter> make_parallel_drafter(HeadWeights head, const Model& target,
-                                               const BlockOptions& options) {
+std::unique_ptr<Drafter> make_parallel_drafter(std::shared_ptr<const HeadWeights> head,
+                                               const Model& target, const BlockOptions& options) {
   BlockHead either;
   either.parallel = std::move(head);
   return std::make_unique<BlockDrafter>(std::move(either), target, options);

@@ -23,10 +23,11 @@ struct BlockOptions {
 /// likeliest products of its guesses, or with a bias by the token before, of branches. The head
 /// takes in what was committed, as features of the target, once a round; nothing of a block is
 /// kept.
-std::unique_ptr<Drafter> make_block_drafter(BlockWeights head, const Model& target,
-                                            const BlockOptions& options);
+/// head: may be that of several drafters.
+std::unique_ptr<Drafter> make_block_drafter(std::shared_ptr<const BlockWeights> head,
+                                            const Model& target, const BlockOptions& options);
 /// The same with a P-EAGLE head.
-std::unique_ptr<Drafter> make_parallel_drafter(HeadWeights head, const Model& target,
-                                               const BlockOptions& options);
+std::unique_ptr<Drafter> make_parallel_drafter(std::shared_ptr<const HeadWeights> head,
+                                               const Model& target, const BlockOptions& options);
 
 }  // namespace talon

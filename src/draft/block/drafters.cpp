@@ -1,5 +1,6 @@
 #include "draft/drafters.h"
 
+#include "backend/weight_layout.h"
 #include "core/error.h"
 #include "draft/block/block_drafter.h"
 #include "draft/head_options.h"
@@ -27,10 +28,13 @@ std::unique_ptr<Drafter> make_block(Options& options, const DrafterContext& cont
   expect_text(options, context);
   const std::string path = read_head_path(options, context, kind);
   expects(context.target != nullptr, "a drafter with a head has a target");
-  const Checkpoint checkpoint = open_checkpoint(path);
-  BlockWeights head = load_block_head(checkpoint, *context.target, layout);
-  checkpoint.check_whole();
-  if ((head.config.markov_rank > 0) != branches) {
+  auto head = context.weights<BlockWeights>(fmt::format("{} {}", name_of(layout), path), [&] {
+    const Checkpoint checkpoint = open_checkpoint(path);
+    BlockWeights loaded = load_block_head(checkpoint, *context.target, layout);
+    checkpoint.check_whole();
+    return loaded;
+  });
+  if ((head->config.markov_rank > 0) != branches) {
     throw UsageError(fmt::format(
         "{}: expected a head {} a bias by the token before, found {}: use {}", options.name(),
         branches ? "with" : "without", quote(path), branches ? "dflash" : "dspark"));
@@ -52,12 +56,10 @@ std::unique_ptr<Drafter> make_peagle(Options& options, const DrafterContext& con
   expect_text(options, context);
   const std::string path = read_head_path(options, context, "peagle");
   expects(context.target != nullptr, "a drafter with a head has a target");
-  const Checkpoint checkpoint = open_checkpoint(path);
-  HeadWeights head = load_head(checkpoint, *context.target, head_options);
-  checkpoint.check_whole();
-  if (head.config.generation != HeadGeneration::peagle) {
+  auto head = shared_head(context, open_checkpoint(path), head_options);
+  if (head->config.generation != HeadGeneration::peagle) {
     throw UsageError(fmt::format("{}: expected a P-EAGLE head, found an {} one in {}",
-                                 options.name(), name_of(head.config.generation), quote(path)));
+                                 options.name(), name_of(head->config.generation), quote(path)));
   }
   return make_parallel_drafter(std::move(head), *context.target, block);
 }

@@ -50,15 +50,17 @@ struct GrowingTree {
 
 class EagleDrafter : public Drafter {
  public:
-  EagleDrafter(HeadWeights head, const Model& target, const EagleOptions& options)
-      : head_(std::move(head)),
+  EagleDrafter(std::shared_ptr<const HeadWeights> head, const Model& target,
+               const EagleOptions& options)
+      : shared_(std::move(head)),
+        head_(*shared_),
         backend_(*head_.backend),
         options_(options),
         context_(target.config.context),
         streams_(target.config.image ? 2 : 1),
         cache_(backend_, cache_shape(head_, options, context_)),
         network_(head_, options.coupling, std::max(kLeastRows, streams_ * rows_per_level(options)),
-                 std::min(context_, cache_.total_pages() * kPageRows)),
+                 std::min(context_, cache_.total_pages() * kPageRows), options.window),
         memory_(network_, cache_,
                 target.config.rope.grid_columns > 0 ? target.config.vocabulary : INT32_MAX),
         parents_(backend_),
@@ -140,7 +142,8 @@ class EagleDrafter : public Drafter {
   void run_level(std::span<GrowingTree> trees, std::vector<std::int32_t> parent_outputs,
                  int parents, int streams);
 
-  HeadWeights head_;
+  std::shared_ptr<const HeadWeights> shared_;  // with drafters of other options
+  const HeadWeights& head_;
   Backend& backend_;
   EagleOptions options_;
   int context_;
@@ -309,8 +312,8 @@ void EagleDrafter::run_level(std::span<GrowingTree> trees, std::vector<std::int3
 
 }  // namespace
 
-std::unique_ptr<Drafter> make_eagle_drafter(HeadWeights head, const Model& target,
-                                            const EagleOptions& options) {
+std::unique_ptr<Drafter> make_eagle_drafter(std::shared_ptr<const HeadWeights> head,
+                                            const Model& target, const EagleOptions& options) {
   return std::make_unique<EagleDrafter>(std::move(head), target, options);
 }
 

@@ -2,9 +2,11 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "draft/coupling/coupling.h"
 #include "draft/drafter.h"
+#include "draft/eagle/head_network.h"
 #include "draft/eagle/head_weights.h"
 #include "draft/eagle/trees/dynamic_tree.h"
 #include "draft/eagle/trees/static_tree.h"
@@ -17,14 +19,19 @@ struct EagleOptions {
   std::size_t cache_positions =
       0;  // that all sequences together may hold; 0: the context of the target
   Coupling coupling;
+  std::optional<PairWindow> window = {};  // none: the head's own
 };
 
 /// Drafts with an EAGLE head (arXiv:2401.15077, 2406.16858, 2503.01840; docs/methods.md 2, 3). Each
 /// committed token is paired with the target's feature of the position before it; these pairs alone
 /// stay in the head's cache, which grows by them once a round. The rows of a growing tree, made
 /// from the head's own features, live behind them for one round. A tree is cut by the job's plan as
-/// well as by the options.
-std::unique_ptr<Drafter> make_eagle_drafter(HeadWeights head, const Model& target,
-                                            const EagleOptions& options);
+/// well as by the options. head: may be that of several drafters.
+std::unique_ptr<Drafter> make_eagle_drafter(std::shared_ptr<const HeadWeights> head,
+                                            const Model& target, const EagleOptions& options);
+inline std::unique_ptr<Drafter> make_eagle_drafter(HeadWeights head, const Model& target,
+                                                   const EagleOptions& options) {
+  return make_eagle_drafter(std::make_shared<const HeadWeights>(std::move(head)), target, options);
+}
 
 }  // namespace talon

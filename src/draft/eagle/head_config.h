@@ -40,7 +40,6 @@ struct HeadConfig {
   RopeConfig rope;
   bool interleaved_rope = false;  // stored q and k rows are in pairwise order
   int sliding_window = 0;
-  int sinks = 0;                // first pairs that are seen beside the window
   int target_hidden = 0;        // as the configuration says; 0: it does not
   std::vector<int> tap_layers;  // target layers whose inputs are wanted; empty: the usual ones
   bool own_embedding = false;

@@ -9,7 +9,8 @@
 namespace talon {
 
 struct HeadNetwork::State {
-  State(const HeadWeights& of, const Coupling& coupling, int most_rows, int positions);
+  State(const HeadWeights& of, const Coupling& coupling, int most_rows, int positions,
+        PairWindow pairs);
 
   const AttentionLayout& seen(const AttentionLayout& rows);
   void embed(const HeadPass& pass, const View& out);
@@ -22,6 +23,7 @@ struct HeadNetwork::State {
   const HeadConfig& config;
   Backend& backend;
   int max_rows;
+  PairWindow window;
   // Activations, [max_rows, width].
   Buffer pair;      // embedding and feature side by side, [.., 2 H]
   Buffer features;  // the target's, normed, where a head norms them
@@ -36,13 +38,13 @@ struct HeadNetwork::State {
 
 namespace {
 
-LayerPlan plan_of(const HeadConfig& config) {
+LayerPlan plan_of(const HeadConfig& config, const PairWindow& window) {
   return {.heads = config.heads,
           .kv_heads = config.kv_heads,
           .head_dim = config.head_dim,
           .intermediate = config.intermediate,
           .norm_epsilon = config.norm_epsilon,
-          .window = config.sliding_window > 0 ? config.sliding_window + config.sinks : 0,
+          .window = window.newest > 0 ? window.newest + window.sinks : 0,
           .rough = true};
 }
 
@@ -53,12 +55,13 @@ int rotary_of(const HeadConfig& config) {
 }  // namespace
 
 HeadNetwork::State::State(const HeadWeights& of, const Coupling& coupling, int most_rows,
-                          int positions)
+                          int positions, PairWindow pairs)
     : head(of),
       config(of.config),
       backend(*of.backend),
       max_rows(most_rows),
-      plan(of.plan.value_or(plan_of(of.config))),
+      window(pairs),
+      plan(of.plan.value_or(plan_of(of.config, window))),
       block(backend, {&plan, 1}, of.config.hidden, max_rows),
       rope(backend, of.config.rope, rotary_of(of.config), positions),
       tokens(backend),
@@ -73,8 +76,9 @@ HeadNetwork::State::State(const HeadWeights& of, const Coupling& coupling, int m
 }
 
 HeadNetwork::HeadNetwork(const HeadWeights& weights, const Coupling& coupling, int max_rows,
-                         int positions)
-    : state_(new State(weights, coupling, max_rows, positions)) {}
+                         int positions, std::optional<PairWindow> window)
+    : state_(new State(weights, coupling, max_rows, positions,
+                       window.value_or(PairWindow{weights.config.sliding_window}))) {}
 HeadNetwork::~HeadNetwork() = default;
 
 Backend& HeadNetwork::backend() const { return state_->backend; }
@@ -108,9 +112,9 @@ void HeadNetwork::forward(const HeadPass& pass) {
 
 /// What rows see, beside a window the sinks.
 const AttentionLayout& HeadNetwork::State::seen(const AttentionLayout& rows) {
-  if (config.sliding_window == 0 || config.sinks == 0) return rows;
+  if (window.newest == 0 || window.sinks == 0) return rows;
   with_sinks = rows;
-  list_sinks(with_sinks, config.sinks, config.sliding_window);
+  list_sinks(with_sinks, window.sinks, window.newest);
   return with_sinks;
 }
 

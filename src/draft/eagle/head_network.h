@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "backend/backend.h"
@@ -13,12 +14,19 @@
 
 namespace talon {
 
+/// The pairs that a row sees.
+struct PairWindow {
+  int newest = 0;  // 0: all
+  int sinks = 0;   // beside them the first
+};
+
 /// The transformer of an EAGLE head: one layer, in heads that guess in parallel more. Owns the
 /// activations; weights are borrowed.
 class HeadNetwork : public PairRunner {
  public:
-  /// positions: of the cache that the passes will name.
-  HeadNetwork(const HeadWeights& weights, const Coupling& coupling, int max_rows, int positions);
+  /// positions: of the cache that the passes will name. window: none is the head's own.
+  HeadNetwork(const HeadWeights& weights, const Coupling& coupling, int max_rows, int positions,
+              std::optional<PairWindow> window = {});
   ~HeadNetwork() override;
 
   Backend& backend() const override;

@@ -1,5 +1,7 @@
 #include "draft/medusa/medusa_network.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace talon {
@@ -16,14 +18,16 @@ RowChildren part_of(const RowChildren& all, std::size_t head, int rows) {
 
 }  // namespace
 
-MedusaNetwork::MedusaNetwork(const MedusaWeights& weights, const Coupling& coupling)
-    : weights_(weights), backend_(*weights.backend) {
+MedusaNetwork::MedusaNetwork(const MedusaWeights& weights, const Coupling& coupling, int heads)
+    : weights_(weights),
+      backend_(*weights.backend),
+      heads_(std::min(static_cast<std::size_t>(heads), weights.heads.size())) {
   const int hidden = weights.config.hidden;
-  const std::size_t matrices = weights.config.own_outputs ? weights.heads.size() : 1;
+  const std::size_t matrices = weights.config.own_outputs ? heads_ : 1;
   for (std::size_t head = 0; head < matrices; ++head) {
     outputs_.emplace_back(backend_, weights.output_of(head), weights.target_token, coupling);
   }
-  hidden_ = backend_.allocate(weights.config.heads * kMostRows, hidden);
+  hidden_ = backend_.allocate(static_cast<int>(heads_) * kMostRows, hidden);
   inner_ = backend_.allocate(kMostRows, hidden);
 }
 
@@ -33,7 +37,7 @@ std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count,
   const int rows = features.rows;
   std::vector<RowChildren> guesses;
   std::vector<DraftPlace> places(first_places.begin(), first_places.end()), all_places;
-  for (std::size_t head = 0; head < weights_.heads.size(); ++head) {
+  for (std::size_t head = 0; head < heads_; ++head) {
     const View hidden = hidden_.view().row_range(static_cast<int>(head) * rows, rows);
     run_blocks(features, weights_.heads[head], hidden);
     if (outputs_.size() > 1) guesses.push_back(outputs_[head].top_children(hidden, count, places));
@@ -42,9 +46,9 @@ std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count,
   }
   if (outputs_.size() > 1) return guesses;
   // The matrix that all heads share is read once.
-  const View hidden = hidden_.rows(weights_.config.heads * rows);
+  const View hidden = hidden_.rows(static_cast<int>(heads_) * rows);
   const RowChildren all = outputs_.front().top_children(hidden, count, all_places);
-  for (std::size_t head = 0; head < weights_.heads.size(); ++head) {
+  for (std::size_t head = 0; head < heads_; ++head) {
     guesses.push_back(part_of(all, head, rows));
   }
   return guesses;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <climits>
 #include <memory>
 #include <vector>
 
@@ -12,9 +13,10 @@ namespace talon {
 class MedusaNetwork {
  public:
   static constexpr int kMostRows = 32;
-  MedusaNetwork(const MedusaWeights& weights, const Coupling& coupling);
+  /// heads: that are run, the first; at most as many as there are.
+  MedusaNetwork(const MedusaWeights& weights, const Coupling& coupling, int heads = INT_MAX);
 
-  /// The `count` likeliest tokens that each head guesses from each row of `features` [at most
+  /// The `count` likeliest tokens that each of them guesses from each row of `features` [at most
   /// kMostRows, hidden], by head. first_places: where the first head's guesses stand, per row.
   std::vector<RowChildren> guess(const View& features, int count,
                                  std::span<const DraftPlace> first_places);
@@ -24,6 +26,7 @@ class MedusaNetwork {
 
   const MedusaWeights& weights_;
   Backend& backend_;
+  std::size_t heads_;                // that are run
   std::vector<OutputHead> outputs_;  // per head, or one for all
   Buffer hidden_;                    // [heads * kMostRows, hidden]
   Buffer inner_;                     // [kMostRows, hidden]

@@ -147,14 +147,12 @@ const Weight& MedusaWeights::output_of(std::size_t head) const {
   return shared_output ? *shared_output : *target_output;
 }
 
-MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, WeightLayout layout,
-                          int heads) {
+MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, WeightLayout layout) {
   const HeadTensors tensors(checkpoint, common_name);
   MedusaWeights medusa;
   medusa.config = read_config(tensors);
   fit_to_target(medusa.config, target.config, tensors.doing());
   check_vocabulary(checkpoint, target.config, tensors.doing());
-  if (heads > 0) medusa.config.heads = std::min(heads, medusa.config.heads);
   medusa.backend = target.backend;
   medusa.target_output = &target.output_weight();
   medusa.target_token = read_draft_vocabulary(tensors, target.config.vocabulary);

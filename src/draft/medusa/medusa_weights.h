@@ -53,9 +53,8 @@ struct MedusaWeights {
   const Weight& output_of(std::size_t head) const;
 };
 
-/// Loads the first `heads` heads in `checkpoint` (0: all) for `target`, which is borrowed. Throws
-/// Error naming the field when the files contradict themselves or do not fit the target.
-MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, WeightLayout layout,
-                          int heads = 0);
+/// Loads the heads in `checkpoint` for `target`, which is borrowed. Throws Error naming the field
+/// when the files contradict themselves or do not fit the target.
+MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, WeightLayout layout);
 
 }  // namespace talon

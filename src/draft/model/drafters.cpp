@@ -1,5 +1,8 @@
 #include "draft/drafters.h"
 
+#include <fmt/ranges.h>
+
+#include "backend/weight_layout.h"
 #include "core/error.h"
 #include "draft/head_options.h"
 #include "draft/model/model_drafter.h"
@@ -40,8 +43,11 @@ std::unique_ptr<Drafter> make_draft(Options& options, const DrafterContext& cont
   }
   if (stage != "none") drafter.stage = make_drafter(stage, {});
   const std::string path = read_model_path(options, context);
-  return make_model_drafter(load_draft_model(path, *context.target, load), *context.target,
-                            std::move(drafter));
+  const std::string key =
+      fmt::format("{} {} {}", name_of(load.layout), fmt::join(load.skipped_layers, "/"), path);
+  auto model = context.weights<DraftModel>(
+      key, [&] { return load_draft_model(path, *context.target, load); });
+  return make_model_drafter(std::move(model), *context.target, std::move(drafter));
 }
 
 std::vector<Option> options_of_network() {

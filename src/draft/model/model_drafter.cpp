@@ -47,8 +47,10 @@ struct Growing {
 
 class ModelDrafter : public Drafter {
  public:
-  ModelDrafter(DraftModel draft, const Model& target, ModelDrafterOptions options)
-      : draft_(std::move(draft)),
+  ModelDrafter(std::shared_ptr<const DraftModel> draft, const Model& target,
+               ModelDrafterOptions options)
+      : shared_(std::move(draft)),
+        draft_(*shared_),
         backend_(*target.backend),
         options_(std::move(options)),
         target_rows_(target.config.vocabulary),
@@ -407,7 +409,8 @@ class ModelDrafter : public Drafter {
                          logits_.rows(static_cast<int>(wanted.size())));
   }
 
-  DraftModel draft_;
+  std::shared_ptr<const DraftModel> shared_;  // with drafters of other options
+  const DraftModel& draft_;
   Backend& backend_;
   ModelDrafterOptions options_;
   int target_rows_;
@@ -422,8 +425,8 @@ class ModelDrafter : public Drafter {
 
 }  // namespace
 
-std::unique_ptr<Drafter> make_model_drafter(DraftModel model, const Model& target,
-                                            ModelDrafterOptions options) {
+std::unique_ptr<Drafter> make_model_drafter(std::shared_ptr<const DraftModel> model,
+                                            const Model& target, ModelDrafterOptions options) {
   return std::make_unique<ModelDrafter>(std::move(model), target, std::move(options));
 }
 

@@ -24,8 +24,8 @@ struct ModelDrafterOptions {
 
 /// Drafts with a smaller model (arXiv:2211.17192, 2302.01318; docs/methods.md 4). It reads the
 /// committed text in its own tokens and keeps it in its own cache, where what it drafted itself
-/// stays as far as it became text.
-std::unique_ptr<Drafter> make_model_drafter(DraftModel model, const Model& target,
-                                            ModelDrafterOptions options);
+/// stays as far as it became text. model: may be that of several drafters.
+std::unique_ptr<Drafter> make_model_drafter(std::shared_ptr<const DraftModel> model,
+                                            const Model& target, ModelDrafterOptions options);
 
 }  // namespace talon

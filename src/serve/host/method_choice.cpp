@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <vector>
 
 #include "core/error.h"
 #include "draft/eagle/trees/named_trees.h"
 #include "io/quote.h"
+#include "runtime/method.h"
 
 namespace talon {
 namespace {
@@ -20,12 +21,12 @@ bool may_stand_in_option(char c) {
   return is_letter || (c >= '0' && c <= '9') || kOthers.find(c) != std::string_view::npos;
 }
 
-/// Whether each value of option `key`, "model=", passes.
-bool all_values(std::string_view text, std::string_view key,
-                const std::function<bool(std::string_view value)>& passes) {
-  for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at)) {
-    at += key.size();
-    if (!passes(text.substr(at, text.find_first_of(",+@", at) - at))) return false;
+/// Whether each `tree=` is a name: others are files.
+bool names_trees(std::string_view text) {
+  constexpr std::string_view kKey = "tree=";
+  for (std::size_t at = text.find(kKey); at != std::string_view::npos; at = text.find(kKey, at)) {
+    at += kKey.size();
+    if (!is_tree_name(text.substr(at, text.find_first_of(",+@", at) - at))) return false;
   }
   return true;
 }
@@ -38,16 +39,15 @@ void check_part(std::string_view field, std::string_view text) {
   if (!std::all_of(text.begin(), text.end(), may_stand_in_option)) {
     refuse("a name and options of numbers and words");
   }
-  for (const std::string_view key : {"head=", "weights=", "predictor=", "codebook="}) {
+  std::vector<std::string_view> others(kWeightOptions.begin(), kWeightOptions.end());
+  others.insert(others.end(), {"predictor", "codebook"});
+  for (const std::string_view option : others) {
+    const std::string key = fmt::format("{}=", option);
     if (text.find(key) != std::string_view::npos) {
       refuse(fmt::format("options without {}, which is the server's to say", key));
     }
   }
-  // Other values are files.
-  if (!all_values(text, "model=", [](std::string_view value) { return value == "self"; }))
-    refuse("options without model= but model=self");
-  if (!all_values(text, "tree=", is_tree_name))
-    refuse(fmt::format("tree= {}", static_tree_names()));
+  if (!names_trees(text)) refuse(fmt::format("tree= {}", static_tree_names()));
 }
 
 }  // namespace
@@ -75,7 +75,8 @@ std::string problem_of(const MethodChoice& choice, std::string_view problem) {
 
 std::string text_of(const MethodChoice& choice, std::string_view drafter) {
   if (choice.drafter.empty() && choice.policy.empty() && choice.verify.empty()) return "";
-  std::string text = choice.drafter.empty() ? std::string(drafter) : choice.drafter;
+  std::string text =
+      choice.drafter.empty() ? std::string(drafter) : with_weights_of(drafter, choice.drafter);
   if (!choice.policy.empty()) text += "@policy=" + choice.policy;
   if (!choice.verify.empty()) text += "@verify=" + choice.verify;
   return text;

@@ -13,14 +13,15 @@ struct MethodChoice {
 };
 
 /// Throws UsageError, beginning with the field, unless the choice names methods and options of
-/// numbers and words: files are named on the command line only.
+/// numbers and words: files and weights are named on the command line only.
 void check_choice(const MethodChoice& choice);
 
 /// What is wrong with one: `problem`, which begins with the part or what the part names, behind the
 /// field.
 std::string problem_of(const MethodChoice& choice, std::string_view problem);
 
-/// As one text (runtime/method.h); empty: the server's own. drafter: what stands for none.
+/// As one text (runtime/method.h); empty: the server's own. drafter: what stands for none, whose
+/// weights those of the same names have. Throws UsageError for options that cannot be read.
 std::string text_of(const MethodChoice& choice, std::string_view drafter);
 
 }  // namespace talon

@@ -18,6 +18,11 @@ EngineOptions options_of(const LoadedModel& loaded, const HostOptions& host) {
   return options;
 }
 
+DecodeSettings for_strangers(DecodeSettings settings) {
+  settings.shares_costs = true;
+  return settings;
+}
+
 /// Changes the drafter and the heads of `host` to those that learn.
 std::unique_ptr<Learner> make_learner(const LoadedModel& loaded, HostOptions& host) {
   if (!host.learn) return nullptr;
@@ -32,7 +37,7 @@ ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOpt
       max_rows_(options_of(loaded_, options).max_rows),
       learner_(make_learner(loaded_, options)),
       engine_(loaded_.model, *cache_, watched(options_of(loaded_, options))),
-      methods_(engine_, loaded_.model, *cache_, options.decode),
+      methods_(engine_, loaded_.model, *cache_, for_strangers(options.decode)),
       most_waiting_(options.queue) {
   if (loaded_.tokenizer && !loaded_.model.config.image)
     grammars_.emplace(*loaded_.tokenizer, loaded_.model.config.vocabulary);
@@ -222,9 +227,9 @@ void ModelHost::begin(Active active) {
 /// None: there are too many, and requests have them all.
 std::optional<MethodId> ModelHost::method_of(const MethodChoice& choice) {
   check_choice(choice);
-  const std::string text = text_of(choice, methods_.drafter());
-  if (text.empty()) return methods_.get();
   try {
+    const std::string text = text_of(choice, methods_.drafter());
+    if (text.empty()) return methods_.get();
     const MethodId method = methods_.get(text);
     std::erase(recent_methods_, text);
     recent_methods_.push_back(text);
