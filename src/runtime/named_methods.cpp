@@ -55,7 +55,12 @@ MethodId NamedMethods::get(std::string_view text) {
   if (known != methods_.end()) return known->second;
   DecodeSettings settings = with_method(settings_, parse_method(text));
   settings.drafter = resolve_drafter(settings.drafter, settings.heads, answers_of(model_.config));
-  return methods_.emplace(text, make(settings)).first->second;
+  try {
+    return methods_.emplace(text, make(settings)).first->second;
+  } catch (...) {
+    drop_unused();
+    throw;
+  }
 }
 
 bool NamedMethods::forget(std::string_view text) {
@@ -63,8 +68,12 @@ bool NamedMethods::forget(std::string_view text) {
   if (known == methods_.end()) return true;
   if (text.empty() || !engine_.remove(known->second)) return false;
   methods_.erase(known);
-  std::erase_if(drafters_, [](const auto& named) { return named.second.use_count() == 1; });
+  drop_unused();
   return true;
+}
+
+void NamedMethods::drop_unused() {
+  std::erase_if(drafters_, [](const auto& named) { return named.second.use_count() == 1; });
 }
 
 void NamedMethods::use_heads(HeadFinder heads) {

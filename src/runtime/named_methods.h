@@ -24,7 +24,7 @@ class NamedMethods {
 
   /// What a text does not name is as in the settings; an empty one names all of theirs. Throws
   /// UsageError for a drafter, policy or rule that does not exist or options that it does not have,
-  /// Error for a file that cannot be used.
+  /// Error for a file that cannot be used; then nothing that was loaded for it stays.
   MethodId get(std::string_view text = {});
 
   /// Makes room: lets go of the method of a text, and of its drafter if no other has it. False, and
@@ -46,6 +46,8 @@ class NamedMethods {
   const CostProfile& costs_of(const std::string& drafter);
   std::string measured_as(const std::string& drafter) const;
   void drop_retired();
+  /// Lets go of drafters that no method has.
+  void drop_unused();
 
   Engine& engine_;
   const Model& model_;

@@ -184,5 +184,25 @@ TEST(NamedMethods, HeadsThatCannotBeUsedChangeNothing) {
   EXPECT_EQ(methods.get("eagle3@policy=eagle2"), methods.get("eagle3@policy=eagle2"));
 }
 
+TEST(NamedMethods, AMethodThatIsRefusedLeavesNoHeadBehind) {
+  const LoadedModel loaded = open_model({.model = TALON_TEST_DATA "/models/stories260K.bin"});
+  const auto cache = open_cache(loaded.model);
+  DecodeSettings settings;
+  settings.drafter = "none";
+  int asked = 0;
+  settings.heads = [&asked](std::string_view) {
+    ++asked;
+    return std::string(TALON_TEST_DATA "/golden/stories260k/eagle3_head");
+  };
+  Engine engine(loaded.model, *cache, engine_options(settings, loaded.model, nullptr));
+  NamedMethods methods(engine, loaded.model, *cache, settings);
+  const auto refused = {"eagle3@policy=nosuch", "eagle3@policy=fixed@verify=nosuch"};
+  for (const char* method : refused) EXPECT_THROW(methods.get(method), Error);
+  EXPECT_EQ(asked, 2) << "each has loaded it";
+  methods.get("eagle3@policy=fixed");
+  for (const char* method : refused) EXPECT_THROW(methods.get(method), Error);
+  EXPECT_EQ(asked, 3) << "a method has it";
+}
+
 }  // namespace
 }  // namespace talon::named_methods_test
