@@ -319,7 +319,8 @@ TALON_API void talon_engine_free(talon_engine* engine);
 /* What drafts for requests that name no method: `eagle3+suffix`, say. Lives as long as the engine.
  */
 TALON_API const char* talon_engine_drafter(const talon_engine* engine);
-/* Any time, also while another thread steps or runs. */
+/* Any time, also while another thread steps or runs. Methods stay loaded: the 32 that were asked
+ * for last, and those that requests have. */
 TALON_API talon_status talon_engine_submit(talon_engine* engine, const talon_request* request,
                                            uint64_t* id);
 /* One forward for all requests; `news` may be NULL. */

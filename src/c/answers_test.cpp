@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -347,6 +349,38 @@ TEST(CAnswers, AFullQueueAndALongPromptHaveTheirStatus) {
   std::int32_t running = -1, waiting = -1;
   EXPECT_EQ(talon_engine_load(engine.get(), &running, &waiting), TALON_OK);
   EXPECT_EQ(running + waiting, 2);
+}
+
+TEST(CAnswers, OfManyMethodsThoseThatNoRequestHasAreLetGoOf) {
+  const ModelHandle model = load_test_model();
+  const EngineHandle engine = make_engine(model, "none");
+  const auto folder = std::filesystem::temp_directory_path() / "talon_c_methods";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto prompt = tokens_of(model, kPrompts[0]);
+  const auto submit = [&](const std::string& method, int max_new) {
+    talon_request request = request_for(prompt, max_new);
+    request.method = method.c_str();
+    request.ignore_end = 1;
+    return talon_engine_submit(engine.get(), &request, nullptr);
+  };
+  const auto step = [&] { return talon_engine_step(engine.get(), nullptr, nullptr); };
+  std::vector<std::string> methods;
+  for (const char* name : {"done", "held"}) {
+    std::filesystem::create_directory_symlink(TALON_TEST_DATA "/golden/stories260k/eagle3_head",
+                                              folder / name);
+    methods.push_back("eagle3:head=" + (folder / name).string() + "@policy=fixed");
+  }
+  EXPECT_EQ(submit(methods[0], 1), TALON_OK) << talon_last_error();
+  EXPECT_EQ(submit(methods[1], 400), TALON_OK) << talon_last_error();
+  for (int i = 1; i <= 40; ++i) {
+    EXPECT_EQ(submit(fmt::format("ngram:nodes={}@policy=fixed", i), 1), TALON_OK);
+    EXPECT_EQ(step(), TALON_OK);
+  }
+  std::filesystem::remove_all(folder);  // what is gone cannot be loaded again
+  EXPECT_NE(submit(methods[0], 1), TALON_OK);
+  EXPECT_EQ(submit(methods[1], 1), TALON_OK) << talon_last_error();
+  EXPECT_EQ(submit("ngram:nodes=40@policy=fixed", 1), TALON_OK);
 }
 
 /// Two engines of one model, each stepped by its own thread while others submit and cancel.

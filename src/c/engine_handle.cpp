@@ -1,5 +1,6 @@
 #include "c/engine_handle.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -12,6 +13,8 @@ namespace {
 
 using namespace talon;
 
+// That are kept for requests to come, as a server does.
+constexpr std::size_t kMostMethods = 32;
 constexpr std::string_view kSamplerPrefix = "sampler ";  // of messages about the sampler's fields
 
 talon_status status_of(Refusal::Reason reason) {
@@ -138,11 +141,22 @@ std::uint64_t talon_engine::submit(const talon_request& given) {
 /// Making one may load a head and measure.
 MethodId talon_engine::method_of(const char* text) {
   const std::string name = text ? text : "";
-  const auto known = known_methods_.find(name);
-  if (known != known_methods_.end()) return known->second;
-  const Turn turn(model_->turns);
-  naming("request->method", [&] { known_methods_.emplace(name, methods_->get(name)); });
-  return known_methods_.at(name);
+  const auto known = std::ranges::find(known_methods_, name, &KnownMethod::name);
+  if (known != known_methods_.end()) {
+    std::rotate(known, known + 1, known_methods_.end());
+  } else {
+    const Turn turn(model_->turns);
+    naming("request->method", [&] { known_methods_.push_back({name, methods_->get(name)}); });
+    make_room_for_methods();
+  }
+  return known_methods_.back().id;
+}
+
+/// Forgets those that were last asked for the longest ago, unless a request has them.
+void talon_engine::make_room_for_methods() {
+  auto oldest = known_methods_.begin();
+  while (known_methods_.size() > kMostMethods && oldest + 1 != known_methods_.end())
+    oldest = methods_->forget(oldest->name) ? known_methods_.erase(oldest) : oldest + 1;
 }
 
 void talon_engine::step(talon_news_fn news, void* user) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -32,6 +31,7 @@ struct talon_engine {
   talon::DecodeSettings settings_of(const talon_engine_options& options);
   void make(const talon_engine_options& options, const talon::DecodeSettings& settings);
   talon::MethodId method_of(const char* text);
+  void make_room_for_methods();
   void cancel_all();
   void step_in_turn(talon_news_fn news, void* user);
   void show_rounds();
@@ -48,7 +48,11 @@ struct talon_engine {
   std::unique_ptr<talon::Engine> engine_;
   std::unique_ptr<talon::NamedMethods> methods_;
   std::string drafter_;
-  std::map<std::string, talon::MethodId> known_methods_;
+  struct KnownMethod {
+    std::string name;
+    talon::MethodId id;
+  };
+  std::vector<KnownMethod> known_methods_;  // the one that was asked for last stands last
   std::set<talon::SequenceId> active_;
   talon::EngineStatistics logged_;
 
