@@ -12,7 +12,12 @@
  * Threads: any handle may be used from any thread. Calls on one engine, and the computing parts of
  * calls on one model, take turns; those that cancel never wait. A handle is freed when no other
  * call uses it; a model lives as long as what was made from it. Callbacks come on the thread that
- * made the call and may call anything but what would wait for that call: then that is refused. */
+ * made the call and may call anything but what would wait for that call: then that is refused.
+ * Callbacks of two engines, on two threads, must not both call the other's engine: the threads
+ * would wait for each other.
+ *
+ * Processes: in a fork, calls that compute with a model of several threads are refused, since these
+ * are not there; what the parent made may be freed, and a model opened anew. */
 #ifndef TALON_H
 #define TALON_H
 

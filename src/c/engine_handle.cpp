@@ -71,6 +71,7 @@ talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engin
       round_(options.round),
       round_user_(options.round_user) {
   check_options(options);
+  if (model_->loaded.threads > 1) turns_.stay_in_process();
   const DecodeSettings settings = settings_of(options);
   make(options, settings);
   drafter_ = methods_->drafter();

@@ -17,7 +17,9 @@ namespace talon {
 /// A model with all that its users share. Engines, speculators and the caller's handle own it
 /// together, so the caller may free them in any order: hence shared_ptr.
 struct SharedModel {
-  explicit SharedModel(LoadedModel opened) : loaded(std::move(opened)) {}
+  explicit SharedModel(LoadedModel opened) : loaded(std::move(opened)) {
+    if (loaded.threads > 1) turns.stay_in_process();
+  }
 
   LoadedModel loaded;
   std::optional<ChatTemplate> chat;
