@@ -393,7 +393,8 @@ TALON_API talon_status talon_speculator_layers(const talon_speculator* speculato
 TALON_API talon_status talon_sequence_new(talon_speculator* speculator,
                                           const talon_request* request, talon_sequence** sequence);
 TALON_API void talon_sequence_free(talon_sequence* sequence);
-/* What the sequence shows lives until the next call on it. */
+/* What the sequence shows lives until the next call on it. Heads draft up to the context of their
+ * model; beyond it the tree is its root. */
 TALON_API talon_status talon_sequence_propose(talon_sequence* sequence, int32_t most_nodes,
                                               int32_t most_levels, talon_tree* tree);
 /* logits: of each node of the tree a row of `vocabulary` floats, `stride` floats from one to the

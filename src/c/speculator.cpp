@@ -1,6 +1,8 @@
 #include "c/speculator.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "c/defaults.h"
@@ -130,6 +132,14 @@ std::size_t talon_sequence::rows_wanted() const {
   return by_->layers.empty() ? 0 : unseen - (observed_ == 0 ? 1 : 0);
 }
 
+/// Tokens that a draft may add to those that were observed: heads go as far as the context of their
+/// model.
+std::size_t talon_sequence::room_for_drafts() const {
+  if (by_->layers.empty()) return std::numeric_limits<std::size_t>::max();
+  const auto context = static_cast<std::size_t>(by_->model->loaded.model.config.context);
+  return context - std::min(context, observed_);
+}
+
 void talon_sequence::observe_text() {
   CommittedTokens committed;
   committed.tokens = std::span(tokens_).subspan(observed_);
@@ -157,8 +167,10 @@ void talon_sequence::observe(const float* features, std::size_t rows) {
     committed.tokens =
         std::span(tokens_).subspan(observed_, count + (committed.first_has_row ? 0 : 1));
     committed.features = buffer.rows(static_cast<int>(count));
-    backend.upload(left.first(count * width), committed.features);
-    by_->drafter->observe(*state_, committed);
+    if (committed.tokens.size() <= room_for_drafts()) {
+      backend.upload(left.first(count * width), committed.features);
+      by_->drafter->observe(*state_, committed);
+    }
     observed_ += committed.tokens.size();
     left = left.subspan(count * width);
   }
@@ -174,10 +186,12 @@ talon_tree talon_sequence::propose(int most_nodes, int most_levels) {
   }
   tree_.reset(tokens_.back());
   proposed_ = true;
-  if (most_nodes > 0 && most_levels > 0) {
+  const auto levels =
+      static_cast<int>(std::min(static_cast<std::size_t>(most_levels), room_for_drafts()));
+  if (most_nodes > 0 && levels > 0) {
     DraftJob job;
     job.state = state_.get();
-    job.plan = {most_nodes, most_levels, most_nodes, TreeLevels::none()};
+    job.plan = {most_nodes, levels, most_nodes, TreeLevels::none()};
     job.tree = &tree_;
     job.random = &random_;
     job.position = static_cast<int>(tokens_.size()) - 1;

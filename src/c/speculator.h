@@ -49,6 +49,7 @@ struct talon_sequence {
  private:
   void observe_text();
   std::size_t rows_wanted() const;
+  std::size_t room_for_drafts() const;
 
   std::shared_ptr<talon::Speculator> by_;
   talon::Sampler sampler_;

@@ -149,5 +149,44 @@ TEST(CSpeculation, StepsOutOfOrderAreRefused) {
   EXPECT_EQ(verdict.next, 3);
 }
 
+TEST(CSpeculation, BeyondTheContextOfItsModelAHeadDraftsNothing) {
+  constexpr std::size_t kContext = 64;
+  talon_model_options of_model = talon_model_default();
+  of_model.context = kContext;
+  const ModelHandle model = load_test_model(of_model);
+  talon_speculator_options options = talon_speculator_default();
+  options.method = "eagle3:head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head";
+  options.model = model.get();
+  talon_speculator* made = nullptr;
+  ASSERT_EQ(talon_speculator_new(&options, &made), TALON_OK) << talon_last_error();
+  const SpeculatorHandle speculator(made);
+  std::size_t length = kContext - 20;
+  const std::vector<std::int32_t> prompt(length, 403);
+  const talon_request request = request_for(prompt, 1);
+  talon_sequence* begun = nullptr;
+  ASSERT_EQ(talon_sequence_new(made, &request, &begun), TALON_OK) << talon_last_error();
+  const SequenceHandle sequence(begun);
+  const auto width = static_cast<std::size_t>(talon_speculator_feature_width(made));
+  const std::vector<float> features(kContext * width, 0.5F);
+  std::vector<float> logits(16UL * kVocabulary, 0.0F);
+  for (std::size_t node = 0; node < 16; ++node) logits[node * kVocabulary + 403] = 1;
+  ASSERT_EQ(talon_sequence_observe(begun, features.data(), length - 1), TALON_OK);
+  bool drafted = false;
+  while (length < kContext + 20) {
+    talon_tree tree = talon_tree_empty();
+    ASSERT_EQ(talon_sequence_propose(begun, 8, 4, &tree), TALON_OK) << talon_last_error();
+    drafted = drafted || tree.node_count > 1;
+    if (length >= kContext) {
+      EXPECT_EQ(tree.node_count, 1U) << length;
+    }
+    talon_verdict verdict = talon_verdict_empty();
+    ASSERT_EQ(talon_sequence_verify(begun, logits.data(), kVocabulary, &verdict), TALON_OK);
+    length += verdict.path_count;
+    ASSERT_EQ(talon_sequence_observe(begun, features.data(), verdict.path_count), TALON_OK)
+        << length << ": " << talon_last_error();
+  }
+  EXPECT_TRUE(drafted);
+}
+
 }  // namespace
 }  // namespace talon::speculator_test
