@@ -148,6 +148,9 @@ typedef struct talon_text_options {
   int32_t skip_special;          /* of ids to text, 1: special tokens add nothing */
   int32_t add_generation_prompt; /* of chats, 1: the answer's beginning follows the messages */
   const char* variables; /* of chats: a JSON object that the template may read; NULL: none */
+  /* Of chats: a JSON array with an object for each message, its further entries: tool_calls (whose
+   * arguments are objects), tool_call_id, name, reasoning_content, ... NULL: none has any. */
+  const char* message_entries;
 } talon_text_options;
 
 /* Ids of a text of `bytes` bytes, in memory of their own: talon_free(). options: NULL for those of
@@ -163,7 +166,8 @@ TALON_API talon_status talon_detokenize(const talon_model* model, const int32_t*
 /* What one token adds to a text: bytes, which need not be whole characters. talon_free(). */
 TALON_API talon_status talon_token_bytes(const talon_model* model, int32_t token, char** text,
                                          size_t* bytes);
-/* The chat as the model's template writes it: talon_free(). */
+/* The chat as the model's template writes it, by the one for tools, if it has one, where variables
+ * hold `tools` or a message `tool_calls`: talon_free(). */
 TALON_API talon_status talon_chat_text(const talon_model* model, const talon_message* messages,
                                        size_t message_count, const talon_text_options* options,
                                        char** text, size_t* bytes);

@@ -78,7 +78,7 @@ class Model {
   }
 
   nb::object tokenize(const std::string& text, bool special, bool start) const {
-    const talon_text_options options = text_options(special, start, true, {});
+    const talon_text_options options = text_options(special, start);
     std::int32_t* tokens = nullptr;
     std::size_t count = 0;
     talon_status status = TALON_OK;
@@ -91,7 +91,7 @@ class Model {
   }
 
   nb::bytes detokenize(const Ids& ids, bool skip_special) const {
-    const talon_text_options options = text_options(skip_special, true, true, {});
+    const talon_text_options options = text_options(skip_special, true);
     char* text = nullptr;
     std::size_t bytes = 0;
     check(talon_detokenize(model_, ids.data(), ids.size(), &options, &text, &bytes));
@@ -105,9 +105,9 @@ class Model {
     return text_of(text, bytes);
   }
 
-  nb::bytes chat_text(const Messages& messages, bool prompt,
-                      const std::optional<std::string>& variables) const {
-    const talon_text_options options = text_options(true, true, prompt, variables);
+  nb::bytes chat_text(const Messages& messages, const std::optional<std::string>& entries,
+                      bool prompt, const std::optional<std::string>& variables) const {
+    const talon_text_options options = chat_options(prompt, variables, entries);
     const auto all = messages_of(messages);
     char* text = nullptr;
     std::size_t bytes = 0;
@@ -115,9 +115,9 @@ class Model {
     return text_of(text, bytes);
   }
 
-  nb::object chat_tokenize(const Messages& messages, bool prompt,
-                           const std::optional<std::string>& variables) const {
-    const talon_text_options options = text_options(true, true, prompt, variables);
+  nb::object chat_tokenize(const Messages& messages, const std::optional<std::string>& entries,
+                           bool prompt, const std::optional<std::string>& variables) const {
+    const talon_text_options options = chat_options(prompt, variables, entries);
     const auto all = messages_of(messages);
     std::int32_t* tokens = nullptr;
     std::size_t count = 0;

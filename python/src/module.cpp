@@ -35,8 +35,10 @@ NB_MODULE(_talon, m) {
       .def("tokenize", &Model::tokenize, "text"_a, "special"_a, "start"_a)
       .def("detokenize", &Model::detokenize, "ids"_a, "skip_special"_a)
       .def("token_bytes", &Model::token_bytes, "token"_a)
-      .def("chat_text", &Model::chat_text, "messages"_a, "prompt"_a, "variables"_a.none())
-      .def("chat_tokenize", &Model::chat_tokenize, "messages"_a, "prompt"_a, "variables"_a.none())
+      .def("chat_text", &Model::chat_text, "messages"_a, "entries"_a.none(), "prompt"_a,
+           "variables"_a.none())
+      .def("chat_tokenize", &Model::chat_tokenize, "messages"_a, "entries"_a.none(), "prompt"_a,
+           "variables"_a.none())
       .def("logits", &Model::logits, "ids"_a, "first"_a);
   nb::class_<News>(m, "News")
       .def_ro("request", &News::request)

@@ -50,13 +50,19 @@ inline nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>> array_of(std::int32_t* 
   return {tokens, {count}, owner};
 }
 
-inline talon_text_options text_options(bool special, bool start, bool prompt,
-                                       const std::optional<std::string>& variables) {
+inline talon_text_options text_options(bool special, bool start) {
   talon_text_options options = talon_text_default();
   options.parse_special = options.skip_special = special ? 1 : 0;
   options.add_start = start ? 1 : 0;
+  return options;
+}
+
+inline talon_text_options chat_options(bool prompt, const std::optional<std::string>& variables,
+                                       const std::optional<std::string>& entries) {
+  talon_text_options options = talon_text_default();
   options.add_generation_prompt = prompt ? 1 : 0;
   options.variables = variables ? variables->c_str() : nullptr;
+  options.message_entries = entries ? entries->c_str() : nullptr;
   return options;
 }
 

@@ -1,6 +1,7 @@
-"""Conversations: lists of messages, each a dictionary with `role` and `content`."""
+"""Conversations: lists of messages, each a dictionary with `role`, `content` and what else the model's template reads."""
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 from .errors import ArgumentError
@@ -26,10 +27,36 @@ def _content(where: str, content: Any) -> str:
     return "".join(texts)
 
 
-def read(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Roles and contents of `messages`. Contents are texts or lists of text parts, as OpenAI's interface has them. Raises
-    ArgumentError, naming the message."""
-    pairs = []
+def _call(call: Any) -> Any:
+    """A call as templates take it: with its arguments as an object, not as the text of one."""
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
+        return call
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError:
+        return call
+    return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else call
+
+
+def _entries(where: str, message: Message) -> dict[str, Any]:
+    """What a message has besides its role and content."""
+    entries = {key: value for key, value in message.items() if key not in ("role", "content")}
+    calls = entries.get("tool_calls")
+    if calls is None:
+        entries.pop("tool_calls", None)
+    elif isinstance(calls, Sequence) and not isinstance(calls, str):
+        entries["tool_calls"] = [_call(call) for call in calls]
+    else:
+        raise ArgumentError(f"{where}.tool_calls: expected a list of calls, found {calls!r}")
+    return entries
+
+
+def read(messages: Sequence[Message]) -> tuple[list[tuple[str, str]], str | None]:
+    """Roles and contents of `messages`, and as JSON what else they have (`tool_calls`, `tool_call_id`, `reasoning_content`), for
+    the template. Contents are texts or lists of text parts, as OpenAI's interface has them, and may be None beside `tool_calls`.
+    Raises ArgumentError, naming the message."""
+    pairs, entries = [], []
     for place, message in enumerate(messages):
         where = f"messages[{place}]"
         if not isinstance(message, Mapping):
@@ -37,9 +64,13 @@ def read(messages: Sequence[Message]) -> list[tuple[str, str]]:
         role = message.get("role")
         if not isinstance(role, str):
             raise ArgumentError(f"{where}.role: expected a text, found {role!r}")
-        content = _content(f"{where}.content", message.get("content"))
+        entries.append(_entries(where, message))
+        content = "" if entries[-1].get("tool_calls") and message.get("content") is None else _content(f"{where}.content", message.get("content"))
         pairs.append((whole(f"{where}.role", role), whole(f"{where}.content", content)))
-    return pairs
+    try:
+        return pairs, json.dumps(entries) if any(entries) else None
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"messages: expected entries that JSON can hold, found one that it cannot: {error}") from None
 
 
 def user(content: str) -> dict[str, str]:

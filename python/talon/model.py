@@ -97,11 +97,13 @@ class Model:
 
     def chat_text(self, messages: Sequence[chat.Message], *, generation_prompt: bool = True, **variables: Any) -> str:
         """The conversation as the model's template writes it. variables: what the template may read (`enable_thinking`, ...)."""
-        return self._model.chat_text(chat.read(messages), generation_prompt, _json(variables)).decode()
+        pairs, entries = chat.read(messages)
+        return self._model.chat_text(pairs, entries, generation_prompt, _json(variables)).decode()
 
     def chat_tokens(self, messages: Sequence[chat.Message], *, generation_prompt: bool = True, **variables: Any) -> np.ndarray:
         """The conversation as the model is fed it. Special tokens come from the template alone, never from what messages say."""
-        return self._model.chat_tokenize(chat.read(messages), generation_prompt, _json(variables))
+        pairs, entries = chat.read(messages)
+        return self._model.chat_tokenize(pairs, entries, generation_prompt, _json(variables))
 
     def logits(self, ids: Sequence[int] | np.ndarray, *, first: int = 0) -> np.ndarray:
         """The model's own numbers (float32, [len(ids) - first, vocabulary]) after each token from number `first` on."""

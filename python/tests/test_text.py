@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 import talon
@@ -21,6 +23,19 @@ def test_chats_are_rendered_by_the_models_template(chatty):
     assert not chatty.chat_text(messages, generation_prompt=False).endswith("assistant\n")
 
 
+def test_what_else_messages_have_is_the_templates():
+    pairs, entries = chat.read([
+        chat.user("Rain?"),
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "sky", "arguments": '{"b": 1, "a": 2}'}}]},
+        {"role": "tool", "content": "yes", "tool_call_id": "1"}])
+    assert pairs == [("user", "Rain?"), ("assistant", ""), ("tool", "yes")]
+    assert json.loads(entries) == [
+        {}, {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "sky", "arguments": {"b": 1, "a": 2}}}]},
+        {"tool_call_id": "1"}]
+    assert chat.read([chat.user("Rain?")])[1] is None
+
+
 def test_a_chat_remembers(chatty):
     talk = talon.Chat(chatty, system="Answer with one word.", max_new=8)
     first = talk.say("Name a colour.")
@@ -36,7 +51,10 @@ def test_a_chat_remembers(chatty):
     ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0]"), ([{"role": 1, "content": ""}], "role"),
     ([chat.user("a\0b")], "messages[0].content: expected a text without zero bytes, found one at 1"), ([{"role": "u\0", "content": ""}], "role: "),
     ([chat.user("a\ud800")], "messages[0].content: expected text that UTF-8 can hold"),
-    ([chat.user([{"type": "text", "text": "\0"}])], "messages[0].content: ")])
+    ([chat.user([{"type": "text", "text": "\0"}])], "messages[0].content: "),
+    ([{"role": "assistant", "content": None}], "messages[0].content: "), ([{"role": "assistant", "tool_calls": []}], "messages[0].content: "),
+    ([{"role": "assistant", "tool_calls": 3}], "messages[0].tool_calls: expected a list"),
+    ([{**chat.user("a"), "more": {1}}], "messages: expected entries that JSON can hold")])
 def test_messages_that_are_none_are_named(messages, words):
     with pytest.raises(talon.ArgumentError, match=words.replace("[", r"\[").replace("]", r"\]")):
         chat.read(messages)

@@ -173,12 +173,6 @@ TEST_F(CArguments, OptionsAreChecked) {
   expect_refused(engine_with([](E& o) { o.chunk = 0; }), {"options->chunk"});
   expect_refused(engine_with([](E& o) { o.max_nodes = -1; }), {"options->max_nodes"});
   expect_refused(engine_with([](E& o) { o.head_folder_count = 1; }), {"options->head_folders"});
-  talon_text_options text = talon_text_default();
-  text.variables = "[1]";
-  char* out = nullptr;
-  std::size_t bytes = 0;
-  expect_refused(talon_detokenize(model(), nullptr, 0, &text, &out, &bytes),
-                 {"options->variables", "object"});
 }
 
 TEST_F(CArguments, AFileThatIsNotThereIsAFailureThatNamesIt) {

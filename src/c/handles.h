@@ -23,7 +23,8 @@ struct SharedModel {
 
   LoadedModel loaded;
   std::optional<ChatTemplate> chat;
-  std::string chat_problem;  // why there is none
+  std::optional<ChatTemplate> tool_chat;  // for chats with tools; none: the same
+  std::string chat_problem;               // why there is none
   std::string path;
   Turns turns;  // of those that compute on its backend
 

@@ -66,6 +66,7 @@ LoadEvents load_events(const talon_model_options& options) {
 void open_chat(SharedModel& shared) {
   try {
     shared.chat = chat_template_of(shared.loaded.require_tokenizer());
+    shared.tool_chat = tool_template_of(*shared.loaded.tokenizer);
   } catch (const Error& error) {
     shared.chat_problem = error.what();  // who needs none does without
   }

@@ -16,6 +16,9 @@ namespace talon {
 /// Of a struct in the first version of the binary interface: no program knows a smaller one.
 template <typename Struct>
 inline constexpr std::size_t kFirstSize = sizeof(Struct);
+template <>
+inline constexpr std::size_t kFirstSize<talon_text_options> = offsetof(talon_text_options,
+                                                                       message_entries);
 /// No version has a larger one: beyond it a size was never set.
 inline constexpr std::size_t kMostStructBytes = 4096;
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "c/defaults.h"
 #include "c/handles.h"
 #include "c/structs.h"
@@ -15,7 +17,40 @@ SharedModel& model_of(const talon_model* model) {
 struct TextOptions {
   bool parse_special, add_start, skip_special;
   ChatRenderOptions chat;
+  OrderedJson entries;  // of messages; null: none
 };
+
+/// Templates print the keys of objects in the order in which they came.
+OrderedJson read_json(const char* text, const char* argument) {
+  try {
+    parse_json(text, argument);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  return OrderedJson::parse(text);
+}
+
+OrderedJson read_variables(const char* text) {
+  OrderedJson variables = read_json(text, "options->variables");
+  require(variables.is_object(), "options->variables", "a JSON object", variables.type_name());
+  for (const char* name : {"messages", "add_generation_prompt"}) {
+    require(!variables.contains(name), fmt::format("options->variables.{}", name), "no such entry",
+            "one");
+  }
+  return variables;
+}
+
+OrderedJson read_entries(const char* text) {
+  OrderedJson entries = read_json(text, "options->message_entries");
+  require(entries.is_array(), "options->message_entries", "a JSON array", entries.type_name());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string at = fmt::format("options->message_entries[{}]", i);
+    require(entries[i].is_object(), at, "an object", entries[i].type_name());
+    for (const char* name : {"role", "content"})
+      require(!entries[i].contains(name), fmt::format("{}.{}", at, name), "no such entry", "one");
+  }
+  return entries;
+}
 
 TextOptions read_text_options(const talon_text_options* given) {
   const auto known = read_struct(given, default_text_options(), "options");
@@ -25,14 +60,13 @@ TextOptions read_text_options(const talon_text_options* given) {
   options.skip_special = require_flag(known.skip_special, "options->skip_special");
   options.chat.add_generation_prompt =
       require_flag(known.add_generation_prompt, "options->add_generation_prompt");
-  if (!known.variables) return options;
-  options.chat.variables = parse_json(known.variables, "options->variables");
-  require(options.chat.variables.is_object(), "options->variables", "a JSON object",
-          options.chat.variables.type_name());
+  if (known.variables) options.chat.variables = read_variables(known.variables);
+  if (known.message_entries) options.entries = read_entries(known.message_entries);
   return options;
 }
 
-std::vector<ChatMessage> read_messages(const talon_message* messages, std::size_t count) {
+std::vector<ChatMessage> read_messages(const talon_message* messages, std::size_t count,
+                                       const TextOptions& options) {
   std::vector<ChatMessage> chat;
   for (const talon_message& message : require_array(messages, count, "messages")) {
     const std::string at = fmt::format("messages[{}]", chat.size());
@@ -41,10 +75,22 @@ std::vector<ChatMessage> read_messages(const talon_message* messages, std::size_
     read.content = &require_pointer(message.content, at + ".content", "a text");
     chat.push_back(std::move(read));
   }
+  if (options.entries.is_null()) return chat;
+  require(options.entries.size() == chat.size(), "options->message_entries",
+          fmt::format("{} objects, one for each message", chat.size()).c_str(),
+          options.entries.size());
+  for (std::size_t i = 0; i < chat.size(); ++i) chat[i].more = options.entries[i];
   return chat;
 }
 
-const ChatTemplate& template_of(const SharedModel& shared) {
+const ChatTemplate& template_of(const SharedModel& shared, std::span<const ChatMessage> messages,
+                                const ChatRenderOptions& options) {
+  const auto has = [](const OrderedJson& object, const char* name) {
+    return object.contains(name) && !object[name].empty();
+  };
+  const auto calls = [&](const ChatMessage& message) { return has(message.more, "tool_calls"); };
+  const bool has_tools = has(options.variables, "tools") || std::ranges::any_of(messages, calls);
+  if (has_tools && shared.tool_chat) return *shared.tool_chat;
   if (!shared.chat) throw Error(shared.chat_problem);
   return *shared.chat;
 }
@@ -52,8 +98,8 @@ const ChatTemplate& template_of(const SharedModel& shared) {
 std::vector<TokenId> chat_tokens(const SharedModel& shared, std::span<const ChatMessage> messages,
                                  const ChatRenderOptions& options) {
   try {
-    return encode_chat(shared.loaded.require_tokenizer(), template_of(shared), messages, options,
-                       shared.loaded.model.config.context)
+    return encode_chat(shared.loaded.require_tokenizer(), template_of(shared, messages, options),
+                       messages, options, shared.loaded.model.config.context)
         .tokens;
   } catch (const PromptTooLong& error) {
     throw StatusError(TALON_TOO_LONG, fmt::format("messages: {}", error.what()));
@@ -107,9 +153,9 @@ talon_status talon_chat_text(const talon_model* model, const talon_message* mess
                              size_t* bytes) {
   return guarded(__func__, [&] {
     const SharedModel& shared = model_of(model);
-    const auto chat = read_messages(messages, message_count);
     const TextOptions known = read_text_options(options);
-    give_text(template_of(shared).render(chat, known.chat), text, bytes);
+    const auto chat = read_messages(messages, message_count, known);
+    give_text(template_of(shared, chat, known.chat).render(chat, known.chat), text, bytes);
   });
 }
 
@@ -118,7 +164,8 @@ talon_status talon_chat_tokenize(const talon_model* model, const talon_message* 
                                  int32_t** tokens, size_t* count) {
   return guarded(__func__, [&] {
     const SharedModel& shared = model_of(model);
-    const auto chat = read_messages(messages, message_count);
-    give_tokens(chat_tokens(shared, chat, read_text_options(options).chat), tokens, count);
+    const TextOptions known = read_text_options(options);
+    const auto chat = read_messages(messages, message_count, known);
+    give_tokens(chat_tokens(shared, chat, known.chat), tokens, count);
   });
 }
