@@ -87,6 +87,9 @@ def test_logits_are_the_models_own(small):
     assert logits.shape == (len(ids), small.info["vocabulary"]) and logits.dtype == np.float32
     assert int(logits[-1].argmax()) == small.generate(PROMPT, max_new=1).tokens[0]
     np.testing.assert_array_equal(small.logits(ids, first=len(ids) - 2), logits[-2:])
+    long = np.tile(ids, 40)[:200]
+    for first in (0, 63, 64, 150, 199):
+        np.testing.assert_array_equal(small.logits(long, first=first), small.logits(long)[first:])
 
 
 def test_rounds_hold_the_trees(small):

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "c/defaults.h"
@@ -105,9 +106,12 @@ talon_model_info describe(const SharedModel& shared) {
   return info;
 }
 
-/// Runs `tokens` through the model and copies the logits of the rows from `first` on.
-void compute_logits(const Model& model, std::span<const TokenId> tokens, std::size_t first,
+/// Runs `tokens` through the model and copies the logits of the rows from `first` on. Others have
+/// their turn between two forwards.
+void compute_logits(SharedModel& shared, std::span<const TokenId> tokens, std::size_t first,
                     float* out) {
+  std::unique_lock turn(shared.turns);
+  const Model& model = shared.loaded.model;
   const KvType type = cache_type(model, std::nullopt);
   const auto cache =
       open_cache(model, {kv_cache_bytes(model.config, type, positions_for(tokens.size())), type});
@@ -119,10 +123,13 @@ void compute_logits(const Model& model, std::span<const TokenId> tokens, std::si
     const auto rows = tokens.subspan(begin, std::min(chunk, tokens.size() - begin));
     const auto count = static_cast<int>(rows.size());
     if (!sequence.reserve(count)) fail("the cache has no room for {} tokens", tokens.size());
-    const SequenceRows batch{&sequence, rows, {}, SequenceRows::Logits::all};
-    const ForwardResult result = target.forward({&batch, 1});
     const std::size_t wanted = std::max(first, begin);
-    if (wanted < begin + rows.size()) {
+    const bool is_wanted = wanted < begin + rows.size();
+    using Logits = SequenceRows::Logits;
+    SequenceRows batch{&sequence, rows, {}, is_wanted ? Logits::all : Logits::none};
+    batch.kept = true;
+    const ForwardResult result = target.forward({&batch, 1});
+    if (is_wanted) {
       const auto skipped = static_cast<int>(wanted - begin);
       model.backend->download(
           result.logits.row_range(skipped, count - skipped),
@@ -131,6 +138,8 @@ void compute_logits(const Model& model, std::span<const TokenId> tokens, std::si
     std::vector<NodeId> path(rows.size());
     std::iota(path.begin(), path.end(), 0);
     sequence.keep(path, rows);
+    turn.unlock();
+    turn.lock();
   }
 }
 
@@ -181,7 +190,6 @@ talon_status talon_model_logits(const talon_model* model, const int32_t* tokens,
     const auto text = require_array(tokens, count, "tokens");
     check_logits(shared, text, first, capacity);
     require_pointer(logits, "logits", "an array to fill");
-    const Turn turn(shared.turns);
-    compute_logits(shared.loaded.model, text, first, logits);
+    compute_logits(shared, text, first, logits);
   });
 }
