@@ -18,6 +18,7 @@ class SharedEngine:
     def __init__(self, engine: _talon.Engine) -> None:
         self._engine = engine
         self._streams: dict[int, weakref.ref[Stream]] = {}
+        self._keeping: set[int] = set()  # of them, those that keep their rounds
         self._turn = _talon.Turns()  # of stepping, and of the streams
 
     @property
@@ -29,12 +30,14 @@ class SharedEngine:
             request = self._engine.submit(prompt, fields)
             stream = make(request)
             self._streams[request] = weakref.ref(stream)
+            if stream.answer.rounds is not None:
+                self._keeping.add(request)
             self._keep_rounds()
         return stream
 
     def drop(self, request: int) -> None:
         self._engine.cancel(request)
-        self._streams.pop(request, None)
+        self._forget(request)
 
     def advance(self, waiting: Stream) -> None:
         """Steps once, unless another thread has brought what `waiting` waits for."""
@@ -58,13 +61,16 @@ class SharedEngine:
             if stream := self._stream(news.request):
                 stream._hear(news)
             if news.finish:
-                self._streams.pop(news.request, None)
+                self._forget(news.request)
                 self._keep_rounds()
 
     def _stream(self, request: int) -> Stream | None:
         reference = self._streams.get(request)
         return reference() if reference else None
 
+    def _forget(self, request: int) -> None:
+        self._streams.pop(request, None)
+        self._keeping.discard(request)
+
     def _keep_rounds(self) -> None:
-        streams = [reference() for reference in list(self._streams.values())]
-        self._engine.keep_rounds(any(stream is not None and stream.answer.rounds is not None for stream in streams))
+        self._engine.keep_rounds(bool(self._keeping))

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import threading
+import time
 from typing import Any, Callable, Iterable, Literal, Mapping, Sequence, Union, overload
 
 import numpy as np
@@ -21,13 +22,20 @@ Prompt = Union[str, Sequence[chat.Message], Sequence[int], np.ndarray]
 class _Bar:
     """Answers that are done, on a terminal."""
 
-    def __init__(self, total: int) -> None:
-        self._total = total
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        self._streams = streams
+        self._due = 0.0
 
-    def show(self, done: int, tokens: int) -> None:
-        filled = 30 * done // max(self._total, 1)
-        print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {done}/{self._total} answers, {tokens} tokens", end="", file=sys.stderr,
-              flush=True)
+    def show(self, now: bool = False) -> None:
+        """Ten times a second, or now: counting takes time for each answer."""
+        if not now and time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + 0.1
+        total = len(self._streams)
+        done = sum(one.done for one in self._streams)
+        tokens = sum(one.statistics.get("answer_tokens", 0) for one in self._streams)
+        filled = 30 * done // max(total, 1)
+        print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {done}/{total} answers, {tokens} tokens", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         print(file=sys.stderr)
@@ -155,8 +163,8 @@ class Model:
         if seeds is not None and len(seeds) != len(prompts):
             raise ArgumentError(f"seeds: expected {len(prompts)}, one for each prompt, found {len(seeds)}")
         shown = sys.stderr.isatty() if progress is None else progress
-        bar = _Bar(len(prompts)) if shown and prompts else None
         streams: list[Stream] = []
+        bar = _Bar(streams) if shown and prompts else None
         try:
             for place, prompt in enumerate(prompts):
                 streams.append(self.generate(prompt, drafter=drafter, max_new=max_new, temperature=temperature,
@@ -165,7 +173,9 @@ class Model:
             for stream in streams:
                 for _ in stream:
                     if bar:
-                        bar.show(sum(one.done for one in streams), sum(one.statistics.get("answer_tokens", 0) for one in streams))
+                        bar.show()
+            if bar:
+                bar.show(now=True)
         finally:
             for stream in streams:
                 stream.close()

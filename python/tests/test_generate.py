@@ -2,11 +2,14 @@ import json
 import subprocess
 import threading
 import time
+import types
+import weakref
 
 import numpy as np
 import pytest
 
 import talon
+import talon.engine
 from conftest import SMALL
 
 PROMPT = "Once upon a time"
@@ -59,6 +62,35 @@ def test_a_batch_has_the_answers_of_its_prompts_in_their_order(small):
 def test_a_batch_shows_how_far_it_is(small, capsys):
     small.generate_batch(["a", "b"], max_new=4, progress=True)
     assert "2/2 answers, 8 tokens" in capsys.readouterr().err
+
+
+def test_a_batch_looks_at_its_streams_a_few_times_each(small, monkeypatch):
+    looks = []
+
+    class Counting(weakref.ref):
+        def __call__(self):
+            looks.append(None)
+            return super().__call__()
+
+    monkeypatch.setattr(talon.engine, "weakref", types.SimpleNamespace(ref=Counting))
+    small.generate_batch(["a"] * 60, max_new=2, drafter="none")
+    assert len(looks) <= 60 * 4
+
+
+def test_a_bar_counts_now_and_then(small, monkeypatch):
+    looks = []
+    statistics = talon.Stream.statistics.fget
+    monkeypatch.setattr(talon.Stream, "statistics", property(lambda stream: (looks.append(None), statistics(stream))[1]))
+    begun = time.monotonic()
+    small.generate_batch(["a"] * 20, max_new=50, ignore_end=True, progress=True)
+    assert len(looks) <= 20 * (2 + 10 * (time.monotonic() - begun))
+
+
+def test_rounds_are_kept_for_those_that_want_them(small):
+    first = small.generate(PROMPT, max_new=20, rounds=True, stream=True, drafter="none")
+    small.generate(PROMPT, max_new=4, drafter="none")
+    assert len(first.result().rounds) == 19
+    assert not small._engine._keeping
 
 
 def test_stop_texts_logprobs_and_bias(small):
