@@ -13,7 +13,7 @@ import numpy as np
 from . import _talon, chat, places
 from .answers import Answer, Stream
 from .engine import SharedEngine
-from .errors import ArgumentError
+from .errors import ArgumentError, TalonError
 from .texts import utf8, whole
 
 Prompt = Union[str, Sequence[chat.Message], Sequence[int], np.ndarray]
@@ -48,8 +48,9 @@ class Model:
     >>> print(model.generate([{"role": "user", "content": "Why does it rain?"}]))
     """
 
-    def __init__(self, source: str | os.PathLike[str], *, drafter: str = "auto", models_folder: str | None = None, threads: int = 0, context: int = 0,
-                 weights: str | None = None, cache_mb: int = 0, heads: Sequence[str] | None = None,
+    def __init__(self, source: str | os.PathLike[str], *, drafter: str = "auto", models_folder: str | os.PathLike[str] | None = None,
+                 threads: int = 0, context: int = 0, weights: str | None = None, cache_mb: int = 0,
+                 heads: Sequence[str | os.PathLike[str]] | None = None,
                  backend: Literal["cpu", "reference"] = "cpu", progress: Callable[[str, int, int], None] | None = None) -> None:
         """Opens a GGUF file, a folder of Hugging Face, or a model of the catalogue by name (`talon pull NAME` fetches it).
 
@@ -63,13 +64,12 @@ class Model:
         """
         if backend not in ("cpu", "reference"):
             raise ArgumentError(f"backend: expected cpu or reference, found {backend!r}")
-        if not isinstance(source, (str, os.PathLike)):
-            raise ArgumentError(f"source: expected a path or a name, found {type(source).__name__}")
-        self._model = _talon.Model(os.fspath(source), models_folder or places.models_folder(), backend == "reference", threads, context, weights,
-                                   progress)
-        self._drafter = drafter
-        self._cache_bytes = cache_mb << 20
-        self._heads = places.head_folders() if heads is None else list(heads)
+        models = _path("models_folder", models_folder) if models_folder else places.models_folder()
+        self._drafter = whole("drafter", drafter)
+        self._cache_bytes = _count("cache_mb", cache_mb) << 20
+        self._heads = places.head_folders() if heads is None else _folders("heads", heads)
+        self._model = _talon.Model(_path("source", source, "a path or a name"), models, backend == "reference", _count("threads", threads),
+                                   _count("context", context), None if weights is None else whole("weights", weights), progress)
         self._made: SharedEngine | None = None
         self._making = threading.Lock()
         self._bytes: dict[int, bytes] = {}
@@ -167,9 +167,12 @@ class Model:
         bar = _Bar(streams) if shown and prompts else None
         try:
             for place, prompt in enumerate(prompts):
-                streams.append(self.generate(prompt, drafter=drafter, max_new=max_new, temperature=temperature,
-                                             seed=seeds[place] if seeds is not None else seed, stop=stop, stream=True,
-                                             variables=variables, **options))
+                try:
+                    streams.append(self.generate(prompt, drafter=drafter, max_new=max_new, temperature=temperature,
+                                                 seed=seeds[place] if seeds is not None else seed, stop=stop, stream=True,
+                                                 variables=variables, **options))
+                except TalonError as error:
+                    raise type(error)(f"prompts[{place}]: {error}") from None
             for stream in streams:
                 for _ in stream:
                     if bar:
@@ -204,6 +207,24 @@ class Model:
             special = not self._model.detokenize(one, True) and bool(self._model.detokenize(one, False))
             known = self._bytes[token] = b"" if special else self._model.token_bytes(token)
         return known
+
+
+def _path(name: str, path: Any, expected: str = "a path") -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"{name}: expected {expected}, found {type(path).__name__}")
+    return whole(name, os.fspath(path))
+
+
+def _folders(name: str, folders: Any) -> list[str]:
+    if isinstance(folders, (str, bytes, os.PathLike)) or not isinstance(folders, Iterable):
+        raise ArgumentError(f"{name}: expected a list of folders, found {type(folders).__name__}")
+    return [_path(f"{name}[{place}]", folder) for place, folder in enumerate(folders)]
+
+
+def _count(name: str, count: Any) -> int:
+    if not isinstance(count, (int, np.integer)) or not 0 <= count < 1 << 31:
+        raise ArgumentError(f"{name}: expected a whole number of 0 or more that fits, found {count!r}")
+    return int(count)
 
 
 def _stops(stop: Any) -> Any:

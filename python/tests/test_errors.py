@@ -48,6 +48,44 @@ def test_a_model_is_named_by_a_path_of_any_kind(small):
         talon.Model(5)
 
 
+@pytest.mark.parametrize("options, words", [
+    ({"heads": "/folder"}, "^heads: expected a list of folders, found str"), ({"heads": [3]}, r"^heads\[0\]: expected a path, found int"),
+    ({"heads": ["a\0"]}, r"^heads\[0\]: .*zero bytes"), ({"models_folder": 3}, "^models_folder: expected a path"),
+    ({"models_folder": "a\0"}, "^models_folder: .*zero bytes"), ({"cache_mb": -1}, "^cache_mb: expected .*found -1"),
+    ({"cache_mb": 1 << 40}, "^cache_mb: "), ({"cache_mb": 0.5}, "^cache_mb: "), ({"threads": "4"}, "^threads: expected .*found '4'"),
+    ({"threads": -1}, "^threads: "), ({"context": None}, "^context: expected .*found None"), ({"drafter": None}, "^drafter: expected a text"),
+    ({"drafter": "none\0"}, "^drafter: .*zero bytes"), ({"weights": 8}, "^weights: expected a text"), ({"weights": "int8\0"}, "^weights: .*zero")])
+def test_each_wrong_option_of_a_model_is_named(options, words):
+    with pytest.raises(talon.ArgumentError, match=words):
+        talon.Model(SMALL, **options)
+
+
+def test_a_zero_byte_ends_no_path():
+    with pytest.raises(talon.ArgumentError, match="^source: .*zero bytes"):
+        talon.Model(SMALL + "\0x")
+
+
+def test_places_are_paths_of_any_kind():
+    model = talon.Model(SMALL, models_folder=pathlib.Path("/nowhere"), heads=[pathlib.Path("/nowhere")], threads=1)
+    assert model.drafter == "suffix"
+
+
+@pytest.mark.parametrize("prompt, words", [("a\ud800", r"^prompts\[1\]: prompt: .*UTF-8"), ([99999], r"^prompts\[1\]: .*99999")])
+def test_a_batch_names_the_prompt_that_is_wrong(small, prompt, words):
+    with pytest.raises(talon.ArgumentError, match=words):
+        small.generate_batch(["a", prompt], max_new=1)
+
+
+def test_a_long_prompt_of_a_batch_keeps_its_class(small):
+    with pytest.raises(talon.TooLongError, match=r"^prompts\[0\]"):
+        small.generate_batch([[403] * 5000])
+
+
+def test_variables_leave_the_messages_alone(small):
+    with pytest.raises(talon.ArgumentError, match=r"^variables\.add_generation_prompt: expected no such entry"):
+        small.generate([talon.chat.user("hi")], variables={"add_generation_prompt": False})
+
+
 def test_a_long_prompt_has_its_own_class(small):
     with pytest.raises(talon.TooLongError):
         small.generate([403] * 5000)
