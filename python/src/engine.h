@@ -65,13 +65,13 @@ class Engine {
     options.round_user = this;
     talon_status status = TALON_OK;
     {
-      const nb::gil_scoped_release free;
+      const WithoutLock free;
       status = talon_engine_new(model.get(), &options, &engine_);
     }
     check(status);
   }
   ~Engine() {
-    const nb::gil_scoped_release free;
+    const WithoutLock free;
     talon_engine_free(engine_);
   }
   Engine(const Engine&) = delete;
@@ -97,7 +97,7 @@ class Engine {
     std::uint64_t id = 0;
     talon_status status = TALON_OK;
     {
-      const nb::gil_scoped_release free;
+      const WithoutLock free;
       status = talon_engine_submit(engine_, &request, &id);
     }
     check(status);
@@ -109,7 +109,7 @@ class Engine {
     std::vector<News> all;
     talon_status status = TALON_OK;
     {
-      const nb::gil_scoped_release free;
+      const WithoutLock free;
       status = talon_engine_step(engine_, note_news, &all);
     }
     check(status);

@@ -12,7 +12,7 @@ struct Opening {
 
   static void tell(void* user, const char* what, std::size_t done, std::size_t total) {
     auto& self = *static_cast<Opening*>(user);
-    const nb::gil_scoped_acquire gil;
+    const nb::gil_scoped_acquire gil = take_lock();
     if (self.error) return;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -41,7 +41,7 @@ class Model {
     options.cancel = opening.cancel;
     talon_status status = TALON_OK;
     {
-      const nb::gil_scoped_release free;
+      const WithoutLock free;
       status = talon_model_load(source.c_str(), &options, &model_);
     }
     talon_cancel_free(opening.cancel);
@@ -83,7 +83,7 @@ class Model {
     std::size_t count = 0;
     talon_status status = TALON_OK;
     {
-      const nb::gil_scoped_release free;
+      const WithoutLock free;
       status = talon_tokenize(model_, text.data(), text.size(), &options, &tokens, &count);
     }
     check(status);
@@ -123,7 +123,7 @@ class Model {
     std::size_t count = 0;
     talon_status status = TALON_OK;
     {
-      const nb::gil_scoped_release free;
+      const WithoutLock free;
       status = talon_chat_tokenize(model_, all.data(), all.size(), &options, &tokens, &count);
     }
     check(status);
@@ -140,7 +140,7 @@ class Model {
     auto memory = std::make_unique_for_overwrite<float[]>(rows * width);
     talon_status status = TALON_OK;
     {
-      const nb::gil_scoped_release free;
+      const WithoutLock free;
       status =
           talon_model_logits(model_, ids.data(), ids.size(), first, memory.get(), rows * width);
     }

@@ -18,13 +18,14 @@ NB_MODULE(_talon, m) {
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
     }
   });
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_interpreter));
   m.def("version", &talon_version);
   m.def("finish_name", &talon_finish_name);
   m.def("status_name",
         [](int status) { return talon_status_name(static_cast<talon_status>(status)); });
   nb::class_<talon::Turns>(m, "Turns")
       .def(nb::init<>())
-      .def("__enter__", &talon::Turns::lock, nb::call_guard<nb::gil_scoped_release>())
+      .def("__enter__", &talon::Turns::lock, nb::call_guard<WithoutLock>())
       .def("__exit__", [](talon::Turns& turns, const nb::args&) { turns.unlock(); });
   nb::class_<Model>(m, "Model")
       .def(nb::init<const std::string&, const std::optional<std::string>&, bool, int, int,

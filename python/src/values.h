@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "talon.h"
+#include "without_lock.h"
 
 // What the classes of the module share: failures, texts, arrays of ids, options of texts.
 namespace talon::python {

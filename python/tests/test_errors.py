@@ -153,6 +153,29 @@ def test_control_c_ends_an_answer():
     assert output == "5\n" and process.returncode == 0
 
 
+@pytest.mark.parametrize("work", ["model.generate('Once', max_new=5)", "talon.Model(model.info['path'], threads=1)"])
+def test_the_interpreter_ends_while_daemon_threads_compute(work):
+    script = textwrap.dedent(f"""
+        import threading, talon
+        model = talon.Model({SMALL!r}, threads=1)
+        begun = [threading.Event() for _ in range(3)]
+
+        def write(event):
+            while True:
+                {work}
+                event.set()
+
+        for event in begun:
+            threading.Thread(target=write, args=[event], daemon=True).start()
+        for event in begun:
+            event.wait()
+    """)
+    package = str(pathlib.Path(talon.__file__).parents[1])
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": package}, timeout=60)
+        assert done.returncode == 0
+
+
 def test_what_interrupts_one_answer_ends_those_beside_it(small, monkeypatch):
     first, second = (small.generate("Once", max_new=50, stream=True) for _ in range(2))
     next(second)
