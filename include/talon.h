@@ -17,7 +17,7 @@
  * would wait for each other.
  *
  * Processes: in a fork, calls that compute with a model of several threads are refused, since these
- * are not there; what the parent made may be freed, and a model opened anew. */
+ * are not there. What the parent made may be freed, before the fork opens a model of its own. */
 #ifndef TALON_H
 #define TALON_H
 
