@@ -134,7 +134,7 @@ def policies_page(file: pathlib.Path) -> str:
 
 def policies_tables(run: dict, rounds: dict[str, int]) -> list[str]:
     """Of one run: all methods, fastest first, then the speed-up of each by subtask."""
-    methods = sorted(run["summary"].items(), key=lambda entry: -entry[1]["speedup"])
+    methods = sorted(run["summary"].items(), key=lambda entry: -(entry[1]["speedup"] or 0))
     temperature, subtasks = run["settings"]["temperatures"][0], sorted(run["subtasks"])
     head = ["drafter", "policy", "setting", "tok/s", "speed-up", "worst question", "tau", "nodes", "draft ms", "check ms", "other ms"]
     rows = [f"Temperature {temperature:g}; nodes and milliseconds are means per round.", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
@@ -147,12 +147,13 @@ def policies_tables(run: dict, rounds: dict[str, int]) -> list[str]:
             name = name or run["settings"]["policy"]
         drafter = "+".join(part.partition(":")[0] for part in drafter.split("+"))
         setting = ",".join(without_folder(option) for option in setting.split(","))
-        count = rounds[method]
-        times = [about["draft_ms"], about["check_ms"], about["decode_ms"] - about["draft_ms"] - about["check_ms"]]
-        rows.append(f"| {drafter} | {name} | {setting} | {about['tok_s']:.1f} | {about['speedup']:.2f} [{about['speedup_low']:.2f}, "
-                    f"{about['speedup_high']:.2f}] | {about['worst']:.2f} | {about['tau']:.2f} | {about['drafted_per_check']:.1f} | "
-                    + " | ".join(f"{ms / count:.2f}" for ms in times) + " |")
-        split.append(f"| {drafter} | {name} | " + " | ".join(f"{run['subtasks'][subtask][method]['speedup']:.2f}" for subtask in subtasks) + " |")
+        count = rounds.get(method, 0)
+        times = [about["draft_ms"], about["check_ms"], about["decode_ms"] - about["draft_ms"] - about["check_ms"]] if count else []
+        cells = [number(about["tok_s"], 1), interval(about, "speedup"), number(about["worst"], 2), number(about["tau"], 2),
+                 number(about["drafted_per_check"], 1), *(number(ms / count, 2) for ms in times)]
+        rows.append(f"| {drafter} | {name} | {setting} | {' | '.join(cells + [number(None, 2)] * (len(head) - 3 - len(cells)))} |")
+        gains = [number(run["subtasks"][subtask][method]["speedup"], 2) for subtask in subtasks]
+        split.append(f"| {drafter} | {name} | {' | '.join(gains)} |")
     unequal = sum(about["unequal"] for about in run["summary"].values())
     about_run = [f"{run['questions']} questions", f"{unequal} answers differ from plain decoding", run["model"], run["backend"], run["date"],
                  run["commit"], run["machine"]["processor"]]
