@@ -460,6 +460,8 @@ def main() -> None:
     head = Head(options.start, target, options.rate)
     prompts = Prompts(target.fields)
     known = prompts.read(options.prompts, options.held_out, options.most_prompt)
+    if not known:
+        raise SystemExit(f"--prompts: expected some of at most {options.most_prompt} tokens that are not held out, found none")
     answers = answer_all(target, prompts, known, options, random)
     counts = np.bincount(np.concatenate([text[begin:] for text, begin in answers]), minlength=len(target.embedding))
     drafted = torch.from_numpy(np.sort(np.argsort(-counts, kind="stable")[: options.draft_vocab])).to(target.embedding.device)
