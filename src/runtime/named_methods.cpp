@@ -102,7 +102,10 @@ MethodId NamedMethods::make(const DecodeSettings& settings) {
   Method method = make_method(load(settings.drafter), model_, settings.policy);
   method.verifier = make_rule(settings, model_.config);
   const bool decides_by_costs = settings.drafter != "none" && method.policy->traits().uses_costs;
-  if (decides_by_costs) method.costs = costs_of(settings.drafter);
+  if (decides_by_costs) {
+    method.costs = costs_of(settings.drafter);
+    drop_unused();  // what was made to be measured alone
+  }
   return engine_.add(std::move(method));
 }
 

@@ -168,6 +168,19 @@ TEST(NamedMethods, CostsAreMeasuredOnceOfTheSameWeights) {
   EXPECT_EQ(asked.backend.forwards, with_head);
 }
 
+TEST(NamedMethods, ADrafterThatIsMadeToBeMeasuredDoesNotStay) {
+  AskedMethods asked("throughput");
+  int made = 0;
+  asked.methods->use_heads([&made](std::string_view) {
+    ++made;
+    return std::string(TALON_TEST_DATA "/golden/stories260k/eagle3_head");
+  });
+  asked.methods->get("eagle3:nodes=8");
+  EXPECT_EQ(made, 2) << "with the usual options to be measured, too";
+  asked.methods->get("eagle3@policy=fixed");
+  EXPECT_EQ(made, 3) << "its cache was not kept";
+}
+
 TEST(NamedMethods, HeadsThatCannotBeUsedChangeNothing) {
   const LoadedModel loaded = open_model({.model = TALON_TEST_DATA "/models/stories260K.bin"});
   const auto cache = open_cache(loaded.model);
