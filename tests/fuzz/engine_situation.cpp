@@ -37,6 +37,7 @@ std::vector<Tokens> make_texts(Chooser& choose, int vocabulary) {
     for (int left = length; left > 0; --left) {
       text.push_back(random_token(choose, vocabulary));
     }
+    text.resize(std::min(text.size(), kLongestPrompt));
     texts.push_back(std::move(text));
   }
   return texts;
