@@ -98,7 +98,7 @@ int run(const std::filesystem::path& file, ExactnessPlan plan) {
 
 int main(int argc, char** argv) {
   using namespace talon::test;
-  if (argc < 2) {
+  if (argc < 2 || argv[1][0] == '-') {
     std::cerr << "usage: exactness_full FILE [MODEL [PROMPTS [MAX_NEW]]]\n";
     return 2;
   }

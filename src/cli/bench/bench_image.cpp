@@ -18,6 +18,7 @@
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "draw/picture_facts.h"
 #include "draw/picture_prompt.h"
@@ -48,6 +49,7 @@ struct DrawnPicture {
   Request request;
   std::vector<Answer> answers;  // by method
   std::vector<double> ms;
+  std::vector<Surprise> surprises;
 };
 
 /// The code that plain pictures hold most often.
@@ -117,7 +119,7 @@ class BenchImage : public Command {
     const TokenId background = background_of(*loaded.model.config.image, pictures);
     for (const DrawnPicture& picture : pictures) {
       for (std::size_t method = 0; method < methods_.size(); ++method)
-        report(loaded.model, picture, method, background, summaries[method]);
+        add(*loaded.model.config.image, picture, method, background, summaries[method]);
     }
     if (decoder) write_pictures(loaded, *decoder, pictures);
     close(loaded, summaries, background, finished);
@@ -166,7 +168,7 @@ class BenchImage : public Command {
   }
 
   /// Each picture by all methods, one after the other, so that the machine is the same for all, and
-  /// another one first each time.
+  /// another one first each time; then its lines, which stay whatever ends the run.
   /// False if it was stopped; pictures that were not drawn by all methods are then left out.
   bool draw_all(const LoadedModel& loaded, std::vector<DrawnPicture>& pictures) {
     PicturesToDraw one{.type = model_.kv};
@@ -194,7 +196,9 @@ class BenchImage : public Command {
     for (const MethodId id : ids) {  // warm
       if (!stopped()) answer(pictures[0].request, id);
     }
+    ProgressMeter meter("bench image, pictures");
     for (std::size_t i = 0; i < pictures.size(); ++i) {
+      meter.update(i, pictures.size());
       pictures[i].ms.resize(ids.size());
       pictures[i].answers.resize(ids.size());
       bool is_whole = !stopped();
@@ -207,10 +211,13 @@ class BenchImage : public Command {
         is_whole =
             drawn.finish != FinishReason::cancelled && (turn + 1 == ids.size() || !stopped());
       }
-      if (is_whole) continue;
-      pictures.resize(i);
-      return false;
+      if (!is_whole) {
+        pictures.resize(i);
+        return false;
+      }
+      tell(loaded.model, pictures[i]);
     }
+    meter.update(pictures.size(), pictures.size());
     return true;
   }
 
@@ -302,43 +309,47 @@ class BenchImage : public Command {
     }
   }
 
-  void report(const Model& model, const DrawnPicture& picture, std::size_t method,
-              TokenId background, Summary& summary) {
-    const Answer& answer = picture.answers[method];
-    const SequenceStatistics& s = answer.statistics;
-    const CodeCounts counts = counts_of(*model.config.image, answer.tokens, s.accepted, background);
-    const Surprise surprise = surprise_of(model, picture.request, answer.tokens);
-    const bool equal = answer.tokens == picture.answers[0].tokens;
-    const double speedup = picture.ms[0] / picture.ms[method];
-    write_line({{"prompt", picture.prompt},
-                {"seed", picture.request.seed},
-                {"method", methods_[method]},
-                {"tokens", answer.tokens.size()},
-                {"rounds", s.rounds},
-                {"codes", counts.codes},
-                {"tau", s.rounds > 0 ? ratio(counts.codes - 1, s.rounds) : 1},
-                {"draw_ms", picture.ms[method]},
-                {"speedup", speedup},
-                {"equal", equal},
-                {"distortion", s.distortion / std::max(1, counts.codes)},
-                {"surprise", surprise.mean()}});
-    add(s, counts, summary);
-    summary.equal += equal ? 1 : 0;
-    summary.draw_ms += picture.ms[method];
-    summary.speedups.push_back(speedup);
-    summary.surprise.add(surprise);
+  /// A line for each method.
+  void tell(const Model& model, DrawnPicture& picture) {
+    const Answer& plain = picture.answers[0];
+    for (std::size_t method = 0; method < methods_.size(); ++method) {
+      const Answer& answer = picture.answers[method];
+      const SequenceStatistics& s = answer.statistics;
+      const int codes = counts_of(*model.config.image, answer.tokens, s.accepted, -1).codes;
+      picture.surprises.push_back(surprise_of(model, picture.request, answer.tokens));
+      write_line({{"prompt", picture.prompt},
+                  {"seed", picture.request.seed},
+                  {"method", methods_[method]},
+                  {"tokens", answer.tokens.size()},
+                  {"rounds", s.rounds},
+                  {"codes", codes},
+                  {"tau", s.rounds > 0 ? ratio(codes - 1, s.rounds) : 1},
+                  {"draw_ms", picture.ms[method]},
+                  {"speedup", picture.ms[0] / picture.ms[method]},
+                  {"equal", answer.tokens == plain.tokens},
+                  {"distortion", s.distortion / std::max(1, codes)},
+                  {"surprise", picture.surprises[method].mean()}});
+    }
   }
 
-  static void add(const SequenceStatistics& s, const CodeCounts& counts, Summary& summary) {
+  static void add(const ImagePlan& plan, const DrawnPicture& picture, std::size_t method,
+                  TokenId background, Summary& summary) {
+    const Answer& answer = picture.answers[method];
+    const SequenceStatistics& s = answer.statistics;
+    const CodeCounts counts = counts_of(plan, answer.tokens, s.accepted, background);
     ++summary.images;
+    summary.equal += answer.tokens == picture.answers[0].tokens ? 1 : 0;
     summary.codes += counts.codes;
     summary.rounds += s.rounds;
     summary.nodes = std::accumulate(s.drafted.begin(), s.drafted.end(), summary.nodes);
+    summary.draw_ms += picture.ms[method];
     summary.draft_ms += s.draft_ms;
     summary.check_ms += s.check_ms;
     summary.distortion += s.distortion;
     summary.foreground_rounds += counts.foreground_rounds;
     summary.foreground_codes += counts.foreground_codes;
+    summary.speedups.push_back(picture.ms[0] / picture.ms[method]);
+    summary.surprise.add(picture.surprises[method]);
   }
 
   static Json json_of(const Summary& s) {
