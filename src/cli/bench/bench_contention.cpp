@@ -14,6 +14,7 @@
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "core/machine/processors.h"
 #include "engine/stopwatch.h"
@@ -251,7 +252,18 @@ class BenchContention : public Command {
   void measure(const Situation& situation, const StopFlag& stop, Table& table,
                Json& summary) const {
     const std::unique_ptr<Neighbour> neighbour = situation.make ? situation.make() : nullptr;
-    const std::vector<Rival> rivals = rivals_in(situation, stop);
+    std::vector<Rival> rivals = rivals_in(situation, stop);
+    ProgressMeter meter("bench contention, turns of " + situation.name);
+    const std::size_t turns =  // one of each is not counted
+        rivals.size() * (static_cast<std::size_t>(settings_.rounds) + 1);
+    std::size_t done = 0;
+    for (Rival& rival : rivals) {
+      rival.decode = [&, decode = std::move(rival.decode)](double seconds) {
+        DecodedSlice slice = decode(seconds);
+        meter.update(++done, turns);
+        return slice;
+      };
+    }
     const auto slices = race(rivals, settings_, stop);
     if (slices.front().empty()) return;
     for (const RivalResult& result : compare_rivals(rivals, slices)) {

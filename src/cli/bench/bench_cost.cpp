@@ -18,6 +18,7 @@
 #include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "draft/registry.h"
 #include "engine/measure_costs.h"
@@ -70,8 +71,14 @@ class BenchCost : public Command {
                          rate(Arithmetic::f32)};
     std::vector<double> bandwidths;
     BandwidthProbe probe(model_.threads, kProbeBytes);
-    const std::vector<ForwardCost> costs = measure(
-        session, [&] { bandwidths.push_back(probe.sweep()); }, interrupt.stop());
+    ProgressMeter meter("bench cost, sweeps over the rows");
+    const std::size_t sweeps =
+        settings_.contexts.size() * static_cast<std::size_t>(settings_.repeats);
+    const auto between = [&] {
+      meter.update(bandwidths.size(), sweeps);
+      bandwidths.push_back(probe.sweep());
+    };
+    const std::vector<ForwardCost> costs = measure(session, between, interrupt.stop());
     const Spread bandwidth = spread_of(bandwidths);
     std::vector<Json> lines;
     for (const ForwardCost& cost : costs) {
