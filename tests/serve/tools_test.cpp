@@ -158,6 +158,33 @@ TEST(Tools, AreToldInWordsToATemplateThatKnowsNone) {
   expect_city(message["tool_calls"][0]["function"]["arguments"]);
 }
 
+/// Some write calls in marks of their own, or tools that a message brings, but none that they are
+/// given: DeepSeek's of R1 and V3, Phi 4 mini's. Others may look for a message of the system.
+TEST(Tools, AreToldInWordsToATemplateThatDoesNotWriteThem) {
+  constexpr const char* kMessages =
+      "{% for message in messages %}{{ message.role }}: {{ message.content }}"
+      "{% if message.role == 'system' and 'tools' in message %}<|tool|>{{ message.tools }}"
+      "{% endif %}\n{% endfor %}assistant:";
+  const Json system = {{"role", "system"}, {"content", "Be kind."}};
+  for (const char* begin : {"{# <｜tool▁sep｜> #}", "{# <|tool_call|> #}",
+                            "{% if messages[0].role != 'system' %}{{ tools }}{% endif %}"}) {
+    TestServer::Options options;
+    options.chat_template = std::string(begin) + kMessages;
+    TestServer family(options);
+    Json body = chat_body();
+    body["messages"].insert(body["messages"].begin(), system);
+    body["tool_choice"] = "auto";
+    const std::string prompt = family.post("/apply-template", body).json()["prompt"];
+    EXPECT_TRUE(prompt.starts_with("system: Be kind.\nYou can call functions.")) << prompt;
+    body["max_tokens"] = 300;
+    body["structured_outputs"]["choice"] = {
+        R"(<tool_call>{"name": "time", "arguments": {"city": "Rome"}}</tool_call>)"};
+    const Json message = family.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+    ASSERT_TRUE(message.contains("tool_calls")) << begin << message;
+    EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "time") << begin;
+  }
+}
+
 TEST(Tools, HaveATemplateOfTheirOwnWhereTheModelHasOne) {
   TestServer::Options options;
   options.tool_template = kHermes;

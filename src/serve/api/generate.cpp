@@ -28,12 +28,25 @@ bool has_later_system(std::span<const ChatMessage> messages) {
   return std::ranges::count(messages.subspan(1), "system", &ChatMessage::role) > 0;
 }
 
+bool has_tools(const ChatAsk& ask) {
+  const auto calls = [](const ChatMessage& message) { return message.more.contains("tool_calls"); };
+  return ask.tools.is_offered() || std::ranges::any_of(ask.messages, calls);
+}
+
 /// The template of a chat; null: the model has none.
 const ChatTemplate* chat_of(const ServedModel& model, const ChatAsk& ask) {
-  const auto calls = [](const ChatMessage& message) { return message.more.contains("tool_calls"); };
-  const bool has_tools = ask.tools.is_offered() || std::ranges::any_of(ask.messages, calls);
-  const auto& chat = has_tools && model.tool_chat ? model.tool_chat : model.chat;
+  const auto& chat = has_tools(ask) && model.tool_chat ? model.tool_chat : model.chat;
   return chat ? &*chat : nullptr;
+}
+
+/// Whether the template tells the model of the tools, and so in which words they are called.
+bool tells_tools(const ChatTemplate& chat, const ChatAsk& ask) {
+  if (!knows_tools(chat.source())) return false;
+  return !has_tools(ask) || writes_tools(chat, ask.messages.front().role == "system");
+}
+
+ToolDialect dialect_for(const ChatTemplate& chat, const ChatAsk& ask) {
+  return tells_tools(chat, ask) ? dialect_of(chat.source()) : ToolDialect::hermes;
 }
 
 void check_can_continue(const ChatAsk& ask) {
@@ -176,6 +189,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   }
   if (ask.options.continues_last) check_can_continue(ask);
   name_results(ask.messages);
+  const bool is_told = tells_tools(*chat, ask);
   const ToolDialect dialect = dialect_of(chat->source());
   if (dialect == ToolDialect::kimi) name_calls_by_ids(ask.messages);
   if (dialect == ToolDialect::mistral) shorten_call_ids(ask.messages);
@@ -183,7 +197,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   if (has_later_system(ask.messages) && !takes_later_system(*chat)) {
     tell_as_user(ask.messages, "system", 1);
   }
-  if (!knows_tools(chat->source())) {
+  if (!is_told) {
     spell_tools(ask.messages, ask.tools, !ask.tools.is_offered() || takes_system(*chat));
   } else if (ask.tools.is_offered()) {
     ask.options.variables["tools"] = ask.tools.for_template();
@@ -220,11 +234,11 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   const bool is_thought_open = continues && leaves_thought_open(ask.messages.back().content);
   const std::string field = ask.field;
   const ChatTemplate* chat = chat_of(model, ask);
+  const ToolDialect dialect = chat ? dialect_for(*chat, ask) : ToolDialect::none;
   ChatPrompt prompt = chat_prompt(model, std::move(ask), *input.limits);
   check_prompt_length(field, prompt.tokens.size(), model, *input.limits);
   const std::string& source = chat->source();
   AnswerStyle& style = head.fields.style;
-  const ToolDialect dialect = dialect_of(source);
   if (tools.is_offered() || is_always_marked(dialect)) style.dialect = dialect;
   for (const Tool& tool : tools.tools) {
     style.tools.push_back(tool.name);

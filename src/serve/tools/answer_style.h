@@ -56,8 +56,9 @@ struct AnswerStyle {
   bool shows_special() const;
 };
 
-/// Whether a chat template knows tools: else they are told in a system message, and the model is
-/// asked to write calls as `hermes`.
+/// Whether a chat template speaks of tools: where it does not, or does not write them
+/// (tool_use.h), they are told in a system message, and the model is asked to write calls as
+/// `hermes`.
 bool knows_tools(std::string_view template_source);
 /// Whether answers hold the marks of a dialect also where no tools are offered.
 bool is_always_marked(ToolDialect dialect);

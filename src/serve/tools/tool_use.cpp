@@ -119,6 +119,20 @@ void shorten_call_ids(std::vector<ChatMessage>& messages) {
   }
 }
 
+bool writes_tools(const ChatTemplate& chat, bool with_system) {
+  std::vector<ChatMessage> messages = {{"user", "a"}};
+  if (with_system) messages.insert(messages.begin(), {"system", "a"});
+  ToolUse use;
+  use.tools = {{kProbe, kProbe, {{"type", "object"}, {"properties", OrderedJson::object()}}}};
+  ChatRenderOptions options;
+  options.variables["tools"] = use.for_template();
+  try {
+    return chat.render(messages, options).find(kProbe) != std::string::npos;
+  } catch (const Error&) {
+    return true;  // it looks at them more closely
+  }
+}
+
 bool takes_system(const ChatTemplate& chat) {
   const ChatMessage messages[] = {{"system", kProbe}, {"user", "a"}};
   return writes_probe(chat, messages);

@@ -48,6 +48,9 @@ void name_calls_by_ids(std::vector<ChatMessage>& messages);
 /// letters and digits. One that is such stays, another always becomes the same.
 void shorten_call_ids(std::vector<ChatMessage>& messages);
 
+/// Whether a template writes the tools that it is given, after a message of the system or without
+/// one. DeepSeek's of R1 and V3 write calls alone, Phi 4 mini's the tools that a message brings.
+bool writes_tools(const ChatTemplate& chat, bool with_system);
 /// Whether a template writes what a message of the system says, at the beginning or later.
 bool takes_system(const ChatTemplate& chat);
 bool takes_later_system(const ChatTemplate& chat);
@@ -58,8 +61,8 @@ bool takes_repeated_turns(const ChatTemplate& chat);
 /// them they are one: some templates let roles take turns.
 void tell_as_user(std::vector<ChatMessage>& messages, std::string_view role, std::size_t first = 0);
 
-/// For templates that know no tools: tells them in the system message, or before the first of the
-/// user to a template that takes none, and writes calls and their results as text.
+/// For templates that do not tell of tools: tells them in the system message, or before the first
+/// of the user to a template that takes none, and writes calls and their results as text.
 void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use, bool takes_system);
 
 /// What an answer must look like that calls tools as `use` wants, in the words of the style;
