@@ -34,7 +34,9 @@ bool has_lead(const AnswerStyle& style) {
 
 /// Whether a grammar says itself what is thought.
 bool spells_thought(const GrammarText& text, const AnswerStyle& style) {
-  const char* mark = style.dialect == ToolDialect::harmony ? "<|message|>" : "think>";
+  const char* mark = style.dialect == ToolDialect::harmony     ? "<|message|>"
+                     : style.thoughts == ThoughtMarks::mistral ? "[/THINK]"
+                                                               : "think>";
   return text.source.find(mark) != std::string::npos;
 }
 
@@ -122,6 +124,9 @@ class GrammarWriter {
     if (style_.thoughts == ThoughtMarks::seed) {
       return thought("<seed:think>", "</seed:think>") + "/[\\n ]{0,4}/ " + body;
     }
+    if (style_.thoughts == ThoughtMarks::mistral) {
+      return thought("[THINK]", "[/THINK]") + "/[\\n ]{0,4}/ " + body;
+    }
     lines_ += fmt::format("thought[suffix=\"</think>\"]: {}\n", kAnyText);
     const std::string rest = "thought /[\\n ]{0,4}/";
     return (style_.begins_thinking ? rest : "(\"<think>\" " + rest + ")?") + " " + body;
@@ -178,8 +183,12 @@ class GrammarWriter {
     return call + repeated(" (\"\\n\" " + call + ")*");
   }
 
+  /// Any text would go on over an end that is no token.
   std::string thought(const char* begin, const char* end) {
-    return "(" + mark(begin) + " " + kAnyText + " " + mark(end) + ")? ";
+    const std::string last = mark(end);
+    if (last.front() != '"') return "(" + mark(begin) + " " + kAnyText + " " + last + ")? ";
+    lines_ += fmt::format("thought[suffix={}]: {}\n", last, kAnyText);
+    return "(" + mark(begin) + " thought)? ";
   }
 
   std::string gemma_call(const char* begin, const char* end) {

@@ -123,6 +123,23 @@ TEST(AnswerGrammar, OfHarmonyLeavesAMessageThatIsGoneOnFromAndAGrammarThatHasIts
   EXPECT_EQ(taken(grammar, std::string(kFinal) + "a"), Taken::whole);
 }
 
+TEST(AnswerGrammar, OfAMistralModelThatThinksIsOfWhatItSaysThen) {
+  AnswerStyle style;
+  style.dialect = ToolDialect::mistral;
+  style.thoughts = ThoughtMarks::mistral;
+  style.reasons = true;
+  const std::string thought = "[THINK]I look.[/THINK]";
+  for (const Form& form : kForms) {
+    const auto grammar = answer_grammar({}, style, tokenizer(), form.grammar);
+    EXPECT_EQ(taken(grammar, thought), Taken::begun) << form.text;
+    for (const std::string& lead : {std::string(), thought, thought + "\n"}) {
+      EXPECT_EQ(taken(grammar, lead + form.text), Taken::whole) << lead << form.text;
+      EXPECT_EQ(read_whole(style, lead + form.text).content, form.text);
+    }
+    EXPECT_EQ(taken(grammar, thought + "?"), Taken::refused) << form.text;
+  }
+}
+
 TEST(AnswerGrammar, OfStrictToolsHasOneCallWhereThereMayBeNoMore) {
   AnswerStyle style;
   style.dialect = ToolDialect::hermes;

@@ -14,6 +14,7 @@ constexpr Marks kTags = {"<think>", "</think>", ""};
 constexpr Marks kChannel = {"<|channel>", "<channel|>", "thought"};
 constexpr Marks kCohere = {"<|START_THINKING|>", "<|END_THINKING|>", ""};
 constexpr Marks kSeed = {"<seed:think>", "</seed:think>", ""};
+constexpr Marks kMistralThought = {"[THINK]", "[/THINK]", ""};
 
 const Marks& marks_of(ThoughtMarks kind) {
   switch (kind) {
@@ -23,6 +24,8 @@ const Marks& marks_of(ThoughtMarks kind) {
       return kCohere;
     case ThoughtMarks::seed:
       return kSeed;
+    case ThoughtMarks::mistral:
+      return kMistralThought;
     default:
       return kTags;
   }
@@ -182,7 +185,8 @@ bool marks_reasoning(std::string_view template_source) {
 }
 
 ThoughtMarks thought_marks_of(std::string_view template_source) {
-  for (const auto kind : {ThoughtMarks::channel, ThoughtMarks::cohere, ThoughtMarks::seed}) {
+  for (const auto kind :
+       {ThoughtMarks::channel, ThoughtMarks::cohere, ThoughtMarks::seed, ThoughtMarks::mistral}) {
     const Marks& marks = marks_of(kind);
     if (has(template_source, marks.begin) && has(template_source, marks.end)) return kind;
   }

@@ -16,8 +16,9 @@ enum class ToolDialect {
   none,
   hermes,   // <tool_call>{"name", "arguments"}</tool_call>: Hermes, Qwen and others; also with
             // the parameters as tags: Qwen3-Coder, Qwen3.5, GLM-4.5
-  llama3,   // {"name", "parameters"} as the whole answer: without <|python_tag|> before it a
-            // call only by the name of a tool, and else an object like any other
+  llama3,   // {"name", "parameters"} as the whole answer: without <|python_tag|>, or of Llama 4
+            // <|python_start|>, before it a call only by the name of a tool, and else an object
+            // like any other
   mistral,  // [TOOL_CALLS] and a list, or NAME[ARGS]{...}
   harmony,  // gpt-oss: channels, to=functions.NAME
   functiongemma,  // <start_function_call>call:NAME{...}<end_function_call>
@@ -38,7 +39,8 @@ enum class ThoughtMarks {
   tags,     // <think> and </think>
   channel,  // Gemma 4: <|channel>thought and <channel|>
   cohere,   // <|START_THINKING|> and <|END_THINKING|>
-  seed      // <seed:think> and </seed:think>
+  seed,     // <seed:think> and </seed:think>
+  mistral   // [THINK] and [/THINK]
 };
 
 /// What answers of a model hold beside text.

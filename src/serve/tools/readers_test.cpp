@@ -53,9 +53,9 @@ AnswerStyle seed(bool reasons) {
   return style;
 }
 
-AnswerStyle cohere() {
-  AnswerStyle style = of(ToolDialect::cohere, true);
-  style.thoughts = ThoughtMarks::cohere;
+AnswerStyle thinking(ToolDialect dialect, ThoughtMarks thoughts) {
+  AnswerStyle style = of(dialect, true);
+  style.thoughts = thoughts;
   return style;
 }
 
@@ -70,6 +70,10 @@ const std::string kTooDeep = R"({"name": "get", "arguments": {"days": )" + std::
 
 /// What models of each family write, by their templates.
 const Recorded kRecorded[] = {
+    {"mistralCallAfterAThought",
+     thinking(ToolDialect::mistral, ThoughtMarks::mistral),
+     R"([THINK]I look.[/THINK][TOOL_CALLS]get[ARGS]{"x": 1})",
+     {{Kind::reasoning, "I look."}, {Kind::call, "get"}, {Kind::arguments, R"({"x": 1})"}}},
     {"seedCallAfterAThought",
      seed(true),
      "<seed:think>\nI look.\n</seed:think>\nOne moment.\n<seed:tool_call>\n<function=get>\n"
@@ -219,7 +223,7 @@ const Recorded kRecorded[] = {
       {Kind::arguments, R"({"a": 1})"},
       {Kind::content, "<｜tool▁call▁begin｜>x<｜tool▁sep｜>[1]<｜tool▁call▁end｜>"}}},
     {"cohereActions",
-     cohere(),
+     thinking(ToolDialect::cohere, ThoughtMarks::cohere),
      "<|START_THINKING|>I look. <|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", "
      "\"tool_name\": \"get\", \"parameters\": {\"a\": 1}},\n    {\"tool_call_id\": \"1\", "
      "\"tool_name\": \"now\", \"parameters\": {}}\n]<|END_ACTION|>",
@@ -229,7 +233,7 @@ const Recorded kRecorded[] = {
       {Kind::call, "now"},
       {Kind::arguments, "{}"}}},
     {"cohereResponse",
-     cohere(),
+     thinking(ToolDialect::cohere, ThoughtMarks::cohere),
      "<|START_RESPONSE|>Hello < you.<|END_RESPONSE|>",
      {{Kind::content, "Hello < you."}}},
     {"graniteList",
@@ -274,6 +278,14 @@ const Recorded kRecorded[] = {
       {Kind::arguments, "{}"},
       {Kind::call, "b"},
       {Kind::arguments, R"({"n": null})"}}},
+    {"llama4CallsBetweenMarks",
+     of(ToolDialect::llama3),
+     R"(<|python_start|>{"name": "a", "parameters": {}}{"name": "b"}<|python_end|>)",
+     {{Kind::call, "a"}, {Kind::arguments, "{}"}, {Kind::call, "b"}, {Kind::arguments, "{}"}}},
+    {"llama4CallBehindWords",
+     of(ToolDialect::llama3),
+     R"(<|python_start|>I look.<|python_end|>{"name": "a", "parameters": {"x": 1}})",
+     {{Kind::content, "I look."}, {Kind::call, "a"}, {Kind::arguments, R"({"x": 1})"}}},
     {"llama3CallsWithoutTag",
      offering(ToolDialect::llama3, {"a", "b"}),
      R"({"parameters": {}, "name": "a"}; {"name": "b", "parameters": "{}"})",
@@ -424,6 +436,7 @@ TEST(AnswerStyles, AreThoseOfTheTemplates) {
   EXPECT_EQ(dialect_of("<AVAILABLE_TOOLS> <TOOLCALL>"), ToolDialect::nemotron);
   EXPECT_EQ(thought_marks_of("<seed:think> </seed:think>"), ThoughtMarks::seed);
   EXPECT_EQ(thought_marks_of("<|channel> <channel|>"), ThoughtMarks::channel);
+  EXPECT_EQ(thought_marks_of("[THINK] [/THINK]"), ThoughtMarks::mistral);
   EXPECT_TRUE(marks_reasoning("<|channel>thought <channel|>"));
   EXPECT_EQ(thought_marks_of("<think> <|channel|>"), ThoughtMarks::tags);
   EXPECT_EQ(dialect_of("Environment: ipython ... \"parameters\""), ToolDialect::llama3);
