@@ -147,6 +147,23 @@ TEST(Turns, OfOneRoleAreOneWhereTheTemplateTakesNoOthers) {
   EXPECT_EQ(response.status, 200) << response.body;
 }
 
+TEST(Turns, OfTheAssistantNeedNoContent) {
+  TestServer server;
+  const Json silent = {{"role", "assistant"}, {"content", nullptr}};
+  Json refused = silent, thought = silent;
+  refused["refusal"] = "No.";
+  thought["reasoning_content"] = "Hm.";
+  thought["tool_calls"] = Json::array();
+  Json body = {{"messages", {kUser, silent, kUser, refused, kUser, thought, kUser}}};
+  Json answer = server.post("/apply-template", body).json();
+  EXPECT_EQ(answer["prompt"],
+            "user: Hi\nassistant: \nuser: Hi\nassistant: No.\nuser: Hi\nassistant: \n"
+            "user: Hi\nassistant:")
+      << answer;
+  body["messages"][1]["role"] = "user";
+  EXPECT_EQ(server.post("/apply-template", body).json()["error"]["param"], "messages[1].content");
+}
+
 TEST(Turns, OfACallWithoutArgumentsHaveAnEmptyObject) {
   TestServer server(with_template(
       "{% for message in messages %}{% for call in message.tool_calls or [] %}"

@@ -137,6 +137,17 @@ std::vector<std::vector<TokenId>> read_prompts(const Fields& fields, const Serve
   return prompts;
 }
 
+/// What would change the answer of a chat and is not there.
+void refuse_unserved_of_chat(const Fields& fields) {
+  if (const Json* functions = fields.array("functions", 1024); functions && !functions->empty()) {
+    fields.refuse("functions", "none: tools have them");
+  }
+  const Json* kinds = fields.array("modalities", 16);
+  for (std::size_t i = 0; kinds && i < kinds->size(); ++i) {
+    if ((*kinds)[i] != "text") refuse_field(fmt::format("modalities[{}]", i), "text", (*kinds)[i]);
+  }
+}
+
 }  // namespace
 
 AnswerFields read_common(const GenerateInput& input, const Fields& fields,
@@ -282,6 +293,7 @@ ChatAsk read_chat(const Json& json, const std::string& text, const RequestLimits
 
 void serve_chat(const GenerateInput& input) {
   const Fields fields(*input.body);
+  refuse_unserved_of_chat(fields);
   AnswerFields answer = read_common(input, fields);
   const int top =
       static_cast<int>(fields.integer("top_logprobs", 0, input.limits->top_logprobs).value_or(0));

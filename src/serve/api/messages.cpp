@@ -46,6 +46,12 @@ void read_calls(const Fields& fields, std::vector<ChatMessage>& messages) {
   }
 }
 
+/// A message of the assistant needs no content: it called, thought or refused instead.
+bool is_silent(const Json& json) {
+  return json.is_object() && json.value("role", Json()) == "assistant" &&
+         (!json.contains("content") || json["content"].is_null());
+}
+
 bool is_same_turn(const ChatMessage& message, const ChatMessage& next) {
   return message.role == next.role && (next.role == "user" || next.role == "assistant");
 }
@@ -61,9 +67,7 @@ ChatMessage read_message(const std::string& path, const Json& json,
   if (!role || std::find(roles.begin(), roles.end(), *role) == roles.end()) {
     fields.refuse("role", fmt::format("one of {}", fmt::join(roles, ", ")));
   }
-  const Json* calls = fields.array("tool_calls", kMostParts);
   const Json* content = fields.find("content");
-  if (!content && calls && !calls->empty()) return {*role, ""};
   if (!content) fields.refuse("content", "a text or a list of text parts");
   return {*role == "developer" ? "system" : *role,
           read_content(path + ".content", *content, types)};
@@ -170,13 +174,16 @@ std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits
   std::vector<ChatMessage> messages;
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string path = fields.path_of(fmt::format("messages[{}]", i));
-    ChatMessage message = read_message(path, (*list)[i], kRoles, kTextParts);
-    const Fields of_message((*list)[i], path + ".");
+    const Json& json = (*list)[i];
+    ChatMessage message = is_silent(json) ? ChatMessage{"assistant", ""}
+                                          : read_message(path, json, kRoles, kTextParts);
+    const Fields of_message(json, path + ".");
     if (message.role == "tool") {
       messages.push_back(
           call_result(of_message.text("tool_call_id").value_or(""), std::move(message.content)));
       continue;
     }
+    if (is_silent(json)) message.content = of_message.text("refusal").value_or("");
     messages.push_back(std::move(message));
     if (messages.back().role == "assistant") read_calls(of_message, messages);
   }

@@ -23,8 +23,7 @@ ChatRenderOptions read_render_options(const Fields& fields);
 /// chat_template_kwargs.
 std::optional<std::string> read_effort(const Fields& fields, const char* name);
 
-/// One message whose role is one of `roles` and whose content is text, or parts of `types`; with
-/// `tool_calls` it needs none.
+/// One message whose role is one of `roles` and whose content is text, or parts of `types`.
 ChatMessage read_message(const std::string& path, const Json& json,
                          std::span<const std::string_view> roles,
                          std::span<const std::string_view> types);
