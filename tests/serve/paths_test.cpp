@@ -252,6 +252,10 @@ TEST_F(Paths, TextBecomesTokensAndBack) {
   EXPECT_EQ(text["content"], "a big dog");
   const Json pieces = server().post("/tokenize", {{"content", "a"}, {"with_pieces", true}}).json();
   EXPECT_TRUE(pieces["tokens"][0].contains("piece"));
+  // Bytes of a character that is no token.
+  const Json split =
+      server().post("/tokenize", {{"content", "\u2603"}, {"with_pieces", true}}).json();
+  EXPECT_EQ(split["tokens"].back()["piece"], Json::array({0x83})) << split;
 }
 
 TEST_F(Paths, ModelsAndTheServersStateAreTold) {

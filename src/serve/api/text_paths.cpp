@@ -8,6 +8,7 @@
 #include "serve/api/generate.h"
 #include "serve/api/messages.h"
 #include "text/prompt.h"
+#include "text/utf8.h"
 
 namespace talon {
 namespace {
@@ -29,10 +30,16 @@ std::vector<TokenId> text_tokens(const ServedModel& model, const Fields& fields,
                                   {.parse_special = parses_special, .add_start = adds_start});
 }
 
+/// A text; of what is no whole character its bytes.
+Json piece_json(const std::string& bytes) {
+  if (is_well_formed(bytes)) return bytes;
+  return std::vector<unsigned char>(bytes.begin(), bytes.end());
+}
+
 Json pieces_json(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens) {
   Json pieces = Json::array();
   for (const TokenId token : tokens) {
-    pieces.push_back({{"id", token}, {"piece", tokenizer.bytes_of(token)}});
+    pieces.push_back({{"id", token}, {"piece", piece_json(tokenizer.bytes_of(token))}});
   }
   return pieces;
 }
