@@ -163,8 +163,9 @@ TEST(PullHub, WhatItFetchedIsOpenedByTheSameName) {
   const std::string model = converted({small_model()});
   auto files = repository("a/below", {{"Q4/m.gguf", model}});
   files.merge(repository("a/eagle", {{"Eagle-7B-q4.gguf", model}}));
+  files.merge(repository("a/tags", {{"m-Q4_K_M.gguf", model}, {"m-Q8_0.gguf", kModel}}));
   const FileServer hub({.files = files});
-  for (const std::string name : {"a/below", "a/eagle"}) {
+  for (const std::string name : {"a/below", "a/eagle", "a/tags:q4_k_m"}) {
     const Outcome pulled = pull(hub, models, name);
     expect_said(pulled, 0, "drafts for it with suffix");
     EXPECT_EQ(inspect(models, name)["path"].get<std::string>() + "\n", pulled.output);
@@ -175,6 +176,7 @@ TEST(PullHub, OfAFolderAllThatIsReadIsFetched) {
   const Folder models;
   Files whole = small_target();
   whole["chat_template.json"] = "{}";
+  whole["additional_chat_templates/tool_use.jinja"] = "tools";
   whole["pytorch_model.bin"] = "the same weights once more";
   Files head = files_in(kGolden + "eagle3_head");
   head.erase("model.safetensors");
@@ -188,6 +190,7 @@ TEST(PullHub, OfAFolderAllThatIsReadIsFetched) {
   const FileServer hub({.files = files});
   EXPECT_EQ(pull(hub, models, "a/whole").code, 0);
   EXPECT_EQ(read_file(models.file("a/whole/chat_template.json")), "{}");
+  EXPECT_EQ(read_file(models.file("a/whole/additional_chat_templates/tool_use.jinja")), "tools");
   EXPECT_FALSE(std::filesystem::exists(models.file("a/whole/pytorch_model.bin")));
   expect_said(pull(hub, models, "a/head", {"--for", "a/whole"}), 0, "for a/whole");
   EXPECT_EQ(pull(hub, models, "a/parts").code, 0);

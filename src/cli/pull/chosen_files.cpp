@@ -16,17 +16,13 @@ constexpr std::string_view kConfiguration = "config.json";
 
 /// What a folder is read from beside its weights.
 bool is_beside_weights(std::string_view path) {
-  constexpr std::string_view kNames[] = {kConfiguration,
-                                         "generation_config.json",
-                                         "tokenizer.json",
-                                         "tokenizer.model",
-                                         "tokenizer_config.json",
-                                         "special_tokens_map.json",
-                                         "added_tokens.json",
-                                         "chat_template.jinja",
-                                         "chat_template.json",
-                                         "classes.json",
-                                         "words.json"};
+  constexpr std::string_view kNames[] = {
+      kConfiguration,          "generation_config.json",
+      "tokenizer.json",        "tokenizer.model",
+      "tokenizer_config.json", "special_tokens_map.json",
+      "added_tokens.json",     "chat_template.jinja",
+      "chat_template.json",    "additional_chat_templates/tool_use.jinja",
+      "classes.json",          "words.json"};
   return std::ranges::find(kNames, path) != std::end(kNames);
 }
 
@@ -77,8 +73,10 @@ std::vector<std::string> chosen_paths(const std::vector<std::string>& paths, con
   if (!name.file.empty()) {
     const auto parts = parts_among(paths, name.file);
     if (parts.empty()) {
-      fail("pull {}: expected one of its files, of which {} are models, got {}", name.repository,
-           list_of(models), quote(name.file));
+      fail(
+          "pull {}: expected one of its files, of which {} are models, or what one of these alone "
+          "ends with, as Q4_K_M, got {}",
+          name.repository, list_of(models), quote(name.file));
     }
     return parts;
   }

@@ -7,11 +7,12 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-Paths chosen(const Paths& listed) {
+Paths chosen(const Paths& listed, const std::string& named = "") {
   HubListing listing;
   for (const std::string& path : listed) listing.files.push_back({path});
   Paths paths;
-  for (const HubFile& file : chosen_files(listing, {"owner/name", ""})) paths.push_back(file.path);
+  for (const HubFile& file : chosen_files(listing, {"owner/name", named}))
+    paths.push_back(file.path);
   return paths;
 }
 
@@ -26,6 +27,16 @@ TEST(ChosenFiles, OfAFolderWithItsWeightsTwiceAreOfOneForm) {
             (Paths{"config.json", "model.safetensors"}));
   EXPECT_EQ(chosen({"config.json", "consolidated.safetensors"}),
             (Paths{"config.json", "consolidated.safetensors"}));
+}
+
+TEST(ChosenFiles, OfAFolderHaveItsTemplateForTools) {
+  const Paths all = {"additional_chat_templates/tool_use.jinja", "chat_template.jinja",
+                     "config.json", "model.safetensors"};
+  EXPECT_EQ(chosen(all), all);
+}
+
+TEST(ChosenFiles, AreThoseOfAQuantisation) {
+  EXPECT_EQ(chosen({"m-Q4_K_M.gguf", "m-Q8_0.gguf"}, "Q8_0"), Paths{"m-Q8_0.gguf"});
 }
 
 }  // namespace

@@ -26,9 +26,14 @@ std::string_view part_of(std::string_view name) {
   return fits ? number : std::string_view();
 }
 
-bool has_word(std::string_view name, std::initializer_list<std::string_view> words) {
+std::string lower_of(std::string_view name) {
   std::string lower(name);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
+bool has_word(std::string_view name, std::initializer_list<std::string_view> words) {
+  const std::string lower = lower_of(name);
   return std::ranges::any_of(
       words, [&](std::string_view word) { return lower.find(word) != std::string::npos; });
 }
@@ -39,6 +44,16 @@ std::vector<std::string> sorted_of(const std::vector<std::string>& files, const 
   std::ranges::copy_if(files, std::back_inserter(chosen), wanted);
   std::ranges::sort(chosen);
   return chosen;
+}
+
+/// Whether the name of a model ends with these words, as NAME-Q4_K_M.gguf does with q4_k_m.
+bool ends_with_words(std::string_view file, std::string_view words) {
+  std::string name = lower_of(stem_of_gguf(file));
+  if (name.ends_with(kEnding)) name.resize(name.size() - kEnding.size());
+  if (words.empty() || name.size() <= words.size() || !name.ends_with(lower_of(words)))
+    return false;
+  return std::string_view("-._").find(name[name.size() - words.size() - 1]) !=
+         std::string_view::npos;
 }
 
 }  // namespace
@@ -70,8 +85,15 @@ std::vector<std::string> models_among(const std::vector<std::string>& files) {
 }
 
 std::vector<std::string> parts_among(const std::vector<std::string>& files, std::string_view name) {
-  const std::string stem = stem_of_gguf(name);
-  return sorted_of(files, [&](const std::string& file) { return stem_of_gguf(file) == stem; });
+  const auto parts_of = [&](std::string_view file) {
+    const std::string stem = stem_of_gguf(file);
+    return sorted_of(files, [&](const std::string& other) { return stem_of_gguf(other) == stem; });
+  };
+  std::vector<std::string> parts = parts_of(name);
+  if (!parts.empty()) return parts;
+  const auto meant =
+      sorted_of(models_among(files), [&](const auto& file) { return ends_with_words(file, name); });
+  return meant.size() == 1 ? parts_of(meant.front()) : parts;
 }
 
 }  // namespace talon

@@ -39,5 +39,23 @@ TEST(GgufNames, ANameStandsForAllPartsOfItsModel) {
   EXPECT_EQ(parts_among(files, "m.gguf"), Names{});
 }
 
+TEST(GgufNames, AQuantisationStandsForTheOnlyModelThatHasIt) {
+  using Names = std::vector<std::string>;
+  const Names files = {"m-Q4_K_M.gguf",
+                       "m-Q8_0-00001-of-00002.gguf",
+                       "m-Q8_0-00002-of-00002.gguf",
+                       "m-IQ4_XS.gguf",
+                       "m.f16.gguf",
+                       "other.f16.gguf",
+                       "m-EAGLE3-Q6_K.gguf"};
+  EXPECT_EQ(parts_among(files, "Q4_K_M"), Names{"m-Q4_K_M.gguf"});
+  EXPECT_EQ(parts_among(files, "q8_0"),
+            (Names{"m-Q8_0-00001-of-00002.gguf", "m-Q8_0-00002-of-00002.gguf"}));
+  EXPECT_EQ(parts_among(files, "4_XS"), Names{}) << "part of a word";
+  EXPECT_EQ(parts_among(files, "f16"), Names{}) << "two have it";
+  EXPECT_EQ(parts_among(files, "Q6_K"), Names{}) << "a head";
+  EXPECT_EQ(parts_among(files, ""), Names{});
+}
+
 }  // namespace
 }  // namespace talon::gguf_names_test
