@@ -234,6 +234,8 @@ const BadGguf kBadGguf[] = {
      [](GgufHead& head) { head.set("dflash.mask_token_id", 512U); }},
     {"\"dflash.hyper_connection.count\": expected none",
      [](GgufHead& head) { head.set("dflash.hyper_connection.count", 4U); }},
+    {"\"dflash.rope.scaling.type\": expected none",
+     [](GgufHead& head) { head.set("dflash.rope.scaling.type", "yarn"); }},
     {"found \"selector_predecessor\" besides",
      [](GgufHead& head) {
        head.add("selector_predecessor", {64, 64}, head.spare);

@@ -107,6 +107,9 @@ Json block_keys_of_gguf(const Checkpoint& checkpoint) {
   if (keys.integer_or("dflash.hyper_connection.count", 0, 1 << 16, 0) > 0) {
     keys.refuse("dflash.hyper_connection.count", "none: a drafter of ordinary layers");
   }
+  if (keys.text_or("dflash.rope.scaling.type", "none") != "none") {
+    keys.refuse("dflash.rope.scaling.type", "none");
+  }
   const bool spark = checkpoint.find("markov_w1.weight") != nullptr;
   const int layers = keys.integer("dflash.block_count", 1, ConfigLimits::kLayers);
   Json json = {{"architectures", {spark ? "GgufDSparkModel" : "DFlashDraftModel"}},

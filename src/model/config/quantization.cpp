@@ -134,6 +134,11 @@ void read_compressed(const ConfigKeys& keys, Quantization& q) {
 }  // namespace
 
 std::optional<Quantization> read_quantization(const ConfigKeys& top) {
+  // MLX, whose folders are else like others, says the same in quantization_config without a method.
+  if (top.has("quantization")) {
+    top.refuse("quantization",
+               "nothing: weights in MLX's groups are not read, others of the model are");
+  }
   const auto keys = top.object("quantization_config");
   if (!keys) return std::nullopt;
   Quantization q;

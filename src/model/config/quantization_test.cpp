@@ -40,6 +40,16 @@ TEST(Quantization, FormatOfGptqIsToldByOldAndNewKeysInAnyLetters) {
   }
 }
 
+TEST(Quantization, GroupsOfMlxAreRefusedByName) {
+  const Json groups = {{"group_size", 64}, {"bits", 4}};
+  const Json config = {{"quantization", groups}, {"quantization_config", groups}};
+  try {
+    EXPECT_FALSE(read_quantization(ConfigKeys(config, "config.json"))) << "taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("MLX"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Quantization, OtherOrdersOfAwqAreRefusedUnderEveryKey) {
   const Json awq = {{"quant_method", "awq"}, {"bits", 4}};
   EXPECT_EQ(read(awq).group, 128);
