@@ -49,9 +49,12 @@ void interrupt_once(pid_t child, const Folder& folder, const Start& start) {
     if (start.interrupt_when) return start.interrupt_when();
     return read_file(folder.path() / "notes").find(start.interrupt_after) != std::string::npos;
   };
-  for (int wait = 0; wait < 3000 && !is_time(); ++wait) {
+  bool came = is_time();
+  for (int wait = 0; wait < 6000 && !came; ++wait) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    came = is_time();
   }
+  EXPECT_TRUE(came) << "what the signal waits for";
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   kill(child, start.interrupt_with);
 }

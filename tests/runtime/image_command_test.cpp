@@ -353,7 +353,7 @@ TEST_F(ImageCommand, AStoppedBenchSumsUpWhatIsFinished) {
   const Json closing = last_line(read_file(start.output_file));
   EXPECT_EQ(closing["partial"], true);
   const Json& summary = closing["summary"];
-  EXPECT_LT(summary["jacobi"]["images"], 1000) << "lines come as pictures are drawn";
+  EXPECT_LT(summary["jacobi"]["images"], 50000);
   EXPECT_EQ(summary["none"]["images"], summary["jacobi"]["images"]);
 }
 

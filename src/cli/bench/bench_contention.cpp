@@ -254,7 +254,7 @@ class BenchContention : public Command {
     const std::unique_ptr<Neighbour> neighbour = situation.make ? situation.make() : nullptr;
     std::vector<Rival> rivals = rivals_in(situation, stop);
     ProgressMeter meter("bench contention, turns of " + situation.name);
-    const std::size_t turns =  // one of each is not counted
+    const std::size_t turns =  // with the one that warms each up
         rivals.size() * (static_cast<std::size_t>(settings_.rounds) + 1);
     std::size_t done = 0;
     for (Rival& rival : rivals) {

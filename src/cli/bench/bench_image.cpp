@@ -309,7 +309,7 @@ class BenchImage : public Command {
     }
   }
 
-  /// A line for each method.
+  /// A line for each method. What needs the background of all pictures is the summary's.
   void tell(const Model& model, DrawnPicture& picture) {
     const Answer& plain = picture.answers[0];
     for (std::size_t method = 0; method < methods_.size(); ++method) {

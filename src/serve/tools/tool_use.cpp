@@ -50,11 +50,13 @@ void add_paragraph(std::string& text, const std::string& more) {
 
 constexpr const char* kProbe = "talon-probe";
 
-bool writes_probe(const ChatTemplate& chat, std::span<const ChatMessage> messages) {
+/// if_refused: of a template that takes no such chat.
+bool writes_probe(const ChatTemplate& chat, std::span<const ChatMessage> messages,
+                  const ChatRenderOptions& options = {}, bool if_refused = false) {
   try {
-    return chat.render(messages).find(kProbe) != std::string::npos;
+    return chat.render(messages, options).find(kProbe) != std::string::npos;
   } catch (const Error&) {
-    return false;
+    return if_refused;
   }
 }
 
@@ -126,11 +128,7 @@ bool writes_tools(const ChatTemplate& chat, bool with_system) {
   use.tools = {{kProbe, kProbe, {{"type", "object"}, {"properties", OrderedJson::object()}}}};
   ChatRenderOptions options;
   options.variables["tools"] = use.for_template();
-  try {
-    return chat.render(messages, options).find(kProbe) != std::string::npos;
-  } catch (const Error&) {
-    return true;  // it looks at them more closely
-  }
+  return writes_probe(chat, messages, options, true);  // it may look at tools more closely
 }
 
 bool takes_system(const ChatTemplate& chat) {
