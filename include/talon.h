@@ -13,8 +13,7 @@
  * calls on one model, take turns; those that cancel never wait. A handle is freed when no other
  * call uses it; a model lives as long as what was made from it. Callbacks come on the thread that
  * made the call and may call anything but what would wait for that call: then that is refused.
- * Callbacks of two engines, on two threads, must not both call the other's engine: the threads
- * would wait for each other.
+ * Callbacks of two engines on two threads must not each call the other's engine: both would hang.
  *
  * Processes: in a fork, calls that compute with a model of several threads are refused, since these
  * are not there. What the parent made may be freed, before the fork opens a model of its own. */
@@ -60,8 +59,7 @@ typedef enum talon_status {
 
 /* "ok", "bad argument", ... */
 TALON_API const char* talon_status_name(talon_status status);
-/* Of the last call on this thread that failed; empty if none has. Valid until this thread's next
- * call. */
+/* Of this thread's last call that failed; empty if none has. Valid until its next call. */
 TALON_API const char* talon_last_error(void);
 
 /* ---- Callbacks and the cancel flag ---- */

@@ -9,11 +9,12 @@ import re
 import subprocess
 import sys
 
-FILE_LINES = 450  # of a file of src/
+FILE_LINES = 450  # of code, in whichever language
 FOLDER_FILES = 30  # directly in a folder of src/, tests included
 CODE_COLUMNS = 100
 TEXT_COLUMNS = 120  # of documents; tables and addresses cannot be broken
 CODE = {".h", ".cpp", ".cu", ".cuh"}
+OTHER_CODE = {".py", ".sh", ".rs", ".ts", ".mjs", ".css"}
 
 
 def tracked() -> list[pathlib.PurePosixPath]:
@@ -46,12 +47,12 @@ def sizes(paths: list[pathlib.PurePosixPath]) -> list[str]:
             found += long_lines(path, CODE_COLUMNS)
         if is_document(path):
             found += long_lines(path, TEXT_COLUMNS)
-        if path.parts[0] != "src":
-            continue
-        folders[path.parent] += 1
-        lines = len(pathlib.Path(path).read_text().splitlines())
-        if path.suffix in CODE and lines > FILE_LINES:
-            found.append(f"{path}: {lines} lines, at most {FILE_LINES}")
+        if path.suffix in CODE | OTHER_CODE:
+            lines = len(pathlib.Path(path).read_text().splitlines())
+            if lines > FILE_LINES:
+                found.append(f"{path}: {lines} lines, at most {FILE_LINES}")
+        if path.parts[0] == "src":
+            folders[path.parent] += 1
     for folder, count in sorted(folders.items()):
         if count > FOLDER_FILES:
             found.append(f"{folder}: {count} files, at most {FOLDER_FILES}")

@@ -1,0 +1,65 @@
+#include <gtest/gtest.h>
+
+#include "test_server.h"
+
+// Thoughts before an answer, on every path. The small model thinks until its answer is cut.
+namespace talon::test::thinking_test {
+namespace {
+
+TestServer& server() {
+  static TestServer server([] {
+    TestServer::Options options;
+    options.chat_template =
+        "{% for message in messages %}{{ message.content }}{% endfor %} <think>\n";
+    return options;
+  }());
+  return server;
+}
+
+TEST(Thinking, IsApart) {
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+               {"max_tokens", 8},
+               {"temperature", 0}};
+  const Json message = server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_EQ(message["content"], "");
+  EXPECT_FALSE(message["reasoning_content"].get<std::string>().empty());
+  const Json asked = {{"input", "Once"}, {"max_output_tokens", 8}, {"temperature", 0}};
+  const Json response = server().post("/v1/responses", asked).json();
+  EXPECT_EQ(response["output"][0]["type"], "reasoning");
+  EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], 8) << response;
+  body["max_tokens"] = 200;
+  body["response_format"] = {{"type", "json_schema"},
+                             {"json_schema", {{"schema", {{"const", "done"}}}}}};
+  body["logit_bias"] = Json::object();
+  const Json done = server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_TRUE(done["content"] == "" || done["content"] == "\"done\"") << done;
+}
+
+TEST(Thinking, ComesBeforeAnAnswerOfEveryForm) {
+  const Json forms[] = {{{"regex", "[ab]{3}"}},
+                        {{"choice", {"yes", "no"}}},
+                        {{"grammar", "root ::= \"a\" | \"bc\""}},
+                        {{"grammar", "start: \"x\" \"y\""}},
+                        {{"json", {{"const", "done"}}}}};
+  for (const Json& form : forms) {
+    const Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+                       {"max_tokens", 20},
+                       {"temperature", 0},
+                       {"structured_outputs", form}};
+    const Reply reply = server().post("/v1/chat/completions", body);
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    EXPECT_EQ(reply.json()["choices"][0]["finish_reason"], "length") << reply.body;
+  }
+}
+
+TEST(Thinking, IsAsAGrammarSpellsIt) {
+  const Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+                     {"max_tokens", 50},
+                     {"grammar", "root ::= \"hm</think>\" (\"yes\" | \"no way\")"}};
+  const Json message = server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  EXPECT_EQ(message["reasoning_content"], "hm");
+  EXPECT_TRUE(message["content"] == "yes" || message["content"] == "no way") << message;
+}
+
+}  // namespace
+}  // namespace talon::test::thinking_test
