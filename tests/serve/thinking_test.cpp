@@ -61,5 +61,42 @@ TEST(Thinking, IsAsAGrammarSpellsIt) {
   EXPECT_TRUE(message["content"] == "yes" || message["content"] == "no way") << message;
 }
 
+/// The number of tokens of a prompt tells what the template was asked for.
+TEST(Thinking, IsAskedForOrNot) {
+  TestServer::Options options;
+  options.chat_template =
+      "{{ messages[0].content }}{% if enable_thinking is defined %}"
+      "{{ ' yes' if enable_thinking and thinking else ' no no no' }}{% endif %}";
+  TestServer choosing(options);
+  const auto answer = [&](const char* path, Json body, const Json& more) {
+    body.update(more);
+    return choosing.post(path, body).json();
+  };
+  const Json chat = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 1}};
+  const auto of_message = [&](const Json& more) {
+    return answer("/v1/messages/count_tokens", chat, more)["input_tokens"].get<int>();
+  };
+  const int unasked = of_message(Json::object());
+  const int yes =
+      of_message({{"chat_template_kwargs", {{"enable_thinking", true}, {"thinking", true}}}});
+  const int no = of_message({{"chat_template_kwargs", {{"enable_thinking", false}}}});
+  ASSERT_LT(unasked, yes);
+  ASSERT_LT(yes, no);
+  EXPECT_EQ(of_message({{"thinking", {{"type", "enabled"}, {"budget_tokens", 1024}}}}), yes);
+  EXPECT_EQ(of_message({{"thinking", {{"type", "adaptive"}}}}), yes);
+  EXPECT_EQ(of_message({{"thinking", {{"type", "disabled"}}}}), no);
+  EXPECT_EQ(of_message({{"thinking", {{"type", "enabled"}}},
+                        {"chat_template_kwargs", {{"enable_thinking", false}}}}),
+            no);
+  const Json of_chat = answer("/v1/chat/completions", chat, {{"reasoning_effort", "none"}});
+  EXPECT_EQ(of_chat["usage"]["prompt_tokens"], no) << of_chat;
+  const Json asked = {{"input", "Hi"}, {"max_output_tokens", 16}};
+  const Json response = answer("/v1/responses", asked, {{"reasoning", {{"effort", "none"}}}});
+  EXPECT_EQ(response["usage"]["input_tokens"], no) << response;
+  const Json wrong = {{"thinking", {{"type", "on"}}}};
+  EXPECT_EQ(answer("/v1/messages", chat, wrong)["error"]["message"],
+            "thinking.type: expected one of enabled, adaptive, disabled, found \"on\"");
+}
+
 }  // namespace
 }  // namespace talon::test::thinking_test

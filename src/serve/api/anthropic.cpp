@@ -149,12 +149,24 @@ std::vector<ChatMessage> read_turns(const Fields& fields, const OrderedJson& bod
   return messages;
 }
 
+/// The budget of a thought is not kept to: it ends where the model ends it.
+void read_thinking(const Fields& fields, ChatRenderOptions& options) {
+  const auto thinking = fields.object("thinking");
+  if (!thinking) return;
+  const std::string type = thinking->text("type").value_or("");
+  if (type != "enabled" && type != "adaptive" && type != "disabled") {
+    thinking->refuse("type", "one of enabled, adaptive, disabled");
+  }
+  ask_to_think(type != "disabled", options);
+}
+
 ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits& limits) {
   const Fields fields(json);
   const OrderedJson body = ordered_body(json, text);
   ChatAsk ask;
   ask.messages = read_turns(fields, body, limits);
   ask.options = read_render_options(fields);
+  read_thinking(fields, ask.options);
   ask.options.continues_last = ask.messages.back().role == "assistant";
   ask.tools = read_tools(ToolShape::messages, fields, body, limits);
   ask.grammar = read_grammar(fields, body, limits);
@@ -337,7 +349,7 @@ void serve_messages(const GenerateInput& input) {
   AnswerFields answer = read_common(input, fields, kAnthropicNames);
   if (!answer.max_new) fields.refuse("max_tokens", "a whole number of at least 1");
   if (answer.choices != 1) fields.refuse("n", "1");
-  for (const char* name : {"metadata", "thinking"}) fields.object(name);
+  fields.object("metadata");
   ChatAsk ask = read_ask(*input.body, *input.text, *input.limits);
   AnswerHead head = make_head("msg_", *input.model, std::move(answer));
   ask_chat(input, std::move(ask), head);

@@ -206,20 +206,26 @@ ChatRenderOptions read_render_options(const Fields& fields) {
       }
     }
   }
-  if (const auto effort = read_effort(fields, "reasoning_effort")) {
-    options.variables["reasoning_effort"] = *effort;
-  }
+  read_effort(fields, "reasoning_effort", options);
   return options;
 }
 
-std::optional<std::string> read_effort(const Fields& fields, const char* name) {
+void read_effort(const Fields& fields, const char* name, ChatRenderOptions& options) {
   constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                         "high", "xhigh",   "max"};
-  auto effort = fields.text(name);
-  if (effort && std::ranges::find(kEfforts, *effort) == kEfforts.end()) {
+  const auto effort = fields.text(name);
+  if (!effort) return;
+  if (std::ranges::find(kEfforts, *effort) == kEfforts.end()) {
     fields.refuse(name, fmt::format("one of {}", fmt::join(kEfforts, ", ")));
   }
-  return effort;
+  options.variables["reasoning_effort"] = *effort;
+  if (*effort == "none") ask_to_think(false, options);
+}
+
+void ask_to_think(bool thinks, ChatRenderOptions& options) {
+  for (const char* name : {"enable_thinking", "thinking"}) {
+    if (!options.variables.contains(name)) options.variables[name] = thinks;
+  }
 }
 
 }  // namespace talon

@@ -19,9 +19,12 @@ std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits
 /// How the template is asked: add_generation_prompt or continue_final_message, and variables of
 /// chat_template_kwargs and reasoning_effort.
 ChatRenderOptions read_render_options(const Fields& fields);
-/// How long a model shall think, in OpenAI's words; what else a template knows goes into
-/// chat_template_kwargs.
-std::optional<std::string> read_effort(const Fields& fields, const char* name);
+/// Reads how long a model shall think, in OpenAI's words, for the template; what else that knows
+/// goes into chat_template_kwargs.
+void read_effort(const Fields& fields, const char* name, ChatRenderOptions& options);
+/// Asks the template for a thought, or for none, by the names that templates have for this; what
+/// chat_template_kwargs say stays.
+void ask_to_think(bool thinks, ChatRenderOptions& options);
 
 /// One message whose role is one of `roles` and whose content is text, or parts of `types`.
 ChatMessage read_message(const std::string& path, const Json& json,

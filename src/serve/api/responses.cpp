@@ -255,9 +255,7 @@ void serve_responses(const GenerateInput& input) {
   ask.tools = read_tools(ToolShape::responses, fields, body, *input.limits);
   ask.grammar = read_grammar(fields, body, *input.limits);
   if (const auto reasoning = fields.object("reasoning")) {
-    if (const auto effort = read_effort(*reasoning, "effort")) {
-      ask.options.variables["reasoning_effort"] = *effort;
-    }
+    read_effort(*reasoning, "effort", ask.options);
   }
   AnswerHead head = make_head("resp_", *input.model, std::move(answer));
   head.asked = asked_of(fields);
