@@ -368,7 +368,7 @@ TEST(Tools, AreCalledOnceWhereTheyMayBeAndNoMoreIsAllowed) {
 TEST(Tools, AreCalledInTheMarksOfEachFamily) {
   for (const char* marks : {"[TOOL_CALLS]", "<|START_ACTION|>", "<｜tool▁sep｜>", "<|tool_call|>",
                             "<seed:tool_call> <seed:think> </seed:think>",
-                            "<|tool_call_argument_begin|>", "<TOOLCALL>"}) {
+                            "<|tool_call_argument_begin|>", "<TOOLCALL>", "<function_calls>"}) {
     TestServer::Options options;
     options.chat_template = std::string("{# ") + marks +
                             " #}{{ tools }}{% for message in messages %}{{ message.content }}"

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "serve/tools/tool_use.h"
 
 namespace talon {
@@ -83,6 +85,12 @@ class GrammarWriter {
         return listed_calls("<TOOLCALL>") + " " + mark("</TOOLCALL>");
       case ToolDialect::kimi:
         return kimi_calls();
+      case ToolDialect::olmo: {
+        const std::string call =
+            rule("call", each([&](const Tool& tool) { return python_call(tool); }));
+        return mark("<function_calls>") + " " + call + repeated(" (\"\\n\" " + call + ")*") + " " +
+               mark("</function_calls>");
+      }
     }
     return "";
   }
@@ -163,10 +171,50 @@ class GrammarWriter {
 
   std::string repeated(const std::string& more) const { return use_.parallel ? more : ""; }
 
+  bool keeps_to_schema(const Tool& tool) const {
+    return tool.strict || use_.choice == ToolUse::Choice::required;
+  }
+
   std::string arguments(const Tool& tool) {
-    const bool keeps = tool.strict || use_.choice == ToolUse::Choice::required;
-    return rule(fmt::format("arguments{}", next_++),
-                json_of(object_schema(keeps ? tool.parameters : OrderedJson::object())));
+    return rule(
+        fmt::format("arguments{}", next_++),
+        json_of(object_schema(keeps_to_schema(tool) ? tool.parameters : OrderedJson::object())));
+  }
+
+  /// NAME(KEY=VALUE, ...), the keys in the order of the schema, the values in JSON.
+  std::string python_call(const Tool& tool) {
+    return quoted(tool.name + "(") + " " + python_arguments(tool) + " \")\"";
+  }
+
+  std::string python_arguments(const Tool& tool) {
+    const OrderedJson& schema = tool.parameters;
+    if (!keeps_to_schema(tool) || !schema.contains("properties")) {
+      const std::string any = rule(fmt::format("argument{}", next_++),
+                                   "/[A-Za-z_][A-Za-z0-9_]{0,63}=/ " + json_of(true));
+      return "(" + any + " (\", \" " + any + ")*)?";
+    }
+    const OrderedJson required = schema.value("required", OrderedJson::array());
+    const auto is_required = [&](const std::string& key) {
+      return std::ranges::find(required, OrderedJson(key)) != required.end();
+    };
+    // What may be written from a key on: as the first argument, and behind others.
+    std::string first, more;
+    const OrderedJson& properties = schema["properties"];
+    for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
+      OrderedJson value = property.value();
+      for (const char* shared : {"$defs", "definitions"}) {
+        if (value.is_object() && schema.contains(shared)) value[shared] = schema[shared];
+      }
+      const std::string argument = rule(fmt::format("argument{}", next_++),
+                                        quoted(property.key() + "=") + " " + json_of(value));
+      const std::string begun = argument + " " + more;
+      const bool must = is_required(property.key());
+      first = must ? begun : first.empty() ? "(" + begun + ")?" : begun + " | " + first;
+      first = rule(fmt::format("first{}", next_++), first);
+      more = must ? "\", \" " + begun : "(\", \" " + argument + ")? " + more;
+      more = rule(fmt::format("more{}", next_++), more);
+    }
+    return first;
   }
 
   /// An object for each tool, with its arguments under `key`.

@@ -154,5 +154,33 @@ TEST(AnswerGrammar, OfStrictToolsHasOneCallWhereThereMayBeNoMore) {
   EXPECT_EQ(taken(one, call + call), Taken::refused);
 }
 
+TEST(AnswerGrammar, OfOlmoHasCallsAsPythonWritesThem) {
+  AnswerStyle style;
+  style.dialect = ToolDialect::olmo;
+  ToolUse use = one_tool();
+  use.choice = ToolUse::Choice::required;
+  use.chosen[0].parameters = OrderedJson::parse(
+      R"({"properties": {"a": {"$ref": "#/$defs/n"}, "b": {"type": "string"}, "c": {"const": 1}},
+          "required": ["b"], "$defs": {"n": {"type": "integer"}}})");
+  const auto grammar = answer_grammar(use, style, tokenizer(), {});
+  const auto calls = [](const std::string& inside) {
+    return "<function_calls>" + inside + "</function_calls>";
+  };
+  for (const char* call :
+       {R"(get(b="x"))", R"(get(a=1, b="x"))", R"(get(b="x", c=1))", R"(get(a=1, b="x", c=1))"}) {
+    EXPECT_EQ(taken(grammar, calls(call)), Taken::whole) << call;
+    EXPECT_EQ(read_whole(style, calls(call)).calls.size(), 1U) << call;
+  }
+  EXPECT_EQ(taken(grammar, calls("get(b=\"x\")\nget(b=\"y\")")), Taken::whole);
+  for (const char* call : {"get()", "get(a=1)", "get(a=\"x\", b=\"x\")", "get(b=\"x\", a=1)",
+                           "get(b=\"x\", c=2)", "set(b=\"x\")"}) {
+    EXPECT_EQ(taken(grammar, calls(call)), Taken::refused) << call;
+  }
+  use.chosen[0].parameters = {{"type", "object"}};
+  const auto any = answer_grammar(use, style, tokenizer(), {});
+  EXPECT_EQ(taken(any, calls("get()")), Taken::whole);
+  EXPECT_EQ(taken(any, calls("get(x=[1], y=null)")), Taken::whole);
+}
+
 }  // namespace
 }  // namespace talon::answer_grammar_test

@@ -173,6 +173,7 @@ ToolDialect dialect_of(std::string_view source) {
   if (has(source, "<｜tool▁sep｜>")) return ToolDialect::deepseek;
   if (has(source, "[TOOL_CALLS]")) return ToolDialect::mistral;
   if (has(source, "<tool_call>")) return ToolDialect::hermes;
+  if (has(source, "<function_calls>")) return ToolDialect::olmo;
   if (has(source, "<|tool_call|>")) return ToolDialect::granite;
   const bool is_llama = has(source, "<|python_tag|>") || has(source, "<|eom_id|>") ||
                         (has(source, "ipython") && has(source, "parameters"));
@@ -239,6 +240,9 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
       break;
     case ToolDialect::nemotron:
       reader = make_nemotron_reader();
+      break;
+    case ToolDialect::olmo:
+      reader = make_olmo_reader();
       break;
   }
   if (!style.parallel) reader = std::make_unique<OneCallReader>(std::move(reader));

@@ -28,7 +28,8 @@ enum class ToolDialect {
   granite,        // <|tool_call|> and a list: Granite 3, Phi 4
   seed,           // <seed:tool_call>, the parameters as tags: Seed-OSS
   kimi,           // <|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}: Kimi K2
-  nemotron        // <TOOLCALL> and a list: Llama Nemotron
+  nemotron,       // <TOOLCALL> and a list: Llama Nemotron
+  olmo            // <function_calls>NAME(KEY=VALUE, ...)</function_calls>, one a line: OLMo 3
 };
 
 /// JSON schemas of the arguments, by the names of tools.

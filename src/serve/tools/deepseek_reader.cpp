@@ -24,9 +24,9 @@ bool is_object(std::string_view text) {
 }
 
 /// `NAME<sep>{...}`, or as V3 and R1 write it `function<sep>NAME` and the object between fences.
-std::optional<ReadAnswer::Call> read_call(std::string_view text) {
+WholeCallReader::Calls read_call(std::string_view text) {
   const std::size_t end = text.find(kNameEnd);
-  if (end == std::string_view::npos) return std::nullopt;
+  if (end == std::string_view::npos) return {};
   std::string_view name = trimmed(text.substr(0, end));
   std::string_view arguments = trimmed(text.substr(end + kNameEnd.size()));
   if (const std::size_t fence = arguments.find(kFence);
@@ -36,20 +36,20 @@ std::optional<ReadAnswer::Call> read_call(std::string_view text) {
     arguments = arguments.substr(std::min(arguments.find('{'), arguments.size()));
     arguments = trimmed(arguments.substr(0, arguments.rfind(kFence)));
   }
-  if (name.empty() || !is_object(arguments)) return std::nullopt;
-  return ReadAnswer::Call{std::string(name), std::string(arguments)};
+  if (name.empty() || !is_object(arguments)) return {};
+  return {{std::string(name), std::string(arguments)}};
 }
 
 /// `functions.NAME:NUMBER<mark>{...}`
-std::optional<ReadAnswer::Call> read_kimi_call(std::string_view text) {
+WholeCallReader::Calls read_kimi_call(std::string_view text) {
   const std::size_t end = text.find(kKimiNameEnd);
-  if (end == std::string_view::npos) return std::nullopt;
+  if (end == std::string_view::npos) return {};
   std::string_view name = trimmed(text.substr(0, end));
   const std::string_view arguments = trimmed(text.substr(end + kKimiNameEnd.size()));
   if (name.starts_with(kKimiPrefix)) name.remove_prefix(kKimiPrefix.size());
   name = name.substr(0, name.rfind(':'));
-  if (name.empty() || !is_object(arguments)) return std::nullopt;
-  return ReadAnswer::Call{std::string(name), std::string(arguments)};
+  if (name.empty() || !is_object(arguments)) return {};
+  return {{std::string(name), std::string(arguments)}};
 }
 
 }  // namespace

@@ -87,14 +87,14 @@ class ValueParser {
 };
 
 /// `call:NAME{...}`
-std::optional<ReadAnswer::Call> read_call(std::string_view text, std::string_view quote) {
+WholeCallReader::Calls read_call(std::string_view text, std::string_view quote) {
   const std::size_t brace = text.find('{');
-  if (!text.starts_with(kCall) || brace == std::string_view::npos) return std::nullopt;
+  if (!text.starts_with(kCall) || brace == std::string_view::npos) return {};
   ValueParser parser(text.substr(brace), quote);
   const auto arguments = parser.value();
-  if (!arguments || !parser.at_end()) return std::nullopt;
-  return ReadAnswer::Call{std::string(text.substr(kCall.size(), brace - kCall.size())),
-                          arguments->dump(-1, ' ', false, OrderedJson::error_handler_t::replace)};
+  if (!arguments || !parser.at_end()) return {};
+  return {{std::string(text.substr(kCall.size(), brace - kCall.size())),
+           arguments->dump(-1, ' ', false, OrderedJson::error_handler_t::replace)}};
 }
 
 std::unique_ptr<AnswerReader> make_reader(const GemmaMarks& marks) {

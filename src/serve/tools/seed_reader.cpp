@@ -7,13 +7,13 @@ namespace talon {
 namespace {
 
 /// As the model writes it, or the object that a grammar makes of it.
-std::optional<ReadAnswer::Call> read_call(std::string_view text, const ToolSchemas& schemas) {
-  if (auto call = read_spelled_call(text, schemas)) return call;
+WholeCallReader::Calls read_call(std::string_view text, const ToolSchemas& schemas) {
+  if (auto call = read_spelled_call(text, schemas)) return {*std::move(call)};
   const OrderedJson object = object_in(std::string(text));
-  if (object.is_null()) return std::nullopt;
+  if (object.is_null()) return {};
   const auto name = object.find("name"), arguments = object.find("arguments");
-  if (name == object.end() || !name->is_string() || arguments == object.end()) return std::nullopt;
-  return ReadAnswer::Call{name->get<std::string>(), arguments->dump()};
+  if (name == object.end() || !name->is_string() || arguments == object.end()) return {};
+  return {{name->get<std::string>(), arguments->dump()}};
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 namespace talon {
 
-WholeCallReader::WholeCallReader(std::string_view begin, std::string_view end, ReadCall read_call,
+WholeCallReader::WholeCallReader(std::string_view begin, std::string_view end, ReadCalls read_calls,
                                  std::vector<std::string_view> around)
-    : outside_(std::move(around)), inside_{end}, read_call_(std::move(read_call)) {
+    : outside_(std::move(around)), inside_{end}, read_calls_(std::move(read_calls)) {
   outside_.insert(outside_.begin(), begin);
 }
 
@@ -43,11 +43,13 @@ bool WholeCallReader::advance(Parts& parts) {
 }
 
 void WholeCallReader::end_call(std::string_view text, std::string_view end, Parts& parts) {
-  const auto call = read_call_(text);
-  if (!call) return content_.say(std::string(outside_[0]).append(text).append(end), parts);
+  const Calls calls = read_calls_(text);
+  if (calls.empty()) return content_.say(std::string(outside_[0]).append(text).append(end), parts);
   content_.call();
-  tell(parts, AnswerPart::Kind::call, call->name);
-  tell(parts, AnswerPart::Kind::arguments, call->arguments);
+  for (const ReadAnswer::Call& call : calls) {
+    tell(parts, AnswerPart::Kind::call, call.name);
+    tell(parts, AnswerPart::Kind::arguments, call.arguments);
+  }
 }
 
 }  // namespace talon

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +13,11 @@ namespace talon {
 /// read from is content, its marks too.
 class WholeCallReader final : public AnswerReader {
  public:
-  using ReadCall = std::function<std::optional<ReadAnswer::Call>(std::string_view text)>;
+  using Calls = std::vector<ReadAnswer::Call>;
+  using ReadCalls = std::function<Calls(std::string_view text)>;
 
   /// around: further marks, which are left out where no call is open.
-  WholeCallReader(std::string_view begin, std::string_view end, ReadCall read_call,
+  WholeCallReader(std::string_view begin, std::string_view end, ReadCalls read_calls,
                   std::vector<std::string_view> around = {});
 
   void read(std::string_view text, Parts& parts) override;
@@ -29,7 +29,7 @@ class WholeCallReader final : public AnswerReader {
 
   std::vector<std::string_view> outside_;  // marks that are looked for there, the begin first
   std::vector<std::string_view> inside_;
-  ReadCall read_call_;
+  ReadCalls read_calls_;
   std::string pending_;
   bool in_call_ = false;
   Content content_;
