@@ -32,9 +32,9 @@ class ConversationMemory {
   const std::array<Volume, kVolumes>& volumes() const { return volumes_; }  // the newer one first
   int size() const;                                                         // tokens
 
- private:
   static constexpr TokenId kBorder = -1;  // between conversations; no text has it
 
+ private:
   int most_tokens_;
   std::uint64_t next_id_ = 1;
   std::array<Volume, kVolumes> volumes_;

@@ -23,8 +23,11 @@ class Drafter {
     return taps().empty() ? static_cast<int>(prompt.size()) : 0;
   }
   /// As start(), then `known` observed: the first tokens of a prompt, at most remembers() of them.
-  virtual std::unique_ptr<DraftState> resume(std::span<const TokenId> known,
-                                             const TextOwner& owner) {
+  /// expected: a text that this one may come to be like, from its prompt's last tokens on, or
+  /// empty; drafters of repeated texts use it. Borrowed for the call.
+  virtual std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner& owner,
+                                             std::span<const TokenId> expected) {
+    static_cast<void>(expected);
     auto state = start();
     state->owner = owner;
     if (!known.empty()) observe(*state, {.tokens = known, .first_has_row = false});

@@ -55,11 +55,11 @@ class MergedDrafter : public Drafter {
     return known;
   }
 
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known,
-                                     const TextOwner& owner) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner& owner,
+                                     std::span<const TokenId> expected) override {
     auto state = std::make_unique<MergedState>();
     for (const MergedPart& part : parts_)
-      state->parts.push_back(part.drafter->resume(known, owner));
+      state->parts.push_back(part.drafter->resume(known, owner, expected));
     return state;
   }
 

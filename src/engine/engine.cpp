@@ -355,7 +355,9 @@ void Engine::State::start_drafting(Sequence& sequence) {
   sequence.observed = static_cast<int>(known.size());
   const Method& method = sequence.method.method;
   const TextOwner owner = {sequence.request.tenant, sequence.request.reuse_prefix};
-  const auto resume = [&] { sequence.draft = method.drafter->resume(known, owner); };
+  const auto resume = [&] {
+    sequence.draft = method.drafter->resume(known, owner, sequence.expected_text());
+  };
   if (!faults.contain(FaultOrigin::drafter, resume)) {
     sequence.policy.reset();
     return;

@@ -354,7 +354,8 @@ class RememberingDrafter : public RecordingDrafter {
     ++asked;
     return most_;
   }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&,
+                                     std::span<const TokenId>) override {
     auto state = start();
     latest->tokens.assign(known.begin(), known.end());
     resumed = static_cast<int>(known.size());

@@ -25,6 +25,9 @@ struct Request {
   /// Pictures: what the prompt's rows are instead of the embeddings of its tokens, [prompt,
   /// hidden]; null: nothing. Such a prompt shares no rows with others.
   std::shared_ptr<const std::vector<float>> prompt_vectors;
+  /// What the answer may be like: drafts follow it where the text does, tokens do not depend on it.
+  /// Shared by the choices of a prompt; null: nothing.
+  std::shared_ptr<const std::vector<TokenId>> expected;
   MethodId method = 0;
   int max_new = 128;  // at least one; the answer also ends where the model's context does
   /// Before the answer has so many tokens, end tokens are not drawn and stop texts not looked for.

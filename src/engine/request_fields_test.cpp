@@ -68,6 +68,25 @@ TEST(RequestFields, LogprobsAreTheSameBytesWithAndWithoutDrafts) {
   }
 }
 
+TEST(RequestFields, WhatIsExpectedSavesRoundsAndChangesNoToken) {
+  for (const double temperature : {0.0, 1.0}) {
+    Request asked = request(60);
+    asked.sampler.temperature = temperature;
+    TestEngine plain(small_model(), drafter("none"));
+    const auto answer = plain.run(asked).tokens;
+    TestEngine test(small_model(), drafter("suffix"));
+    const int rounds = test.run(asked).statistics.rounds;
+    asked.reuse_prefix = false;
+    asked.expected = std::make_shared<const std::vector<TokenId>>(answer);
+    const auto helped = test.run(asked);
+    EXPECT_EQ(helped.tokens, answer);
+    EXPECT_LT(helped.statistics.rounds, 12) << "without: " << rounds;
+    EXPECT_GT(rounds, 24);
+    asked.expected = std::make_shared<const std::vector<TokenId>>(answer.rbegin(), answer.rend());
+    EXPECT_EQ(test.run(asked).tokens, answer);
+  }
+}
+
 TEST(RequestFields, AnEndTokenIsNotDrawnBeforeTheLeastLength) {
   TestEngine test(small_model(), drafter("suffix"));
   const auto free = test.run(request()).tokens;

@@ -112,6 +112,16 @@ CommittedTokens Sequence::tokens_since(int first) const {
   return committed;
 }
 
+std::vector<TokenId> Sequence::expected_text() const {
+  constexpr std::size_t kLead = 16;
+  if (!request.expected) return {};
+  const std::size_t lead = std::min(kLead, request.prompt.size());
+  std::vector<TokenId> result(request.prompt.end() - static_cast<std::ptrdiff_t>(lead),
+                              request.prompt.end());
+  result.insert(result.end(), request.expected->begin(), request.expected->end());
+  return result;
+}
+
 std::span<const float> Sequence::vectors_of(int first, int rows) const {
   const int count = std::min(first + rows, prompt_length()) - first;
   if (!request.prompt_vectors || count <= 0) return {};

@@ -58,6 +58,8 @@ struct Sequence {
   }
   /// Tokens from `first` on that the rows in the cache have produced.
   CommittedTokens tokens_since(int first) const;
+  /// Request::expected behind the prompt's last tokens, so that its beginning is found, too.
+  std::vector<TokenId> expected_text() const;
   /// What stands for `rows` tokens from `first` on (Request::prompt_vectors), those behind the
   /// prompt left out.
   std::span<const float> vectors_of(int first, int rows) const;

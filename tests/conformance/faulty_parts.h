@@ -25,10 +25,10 @@ class FaultyDrafter : public Drafter {
     trigger_.tick();
     return inner_->remembers(prompt);
   }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known,
-                                     const TextOwner& owner) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner& owner,
+                                     std::span<const TokenId> expected) override {
     trigger_.tick();
-    return inner_->resume(known, owner);
+    return inner_->resume(known, owner, expected);
   }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     trigger_.tick();

@@ -107,7 +107,7 @@ TEST_P(EagleDrafters, AResumedStateDraftsAsOneThatSawEverything) {
   EXPECT_EQ(known, 199);  // all but the last, which is always to be run
   for (const int from : {known, 2 * kPageRows + 1, 70, 2}) {
     const auto state =
-        drafter->resume(std::span(text.tokens).first(static_cast<std::size_t>(from)), {});
+        drafter->resume(std::span(text.tokens).first(static_cast<std::size_t>(from)), {}, {});
     observe(*drafter, *state, text, from, 200 - from);
     expect_equal(propose(*drafter, *state, text.tokens.back()), whole);
   }
@@ -127,7 +127,7 @@ TEST_P(EagleDrafters, AFinishedSequenceIsRememberedEvenIfNothingWasDraftedForIt)
   state.reset();
   const int known = drafter->remembers(text.tokens);
   EXPECT_EQ(known, 99);
-  const auto later = drafter->resume(std::span(text.tokens).first(99), {});
+  const auto later = drafter->resume(std::span(text.tokens).first(99), {}, {});
   observe(*drafter, *later, text, 99, 1);
   const DraftTree resumed = propose(*drafter, *later, text.tokens.back());
   expect_equal(resumed, draft(*make(), text));
@@ -144,7 +144,7 @@ TEST_P(EagleDrafters, AHeadThatNobodyWantsDraftsOfSleepsAndWantedDraftsWakeIt) {
   EXPECT_EQ(drafter->remembers(begin), 300) << "it holds nobody back";
   drafter->finish(*state, true);
 
-  const auto later = drafter->resume(begin.first(290), {});
+  const auto later = drafter->resume(begin.first(290), {}, {});
   observe(*drafter, *later, text, 290, 10);
   EXPECT_GT(propose(*drafter, *later, begin.back()).draft_nodes(), 0);
   EXPECT_GT(propose(*drafter, *state, begin.back()).draft_nodes(), 0);

@@ -118,6 +118,13 @@ const BadField kBadFields[] = {
      "talon.drafter: expected options without head="},
     {kCompletion, R"({"talon": {"deadline_ms": 0}})", "talon.deadline_ms",
      "talon.deadline_ms: expected"},
+    {kChat, R"({"prediction": "x"})", "prediction", "prediction: expected an object, found \"x\""},
+    {kChat, R"({"prediction": {"type": "picture", "content": "x"}})", "prediction.type",
+     "prediction.type: expected content, found \"picture\""},
+    {kChat, R"({"prediction": {"type": "content", "content": 5}})", "prediction.content",
+     "prediction.content: expected a text or at most"},
+    {kCompletion, R"({"prediction": {"type": "content"}})", "prediction.content",
+     "prediction.content: expected a text or text parts, found none"},
     {kChat, R"({"messages": null})", "messages",
      "messages: expected an array of at least one message"},
     {kChat, R"({"messages": []})", "messages",
@@ -320,6 +327,31 @@ TEST(BadFields, TextsThatNoPromptCanHoldAreNotCounted) {
   expect_too_long(small, "/v1/completions", {{"prompt", text}}, "prompt");
   chat["messages"][0]["content"] = text;
   expect_too_long(small, "/v1/chat/completions", chat, "messages");
+}
+
+/// At every temperature: what was expected is drafted, and the answer is the same.
+TEST(Predictions, OfAnAnswerSaveChecksAndChangeNothing) {
+  for (const double temperature : {0.0, 1.0}) {
+    Json body = {{"messages", {{{"role", "user"}, {"content", "Tell me a story."}}}},
+                 {"max_tokens", 80},
+                 {"temperature", temperature},
+                 {"seed", 7},
+                 {"talon", {{"metrics", true}, {"policy", "fixed"}}}};
+    const auto ask = [&] { return server().post(kChat, body).json(); };
+    const Json plain = ask();
+    const std::string text = plain["choices"][0]["message"]["content"];
+    const auto checks = [](const Json& answer) {
+      return answer["metrics"]["speculative_decoding"]["num_spec_steps"].get<int>();
+    };
+    for (const Json& content : {Json(text), Json({{{"type", "text"}, {"text", text}}})}) {
+      body["prediction"] = {{"type", "content"}, {"content", content}};
+      const Json helped = ask();
+      EXPECT_EQ(helped["choices"][0]["message"]["content"], text);
+      EXPECT_LT(3 * checks(helped), checks(plain)) << helped["metrics"];
+    }
+    body["prediction"]["content"] = "Another text.";
+    EXPECT_EQ(ask()["choices"][0]["message"]["content"], text);
+  }
 }
 
 TEST(BadFields, AChatNeedsATemplate) {

@@ -77,7 +77,8 @@ class BlockDrafter : public Drafter {
   DrafterTraits traits() const override { return {.taps = head_.taps(), .extends_trees = true}; }
   std::unique_ptr<DraftState> start() override { return memory_.start(); }
   int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&,
+                                     std::span<const TokenId>) override {
     return memory_.resume(known);
   }
   void observe(DraftState& state, const CommittedTokens& committed) override {

@@ -74,7 +74,8 @@ class EagleDrafter : public Drafter {
     return std::make_unique<EagleState>(memory_.start());
   }
   int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&) override {
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&,
+                                     std::span<const TokenId>) override {
     return std::make_unique<EagleState>(memory_.resume(known));
   }
   void observe(DraftState& any_state, const CommittedTokens& committed) override {

@@ -44,7 +44,7 @@ struct Cursor {
 struct SuffixState : DraftState {
   explicit SuffixState(RepeatOdds start) : odds(start) {}
   RepeatOdds odds;
-  SuffixAutomaton text;
+  SuffixAutomaton text;          // behind what was expected
   SuffixAutomaton::Match match;  // the longest suffix of the text that it had before
   std::array<Cursor, ConversationMemory::kVolumes> cursors;
   std::vector<TokenId> tokens;
@@ -237,6 +237,15 @@ class SuffixDrafter : public Drafter {
   DrafterTraits traits() const override { return {.extends_trees = true}; }
   std::unique_ptr<DraftState> start() override {
     return std::make_unique<SuffixState>(odds_.aged());
+  }
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner& owner,
+                                     std::span<const TokenId> expected) override {
+    auto state = std::make_unique<SuffixState>(odds_.aged());
+    state->owner = owner;
+    for (const TokenId token : expected) state->text.append(token);
+    if (!expected.empty()) state->text.append(ConversationMemory::kBorder);
+    if (!known.empty()) observe(*state, {.tokens = known, .first_has_row = false});
+    return state;
   }
 
   void observe(DraftState& draft_state, const CommittedTokens& committed) override {

@@ -204,6 +204,22 @@ TEST(SuffixDrafter, RemembersNothingOfATenantsTexts) {
   }
 }
 
+/// From the prompt's last tokens on, and again behind words that the text has in its place.
+TEST(SuffixDrafter, FollowsWhatIsExpected) {
+  for (const char* name : {"suffix", "ngram+suffix"}) {
+    Text text(name);
+    const Tokens expected = {7, 8, 9, 20, 21, 22, 23, 24, 25, 26, 27};
+    text.state = text.drafter->resume(Tokens{1, 2, 3}, {}, expected);
+    text.length = 3;
+    text.add({7, 8, 9});
+    Tokens path = likeliest_path(text.propose());
+    EXPECT_EQ(path, (Tokens{20, 21, 22, 23, 24, 25, 26, 27}));
+    text.add({20, 21, 50, 51, 24, 25});
+    path = likeliest_path(text.propose());
+    EXPECT_EQ(path, (Tokens{26, 27}));
+  }
+}
+
 /// It would find itself there when it goes on.
 TEST(SuffixDrafter, DoesNotRememberATextThatIsSetBack) {
   Text first("suffix:history=1000");

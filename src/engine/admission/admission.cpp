@@ -100,6 +100,20 @@ std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& 
   return std::nullopt;
 }
 
+std::optional<Refusal> refuse_expected(const Request& request, const ModelConfig& config) {
+  if (!request.expected) return std::nullopt;
+  if (std::ssize(*request.expected) > config.context) {
+    return bad_request(fmt::format("expected: expected at most {} tokens, the context, found {}",
+                                   config.context, request.expected->size()));
+  }
+  for (const TokenId token : *request.expected) {
+    if (token >= 0 && token < config.vocabulary) continue;
+    return bad_request(
+        fmt::format("expected: expected ids from 0 to {}, found {}", config.vocabulary - 1, token));
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> refuse_guidance(const Request& request, const ModelConfig& config) {
   if (!std::isfinite(request.guidance) || request.guidance < 0) {
     return bad_request(
@@ -184,6 +198,7 @@ std::optional<Refusal> refuse(const Request& request, Target& target,
                               const EngineOptions& options) {
   const ModelConfig& config = target.model().config;
   if (auto refusal = refuse_prompt(request, config)) return refusal;
+  if (auto refusal = refuse_expected(request, config)) return refusal;
   if (auto refusal = refuse_guidance(request, config)) return refusal;
   if (auto refusal = refuse_options(request, config, options)) return refusal;
   const auto length = static_cast<long>(request.prompt.size());

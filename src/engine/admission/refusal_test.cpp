@@ -54,6 +54,14 @@ TEST(Engine, RefusesRequestsItCannotServeSayingWhy) {
         "prompt: expected at most 511 tokens, one less than the context, found 512");
   check([](Request& r) { r.prompt.assign(128, 1); }, Reason::no_room,
         "prompt: expected at most 127 tokens, one less than the cache holds, found 128");
+  const auto expects = [](std::size_t count, TokenId token) {
+    return [=](Request& r) {
+      r.expected = std::make_shared<const std::vector<TokenId>>(count, token);
+    };
+  };
+  check(expects(2, -1), Reason::bad_request, "expected: expected ids from 0 to 511, found -1");
+  check(expects(513, 1), Reason::bad_request,
+        "expected: expected at most 512 tokens, the context, found 513");
   check([](Request& r) { r.max_new = 0; }, Reason::bad_request,
         "max_new: expected at least 1, found 0");
   check([](Request& r) { r.sampler.top_p = 2; }, Reason::bad_request,

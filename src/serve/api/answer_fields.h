@@ -35,7 +35,8 @@ struct AnswerFields {
   std::uint64_t tenant = 0;
   int priority = 0;
   MethodChoice method;
-  std::shared_ptr<const ConstraintSource> constraint;  // null: none
+  std::shared_ptr<const ConstraintSource> constraint;    // null: none
+  std::shared_ptr<const std::vector<TokenId>> expected;  // as Request::expected
   AnswerStyle style;
   std::optional<int> deadline_ms;
 };

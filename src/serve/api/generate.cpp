@@ -84,6 +84,7 @@ Request make_request(const AnswerFields& fields, const ServedModel& model) {
   request.priority = fields.priority;
   request.logprobs = fields.logprobs;
   request.constraint = fields.constraint;
+  request.expected = fields.expected;
   request.shows_special = fields.style.shows_special();
   return request;
 }
@@ -148,6 +149,27 @@ void refuse_unserved_of_chat(const Fields& fields) {
   }
 }
 
+/// OpenAI's predicted output: {"type": "content", "content": a text or text parts}.
+std::shared_ptr<const std::vector<TokenId>> read_prediction(const Fields& fields,
+                                                            const ServedModel& model) {
+  constexpr std::string_view kText[] = {"text"};
+  const auto prediction = fields.object("prediction");
+  if (!prediction) return nullptr;
+  if (prediction->text("type") != "content") prediction->refuse("type", "content");
+  const Json* content = prediction->find("content");
+  if (!content) prediction->refuse("content", "a text or text parts");
+  const std::string text = read_content("prediction.content", *content, kText);
+  try {
+    check_prompt_bytes(model.tokenizer(), text, model.config().context);
+  } catch (const PromptTooLong& error) {
+    throw ApiError(400, "prediction", fmt::format("prediction.content: {}", error.what()),
+                   "context_length_exceeded");
+  }
+  std::vector<TokenId> tokens = model.tokenizer().encode(text, {.parse_special = false});
+  tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(model.config().context)));
+  return std::make_shared<const std::vector<TokenId>>(std::move(tokens));
+}
+
 }  // namespace
 
 AnswerFields read_common(const GenerateInput& input, const Fields& fields,
@@ -155,6 +177,7 @@ AnswerFields read_common(const GenerateInput& input, const Fields& fields,
   AnswerFields answer =
       read_answer_fields(fields, *input.limits, input.model->config().vocabulary, names);
   answer.returns_metrics |= input.returns_metrics;
+  answer.expected = read_prediction(fields, *input.model);
   return answer;
 }
 
