@@ -20,6 +20,7 @@ class Inspect : public Command {
     app_->add_option("--for", target_, "of a draft head: whether it fits this model")
         ->type_name("MODEL");
     add_models_folder_flag(*app_, options_.models_folder);
+    add_cells_flag(*app_, options_);
     add_forward_flags(*app_, options_);
   }
 
@@ -37,7 +38,7 @@ class Inspect : public Command {
 
  private:
   Json inspect_model() const {
-    const Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(options_)));
+    const Checkpoint checkpoint = open_files(source_of(options_));
     Json report = inspect_checkpoint(checkpoint, options_);
     if (!target_.empty()) {
       ModelOptions target = options_;

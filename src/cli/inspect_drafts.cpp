@@ -46,7 +46,7 @@ Json inspect_cache(const Checkpoint& model, const ModelOptions& options) {
 }
 
 Json inspect_fit(const Checkpoint& head, const ModelOptions& target) {
-  const Checkpoint model = open_checkpoint(resolve_model(source_of(target)));
+  const Checkpoint model = open_files(source_of(target));
   const ModelConfig config = read_model_config(model);
   Json json = {{"target", target.model}, {"fits", true}, {"problem", nullptr}, {"paired", false}};
   try {

@@ -66,13 +66,18 @@ const Tokenizer& LoadedModel::require_tokenizer() const {
   return *tokenizer;
 }
 
-LoadedModel open_model(const ModelSource& source, const LoadEvents& events) {
-  LoadedModel loaded;
-  loaded.path = resolve_model(source);
-  loaded.name = catalogue_name_of(loaded.path);
-  Checkpoint checkpoint = open_checkpoint(loaded.path);
+Checkpoint open_files(const ModelSource& source) {
+  Checkpoint checkpoint = open_checkpoint(resolve_model(source));
   if (source.image_side > 0 && checkpoint.metadata.is_object())
     checkpoint.metadata["grid"] = source.image_side;
+  return checkpoint;
+}
+
+LoadedModel open_model(const ModelSource& source, const LoadEvents& events) {
+  LoadedModel loaded;
+  const Checkpoint checkpoint = open_files(source);
+  loaded.path = checkpoint.path;
+  loaded.name = catalogue_name_of(loaded.path);
   try {
     loaded.tokenizer = Tokenizer::for_checkpoint(checkpoint);
   } catch (const Error& error) {

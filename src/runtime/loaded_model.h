@@ -45,6 +45,8 @@ struct LoadEvents {
       tensors = {};
 };
 
+/// The files of what `source` names, with the grid that it tells.
+Checkpoint open_files(const ModelSource& source);
 /// Opens, repacks and gets ready what `source` names. The file's mapping is given back before it
 /// returns. Throws Error naming the file for one that cannot be used, UsageError for a context
 /// longer than the model's or kernels that the machine lacks.

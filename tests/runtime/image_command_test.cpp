@@ -231,6 +231,21 @@ TEST_F(ImageCommand, IsForModelsThatDraw) {
   expect_said(run_talon({"score", "-m", model, "-f", text}), 2, "talon image");
 }
 
+TEST_F(ImageCommand, EveryCommandIsToldTheCellsThatAFileDoesNotTell) {
+  const std::string model = folder_.file("c2i.pt");
+  const Outcome inspected = run_talon({"inspect", model, "--cells", "4", "--json"});
+  ASSERT_EQ(inspected.code, 0) << inspected.notes;
+  EXPECT_EQ(Json::parse(inspected.output)["config"]["cells"], "4x4");
+  const std::string prompts = folder_.write(
+      "prompts.jsonl", "{\"prompt\": \"2\", \"source\": \"s\", \"licence\": \"l\"}\n");
+  const std::vector<std::string> data = {"train",     "data",  "-m", model,
+                                         "--prompts", prompts, "-o", folder_.file("data")};
+  expect_said(run_talon(data), 1, "(--cells)");
+  std::vector<std::string> told = data;
+  told.insert(told.end(), {"--cells", "4"});
+  expect_said(run_talon(told), 0, "1 conversations, 16 response tokens");
+}
+
 TEST_F(ImageCommand, InspectSaysWhatIsDrawnAndWhatIsMissing) {
   const auto inspected = [&](const std::string& model) {
     const Outcome outcome = run_talon({"inspect", model, "--json"});

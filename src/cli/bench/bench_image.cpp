@@ -91,8 +91,7 @@ class BenchImage : public Command {
         ->type_name("FILE");
     app_->add_option("--report", report_, "also write pictures.html, .md and .jsonl there")
         ->type_name("DIR");
-    add_int(*app_, "--cells", model_.image_side, 1, 256,
-            "cells of a side, for a .pt file whose name does not tell them");
+    add_cells_flag(*app_, model_);
     add_real(*app_, "--guidance", guidance_, 0, 1e6, "at most 1: no guide");
     add_sampler_flags(*app_, sampler_, seed_);
     add_decode_flags(*app_, decode_);

@@ -28,7 +28,7 @@ constexpr int kSheetGap = 4;  // pixels
 struct ImageOptions {
   ModelOptions model;
   std::string prompt, class_name, caption_features, batch, vq, out = "picture.png", sheet, watch;
-  int images = 1, cells = 0;
+  int images = 1;
   double guidance = 2;
   SamplerOptions sampler;
   std::uint64_t seed = 1;
@@ -103,8 +103,7 @@ class Image : public Command {
                "that is a terminal with 24-bit colours; always: at the end everywhere");
     app_->add_option("--vq", options_.vq, "the tokenizer (default: vq.safetensors of the model)")
         ->type_name("FILE");
-    add_int(*app_, "--cells", options_.cells, 1, 256,
-            "cells of a side, for a .pt file whose name does not tell them");
+    add_cells_flag(*app_, options_.model);
     add_real(*app_, "--guidance", options_.guidance, 0, 1e6,
              "how far from what the model draws without a prompt; at most 1: no guide");
     add_sampler_flags(*app_, options_.sampler, options_.seed);
@@ -126,7 +125,6 @@ class Image : public Command {
     }
     read_sheet();
     split_drafter(*app_, options_.decode);
-    options_.model.image_side = options_.cells;
     check_files();
     const LoadedModel loaded = load_with_meter(options_.model);
     if (!options_.batch.empty()) return draw_batch(loaded);

@@ -60,6 +60,12 @@ void add_model_flag(CLI::App& app, ModelOptions& options) {
   add_models_folder_flag(app, options.models_folder);
 }
 
+void add_cells_flag(CLI::App& app, ModelOptions& options) {
+  add_int(app, "--cells", options.image_side, 1, 256,
+          "cells of a side, for an image model in a .pt file whose name does not tell them")
+      ->group(kModelGroup);
+}
+
 void add_forward_flags(CLI::App& app, ModelOptions& options) {
   add_choice<BackendKind>(app, "--backend", options.backend,
                           {{"cpu", BackendKind::cpu}, {"reference", BackendKind::reference}},

@@ -17,6 +17,8 @@ struct ModelOptions : ModelSource {
 
 /// Declares -m, required.
 void add_model_flag(CLI::App& app, ModelOptions& options);
+/// Declares --cells, of image models whose files do not tell their grid.
+void add_cells_flag(CLI::App& app, ModelOptions& options);
 /// Declares --models.
 void add_models_folder_flag(CLI::App& app, std::string& folder);
 /// Declares where and how the model runs, but neither room for texts nor how long they may be.

@@ -131,9 +131,7 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
                  "the tokenizer of a model that draws pictures (default: vq.safetensors beside it)")
       ->type_name("FILE")
       ->group("Model and backend");
-  add_int(app, "--cells", options.model.image_side, 1, 256,
-          "cells of a side, for an image model in a .pt file whose name does not tell them")
-      ->group("Model and backend");
+  add_cells_flag(app, options.model);
   add_address_flags(app, options.server.http);
   app.add_option("--api-key", options.server.api_keys,
                  "requests must carry it (Authorization: Bearer KEY, or x-api-key)")

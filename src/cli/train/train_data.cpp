@@ -67,6 +67,7 @@ class TrainData : public Command {
         ->type_name("FOLDER");
     add_answer_options();
     add_work_options();
+    add_cells_flag(*app_, model_);
     add_forward_flags(*app_, model_);
     app_->add_flag("--json", json_, "print one JSON object at the end");
   }

@@ -23,6 +23,7 @@ class TrainHead : public Command {
             parent.add_subcommand("head", "train a draft head on what talon train data recorded")),
         run_(std::move(run)) {
     add_model_flag(*app_, request_.model);
+    add_cells_flag(*app_, request_.model);
     HeadTrainOptions& train = request_.train;
     add_choice<std::string>(*app_, "--kind", train.kind,
                             {{"eagle", "eagle"},

@@ -83,8 +83,7 @@ int train(const TrainHeadRequest& request) {
   tune_process(request.train.threads);
   TrainHeadRequest resolved = request;
   resolved.model.threads = request.train.threads;
-  const auto path = resolve_model(source_of(request.model));
-  const Checkpoint target = open_checkpoint(path);
+  const Checkpoint target = open_files(source_of(request.model));
   HeadTrainHooks hooks;
   hooks.log = [](std::string_view line) { note("{}", line); };
   const InterruptGuard interrupt;
