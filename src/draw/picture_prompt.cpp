@@ -315,8 +315,7 @@ std::filesystem::path usual_picture_tokenizer(const ImagePlan& plan,
 }
 
 VqDecoder open_picture_decoder(const Model& model, const std::filesystem::path& file) {
-  expects(model.config.image.has_value(), "a model that draws pictures");
-  const ImagePlan& plan = *model.config.image;
+  const ImagePlan& plan = plan_of(model);
   if (!file.empty()) require_tokenizer_file(file);
   const auto path = file.empty() ? usual_picture_tokenizer(plan, model.source) : file;
   VqDecoder decoder(open_checkpoint(path), plan.rows, plan.columns, model.backend->threads());

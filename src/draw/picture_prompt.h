@@ -75,8 +75,7 @@ std::filesystem::path usual_picture_tokenizer(const ImagePlan& plan,
                                               const std::filesystem::path& source);
 
 /// The decoder of the model's codes. file: of the tokenizer; empty: the usual one. Throws Error
-/// naming what is missing or does not fit.
-/// REQUIRES: a model that draws.
+/// naming what is missing or does not fit, UsageError for a model that writes text.
 VqDecoder open_picture_decoder(const Model& model, const std::filesystem::path& file = {});
 
 }  // namespace talon

@@ -91,6 +91,15 @@ TEST_F(ImageBatch, DrawsWhatItsLinesAskFor) {
   EXPECT_EQ(Json::parse(alone.output)["images"][0]["tokens"], of_line(3)["tokens"]);
 }
 
+TEST_F(ImageBatch, WhatIsNullIsNotThere) {
+  const std::vector<Json> all = drawn(
+      "{\"prompt\": \"red cat flat\", \"class\": null, \"caption_features\": null, "
+      "\"seed\": null, \"guidance\": null, \"out\": null}\n");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0]["prompt"], "red cat flat");
+  EXPECT_EQ(there(), std::vector<std::string>{"00001.png"});
+}
+
 TEST_F(ImageBatch, GoesOnWithWhatIsLeft) {
   drawn(kLines);
   const std::string cat = read_file(folder() + "/cat.png");

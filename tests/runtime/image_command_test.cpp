@@ -229,6 +229,12 @@ TEST_F(ImageCommand, IsForModelsThatDraw) {
   expect_said(run_talon({"run", "-m", model, "-p", "x"}), 2, part);
   expect_said(run_talon({"chat", "-m", model}), 2, part);
   expect_said(run_talon({"score", "-m", model, "-f", text}), 2, "talon image");
+  const std::string prompts = folder_.write("prompts.jsonl", "{\"prompt\": \"x\"}\n");
+  part = "model: expected one that draws pictures";
+  expect_said(image({"-m", small_model(), "--batch", prompts, "-o", folder_.file("out")}), 2, part);
+  expect_said(run_talon({"bench", "image", "-m", small_model(), "--methods", "jacobi", "--prompts",
+                         prompts, "--pictures", folder_.file("out")}),
+              2, part);
 }
 
 TEST_F(ImageCommand, EveryCommandIsToldTheCellsThatAFileDoesNotTell) {

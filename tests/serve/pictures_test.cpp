@@ -107,7 +107,7 @@ TEST(ServedPictures, OtherWishesAreRefusedByTheirField) {
   EXPECT_EQ(field({{"prompt", nullptr}, {"class", 3}}), "class");
   EXPECT_EQ(field({{"prompt", nullptr}, {"class", "cat"}}), "class");
   EXPECT_EQ(field({{"caption_features", "AAAA"}}), "caption_features");
-  EXPECT_EQ(field({{"repetition_penalty", 1.5}}), "sampler repetition_penalty");
+  EXPECT_EQ(field({{"repetition_penalty", 1.5}}), "repetition_penalty");
   EXPECT_EQ(field({{"talon", {{"drafter", "nobody"}}}}), "talon.drafter");
 }
 

@@ -19,7 +19,7 @@ std::string asking_key(const Json& line, const std::string& doing) {
   std::string key;
   int found = 0;
   for (const char* one : kAskedBy) {
-    if (!line.is_object() || !line.contains(one)) continue;
+    if (!line.is_object() || !line.contains(one) || line[one].is_null()) continue;
     key = one;
     ++found;
   }

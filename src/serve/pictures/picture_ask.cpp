@@ -15,7 +15,7 @@ constexpr double kUsualGuidance = 2, kMostGuidance = 1e6;
 constexpr long long kMostClasses = 1 << 22;
 
 /// What pictures here cannot be.
-void refuse_others(const Fields& fields, const PictureStudio& studio) {
+void refuse_others(const Fields& fields, const AnswerFields& answer, const PictureStudio& studio) {
   const std::string size = fmt::format("{}x{}", studio.width(), studio.height());
   const auto one_of = [&](std::string_view name, const std::string& only) {
     const auto found = fields.text(name);
@@ -25,6 +25,8 @@ void refuse_others(const Fields& fields, const PictureStudio& studio) {
   one_of("response_format", "b64_json");
   one_of("output_format", "png");
   one_of("background", "opaque");
+  if (answer.sampler.repetition_penalty != 1)
+    fields.refuse("repetition_penalty", "1, since prompts of pictures hold no codes");
 }
 
 int read_partial_images(const Fields& fields, const AnswerFields& answer, const ImagePlan& plan) {
@@ -120,7 +122,7 @@ void check_room(const ServedModel& model, const PictureAsk& ask) {
 
 PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
                             const AnswerFields& answer) {
-  refuse_others(fields, *model.pictures);
+  refuse_others(fields, answer, *model.pictures);
   PictureAsk ask;
   ask.partial_images = read_partial_images(fields, answer, *model.config().image);
   ask.guidance =
