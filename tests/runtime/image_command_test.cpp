@@ -291,24 +291,24 @@ TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   const std::string exact = "jacobi@policy=fixed";
   const Outcome outcome =
       run_talon({"bench", "image", "-m", folder_.path().string(), "--prompts",
-                 folder_.file("prompts.jsonl"), "-n", "4", "--methods", exact + "," + relaxed});
+                 folder_.file("prompts.jsonl"), "-n", "8", "--methods", exact + "," + relaxed});
   EXPECT_EQ(outcome.code, 0) << outcome.notes;
   std::istringstream lines(outcome.output);
   std::vector<Json> all;
   for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));
-  ASSERT_EQ(all.size(), 2 * 4 * 3 + 1);
+  ASSERT_EQ(all.size(), 2 * 8 * 3 + 1);
   EXPECT_EQ(all[1]["method"], exact);
   EXPECT_EQ(all[1]["tokens"], 15);
   const Json& closing = all.back();
   for (const char* key : {"commit", "date", "machine", "backend", "model"})
     EXPECT_TRUE(closing.contains(key)) << key;
   EXPECT_EQ(closing["partial"], false);
-  EXPECT_EQ(closing["settings"]["images"], 4);
+  EXPECT_EQ(closing["settings"]["images"], 8);
   EXPECT_EQ(closing["settings"]["guidance"], 2.0);
   EXPECT_EQ(closing["settings"]["temperature"], 1.0);
   const Json& summary = closing["summary"];
   EXPECT_EQ(summary["none"]["tau"], 1.0);
-  EXPECT_EQ(summary[exact]["images"], 8);
+  EXPECT_EQ(summary[exact]["images"], 16);
   EXPECT_EQ(summary[exact]["equal"], 1.0);
   EXPECT_EQ(summary[exact]["distortion"], 0.0);
   EXPECT_EQ(summary[exact]["impossible"], 0);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cmath>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +14,7 @@ namespace {
 struct JacobiOptions {
   int window;
   int row;
+  TokenId answers;  // tokens below are drawn, those from it on are prompts' alone
 };
 
 /// A token for a place ahead of the text.
@@ -126,7 +128,7 @@ class JacobiDrafter : public Drafter {
   }
 
   /// For the place after all of `ahead`, where nothing was drawn: the token a row of the grid
-  /// before, or what came last after the token before it.
+  /// before, or, in the first row, what came last after the token before it.
   Guess first_guess(const JacobiState& state) const {
     const auto token_at = [&](std::size_t place) {
       return place < state.text.size() ? state.text[place]
@@ -134,7 +136,8 @@ class JacobiDrafter : public Drafter {
     };
     const std::size_t place = state.text.size() + state.ahead.size();
     const auto row = static_cast<std::size_t>(options_.row);
-    if (row > 0 && place >= row) return {token_at(place - row)};
+    const TokenId above = row > 0 && place >= row ? token_at(place - row) : options_.answers;
+    if (above < options_.answers) return {above};
     const TokenId last = token_at(place - 1);
     const auto found = state.follower.find(last);
     return {found == state.follower.end() ? last : found->second};
@@ -147,7 +150,8 @@ std::unique_ptr<Drafter> make_jacobi(Options& options, const DrafterContext& con
   int row = options.whole("row");
   if (row == 0 && context.target && context.target->config.image)
     row = context.target->config.image->row_tokens();
-  return std::make_unique<JacobiDrafter>(JacobiOptions{options.whole("window"), row});
+  const TokenId answers = context.target ? context.target->config.vocabulary : INT_MAX;
+  return std::make_unique<JacobiDrafter>(JacobiOptions{options.whole("window"), row, answers});
 }
 
 }  // namespace

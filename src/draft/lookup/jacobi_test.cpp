@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "draft/registry.h"
+#include "model/model.h"
 
 namespace talon::jacobi_test {
 namespace {
@@ -13,8 +14,10 @@ using Target = std::function<TokenId(std::size_t place, TokenId last)>;
 /// The engine's loop around the drafter: proposes, checks, shows, accepts.
 class Loop {
  public:
-  Loop(const std::string& drafter, Target target, std::vector<TokenId> prompt)
-      : drafter_(make_drafter(drafter, {})),
+  /// model: null: none is known.
+  Loop(const std::string& drafter, Target target, std::vector<TokenId> prompt,
+       const Model* model = nullptr)
+      : drafter_(make_drafter(drafter, {.target = model})),
         state_(drafter_->start()),
         target_(std::move(target)),
         text_(std::move(prompt)) {
@@ -89,6 +92,17 @@ TEST(Jacobi, NewPlacesBeginAsTheRowAbove) {
             {1, 2, 3, 4, 5, 6});
   loop.round();
   EXPECT_EQ(loop.tree().tokens(), (std::vector<TokenId>{6, 3, 4, 5}));
+}
+
+TEST(Jacobi, OfAPictureTheFirstRowDoesNotBeginAsThePrompt) {
+  Model model;
+  model.config.vocabulary = 10;  // the prompt's tokens lie behind the codes
+  model.config.image = ImagePlan{3, 4, ImagePlan::Prompt::words, 4};
+  Loop loop(
+      "jacobi:window=3", [](std::size_t, TokenId) { return TokenId(9); }, {12, 13, 14, 15, 9},
+      &model);
+  loop.round();
+  EXPECT_EQ(loop.tree().tokens(), (std::vector<TokenId>{9, 9, 9, 9}));
 }
 
 TEST(Jacobi, GuessesThatComeTrueAreBelievedMore) {
