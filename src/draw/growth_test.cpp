@@ -113,6 +113,9 @@ TEST(PictureFacts, ThatDifferAreNamed) {
   texts = texts_of(facts);
   facts.caption = "0a";
   EXPECT_EQ(difference(texts, facts), "caption_features c0ffee, not 0a");
+  texts = texts_of(facts);
+  texts.emplace_back("sheet", "2x2");
+  EXPECT_EQ(difference(texts, facts), "sheet 2x2, not none");
 }
 
 TEST(PictureFacts, OfARelaxedRuleSayWhatDrafted) {

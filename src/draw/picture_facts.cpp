@@ -27,6 +27,7 @@ constexpr std::string_view kDeciding[] = {"prompt",
                                           "logit_bias",
                                           "banned",
                                           "model",
+                                          "sheet",
                                           "verify"};
 
 std::string_view text_of(const PngTexts& texts, std::string_view key) {

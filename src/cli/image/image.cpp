@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <numeric>
+#include <functional>
 #include <optional>
 
 #include "cli/command.h"
 #include "cli/image/batch.h"
 #include "cli/image/drawing.h"
+#include "cli/image/drawn.h"
 #include "cli/image/picture_view.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
@@ -37,32 +38,11 @@ struct ImageOptions {
   bool compare = false, json = false;
 };
 
-/// What one method made of all requests.
-struct Drawn {
-  std::vector<Answer> pictures;
-  double ms = 0;
-
-  int rounds() const {
-    return std::accumulate(pictures.begin(), pictures.end(), 0,
-                           [](int sum, const Answer& one) { return sum + one.statistics.rounds; });
-  }
-  /// Codes, and what stands between them.
-  int codes() const {
-    return std::accumulate(pictures.begin(), pictures.end(), 0, [](int sum, const Answer& one) {
-      return sum + static_cast<int>(one.tokens.size());
-    });
-  }
-  /// Codes of a check; the prompt's forward draws the first.
-  double tau() const {
-    const auto images = static_cast<double>(pictures.size());
-    return rounds() > 0 ? (codes() - images) / rounds() : 1;
-  }
-  /// Codes of a forward of the model, the prompt's included.
-  double steps_compression() const {
-    return static_cast<double>(codes()) /
-           static_cast<double>(
-               std::max<std::size_t>(1, static_cast<std::size_t>(rounds()) + pictures.size()));
-  }
+/// Who hears of a drawing.
+struct Audience {
+  PictureView* view = nullptr;  // null: only how far it is
+  /// May be empty.
+  std::function<void(const FinishedPicture&)> finished = {};
 };
 
 class Image : public Command {
@@ -87,7 +67,8 @@ class Image : public Command {
     add_int(*app_, "-n,--images", options_.images, 1, 4096,
             "pictures, each with a seed of its own: --seed, the next one, ...");
     app_->add_option("-o,--out", options_.out,
-                     "PNG file; of several, NAME-1.png, NAME-2.png, ...; of a batch, a folder")
+                     "PNG file, of several NAME-1.png, NAME-2.png, ..., or a folder for 00001.png, "
+                     "...; of a batch, a folder")
         ->type_name("PATH")
         ->capture_default_str();
     app_->add_option("--grid", options_.sheet, "all on one sheet; COLUMNS times ROWS pictures")
@@ -125,6 +106,7 @@ class Image : public Command {
     }
     read_sheet();
     split_drafter(*app_, options_.decode);
+    files_ = picture_files(options_.out, columns_ > 0 ? 1 : options_.images);
     check_files();
     const LoadedModel loaded = load_with_meter(options_.model);
     if (!options_.batch.empty()) return draw_batch(loaded);
@@ -137,22 +119,30 @@ class Image : public Command {
       DecodeSettings settings = options_.decode;
       settings.drafter = "none";
       settings.verify = "follow";
-      plain = draw_all(loaded, settings, requests, nullptr, interrupt.stop());
+      plain = draw_all(loaded, settings, requests, {}, interrupt.stop());
+      if (interrupt.stop().requested()) return kExitInterrupted;
     }
     const ImagePlan& plan = *loaded.model.config.image;
     PictureView view(options_.show, plan, decoder, requests.size(), columns_);
-    const Drawn drawn = draw_all(loaded, options_.decode, requests, &view, interrupt.stop());
-    if (interrupt.stop().requested()) return kExitInterrupted;
-    const Stopwatch watch;
-    std::vector<Picture> pictures;
-    for (const Answer& answer : drawn.pictures)
-      pictures.push_back(decoder.decode(codes_of(plan, answer.tokens)));
-    const double decode_ms = watch.ms();
+    const std::size_t kept = columns_ > 0 ? requests.size() : PictureView::kMostShown;
+    std::vector<Picture> pictures(std::min(kept, requests.size()));
+    const auto finish = [&](const FinishedPicture& one) {
+      const Stopwatch watch;
+      Picture picture = decoder.decode(codes_of(plan, one.answer.tokens));
+      decode_ms_ += watch.ms();
+      if (columns_ == 0) write_png(files_[one.index], picture, file_texts(one));
+      if (one.index < pictures.size()) pictures[one.index] = std::move(picture);
+    };
+    const Drawn drawn =
+        draw_all(loaded, options_.decode, requests, {&view, finish}, interrupt.stop());
+    if (drawn.pictures.size() < requests.size()) return report_stopped(drawn, decoder);
     view.finish(pictures);
-    const std::vector<std::string> files = write(pictures, drawn);
-    if (!options_.watch.empty()) write_film(plan, pictures[0], drawn);
+    if (columns_ > 0) {
+      write_png(files_[0], sheet_of(pictures, columns_, kSheetGap), file_texts(drawn.pictures[0]));
+    }
+    if (!options_.watch.empty()) write_film(plan, pictures[0], drawn.pictures[0]);
     const bool equal = !plain || is_equal(*plain, drawn);
-    report(drawn, plain, files, pictures, decode_ms, equal);
+    report(drawn, plain, decoder, equal);
     return equal || !keeps_tokens(options_.decode) ? kExitDone : kExitFailed;
   }
 
@@ -195,11 +185,13 @@ class Image : public Command {
         fail("write to {}: expected a folder, found a file", folder.string());
       return;
     }
-    const std::filesystem::path film = options_.watch;
+    const std::filesystem::path out = options_.out, film = options_.watch;
+    std::error_code ignored;  // the first file tells what is wrong
+    if (!out.empty() && !out.has_filename()) std::filesystem::create_directories(out, ignored);
     if (!film.empty()) {
       const AtomicFile probe(film);
     }
-    for (const std::filesystem::path& file : files()) {
+    for (const std::filesystem::path& file : files_) {
       const AtomicFile probe(file);
       if (!film.empty() &&
           std::filesystem::weakly_canonical(file) == std::filesystem::weakly_canonical(film)) {
@@ -266,16 +258,16 @@ class Image : public Command {
     return requests;
   }
 
-  /// view: null: only how far it is.
+  /// Pictures that were stopped are left out.
   Drawn draw_all(const LoadedModel& loaded, const DecodeSettings& settings,
-                 const std::vector<Request>& requests, PictureView* view,
+                 const std::vector<Request>& requests, const Audience& audience,
                  const StopFlag& stop) const {
+    PictureView* const view = audience.view;
     std::optional<ProgressMeter> meter;
     if (!view || !view->is_live()) meter.emplace("draw");
     const auto all = requests.size() * static_cast<std::size_t>(requests[0].max_new);
     std::size_t done = 0, next = 0;
     Drawn drawn;
-    drawn.pictures.resize(requests.size());
     Drawing drawing;
     drawing.room = picture_room(loaded.model, {.pictures = requests.size(),
                                                .prompt_tokens = requests[0].prompt.size(),
@@ -291,14 +283,13 @@ class Image : public Command {
       if (view) view->grew(picture, tokens);
     };
     drawing.drawn = [&](std::size_t picture, Answer answer) {
-      drawn.pictures[picture] = std::move(answer);
+      if (answer.finish == FinishReason::cancelled) return;
+      drawn.pictures.push_back({picture, std::move(answer)});
+      if (audience.finished) audience.finished(drawn.pictures.back());
     };
     drawn.ms = draw(loaded, settings, drawing, &stop);
+    std::ranges::sort(drawn.pictures, {}, &FinishedPicture::index);
     return drawn;
-  }
-
-  static bool is_equal(const Drawn& a, const Drawn& b) {
-    return std::ranges::equal(a.pictures, b.pictures, {}, &Answer::tokens, &Answer::tokens);
   }
 
   std::string shown_prompt() const {
@@ -325,43 +316,17 @@ class Image : public Command {
             .policy = options_.decode.policy,
             .lossless = lossless_};
   }
-  PngTexts file_texts(std::size_t index, const Answer& answer) const {
-    PngTexts texts = texts_of(facts_of(index));
-    texts.emplace_back("tau", fmt::format("{:.3f}", answer.tau()));
+  PngTexts file_texts(const FinishedPicture& one) const {
+    PngTexts texts = texts_of(facts_of(one.index));
+    texts.emplace_back("tau", fmt::format("{:.3f}", one.answer.tau()));
+    if (columns_ > 0) texts.emplace_back("sheet", options_.sheet);
     return texts;
   }
 
-  /// One for each picture, or that of the sheet.
-  std::vector<std::filesystem::path> files() const {
-    const std::filesystem::path out = options_.out;
-    if (columns_ > 0 || options_.images == 1) return {out};
-    std::vector<std::filesystem::path> files;
-    for (int i = 1; i <= options_.images; ++i) {
-      files.push_back(out);
-      files.back().replace_filename(
-          fmt::format("{}-{}{}", out.stem().string(), i, out.extension().string()));
-    }
-    return files;
-  }
-
-  /// The names of the files.
-  std::vector<std::string> write(const std::vector<Picture>& pictures, const Drawn& drawn) const {
-    std::vector<std::string> names;
-    for (const std::filesystem::path& file : files()) {
-      const std::size_t i = names.size();
-      const Picture& picture = pictures[i];
-      write_png(file, columns_ > 0 ? sheet_of(pictures, columns_, kSheetGap) : picture,
-                file_texts(i, drawn.pictures[i]));
-      names.push_back(file.string());
-    }
-    return names;
-  }
-
-  void write_film(const ImagePlan& plan, const Picture& picture, const Drawn& drawn) const {
-    const Answer& answer = drawn.pictures[0];
-    const auto frames = film_of(plan, picture, answer.statistics.accepted);
-    write_file(options_.watch,
-               encode_animation(frames.back().picture, frames, file_texts(0, answer)));
+  void write_film(const ImagePlan& plan, const Picture& picture,
+                  const FinishedPicture& first) const {
+    const auto frames = film_of(plan, picture, first.answer.statistics.accepted);
+    write_file(options_.watch, encode_animation(frames.back().picture, frames, file_texts(first)));
   }
 
   std::string sameness(bool equal) const {
@@ -370,39 +335,49 @@ class Image : public Command {
     return fmt::format("other pictures, as the rule {} may give", options_.decode.verify);
   }
 
-  void report(const Drawn& drawn, const std::optional<Drawn>& plain,
-              const std::vector<std::string>& files, const std::vector<Picture>& pictures,
-              double decode_ms, bool equal) const {
-    const double images_s = static_cast<double>(pictures.size()) / drawn.ms * 1000;
-    if (!options_.json) {
-      for (const std::string& file : files) write_output(file + "\n");
-      note(
-          "{}: {} codes in {} checks, {:.2f} codes a forward, {:.2f} pictures/s, decoding {:.1f} "
-          "ms each",
-          options_.decode.drafter, drawn.codes(), drawn.rounds(), drawn.steps_compression(),
-          images_s, decode_ms / static_cast<double>(pictures.size()));
-      if (plain) {
-        note("plain: {:.2f} pictures/s; {:.2f}x plain, {}", images_s / speed_up(drawn, *plain),
-             speed_up(drawn, *plain), sameness(equal));
-      }
-      return;
-    }
+  /// Of a sheet nothing is written before all its pictures are drawn.
+  int report_stopped(const Drawn& drawn, const VqDecoder& decoder) const {
+    if (columns_ == 0 && !drawn.pictures.empty()) report(drawn, {}, decoder, true);
+    note("stopped; {} of {} pictures were drawn{}", drawn.pictures.size(), options_.images,
+         columns_ > 0 ? ", no sheet was written" : "");
+    return kExitInterrupted;
+  }
+
+  void report(const Drawn& drawn, const std::optional<Drawn>& plain, const VqDecoder& decoder,
+              bool equal) const {
+    if (options_.json) return write_json(report_json(drawn, plain, decoder, equal));
+    const auto count = static_cast<double>(drawn.pictures.size());
+    const double images_s = count / drawn.ms * 1000;
+    for (std::size_t i = 0; i < drawn.pictures.size() && i < files_.size(); ++i)
+      write_output(files_[drawn.pictures[i].index].string() + "\n");
+    note(
+        "{}: {} codes in {} checks, {:.2f} codes a forward, {:.2f} pictures/s, decoding {:.1f} "
+        "ms each",
+        options_.decode.drafter, drawn.codes(), drawn.rounds(), drawn.steps_compression(), images_s,
+        decode_ms_ / count);
+    if (!plain) return;
+    note("plain: {:.2f} pictures/s; {:.2f}x plain, {}", images_s / speed_up(drawn, *plain),
+         speed_up(drawn, *plain), sameness(equal));
+  }
+
+  Json report_json(const Drawn& drawn, const std::optional<Drawn>& plain, const VqDecoder& decoder,
+                   bool equal) const {
     Json images = Json::array(), accepted = Json::array();
     double draft_ms = 0, check_ms = 0, distortion = 0;
-    for (std::size_t i = 0; i < pictures.size(); ++i) {
-      const Answer& answer = drawn.pictures[i];
-      images.push_back({{"file", files[std::min(i, files.size() - 1)]},
+    for (const auto& [index, answer] : drawn.pictures) {
+      images.push_back({{"file", files_[std::min(index, files_.size() - 1)].string()},
                         {"prompt", shown_prompt()},
-                        {"seed", options_.seed + i},
+                        {"seed", options_.seed + index},
                         {"tokens", answer.tokens},
-                        {"width", pictures[i].width},
-                        {"height", pictures[i].height}});
+                        {"width", decoder.width()},
+                        {"height", decoder.height()}});
       accepted.push_back(answer.statistics.accepted);
       draft_ms += answer.statistics.draft_ms;
       check_ms += answer.statistics.check_ms;
       distortion += answer.statistics.distortion;
     }
     Json json = {{"images", images},
+                 {"partial", std::ssize(drawn.pictures) < options_.images},
                  {"tokens", drawn.codes()},
                  {"rounds", drawn.rounds()},
                  {"accepted", accepted},
@@ -411,8 +386,8 @@ class Image : public Command {
                  {"draft_ms", draft_ms},
                  {"check_ms", check_ms},
                  {"draw_ms", drawn.ms},
-                 {"decode_ms", decode_ms},
-                 {"images_s", images_s},
+                 {"decode_ms", decode_ms_},
+                 {"images_s", static_cast<double>(drawn.pictures.size()) / drawn.ms * 1000},
                  {"guidance", options_.guidance},
                  {"drafter", options_.decode.drafter},
                  {"policy", options_.decode.policy},
@@ -425,15 +400,17 @@ class Image : public Command {
       json["speedup"] = speed_up(drawn, *plain);
       json["plain"] = {{"rounds", plain->rounds()}, {"draw_ms", plain->ms}};
     }
-    write_json(json);
+    return json;
   }
 
   static double speed_up(const Drawn& drawn, const Drawn& plain) { return plain.ms / drawn.ms; }
 
   ImageOptions options_;
   int columns_ = 0;
-  std::string model_name_;  // once it is loaded
-  PngTexts computed_by_;    // likewise
+  std::vector<std::filesystem::path> files_;  // one for each picture, or that of the sheet
+  double decode_ms_ = 0;                      // of all pictures
+  std::string model_name_;                    // once it is loaded
+  PngTexts computed_by_;                      // likewise
   std::string caption_hash_;
   bool lossless_ = true;  // the rule
 };

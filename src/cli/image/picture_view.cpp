@@ -13,7 +13,6 @@
 namespace talon {
 namespace {
 
-constexpr std::size_t kMostShown = 16;
 constexpr int kShownGap = 2;  // pixels
 constexpr auto kLeastFrame = std::chrono::milliseconds(100);
 

@@ -16,6 +16,8 @@ enum class ShowPictures { automatic, always, never };
 /// it is. Of more than sixteen the first sixteen.
 class PictureView {
  public:
+  static constexpr std::size_t kMostShown = 16;
+
   /// columns: of pictures beside each other; 0: about as many as there are rows.
   PictureView(ShowPictures when, const ImagePlan& plan, const VqDecoder& decoder,
               std::size_t pictures, int columns);

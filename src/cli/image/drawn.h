@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <vector>
+
+#include "runtime/answerer.h"
+
+namespace talon {
+
+struct FinishedPicture {
+  std::size_t index = 0;  // among those that are asked for
+  Answer answer;
+};
+
+/// What one method made of all requests.
+struct Drawn {
+  std::vector<FinishedPicture> pictures;  // in the order of the requests
+  double ms = 0;
+
+  int rounds() const;
+  /// Codes, and what stands between them.
+  int codes() const;
+  /// Codes of a check; the prompt's forward draws the first.
+  double tau() const;
+  /// Codes of a forward of the model, the prompt's included.
+  double steps_compression() const;
+};
+/// Whether both drew the same codes.
+bool is_equal(const Drawn& a, const Drawn& b);
+
+/// Of so many pictures: NAME.png, or NAME-1.png, NAME-2.png, ...; 00001.png, ... where `out` is a
+/// folder, or ends with a slash.
+std::vector<std::filesystem::path> picture_files(const std::filesystem::path& out, int pictures);
+
+}  // namespace talon

@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include "../faults/cli_process.h"
+#include "image/png.h"
+#include "io/json.h"
+#include "io/zstd.h"
+
+// Where `talon image` writes, with a tiny model of tests/data/golden/images.
+namespace talon::test::image_files_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ImageFiles : public testing::Test {
+ protected:
+  ImageFiles() {
+    const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images";
+    for (const char* name : {"config.json", "words.json"})
+      model_.write(name, read_file(golden / "words" / name));
+    model_.write("model.safetensors", read_zstd(golden / "words/model.safetensors.zst"));
+    model_.write("vq.pt", read_zstd(golden / "vq.pt.zst"));
+  }
+
+  std::vector<std::string> arguments(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"image", "-m", model_.path().string(), "--vq", model_.file("vq.pt"),
+                               "-p", "red cat flat"});
+    return more;
+  }
+  std::string files(std::vector<std::string> more) const {
+    const Outcome outcome = run_talon(arguments(std::move(more)));
+    EXPECT_EQ(outcome.code, 0) << outcome.notes;
+    return outcome.output;
+  }
+
+  Folder model_, out_;
+};
+
+TEST_F(ImageFiles, InAFolderHaveNumbers) {
+  const std::string made = out_.file("made/");
+  const std::string first = made + "00001.png", second = made + "00002.png";
+  EXPECT_EQ(files({"-n", "2", "-o", made}), first + "\n" + second + "\n");
+  EXPECT_EQ(read_png_texts(second)[1].second, "2") << "the seed";
+  fs::remove(first);
+  EXPECT_EQ(files({"-o", out_.file("made")}), first + "\n");
+  EXPECT_TRUE(fs::exists(first));
+}
+
+TEST_F(ImageFiles, OfPicturesThatAreFinishedAreThereWhenTheOthersAreStopped) {
+  Start start;
+  start.arguments =
+      arguments({"-o", out_.file("many.png"), "-n", "4096", "--threads", "1", "--json"});
+  start.interrupt_when = [&] { return fs::exists(out_.file("many-3.png")); };
+  const Outcome outcome = run_talon(start);
+  ASSERT_EQ(outcome.code, 130) << outcome.notes;
+  const Json json = Json::parse(outcome.output);
+  EXPECT_EQ(json["partial"], true);
+  ASSERT_GE(json["images"].size(), 1u);
+  ASSERT_LT(json["images"].size(), 4096u);
+  for (const Json& one : json["images"]) {
+    const std::string file = one["file"], seed = one["seed"].dump();
+    EXPECT_EQ(file, out_.file("many-" + seed + ".png"));
+    EXPECT_EQ(read_png_texts(file)[1].second, seed);
+  }
+  EXPECT_NE(outcome.notes.find("of 4096 pictures were drawn"), std::string::npos) << outcome.notes;
+}
+
+}  // namespace
+}  // namespace talon::test::image_files_test
