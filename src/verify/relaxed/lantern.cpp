@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 #include "core/error.h"
@@ -11,32 +12,43 @@ namespace {
 
 class LanternRule : public Verifier {
  public:
-  LanternRule(std::optional<NeighbourTable> table, const LanternSettings& settings)
-      : table_(std::move(table)), settings_(settings) {
-    settings_.table = table_ ? &*table_ : nullptr;
-  }
-  LanternRule(const LanternRule&) = delete;
-  LanternRule& operator=(const LanternRule&) = delete;
+  LanternRule(std::optional<CodeVectors> codes, TokenId first, const LanternSettings& settings)
+      : vectors_(std::move(codes)), first_(first), settings_(settings) {}
   std::string_view name() const override { return "lantern"; }
   bool lossless() const override { return false; }
-  int codes() const override { return table_ ? table_->codes() : 0; }
+  /// Asked where a rule is made for a model: there its table is made, and not for its name alone.
+  int codes() const override { return table() ? table()->codes() : 0; }
 
   VerifyResult verify(const VerifyInput& input) const override {
     CheckedTree tree(input);
     PositionDecisions decisions(input);
-    if (input.sampler->options().temperature == 0) return verify_greedily(tree, decisions);
-    return LanternWalk(tree, decisions, settings_).run();
+    LanternSettings settings = settings_;
+    settings.table = table();
+    if (input.sampler->options().temperature == 0)
+      return verify_greedily(tree, decisions, settings);
+    return LanternWalk(tree, decisions, settings).run();
   }
 
  private:
+  /// Null: nothing is relaxed.
+  const NeighbourTable* table() const {
+    std::call_once(is_made_, [this] {
+      // One more, which the compatible rules remove.
+      if (vectors_) table_.emplace(*vectors_, settings_.neighbours + 1, first_);
+      vectors_.reset();
+    });
+    return table_ ? &*table_ : nullptr;
+  }
+
   /// At temperature 0 a candidate is right if its relaxed probability is the largest; one that is
   /// not the sampler's own token is certainly another.
-  VerifyResult verify_greedily(CheckedTree& tree, PositionDecisions& decisions) const {
+  static VerifyResult verify_greedily(CheckedTree& tree, PositionDecisions& decisions,
+                                      const LanternSettings& settings) {
     VerifyResult result{{0}, 0};
     while (true) {
       const NodeId node = result.path.back();
       const Law<double> own = tree.target(node);  // certain of the sampler's token
-      const NodeId next = right_child(tree, node, own);
+      const NodeId next = right_child(tree, node, own, settings);
       if (next < 0) {
         end_path(tree, decisions, own, result);
         return result;
@@ -46,27 +58,31 @@ class LanternRule : public Verifier {
     }
   }
 
-  NodeId right_child(CheckedTree& tree, NodeId node, const Law<double>& own) const {
+  static NodeId right_child(CheckedTree& tree, NodeId node, const Law<double>& own,
+                            const LanternSettings& settings) {
     std::optional<Law<double>> p;  // once it is needed
     for (const NodeId child : tree.children(node)) {
       if (own.of(tree.token(child)) > 0) return child;
-      if (!settings_.table) continue;
+      if (!settings.table) continue;
       if (!p) p = tree.uncut_target(node);
-      if (is_likeliest(tree.token(child), *p) && !tree.forbids(node, tree.token(child)))
+      if (is_likeliest(tree.token(child), *p, settings) && !tree.forbids(node, tree.token(child)))
         return child;
     }
     return -1;
   }
 
-  bool is_likeliest(TokenId token, const Law<double>& p) const {
+  static bool is_likeliest(TokenId token, const Law<double>& p, const LanternSettings& settings) {
     const Relaxed relaxed =
-        relax(token, p.of(token), settings_, [&](TokenId other) { return p.of(other); });
+        relax(token, p.of(token), settings, [&](TokenId other) { return p.of(other); });
     return std::ranges::all_of(p.entries,
                                [&](const auto& other) { return other.weight <= relaxed.p; });
   }
 
-  std::optional<NeighbourTable> table_;
-  LanternSettings settings_;
+  mutable std::optional<CodeVectors> vectors_;  // until there is a table
+  TokenId first_;                               // of code 0
+  LanternSettings settings_;                    // but the table
+  mutable std::once_flag is_made_;
+  mutable std::optional<NeighbourTable> table_;
 };
 
 Removal removal_of(const std::string& compat) {
@@ -88,11 +104,9 @@ std::unique_ptr<Verifier> make_lantern(Options& options) {
   if (rows != "used") unit = rows == "unit";
   const TokenId first = options.whole("first");
   const std::string& codebook = options.text("codebook");
-  std::optional<NeighbourTable> table;
-  if (!codebook.empty()) {  // one more, which the compatible rules remove
-    table = read_neighbour_table(codebook, settings.neighbours + 1, unit, first);
-  }
-  return std::make_unique<LanternRule>(std::move(table), settings);
+  std::optional<CodeVectors> vectors;
+  if (!codebook.empty()) vectors = read_code_vectors(codebook, unit);
+  return std::make_unique<LanternRule>(std::move(vectors), first, settings);
 }
 
 }  // namespace

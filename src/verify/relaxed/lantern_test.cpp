@@ -36,7 +36,8 @@ std::vector<float> codebook(const std::string& name) {
 }
 
 NeighbourTable table_of(const std::string& name, int most, TokenId first = 0) {
-  return NeighbourTable(codebook(name), name == "A" ? 8 : 4, most, /*unit=*/false, first);
+  return NeighbourTable(CodeVectors(codebook(name), name == "A" ? 8 : 4, /*unit=*/false), most,
+                        first);
 }
 
 Law<double> processed(const std::vector<float>& logits, const Json& processor) {
@@ -146,12 +147,31 @@ TEST(NeighbourTable, IsTheOfficialOne) {
 
 TEST(NeighbourTable, LeavesTokensThatAreNoCodesAloneAndUsesUnitRowsIfAsked) {
   const std::vector<float> rows = {1, 0, 10, 1, 1, 0.5f};
-  const NeighbourTable stored(rows, 2, 1, /*unit=*/false, /*first=*/4);
-  const NeighbourTable unit(rows, 2, 1, /*unit=*/true, /*first=*/4);
+  const NeighbourTable stored(CodeVectors(rows, 2, /*unit=*/false), 1, /*first=*/4);
+  const NeighbourTable unit(CodeVectors(rows, 2, /*unit=*/true), 1, /*first=*/4);
   EXPECT_TRUE(stored.of(3).empty());
   EXPECT_TRUE(stored.of(7).empty());
   EXPECT_EQ(stored.of(4)[0], 6);
   EXPECT_EQ(unit.of(4)[0], 5) << "10, 1 points nearly where 1, 0 does";
+}
+
+TEST(NeighbourTable, OfManyCodesIsThatOfAllDistances) {
+  constexpr int kCodes = 333, kKept = 20;
+  std::vector<float> values;
+  for (int i = 0; i < 3 * kCodes; ++i) values.push_back(static_cast<float>(i * i % 97));
+  const CodeVectors vectors(values, 3, /*unit=*/false);
+  const NeighbourTable table(vectors, kKept, 0);
+  for (int code = 0; code < kCodes; ++code) {
+    std::vector<std::pair<double, TokenId>> all;
+    for (int other = 0; other < kCodes; ++other) {
+      double squares = 0;
+      for (int i = 0; i < 3; ++i)
+        squares += std::pow(values[3 * code + i] - values[3 * other + i], 2);
+      if (other != code) all.emplace_back(squares, other);
+    }
+    std::ranges::sort(all);
+    for (std::size_t i = 0; i < kKept; ++i) ASSERT_EQ(table.of(code)[i], all[i].second) << code;
+  }
 }
 
 TEST(LanternRule, OnFixedTreesDecidesAsTheOfficialCode) {
@@ -244,7 +264,7 @@ class CodebookFile {
 TEST(NeighbourTable, ReadsCodesAsTheirTokenizerUsesThem) {
   const std::vector<float> rows = {1, 0, 10, 1, 1, 0.5f};  // as above
   const auto nearest = [](const CodebookFile& file, std::optional<bool> unit) {
-    return read_neighbour_table(file.path(), 1, unit, 0).of(0)[0];
+    return NeighbourTable(read_code_vectors(file.path(), unit), 1, 0).of(0)[0];
   };
   constexpr TokenId kByUnit = 1, kByStored = 2;
   const CodebookFile plain("", "", rows, 2);
@@ -283,7 +303,7 @@ TEST(LanternRule, GreedilyRelaxesWhatTheSamplerDrawsFrom) {
   // Seen before, it stands for its nearest neighbour no more.
   const std::string nearest = "lantern:k=1,lambda=2,codebook=" + file.path().string();
   std::vector<float> row(64, -20.0f);
-  const auto table = NeighbourTable(codebook("A"), 8, 1, /*unit=*/true, 0);
+  const NeighbourTable table(CodeVectors(codebook("A"), 8, /*unit=*/true), 1, 0);
   row[kDrafted] = 1;
   row[static_cast<std::size_t>(table.of(kDrafted)[0])] = 0.5f;
   row[static_cast<std::size_t>(table.of(kDrafted)[0] == 9 ? 10 : 9)] = 1.2f;
@@ -345,8 +365,8 @@ TEST(LanternRule, ReportsBoundsAndRefusals) {
   EXPECT_EQ(rule->verify(greedy.input()).path.size(), 2u);
   EXPECT_THROW(make_verifier("lantern:codebook=/nowhere/vq.safetensors"), Error);
   EXPECT_THROW(make_verifier("lantern:delta=0.1,lambda=2"), UsageError);
-  EXPECT_THROW(NeighbourTable(std::vector<float>{1, NAN}, 2, 1, false, 0), Error);
-  EXPECT_THROW(NeighbourTable(std::vector<float>{1, 0, 0, 0}, 2, 1, true, 0), Error);
+  EXPECT_THROW(CodeVectors(std::vector<float>{1, NAN}, 2, false), Error);
+  EXPECT_THROW(CodeVectors(std::vector<float>{1, 0, 0, 0}, 2, true), Error);
 }
 
 }  // namespace

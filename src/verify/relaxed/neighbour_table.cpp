@@ -1,8 +1,9 @@
 #include "verify/relaxed/neighbour_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "core/error.h"
 #include "io/checkpoint.h"
@@ -11,10 +12,49 @@
 namespace talon {
 namespace {
 
-/// The rows in double, divided by their norms if wanted.
-std::vector<double> used_rows(std::span<const float> codebook, std::size_t width, bool unit) {
-  std::vector<double> rows(codebook.begin(), codebook.end());
-  for (std::size_t row = 0; row < rows.size() / width; ++row) {
+constexpr std::size_t kTogether = 4;  // codes that are compared with others in one pass
+// Others of a pass: as many in each, so that compilers make vector instructions of it.
+constexpr std::size_t kBlock = 256;
+
+using Distances = std::array<std::array<double, kBlock>, kTogether>;  // squared
+
+std::size_t rounded_up(std::size_t count, std::size_t to) { return (count + to - 1) / to * to; }
+
+/// The rows of a matrix as columns of `stride` numbers, the last of them 0.
+std::vector<double> transposed(const CodeVectors& vectors, std::size_t stride) {
+  std::vector<double> columns(vectors.width * stride);
+  for (std::size_t row = 0; row < vectors.codes(); ++row) {
+    for (std::size_t i = 0; i < vectors.width; ++i)
+      columns[i * stride + row] = vectors.rows[row * vectors.width + i];
+  }
+  return columns;
+}
+
+/// Between kTogether rows of `width` and a block of others, which are columns. Each is summed in
+/// the order of the numbers.
+Distances distances_of(const double* rows, std::size_t width, const double* others,
+                       std::size_t stride) {
+  Distances sums{};
+  for (std::size_t i = 0; i < width; ++i) {
+    const double* const column = others + i * stride;
+    for (std::size_t one = 0; one < kTogether; ++one) {
+      const double own = rows[one * width + i];
+      auto& sum = sums[one];
+      for (std::size_t other = 0; other < kBlock; ++other) {
+        const double difference = own - column[other];
+        sum[other] += difference * difference;
+      }
+    }
+  }
+  return sums;
+}
+
+}  // namespace
+
+CodeVectors::CodeVectors(std::span<const float> codebook, int row_width, bool unit)
+    : width(static_cast<std::size_t>(row_width)), rows(codebook.begin(), codebook.end()) {
+  expects(row_width > 0 && codebook.size() % width == 0, "whole rows");
+  for (std::size_t row = 0; row < codes(); ++row) {
     const auto values = std::span(rows).subspan(row * width, width);
     double squares = 0;
     for (const double value : values) squares += value * value;
@@ -25,44 +65,42 @@ std::vector<double> used_rows(std::span<const float> codebook, std::size_t width
     if (!unit) continue;
     for (double& value : values) value /= std::sqrt(squares);
   }
-  return rows;
 }
 
-}  // namespace
-
-NeighbourTable::NeighbourTable(std::span<const float> codebook, int width, int most, bool unit,
-                               TokenId first)
-    : first_(first) {
-  expects(width > 0 && codebook.size() % static_cast<std::size_t>(width) == 0, "whole rows");
-  const auto columns = static_cast<std::size_t>(width);
-  const std::size_t codes = codebook.size() / columns;
-  codes_ = static_cast<int>(codes);
+NeighbourTable::NeighbourTable(const CodeVectors& vectors, int most, TokenId first)
+    : first_(first), codes_(static_cast<int>(vectors.codes())) {
+  const std::size_t codes = vectors.codes(), width = vectors.width;
   kept_ = std::min(static_cast<std::size_t>(most), codes - std::min<std::size_t>(codes, 1));
   neighbours_.reserve(codes * kept_);
-  const std::vector<double> rows = used_rows(codebook, columns, unit);
-  std::vector<double> distance(codes);
-  std::vector<TokenId> others(codes);
-  for (std::size_t code = 0; code < codes; ++code) {
-    for (std::size_t other = 0; other < codes; ++other) {
-      double squares = 0;
-      for (std::size_t i = 0; i < columns; ++i) {
-        const double difference = rows[code * columns + i] - rows[other * columns + i];
-        squares += difference * difference;
-      }
-      distance[other] = squares;
+  const std::size_t stride = rounded_up(codes, kBlock);
+  const std::vector<double> columns = transposed(vectors, stride);
+  std::vector<double> rows = vectors.rows;
+  rows.resize(rounded_up(codes, kTogether) * width);
+  std::array<std::vector<double>, kTogether> distances;
+  for (std::size_t code = 0; code < codes; code += kTogether) {
+    for (std::vector<double>& of_one : distances) of_one.clear();
+    for (std::size_t block = 0; block < codes; block += kBlock) {
+      const Distances some =
+          distances_of(rows.data() + code * width, width, columns.data() + block, stride);
+      for (std::size_t one = 0; one < kTogether; ++one)
+        distances[one].insert(distances[one].end(), some[one].begin(), some[one].end());
     }
-    std::iota(others.begin(), others.end(), 0);
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(code));
-    const auto end = others.begin() + static_cast<std::ptrdiff_t>(kept_);
-    std::partial_sort(others.begin(), end, others.end(), [&](TokenId a, TokenId b) {
-      const double at_a = distance[static_cast<std::size_t>(a)];
-      const double at_b = distance[static_cast<std::size_t>(b)];
-      return at_a != at_b ? at_a < at_b : a < b;
-    });
-    std::transform(others.begin(), end, std::back_inserter(neighbours_),
-                   [&](TokenId other) { return other + first; });
-    others.resize(codes);
+    for (std::size_t one = 0; one < std::min(kTogether, codes - code); ++one)
+      add_nearest(code + one, std::span(distances[one]).first(codes));
   }
+}
+
+void NeighbourTable::add_nearest(std::size_t code, std::span<const double> distances) {
+  std::vector<std::pair<double, TokenId>> others;
+  others.reserve(distances.size());
+  for (std::size_t other = 0; other < distances.size(); ++other) {
+    if (other != code) others.emplace_back(distances[other], static_cast<TokenId>(other));
+  }
+  const auto end = others.begin() + static_cast<std::ptrdiff_t>(kept_);
+  if (end != others.end()) std::nth_element(others.begin(), end, others.end());
+  std::sort(others.begin(), end);
+  std::transform(others.begin(), end, std::back_inserter(neighbours_),
+                 [this](const auto& other) { return other.second + first_; });
 }
 
 std::span<const TokenId> NeighbourTable::of(TokenId token) const {
@@ -70,8 +108,7 @@ std::span<const TokenId> NeighbourTable::of(TokenId token) const {
   return std::span(neighbours_).subspan(static_cast<std::size_t>(token - first_) * kept_, kept_);
 }
 
-NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most,
-                                    std::optional<bool> unit, TokenId first) {
+CodeVectors read_code_vectors(const std::filesystem::path& file, std::optional<bool> unit) {
   constexpr std::int64_t kMostCodes = 1 << 17;
   const Checkpoint checkpoint = open_checkpoint(file);
   const StoredTensor& stored = checkpoint.require(vq_prefix(checkpoint) + std::string(kVqCodebook));
@@ -86,8 +123,8 @@ NeighbourTable read_neighbour_table(const std::filesystem::path& file, int most,
   std::vector<float> rows(static_cast<std::size_t>(stored.shape[0] * stored.shape[1]));
   dequantize(stored.type, stored.bytes, rows);
   checkpoint.check_whole();
-  return NeighbourTable(rows, static_cast<int>(stored.shape[1]), most,
-                        unit.value_or(!is_chameleon_vq(checkpoint)), first);
+  return CodeVectors(rows, static_cast<int>(stored.shape[1]),
+                     unit.value_or(!is_chameleon_vq(checkpoint)));
 }
 
 }  // namespace talon
