@@ -51,7 +51,8 @@ def server_process() -> tuple[int, int]:
     """Process and user of the service."""
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if (process / "cmdline").read_bytes().startswith(b"/usr/bin/talon\0serve"):
+            is_service = "/talon.service" in (process / "cgroup").read_text()
+            if is_service and b"\0serve\0" in (process / "cmdline").read_bytes():
                 return int(process.name), process.stat().st_uid
         except OSError:  # it ended
             pass
