@@ -32,17 +32,21 @@ ServedModel* find_model(Serving& serving, std::string_view name) {
                  "model_not_found");
 }
 
-/// The one that the request names; without a name the first.
-ServedModel& model_of(Serving& serving, const Json& body) {
+/// The one that the request names; without a name the first that does what the path is for.
+ServedModel& model_of(bool draws, Serving& serving, const Json& body) {
   const auto name = Fields(body).text("model");
-  if (!name || name->empty()) return serving.models.front();
+  if (!name || name->empty()) {
+    const auto first = std::ranges::find(
+        serving.models, draws, [](const ServedModel& model) { return model.pictures != nullptr; });
+    return first == serving.models.end() ? serving.models.front() : *first;
+  }
   if (ServedModel* model = find_model(serving, *name)) return *model;
   refuse_model(serving, quote(*name));
 }
 
 /// A path is for models that write text or for those that draw pictures.
 ServedModel& model_for(bool draws, Serving& serving, const Json& body) {
-  ServedModel& model = model_of(serving, body);
+  ServedModel& model = model_of(draws, serving, body);
   if ((model.pictures != nullptr) == draws) return model;
   throw ApiError(400, "model",
                  fmt::format("model: expected one that {}, found {}, which {}: use {}",

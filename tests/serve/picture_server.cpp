@@ -84,7 +84,7 @@ fs::path write_caption(const std::string& name, int rows, float first) {
   return file;
 }
 
-PictureServer::PictureServer(const PictureModel& from, std::size_t positions) {
+ServedModel icons_served(const PictureModel& from, std::size_t positions) {
   LoadedModel loaded = from.open();
   ServedModel model;
   model.name = "icons";
@@ -97,8 +97,12 @@ PictureServer::PictureServer(const PictureModel& from, std::size_t positions) {
   HostOptions host;
   host.decode.drafter = "jacobi";
   model.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
+  return model;
+}
+
+PictureServer::PictureServer(const PictureModel& from, std::size_t positions) {
   std::vector<ServedModel> models;
-  models.push_back(std::move(model));
+  models.push_back(icons_served(from, positions));
   ServeOptions options;
   options.http.port = 0;
   server_ = std::make_unique<Server>(options, std::move(models));

@@ -28,10 +28,12 @@ PictureModel caption_model();
 /// Features of a caption, a safetensors file.
 std::filesystem::path write_caption(const std::string& name, int rows, float first);
 
-/// A server of one, "icons".
+/// One as a server has it, "icons". positions: of the cache; 0: the usual.
+ServedModel icons_served(const PictureModel& from, std::size_t positions = 0);
+
+/// A server of one.
 class PictureServer {
  public:
-  /// positions: of the cache; 0: the usual.
   explicit PictureServer(const PictureModel& model, std::size_t positions = 0);
 
   int port() const { return server_->port(); }

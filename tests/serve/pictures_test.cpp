@@ -128,6 +128,19 @@ TEST(ServedPictures, ModelsAnswerOnTheirPathsOnly) {
       << reply.body;
 }
 
+TEST(ServedPictures, WithoutANameTheFirstModelOfThePathsKindAnswers) {
+  std::vector<ServedModel> models;
+  models.push_back(icons_served(words_model(3, 5)));
+  models.push_back(tiny_served({}));
+  ServeOptions options;
+  options.http.port = 0;
+  const Server both(options, std::move(models));
+  Client client(both.port());
+  const Json chat = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 2}};
+  EXPECT_EQ(client.post("/v1/chat/completions", chat).json()["model"], "tiny");
+  EXPECT_EQ(client.post("/v1/images/generations", {{"prompt", "red cat flat"}}).status, 200);
+}
+
 TEST(ServedPictures, ModelsSayHowTheyAreAsked) {
   const Json listed = server().get("/v1/models").json()["data"][0];
   EXPECT_EQ(listed["id"], "icons");

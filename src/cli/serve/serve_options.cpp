@@ -117,12 +117,22 @@ void add_learn_flags(CLI::App& app, ServeCommandOptions& options) {
       ->group(group);
 }
 
+/// The last part of a path, which may end in a slash; of a file without its extension.
+std::string last_name(const std::string& model) {
+  std::filesystem::path path(model);
+  if (!path.has_filename()) path = path.parent_path();
+  const bool is_file = path.extension() == ".gguf" || path.extension() == ".bin";
+  return (is_file ? path.stem() : path.filename()).string();
+}
+
 }  // namespace
 
 void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
-  app.add_option("-m,--model", options.models,
-                 "GGUF file, Hugging Face folder, llama2.c checkpoint or a catalogue name; "
-                 "NAME=MODEL to serve it under another name; may be given several times")
+  app.add_option(
+         "-m,--model", options.models,
+         "GGUF file, Hugging Face folder, llama2.c checkpoint, a name from talon pull list, "
+         "or OWNER/NAME[:FILE] that talon pull has fetched; NAME=MODEL to serve it under "
+         "another name; may be given several times")
       ->required()
       ->type_name("[NAME=]MODEL")
       ->group("Model and backend");
@@ -169,10 +179,7 @@ std::vector<std::pair<std::string, std::string>> named_models(
     const std::size_t equals = given.find('=');
     const bool has_name = equals != std::string::npos && given.find('/') > equals;
     const std::string model = has_name ? given.substr(equals + 1) : given;
-    const std::filesystem::path path(model);
-    const bool is_file = path.extension() == ".gguf" || path.extension() == ".bin";
-    std::string name =
-        has_name ? given.substr(0, equals) : (is_file ? path.stem() : path.filename()).string();
+    std::string name = has_name ? given.substr(0, equals) : last_name(model);
     if (name.empty()) name = model;
     const auto same = [&](const auto& other) { return other.first == name; };
     if (std::any_of(named.begin(), named.end(), same)) {
