@@ -90,6 +90,24 @@ TEST(PullUrl, WhatCameWholeIsCheckedAndMoreIsNotTaken) {
   }
 }
 
+TEST(PullUrl, APageIsNoFileUnlessOneIsAskedFor) {
+  const Folder models;
+  FileServer server({.body = "<!doctype html>", .type = "text/html; charset=utf-8"});
+  expect_said(pull(server.url(), models), 1, "expected a file, found a page (text/html)");
+  EXPECT_EQ(models.names(), Names{});
+  EXPECT_EQ(pull(server.address() + "/card.html", models).code, 0);
+  EXPECT_EQ(models.names(), Names{"card.html"});
+}
+
+TEST(PullUrl, APageLeavesWhatHadComeOfTheFile) {
+  const Folder models;
+  FileServer server({.body = body_of(300000), .type = "text/html"});
+  models.write("model.gguf.part", body_of(1000));
+  models.write("model.gguf.part.etag", "\"one\"\n");
+  expect_said(pull(server.url(), models), 1, "found a page");
+  EXPECT_EQ(read_file(models.file("model.gguf.part")), body_of(1000));
+}
+
 TEST(PullUrl, AProxyStandsBeforeOtherMachinesUnlessTheEnvironmentSaysNone) {
   const auto pull_from = [](const std::string& host, const std::string& no_proxy) {
     const Folder models;

@@ -98,6 +98,7 @@ void FileServer::answer(int connection) {
     more = "\r\nContent-Range: bytes */" + std::to_string(body.size());
   }
   body = body.substr(std::min(first, body.size()));
+  if (!behaviour_.type.empty()) more += "\r\nContent-Type: " + behaviour_.type;
   if (!behaviour_.redirects_to.empty()) more += "\r\nLocation: " + behaviour_.redirects_to;
   std::string response =
       "HTTP/1.1 " + std::to_string(status) +

@@ -14,6 +14,7 @@ class FileServer {
   struct Behaviour {
     std::string body = {};
     std::string etag = "\"one\"";
+    std::string type = {};  // its media type; empty: not said
     std::size_t break_after =
         0;             // bytes of a body after which the first that is longer ends; 0: never
     int status = 200;  // another: refuse with it

@@ -180,12 +180,22 @@ class Transfer {
 
   /// At the first byte: a whole new file instead of the asked-for rest replaces what was there.
   bool begin_body(int status) {
+    if (is_page_) refuse_page();
     if (begun_ > 0 && status != kPartialContent) {
       begun_ = 0;
       if (!start_anew()) return false;
     }
     if (begun_ == 0) std::ofstream(etag_file_) << new_etag_ << "\n";
     return true;
+  }
+
+  /// Addresses are often copied from a browser that shows a page about the file.
+  [[noreturn]] void refuse_page() {
+    if (begun_ == 0) forget();
+    fail(
+        "pull {}: expected a file, found a page (text/html): what lies on a hub is fetched by its "
+        "name, talon pull OWNER/NAME[:FILE]",
+        job_.url);
   }
 
   bool write(int status, std::string_view piece) {
@@ -203,6 +213,7 @@ class Transfer {
     if (line.starts_with("HTTP/")) {  // after a redirection
       new_etag_.clear();
       whole_bytes_ = 0;
+      is_page_ = false;
     }
     if (colon == std::string::npos) return;
     std::string name = line.substr(0, colon);
@@ -212,10 +223,13 @@ class Transfer {
     const std::string value =
         line.substr(std::min(line.find_first_not_of(' ', colon + 1), line.size()));
     if (name == "content-range") read_whole_bytes(value);
+    if (name == "content-type") is_page_ = value.starts_with("text/html") && !wants_page();
     if (name != "etag") return;
     new_etag_ = value;
     if (new_etag_.starts_with("W/")) new_etag_.clear();  // of equal meaning only (RFC 9110, 8.8.1)
   }
+
+  bool wants_page() const { return job_.target.extension().string().starts_with(".htm"); }
 
   /// Of a file that has no such range (RFC 9110, 14.4).
   void read_whole_bytes(std::string_view range) {
@@ -233,6 +247,7 @@ class Transfer {
   std::string etag_;      // of what lies there
   std::string new_etag_;  // of what comes
   std::string write_problem_;
+  bool is_page_ = false;           // what comes is no file
   std::uint64_t begun_ = 0;        // bytes there before
   std::uint64_t received_ = 0;     // bytes that came
   std::uint64_t whole_bytes_ = 0;  // of the server's file, where it says them instead of sending
