@@ -20,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kFingerprint = "target_fingerprint";
+constexpr const char* kHeadFile = "head.gguf";
 constexpr const char* kItself = ".";  // the folder, among its heads
 constexpr std::string_view kAuto = "auto";
 constexpr int kDepth = 2;  // OWNER/NAME below the folder of pulled models
@@ -82,6 +83,19 @@ void add_heads(const std::vector<std::string>& heads, Pairing& pairing) {
   }
 }
 
+/// The model that a folder's own files say their head is for; empty: none.
+std::string target_of_folder(const fs::path& folder) {
+  std::error_code problem;
+  if (const fs::path file = folder / kHeadFile; fs::is_regular_file(file, problem)) {
+    return target_of_gguf(file);
+  }
+  const fs::path configuration = folder / "config.json";
+  if (!fs::is_regular_file(configuration, problem)) return "";
+  const Json json = json_in(configuration);
+  const auto origin = json.is_object() ? json.find("talon") : json.end();
+  return origin == json.end() ? "" : text_in(*origin, kFingerprint);
+}
+
 /// What lies in `folder` for the model.
 std::vector<fs::path> heads_of_folder(const fs::path& folder, const std::string& fingerprint) {
   std::error_code problem;
@@ -95,15 +109,9 @@ std::vector<fs::path> heads_of_folder(const fs::path& folder, const std::string&
     }
     return heads;
   }
-  if (const fs::path file = folder / "head.gguf"; fs::is_regular_file(file, problem)) {
-    return target_of_gguf(file) == fingerprint ? std::vector{file} : std::vector<fs::path>();
-  }
-  const fs::path configuration = folder / "config.json";
-  if (!fs::is_regular_file(configuration, problem)) return {};
-  const Json json = json_in(configuration);
-  const auto origin = json.is_object() ? json.find("talon") : json.end();
-  if (origin == json.end() || text_in(*origin, kFingerprint) != fingerprint) return {};
-  return {folder};
+  if (target_of_folder(folder) != fingerprint) return {};
+  const fs::path file = folder / kHeadFile;
+  return {fs::is_regular_file(file, problem) ? file : folder};
 }
 
 std::vector<fs::path> folders_in(const fs::path& folder) {
@@ -190,6 +198,25 @@ HeadFinder heads_of(const LoadedModel& loaded, std::vector<fs::path> places,
                     HeadNotes passed_over) {
   if (!loaded.models_folder.empty()) places.push_back(loaded.models_folder);
   return heads_in(std::move(places), loaded.fingerprint, std::move(passed_over));
+}
+
+bool is_head_of_another(const fs::path& head, const std::string& fingerprint) {
+  std::error_code problem;
+  const bool is_folder = fs::is_directory(head, problem);
+  const fs::path folder = is_folder ? head : head.parent_path();
+  const std::string name = is_folder ? kItself : head.filename().string();
+  std::vector<std::string> targets;
+  if (const fs::path file = folder / kPairingFile; fs::is_regular_file(file, problem)) {
+    for (const Pairing& pairing : pairings_in(file)) {
+      const bool is_paired = std::ranges::find(pairing.heads, name) != pairing.heads.end();
+      if (is_paired) targets.push_back(pairing.fingerprint);
+    }
+  }
+  targets.push_back(is_folder                     ? target_of_folder(folder)
+                    : head.extension() == ".gguf" ? target_of_gguf(head)
+                                                  : "");
+  std::erase(targets, "");
+  return !targets.empty() && std::ranges::find(targets, fingerprint) == targets.end();
 }
 
 std::string kind_of_head(const Checkpoint& checkpoint) {

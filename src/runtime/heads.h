@@ -30,6 +30,10 @@ HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string finge
 HeadFinder heads_of(const LoadedModel& loaded, std::vector<std::filesystem::path> places,
                     HeadNotes passed_over = {});
 
+/// Whether what lies at `head` says that it drafts for other models than the one with this
+/// fingerprint. Heads of strangers that nobody paired say nothing.
+bool is_head_of_another(const std::filesystem::path& head, const std::string& fingerprint);
+
 /// Drafters with heads of their own, the likely strongest first.
 constexpr std::string_view kHeadKinds[] = {"eagle3", "dspark", "dflash",
                                            "peagle", "eagle2", "medusa"};

@@ -159,6 +159,21 @@ TEST_F(Heads, OfTheModelThatCannotBeReadArePassedOverAndToldAndThoseOfOthersAreN
   EXPECT_EQ(told.size(), 1u);
 }
 
+TEST_F(Heads, ThatNameOnlyOtherModelsAreOfAnother) {
+  const auto own = put_head("own", "1234");
+  EXPECT_FALSE(is_head_of_another(own, "1234"));
+  EXPECT_TRUE(is_head_of_another(own, "4321"));
+  write_pairing(own, {}, "4321");
+  for (const char* target : {"1234", "4321"}) EXPECT_FALSE(is_head_of_another(own, target));
+  EXPECT_TRUE(is_head_of_another(own, "5678"));
+  const auto stranger = put_head("stranger", "");
+  EXPECT_FALSE(is_head_of_another(stranger, "1234")) << "it says nothing";
+  write_pairing(stranger, {"a.gguf"}, "1234");
+  EXPECT_TRUE(is_head_of_another(stranger / "a.gguf", "4321"));
+  EXPECT_FALSE(is_head_of_another(stranger / "b.gguf", "4321"));
+  EXPECT_FALSE(is_head_of_another(root_ / "missing", "1234"));
+}
+
 TEST_F(Heads, OfAFolderWithPipesAreNotWaitedFor) {
   std::filesystem::create_directories(root_ / "owner/name");
   for (const char* file : {"talon.json", "config.json", "head.gguf"}) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
@@ -244,6 +245,20 @@ TEST(InspectJson, NamesTheVariantOfAHead) {
   EXPECT_EQ(eagle1["config"]["layout"], "official");
   EXPECT_EQ(json_of({"inspect", heads + "eagle3_head", "--json"})["config"]["variant"], "EAGLE-3");
   EXPECT_TRUE(eagle1["tokenizer"].is_null());
+}
+
+TEST(Run, SaysThatAHeadIsOfAnotherModel) {
+  const Folder folder;
+  const std::filesystem::path head = folder.path() / "head";
+  std::filesystem::copy(TALON_TEST_DATA "/golden/stories260k/eagle1_head", head);
+  const std::vector<std::string> run = {
+      "run", "-m", small_model(), "-p", "Once", "-n", "4", "-d", "eagle2:head=" + head.string()};
+  const std::string said = "head was made for another model than";
+  EXPECT_EQ(run_talon(run).notes.find(said), std::string::npos) << "it says nothing";
+  Json config = Json::parse(read_file(head / "config.json"));
+  config["talon"]["target_fingerprint"] = "0123456789abcdef";
+  std::ofstream(head / "config.json") << config;
+  expect_said(run_talon(run), 0, said);
 }
 
 TEST(InspectJson, SaysHowInputsAreRoundedForTheModel) {

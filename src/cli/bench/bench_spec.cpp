@@ -102,7 +102,7 @@ class BenchSpec : public Command {
     require_different(questions);
     Session session = open_session(model_);
     use_places(decode_, session, session.cache->store().shape.type);
-    name_what_is_chosen();
+    name_what_is_chosen(session);
     std::optional<ChatTemplate> chat;
     if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
     const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens,
@@ -154,10 +154,11 @@ class BenchSpec : public Command {
   }
 
   /// Lines and traces name the drafter that auto stands for.
-  void name_what_is_chosen() {
+  void name_what_is_chosen(const Session& session) {
     for (std::string& name : methods_) {
       if (peers_.contains(name)) continue;
       const MethodText method = parse_method(name);
+      note_heads_of_others(method.drafter, session);
       const std::string chosen = resolve_drafter(method.drafter, decode_.heads);
       if (chosen == method.drafter) continue;
       note("{}: {}", method.drafter, chosen);

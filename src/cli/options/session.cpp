@@ -52,10 +52,21 @@ void require_text_model(const LoadedModel& loaded) {
 void use_places(DecodeSettings& settings, const LoadedModel& loaded, KvType cache_type) {
   settings.costs = cost_cache(loaded, cache_type, costs_folder());
   settings.heads = heads_at_hand(loaded);
+  note_heads_of_others(settings.drafter, loaded);
 }
 
 HeadFinder heads_at_hand(const LoadedModel& loaded) {
   return heads_of(loaded, shipped_places(), note_head);
+}
+
+void note_heads_of_others(const std::string& drafter, const LoadedModel& loaded) {
+  for (const std::string_view part : split_drafters(drafter)) {
+    for (const auto& [key, value] : OptionText(part).items) {
+      if (key != "head" || !is_head_of_another(value, loaded.fingerprint)) continue;
+      note("note: the draft head {} was made for another model than {}: few guesses may be right",
+           value, loaded.path.string());
+    }
+  }
 }
 
 void note_head(std::string_view why) { note("note: a draft head is passed over: {}", why); }

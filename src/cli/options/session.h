@@ -37,5 +37,7 @@ void use_places(DecodeSettings& settings, const LoadedModel& loaded, KvType cach
 /// over.
 HeadFinder heads_at_hand(const LoadedModel& loaded);
 void note_head(std::string_view why);
+/// Says which heads that `drafter` names were made for another model: no text would tell.
+void note_heads_of_others(const std::string& drafter, const LoadedModel& loaded);
 
 }  // namespace talon
