@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -37,6 +39,26 @@ std::vector<std::string> spec(const std::string& methods, const std::string& fil
                                         "--methods", methods, "--questions", file};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
+}
+
+/// The small model as a GGUF file that says it has so many positions.
+std::string small_model_of(std::uint32_t context, const Folder& folder) {
+  const std::string file = folder.file("small.gguf"), key = "llama.context_length";
+  EXPECT_EQ(run_talon({"convert", small_model(), "-o", file}).code, 0);
+  std::string bytes = read_file(file);
+  const std::size_t value = bytes.find(key) + key.size() + 4;  // behind its type
+  std::memcpy(&bytes.at(value), &context, sizeof(context));
+  return folder.write("small.gguf", bytes);
+}
+
+TEST(BenchContention, DecodesModelsOfShortContexts) {
+  const Folder folder;
+  const Outcome outcome = run_talon({"bench", "contention", "-m", small_model_of(256, folder),
+                                     "--situations", "quiet", "--rounds", "1", "--seconds", "0.1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.notes;
+  const Json closing = lines_in(outcome.output).back();
+  EXPECT_FALSE(closing["summary"]["quiet"].empty());
+  EXPECT_EQ(closing["partial"], false);
 }
 
 TEST(BenchSpec, NamesLineAndFieldOfABadQuestion) {
@@ -305,6 +327,17 @@ TEST(BenchCost, TellsWhatItHasWhenInterrupted) {
   ASSERT_EQ(lines.size(), 3u) << cut.output;
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(lines[i]["context"], 16);
   EXPECT_EQ(lines.back()["partial"], true);
+}
+
+TEST(BenchKernels, TellsWhatItHasWhenInterrupted) {
+  const Folder folder;
+  const std::string lines = folder.file("lines");
+  const Outcome cut = run_talon(
+      {.arguments = {"bench", "kernels", "--threads", "1", "--ring-mb", "1", "--repeats", "1"},
+       .output_file = lines,
+       .interrupt_when = [&] { return std::ifstream(lines).peek() != EOF; }});
+  EXPECT_EQ(cut.code, 130) << cut.notes;
+  EXPECT_EQ(lines_in(read_file(lines)).back()["partial"], true);
 }
 
 TEST(BenchLoad, RefusesWhatItCannotAskFor) {

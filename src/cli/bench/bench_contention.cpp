@@ -27,7 +27,7 @@ namespace {
 constexpr int kPromptTokens = 16;
 constexpr int kAnswerTokens = 128;
 constexpr int kPeerTokens = 32;  // beside a neighbour some take seconds for a token
-constexpr int kContext = 512;
+constexpr int kContext = 512;    // or all that the model allows
 constexpr int kNiceness = 15;
 constexpr int kCompileJobs = 2;
 constexpr double kForeverSeconds = 1e9;
@@ -116,7 +116,8 @@ class BenchContention : public Command {
   }
 
   int run() override {
-    model_.context = kContext;
+    const Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(model_)));
+    model_.context = std::min(kContext, read_model_config(checkpoint).context);
     if (is_neighbour_) return be_neighbour();
     InterruptGuard interrupt;
     Table table;
@@ -140,10 +141,12 @@ class BenchContention : public Command {
                                {"model", model_.model},
                                {"answer_tokens", kAnswerTokens},
                                {"answer_tokens_of_peers", kPeerTokens}});
+    const bool is_partial = interrupt.stop().requested();
     closing["summary"] = summary;
+    closing["partial"] = is_partial;
     write_json(closing);
     write_note(markdown_of(table));
-    return interrupt.stop().requested() ? kExitInterrupted : kExitDone;
+    return is_partial ? kExitInterrupted : kExitDone;
   }
 
  private:
@@ -215,7 +218,7 @@ class BenchContention : public Command {
     const Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(model_)));
     const auto tokenizer = std::make_shared<Tokenizer>(Tokenizer::for_checkpoint(checkpoint));
     const std::shared_ptr<Contestant> peer =
-        make_peer(parse_peer(peer_), {checkpoint.path, *tokenizer, threads, kContext});
+        make_peer(parse_peer(peer_), {checkpoint.path, *tokenizer, threads, model_.context});
     const int vocabulary = read_model_config(checkpoint).vocabulary;
     rivals.push_back({fmt::format("{}, {}", peer->name(), threads), false,
                       [tokenizer, peer, vocabulary, &stop](double seconds) {

@@ -119,11 +119,14 @@ class BenchKernels : public Command {
     measure_kernels(
         settings_, interrupt.stop(), [&](const KernelCost& cost) { print(line_of(cost)); },
         [&](std::size_t done, std::size_t total) { meter.update(done, total); });
-    print(closing_line());
+    const bool is_partial = interrupt.stop().requested();
+    Json closing = closing_line();
+    closing["partial"] = is_partial;
+    print(std::move(closing));
     if (!report_.empty())
       write_report(report_, "kernels", kernel_report(lines), markdown_of(kernel_table(lines)),
                    lines);
-    return interrupt.stop().requested() ? kExitInterrupted : kExitDone;
+    return is_partial ? kExitInterrupted : kExitDone;
   }
 
  private:
