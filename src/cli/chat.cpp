@@ -155,8 +155,11 @@ class Chat : public Command {
     add_backend_flags(*app_, model_);
     app_->add_flag("--plain-text", plain_text_,
                    "do not mark accepted drafted tokens on a terminal (as with $NO_COLOR)");
-    app_->add_flag("--reuse,!--no-reuse", reuse_,
-                   "take what earlier turns left in the cache (default), or read it again");
+    const auto reuse = [this](bool reuses) { return [this, reuses] { reuse_ = reuses; }; };
+    app_->add_flag_callback("--reuse", reuse(true),
+                            "take what earlier turns left in the cache (default)");
+    app_->add_flag_callback("--no-reuse", reuse(false), "read earlier turns again")
+        ->excludes("--reuse");
   }
 
   int run() override {

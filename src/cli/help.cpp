@@ -50,35 +50,50 @@ class Help : public Command {
       : Command(parent.add_subcommand("help", "about the program, a command, or `methods`")),
         parent_(parent) {
     app_->add_option("topic", topic_,
-                     "a command, or methods: the drafters, policies and rules that exist")
+                     "a command (run, bench spec), or methods: the drafters, policies and rules "
+                     "that exist")
         ->type_name("TOPIC");
     app_->add_flag("--json", json_, "print one JSON object (methods)");
   }
 
   int run() override {
-    if (topic_ == "methods") {
+    if (topic_ == std::vector<std::string>{"methods"}) {
       json_ ? write_methods_json() : write_methods();
       return kExitDone;
     }
     if (json_) throw UsageError("--json: needs the topic methods");
-    write_help(topic_.empty() ? parent_ : *command_of(topic_));
+    write_help(named_command());
     return kExitDone;
   }
 
  private:
   /// CLI::App::help() would be that of the command that was chosen, which is this one.
   static void write_help(const CLI::App& app) {
-    const CLI::App* above = app.get_parent();
-    const std::string name = above ? above->get_name() + " " + app.get_name() : app.get_name();
+    std::string name = app.get_name();
+    for (const CLI::App* above = app.get_parent(); above; above = above->get_parent())
+      name = above->get_name() + " " + name;
     write_output(app.get_formatter()->make_help(&app, name, CLI::AppFormatMode::Normal));
   }
-  const CLI::App* command_of(const std::string& name) const {
-    std::vector<std::string> topics = {"methods"};
-    for (const CLI::App* command : parent_.get_subcommands({})) {
-      if (command->get_name() == name) return command;
-      topics.push_back(command->get_name());
+
+  /// The program's, or the command that the words of the topic lead to.
+  const CLI::App& named_command() const {
+    const CLI::App* app = &parent_;
+    for (const std::string& name : topic_) {
+      std::vector<std::string> names;
+      if (app == &parent_) names.emplace_back("methods");
+      const CLI::App* next = nullptr;
+      for (const CLI::App* command : app->get_subcommands({})) {
+        names.push_back(command->get_name());
+        if (names.back() == name) next = command;
+      }
+      if (names.empty()) {
+        throw UsageError(
+            fmt::format("help: expected nothing behind {}, got \"{}\"", app->get_name(), name));
+      }
+      if (!next) fail_choice("help: topic", names, name);
+      app = next;
     }
-    fail_choice("help: topic", topics, name);
+    return *app;
   }
 
   static void write_methods() {
@@ -103,7 +118,7 @@ class Help : public Command {
   }
 
   CLI::App& parent_;
-  std::string topic_;
+  std::vector<std::string> topic_;
   bool json_ = false;
 };
 

@@ -214,7 +214,10 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUse{"ShareOfNoLearning",
                  {"serve", "-m", small_model(), "--learn-share", "0.5"},
                  {"--learn-share", "--learn"}},
-        WrongUse{"HelpUnknownTopic", {"help", "me"}, {"methods", "\"me\""}}),
+        WrongUse{"PullUnknown", {"pull", "me"}, {"smollm2", "OWNER/NAME of a hub", "\"me\""}},
+        WrongUse{"HelpUnknownTopic", {"help", "me"}, {"methods", "\"me\""}},
+        WrongUse{"HelpUnknownBench", {"help", "bench", "me"}, {"spec, image", "\"me\""}},
+        WrongUse{"HelpTooDeep", {"help", "run", "me"}, {"nothing behind run", "\"me\""}}),
     [](const auto& use) { return use.param.name; });
 
 TEST(TextFile, ThatCannotBeLookedAtIsNamed) {
@@ -227,6 +230,21 @@ TEST(TextFile, ThatCannotBeLookedAtIsNamed) {
 TEST(Help, IsOfTheProgramOrOfACommand) {
   EXPECT_EQ(run_talon({"help"}).output, run_talon({"--help"}).output);
   EXPECT_NE(run_talon({"help", "run"}).output.find("--max-new"), std::string::npos);
+  EXPECT_EQ(run_talon({"help", "bench", "image"}).output,
+            run_talon({"bench", "image", "--help"}).output);
+}
+
+TEST(Help, SaysWhatModelsAre) {
+  for (const char* command : {"run", "serve"}) {
+    const std::string help = run_talon({"help", command}).output;
+    EXPECT_NE(help.find("talon pull list"), std::string::npos) << help;
+    EXPECT_NE(help.find("OWNER/NAME[:FILE]"), std::string::npos) << help;
+  }
+}
+
+TEST(Help, ShowsFlagsAsTheyAreGiven) {
+  EXPECT_EQ(run_talon({"help", "chat"}).output.find("{false}"), std::string::npos);
+  EXPECT_EQ(run_talon({"help", "train", "data"}).output.find("{false}"), std::string::npos);
 }
 
 }  // namespace

@@ -45,15 +45,16 @@ void add_models_folder_flag(CLI::App& app, std::string& folder) {
   app.add_option(
          "--models", folder,
          "folder of pulled models (default: $TALON_MODELS, else ./downloads if it is there, else "
-         "$XDG_DATA_HOME/talon)")
+         "$XDG_DATA_HOME/talon, else ~/.local/share/talon)")
       ->type_name("DIR")
       ->group(kModelGroup);
 }
 
 void add_model_flag(CLI::App& app, ModelOptions& options) {
-  app.add_option("-m,--model", options.model,
-                 "GGUF file, Hugging Face folder, llama2.c checkpoint, or a catalogue name (talon "
-                 "pull list)")
+  app.add_option(
+         "-m,--model", options.model,
+         "GGUF file, Hugging Face folder, llama2.c checkpoint, a name from talon pull list, "
+         "or OWNER/NAME[:FILE] that talon pull has fetched")
       ->required()
       ->type_name("MODEL")
       ->group(kModelGroup);

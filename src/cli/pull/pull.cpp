@@ -116,8 +116,9 @@ class Pull : public Command {
   int pull_entry(const std::filesystem::path& folder, const StopFlag& stop) const {
     const CatalogueEntry* entry = find_in_catalogue(name_);
     if (!entry) {
-      throw UsageError(fmt::format("pull: expected {}, a URL or list, got \"{}\"",
-                                   one_of(catalogue_names()), name_));
+      throw UsageError(
+          fmt::format("pull: expected {}, OWNER/NAME of a hub, a URL or list, got \"{}\"",
+                      one_of(catalogue_names()), name_));
     }
     const bool had = is_installed(*entry, folder, stop);
     if (!had) {

@@ -118,7 +118,8 @@ class TrainData : public Command {
              "of pictures; above 1 the rows of the guide are recorded, too")
         ->group(group);
     add_count(*app_, "--seed", plan_.seed, "of the answers")->group(group);
-    app_->add_flag("--no-chat{false}", chat_, "prompts are plain text: no chat template")
+    app_->add_flag_callback(
+            "--no-chat", [this] { chat_ = false; }, "prompts are plain text: no chat template")
         ->group(group);
   }
 
