@@ -88,7 +88,7 @@ typedef enum talon_backend { TALON_BACKEND_CPU = 0, TALON_BACKEND_REFERENCE = 1 
 
 typedef struct talon_model_options {
   size_t size;
-  const char* models_folder; /* of the catalogue's models, as `talon pull` fills it; NULL: none */
+  const char* models_folder; /* as `talon pull` fills it; NULL: none */
   int32_t backend;           /* talon_backend; the reference is slow and exact */
   int32_t threads;           /* 0: as many as the machine allows */
   int32_t fixed_threads;     /* 1: not fewer while other programs need the processors */
@@ -119,7 +119,8 @@ typedef struct talon_model_info {
   size_t end_token_count;
 } talon_model_info;
 
-/* `source`: a GGUF file, a folder of Hugging Face, or a name of the catalogue. */
+/* `source`: a GGUF file, a folder of Hugging Face, a checkpoint of llama2.c, or the name of what
+ * `talon pull` has fetched: of the catalogue, or OWNER/NAME[:FILE] of a hub. */
 TALON_API talon_status talon_model_load(const char* source, const talon_model_options* options,
                                         talon_model** model);
 /* What it points to lives as long as the model. */

@@ -52,11 +52,12 @@ class Model:
                  threads: int = 0, context: int = 0, weights: str | None = None, cache_mb: int = 0,
                  heads: Sequence[str | os.PathLike[str]] | None = None,
                  backend: Literal["cpu", "reference"] = "cpu", progress: Callable[[str, int, int], None] | None = None) -> None:
-        """Opens a GGUF file, a folder of Hugging Face, or a model of the catalogue by name (`talon pull NAME` fetches it).
+        """Opens a GGUF file, a folder of Hugging Face, or by its name what `talon pull` has fetched: a model of the catalogue, or
+        OWNER/NAME[:FILE] of a hub.
 
         drafter: what drafts for answers that name none: DRAFTER[@policy=POLICY][@verify=RULE]; `auto` is the model's heads joined
         with `suffix`, `none` plain decoding. It changes the time of answers, never their tokens.
-        models_folder: of the catalogue's models; without it $TALON_MODELS, ./downloads and ~/.local/share/talon are looked at.
+        models_folder: of what was fetched; without it $TALON_MODELS, ./downloads and ~/.local/share/talon are looked at.
         threads, context, cache_mb: 0 chooses what fits machine and model.
         weights: kept as stored, or as int8, int4, bf16 or f32.
         heads: folders of draft heads; without it ./models and those that ship with the package.
