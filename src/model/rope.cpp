@@ -79,6 +79,16 @@ std::vector<float> llama3_divisors(const RopeConfig& rope, int width) {
   return divisors;
 }
 
+void choose_divisors(RopeConfig& rope, int context) {
+  if (rope.scaling != RopeConfig::Scaling::longrope) return;
+  rope.frequency_divisors =
+      context <= rope.original_context ? rope.short_divisors : rope.long_divisors;
+}
+
+int turning_columns(const RopeConfig& rope, int head_dim) {
+  return rope.rotary > 0 ? rope.rotary : head_dim;
+}
+
 int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind) {
   if (rope.rotary > 0) return rope.rotary;
   for (const LayerPlan& plan : config.plans) {

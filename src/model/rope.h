@@ -10,9 +10,16 @@ namespace talon {
 /// Columns of a head that turn by `rope`, which is that of layers of this kind.
 int rope_width(const RopeConfig& rope, const ModelConfig& config, LayerPlan::Rope kind);
 
+/// Columns of a head of `head_dim` that turn.
+int turning_columns(const RopeConfig& rope, int head_dim);
+
 /// What Llama 3's scaling divides the frequency of each pair of `width` columns by, as GGUF files
 /// keep it.
 std::vector<float> llama3_divisors(const RopeConfig& rope, int width);
+
+/// Phi's factors of frequencies depend on the length of texts. They are chosen once, by the context
+/// that will be used: a text's earlier rows do not change as it grows.
+void choose_divisors(RopeConfig& rope, int context);
 
 /// The angles of rotary position embedding under its length scalings.
 class RopeAngles {

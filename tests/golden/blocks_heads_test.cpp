@@ -193,6 +193,26 @@ TEST(BlockHeads, OfGgufFilesAreTheOfficialOnesUnderOtherNames) {
   expect_equal_trees(rounds_of(drafter, GgufHead()), rounds_of(drafter, head_of("dflash")));
 }
 
+TEST(BlockHeads, OfGgufFilesTurnByTheKeysThatModelsHave) {
+  const std::string drafter = "dflash:weights=f32,nodes=9";
+  GgufHead yarn, partial;
+  yarn.set("dflash.rope.scaling.type", "yarn");
+  yarn.set("dflash.rope.scaling.factor", 4.0F);
+  yarn.set("dflash.rope.scaling.original_context_length", 64U);
+  partial.set("dflash.rope.dimension_count", 4U);
+  HeadFiles official = head_of("dflash");
+  official.config["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 64}};
+  const auto unscaled = rounds_of(drafter, GgufHead());
+  auto expected = rounds_of(drafter, official);
+  expect_equal_trees(rounds_of(drafter, yarn), expected);
+  EXPECT_NE(expected.back().tree.log_ps(), unscaled.back().tree.log_ps());
+  official.config["rope_scaling"] = {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
+  expected = rounds_of(drafter, official);
+  expect_equal_trees(rounds_of(drafter, partial), expected);
+  EXPECT_NE(expected.back().tree.log_ps(), unscaled.back().tree.log_ps());
+}
+
 TEST(BlockHeads, OfGgufFilesThatPredictFromTheAnchorGuessOnePlaceMore) {
   GgufHead head;
   head.set("dflash.sample_from_anchor", true);
@@ -234,8 +254,8 @@ const BadGguf kBadGguf[] = {
      [](GgufHead& head) { head.set("dflash.mask_token_id", 512U); }},
     {"\"dflash.hyper_connection.count\": expected none",
      [](GgufHead& head) { head.set("dflash.hyper_connection.count", 4U); }},
-    {"\"dflash.rope.scaling.type\": expected none",
-     [](GgufHead& head) { head.set("dflash.rope.scaling.type", "yarn"); }},
+    {"\"dflash.rope.scaling.type\": expected none, linear, yarn or longrope",
+     [](GgufHead& head) { head.set("dflash.rope.scaling.type", "dynamic"); }},
     {"found \"selector_predecessor\" besides",
      [](GgufHead& head) {
        head.add("selector_predecessor", {64, 64}, head.spare);

@@ -160,17 +160,24 @@ class PlainHead {
     return product(layer("self_attn.o_proj"), attended);
   }
 
-  /// Norm of each head, if any, then its rotation.
+  /// Norm of each head, if any, then the rotation of as many columns as turn.
   void turn(Vector& x, const std::string& norm, double position) const {
+    const Json& config = files_.config;
+    const auto columns =
+        static_cast<std::size_t>(config.value("partial_rotary_factor", 1.0) * kHeadDim);
+    const Json divisors =
+        config.value("rope_scaling", Json::object()).value("short_factor", Json());
     for (std::size_t head = 0; head < x.size(); head += kHeadDim) {
       const auto begin = x.begin() + static_cast<std::ptrdiff_t>(head);
       const Vector v = normed(Vector(begin, begin + kHeadDim), norm);
-      for (std::size_t i = 0; i < kHeadDim / 2; ++i) {
-        const double angle = position * std::pow(files_.config.value("rope_theta", 10000.0),
-                                                 -2.0 * static_cast<double>(i) / kHeadDim);
-        const double a = v[i], b = v[i + kHeadDim / 2];
+      std::copy(v.begin(), v.end(), begin);
+      for (std::size_t i = 0; i < columns / 2; ++i) {
+        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(columns);
+        double angle = position * std::pow(config.value("rope_theta", 10000.0), exponent);
+        if (divisors.is_array()) angle /= divisors[i].get<double>();
+        const double a = v[i], b = v[i + columns / 2];
         x[head + i] = a * std::cos(angle) - b * std::sin(angle);
-        x[head + i + kHeadDim / 2] = b * std::cos(angle) + a * std::sin(angle);
+        x[head + i + columns / 2] = b * std::cos(angle) + a * std::sin(angle);
       }
     }
   }
@@ -258,6 +265,16 @@ const Variant kVariants[] = {
     {"Eagle1WithAnotherRopeBase", "eagle1_head",
      [](HeadFiles& f) { f.config["rope_theta"] = 500000.0; }},
     {"Eagle1WithLayerNorms", "eagle1_head", add_layer_norms},
+    {"Eagle3ThatTurnsAPartOfEachHead", "eagle3_head",
+     [](HeadFiles& f) { f.config["partial_rotary_factor"] = 0.5; }},
+    {"Eagle3WithLongRope", "eagle3_head",
+     [](HeadFiles& f) {
+       f.config["rope_scaling"] = {{"rope_type", "longrope"},
+                                   {"factor", 1.0},
+                                   {"original_max_position_embeddings", 512},
+                                   {"short_factor", {1.5, 0.5, 3.0, 2.0}},
+                                   {"long_factor", {9.0, 9.0, 9.0, 9.0}}};
+     }},
     {"Eagle3", "eagle3_head", [](HeadFiles&) {}},
     {"Eagle3WithTwoKvHeads", "eagle3_head_fullvocab", [](HeadFiles&) {}},
     {"Eagle3NormBeforeResidual", "eagle3_head",

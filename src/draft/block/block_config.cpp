@@ -291,7 +291,10 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
   const int context =
       keys.layer.integer_or("max_position_embeddings", 1, Limits::kContext, kDefaultContext);
   c.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
-  c.rope = read_hugging_face_rope(keys.layer, context);
+  c.rope = checkpoint.format == CheckpointFormat::gguf
+               ? read_gguf_rope(checkpoint, "dflash.", context, c.head_dim)
+               : read_rope_of(keys.layer, context, c.head_dim, "full_attention");
+  check_divisors(c.rope, c.head_dim, tensors.doing());
   read_vocabularies(tensors, keys, c);
   read_markov(tensors, keys, c);
   tensors.refuse_unknown();

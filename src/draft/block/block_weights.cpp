@@ -4,6 +4,7 @@
 
 #include "draft/eagle/draft_vocabulary.h"
 #include "draft/weight_reader.h"
+#include "model/rope.h"
 
 namespace talon {
 namespace {
@@ -38,6 +39,7 @@ BlockWeights load_block_head(const Checkpoint& checkpoint, const Model& target,
   const HeadTensors tensors = block_tensors(checkpoint);
   BlockWeights head;
   head.config = read_block_config(checkpoint, tensors);
+  choose_divisors(head.config.rope, target.config.context);
   const BlockConfig& config = head.config;
   head.taps = fit_to_target(config, target.config, tensors.doing());
   head.target_token = read_draft_vocabulary(tensors, target.config.vocabulary);

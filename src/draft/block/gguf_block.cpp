@@ -53,12 +53,6 @@ constexpr IntegerKey kIntegers[] = {
     {"mask_token_id", "dflash.mask_token_id", 0, ConfigLimits::kVocabulary - 1},
 };
 
-/// Likewise of real numbers.
-constexpr Pair kNumbers[] = {
-    {"rms_norm_eps", "dflash.attention.layer_norm_rms_epsilon"},
-    {"rope_theta", "dflash.rope.freq_base"},
-};
-
 /// Of each layer whether it slides: all do unless a pattern says otherwise.
 Json layer_types(const ConfigKeys& keys, int layers) {
   const bool slides = keys.integer_or("dflash.attention.sliding_window", 0, INT32_MAX / 2, 0) > 0;
@@ -107,9 +101,6 @@ Json block_keys_of_gguf(const Checkpoint& checkpoint) {
   if (keys.integer_or("dflash.hyper_connection.count", 0, 1 << 16, 0) > 0) {
     keys.refuse("dflash.hyper_connection.count", "none: a drafter of ordinary layers");
   }
-  if (keys.text_or("dflash.rope.scaling.type", "none") != "none") {
-    keys.refuse("dflash.rope.scaling.type", "none");
-  }
   const bool spark = checkpoint.find("markov_w1.weight") != nullptr;
   const int layers = keys.integer("dflash.block_count", 1, ConfigLimits::kLayers);
   Json json = {{"architectures", {spark ? "GgufDSparkModel" : "DFlashDraftModel"}},
@@ -118,9 +109,8 @@ Json block_keys_of_gguf(const Checkpoint& checkpoint) {
   for (const IntegerKey& key : kIntegers) {
     if (keys.has(key.theirs)) json[key.official] = keys.integer(key.theirs, key.low, key.high);
   }
-  for (const auto& [official, theirs] : kNumbers) {
-    if (keys.has(theirs)) json[std::string(official)] = keys.number(theirs, 0, 1e12);
-  }
+  constexpr const char* kEpsilon = "dflash.attention.layer_norm_rms_epsilon";
+  if (keys.has(kEpsilon)) json["rms_norm_eps"] = keys.number(kEpsilon, 0, 1);
   for (const char* needed : {"dflash.block_size", "dflash.attention.head_count"}) {
     if (!keys.has(needed)) keys.refuse(needed, "an integer");
   }

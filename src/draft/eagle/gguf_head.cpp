@@ -18,12 +18,17 @@
 #include "io/tensor_layout.h"
 #include "model/config/config_readers.h"
 #include "model/config/tensor_names.h"
+#include "model/rope.h"
 #include "model/rotary_order.h"
 
 namespace talon {
 namespace {
 
 using Pair = std::pair<std::string_view, std::string_view>;
+using Scaling = RopeConfig::Scaling;
+
+/// What each frequency is divided by, where it is.
+constexpr const char* kFrequencyFactors = "rope_freqs.weight";
 
 /// Common name and name in the file, in the file's order.
 constexpr Pair kNames[] = {
@@ -59,7 +64,6 @@ constexpr Pair kKeys[] = {
     {"num_key_value_heads", "attention.head_count_kv"},
     {"head_dim", "attention.key_length"},
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
-    {"rope_theta", "rope.freq_base"},
     {"target_hidden_size", "target_hidden_size"},
     {"norm_before_residual", "norm_before_residual"},
     {"norm_before_fc", "norm_before_fc"},
@@ -88,6 +92,7 @@ class Writer {
   void check_shared_output() const;
   GgufMetadata metadata() const;
   void add(std::string_view common, std::string_view name, HeadStorage storage);
+  void add_frequency_factors();
   void add_vocabulary();
   std::vector<float> values_of(const StoredTensor& tensor) const;
   void keep(std::string_view name, StorageType type, const std::vector<std::int64_t>& shape,
@@ -117,7 +122,9 @@ void Writer::check_parts() const {
   refuse(eagle1 && (config_.embedding_norm || config_.feature_norm), "norms before fc");
   refuse(config_.tied_output, "an output tied to the own embedding");
   refuse(config_.sliding_window > 0, "a sliding window");
-  refuse(config_.rope.scaling != RopeConfig::Scaling::none, "a scaled rotary embedding");
+  const Scaling scaling = config_.rope.scaling;
+  refuse(scaling == Scaling::yarn || scaling == Scaling::longrope, "YaRN's or LongRoPE's scaling");
+  refuse(config_.rope.rotary > 0, "a rotary embedding of a part of each head");
 }
 
 /// Each row is compared with the target's: roundings of both to eight bits are passed over.
@@ -174,6 +181,10 @@ GgufMetadata Writer::metadata() const {
   add("attention.layer_norm_rms_epsilon", config_.norm_epsilon);
   add("rope.freq_base", config_.rope.base);
   add("rope.dimension_count", static_cast<unsigned>(config_.head_dim));
+  if (config_.rope.scaling == Scaling::linear) {
+    add("rope.scaling.type", "linear");
+    add("rope.scaling.factor", config_.rope.factor);
+  }
   add("target_hidden_size", static_cast<unsigned>(target_config_.hidden));
   add("vocab_size", static_cast<unsigned>(target_config_.vocabulary));
   if (eagle3) {
@@ -244,6 +255,15 @@ void Writer::add(std::string_view common, std::string_view name, HeadStorage sto
   keep(name, StorageType::f16, tensor->shape, copy_bytes(halves));
 }
 
+void Writer::add_frequency_factors() {
+  const bool is_llama3 = config_.rope.scaling == Scaling::llama3;
+  const auto factors =
+      is_llama3 ? llama3_divisors(config_.rope, config_.head_dim) : config_.rope.frequency_divisors;
+  if (factors.empty()) return;
+  keep(kFrequencyFactors, StorageType::f32, {static_cast<std::int64_t>(factors.size())},
+       copy_bytes(factors));
+}
+
 void Writer::add_vocabulary() {
   if (tokens_.empty()) return;
   const std::vector<std::int64_t> ids(tokens_.begin(), tokens_.end());
@@ -257,6 +277,7 @@ void Writer::write(HeadStorage storage, const std::filesystem::path& file) {
     const bool left_out = common == "token_map" || (shares_output_ && common == "lm_head.weight");
     if (!left_out) add(common, name, storage);
   }
+  add_frequency_factors();
   add_vocabulary();
   write_gguf(file, metadata(), written_);
 }
@@ -278,8 +299,6 @@ Json head_keys_of_gguf(const Checkpoint& checkpoint) {
   const std::string prefix = architecture + ".";
   if (keys.integer(prefix + "block_count", 1, ConfigLimits::kLayers) != 1)
     keys.refuse(prefix + "block_count", "the one layer of a draft head");
-  if (keys.text_or(prefix + "rope.scaling.type", "none") != "none")
-    keys.refuse(prefix + "rope.scaling.type", "none");
   Json json = {{"bias", checkpoint.find("fc.bias") != nullptr}};
   for (const auto& [ours, theirs] : kKeys) {
     if (const Json* value = keys.find(prefix + std::string(theirs)))
@@ -289,6 +308,21 @@ Json head_keys_of_gguf(const Checkpoint& checkpoint) {
     json["vocab_size"] = texts->size();
   if (const Json* size = keys.find(prefix + "vocab_size")) json["vocab_size"] = *size;
   return json;
+}
+
+RopeConfig gguf_head_rope(const Checkpoint& checkpoint, const HeadTensors& tensors, int context,
+                          int head_dim) {
+  for (const char* factors :
+       {kFrequencyFactors, "rope_factors_short.weight", "rope_factors_long.weight"}) {
+    tensors.find(factors, {-1});
+  }
+  const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
+  const std::string prefix = keys.text("general.architecture") + ".";
+  RopeConfig rope = read_gguf_rope(checkpoint, prefix, context, head_dim);
+  if (rope.rotary > 0) {
+    keys.refuse(prefix + "rope.dimension_count", fmt::format("the head size {}", head_dim));
+  }
+  return rope;
 }
 
 void write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,

@@ -7,8 +7,11 @@
 
 #include "io/checkpoint.h"
 #include "io/json.h"
+#include "model/config/config.h"
 
 namespace talon {
+
+class HeadTensors;
 
 // Draft heads in GGUF files: architecture "eagle3" as llama.cpp writes and reads it, and "eagle"
 // for the heads of EAGLE-1 and -2 under the same names, which is Talon's own. q and k rows lie in
@@ -19,6 +22,9 @@ std::optional<std::string> common_name_of_gguf(std::string_view name);
 
 /// The keys of such a file as config.json has them.
 Json head_keys_of_gguf(const Checkpoint& checkpoint);
+/// Its rotary embedding. Counts the tensors of factors among `tensors` that are known.
+RopeConfig gguf_head_rope(const Checkpoint& checkpoint, const HeadTensors& tensors, int context,
+                          int head_dim);
 
 enum class HeadStorage { q8_0, f16, f32 };
 /// Where a head with a reduced vocabulary has the rows of its output matrix: in the file, or, where

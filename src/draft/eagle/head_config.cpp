@@ -132,8 +132,14 @@ void read_feed_forward(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
 }
 
 /// The official code drops `rope_theta` when there is a scaling (docs/methods.md 2.4).
-void read_rope(const HeadKeys& keys, HeadConfig& config) {
-  config.rope = read_hugging_face_rope(keys.layer, config.context);
+void read_rope(const Checkpoint& checkpoint, const HeadTensors& tensors, const HeadKeys& keys,
+               HeadConfig& config) {
+  if (config.layout == HeadLayout::gguf) {
+    config.rope = gguf_head_rope(checkpoint, tensors, config.context, config.head_dim);
+  } else {
+    config.rope = read_rope_of(keys.layer, config.context, config.head_dim, "full_attention");
+  }
+  check_divisors(config.rope, config.head_dim, tensors.doing());
   if (config.layout == HeadLayout::official && config.rope.scaling == RopeConfig::Scaling::linear) {
     config.rope.base = 10000;
   }
@@ -144,7 +150,6 @@ void read_layer_keys(const HeadKeys& keys, HeadConfig& config) {
       keys.layer.has("max_sequence_length") ? "max_sequence_length" : "max_position_embeddings";
   config.context = keys.layer.integer_or(context, 1, Limits::kContext, kDefaultContext);
   config.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
-  read_rope(keys, config);
   if (const Json* types = keys.layer.find("layer_types"); types && types->is_array()) {
     const bool slides =
         std::find(types->begin(), types->end(), "sliding_attention") != types->end();
@@ -406,6 +411,7 @@ HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& ten
   config.fc_bias = read_optional(tensors, "fc.bias", config.hidden, keys.flag(bias_key), bias_key);
   read_layer_keys(keys, config);
   read_attention(tensors, keys, config);
+  read_rope(checkpoint, tensors, keys, config);
   read_feed_forward(tensors, keys, config);
   read_vocabularies(tensors, keys, config);
   if (tensors.has("mask_hidden")) read_peagle_parts(tensors, keys, config);

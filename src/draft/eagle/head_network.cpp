@@ -48,10 +48,6 @@ LayerPlan plan_of(const HeadConfig& config, const PairWindow& window) {
           .rough = true};
 }
 
-int rotary_of(const HeadConfig& config) {
-  return config.rope.rotary > 0 ? config.rope.rotary : config.head_dim;
-}
-
 }  // namespace
 
 HeadNetwork::State::State(const HeadWeights& of, const Coupling& coupling, int most_rows,
@@ -63,7 +59,7 @@ HeadNetwork::State::State(const HeadWeights& of, const Coupling& coupling, int m
       window(pairs),
       plan(of.plan.value_or(plan_of(of.config, window))),
       block(backend, {&plan, 1}, of.config.hidden, max_rows),
-      rope(backend, of.config.rope, rotary_of(of.config), positions),
+      rope(backend, of.config.rope, turning_columns(of.config.rope, of.config.head_dim), positions),
       tokens(backend),
       output(backend, *of.output, of.target_token, coupling) {
   expects(max_rows >= 1);

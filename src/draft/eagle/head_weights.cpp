@@ -10,6 +10,7 @@
 #include "draft/eagle/draft_vocabulary.h"
 #include "draft/weight_reader.h"
 #include "io/quote.h"
+#include "model/rope.h"
 #include "model/rotary_order.h"
 
 namespace talon {
@@ -68,6 +69,7 @@ HeadWeights HeadLoader::load() {
     config_.rope = target_.config.rope;
     config_.interleaved_rope = target_.config.interleaved_rope;
   }
+  choose_divisors(config_.rope, target_.config.context);
   head.target_token = read_draft_vocabulary(tensors_, target_.config.vocabulary);
   head.backend = &backend_;
   load_embedding(head);

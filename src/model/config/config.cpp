@@ -73,14 +73,7 @@ void check_plan(const LayerPlan& plan, const ModelConfig& config, const std::str
     refuse_layer(where, layer,
                  fmt::format("an even number of at most {} rotary columns", plan.head_dim), rotary);
   }
-  for (const auto* divisors :
-       {&rope.frequency_divisors, &rope.short_divisors, &rope.long_divisors}) {
-    const std::size_t found = divisors->size();
-    if (found != 0 && found != static_cast<std::size_t>(rotary) / 2) {
-      fail("read {}: factors of rotary frequencies: expected {} values, found {}", where,
-           rotary / 2, found);
-    }
-  }
+  check_divisors(rope, plan.head_dim, "read " + where);
 }
 
 void check_config(const ModelConfig& config, const std::string& where) {
@@ -95,6 +88,17 @@ void check_config(const ModelConfig& config, const std::string& where) {
 }
 
 }  // namespace
+
+void check_divisors(const RopeConfig& rope, int head_dim, const std::string& doing) {
+  const int rotary = rope.rotary > 0 ? rope.rotary : head_dim;
+  for (const auto* divisors :
+       {&rope.frequency_divisors, &rope.short_divisors, &rope.long_divisors}) {
+    const std::size_t found = divisors->size();
+    if (found == 0 || found == static_cast<std::size_t>(rotary) / 2) continue;
+    fail("{}: factors of rotary frequencies: expected {} values, found {}", doing, rotary / 2,
+         found);
+  }
+}
 
 ModelConfig read_model_config(const Checkpoint& checkpoint) {
   ModelConfig config;

@@ -205,6 +205,19 @@ void check_heads(const ConfigKeys& keys, const std::string& prefix, const ModelC
 
 }  // namespace
 
+RopeConfig read_gguf_rope(const Checkpoint& checkpoint, const std::string& prefix, int context,
+                          int head_dim) {
+  const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
+  RopeConfig rope = read_rope(keys, prefix + "rope.", context);
+  rope.frequency_divisors = read_divisors(checkpoint, "rope_freqs.weight");
+  read_longrope(keys, prefix + "rope.", checkpoint, rope);
+  const std::string rotary = prefix + "rope.dimension_count";
+  const int columns = keys.integer_or(rotary, 2, head_dim, head_dim);
+  if (columns % 2 != 0) keys.refuse(rotary, "an even number");
+  if (columns != head_dim) rope.rotary = columns;
+  return rope;
+}
+
 ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
   const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
   ModelConfig config;
@@ -213,13 +226,7 @@ ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
   if (!family) keys.refuse("general.architecture", gguf_families());
   const std::string prefix = config.architecture + ".";
   read_sizes(keys, prefix, config);
-  config.rope = read_rope(keys, prefix + "rope.", config.context);
-  config.rope.frequency_divisors = read_divisors(checkpoint, "rope_freqs.weight");
-  read_longrope(keys, prefix + "rope.", checkpoint, config.rope);
-  const std::string rotary = prefix + "rope.dimension_count";
-  const int columns = keys.integer_or(rotary, 2, config.head_dim, config.head_dim);
-  if (columns % 2 != 0) keys.refuse(rotary, "an even number");
-  if (columns != config.head_dim) config.rope.rotary = columns;
+  config.rope = read_gguf_rope(checkpoint, prefix, config.context, config.head_dim);
   config.vocabulary = read_vocabulary(checkpoint);
   config.tied_output = checkpoint.find("output.weight") == nullptr;
   config.qkv_bias = checkpoint.find("blk.0.attn_q.bias") || checkpoint.find("blk.0.attn_qkv.bias");

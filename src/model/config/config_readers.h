@@ -21,12 +21,16 @@ struct ConfigLimits {
 /// ln(factor) + 1.
 double yarn_attention_factor(double factor, double exponent = 1);
 
-/// The rotary embedding of config.json: rope_theta (10000 when absent) and its scaling. `context`
-/// is the original one where YaRN names none. Refuses one that turns a part of a head only.
-RopeConfig read_hugging_face_rope(const ConfigKeys& keys, int context);
-/// The same for heads of `head_dim` columns of which a part may turn. `kind` names the layers whose
-/// part of `rope_parameters` is read where it has one for each kind.
+/// The rotary embedding of config.json: rope_theta (10000 when absent), its scaling, and which part
+/// of a head of `head_dim` columns turns. `context` is the original one where YaRN names none.
+/// `kind` names the layers whose part of `rope_parameters` is read where it has one for each kind.
 RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::string_view kind);
+/// Likewise of a GGUF file: keys below `prefix` ("llama."), and tensors of factors.
+RopeConfig read_gguf_rope(const Checkpoint& checkpoint, const std::string& prefix, int context,
+                          int head_dim);
+/// Throws Error unless factors of frequencies, where there are some, are one for each pair of
+/// columns that turn. `doing`: for the message.
+void check_divisors(const RopeConfig& rope, int head_dim, const std::string& doing);
 
 ModelConfig read_gguf_config(const Checkpoint& checkpoint);
 ModelConfig read_hugging_face_config(const Checkpoint& checkpoint);

@@ -128,12 +128,4 @@ RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::
   return rope;
 }
 
-RopeConfig read_hugging_face_rope(const ConfigKeys& keys, int context) {
-  constexpr std::string_view kPart = "partial_rotary_factor";
-  const auto scaling = scaling_keys(keys, "full_attention");
-  if (keys.number_or(kPart, 0, 1, 1) != 1) keys.refuse(kPart, "1");
-  if (scaling && scaling->number_or(kPart, 0, 1, 1) != 1) scaling->refuse(kPart, "1");
-  return read_rope_of(keys, context, 0, "full_attention");
-}
-
 }  // namespace talon

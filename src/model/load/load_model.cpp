@@ -4,19 +4,9 @@
 #include "model/load/load_layer.h"
 #include "model/load/load_pictures.h"
 #include "model/model.h"
+#include "model/rope.h"
 
 namespace talon {
-namespace {
-
-/// Phi's factors of rotary frequencies depend on the length of the text. They are chosen once, by
-/// the context that will be used: a text's earlier rows do not change as it grows.
-void choose_divisors(RopeConfig& rope, int context) {
-  if (rope.scaling != RopeConfig::Scaling::longrope) return;
-  rope.frequency_divisors =
-      context <= rope.original_context ? rope.short_divisors : rope.long_divisors;
-}
-
-}  // namespace
 
 Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options) {
   Model model;
