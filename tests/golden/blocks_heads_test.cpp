@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "core/error.h"
@@ -135,6 +136,104 @@ TEST(BlockHeads, OfSpeculatorsAreTheOfficialOnesUnderOtherKeys) {
                   {"aux_hidden_state_layer_ids", {1, 2, 4}}};
   const std::string drafter = "dflash:weights=f32,nodes=9";
   expect_equal_trees(rounds_of(drafter, files), rounds_of(drafter, official));
+}
+
+/// SpecForge names DSpark's architecture otherwise and nests its keys.
+TEST(BlockHeads, OfSpecForgeAreDeepSpecsUnderOtherKeys) {
+  const HeadFiles official = head_of("dspark");
+  HeadFiles files = official;
+  files.config["architectures"] = {"DSparkDraftModel"};
+  for (const char* key : {"target_layer_ids", "mask_token_id", "markov_rank", "markov_head_type",
+                          "confidence_head_with_markov"}) {
+    files.config["dflash_config"][key] = official.config.at(key);
+    files.config.erase(key);
+  }
+  files.rename_prefix("markov_head.", "logit_head.markov_head.");
+  const std::string drafter = "dspark:weights=f32,nodes=9";
+  expect_equal_trees(rounds_of(drafter, files), rounds_of(drafter, official));
+  files.config["dflash_config"]["shift_label"] = false;
+  EXPECT_EQ(rounds_of("dspark:topk=1", files)[0].tree.draft_nodes() + 1,
+            rounds_of("dspark:topk=1", official)[0].tree.draft_nodes());
+  files.config["dflash_config"]["markov_head_type"] = "rnn";
+  EXPECT_NE(refusal_of("dspark", files).find("\"markov_head_type\": expected vanilla"),
+            std::string::npos);
+}
+
+/// SpecForge's P-EAGLE has no keys of speculators, and counts layers by their outputs.
+TEST(BlockHeads, OfSpecForgeAndPeagleAreSpeculatorsUnderOtherKeys) {
+  const HeadFiles official = head_of("peagle");
+  HeadFiles files = official;
+  files.config = official.config.at("transformer_layer_config");
+  files.config["architectures"] = {"PEagleDraftModel"};
+  files.config["norm_before_residual"] = true;
+  files.config["mask_token_id"] = 0;
+  files.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {0, 1, 3}}};
+  const std::string drafter = "peagle:weights=f32,nodes=9,places=5";
+  expect_equal_trees(rounds_of(drafter, files), rounds_of(drafter, official));
+}
+
+/// Rows that see no later ones guess the same whatever comes behind them.
+TEST(BlockHeads, OfCausalBlocksGuessAPlaceWithoutThoseBehindIt) {
+  for (const char* key : {"is_causal", "causal", "causal_head", ""}) {
+    HeadFiles files = head_of("dflash");
+    const std::string name = key;
+    if (name == "is_causal") files.config[name] = true;
+    if (!name.empty() && name != "is_causal") files.config["dflash_config"][name] = true;
+    const auto all = rounds_of("dflash:weights=f32,topk=1", files);
+    const auto fewer = rounds_of("dflash:weights=f32,topk=1,places=2", files);
+    ASSERT_EQ(fewer[0].tree.draft_nodes(), 2);
+    const bool same = all[0].tree[1].log_p == fewer[0].tree[1].log_p;
+    EXPECT_EQ(same, !name.empty()) << name;
+  }
+}
+
+/// The same head with as many columns more, all zeros. Half of the squares' mean is made up for by
+/// the norms.
+HeadFiles widened(HeadFiles files) {
+  constexpr int kWide = 2 * 64;
+  const auto tensors = files.tensors;
+  for (const auto& [name, tensor] : tensors) {
+    const bool of_head = name.find("q_norm") != name.npos || name.find("k_norm") != name.npos;
+    if (of_head) continue;
+    auto values = files.values(name);
+    std::vector<std::int64_t> shape = tensor.shape;
+    const bool by_rows = shape.size() == 1 || name == "fc.weight" ||
+                         name.find("o_proj") != name.npos || name.find("down_proj") != name.npos;
+    if (shape.size() == 1) {
+      for (float& value : values) value *= std::sqrt(0.5F);
+    }
+    shape[by_rows ? 0 : 1] = kWide;
+    if (by_rows) {
+      values.resize(values.size() * 2);
+    } else {
+      for (auto row = shape[0]; row > 0; --row) values.insert(values.begin() + row * 64, 64, 0.0F);
+    }
+    files.add(name, shape, values);
+  }
+  files.config["rms_norm_eps"] = files.config["rms_norm_eps"].get<double>() / 2;
+  return files;
+}
+
+TEST(BlockHeads, OfAnotherWidthHaveTablesOfTheirOwn) {
+  HeadFiles files = head_of("dflash");
+  const auto expected = rounds_of("dflash:weights=f32,nodes=9", files);
+  files.add("embed_tokens.weight", {512, 64}, target_embedding());
+  files.add("lm_head.weight", {512, 64}, target_embedding());
+  files = widened(files);
+  files.config["target_hidden_size"] = 64;
+  const auto found = rounds_of("dflash:weights=f32,nodes=9", files);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(found[i].tree.tokens(), expected[i].tree.tokens());
+    for (NodeId node = 1; node < expected[i].tree.size(); ++node) {
+      EXPECT_NEAR(found[i].tree[node].log_p, expected[i].tree[node].log_p, 1e-3);
+    }
+  }
+  files.config["target_hidden_size"] = 96;
+  EXPECT_NE(refusal_of("dflash", files).find("\"target_hidden_size\": expected 64, found 96"),
+            std::string::npos);
+  EXPECT_NE(refusal_of("dflash", widened(head_of("dflash")))
+                .find("\"hidden_size\": expected 64, or an own \"embed_tokens.weight\", found 128"),
+            std::string::npos);
 }
 
 /// A head as llama.cpp's converter names its tensors and keys: layers are counted by their inputs.

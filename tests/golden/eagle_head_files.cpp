@@ -71,4 +71,13 @@ std::vector<float> HeadFiles::values(const std::string& name) const {
   return values;
 }
 
+std::vector<float> target_embedding() {
+  const Checkpoint target =
+      open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
+  const StoredTensor& table = target.require("model.embed_tokens.weight");
+  std::vector<float> values(table.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), table.bytes.data(), table.bytes.size());
+  return values;
+}
+
 }  // namespace talon

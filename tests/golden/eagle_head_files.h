@@ -32,4 +32,7 @@ struct HeadFiles {
   std::vector<float> values(const std::string& name) const;
 };
 
+/// The embedding of the heads' target, [512, 64], which is its output matrix, too.
+std::vector<float> target_embedding();
+
 }  // namespace talon

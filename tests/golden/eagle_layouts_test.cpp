@@ -34,15 +34,6 @@ Json layer_config(const HeadFiles& files) {
   return layer;
 }
 
-std::vector<float> target_embedding() {
-  const Checkpoint target =
-      open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
-  const StoredTensor& table = target.require("model.embed_tokens.weight");
-  std::vector<float> values(table.bytes.size() / sizeof(float));
-  std::memcpy(values.data(), table.bytes.data(), table.bytes.size());
-  return values;
-}
-
 void to_sglang1(HeadFiles& files) { files.config["architectures"] = {"LlamaForCausalLMEagle"}; }
 
 /// The first engine's: the Llama configuration nested, an output matrix added, and two norms that

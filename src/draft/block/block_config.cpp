@@ -21,16 +21,27 @@ using Limits = ConfigLimits;
 
 constexpr int kDefaultContext = 2048;
 
-/// The head's own keys, those of its layers, which speculators nests, and `dflash_config`.
+/// The head's own keys, those of its layers, which speculators nests, and those that others nest.
 struct BlockKeys {
   std::shared_ptr<const Json> config;  // what the rest points into
   ConfigKeys top;
   ConfigKeys layer;
-  std::optional<ConfigKeys> dflash;
+  std::vector<ConfigKeys> nested;  // `dflash_config` and `dspark_config`, as far as there are
 
   /// Where `key` is; the top of the file if it is nowhere.
   const ConfigKeys& with(std::string_view key) const {
-    return !top.has(key) && dflash && dflash->has(key) ? *dflash : top;
+    if (top.has(key)) return top;
+    for (const ConfigKeys& keys : nested) {
+      if (keys.has(key)) return keys;
+    }
+    return top;
+  }
+  /// The value of the first of these names that is there.
+  std::optional<bool> flag(std::initializer_list<std::string_view> names) const {
+    for (const std::string_view name : names) {
+      if (with(name).has(name)) return with(name).flag_or(name, false);
+    }
+    return std::nullopt;
   }
 };
 
@@ -47,7 +58,10 @@ std::string speculators_kind(const Json& config) {
   return kind.is_string() ? kind.get<std::string>() : "";
 }
 
-bool names_spark(std::string_view architecture) { return architecture.ends_with("DSparkModel"); }
+/// DeepSpec's names, and SpecForge's.
+bool names_spark(std::string_view architecture) {
+  return architecture.ends_with("DSparkModel") || architecture == "DSparkDraftModel";
+}
 
 BlockKeys read_keys(const Checkpoint& checkpoint) {
   const bool gguf = checkpoint.format == CheckpointFormat::gguf;
@@ -55,8 +69,11 @@ BlockKeys read_keys(const Checkpoint& checkpoint) {
       std::make_shared<const Json>(gguf ? block_keys_of_gguf(checkpoint) : checkpoint.metadata);
   const ConfigKeys top(
       *config, gguf ? checkpoint.path.string() : (checkpoint.path / "config.json").string());
-  return {config, top, top.object("transformer_layer_config").value_or(top),
-          top.object("dflash_config")};
+  std::vector<ConfigKeys> nested;
+  for (const char* key : {"dflash_config", "dspark_config"}) {
+    if (auto keys = top.object(key)) nested.push_back(std::move(*keys));
+  }
+  return {config, top, top.object("transformer_layer_config").value_or(top), std::move(nested)};
 }
 
 BlockConfig::Layout read_layout(const BlockKeys& keys) {
@@ -64,7 +81,8 @@ BlockConfig::Layout read_layout(const BlockKeys& keys) {
   const std::string architecture = architecture_of(*keys.config);
   if (names_spark(architecture)) return BlockConfig::Layout::deepspec;
   if (architecture != "DFlashDraftModel") {
-    keys.top.refuse("architectures", "DFlashDraftModel or one that ends in DSparkModel");
+    keys.top.refuse("architectures",
+                    "DFlashDraftModel, DSparkDraftModel or one that ends in DSparkModel");
   }
   return BlockConfig::Layout::official;
 }
@@ -140,7 +158,10 @@ void read_layers(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
   if (keys.layer.text_or("hidden_act", "silu") != "silu") keys.layer.refuse("hidden_act", "silu");
 }
 
-void read_windows(const BlockKeys& keys, BlockConfig& c) {
+/// Which layers slide, and in which a row of the block sees those before it only.
+void read_visibility(const BlockKeys& keys, BlockConfig& c) {
+  const auto causal = keys.flag({"is_causal", "causal", "causal_head"});
+  c.causal = causal.value_or(false);
   const auto count = static_cast<std::size_t>(c.layers);
   c.slides.assign(count, false);
   const Json* types = keys.layer.find("layer_types");
@@ -156,7 +177,7 @@ void read_windows(const BlockKeys& keys, BlockConfig& c) {
   }
   if (std::find(c.slides.begin(), c.slides.end(), true) == c.slides.end()) return;
   c.window = keys.layer.integer("sliding_window", 1, INT32_MAX / 2);
-  c.causal_slides = c.layout == BlockConfig::Layout::speculators &&
+  c.causal_slides = c.layout == BlockConfig::Layout::speculators && causal.value_or(true) &&
                     !keys.top.flag_or("sliding_window_non_causal", false);
 }
 
@@ -194,17 +215,18 @@ void read_block(const BlockKeys& keys, BlockConfig& c) {
 void read_markov(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig& c) {
   const StoredTensor* previous = tensors.find("markov_head.markov_w1.weight", {-1, -1});
   const bool spark = previous || tensors.has("confidence_head.proj.weight");
-  const bool speculators = c.layout == BlockConfig::Layout::speculators;
-  const bool usual = speculators ? spark : c.layout == BlockConfig::Layout::deepspec;
-  c.root_predicts = keys.top.flag_or("sample_from_anchor", usual);
+  const bool usual = spark || c.layout == BlockConfig::Layout::deepspec;
+  c.root_predicts = keys.flag({"sample_from_anchor", "shift_label"}).value_or(usual);
   if (previous) {
-    const std::string kind = keys.top.text_or("markov_head_type", "vanilla");
-    if (kind != "vanilla") keys.top.refuse("markov_head_type", "vanilla");
+    constexpr std::string_view kKind = "markov_head_type", kRank = "markov_rank";
+    if (keys.with(kKind).text_or(kKind, "vanilla") != "vanilla") {
+      keys.with(kKind).refuse(kKind, "vanilla");
+    }
     c.markov_rank = static_cast<int>(previous->shape[1]);
     c.markov_rows = rows_of(*previous);
-    const int promised = keys.top.integer_or("markov_rank", 0, Limits::kWidth, c.markov_rank);
+    const int promised = keys.with(kRank).integer_or(kRank, 0, Limits::kWidth, c.markov_rank);
     if (promised != c.markov_rank) {
-      keys.top.refuse("markov_rank", fmt::format("{}, as its tensor has", c.markov_rank));
+      keys.with(kRank).refuse(kRank, fmt::format("{}, as its tensor has", c.markov_rank));
     }
     const int rows = c.draft_vocabulary > 0 ? c.draft_vocabulary : c.markov_rows;
     tensors.require("markov_head.markov_w2.weight", {rows, c.markov_rank});
@@ -212,9 +234,10 @@ void read_markov(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
   const StoredTensor* confidence = tensors.find("confidence_head.proj.weight", {1, -1});
   c.confidence = confidence != nullptr;
   if (!confidence) return;
-  c.confidence_reads_markov = keys.top.flag_or("confidence_head_with_markov", true);
+  constexpr std::string_view kReads = "confidence_head_with_markov";
+  c.confidence_reads_markov = keys.flag({kReads}).value_or(true);
   if (c.confidence_reads_markov && c.markov_rank == 0) {
-    keys.top.refuse("confidence_head_with_markov", "a \"markov_head.markov_w1.weight\" beside it");
+    keys.with(kReads).refuse(kReads, "a \"markov_head.markov_w1.weight\" beside it");
   }
   tensors.require("confidence_head.proj.weight",
                   {1, c.hidden + (c.confidence_reads_markov ? c.markov_rank : 0)});
@@ -248,7 +271,9 @@ template <typename... Args>
 }
 
 std::optional<std::string> common_name(std::string_view name) {
-  if (name.starts_with("model.")) name.remove_prefix(6);
+  for (const std::string_view prefix : {"model.", "logit_head."}) {  // the second: SpecForge's
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  }
   const bool idle = name.ends_with("rotary_emb.inv_freq") || name.starts_with("verifier_");
   if (idle) return std::nullopt;
   return std::string(name);
@@ -282,10 +307,12 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
   const StoredTensor& fusion = tensors.require("fc.weight", {-1, -1});
   c.hidden = rows_of(fusion);
   c.feature_width = static_cast<int>(fusion.shape[1]);
+  constexpr std::string_view kTargetHidden = "target_hidden_size";
+  c.target_hidden = keys.with(kTargetHidden).integer_or(kTargetHidden, 1, Limits::kWidth, 0);
   tensors.require("hidden_norm.weight", {c.hidden});
   tensors.require("norm.weight", {c.hidden});
   read_layers(tensors, keys, c);
-  read_windows(keys, c);
+  read_visibility(keys, c);
   read_taps(keys, c);
   read_block(keys, c);
   const int context =
@@ -303,8 +330,13 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
 
 std::vector<FeatureTap> fit_to_target(const BlockConfig& c, const ModelConfig& target,
                                       const std::string& doing) {
-  if (c.hidden != target.hidden) {
-    refuse_target(doing, "\"hidden_size\": expected {}, found {}", target.hidden, c.hidden);
+  if (c.target_hidden != 0 && c.target_hidden != target.hidden) {
+    refuse_target(doing, "\"target_hidden_size\": expected {}, found {}", target.hidden,
+                  c.target_hidden);
+  }
+  if (c.hidden != target.hidden && !(c.own_embedding && c.draft_vocabulary > 0)) {
+    refuse_target(doing, "\"hidden_size\": expected {}, or an own \"{}\", found {}", target.hidden,
+                  c.own_embedding ? "lm_head.weight" : "embed_tokens.weight", c.hidden);
   }
   if (c.target_layers != 0 && c.target_layers != target.layers) {
     refuse_target(doing, "\"num_target_layers\": expected {}, found {}", target.layers,

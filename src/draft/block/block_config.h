@@ -17,7 +17,8 @@ struct BlockConfig {
   static constexpr int kMostBlock = 64;
   enum class Layout { official, deepspec, speculators };
   Layout layout = Layout::official;
-  int hidden = 0;  // H, as the target's
+  int hidden = 0;  // H, as the target's where the target's embedding or output matrix is used
+  int target_hidden = 0;  // as the files tell; 0: they do not
   int feature_width = 0;
   int layers = 0;
   int heads = 0;
@@ -36,6 +37,7 @@ struct BlockConfig {
   std::vector<bool> slides;     // of each layer: sees `window` committed rows only
   int window = 0;
   bool causal_slides = false;  // ... and of the block only the rows up to itself
+  bool causal = false;         // no layer's rows see later ones of the block
   bool own_embedding = false;
   bool reduced_vocabulary = false;
   bool qkv_bias = false, output_bias = false, qk_norm = false;

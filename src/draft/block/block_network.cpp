@@ -104,7 +104,7 @@ AttentionLayout BlockNetwork::lay_out(std::span<const BlockRoot> roots, bool sli
     for (int j = 0; j < block_; ++j) layout.extra.push_back(cache.slot(j));
     const int contiguous = slides ? 0 : length;
     for (int j = 0; j < block_; ++j) {
-      const bool causal = slides && config_.causal_slides;
+      const bool causal = config_.causal || (slides && config_.causal_slides);
       layout.rows.push_back({.sequence = static_cast<std::int32_t>(layout.pages.size()),
                              .position = length + j,
                              .visible = contiguous + listed + (causal ? j + 1 : block_),

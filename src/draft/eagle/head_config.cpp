@@ -18,6 +18,7 @@ using Limits = ConfigLimits;
 constexpr int kDefaultContext = 2048;  // what all official heads were trained for
 constexpr int kUsualTaps = 3;
 constexpr int kMostParallelDrafts = 64;
+constexpr std::string_view kSpecForgePeagle = "PEagleDraftModel";
 
 /// The configuration of a head: its own keys, and those of the transformer layer, which some
 /// layouts nest.
@@ -55,8 +56,9 @@ HeadLayout read_layout(const HeadKeys& keys) {
   const std::string architecture = architecture_of(keys.top);
   const bool vllm = keys.top.has("model") || architecture.starts_with("Eagle");
   if (vllm || keys.top.text_or("model_type", "") == "eagle") return HeadLayout::vllm;
-  return architecture.starts_with("LlamaForCausalLMEagle") ? HeadLayout::sglang
-                                                           : HeadLayout::official;
+  const bool sglang = architecture.find("ForCausalLMEagle") != architecture.npos ||
+                      architecture == kSpecForgePeagle;
+  return sglang ? HeadLayout::sglang : HeadLayout::official;
 }
 
 int rows_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }
