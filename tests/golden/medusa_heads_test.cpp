@@ -182,9 +182,9 @@ HeadFiles in_vllm_layout(HeadFiles files) {
   return files;
 }
 
-HeadFiles with_prefix(HeadFiles files) {
+HeadFiles with_prefix(const std::string& prefix, const HeadFiles& files) {
   HeadFiles renamed{files.config, {}};
-  for (const auto& [name, tensor] : files.tensors) renamed.tensors["medusa_head." + name] = tensor;
+  for (const auto& [name, tensor] : files.tensors) renamed.tensors[prefix + name] = tensor;
   return renamed;
 }
 
@@ -198,13 +198,33 @@ std::vector<EagleRound> drafts_of(const HeadFiles& files, const std::string& opt
 
 TEST(MedusaLayouts, AConvertedCopyGivesIdenticalDrafts) {
   const auto official = drafts_of(own_outputs());
-  for (const HeadFiles& files : {in_vllm_layout(own_outputs()), with_prefix(own_outputs())}) {
+  for (const HeadFiles& files :
+       {in_vllm_layout(own_outputs()), with_prefix("medusa_head.", own_outputs()),
+        with_prefix("medusa_heads.", in_vllm_layout(own_outputs()))}) {
     const auto converted = drafts_of(files);
     for (std::size_t round = 0; round < official.size(); ++round) {
       EXPECT_EQ(converted[round].tree.tokens(), official[round].tree.tokens());
       EXPECT_EQ(converted[round].tree.log_ps(), official[round].tree.log_ps());
     }
   }
+}
+
+/// vLLM's files with `original_lm_head` have one matrix, under the name of the first head's.
+TEST(MedusaLayouts, AnOutputMatrixThatAllShareMayBeTheFirstHeads) {
+  HeadFiles files = own_outputs(), sharing = own_outputs();
+  for (int head = 0; head < kHeads; ++head) {
+    files.add(fmt::format("{}.1.weight", head), {kVocabulary, kHidden}, files.values("0.1.weight"));
+    if (head > 0) sharing.tensors.erase(fmt::format("{}.1.weight", head));
+  }
+  sharing.config["original_lm_head"] = true;
+  const auto each = drafts_of(files), all = drafts_of(sharing);
+  for (std::size_t round = 0; round < each.size(); ++round) {
+    EXPECT_EQ(all[round].tree.tokens(), each[round].tree.tokens());
+    EXPECT_EQ(all[round].tree.log_ps(), each[round].tree.log_ps());
+  }
+  sharing.config.erase("original_lm_head");
+  EXPECT_NE(test::message_of([&] { load(sharing); }).find("expected a tensor \"1.1.weight\""),
+            std::string::npos);
 }
 
 TEST(MedusaLayouts, TheOfficialFileNameIsFound) {
@@ -252,7 +272,9 @@ TEST_P(MedusaRefusals, TheMessageNamesTheField) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, MedusaRefusals,
-    testing::Values(Refusal{"MissingOutput", "\"2.output.weight\"",
+    testing::Values(Refusal{"MissingBlock", "expected a tensor \"0.0.linear.weight\", found none",
+                            [](HeadFiles& f) { f.tensors.erase("0.0.linear.weight"); }},
+                    Refusal{"MissingOutput", "expected a tensor \"2.1.weight\" (vLLM's name: ",
                             [](HeadFiles& f) { f.tensors.erase("2.1.weight"); }},
                     Refusal{"BlockOfAnotherShape",
                             "\"1.0.linear.weight\": expected [64, 64], found [128, 32]",

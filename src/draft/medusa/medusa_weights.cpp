@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "draft/eagle/draft_vocabulary.h"
 #include "draft/weight_reader.h"
+#include "io/quote.h"
 #include "model/config/config_keys.h"
 #include "model/config/config_readers.h"
 
@@ -31,43 +32,54 @@ bool strip(std::string_view& name, std::string_view prefix) {
   return true;
 }
 
-/// "0.block.1.bias", "0.output.weight"; whatever is none of these keeps its name.
+/// "0.1.linear.bias", "lm_heads.0.weight"; whatever is none of these keeps its name.
 std::optional<std::string> common_name(std::string_view stored) {
   std::string_view name = stored;
   strip(name, "medusa_head.");
+  strip(name, "medusa_heads.");  // vLLM
   const bool vllm_block = strip(name, "blocks.");
   const bool vllm_output = !vllm_block && strip(name, "lm_heads.");
   const auto head = take_number(name);
   if (!head) return std::string(stored);
-  if (vllm_output) return fmt::format("{}.output.{}", *head, name);
+  if (vllm_output) return fmt::format("lm_heads.{}.{}", *head, name);
   if (vllm_block && !strip(name, "layers.")) return std::string(stored);
   const auto block = take_number(name);
   if (!block) return std::string(stored);
   if (strip(name, "linear.") || vllm_block)
-    return fmt::format("{}.block.{}.{}", *head, *block, name);
-  return fmt::format("{}.output.{}", *head, name);
+    return fmt::format("{}.{}.linear.{}", *head, *block, name);
+  return fmt::format("lm_heads.{}.{}", *head, name);
 }
 
 std::string block_tensor(int head, int block, std::string_view part) {
-  return fmt::format("{}.block.{}.{}", head, block, part);
+  return fmt::format("{}.{}.linear.{}", head, block, part);
 }
-std::string output_tensor(int head) { return fmt::format("{}.output.weight", head); }
+std::string output_tensor(int head) { return fmt::format("lm_heads.{}.weight", head); }
 
 int rows_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }
 
+/// vLLM's key by which all heads have the output matrix that the first has.
+bool shares_output(const Checkpoint& checkpoint) {
+  if (!checkpoint.metadata.is_object()) return false;
+  const ConfigKeys keys(checkpoint.metadata, (checkpoint.path / "config.json").string());
+  return keys.flag_or("original_lm_head", false);
+}
+
 /// Rows of the output matrices; 0: there is none.
-int read_outputs(const HeadTensors& tensors, MedusaConfig& config) {
+int read_outputs(const HeadTensors& tensors, bool shared, MedusaConfig& config) {
   const StoredTensor* first = tensors.find(output_tensor(0), {-1, config.hidden});
-  config.own_outputs = first != nullptr;
+  config.own_outputs = first != nullptr && (!shared || tensors.has(output_tensor(1)));
   if (!first) first = tensors.find("lm_head.weight", {-1, config.hidden});
   if (!first) return 0;
   for (int head = 1; config.own_outputs && head < config.heads; ++head) {
-    tensors.require(output_tensor(head), {first->shape[0], config.hidden});
+    if (!tensors.find(output_tensor(head), {first->shape[0], config.hidden})) {
+      fail("{}: expected a tensor \"{}.{}.weight\" (vLLM's name: {}), found none", tensors.doing(),
+           head, config.blocks, quote(output_tensor(head)));
+    }
   }
   return rows_of(*first);
 }
 
-MedusaConfig read_config(const HeadTensors& tensors) {
+MedusaConfig read_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
   MedusaConfig config;
   const StoredTensor& first = tensors.require(block_tensor(0, 0, "weight"), {-1, -1});
   config.hidden = rows_of(first);
@@ -79,7 +91,7 @@ MedusaConfig read_config(const HeadTensors& tensors) {
       tensors.find(block_tensor(head, block, "bias"), {config.hidden});
     }
   }
-  config.draft_vocabulary = read_outputs(tensors, config);
+  config.draft_vocabulary = read_outputs(tensors, shares_output(checkpoint), config);
   for (const char* map : {"d2t", "token_map"}) {
     if (!tensors.find(map, {config.draft_vocabulary})) continue;
     config.reduced_vocabulary = true;
@@ -124,7 +136,7 @@ bool is_medusa_head(const Checkpoint& checkpoint) {
 }
 
 Json describe_medusa(const Checkpoint& checkpoint) {
-  const MedusaConfig config = read_config(HeadTensors(checkpoint, common_name));
+  const MedusaConfig config = read_config(checkpoint, HeadTensors(checkpoint, common_name));
   return {{"architecture", "draft head"},
           {"variant", "Medusa"},
           {"hidden", config.hidden},
@@ -139,7 +151,7 @@ Json describe_medusa(const Checkpoint& checkpoint) {
 
 void check_medusa_fits(const Checkpoint& heads, const ModelConfig& target) {
   const HeadTensors tensors(heads, common_name);
-  fit_to_target(read_config(tensors), target, tensors.doing());
+  fit_to_target(read_config(heads, tensors), target, tensors.doing());
 }
 
 const Weight& MedusaWeights::output_of(std::size_t head) const {
@@ -150,7 +162,7 @@ const Weight& MedusaWeights::output_of(std::size_t head) const {
 MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, WeightLayout layout) {
   const HeadTensors tensors(checkpoint, common_name);
   MedusaWeights medusa;
-  medusa.config = read_config(tensors);
+  medusa.config = read_config(checkpoint, tensors);
   fit_to_target(medusa.config, target.config, tensors.doing());
   check_vocabulary(checkpoint, target.config, tensors.doing());
   medusa.backend = target.backend;
@@ -159,7 +171,8 @@ MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, Wei
   WeightReader reader(tensors, *target.backend);
   const bool own = medusa.config.own_outputs;
   if (!own && medusa.config.draft_vocabulary != 0) {
-    medusa.shared_output = reader.matrix("lm_head.weight", layout);
+    const std::string first = output_tensor(0);
+    medusa.shared_output = reader.matrix(tensors.has(first) ? first : "lm_head.weight", layout);
   }
   for (int head = 0; head < medusa.config.heads; ++head) {
     MedusaWeights::Head& loaded = medusa.heads.emplace_back();
