@@ -37,6 +37,22 @@ TEST(Drafters, OptionsAreChecked) {
   EXPECT_THROW(make_drafter("none:nodes=1", {}), UsageError);
 }
 
+TEST(Drafters, AStageIsRefusedWhereTheModelDraftsATree) {
+  const Model target{};
+  const DrafterContext context{.target = &target};
+  for (const char* text :
+       {"draft:model=nowhere,topk=3,stage=suffix", "draft:model=nowhere,topk=2,stage=ngram"}) {
+    try {
+      make_drafter(text, context);
+      FAIL();
+    } catch (const UsageError& error) {
+      const std::string_view message = error.what();
+      EXPECT_TRUE(message.starts_with("draft: stage: expected topk=1, since it guesses a chain"))
+          << message;
+    }
+  }
+}
+
 TEST(Drafters, SeveralAreJoinedWithPlus) {
   using Parts = std::vector<std::string_view>;
   EXPECT_EQ(split_drafters("suffix"), Parts{"suffix"});

@@ -41,6 +41,10 @@ std::unique_ptr<Drafter> make_draft(Options& options, const DrafterContext& cont
         fmt::format("{}: draw: expected topk=1 and no stage, found topk={} and stage={}",
                     options.name(), drafter.shape.width, stage));
   }
+  if (stage != "none" && drafter.shape.width != 1) {
+    throw UsageError(fmt::format("{}: stage: expected topk=1, since it guesses a chain, found {}",
+                                 options.name(), drafter.shape.width));
+  }
   if (stage != "none") drafter.stage = make_drafter(stage, {});
   const std::string path = read_model_path(options, context);
   const std::string key =
@@ -79,7 +83,7 @@ DrafterEntry model_drafter() {
                 "draws a chain's tokens, as speculative sampling has it (rules token, block and "
                 "traversal)"},
                {"stage", OneOf{{"none", "suffix", "ngram"}}, "none",
-                "guesses a chain for the model, which checks it in one pass"}},
+                "guesses a chain (topk=1) for the model, which checks it in one pass"}},
               options_of_network()),
           .make = make_draft,
           .needs_head = true};
