@@ -302,8 +302,7 @@ typedef void (*talon_round_fn)(void* user, const talon_round* round);
 
 typedef struct talon_engine_options {
   size_t size;
-  const char*
-      method; /* of requests that name none: `auto`, `eagle3+suffix`, `none`, ...; NULL: auto */
+  const char* method;   /* of requests that name none, in the form of theirs; NULL: auto */
   uint64_t cache_bytes; /* 0: one text of the whole context, at most 1 GiB */
   int32_t cache_f32;    /* 1: keys and values are kept as float32; 0: in 16 bits */
   int32_t chunk;        /* most prompt rows of one request in one step */
@@ -324,8 +323,7 @@ typedef struct talon_engine_options {
 TALON_API talon_status talon_engine_new(const talon_model* model,
                                         const talon_engine_options* options, talon_engine** engine);
 TALON_API void talon_engine_free(talon_engine* engine);
-/* What drafts for requests that name no method: `eagle3+suffix`, say. Lives as long as the engine.
- */
+/* What drafts for requests that name no method. Lives as long as the engine. */
 TALON_API const char* talon_engine_drafter(const talon_engine* engine);
 /* Any time, also while another thread steps or runs. Methods stay loaded: the 32 that were asked
  * for last, and those that requests have. */
