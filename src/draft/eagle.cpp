@@ -44,6 +44,7 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
   const std::string path = read_head_path(options, context, is_eagle3 ? "eagle3" : "eagle2");
   expects(context.target != nullptr, "a drafter with a head has a target");
   const Checkpoint checkpoint = open_checkpoint(path);
+  expect_head_of(kEagleDrafters, options, checkpoint);
   auto head = shared_head(context, checkpoint, head_options);
   const HeadGeneration found = head->config.generation;
   if (found != wanted) {

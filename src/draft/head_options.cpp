@@ -4,6 +4,9 @@
 
 #include "backend/weight_layout.h"
 #include "core/error.h"
+#include "draft/block/block_config.h"
+#include "draft/medusa/medusa_weights.h"
+#include "io/quote.h"
 
 namespace talon {
 
@@ -32,6 +35,17 @@ std::string read_head_path(Options& options, const DrafterContext& context, std:
                                  options.name()));
   }
   return path;
+}
+
+void expect_head_of(std::string_view drafters, const Options& options,
+                    const Checkpoint& checkpoint) {
+  std::string_view takers;
+  if (is_draft_head(checkpoint)) takers = kEagleDrafters;
+  if (is_block_head(checkpoint)) takers = kBlockDrafters;
+  if (is_medusa_head(checkpoint)) takers = kMedusaDrafters;
+  if (takers.empty() || takers == drafters) return;
+  throw UsageError(fmt::format("{}: expected a head for {}, found one for {} in {}", options.name(),
+                               drafters, takers, quote(checkpoint.path.string())));
 }
 
 std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -23,6 +24,13 @@ std::vector<Option> head_options();
 void expect_text(const Options& options, const DrafterContext& context);
 /// `head=PATH`, or what the context knows of this kind. Throws UsageError if there is none.
 std::string read_head_path(Options& options, const DrafterContext& context, std::string_view kind);
+/// The drafters that take one kind of files.
+constexpr std::string_view kEagleDrafters = "eagle, eagle2, eagle3 or peagle";
+constexpr std::string_view kMedusaDrafters = "medusa";
+constexpr std::string_view kBlockDrafters = "dflash or dspark";
+/// Throws UsageError for the head of other drafters than these, naming those.
+void expect_head_of(std::string_view drafters, const Options& options,
+                    const Checkpoint& checkpoint);
 /// The EAGLE head in `checkpoint`, whole.
 std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
                                                const Checkpoint& checkpoint,

@@ -117,6 +117,7 @@ std::unique_ptr<Drafter> make_medusa(Options& options, const DrafterContext& con
   expects(context.target != nullptr, "a drafter with a head has a target");
   auto weights = context.weights<MedusaWeights>(fmt::format("{} {}", name_of(layout), path), [&] {
     const Checkpoint checkpoint = open_checkpoint(path);
+    expect_head_of(kMedusaDrafters, options, checkpoint);
     MedusaWeights loaded = load_medusa(checkpoint, *context.target, layout);
     checkpoint.check_whole();
     return loaded;

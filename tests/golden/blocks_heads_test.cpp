@@ -94,6 +94,16 @@ const BadHead kBadHeads[] = {
     {"peagle", "peagle", "\"num_hidden_layers\": expected the 2 layers that have tensors, found 4",
      [](HeadFiles& files) { files.config["transformer_layer_config"]["num_hidden_layers"] = 4; }},
     {"eagle3", "peagle", "use peagle", [](HeadFiles&) {}},
+    {"eagle3", "dspark",
+     "expected a head for eagle, eagle2, eagle3 or peagle, found one for dflash",
+     [](HeadFiles&) {}},
+    {"peagle", "dflash", "found one for dflash or dspark", [](HeadFiles&) {}},
+    {"medusa", "peagle", "expected a head for medusa, found one for eagle", [](HeadFiles&) {}},
+    {"peagle", "peagle", "found an EAGLE-3 one in",
+     [](HeadFiles& files) {
+       files.tensors.erase("mask_hidden");
+       std::erase_if(files.tensors, [](const auto& t) { return t.first.starts_with("layers.1."); });
+     }},
 };
 
 class BadBlockHeads : public testing::TestWithParam<BadHead> {};

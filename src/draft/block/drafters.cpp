@@ -56,10 +56,13 @@ std::unique_ptr<Drafter> make_peagle(Options& options, const DrafterContext& con
   expect_text(options, context);
   const std::string path = read_head_path(options, context, "peagle");
   expects(context.target != nullptr, "a drafter with a head has a target");
-  auto head = shared_head(context, open_checkpoint(path), head_options);
-  if (head->config.generation != HeadGeneration::peagle) {
-    throw UsageError(fmt::format("{}: expected a P-EAGLE head, found an {} one in {}",
-                                 options.name(), name_of(head->config.generation), quote(path)));
+  const Checkpoint checkpoint = open_checkpoint(path);
+  expect_head_of(kEagleDrafters, options, checkpoint);
+  auto head = shared_head(context, checkpoint, head_options);
+  if (const HeadGeneration found = head->config.generation; found != HeadGeneration::peagle) {
+    throw UsageError(fmt::format("{}: expected a P-EAGLE head, found an {} one in {}: use {}",
+                                 options.name(), name_of(found), quote(path),
+                                 found == HeadGeneration::eagle3 ? "eagle3" : "eagle or eagle2"));
   }
   return make_parallel_drafter(std::move(head), *context.target, block);
 }
