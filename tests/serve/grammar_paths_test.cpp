@@ -216,6 +216,14 @@ TEST(StructuredAnswers, OfASchemaThatIsNoneAreRefused) {
                  "invalid_value");
 }
 
+TEST(StructuredAnswers, OfFieldsThatHaveOtherNamesHereAreNotLeftWithoutTheirForm) {
+  expect_refused({{"guided_json", kSchema}}, "guided_json", "invalid_value");
+  expect_refused({{"guided_choice", {"a", "b"}}}, "guided_choice", "invalid_value");
+  expect_refused({{"regex", "a+"}}, "regex", "invalid_value");
+  EXPECT_EQ(server().post("/v1/completions", {{"prompt", "a"}, {"guided_regex", nullptr}}).status,
+            200);
+}
+
 TEST(StructuredAnswers, OfASchemaInATextAreAsOfTheSchema) {
   Json body = chat_body();
   body["structured_outputs"] = {{"json", kSchema}};

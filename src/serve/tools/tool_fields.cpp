@@ -12,6 +12,9 @@ namespace {
 constexpr std::size_t kMostChoices = 1024;
 /// Keys are looked for one by one: so many comparisons take a third of a second.
 constexpr std::size_t kMostComparisons = 100'000'000;
+/// Of other servers: whoever sends one wants its form, and must not get an answer without it.
+constexpr std::array<std::string_view, 6> kOtherForms = {
+    "guided_json", "guided_regex", "guided_choice", "guided_grammar", "regex", "ebnf"};
 constexpr std::size_t kMostTools = 256, kLongestName = 128;
 
 std::size_t comparisons(const Json& value) {
@@ -247,6 +250,9 @@ bool is_function_tool(const Json& tool) {
 
 std::optional<AskedGrammar> read_grammar(const Fields& fields, const OrderedJson& body,
                                          const RequestLimits& limits) {
+  for (const std::string_view name : kOtherForms) {
+    if (fields.find(name)) fields.refuse(name, "none: structured_outputs has such forms");
+  }
   std::vector<AskedGrammar> asked;
   const auto add = [&](std::optional<AskedGrammar> one) {
     if (one) asked.push_back(*std::move(one));
