@@ -180,6 +180,18 @@ TEST(Interrupt, EndsAServerThatStillLoads) {
   }
 }
 
+TEST(Serve, SaysThatItsAddressIsTakenBeforeItLoadsModels) {
+  const Folder folder;
+  const std::string taken = folder.write("socket", "a file");
+  const Outcome outcome = run_talon({"serve", "-m", small_model(), "--unix", taken});
+  EXPECT_EQ(outcome.code, 1) << outcome.notes;
+  EXPECT_NE(outcome.notes.find("listen on " + taken + ": Address already in use"),
+            std::string::npos)
+      << outcome.notes;
+  EXPECT_EQ(outcome.notes.find("drafter"), std::string::npos) << outcome.notes;
+  EXPECT_EQ(read_file(taken), "a file");
+}
+
 TEST(TokenizeJson, HoldsIdsAndPiecesAndDecodesBack) {
   const Json json = json_of({"tokenize", "-m", small_model(), "-p", "Once upon a time", "--json"});
   expect_fields(json, {"ids", "pieces"});

@@ -15,6 +15,7 @@
 #include "cli/train/train_head.h"
 #include "core/error.h"
 #include "draw/picture_prompt.h"
+#include "serve/http/http_server.h"
 #include "text/prompt.h"
 
 namespace talon {
@@ -144,6 +145,7 @@ class Serve : public Command {
     const auto start = Clock::now();
     const HeldSignals signals;
     options_.server.api_keys = api_keys(options_);
+    { const HttpServer probe(options_.server.http, {}); }  // fails before models are loaded
     Server server(options_.server, open_models(signals));
     const std::chrono::duration<double> seconds = Clock::now() - start;
     note("listening on {} (ready after {:.2f} s)", server.address(), seconds.count());
