@@ -85,11 +85,11 @@ function(talon_write_layers)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/layers.txt CONTENT "${text}" @ONLY)
 endfunction()
 
-# talon_folder(NAME [FOLDER folder] [HEADERS set] [SLOW patterns...] [SECONDS n] DEPENDS libs...) makes the library
+# talon_folder(NAME [FOLDER folder] [HEADERS set] [SLOW patterns...] [HEAVY patterns...] [SECONDS n] DEPENDS libs...) makes the library
 # talon_NAME of all sources in src/NAME, or in src/FOLDER (recursively) and, when tests are built, one test program NAME_test of all
 # its x_test.cpp files, which stand beside what they test.
 function(talon_folder name)
-  cmake_parse_arguments(ARG "" "FOLDER;HEADERS;SECONDS" "DEPENDS;EXCLUDE;SLOW" ${ARGN})
+  cmake_parse_arguments(ARG "" "FOLDER;HEADERS;SECONDS" "DEPENDS;EXCLUDE;SLOW;HEAVY" ${ARGN})
   if(NOT ARG_HEADERS)
     set(ARG_HEADERS talon_library_headers)
   endif()
@@ -122,7 +122,8 @@ function(talon_folder name)
     target_link_libraries(talon_${name} INTERFACE ${ARG_DEPENDS})
   endif()
   if(TALON_TESTS AND tests)
-    talon_test(${name}_test SOURCES ${tests} DEPENDS talon_${name} SLOW ${ARG_SLOW} SECONDS ${ARG_SECONDS})
+    talon_test(${name}_test SOURCES ${tests} DEPENDS talon_${name} SLOW ${ARG_SLOW} HEAVY ${ARG_HEAVY}
+      SECONDS ${ARG_SECONDS})
   endif()
 endfunction()
 
@@ -132,13 +133,14 @@ set(TALON_TEST_DEFINITIONS TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TA
 # talon_test(NAME SOURCES files... DEPENDS libs...): a GoogleTest program. Tests read their data below TALON_TEST_DATA
 # (tests/data) and downloaded models below TALON_DOWNLOADS, and skip without the latter. ctest knows it three ways, by label:
 #   whole: Whole.NAME, all of it in one process, as `make test` runs it.
-#   quick: Quick.NAME, without the tests that SLOW patterns name, as `make quick` runs it.
+#   quick: Quick.NAME, without the tests that SLOW patterns name, as `make quick` runs it; those of HEAVY patterns run with
+#     sanitizers only.
 #   case: one for each TEST, for `ctest -R`.
 # SECONDS n: roughly what all of it takes, where that is long: such programs begin first.
 # HEADERS NONE: without the common precompiled headers. Those of the trainer, which its tests read, ask for files that are optimised.
 # HAS_LONG: tests of suites named *Long get the label long alone, which `make test` leaves out.
 function(talon_test name)
-  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW" ${ARGN})
+  cmake_parse_arguments(ARG "HAS_LONG" "HEADERS;SECONDS" "SOURCES;DEPENDS;SLOW;HEAVY" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} talon_test_main)
   target_compile_definitions(${name} PRIVATE ${TALON_TEST_DEFINITIONS})
@@ -163,6 +165,9 @@ function(talon_test name)
   set_tests_properties(Whole.${name} PROPERTIES TIMEOUT 1800 LABELS whole)
   if(ARG_SECONDS)
     set_tests_properties(Whole.${name} PROPERTIES COST ${ARG_SECONDS})
+  endif()
+  if(NOT TALON_SANITIZE)
+    list(APPEND ARG_SLOW ${ARG_HEAVY})
   endif()
   list(JOIN ARG_SLOW ":" slow)
   if(NOT slow STREQUAL "*")
