@@ -111,6 +111,13 @@ TEST(ServedPictures, OtherWishesAreRefusedByTheirField) {
   EXPECT_EQ(field({{"talon", {{"drafter", "nobody"}}}}), "talon.drafter");
 }
 
+/// A model that is asked by words of its own has no tokenizer to read one with.
+TEST(ServedPictures, HaveNoPrediction) {
+  const Json prediction = {{"type", "content"}, {"content", "a cat"}};
+  const Reply reply = server().draw({{"prompt", "red cat flat"}, {"prediction", prediction}});
+  EXPECT_EQ(reply.status, 200) << reply.body;
+}
+
 TEST(ServedPictures, ModelsAnswerOnTheirPathsOnly) {
   const Json chat = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
   for (const char* path : {"/v1/chat/completions", "/v1/responses", "/tokenize"}) {

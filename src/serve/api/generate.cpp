@@ -162,7 +162,7 @@ std::shared_ptr<const std::vector<TokenId>> read_prediction(const Fields& fields
   try {
     check_prompt_bytes(model.tokenizer(), text, model.config().context);
   } catch (const PromptTooLong& error) {
-    throw ApiError(400, "prediction", fmt::format("prediction.content: {}", error.what()),
+    throw ApiError(400, "prediction.content", fmt::format("prediction.content: {}", error.what()),
                    "context_length_exceeded");
   }
   std::vector<TokenId> tokens = model.tokenizer().encode(text, {.parse_special = false});
@@ -177,7 +177,7 @@ AnswerFields read_common(const GenerateInput& input, const Fields& fields,
   AnswerFields answer =
       read_answer_fields(fields, *input.limits, input.model->config().vocabulary, names);
   answer.returns_metrics |= input.returns_metrics;
-  answer.expected = read_prediction(fields, *input.model);
+  if (!input.model->pictures) answer.expected = read_prediction(fields, *input.model);
   return answer;
 }
 

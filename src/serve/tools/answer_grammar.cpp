@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "serve/api/api_error.h"
 #include "serve/tools/tool_use.h"
 
 namespace talon {
 namespace {
 
+/// Of a call as Python writes it, whose rules stand within each other.
+constexpr std::size_t kMostParameters = 256, kMostGrammarBytes = 1 << 20;
 constexpr const char* kAnyText = "/(?s:.)*/";
 
 std::string quoted(const std::string& text) {
@@ -181,6 +184,14 @@ class GrammarWriter {
         json_of(object_schema(keeps_to_schema(tool) ? tool.parameters : OrderedJson::object())));
   }
 
+  static void expect_few(const Tool& tool, std::size_t found, std::size_t most, const char* what) {
+    if (found <= most) return;
+    throw ApiError(
+        400, "tools",
+        fmt::format("tools: {}: expected at most {} {}, found {}", tool.name, most, what, found),
+        "invalid_value");
+  }
+
   /// NAME(KEY=VALUE, ...), the keys in the order of the schema, the values in JSON.
   std::string python_call(const Tool& tool) {
     return quoted(tool.name + "(") + " " + python_arguments(tool) + " \")\"";
@@ -188,7 +199,8 @@ class GrammarWriter {
 
   std::string python_arguments(const Tool& tool) {
     const OrderedJson& schema = tool.parameters;
-    if (!keeps_to_schema(tool) || !schema.contains("properties")) {
+    const bool has_keys = schema.contains("properties") && schema["properties"].is_object();
+    if (!keeps_to_schema(tool) || !has_keys) {
       const std::string any = rule(fmt::format("argument{}", next_++),
                                    "/[A-Za-z_][A-Za-z0-9_]{0,63}=/ " + json_of(true));
       return "(" + any + " (\", \" " + any + ")*)?";
@@ -200,6 +212,7 @@ class GrammarWriter {
     // What may be written from a key on: as the first argument, and behind others.
     std::string first, more;
     const OrderedJson& properties = schema["properties"];
+    expect_few(tool, properties.size(), kMostParameters, "parameters");
     for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
       OrderedJson value = property.value();
       for (const char* shared : {"$defs", "definitions"}) {
@@ -207,6 +220,7 @@ class GrammarWriter {
       }
       const std::string argument = rule(fmt::format("argument{}", next_++),
                                         quoted(property.key() + "=") + " " + json_of(value));
+      expect_few(tool, lines_.size(), kMostGrammarBytes, "bytes of schemas, shared ones each time");
       const std::string begun = argument + " " + more;
       const bool must = is_required(property.key());
       first = must ? begun : first.empty() ? "(" + begun + ")?" : begun + " | " + first;

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "io/test_files.h"
+#include "serve/api/api_error.h"
 #include "serve/tools/tool_use.h"
 
 namespace talon::answer_grammar_test {
@@ -176,10 +177,34 @@ TEST(AnswerGrammar, OfOlmoHasCallsAsPythonWritesThem) {
                            "get(b=\"x\", c=2)", "set(b=\"x\")"}) {
     EXPECT_EQ(taken(grammar, calls(call)), Taken::refused) << call;
   }
+  for (const char* schema : {R"({"type": "object"})", R"({"properties": [1]})"}) {
+    use.chosen[0].parameters = OrderedJson::parse(schema);
+    EXPECT_EQ(taken(answer_grammar(use, style, tokenizer(), {}), calls("get(x=1)")), Taken::whole);
+  }
   use.chosen[0].parameters = {{"type", "object"}};
   const auto any = answer_grammar(use, style, tokenizer(), {});
   EXPECT_EQ(taken(any, calls("get()")), Taken::whole);
   EXPECT_EQ(taken(any, calls("get(x=[1], y=null)")), Taken::whole);
+}
+
+/// Schemas that are shared stand with each parameter, and rules within each other.
+TEST(AnswerGrammar, OfOlmoIsBounded) {
+  AnswerStyle style;
+  style.dialect = ToolDialect::olmo;
+  ToolUse use = one_tool(/*strict=*/true);
+  use.choice = ToolUse::Choice::required;
+  const auto with = [&](int parameters, std::size_t shared) {
+    OrderedJson schema = {{"$defs", {{"n", {{"description", std::string(shared, 'x')}}}}}};
+    for (int i = 0; i < parameters; ++i) {
+      schema["properties"]["p" + std::to_string(i)] = {{"$ref", "#/$defs/n"}};
+    }
+    use.chosen[0].parameters = schema;
+    return answer_grammar(use, style, tokenizer(), {});
+  };
+  EXPECT_EQ(taken(with(256, 10), "<function_calls>get(p1=1, p255=2)</function_calls>"),
+            Taken::whole);
+  EXPECT_THROW(with(257, 10), ApiError);
+  EXPECT_THROW(with(200, 100'000), ApiError);
 }
 
 }  // namespace
