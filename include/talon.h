@@ -1,6 +1,6 @@
 /* Talon behind a C interface: models, tokens, engines that answer with drafts, and speculation
- * alone for runtimes that bring their own model. docs/library.md tells how to build against it;
- * tests/library/outside has whole programs.
+ * alone for runtimes that bring their own model. How to build: docs/library.md;
+ * whole programs: tests/library/outside.
  *
  * Every call that can fail returns a talon_status; talon_last_error() then says what went wrong,
  * naming the argument, what was expected and what was found. Nothing throws, aborts, prints or
@@ -8,7 +8,6 @@
  *
  * Structs begin with their size, so that programs and libraries of different versions understand
  * each other: make options with talon_..._default(), and outputs with talon_..._empty().
- *
  * Threads: any handle may be used from any thread. Calls on one engine, and the computing parts of
  * calls on one model, take turns; those that cancel never wait. A handle is freed when no other
  * call uses it; a model lives as long as what was made from it. Callbacks come on the thread that
@@ -213,6 +212,8 @@ typedef struct talon_request {
   int32_t logprobs;   /* for each token its log-probability and those of so many others; -1: none */
   int32_t unused;     /* 0 */
   double deadline_ms; /* from now; 0: none */
+  const int32_t* expected; /* what the answer may be like: drafts follow it, tokens do not */
+  size_t expected_count;
 } talon_request;
 
 typedef enum talon_finish {

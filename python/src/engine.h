@@ -127,7 +127,7 @@ class Engine {
     std::string method;
     std::vector<std::string> stop_texts;
     std::vector<const char*> stop_pointers;
-    std::vector<std::int32_t> bias_tokens, banned, end_tokens;
+    std::vector<std::int32_t> bias_tokens, banned, end_tokens, expected;
     std::vector<float> bias_values;
   };
 
@@ -135,7 +135,7 @@ class Engine {
   static const char* expected(const std::string& key) {
     if (key == "drafter") return "a text";
     if (key == "stop") return "a text or a list of texts";
-    if (key == "banned" || key == "end_tokens") return "a list of token ids";
+    if (key == "banned" || key == "end_tokens" || key == "expected") return "a list of token ids";
     if (key == "logit_bias") return "a dictionary of numbers by token id";
     if (key == "ignore_end" || key == "reuse_prefix") return "True or False";
     for (const char* real : {"temperature", "top_p", "min_p", "typical_p", "repetition_penalty",
@@ -184,6 +184,10 @@ class Engine {
       to.end_tokens = nb::cast<std::vector<std::int32_t>>(value);
       request.end_tokens = to.end_tokens.data();
       request.end_token_count = to.end_tokens.size();
+    } else if (key == "expected") {
+      to.expected = nb::cast<std::vector<std::int32_t>>(value);
+      request.expected = to.expected.data();
+      request.expected_count = to.expected.size();
     } else if (key == "logit_bias") {
       for (const auto& [token, bias] : nb::cast<nb::dict>(value)) {
         to.bias_tokens.push_back(nb::cast<std::int32_t>(token));

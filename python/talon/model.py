@@ -128,8 +128,8 @@ class Model:
     def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Stream: ...
 
     def generate(self, prompt: Any, *, drafter: str | None = None, max_new: int = 256, temperature: float = 0.0, seed: int = 1,
-                 stop: str | Sequence[str] = (), stream: bool = False, rounds: bool = False, variables: Mapping[str, Any] | None = None,
-                 **options: Any) -> Any:
+                 stop: str | Sequence[str] = (), expected: Any = None, stream: bool = False, rounds: bool = False,
+                 variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Answers a prompt: a text, a list of messages, or token ids.
 
         The answer is a function of the prompt and of what follows, not of the drafter, of other answers that run, or of threads.
@@ -137,6 +137,7 @@ class Model:
         drafter: DRAFTER[@policy=POLICY][@verify=RULE], as `talon help methods` lists them.
         temperature: 0 takes the most probable token. seed: of the draws.
         stop: texts that end the answer.
+        expected: a text or token ids that the answer may be like (a file before its change, say): drafts follow it.
         stream: returns a Stream, which yields each Token as it comes; else the finished Answer.
         rounds: keep every draft tree in `Answer.rounds`.
         variables: what the chat template may read.
@@ -147,6 +148,8 @@ class Model:
         fields = {"max_new": max_new, "temperature": temperature, "seed": seed, "stop": _stops(stop), **options}
         if drafter is not None:
             fields["drafter"] = whole("drafter", drafter) if isinstance(drafter, str) else drafter
+        if expected is not None:
+            fields["expected"] = self._expected_ids(expected)
         answer = self._submit(prompt, fields, rounds, variables or {})
         return answer if stream else answer.result()
 
@@ -199,6 +202,13 @@ class Model:
         if not isinstance(prompt, (Sequence, np.ndarray)):
             raise ArgumentError(f"prompt: expected a text, messages or token ids, found {type(prompt).__name__}")
         return _ids("prompt", prompt)
+
+    def _expected_ids(self, expected: Any) -> list[int]:
+        if isinstance(expected, str):
+            return self.tokenize(utf8("expected", expected), special=False, start=False).tolist()
+        if not isinstance(expected, (Sequence, np.ndarray)):
+            raise ArgumentError(f"expected: expected a text or token ids, found {type(expected).__name__}")
+        return _ids("expected", expected).tolist()
 
     def _visible_bytes(self, token: int) -> bytes:
         """What a token adds to an answer's text: nothing for a special one."""

@@ -23,7 +23,9 @@ from conftest import SMALL
     ({"stop": ["a", "b\0"]}, r"^stop\[1\]: .*zero bytes"), ({"stop": ["a\ud800"]}, r"^stop\[0\]: .*UTF-8"),
     ({"drafter": "none\0"}, "^drafter: .*zero bytes"), ({"drafter": "\ud800"}, "^drafter: .*UTF-8"),
     ({"drafter": 3}, "^drafter: expected a text"), ({"banned": "ab"}, "^banned: expected a list of token ids"),
-    ({"logit_bias": [3]}, "^logit_bias: expected a dictionary"), ({"ignore_end": "x"}, "^ignore_end: expected True or False")])
+    ({"logit_bias": [3]}, "^logit_bias: expected a dictionary"), ({"ignore_end": "x"}, "^ignore_end: expected True or False"),
+    ({"expected": 3}, "^expected: expected a text or token ids, found int"), ({"expected": [99999]}, "^expected: .*found 99999"),
+    ({"expected": "a\ud800"}, "^expected: .*UTF-8")])
 def test_each_wrong_option_is_a_value_error_that_names_it(small, options, words):
     with pytest.raises(talon.ArgumentError, match=words) as raised:
         small.generate("a", **options)

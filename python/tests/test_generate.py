@@ -42,6 +42,20 @@ def test_a_stream_yields_the_answer_token_by_token(small):
     assert all(token.text.encode() == small._visible_bytes(token.id) for token in tokens if token.id >= 259)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_an_expected_answer_saves_checks_and_changes_nothing(small, temperature):
+    def ask(expected=None):
+        return small.generate(PROMPT, max_new=80, temperature=temperature, drafter="suffix@policy=fixed", expected=expected)
+
+    plain = ask()
+    for expected in (plain.text, plain.tokens, plain.tokens.tolist()):
+        helped = ask(expected)
+        assert helped.tokens.tolist() == plain.tokens.tolist()
+        assert helped.statistics["rounds"] * 3 < plain.statistics["rounds"]
+    for other in ("Another text.", "", []):
+        assert ask(other).tokens.tolist() == plain.tokens.tolist()
+
+
 def test_prompts_may_be_texts_or_ids(small):
     text = small.generate(PROMPT, max_new=10)
     ids = small.tokenize(PROMPT)

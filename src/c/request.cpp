@@ -84,6 +84,10 @@ Request request_of(const talon_request& request, std::span<const TokenId> model_
   asked.priority = request.priority;
   asked.logprobs = request.logprobs;
   asked.deadline = deadline_of(request.deadline_ms);
+  const auto expected =
+      require_array(request.expected, request.expected_count, "request->expected");
+  if (!expected.empty())
+    asked.expected = std::make_shared<const std::vector<TokenId>>(copy(expected));
   return asked;
 }
 

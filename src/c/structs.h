@@ -19,6 +19,8 @@ inline constexpr std::size_t kFirstSize = sizeof(Struct);
 template <>
 inline constexpr std::size_t kFirstSize<talon_text_options> = offsetof(talon_text_options,
                                                                        message_entries);
+template <>
+inline constexpr std::size_t kFirstSize<talon_request> = offsetof(talon_request, expected);
 /// No version has a larger one: beyond it a size was never set.
 inline constexpr std::size_t kMostStructBytes = 4096;
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "bench/machine/bandwidth.h"
@@ -27,6 +28,7 @@ struct RunOptions {
   PromptOptions prompt;
   AnswerOptions answer;
   GrammarOptions grammar;
+  std::string expected_file;
   DecodeSettings decode;
   WatchOptions watch;
   bool compare = false;
@@ -45,6 +47,21 @@ std::vector<TokenId> read_prompt(const RunOptions& options, const Session& sessi
   }
   const Tokenizer& tokenizer = session.require_tokenizer();
   return encode_prompt(tokenizer, options.prompt, text, session.model.config.context);
+}
+
+/// The text of --expected as tokens of the answer, no more than the context holds.
+std::shared_ptr<const std::vector<TokenId>> read_expected(const RunOptions& options,
+                                                          const Session& session) {
+  if (options.expected_file.empty()) return nullptr;
+  if (options.expected_file == "-" && options.prompt.file == "-") {
+    throw UsageError("--expected: expected a file where -f reads standard input, found -");
+  }
+  const Tokenizer& tokenizer = session.require_tokenizer();
+  std::vector<TokenId> tokens =
+      tokenizer.encode(read_text_file(options.expected_file), {.parse_special = false});
+  const auto context = static_cast<std::size_t>(session.model.config.context);
+  tokens.resize(std::min(tokens.size(), context));
+  return std::make_shared<const std::vector<TokenId>>(std::move(tokens));
 }
 
 Request make_request(const RunOptions& options, const Session& session) {
@@ -73,6 +90,7 @@ Request make_request(const RunOptions& options, const Session& session) {
   request.stop_texts = options.answer.stop_texts;
   if (!request.stop_texts.empty()) session.require_tokenizer();
   if (!options.answer.ignore_end) request.end_tokens = session.end_tokens;
+  request.expected = read_expected(options, session);
   request.reuse_prefix = false;
   if (const auto grammar = grammar_text(options.grammar)) {
     const GrammarCompiler compiler(session.require_tokenizer(), session.model.config.vocabulary);
@@ -93,6 +111,10 @@ class Run : public Command {
     add_system_flag(*app_, options_.prompt);
     add_answer_flags(*app_, options_.answer);
     add_grammar_flags(*app_, options_.grammar);
+    app_->add_option("--expected", options_.expected_file,
+                     "a file with what the answer may be like (the text before its change, say): "
+                     "suffix drafts from it; tokens do not depend on it")
+        ->type_name("FILE");
     add_drafter_flag(*app_, options_.decode);
     add_decode_flags(*app_, options_.decode);
     add_backend_flags(*app_, options_.model);

@@ -64,6 +64,20 @@ TEST(RunJson, HoldsTheContractsFieldsAndTheyAgree) {
   EXPECT_EQ(json["drafter"], "ngram");
 }
 
+TEST(RunJson, WhatIsExpectedSavesChecksAndChangesNothing) {
+  const Folder folder;
+  const std::string file = folder.path() / "expected.txt";
+  const Json plain = json_of(story_with({"--json", "--policy", "fixed"}));
+  std::ofstream(file) << plain["text"].get<std::string>();
+  const Json helped = json_of(story_with({"--json", "--policy", "fixed", "--expected", file}));
+  EXPECT_EQ(helped["tokens"], plain["tokens"]);
+  EXPECT_LT(3 * helped["rounds"].get<int>(), plain["rounds"].get<int>());
+  const Outcome both = run_talon({"run", "-m", small_model(), "-f", "-", "--expected", "-"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.notes.find("--expected"), std::string::npos) << both.notes;
+  EXPECT_EQ(run_talon(story_with({"--expected", file + ".none"})).code, 1);
+}
+
 TEST(RunJson, DraftsByItselfAndNamesWhatAutoStandsFor) {
   const Outcome outcome = run_talon(story_with({"--json"}));
   EXPECT_EQ(outcome.code, 0);

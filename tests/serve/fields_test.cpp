@@ -348,9 +348,14 @@ TEST(Predictions, OfAnAnswerSaveChecksAndChangeNothing) {
       const Json helped = ask();
       EXPECT_EQ(helped["choices"][0]["message"]["content"], text);
       EXPECT_LT(3 * checks(helped), checks(plain)) << helped["metrics"];
+      const Json details = helped["usage"]["completion_tokens_details"];
+      EXPECT_GE(details["accepted_prediction_tokens"], 70) << details;
+      EXPECT_LE(details["rejected_prediction_tokens"], 3) << details;
     }
     body["prediction"]["content"] = "Another text.";
-    EXPECT_EQ(ask()["choices"][0]["message"]["content"], text);
+    const Json other = ask();
+    EXPECT_EQ(other["choices"][0]["message"]["content"], text);
+    EXPECT_GT(other["usage"]["completion_tokens_details"]["rejected_prediction_tokens"], 0);
   }
 }
 

@@ -20,7 +20,9 @@ TEST(Thinking, IsApart) {
   Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
                {"max_tokens", 8},
                {"temperature", 0}};
-  const Json message = server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  const Json answer = server().post("/v1/chat/completions", body).json();
+  EXPECT_EQ(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 8) << answer;
+  const Json message = answer["choices"][0]["message"];
   EXPECT_EQ(message["content"], "");
   EXPECT_FALSE(message["reasoning_content"].get<std::string>().empty());
   const Json asked = {{"input", "Once"}, {"max_output_tokens", 8}, {"temperature", 0}};

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "serve/api/predicted_tokens.h"
 #include "text/detokenizer.h"
 #include "text/utf8.h"
 
@@ -89,6 +90,20 @@ Json ended_json(const std::vector<ChoiceResult>& choices) {
   return reasons.empty() ? Json() : Json(*reasons.begin());
 }
 
+Json completion_details(const AnswerHead& head, const std::vector<ChoiceResult>& choices) {
+  int reasoning = 0, accepted = 0, rejected = 0;
+  for (const ChoiceResult& choice : choices) {
+    reasoning += reasoning_tokens(head, choice);
+    if (!head.fields.expected) continue;
+    const int came = predicted_tokens(*head.fields.expected, choice.tokens);
+    accepted += came;
+    rejected += static_cast<int>(head.fields.expected->size()) - came;
+  }
+  return {{"reasoning_tokens", reasoning},
+          {"accepted_prediction_tokens", accepted},
+          {"rejected_prediction_tokens", rejected}};
+}
+
 }  // namespace
 
 Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices) {
@@ -96,7 +111,8 @@ Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices
   return {{"prompt_tokens", totals.prompt},
           {"completion_tokens", totals.answer},
           {"total_tokens", totals.prompt + totals.answer},
-          {"prompt_tokens_details", {{"cached_tokens", totals.reused}}}};
+          {"prompt_tokens_details", {{"cached_tokens", totals.reused}}},
+          {"completion_tokens_details", completion_details(head, choices)}};
 }
 
 void add_statistics(Json& answer, const AnswerHead& head,

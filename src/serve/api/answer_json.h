@@ -7,7 +7,8 @@
 
 namespace talon {
 
-/// prompt_tokens, completion_tokens, total_tokens and how many of the prompt the cache had.
+/// prompt_tokens, completion_tokens, total_tokens, how many of the prompt the cache had, how many
+/// of the answer are reasoning, and how many of a prediction came and did not.
 Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices);
 /// What every whole answer and the last piece of every stream says beside OpenAI's fields:
 /// `timings` as llama.cpp has them, `talon` (seed, drafter and, where an answer ended early, why)
