@@ -27,8 +27,8 @@ function(talon_precompile target name)
   endif()
 endfunction()
 
-# talon_unity(TARGET): of each folder up to eight files are compiled as one, since what they include costs more than they do.
-# Two files of one folder may therefore not give the same name to different things, even in namespaces without names; tests stand in
+# talon_unity(TARGET): up to twelve files are compiled as one, since what they include costs more than they do (3 seconds of 4).
+# Two files of one target may therefore not give the same name to different things, even in namespaces without names; tests stand in
 # namespaces of their own (talon::x_test). A file with options of its own and those with SKIP_UNITY_BUILD_INCLUSION are compiled
 # alone; fuzzing builds file by file, so that a file that misses an include is found out.
 function(talon_unity target)
@@ -39,16 +39,11 @@ function(talon_unity target)
   list(SORT files)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # an included file that is no header
-  set(folder none)
+  list(LENGTH files all)
+  math(EXPR groups "(${all} + 11) / 12")
+  set(count 0)
   foreach(file ${files})
-    get_filename_component(of ${file} DIRECTORY)
-    if(NOT of STREQUAL folder)
-      set(folder ${of})
-      set(count 0)
-    endif()
-    math(EXPR number "${count} / 8")
-    string(REPLACE ${PROJECT_SOURCE_DIR}/ "" group "${of}_${number}")
-    string(MAKE_C_IDENTIFIER "${group}" group)
+    math(EXPR group "${count} * ${groups} / ${all}")
     set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${group})
     math(EXPR count "${count} + 1")
   endforeach()
@@ -129,6 +124,18 @@ endfunction()
 
 # Where tests, and what they share, find their data and models.
 set(TALON_TEST_DEFINITIONS TALON_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data" TALON_DOWNLOADS="${PROJECT_SOURCE_DIR}/downloads")
+
+# talon_test_support(NAME SOURCES files... DEPENDS libs...): a library of what several test programs share.
+function(talon_test_support name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} talon_test_main)
+  target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(${name} PUBLIC ${TALON_TEST_DEFINITIONS})
+  target_compile_options(${name} PRIVATE ${TALON_TEST_OPTIONS})
+  talon_precompile(${name} talon_test_headers)
+  talon_unity(${name})
+endfunction()
 
 # talon_test(NAME SOURCES files... DEPENDS libs...): a GoogleTest program. Tests read their data below TALON_TEST_DATA
 # (tests/data) and downloaded models below TALON_DOWNLOADS, and skip without the latter. ctest knows it three ways, by label:

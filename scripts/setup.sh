@@ -24,7 +24,7 @@ require_new_cargo() {
 cargo_is_new || packages+=(cargo-web rustc-web)
 if [ "${1:-}" != check ] && [ "${1:-}" != build ]; then
   # For tests, and for `talon pull`, which asks pip and npm for models.
-  packages+=(python3 zstd libgtest-dev libbenchmark-dev libcpp-httplib-dev)
+  packages+=(python3 zstd mold libgtest-dev libbenchmark-dev libcpp-httplib-dev)
   command -v pip3 > /dev/null || packages+=(python3-pip)
   command -v npm > /dev/null || packages+=(npm)
 fi

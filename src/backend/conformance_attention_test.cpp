@@ -339,7 +339,15 @@ TEST_P(AttentionConformance, CacheRowsAreCopiedAsIfAllWereReadFirst) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, AttentionConformance, testing::ValuesIn(backend_cases()),
+/// Attention reads no weights: what these round inputs to is nothing to it.
+std::vector<BackendCase> attention_cases() {
+  std::vector<BackendCase> cases = backend_cases();
+  std::erase_if(cases, [](const BackendCase& c) {
+    return c.activations && c.activations != Activations::bits8;
+  });
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionConformance, testing::ValuesIn(attention_cases()),
                          case_name);
 
 }  // namespace

@@ -19,7 +19,8 @@ using test::TestEngine;
 using test::TestModel;
 
 TestModel& small_model() {
-  static TestModel model(TALON_TEST_DATA "/golden/stories260k/target", make_reference_backend(1));
+  static TestModel model(TALON_TEST_DATA "/golden/stories260k/target",
+                         make_cpu_backend({.threads = 1}));
   return model;
 }
 

@@ -83,7 +83,7 @@ SentencePieceModel read_model(ByteReader& reader) {
   return model;
 }
 
-std::string loading(const std::filesystem::path& tok_bin) {
+std::string loading_llama2c(const std::filesystem::path& tok_bin) {
   return fmt::format("load tokenizer {}", quote(tok_bin.string()));
 }
 
@@ -100,7 +100,7 @@ TokenizerParts parse_llama2c_tokenizer(std::span<const std::byte> bytes, std::st
 
 SentencePieceModel read_llama2c_pieces(const std::filesystem::path& tok_bin) {
   const MappedFile file(tok_bin);
-  ByteReader reader(file.bytes(), loading(tok_bin));
+  ByteReader reader(file.bytes(), loading_llama2c(tok_bin));
   SentencePieceModel model = read_model(reader);
   file.check_whole();
   return model;
@@ -108,7 +108,7 @@ SentencePieceModel read_llama2c_pieces(const std::filesystem::path& tok_bin) {
 
 TokenizerParts load_llama2c_tokenizer(const std::filesystem::path& tok_bin) {
   const MappedFile file(tok_bin);
-  TokenizerParts parts = parse_llama2c_tokenizer(file.bytes(), loading(tok_bin));
+  TokenizerParts parts = parse_llama2c_tokenizer(file.bytes(), loading_llama2c(tok_bin));
   file.check_whole();
   return parts;
 }

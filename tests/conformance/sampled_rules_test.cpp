@@ -51,7 +51,7 @@ class DrawingDrafter : public Drafter {
 using Counts = std::map<std::vector<TokenId>, double>;
 
 TestModel& model() {
-  static TestModel model(kStories260k, reference_backend(1));
+  static TestModel model(kStories260k, cpu_backend(1));
   return model;
 }
 std::unique_ptr<Drafter> of_model(const std::string& text) {

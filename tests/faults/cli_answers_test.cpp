@@ -160,11 +160,10 @@ TEST(Interrupt, EndsALongAnswerWithCode130) {
   const std::string model = chat_model();
   if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
   for (const int signal : {SIGINT, SIGTERM}) {
-    const Outcome outcome =
-        run_talon(Start{.arguments = {"run", "-m", model, "-p", "Once", "-n", "2000",
-                                      "--ignore-end", "--compare", "--backend", "reference"},
-                        .interrupt_after = "-- plain --",
-                        .interrupt_with = signal});
+    const Outcome outcome = run_talon(Start{
+        .arguments = {"run", "-m", model, "-p", "Once", "-n", "2000", "--ignore-end", "--compare"},
+        .interrupt_after = "-- plain --",
+        .interrupt_with = signal});
     EXPECT_EQ(outcome.code, 130) << "signal " << signal << ": " << outcome.notes;
     EXPECT_EQ(outcome.notes.find("the same tokens"), std::string::npos) << outcome.notes;
   }

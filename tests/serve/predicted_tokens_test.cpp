@@ -1,4 +1,4 @@
-#include "serve/api/predicted_tokens.h"
+#include "serve/predicted_tokens.h"
 
 #include <gtest/gtest.h>
 
@@ -36,11 +36,11 @@ TEST(PredictedTokens, AreThoseOfTheTextbooksTable) {
   std::mt19937 random(20);
   for (int trial = 0; trial < 300; ++trial) {
     const auto draw = [&](int most) { return static_cast<int>(random() % (most + 1u)); };
-    const int tokens = 1 + draw(6);
+    const int vocabulary = 1 + draw(6);
     const auto text = [&] {
-      Tokens text(static_cast<std::size_t>(draw(200)));
-      for (TokenId& token : text) token = draw(tokens);
-      return text;
+      Tokens drawn(static_cast<std::size_t>(draw(200)));
+      for (TokenId& token : drawn) token = draw(vocabulary - 1);
+      return drawn;
     };
     const Tokens prediction = text(), answer = text();
     EXPECT_EQ(predicted_tokens(prediction, answer), longest_common_subsequence(prediction, answer));

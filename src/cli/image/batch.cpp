@@ -23,7 +23,8 @@ namespace {
 // Files of prompts of `talon train data` say source and licence.
 constexpr std::string_view kBatchKeys[] = {"prompt",   "class", "caption_features", "seed",
                                            "guidance", "out",   "source",           "licence"};
-constexpr std::size_t kMostNameBytes = 224;  // 255 less what a name has until its file is whole
+constexpr std::size_t kMostPictureNameBytes =
+    224;  // 255 less what a name has until its file is whole
 
 /// The name of the picture of a line in the folder.
 std::string name_of(const LineSettings& line, int number) {
@@ -34,8 +35,8 @@ std::string name_of(const LineSettings& line, int number) {
                        name.find_first_of(std::string_view("/\0", 2)) == std::string::npos &&
                        name != "." && name != "..";
   if (!is_name) line.refuse("out: expected the name of a file", value->dump());
-  if (name.size() > kMostNameBytes) {
-    line.refuse(fmt::format("out: expected a name of at most {} bytes", kMostNameBytes),
+  if (name.size() > kMostPictureNameBytes) {
+    line.refuse(fmt::format("out: expected a name of at most {} bytes", kMostPictureNameBytes),
                 fmt::format("{} bytes", name.size()));
   }
   return name;

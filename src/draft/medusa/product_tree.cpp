@@ -8,14 +8,14 @@ namespace talon {
 namespace {
 
 /// The beginning of a path: a guess of head `level` below a node of the tree.
-struct Candidate {
+struct Product {
   NodeId parent;
   std::size_t level;
   std::size_t rank;
   float log_p;
 
   /// Of equals the shallower comes first, then the one with the earlier parent.
-  bool operator<(const Candidate& other) const {
+  bool operator<(const Product& other) const {
     if (log_p != other.log_p) return log_p < other.log_p;
     if (level != other.level) return level > other.level;
     return parent > other.parent;
@@ -49,7 +49,7 @@ ProductGuesses ProductGuesses::of_rows(const RowChildren& places, int first, int
 void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, DraftTree& tree,
                        std::uint32_t source) {
   const std::size_t deepest = std::min(guesses.heads.size(), static_cast<std::size_t>(levels));
-  std::priority_queue<Candidate> open;
+  std::priority_queue<Product> open;
   const auto offer = [&](NodeId parent, std::size_t level, std::size_t rank) {
     if (level >= deepest || rank >= guesses.heads[level].size()) return;
     const float above = tree[parent].log_p;
@@ -62,7 +62,7 @@ void grow_product_tree(const ProductGuesses& guesses, int levels, int nodes, Dra
     }
   }
   while (tree.size() - before < nodes && !open.empty()) {
-    const Candidate best = open.top();
+    const Product best = open.top();
     open.pop();
     const TokenId token = guesses.heads[best.level][best.rank].token;
     const NodeId next = tree.size();

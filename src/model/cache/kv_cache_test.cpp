@@ -294,7 +294,7 @@ class KvCacheOfLayers : public testing::TestWithParam<HashLayers> {};
 
 TEST_P(KvCacheOfLayers, RandomWorkOfManySequencesNeverSeesAWrongRow) {
   int reused = 0, refused = 0, lost = 0;
-  for (unsigned seed = 1; seed <= 20; ++seed) {
+  for (unsigned seed = 1; seed <= 8; ++seed) {
     RandomWork work(seed, GetParam());
     for (int i = 0; i < 300; ++i) {
       work.step();
@@ -306,8 +306,8 @@ TEST_P(KvCacheOfLayers, RandomWorkOfManySequencesNeverSeesAWrongRow) {
     lost += work.lost;
     work.finish();
   }
-  EXPECT_GT(reused, 10000);  // the test would be empty without them
-  EXPECT_GT(refused, 100);
+  EXPECT_GT(reused, 4000);  // the test would be empty without them
+  EXPECT_GT(refused, 40);
   const bool may_lose = GetParam().reach > 0;
   EXPECT_EQ(lost > 0, may_lose);
 }

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "serve/api/predicted_tokens.h"
+#include "serve/predicted_tokens.h"
 #include "text/detokenizer.h"
 #include "text/utf8.h"
 

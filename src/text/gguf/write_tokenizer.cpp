@@ -33,10 +33,8 @@ constexpr std::string_view kProbe =
     "\U0001F4BB \u20ac5 http://example.org/a_b-c?d=e&f#g user@host CamelCase snake_case __init__ "
     "((())) !!! ??? ... -- == <tag/> \\n $x^2$ \u00a0end ";
 
-using Kind = TokenizerFile::Kind;
-
 Json read_tokenizer_json(const TokenizerFile& file, std::string_view doing) {
-  if (file.kind != Kind::json) return {};
+  if (file.kind != TokenizerFile::Kind::json) return {};
   const MappedFile mapped(file.path);
   Json json = parse_json(mapped.text(), doing);
   mapped.check_whole();
@@ -51,10 +49,10 @@ GgufTokens read_pieces(const std::filesystem::path& tokenizer_model, std::string
 }
 
 GgufTokens read_tokens(const TokenizerFile& file, const Json& json, std::string_view doing) {
-  if (file.kind == Kind::llama2c) {
+  if (file.kind == TokenizerFile::Kind::llama2c) {
     return gguf_tokens_of(read_llama2c_pieces(file.path), {}, doing);
   }
-  if (file.kind == Kind::sentencepiece) return read_pieces(file.path, doing);
+  if (file.kind == TokenizerFile::Kind::sentencepiece) return read_pieces(file.path, doing);
   // The scores of the model itself, where it lies beside the other.
   const auto model = file.path.parent_path() / "tokenizer.model";
   const bool has_bytes = json.is_object() && json.contains("model") && json["model"].is_object() &&

@@ -27,18 +27,18 @@ std::optional<std::string> text_of(const Json& token) {
   return content->get<std::string>();
 }
 
-const Json* member(const Json& object, const char* name) {
+const Json* find_member(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
 /// Of a list of templates the one of that name.
 std::optional<std::string> named_template(const Json& object, const char* name) {
-  const Json* value = member(object, "chat_template");
+  const Json* value = find_member(object, "chat_template");
   if (value == nullptr || !value->is_array()) return std::nullopt;
   for (const Json& entry : *value) {
     if (!entry.is_object() || entry.value("name", Json()) != name) continue;
-    const Json* source = member(entry, "template");
+    const Json* source = find_member(entry, "template");
     if (source != nullptr && source->is_string()) return source->get<std::string>();
   }
   return std::nullopt;
@@ -46,9 +46,9 @@ std::optional<std::string> named_template(const Json& object, const char* name) 
 
 /// One template, or a list of them by name, of which `default` is meant (or the only one).
 std::optional<std::string> template_of(const Json& object) {
-  const Json* value = member(object, "chat_template");
+  const Json* value = find_member(object, "chat_template");
   if (value != nullptr && value->is_array() && value->size() == 1 && (*value)[0].is_object()) {
-    value = member((*value)[0], "template");
+    value = find_member((*value)[0], "template");
   }
   if (value != nullptr && value->is_string()) return value->get<std::string>();
   return named_template(object, "default");
@@ -92,7 +92,7 @@ std::vector<AddedPiece> FolderSettings::added_pieces() const {
       pieces.push_back({id.get<TokenId>(), text, true});
     }
   }
-  const Json* decoder = member(tokenizer_config_, "added_tokens_decoder");
+  const Json* decoder = find_member(tokenizer_config_, "added_tokens_decoder");
   if (decoder == nullptr || !decoder->is_object()) return pieces;
   for (const auto& [key, token] : decoder->items()) {
     const auto text = text_of(token);
@@ -110,9 +110,9 @@ std::vector<AddedPiece> FolderSettings::added_pieces() const {
 }
 
 std::int64_t FolderSettings::model_tokens() const {
-  const Json* text = member(config_, "text_config");
+  const Json* text = find_member(config_, "text_config");
   for (const Json* keys : {text, &config_}) {
-    const Json* size = keys && keys->is_object() ? member(*keys, "vocab_size") : nullptr;
+    const Json* size = keys && keys->is_object() ? find_member(*keys, "vocab_size") : nullptr;
     if (size && size->is_number_integer()) return size->get<std::int64_t>();
   }
   return 0;
@@ -120,7 +120,7 @@ std::int64_t FolderSettings::model_tokens() const {
 
 std::optional<std::string> FolderSettings::token_text(const char* name) const {
   for (const Json* file : {&tokenizer_config_, &special_tokens_map_}) {
-    const Json* value = member(*file, name);
+    const Json* value = find_member(*file, name);
     if (value == nullptr) continue;
     if (auto text = text_of(*value)) return text;
   }
@@ -131,7 +131,7 @@ std::vector<TokenId> FolderSettings::token_ids(const char* name,
                                                const Vocabulary& vocabulary) const {
   std::vector<Json> values;
   for (const Json* file : {&generation_config_, &config_}) {
-    if (const Json* value = member(*file, name)) append_ids(*value, values);
+    if (const Json* value = find_member(*file, name)) append_ids(*value, values);
   }
   std::vector<TokenId> ids;
   for (const Json& value : values) {
@@ -157,7 +157,7 @@ std::optional<std::string> FolderSettings::tool_template() const {
     return text;
   }
   if (std::filesystem::exists(folder_ / "chat_template.jinja")) return std::nullopt;
-  if (member(tokenizer_config_, "chat_template")) {
+  if (find_member(tokenizer_config_, "chat_template")) {
     return named_template(tokenizer_config_, "tool_use");
   }
   return named_template(read_object(folder_ / "chat_template.json"), "tool_use");
@@ -178,7 +178,7 @@ void FolderSettings::apply(TokenizerParts& parts) const {
   const bool same_start = from_post_processor == parts.start_token;
   if (!same_start) parts.behind_start.clear();
   const bool wanted = parts.wants_start_token && same_start;
-  const Json* add = member(tokenizer_config_, "add_bos_token");
+  const Json* add = find_member(tokenizer_config_, "add_bos_token");
   const bool said = add != nullptr && add->is_boolean();
   parts.wants_start_token = (said ? add->get<bool>() : wanted) && parts.start_token.has_value();
 

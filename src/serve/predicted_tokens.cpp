@@ -1,4 +1,4 @@
-#include "serve/api/predicted_tokens.h"
+#include "serve/predicted_tokens.h"
 
 #include <bit>
 #include <cstdint>
