@@ -75,7 +75,7 @@ TEST(Exactness, Stories260kOnReferenceGivesTheTokensOfPlainDecoding) {
   plan.chunks = {7};
   plan.hits = {0.9};
   plan.prompts.erase(plan.prompts.begin());
-  plan.max_new = 12;
+  plan.max_new = 8;
   plan.strength = 2;
   expect_exact(check_exactness(plan), 30);
 }
