@@ -32,7 +32,7 @@ LengthData data_of(const std::vector<DraftExample>& examples, std::size_t inputs
   return data;
 }
 
-int deepest(const ExampleSplit& split) {
+int deepest_draft(const ExampleSplit& split) {
   std::size_t levels = 0;
   for (const auto* part : {&split.train, &split.held_out}) {
     for (const DraftExample& example : *part) levels = std::max(levels, example.stops.size());
@@ -54,7 +54,7 @@ class LengthTask : public PolicyTask {
  public:
   LengthTask(const ExampleSplit& split, const PolicyTrainOptions& options)
       : options_(options),
-        most_(deepest(split)),
+        most_(deepest_draft(split)),
         ordinal_(options.loss == "ordinal"),
         train_(data_of(split.train, split.train.front().feature.size())),
         held_out_(data_of(split.held_out, split.train.front().feature.size())),

@@ -11,7 +11,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int kBlocks = 2;
-constexpr auto kState = static_cast<std::int64_t>(RadarNetwork::kState);
+constexpr auto kRadarState = static_cast<std::int64_t>(RadarNetwork::kState);
 
 Tensor dense(const ParameterStore& parameters, const std::string& name, const Tensor& x) {
   return at::linear(x, parameters[name + ".weight"].value, parameters[name + ".bias"].value);
@@ -39,11 +39,11 @@ Tensor predict_length(const ParameterStore& parameters, const Tensor& x) {
 }
 
 std::vector<ParameterStore::Shape> radar_parameter_shapes(std::int64_t width) {
-  return {{"lstm.weight_ih_l0", {4 * width, kState}},
+  return {{"lstm.weight_ih_l0", {4 * width, kRadarState}},
           {"lstm.weight_hh_l0", {4 * width, width}},
           {"lstm.bias_ih_l0", {4 * width}},
           {"lstm.bias_hh_l0", {4 * width}},
-          {"mlp.0.weight", {width, width + kState}},
+          {"mlp.0.weight", {width, width + kRadarState}},
           {"mlp.0.bias", {width}},
           {"mlp.3.weight", {2, width}},
           {"mlp.3.bias", {2}}};
