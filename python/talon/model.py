@@ -205,10 +205,10 @@ class Model:
 
     def _expected_ids(self, expected: Any) -> list[int]:
         if isinstance(expected, str):
-            return self.tokenize(utf8("expected", expected), special=False, start=False).tolist()
+            return list(map(int, self.tokenize(utf8("expected", expected), special=False, start=False)))
         if not isinstance(expected, (Sequence, np.ndarray)):
             raise ArgumentError(f"expected: expected a text or token ids, found {type(expected).__name__}")
-        return _ids("expected", expected).tolist()
+        return list(map(int, _ids("expected", expected)))
 
     def _visible_bytes(self, token: int) -> bytes:
         """What a token adds to an answer's text: nothing for a special one."""
