@@ -19,7 +19,7 @@ demo: setup ## install what is missing, build, fetch the default model, answer a
 	@$(MAKE) --no-print-directory build
 	@scripts/demo.sh $(BUILD)/talon
 
-test: setup ## install what is missing, build, run all tests of the default set (half an hour on two cores)
+test: setup ## install what is missing, build, run all tests of the default set (20 minutes on two cores)
 	@scripts/test.sh $(BUILD) $(JOBS)
 
 clients: build ## real clients in Python and Node against `talon serve` (apt; installs them with pip and npm)
