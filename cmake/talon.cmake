@@ -27,7 +27,7 @@ function(talon_precompile target name)
   endif()
 endfunction()
 
-# talon_unity(TARGET): up to twelve files are compiled as one, since what they include costs more than they do (3 seconds of 4).
+# talon_unity(TARGET): up to twelve files are compiled as one, since what a unit includes costs as much as three files.
 # Two files of one target may therefore not give the same name to different things, even in namespaces without names; tests stand in
 # namespaces of their own (talon::x_test). A file with options of its own and those with SKIP_UNITY_BUILD_INCLUSION are compiled
 # alone; fuzzing builds file by file, so that a file that misses an include is found out.

@@ -1,6 +1,5 @@
 /* Talon behind a C interface: models, tokens, engines that answer with drafts, and speculation
- * alone for runtimes that bring their own model. How to build: docs/library.md;
- * whole programs: tests/library/outside.
+ * alone for runtimes that bring their own model. How to build, and programs: docs/library.md.
  *
  * Every call that can fail returns a talon_status; talon_last_error() then says what went wrong,
  * naming the argument, what was expected and what was found. Nothing throws, aborts, prints or
@@ -8,6 +7,7 @@
  *
  * Structs begin with their size, so that programs and libraries of different versions understand
  * each other: make options with talon_..._default(), and outputs with talon_..._empty().
+ *
  * Threads: any handle may be used from any thread. Calls on one engine, and the computing parts of
  * calls on one model, take turns; those that cancel never wait. A handle is freed when no other
  * call uses it; a model lives as long as what was made from it. Callbacks come on the thread that
