@@ -1,5 +1,7 @@
 #include "core/options.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>

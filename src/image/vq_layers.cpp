@@ -1,6 +1,7 @@
 #include "image/vq_layers.h"
 
 #include <dnnl.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,7 @@
 #include "learn/learning_head.h"
 
+#include <fmt/ranges.h>
+
 #include <utility>
 
 #include "core/error.h"

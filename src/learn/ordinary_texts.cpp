@@ -1,5 +1,7 @@
 #include "learn/ordinary_texts.h"
 
+#include <fmt/ranges.h>
+
 #include "core/error.h"
 #include "io/quote.h"
 

@@ -1,5 +1,7 @@
 #include "learn/replay.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 

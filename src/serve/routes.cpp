@@ -1,5 +1,7 @@
 #include "serve/routes.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "io/quote.h"
