@@ -37,6 +37,7 @@ methods_of() { # MODEL
     head=models/$1-$drafter
     if [ -e "$head" ]; then list+=,$drafter:head=$head; fi
   done
+  if [ -e "models/$1-draft" ]; then list+=,draft:model=models/$1-draft; fi
   case $1 in
     smollm2) list+=,draft:model=self,skip=8/10/12/14/16/18/20/22 ;;
     tinyllama)

@@ -30,8 +30,9 @@ class TrainHead : public Command {
                              {"eagle3", "eagle3"},
                              {"medusa", "medusa"},
                              {"dflash", "dflash"},
-                             {"peagle", "peagle"}},
-                            "EAGLE-1 and -2, EAGLE-3, Medusa, DFlash, P-EAGLE");
+                             {"peagle", "peagle"},
+                             {"draft", "draft"}},
+                            "EAGLE-1 and -2, EAGLE-3, Medusa, DFlash, P-EAGLE, a draft model");
     app_->add_option("--data", train.data, "folders of talon train data")
         ->type_name("FOLDER...")
         ->required();
@@ -82,12 +83,14 @@ class TrainHead : public Command {
     add_int(*app_, "--medusa-layers", train.medusa_layers, 1, 16,
             "residual blocks of each Medusa head")
         ->group(group);
-    add_int(*app_, "--layers", train.layers, 1, 64, "of dflash and peagle heads")->group(group);
+    add_int(*app_, "--layers", train.layers, 1, 64,
+            "of dflash and peagle heads and of draft models")
+        ->group(group);
     add_int(*app_, "--anchors", train.anchors, 1, 4096,
             "blocks of each answer that dflash and peagle heads learn in a step")
         ->group(group);
     add_int(*app_, "--draft-vocab", train.draft_vocabulary, 0, kMany,
-            "most frequent tokens that the exported head drafts, 0 for all")
+            "most frequent tokens that the exported head drafts, 0 for all; draft models have all")
         ->group(group);
   }
 
@@ -115,7 +118,8 @@ class TrainHead : public Command {
     app_->add_option(
             "--start", train.start,
             "checkpoint of another run, or head of any layout, to start from, with all steps from "
-            "the beginning; without it heads start from the target's last layer")
+            "the beginning; without it heads start from the target's last layer, draft models from "
+            "its first ones and the last")
         ->type_name("PATH")
         ->group(group);
   }

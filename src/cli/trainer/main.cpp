@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, std::string>> measured_drafters(const std::st
   if (kind == "dflash" || kind == "peagle") {
     return {{"chain", kind + ":topk=1"}, {"tree16", kind + ":topk=8,nodes=15"}};
   }
-  const std::string name = kind == "eagle" ? "eagle2" : "eagle3";
+  const std::string name = kind == "eagle" ? "eagle2" : kind;
   return {{"chain4", name + ":topk=1,levels=4,nodes=4"},
           {"tree16", name + ":topk=8,levels=6,nodes=15"}};
 }
@@ -103,9 +103,8 @@ int train(const TrainHeadRequest& request) {
         measure.temperature = temperature;
         const std::string suffix = temperature > 0 ? fmt::format("_t{}", temperature) : "";
         for (const auto& [name, drafter] : measured_drafters(request.train.kind)) {
-          scores.emplace_back(
-              name + suffix,
-              measure_acceptance(loaded->model, measure, drafter + ",head=" + head.string()));
+          scores.emplace_back(name + suffix,
+                              measure_acceptance(loaded->model, measure, with_head(drafter, head)));
         }
       }
       return scores;

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "io/quote.h"
+#include "model/load/fingerprint.h"
 
 namespace talon {
 namespace {
@@ -17,13 +18,23 @@ std::optional<Tokenizer> tokenizer_of(const Checkpoint& checkpoint) {
   }
 }
 
+/// Of the target that a draft model was trained for, as `talon train head --kind draft` notes it.
+std::string target_of(const Checkpoint& draft) {
+  const auto origin = draft.metadata.find("talon");
+  if (origin == draft.metadata.end() || !origin->is_object()) return "";
+  const auto target = origin->find("target_fingerprint");
+  return target != origin->end() && target->is_string() ? target->get<std::string>() : "";
+}
+
 VocabularyMap map_to(const Model& target, const Checkpoint& draft, const Model& model,
                      const std::string& doing) {
   std::error_code problem;
   if (std::filesystem::equivalent(draft.path, target.source, problem)) return {};
-  const auto ours = tokenizer_of(draft);
-  const auto theirs = tokenizer_of(open_checkpoint(target.source));
+  const Checkpoint target_files = open_checkpoint(target.source);
   const int rows = model.config.vocabulary, target_rows = target.config.vocabulary;
+  const bool is_its_own = target_of(draft) == fingerprint_of(target_files, target.config);
+  if (is_its_own && rows == target_rows) return {};
+  const auto ours = tokenizer_of(draft), theirs = tokenizer_of(target_files);
   if (ours && theirs) return map_vocabularies(*ours, rows, *theirs, target_rows, doing);
   if (!ours && !theirs && rows == target_rows) return {};
   fail("{}: expected a tokenizer beside it to compare with the target's, found none{}", doing,

@@ -20,7 +20,7 @@ class Packer {
       : layout_(layout), options_(options) {
     const auto half = torch::TensorOptions().dtype(torch::kHalf);
     const int width = options.with_taps ? layout.taps * layout.hidden : layout.hidden;
-    features_ = torch::empty({pairs, width}, half);
+    features_ = torch::empty({pairs, options.tokens_alone ? 0 : width}, half);
     wanted_ = torch::empty({queries, layout.hidden}, half);
     pair_token_.reserve(static_cast<std::size_t>(pairs));
     step_token_.resize(static_cast<std::size_t>(options.steps));
@@ -56,26 +56,29 @@ void Packer::copy_rows(const Conversation& from, int first, int count, int colum
 void Packer::add(const Conversation& conversation) {
   const int tokens = std::min(static_cast<int>(conversation.tokens.size()), options_.most_tokens);
   const int pairs = tokens - 2;
+  const int lead = options_.tokens_alone ? 1 : 0;
   const int first_query = conversation.response_begin - 1;
   const int queries = pairs - first_query;
-  const SequenceRange range{static_cast<std::int64_t>(pair_token_.size()), pairs,
+  const SequenceRange range{static_cast<std::int64_t>(pair_token_.size()), lead + pairs,
                             static_cast<std::int64_t>(query_pair_.size()), queries};
   batch_.sequences.push_back(range);
   const auto token = [&](int i) {
     return static_cast<std::int64_t>(
         conversation.tokens[static_cast<std::size_t>(std::min(i, tokens - 1))]);
   };
-  copy_rows(conversation, 0, pairs, options_.with_taps ? 0 : layout_.final_begin, features_,
-            range.key_begin);
+  if (!options_.tokens_alone) {
+    copy_rows(conversation, 0, pairs, options_.with_taps ? 0 : layout_.final_begin, features_,
+              range.key_begin);
+  }
   copy_rows(conversation, first_query + 1, queries, layout_.final_begin, wanted_,
             range.query_begin);
-  for (int i = 0; i < pairs; ++i) {
+  for (int i = -lead; i < pairs; ++i) {
     pair_token_.push_back(token(i + 1));
     // The first pair that is a query has the token of cell 0, whose row of the table is 1.
-    position_.push_back(options_.by_cell ? std::max(0, i - first_query + 1) : i);
+    position_.push_back(options_.by_cell ? std::max(0, i - first_query + 1) : lead + i);
   }
   for (int r = 0; r < queries; ++r) {
-    query_pair_.push_back(range.key_begin + first_query + r);
+    query_pair_.push_back(range.key_begin + lead + first_query + r);
     temperature_.push_back(conversation.temperature);
     for (std::size_t j = 0; j < step_token_.size(); ++j) {
       const int ahead = r + static_cast<int>(j);
@@ -190,7 +193,7 @@ Batch pack_batch(const Dataset& data, const std::vector<std::size_t>& conversati
   std::int64_t pairs = 0, queries = 0;
   for (const std::size_t index : conversations) {
     const ConversationSize size = data.size_of(index);
-    pairs += pairs_of(size, options);
+    pairs += pairs_of(size, options) + (options.tokens_alone ? 1 : 0);
     queries += kept_tokens(size, options) - 1 - size.response_begin;
   }
   Packer packer(feature_layout(data.info()), options, rounded_up(pairs, options.multiple),

@@ -20,11 +20,13 @@ FeatureLayout feature_layout(const DatasetInfo& info);
 
 /// Several conversations, packed: pair i of a conversation is (target row i, token i + 1), which
 /// predicts token i + 2. Only pairs whose prediction belongs to the response are queries. Rows are
-/// padded to BatchOptions::multiple with zeros of weight 0 that belong to no sequence.
+/// padded to BatchOptions::multiple with zeros of weight 0 that belong to no sequence. Of models
+/// that read tokens alone (BatchOptions::tokens_alone) the first token is a pair, too, without a
+/// row.
 struct Batch {
   std::vector<SequenceRange> sequences;
   torch::Tensor taps;        // [pairs, taps * hidden] f16, if options.with_taps; else
-  torch::Tensor features;    // [pairs, hidden], the final vectors of the pairs' rows
+  torch::Tensor features;    // [pairs, hidden], the final vectors of the pairs' rows, or no columns
   torch::Tensor wanted;      // [queries, hidden]: the final vector that the query shall predict
   torch::Tensor pair_token;  // [pairs] i64: token i + 1
   torch::Tensor query_pair;  // [queries] i64: which pair a query is
@@ -43,8 +45,9 @@ struct Batch {
 
 struct BatchOptions {
   int steps = 1;
-  bool with_taps = true;   // EAGLE-3's features, or the others'
-  int most_tokens = 2048;  // of a conversation; the rest is cut off
+  bool with_taps = true;      // EAGLE-3's features, or the others'
+  bool tokens_alone = false;  // of draft models: instead of either
+  int most_tokens = 2048;     // of a conversation; the rest is cut off
   /// Pairs turn by the cell of their token, those of a picture's prompt alike (RopeConfig::
   /// grid_columns); else by their place.
   bool by_cell = false;
@@ -54,7 +57,7 @@ struct BatchOptions {
 
 /// Whether the conversation, cut to options.most_tokens, has anything to learn from.
 bool usable(const ConversationSize& size, const BatchOptions& options);
-/// Pairs that it adds to a batch.
+/// Pairs that it adds to a batch, that of the first token not counted.
 std::int64_t pairs_of(const ConversationSize& size, const BatchOptions& options);
 /// Of the conversations that have anything to learn from.
 std::int64_t usable_pairs(const Dataset& data, const BatchOptions& options);

@@ -58,9 +58,10 @@ struct FileTensor {
   }
 };
 
-/// An ordinary layer, whose parameters' names begin with `prefix`.
-void add_layer(int index, const std::string& prefix, std::vector<FileTensor>& tensors) {
-  const std::string layer = fmt::format("layers.{}.", index);
+/// An ordinary layer; its names in the file begin with `layer`, those of its parameters with
+/// `prefix`.
+void add_layer(const std::string& layer, const std::string& prefix,
+               std::vector<FileTensor>& tensors) {
   tensors.push_back({layer + "input_layernorm.weight", prefix + "input_norm"});
   tensors.push_back({layer + "self_attn.q_proj.weight", prefix + "q"});
   tensors.push_back({layer + "self_attn.k_proj.weight", prefix + "kv", 0, 2});
@@ -79,11 +80,18 @@ std::vector<FileTensor> file_tensors(const HeadShape& shape, const ParameterStor
     for (const std::string& name : parameters.names()) tensors.push_back({name, name});
     return tensors;
   }
+  if (shape.kind == HeadKind::draft) {
+    for (int i = 0; i < shape.layers; ++i)
+      add_layer(fmt::format("model.layers.{}.", i), fmt::format("{}.", i), tensors);
+    tensors.push_back({"model.norm.weight", "output_norm"});
+    return tensors;
+  }
   tensors.push_back({"fc.weight", "fc"});
   if (shape.kind == HeadKind::dflash) {
     tensors.push_back({"hidden_norm.weight", "context_norm"});
     tensors.push_back({"norm.weight", "output_norm"});
-    for (int i = 0; i < shape.layers; ++i) add_layer(i, fmt::format("{}.", i), tensors);
+    for (int i = 0; i < shape.layers; ++i)
+      add_layer(fmt::format("layers.{}.", i), fmt::format("{}.", i), tensors);
     for (int i = 0; i < shape.layers; ++i) {
       for (const char* norm : {"q_norm", "k_norm"}) {
         tensors.push_back(
@@ -96,7 +104,8 @@ std::vector<FileTensor> file_tensors(const HeadShape& shape, const ParameterStor
   const std::string layer = shape.kind == HeadKind::eagle3 ? "midlayer." : "layers.0.";
   if (shape.kind == HeadKind::peagle) {
     tensors.push_back({"mask_hidden", "mask_features"});
-    for (int i = 1; i < shape.layers; ++i) add_layer(i, fmt::format("{}.", i), tensors);
+    for (int i = 1; i < shape.layers; ++i)
+      add_layer(fmt::format("layers.{}.", i), fmt::format("{}.", i), tensors);
   }
   if (eagle3) {
     tensors.push_back({layer + "input_layernorm.weight", "embedding_norm"});
@@ -139,7 +148,19 @@ Tensor ordered(const Tensor& rows, const HeadShape& shape, Order order) {
 /// The features of masks stand beside taps that are not scaled.
 bool is_mask(const FileTensor& tensor) { return tensor.parameter == "mask_features"; }
 
+/// Whether a draft model's output matrix is that of its embeddings.
+bool is_tied(const ModelConfig& target) {
+  return target.tied_output && target.embedding_scale == 1 && target.logit_scale == 1;
+}
+
+/// A draft model's files hold what it shares with its target, too.
+void add_tables(const HeadExport& head, TensorList& list) {
+  list.add("model.embed_tokens.weight", head.target.embedding * head.target.embedding_scale);
+  if (!is_tied(head.config)) list.add("lm_head.weight", head.target.output);
+}
+
 void add_vocabulary(const HeadExport& head, TensorList& list) {
+  if (head.shape.kind == HeadKind::draft) return add_tables(head, list);
   if (head.draft_vocabulary.empty()) {
     const bool own = reads_taps(head.shape.kind) && head.shape.kind != HeadKind::dflash;
     // The target's own rows, which other heads draft with, lack its scale.
@@ -169,6 +190,17 @@ Json dflash_keys(const HeadExport& head, const std::vector<int>& tap_layers, Jso
   config["block_size"] = head.places + 1;
   config["num_target_layers"] = head.config.layers;
   config["dflash_config"] = {{"mask_token_id", head.shape.mask_token}, {"target_layer_ids", ids}};
+  return config;
+}
+
+/// That of any model.
+Json draft_keys(const HeadExport& head, Json config) {
+  config["num_hidden_layers"] = head.shape.layers;
+  config["max_position_embeddings"] = head.config.context;
+  config["tie_word_embeddings"] = is_tied(head.config);
+  config["attention_bias"] = false;
+  config.erase("draft_vocab_size");
+  config.erase("bias");
   return config;
 }
 
@@ -227,6 +259,7 @@ Json configuration(const HeadExport& head, const std::vector<int>& tap_layers) {
                  {"torch_dtype", "float16"},
                  {"talon", head.origin}};
   if (head.shape.kind == HeadKind::eagle3) config["tap_layers"] = tap_layers;
+  if (head.shape.kind == HeadKind::draft) return draft_keys(head, config);
   if (head.shape.kind == HeadKind::dflash) return dflash_keys(head, tap_layers, config);
   if (head.shape.kind == HeadKind::peagle) return peagle_keys(head, tap_layers, config);
   return config;

@@ -26,9 +26,9 @@ struct HeadExport {
 };
 
 /// Writes config.json and model.safetensors (f16) in the official layout (docs/methods.md
-/// 2.1, 2.2; a Medusa head's in 4, with the output rows shared by all heads) into
-/// `folder`, made if missing. A reduced vocabulary adds lm_head.weight, d2t and t2d. Throws Error
-/// for a value that f16 does not hold.
+/// 2.1, 2.2; a Medusa head's in 4, with the output rows shared by all heads; a draft model as a
+/// Llama without a tokenizer) into `folder`, made if missing. A reduced vocabulary adds
+/// lm_head.weight, d2t and t2d. Throws Error for a value that f16 does not hold.
 void export_head(const HeadExport& head, const std::filesystem::path& folder);
 
 /// Whether `path` names a head, a folder or a GGUF file, and not a checkpoint of training.

@@ -1,7 +1,7 @@
 #include "train/head/head_model.h"
 
 #include "core/error.h"
-#include "train/head/block/block_model.h"
+#include "train/head/layers/layered_model.h"
 
 namespace talon {
 namespace {
@@ -26,20 +26,23 @@ std::string_view name_of(HeadKind kind) {
       return "dflash";
     case HeadKind::peagle:
       return "peagle";
+    case HeadKind::draft:
+      return "draft";
   }
   return "";
 }
 
 HeadKind head_kind_of(const std::string& text) {
-  for (const HeadKind kind :
-       {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa, HeadKind::dflash, HeadKind::peagle}) {
+  for (const HeadKind kind : {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa, HeadKind::dflash,
+                              HeadKind::peagle, HeadKind::draft}) {
     if (text == name_of(kind)) return kind;
   }
-  throw UsageError("--kind: expected eagle, eagle3, medusa, dflash or peagle, got " + text);
+  throw UsageError("--kind: expected eagle, eagle3, medusa, dflash, peagle or draft, got " + text);
 }
 
 bool reads_taps(HeadKind kind) { return kind == HeadKind::eagle3 || guesses_blocks(kind); }
 bool guesses_blocks(HeadKind kind) { return kind == HeadKind::dflash || kind == HeadKind::peagle; }
+bool has_layers(HeadKind kind) { return guesses_blocks(kind) || kind == HeadKind::draft; }
 
 std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape) {
   const std::int64_t h = shape.hidden;
@@ -53,7 +56,8 @@ std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape) {
     }
     return shapes;
   }
-  if (shape.kind == HeadKind::dflash) return block_parameter_shapes(shape);
+  if (shape.kind == HeadKind::dflash || shape.kind == HeadKind::draft)
+    return layered_parameter_shapes(shape);
   const bool eagle3 = reads_taps(shape.kind);
   const std::int64_t input = eagle3 ? 2 * h : h;
   const std::int64_t q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
@@ -71,7 +75,7 @@ std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape) {
     shapes.push_back({"fc_bias", {h}});
   }
   if (shape.kind == HeadKind::peagle) {
-    for (auto& more : block_parameter_shapes(shape)) shapes.push_back(std::move(more));
+    for (auto& more : layered_parameter_shapes(shape)) shapes.push_back(std::move(more));
   }
   return shapes;
 }
@@ -86,15 +90,15 @@ HeadModel::HeadModel(HeadShape shape, const ParameterStore& parameters, const Ta
 }
 
 Tensor HeadModel::output_input(const Tensor& feature) const {
-  if (!reads_taps(shape_.kind)) return feature.to(low_type());
+  if (!parameters_.has("output_norm")) return feature.to(low_type());
   return rms_norm(feature, parameters_["output_norm"], shape_.norm_epsilon, low_type());
 }
 
 std::vector<Tensor> HeadModel::forward(const Batch& batch, int steps) const {
   expects(steps >= 1 && steps <= static_cast<int>(batch.step_token.size()),
           "a batch packed for as many steps");
-  if (guesses_blocks(shape_.kind)) {
-    return BlockModel(shape_, parameters_, target_, tap_factor_).forward(batch, steps);
+  if (has_layers(shape_.kind)) {
+    return LayeredModel(shape_, parameters_, target_, tap_factor_).forward(batch, steps);
   }
   return shape_.kind == HeadKind::medusa ? medusa(batch, steps) : unroll(batch, steps);
 }

@@ -11,14 +11,16 @@
 
 namespace talon {
 
-enum class HeadKind { eagle, eagle3, medusa, dflash, peagle };
+enum class HeadKind { eagle, eagle3, medusa, dflash, peagle, draft };
 std::string_view name_of(HeadKind kind);
 /// The kind of that name. Throws UsageError.
 HeadKind head_kind_of(const std::string& text);
 /// Whether it reads streams of several layers, rather than the vector of the output matrix.
 bool reads_taps(HeadKind kind);
-/// Whether it guesses several places in one pass (block_model.h).
+/// Whether it guesses several places in one pass (layers/anchors.h).
 bool guesses_blocks(HeadKind kind);
+/// Whether it has as many layers as asked for (layers/layered_model.h).
+bool has_layers(HeadKind kind);
 
 /// Sizes of a head. Those of the transformer layer are its target's, but for the MLP, which may
 /// have fewer neurons.
@@ -32,8 +34,8 @@ struct HeadShape {
   int taps = 0;  // of heads that read them
   int medusa_heads = 4;
   int medusa_layers = 1;   // residual blocks of each Medusa head
-  int layers = 1;          // of dflash and peagle
-  TokenId mask_token = 0;  // likewise
+  int layers = 1;          // of dflash, peagle and draft
+  TokenId mask_token = 0;  // of dflash and peagle
   double norm_epsilon = 0;
   bool pairwise = false;  // rows of q and k in its files: pairs that turn lie beside each other
   /// EAGLE-3 and block drafters: taps are divided by these before fc, and its output multiplied by
@@ -52,7 +54,7 @@ struct TargetTables {
   torch::Tensor output;        // likewise, times the target's scale of logits
   torch::Tensor cosine, sine;  // [positions, head_dim / 2], low type
   double logit_cap = 0;        // of the target's logits; 0: none
-  double embedding_scale = 1;  // by which target and DFlash heads multiply embeddings
+  double embedding_scale = 1;  // by which the target and heads of its layers multiply embeddings
 };
 
 /// The forward pass of a head over a packed batch, differentiable: docs/methods.md 2.1

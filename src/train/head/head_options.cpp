@@ -1,5 +1,7 @@
 #include "train/head/head_options.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "train/head/head_loss.h"
 #include "train/head/head_model.h"
@@ -28,10 +30,17 @@ void check_options(const HeadTrainOptions& options, const ModelConfig& target) {
     throw UsageError(fmt::format("--intermediate: expected at most the target's {}, got {}",
                                  neurons_of(target), options.intermediate));
   }
-  if (guesses_blocks(kind) && options.layers > target.layers) {
+  if (has_layers(kind) && options.layers > target.layers) {
     throw UsageError(fmt::format("--layers: expected at most the target's {}, got {}",
                                  target.layers, options.layers));
   }
+}
+
+void settle(HeadTrainOptions& options, const ModelConfig& target) {
+  const bool is_model = head_kind_of(options.kind) == HeadKind::draft;
+  if (is_model) options.steps = 1;
+  int& drafted = options.draft_vocabulary;
+  drafted = drafted == 0 || is_model ? target.vocabulary : std::min(drafted, target.vocabulary);
 }
 
 OptimizerOptions optimizer_options(const HeadTrainOptions& options) {
@@ -91,10 +100,9 @@ Json settings_of(const HeadTrainOptions& options, const std::string& target_sha2
                    {"precision", options.precision},
                    {"ranks", options.ranks},
                    {"start", options.start}};
-  if (options.kind == "dflash" || options.kind == "peagle") {
-    settings["layers"] = options.layers;
-    settings["anchors"] = options.anchors;
-  }
+  const HeadKind kind = head_kind_of(options.kind);
+  if (has_layers(kind)) settings["layers"] = options.layers;
+  if (guesses_blocks(kind)) settings["anchors"] = options.anchors;
   return settings;
 }
 

@@ -16,17 +16,17 @@ struct OptimizerOptions;
 
 /// What `talon train head` was asked for. Zeroes mean "no limit" or "off".
 struct HeadTrainOptions {
-  std::string kind = "eagle3";  // eagle, eagle3, medusa, dflash, peagle
+  std::string kind = "eagle3";  // eagle, eagle3, medusa, dflash, peagle, draft
   std::vector<std::string> data;
   std::string out;
   double epochs = 3;      // of the data as it is when training starts
   double minutes = 0;     // of training; the schedule ends with whichever limit comes first
   int batch = 2048;       // pairs of one optimiser step, per process
-  int steps = 5;          // most unrolled steps (Medusa: heads; dflash, peagle: places of a pass)
+  int steps = 5;          // most unrolled steps (Medusa: heads; dflash, peagle: places; not draft)
   int intermediate = 0;   // of the layer's MLP; 0: as many as the target's (not Medusa)
   int medusa_layers = 1;  // residual blocks of each Medusa head
-  int layers = 2;         // of dflash and peagle
-  int anchors = 16;       // of those, blocks learned of each answer in a step
+  int layers = 2;         // of dflash, peagle and draft
+  int anchors = 16;       // of the former two, blocks learned of each answer in a step
   double rate = 1e-3;
   std::string decline = "linear";  // linear, cosine
   int warmup = 20;
@@ -37,7 +37,7 @@ struct HeadTrainOptions {
   double feature = -1;           // -1: as the kind wants
   double noise = 0;              // added to EAGLE-1 features, uniform in +- noise * their size
   int loss_tokens = 4096;        // frequent tokens in the loss, beside those of the batch
-  int draft_vocabulary = 12288;  // rows of the exported output matrix; 0: all tokens
+  int draft_vocabulary = 12288;  // rows of the exported output matrix; 0 and draft: all tokens
   int max_tokens = 1024;         // of a conversation
   std::uint64_t seed = 1;
   int log_every = 20;      // iterations
@@ -55,6 +55,10 @@ struct HeadTrainOptions {
 /// Throws UsageError for sizes that a head of the target cannot have, and for options that exclude
 /// each other.
 void check_options(const HeadTrainOptions& options, const ModelConfig& target);
+
+/// Puts in what the options leave to the kind and the target: the size of the draft vocabulary, and
+/// a draft model's one step.
+void settle(HeadTrainOptions& options, const ModelConfig& target);
 
 OptimizerOptions optimizer_options(const HeadTrainOptions& options);
 /// feature_rms: as LossOptions::feature_rms.

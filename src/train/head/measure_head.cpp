@@ -45,6 +45,11 @@ void submit(Engine& engine, const Model& target, const HeadMeasure& measure,
 
 }  // namespace
 
+std::string with_head(const std::string& drafter, const std::filesystem::path& folder) {
+  const char* option = drafter.starts_with("draft:") ? "model" : "head";
+  return fmt::format("{},{}={}", drafter, option, folder.string());
+}
+
 double measure_acceptance(const Model& target, const HeadMeasure& measure,
                           const std::string& drafter_text) {
   constexpr std::size_t kSpare = 16 * kPageRows;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct HeadMeasure {
   std::vector<TokenId> guide_prompt = {};
   const StopFlag* stop = nullptr;  // or null: when requested, what is returned is of no use
 };
+
+/// `drafter` (`eagle3:topk=1`) with the head in `folder`, or the draft model.
+std::string with_head(const std::string& drafter, const std::filesystem::path& folder);
 
 /// Tokens per check of the target (bonus included) with `drafter` (`eagle3:head=FOLDER,...`), many
 /// prompts decoded together through the real engine with trees as large as the drafter's options

@@ -57,7 +57,7 @@ TEST(TrainHead, StartsFromTheSameWeightsWhateverTheData) {
 
 /// An exported head holds 16-bit floats: what starts from it is as good, and its export the same.
 TEST(TrainHead, StartsFromAnExportedHead) {
-  for (const char* kind : {"eagle3", "eagle", "medusa", "dflash", "peagle"}) {
+  for (const char* kind : {"eagle3", "eagle", "medusa", "dflash", "peagle", "draft"}) {
     SCOPED_TRACE(kind);
     DataFolder data, first, second;
     write_stories(data.path(), 40);

@@ -79,7 +79,7 @@ inline double tau_of(const std::filesystem::path& head, const std::string& draft
   }
   measure.max_new = 40;
   measure.end_tokens = {2};
-  return measure_acceptance(data_model().model, measure, drafter + ",head=" + head.string());
+  return measure_acceptance(data_model().model, measure, with_head(drafter, head));
 }
 
 }  // namespace talon::test

@@ -10,10 +10,10 @@
 
 #include "core/error.h"
 #include "model/load/fingerprint.h"
-#include "train/head/block/anchors.h"
 #include "train/head/curves.h"
 #include "train/head/export_head.h"
 #include "train/head/head_loss.h"
+#include "train/head/layers/anchors.h"
 #include "train/head/math/exchange.h"
 #include "train/head/model_card.h"
 #include "train/head/target/target_weights.h"
@@ -101,8 +101,7 @@ HeadTrainer::HeadTrainer(const HeadTrainOptions& options, const Checkpoint& targ
       low_(options.precision == "f32" ? torch::kFloat : torch::kBFloat16),
       device_(options.device) {
   check_options(options_, config_);
-  const int asked = options_.draft_vocabulary, all = config_.vocabulary;
-  options_.draft_vocabulary = asked == 0 ? all : std::min(asked, all);
+  settle(options_, config_);
   at::set_num_threads(options.threads);
   prepare(target);
   start_or_resume();
@@ -112,6 +111,7 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   check_target(target, config_, data_.info(), kind_);
   batch_options_ = {.steps = options_.steps,
                     .with_taps = reads_taps(kind_),
+                    .tokens_alone = kind_ == HeadKind::draft,
                     .most_tokens = options_.max_tokens,
                     .by_cell = config_.rope.grid_columns > 0};
   set_scales();

@@ -84,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TinyHead,
                                            KindCase{"eagle", "eagle2:topk=1,levels=4,nodes=4"},
                                            KindCase{"medusa", "medusa:nodes=8"},
                                            KindCase{"dflash", "dflash:topk=1,levels=4"},
-                                           KindCase{"peagle", "peagle:topk=1,levels=4"}),
+                                           KindCase{"peagle", "peagle:topk=1,levels=4"},
+                                           KindCase{"draft", "draft:topk=1,levels=4,nodes=4"}),
                          [](const auto& test) { return std::string(test.param.kind); });
 
 TEST(TrainHead, FewerNeuronsOrMoreBlocksTrainAndLoadAsWell) {

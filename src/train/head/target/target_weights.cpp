@@ -71,17 +71,24 @@ class Beginnings {
   const HeadShape& shape_;
 };
 
-/// Layers of block drafters: dflash's start from the target's last ones, those of peagle behind the
+/// Of a head's layer i: the target's last ones, but for a draft model, which takes its first ones
+/// and the last.
+int target_layer_of(const HeadShape& shape, int i, int target_layers) {
+  const bool early = shape.kind == HeadKind::draft && i < shape.layers - 1;
+  return early ? i : target_layers - shape.layers + i;
+}
+
+/// Layers of heads that have several: all start from the target's, but those of peagle behind the
 /// first as nothing.
 void set_further_layers(ParameterStore& parameters, const HeadShape& shape, int target_layers,
                         Beginnings& beginnings) {
-  const bool dflash = shape.kind == HeadKind::dflash;
-  for (int i = dflash ? 0 : 1; i < shape.layers; ++i) {
-    const int from = target_layers - shape.layers + i;
+  const bool dflash = shape.kind == HeadKind::dflash, peagle = shape.kind == HeadKind::peagle;
+  for (int i = peagle ? 1 : 0; i < shape.layers; ++i) {
+    const int from = target_layer_of(shape, i, target_layers);
     const auto name = [i](const char* part) { return fmt::format("{}.{}", i, part); };
     const TargetLayer::Attention attention = beginnings.attention(from);
     const TargetLayer::Mlp mlp = beginnings.mlp(from);
-    const double kept = dflash ? 1 : 0;
+    const double kept = peagle ? 0 : 1;
     parameters.set(name("q"), attention.q);
     parameters.set(name("kv"), attention.kv);
     parameters.set(name("o"), attention.o * kept);
@@ -93,7 +100,7 @@ void set_further_layers(ParameterStore& parameters, const HeadShape& shape, int 
     parameters.set(name("q_norm"), torch::ones({shape.head_dim}));
     parameters.set(name("k_norm"), torch::ones({shape.head_dim}));
   }
-  if (dflash) return;
+  if (!peagle) return;
   parameters.set("mask_features", beginnings.random(1, shape.taps * shape.hidden, 1, 1));
 }
 
@@ -222,6 +229,11 @@ std::set<std::string> set_initial_values(ParameterStore& parameters, const HeadS
   const int last = config.layers - 1;
   const TargetLayer from = beginnings.layer(last);
   const std::int64_t h = shape.hidden;
+  if (shape.kind == HeadKind::draft) {
+    parameters.set("output_norm", from.final_norm());
+    set_further_layers(parameters, shape, config.layers, beginnings);
+    return beginnings.random_parts;
+  }
   if (shape.kind == HeadKind::dflash) {
     Tensor fc = random(h, shape.taps * h, shape.taps * h);
     fc.narrow(1, (shape.taps - 1) * h, h).add_(torch::eye(h));

@@ -34,7 +34,8 @@ HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScal
 TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& config, int positions,
                                 torch::ScalarType low, torch::Device device);
 
-/// Starts from the target's last layer: docs/methods.md 7.5. A Medusa head starts as the identity.
+/// Starts from the target's last layer, a draft model from its first ones and the last:
+/// docs/methods.md 7.5. A Medusa head starts as the identity.
 /// Returns the parts of a layer that start at random, since the target's are of another form.
 std::set<std::string> set_initial_values(ParameterStore& parameters, const HeadShape& shape,
                                          const Checkpoint& target, const ModelConfig& config,

@@ -1,4 +1,4 @@
-#include "train/head/block/anchors.h"
+#include "train/head/layers/anchors.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "train/head/block/block_model.h"
+#include "train/head/layers/layered_model.h"
 
 #include <gtest/gtest.h>
 
@@ -6,13 +6,15 @@
 
 #include "core/half.h"
 #include "draft/registry.h"
+#include "model/load/fingerprint.h"
 #include "train/data/test_folder.h"
-#include "train/head/block/anchors.h"
 #include "train/head/export_head.h"
+#include "train/head/layers/anchors.h"
 #include "train/head/math/gradient_check.h"
+#include "train/head/measure_head.h"
 #include "train/head/target/target_weights.h"
 
-namespace talon::block_model_test {
+namespace talon::layered_model_test {
 namespace {
 
 using test::data_model;
@@ -70,23 +72,25 @@ struct TinyModel {
   HeadModel model;
 };
 
-class BlockKinds : public ::testing::TestWithParam<HeadKind> {
+class LayeredKinds : public ::testing::TestWithParam<HeadKind> {
  protected:
   void SetUp() override { torch::manual_seed(11); }
   void TearDown() override { data_model().model.config.embedding_scale = 1; }
 };
+class BlockKinds : public LayeredKinds {};
 
-TEST_P(BlockKinds, GradientsOfAllParameters) {
+TEST_P(LayeredKinds, GradientsOfAllParameters) {
   TinyModel tiny(GetParam());
   const Batch batch = tiny_batch();
-  const Tensor weights = torch::randn({kPlaces * 3 * 4}, torch::kDouble);
-  const auto scalar = [&] {
+  const auto outputs = [&] {
     std::vector<Tensor> rows;
     for (const Tensor& place : tiny.model.forward(batch, kPlaces)) {
       rows.push_back(tiny.model.output_input(place).narrow(0, 0, batch.real_queries));
     }
-    return (at::cat(rows).reshape(-1) * weights).sum();
+    return at::cat(rows);
   };
+  const Tensor weights = torch::randn(outputs().sizes(), torch::kDouble);
+  const auto scalar = [&] { return (outputs() * weights).sum(); };
   for (const std::string& name : tiny.parameters.names()) {
     SCOPED_TRACE(name);
     test::expect_gradients(scalar, {tiny.parameters[name].value});
@@ -127,7 +131,8 @@ struct ExportedHead {
                  {},
                  config(),
                  kPlaces,
-                 {{"tap_layers", {1, 2, 4}}}},
+                 {{"tap_layers", {1, 2, 4}},
+                  {"target_fingerprint", fingerprint_of(data_model().checkpoint, config())}}},
                 folder);
     import_head(folder, shape, parameters);
   }
@@ -143,7 +148,8 @@ struct ExportedHead {
   TargetTables tables;
 };
 
-/// The chain that the engine's drafter proposes behind the first `known` tokens.
+/// The chain that the engine's drafter proposes behind the first `known` tokens. width: of the
+/// vectors that it reads of the target; 0: none.
 DraftTree drafted(Drafter& drafter, const Conversation& text, int known, int width) {
   std::vector<float> features;
   std::vector<std::uint16_t> halves(static_cast<std::size_t>(width));
@@ -151,8 +157,11 @@ DraftTree drafted(Drafter& drafter, const Conversation& text, int known, int wid
     text.copy_row(row, 0, halves);
     for (const std::uint16_t half : halves) features.push_back(half_to_float(half));
   }
-  const Buffer rows = data_model().backend->allocate(known - 1, width);
-  data_model().backend->upload(features, rows.view());
+  Buffer rows;
+  if (width > 0) {
+    rows = data_model().backend->allocate(known - 1, width);
+    data_model().backend->upload(features, rows.view());
+  }
   const auto state = drafter.start();
   const auto tokens = text.tokens.first(static_cast<std::size_t>(known));
   drafter.observe(*state, {tokens, 0, rows.view(), /*first_has_row=*/false});
@@ -163,9 +172,11 @@ DraftTree drafted(Drafter& drafter, const Conversation& text, int known, int wid
   return tree;
 }
 
-/// The same recorded vectors, the same file: what was trained is what drafts. The engine keeps keys
-/// of P-EAGLE in half floats.
+/// The same recorded text, the same file: what was trained is what drafts. The engine keeps keys of
+/// P-EAGLE and draft models in half floats.
 void expect_drafts_that_the_trainer_guesses(HeadKind kind) {
+  const bool is_model = kind == HeadKind::draft;
+  const int places = is_model ? 1 : kPlaces;
   DataFolder folder, head_folder;
   PlanOptions plan;
   plan.max_new = 24;
@@ -174,14 +185,14 @@ void expect_drafts_that_the_trainer_guesses(HeadKind kind) {
   test::fill(folder.path(), test::letters_plan(2, plan), work);
   const Dataset data(folder.path());
   const ExportedHead head(kind, data, head_folder.path());
-  const BatchOptions options{.steps = kPlaces};
+  const BatchOptions options{.steps = places, .with_taps = !is_model, .tokens_alone = is_model};
   const Batch batch = pack_batch(data, {0}, options, torch::kFloat, torch::kCPU);
   const HeadModel model(head.shape, head.parameters, head.tables);
   const torch::NoGradGuard no_gradient;
-  const auto guesses = model.forward(batch, kPlaces);
+  const auto guesses = model.forward(batch, places);
 
   const std::string text =
-      fmt::format("{}:weights=f32,topk=1,head={}", name_of(kind), head_folder.path().string());
+      with_head(fmt::format("{}:weights=f32,topk=1", name_of(kind)), head_folder.path());
   const auto drafter = make_drafter(text, {.target = &data_model().model, .cache_positions = 256});
   const Conversation conversation = data.read(0);
   const int width = head.shape.taps * head.shape.hidden;
@@ -189,9 +200,9 @@ void expect_drafts_that_the_trainer_guesses(HeadKind kind) {
   for (std::int64_t query = 0; query < batch.real_queries; query += 3) {
     const int known = conversation.response_begin + 1 + static_cast<int>(query);
     const DraftTree tree = drafted(*drafter, conversation, known, width);
-    ASSERT_GE(tree.draft_nodes(), kPlaces) << text;
+    ASSERT_GE(tree.draft_nodes(), places) << text;
     double log_p = 0;
-    for (int place = 0; place < kPlaces; ++place) {
+    for (int place = 0; place < places; ++place) {
       const Tensor& guess = guesses[static_cast<std::size_t>(place)];
       const Tensor row = model.output_input(guess.narrow(0, query, 1))[0];
       const Tensor laws = at::log_softmax(at::mv(head.tables.output, row), 0);
@@ -202,17 +213,21 @@ void expect_drafts_that_the_trainer_guesses(HeadKind kind) {
   }
 }
 
-TEST_P(BlockKinds, TheEngineDraftsWhatTheTrainerGuesses) {
+TEST_P(LayeredKinds, TheEngineDraftsWhatTheTrainerGuesses) {
   expect_drafts_that_the_trainer_guesses(GetParam());
 }
 
-TEST_P(BlockKinds, TheEngineDraftsWhatTheTrainerGuessesForATargetThatScalesEmbeddings) {
+TEST_P(LayeredKinds, TheEngineDraftsWhatTheTrainerGuessesForATargetThatScalesEmbeddings) {
   data_model().model.config.embedding_scale = 8;
   expect_drafts_that_the_trainer_guesses(GetParam());
 }
 
+constexpr auto kind_name = [](const auto& test) { return std::string(name_of(test.param)); };
+INSTANTIATE_TEST_SUITE_P(All, LayeredKinds,
+                         ::testing::Values(HeadKind::dflash, HeadKind::peagle, HeadKind::draft),
+                         kind_name);
 INSTANTIATE_TEST_SUITE_P(All, BlockKinds, ::testing::Values(HeadKind::dflash, HeadKind::peagle),
-                         [](const auto& test) { return std::string(name_of(test.param)); });
+                         kind_name);
 
 TEST(Anchors, AreDrawnOfEachConversationAndTheRestWeighsNothing) {
   Batch batch;
@@ -237,4 +252,4 @@ TEST(Anchors, AreDrawnOfEachConversationAndTheRestWeighsNothing) {
 }
 
 }  // namespace
-}  // namespace talon::block_model_test
+}  // namespace talon::layered_model_test

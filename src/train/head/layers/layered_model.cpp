@@ -1,8 +1,8 @@
-#include "train/head/block/block_model.h"
+#include "train/head/layers/layered_model.h"
 
 #include <fmt/format.h>
 
-#include "train/head/block/anchors.h"
+#include "train/head/layers/anchors.h"
 
 namespace talon {
 namespace {
@@ -28,6 +28,16 @@ Tensor row_of_blocks(const Tensor& x, int rows, int row) {
   return x.view({-1, rows, x.size(1)}).select(1, row);
 }
 
+/// All rows of each sequence, as queries.
+std::vector<SequenceRange> whole_sequences(const Batch& batch) {
+  std::vector<SequenceRange> whole = batch.sequences;
+  for (SequenceRange& range : whole) {
+    range.query_begin = range.key_begin;
+    range.query_count = range.key_count;
+  }
+  return whole;
+}
+
 /// The positions of the rows of blocks whose first row stands `ahead` places after its pair's own.
 Tensor block_positions(const Batch& batch, int rows, int ahead) {
   const Tensor first = batch.position.index_select(0, batch.query_pair) + ahead;
@@ -36,16 +46,18 @@ Tensor block_positions(const Batch& batch, int rows, int ahead) {
 
 }  // namespace
 
-std::vector<ParameterStore::Shape> block_parameter_shapes(const HeadShape& shape) {
+std::vector<ParameterStore::Shape> layered_parameter_shapes(const HeadShape& shape) {
   const std::int64_t h = shape.hidden, taps = shape.taps;
   std::vector<ParameterStore::Shape> shapes;
-  const bool dflash = shape.kind == HeadKind::dflash;
+  const bool dflash = shape.kind == HeadKind::dflash, peagle = shape.kind == HeadKind::peagle;
   if (dflash) {
     shapes = {{"fc", {h, taps * h}}, {"context_norm", {h}}, {"output_norm", {h}}};
-  } else {
+  } else if (peagle) {
     shapes = {{"mask_features", {1, taps * h}}};
+  } else {
+    shapes = {{"output_norm", {h}}};
   }
-  for (int layer = dflash ? 0 : 1; layer < shape.layers; ++layer) {
+  for (int layer = peagle ? 1 : 0; layer < shape.layers; ++layer) {
     add_layer(shape, layer, shapes);
     if (!dflash) continue;
     shapes.push_back({named(layer, "q_norm"), {shape.head_dim}});
@@ -54,24 +66,25 @@ std::vector<ParameterStore::Shape> block_parameter_shapes(const HeadShape& shape
   return shapes;
 }
 
-BlockModel::BlockModel(const HeadShape& shape, const ParameterStore& parameters,
-                       const TargetTables& target, Tensor tap_factor)
+LayeredModel::LayeredModel(const HeadShape& shape, const ParameterStore& parameters,
+                           const TargetTables& target, Tensor tap_factor)
     : shape_(shape),
       p_(parameters),
       target_(target),
       tap_factor_(std::move(tap_factor)),
       low_(target.output.scalar_type()) {}
 
-std::vector<Tensor> BlockModel::forward(const Batch& batch, int places) const {
+std::vector<Tensor> LayeredModel::forward(const Batch& batch, int places) const {
+  if (shape_.kind == HeadKind::draft) return {draft(batch)};
   return shape_.kind == HeadKind::dflash ? dflash(batch, places) : peagle(batch, places);
 }
 
-Tensor BlockModel::norm(const Tensor& x, const std::string& name) const {
+Tensor LayeredModel::norm(const Tensor& x, const std::string& name) const {
   return rms_norm(x, p_[name], shape_.norm_epsilon, low_);
 }
 
-Tensor BlockModel::placed(const Tensor& x, const std::string& head_norm,
-                          const Tensor& position) const {
+Tensor LayeredModel::placed(const Tensor& x, const std::string& head_norm,
+                            const Tensor& position) const {
   Tensor y = x;
   if (!head_norm.empty()) {
     const auto wide = p_.values().scalar_type();
@@ -81,15 +94,15 @@ Tensor BlockModel::placed(const Tensor& x, const std::string& head_norm,
                 target_.sine.index_select(0, position));
 }
 
-Tensor BlockModel::add_halves(const Tensor& x, const Tensor& attended,
-                              const std::string& layer) const {
+Tensor LayeredModel::add_halves(const Tensor& x, const Tensor& attended,
+                                const std::string& layer) const {
   const auto wide = x.scalar_type();
   const Tensor h = x + linear(attended, p_[layer + "o"]).to(wide);
   const Tensor gated = silu_gate(linear(norm(h, layer + "post_norm"), p_[layer + "gate_up"]));
   return h + linear(gated, p_[layer + "down"]).to(wide);
 }
 
-std::vector<Tensor> BlockModel::dflash(const Batch& batch, int places) const {
+std::vector<Tensor> LayeredModel::dflash(const Batch& batch, int places) const {
   const int rows = places + 1;  // the root and masks
   const auto wide = p_.values().scalar_type();
   const std::int64_t kv = shape_.kv_heads * shape_.head_dim;
@@ -118,18 +131,14 @@ std::vector<Tensor> BlockModel::dflash(const Batch& batch, int places) const {
 }
 
 /// All pairs and the masks behind the queries run through the same layers; masks see the pairs.
-std::vector<Tensor> BlockModel::peagle(const Batch& batch, int places) const {
+std::vector<Tensor> LayeredModel::peagle(const Batch& batch, int places) const {
   const int masks = places - 1;
   const auto wide = p_.values().scalar_type();
   const std::int64_t kv = shape_.kv_heads * shape_.head_dim;
   const std::int64_t rows = batch.query_pair.size(0) * masks;
   const AnchoredRows blocks = blocks_behind(batch, masks, /*causal=*/true);
   const Tensor position = block_positions(batch, masks, 1);
-  std::vector<SequenceRange> whole = batch.sequences;
-  for (SequenceRange& range : whole) {
-    range.query_begin = range.key_begin;
-    range.query_count = range.key_count;
-  }
+  const std::vector<SequenceRange> whole = whole_sequences(batch);
   const auto fused = [&](const Tensor& taps) {
     return linear(taps, p_["fc"]).to(wide) * shape_.stream_scale;
   };
@@ -164,6 +173,24 @@ std::vector<Tensor> BlockModel::peagle(const Batch& batch, int places) const {
     guesses.push_back(row_of_blocks(y, masks, place - 1));
   }
   return guesses;
+}
+
+/// A model like any other: it reads the tokens alone.
+Tensor LayeredModel::draft(const Batch& batch) const {
+  const auto wide = p_.values().scalar_type();
+  const std::int64_t kv = shape_.kv_heads * shape_.head_dim;
+  const std::vector<SequenceRange> whole = whole_sequences(batch);
+  Tensor x = target_.embedding.index_select(0, batch.pair_token).to(wide) * target_.embedding_scale;
+  for (int i = 0; i < shape_.layers; ++i) {
+    const std::string layer = named(i, "");
+    const Tensor input = norm(x, layer + "input_norm");
+    const auto both = linear(input, p_[layer + "kv"]).split(kv, 1);
+    const Tensor q = placed(linear(input, p_[layer + "q"]), "", batch.position);
+    const Tensor k = placed(both[0], "", batch.position), v = both[1].contiguous();
+    const Tensor none = k.new_empty({0, k.size(0), kv});
+    x = add_halves(x, attend({q, k, v, none, none}, whole, shape_.head_dim), layer);
+  }
+  return x.index_select(0, batch.query_pair);
 }
 
 }  // namespace talon

@@ -6,17 +6,19 @@
 
 namespace talon {
 
-/// Parameters of a block drafter (docs/methods.md 2.6): those of layer i are called `i.q` and so
-/// on. `dflash`: fc, norms and all layers. `peagle`: layers behind the first, and the features of
-/// masks.
-std::vector<ParameterStore::Shape> block_parameter_shapes(const HeadShape& shape);
+/// Parameters of a head of several layers: those of layer i are called `i.q` and so on. `dflash`:
+/// fc, norms and all layers. `peagle`: layers behind the first, and the features of masks
+/// (docs/methods.md 2.6). `draft`: all layers and the last norm.
+std::vector<ParameterStore::Shape> layered_parameter_shapes(const HeadShape& shape);
 
-/// The forward pass of block drafters: of each place, what is guessed there behind each query of a
-/// batch with anchors, [queries, hidden]. tap_factor: [taps * hidden]. Borrows all.
-class BlockModel {
+/// The forward pass of heads of several layers. Of block drafters: of each place, what is guessed
+/// there behind each query of a batch with anchors, [queries, hidden]; of a draft model: what its
+/// last norm reads at each query, one place. tap_factor: [taps * hidden], of block drafters.
+/// Borrows all.
+class LayeredModel {
  public:
-  BlockModel(const HeadShape& shape, const ParameterStore& parameters, const TargetTables& target,
-             torch::Tensor tap_factor);
+  LayeredModel(const HeadShape& shape, const ParameterStore& parameters, const TargetTables& target,
+               torch::Tensor tap_factor);
   std::vector<torch::Tensor> forward(const Batch& batch, int places) const;
 
  private:
@@ -26,6 +28,7 @@ class BlockModel {
   };
   std::vector<torch::Tensor> dflash(const Batch& batch, int places) const;
   std::vector<torch::Tensor> peagle(const Batch& batch, int places) const;
+  torch::Tensor draft(const Batch& batch) const;
   torch::Tensor norm(const torch::Tensor& x, const std::string& name) const;
   /// Norm of each head where the head has one, then the rotation.
   torch::Tensor placed(const torch::Tensor& x, const std::string& head_norm,
