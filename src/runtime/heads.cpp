@@ -14,6 +14,7 @@
 #include "draft/registry.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
+#include "model/config/config.h"
 
 namespace talon {
 namespace {
@@ -125,6 +126,14 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return folders;
 }
 
+/// What the files draft with: a head, or a model of their own. Throws Error for other files.
+std::string drafter_of(const Checkpoint& files) {
+  std::string kind = kind_of_head(files);
+  if (!kind.empty()) return kind;
+  read_model_config(files);
+  return "draft";
+}
+
 /// Looks once, when it is first asked.
 class Shelf {
  public:
@@ -152,9 +161,7 @@ class Shelf {
   void look(const fs::path& folder, int depth) {
     for (const fs::path& head : heads_of_folder(folder, fingerprint_)) {
       try {
-        const std::string kind = kind_of_head(open_checkpoint(head));
-        if (kind.empty()) fail("{}: expected a draft head of the model", head.string());
-        heads_.push_back({kind, head});
+        heads_.push_back({drafter_of(open_checkpoint(head)), head});
       } catch (const Error& error) {
         if (passed_over_) passed_over_(error.what());
       }

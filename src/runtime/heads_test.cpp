@@ -67,11 +67,13 @@ class Heads : public testing::Test {
   void SetUp() override { std::filesystem::remove_all(root_); }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  /// A copy of a head of stories15M whose configuration names `target`; its folder below root.
-  std::filesystem::path put_head(const std::string& folder, const std::string& target) {
+  /// A copy of a head of stories15M, or of other files, whose configuration names `target`; its
+  /// folder below root.
+  std::filesystem::path put_head(const std::string& folder, const std::string& target,
+                                 const std::filesystem::path& from = TALON_TEST_DATA
+                                 "/../../models/stories15m-eagle2") {
     const std::filesystem::path to = root_ / folder;
     std::filesystem::create_directories(to);
-    const std::filesystem::path from = TALON_TEST_DATA "/../../models/stories15m-eagle2";
     std::filesystem::create_symlink(from / "model.safetensors", to / "model.safetensors");
     std::ifstream stream(from / "config.json");
     Json configuration = Json::parse(stream);
@@ -99,6 +101,18 @@ TEST_F(Heads, LieTwoFoldersDeepAtMost) {
   put_head("far/too/far", "4321");
   EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), near.string());
   EXPECT_EQ(heads_in({root_}, "4321")("eagle2"), "");
+}
+
+TEST_F(Heads, BesideThemADraftModelIsFound) {
+  put_head("a", "1234");
+  const auto model = put_head("b", "1234", TALON_TEST_DATA "/golden/stories260k/target");
+  std::vector<std::string> told;
+  const HeadFinder heads =
+      heads_in({root_}, "1234", [&](std::string_view why) { told.emplace_back(why); });
+  EXPECT_EQ(heads("draft"), model.string());
+  EXPECT_EQ(heads("eagle2"), (root_ / "a").string());
+  EXPECT_EQ(resolve_drafter("auto", heads), "eagle2+suffix");
+  EXPECT_TRUE(told.empty());
 }
 
 TEST_F(Heads, OfStrangersArePairedByAFileBesideThem) {
