@@ -21,8 +21,8 @@ using HeadNotes = std::function<void(std::string_view)>;
 
 /// Finds the heads of the model with this fingerprint (model/load/fingerprint.h) in the folders of
 /// `places`, and in theirs: the first of each kind, in the order of places and names, and the first
-/// draft model (`draft`). Looks when it is first asked. A head of the model that cannot be read, as one that was fetched in part, is
-/// passed over: `passed_over` is told why.
+/// draft model (`draft`). Looks when it is first asked. A head of the model that cannot be read, as
+/// one that was fetched in part, is passed over: `passed_over` is told why.
 HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string fingerprint,
                     HeadNotes passed_over = {});
 
