@@ -32,7 +32,8 @@ VocabularyMap map_to(const Model& target, const Checkpoint& draft, const Model& 
   if (std::filesystem::equivalent(draft.path, target.source, problem)) return {};
   const Checkpoint target_files = open_checkpoint(target.source);
   const int rows = model.config.vocabulary, target_rows = target.config.vocabulary;
-  const bool is_its_own = target_of(draft) == fingerprint_of(target_files, target.config);
+  const std::string named = target_of(draft);
+  const bool is_its_own = !named.empty() && named == fingerprint_of(target_files, target.config);
   if (is_its_own && rows == target_rows) return {};
   const auto ours = tokenizer_of(draft), theirs = tokenizer_of(target_files);
   if (ours && theirs) return map_vocabularies(*ours, rows, *theirs, target_rows, doing);
