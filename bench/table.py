@@ -58,7 +58,13 @@ def origin(run: dict) -> str:
 
 
 def computed_on(threads: int, about: dict) -> str:
-    return f"{threads} threads on {about['machine']['processor']}"
+    kernels = f" ({kernels_of(about)})" if "backend" in about else ""
+    return f"{threads} threads on {about['machine']['processor']}{kernels}"
+
+
+def kernels_of(run: dict) -> str:
+    """avx2, avx512_bf16, ..."""
+    return run["backend"].partition(" kernels")[0]
 
 
 def same_tokens(about: dict) -> str:
@@ -81,11 +87,20 @@ def by_temperature(run: dict, first: str, cell) -> list[str]:
     return rows
 
 
-def readme_table(run: dict) -> list[str]:
-    rows = by_temperature(run, "speed-up at temperature T", lambda about: interval(about, "speedup"))
-    plain = " | ".join(f"{run['temperatures'][f'{temperature:g}']['none']['tok_s']:.0f}" for temperature in run["settings"]["temperatures"])
-    rows[2] = f"| `none`, tok/s | {plain} |"  # the first method: what the others are compared with
-    return [*rows, "", *textwrap.wrap(f"{origin(run)} Brackets: 95 %. {bound(run)}", 118)]
+def readme_table(runs: list[dict]) -> list[str]:
+    """The first run whole; of the others, of machines with other instructions, what drafts unless one asks otherwise."""
+    head, gains, told = [], [], []
+    for run in runs:
+        rows = by_temperature(run, "speed-up at temperature T", lambda about: interval(about, "speedup"))
+        plain = " | ".join(f"{run['temperatures'][f'{temperature:g}']['none']['tok_s']:.0f}" for temperature in run["settings"]["temperatures"])
+        where = f", {kernels_of(run)}" if head else ""
+        rows[2] = f"| `none`{where}, tok/s | {plain} |"  # the first method: what the others are compared with
+        if head:
+            gains += [rows[2], rows[-1].replace("` |", f"`{where} |", 1)]
+        else:
+            head, gains = rows[:2], rows[2:]
+        told += ["", *textwrap.wrap(f"{origin(run)} Brackets: 95 %. {bound(run)}", 118)]
+    return [*head, *gains, *told]
 
 
 def temperatures_tables(run: dict) -> list[str]:
@@ -94,7 +109,7 @@ def temperatures_tables(run: dict) -> list[str]:
     tau = by_temperature(run, "tau (drafted tokens a check)", lambda about: f"{number(about['tau'], 2)} ({number(about['drafted_per_check'], 1)})")
     unequal = sum(about["unequal"] for about in run["summary"].values())
     told = textwrap.wrap(f"{origin(run)} {unequal} answers differ from plain decoding. {bound(run)}", 118)
-    return [f"## {run['model']}: at each temperature", "", *speed, "", *gain, "", *tau, "", *told, ""]
+    return [f"## {run['model']}: at each temperature, {kernels_of(run)}", "", *speed, "", *gain, "", *tau, "", *told, ""]
 
 
 def spec_table(run: dict) -> list[str]:
@@ -176,7 +191,7 @@ def main() -> None:
         return
     results = pathlib.Path(sys.argv[1])
     runs = [last_line(file) for file in sorted(results.glob("spec_*.jsonl"))]
-    put(pathlib.Path("README.md"), readme_table(last_line(results / "spec_smollm2_temperatures.jsonl")))
+    put(pathlib.Path("README.md"), readme_table([last_line(file) for file in sorted(results.glob("spec_smollm2_temperatures*.jsonl"))]))
     tables = [temperatures_tables(run) if several_temperatures(run) else spec_table(run) for run in runs]
     put(pathlib.Path("docs/results.md"), [*(row for table in tables for row in table), *peer_table(results / "peer.jsonl")])
 

@@ -147,13 +147,14 @@ def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, de
         server.terminate()
         code = server.wait(60)
     total = memory[-1][0]
-    settled = [size for count, size in memory if count >= SETTLED * total]
-    growth = settled[-1] / settled[0]
+    sizes = [next(size for count, size in memory if count >= share * total) for share in [SETTLED, 0.5, 0.75, 1]]
+    growth = sizes[-1] / sizes[0]
     failed += [text for text, is_bad in [("a 5xx", any(status.startswith("5") for status in codes)),
                                          (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
                                          (f"the server exits with {code}", code != 0)] if is_bad]
     print(json.dumps({"description": description.name, "requests": total, "codes": codes, "seconds": round(time.monotonic() - begin),
-                      "resident_mib": settled[-1] >> 20, "growth": round(growth, 4), "failed": failed}), flush=True)
+                      "resident_mib": [round(size / 2**20, 1) for size in sizes], "growth": round(growth, 4), "failed": failed}),
+          flush=True)
     return not failed
 
 

@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr long kLastWordsMs = 5000;  // for answers that were cut off to be sent
 constexpr long kWaitMs = 20;
+constexpr long kTrimMs = 5000;
 
 /// SIGINT and SIGTERM, kept from every thread that is started while this lives: they wait until
 /// somebody asks for them.
@@ -38,12 +40,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  void await() const {
-    int signal = 0;
-    while (sigwait(&signals_, &signal) != 0) {
-    }
-  }
-  /// The same; false if it was `who` that sent it, with pthread_sigqueue().
+  /// Waits for one; false if it was `who` that sent it, with pthread_sigqueue().
   bool await_from_other_than(const void* who) const {
     siginfo_t info = {};
     while (sigwaitinfo(&signals_, &info) < 0) {
@@ -149,7 +146,7 @@ class Serve : public Command {
     Server server(options_.server, open_models(signals));
     const std::chrono::duration<double> seconds = Clock::now() - start;
     note("listening on {} (ready after {:.2f} s)", server.address(), seconds.count());
-    signals.await();
+    while (!signals.came_within(kTrimMs)) give_back_memory(server);
     return drain(server, signals);
   }
 
@@ -167,6 +164,12 @@ class Serve : public Command {
         models, [](const ServedModel& model) { return model.pictures != nullptr; });
     if (!draws) refuse_picture_flags(options_);
     return models;
+  }
+  /// What one large request took stays with the process otherwise: small blocks that outlive it
+  /// keep the pages around them. Only of a server that rests, since whoever allocates meanwhile
+  /// waits.
+  static void give_back_memory(const Server& server) {
+    if (server.idle()) malloc_trim(0);
   }
   int drain(Server& server, const HeldSignals& signals) const {
     note("ending: running answers have {} s; another signal ends at once", options_.drain_s);

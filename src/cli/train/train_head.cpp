@@ -1,7 +1,9 @@
 #include "cli/train/train_head.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +17,19 @@
 
 namespace talon {
 namespace {
+
+/// Options that heads of some kinds alone have use for, and these kinds.
+struct OptionOfKinds {
+  const char* flag;
+  std::vector<std::string_view> kinds;
+};
+const OptionOfKinds kOptionsOfKinds[] = {
+    {"--layers", {"dflash", "peagle", "draft"}},
+    {"--anchors", {"dflash", "peagle"}},
+    {"--draft-vocab", {"eagle", "eagle3", "medusa", "dflash", "peagle"}},
+    {"--steps", {"eagle", "eagle3", "medusa", "dflash", "peagle"}},
+    {"--noise", {"eagle"}},
+};
 
 class TrainHead : public Command {
  public:
@@ -47,6 +62,7 @@ class TrainHead : public Command {
   }
 
   int run() override {
+    check_kind();
     check_loss();
     check_device();
     HeadTrainOptions& train = request_.train;
@@ -55,6 +71,15 @@ class TrainHead : public Command {
   }
 
  private:
+  void check_kind() const {
+    const std::string& kind = request_.train.kind;
+    for (const auto& [flag, kinds] : kOptionsOfKinds) {
+      if (app_->count(flag) == 0 || std::ranges::find(kinds, kind) != kinds.end()) continue;
+      throw UsageError(
+          fmt::format("{}: expected --kind {}, got {}", flag, fmt::join(kinds, ", "), kind));
+    }
+  }
+
   void check_loss() const {
     const HeadTrainOptions& train = request_.train;
     const double feature = train.feature >= 0 ? train.feature : train.kind == "eagle" ? 1 : 0;
