@@ -26,7 +26,7 @@ clients: build ## real clients in Python and Node against `talon serve` (apt; in
 	@scripts/setup.sh venv
 	@scripts/clients.sh $(BUILD)
 
-openapi: build ## EXAMPLES (default 60; 17000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (apt, pip)
+openapi: build ## EXAMPLES (default 60; 18000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (apt, pip)
 	@scripts/setup.sh venv
 	@scripts/openapi.sh $(BUILD) $(or $(EXAMPLES),60)
 

@@ -161,7 +161,7 @@ TEST(Interrupt, EndsALongAnswerWithCode130) {
   if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
   for (const int signal : {SIGINT, SIGTERM}) {
     const Outcome outcome = run_talon(Start{
-        .arguments = {"run", "-m", model, "-p", "Once", "-n", "2000", "--ignore-end", "--compare"},
+        .arguments = {"run", "-m", model, "-p", "Once", "-n", "800", "--ignore-end", "--compare"},
         .interrupt_after = "-- plain --",
         .interrupt_with = signal});
     EXPECT_EQ(outcome.code, 130) << "signal " << signal << ": " << outcome.notes;
