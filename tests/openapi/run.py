@@ -21,6 +21,7 @@ HERE = pathlib.Path(__file__).parent
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 SETTLED = 0.25  # share of the requests after which memory must not grow
 MOST_GROWTH = 1.05  # of its memory from then on
+REST_SECONDS = 15  # the server gives memory back after 5
 MOST_OF_A_RUN = 100  # examples of a path: with more schemathesis gets slow
 
 
@@ -88,6 +89,16 @@ def warm(address: str, path: str, fields: dict) -> None:
         list(clients.map(ask, range(64)))
 
 
+def given_back(pid: int) -> int:
+    """Bytes by which its memory falls while nobody asks."""
+    before = memory_of(pid)
+    for _ in range(REST_SECONDS):
+        if memory_of(pid) < before:
+            break
+        time.sleep(1)
+    return before - memory_of(pid)
+
+
 TEXTS = ("/v1/completions", {"prompt": "{} " + "once upon a time " * 40, "max_tokens": 200, "logprobs": 5, "n": 2})
 PICTURES = ("/v1/images/generations", {"prompt": "red cat flat", "n": 2, "stream": True, "partial_images": 3})
 
@@ -126,6 +137,7 @@ def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, de
           usual: tuple) -> bool:
     server, address = start(talon, models)
     warm(address, *usual)
+    returned = given_back(server.pid)
     memory: list[tuple[int, int]] = []  # requests so far, bytes
     done = threading.Event()
     begin = time.monotonic()
@@ -151,11 +163,12 @@ def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, de
     sizes = [next(size for count, size in memory if count >= share * total) for share in [SETTLED, 0.5, 0.75, 1]]
     growth = sizes[-1] / sizes[0]
     failed += [text for text, is_bad in [("a 5xx", any(status.startswith("5") for status in codes)),
+                                         ("no memory was given back", returned <= 0),
                                          (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
                                          (f"the server exits with {code}", code != 0)] if is_bad]
     print(json.dumps({"description": description.name, "requests": total, "codes": codes, "seconds": round(time.monotonic() - begin),
-                      "memory_mib": [round(size / 2**20, 1) for size in sizes], "growth": round(growth, 4), "failed": failed}),
-          flush=True)
+                      "given_back_mib": round(returned / 2**20, 1), "memory_mib": [round(size / 2**20, 1) for size in sizes],
+                      "growth": round(growth, 4), "failed": failed}), flush=True)
     return not failed
 
 

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr long kLastWordsMs = 5000;  // for answers that were cut off to be sent
 constexpr long kWaitMs = 20;
-constexpr long kTrimMs = 5000;
+constexpr long kTrimMs = 5000;  // between looks whether memory can be given back
 
 /// SIGINT and SIGTERM, kept from every thread that is started while this lives: they wait until
 /// somebody asks for them.

@@ -24,6 +24,8 @@ struct OptionOfKinds {
   std::vector<std::string_view> kinds;
 };
 const OptionOfKinds kOptionsOfKinds[] = {
+    {"--intermediate", {"eagle", "eagle3", "dflash", "peagle", "draft"}},
+    {"--medusa-layers", {"medusa"}},
     {"--layers", {"dflash", "peagle", "draft"}},
     {"--anchors", {"dflash", "peagle"}},
     {"--draft-vocab", {"eagle", "eagle3", "medusa", "dflash", "peagle"}},

@@ -20,17 +20,11 @@ void check_options(const HeadTrainOptions& options, const ModelConfig& target) {
     throw UsageError(fmt::format("--minutes: {}", several));
   if (options.ranks > 1 && options.patience > 0)
     throw UsageError(fmt::format("--patience: {}", several));
-  const HeadKind kind = head_kind_of(options.kind);
-  const bool medusa = kind == HeadKind::medusa;
-  if (medusa && options.intermediate > 0)
-    throw UsageError("--intermediate: a Medusa head has no MLP");
-  if (!medusa && options.medusa_layers > 1)
-    throw UsageError(fmt::format("--medusa-layers: expected --kind medusa, got {}", options.kind));
   if (options.intermediate > neurons_of(target)) {
     throw UsageError(fmt::format("--intermediate: expected at most the target's {}, got {}",
                                  neurons_of(target), options.intermediate));
   }
-  if (has_layers(kind) && options.layers > target.layers) {
+  if (has_layers(head_kind_of(options.kind)) && options.layers > target.layers) {
     throw UsageError(fmt::format("--layers: expected at most the target's {}, got {}",
                                  target.layers, options.layers));
   }
