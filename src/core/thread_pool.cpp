@@ -86,10 +86,18 @@ struct ThreadPool::State {
   struct alignas(64) Counter {
     std::atomic<std::size_t> value{0};
   };
+  /// How much of a worker's part was taken, in the low kTakenBits, in the region of the other
+  /// bits. Of an earlier region it counts as nothing, so nobody need clear all of them.
+  struct alignas(64) Taken {
+    std::atomic<std::uint64_t> value{0};
+  };
+  static constexpr int kTakenBits = 16;
   alignas(64) std::atomic<int> running{0};  // workers that have not finished the region
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<std::uint32_t> phase{0};
   std::array<Counter, kMaxLoops> next_index;
+  std::deque<Taken> taken;
+  std::uint64_t region = 0;
   std::atomic<bool> stopping{false};
   Erased body = nullptr;
   void* context = nullptr;
@@ -137,6 +145,7 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(int threads, bool pin)
     : threads_(threads), active_(threads), state_(new State) {
   expects(threads >= 1, "a thread pool has at least one thread");
+  state_->taken.resize(static_cast<std::size_t>(threads));
   const std::vector<int> processors = allowed_processors();
   const bool one_each =
       threads == static_cast<int>(processors.size()) && threads == available_processors();
@@ -182,6 +191,7 @@ void ThreadPool::learn(double work, WorkerChoice::Time begin) {
 void ThreadPool::run_erased(Erased body, void* context) {
   State& state = *state_;
   for (auto& counter : state.next_index) counter.value.store(0, std::memory_order_relaxed);
+  ++state.region;
   state.body = body;
   state.context = context;
   state.running.store(active_ - 1, std::memory_order_relaxed);
@@ -204,6 +214,17 @@ void ThreadPool::barrier() {
     return;
   }
   wait_until([&] { return state.phase.load(std::memory_order_acquire) != phase; });
+}
+
+std::size_t ThreadPool::take(int worker) {
+  const std::uint64_t none = state_->region << State::kTakenBits;
+  std::atomic<std::uint64_t>& taken = state_->taken[static_cast<std::size_t>(worker)].value;
+  std::uint64_t before = taken.load(std::memory_order_relaxed);
+  std::uint64_t now;
+  do {
+    now = before < none ? none : before;
+  } while (!taken.compare_exchange_weak(before, now + 1, std::memory_order_relaxed));
+  return now - none;
 }
 
 std::size_t ThreadPool::next(int loop, std::size_t step) {

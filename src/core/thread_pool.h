@@ -66,7 +66,32 @@ class ThreadPool {
   std::size_t next(int loop, std::size_t step = 1);
   static constexpr int kMaxLoops = 8;
 
+  /// Inside a region, once in it and by every active worker: calls body(first, count), each time
+  /// for some neighbours, so that each of the indices [0, total) is handed out once. A worker gets
+  /// three quarters of its part in one call and the last quarter in four; when that is gone, what
+  /// is left of the last quarters of others, who may have lost their processors.
+  template <typename Body>
+  void share(int worker, std::size_t total, const Body& body) {
+    for (int i = 0; i < active_; ++i) {
+      const int owner = (worker + i) % active_;
+      const std::size_t begin = end_of_part(owner - 1, total), end = end_of_part(owner, total);
+      const std::size_t rest = active_ == 1 ? 0 : (end - begin) / 4, first = end - rest;
+      if (i == 0 && begin < first) body(begin, first - begin);
+      for (std::size_t n; (n = take(owner)) < kStepsOfRest;) {
+        const std::size_t from = rest * n / kStepsOfRest, to = rest * (n + 1) / kStepsOfRest;
+        if (from < to) body(first + from, to - from);
+      }
+    }
+  }
+
  private:
+  static constexpr std::size_t kStepsOfRest = 4;
+  std::size_t end_of_part(int worker, std::size_t total) const {
+    return total * static_cast<std::size_t>(worker + 1) / static_cast<std::size_t>(active_);
+  }
+  /// How often it was called for `worker` before in this region.
+  std::size_t take(int worker);
+
   struct State;
   using Erased = void (*)(void* context, int worker);
   void run_erased(Erased body, void* context);

@@ -35,6 +35,52 @@ TEST(ThreadPool, EveryIndexIsHandedOutOnce) {
   }
 }
 
+TEST(ThreadPool, SharedIndicesAreHandedOutOnceAndMostInOneRunAWorker) {
+  for (int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    for (std::size_t total = 0; total < 300; ++total) {
+      pool.set_active(1 + static_cast<int>(total) % threads);
+      std::vector<std::atomic<int>> seen(total);
+      std::vector<std::size_t> longest(4);
+      pool.run([&](int worker) {
+        pool.share(worker, total, [&](std::size_t first, std::size_t count) {
+          for (std::size_t i = first; i < first + count; ++i) seen[i]++;
+          std::size_t& most = longest[static_cast<std::size_t>(worker)];
+          most = std::max(most, count);
+        });
+      });
+      for (const auto& count : seen) ASSERT_EQ(count, 1);
+      const std::size_t part = total / static_cast<std::size_t>(pool.active());
+      for (int worker = 0; worker < pool.active(); ++worker) {
+        ASSERT_GE(longest[static_cast<std::size_t>(worker)], part * 3 / 4) << total;
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, WhatAWorkerDoesNotReachOthersTake) {
+  ThreadPool pool(3);
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    std::atomic<std::size_t> done = 0;
+    std::atomic<bool> late = false;
+    pool.run([&](int worker) {
+      pool.share(worker, 160, [&](std::size_t first, std::size_t count) {
+        // Worker 1 gets no further than its own three quarters: indices 53 .. 92.
+        if (worker == 1 && first == 53) {
+          const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+          while (done < 160 - count && !late) {
+            late = std::chrono::steady_clock::now() > limit;
+            std::this_thread::yield();
+          }
+        }
+        done += count;
+      });
+    });
+    ASSERT_FALSE(late);
+    ASSERT_EQ(done, 160U);
+  }
+}
+
 TEST(ThreadPool, TheBarrierSeparatesPhases) {
   ThreadPool pool(3);
   for (int repeat = 0; repeat < 200; ++repeat) {

@@ -312,18 +312,14 @@ void Linear::multiply_pieces(const Pieces& pieces, int first, int count) const {
   }
 }
 
-/// The first three quarters are shared out beforehand, one contiguous run of memory for each
-/// worker; the rest goes to whoever is free, since a neighbour may have taken a processor.
+/// Each worker reads one contiguous run of memory, as far as all keep their processors: what it
+/// fetches ahead is for itself.
 void Linear::multiply(const LinearArgs& args, const Input& input, int worker) {
   const Pieces pieces{args, input, kernels_.wide_rows};
-  const int count = pieces.count();
-  const int threads = pool_.active();
-  const int share = count * 3 / 4 / threads;
-  multiply_pieces(pieces, worker * share, share);
-  const auto rest = static_cast<std::size_t>(count - share * threads);
-  for (std::size_t i; (i = pool_.next(1)) < rest;) {
-    multiply_pieces(pieces, share * threads + static_cast<int>(i), 1);
-  }
+  pool_.share(worker, static_cast<std::size_t>(pieces.count()),
+              [&](std::size_t first, std::size_t count) {
+                multiply_pieces(pieces, static_cast<int>(first), static_cast<int>(count));
+              });
 }
 
 void Linear::run(const LinearArgs& args) {

@@ -45,8 +45,8 @@ void Linear::prepare_parts(int index) {
 /// As multiply() does, with the pieces of all parts in one line.
 void Linear::multiply_parts(int worker) {
   const auto parts = std::span(parts_).first(part_count_);
-  const auto multiply_run = [&](int first, int pieces) {
-    const int end = first + pieces;
+  const auto multiply_run = [&](std::size_t first_piece, std::size_t pieces) {
+    const int first = static_cast<int>(first_piece), end = first + static_cast<int>(pieces);
     auto part = std::ranges::upper_bound(parts, first, {}, &Part::first_piece) - 1;
     for (; part != parts.end() && part->first_piece < end; ++part) {
       const int begin = std::max(first - part->first_piece, 0);
@@ -54,13 +54,7 @@ void Linear::multiply_parts(int worker) {
                       end - part->first_piece - begin);
     }
   };
-  const int threads = pool_.active();
-  const int share = piece_count_ * 3 / 4 / threads;
-  multiply_run(worker * share, share);
-  const auto rest = static_cast<std::size_t>(piece_count_ - share * threads);
-  for (std::size_t i; (i = pool_.next(1)) < rest;) {
-    multiply_run(share * threads + static_cast<int>(i), 1);
-  }
+  pool_.share(worker, static_cast<std::size_t>(piece_count_), multiply_run);
 }
 
 void Linear::run_all(std::span<const LinearArgs> calls) {

@@ -23,8 +23,9 @@ inline constexpr int kMostInputs = 65536;     // of a matrix of weights
 ///
 /// Codes: 64-byte vectors [16 outputs][4 inputs]; vector j of a group of 32 inputs holds inputs 4j
 /// .. 4j+3. With 4 bits, byte vector j < 4 holds vector j in its low nibbles and vector j + 4 in
-/// its high ones; a 16-entry table gives the value. Signed values are stored plus 128 (kinds
-/// without a minimum), unsigned ones as they are (kinds with a minimum).
+/// its high ones; a 16-entry table gives the value, of kinds with a minimum the nibble itself.
+/// Signed values are stored plus 128 (kinds without a minimum), unsigned ones as they are (kinds
+/// with a minimum).
 ///   direct kinds, unit of 64 inputs:  f16 scale[2][16], f16 minimum[2][16] if any, codes
 ///   super kinds, unit of 256 inputs:  f16 d[16], f16 dmin[16], i8 scale[groups][16], i8
 ///   minimum[groups][16] if any, codes

@@ -4,8 +4,9 @@
 
 // Integer dot products of a group of inputs in AVX2, which multiplies unsigned bytes by signed ones
 // and adds the products of two neighbours in 16 bits. Codes of few bits leave room there for the
-// products of several vectors, so most sums are made in 16 bits, exactly. The codes of eight
-// outputs stay in registers while the rows go by.
+// products of several vectors, so most sums are made in 16 bits, exactly. The sums of sixteen
+// outputs and up to four rows stay in registers while the codes go by, and every input is broadcast
+// once for all of them.
 namespace talon::cpu {
 namespace {
 
@@ -28,100 +29,104 @@ inline __m256i broadcast_four(const std::int8_t* x) {
   return _mm256_set1_epi32(four);
 }
 
-/// Lane i: the sum of codes[j][4 i ..] * x[4 j ..] over all vectors j of unsigned codes, kFit
-/// vectors at a time in 16 bits.
-template <int kFit, int kVectors>
-[[gnu::always_inline]] inline __m256i dot_unsigned(const __m256i (&codes)[kVectors],
-                                                   const std::int8_t* x) {
-  static_assert(kVectors % kFit == 0);
-  __m256i sum = _mm256_setzero_si256();
-#pragma GCC unroll 8
-  for (int first = 0; first < kVectors; first += kFit) {
-    __m256i pairs = _mm256_maddubs_epi16(codes[first], broadcast_four(x + 4 * first));
-#pragma GCC unroll 8
-    for (int j = first + 1; j < first + kFit; ++j) {
-      pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(codes[j], broadcast_four(x + 4 * j)));
-    }
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+/// Rows whose sums fit in the registers.
+constexpr int kMostRowsOfPart = 4;
+
+/// How many of `rows` rows go by together: all, or parts that differ little.
+constexpr int rows_of_part(int rows) {
+  const int parts = (rows + kMostRowsOfPart - 1) / kMostRowsOfPart;
+  return (rows + parts - 1) / parts;
+}
+
+/// What was read is read again: to keep the codes for the next rows takes more registers than
+/// there are.
+[[gnu::always_inline]] inline void forget_loads() { asm volatile("" ::: "memory"); }
+
+inline Ints add_16(Ints a, Ints b) {
+  return {_mm256_add_epi16(a.low, b.low), _mm256_add_epi16(a.high, b.high)};
+}
+inline Ints add_32(Ints a, Ints b) {
+  return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+}
+/// The 16-bit sums of two neighbours in 32 bits.
+inline Ints widen(Ints pairs) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {_mm256_madd_epi16(pairs.low, ones), _mm256_madd_epi16(pairs.high, ones)};
+}
+
+/// Products of two neighbours, added in 16 bits: of unsigned codes, or of signed ones, where |code|
+/// is multiplied by the input with the code's sign.
+template <bool kSigned>
+inline Ints multiply_pairs(Codes codes, __m256i x) {
+  if constexpr (kSigned) {
+    return {_mm256_maddubs_epi16(_mm256_abs_epi8(codes.low), _mm256_sign_epi8(x, codes.low)),
+            _mm256_maddubs_epi16(_mm256_abs_epi8(codes.high), _mm256_sign_epi8(x, codes.high))};
+  } else {
+    return {_mm256_maddubs_epi16(codes.low, x), _mm256_maddubs_epi16(codes.high, x)};
   }
-  return sum;
 }
 
-/// Inputs are read again for the next eight outputs: to keep them takes more registers than there
-/// are.
-[[gnu::always_inline]] inline void forget_inputs() { asm volatile("" ::: "memory"); }
-
-inline __m256i& side_of(Ints& sum, int side) { return side == 0 ? sum.low : sum.high; }
-
-/// Vector `j` of a group's codes, of eight outputs (`side` 0: the first), as stored or, of nibbles,
-/// as `values` says: vectors 0 .. 3 lie in the low ones, the others in the high ones.
-template <TileKind kKind>
-[[gnu::always_inline]] inline __m256i load_side(const std::byte* codes, __m256i values, int j,
-                                                int side) {
-  constexpr bool kNibbles = Layout<kKind>::kShape.bits == 4;
-  const std::byte* at = codes + 64 * (kNibbles ? j % 4 : j) + 32 * side;
-  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-  if constexpr (!kNibbles) return bytes;
-  return look_up(values, j < 4 ? bytes : _mm256_srli_epi16(bytes, 4));
+/// Vector `j` of a group's codes: signed ones, or unsigned ones less `least`. `table`: what nibbles
+/// of kinds without a minimum stand for; those with one stand for themselves.
+template <TileKind kKind, bool kSigned>
+[[gnu::always_inline]] inline Codes load_codes(const std::byte* codes, __m256i table, int least,
+                                               int j) {
+  using L = Layout<kKind>;
+  constexpr bool kNibbles = L::kShape.bits == 4;
+  const auto* at = reinterpret_cast<const __m256i*>(codes + 64 * (kNibbles ? j % 4 : j));
+  Codes vector{_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)};
+  if constexpr (kNibbles) {
+    if (j >= 4) vector = {_mm256_srli_epi16(vector.low, 4), _mm256_srli_epi16(vector.high, 4)};
+    if constexpr (L::kBiased) return {look_up(table, vector.low), look_up(table, vector.high)};
+    const __m256i nibbles = _mm256_set1_epi8(15);
+    return {_mm256_and_si256(vector.low, nibbles), _mm256_and_si256(vector.high, nibbles)};
+  } else if constexpr (kSigned) {
+    return {without_bias<true>(vector.low), without_bias<true>(vector.high)};
+  } else if constexpr (L::kBiased) {
+    const __m256i less = _mm256_set1_epi8(static_cast<char>(least));
+    return {_mm256_sub_epi8(vector.low, less), _mm256_sub_epi8(vector.high, less)};
+  } else {
+    return vector;
+  }
 }
 
-/// One tile's part of sum_products() where kFit vectors of the stored codes less `least` fit.
-template <TileKind kKind, int kFit, int kRows>
-[[gnu::always_inline]] inline void sum_unsigned(Ints (&sums)[kRows], const std::byte* codes,
-                                                __m256i values, int least, const std::int8_t* x,
-                                                const std::int32_t* zero, int half) {
+/// One tile's part of sum_products(): products of kFit vectors fit in 16 bits. `table` and `least`
+/// as load_codes() takes them.
+template <TileKind kKind, int kFit, bool kSigned, int kRows>
+[[gnu::always_inline]] inline void sum_codes(Ints (&sums)[kRows], const std::byte* codes,
+                                             __m256i table, int least, const std::int8_t* x,
+                                             const std::int32_t* zero, int half) {
   using L = Layout<kKind>;
   constexpr int kVectors = 8 / L::kHalves;
-  constexpr bool kNibbles = L::kShape.bits == 4;
+  static_assert(kVectors % kFit == 0);
+  constexpr int kPart = rows_of_part(kRows);
 #pragma GCC unroll 2
-  for (int side = 0; side < 2; ++side) {
-    forget_inputs();
-    __m256i vectors[kVectors];
+  for (int first = 0; first < kRows; first += kPart) {
+    forget_loads();
+    const int end = first + kPart < kRows ? first + kPart : kRows;
+    Ints pairs[kRows];
 #pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
-      vectors[j] = load_side<kKind>(codes, values, kVectors * half + j, side);
-      if constexpr (L::kBiased && !kNibbles) {
-        vectors[j] = _mm256_sub_epi8(vectors[j], _mm256_set1_epi8(static_cast<char>(least)));
+      const int vector = kVectors * half + j;
+      const Codes code = load_codes<kKind, kSigned>(codes, table, least, vector);
+#pragma GCC unroll 4
+      for (int row = first; row < end; ++row) {
+        const Ints products =
+            multiply_pairs<kSigned>(code, broadcast_four(x + row * kInputGroup + 4 * vector));
+        pairs[row] = j % kFit == 0 ? products : add_16(pairs[row], products);
+        if (j % kFit == kFit - 1) {
+          sums[row] = j < kFit ? widen(pairs[row]) : add_32(sums[row], widen(pairs[row]));
+        }
       }
-    }
-#pragma GCC unroll 16
-    for (int row = 0; row < kRows; ++row) {
-      __m256i sum = dot_unsigned<kFit>(vectors, x + row * kInputGroup + 4 * kVectors * half);
-      // zero is -128 times the sum of the inputs.
-      if constexpr (L::kBiased) {
-        sum = _mm256_add_epi32(sum, _mm256_set1_epi32(zero[row] / 128 * (128 - least)));
-      }
-      side_of(sums[row], side) = sum;
     }
   }
-}
-
-/// One tile's part of sum_products() of other biased codes: |code| times the input with the code's
-/// sign. The sums of eight outputs stay in registers.
-template <TileKind kKind, int kRows>
-[[gnu::always_inline]] inline void sum_signed(Ints (&sums)[kRows], const std::byte* codes,
-                                              Table table, const std::int8_t* x, int half) {
-  using L = Layout<kKind>;
-  constexpr int kVectors = 8 / L::kHalves;
-  constexpr bool kNibbles = L::kShape.bits == 4;
-#pragma GCC unroll 2
-  for (int side = 0; side < 2; ++side) {
-    forget_inputs();
-    __m256i side_sums[kRows];
-#pragma GCC unroll 16
-    for (__m256i& sum : side_sums) sum = _mm256_setzero_si256();
+  if constexpr (L::kBiased && !kSigned) {
 #pragma GCC unroll 8
-    for (int j = kVectors * half; j < kVectors * (half + 1); ++j) {
-      const __m256i code = kNibbles ? load_side<kKind>(codes, table.v, j, side)
-                                    : without_bias<true>(load_side<kKind>(codes, table.v, j, side));
-#pragma GCC unroll 16
-      for (int row = 0; row < kRows; ++row) {
-        side_sums[row] =
-            dot<true>(side_sums[row], code, broadcast_four(x + row * kInputGroup + 4 * j));
-      }
+    for (int row = 0; row < kRows; ++row) {
+      // zero is -128 times the sum of the inputs.
+      const __m256i taken = _mm256_set1_epi32(zero[row] / 128 * (128 - least));
+      sums[row] = add_32(sums[row], {taken, taken});
     }
-#pragma GCC unroll 16
-    for (int row = 0; row < kRows; ++row) side_of(sums[row], side) = side_sums[row];
   }
 }
 
@@ -147,19 +152,19 @@ template <TileKind kKind, int kTiles, int kRows>
     constexpr int kNarrowFit = vectors_that_fit(kNarrowTable, kVectors);
     constexpr int kMiddleFit = vectors_that_fit(kMiddleTable, kVectors);
     constexpr int kWideFit = vectors_that_fit(kWideTable, kVectors);
-    const __m256i looked_up = table.above_least;
     if constexpr (!L::kBiased || (!kNibbles && kFit > 1)) {
-      sum_unsigned<kKind, kFit>(sums[tile], at, table.v, kRange.least, x, zero, half);
-    } else if constexpr (!kNibbles) {
-      sum_signed<kKind>(sums[tile], at, table, x, half);
-    } else if (table.span <= kNarrowTable) {
-      sum_unsigned<kKind, kNarrowFit>(sums[tile], at, looked_up, table.least, x, zero, half);
-    } else if (table.span <= kMiddleTable) {
-      sum_unsigned<kKind, kMiddleFit>(sums[tile], at, looked_up, table.least, x, zero, half);
-    } else if (table.span <= kWideTable) {
-      sum_unsigned<kKind, kWideFit>(sums[tile], at, looked_up, table.least, x, zero, half);
+      sum_codes<kKind, kFit, false>(sums[tile], at, table.v, kRange.least, x, zero, half);
+    } else if (kNibbles && table.span <= kNarrowTable) {
+      sum_codes<kKind, kNarrowFit, false>(sums[tile], at, table.above_least, table.least, x, zero,
+                                          half);
+    } else if (kNibbles && table.span <= kMiddleTable) {
+      sum_codes<kKind, kMiddleFit, false>(sums[tile], at, table.above_least, table.least, x, zero,
+                                          half);
+    } else if (kNibbles && table.span <= kWideTable) {
+      sum_codes<kKind, kWideFit, false>(sums[tile], at, table.above_least, table.least, x, zero,
+                                        half);
     } else {
-      sum_signed<kKind>(sums[tile], at, table, x, half);
+      sum_codes<kKind, 1, true>(sums[tile], at, table.v, 0, x, zero, half);
     }
   }
 }
