@@ -1,5 +1,6 @@
 #include "backend/cpu/block_decoders.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -278,6 +279,13 @@ constexpr std::array kRecipes = {
                 "4-bit codebook of +-{8, 25, 43}, groups of 32, 8-bit scale, f16 scale of 256",
                 decode_iq2_xxs, kIq2Table, 0.125F},
 };
+
+/// Nibbles of kinds with a minimum are not looked up by all kernels.
+constexpr bool stand_for_themselves(const BlockRecipe& recipe) {
+  const TileShape& shape = kTileShapes[static_cast<int>(recipe.kind)];
+  return shape.bits != 4 || !shape.minimum || recipe.table == kPlain;
+}
+static_assert(std::ranges::all_of(kRecipes, stand_for_themselves));
 
 std::span<const BlockRecipe> low_bit_recipes() {
   static const std::array kLowBit = {
