@@ -113,7 +113,7 @@ def temperatures_tables(run: dict) -> list[str]:
 
 
 def spec_table(run: dict) -> list[str]:
-    rows = [f"## {run['model']}: whole answers", "", "| method | tok/s | speed-up | with prefill | worst question | tau | drafted | same tokens |",
+    rows = [f"## {run['model']}: whole answers, {kernels_of(run)}", "", "| method | tok/s | speed-up | with prefill | worst question | tau | drafted | same tokens |",
             "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for name, about in methods_of(run):
         rows.append(f"| `{name}` | {number(about['tok_s'], 1)} | {interval(about, 'speedup')} | {number(about['wall_speedup'], 2)} | "
@@ -122,8 +122,6 @@ def spec_table(run: dict) -> list[str]:
 
 
 def peer_table(file: pathlib.Path) -> list[str]:
-    if not file.exists():
-        return []
     rows = ["## Single forwards beside llama.cpp's own benchmark programs", "", "| | Talon | llama.cpp | ratio |", "|---|---|---|---|"]
     for line in map(json.loads, file.read_text().splitlines()):
         limit = line["talon_bandwidth_gb_s"]["median"] * 1e9 / line["talon_weights_bytes"]["median"]
@@ -191,9 +189,11 @@ def main() -> None:
         return
     results = pathlib.Path(sys.argv[1])
     runs = [last_line(file) for file in sorted(results.glob("spec_*.jsonl"))]
-    put(pathlib.Path("README.md"), readme_table([last_line(file) for file in sorted(results.glob("spec_smollm2_temperatures*.jsonl"))]))
+    at_temperatures = sorted(results.glob("spec_smollm2_temperatures*.jsonl"), reverse=True)  # avx512_bf16 before avx2
+    put(pathlib.Path("README.md"), readme_table([last_line(file) for file in at_temperatures]))
     tables = [temperatures_tables(run) if several_temperatures(run) else spec_table(run) for run in runs]
-    put(pathlib.Path("docs/results.md"), [*(row for table in tables for row in table), *peer_table(results / "peer.jsonl")])
+    peers = [peer_table(file) for file in sorted(results.glob("peer*.jsonl"))]
+    put(pathlib.Path("docs/results.md"), [row for table in [*tables, *peers] for row in table])
 
 
 def put(page: pathlib.Path, rows: list[str]) -> None:

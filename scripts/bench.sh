@@ -26,6 +26,9 @@ rounds=${BENCH_ROUNDS:-$([ "$limit$category$model" = 0smollm2 ] && echo 5 || ech
 peer=$(scripts/llama_cpp.sh)
 
 "$talon" pull "$model" --models downloads > /dev/null
+# Results bear the name of the kernels, so that those of machines with other instructions stand beside them.
+kernels=$("$talon" bench cost -m "$model" --models downloads --rows 1 --context 16 --repeats 1 2> /dev/null |
+  sed -n 's/.*"backend":"\([a-z0-9_]*\) kernels.*/\1/p')
 
 methods=none,ngram,suffix
 for drafter in eagle eagle2 eagle3 medusa; do
@@ -60,7 +63,7 @@ spec() { # NAME option...: one run, whose lines and tables go to the results
     --repeats "${BENCH_REPEATS:-1}" -n 128 --output "$work/$name-$build.jsonl" --report "$work/$name" "${@:2}" > /dev/null || failed=$?
   if [ $failed -gt 1 ] || [ ! -e "$work/$name/spec.jsonl" ]; then exit $failed; fi
   status=$((status | failed))
-  for kind in jsonl md; do cp "$work/$name/spec.$kind" "$results/$name.$kind"; done
+  for kind in jsonl md; do cp "$work/$name/spec.$kind" "$results/${name}_$kernels.$kind"; done
 }
 
 name=spec_$model${category:+_$category}
@@ -71,7 +74,7 @@ if [ "$rounds" != 0 ]; then
   for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
   python3 bench/converted.py "$talon" "$peer" > "$work/converted.jsonl" || status=1
   python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" \
-    --out "$results/peer.jsonl" || status=1
+    --out "$results/peer_$kernels.jsonl" || status=1
 fi
 if [ "$results" = bench/results ]; then python3 bench/table.py bench/results; fi
 exit $status
