@@ -13,7 +13,9 @@
 #include "model/cache/hash_model.h"
 
 namespace {
-thread_local bool no_memory = false;
+// Aligned: a lone byte that lies behind the code's last page but before what follows it cannot be
+// protected when the program starts (mold 1.10).
+alignas(8) thread_local bool no_memory = false;
 }  // namespace
 
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
