@@ -54,10 +54,6 @@ endfunction()
 set(TALON_COLD_OPTIONS -O1)
 # Tests run once for each time that they are compiled.
 set(TALON_TEST_OPTIONS -O0)
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # In KiB, more than most units take: GCC collects its garbage later, and compiles 5 to 10 % sooner.
-  list(APPEND TALON_TEST_OPTIONS --param=ggc-min-heapsize=524288)
-endif()
 
 # talon_layer(NAME FOLDER libs...): notes that the files of src/FOLDER are the library talon_NAME and may include what libs have.
 # talon_write_layers() writes all that was noted, by folder, into layers.txt, which tests/style compares with the includes.

@@ -13,8 +13,8 @@
 #include "model/cache/hash_model.h"
 
 namespace {
-// Aligned: a lone byte that lies behind the code's last page but before what follows it cannot be
-// protected when the program starts (mold 1.10).
+// Aligned, since mold 1.10 may leave a lone byte of thread-local memory on a page of its own, which
+// is not mapped and so cannot be protected when the program starts.
 alignas(8) thread_local bool no_memory = false;
 }  // namespace
 
