@@ -16,7 +16,7 @@ struct TileRegisters {
   std::uint16_t row_bytes[8];
   EmulatedTile tiles[8];
 };
-thread_local TileRegisters tile_registers;
+alignas(8) thread_local TileRegisters tile_registers;  // see kv_cache_test.cpp
 
 void emulate_loadconfig(const void* config) {
   const auto* bytes = static_cast<const std::uint8_t*>(config);
