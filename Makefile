@@ -4,6 +4,8 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 export CMAKE_FLAGS
+# Where `talon` and tests find models, whatever the user's own place is.
+export TALON_MODELS := $(CURDIR)/downloads
 NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 # Configures $(BUILD) with the flags given; shows the log of a failure only.
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
@@ -15,7 +17,8 @@ CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) >
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: setup ## install what is missing, build, fetch the default model, answer a prompt plain and drafted
+demo: ## install what is missing, build, fetch the default model, answer a prompt plain and drafted
+	@scripts/setup.sh build pull
 	@$(MAKE) --no-print-directory build
 	@scripts/demo.sh $(BUILD)/talon
 
@@ -73,7 +76,7 @@ install-library: ## into PREFIX (default /usr/local): libtalon for programs in C
 	@for part in library heads; do cmake --install $(BUILD) --component $$part --prefix $(or $(PREFIX),/usr/local) || exit 1; done
 
 deb: ## Debian packages of program, library and draft heads: build/*.deb
-	@scripts/setup.sh deb
+	@scripts/setup.sh build deb
 	@$(LIBRARY) && $(NINJA) talon talon_library && cd $(BUILD) && cpack -G DEB
 
 library-test: ## the library as programs outside the tree see it: installed, and as Debian packages (INSTALL=install: into this system)
@@ -83,7 +86,7 @@ library-test: ## the library as programs outside the tree see it: installed, and
 	@tests/library/package.sh $(BUILD) tests/data/models/stories260K.bin $(INSTALL)
 
 python: ## installs what compiling needs (apt), then the Python package (docs/python.md) with pip
-	@scripts/setup.sh python
+	@scripts/setup.sh build python
 	@scripts/python.sh $(BUILD)
 
 python-test: ## the tests of the Python package and its notebook, in an environment under build/ (pip)
@@ -138,9 +141,11 @@ converted: build ## models converted to GGUF, in Talon and in llama.cpp: the sam
 field: build ## the methods of the field on the same models and questions, one page (FIELD_QUESTIONS=1: a try; goes on where it was stopped)
 	@scripts/field.sh $(BUILD)/talon
 
-learn: trainer ## what a head learns from one user's kind of text while serving; PROMPTS=FILE (long; goes on where it was stopped)
+learn: ## what a head learns from one user's kind of text while serving; PROMPTS=FILE (long; goes on where it was stopped)
+	@: $(or $(PROMPTS),$(error PROMPTS= of JSON lines with "prompt"))
+	@$(MAKE) --no-print-directory trainer
 	@$(BUILD)/talon pull smollm2 --models downloads
-	@python3 bench/learn.py $(BUILD)/talon smollm2 $(or $(PROMPTS),$(error PROMPTS= of JSON lines with "prompt")) tests/data/spec_bench_dev.jsonl $(BUILD)/learn
+	@python3 bench/learn.py $(BUILD)/talon smollm2 $(PROMPTS) tests/data/spec_bench_dev.jsonl $(BUILD)/learn
 
 policies: trainer ## every drafting policy at its best setting, in interleaved runs (hours; goes on where it was stopped)
 	@scripts/compare_policies.sh $(BUILD)/talon $(BUILD)/talon-train
@@ -157,8 +162,10 @@ mixtures: build ## plain decoding, checks and drafting of mixtures of experts, b
 images: build ## a sheet of pictures by MODEL= (emoji; PROMPT= or CLASS=, SHEET=4x4, VQ=), plain and drafted, the same
 	@scripts/images.sh $(BUILD)/talon $(MODEL)
 
-image-bench: trainer ## ways to draw and what their pictures show; FOLDER= of scripts/train_images.sh (long; goes on where it was stopped)
-	@scripts/bench_images.sh $(or $(FOLDER),$(error FOLDER= of scripts/train_images.sh)) $(BUILD)/talon
+image-bench: ## ways to draw and what their pictures show; FOLDER= of scripts/train_images.sh (long; goes on where it was stopped)
+	@: $(or $(FOLDER),$(error FOLDER= of scripts/train_images.sh))
+	@$(MAKE) --no-print-directory trainer
+	@scripts/bench_images.sh $(FOLDER) $(BUILD)/talon
 
 pages: setup ## web/*/dist, the pages of reports and of talon serve, from their sources (npm)
 	@scripts/web_page.sh report && scripts/web_page.sh chat
@@ -166,7 +173,7 @@ pages: setup ## web/*/dist, the pages of reports and of talon serve, from their 
 page-test: build ## the page of talon serve in Chromium (installs it), by Playwright; PICTURES=FOLDER keeps pictures
 	@scripts/page_test.sh $(BUILD) $(PICTURES)
 
-format: ## clang-format over src, tests and bench
+format: ## clang-format over all C++
 	@scripts/setup.sh format
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-14 -i
 
@@ -179,4 +186,4 @@ tidy: ## clang-tidy over src
 	@cmake -S . -B build-tidy -G Ninja > /dev/null && git ls-files 'src/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy-14 -p build-tidy --quiet
 
 clean: ## remove what was built (not what was downloaded)
-	@rm -rf build build-* src/text/bridge/target
+	@rm -rf build build-* $(BUILD) $(BUILD).log src/text/bridge/target

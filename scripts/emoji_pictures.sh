@@ -4,11 +4,12 @@
 # jacobi have.
 # usage: scripts/emoji_pictures.sh TALON
 set -euo pipefail
-talon=$1
+talon=$(realpath "$1")
+cd "$(dirname "$0")/.."
 model=models/emoji
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-command -v montage > /dev/null || { echo "emoji_pictures: installs imagemagick"; apt-get install -y -qq imagemagick > /dev/null; }
+command -v montage > /dev/null || scripts/setup.sh build montage
 
 awk 'NR == FNR { count = NR; next } int(FNR * 64 / count) > int((FNR - 1) * 64 / count)' \
   "$model/held_out.jsonl" "$model/held_out.jsonl" > "$folder/prompts.jsonl"

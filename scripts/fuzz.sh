@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:?usage: scripts/fuzz.sh SECONDS_PER_TARGET [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(gguf safetensors torch_bin llama2c json_config tokenizer)
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(cd tests/fuzz/corpus && ls)
 
 cmake -S . -B build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++-16 -DTALON_FUZZ=ON -DTALON_TESTS=OFF \
   -DTALON_SANITIZE=fuzzer-no-link,address,undefined -DCMAKE_CXX_FLAGS='-fno-sanitize-recover=undefined -w' > /dev/null

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 jobs=$2
-parsers=(gguf safetensors torch_bin llama2c json_config tokenizer)
+mapfile -t parsers < <(cd tests/fuzz/corpus && ls)
 ninja -C "$build" -j "$jobs" --quiet engine_fuzz load_fuzz "${parsers[@]/#/fuzz_smoke_}" > "$build/build.log" ||
   { grep -A20 FAILED "$build/build.log" >&2; exit 1; }
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds test programs with sanitizers and runs them without their slow suites (the quick set of talon_test).
-# usage: scripts/sanitize.sh SANITIZERS BUILD_FOLDER JOBS [PROGRAM...]     programs: x_test; default: all of the libraries and conformance
+# usage: scripts/sanitize.sh SANITIZERS BUILD_FOLDER JOBS [PROGRAM...]     programs: x_test; default: those of the list below
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sanitizers=$1 build=$2 jobs=$3
 shift 3
 programs=("$@")
 [ ${#programs[@]} -gt 0 ] ||
-  programs=(core_test io_test text_test backend_test model_test tree_test verify_test draft_test engine_test c_test conformance_test io_faults_test serve_paths_test
-    serve_faults_test)
+  programs=(core_test io_test text_test backend_test model_test sample_test image_test tree_test verify_test draft_test engine_test c_test
+    conformance_test io_faults_test serve_paths_test serve_faults_test)
 
 cmake -S . -B "$build" -G Ninja -DTALON_SANITIZE="$sanitizers" -DTALON_TESTS=ON -DTALON_TRAIN=OFF > "$build.log" 2>&1 ||
   { cat "$build.log" >&2; exit 1; }

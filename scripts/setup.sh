@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what this machine lacks. Idempotent and quiet: says what it installs. With `check` it installs nothing: it fails and
 # says what is missing for `make build`.
-# With `build` it installs what building needs, and nothing for tests.
-# usage: scripts/setup.sh [check | build | fuzz | format | train | report | deploy | deb | image | service | python | venv ...]
+# With `build` it installs what building needs, and nothing for tests; with `build pull` also what fetches models.
+# usage: scripts/setup.sh [check | build | pull | fuzz | format | train | report | deploy | deb | image | service | python | venv | montage ...]
 set -euo pipefail
 
 packages=(cmake ninja-build g++ pkg-config git ca-certificates nlohmann-json3-dev libcli11-dev libfmt-dev libsentencepiece-dev
@@ -22,15 +22,16 @@ require_new_cargo() {
   exit 1
 }
 cargo_is_new || packages+=(cargo-web rustc-web)
+pip=(python3)  # `talon pull` asks it for models
+command -v pip3 > /dev/null || pip+=(python3-pip)
 if [ "${1:-}" != check ] && [ "${1:-}" != build ]; then
-  # For tests, and for `talon pull`, which asks pip and npm for models.
-  packages+=(python3 zstd mold libgtest-dev libbenchmark-dev libcpp-httplib-dev)
-  command -v pip3 > /dev/null || packages+=(python3-pip)
+  packages+=("${pip[@]}" zstd mold libgtest-dev libbenchmark-dev libcpp-httplib-dev)
   command -v npm > /dev/null || packages+=(npm)
 fi
 for what in "$@"; do
   case "$what" in
     check | build) ;;
+    pull) packages+=("${pip[@]}") ;;
     fuzz) packages+=(clang-16 libclang-rt-16-dev) ;;
     format) packages+=(clang-format-14 clang-tidy-14) ;;
     train) packages+=(libtorch-dev libgloo-dev libopenblas0-openmp) ;;  # about 260 MB of downloads; threads are shared with torch
@@ -41,7 +42,8 @@ for what in "$@"; do
     service) packages+=(debootstrap systemd-container) ;;
     python) packages+=(python3-dev python3-venv) ;;
     venv) packages+=(python3-venv) ;;
-    *) echo "setup: expected check, build, fuzz, format, train, report, deploy, deb, image, service, python or venv, found $what" >&2; exit 2 ;;
+    montage) packages+=(imagemagick) ;;
+    *) echo "setup: expected check, build, pull, fuzz, format, train, report, deploy, deb, image, service, python, venv or montage, found $what" >&2; exit 2 ;;
   esac
 done
 

@@ -38,7 +38,8 @@ std::optional<StorageType> storage_type(Stored stored) {
 }
 
 HeadStorage head_storage(Stored stored) {
-  if (stored == Stored::bf16) throw UsageError("--type: expected q8_0, f16 or f32 of a draft head");
+  if (stored == Stored::bf16)
+    throw UsageError("--type: expected q8_0, f16 or f32 of a draft head, got bf16");
   if (stored == Stored::f16) return HeadStorage::f16;
   return stored == Stored::f32 ? HeadStorage::f32 : HeadStorage::q8_0;
 }

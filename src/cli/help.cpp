@@ -57,7 +57,8 @@ class Help : public Command {
   }
 
   int run() override {
-    if (topic_ == std::vector<std::string>{"methods"}) {
+    if (!topic_.empty() && topic_[0] == "methods") {
+      if (topic_.size() > 1) fail_behind("methods", topic_[1]);
       json_ ? write_methods_json() : write_methods();
       return kExitDone;
     }
@@ -75,6 +76,10 @@ class Help : public Command {
     write_output(app.get_formatter()->make_help(&app, name, CLI::AppFormatMode::Normal));
   }
 
+  [[noreturn]] static void fail_behind(std::string_view topic, std::string_view found) {
+    throw UsageError(fmt::format("help: expected nothing behind {}, got \"{}\"", topic, found));
+  }
+
   /// The program's, or the command that the words of the topic lead to.
   const CLI::App& named_command() const {
     const CLI::App* app = &parent_;
@@ -86,10 +91,7 @@ class Help : public Command {
         names.push_back(command->get_name());
         if (names.back() == name) next = command;
       }
-      if (names.empty()) {
-        throw UsageError(
-            fmt::format("help: expected nothing behind {}, got \"{}\"", app->get_name(), name));
-      }
+      if (names.empty()) fail_behind(app->get_name(), name);
       if (!next) fail_choice("help: topic", names, name);
       app = next;
     }

@@ -27,6 +27,8 @@ class Inspect : public Command {
   int run() override {
     if (machine_ == !options_.model.empty())
       throw UsageError("inspect: expected either a model or --machine");
+    if (machine_ && !target_.empty())
+      throw UsageError("--for: expected a draft head, got --machine");
     const Json report = machine_ ? inspect_machine(options_) : inspect_model();
     if (json_) {
       write_json(report);

@@ -1,37 +1,19 @@
-#include "backend/cpu/cpu.h"
+#include <ranges>
+
+#include "backend/cpu/cpu_features.h"
 #include "bench/machine/bandwidth.h"
 #include "bench/machine/multiply.h"
 #include "bench/provenance.h"
 #include "cli/inspect_report.h"
 #include "cli/options/session.h"
-#include "core/error.h"
 
 namespace talon {
-namespace {
-
-/// Whether this processor can run the kernels.
-bool available(CpuKernels kernels) {
-  try {
-    CpuOptions options;
-    options.threads = 1;
-    options.kernels = kernels;
-    make_cpu_backend(options);
-    return true;
-  } catch (const UsageError&) {
-    return false;
-  }
-}
-
-}  // namespace
 
 Json inspect_machine(const ModelOptions& options) {
   const MultiplyRate multiply = measure_multiply_rate(options.threads);
   Json json = to_json(describe_machine());
-  json["kernels"] = {{"portable", available(CpuKernels::portable)},
-                     {"avx2", available(CpuKernels::avx2)},
-                     {"avx512_vnni", available(CpuKernels::avx512_vnni)},
-                     {"avx512_bf16", available(CpuKernels::avx512_bf16)},
-                     {"amx", available(CpuKernels::amx)}};
+  for (const CpuKernels kernels : std::views::reverse(cpu::kAllKernels))
+    json["kernels"][std::string(cpu::name_of(kernels))] = cpu::supported(kernels);
   json["backend"] = make_backend(options)->description();
   json["threads"] = thread_count(options);
   json["bandwidth_gb_s"] = read_bandwidth_gb_s(options.threads, kProbeBytes);

@@ -37,10 +37,27 @@ struct RunOptions {
   bool json = false;
 };
 
-std::vector<TokenId> read_prompt(const RunOptions& options, const Session& session) {
-  const std::string text = prompt_text(options.prompt);  // also checks that there is one source
+/// What the command line says or names, read before a model is loaded.
+struct Asked {
+  std::string prompt;  // empty with --prompt-ids
+  std::string expected;
+  std::optional<GrammarText> grammar;
+};
+
+Asked read_asked(const RunOptions& options) {
+  if (has_ids(options.prompt) && options.prompt.chat)
+    throw UsageError("--chat: needs a text, not --prompt-ids");
+  if (options.expected_file == "-" && options.prompt.file == "-") {
+    throw UsageError("--expected: expected a file where -f reads standard input, found -");
+  }
+  Asked asked{prompt_text(options.prompt), {}, grammar_text(options.grammar)};
+  if (!options.expected_file.empty()) asked.expected = read_text_file(options.expected_file);
+  return asked;
+}
+
+std::vector<TokenId> read_prompt(const RunOptions& options, const std::string& text,
+                                 const Session& session) {
   if (has_ids(options.prompt)) {
-    if (options.prompt.chat) throw UsageError("--chat: needs a text, not --prompt-ids");
     const std::vector<TokenId> ids = parse_ids("--prompt-ids", options.prompt.ids);
     check_ids("--prompt-ids", ids, session.model.config.vocabulary);
     return ids;
@@ -51,22 +68,19 @@ std::vector<TokenId> read_prompt(const RunOptions& options, const Session& sessi
 
 /// The text of --expected as tokens of the answer, no more than the context holds.
 std::shared_ptr<const std::vector<TokenId>> read_expected(const RunOptions& options,
+                                                          const std::string& text,
                                                           const Session& session) {
   if (options.expected_file.empty()) return nullptr;
-  if (options.expected_file == "-" && options.prompt.file == "-") {
-    throw UsageError("--expected: expected a file where -f reads standard input, found -");
-  }
   const Tokenizer& tokenizer = session.require_tokenizer();
-  std::vector<TokenId> tokens =
-      tokenizer.encode(read_text_file(options.expected_file), {.parse_special = false});
+  std::vector<TokenId> tokens = tokenizer.encode(text, {.parse_special = false});
   const auto context = static_cast<std::size_t>(session.model.config.context);
   tokens.resize(std::min(tokens.size(), context));
   return std::make_shared<const std::vector<TokenId>>(std::move(tokens));
 }
 
-Request make_request(const RunOptions& options, const Session& session) {
+Request make_request(const RunOptions& options, const Asked& asked, const Session& session) {
   Request request;
-  request.prompt = read_prompt(options, session);
+  request.prompt = read_prompt(options, asked.prompt, session);
   const int context = session.model.config.context;
   const int length = static_cast<int>(request.prompt.size());
   if (length == 0) throw UsageError("the prompt is empty: expected at least one token");
@@ -90,12 +104,12 @@ Request make_request(const RunOptions& options, const Session& session) {
   request.stop_texts = options.answer.stop_texts;
   if (!request.stop_texts.empty()) session.require_tokenizer();
   if (!options.answer.ignore_end) request.end_tokens = session.end_tokens;
-  request.expected = read_expected(options, session);
+  request.expected = read_expected(options, asked.expected, session);
   request.reuse_prefix = false;
-  if (const auto grammar = grammar_text(options.grammar)) {
+  if (asked.grammar) {
     const GrammarCompiler compiler(session.require_tokenizer(), session.model.config.vocabulary);
     try {
-      request.constraint = compiler.compile(*grammar);
+      request.constraint = compiler.compile(*asked.grammar);
     } catch (const Error& error) {
       fail("{}: {}", grammar_source(options.grammar), error.what());
     }
@@ -130,12 +144,13 @@ class Run : public Command {
 
   int run() override {
     split_drafter(*app_, options_.decode);
+    const Asked asked = read_asked(options_);
     Outcome outcome;
     {
       Session session = open_session(options_.model);
       require_text_model(session);
       if (!session.tokenizer) note("note: no text, only tokens: {}", session.tokenizer_problem);
-      outcome = answer(session);
+      outcome = answer(session, asked);
       outcome.json = report(session, outcome);
     }  // the model's memory is free again for the bandwidth probe
     if (options_.json) {
@@ -162,9 +177,9 @@ class Run : public Command {
 
   bool marks() const { return output_shows_marks() && !options_.plain_text; }
 
-  Outcome answer(Session& session) {
+  Outcome answer(Session& session, const Asked& asked) {
     Outcome outcome;
-    const Request request = make_request(options_, session);
+    const Request request = make_request(options_, asked, session);
     outcome.prompt = request.prompt;
     outcome.working_set = session.model.weight_bytes;
     const InterruptGuard interrupt;

@@ -61,6 +61,14 @@ TEST(BenchContention, DecodesModelsOfShortContexts) {
   EXPECT_EQ(closing["partial"], false);
 }
 
+TEST(BenchContention, EndsWithAPeerThatCannotBeStarted) {
+  const Folder folder;
+  const Outcome outcome = run_talon({"bench", "contention", "-m", small_model_of(256, folder),
+                                     "--situations", "quiet", "--peer", "peer:llama.cpp=/nowhere"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.notes.find("/nowhere"), std::string::npos) << outcome.notes;
+}
+
 TEST(BenchSpec, NamesLineAndFieldOfABadQuestion) {
   const Folder folder;
   const std::string file =

@@ -7,6 +7,11 @@
 
 namespace talon::cpu {
 
+/// The fastest first.
+inline constexpr CpuKernels kAllKernels[] = {CpuKernels::amx, CpuKernels::avx512_bf16,
+                                             CpuKernels::avx512_vnni, CpuKernels::avx2,
+                                             CpuKernels::portable};
+
 std::string_view name_of(CpuKernels kernels);
 
 /// Whether processor and operating system run these kernels.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 
 #include "backend/cpu/cpu_features.h"
@@ -14,13 +15,6 @@ namespace talon {
 namespace {
 
 constexpr int kMostCalls = 10000;  // timed together
-
-constexpr std::pair<CpuKernels, std::string_view> kKernels[] = {
-    {CpuKernels::amx, "amx"},
-    {CpuKernels::avx512_bf16, "avx512_bf16"},
-    {CpuKernels::avx512_vnni, "avx512_vnni"},
-    {CpuKernels::avx2, "avx2"},
-    {CpuKernels::portable, "portable"}};
 
 /// One workload and all its row counts.
 struct Group {
@@ -86,7 +80,7 @@ class KernelBench {
  public:
   KernelBench(const KernelSettings& settings, CpuKernels kernels, BandwidthProbe& probe)
       : settings_(settings),
-        name_(name_of(kernels)),
+        name_(cpu::name_of(kernels)),
         probe_(probe),
         backend_(make_cpu_backend({settings.threads, kernels, settings.activations, true, false})),
         int8_(measure_multiply_rate(settings.threads, Arithmetic::int8, kernels)),
@@ -168,18 +162,9 @@ class KernelBench {
 
 double KernelCost::limit_ms() const { return std::max(bandwidth_ms(), multiply_ms()); }
 
-std::string_view name_of(CpuKernels kernels) {
-  for (const auto& [value, name] : kKernels) {
-    if (value == kernels) return name;
-  }
-  throw Bug("kernels without a name");
-}
-
 std::vector<CpuKernels> runnable_kernels() {
   std::vector<CpuKernels> runnable;
-  for (const auto& [kernels, name] : kKernels) {
-    if (cpu::supported(kernels)) runnable.push_back(kernels);
-  }
+  std::ranges::copy_if(cpu::kAllKernels, std::back_inserter(runnable), cpu::supported);
   return runnable;
 }
 

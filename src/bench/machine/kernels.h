@@ -50,7 +50,6 @@ struct KernelCost {
   double limit_ms() const;
 };
 
-std::string_view name_of(CpuKernels kernels);
 /// All that this machine runs, the fastest first.
 std::vector<CpuKernels> runnable_kernels();
 

@@ -27,7 +27,6 @@ class BenchCalibration : public Command {
             "calibration", "whether a drafter's chances come true, as it says and as corrected")) {
     decode_.policy = "fixed";  // every node that was drafted is a trial
     add_model_flag(*app_, model_);
-    decode_.drafter = "none";
     add_drafter_flag(*app_, decode_);
     app_->add_option("--questions", questions_, "Spec-Bench questions, JSON lines")
         ->type_name("FILE")
@@ -55,6 +54,7 @@ class BenchCalibration : public Command {
     if (tokenizer.chat_template()) chat = chat_template_of(tokenizer);
     std::map<double, Reliability> reliability;
     use_places(decode_, session, session.cache->store().shape.type);
+    choose_drafter(decode_);
     decode_.observer = [&](const RoundReport& round) {
       reliability[sampler_.temperature].add(round);
     };

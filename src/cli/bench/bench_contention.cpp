@@ -107,6 +107,9 @@ class BenchContention : public Command {
                      "another engine, with one thread and with all: peer:llama.cpp=PATH")
         ->type_name("PEER");
     add_forward_flags(*app_, model_);
+    for (const char* chosen_here : {"--threads", "--fixed-threads"}) {
+      app_->remove_option(app_->get_option(chosen_here));
+    }
     add_cache_flag(*app_, model_);
     app_->add_flag("--be-neighbour", is_neighbour_, "decode until killed")->group("");
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
@@ -116,6 +119,7 @@ class BenchContention : public Command {
   }
 
   int run() override {
+    if (!peer_.empty()) parse_peer(peer_);
     const Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(model_)));
     model_.context = std::min(kContext, read_model_config(checkpoint).context);
     if (is_neighbour_) return be_neighbour();
@@ -126,15 +130,16 @@ class BenchContention : public Command {
     Json summary = Json::object();
     for (const Situation& situation : chosen_situations()) {
       if (interrupt.stop().requested()) break;
+      std::unique_ptr<Neighbour> neighbour;
       try {
-        measure(situation, interrupt.stop(), table, summary);
-      } catch (const UsageError&) {
-        throw;
+        if (situation.make) neighbour = situation.make();
       } catch (const Error& error) {
         if (interrupt.stop().requested()) break;
         note("bench contention: leaving out {}: {}", situation.name, error.what());
         write_json({{"situation", situation.name}, {"left_out", error.what()}});
+        continue;
       }
+      measure(situation, neighbour.get(), interrupt.stop(), table, summary);
     }
     Json closing = provenance({{"rounds", settings_.rounds},
                                {"seconds", settings_.seconds},
@@ -146,7 +151,8 @@ class BenchContention : public Command {
     closing["partial"] = is_partial;
     write_json(closing);
     write_note(markdown_of(table));
-    return is_partial ? kExitInterrupted : kExitDone;
+    if (is_partial) return kExitInterrupted;
+    return summary.empty() ? kExitFailed : kExitDone;
   }
 
  private:
@@ -252,9 +258,9 @@ class BenchContention : public Command {
     return rivals;
   }
 
-  void measure(const Situation& situation, const StopFlag& stop, Table& table,
-               Json& summary) const {
-    const std::unique_ptr<Neighbour> neighbour = situation.make ? situation.make() : nullptr;
+  /// `neighbour` is null where nobody else is there.
+  void measure(const Situation& situation, const Neighbour* neighbour, const StopFlag& stop,
+               Table& table, Json& summary) const {
     std::vector<Rival> rivals = rivals_in(situation, stop);
     ProgressMeter meter("bench contention, turns of " + situation.name);
     const std::size_t turns =  // with the one that warms each up

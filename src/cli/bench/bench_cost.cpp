@@ -92,8 +92,9 @@ class BenchCost : public Command {
     lines.push_back(closing_line(session, bandwidth, rates));
     lines.back()["partial"] = is_partial;
     for (const Json& line : lines) write_json(line);
-    if (!report_.empty())
-      write_report(report_, "cost", cost_report(lines), markdown_of(cost_table(lines)), lines);
+    const std::string markdown = markdown_of(cost_table(lines));
+    note("{}", markdown);
+    if (!report_.empty()) write_report(report_, "cost", cost_report(lines), markdown, lines);
     return is_partial ? kExitInterrupted : kExitDone;
   }
 

@@ -26,7 +26,6 @@ class BenchField : public Command {
     note("{}", markdown);
     if (report_.empty()) return kExitDone;
     write_report(report_, "field", field_report(lines), markdown, lines);
-    note("report: {}/field.html", report_);
     return kExitDone;
   }
 

@@ -32,14 +32,15 @@ namespace {
 
 constexpr const char* kPlain = "none";
 // Files of prompts of `talon train data` say source and licence.
-constexpr std::string_view kLineKeys[] = {"prompt",   "class",  "caption_features", "seed",
-                                          "guidance", "source", "licence"};
+constexpr std::string_view kLineKeys[] = {"prompt", "class",    "caption_features",
+                                          "seed",   "guidance", "guidance_tokens",
+                                          "source", "licence"};
 
 /// What a method did on all pictures.
 struct Summary {
   int images = 0, equal = 0, codes = 0, rounds = 0, nodes = 0;
-  int foreground_rounds = 0, foreground_codes = 0;
-  double draw_ms = 0, draft_ms = 0, check_ms = 0, distortion = 0;
+  int foreground_rounds = 0, foreground_codes = 0, accepted = 0;
+  double draw_ms = 0, draft_ms = 0, check_ms = 0, distortion = 0, relaxed = 0;
   std::vector<double> speedups;
   Surprise surprise;
 };
@@ -78,7 +79,8 @@ class BenchImage : public Command {
         ->required();
     app_->add_option("--prompts", prompts_file_,
                      "JSON lines: {\"prompt\": TEXT}, {\"class\": NUMBER or NAME} or "
-                     "{\"caption_features\": FILE}, perhaps with \"seed\" and \"guidance\"")
+                     "{\"caption_features\": FILE}, perhaps with \"seed\", \"guidance\" and "
+                     "\"guidance_tokens\"")
         ->type_name("FILE")
         ->required();
     add_int(*app_, "-n,--images", images_, 1, 1 << 20, "of each prompt");
@@ -93,6 +95,8 @@ class BenchImage : public Command {
         ->type_name("DIR");
     add_cells_flag(*app_, model_);
     add_real(*app_, "--guidance", guidance_, 0, 1e6, "at most 1: no guide");
+    add_int(*app_, "--guidance-tokens", guidance_tokens_, 0, 1 << 20,
+            "first tokens of a picture that are guided; 0: all");
     add_sampler_flags(*app_, sampler_, seed_);
     add_decode_flags(*app_, decode_);
     add_forward_flags(*app_, model_);
@@ -154,6 +158,7 @@ class BenchImage : public Command {
       picture.caption_hash = asked.caption_hash;
       ask_for(loaded.model, asked.whole(loaded), settings.guidance(static_cast<float>(guidance_)),
               picture.request);
+      picture.request.guidance_tokens = settings.guidance_tokens(guidance_tokens_);
       picture.request.sampler = sampler_;
       picture.request.reuse_prefix = false;
       for (int i = 0; i < images_; ++i) {
@@ -242,11 +247,11 @@ class BenchImage : public Command {
     closing["methods"] = methods_;
     closing["summary"] = std::move(summary);
     write_line(std::move(closing));
-    if (report_.empty()) return;
     const std::vector<Json> methods = method_lines(lines_.back());
+    note("{}", image_markdown(methods));
+    if (report_.empty()) return;
     write_report(report_, "pictures", image_report(methods, model_.model), image_markdown(methods),
                  lines_);
-    note("report: {}/pictures.html", report_);
   }
 
   Json settings_json(const LoadedModel& loaded) const {
@@ -254,6 +259,7 @@ class BenchImage : public Command {
                      {"images", images_},
                      {"limit", limit_},
                      {"guidance", guidance_},
+                     {"guidance_tokens", guidance_tokens_},
                      {"temperature", sampler_.temperature},
                      {"seed", seed_},
                      {"policy", decode_.policy},
@@ -295,6 +301,7 @@ class BenchImage : public Command {
       facts.caption = pictures[i].caption_hash;
       facts.seed = pictures[i].request.seed;
       facts.guidance = pictures[i].request.guidance;
+      facts.guidance_tokens = pictures[i].request.guidance_tokens;
       for (std::size_t method = 0; method < methods_.size(); ++method) {
         const DecodeSettings settings = with_method(decode_, parse_method(methods_[method]));
         facts.drafter = settings.drafter;
@@ -345,6 +352,8 @@ class BenchImage : public Command {
     summary.draft_ms += s.draft_ms;
     summary.check_ms += s.check_ms;
     summary.distortion += s.distortion;
+    summary.relaxed += s.relaxed;
+    summary.accepted = std::accumulate(s.accepted.begin(), s.accepted.end(), summary.accepted);
     summary.foreground_rounds += counts.foreground_rounds;
     summary.foreground_codes += counts.foreground_codes;
     summary.speedups.push_back(picture.ms[0] / picture.ms[method]);
@@ -365,6 +374,7 @@ class BenchImage : public Command {
             {"speedup", spread_of(s.speedups).median},
             {"worst", s.speedups.empty() ? 0 : *std::ranges::min_element(s.speedups)},
             {"distortion", s.distortion / codes},
+            {"relaxed", s.relaxed / std::max(1, s.accepted)},
             {"surprise", s.surprise.mean()},
             {"surprise_z", s.surprise.z()},
             {"impossible", s.surprise.impossible}};
@@ -374,6 +384,7 @@ class BenchImage : public Command {
   std::string list_, prompts_file_, pictures_, vq_, report_;
   int images_ = 1, limit_ = 0;
   double guidance_ = 2;
+  int guidance_tokens_ = 0;
   SamplerOptions sampler_;
   std::uint64_t seed_ = 1;
   DecodeSettings decode_;

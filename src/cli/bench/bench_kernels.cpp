@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "backend/cpu/cpu_features.h"
 #include "bench/machine/cost_report.h"
 #include "bench/machine/kernel_workloads.h"
 #include "bench/machine/kernels.h"
@@ -64,7 +65,7 @@ Choices<StorageType> format_choices() {
 Choices<CpuKernels> kernel_choices() {
   Choices<CpuKernels> choices;
   for (const CpuKernels kernels : runnable_kernels())
-    choices.push_back({std::string(name_of(kernels)), kernels});
+    choices.push_back({std::string(cpu::name_of(kernels)), kernels});
   return choices;
 }
 
@@ -123,9 +124,9 @@ class BenchKernels : public Command {
     Json closing = closing_line();
     closing["partial"] = is_partial;
     print(std::move(closing));
-    if (!report_.empty())
-      write_report(report_, "kernels", kernel_report(lines), markdown_of(kernel_table(lines)),
-                   lines);
+    const std::string markdown = markdown_of(kernel_table(lines));
+    note("{}", markdown);
+    if (!report_.empty()) write_report(report_, "kernels", kernel_report(lines), markdown, lines);
     return is_partial ? kExitInterrupted : kExitDone;
   }
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <thread>
@@ -82,6 +84,7 @@ class BenchLoad : public Command {
     const InterruptGuard interrupt;
     const std::vector<LoadServerChoice> choices = server_choices();
     make_report_folder(report_);
+    open_output();
     Checkpoint checkpoint = open_checkpoint(resolve_model(source_of(model_)));
     const Tokenizer tokenizer = Tokenizer::for_checkpoint(checkpoint);
     std::optional<ChatTemplate> chat;
@@ -282,13 +285,19 @@ class BenchLoad : public Command {
     return differences.empty();
   }
 
+  void open_output() {
+    if (output_.empty()) return;
+    errno = 0;
+    output_file_.open(output_, std::ios::app);
+    if (!output_file_) fail("--output {}: {}", output_, std::strerror(errno));
+  }
+
   void print(const Json& line) {
     write_json(line);
     lines_.push_back(line);
     if (output_.empty()) return;
-    std::ofstream file(output_, std::ios::app);
-    file << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-    if (!file.flush()) fail("--output {}: cannot be written", output_);
+    output_file_ << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    if (!output_file_.flush()) fail("--output {}: cannot be written", output_);
   }
 
   void close(const std::vector<LoadResult>& results, bool is_partial) {
@@ -302,7 +311,6 @@ class BenchLoad : public Command {
     note("{}", markdown_of(table));
     if (report_.empty()) return;
     write_report(report_, "load", load_report(lines_, table), markdown_of(table), lines_);
-    note("report: {}", (std::filesystem::path(report_) / "load.html").string());
   }
 
   Json settings_json() const {
@@ -335,6 +343,7 @@ class BenchLoad : public Command {
   int rounds_ = 2;
   bool checks_ = false;
   std::string output_;
+  std::ofstream output_file_;
   std::string report_;
   std::vector<Json> lines_;
 };

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "cli/terminal/console.h"
 #include "core/error.h"
 #include "io/atomic_file.h"
 
@@ -31,6 +32,7 @@ void write_report(const std::filesystem::path& folder, const std::string& name,
   for (const Json& line : lines)
     text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   write_text(folder / (name + ".jsonl"), text);
+  note("report: {}", (folder / (name + ".html")).string());
 }
 
 }  // namespace talon

@@ -326,7 +326,6 @@ class BenchSpec : public Command {
     note("{}", markdown);
     if (report_.empty()) return;
     write_report(report_, "spec", spec_report(cells, methods_, lines), markdown, lines);
-    note("report: {}", (std::filesystem::path(report_) / "spec.html").string());
   }
 
   static bool all_as_claimed(const std::vector<SpecCell>& cells) {

@@ -3,6 +3,8 @@
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
+#include "runtime/heads.h"
+#include "tree/policy_registry.h"
 #include "verify/verifier.h"
 
 namespace talon {
@@ -35,6 +37,9 @@ void split_drafter(const CLI::App& app, DecodeSettings& settings) {
   refuse_other("--policy", method.policy, settings.policy);
   refuse_other("--verify", method.verify, settings.verify);
   settings = with_method(std::move(settings), method);
+  make_policy(settings.policy);
+  make_verifier(settings.verify);
+  resolve_drafter(settings.drafter, {});
 }
 
 bool keeps_tokens(const DecodeSettings& settings) {

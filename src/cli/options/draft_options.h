@@ -9,7 +9,8 @@ namespace talon {
 /// Declares -d, for commands that use one drafter.
 void add_drafter_flag(CLI::App& app, DecodeSettings& settings);
 /// Takes a policy and a rule behind the drafter of -d out of it. Throws UsageError where --policy
-/// or --verify says otherwise.
+/// or --verify says otherwise, and for a drafter, policy or rule that does not exist: before a
+/// model is loaded.
 void split_drafter(const CLI::App& app, DecodeSettings& settings);
 /// Puts the drafter that auto stands for into `settings`, and says which on standard error.
 void choose_drafter(DecodeSettings& settings, Answers answers = Answers::texts);

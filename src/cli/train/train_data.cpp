@@ -85,7 +85,7 @@ class TrainData : public Command {
       throw UsageError(fmt::format("--guidance: expected a model that draws, got {}, which writes",
                                    loaded.model.source.filename().string()));
     }
-    options_.max_new = plan_.max_new;
+    options_.max_new = responses_.empty() ? plan_.max_new : 1;
     options_.kv = cache_type(loaded.model, model_.kv);
     choose_features(loaded.model.config);
     plan_.temperatures = TemperatureMix(mix_);
@@ -127,11 +127,9 @@ class TrainData : public Command {
     const char* group = "Work";
     add_count(*app_, "--tokens", tokens_, "response tokens to stop at, 0 for all answers")
         ->group(group);
-    app_->add_option("--features", features_,
-                     "how the target's vectors are stored: f16, q8 (half of the space), or none")
-        ->type_name("WORD")
-        ->check(CLI::IsMember({"f16", "q8", "none"}))
-        ->capture_default_str()
+    add_choice<std::string>(*app_, "--features", features_,
+                            {{"f16", "f16"}, {"q8", "q8"}, {"none", "none"}},
+                            "how the target's vectors are stored; q8: half of the space")
         ->group(group);
     add_int(*app_, "--batch", options_.batch, 1, 4096, "conversations at once")->group(group);
     app_->add_option("--shard", shard_, "this process's part of the work, I/N: 0/2 and 1/2")
@@ -152,12 +150,22 @@ class TrainData : public Command {
     if (prompts_.empty() == responses_.empty()) {
       throw UsageError("expected either --prompts or --responses");
     }
-    if (prompts_.empty() && !held_out_.empty()) {
-      throw UsageError("--held-out: expected --prompts; ready-made answers are read as they are");
-    }
+    if (prompts_.empty()) read_as_they_are();
     parse_shard(shard_, plan_);
     const auto shards = static_cast<std::uint64_t>(plan_.shards);
     options_.tokens = (tokens_ + shards - 1) / shards;
+  }
+
+  /// Ready-made answers: as long as the context allows unless the user wants fewer of them.
+  void read_as_they_are() {
+    for (const char* flag :
+         {"--held-out", "--samples", "--temperature-mix", "--seed", "--no-chat"}) {
+      if (app_->count(flag) == 0) continue;
+      throw UsageError(
+          fmt::format("{}: expected --prompts; ready-made answers are read as they are", flag));
+    }
+    if (app_->count("--max-new") == 0) plan_.max_new = kMostTokens;
+    if (app_->count("--max-prompt") == 0) plan_.max_prompt = kMostTokens;
   }
 
   /// A picture is asked for by its prompt and has as many codes as it has; it ends with the last.

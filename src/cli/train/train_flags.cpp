@@ -1,6 +1,11 @@
 #include "cli/train/train_flags.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "backend/cpu/cpu_features.h"
+#include "core/error.h"
 
 namespace talon {
 
@@ -10,11 +15,22 @@ CLI::Option* add_question_flags(CLI::App& app, QuestionOptions& options,
   questions->type_name("FILE")->group(flags.group);
   add_int(app, "--limit", options.limit, 0, kMany,
           "of the questions, evenly spread over the file, 0 for all")
+      ->needs(questions)
       ->group(flags.group);
   add_int(app, "-n,--max-new", options.max_new, flags.least_new, 1 << 20,
           "most tokens of an answer")
+      ->needs(questions)
       ->group(flags.group);
   return questions;
+}
+
+void require_kinds(const CLI::App& app, std::span<const OptionOfKinds> options,
+                   std::string_view kind) {
+  for (const auto& [flag, kinds] : options) {
+    if (app.count(flag) == 0 || std::ranges::find(kinds, kind) != kinds.end()) continue;
+    throw UsageError(
+        fmt::format("{}: expected --kind {}, got {}", flag, fmt::join(kinds, ", "), kind));
+  }
 }
 
 void add_out_flag(CLI::App& app, std::string& out, const std::string& help) {

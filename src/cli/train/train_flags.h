@@ -1,8 +1,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/options/flags.h"
 
@@ -29,6 +31,15 @@ struct QuestionFlags {
 CLI::Option* add_question_flags(CLI::App& app, QuestionOptions& options,
                                 const QuestionFlags& flags);
 
+/// An option that some kinds of what is trained alone have use for, and these kinds.
+struct OptionOfKinds {
+  const char* flag;
+  std::vector<std::string_view> kinds;
+};
+/// Throws UsageError for one that was given where `kind` has no use for it.
+void require_kinds(const CLI::App& app, std::span<const OptionOfKinds> options,
+                   std::string_view kind);
+
 void add_out_flag(CLI::App& app, std::string& out, const std::string& help);
 
 /// --precision, `auto` unless `precision` says something else.
@@ -54,10 +65,7 @@ void add_schedule_flags(CLI::App& app, Options& train, const ScheduleWords& word
   add_int(app, "--patience", train.patience, 0, kMany,
           words.round + " without a better one before it stops, 0 for never")
       ->group(group);
-  app.add_option("--seed", train.seed, "of order and initial values")
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(group);
+  add_count(app, "--seed", train.seed, "of order and initial values")->group(group);
   add_int(app, "--threads", train.threads, 1, 1024, "of the target and of training, per process")
       ->group("Work");
 }

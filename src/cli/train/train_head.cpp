@@ -18,12 +18,7 @@
 namespace talon {
 namespace {
 
-/// Options that heads of some kinds alone have use for, and these kinds.
-struct OptionOfKinds {
-  const char* flag;
-  std::vector<std::string_view> kinds;
-};
-const OptionOfKinds kOptionsOfKinds[] = {
+const OptionOfKinds kOptionsOfHeads[] = {
     {"--intermediate", {"eagle", "eagle3", "dflash", "peagle", "draft"}},
     {"--medusa-layers", {"medusa"}},
     {"--layers", {"dflash", "peagle", "draft"}},
@@ -64,7 +59,7 @@ class TrainHead : public Command {
   }
 
   int run() override {
-    check_kind();
+    require_kinds(*app_, kOptionsOfHeads, request_.train.kind);
     check_loss();
     check_device();
     HeadTrainOptions& train = request_.train;
@@ -73,15 +68,6 @@ class TrainHead : public Command {
   }
 
  private:
-  void check_kind() const {
-    const std::string& kind = request_.train.kind;
-    for (const auto& [flag, kinds] : kOptionsOfKinds) {
-      if (app_->count(flag) == 0 || std::ranges::find(kinds, kind) != kinds.end()) continue;
-      throw UsageError(
-          fmt::format("{}: expected --kind {}, got {}", flag, fmt::join(kinds, ", "), kind));
-    }
-  }
-
   void check_loss() const {
     const HeadTrainOptions& train = request_.train;
     const double feature = train.feature >= 0 ? train.feature : train.kind == "eagle" ? 1 : 0;
@@ -182,7 +168,7 @@ class TrainHead : public Command {
 
   void add_measure_options() {
     const char* group = "Measurement";
-    add_question_flags(
+    CLI::Option* questions = add_question_flags(
         *app_, request_.questions,
         {.group = group,
          .help = "Spec-Bench questions, or prompts of pictures, on which heads are measured"});
@@ -198,11 +184,14 @@ class TrainHead : public Command {
             "at which heads are measured, the first of which decides which is best")
         ->type_name("T,T,...")
         ->default_str("0; pictures: 1")
+        ->needs(questions)
         ->group(group);
     add_real(*app_, "--guidance", request_.guidance, 1, 100, "of pictures that it is measured on")
+        ->needs(questions)
         ->group(group);
     add_int(*app_, "--evaluate-every", train.evaluate_every, 0, kMany,
             "iterations, 0 for at the end only")
+        ->needs(questions)
         ->group(group);
     add_int(*app_, "--log-every", train.log_every, 1, kMany, "iterations")->group(group);
   }

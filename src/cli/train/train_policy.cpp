@@ -6,6 +6,12 @@
 namespace talon {
 namespace {
 
+const OptionOfKinds kOptionsOfPolicies[] = {
+    {"--loss", {"ada_eagle"}}, {"--lambda", {"ada_eagle"}}, {"--reward", {"radar"}},
+    {"--alpha", {"radar"}},    {"--gamma", {"radar"}},      {"--pass-cost", {"radar"}},
+    {"--dropout", {"radar"}},
+};
+
 class TrainPolicy : public Command {
  public:
   TrainPolicy(CLI::App& parent, TrainPolicyRunner run)
@@ -28,7 +34,10 @@ class TrainPolicy : public Command {
     add_schedule_options();
   }
 
-  int run() override { return run_(request_); }
+  int run() override {
+    require_kinds(*app_, kOptionsOfPolicies, request_.train.kind);
+    return run_(request_);
+  }
 
  private:
   void add_text_options() {

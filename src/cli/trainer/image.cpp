@@ -50,7 +50,6 @@ bool start(const CompareRequest& request, const TrainingHooks& hooks) {
   note("{}", markdown);
   if (request.report.empty()) return true;
   write_report(request.report, "pictures", image_report(lines, options.data), markdown, lines);
-  note("report: {}/pictures.html", request.report);
   return true;
 }
 
