@@ -45,6 +45,8 @@ constexpr Names kArchitectures[] = {
     {"gemma3_text", "gemma3"},
     {"gemma4", "gemma4"},
     {"gemma4_text", "gemma4"},
+    {"gemma4_unified", "gemma4"},
+    {"gemma4_unified_text", "gemma4"},
     {"mimo_v2_flash", "mimo2"},
     {"olmoe", "olmoe"},
     {"exaone4", "exaone4"},

@@ -195,6 +195,15 @@ TEST(ConvertModel, AnswersAsALlama4FolderWithTheConstantsOfGguf) {
   expect_same_bytes(folder, convert(folder, "llama4"), llama4.sequences[1].ids);
 }
 
+/// As Devstral 2 has it.
+TEST(ConvertModel, AnswersAsAMinistral3FolderWithQueriesThatAreNotScaled) {
+  const MakerRecording ministral3 = unpack_maker("ministral3");
+  const Json rope = {{"mscale_all_dim", 0.0}, {"llama_4_scaling_beta", 0.0}};
+  const Json unscaled = {{"text_config", {{"rope_parameters", rope}}}};
+  const fs::path folder = changed(ministral3.folder, "unscaled", unscaled);
+  expect_same_bytes(folder, convert(folder, "ministral3"), ministral3.sequences[1].ids);
+}
+
 TEST(ConvertModel, RefusesByItsNameWhatGgufCannotSay) {
   const fs::path qwen2 = fs::path(TALON_TEST_DATA) / "golden/families/qwen2_window";
   const Json some_layers = {{"layer_types", {"full_attention", "sliding_attention"}}};

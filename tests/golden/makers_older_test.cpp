@@ -77,6 +77,25 @@ TEST(OlderGguf, OfMixtralHoldsAMatrixForEachExpert) {
   EXPECT_TRUE(run(older.write(), ids) == run(mixtral.gguf, ids));
 }
 
+TEST(OlderGguf, OfQwen3NextHoldsOneMatrixOfInputsAndGates) {
+  const MakerRecording recording = unpack_maker("qwen3_next");
+  const Checkpoint folder = open_checkpoint(recording.folder);  // which has that matrix
+  OlderFile older(recording.gguf);
+  for (const StoredTensor& tensor : older.newer().tensors) {
+    const std::size_t part = tensor.name.find(".attn_gate.");
+    if (part != std::string::npos) {
+      const std::string layer = tensor.name.substr(4, part - 4);
+      const StoredTensor& whole =
+          folder.require(fmt::format("model.layers.{}.linear_attn.in_proj_qkvz.weight", layer));
+      older.add(fmt::format("blk.{}.ssm_in.weight", layer), whole, whole.shape, whole.bytes);
+    } else if (tensor.name.find(".attn_qkv.") == std::string::npos) {
+      older.keep(tensor);
+    }
+  }
+  const auto& ids = recording.sequences[1].ids;
+  EXPECT_TRUE(run(older.write(), ids) == run(recording.gguf, ids));
+}
+
 TEST(OllamasGguf, OfQwen35MoeListsHeadsByLayersAndGivesABiasAnotherName) {
   const MakerRecording recording = unpack_maker("qwen3_5_moe");
   OlderFile file(recording.gguf);

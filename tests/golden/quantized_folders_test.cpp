@@ -124,6 +124,60 @@ TEST(QuantizedLatents, KeysAndValuesInFp8AreThoseThatTheyStandFor) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
+/// Gemma 4's folder with a matrix and a scale, of 1, for each expert in place of stacks.
+fs::path experts_one_by_one(const fs::path& from) {
+  constexpr std::string_view kExperts = ".experts.";
+  const fs::path folder = from.parent_path() / "one_by_one";
+  fs::create_directories(folder);
+  Checkpoint model = open_checkpoint(from);
+  const std::vector<float> scale = {1};
+  std::vector<TensorToWrite> tensors;
+  const auto add_rows = [&](const std::string& name, const StoredTensor& stack, std::int64_t first,
+                            std::int64_t rows) {
+    const std::size_t row_bytes =
+        stack.bytes.size() / static_cast<std::size_t>(stack.shape[0] * stack.shape[1]);
+    const auto bytes = stack.bytes.subspan(static_cast<std::size_t>(first) * row_bytes,
+                                           static_cast<std::size_t>(rows) * row_bytes);
+    tensors.push_back({name + ".weight", stack.type, {rows, stack.shape[2]}, bytes});
+    tensors.push_back(
+        {name + ".weight_scale", StorageType::f32, {1}, std::as_bytes(std::span(scale))});
+  };
+  for (const StoredTensor& tensor : model.tensors) {
+    const std::size_t place = tensor.name.find(kExperts);
+    if (place == std::string::npos) {
+      tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+      continue;
+    }
+    const std::string stem = tensor.name.substr(0, place + kExperts.size());
+    const bool fused = tensor.name.ends_with("gate_up_proj");
+    const std::int64_t rows = fused ? tensor.shape[1] / 2 : tensor.shape[1];
+    for (std::int64_t expert = 0; expert < tensor.shape[0]; ++expert) {
+      const std::int64_t first = expert * tensor.shape[1];
+      const std::string own = fmt::format("{}{}.", stem, expert);
+      add_rows(own + (fused ? "gate_proj" : "down_proj"), tensor, first, rows);
+      if (fused) add_rows(own + "up_proj", tensor, first + rows, rows);
+    }
+  }
+  write_safetensors(folder / "model.safetensors", tensors);
+  model.metadata["quantization_config"] = {{"quant_method", "fp8"}};
+  std::ofstream(folder / "config.json") << model.metadata;
+  return folder;
+}
+
+TEST(QuantizedExperts, LieOneByOneWhereTheFamilyHasStacks) {
+  const MakerRecording recording = unpack_maker("gemma4_moe");
+  std::vector<float> logits[2];
+  for (const bool apart : {false, true}) {
+    ModelRun run(apart ? experts_one_by_one(recording.folder) : recording.folder,
+                 make_reference_backend(2), KvType::f32, 128);
+    run.run(recording.sequences[0].ids, 0, [&](int, std::span<const float> row) {
+      logits[apart].insert(logits[apart].end(), row.begin(), row.end());
+    });
+  }
+  EXPECT_FALSE(logits[0].empty());
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
 std::string try_model(const fs::path& folder) {
   try {
     const Checkpoint checkpoint = open_checkpoint(folder);

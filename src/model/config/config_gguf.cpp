@@ -14,10 +14,21 @@ using Limits = ConfigLimits;
 
 /// Tokens that end an answer in the chat formats of these families, besides the ones a file names
 /// by key.
-constexpr std::array<std::string_view, 12> kEndTexts = {
+constexpr std::array<std::string_view, 13> kEndTexts = {
     "<|im_end|>",      "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
     "<|end_of_text|>", "<end_of_turn>", "<turn|>",    "<|return|>",
-    "<|call|>",        "<|user|>",      "</s>",       "<|END_OF_TURN_TOKEN|>"};
+    "<|call|>",        "<|user|>",      "</s>",       "<|END_OF_TURN_TOKEN|>",
+    "<|observation|>"};
+
+/// YaRN's multiplier of cos and sin. Converters write in its place the `attn_factor` that some
+/// folders have and transformers passes over. That takes back what the usual multiplier adds, so it
+/// is less than 1; where Talon writes such a multiplier, its files have `attn_factor`, too.
+double read_attention_factor(const ConfigKeys& keys, const std::string& prefix, double factor) {
+  const std::string own = prefix + "scaling.attn_factor";
+  const double usual = keys.number_or(own, 1e-3, 1e3, 1) * yarn_attention_factor(factor);
+  const double stated = keys.number_or(prefix + "scaling.yarn_attn_factor", 1e-3, 1e3, usual);
+  return stated < 1 && !keys.has(own) ? usual : stated;
+}
 
 /// context: the original one where YaRN names none.
 RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix, int context) {
@@ -36,9 +47,7 @@ RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix, int cont
         keys.number_or(prefix + "scaling.original_context_length", 1, 1e9, context);
     rope.beta_fast = keys.number_or(prefix + "scaling.yarn_beta_fast", 1e-3, 1e6, 32);
     rope.beta_slow = keys.number_or(prefix + "scaling.yarn_beta_slow", 1e-3, 1e6, 1);
-    const double factor = keys.number_or(prefix + "scaling.attn_factor", 1e-3, 1e3, 1);
-    rope.attention_factor = keys.number_or(prefix + "scaling.yarn_attn_factor", 1e-3, 1e3,
-                                           factor * yarn_attention_factor(rope.factor));
+    rope.attention_factor = read_attention_factor(keys, prefix, rope.factor);
   } else if (scaling != "none" && scaling != "longrope") {
     keys.refuse(prefix + "scaling.type", "none, linear, yarn or longrope");
   } else if (keys.has(prefix + "scale_linear")) {

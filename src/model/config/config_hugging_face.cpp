@@ -76,10 +76,13 @@ void find_prefix(const Checkpoint& checkpoint, ModelConfig& config) {
   }
 }
 
-/// A file that does not say and has no output matrix reads its embeddings as one.
+/// A file without an output matrix reads its embeddings as one, where it does not say or says so of
+/// the whole model and not of its text model.
 void tie_without_output(const ConfigKeys& top, const ConfigKeys& keys, const Checkpoint& checkpoint,
                         ModelConfig& config) {
-  if (top.has("tie_word_embeddings") || keys.has("tie_word_embeddings")) return;
+  constexpr std::string_view kTied = "tie_word_embeddings";
+  const bool says = top.has(kTied) || keys.has(kTied);
+  if (says && !top.flag_or(kTied, false)) return;
   const auto& tensors = checkpoint.tensors;
   const bool has_output = std::any_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
     return tensor.name.starts_with(config.forms.output);
@@ -134,6 +137,8 @@ Json class_defaults(const Json& model_type) {
         {"hidden_size_per_layer_input", 256},
         {"sliding_window", 512},
         {"rope_parameters", kGemma4Rope}}},
+      {"gemma4_unified_text",
+       {{"global_head_dim", 512}, {"sliding_window", 1024}, {"rope_parameters", kGemma4Rope}}},
       {"llama4_text",
        {{"rope_theta", 5e5},
         {"rms_norm_eps", 1e-5},

@@ -21,6 +21,9 @@ struct ConfigLimits {
 /// ln(factor) + 1.
 double yarn_attention_factor(double factor, double exponent = 1);
 
+/// What config.json says of the rotary embedding: `rope_parameters` (transformers 5), else
+/// `rope_scaling` (before), else nothing.
+std::optional<ConfigKeys> rope_keys_of(const ConfigKeys& keys);
 /// The rotary embedding of config.json: rope_theta (10000 when absent), its scaling, and which part
 /// of a head of `head_dim` columns turns. `context` is the original one where YaRN names none.
 /// `kind` names the layers whose part of `rope_parameters` is read where it has one for each kind.

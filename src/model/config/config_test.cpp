@@ -94,6 +94,8 @@ TEST(GgufConfig, EndsAtMarksAndNotAtTextsOfTheSameLetters) {
   metadata["tokenizer.ggml.tokens"] = {"a", "<|im_end|>", "<eos>"};  // added by who trained on
   metadata["tokenizer.ggml.token_type"] = {1, 4, 3};
   EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 1}));
+  metadata["tokenizer.ggml.tokens"][1] = "<|observation|>";  // GLM-4's before what a call gave
+  EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 1}));
 }
 
 TEST(GgufConfig, TheEndOfAMessageIsNotThatOfAnAnswerWhereAnotherTokenReturns) {
@@ -217,6 +219,11 @@ TEST(HuggingFaceConfig, EverySpellingOfRopeScalingIsUnderstood) {
   EXPECT_EQ(yarn.rope.base, 1e6);
   EXPECT_NEAR(yarn.rope.attention_factor, 1.03791002, 1e-7);
   EXPECT_EQ(yarn.context, 131072);
+  json["rope_parameters"]["factor"] = nullptr;
+  json["rope_parameters"]["original_max_position_embeddings"] = 4096;
+  const ModelConfig contexts = read_hugging_face(json);
+  EXPECT_EQ(contexts.rope.factor, 8);  // 32768 of 4096
+  EXPECT_EQ(contexts.context, 32768);
   json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 123.0}};
   EXPECT_EQ(read_hugging_face(json).rope.scaling, RopeConfig::Scaling::none);
   EXPECT_EQ(read_hugging_face(json).rope.base, 123);
@@ -303,6 +310,23 @@ TEST(HuggingFaceConfig, AnOutputMatrixThatNobodySpeaksOfIsTheEmbedding) {
   EXPECT_FALSE(tied(json, {embedding, output}));
   json["tie_word_embeddings"] = false;
   EXPECT_FALSE(tied(json, {embedding}));
+}
+
+TEST(HuggingFaceConfig, TheWholeModelMayTieAnOutputMatrixThatItsTextModelDoesNot) {
+  const std::string prefix = "model.language_model.";
+  const StoredTensor embedding{prefix + "embed_tokens.weight", StorageType::f32, {512, 64}, {}};
+  const StoredTensor output{"lm_head.weight", StorageType::f32, {512, 64}, {}};
+  Json text = hugging_face_json("qwen3_vl_text");
+  text["tie_word_embeddings"] = false;
+  const auto tied = [&](bool whole, std::vector<StoredTensor> tensors) {
+    const Json json = {
+        {"model_type", "qwen3_vl"}, {"tie_word_embeddings", whole}, {"text_config", text}};
+    return read_model_config(checkpoint(CheckpointFormat::hugging_face, json, std::move(tensors)))
+        .tied_output;
+  };
+  EXPECT_TRUE(tied(true, {embedding}));
+  EXPECT_FALSE(tied(true, {embedding, output}));
+  EXPECT_FALSE(tied(false, {embedding}));
 }
 
 TEST(HuggingFaceConfig, ActivationsAreThoseThatTheModelReads) {

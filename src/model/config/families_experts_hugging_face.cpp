@@ -9,8 +9,8 @@ namespace talon {
 const std::string_view kExpertModelTypes =
     "mixtral, qwen2_moe, qwen3_moe, qwen3_vl_moe, qwen3_vl_moe_text, gpt_oss, granitemoe, "
     "granitemoeshared, granitemoehybrid, "
-    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text, mimo_v2_flash, "
-    "olmoe, ernie4_5_moe, glm4_moe_lite";
+    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text, "
+    "gemma4_unified, gemma4_unified_text, mimo_v2_flash, olmoe, ernie4_5_moe, glm4_moe_lite";
 
 namespace {
 
@@ -257,8 +257,7 @@ void read_llama4(const ConfigKeys& keys, ModelConfig& config) {
 /// The two multipliers of a head's scores and angles that DeepSeek's YaRN has.
 double latent_score_scale(const ConfigKeys& keys, const ModelConfig& config, int head_dim) {
   double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
-  auto scaling = keys.object("rope_parameters");
-  if (!scaling) scaling = keys.object("rope_scaling");
+  const auto scaling = rope_keys_of(keys);
   const double all = scaling ? scaling->number_or("mscale_all_dim", 0, 1e3, 0) : 0;
   if (config.rope.scaling != RopeConfig::Scaling::yarn || all == 0) return scale;
   const double mscale = yarn_attention_factor(config.rope.factor, all);
@@ -390,6 +389,8 @@ constexpr Family kFamilies[] = {
     {"deepseek_v3", read_deepseek_v3},
     {"gemma4", read_gemma4},
     {"gemma4_text", read_gemma4},
+    {"gemma4_unified", read_gemma4},
+    {"gemma4_unified_text", read_gemma4},
     {"mimo_v2_flash", read_mimo},
     {"olmoe", read_olmoe},
     {"ernie4_5_moe", read_ernie4_5_moe},

@@ -58,11 +58,19 @@ void read_phi3(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   window_all(keys, config);
 }
 
+/// The files name mscale_all_dim alone, since mscale is 1. With 0 the amplitude is YaRN's own.
+void read_mistral3_amplitude(const ConfigKeys& keys, ModelConfig& config) {
+  const double all = keys.number_or(key(config, "rope.scaling.yarn_log_multiplier"), 0, 1e3, 0);
+  RopeConfig& rope = config.rope;
+  if (rope.scaling != RopeConfig::Scaling::yarn || all == 0) return;
+  rope.attention_factor =
+      yarn_attention_factor(rope.factor) / yarn_attention_factor(rope.factor, all);
+}
+
 void read_mistral3(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   read_llama(keys, checkpoint, config);
-  const float beta = number_or(keys, config, "attention.temperature_scale", 0);
-  // The files name no amplitude: mscale and mscale_all_dim are equal.
-  if (keys.has(key(config, "rope.scaling.yarn_log_multiplier"))) config.rope.attention_factor = 1;
+  read_mistral3_amplitude(keys, config);
+  const double beta = keys.number_or(key(config, "attention.temperature_scale"), 0, 1e9, 0);
   if (beta == 0) return;
   config.query_scaling.beta = beta;
   config.query_scaling.floor =
@@ -105,8 +113,16 @@ void read_ernie4_5(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
   config.interleaved_rope = true;
 }
 
-void read_glm4(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
-  config.interleaved_rope = true;
+/// Whether pairs turn by several positions of a token, as llama.cpp tells it: in models that see.
+bool has_rope_sections(const ConfigKeys& keys, const ModelConfig& config) {
+  const auto sections =
+      keys.integers(key(config, "rope.dimension_sections"), 0, Limits::kHeadDim, 4);
+  return !sections.empty() && sections[0] > 0 && sections[1] > 0;
+}
+
+/// Converters bring the rows of models that see into half-split order.
+void read_glm4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  config.interleaved_rope = !has_rope_sections(keys, config);
   config.forms.fused_gate_up = true;
   each_plan(config, [](LayerPlan& plan) { plan.post_norms = true; });
 }

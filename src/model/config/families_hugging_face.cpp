@@ -56,9 +56,10 @@ void read_phi3(const ConfigKeys& keys, ModelConfig& config) {
 
 void read_ministral3(const ConfigKeys& keys, ModelConfig& config) {
   read_mistral(keys, config);
-  const auto rope = keys.object("rope_parameters");
-  if (!rope || !rope->has("llama_4_scaling_beta")) return;
-  config.query_scaling.beta = rope->number("llama_4_scaling_beta", 0, 1e3);
+  const auto rope = rope_keys_of(keys);
+  const double beta = rope ? rope->number_or("llama_4_scaling_beta", 0, 1e3, 0) : 0;
+  if (beta == 0) return;
+  config.query_scaling.beta = beta;
   config.query_scaling.floor = rope->number("original_max_position_embeddings", 1, 1e9);
   each_plan(config, [](LayerPlan& plan) { plan.scales_queries = true; });
 }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "io/test_files.h"
+#include "model/config/tensor_names.h"
 #include "model/config/test_gguf.h"
 
 // What keys of single families mean, beside what all have in common.
@@ -252,6 +253,20 @@ TEST(Gemma4, TheLastLayerIsFullAndMissingKeysAreThoseOfTheClass) {
   expect_refusal(json, {"use_bidirectional_attention", "found \"all\""});
 }
 
+/// The class of the model of 12B; that of the others has embeddings for each layer.
+TEST(Gemma4, TheUnifiedModelHasDefaultsOfItsOwn) {
+  const Json nested = {{"model_type", "gemma4_unified"},
+                       {"text_config", sizes("gemma4_unified_text")}};
+  for (const Json& json : {nested, sizes("gemma4_unified_text")}) {
+    const ModelConfig config = read(json);
+    EXPECT_EQ(windows(config), (std::vector<int>{1024, 1024, 1024, 0}));
+    EXPECT_EQ(config.plans[3].head_dim, 512);
+    EXPECT_EQ(config.rope.base, 1e6);
+    EXPECT_EQ(config.per_layer_input, 0);
+    EXPECT_EQ(config.plans[0].experts.count, 0);
+  }
+}
+
 TEST(Gemma3, HasTheKeyOfACapOfScoresButNoCap) {
   EXPECT_EQ(read(sizes("gemma3_text", {{"attn_logit_softcapping", 25.0}})).plans[0].soft_cap, 0);
   EXPECT_EQ(read(sizes("gemma2", {{"attn_logit_softcapping", 25.0}})).plans[0].soft_cap, 25);
@@ -280,6 +295,32 @@ TEST(Llama4, ListsOfLayersWin) {
   EXPECT_EQ(mixed({{"moe_layers", {0, 3}}, {"interleave_moe_layer_step", 2}}),
             (std::vector<int>{4, 0, 0, 4}));
   EXPECT_EQ(mixed({{"moe_layers", Json::array()}}), (std::vector<int>{0, 0, 0, 0}));
+}
+
+TEST(Llama4, ExpertsMayLieOneByOne) {
+  const TensorNames names =
+      TensorNames::of(CheckpointFormat::hugging_face, read(llama4(Json::object())));
+  const std::string experts = "model.layers.{}.feed_forward.experts.";
+  EXPECT_EQ(names.expert_gate, experts + "{}.gate_proj");
+  EXPECT_EQ(names.expert_up, experts + "{}.up_proj");
+  EXPECT_EQ(names.expert_gate_up, experts + "gate_up_proj");
+  EXPECT_EQ(names.expert_down, experts + "{}.down_proj");
+}
+
+TEST(Ministral3, ScalesQueriesInBothSpellingsUnlessBy0) {
+  const Json scaling = {
+      {"rope_type", "yarn"}, {"factor", 16.0},      {"original_max_position_embeddings", 128},
+      {"mscale", 1},         {"mscale_all_dim", 1}, {"llama_4_scaling_beta", 0.25}};
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    Json json = sizes("ministral3", {{key, scaling}});
+    const ModelConfig config = read(json);
+    EXPECT_TRUE(config.plans[0].scales_queries) << key;
+    EXPECT_EQ(config.query_scaling.beta, 0.25) << key;
+    EXPECT_EQ(config.query_scaling.floor, 128) << key;
+    EXPECT_EQ(config.rope.attention_factor, 1) << key;
+    json[key]["llama_4_scaling_beta"] = 0;
+    EXPECT_FALSE(read(json).plans[0].scales_queries) << key;
+  }
 }
 
 TEST(QwenMoe, WindowsWithoutAListAreThoseOfTheClass) {

@@ -70,6 +70,54 @@ TEST(GgufGemma3, OllamasFilesOfModelsThatSeeLackWhatTheyHaveInCommon) {
   EXPECT_NE(refusal(sees, "llama").find("layer_norm_rms_epsilon"), std::string::npos);
 }
 
+TEST(GgufGlm4, ModelsThatSeeHaveHalfSplitRows) {
+  EXPECT_TRUE(read_gguf(sizes(), "glm4").interleaved_rope);
+  const auto with = [](const Json& sections) {
+    return read_gguf(sizes({{"rope.dimension_sections", sections}}), "glm4").interleaved_rope;
+  };
+  EXPECT_FALSE(with({8, 12, 12, 0}));
+  EXPECT_TRUE(with({0, 0, 0, 0}));
+}
+
+TEST(GgufYarn, AMultiplierBelow1IsAFactorOfTheUsualOne) {
+  constexpr double kUsual = 1.138629436;  // 1 + 0.1 ln 4
+  Json keys = sizes({{"rope.scaling.type", "yarn"},
+                     {"rope.scaling.factor", 4.0},
+                     {"rope.scaling.original_context_length", 128}});
+  const auto amplitude = [&] { return read_gguf(keys, "qwen3").rope.attention_factor; };
+  EXPECT_NEAR(amplitude(), kUsual, 1e-8);
+  keys["rope.scaling.yarn_attn_factor"] = 0.8782488562869419;  // as of DeepSeek-R1-0528-Qwen3-8B
+  EXPECT_NEAR(amplitude(), kUsual, 1e-8);
+  keys["rope.scaling.attn_factor"] = 0.75;  // as Talon writes both
+  EXPECT_EQ(amplitude(), 0.8782488562869419);
+  keys["rope.scaling.yarn_attn_factor"] = 1.25;
+  EXPECT_EQ(amplitude(), 1.25);
+  keys.erase("rope.scaling.attn_factor");
+  EXPECT_EQ(amplitude(), 1.25);
+}
+
+TEST(GgufMistral3, AFactorOfQueriesAndAnExponentMayBe0) {
+  Json keys = sizes({{"rope.scaling.type", "yarn"},
+                     {"rope.scaling.factor", 4.0},
+                     {"rope.scaling.original_context_length", 128},
+                     {"rope.scaling.yarn_log_multiplier", 0.0},
+                     {"attention.temperature_scale", 0.0}});
+  const ModelConfig devstral = read_gguf(keys, "mistral3");
+  EXPECT_FALSE(devstral.plans[0].scales_queries);
+  EXPECT_NEAR(devstral.rope.attention_factor, 1.138629436, 1e-8);
+  keys["rope.scaling.yarn_log_multiplier"] = 1.0;
+  keys["attention.temperature_scale"] = 0.1;
+  const ModelConfig ministral = read_gguf(keys, "mistral3");
+  EXPECT_TRUE(ministral.plans[0].scales_queries);
+  EXPECT_EQ(ministral.query_scaling.beta, 0.1);
+  EXPECT_EQ(ministral.query_scaling.floor, 128);
+  EXPECT_EQ(ministral.rope.attention_factor, 1);
+  keys["rope.scaling.yarn_log_multiplier"] = 0.7;
+  EXPECT_NEAR(read_gguf(keys, "mistral3").rope.attention_factor, 1.03791002, 1e-7);
+  keys["attention.temperature_scale"] = -0.1;
+  EXPECT_NE(refusal(keys, "mistral3").find("temperature_scale"), std::string::npos);
+}
+
 TEST(GgufDeepSeek2, QueriesThatAreScaledByTheirPositionsAreRefused) {
   constexpr const char* kKey = "deepseek2.attention.temperature_scale";
   const auto with = [](double scale) {

@@ -140,7 +140,10 @@ std::optional<Quantization> read_quantization(const ConfigKeys& top) {
                "nothing: weights in MLX's groups are not read, others of the model are");
   }
   const auto keys = top.object("quantization_config");
-  if (!keys) return std::nullopt;
+  if (!keys) {
+    const auto text = top.object("text_config");
+    return text ? read_quantization(*text) : std::nullopt;
+  }
   Quantization q;
   const std::string method = keys->text("quant_method");
   if (method == "gptq") {

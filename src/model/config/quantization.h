@@ -20,7 +20,8 @@ struct Quantization {
   int block_rows = 0, block_cols = 0;  // of float_blocks; 0: one scale for a matrix
 };
 
-/// Nothing without a quantization_config. Throws Error for one that is not known.
+/// Nothing without a quantization_config, which may stand below text_config. Throws Error for one
+/// that is not known.
 std::optional<Quantization> read_quantization(const ConfigKeys& keys);
 
 }  // namespace talon

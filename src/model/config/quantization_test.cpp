@@ -50,6 +50,19 @@ TEST(Quantization, GroupsOfMlxAreRefusedByName) {
   }
 }
 
+TEST(Quantization, MayBeSaidOfTheTextModelAlone) {
+  const Json fp8 = {{"quant_method", "fp8"}}, awq = {{"quant_method", "awq"}, {"bits", 4}};
+  Json config = {{"text_config", {{"quantization_config", awq}}}};
+  const auto found = read_quantization(ConfigKeys(config, "config.json"));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->method, Quantization::Method::awq);
+  config["quantization_config"] = fp8;  // of the whole
+  EXPECT_EQ(read_quantization(ConfigKeys(config, "config.json"))->method,
+            Quantization::Method::float_blocks);
+  config = {{"text_config", Json::object()}};
+  EXPECT_FALSE(read_quantization(ConfigKeys(config, "config.json")));
+}
+
 TEST(Quantization, OtherOrdersOfAwqAreRefusedUnderEveryKey) {
   const Json awq = {{"quant_method", "awq"}, {"bits", 4}};
   EXPECT_EQ(read(awq).group, 128);

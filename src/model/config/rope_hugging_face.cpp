@@ -10,12 +10,11 @@ namespace {
 
 constexpr std::string_view kOriginal = "original_max_position_embeddings";
 
-/// The scaling part of config.json: `rope_parameters` (transformers 5), in it that of one kind of
-/// layers where there are several, or `rope_scaling` (before), or nothing.
-std::optional<ConfigKeys> scaling_keys(const ConfigKeys& keys, std::string_view kind) {
-  auto parameters = keys.object("rope_parameters");
-  if (!parameters) return keys.object("rope_scaling");
-  return parameters->has(kind) ? parameters->object(kind) : parameters;
+/// The part of one kind of layers, where there are several.
+std::optional<ConfigKeys> rope_keys_of_kind(const ConfigKeys& keys, std::string_view kind) {
+  auto all = rope_keys_of(keys);
+  if (all && all->has(kind)) return all->object(kind);
+  return all;
 }
 
 /// YaRN's multiplier of cos and sin (arXiv:2309.00071 section 3.4), with DeepSeek's refinement by
@@ -42,9 +41,11 @@ void read_llama3(const ConfigKeys& scaling, RopeConfig& rope) {
   }
 }
 
+/// Without a factor it is that of the contexts.
 void read_yarn(const ConfigKeys& scaling, int context, RopeConfig& rope) {
   rope.scaling = RopeConfig::Scaling::yarn;
   rope.original_context = scaling.number_or(kOriginal, 1, 1e9, context);
+  rope.factor = scaling.number_or("factor", 1e-3, 1e6, context / rope.original_context);
   rope.beta_fast = scaling.number_or("beta_fast", 1e-3, 1e6, 32);
   rope.beta_slow = scaling.number_or("beta_slow", 1e-3, 1e6, 1);
   rope.attention_factor = read_attention_factor(scaling, rope.factor);
@@ -91,16 +92,20 @@ void read_scaling(const ConfigKeys& keys, const ConfigKeys& scaling, int context
     const int rotary = rope.rotary > 0 ? rope.rotary : head_dim;
     return read_longrope(keys, scaling, context, static_cast<std::size_t>(rotary) / 2, rope);
   }
-  const bool known = type == "linear" || type == "llama3" || type == "yarn";
-  if (!known)
+  if (type == "yarn") return read_yarn(scaling, context, rope);
+  if (type != "linear" && type != "llama3")
     scaling.refuse(key, "default, linear, dynamic, llama3, yarn, longrope or proportional");
   rope.factor = scaling.number("factor", 1e-3, 1e6);
-  if (type == "linear") rope.scaling = RopeConfig::Scaling::linear;
-  if (type == "llama3") read_llama3(scaling, rope);
-  if (type == "yarn") read_yarn(scaling, context, rope);
+  if (type == "llama3") return read_llama3(scaling, rope);
+  rope.scaling = RopeConfig::Scaling::linear;
 }
 
 }  // namespace
+
+std::optional<ConfigKeys> rope_keys_of(const ConfigKeys& keys) {
+  if (auto parameters = keys.object("rope_parameters")) return parameters;
+  return keys.object("rope_scaling");
+}
 
 RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::string_view kind) {
   RopeConfig rope;
@@ -108,7 +113,7 @@ RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::
       keys.number_or("rope_theta", 1, 1e12, keys.number_or("rotary_emb_base", 1, 1e12, 1e4));
   double part =
       keys.number_or("partial_rotary_factor", 0, 1, keys.number_or("rotary_pct", 0, 1, 1));
-  const auto scaling = scaling_keys(keys, kind);
+  const auto scaling = rope_keys_of_kind(keys, kind);
   if (scaling) {
     rope.base = scaling->number_or("rope_theta", 1, 1e12, rope.base);
     part = scaling->number_or("partial_rotary_factor", 0, 1, part);

@@ -66,6 +66,7 @@ void add_gguf_experts(TensorNames& names) {
   names.state_gate = "blk.{}.attn_gate";
   names.state_write = "blk.{}.ssm_beta";
   names.state_decay = "blk.{}.ssm_alpha";
+  names.state_fused_inputs = "blk.{}.ssm_in";
   names.state_fused_gates = "blk.{}.ssm_ba";
   names.state_filter = "blk.{}.ssm_conv1d";
   names.state_rate = "blk.{}.ssm_a";
@@ -122,14 +123,19 @@ TensorNames neox_names(const TensorForms& forms) {
   return names;
 }
 
-/// `root`: what holds router and experts, below a layer.
-void add_experts(const std::string& root, TensorNames& names) {
-  names.router = root + "gate";
-  names.choice_bias = root + "gate.e_score_correction_bias";
+/// `root`: what holds the experts. Stacks of all have the names without a number.
+void name_expert_matrices(const std::string& root, TensorNames& names) {
   names.expert_gate = root + "experts.{}.gate_proj";
   names.expert_up = root + "experts.{}.up_proj";
   names.expert_gate_up = root + "experts.gate_up_proj";
   names.expert_down = root + "experts.{}.down_proj";
+}
+
+/// `root`: what holds router and experts, below a layer.
+void add_experts(const std::string& root, TensorNames& names) {
+  names.router = root + "gate";
+  names.choice_bias = root + "gate.e_score_correction_bias";
+  name_expert_matrices(root, names);
   names.shared_gate = root + "shared_expert.gate_proj";
   names.shared_up = root + "shared_expert.up_proj";
   names.shared_gate_up = root + "shared_expert.gate_up_proj";
@@ -141,12 +147,6 @@ void name_shared(const std::string& root, TensorNames& names) {
   names.shared_gate = root + "gate_proj";
   names.shared_up = root + "up_proj";
   names.shared_down = root + "down_proj";
-}
-
-/// Stacks of all experts, where a folder holds them so.
-void name_stacks(const std::string& root, TensorNames& names) {
-  names.expert_gate_up = root + "experts.gate_up_proj";
-  names.expert_down = root + "experts.down_proj";
 }
 
 void add_latents(const std::string& layer, TensorNames& names) {
@@ -163,7 +163,7 @@ void add_gemma4(const std::string& prefix, TensorNames& names) {
   names.router = layer + "router.proj";
   names.router_scale = layer + "router.scale";
   names.expert_scale = layer + "router.per_expert_scale";
-  name_stacks(layer, names);
+  name_expert_matrices(layer, names);
   names.pre_expert_norm = layer + "pre_feedforward_layernorm_2";
   names.post_dense_norm = layer + "post_feedforward_layernorm_1";
   names.post_expert_norm = layer + "post_feedforward_layernorm_2";
@@ -210,11 +210,10 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
     names.shared_down = names.down = layer + "shared_mlp.output_linear";
   } else if (family == "gpt_oss") {
     names.router = layer + "mlp.router";
-    name_stacks(layer + "mlp.", names);
   } else if (family == "llama4_text" || family == "llama4") {
     const std::string root = layer + "feed_forward.";
     names.router = root + "router";
-    name_stacks(root, names);
+    name_expert_matrices(root, names);
     name_shared(root + "shared_expert.", names);
     names.gate = root + "gate_proj";
     names.up = root + "up_proj";

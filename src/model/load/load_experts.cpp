@@ -157,8 +157,8 @@ void ExpertLoader::load_biases(int layer, const LayerPlan& plan, ExpertLayerWeig
   }
   w.gate_bias = upload(gate, width);
   w.up_bias = upload(up, width);
-  w.down_bias = upload(
-      tensors_.values(stack_tensor(names_.expert_down, layer) + "_bias", {count, hidden}), hidden);
+  const std::string down = stack_tensor(stack_of(names_.expert_down), layer) + "_bias";
+  w.down_bias = upload(tensors_.values(down, {count, hidden}), hidden);
 }
 
 /// Gate and up of all experts in one stack, a stack of its own, or a matrix for each expert, as

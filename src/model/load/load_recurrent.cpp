@@ -24,15 +24,15 @@ std::vector<std::int32_t> rows_of_part(int key_heads, std::span<const int> sizes
 
 }  // namespace
 
-/// Qwen3-Next's folders hold [q | k | v | z] and [b | a] of each key head in one matrix, its GGUF
-/// files the second of these alone.
+/// Qwen3-Next's folders and older GGUF files hold [q | k | v | z] and [b | a] of each key head in
+/// one matrix, newer GGUF files the second of these alone.
 void LayerLoader::load_recurrent_inputs(int layer, const RecurrentPlan& plan, RecurrentWeights& w) {
   const int hidden = config_.hidden, heads = plan.key_heads;
   const auto name = [&](const std::string& of) { return layer_tensor(of, layer); };
   const int values = plan.value_heads / heads * plan.value_dim;
-  const std::string fused =
-      names_.state_fused_inputs.empty() ? "" : name(names_.state_fused_inputs);
-  if (config_.forms.fused_by_key_head && !fused.empty()) {
+  const std::string inputs = name(names_.state_inputs);
+  if (config_.forms.fused_by_key_head && !tensors_.has(inputs)) {
+    const std::string fused = name(names_.state_fused_inputs);
     const int sizes[] = {plan.key_dim, plan.key_dim, values, values};
     const int stored = plan.channels() + plan.width();
     std::vector<std::int32_t> order;
@@ -44,7 +44,7 @@ void LayerLoader::load_recurrent_inputs(int layer, const RecurrentPlan& plan, Re
     const auto gates = rows_of_part(heads, sizes, 3);
     w.gate = tensors_.matrix(fused, plan.width(), hidden, {0, stored, gates});
   } else {
-    w.inputs = tensors_.matrix(name(names_.state_inputs), plan.channels(), hidden);
+    w.inputs = tensors_.matrix(inputs, plan.channels(), hidden);
     w.gate = tensors_.matrix(name(names_.state_gate), plan.width(), hidden);
   }
   if (!config_.forms.fused_by_key_head) {
