@@ -85,7 +85,8 @@ TEST(Turns, OfMistralFollowACallOnEveryPath) {
 /// Writes thoughts under the name that gpt-oss' has for them.
 TestServer& thinking() {
   static TestServer server(
-      with_template("{% for message in messages %}{{ message.role }}:{% if message.thinking %} ("
+      with_template("{# <tool_call> #}{% for message in messages %}{{ message.role }}:"
+                    "{% if message.thinking %} ("
                     "{{ message.thinking }}){% endif %} {{ message.content }}"
                     "{% for call in message.tool_calls or [] %}{{ call.function.name }}"
                     "{% endfor %}\n{% endfor %}{{ tools }}assistant:"));
@@ -133,6 +134,24 @@ TEST(Turns, OfResultsAreOneOfTheUser) {
   EXPECT_EQ(counted.status, 200) << counted.body;
 }
 
+/// Llama 3's take one call of a message, and its models make more.
+TEST(Turns, OfTwoCallsAreTwoWhereTheTemplateTakesNoOthers) {
+  TestServer server(with_template(
+      "{# ipython parameters #}{{ tools or '' }}{% for message in messages %}"
+      "{% if message.tool_calls and message.tool_calls | length > 1 %}"
+      "{{ raise_exception('This model only supports single tool-calls at once!') }}{% endif %}"
+      "{{ message.content }}{% for call in message.tool_calls or [] %}({{ call.function.name }})"
+      "{% endfor %};{% endfor %}assistant:"));
+  Json body = chat_with_call("a");
+  Json& calls = body["messages"][1]["tool_calls"];
+  calls.push_back(calls[0]);
+  calls[1]["id"] = "b";
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", "b"}, {"content", "one"}});
+  const Reply reply = server.post("/apply-template", body);
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(reply.json()["prompt"], "Hi;(time);noon;(time);one;assistant:");
+}
+
 TEST(Turns, OfOneRoleAreOneWhereTheTemplateTakesNoOthers) {
   const Json said = {{"role", "assistant"}, {"content", "Well."}},
              more = {{"role", "user"}, {"content", "So?"}};
@@ -166,7 +185,7 @@ TEST(Turns, OfTheAssistantNeedNoContent) {
 
 TEST(Turns, OfACallWithoutArgumentsHaveAnEmptyObject) {
   TestServer server(with_template(
-      "{% for message in messages %}{% for call in message.tool_calls or [] %}"
+      "{# <tool_call> #}{% for message in messages %}{% for call in message.tool_calls or [] %}"
       "{{ call.function.name }}({% for k, v in call.function.arguments | items %}{{ k }}"
       "{% endfor %}){% endfor %}{% endfor %}{{ tools }}"));
   for (const char* arguments : {"{}", "", " \n"}) {
@@ -179,7 +198,8 @@ TEST(Turns, OfACallWithoutArgumentsHaveAnEmptyObject) {
 }
 
 TEST(Turns, OfResultsHaveTheNameOfTheLastCallOfTheirId) {
-  TestServer server(with_template("name: {{ messages[-1].name }}{{ tools or '' }}"));
+  TestServer server(
+      with_template("{# <tool_call> #}name: {{ messages[-1].name }}{{ tools or '' }}"));
   Json body = chat_with_call("c");
   Json& calls = body["messages"][1]["tool_calls"];
   calls.push_back(calls[0]);

@@ -89,14 +89,14 @@ Request make_request(const AnswerFields& fields, const ServedModel& model) {
   return request;
 }
 
-std::vector<Job> make_jobs(const AnswerHead& head) {
+/// came: when the request did.
+std::vector<Job> make_jobs(const AnswerHead& head, std::chrono::steady_clock::time_point came) {
   const AnswerFields& fields = head.fields;
   Job job;
   job.request = make_request(fields, *head.model);
   job.method = fields.method;
   if (fields.deadline_ms) {
-    job.request.deadline =
-        std::chrono::steady_clock::now() + std::chrono::milliseconds(*fields.deadline_ms);
+    job.request.deadline = came + std::chrono::milliseconds(*fields.deadline_ms);
   }
   std::vector<Job> jobs;
   for (const std::vector<TokenId>& prompt : head.prompts) {
@@ -224,9 +224,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   if (ask.options.continues_last) check_can_continue(ask);
   name_results(ask.messages);
   const bool is_told = tells_tools(*chat, ask);
-  const ToolDialect dialect = dialect_of(chat->source());
-  if (dialect == ToolDialect::kimi) name_calls_by_ids(ask.messages);
-  if (dialect == ToolDialect::mistral) shorten_call_ids(ask.messages);
+  if (is_told) fit_calls(*chat, ask.messages);
   name_thoughts_twice(ask.messages);
   if (has_later_system(ask.messages) && !takes_later_system(*chat)) {
     tell_as_user(ask.messages, "system", 1);
@@ -282,6 +280,7 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   style.reasons = marks_reasoning(source) && dialect != ToolDialect::harmony;
   style.continues = continues;
   style.parallel = tools.parallel;
+  style.tags_response = tags_responses(source);
   style.begins_thinking =
       style.reasons && (continues ? is_thought_open : ends_thinking(prompt.chat.text));
   std::optional<GrammarText> otherwise;
@@ -296,10 +295,10 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
 void start_answer(const GenerateInput& input, AnswerHead head,
                   std::unique_ptr<AnswerFormat> (*make_format)(AnswerHead)) {
   check_answer_count(head);
-  std::vector<Job> jobs = make_jobs(head);
+  std::vector<Job> jobs = make_jobs(head, input.came);
   const bool streams = head.fields.streams, traces = head.fields.traces;
   Answering::start({input.exchange, input.model, make_format(std::move(head)), streams, traces,
-                    input.limits->unread_bytes, input.workers},
+                    input.limits->unread_bytes, input.workers, input.came},
                    std::move(jobs));
 }
 

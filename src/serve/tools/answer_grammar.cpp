@@ -16,6 +16,16 @@ std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// A regular expression of a mark.
+std::string escaped(std::string_view mark) {
+  std::string text;
+  for (const char c : mark) {
+    if (c == '|' || c == '[' || c == ']') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
 /// llguidance's Lark for a schema, an object or `true`, written on one line.
 std::string json_of(OrderedJson schema) {
   if (!schema.is_object()) schema = OrderedJson::object();
@@ -100,10 +110,10 @@ class GrammarWriter {
 
   /// Calls of the family that begin where the model likes, in any text.
   std::string text_with_calls() {
-    lines_ += fmt::format("lead[suffix=\"<tool_call>\\n\"]: {}\n", kAnyText);
-    lines_ += fmt::format("TEXT: {} & ~/(?s:.)*<tool_call>\\n(?s:.)*/\n", kAnyText);
-    const std::string call = "(lead " + objects("arguments") + " \"\\n</tool_call>\")";
-    return call + (use_.parallel ? "* TEXT" : "? TEXT");
+    lines_ += fmt::format("lead[suffix=\"<tool_call>\"]: {}\n", kAnyText);
+    const std::string text = rule("TEXT", without_calls());
+    const std::string call = "(lead /\\n?/ " + objects("arguments") + " /\\n?/ \"</tool_call>\")";
+    return call + (use_.parallel ? "* " : "? ") + text;
   }
 
   /// REQUIRES: the text is a schema, an object or `true`.
@@ -125,22 +135,20 @@ class GrammarWriter {
              " " + mark("<|end|>") + " " + mark("<|start|>") + " \"assistant\")? " + body;
     }
     if (!style_.reasons) return body;
-    if (style_.thoughts == ThoughtMarks::channel) {
-      return "(" + mark("<|channel>") + " \"thought\\n\" " + kAnyText + " " + mark("<channel|>") +
-             ")? " + body;
+    switch (style_.thoughts) {
+      case ThoughtMarks::channel:
+        return thought(mark("<|channel>") + " \"thought\\n\"", "<channel|>") + body;
+      case ThoughtMarks::cohere:
+        return thought(mark("<|START_THINKING|>"), "<|END_THINKING|>") + body;
+      case ThoughtMarks::seed:
+        return thought(mark("<seed:think>"), "</seed:think>") + "/[\\n ]{0,4}/ " + body;
+      case ThoughtMarks::mistral:
+        return thought(mark("[THINK]"), "[/THINK]") + "/[\\n ]{0,4}/ " + body;
+      case ThoughtMarks::tags:
+        break;
     }
-    if (style_.thoughts == ThoughtMarks::cohere) {
-      return thought("<|START_THINKING|>", "<|END_THINKING|>") + body;
-    }
-    if (style_.thoughts == ThoughtMarks::seed) {
-      return thought("<seed:think>", "</seed:think>") + "/[\\n ]{0,4}/ " + body;
-    }
-    if (style_.thoughts == ThoughtMarks::mistral) {
-      return thought("[THINK]", "[/THINK]") + "/[\\n ]{0,4}/ " + body;
-    }
-    lines_ += fmt::format("thought[suffix=\"</think>\"]: {}\n", kAnyText);
-    const std::string rest = "thought /[\\n ]{0,4}/";
-    return (style_.begins_thinking ? rest : "(\"<think>\" " + rest + ")?") + " " + body;
+    const std::string rest = rest_of_thought("</think>") + " /[\\n ]{0,4}/";
+    return (style_.begins_thinking ? rest : "(" + mark("<think>") + " " + rest + ")?") + " " + body;
   }
 
   /// What the model thinks, and then a text of any kind.
@@ -245,12 +253,28 @@ class GrammarWriter {
     return call + repeated(" (\"\\n\" " + call + ")*");
   }
 
-  /// Any text would go on over an end that is no token.
-  std::string thought(const char* begin, const char* end) {
+  /// Text that no call begins in.
+  std::string without_calls() const {
+    std::string marks;
+    for (const std::string_view begin : call_marks_of(style_.dialect)) {
+      marks += (marks.empty() ? "" : "|") + escaped(begin);
+    }
+    if (marks.empty()) return kAnyText;
+    return fmt::format("{} & ~/(?s:.)*({})(?s:.)*/", kAnyText, marks);
+  }
+
+  std::string thought(const std::string& begin, const char* end) {
+    return "(" + begin + " " + rest_of_thought(end) + ")? ";
+  }
+
+  /// From behind its mark on. A call would end it (answer_style.h), and any text would go on over
+  /// an end that is no token.
+  std::string rest_of_thought(const char* end) {
+    const std::string text = rule("THOUGHT", without_calls());
     const std::string last = mark(end);
-    if (last.front() != '"') return "(" + mark(begin) + " " + kAnyText + " " + last + ")? ";
-    lines_ += fmt::format("thought[suffix={}]: {}\n", last, kAnyText);
-    return "(" + mark(begin) + " thought)? ";
+    if (last.front() != '"') return text + " " + last;
+    lines_ += fmt::format("thought[suffix={}]: {}\n", last, text);
+    return "thought";
   }
 
   std::string gemma_call(const char* begin, const char* end) {

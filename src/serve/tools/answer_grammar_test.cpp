@@ -17,12 +17,12 @@ constexpr const char* kSchemaOfA =
     R"({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
         "additionalProperties": false})";
 
-/// One that has the marks of harmony as special tokens.
-Tokenizer harmony_tokenizer() {
+/// One that has the marks of harmony, and of a thought, as special tokens.
+Tokenizer tokenizer_with_marks() {
   std::ifstream file(TALON_TEST_DATA "/text/byte_level/tokenizer.json");
   Json json = Json::parse(file);
   for (const char* mark : {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>",
-                           "<|call|>", "<|return|>"}) {
+                           "<|call|>", "<|return|>", "<think>", "</think>"}) {
     Json token = json["added_tokens"][0];
     token["id"] = json["added_tokens"].back()["id"].get<int>() + 1;
     token["content"] = mark;
@@ -33,7 +33,7 @@ Tokenizer harmony_tokenizer() {
 }
 
 const Tokenizer& tokenizer() {
-  static const Tokenizer tokenizer = harmony_tokenizer();
+  static const Tokenizer tokenizer = tokenizer_with_marks();
   return tokenizer;
 }
 
@@ -139,6 +139,59 @@ TEST(AnswerGrammar, OfAMistralModelThatThinksIsOfWhatItSaysThen) {
     }
     EXPECT_EQ(taken(grammar, thought + "?"), Taken::refused) << form.text;
   }
+}
+
+TEST(AnswerGrammar, OfAModelWhoseThoughtsAreBetweenTokensHasThese) {
+  AnswerStyle style;
+  style.reasons = true;
+  for (const Form& form : kForms) {
+    const std::string text = form.text;
+    const auto grammar = answer_grammar({}, style, tokenizer(), form.grammar);
+    EXPECT_EQ(taken(grammar, text), Taken::whole) << text;
+    EXPECT_EQ(taken(grammar, "<think>I look.</think>\n\n" + text), Taken::whole) << text;
+  }
+  style.begins_thinking = true;
+  const auto begun = answer_grammar({}, style, tokenizer(), kForms[0].grammar);
+  EXPECT_EQ(taken(begun, "I look.</think>"), Taken::begun);
+  EXPECT_EQ(taken(begun, std::string("I look.</think>") + kForms[0].text), Taken::whole);
+}
+
+/// The reader would take such a call for one.
+TEST(AnswerGrammar, OfCallsHasNoneInAThought) {
+  const std::string object = R"({"name": "get", "arguments": {"a": 1}})";
+  ToolUse use = one_tool();
+  use.choice = ToolUse::Choice::required;
+  use.parallel = false;
+  AnswerStyle style;
+  style.dialect = ToolDialect::hermes;
+  style.reasons = style.begins_thinking = true;
+  const auto tags = answer_grammar(use, style, tokenizer(), {});
+  EXPECT_EQ(taken(tags, "I look.</think>\n\n<tool_call>\n" + object + "\n</tool_call>"),
+            Taken::whole);
+  EXPECT_EQ(taken(tags, "I look.\n<tool_call"), Taken::begun);
+  EXPECT_EQ(taken(tags, "I look.\n<tool_call>"), Taken::refused);
+
+  style.dialect = ToolDialect::mistral;
+  style.thoughts = ThoughtMarks::mistral;
+  style.begins_thinking = false;
+  const auto list = answer_grammar(use, style, tokenizer(), {});
+  EXPECT_EQ(taken(list, "[THINK]I look.[/THINK][TOOL_CALLS][" + object + "]"), Taken::whole);
+  EXPECT_EQ(taken(list, "[THINK]I look.[TOOL_CALLS]"), Taken::refused);
+}
+
+TEST(AnswerGrammar, OfStrictToolsHasNoOtherFormOfACall) {
+  AnswerStyle style;
+  style.dialect = ToolDialect::hermes;
+  const auto grammar = answer_grammar(one_tool(/*strict=*/true), style, tokenizer(), {});
+  const std::string object = R"({"name": "get", "arguments": {"a": 1}})";
+  for (const char* space : {"", "\n"}) {
+    const std::string begin = std::string("Hi. <tool_call>") + space;
+    EXPECT_EQ(taken(grammar, begin + object + space + "</tool_call>"), Taken::begun) << begin;
+    EXPECT_EQ(taken(grammar, begin + R"({"name": "get", "arguments": {"b")"), Taken::refused);
+    EXPECT_EQ(taken(grammar, begin + "get\n<arg_key>a</arg_key>"), Taken::refused) << begin;
+    EXPECT_EQ(taken(grammar, begin + "<function=get>"), Taken::refused) << begin;
+  }
+  EXPECT_EQ(taken(grammar, "A <tool_ca is no mark."), Taken::begun);
 }
 
 TEST(AnswerGrammar, OfStrictToolsHasOneCallWhereThereMayBeNoMore) {

@@ -15,6 +15,7 @@ constexpr Marks kChannel = {"<|channel>", "<channel|>", "thought"};
 constexpr Marks kCohere = {"<|START_THINKING|>", "<|END_THINKING|>", ""};
 constexpr Marks kSeed = {"<seed:think>", "</seed:think>", ""};
 constexpr Marks kMistralThought = {"[THINK]", "[/THINK]", ""};
+constexpr std::string_view kResponseBegin = "<response>", kResponseEnd = "</response>";
 
 const Marks& marks_of(ThoughtMarks kind) {
   switch (kind) {
@@ -75,10 +76,14 @@ class OneCallReader final : public AnswerReader {
 
 class ReasoningReader final : public AnswerReader {
  public:
-  ReasoningReader(std::unique_ptr<AnswerReader> rest, ThoughtMarks marks, bool begins_thinking)
+  ReasoningReader(std::unique_ptr<AnswerReader> rest, const AnswerStyle& style)
       : rest_(std::move(rest)),
-        marks_(marks_of(marks)),
-        place_(begins_thinking ? Place::thinks : Place::start) {}
+        marks_(marks_of(style.thoughts)),
+        ends_(call_marks_of(style.dialect)),
+        tags_response_(style.tags_response),
+        place_(style.begins_thinking ? Place::thinks : Place::start) {
+    ends_.insert(ends_.begin(), marks_.end);
+  }
 
   void read(std::string_view text, Parts& parts) override {
     pending_ += text;
@@ -89,7 +94,7 @@ class ReasoningReader final : public AnswerReader {
   void finish(Parts& parts) override {
     if (place_ == Place::thinks || place_ == Place::name) {
       tell(parts, AnswerPart::Kind::reasoning, pending_);
-    } else {
+    } else if (!in_response_ || !pending_.starts_with(kResponseEnd)) {
       rest_->read(pending_, parts);
     }
     pending_.clear();
@@ -118,15 +123,16 @@ class ReasoningReader final : public AnswerReader {
         return true;
       case Place::thinks:
         return think(parts);
-      case Place::after:
-        if (begin.empty()) return false;
-        pending_.erase(0, space);
-        place_ = Place::says;
+      case Place::after: {
+        const bool may_be_tag = tags_response_ && !in_response_ && may_begin(begin, kResponseBegin);
+        if (begin.empty() || (may_be_tag && begin.size() < kResponseBegin.size())) return false;
+        pending_.erase(0, space + (may_be_tag ? kResponseBegin.size() : 0));
+        in_response_ = in_response_ || may_be_tag;
+        place_ = may_be_tag ? Place::after : Place::says;
         return true;
+      }
       case Place::says:
-        rest_->read(pending_, parts);
-        pending_.clear();
-        return false;
+        return say(parts);
     }
     return false;
   }
@@ -134,22 +140,41 @@ class ReasoningReader final : public AnswerReader {
   /// White space at either end of a thought is none of it.
   bool think(Parts& parts) {
     if (!has_thought_) pending_.erase(0, leading_space(pending_));
-    const MarkSearch found = find_mark(pending_, {&marks_.end, 1});
+    const MarkSearch found = find_mark(pending_, ends_);
     std::size_t end = found.begin;
     while (end > 0 && is_space(pending_[end - 1])) --end;
     has_thought_ = has_thought_ || end > 0;
     tell(parts, AnswerPart::Kind::reasoning, std::string_view(pending_).substr(0, end));
-    pending_.erase(0, found.mark < 0 ? end : found.begin + marks_.end.size());
+    const std::size_t next = found.begin + (found.mark == 0 ? marks_.end.size() : 0);
+    pending_.erase(0, found.mark < 0 ? end : next);
     if (found.mark < 0) return false;
     place_ = Place::after;
     return true;
   }
 
+  /// The end of a response is not said if nothing but white space follows, and so waits.
+  bool say(Parts& parts) {
+    std::size_t size = pending_.size();
+    if (in_response_) {
+      const MarkSearch found = find_mark(pending_, {&kResponseEnd, 1});
+      const std::size_t next = found.begin + kResponseEnd.size();
+      const bool goes_on =
+          found.mark == 0 && !trimmed(std::string_view(pending_).substr(next)).empty();
+      size = goes_on ? next : found.begin;
+    }
+    rest_->read(std::string_view(pending_).substr(0, size), parts);
+    pending_.erase(0, size);
+    return size > 0 && !pending_.empty();
+  }
+
   std::unique_ptr<AnswerReader> rest_;
   Marks marks_;
+  std::vector<std::string_view> ends_;  // of a thought: its own first
+  bool tags_response_;
   Place place_;
   std::string pending_;
   bool has_thought_ = false;
+  bool in_response_ = false;  // what is said began with its tag
 };
 
 }  // namespace
@@ -160,7 +185,9 @@ bool is_always_marked(ToolDialect dialect) {
   return dialect == ToolDialect::harmony || dialect == ToolDialect::cohere;
 }
 
-bool knows_tools(std::string_view template_source) { return has(template_source, "tools"); }
+bool knows_tools(std::string_view template_source) {
+  return has(template_source, "tools") && dialect_of(template_source) != ToolDialect::none;
+}
 
 ToolDialect dialect_of(std::string_view source) {
   if (has(source, "<|channel|>") && has(source, "functions.")) return ToolDialect::harmony;
@@ -177,7 +204,40 @@ ToolDialect dialect_of(std::string_view source) {
   if (has(source, "<|tool_call|>")) return ToolDialect::granite;
   const bool is_llama = has(source, "<|python_tag|>") || has(source, "<|eom_id|>") ||
                         (has(source, "ipython") && has(source, "parameters"));
-  return is_llama ? ToolDialect::llama3 : ToolDialect::hermes;
+  return is_llama ? ToolDialect::llama3 : ToolDialect::none;
+}
+
+std::vector<std::string_view> call_marks_of(ToolDialect dialect) {
+  switch (dialect) {
+    case ToolDialect::none:
+    case ToolDialect::harmony:  // its thoughts are messages of their own
+      return {};
+    case ToolDialect::hermes:
+      return {"<tool_call>"};
+    case ToolDialect::llama3:
+      return {"<|python_tag|>", "<|python_start|>"};
+    case ToolDialect::mistral:
+      return {"[TOOL_CALLS]"};
+    case ToolDialect::functiongemma:
+      return {"<start_function_call>"};
+    case ToolDialect::gemma4:
+      return {"<|tool_call>"};
+    case ToolDialect::cohere:
+      return {"<|START_ACTION|>"};
+    case ToolDialect::deepseek:
+      return {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"};
+    case ToolDialect::granite:
+      return {"<|tool_call|>"};
+    case ToolDialect::seed:
+      return {"<seed:tool_call>"};
+    case ToolDialect::kimi:
+      return {"<|tool_calls_section_begin|>", "<|tool_call_begin|>"};
+    case ToolDialect::nemotron:
+      return {"<TOOLCALL>"};
+    case ToolDialect::olmo:
+      return {"<function_calls>"};
+  }
+  return {};
 }
 
 bool marks_reasoning(std::string_view template_source) {
@@ -194,9 +254,8 @@ ThoughtMarks thought_marks_of(std::string_view template_source) {
   return ThoughtMarks::tags;
 }
 
-std::unique_ptr<AnswerReader> make_reasoning_reader(std::unique_ptr<AnswerReader> rest,
-                                                    ThoughtMarks marks, bool begins_thinking) {
-  return std::make_unique<ReasoningReader>(std::move(rest), marks, begins_thinking);
+bool tags_responses(std::string_view template_source) {
+  return has(template_source, kResponseBegin) && has(template_source, kResponseEnd);
 }
 
 std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
@@ -247,7 +306,7 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
   }
   if (!style.parallel) reader = std::make_unique<OneCallReader>(std::move(reader));
   if (!style.reasons) return reader;
-  return make_reasoning_reader(std::move(reader), style.thoughts, style.begins_thinking);
+  return std::make_unique<ReasoningReader>(std::move(reader), style);
 }
 
 ReadAnswer joined(const AnswerReader::Parts& parts) {

@@ -53,22 +53,29 @@ struct AnswerStyle {
   std::vector<std::string> tools = {};  // names of those that are offered
   ToolSchemas schemas = {};             // of their arguments
   ThoughtMarks thoughts = ThoughtMarks::tags;
-  bool parallel = true;  // more than one call; else those after the first are left out
+  bool parallel = true;        // more than one call; else those after the first are left out
+  bool tags_response = false;  // <response> and </response> may enclose what follows a thought
 
   /// Whether its marks are special tokens, so that their text must be part of the answer's.
   bool shows_special() const;
 };
 
-/// Whether a chat template speaks of tools: where it does not, or does not write them
-/// (tool_use.h), they are told in a system message, and the model is asked to write calls as
-/// `hermes`.
+/// Whether a chat template speaks of tools, in a dialect that is known: where it does not, or does
+/// not write them (tool_use.h), they are told in a system message, and the model is asked to write
+/// calls as `hermes`.
 bool knows_tools(std::string_view template_source);
 /// Whether answers hold the marks of a dialect also where no tools are offered.
 bool is_always_marked(ToolDialect dialect);
-/// The dialect that a template's source speaks; hermes for one that speaks none.
+/// The dialect that a template's source speaks; none: no known one.
 ToolDialect dialect_of(std::string_view template_source);
+/// The marks that begin calls, of a dialect that has any. A thought ends before them: models go
+/// over to a call without its end.
+std::vector<std::string_view> call_marks_of(ToolDialect dialect);
 bool marks_reasoning(std::string_view template_source);
 ThoughtMarks thought_marks_of(std::string_view template_source);
+/// Whether a template asks for <response> and </response> around what follows a thought, as
+/// Granite 3.3's does.
+bool tags_responses(std::string_view template_source);
 
 std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style);
 

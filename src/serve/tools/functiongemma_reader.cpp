@@ -16,18 +16,21 @@ constexpr GemmaMarks kGemma4 = {"<|tool_call>", "<tool_call|>", "<|\"|>"};
 constexpr std::string_view kCall = "call:";
 constexpr int kDeepest = 64;
 
-/// Values as the family writes them: <escape>text<escape>, {key:value,...}, [value,...], words.
+/// Values as the family writes them: <escape>text<escape>, {key:value,...}, [value,...], words;
+/// white space may stand around each.
 class ValueParser {
  public:
   ValueParser(std::string_view text, std::string_view quote) : text_(text), quote_(quote) {}
 
   std::optional<OrderedJson> value(int depth = 0) {
     if (depth > kDeepest) return std::nullopt;
+    pass_space();
     if (text_.starts_with(quote_)) return quoted();
     if (eat("{")) return object(depth);
     if (eat("[")) return list(depth);
-    const std::string word(text_.substr(0, text_.find_first_of(",}]")));
-    text_.remove_prefix(word.size());
+    const std::string_view all = text_.substr(0, text_.find_first_of(",}]"));
+    text_.remove_prefix(all.size());
+    const std::string word(trimmed(all));
     if (word == "None") return nullptr;  // as templates print it
     OrderedJson json = OrderedJson::parse(word, nullptr, /*allow_exceptions=*/false);
     return json.is_discarded() ? OrderedJson(word) : json;
@@ -35,7 +38,9 @@ class ValueParser {
   bool at_end() const { return text_.empty(); }
 
  private:
+  void pass_space() { text_.remove_prefix(leading_space(text_)); }
   bool eat(std::string_view expected) {
+    pass_space();
     if (!text_.starts_with(expected)) return false;
     text_.remove_prefix(expected.size());
     return true;
@@ -50,6 +55,7 @@ class ValueParser {
   }
   /// A name, in quotes or not.
   std::optional<std::string> key() {
+    pass_space();
     if (text_.starts_with(quote_)) {
       const auto text = quoted();
       if (!text || !eat(":")) return std::nullopt;
@@ -57,7 +63,7 @@ class ValueParser {
     }
     const std::size_t colon = text_.find(':');
     if (colon == std::string_view::npos) return std::nullopt;
-    std::string name(text_.substr(0, colon));
+    std::string name(trimmed(text_.substr(0, colon)));
     text_.remove_prefix(colon + 1);
     return name;
   }
@@ -88,12 +94,13 @@ class ValueParser {
 
 /// `call:NAME{...}`
 WholeCallReader::Calls read_call(std::string_view text, std::string_view quote) {
+  text = trimmed(text);
   const std::size_t brace = text.find('{');
   if (!text.starts_with(kCall) || brace == std::string_view::npos) return {};
   ValueParser parser(text.substr(brace), quote);
   const auto arguments = parser.value();
   if (!arguments || !parser.at_end()) return {};
-  return {{std::string(text.substr(kCall.size(), brace - kCall.size())),
+  return {{std::string(trimmed(text.substr(kCall.size(), brace - kCall.size()))),
            arguments->dump(-1, ' ', false, OrderedJson::error_handler_t::replace)}};
 }
 

@@ -17,8 +17,8 @@ bool JsonValueReader::takes(char c) {
   if (!begun_) {
     if (is_space(c)) return true;
     begun_ = true;
-    is_text_ = c == '"';
-    is_scalar_ = c != '{' && c != '[' && !is_text_;
+    is_object_ = c == '{';
+    is_scalar_ = !is_object_ && c != '[' && c != '"';
   }
   if (in_string_) {
     const bool ends = c == '"' && !escaped_;
@@ -47,8 +47,8 @@ std::size_t JsonCall::take(std::string_view text, AnswerReader::Parts& parts) {
       if (!told_) raw_ += bytes;
       count += taken;
       const bool is_arguments = key_ == "arguments" || key_ == "parameters";
-      // A text that holds the arguments is told when it is known.
-      if (is_arguments && value_reader_.has_begun() && !value_reader_.is_text()) {
+      // Of another value it is known at its end whether it holds arguments.
+      if (is_arguments && value_reader_.is_object()) {
         untold_ += std::string_view(value_).substr(has_arguments_ ? 0 : leading_space(value_));
         value_.clear();
         has_arguments_ = true;
@@ -114,7 +114,7 @@ void JsonCall::end_value() {
     state_ = State::broken;
   } else if (is_name) {
     name_ = text.get<std::string>();
-  } else if (text.is_string()) {
+  } else if (text.is_string() && trimmed(text.get_ref<const std::string&>()).starts_with('{')) {
     untold_ += text.get<std::string>();
     has_arguments_ = true;
   }

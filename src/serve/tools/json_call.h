@@ -14,20 +14,20 @@ class JsonValueReader {
   /// Takes bytes up to the value's end; returns how many.
   std::size_t take(std::string_view text);
   bool is_done() const { return done_; }
-  bool has_begun() const { return begun_; }
-  bool is_text() const { return is_text_; }
+  /// As far as it has begun.
+  bool is_object() const { return is_object_; }
 
  private:
   bool takes(char c);
 
   int depth_ = 0;
   bool begun_ = false, in_string_ = false, escaped_ = false, done_ = false;
-  bool is_scalar_ = false, is_text_ = false;
+  bool is_scalar_ = false, is_object_ = false;
 };
 
 /// {"name": ..., "arguments": {...}} as it comes; `parameters` stands for `arguments`, `tool_name`
 /// for `name`, and other entries are passed over. Arguments are told as they are written, once the
-/// name is known.
+/// name is known; a text may hold them, and an empty object stands for what is none.
 class JsonCall {
  public:
   enum class State { reading, done, broken };

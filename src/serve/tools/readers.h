@@ -26,8 +26,5 @@ std::unique_ptr<AnswerReader> make_deepseek_reader();
 std::unique_ptr<AnswerReader> make_kimi_reader();
 std::unique_ptr<AnswerReader> make_olmo_reader();
 std::unique_ptr<AnswerReader> make_seed_reader(ToolSchemas schemas);
-/// What stands between the marks is reasoning; the rest is read by `rest`.
-std::unique_ptr<AnswerReader> make_reasoning_reader(std::unique_ptr<AnswerReader> rest,
-                                                    ThoughtMarks marks, bool begins_thinking);
 
 }  // namespace talon

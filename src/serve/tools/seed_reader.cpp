@@ -13,7 +13,7 @@ WholeCallReader::Calls read_call(std::string_view text, const ToolSchemas& schem
   if (object.is_null()) return {};
   const auto name = object.find("name"), arguments = object.find("arguments");
   if (name == object.end() || !name->is_string() || arguments == object.end()) return {};
-  return {{name->get<std::string>(), arguments->dump()}};
+  return {{name->get<std::string>(), arguments->is_object() ? arguments->dump() : "{}"}};
 }
 
 }  // namespace

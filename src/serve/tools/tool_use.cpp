@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "core/error.h"
 #include "io/json_text.h"
@@ -48,7 +49,28 @@ void add_paragraph(std::string& text, const std::string& more) {
   text += (text.empty() ? "" : "\n") + more;
 }
 
-constexpr const char* kProbe = "talon-probe";
+std::size_t call_count(const ChatMessage& message) {
+  return message.more.contains("tool_calls") ? message.more["tool_calls"].size() : 0;
+}
+
+/// As Granite writes calls: a list behind its mark.
+std::string spelled_list(const OrderedJson& calls) {
+  OrderedJson list = OrderedJson::array();
+  for (const OrderedJson& call : calls) list.push_back(call["function"]);
+  return "<|tool_call|>" + text_of(list);
+}
+
+std::string spelled_tags(const OrderedJson& calls) {
+  std::string text;
+  for (const OrderedJson& call : calls) {
+    add_paragraph(text, "<tool_call>\n" + text_of(call["function"]) + "\n</tool_call>");
+  }
+  return text;
+}
+
+/// A word that stands nowhere in a template; nine letters, so that Mistral's take it for an id.
+constexpr const char* kProbe = "talonmark";
+constexpr const char* kOtherId = "000000000";
 
 /// if_refused: of a template that takes no such chat.
 bool writes_probe(const ChatTemplate& chat, std::span<const ChatMessage> messages,
@@ -58,6 +80,33 @@ bool writes_probe(const ChatTemplate& chat, std::span<const ChatMessage> message
   } catch (const Error&) {
     return if_refused;
   }
+}
+
+ChatRenderOptions with_tool(const char* name) {
+  ToolUse use;
+  use.tools = {{name, name, {{"type", "object"}, {"properties", OrderedJson::object()}}}};
+  ChatRenderOptions options;
+  options.variables["tools"] = use.for_template();
+  return options;
+}
+
+/// Whether a template writes the last of so many calls in a message.
+bool writes_calls(const ChatTemplate& chat, int count, bool if_refused) {
+  std::vector<ChatMessage> messages = {{"user", "a"}, {"assistant", ""}};
+  OrderedJson& calls = messages[1].more["tool_calls"];
+  for (int i = 1; i < count; ++i) calls.push_back(call_for_template(kOtherId, "a", "{}"));
+  calls.push_back(call_for_template(kProbe, kProbe, "{}"));
+  return writes_probe(chat, messages, with_tool("a"), if_refused);
+}
+
+/// Whether it writes the name of a result that is a message of its own; true of a template that
+/// looks for results nowhere else.
+bool takes_results(const ChatTemplate& chat) {
+  if (chat.source().find("tool_responses") == std::string::npos) return true;
+  std::vector<ChatMessage> messages = {{"user", "a"}, {"assistant", ""}, {"tool", "b"}};
+  messages[1].more["tool_calls"].push_back(call_for_template(kOtherId, "a", "{}"));
+  messages[2].more["name"] = kProbe;
+  return writes_probe(chat, messages, with_tool("a"), true);
 }
 
 }  // namespace
@@ -121,14 +170,86 @@ void shorten_call_ids(std::vector<ChatMessage>& messages) {
   }
 }
 
+void spell_calls(std::vector<ChatMessage>& messages, ToolDialect dialect) {
+  const bool is_list = dialect == ToolDialect::granite;
+  if (!is_list && dialect != ToolDialect::hermes) return;
+  for (ChatMessage& message : messages) {
+    if (call_count(message) == 0) continue;
+    const OrderedJson& calls = message.more["tool_calls"];
+    add_paragraph(message.content, is_list ? spelled_list(calls) : spelled_tags(calls));
+    message.more.erase("tool_calls");
+  }
+}
+
+void split_calls(std::vector<ChatMessage>& messages) {
+  std::vector<ChatMessage> split;
+  for (std::size_t i = 0; i < messages.size();) {
+    ChatMessage message = std::move(messages[i++]);
+    if (call_count(message) < 2) {
+      split.push_back(std::move(message));
+      continue;
+    }
+    const OrderedJson calls = std::exchange(message.more["tool_calls"], OrderedJson::array());
+    std::multimap<std::string, ChatMessage> results;  // by the ids of calls, in their order
+    for (; i < messages.size() && messages[i].role == "tool"; ++i) {
+      const auto id = messages[i].more["tool_call_id"].get<std::string>();
+      results.emplace(id, std::move(messages[i]));
+    }
+    for (const OrderedJson& call : calls) {
+      message.more["tool_calls"].push_back(call);
+      split.push_back(std::exchange(message, {"assistant", ""}));
+      const auto id = call["id"].get<std::string>();
+      const auto result = results.lower_bound(id);
+      if (result == results.end() || result->first != id) continue;
+      split.push_back(std::move(result->second));
+      results.erase(result);
+    }
+    for (auto& [id, result] : results) split.push_back(std::move(result));  // of no call
+  }
+  messages = std::move(split);
+}
+
+void move_results(std::vector<ChatMessage>& messages) {
+  std::vector<ChatMessage> moved;
+  for (ChatMessage& message : messages) {
+    const bool follows_call = !moved.empty() && call_count(moved.back()) > 0;
+    const bool follows_results = follows_call && moved.back().more.contains("tool_responses");
+    const bool has_calls = call_count(message) > 0;
+    if (follows_call && message.role == "tool") {
+      OrderedJson result;
+      if (message.more.contains("name")) result["name"] = message.more["name"];
+      result["response"] = std::move(message.content);
+      moved.back().more["tool_responses"].push_back(std::move(result));
+    } else if (follows_results && !has_calls && message.role == "assistant" &&
+               moved.back().content.empty()) {
+      moved.back().content = std::move(message.content);
+    } else {
+      if (has_calls && !message.content.empty()) {
+        moved.push_back({"assistant", std::exchange(message.content, "")});
+      }
+      moved.push_back(std::move(message));
+    }
+  }
+  messages = std::move(moved);
+}
+
+void fit_calls(const ChatTemplate& chat, std::vector<ChatMessage>& messages) {
+  const ToolDialect dialect = dialect_of(chat.source());
+  if (dialect == ToolDialect::kimi) name_calls_by_ids(messages);
+  if (dialect == ToolDialect::mistral) shorten_call_ids(messages);
+  std::size_t most = 0;
+  for (const ChatMessage& message : messages) most = std::max(most, call_count(message));
+  if (most == 0) return;
+  if (!writes_calls(chat, 1, true)) return spell_calls(messages, dialect);
+  if (most > 1 && !writes_calls(chat, 2, false)) split_calls(messages);
+  if (!takes_results(chat)) move_results(messages);
+}
+
 bool writes_tools(const ChatTemplate& chat, bool with_system) {
   std::vector<ChatMessage> messages = {{"user", "a"}};
   if (with_system) messages.insert(messages.begin(), {"system", "a"});
-  ToolUse use;
-  use.tools = {{kProbe, kProbe, {{"type", "object"}, {"properties", OrderedJson::object()}}}};
-  ChatRenderOptions options;
-  options.variables["tools"] = use.for_template();
-  return writes_probe(chat, messages, options, true);  // it may look at tools more closely
+  // One that refuses may look at tools more closely.
+  return writes_probe(chat, messages, with_tool(kProbe), true);
 }
 
 bool takes_system(const ChatTemplate& chat) {
@@ -168,16 +289,10 @@ void tell_as_user(std::vector<ChatMessage>& messages, std::string_view role, std
 }
 
 void spell_tools(std::vector<ChatMessage>& messages, const ToolUse& use, bool takes_system) {
+  spell_calls(messages, ToolDialect::hermes);
   for (ChatMessage& message : messages) {
-    if (message.more.contains("tool_calls")) {
-      for (const OrderedJson& call : message.more["tool_calls"]) {
-        add_paragraph(message.content,
-                      "<tool_call>\n" + text_of(call["function"]) + "\n</tool_call>");
-      }
-    }
-    if (message.role == "tool") {
-      message.content = "<tool_response>\n" + message.content + "\n</tool_response>";
-    }
+    if (message.role != "tool") continue;
+    message.content = "<tool_response>\n" + message.content + "\n</tool_response>";
     message.more = {};
   }
   tell_as_user(messages, "tool");

@@ -48,6 +48,24 @@ void name_calls_by_ids(std::vector<ChatMessage>& messages);
 /// letters and digits. One that is such stays, another always becomes the same.
 void shorten_call_ids(std::vector<ChatMessage>& messages);
 
+/// For templates that tell of tools and leave out the calls that were made, as Granite 3's: adds
+/// them to what their messages say, as the models of `dialect` write them. Of others than Granite's
+/// and Hermes', whose templates write calls, nothing.
+void spell_calls(std::vector<ChatMessage>& messages, ToolDialect dialect);
+
+/// For templates that write one call of a message, or refuse more, as gpt-oss' and Llama 3's:
+/// makes a message of each, which what it gave follows.
+void split_calls(std::vector<ChatMessage>& messages);
+
+/// For templates that look for what calls gave in the message that calls, as Gemma 4's first does:
+/// moves it there (`tool_responses`), and with it what the assistant says next. What the message
+/// says itself becomes one before it: that template has it behind the results.
+void move_results(std::vector<ChatMessage>& messages);
+
+/// Calls of earlier turns and what they gave, in the shape that a template takes which tells of
+/// tools: by one of the ways above, or as they are.
+void fit_calls(const ChatTemplate& chat, std::vector<ChatMessage>& messages);
+
 /// Whether a template writes the tools that it is given, after a message of the system or without
 /// one. DeepSeek's of R1 and V3 write calls alone, Phi 4 mini's the tools that a message brings.
 bool writes_tools(const ChatTemplate& chat, bool with_system);

@@ -5,6 +5,28 @@
 namespace talon::tool_use_test {
 namespace {
 
+/// A chat with two calls and what they gave, in the other order.
+std::vector<ChatMessage> two_calls() {
+  std::vector<ChatMessage> messages = {
+      {"user", "a"}, {"assistant", "I look."}, {"tool", "2"}, {"tool", "1"}, {"assistant", "So."}};
+  for (const char* name : {"one", "two"})
+    messages[1].more["tool_calls"].push_back(call_for_template(name, name, "{}"));
+  for (std::size_t i = 2; i < 4; ++i) {
+    const char* name = i == 2 ? "two" : "one";
+    messages[i].more["tool_call_id"] = name;
+    messages[i].more["name"] = name;
+  }
+  return messages;
+}
+
+/// That chat as such a template writes it.
+std::string written(const std::string& source) {
+  const ChatTemplate chat(source, "", "");
+  std::vector<ChatMessage> messages = two_calls();
+  fit_calls(chat, messages);
+  return chat.render(messages);
+}
+
 TEST(Calls, HaveTheIdsOfTheFamilyWhereATemplateWritesNothingElse) {
   std::vector<ChatMessage> messages = {{"user", "a"}, {"assistant", ""}, {"tool", "b"}};
   for (const char* id : {"call_1", "call_2"})
@@ -31,6 +53,80 @@ TEST(Calls, HaveIdsOfNineLettersAndDigitsForATemplateThatTakesNoOthers) {
     const std::string id = call["id"];
     EXPECT_TRUE(testing::internal::RE::FullMatch(id, "[A-Za-z0-9]{9}")) << id;
   }
+}
+
+TEST(Calls, AreMessagesOfTheirOwnForATemplateThatTakesOneAtATime) {
+  const std::string begin = "{# ipython parameters #}{% for message in messages %}";
+  const std::string one =
+      "{% if message.tool_calls %}({{ message.tool_calls[0].function.name }}){% endif %}";
+  const std::string all =
+      "{% for call in message.tool_calls or [] %}({{ call.function.name }}){% endfor %}";
+  const std::string refuses =
+      "{% if message.tool_calls and message.tool_calls | length > 1 %}"
+      "{{ raise_exception('single tool-calls') }}{% endif %}";
+  const std::string end = "{{ message.content }};{% endfor %}";
+  for (const std::string& calls : {one, refuses + all}) {
+    EXPECT_EQ(written(begin + calls + end), "a;(one)I look.;1;(two);2;So.;") << calls;
+  }
+  EXPECT_EQ(written(begin + all + end), "a;(one)(two)I look.;2;1;So.;");
+}
+
+TEST(Calls, OfOneIdHaveTheirResultsInTheOrderOfThese) {
+  std::vector<ChatMessage> messages = two_calls();
+  messages.push_back({"tool", "of none"});
+  std::swap(messages[4], messages[5]);
+  for (OrderedJson& call : messages[1].more["tool_calls"]) call["id"] = "c";
+  for (std::size_t i = 2; i < 5; ++i) messages[i].more["tool_call_id"] = i < 4 ? "c" : "d";
+  split_calls(messages);
+  std::string all;
+  for (const ChatMessage& message : messages) all += message.content + ";";
+  EXPECT_EQ(all, "a;I look.;2;;1;of none;So.;");
+}
+
+/// Granite 3's write the list of tools, and of a message its role and what it says.
+TEST(Calls, AreWordsForATemplateThatLeavesThemOut) {
+  const std::string messages =
+      "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}";
+  const std::string results = "\ntool: 2\ntool: 1\nassistant: So.\n";
+  EXPECT_EQ(written("{# <|tool_call|> #}" + messages),
+            R"(user: a
+assistant: I look.
+<|tool_call|>[{"name":"one","arguments":{}},{"name":"two","arguments":{}}])" +
+                results);
+  EXPECT_EQ(written("{# <tool_call> #}" + messages),
+            R"(user: a
+assistant: I look.
+<tool_call>
+{"name":"one","arguments":{}}
+</tool_call>
+<tool_call>
+{"name":"two","arguments":{}}
+</tool_call>)" + results);
+}
+
+TEST(Calls, HaveTheirResultsForATemplateThatLooksForThemThere) {
+  const std::string begin = "{# <|tool_call> #}{% for message in messages %}<{{ message.role }}>";
+  const std::string calls =
+      "{% for call in message.tool_calls or [] %}call:{{ call.function.name }};{% endfor %}";
+  const std::string results =
+      "{% for result in message.tool_responses or [] %}response:{{ result.name }}="
+      "{{ result.response }};{% endfor %}";
+  const std::string end = "{{ message.content }}{% endfor %}";
+  EXPECT_EQ(written(begin + calls + results + end),
+            "<user>a<assistant>I look.<assistant>call:one;call:two;response:two=2;response:one=1;"
+            "So.");
+  // Later ones look for messages of that role as well.
+  const std::string named = "{% if message.role == 'tool' %}{{ message.name }}={% endif %}";
+  EXPECT_EQ(written(begin + calls + results + named + end),
+            "<user>a<assistant>call:one;call:two;I look.<tool>two=2<tool>one=1<assistant>So.");
+}
+
+TEST(Calls, ThatAreToldInWordsLeaveThoughts) {
+  std::vector<ChatMessage> messages = two_calls();
+  messages.back().more["reasoning_content"] = "Hm.";
+  spell_tools(messages, {}, true);
+  EXPECT_FALSE(messages[1].more.contains("tool_calls"));
+  EXPECT_EQ(messages.back().more["reasoning_content"], "Hm.");
 }
 
 }  // namespace
