@@ -21,14 +21,17 @@ using ExchangePtr = std::shared_ptr<Exchange>;
 constexpr std::string_view kModelPath = "/v1/models/", kImagesPath = "/v1/images/generations";
 
 ServedModel* find_model(Serving& serving, std::string_view name) {
-  const auto found = std::find_if(serving.models.begin(), serving.models.end(),
-                                  [&](const ServedModel& model) { return model.name == name; });
+  const auto found = std::ranges::find_if(serving.models, [&](const ServedModel& model) {
+    return model.name == name || std::ranges::count(model.other_names, name) > 0;
+  });
   return found == serving.models.end() ? nullptr : &*found;
 }
 
 [[noreturn]] void refuse_model(Serving& serving, const std::string& found) {
   std::vector<std::string> names;
-  for (const ServedModel& model : serving.models) names.push_back(model.name);
+  for (const ServedModel& model : serving.models) {
+    for (std::string& name : model.names()) names.push_back(std::move(name));
+  }
   throw ApiError(404, "model",
                  fmt::format("model: expected one of {}, found {}", fmt::join(names, ", "), found),
                  "model_not_found");
@@ -62,7 +65,8 @@ template <void (*serve)(const GenerateInput&)>
 void generate(Serving& serving, const HttpRequest& request, const ExchangePtr& exchange) {
   const Json body = parse_body(request.body);
   serve({&model_for(serve == serve_images, serving, body), &body, &request.body,
-         &serving.options.limits, serving.options.returns_metrics, exchange, serving.workers});
+         &serving.options.limits, serving.options.returns_metrics, exchange, serving.workers,
+         request.came});
 }
 
 template <Json (*make)(const ServedModel&, const Json&, const std::string&, const RequestLimits&)>
@@ -72,23 +76,19 @@ void compute(Serving& serving, const HttpRequest& request, const ExchangePtr& ex
                                                serving.options.limits)));
 }
 
-template <Json (*make)(const ServedModel&)>
-Json list_of(Serving& serving) {
-  Json list = Json::array();
-  for (const ServedModel& model : serving.models) list.push_back(make(model));
-  return list;
-}
-
 void give_models(Serving& serving, const HttpRequest&, const ExchangePtr& exchange) {
-  serving.respond(exchange,
-                  json_response({{"object", "list"}, {"data", list_of<model_json>(serving)}}));
+  Json list = Json::array();
+  for (const ServedModel& model : serving.models) {
+    for (const std::string& name : model.names()) list.push_back(model_json(model, name));
+  }
+  serving.respond(exchange, json_response({{"object", "list"}, {"data", std::move(list)}}));
 }
 
 void give_model(Serving& serving, const HttpRequest& request, const ExchangePtr& exchange) {
   const std::string name = request.path.substr(kModelPath.size());
   const ServedModel* model = find_model(serving, name);
   if (!model) refuse_model(serving, quote(name));
-  serving.respond(exchange, json_response(whole_model_json(*model)));
+  serving.respond(exchange, json_response(whole_model_json(*model, name)));
 }
 
 void give_health(Serving& serving, const HttpRequest&, const ExchangePtr& exchange) {
@@ -102,7 +102,8 @@ void give_ready(Serving& serving, const HttpRequest&, const ExchangePtr& exchang
 }
 
 void give_load(Serving& serving, const HttpRequest&, const ExchangePtr& exchange) {
-  const Json list = list_of<load_json>(serving);
+  Json list = Json::array();
+  for (const ServedModel& model : serving.models) list.push_back(load_json(model));
   int all = 0;
   for (const Json& load : list) all += load["running"].get<int>() + load["waiting"].get<int>();
   serving.respond(exchange, json_response({{"server_load", all}, {"models", list}}));
@@ -130,8 +131,11 @@ Json detokenize_body(const ServedModel& model, const Json& body, const std::stri
 
 constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", generate<serve_chat>},
+    {"POST", "/chat/completions", generate<serve_chat>},
     {"POST", "/v1/completions", generate<serve_completion>},
+    {"POST", "/completions", generate<serve_completion>},
     {"POST", "/v1/responses", generate<serve_responses>},
+    {"POST", "/responses", generate<serve_responses>},
     {"POST", "/v1/messages", generate<serve_messages>, false, true},
     {"POST", "/v1/messages/count_tokens", compute<count_message_tokens>, false, true},
     {"POST", kImagesPath, generate<serve_images>},
@@ -139,6 +143,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/detokenize", compute<detokenize_body>},
     {"POST", "/apply-template", compute<apply_template>},
     {"GET", "/v1/models", give_models},
+    {"GET", "/models", give_models},
     {"GET", kModelPath, give_model},
     {"GET", "/v1/load", give_load},
     {"GET", "/props", give_props},

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "serve/host/model_host.h"
 #include "serve/metrics/metrics.h"
@@ -11,9 +12,10 @@
 
 namespace talon {
 
-/// A model under the name by which requests ask for it.
+/// A model under the names by which requests ask for it.
 struct ServedModel {
-  std::string name;
+  std::string name;  // the one that answers and metrics tell
+  std::vector<std::string> other_names = {};
   std::unique_ptr<ModelHost> host;
   std::optional<ChatTemplate> chat;         // none: it takes no messages
   std::optional<ChatTemplate> tool_chat;    // for chats with tools; none: the same
@@ -21,6 +23,11 @@ struct ServedModel {
   ModelMetrics* metrics = nullptr;
   long created = 0;  // seconds since 1970
 
+  std::vector<std::string> names() const {
+    std::vector<std::string> all = {name};
+    all.insert(all.end(), other_names.begin(), other_names.end());
+    return all;
+  }
   const ModelConfig& config() const { return host->loaded().model.config; }
   /// Every served model that writes text has one.
   const Tokenizer& tokenizer() const { return *host->loaded().tokenizer; }

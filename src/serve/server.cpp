@@ -97,18 +97,28 @@ struct Server::State {
             [](const HttpRequest& request, int status, const std::string& message) {
               return refusal_of(find_route(request), ApiError(status, "", message));
             },
-            [this](int status) { serving.metrics.count_response(status); }};
+            [this](const std::string& request_id, const HttpResponse& response) {
+              count(request_id, response);
+            }};
   }
+  void count(const std::string& request_id, const HttpResponse& response);
   std::optional<HttpResponse> refuse(const HttpRequest& request);
   void handle(HttpRequest request, const std::shared_ptr<Exchange>& exchange);
   void answer(const Route& route, const HttpRequest& request,
               const std::shared_ptr<Exchange>& exchange);
 
   Serving serving;
+  FaultNotes notes{serving.options.note};
   HttpServer http;
   WorkQueue workers;
   std::thread thread;
 };
+
+void Server::State::count(const std::string& request_id, const HttpResponse& response) {
+  serving.metrics.count_response(response.status);
+  if (response.status != 500) return;
+  notes.add("status 500", fmt::format("request {}: {}", request_id, response.body));
+}
 
 /// What the head of a request already tells.
 std::optional<HttpResponse> Server::State::refuse(const HttpRequest& request) {

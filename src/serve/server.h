@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "serve/api/limits.h"
+#include "serve/fault_notes.h"
 #include "serve/http/http_server.h"
 #include "serve/served_model.h"
 
@@ -18,6 +19,7 @@ struct ServeOptions {
   bool has_page = true;               // at /, for people
   int workers = 2;                    // threads that read, render and tokenize requests
   int queue = 64;                     // requests that wait for one of them
+  FaultNotes::Write note;             // of answers with status 500; may be empty
 };
 
 /// Models behind OpenAI's interface (docs/serving.md). Serves from its making on.
@@ -32,7 +34,7 @@ class Server {
 
   /// No new requests; those that came are answered.
   void drain();
-  /// Answers end where they are.
+  /// Answers end where they are, and those that are still to come at once.
   void cancel_all();
   /// Whether every request that came has its answer.
   bool idle() const;

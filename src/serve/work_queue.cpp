@@ -1,5 +1,6 @@
 #include "serve/work_queue.h"
 
+#include <limits>
 #include <utility>
 
 namespace talon {
@@ -21,10 +22,16 @@ void WorkQueue::stop() {
   threads_.clear();
 }
 
-bool WorkQueue::add(std::function<void()> work) {
+bool WorkQueue::add(std::function<void()> work) { return add(std::move(work), most_); }
+
+void WorkQueue::add_always(std::function<void()> work) {
+  add(std::move(work), std::numeric_limits<std::size_t>::max());
+}
+
+bool WorkQueue::add(std::function<void()> work, std::size_t most) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || waiting_.size() >= most_) return false;
+    if (stopping_ || waiting_.size() >= most) return false;
     waiting_.push_back(std::move(work));
   }
   changed_.notify_one();

@@ -21,9 +21,12 @@ class WorkQueue {
 
   /// False if there is no room for it.
   bool add(std::function<void()> work);
+  /// For work that something else bounds: there is always room.
+  void add_always(std::function<void()> work);
   void stop();
 
  private:
+  bool add(std::function<void()> work, std::size_t most);
   void run();
 
   std::size_t most_;

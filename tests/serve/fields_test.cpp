@@ -336,18 +336,19 @@ TEST(Predictions, OfAnAnswerSaveChecksAndChangeNothing) {
                  {"max_tokens", 80},
                  {"temperature", temperature},
                  {"seed", 7},
-                 {"talon", {{"metrics", true}, {"policy", "fixed"}}}};
+                 {"talon", {{"policy", "fixed"}}}};
     const auto ask = [&] { return server().post(kChat, body).json(); };
     const Json plain = ask();
     const std::string text = plain["choices"][0]["message"]["content"];
     const auto checks = [](const Json& answer) {
-      return answer["metrics"]["speculative_decoding"]["num_spec_steps"].get<int>();
+      const Json& timings = answer["timings"];
+      return timings["predicted_n"].get<int>() - 1 - timings["draft_n_accepted"].get<int>();
     };
     for (const Json& content : {Json(text), Json({{{"type", "text"}, {"text", text}}})}) {
       body["prediction"] = {{"type", "content"}, {"content", content}};
       const Json helped = ask();
       EXPECT_EQ(helped["choices"][0]["message"]["content"], text);
-      EXPECT_LT(3 * checks(helped), checks(plain)) << helped["metrics"];
+      EXPECT_LT(3 * checks(helped), checks(plain)) << helped["timings"];
       const Json details = helped["usage"]["completion_tokens_details"];
       EXPECT_GE(details["accepted_prediction_tokens"], 70) << details;
       EXPECT_LE(details["rejected_prediction_tokens"], 3) << details;

@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -311,6 +313,55 @@ TEST(Http, OfTooManyConnectionsTheOneThatIsIdleLongestGivesWay) {
   EXPECT_EQ(fourth.get("/health").status, 200);
   EXPECT_TRUE(first.is_closed_within(5));
   EXPECT_EQ(second.get("/health").status, 200);
+}
+
+/// While it lives this process may open as many files more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    const int next = dup(STDERR_FILENO);  // the lowest that is free
+    ::close(next);
+    few.rlim_cur = static_cast<rlim_t>(next + more);
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(Http, WithoutADescriptorForAConnectionTheOneThatIsIdleLongestGivesWay) {
+  TestServer poor;
+  Client first(poor.port()), second(poor.port()), third(poor.port());
+  for (Client* client : {&first, &second, &third}) EXPECT_EQ(client->get("/health").status, 200);
+  const FewDescriptors few(1);  // this end of the connection
+  Client fourth(poor.port());
+  EXPECT_EQ(fourth.get("/health").status, 200);
+  EXPECT_TRUE(first.is_closed_within(5));
+  EXPECT_EQ(third.get("/health").status, 200);
+}
+
+TEST(Http, AnswersCarryTheNameOfTheirRequest) {
+  const Reply reply = server().get("/health", "X-Request-Id: my-request.7\r\n");
+  EXPECT_EQ(reply.headers.at("x-request-id"), "my-request.7");
+  EXPECT_EQ(reply.headers.at("request-id"), "my-request.7");
+  const std::string made = server().get("/health").headers.at("x-request-id");
+  EXPECT_TRUE(made.starts_with("req_")) << made;
+  EXPECT_NE(server().get("/health").headers.at("x-request-id"), made);
+  for (const std::string& bad : {std::string("a b"), std::string("<a>"), std::string(129, 'a')}) {
+    const Reply other = server().get("/health", "X-Request-Id: " + bad + "\r\n");
+    EXPECT_TRUE(other.headers.at("x-request-id").starts_with("req_")) << bad;
+  }
+  EXPECT_TRUE(server().get("/nothing").headers.contains("x-request-id"));
+  EXPECT_TRUE(raw("hello\r\n\r\n").headers.contains("x-request-id"));
+  Client client(server().port());
+  client.send(post_text(kCompletion, R"({"prompt": "Tom", "max_tokens": 4, "stream": true})",
+                        "X-Request-Id: a-stream\r\n"));
+  EXPECT_EQ(client.read().headers.at("x-request-id"), "a-stream");
 }
 
 TEST(Http, AThousandIdleConnectionsLeaveTheServerQuick) {

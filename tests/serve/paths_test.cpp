@@ -217,10 +217,20 @@ TEST_F(Paths, TheSpeculationOfOneRequestIsToldOnRequest) {
   EXPECT_EQ(speculation["num_spec_steps"], rounds);
   EXPECT_EQ(speculation["num_accepted_draft_tokens"], accepted);
   EXPECT_EQ(answer["timings"]["draft_n_accepted"], accepted);
-  EXPECT_EQ(rounds + accepted + 1, 100);
+  EXPECT_GT(rounds, 0);
+  EXPECT_LE(rounds + accepted + 1, 100) << "others drafted nothing";
   EXPECT_NEAR(speculation["mean_acceptance_length"].get<double>(), 1 + 1.0 * accepted / rounds,
               1e-9);
   EXPECT_FALSE(server().post("/v1/completions", completion("a")).json().contains("metrics"));
+}
+
+TEST_F(Paths, RoundsWithoutADraftAreNoSpeculation) {
+  const Json more = {{"talon", {{"metrics", true}, {"drafter", "none"}}}};
+  const Json answer = server().post("/v1/completions", completion("a a a a", more)).json();
+  const Json& speculation = answer["metrics"]["speculative_decoding"];
+  EXPECT_EQ(speculation["num_spec_steps"], 0);
+  EXPECT_EQ(speculation["acceptance_histogram"], Json::array());
+  EXPECT_EQ(speculation["mean_acceptance_length"], 1.0);
 }
 
 TEST_F(Paths, APrefixThatTheCacheKnowsIsCountedButNotAcrossSalts) {
@@ -266,6 +276,30 @@ TEST_F(Paths, ModelsAndTheServersStateAreTold) {
   EXPECT_EQ(server().get("/ready").json()["status"], "ready");
   EXPECT_EQ(server().get("/props").json()["default_generation_settings"]["n_ctx"], 512);
   EXPECT_EQ(server().get("/v1/load").json()["models"][0]["model"], "tiny");
+}
+
+TEST_F(Paths, AreServedWithoutTheirVersionToo) {
+  EXPECT_EQ(server().get("/models").json(), server().get("/v1/models").json());
+  const Json body = completion("Once");
+  EXPECT_EQ(server().post("/completions", body).json()["choices"][0]["text"], plain_text(body));
+  EXPECT_EQ(server().post("/chat/completions", chat("Hi")).json()["object"], "chat.completion");
+  EXPECT_EQ(server().post("/responses", {{"input", "Hi"}, {"max_output_tokens", 4}}).status, 200);
+}
+
+TEST_F(Paths, AModelIsFoundByEachOfItsNames) {
+  TestServer::Options options;
+  options.other_names = {"gpt-4o", "small"};
+  TestServer named(options);
+  const Json list = named.get("/v1/models").json()["data"];
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[0]["id"], "tiny");
+  EXPECT_EQ(list[1]["id"], "gpt-4o");
+  EXPECT_EQ(named.get("/v1/models/small").json()["id"], "small");
+  const Json asked = completion("Once", {{"model", "small"}});
+  EXPECT_EQ(named.post("/v1/completions", asked).json()["model"], "tiny");
+  EXPECT_EQ(named.post("/v1/completions", completion("Once", {{"model", "large"}})).status, 404);
+  EXPECT_NE(named.get("/metrics").body.find("model_name=\"tiny\""), std::string::npos);
+  EXPECT_EQ(named.get("/metrics").body.find("model_name=\"small\""), std::string::npos);
 }
 
 TEST_F(Paths, MetricsCountWhatWasAnswered) {

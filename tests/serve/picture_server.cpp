@@ -105,6 +105,7 @@ PictureServer::PictureServer(const PictureModel& from, std::size_t positions) {
   models.push_back(icons_served(from, positions));
   ServeOptions options;
   options.http.port = 0;
+  options.http.ping_s = 0;  // a stream is the same on a slow machine
   server_ = std::make_unique<Server>(options, std::move(models));
 }
 

@@ -79,6 +79,11 @@ TEST(ServedPictures, HearOfGuidanceAndMethods) {
   EXPECT_EQ(pixels_of(guided["data"][0]["b64_json"]), plain("moon round", 9, 6));
   EXPECT_EQ(guided["data"][0]["token_ids"].size(), 15u);
   EXPECT_NE(plain("moon round", 9, 6), plain("moon round", 9, 1));
+  const Json first =
+      server()
+          .draw({{"prompt", "moon round"}, {"seed", 9}, {"guidance", 20}, {"guidance_tokens", 1}})
+          .json();
+  EXPECT_NE(pixels_of(first["data"][0]["b64_json"]), plain("moon round", 9, 20));
   const Json undrafted =
       server().draw({{"prompt", "moon round"}, {"talon", {{"drafter", "none"}}}}).json();
   EXPECT_EQ(undrafted["usage"]["forwards"], 15);
@@ -100,6 +105,7 @@ TEST(ServedPictures, OtherWishesAreRefusedByTheirField) {
   EXPECT_EQ(field({{"partial_images", 1}}), "partial_images");
   EXPECT_EQ(field({{"stream", true}, {"partial_images", 4}}), "partial_images");
   EXPECT_EQ(field({{"guidance", -1}}), "guidance");
+  EXPECT_EQ(field({{"guidance_tokens", -1}}), "guidance_tokens");
   EXPECT_EQ(field({{"n", 0}}), "n");
   EXPECT_EQ(field({{"prompt", "red caat flat"}}), "prompt");
   EXPECT_EQ(field({{"stream", true}, {"prompt", "red caat flat"}}), "prompt");

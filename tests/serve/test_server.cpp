@@ -42,6 +42,7 @@ ServedModel tiny_served(const TestServer::Options& options) {
   host.learn = options.learn;
   ServedModel model;
   model.name = "tiny";
+  model.other_names = options.other_names;
   const std::string source =
       options.chat_template.empty() ? std::string(kTemplate) : options.chat_template;
   if (options.has_chat) model.chat.emplace(source, "", "");

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client.h"
 #include "runtime/answerer.h"
@@ -18,12 +19,16 @@ inline constexpr const char* kHermes =
     "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}"
     "</tool_call>{% endfor %}\n{% endfor %}assistant:";
 
-/// A server of one small model ("tiny", which takes chats as `role: content` lines) on a port of
-/// its own.
+/// A server of one small model ("tiny" and `other_names`, which takes chats as `role: content`
+/// lines) on a port of its own.
 class TestServer {
  public:
   struct Options : ServeOptions {
-    Options() { http.port = 0; }
+    Options() {
+      http.port = 0;
+      http.ping_s = 0;  // a stream is the same on a slow machine
+    }
+    std::vector<std::string> other_names = {};
     std::string drafter = "suffix";
     std::size_t cache_bytes = 0;
     bool has_chat = true;

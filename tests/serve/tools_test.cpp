@@ -159,15 +159,18 @@ TEST(Tools, AreToldInWordsToATemplateThatKnowsNone) {
 }
 
 /// Some write calls in marks of their own, or tools that a message brings, but none that they are
-/// given: DeepSeek's of R1 and V3, Phi 4 mini's. Others may look for a message of the system.
+/// given: DeepSeek's of R1 and V3, Phi 4 mini's. Others may look for a message of the system, or
+/// have calls of a form that is not known here.
 TEST(Tools, AreToldInWordsToATemplateThatDoesNotWriteThem) {
   constexpr const char* kMessages =
       "{% for message in messages %}{{ message.role }}: {{ message.content }}"
       "{% if message.role == 'system' and 'tools' in message %}<|tool|>{{ message.tools }}"
       "{% endif %}\n{% endfor %}assistant:";
   const Json system = {{"role", "system"}, {"content", "Be kind."}};
-  for (const char* begin : {"{# <｜tool▁sep｜> #}", "{# <|tool_call|> #}",
-                            "{% if messages[0].role != 'system' %}{{ tools }}{% endif %}"}) {
+  for (const char* begin :
+       {"{# <｜tool▁sep｜> #}", "{# <|tool_call|> #}",
+        "{# <tool_call> #}{% if messages[0].role != 'system' %}{{ tools }}{% endif %}",
+        "{# <|observation|> #}{% if tools %}{{ tools }}{% endif %}"}) {
     TestServer::Options options;
     options.chat_template = std::string(begin) + kMessages;
     TestServer family(options);

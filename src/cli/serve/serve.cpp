@@ -1,5 +1,7 @@
+#include <fmt/ranges.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -92,10 +94,10 @@ LearnOptions learn_options(const ServeCommandOptions& options, bool draws) {
 }
 
 /// promised: bytes of the caches of models that are open.
-ServedModel open_served(const ServeCommandOptions& options, const std::string& name,
-                        const std::string& model, std::size_t& promised) {
+ServedModel open_served(const ServeCommandOptions& options, const NamedModel& named,
+                        std::size_t& promised) {
   ModelOptions source = options.model;
-  source.model = model;
+  source.model = named.model;
   LoadedModel loaded = load_with_meter(source);
   const bool draws = loaded.model.config.image.has_value();
   if (!draws) loaded.require_tokenizer();
@@ -107,9 +109,11 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   use_places(host.decode, loaded, cache->store().shape.type);
   host.step_ms = options.step_ms;
   host.queue = options.server.queue;
+  host.note = [name = named.names.front()](const std::string& text) { note("{}: {}", name, text); };
   if (!options.learn_folder.empty()) host.learn = learn_options(options, draws);
   ServedModel served;
-  served.name = name;
+  served.name = named.names.front();
+  served.other_names.assign(named.names.begin() + 1, named.names.end());
   if (draws) {
     served.pictures =
         std::make_unique<PictureStudio>(open_picture_decoder(loaded.model, options.vq),
@@ -120,6 +124,17 @@ ServedModel open_served(const ServeCommandOptions& options, const std::string& n
   }
   served.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
   return served;
+}
+
+/// A descriptor for each connection and for files, as far as the system lets this process have
+/// them.
+void allow_descriptors(int connections) {
+  constexpr rlim_t kFiles = 64;
+  const rlim_t wanted = static_cast<rlim_t>(connections) + kFiles;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /// Where no model draws.
@@ -142,6 +157,8 @@ class Serve : public Command {
     const auto start = Clock::now();
     const HeldSignals signals;
     options_.server.api_keys = api_keys(options_);
+    options_.server.note = [](const std::string& text) { write_note(text); };
+    allow_descriptors(options_.server.http.limits.connections);
     { const HttpServer probe(options_.server.http, {}); }  // fails before models are loaded
     Server server(options_.server, open_models(signals));
     const std::chrono::duration<double> seconds = Clock::now() - start;
@@ -155,10 +172,10 @@ class Serve : public Command {
     const EndsBySignal loading(signals);
     std::vector<ServedModel> models;
     std::size_t promised = 0;
-    for (const auto& [name, model] : named_models(options_.models)) {
-      models.push_back(open_served(options_, name, model, promised));
-      note("{}: {}, drafter {}", name, models.back().host->loaded().path.string(),
-           models.back().host->drafter());
+    for (const NamedModel& named : named_models(options_.models)) {
+      models.push_back(open_served(options_, named, promised));
+      note("{}: {}, drafter {}", fmt::join(named.names, ", "),
+           models.back().host->loaded().path.string(), models.back().host->drafter());
     }
     const bool draws = std::ranges::any_of(
         models, [](const ServedModel& model) { return model.pictures != nullptr; });

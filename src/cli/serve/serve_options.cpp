@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "cli/options/draft_options.h"
@@ -122,7 +123,25 @@ std::string last_name(const std::string& model) {
   std::filesystem::path path(model);
   if (!path.has_filename()) path = path.parent_path();
   const bool is_file = path.extension() == ".gguf" || path.extension() == ".bin";
-  return (is_file ? path.stem() : path.filename()).string();
+  const std::string name = (is_file ? path.stem() : path.filename()).string();
+  return name.empty() ? model : name;
+}
+
+/// NAME[,NAME...]=MODEL or MODEL.
+NamedModel named_model(const std::string& given) {
+  const std::size_t equals = given.find('=');
+  const bool has_name = equals != std::string::npos && given.find('/') > equals;
+  if (!has_name) return {{last_name(given)}, given};
+  NamedModel named;
+  named.model = given.substr(equals + 1);
+  std::istringstream names(given.substr(0, equals) + ",");
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty()) {
+      throw UsageError(fmt::format("-m: expected NAME[,NAME...]=MODEL, found {}", quote(given)));
+    }
+    named.names.push_back(name);
+  }
+  return named;
 }
 
 }  // namespace
@@ -132,9 +151,9 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
          "-m,--model", options.models,
          "GGUF file, Hugging Face folder, llama2.c checkpoint, a name from talon pull list, "
          "or OWNER/NAME[:FILE] that talon pull has fetched; NAME=MODEL to serve it under "
-         "another name; may be given several times")
+         "another name, NAME,NAME=MODEL under several; may be given several times")
       ->required()
-      ->type_name("[NAME=]MODEL")
+      ->type_name("[NAME[,NAME...]=]MODEL")
       ->group("Model and backend");
   add_models_folder_flag(app, options.model.models_folder);
   app.add_option("--vq", options.vq,
@@ -154,6 +173,10 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
       app, "--drain-s", options.drain_s, 0, 86400,
       "seconds that running answers have after SIGTERM or Ctrl-C; a second signal ends at once")
       ->group(kServerGroup);
+  add_real(app, "--ping-s", options.server.http.ping_s, 0, 86400,
+           "seconds of silence in a stream before a line that its reader passes over, so that "
+           "nobody takes the connection for dead; 0: never")
+      ->group(kServerGroup);
   add_real(app, "--step-ms", options.step_ms, -1, 60000,
            "about how long a step with prompts may take while others answer; 0: no limit, -1: ten "
            "times what a token takes")
@@ -172,23 +195,18 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
   add_backend_flags(app, options.model);
 }
 
-std::vector<std::pair<std::string, std::string>> named_models(
-    const std::vector<std::string>& models) {
-  std::vector<std::pair<std::string, std::string>> named;
+std::vector<NamedModel> named_models(const std::vector<std::string>& models) {
+  std::vector<NamedModel> all;
+  std::set<std::string> taken;
   for (const std::string& given : models) {
-    const std::size_t equals = given.find('=');
-    const bool has_name = equals != std::string::npos && given.find('/') > equals;
-    const std::string model = has_name ? given.substr(equals + 1) : given;
-    std::string name = has_name ? given.substr(0, equals) : last_name(model);
-    if (name.empty()) name = model;
-    const auto same = [&](const auto& other) { return other.first == name; };
-    if (std::any_of(named.begin(), named.end(), same)) {
+    all.push_back(named_model(given));
+    for (const std::string& name : all.back().names) {
+      if (taken.insert(name).second) continue;
       throw UsageError(
           fmt::format("-m: expected another name for each model, found {} twice", name));
     }
-    named.emplace_back(std::move(name), model);
   }
-  return named;
+  return all;
 }
 
 std::vector<std::string> api_keys(const ServeCommandOptions& options) {

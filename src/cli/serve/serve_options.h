@@ -13,7 +13,7 @@ namespace talon {
 
 /// All that `talon serve` is told.
 struct ServeCommandOptions {
-  std::vector<std::string> models;  // each a model or NAME=MODEL
+  std::vector<std::string> models;  // each a model or NAME[,NAME...]=MODEL
   ModelOptions model;               // what they share
   DecodeSettings decode;
   ServeOptions server;
@@ -30,10 +30,15 @@ struct ServeCommandOptions {
 
 void add_serve_flags(CLI::App& app, ServeCommandOptions& options);
 
-/// The names that models are served by and what they are: NAME=MODEL, or a model by the last part
-/// of its path. Throws UsageError for a name that is given twice.
-std::vector<std::pair<std::string, std::string>> named_models(
-    const std::vector<std::string>& models);
+/// A model and the names that it is served by, at least one.
+struct NamedModel {
+  std::vector<std::string> names;
+  std::string model;
+  bool operator==(const NamedModel&) const = default;
+};
+/// Each NAME[,NAME...]=MODEL, or a model by the last part of its path. Throws UsageError for a name
+/// that is empty or given twice.
+std::vector<NamedModel> named_models(const std::vector<std::string>& models);
 
 /// The keys of --api-key and --api-key-file, a line each.
 std::vector<std::string> api_keys(const ServeCommandOptions& options);

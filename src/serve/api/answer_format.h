@@ -73,6 +73,8 @@ class AnswerFormat {
   virtual std::string piece(const ChoiceNews& news) = 0;
   virtual std::string end(const std::vector<ChoiceResult>& choices) = 0;
   virtual std::string failure(const ApiError& error);
+  /// A sign of life that readers pass over. On the server's thread, at any time.
+  virtual std::string ping() const { return ":\n\n"; }
   virtual HttpResponse refusal(const ApiError& error) { return error_response(error); }
 };
 

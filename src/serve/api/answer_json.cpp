@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <random>
 #include <set>
 
@@ -19,8 +18,8 @@ constexpr double kLeastLogP = -9999;
 struct Totals {
   int prompt = 0, reused = 0, unread = 0, answer = 0;
   double prefill_ms = 0, decode_ms = 0;  // of the one that took longest
-  long rounds = 0, drafted = 0, accepted = 0;
-  std::vector<long> histogram;  // rounds by accepted tokens
+  long drafts = 0, drafted = 0, accepted = 0;
+  std::vector<long> histogram;  // drafts by accepted tokens
 };
 
 Totals totals_of(const AnswerHead& head, const std::vector<ChoiceResult>& choices) {
@@ -35,11 +34,12 @@ Totals totals_of(const AnswerHead& head, const std::vector<ChoiceResult>& choice
     totals.answer += of.answer_tokens;
     totals.prefill_ms = std::max(totals.prefill_ms, of.prefill_ms);
     totals.decode_ms = std::max(totals.decode_ms, of.decode_ms);
-    totals.rounds += of.rounds;
-    totals.drafted += std::accumulate(of.drafted.begin(), of.drafted.end(), 0L);
-    totals.accepted += std::accumulate(of.accepted.begin(), of.accepted.end(), 0L);
-    for (const int accepted : of.accepted) {
-      const auto place = static_cast<std::size_t>(accepted);
+    for (std::size_t round = 0; round < of.drafted.size(); ++round) {
+      if (of.drafted[round] == 0) continue;
+      ++totals.drafts;
+      totals.drafted += of.drafted[round];
+      totals.accepted += of.accepted[round];
+      const auto place = static_cast<std::size_t>(of.accepted[round]);
       totals.histogram.resize(std::max(totals.histogram.size(), place + 1));
       ++totals.histogram[place];
     }
@@ -67,12 +67,12 @@ Json speculation_json(const Totals& totals, const std::vector<ChoiceResult>& cho
   for (const ChoiceResult& choice : choices) {
     for (const int nodes : choice.statistics.drafted) largest = std::max(largest, nodes);
   }
-  const auto rounds = static_cast<double>(totals.rounds);
+  const auto drafts = static_cast<double>(totals.drafts);
   const auto accepted = static_cast<double>(totals.accepted);
-  return {{"mean_acceptance_length", 1 + ratio(accepted, rounds)},
+  return {{"mean_acceptance_length", 1 + ratio(accepted, drafts)},
           {"draft_acceptance_rate", ratio(accepted, static_cast<double>(totals.drafted))},
           {"acceptance_histogram", totals.histogram},
-          {"num_spec_steps", totals.rounds},
+          {"num_spec_steps", totals.drafts},
           {"num_accepted_draft_tokens", totals.accepted},
           {"num_draft_tokens", totals.drafted},
           {"num_spec_tokens", largest}};

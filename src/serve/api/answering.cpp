@@ -67,6 +67,29 @@ ApiError no_room() {
                   "queue_full");
 }
 
+/// A whole answer is made in memory with all its log-probabilities. One that is to go as far as the
+/// context ends where they have no more room.
+void bound_logprobs(const ServedModel& model, std::vector<Job>& jobs) {
+  constexpr std::size_t kMostEntries = std::size_t{1} << 19;  // some 250 MB as JSON
+  const int top = jobs.front().request.logprobs;
+  if (top < 0) return;
+  const std::size_t entries = jobs.size() * (static_cast<std::size_t>(top) + 1);
+  const auto most = static_cast<int>(std::max<std::size_t>(1, kMostEntries / entries));
+  for (Job& job : jobs) {
+    Request& request = job.request;
+    const int room = model.config().context - static_cast<int>(request.prompt.size());
+    if (request.max_new > most && request.max_new < room) {
+      throw ApiError(400, "logprobs",
+                     fmt::format("logprobs: expected at most {} tokens of {} answers with {} "
+                                 "entries a token, found {}: ask for a stream",
+                                 most, jobs.size(), top + 1, request.max_new),
+                     "invalid_value");
+    }
+    request.max_new = std::min(request.max_new, most);
+    request.min_new = std::min(request.min_new, request.max_new);
+  }
+}
+
 /// Whether a whole answer takes long to write.
 bool is_large(const std::vector<ChoiceResult>& results) {
   constexpr std::size_t kMostLogprobs = 2000;
@@ -94,6 +117,7 @@ class Answering::Listener final : public AnswerListener {
   Listener(std::shared_ptr<Answering> answering, int choice)
       : answering_(std::move(answering)), choice_(choice) {}
 
+  void taken() override { answering_->taken(); }
   void drafted(const RoundReport& report) override {
     if (answering_->parts_.traces) round_ = trace_of(report);
   }
@@ -105,7 +129,7 @@ class Answering::Listener final : public AnswerListener {
       std::exchange(has_begun_, true) ? metrics.gap(seconds) : metrics.first_token(seconds);
       last_ = Clock::now();
     }
-    if (ends) metrics.ended(progress.finish, statistics, seconds_since(came_));
+    if (ends) metrics.ended(progress.finish, seconds_since(came_));
     ChoiceNews news;
     news.choice = choice_;
     news.text = progress.text;
@@ -139,13 +163,14 @@ class Answering::Listener final : public AnswerListener {
   int choice_;
   bool has_begun_ = false;
   RoundTrace round_;  // of the tokens that come next
-  Clock::time_point came_ = Clock::now(), last_ = came_;
+  Clock::time_point came_ = answering_->parts_.came, last_ = came_;
 };
 
 Answering::Answering(Parts parts, std::size_t choices)
     : parts_(std::move(parts)), results_(choices), statistics_(choices) {}
 
 void Answering::start(Parts parts, std::vector<Job> jobs) {
+  if (!parts.streams) bound_logprobs(*parts.model, jobs);
   const auto answering = std::make_shared<Answering>(std::move(parts), jobs.size());
   const auto exchange = answering->parts_.exchange;
   exchange->post([exchange, answering] { exchange->attach(answering); });
@@ -177,6 +202,11 @@ void Answering::refuse(ApiError error) {
     if (!refusal_) refusal_ = std::move(error);
   }
   parts_.exchange->wake();
+}
+
+void Answering::taken() {
+  const std::lock_guard lock(mutex_);
+  ++taken_;
 }
 
 void Answering::cancel_all() {
@@ -240,7 +270,10 @@ void Answering::advance(Exchange& exchange) {
     ChoiceResult& result = results_[static_cast<std::size_t>(one.choice)];
     result.choice = one.choice;
     ChoiceNews copy = one;
-    if (parts_.streams) copy.rounds.clear();  // no later event shows them
+    if (parts_.streams) {  // no later event shows them
+      copy.rounds.clear();
+      copy.logprobs.clear();
+    }
     append(result, copy);
     if (parts_.streams) join(unsent_, std::move(one));
   }
@@ -248,6 +281,18 @@ void Answering::advance(Exchange& exchange) {
   if (parts_.streams) return stream(exchange);
   if (!has_ended()) return;
   finish(exchange);
+}
+
+/// Proxies and clients close a stream that is silent for long. What may still be refused waits for
+/// its status.
+void Answering::silent(Exchange& exchange) {
+  if (!parts_.streams || is_over_ || !exchange.can_write()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (taken_ < results_.size() || refusal_) return;
+  }
+  begin(exchange);
+  exchange.write(parts_.format->ping());
 }
 
 /// What whole() throws becomes its answer.
@@ -263,13 +308,16 @@ HttpResponse Answering::whole() {
 
 void Answering::finish(Exchange& exchange) {
   is_over_ = true;  // nobody changes the results from here on
-  WorkQueue* const workshop = parts_.format->workshop();
-  WorkQueue* const queue = !workshop && is_large(results_) ? parts_.workers : workshop;
   const auto work = [self = shared_from_this(), to = parts_.exchange] {
     to->post([to, response = self->whole()]() mutable { to->respond(std::move(response)); });
   };
-  if (queue && queue->add(work)) return;
-  exchange.respond(workshop ? parts_.format->refusal(no_room()) : whole());
+  if (WorkQueue* const workshop = parts_.format->workshop()) {
+    if (!workshop->add(work)) exchange.respond(parts_.format->refusal(no_room()));
+  } else if (parts_.workers && is_large(results_)) {
+    parts_.workers->add_always(work);  // as many as the host took jobs
+  } else {
+    exchange.respond(whole());
+  }
 }
 
 void Answering::stream(Exchange& exchange) {
@@ -293,7 +341,7 @@ void Answering::stream(Exchange& exchange) {
 Answering::Pieces Answering::make_pieces(const std::vector<ChoiceNews>& news) {
   AnswerFormat& format = *parts_.format;
   try {
-    Pieces pieces{has_begun_ ? "" : format.begin(), has_ended()};
+    Pieces pieces{std::exchange(is_introduced_, true) ? "" : format.begin(), has_ended()};
     for (const ChoiceNews& one : news) pieces.bytes += format.piece(one);
     if (pieces.is_last) pieces.bytes += format.end(results_);
     return pieces;
@@ -302,8 +350,12 @@ Answering::Pieces Answering::make_pieces(const std::vector<ChoiceNews>& news) {
   }
 }
 
-void Answering::send(Exchange& exchange, const Pieces& pieces) {
+void Answering::begin(Exchange& exchange) {
   if (!std::exchange(has_begun_, true)) exchange.begin_stream();
+}
+
+void Answering::send(Exchange& exchange, const Pieces& pieces) {
+  begin(exchange);
   is_over_ = pieces.is_last;
   exchange.write(pieces.bytes);
   if (!is_over_) return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,12 +24,15 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
     bool traces = false;  // asks for what was drafted
     std::size_t unread_bytes = 0;
     WorkQueue* workers = nullptr;  // make a whole answer that is large; null: the server's thread
+    std::chrono::steady_clock::time_point came = std::chrono::steady_clock::now();  // the request
   };
-  /// Hands the jobs to the model: one for each choice. Any thread.
+  /// Hands the jobs to the model: one for each choice. Any thread. Throws ApiError for a whole
+  /// answer with more log-probabilities than have room; one that names no length ends before.
   static void start(Parts parts, std::vector<Job> jobs);
 
   explicit Answering(Parts parts, std::size_t choices);
   void advance(Exchange& exchange) override;
+  void silent(Exchange& exchange) override;
   void gone() override;
 
  private:
@@ -37,9 +41,11 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
   void submit(std::vector<Job> jobs);
   /// The first counts.
   void refuse(ApiError error);
+  void taken();
   void add(ChoiceNews news, const SequenceStatistics* statistics);
   std::vector<ChoiceNews> take_news();
   void stream(Exchange& exchange);
+  void begin(Exchange& exchange);
   /// The bytes of one go of a stream.
   struct Pieces {
     std::string bytes;
@@ -59,6 +65,7 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
   std::vector<ChoiceResult> results_;
   std::vector<ChoiceNews> unsent_;  // of a stream
   bool has_begun_ = false;          // a stream
+  bool is_introduced_ = false;      // by the format's beginning; of who makes pieces
   bool is_making_ = false;          // pieces of it, in the workshop, which alone uses the format
   bool is_over_ = false;
 
@@ -67,6 +74,7 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
   std::size_t news_bytes_ = 0;
   std::vector<SequenceStatistics> statistics_;
   std::vector<JobId> jobs_;
+  std::size_t taken_ = 0;  // choices that the engine has
   std::optional<ApiError> refusal_;
   bool is_gone_ = false;
 };

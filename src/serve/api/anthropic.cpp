@@ -216,6 +216,7 @@ class MessageFormat final : public AnswerFormat {
     return events + named_event(last) + named_event({{"type", "message_stop"}});
   }
   std::string failure(const ApiError& error) override { return named_event(error_body(error)); }
+  std::string ping() const override { return named_event({{"type", "ping"}}); }
   HttpResponse refusal(const ApiError& error) override { return anthropic_error(error); }
 
  private:

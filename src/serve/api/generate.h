@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "serve/api/answer_format.h"
@@ -19,6 +20,7 @@ struct GenerateInput {
   bool returns_metrics = false;  // of all requests
   std::shared_ptr<Exchange> exchange;
   WorkQueue* workers = nullptr;  // for what takes long
+  std::chrono::steady_clock::time_point came = std::chrono::steady_clock::now();  // the request
 };
 
 /// POST /v1/chat/completions and /v1/completions: read, render, tokenize and hand to the engine.

@@ -123,8 +123,8 @@ Json apply_template(const ServedModel& model, const Json& body, const std::strin
   return {{"prompt", chat_prompt(model, read_chat(body, text, limits), limits).chat.text}};
 }
 
-Json model_json(const ServedModel& model) {
-  Json json = {{"id", model.name},
+Json model_json(const ServedModel& model, const std::string& name) {
+  Json json = {{"id", name},
                {"object", "model"},
                {"created", model.created},
                {"owned_by", "talon"},
@@ -133,8 +133,8 @@ Json model_json(const ServedModel& model) {
   return json;
 }
 
-Json whole_model_json(const ServedModel& model) {
-  Json json = model_json(model);
+Json whole_model_json(const ServedModel& model, const std::string& name) {
+  Json json = model_json(model, name);
   if (!model.pictures) return json;
   const PromptChoices& choices = model.pictures->choices();
   Json& pictures = json["talon"]["pictures"];

@@ -18,10 +18,10 @@ Json detokenize(const ServedModel& model, const Json& body);
 Json apply_template(const ServedModel& model, const Json& body, const std::string& text,
                     const RequestLimits& limits);
 
-/// An entry of GET /v1/models.
-Json model_json(const ServedModel& model);
+/// An entry of GET /v1/models. name: one of the model's.
+Json model_json(const ServedModel& model, const std::string& name);
 /// GET /v1/models/NAME: the same, with what an image model may be asked.
-Json whole_model_json(const ServedModel& model);
+Json whole_model_json(const ServedModel& model, const std::string& name);
 /// GET /props, as llama.cpp has it.
 Json props_json(const ServedModel& model);
 /// An entry of GET /v1/load.

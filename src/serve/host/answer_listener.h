@@ -9,6 +9,8 @@ namespace talon {
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
+  /// The engine has it: it is not refused any more.
+  virtual void taken() {}
   /// What the round drafted whose tokens the next news tell.
   virtual void drafted(const RoundReport&) {}
   /// New tokens, or the end. `statistics`: so far.

@@ -38,7 +38,8 @@ ModelHost::ModelHost(LoadedModel loaded, std::unique_ptr<KvCache> cache, HostOpt
       learner_(make_learner(loaded_, options)),
       engine_(loaded_.model, *cache_, watched(options_of(loaded_, options))),
       methods_(engine_, loaded_.model, *cache_, for_strangers(options.decode)),
-      most_waiting_(options.queue) {
+      most_waiting_(options.queue),
+      notes_(options.note) {
   if (loaded_.tokenizer && !loaded_.model.config.image)
     grammars_.emplace(*loaded_.tokenizer, loaded_.model.config.vocabulary);
   thread_ = std::thread([this] { run(); });
@@ -110,17 +111,14 @@ void ModelHost::cancel(JobId job) {
 }
 
 void ModelHost::cancel_all() {
-  {
-    const std::lock_guard lock(mutex_);
-    cancels_all_ = true;
-  }
-  changed_.notify_one();
+  const std::lock_guard lock(mutex_);
+  cancels_all_ = true;
 }
 
 HostStatistics ModelHost::statistics() const {
   const std::lock_guard lock(mutex_);
   HostStatistics statistics = statistics_;
-  statistics.waiting = waiting_;
+  statistics.waiting = std::max(0, jobs_ - statistics_.running);
   if (learner_) statistics.learning = learner_->statistics();
   return statistics;
 }
@@ -136,6 +134,7 @@ void ModelHost::run() {
   while (take_orders()) {
     for (const Progress& progress : engine_.step()) deliver(progress);
     ++steps_;
+    note_faults();
     publish();
   }
 }
@@ -153,7 +152,7 @@ bool ModelHost::take_orders() {
     jobs.swap(inbox_);
     cancelled.swap(cancelled_);
     stops = stopping_;
-    cancels_all = std::exchange(cancels_all_, false);
+    cancels_all = cancels_all_;
   }
   if (heads) use_heads(*std::move(heads));
   for (Active& job : jobs) begin(std::move(job));
@@ -167,8 +166,7 @@ bool ModelHost::take_orders() {
 /// Measures for the learner while there is nothing else to do.
 void ModelHost::wait_for_orders(std::unique_lock<std::mutex>& lock) {
   const auto is_called = [&] {
-    return stopping_ || !inbox_.empty() || !cancelled_.empty() || cancels_all_ || new_heads_ ||
-           !engine_.idle();
+    return stopping_ || !inbox_.empty() || !cancelled_.empty() || new_heads_ || !engine_.idle();
   };
   while (!is_called()) {
     const auto next = learner_ ? learner_->next_work() : Learner::Clock::time_point::max();
@@ -216,7 +214,8 @@ void ModelHost::begin(Active active) {
     const auto submitted = engine_.submit(std::move(active.job.request));
     if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) return refuse(*refusal);
     if (answer) learner_->began(std::get<SequenceId>(submitted), *std::move(answer));
-    active_.emplace(std::get<SequenceId>(submitted), std::move(active));
+    const SequenceId sequence = std::get<SequenceId>(submitted);
+    active_.emplace(sequence, std::move(active)).first->second.job.listener->taken();
   } catch (const Error& error) {
     refuse({Refusal::Reason::bad_request, error.what()});
   } catch (const std::bad_alloc&) {
@@ -271,10 +270,11 @@ void ModelHost::deliver(const Progress& progress) {
   Active& active = found->second;
   const SequenceStatistics& statistics = engine_.statistics(progress.sequence);
   const bool ends = progress.finish != FinishReason::none;
-  const auto count = static_cast<int>(progress.tokens.size());
-  active.progress.answer_tokens += count;
+  const auto tokens = static_cast<int>(progress.tokens.size());
+  active.progress.answer_tokens += tokens;
   active.progress.accepted += progress.accepted;
-  answer_tokens_ += count;
+  answer_tokens_ += tokens;
+  count(statistics, active);
   {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(active.has_begun, true)) --waiting_;
@@ -286,9 +286,34 @@ void ModelHost::deliver(const Progress& progress) {
     engine_.cancel(progress.sequence);  // nobody can be told
   }
   if (!ends) return;
+  if (progress.finish == FinishReason::failed) {
+    notes_.add("an answer failed", progress.error);
+  }
   if (learner_) learner_->ended(progress.sequence, progress.finish == FinishReason::failed);
   preemptions_ += statistics.preemptions;
   active_.erase(found);
+}
+
+/// What is new in the statistics of an answer.
+void ModelHost::count(const SequenceStatistics& statistics, Active& active) {
+  if (!active.has_begun) {
+    prompt_tokens_ += statistics.prompt_tokens;
+    reused_tokens_ += statistics.reused_tokens;
+  }
+  for (std::size_t& round = active.rounds; round < statistics.drafted.size(); ++round) {
+    if (statistics.drafted[round] == 0) continue;
+    const int accepted = statistics.accepted[round];
+    ++speculation_.drafts;
+    speculation_.drafted += statistics.drafted[round];
+    speculation_.accepted += accepted;
+    const auto places = std::min(static_cast<std::size_t>(accepted), SpeculationSums::kPositions);
+    for (std::size_t place = 0; place < places; ++place) ++speculation_.accepted_at[place];
+  }
+}
+
+void ModelHost::note_faults() {
+  if (engine_.statistics().dropped == statistics_.faults.dropped) return;
+  notes_.add("a drafter or policy threw", "its answers go on without drafts");
 }
 
 void ModelHost::publish() {
@@ -299,7 +324,10 @@ void ModelHost::publish() {
   statistics_.cache_used = 1 - cache_->free_pages() / pages;
   statistics_.steps = steps_;
   statistics_.preemptions = preemptions_;
+  statistics_.prompt_tokens = prompt_tokens_;
+  statistics_.reused_tokens = reused_tokens_;
   statistics_.answer_tokens = answer_tokens_;
+  statistics_.speculation = speculation_;
   statistics_.faults = engine_.statistics();
   statistics_.jobs.clear();
   for (const auto& [sequence, active] : active_) statistics_.jobs.push_back(active.progress);

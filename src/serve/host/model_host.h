@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -16,6 +17,7 @@
 #include "learn/learner.h"
 #include "runtime/loaded_model.h"
 #include "runtime/named_methods.h"
+#include "serve/fault_notes.h"
 #include "serve/host/answer_listener.h"
 #include "serve/host/method_choice.h"
 #include "text/grammar/grammar.h"
@@ -27,6 +29,7 @@ struct HostOptions {
   double step_ms = kUsualStep;  // EngineOptions::step_ms
   int queue = 64;               // most jobs that wait for their first token
   std::optional<LearnOptions> learn = {};
+  FaultNotes::Write note = {};  // of answers that fail or lose their drafter
 };
 
 using JobId = std::uint64_t;
@@ -51,14 +54,27 @@ struct JobProgress {
   int accepted = 0;  // of them became text
 };
 
+/// Rounds that checked a draft.
+struct SpeculationSums {
+  static constexpr std::size_t kPositions = 16;
+
+  long drafts = 0;                                // rounds
+  long drafted = 0;                               // draft nodes that were checked
+  long accepted = 0;                              // of them became text
+  std::array<long, kPositions> accepted_at = {};  // by their place in the round
+};
+
 /// Sums since the start, and what there is to do.
 struct HostStatistics {
-  int running = 0;
-  int waiting = 0;        // for their first token
+  int running = 0;        // with room in the cache
+  int waiting = 0;        // for it, those that were set back included
   double cache_used = 0;  // share of the cache's pages that running answers hold
   long steps = 0;
   long preemptions = 0;
+  long prompt_tokens = 0;  // of answers that have begun
+  long reused_tokens = 0;  // of them, found in the cache
   long answer_tokens = 0;
+  SpeculationSums speculation;
   EngineStatistics faults;
   EngineLoad load;                // of the last step
   std::vector<JobProgress> jobs;  // the oldest first
@@ -92,6 +108,7 @@ class ModelHost {
   std::optional<std::vector<JobId>> submit(std::vector<Job>&& jobs);
   /// Within one step the job has ended as cancelled. Unknown ids are ignored.
   void cancel(JobId job);
+  /// So do all jobs, also those that come later.
   void cancel_all();
   HostStatistics statistics() const;
   /// Whether no job is left.
@@ -102,6 +119,7 @@ class ModelHost {
     Job job;
     JobProgress progress;
     bool has_begun = false;
+    std::size_t rounds = 0;  // that are counted
   };
 
   EngineOptions watched(EngineOptions options);
@@ -116,6 +134,8 @@ class ModelHost {
   void cancel_now(JobId job);
   void see(const RoundReport& report);
   void deliver(const Progress& progress);
+  void count(const SequenceStatistics& statistics, Active& active);
+  void note_faults();
   void publish();
 
   LoadedModel loaded_;
@@ -128,14 +148,16 @@ class ModelHost {
   std::vector<std::string> recent_methods_;  // that requests asked for; the last used is the last
   int most_waiting_;
   std::map<SequenceId, Active> active_;
-  long steps_ = 0, preemptions_ = 0, answer_tokens_ = 0;
+  long steps_ = 0, preemptions_ = 0, prompt_tokens_ = 0, reused_tokens_ = 0, answer_tokens_ = 0;
+  SpeculationSums speculation_;
+  FaultNotes notes_;
 
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   std::vector<Active> inbox_;
   std::vector<JobId> cancelled_;
   HostStatistics statistics_;
-  int waiting_ = 0;  // jobs that have no token yet, those in the inbox included
+  int waiting_ = 0;  // jobs that have no token yet, those in the inbox included: for the queue
   int jobs_ = 0;
   JobId next_id_ = 1;
   bool cancels_all_ = false;

@@ -126,6 +126,7 @@ class HttpConnection final : public Connection,
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   HttpRequest request_;
+  std::string request_id_;  // of exchange_
   Clock::time_point idle_since_;
   bool is_armed_ = false;
   bool timed_out_ = false;
@@ -255,6 +256,7 @@ std::optional<HttpResponse> HttpConnection::coded_body() const {
 void HttpConnection::read_body() {
   if (parser_->is_done()) {
     request_.body = std::move(parser_->get().body());
+    request_.came = Clock::now();
     begin_exchange(true);
     return shared_.handlers.handle(std::move(request_), exchange_);
   }
@@ -301,7 +303,8 @@ void HttpConnection::begin_exchange(bool is_read) {
   is_streaming_ = is_complete_ = false;
   ++exchanges_;
   set_busy(true);
-  exchange_ = std::make_shared<HttpExchange>(shared_.io, *this);
+  request_id_ = request_.id;
+  exchange_ = std::make_shared<HttpExchange>(shared_.io, *this, shared_.options.ping_s);
   self_ = shared_from_this();
   if (is_read) watch();
 }
@@ -326,6 +329,8 @@ void HttpConnection::look_whether_gone() {
 std::string HttpConnection::head(int status, std::string_view content_type) const {
   std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: talon\r\n", status,
                                  text_of(http::obsolete_reason(static_cast<http::status>(status))));
+  // As OpenAI's clients read it, and as Anthropic's do.
+  text += fmt::format("X-Request-Id: {0}\r\nRequest-Id: {0}\r\n", request_id_);
   if (has_body(status)) text += fmt::format("Content-Type: {}\r\n", content_type);
   if (!keeps_alive_) {
     text += "Connection: close\r\n";
@@ -341,7 +346,7 @@ std::string HttpConnection::head(int status, std::string_view content_type) cons
 void HttpConnection::send_response(HttpResponse response) {
   if (is_complete_ || is_streaming_) return;  // it has been answered
   if (shared_.draining) keeps_alive_ = false;
-  shared_.handlers.sent(response.status);
+  shared_.handlers.sent(request_id_, response);
   std::string text = head(response.status, response.content_type);
   for (const auto& [name, value] : response.headers) text += fmt::format("{}: {}\r\n", name, value);
   if (has_body(response.status)) {
@@ -356,7 +361,7 @@ void HttpConnection::send_response(HttpResponse response) {
 void HttpConnection::send_stream_head() {
   if (shared_.draining || parser_->get().version() < 11) keeps_alive_ = false;
   is_streaming_ = true;
-  shared_.handlers.sent(200);
+  shared_.handlers.sent(request_id_, {});
   std::string text = head(200, "text/event-stream; charset=utf-8");
   text += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
   if (parser_->get().version() >= 11) text += "Transfer-Encoding: chunked\r\n";

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -26,7 +28,13 @@ class AnswerWriter {
 /// One request of a connection, which may end before what computes the answer knows.
 class HttpExchange final : public Exchange, public std::enable_shared_from_this<HttpExchange> {
  public:
-  HttpExchange(boost::asio::io_context& io, AnswerWriter& writer) : io_(io), writer_(&writer) {}
+  /// silence_s: HttpOptions::ping_s.
+  HttpExchange(boost::asio::io_context& io, AnswerWriter& writer, double silence_s)
+      : io_(io),
+        writer_(&writer),
+        longest_silence_(
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(silence_s))),
+        silence_(io) {}
 
   void post(std::function<void()> work) override { boost::asio::post(io_, std::move(work)); }
   void wake() override {
@@ -39,6 +47,8 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   void attach(std::shared_ptr<Responder> responder) override {
     if (!writer_) return responder->gone();
     responder_ = std::move(responder);
+    written_ = Clock::now();
+    if (longest_silence_ > Clock::duration::zero()) await_silence();
   }
   void respond(HttpResponse response) override {
     if (writer_) writer_->send_response(std::move(response));
@@ -47,6 +57,7 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
     if (writer_) writer_->send_stream_head();
   }
   void write(std::string_view bytes) override {
+    written_ = Clock::now();
     if (writer_) writer_->send_piece(bytes);
   }
   void end_stream() override {
@@ -56,30 +67,56 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
 
   // For the connection:
   void advance() {
-    const auto responder = responder_;
-    if (!responder) return;
-    try {
-      responder->advance(*this);
-    } catch (...) {  // out of memory: better no answer than half of one
-      if (writer_) writer_->abort();
-    }
+    tell([this](Responder& responder) { responder.advance(*this); });
   }
   /// The answer is complete.
   void end() {
     writer_ = nullptr;
+    silence_.cancel();
     responder_.reset();
   }
   /// The client has gone.
   void lose() {
     writer_ = nullptr;
+    silence_.cancel();
     if (const auto responder = std::exchange(responder_, nullptr)) responder->gone();
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  template <typename News>
+  void tell(const News& news) {
+    const auto responder = responder_;
+    if (!responder) return;
+    try {
+      news(*responder);
+    } catch (...) {  // out of memory: better no answer than half of one
+      if (writer_) writer_->abort();
+    }
+  }
+  void await_silence() {
+    silence_.expires_at(written_ + longest_silence_);
+    silence_.async_wait([weak = weak_from_this()](boost::system::error_code error) {
+      const auto self = weak.lock();
+      if (!error && self && self->responder_) self->look_whether_silent();
+    });
+  }
+  void look_whether_silent() {
+    if (Clock::now() - written_ >= longest_silence_) {
+      written_ = Clock::now();  // a responder that writes nothing is told once a silence
+      tell([this](Responder& responder) { responder.silent(*this); });
+    }
+    if (responder_) await_silence();
+  }
+
   boost::asio::io_context& io_;
   AnswerWriter* writer_;  // null: the exchange is over
   std::shared_ptr<Responder> responder_;
   std::atomic<bool> woken_ = false;
+  Clock::time_point written_;  // or attached
+  Clock::duration longest_silence_;
+  boost::asio::steady_timer silence_;
 };
 
 }  // namespace talon

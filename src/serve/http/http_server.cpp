@@ -12,6 +12,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <filesystem>
 
 #include "core/error.h"
@@ -79,6 +80,11 @@ bool is_loopback(const Acceptor& acceptor) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
+/// Of this process or of the machine.
+bool lacks_descriptors(ErrorCode error) {
+  return error.value() == EMFILE || error.value() == ENFILE;
+}
+
 }  // namespace
 
 struct HttpServer::State {
@@ -88,7 +94,10 @@ struct HttpServer::State {
   void listen();
   void accept();
   void on_accept(ErrorCode error, StreamSocket socket);
-  bool make_room();
+  bool close_longest_idle();
+  bool has_room() const {
+    return shared.open.size() < static_cast<std::size_t>(options.limits.connections);
+  }
   void close_all();
 
   HttpOptions options;
@@ -125,27 +134,26 @@ void HttpServer::State::accept() {
 
 void HttpServer::State::on_accept(ErrorCode error, StreamSocket socket) {
   if (!acceptor.is_open()) return;
+  // Linux asks for a descriptor before it looks for a connection, so that one more is kept free.
+  if (lacks_descriptors(error) && close_longest_idle()) return accept();
   if (error) {
     pause.expires_after(kAcceptPause);
     return pause.async_wait([this](ErrorCode cancelled) {
       if (!cancelled && acceptor.is_open()) accept();
     });
   }
-  if (make_room()) {
-    ErrorCode ignored;
-    if (options.unix_path.empty()) {
-      socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-      socket.set_option(asio::socket_base::keep_alive(true), ignored);
-    }
-    make_connection(std::move(socket), shared)->start();
+  accept();  // first, since others are to be heard also where memory is short for this one
+  if (!has_room() && !close_longest_idle()) return;
+  ErrorCode ignored;
+  if (options.unix_path.empty()) {
+    socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+    socket.set_option(asio::socket_base::keep_alive(true), ignored);
   }
-  accept();
+  make_connection(std::move(socket), shared)->start();
 }
 
-/// Where all connections are taken, the one that has waited longest for a request gives way. False
-/// if none waits.
-bool HttpServer::State::make_room() {
-  if (shared.open.size() < static_cast<std::size_t>(options.limits.connections)) return true;
+/// The connection that has waited longest for a request gives way. False if none waits.
+bool HttpServer::State::close_longest_idle() {
   Connection* longest = nullptr;
   for (Connection* connection : shared.open) {
     const auto since = connection->idle_since();

@@ -16,6 +16,7 @@ struct HttpOptions {
   std::string unix_path;  // a socket in the file system, in place of host and port
   std::string cors;       // the origin that browsers may call from; empty: only the server's own
   bool has_keys = false;  // requests must carry one
+  double ping_s = 10;     // of silence before a responder is told of it; 0: it never is
   HttpLimits limits;
 };
 
@@ -27,8 +28,8 @@ struct HttpHandlers {
   /// An answer that the server itself gives: to a bad request, one too large, too slow. The request
   /// is as far as its head could be read.
   std::function<HttpResponse(const HttpRequest&, int status, const std::string& message)> error;
-  /// Told of every answer that begins to be sent.
-  std::function<void(int status)> sent;
+  /// Told of every answer that begins to be sent; without its body if that is a stream.
+  std::function<void(const std::string& request_id, const HttpResponse& response)> sent;
 };
 
 /// HTTP/1.1 on one thread: many connections, of which most may be idle, each with bounds on the

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -17,7 +18,9 @@ struct HttpRequest {
   std::string host;
   std::string if_none_match;
   bool takes_gzip = false;
+  std::string id;  // x-request-id, or one that nobody else has
   std::string body;
+  std::chrono::steady_clock::time_point came;  // when all of it had been read
 };
 
 struct HttpResponse {

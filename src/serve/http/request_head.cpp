@@ -1,6 +1,10 @@
 #include "serve/http/request_head.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
+#include <random>
 
 namespace talon {
 namespace {
@@ -47,6 +51,21 @@ bool names_this_machine(std::string_view name, const HttpOptions& options) {
          name == "[" + options.host + "]";
 }
 
+/// The client's own, if it may stand in a header of the answer and in a log.
+std::string request_id(std::string_view given) {
+  constexpr std::size_t kLongest = 128;
+  static constexpr std::string_view kOthers = "-_.:/+=@";
+  const auto may_stand = [](char c) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return is_letter || (c >= '0' && c <= '9') || kOthers.find(c) != std::string_view::npos;
+  };
+  const bool is_good = !given.empty() && given.size() <= kLongest &&
+                       std::all_of(given.begin(), given.end(), may_stand);
+  if (is_good) return std::string(given);
+  std::random_device device;
+  return fmt::format("req_{:08x}{:08x}{:08x}", device(), device(), device());
+}
+
 }  // namespace
 
 HttpRequest read_request_head(const HttpMessage& message) {
@@ -61,6 +80,7 @@ HttpRequest read_request_head(const HttpMessage& message) {
   request.origin = field(http::field::origin);
   request.host = field(http::field::host);
   request.if_none_match = field(http::field::if_none_match);
+  request.id = request_id(field("x-request-id"));
   request.takes_gzip = field(http::field::accept_encoding).find("gzip") != std::string::npos;
   return request;
 }

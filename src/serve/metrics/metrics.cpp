@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <numeric>
 
 namespace talon {
 namespace {
@@ -25,8 +24,6 @@ const Histogram::BucketBoundaries kGapSeconds = {
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5};
 const Histogram::BucketBoundaries kRequestSeconds = {0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,  2.5, 5,
                                                      10,  15,  20,  30,  40, 50,  60, 120, 240};
-
-constexpr std::size_t kMostPositions = 16;  // of accepted tokens within a round
 
 class Families {
  public:
@@ -55,7 +52,7 @@ Labels with(Labels labels, const char* name, std::string value) {
 class OneModel final : public ModelMetrics {
  public:
   OneModel(Families families, const Labels& labels) : families_(families), labels_(labels) {
-    for (std::size_t position = 0; position < kMostPositions; ++position) {
+    for (std::size_t position = 0; position < SpeculationSums::kPositions; ++position) {
       per_position_.push_back(
           &families_.counter("talon:spec_decode_num_accepted_tokens_per_pos_total",
                              "Draft tokens that became text, by their place in the round.",
@@ -65,44 +62,37 @@ class OneModel final : public ModelMetrics {
 
   void first_token(double seconds) override { first_token_.Observe(seconds); }
   void gap(double seconds) override { gap_.Observe(seconds); }
-  void ended(FinishReason reason, const SequenceStatistics& statistics, double seconds) override {
+  void ended(FinishReason reason, double seconds) override {
     request_.Observe(seconds);
     families_
         .counter("talon:request_success_total", "Answers by how they ended.",
                  with(labels_, "finished_reason", std::string(name_of(reason))))
         .Increment();
-    prompt_tokens_.Increment(statistics.prompt_tokens);
-    answer_tokens_.Increment(statistics.answer_tokens);
-    prefix_queries_.Increment(statistics.prompt_tokens);
-    prefix_hits_.Increment(statistics.reused_tokens);
-    const auto sum = [](const std::vector<int>& values) {
-      return std::accumulate(values.begin(), values.end(), 0.0);
-    };
-    drafts_.Increment(
-        static_cast<double>(std::count_if(statistics.drafted.begin(), statistics.drafted.end(),
-                                          [](int nodes) { return nodes > 0; })));
-    draft_tokens_.Increment(sum(statistics.drafted));
-    accepted_.Increment(sum(statistics.accepted));
-    for (const int accepted : statistics.accepted) {
-      const auto places = std::min(static_cast<std::size_t>(accepted), kMostPositions);
-      for (std::size_t place = 0; place < places; ++place) per_position_[place]->Increment();
-    }
   }
   void set(const HostStatistics& statistics) override {
     running_.Set(statistics.running);
     waiting_.Set(statistics.waiting);
     cache_.Set(statistics.cache_used);
-    const auto raise = [](Counter& counter, double value) {
-      counter.Increment(std::max(0.0, value - counter.Value()));
-    };
-    raise(preemptions_, static_cast<double>(statistics.preemptions));
+    raise(prompt_tokens_, statistics.prompt_tokens);
+    raise(prefix_queries_, statistics.prompt_tokens);
+    raise(prefix_hits_, statistics.reused_tokens);
+    raise(answer_tokens_, statistics.answer_tokens);
+    raise(preemptions_, statistics.preemptions);
+    raise(drafts_, statistics.speculation.drafts);
+    raise(draft_tokens_, statistics.speculation.drafted);
+    raise(accepted_, statistics.speculation.accepted);
+    for (std::size_t place = 0; place < per_position_.size(); ++place) {
+      raise(*per_position_[place], statistics.speculation.accepted_at[place]);
+    }
     const EngineStatistics::Throws& throws = statistics.faults.throws;
-    const long faults =
-        throws.sequence + throws.policy + throws.drafter + throws.observer + throws.backend;
-    raise(faults_, static_cast<double>(faults));
+    raise(faults_,
+          throws.sequence + throws.policy + throws.drafter + throws.observer + throws.backend);
   }
 
  private:
+  static void raise(Counter& counter, long value) {
+    counter.Increment(std::max(0.0, static_cast<double>(value) - counter.Value()));
+  }
   Counter& counter(const char* name, const char* help) {
     return families_.counter(name, help, labels_);
   }
@@ -121,7 +111,7 @@ class OneModel final : public ModelMetrics {
       histogram("talon:e2e_request_latency_seconds", "From a request to its end.", kRequestSeconds);
   Gauge& running_ = families_.gauge("talon:num_requests_running", "Answers being made.", labels_);
   Gauge& waiting_ = families_.gauge("talon:num_requests_waiting",
-                                    "Answers that wait for their first token.", labels_);
+                                    "Answers that wait for room in the cache.", labels_);
   Gauge& cache_ = families_.gauge("talon:kv_cache_usage_perc",
                                   "Share of the cache that running answers hold.", labels_);
   Counter& prompt_tokens_ = counter("talon:prompt_tokens_total", "Tokens of prompts.");

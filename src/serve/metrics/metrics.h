@@ -1,11 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "engine/engine.h"
+#include "engine/progress.h"
 #include "serve/host/model_host.h"
 
 namespace talon {
@@ -16,7 +14,7 @@ class ModelMetrics {
   virtual ~ModelMetrics() = default;
   virtual void first_token(double seconds) = 0;  // after the request came
   virtual void gap(double seconds) = 0;          // between news of a running answer
-  virtual void ended(FinishReason reason, const SequenceStatistics& statistics, double seconds) = 0;
+  virtual void ended(FinishReason reason, double seconds) = 0;
   /// Values that are read when somebody asks.
   virtual void set(const HostStatistics& statistics) = 0;
 };
