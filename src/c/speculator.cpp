@@ -227,12 +227,14 @@ talon_verdict talon_sequence::verify(const float* logits, std::size_t stride) {
   input.rows = &rows;
   input.committed = tokens_;
   input.prompt_length = prompt_length_;
+  input.distortion = distortion_;
   input.sampler = &sampler_;
   input.random = &random_;
   std::vector<TokenId> drawn(shown_tokens_.size(), -1);
   input.drawn = &drawn;
   const Turn turn(by_->turns());
   verdict_ = by_->rule->verify(input);
+  distortion_ += verdict_.distortion;
   if (by_->traits.sees_draws) {
     by_->drafter->saw(*state_, tree_, [&](NodeId node) { return drawn_token(input, node); });
   }

@@ -56,6 +56,7 @@ struct talon_sequence {
   talon::PositionRandom random_;
   std::vector<talon::TokenId> tokens_;  // prompt and answer; the last is the root of the next tree
   int prompt_length_;
+  double distortion_ = 0;     // of the answer so far
   std::size_t observed_ = 0;  // tokens shown to the drafter
   std::unique_ptr<talon::DraftState> state_;
   talon::DraftTree tree_;

@@ -17,9 +17,10 @@ class Drafter {
   virtual DrafterTraits traits() const { return {}; }
   std::vector<FeatureTap> taps() const { return traits().taps; }
   virtual std::unique_ptr<DraftState> start() = 0;
-  /// How many first tokens of a prompt resume() can take. The target does not run the rows of a
-  /// prefix that its cache remembers, so drafters with taps must remember them, too.
-  virtual int remembers(std::span<const TokenId> prompt) {
+  /// How many first tokens of a prompt resume() can take for that owner. The target does not run
+  /// the rows of a prefix that its cache remembers, so drafters with taps must remember them, too.
+  virtual int remembers(std::span<const TokenId> prompt, const TextOwner& owner) {
+    static_cast<void>(owner);
     return taps().empty() ? static_cast<int>(prompt.size()) : 0;
   }
   /// As start(), then `known` observed: the first tokens of a prompt, at most remembers() of them.

@@ -47,7 +47,7 @@ class MedusaDrafter : public Drafter {
   }
 
   /// Only the newest row counts, and the last token of a prompt is always run.
-  int remembers(std::span<const TokenId> prompt) override {
+  int remembers(std::span<const TokenId> prompt, const TextOwner&) override {
     return static_cast<int>(prompt.size());
   }
 

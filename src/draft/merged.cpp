@@ -49,9 +49,10 @@ class MergedDrafter : public Drafter {
     return state;
   }
 
-  int remembers(std::span<const TokenId> prompt) override {
+  int remembers(std::span<const TokenId> prompt, const TextOwner& owner) override {
     int known = static_cast<int>(prompt.size());
-    for (const MergedPart& part : parts_) known = std::min(known, part.drafter->remembers(prompt));
+    for (const MergedPart& part : parts_)
+      known = std::min(known, part.drafter->remembers(prompt, owner));
     return known;
   }
 

@@ -37,7 +37,9 @@ Buffer WeightReader::vector(std::string_view name, bool present,
                             std::span<const std::int32_t> order) {
   if (!present) return {};
   const StoredTensor& tensor = checked(name);
-  std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
+  std::size_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= static_cast<std::size_t>(size);
+  std::vector<float> values(count);
   dequantize(tensor.type, tensor.bytes, values);
   if (!order.empty()) {
     const std::vector<float> stored = values;

@@ -85,6 +85,9 @@ TEST(PictureFacts, ThatDifferAreNamed) {
   facts.drafter = "grid";
   texts.emplace_back("tau", "3");
   EXPECT_EQ(difference(texts, facts), "") << "exact drafters change no picture";
+  facts.guidance_tokens = 12;
+  EXPECT_EQ(difference(texts, facts), "guidance_tokens none, not 12");
+  facts.guidance_tokens = 0;
   facts.sampler.top_k = 2000;
   EXPECT_EQ(difference(texts, facts), "top_k none, not 2000");
   facts = {"red cat", 6, 1.65F, {.temperature = 1}, "icons", "jacobi", "follow"};

@@ -15,6 +15,7 @@ constexpr std::string_view kDeciding[] = {"prompt",
                                           "caption_features",
                                           "seed",
                                           "guidance",
+                                          "guidance_tokens",
                                           "temperature",
                                           "top_k",
                                           "top_p",
@@ -56,6 +57,7 @@ PngTexts texts_of(const PictureFacts& facts) {
   const auto add = [&](std::string_view key, double value, double usual) {
     if (value != usual) texts.emplace_back(key, fmt::to_string(value));
   };
+  add("guidance_tokens", facts.guidance_tokens, 0);
   const SamplerOptions usual;
   add("top_k", s.top_k, usual.top_k);
   add("top_p", s.top_p, usual.top_p);

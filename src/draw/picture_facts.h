@@ -22,6 +22,7 @@ struct PictureFacts {
   std::string caption = {};  // hash_of the features that the prompt is; empty: it is none
   std::string policy = {};   // of drafts
   bool lossless = true;      // the rule `verify`: no draft changes the law of a picture
+  int guidance_tokens = 0;   // Request
 };
 /// Fingerprints of model and tokenizer, cells of the grid, and how weights, inputs and cache are
 /// kept.

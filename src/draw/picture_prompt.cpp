@@ -11,6 +11,7 @@
 #include "image/prompt_words.h"
 #include "io/checkpoint.h"
 #include "io/parse.h"
+#include "io/pictures/vq_names.h"
 #include "io/quote.h"
 #include "io/sha256.h"
 #include "io/tensor_layout.h"
@@ -310,6 +311,9 @@ std::filesystem::path usual_picture_tokenizer(const ImagePlan& plan,
                                               const std::filesystem::path& source) {
   if (plan.prompt == Prompt::janus) return source;
   std::filesystem::path file = folder_of(source) / "vq.safetensors";
+  std::error_code ignored;
+  const bool may_hold_it = plan.first_code >= 0 && !std::filesystem::exists(file, ignored);
+  if (may_hold_it && has_vq_decoder(open_checkpoint(source))) return source;
   require_tokenizer_file(file);
   return file;
 }

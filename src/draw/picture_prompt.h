@@ -69,8 +69,9 @@ std::vector<TokenId> codes_of(const ImagePlan& plan, std::span<const TokenId> an
 /// "words", "class", "caption" or "text": PromptChoices::kind.
 std::string_view kind_of(ImagePlan::Prompt prompt);
 
-/// Where the tokenizer of a model's codes lies: vq.safetensors beside the model at `source`, or for
-/// Janus the model's own file. Throws Error naming a file that is missing.
+/// Where the tokenizer of a model's codes lies: vq.safetensors beside the model at `source`, or the
+/// model itself, as of Janus and of folders of Chameleon's family that hold the decoder. Throws
+/// Error naming a file that is missing.
 std::filesystem::path usual_picture_tokenizer(const ImagePlan& plan,
                                               const std::filesystem::path& source);
 

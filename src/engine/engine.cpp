@@ -120,6 +120,7 @@ struct Engine::State {
   Sequences running;                                // the oldest first
   std::vector<std::unique_ptr<Sequence>> finished;  // in the last step
   std::vector<Progress> news;
+  std::vector<Progress> roomier_news;  // empty, to take its place where a step needs more room
   std::size_t first_served = 0;
   EngineLoad last_rows;  // its rows alone
 };
@@ -191,7 +192,7 @@ std::variant<SequenceId, Refusal> Engine::submit(Request request) {
   state.waiting.hold_room(sequences);
   hold_room(state.running, sequences);
   hold_room(state.finished, sequences);
-  hold_room(state.news, sequences);
+  hold_room(state.roomier_news, sequences);  // the last step's news stay where they are
   state.waiting.push(std::move(sequence));
   return state.next_id++;
 }
@@ -232,6 +233,7 @@ Sequence* Engine::State::find(SequenceId id) {
 std::vector<Scheduled> Engine::State::begin() {
   finished.clear();
   news.clear();
+  if (roomier_news.capacity() > news.capacity()) news.swap(roomier_news);
   now = Sequence::Clock::now();
   while (auto sequence = waiting.take_over(now)) run(std::move(sequence));
   for (const auto& sequence : running) {
@@ -325,11 +327,13 @@ void Engine::State::run(std::unique_ptr<Sequence> sequence) {
 bool Engine::State::try_to_start(Sequence& sequence) {
   const std::span<const TokenId> text = sequence.tokens;
   int remembered = static_cast<int>(text.size());
-  const auto ask = [&](auto& who) { remembered = std::min(remembered, who.remembers(text)); };
-  const bool drafts =
-      faults.contain(FaultOrigin::drafter, [&] { ask(*sequence.method.method.drafter); });
-  const bool listens =
-      options.listener && faults.contain(FaultOrigin::observer, [&] { ask(*options.listener); });
+  const bool drafts = faults.contain(FaultOrigin::drafter, [&] {
+    Drafter& drafter = *sequence.method.method.drafter;
+    remembered = std::min(remembered, drafter.remembers(text, sequence.owner()));
+  });
+  const bool listens = options.listener && faults.contain(FaultOrigin::observer, [&] {
+    remembered = std::min(remembered, options.listener->remembers(text));
+  });
   // The first row that is run produces the token after the next.
   if (!claim_room(sequence, running, round.target(), std::max(remembered - 1, 0), options.chunk)) {
     return false;
@@ -354,9 +358,8 @@ void Engine::State::start_drafting(Sequence& sequence) {
   const auto known = known_tokens(sequence);
   sequence.observed = static_cast<int>(known.size());
   const Method& method = sequence.method.method;
-  const TextOwner owner = {sequence.request.tenant, sequence.request.reuse_prefix};
   const auto resume = [&] {
-    sequence.draft = method.drafter->resume(known, owner, sequence.expected_text());
+    sequence.draft = method.drafter->resume(known, sequence.owner(), sequence.expected_text());
   };
   if (!faults.contain(FaultOrigin::drafter, resume)) {
     sequence.policy.reset();

@@ -350,7 +350,7 @@ class RememberingDrafter : public RecordingDrafter {
  public:
   RememberingDrafter(std::unique_ptr<Drafter> inner, Backend& backend, int most)
       : RecordingDrafter(std::move(inner), backend), most_(most) {}
-  int remembers(std::span<const TokenId>) override {
+  int remembers(std::span<const TokenId>, const TextOwner&) override {
     ++asked;
     return most_;
   }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +10,7 @@
 #include "draft/registry.h"
 #include "engine/test_model.h"
 #include "io/test_pictures.h"
+#include "model/target.h"
 
 // Answers that are pictures, with and without a guide.
 namespace talon::pictures_test {
@@ -65,9 +67,9 @@ std::unique_ptr<Drafter> drafter_of(const std::string& name, const TestModel& mo
   return make_drafter(name, {.target = &model.model});
 }
 
-std::vector<std::vector<TokenId>> plain() {
+std::vector<std::vector<TokenId>> plain(const std::vector<Request>& requests = pictures()) {
   std::vector<std::vector<TokenId>> tokens;
-  for (const Request& request : pictures()) {
+  for (const Request& request : requests) {
     TestModel& model = model_of(1);
     const Answer answer = TestEngine(model, drafter_of("none", model)).run(request);
     EXPECT_EQ(answer.finish, FinishReason::length);
@@ -78,10 +80,11 @@ std::vector<std::vector<TokenId>> plain() {
 }
 
 /// Trees of random shape in which right codes hide, probes among them.
-std::unique_ptr<Drafter> knowing(const std::vector<std::vector<TokenId>>& answers) {
+std::unique_ptr<Drafter> knowing(const std::vector<Request>& requests,
+                                 const std::vector<std::vector<TokenId>>& answers) {
   std::vector<std::vector<TokenId>> texts;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    texts.push_back(pictures()[i].prompt);
+    texts.push_back(requests[i].prompt);
     texts.back().insert(texts.back().end(), answers[i].begin(), answers[i].end());
   }
   RandomTreeOptions options;
@@ -96,7 +99,7 @@ TEST(Pictures, TreesOfEveryShapeChangeNoCode) {
   for (const int threads : {1, 2}) {
     TestOptions options;
     options.policy = "fixed";
-    TestEngine engine(model_of(threads), knowing(expected), options);
+    TestEngine engine(model_of(threads), knowing(pictures(), expected), options);
     const std::vector<Answer> answers = engine.run(pictures());
     int accepted = 0;
     for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -123,6 +126,67 @@ TEST(Pictures, DraftsBatchesChunksAndThreadsChangeNoCode) {
       }
     }
   }
+}
+
+/// Rows at one depth of a tree may be guided and those below them not.
+TEST(Pictures, GuidanceThatEndsWithinATreeChangesNoCode) {
+  const auto whole = plain();
+  int changed = 0;
+  for (const int guided : {1, 4, 9, 14}) {
+    std::vector<Request> requests = pictures();
+    for (Request& request : requests) request.guidance_tokens = guided;
+    const auto expected = plain(requests);
+    TestOptions options;
+    options.policy = "fixed";
+    TestEngine engine(model_of(1), knowing(requests, expected), options);
+    const std::vector<Answer> answers = engine.run(requests);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      EXPECT_EQ(answers[i].tokens, expected[i]) << guided << ' ' << i;
+      EXPECT_TRUE(std::equal(whole[i].begin(), whole[i].begin() + guided, expected[i].begin()))
+          << guided << ' ' << i;
+      changed += expected[i] != whole[i] ? 1 : 0;
+    }
+  }
+  EXPECT_GT(changed, 0);
+}
+
+/// Of a tree whose rows stand before and behind the last token that is guided, the logits of those
+/// are what each would be of a tree that is all of one kind.
+TEST(Pictures, RowsBehindTheLastGuidedTokenHaveTheirOwnLogits) {
+  TestModel& model = model_of(1);
+  const Request request = picture(2, 3);
+  const std::vector<TokenId> codes = {7, 5, 9, 3, 4};
+  const std::vector<NodeId> parents = {-1, 0, 0, 1, 3};  // depths 0, 1, 1, 2, 3
+  const auto logits = [&](float guidance, int guided_until) {
+    KvCache cache(*model.backend, kv_shape(model.model.config, 4, KvType::f32));
+    Target target(model.model, cache, 64);
+    KvSequence sequence = cache.start({}, false);
+    if (guidance > 1) sequence.pair(cache.start({}, false), request.guide_prompt);
+    EXPECT_TRUE(sequence.reserve(kPrompt + static_cast<int>(codes.size())));
+    SequenceRows rows{.sequence = &sequence, .tokens = request.prompt, .parents = {}};
+    rows.picture_prompt = kPrompt;
+    rows.guidance = guidance;
+    target.forward({&rows, 1});
+    const std::vector<NodeId> all = {0, 1, 2, 3, 4, 5};
+    sequence.keep(all, request.prompt);
+    rows.tokens = codes;
+    rows.parents = parents;
+    rows.guided_until = guided_until;
+    const View found = target.forward({&rows, 1}).logits;
+    std::vector<std::vector<float>> values(codes.size());
+    for (std::size_t row = 0; row < codes.size(); ++row) {
+      values[row].resize(static_cast<std::size_t>(model.vocabulary()));
+      model.backend->download(found.row_range(static_cast<int>(row), 1), values[row]);
+    }
+    return values;
+  };
+  const auto guided = logits(3, INT32_MAX), own = logits(1, INT32_MAX);
+  const auto some = logits(3, kPrompt + 3);  // the rows of depths 0 and 1 see fewer
+  for (const std::size_t row : {0, 1, 2}) {
+    EXPECT_EQ(some[row], guided[row]) << row;
+    EXPECT_NE(some[row], own[row]) << row;
+  }
+  for (const std::size_t row : {3, 4}) EXPECT_EQ(some[row], own[row]) << row;
 }
 
 TEST(Pictures, GuidanceChangesThePicture) {
@@ -175,6 +239,20 @@ TEST(Pictures, ACancelledOneLeavesOthersAlone) {
   EXPECT_EQ(answer.tokens, expected[2]);
 }
 
+TEST(Pictures, OneThatIsNotToBeReusedLeavesNoRowsToLaterOnes) {
+  TestModel& model = model_of(1);
+  TestEngine engine(model, drafter_of("none", model));
+  Request alone = picture(1, 2.5F);
+  alone.reuse_prefix = false;
+  engine.run(alone);
+  for (const auto& prompt : {alone.prompt, alone.guide_prompt}) {
+    Request later = picture(1, 1);
+    later.prompt = prompt;
+    EXPECT_EQ(engine.run(later).statistics.reused_tokens, 0);
+    EXPECT_EQ(engine.run(later).statistics.reused_tokens, kPrompt - 1);
+  }
+}
+
 std::string refusal_of(TestModel& model, const Request& request, int pages = 64) {
   TestEngine engine(model, drafter_of("none", model), {}, pages);
   const auto result = engine.engine.submit(request);
@@ -195,6 +273,9 @@ TEST(Pictures, BadRequestsAreRefused) {
   request.guide_prompt.pop_back();
   EXPECT_EQ(refusal_of(model, request),
             "guide_prompt: expected 6 tokens, as the prompt has, found 5");
+  request = picture(1, 2);
+  request.guidance_tokens = -1;
+  EXPECT_EQ(refusal_of(model, request).substr(0, 32), "guidance_tokens: expected from 0");
   request = picture(1, 2);
   request.guide_prompt[0] = 3;
   EXPECT_EQ(refusal_of(model, request), "guide_prompt: expected ids from 40 to 48, found 3");

@@ -21,6 +21,9 @@ struct Request {
   /// Of models that draw pictures: how far the answer goes from what the model draws after
   /// `guide_prompt` to what it draws after `prompt` (arXiv:2207.12598). At most 1: no guide is run.
   float guidance = 1;
+  /// So many tokens of the answer are guided, from the first on; 0: all. Of LlamaGen's cfg_interval
+  /// k, from 0 on, they are k + 2.
+  int guidance_tokens = 0;
   std::vector<TokenId> guide_prompt;  // as long as the prompt, or shorter where prompts are texts
   /// Pictures: what the prompt's rows are instead of the embeddings of its tokens, [prompt,
   /// hidden]; null: nothing. Such a prompt shares no rows with others.
@@ -59,6 +62,10 @@ struct Request {
 
   /// Rows that each of its tokens takes in a forward, and in the cache.
   int streams() const { return guidance > 1 ? 2 : 1; }
+  /// Behind so many tokens, prompt and answer, the next one is not guided.
+  int guided_until() const {
+    return guidance_tokens > 0 ? static_cast<int>(prompt.size()) + guidance_tokens : INT32_MAX;
+  }
 };
 
 /// Why a request was not taken. Ordinary, not an error of the program.

@@ -89,6 +89,17 @@ TEST(RequestFields, WhatIsExpectedSavesRoundsAndChangesNoToken) {
   }
 }
 
+TEST(RequestFields, ATextThatIsNotToBeReusedLeavesNoRowsToLaterOnes) {
+  TestEngine test(small_model(), drafter("none"));
+  Request alone = request(100);
+  alone.reuse_prefix = false;
+  const auto answer = test.run(alone).tokens;
+  Request later = request(3);
+  later.prompt.insert(later.prompt.end(), answer.begin(), answer.begin() + 90);
+  EXPECT_EQ(test.run(later).statistics.reused_tokens, 0);
+  EXPECT_EQ(test.run(later).statistics.reused_tokens, 94);
+}
+
 TEST(RequestFields, AnEndTokenIsNotDrawnBeforeTheLeastLength) {
   TestEngine test(small_model(), drafter("suffix"));
   const auto free = test.run(request()).tokens;

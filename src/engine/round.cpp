@@ -12,8 +12,8 @@
 namespace talon {
 namespace {
 
-ForcedRoom forced_room(const Scheduled& entry) {
-  return {entry.context.rows_available, entry.context.levels_available};
+ForcedRoom forced_room(const Scheduled& entry, int vocabulary) {
+  return {entry.context.rows_available, entry.context.levels_available, vocabulary};
 }
 
 Drafter& drafter_of(const Scheduled& entry) { return *entry.sequence->method.method.drafter; }
@@ -112,18 +112,15 @@ void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) 
     jobs.push_back({sequence.draft.get(), sequence.policy.get(), entry->plan, &entry->tree,
                     &sequence.random, entry->context.position});
     jobs.back().sampler = &sequence.sampler.options();
-    jobs.back().guidance = sequence.request.guidance;
+    jobs.back().guidance = sequence.guidance();
     jobs.back().races = sequence.method.method.verifier->drafts_may_know_noise();
   }
   const bool proposed = faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); });
   const auto ran = static_cast<int>(std::ranges::count_if(jobs, &DraftJob::ran_passes));
+  const int sharers = ran > 0 ? ran : static_cast<int>(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Scheduled* const entry = scheduled[i];
-    if (ran > 0) {
-      entry->sharers = jobs[i].ran_passes ? ran : 0;
-    } else {
-      entry->sharers = static_cast<int>(jobs.size());
-    }
+    entry->sharers = ran == 0 || jobs[i].ran_passes ? sharers : 0;
     if (proposed) {
       drop_prompt_tokens(entry->tree, model_.config.vocabulary);
       continue;
@@ -135,20 +132,20 @@ void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) 
 
 /// Trees of sequences that are constrained lose what cannot become text, and get what must follow.
 void Round::constrain(std::vector<Scheduled>& scheduled) {
-  change_constrained(scheduled, [](Scheduled& entry) {
+  change_constrained(scheduled, [this](Scheduled& entry) {
     Sequence& sequence = *entry.sequence;
     drop_forbidden(entry.tree, *sequence.constraint, sequence.answer());
-    add_forced(entry.tree, *sequence.constraint, sequence.answer(), forced_room(entry),
-               kForcedSource);
+    add_forced(entry.tree, *sequence.constraint, sequence.answer(),
+               forced_room(entry, model_.config.vocabulary), kForcedSource);
   });
 }
 
 /// What must follow the text is checked whatever the policy thinks of drafts.
 void Round::add_certain(std::vector<Scheduled>& scheduled) {
-  change_constrained(scheduled, [](Scheduled& entry) {
+  change_constrained(scheduled, [this](Scheduled& entry) {
     Sequence& sequence = *entry.sequence;
-    add_forced_at_root(entry.tree, *sequence.constraint, sequence.answer(), forced_room(entry),
-                       kForcedSource);
+    add_forced_at_root(entry.tree, *sequence.constraint, sequence.answer(),
+                       forced_room(entry, model_.config.vocabulary), kForcedSource);
   });
 }
 
@@ -220,6 +217,7 @@ void Round::check(std::vector<Scheduled>& scheduled) {
     }
     if (model_.config.rope.grid_columns > 0) rows.picture_prompt = sequence.prompt_length();
     rows.guidance = sequence.request.guidance;
+    rows.guided_until = sequence.request.guided_until();
     const auto count = static_cast<int>(rows.tokens.size());
     const bool has_room = sequence.cache->reserve(count);
     expects(has_room, "room in the cache for an admitted sequence");
@@ -249,6 +247,7 @@ VerifyResult Round::verify(Scheduled& entry, std::size_t index) {
   Sequence& sequence = *entry.sequence;
   input.committed = sequence.tokens;
   input.prompt_length = sequence.prompt_length();
+  input.distortion = sequence.statistics.distortion;
   input.sampler = &sequence.sampler;
   input.random = &sequence.random;
   const MethodEntry& method = sequence.method;
@@ -409,6 +408,7 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
     sequence.statistics.draft_ms += draft_ms_;
     sequence.statistics.check_ms += check_ms_;
     sequence.statistics.distortion += entry.verdict.distortion;
+    sequence.statistics.relaxed += entry.verdict.relaxed;
     entry.draft_ms = draft_ms_;
     entry.check_ms = check_ms_;
     if (sequence.finished()) continue;

@@ -30,6 +30,8 @@ struct Sequence {
   bool finished() const { return finish != FinishReason::none; }
   int prompt_length() const { return static_cast<int>(request.prompt.size()); }
   int length() const { return static_cast<int>(tokens.size()); }
+  /// How far the next token is guided (Request).
+  float guidance() const { return length() < request.guided_until() ? request.guidance : 1; }
   /// Tokens that the cache holds before the next is chosen: the root of a tree is run with it.
   int rows_to_cache() const { return in_prompt() ? length() : length() - 1; }
   /// How many of them it lacks: of a prompt that is being run, or of all the text after the
@@ -51,6 +53,7 @@ struct Sequence {
 
   /// Forgets the last round's news, and ends the sequence if it is over. Throws as end().
   void begin_round(Clock::time_point now);
+  TextOwner owner() const { return {request.tenant, request.reuse_prefix}; }
   /// Whether it was cancelled or its deadline is past.
   bool is_over(Clock::time_point now) const { return cancelled || now >= request.deadline; }
   std::span<const TokenId> answer() const {

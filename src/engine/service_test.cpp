@@ -70,6 +70,18 @@ TEST(Service, OneThatWaitsEndsAtItsDeadlineAsWell) {
   EXPECT_TRUE(answers[1].tokens.empty());
 }
 
+TEST(Service, NewsLastUntilTheNextStepWhateverIsSubmittedBefore) {
+  TestEngine test(small_model(), make_drafter("none", {}));
+  const SequenceId first = test.submit(request());
+  const std::span<const Progress> news = test.engine.step();
+  ASSERT_EQ(news.size(), 1u);
+  const std::vector<TokenId> tokens(news[0].tokens.begin(), news[0].tokens.end());
+  for (int i = 0; i < 20; ++i) test.submit(request());
+  EXPECT_EQ(news[0].sequence, first);
+  EXPECT_EQ(std::vector<TokenId>(news[0].tokens.begin(), news[0].tokens.end()), tokens);
+  EXPECT_EQ(test.engine.step().size(), 21u);
+}
+
 TEST(Service, TellsHowManyRunAndWaitAndForHowLong) {
   TestEngine test(small_model(), make_drafter("none", {}), {}, /*pages=*/1);
   const SequenceId first = test.submit(request()), second = test.submit(request());

@@ -87,6 +87,35 @@ TEST(VqDecoder, ReadsChameleonsTokenizer) {
   }
 }
 
+/// A recorded tokenizer as it lies among the tensors of a model.
+Checkpoint within_model(const char* name, const std::string& prefix) {
+  Checkpoint checkpoint = open_checkpoint(unpack(name));
+  for (StoredTensor& tensor : checkpoint.tensors) tensor.name.insert(0, prefix);
+  checkpoint.by_name.clear();
+  return checkpoint;
+}
+
+TEST(VqDecoder, ReadsTokenizersAmongTheTensorsOfAModel) {
+  const std::vector<TokenId> codes = {3, 1, 4, 1, 5, 9, 2, 6};
+  const VqDecoder alone(open_checkpoint(unpack("chameleon_vq.pt")), 2, 4);
+  EXPECT_EQ(VqDecoder(within_model("chameleon_vq.pt", "model.vqmodel."), 2, 4).decode(codes).rgb,
+            alone.decode(codes).rgb);
+}
+
+// Published code of Janus cuts pixels off, that of LlamaGen, whose tokenizer it is, rounds them.
+TEST(VqDecoder, CutsThePixelsOfJanus) {
+  const std::vector<TokenId> codes = {3, 1, 4, 1, 5, 9, 2, 6};
+  const VqDecoder decoder(within_model("vq.pt", "gen_vision_model."), 2, 4);
+  const Picture picture = decoder.decode(codes);
+  const std::vector<float> values = decoder.values(codes);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = std::clamp(static_cast<double>(values[i]), -1.0, 1.0);
+    ASSERT_EQ(picture.rgb[i], std::floor((value + 1) * 127.5));
+  }
+  const VqDecoder rounding(open_checkpoint(unpack("vq.pt")), 2, 4);
+  EXPECT_NE(rounding.decode(codes).rgb, picture.rgb);
+}
+
 // On a thread of its own: each that asks oneDNN for work has helpers of its own.
 TEST(VqDecoder, StartsNoMoreThreadsThanItIsGiven) {
   const auto threads = [] {

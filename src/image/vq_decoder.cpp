@@ -25,13 +25,12 @@ struct Level {
   std::unique_ptr<Convolution> upsample;  // null: the last level
 };
 
-/// What the published tokenizers call their parts, and how they use codes and pixels.
+/// What the published tokenizers call their parts, and how they use codes.
 struct Layout {
   std::string_view middle_first, middle_attention, middle_second;
   std::string_view level, block;  // "{}": its number
   bool counts_down = false;       // the last level is number 0
   bool unit_codes = true;         // divided by their norms
-  bool truncates = false;         // pixels, else they are rounded
 };
 
 constexpr Layout kLlamaGen = {.middle_first = "decoder.mid.0",
@@ -45,8 +44,7 @@ constexpr Layout kChameleon = {.middle_first = "decoder.mid.block_1",
                                .level = "decoder.up.{}.",
                                .block = "block.{}",
                                .counts_down = true,
-                               .unit_codes = false,
-                               .truncates = true};
+                               .unit_codes = false};
 
 std::string numbered(std::string_view name, int number) {
   return fmt::format(fmt::runtime(name), number);
@@ -116,6 +114,7 @@ struct VqDecoder::State {
   int now_rows, now_columns;  // while loading: of the level
   int channels = 0;           // likewise
   const Layout& layout;
+  bool truncates;       // pixels, else they are rounded
   int numbered_levels;  // of a layout that counts down
   Codebook book;
   std::vector<Convolution> first;  // post_quant_conv, conv_in
@@ -135,6 +134,7 @@ VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_co
       now_rows(grid_rows),
       now_columns(grid_columns),
       layout(is_chameleon_vq(checkpoint) ? kChameleon : kLlamaGen),
+      truncates(&layout == &kChameleon || vq_prefix(checkpoint) == kJanusVq),
       numbered_levels(count_levels(VqTensors(checkpoint), layout)) {
   expects(rows > 0 && columns > 0, "a grid with cells");
   const OneDnnThreads at_most(threads);
@@ -238,7 +238,7 @@ Picture VqDecoder::decode(std::span<const TokenId> codes) const {
     if (!std::isfinite(value))
       fail("decode a picture: expected finite values, found NaN or infinity");
     const double level = (std::clamp(static_cast<double>(value), -1.0, 1.0) + 1) * 127.5;
-    const double half = state_->layout.truncates ? 0 : 0.5;
+    const double half = state_->truncates ? 0 : 0.5;
     picture.rgb.push_back(static_cast<std::uint8_t>(std::floor(level + half)));
   }
   return picture;

@@ -24,7 +24,8 @@ struct Target::State {
   void multiply_out(const View& x, const View& out);
   View compute_logits(std::span<const SequenceRows> batch, int rows, std::vector<int>& first_row);
   std::span<const SequenceRows> with_guides(std::span<const SequenceRows> batch);
-  void guide(std::span<const SequenceRows> batch, std::span<const int> first_row);
+  void guide(std::span<const SequenceRows> batch, const ForwardResult& result);
+  void guide(const View& own, const View& of_guide, float guidance);
 
   const Model& model;
   Backend& backend;
@@ -185,7 +186,7 @@ ForwardResult Target::forward(std::span<const SequenceRows> asked) {
   s.run_layers(s.residual.rows(rows));
   for (const SequenceRows& part : batch) part.sequence->settle_states();
   result.logits = s.compute_logits(batch, rows, result.first_logits_row);
-  s.guide(asked, result.first_logits_row);
+  s.guide(asked, result);
   if (s.features) result.features = s.features.rows(rows);
   return result;
 }
@@ -212,24 +213,38 @@ std::span<const SequenceRows> Target::State::with_guides(std::span<const Sequenc
   return all_parts;
 }
 
-/// Replaces the logits of guided sequences; operations that round once each, so that all backends
-/// give the same bits.
-void Target::State::guide(std::span<const SequenceRows> batch, std::span<const int> first_row) {
+/// Replaces the logits of guided rows.
+void Target::State::guide(std::span<const SequenceRows> batch, const ForwardResult& result) {
   std::size_t next = batch.size();
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    const int guided = rows_with_guide(batch[i]);
-    if (guided == 0) continue;
-    const int guide_row = first_row[next++];
-    const bool all = batch[i].logits == SequenceRows::Logits::all;
-    if (batch[i].logits == SequenceRows::Logits::none) continue;
-    const int count = all ? guided : 1;
-    const int left_out = all ? static_cast<int>(batch[i].tokens.size()) - guided : 0;
-    const View own = logits.view().row_range(first_row[i] + left_out, count);
-    const View of_guide = logits.view().row_range(guide_row, count);
-    backend.add_scaled(own, of_guide, -1, own);
-    backend.scale(own, batch[i].guidance);
-    backend.add(of_guide, own, own);
+    const SequenceRows& part = batch[i];
+    const int beside = rows_with_guide(part);
+    if (beside == 0) continue;
+    const int guide_row = result.first_logits_row[next++];
+    if (part.logits == SequenceRows::Logits::none) continue;
+    const bool all = part.logits == SequenceRows::Logits::all;
+    const int count = all ? beside : 1;  // the last rows
+    const auto rows = static_cast<int>(part.tokens.size());
+    const int own_row = result.first_logits_row[i] + (all ? rows - count : 0);
+    const auto is_guided = [&](int row) {
+      const int at = result.first_feature_row[i] + rows - count + row;
+      return layout.rows[static_cast<std::size_t>(at)].visible < part.guided_until;
+    };
+    for (int row = 0, end = 0; row < count; row = end) {
+      end = row + 1;
+      while (end < count && is_guided(end) == is_guided(row)) ++end;
+      if (!is_guided(row)) continue;
+      guide(logits.view().row_range(own_row + row, end - row),
+            logits.view().row_range(guide_row + row, end - row), part.guidance);
+    }
   }
+}
+
+/// By operations that round once each, so that all backends give the same bits.
+void Target::State::guide(const View& own, const View& of_guide, float guidance) {
+  backend.add_scaled(own, of_guide, -1, own);
+  backend.scale(own, guidance);
+  backend.add(of_guide, own, own);
 }
 
 void Target::State::check(std::span<const SequenceRows> batch) const {

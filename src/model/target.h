@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -31,6 +32,8 @@ struct SequenceRows {
   // Of a sequence with a guide (KvSequence::pair): the logits are u + guidance * (c - u) in
   // float32, c its own and u the guide's. Its rows are run, too.
   float guidance = 1;
+  // The logits of rows that see so many tokens or more are c.
+  int guided_until = INT32_MAX;
 };
 
 struct ForwardResult {

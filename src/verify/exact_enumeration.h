@@ -172,6 +172,7 @@ class TableTree {
   const Law<Number>* drawn_from(NodeId node) const {
     return is_drawn_[index(node)] ? &q_->at(prefix(node)) : nullptr;
   }
+  bool forbids(NodeId, TokenId) const { return false; }
 
  private:
   static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }

@@ -19,6 +19,7 @@ struct VerifyInput {
   TargetRows* rows = nullptr;          // of the tree's nodes
   std::span<const TokenId> committed;  // prompt and answer, root included
   int prompt_length = 0;
+  double distortion = 0;  // VerifyResult's, summed over the answer so far
   Sampler* sampler = nullptr;
   const PositionRandom* random = nullptr;
   /// What drawn_token() found after each node, -1 where it has not been asked; null: not kept.
@@ -32,6 +33,9 @@ struct VerifyResult {
   /// taken from, given the tree, was from the target's. 0 for lossless rules; divided by the tokens
   /// it bounds the mean distortion per token.
   double distortion = 0;
+  /// Of rules that relax (lantern): how many of the accepted nodes the exact rule would have
+  /// rejected, in expectation.
+  double relaxed = 0;
 };
 
 /// Decides which draft nodes become text. One call on a finished tree. Immutable: what a rule

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 #include "core/error.h"
@@ -33,6 +32,7 @@ struct Setting {
   int chunk = 1024;
   int threads = 1;
   bool companions = false;
+  bool leaves = false;  // its rows to later cases
   bool reuse = false;
 
   std::string describe() const {
@@ -242,31 +242,29 @@ class ExactnessCheck {
     TestModel& model = *models_[setting.threads];
     TestEngine engine(model, drafter.make(model.model), options(setting), kPages,
                       make_verifier(setting.rule));
-    std::set<std::size_t> cached;  // prompts that an earlier case answered
     for (const Situation& situation : cases) {
       setting.companions = plan_.with_companions[situation.companions];
+      setting.leaves = plan_.with_reuse[situation.reuse];
       setting.reuse = false;
-      const bool wanted = plan_.with_reuse[situation.reuse];
-      const bool known = !cached.insert(situation.prompt).second;
-      if (!wanted || !known) check_case(engine, setting, situation.prompt, situation.sampler);
-      if (!wanted) continue;
+      check_case(engine, setting, situation.prompt, situation.sampler);
+      if (!setting.leaves) continue;
       setting.reuse = true;
       check_case(engine, setting, situation.prompt, situation.sampler);
     }
   }
 
-  /// A reused prefix is the prompt with the first part of the answer, as an earlier case left it in
+  /// A reused prefix is the prompt with the first part of the answer, as the case before left it in
   /// the cache; where that one drafted, rows that were checked in a tree are reused.
   void check_case(TestEngine& engine, const Setting& setting, std::size_t prompt,
                   std::size_t sampler) {
     Request asked = request(prompt, sampler);
+    asked.reuse_prefix = setting.leaves;
     std::span<const TokenId> expected = expected_[prompt];
     if (setting.reuse) {
       const std::size_t known = expected.size() / 2;
       asked.prompt.insert(asked.prompt.end(), expected.begin(),
                           expected.begin() + static_cast<std::ptrdiff_t>(known));
       asked.max_new -= static_cast<int>(known);
-      asked.reuse_prefix = true;
       expected = expected.subspan(known);
     }
     std::vector<Request> requests = {asked};

@@ -21,9 +21,9 @@ class FaultyDrafter : public Drafter {
       : inner_(std::move(inner)), trigger_(trigger) {}
   DrafterTraits traits() const override { return inner_->traits(); }
   std::unique_ptr<DraftState> start() override { return inner_->start(); }
-  int remembers(std::span<const TokenId> prompt) override {
+  int remembers(std::span<const TokenId> prompt, const TextOwner& owner) override {
     trigger_.tick();
-    return inner_->remembers(prompt);
+    return inner_->remembers(prompt, owner);
   }
   std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner& owner,
                                      std::span<const TokenId> expected) override {

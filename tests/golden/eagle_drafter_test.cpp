@@ -101,9 +101,9 @@ TEST_P(EagleDrafters, PiecesPausesAndDraftsOnTheWayChangeNothing) {
 TEST_P(EagleDrafters, AResumedStateDraftsAsOneThatSawEverything) {
   const auto drafter = make();
   const FeaturedText text = featured(story(200), drafter->taps());
-  EXPECT_EQ(drafter->remembers(text.tokens), 0);
+  EXPECT_EQ(drafter->remembers(text.tokens, {}), 0);
   const DraftTree whole = draft(*drafter, text);
-  const int known = drafter->remembers(text.tokens);
+  const int known = drafter->remembers(text.tokens, {});
   EXPECT_EQ(known, 199);  // all but the last, which is always to be run
   for (const int from : {known, 2 * kPageRows + 1, 70, 2}) {
     const auto state =
@@ -113,8 +113,8 @@ TEST_P(EagleDrafters, AResumedStateDraftsAsOneThatSawEverything) {
   }
   std::vector<TokenId> other = text.tokens;
   other[0] = 2;  // which no name of a pair but the first tells
-  EXPECT_EQ(drafter->remembers(other), 0);
-  EXPECT_EQ(drafter->remembers(std::span(text.tokens).first(1)), 0);
+  EXPECT_EQ(drafter->remembers(other, {}), 0);
+  EXPECT_EQ(drafter->remembers(std::span(text.tokens).first(1), {}), 0);
 }
 
 /// Pairs wait until a draft is wanted: a sequence without one leaves them, too.
@@ -125,7 +125,7 @@ TEST_P(EagleDrafters, AFinishedSequenceIsRememberedEvenIfNothingWasDraftedForIt)
   observe(*drafter, *state, text, 0, 100);
   drafter->finish(*state, true);
   state.reset();
-  const int known = drafter->remembers(text.tokens);
+  const int known = drafter->remembers(text.tokens, {});
   EXPECT_EQ(known, 99);
   const auto later = drafter->resume(std::span(text.tokens).first(99), {}, {});
   observe(*drafter, *later, text, 99, 1);
@@ -141,7 +141,7 @@ TEST_P(EagleDrafters, AHeadThatNobodyWantsDraftsOfSleepsAndWantedDraftsWakeIt) {
   auto state = drafter->start();
   observe(*drafter, *state, text, 0, 100);
   for (int i = 100; i < 300; ++i) observe(*drafter, *state, text, i, 1);
-  EXPECT_EQ(drafter->remembers(begin), 300) << "it holds nobody back";
+  EXPECT_EQ(drafter->remembers(begin, {}), 300) << "it holds nobody back";
   drafter->finish(*state, true);
 
   const auto later = drafter->resume(begin.first(290), {}, {});
@@ -150,9 +150,9 @@ TEST_P(EagleDrafters, AHeadThatNobodyWantsDraftsOfSleepsAndWantedDraftsWakeIt) {
   EXPECT_GT(propose(*drafter, *state, begin.back()).draft_nodes(), 0);
   std::vector<TokenId> other = text.tokens;
   other[0] = 2;
-  EXPECT_EQ(drafter->remembers(other), 400) << "two drafts do not wake it";
+  EXPECT_EQ(drafter->remembers(other, {}), 400) << "two drafts do not wake it";
   for (int i = 0; i < 4; ++i) propose(*drafter, *later, begin.back());
-  EXPECT_EQ(drafter->remembers(other), 0) << "it is awake";
+  EXPECT_EQ(drafter->remembers(other, {}), 0) << "it is awake";
   EXPECT_EQ(drafter->lost_rows(), 0);
   const auto anew = drafter->start();
   observe(*drafter, *anew, text, 0, 400);

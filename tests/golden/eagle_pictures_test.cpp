@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <numeric>
 
 #include "backend/reference/reference.h"
 #include "draft/eagle/eagle_drafter.h"
+#include "io/formats/write_safetensors.h"
 #include "io/test_pictures.h"
 #include "model/target.h"
 
@@ -130,6 +132,93 @@ TEST_P(LanternHead, SaysWhatThePublishedOneSays) {
 
 INSTANTIATE_TEST_SUITE_P(All, LanternHead,
                          testing::Values(Case{1, 100}, Case{3, 100}, Case{3, 4}, Case{1, 3}));
+
+/// The tiny Anole with its first layers.
+fs::path anole_folder(int layers) {
+  const fs::path folder =
+      test::unpack_picture("talon_eagle_anole_" + std::to_string(layers), "anole/model.safetensors")
+          .parent_path();
+  std::ifstream file(test::kPictureGoldens / "anole/config.json");
+  Json config = Json::parse(file);
+  config["num_hidden_layers"] = layers;
+  std::ofstream(folder / "config.json") << config;
+  const Checkpoint whole = open_checkpoint(folder / "model.safetensors");
+  std::vector<TensorToWrite> kept;
+  for (const StoredTensor& tensor : whole.tensors) {
+    if (tensor.name.starts_with("model.layers." + std::to_string(layers) + ".")) continue;
+    kept.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+  }
+  write_safetensors(folder / "model.safetensors", kept);
+  return folder;
+}
+
+/// In the layout of LANTERN's for Anole one that reads tokens alone and is the target's first
+/// layer.
+fs::path write_anole_head() {
+  constexpr std::size_t kHidden = 64;
+  std::vector<float> fc(2 * kHidden * kHidden);
+  for (std::size_t i = 0; i < kHidden; ++i) fc[i * 2 * kHidden + i] = 1;
+  std::vector<TensorToWrite> tensors = {
+      {"fc.weight", StorageType::f32, {kHidden, 2 * kHidden}, std::as_bytes(std::span(fc))}};
+  const Checkpoint target = open_checkpoint(unpack("anole/model.safetensors"));
+  for (const StoredTensor& tensor : target.tensors) {
+    const std::string name = tensor.name.substr(tensor.name.find('.') + 1);  // behind "model."
+    if (name.starts_with("layers.0.") || tensor.name == "model.norm.weight")
+      tensors.push_back({name, tensor.type, tensor.shape, tensor.bytes});
+  }
+  const fs::path folder = fs::path(testing::TempDir()) / "talon_anole_head";
+  fs::create_directories(folder);
+  write_safetensors(folder / "model.safetensors", tensors);
+  std::ofstream(folder / "config.json") << Json{{"num_attention_heads", 4}, {"rms_norm_eps", 1e-5}};
+  return folder;
+}
+
+/// Its queries and keys have LayerNorms for each head, as the target's do.
+TEST(LanternHeadForAnole, SaysWhatTheLayerThatItIsSays) {
+  const auto backend = make_reference_backend(1);
+  const Model model = load_model(open_checkpoint(anole_folder(2)), *backend);
+  const Model layer = load_model(open_checkpoint(anole_folder(1)), *backend);
+  const int codes = model.config.vocabulary;
+  const std::vector<TokenId> text = {codes, codes + 36, codes + 39, codes + 31, codes + 30,
+                                     7,     3,          20,         11};
+  KvCache cache(*backend, kv_shape(model.config, 4, KvType::f32));
+  Target target(model, cache, 64, {{FeatureTap::kFinalNorm}});
+  KvSequence sequence = cache.start({}, false);
+  EXPECT_TRUE(sequence.reserve(static_cast<int>(text.size())));
+  const SequenceRows rows{.sequence = &sequence, .tokens = text, .parents = {}};
+  const View features = target.forward({&rows, 1}).features;
+
+  EagleOptions options;
+  options.dynamic = {.width = kChildren, .children = kChildren, .levels = 1, .nodes = kChildren};
+  options.coupling.on = false;
+  const auto drafter =
+      make_eagle_drafter(load_head(open_checkpoint(write_anole_head()), model,
+                                   {.layout = WeightLayout::as_stored, .tap_layers = {}}),
+                         model, options);
+  const auto state = drafter->start();
+  const int pairs = static_cast<int>(text.size()) - 1;
+  drafter->observe(*state, {text, 0, features.row_range(0, pairs), false});
+  DraftTree tree(text.back());
+  DraftJob job{state.get(), nullptr, {1000, 1000, 1000}, &tree};
+  drafter->propose({&job, 1});
+
+  KvCache other_cache(*backend, kv_shape(layer.config, 4, KvType::f32));
+  Target first_layer(layer, other_cache, 64);
+  KvSequence rest = other_cache.start({}, false);
+  EXPECT_TRUE(rest.reserve(pairs));
+  SequenceRows behind{.sequence = &rest, .tokens = std::span(text).subspan(1), .parents = {}};
+  behind.logits = SequenceRows::Logits::last;
+  std::vector<float> logits(static_cast<std::size_t>(codes));
+  backend->download(first_layer.forward({&behind, 1}).logits, logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  ASSERT_EQ(tree.draft_nodes(), kChildren);
+  for (const NodeId node : tree.children(0)) {
+    const auto token = static_cast<std::size_t>(tree[node].token);
+    EXPECT_NEAR(tree[node].log_p, static_cast<double>(logits[token]) - std::log(sum), 5 * kFloat32);
+  }
+  EXPECT_EQ(tree[1].token, std::ranges::max_element(logits) - logits.begin());
+}
 
 }  // namespace
 }  // namespace talon::eagle_pictures_test

@@ -68,7 +68,7 @@ const std::string kLines =
     "{\"prompt\": \"red cat flat\", \"seed\": 5, \"out\": \"cat.png\"}\n"
     "\n"
     "{\"prompt\": \"moon round\", \"guidance\": 6}\n"
-    "{\"prompt\": \"red cat flat\", \"source\": \"flat\"}\n";
+    "{\"prompt\": \"red cat flat\", \"source\": \"flat\", \"guidance_tokens\": 3}\n";
 
 TEST_F(ImageBatch, DrawsWhatItsLinesAskFor) {
   const std::vector<Json> all = drawn(kLines, {"--seed", "40", "--guidance", "3"});
@@ -83,6 +83,8 @@ TEST_F(ImageBatch, DrawsWhatItsLinesAskFor) {
   EXPECT_EQ(of_line(3)["seed"], 41);
   EXPECT_EQ(of_line(3)["guidance"], 6);
   EXPECT_EQ(of_line(4)["seed"], 42);
+  EXPECT_EQ(of_line(3)["guidance_tokens"], 0);
+  EXPECT_EQ(of_line(4)["guidance_tokens"], 3);
   EXPECT_EQ(all.back()["summary"]["pictures"], 3);
   const Outcome alone =
       run_talon({"image", "-m", model_.path().string(), "--vq", model_.file("vq.pt"), "-o",
@@ -239,6 +241,8 @@ TEST_F(ImageBatch, NamesTheLineThatIsWrong) {
   expect(refusal("{\"prompt\": \"cat flat\", \"seed\": 1.5}"), "line 2: seed: expected a whole");
   expect(refusal("{\"prompt\": \"cat flat\", \"seed\": -1}"), "of at least 0, found -1");
   expect(refusal("{\"prompt\": \"cat flat\", \"guidance\": -1}"), "line 2: guidance: expected");
+  expect(refusal("{\"prompt\": \"cat flat\", \"guidance_tokens\": 1.5}"),
+         "line 2: guidance_tokens: expected a whole number from 0 to");
   expect(refusal("{\"prompt\": \"cat flat\", \"out\": \"../a.png\"}"), "line 2: out: expected");
   expect(refusal("{\"prompt\": \"cat flat\", \"out\": \"a.png\"}"), "as in line 1");
   expect(refusal("{\"prompt\": \"cat flat\", \"out\": \"" + std::string(300, 'a') + "\"}"),

@@ -75,6 +75,10 @@ TEST_F(ImageCommand, GuidanceAndSeedMakeOtherPictures) {
              other = drawn({"--seed", "2"});
   EXPECT_NE(base["images"][0]["tokens"], unguided["images"][0]["tokens"]);
   EXPECT_NE(base["images"][0]["tokens"], other["images"][0]["tokens"]);
+  const Json all = drawn({"--guidance", "20"}),
+             first = drawn({"--guidance", "20", "--guidance-tokens", "1"});
+  EXPECT_NE(all["images"][0]["tokens"], first["images"][0]["tokens"]);
+  EXPECT_EQ(all["images"][0]["tokens"][0], first["images"][0]["tokens"][0]);
 }
 
 TEST_F(ImageCommand, DrawsSheetsAndClasses) {
@@ -315,6 +319,7 @@ TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   EXPECT_EQ(summary[exact]["impossible"], 0);
   EXPECT_LT(summary[relaxed]["equal"], 1.0);
   EXPECT_GT(summary[relaxed]["distortion"], 0.0);
+  EXPECT_GT(summary[relaxed]["relaxed"], 0.0);
   EXPECT_GT(summary[relaxed]["nodes"], 0.0);
   EXPECT_EQ(summary["none"]["nodes"], 0.0);
   EXPECT_GE(summary[relaxed]["tau"], summary[exact]["tau"]);
@@ -353,7 +358,7 @@ TEST_F(ImageCommand, LinesOfBenchSaySeedAndGuidance) {
             all[2]["surprise"]);
   expect_said(bench("\n{\"prompt\": \"round\", \"sead\": 1}\n"), 2,
               "prompts.jsonl line 2: expected keys among prompt, class, caption_features, seed, "
-              "guidance, source, licence, found \"sead\"");
+              "guidance, guidance_tokens, source, licence, found \"sead\"");
   expect_said(bench("{\"prompt\": \"round\", \"seed\": -1}\n"), 2,
               "line 1: seed: expected a whole");
 }

@@ -5,7 +5,7 @@
 #include "io/json.h"
 #include "io/zstd.h"
 
-// Where `talon image` writes, with a tiny model of tests/data/golden/images.
+// Where `talon image` writes, and what it says, with a tiny model of tests/data/golden/images.
 namespace talon::test::image_files_test {
 namespace {
 
@@ -32,8 +32,26 @@ class ImageFiles : public testing::Test {
     return outcome.output;
   }
 
+  Json said(std::vector<std::string> more) const {
+    more.insert(more.end(), {"-o", out_.file("said/"), "-n", "8", "--json"});
+    return Json::parse(files(std::move(more)));
+  }
+
   Folder model_, out_;
 };
+
+TEST_F(ImageFiles, OfARelaxedRuleAreDescribedByWhatItChanged) {
+  const Json plain = said({"-d", "none"});
+  EXPECT_EQ(plain["tau_foreground"], 1.0);
+  EXPECT_EQ(plain["relaxed"], 0.0);
+  EXPECT_TRUE(plain["surprise"].is_null());
+  const Json relaxed = said({"-d", "jacobi", "--policy", "fixed", "--verify",
+                             "lantern:k=30,lambda=50,codebook=" + model_.file("vq.pt")});
+  EXPECT_GT(relaxed["relaxed"], 0.0);
+  EXPECT_LE(relaxed["relaxed"], 1.0);
+  EXPECT_GT(relaxed["tau_foreground"], 1.0);
+  EXPECT_TRUE(relaxed["surprise"].is_number());
+}
 
 TEST_F(ImageFiles, InAFolderHaveNumbers) {
   const std::string made = out_.file("made/");

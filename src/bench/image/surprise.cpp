@@ -62,6 +62,7 @@ Surprise surprise_of(const Model& model, const Request& request, std::span<const
   if (model.config.rope.grid_columns > 0) part.picture_prompt = prompt;
   if (request.prompt_vectors) part.vectors = *request.prompt_vectors;
   part.guidance = request.guidance;
+  part.guided_until = request.guided_until();
   const ForwardResult result = target.forward({&part, 1});
 
   Sampler sampler(request.sampler, model.config.vocabulary);

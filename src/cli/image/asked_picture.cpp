@@ -12,6 +12,7 @@ namespace talon {
 namespace {
 
 constexpr double kMostGuidance = 1e6;
+constexpr std::uint64_t kMostGuidanceTokens = 1 << 20;
 constexpr const char* kAskedBy[] = {"prompt", "class", "caption_features"};
 
 /// The one key of those that ask for a picture.
@@ -105,6 +106,18 @@ float LineSettings::guidance(float usual) const {
   if (!(number >= 0 && number <= kMostGuidance))
     refuse(fmt::format("guidance: expected a number from 0 to {}", kMostGuidance), value->dump());
   return static_cast<float>(number);
+}
+
+int LineSettings::guidance_tokens(int usual) const {
+  const Json* value = find("guidance_tokens");
+  if (!value) return usual;
+  const bool is_whole = value->is_number_unsigned();
+  if (!is_whole || value->get<std::uint64_t>() > kMostGuidanceTokens) {
+    refuse(
+        fmt::format("guidance_tokens: expected a whole number from 0 to {}", kMostGuidanceTokens),
+        value->dump());
+  }
+  return value->get<int>();
 }
 
 const Json* LineSettings::find(std::string_view key) const {

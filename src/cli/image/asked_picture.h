@@ -36,6 +36,7 @@ class LineSettings {
 
   std::uint64_t seed(std::uint64_t usual) const;
   float guidance(float usual) const;
+  int guidance_tokens(int usual) const;
   /// Null if it is not there or null.
   const Json* find(std::string_view key) const;
   [[noreturn]] void refuse(std::string_view expected, std::string_view found) const;

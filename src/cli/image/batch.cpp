@@ -21,8 +21,9 @@ namespace talon {
 namespace {
 
 // Files of prompts of `talon train data` say source and licence.
-constexpr std::string_view kBatchKeys[] = {"prompt",   "class", "caption_features", "seed",
-                                           "guidance", "out",   "source",           "licence"};
+constexpr std::string_view kBatchKeys[] = {"prompt", "class",    "caption_features",
+                                           "seed",   "guidance", "guidance_tokens",
+                                           "out",    "source",   "licence"};
 constexpr std::size_t kMostPictureNameBytes =
     224;  // 255 less what a name has until its file is whole
 
@@ -89,6 +90,7 @@ class BatchRun {
     const BatchLine& line = lines_[next_++];
     Request request;
     ask_for(loaded_.model, line.asked.whole(loaded_), line.facts.guidance, request);
+    request.guidance_tokens = line.facts.guidance_tokens;
     request.sampler = line.facts.sampler;
     request.seed = line.facts.seed;
     return request;
@@ -111,6 +113,7 @@ class BatchRun {
                   {"prompt", line.facts.prompt},
                   {"seed", line.facts.seed},
                   {"guidance", line.facts.guidance},
+                  {"guidance_tokens", line.facts.guidance_tokens},
                   {"tokens", answer.tokens},
                   {"accepted", answer.statistics.accepted},
                   {"tau", answer.tau()},
@@ -177,6 +180,7 @@ std::vector<BatchLine> read_batch(const LoadedModel& loaded, const BatchOptions&
     line.facts.caption = line.asked.caption_hash;
     line.facts.seed = settings.seed(options.usual.seed + lines.size());
     line.facts.guidance = settings.guidance(options.usual.guidance);
+    line.facts.guidance_tokens = settings.guidance_tokens(options.usual.guidance_tokens);
     const std::string name = name_of(settings, number);
     line.file = options.folder / name;
     if (const auto [before, is_new] = names.emplace(name, number); !is_new) {

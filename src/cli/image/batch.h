@@ -30,9 +30,9 @@ struct BatchLine {
 };
 
 /// JSON lines: what asks for a picture (read_asked_picture), "seed" (else that of the options, one
-/// more for each line before it), "guidance", "out" (a name in the folder; else the number of the
-/// line, 00001.png). Empty lines are passed over. Throws UsageError or Error naming the line, for
-/// other keys, too, and for two lines with one name.
+/// more for each line before it), "guidance", "guidance_tokens", "out" (a name in the folder; else
+/// the number of the line, 00001.png). Empty lines are passed over. Throws UsageError or Error
+/// naming the line, for other keys, too, and for two lines with one name.
 std::vector<BatchLine> read_batch(const LoadedModel& loaded, const BatchOptions& options);
 
 /// Those whose pictures are not there. batch: the file of the lines. Throws UsageError naming both

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bench/image/code_counts.h"
+
 namespace talon {
 
 int Drawn::rounds() const {
@@ -28,6 +30,31 @@ double Drawn::tau() const {
 double Drawn::steps_compression() const {
   const std::size_t forwards = static_cast<std::size_t>(rounds()) + pictures.size();
   return static_cast<double>(codes()) / static_cast<double>(std::max<std::size_t>(1, forwards));
+}
+
+double Drawn::tau_foreground(const ImagePlan& plan) const {
+  std::vector<std::span<const TokenId>> answers;
+  for (const FinishedPicture& one : pictures) answers.emplace_back(one.answer.tokens);
+  const TokenId background = commonest_code(plan, answers);
+  int sum = 0, checks = 0;
+  for (const auto& [index, answer] : pictures) {
+    const CodeCounts counts =
+        counts_of(plan, answer.tokens, answer.statistics.accepted, background);
+    sum += counts.foreground_codes;
+    checks += counts.foreground_rounds;
+  }
+  return static_cast<double>(sum) / std::max(1, checks);
+}
+
+double Drawn::relaxed() const {
+  double sum = 0;
+  int accepted = 0;
+  for (const auto& [index, answer] : pictures) {
+    const std::vector<int>& of_checks = answer.statistics.accepted;
+    accepted = std::accumulate(of_checks.begin(), of_checks.end(), accepted);
+    sum += answer.statistics.relaxed;
+  }
+  return sum / std::max(1, accepted);
 }
 
 bool is_equal(const Drawn& a, const Drawn& b) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "model/config/config.h"
 #include "runtime/answerer.h"
 
 namespace talon {
@@ -25,6 +26,11 @@ struct Drawn {
   double tau() const;
   /// Codes of a forward of the model, the prompt's included.
   double steps_compression() const;
+  /// Codes of a check whose first one is not the commonest of all (CodeCounts).
+  double tau_foreground(const ImagePlan& plan) const;
+  /// Of the drafts that were accepted the share that the exact rule would have rejected
+  /// (VerifyResult::relaxed).
+  double relaxed() const;
 };
 /// Whether both drew the same codes.
 bool is_equal(const Drawn& a, const Drawn& b);

@@ -2,6 +2,7 @@
 #include <functional>
 #include <optional>
 
+#include "bench/image/surprise.h"
 #include "cli/command.h"
 #include "cli/image/batch.h"
 #include "cli/image/drawing.h"
@@ -31,6 +32,7 @@ struct ImageOptions {
   std::string prompt, class_name, caption_features, batch, vq, out = "picture.png", sheet, watch;
   int images = 1;
   double guidance = 2;
+  int guidance_tokens = 0;
   SamplerOptions sampler;
   std::uint64_t seed = 1;
   DecodeSettings decode;
@@ -61,8 +63,9 @@ class Image : public Command {
     app_->add_option(
             "--batch", options_.batch,
             "draw what JSON lines ask for: {\"prompt\": TEXT}, {\"class\": NUMBER or NAME} "
-            "or {\"caption_features\": FILE}, with \"seed\", \"guidance\" and \"out\" (a "
-            "name in the folder -o); those that are there are left out")
+            "or {\"caption_features\": FILE}, with \"seed\", \"guidance\", "
+            "\"guidance_tokens\" and \"out\" (a name in the folder -o); those that are there "
+            "are left out")
         ->type_name("FILE");
     add_int(*app_, "-n,--images", options_.images, 1, 4096,
             "pictures, each with a seed of its own: --seed, the next one, ...");
@@ -87,6 +90,8 @@ class Image : public Command {
     add_cells_flag(*app_, options_.model);
     add_real(*app_, "--guidance", options_.guidance, 0, 1e6,
              "how far from what the model draws without a prompt; at most 1: no guide");
+    add_int(*app_, "--guidance-tokens", options_.guidance_tokens, 0, 1 << 20,
+            "first tokens of a picture that are guided; 0: all");
     add_sampler_flags(*app_, options_.sampler, options_.seed);
     add_drafter_flag(*app_, options_.decode);
     add_decode_flags(*app_, options_.decode);
@@ -135,6 +140,7 @@ class Image : public Command {
     };
     const Drawn drawn =
         draw_all(loaded, options_.decode, requests, {&view, finish}, interrupt.stop());
+    if (options_.json) judge(loaded.model, requests, drawn);
     if (drawn.pictures.size() < requests.size()) return report_stopped(drawn, decoder);
     view.finish(pictures);
     if (columns_ > 0) {
@@ -252,6 +258,7 @@ class Image : public Command {
     std::vector<Request> requests(static_cast<std::size_t>(options_.images));
     for (std::size_t i = 0; i < requests.size(); ++i) {
       ask_for(loaded.model, prompt, static_cast<float>(options_.guidance), requests[i]);
+      requests[i].guidance_tokens = options_.guidance_tokens;
       requests[i].sampler = options_.sampler;
       requests[i].seed = options_.seed + i;
     }
@@ -314,7 +321,8 @@ class Image : public Command {
             .computed_by = computed_by_,
             .caption = caption_hash_,
             .policy = options_.decode.policy,
-            .lossless = lossless_};
+            .lossless = lossless_,
+            .guidance_tokens = options_.guidance_tokens};
   }
   PngTexts file_texts(const FinishedPicture& one) const {
     PngTexts texts = texts_of(facts_of(one.index));
@@ -327,6 +335,18 @@ class Image : public Command {
                   const FinishedPicture& first) const {
     const auto frames = film_of(plan, picture, first.answer.statistics.accepted);
     write_file(options_.watch, encode_animation(frames.back().picture, frames, file_texts(first)));
+  }
+
+  /// Notes what --json says of the codes. Their surprise, nothing in expectation where drafts
+  /// change no law, takes a forward for each picture.
+  void judge(const Model& model, const std::vector<Request>& requests, const Drawn& drawn) {
+    judged_ = {{"tau_foreground", drawn.tau_foreground(*model.config.image)},
+               {"surprise", nullptr}};
+    if (lossless_ || drawn.pictures.size() < requests.size()) return;
+    Surprise surprise;
+    for (const auto& [index, answer] : drawn.pictures)
+      surprise.add(surprise_of(model, requests[index], answer.tokens));
+    judged_["surprise"] = surprise.mean();
   }
 
   std::string sameness(bool equal) const {
@@ -389,11 +409,14 @@ class Image : public Command {
                  {"decode_ms", decode_ms_},
                  {"images_s", static_cast<double>(drawn.pictures.size()) / drawn.ms * 1000},
                  {"guidance", options_.guidance},
+                 {"guidance_tokens", options_.guidance_tokens},
                  {"drafter", options_.decode.drafter},
                  {"policy", options_.decode.policy},
                  {"verify", options_.decode.verify},
                  {"distortion", distortion},
+                 {"relaxed", drawn.relaxed()},
                  {"equal", nullptr}};
+    json.update(judged_);
     if (plain) {
       json["equal"] = equal;
       if (!keeps_tokens(options_.decode)) json["claims_equal"] = false;
@@ -413,6 +436,7 @@ class Image : public Command {
   PngTexts computed_by_;                      // likewise
   std::string caption_hash_;
   bool lossless_ = true;  // the rule
+  Json judged_;           // judge()
 };
 
 }  // namespace

@@ -76,10 +76,12 @@ class BlockDrafter : public Drafter {
 
   DrafterTraits traits() const override { return {.taps = head_.taps(), .extends_trees = true}; }
   std::unique_ptr<DraftState> start() override { return memory_.start(); }
-  int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&,
+  int remembers(std::span<const TokenId> prompt, const TextOwner& owner) override {
+    return memory_.remembers(prompt, owner);
+  }
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner& owner,
                                      std::span<const TokenId>) override {
-    return memory_.resume(known);
+    return memory_.resume(known, owner);
   }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     memory_.observe(static_cast<HeadState&>(state), committed);

@@ -73,16 +73,18 @@ class EagleDrafter : public Drafter {
   std::unique_ptr<DraftState> start() override {
     return std::make_unique<EagleState>(memory_.start());
   }
-  int remembers(std::span<const TokenId> prompt) override { return memory_.remembers(prompt); }
-  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner&,
+  int remembers(std::span<const TokenId> prompt, const TextOwner& owner) override {
+    return memory_.remembers(prompt, owner);
+  }
+  std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner& owner,
                                      std::span<const TokenId>) override {
-    return std::make_unique<EagleState>(memory_.resume(known));
+    return std::make_unique<EagleState>(memory_.resume(known, owner));
   }
   void observe(DraftState& any_state, const CommittedTokens& committed) override {
     auto& state = static_cast<EagleState&>(any_state);
     memory_.observe(*state.own, committed);
     if (committed.guide_tokens.empty()) return;
-    if (!state.guide) state.guide = memory_.start();
+    if (!state.guide) state.guide = memory_.start(state.own->owner);
     memory_.observe(*state.guide, {.tokens = committed.guide_tokens,
                                    .first_position = committed.guide_first_position,
                                    .features = committed.guide_features,

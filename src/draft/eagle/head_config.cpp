@@ -86,6 +86,18 @@ bool read_optional(const HeadTensors& tensors, std::string_view name, std::int64
   return present;
 }
 
+void read_head_norms(const HeadTensors& tensors, HeadConfig& config) {
+  if (!config.head_layer_norms) {
+    config.qk_norm = read_optional(tensors, "q_norm.weight", config.head_dim, false, "");
+    read_optional(tensors, "k_norm.weight", config.head_dim, config.qk_norm, "q_norm.weight");
+    return;
+  }
+  for (const std::string_view part : {"weight", "bias"}) {
+    tensors.require(fmt::format("q_norm.{}", part), {config.heads, config.head_dim});
+    tensors.require(fmt::format("k_norm.{}", part), {config.kv_heads, config.head_dim});
+  }
+}
+
 void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
   const bool fused = config.generation != HeadGeneration::eagle1;
   const int input = fused ? 2 * config.hidden : config.hidden;
@@ -106,8 +118,7 @@ void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig
   if (!whole || config.head_dim % 2 != 0 || q_rows % k_rows != 0) {
     fail(
         "{}: \"q_proj.weight\" and \"k_proj.weight\": expected whole heads of an even size that "
-        "share "
-        "keys evenly, found {} and {} rows for heads of {}",
+        "share keys evenly, found {} and {} rows for heads of {}",
         tensors.doing(), q_rows, k_rows, config.head_dim);
   }
   config.heads = q_rows / config.head_dim;
@@ -121,8 +132,7 @@ void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig
     }
   }
   config.output_bias = read_optional(tensors, "o_proj.bias", config.hidden, false, "");
-  config.qk_norm = read_optional(tensors, "q_norm.weight", config.head_dim, false, "");
-  read_optional(tensors, "k_norm.weight", config.head_dim, config.qk_norm, "q_norm.weight");
+  read_head_norms(tensors, config);
 }
 
 void read_feed_forward(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
@@ -171,7 +181,10 @@ void read_eagle1_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   config.embedding_norm = read_optional(tensors, "embedding_norm.weight", config.hidden, false, "");
   config.feature_norm = read_optional(tensors, "feature_norm.weight", config.hidden, false, "");
   const bool layer_norms = keys.top.flag_or("layernorms", false);  // speculators
-  const bool known = layer_norms || config.embedding_norm;
+  // LANTERN's for Chameleon (arXiv:2410.03355) have that model's layer.
+  const StoredTensor* head_norms = tensors.find("q_norm.weight");
+  config.head_layer_norms = head_norms && head_norms->shape.size() == 2;
+  const bool known = layer_norms || config.embedding_norm || config.head_layer_norms;
   if (!known)
     return;  // an official head has none of the next two, so finding one is worth a refusal
   config.attention_norm =
@@ -293,10 +306,8 @@ void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
     bias("self_attn.k_proj.bias", k, config.qkv_bias);
     bias("self_attn.v_proj.bias", k, config.qkv_bias);
     bias("self_attn.o_proj.bias", h, config.output_bias);
-    read_optional(tensors, name("self_attn.q_norm.weight"), config.head_dim, config.qk_norm,
-                  "q_norm.weight");
-    read_optional(tensors, name("self_attn.k_norm.weight"), config.head_dim, config.qk_norm,
-                  "q_norm.weight");
+    for (const std::string_view norm : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
+      read_optional(tensors, name(norm), config.head_dim, config.qk_norm, "q_norm.weight");
   }
   const int promised = keys.layer.integer_or("num_hidden_layers", 1, Limits::kLayers, 0);
   if (promised != 0 && promised != config.further_layers + 1) {

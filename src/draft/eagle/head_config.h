@@ -50,6 +50,7 @@ struct HeadConfig {
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection
   bool qk_norm = false;
+  bool head_layer_norms = false;      // LayerNorms of their own for all heads of q and k
   bool embedding_norm = false;        // EAGLE-1 variants; EAGLE-3 always has it
   bool feature_norm = false;          // likewise
   bool attention_norm = false;        // EAGLE-1 variants

@@ -23,7 +23,9 @@ int waiting_rows(const HeadState& state) { return static_cast<int>(state.waiting
 
 /// Pair i depends on all tokens up to i + 1: the token i + 1 names it to the cache, and the first
 /// token, which is in no pair, stands before all of them.
-TextRoot root_of(TokenId first_token) { return {.before = first_token}; }
+TextRoot root_of(const TextOwner& owner, TokenId first_token) {
+  return {.tenant = owner.tenant, .before = first_token};
+}
 
 }  // namespace
 
@@ -41,14 +43,16 @@ HeadMemory::HeadMemory(PairRunner& network, KvCache& cache, TokenId first_prompt
       features_(backend_.allocate(network.max_rows(), network.feature_width())),
       outputs_(backend_.allocate(network.max_rows(), network.hidden())) {}
 
-std::unique_ptr<HeadState> HeadMemory::start() {
-  return std::make_unique<HeadState>(cache_.start({}, /*reuse=*/false), network_);
+std::unique_ptr<HeadState> HeadMemory::start(const TextOwner& owner) {
+  auto state = std::make_unique<HeadState>(cache_.start({}, /*reuse=*/false), network_);
+  state->owner = owner;
+  return state;
 }
 
-int HeadMemory::remembers(std::span<const TokenId> text) {
+int HeadMemory::remembers(std::span<const TokenId> text, const TextOwner& owner) {
   if (is_asleep_) return static_cast<int>(text.size());
   if (text.size() < 2) return 0;
-  const KvSequence pairs = cache_.start(text.subspan(1), /*reuse=*/true, root_of(text[0]));
+  const KvSequence pairs = cache_.start(text.subspan(1), owner.reuses, root_of(owner, text[0]));
   return pairs.length() == 0 ? 0 : pairs.length() + 1;
 }
 
@@ -57,13 +61,15 @@ void HeadMemory::want(std::size_t states) {
   if (unwanted_ == 0) is_asleep_ = false;
 }
 
-std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known) {
-  if (known.empty()) return start();
+std::unique_ptr<HeadState> HeadMemory::resume(std::span<const TokenId> known,
+                                              const TextOwner& owner) {
+  if (known.empty()) return start(owner);
   // The cache never gives the last pair that it is asked for: one more than is known.
   std::vector<TokenId> names(known.begin() + 1, known.end());
   names.push_back(0);
-  auto state =
-      std::make_unique<HeadState>(cache_.start(names, /*reuse=*/true, root_of(known[0])), network_);
+  const TextRoot root = owner.reuses ? root_of(owner, known[0]) : own_root();
+  auto state = std::make_unique<HeadState>(cache_.start(names, owner.reuses, root), network_);
+  state->owner = owner;
   state->observed = static_cast<int>(known.size());
   count_prompt(*state, known);
   if (state->cache.length() + 1 >= state->observed) return state;
@@ -82,7 +88,8 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
   auto vectors = committed.vectors;
   const auto width = static_cast<std::size_t>(network_.hidden());
   if (!committed.first_has_row) {
-    const TextRoot root = vectors.empty() ? root_of(tokens.front()) : own_root();
+    const bool is_shared = vectors.empty() && state.owner.reuses;
+    const TextRoot root = is_shared ? root_of(state.owner, tokens.front()) : own_root();
     state.cache = cache_.start({}, /*reuse=*/false, root);
     tokens = tokens.subspan(1);
     vectors = vectors.subspan(std::min(vectors.size(), width));

@@ -52,13 +52,13 @@ class HeadMemory {
   /// alike (SequenceRows).
   HeadMemory(PairRunner& network, KvCache& cache, TokenId first_prompt_token = INT32_MAX);
 
-  std::unique_ptr<HeadState> start();
-  /// First tokens of a text whose pairs are all in pages that earlier sequences left; all while it
-  /// sleeps.
-  int remembers(std::span<const TokenId> text);
+  std::unique_ptr<HeadState> start(const TextOwner& owner = {});
+  /// First tokens of a text whose pairs are all in pages that earlier sequences of its owner left;
+  /// all while it sleeps.
+  int remembers(std::span<const TokenId> text, const TextOwner& owner);
   /// A state that has observed `known`, the first tokens of a text: none, or some that remembers()
   /// counted.
-  std::unique_ptr<HeadState> resume(std::span<const TokenId> known);
+  std::unique_ptr<HeadState> resume(std::span<const TokenId> known, const TextOwner& owner);
   void observe(HeadState& state, const CommittedTokens& committed);
   /// Drafts of so many states are wanted in a round.
   void want(std::size_t states);
@@ -72,7 +72,8 @@ class HeadMemory {
   long lost_rows() const { return lost_rows_; }
 
  private:
-  /// No other text has it, as no token is below -1: for pairs that their tokens do not tell.
+  /// No other text has it, as no token is below -1: for pairs that their tokens do not tell, or
+  /// that are not for others.
   TextRoot own_root() { return {.before = -2 - own_roots_++}; }
   void begin_again(HeadState& state);
   void extend_batch(std::span<HeadState* const> states);

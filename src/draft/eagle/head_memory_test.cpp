@@ -82,7 +82,7 @@ TEST_F(HeadMemoryTest, RunsWhatIsLeftOfATextAtItsEndWhereDraftsAreWanted) {
   EXPECT_LT(network_.rows, kPrompt + 128 - 1);
   memory_.finish(*state);
   EXPECT_EQ(network_.rows, kPrompt + 128 - 1);
-  EXPECT_EQ(memory_.remembers(texts_.at(state.get())), 128 + 1);  // whole pages
+  EXPECT_EQ(memory_.remembers(texts_.at(state.get()), {}), 128 + 1);  // whole pages
 }
 
 TEST_F(HeadMemoryTest, RunsAPromptThatComesSomeAtATimeInSmallPasses) {
@@ -116,7 +116,7 @@ TEST_F(HeadMemoryTest, RunsNothingOfATextOfWhichNoDraftsAreWantedInACrowd) {
   EXPECT_EQ(network_.rows, rows);
   // Nor does it hold back a text whose rows the target has.
   const std::vector<TokenId>& text = texts_.at(others_[0].get());
-  EXPECT_EQ(memory_.remembers(text), static_cast<int>(text.size()));
+  EXPECT_EQ(memory_.remembers(text, {}), static_cast<int>(text.size()));
 }
 
 TEST_F(HeadMemoryTest, WakesWhenDraftsAreWantedAgain) {
@@ -154,6 +154,30 @@ TEST_F(HeadMemoryTest, SharesNoPagesOfATextWhoseTokensStandForVectors) {
   EXPECT_FALSE(share(*caption, *guide));
   EXPECT_FALSE(share(*another, *guide));
   EXPECT_TRUE(share(*guide, *its_twin));
+}
+
+TEST_F(HeadMemoryTest, RemembersATextForItsOwnerAlone) {
+  std::vector<TokenId> text(156);
+  std::iota(text.begin(), text.end(), 300);
+  const Buffer features = backend_->allocate(155, kWidth);
+  const auto leave = [&](const TextOwner& owner) {
+    const auto state = memory_.resume({}, owner);
+    memory_.observe(
+        *state,
+        {.tokens = text, .first_position = 0, .features = features.view(), .first_has_row = false});
+    memory_.finish(*state);
+  };
+  const auto pairs_of = [&](const TextOwner& owner) {
+    return memory_.resume(std::span(text).first(100), owner)->cache.length();
+  };
+  leave({.tenant = 1});
+  EXPECT_EQ(memory_.remembers(text, {.tenant = 1}), 155);
+  EXPECT_EQ(pairs_of({.tenant = 1}), 99);
+  leave({.tenant = 2, .reuses = false});
+  for (const TextOwner& owner : {TextOwner{.tenant = 2}, TextOwner{.tenant = 1, .reuses = false}}) {
+    EXPECT_EQ(memory_.remembers(text, owner), 0) << owner.tenant;
+    EXPECT_EQ(pairs_of(owner), 0) << owner.tenant;
+  }
 }
 
 }  // namespace

@@ -45,7 +45,9 @@ LayerPlan plan_of(const HeadConfig& config, const PairWindow& window) {
           .intermediate = config.intermediate,
           .norm_epsilon = config.norm_epsilon,
           .window = window.newest > 0 ? window.newest + window.sinks : 0,
-          .rough = true};
+          .rough = true,
+          .head_norm = config.head_layer_norms ? LayerPlan::HeadNorm::layer_per_head
+                                               : LayerPlan::HeadNorm::none};
 }
 
 }  // namespace
@@ -116,6 +118,7 @@ const AttentionLayout& HeadNetwork::State::seen(const AttentionLayout& rows) {
 
 void HeadNetwork::State::embed(const HeadPass& pass, const View& out) {
   backend.embed(*head.embedding, tokens.put(pass.tokens), out);
+  if (!head.reads_captions) return;
   for (const auto& [first, vectors] : pass.given)
     backend.copy(vectors, out.row_range(first, vectors.rows));
 }

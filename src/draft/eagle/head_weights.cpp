@@ -130,8 +130,13 @@ void HeadLoader::load_layer(const std::string& prefix, LayerWeights& layer) {
   layer.k_bias = reader_.vector(attention + "k_proj.bias", config_.qkv_bias, k_rows);
   layer.v_bias = vector(attention + "v_proj.bias", config_.qkv_bias);
   layer.o_bias = vector(attention + "o_proj.bias", config_.output_bias);
-  layer.q_norm = vector(attention + "q_norm.weight", config_.qk_norm);
-  layer.k_norm = vector(attention + "k_norm.weight", config_.qk_norm);
+  const bool by_head = config_.head_layer_norms;
+  layer.q_norm = reader_.vector(attention + "q_norm.weight", config_.qk_norm || by_head,
+                                by_head ? q_rows : std::vector<std::int32_t>());
+  layer.k_norm = reader_.vector(attention + "k_norm.weight", config_.qk_norm || by_head,
+                                by_head ? k_rows : std::vector<std::int32_t>());
+  layer.q_norm_bias = reader_.vector(attention + "q_norm.bias", by_head, q_rows);
+  layer.k_norm_bias = reader_.vector(attention + "k_norm.bias", by_head, k_rows);
   layer.ffn_norm = vector(prefix + "post_attention_layernorm.weight");
   layer.gate = matrix(mlp + "gate_proj.weight");
   layer.up = matrix(mlp + "up_proj.weight");
@@ -150,6 +155,7 @@ void HeadLoader::load_embedding(HeadWeights& head) {
       config_.vocabulary != target_.config.input_count()) {
     head.own_embedding = join_prompts(reader_.checked("embed_tokens.weight"));
     head.embedding = head.own_embedding.get();
+    head.reads_captions = target_.config.image->prompt != ImagePlan::Prompt::caption;
     return;
   }
   head.own_embedding = reader_.matrix("embed_tokens.weight", layout);
@@ -193,8 +199,8 @@ void HeadLoader::load_output(HeadWeights& head) {
 }
 
 /// A table for codes alone, or for the vocabulary that they share with texts (LANTERN,
-/// arXiv:2410.03355), as the target's inputs lie: those of prompts are the target's own where the
-/// head has none.
+/// arXiv:2410.03355), as the target's inputs lie: where the head has none for prompts, those of
+/// captions are that of code 0, with which it was trained in their place, others the target's own.
 std::unique_ptr<Weight> HeadLoader::join_prompts(const StoredTensor& own) {
   const ModelConfig& c = target_.config;
   const ImagePlan& image = *c.image;
@@ -211,6 +217,9 @@ std::unique_ptr<Weight> HeadLoader::join_prompts(const StoredTensor& own) {
     add(image.first_code, c.vocabulary - (image.row_end < 0 ? 0 : 1));
     if (image.row_end >= 0) add(image.stored_row_end, 1);
     add(0, image.text_tokens);
+  } else if (image.prompt == ImagePlan::Prompt::caption) {
+    add(0, c.vocabulary);
+    for (int prompt = c.vocabulary; prompt < c.input_count(); ++prompt) add(0, 1);
   } else {
     add(0, c.vocabulary);
     const int prompts = c.input_count() - c.vocabulary;

@@ -22,6 +22,7 @@ struct HeadWeights {
   const Weight* embedding = nullptr;  // [vocabulary, H], own or the target's
   const Weight* output = nullptr;     // [draft vocabulary, H], likewise
   std::unique_ptr<Weight> own_embedding, own_output;
+  bool reads_captions = true;  // in place of the embeddings of their tokens
 
   std::unique_ptr<Weight> fc;
   Buffer fc_bias;

@@ -13,7 +13,7 @@
 namespace talon {
 namespace {
 
-constexpr SequenceId kRoots = 1 << 30;
+constexpr SequenceId kRoots = 1 << 29;  // of a text and its guide each
 // Every token is compared with each of them.
 constexpr std::size_t kMostStopTexts = 64, kMostStopBytes = 4096;
 
@@ -36,11 +36,18 @@ bool may_grow(const Sequence& sequence) {
          (guide && lacks_pages(*guide, rows - sequence.cache->guide_lead()));
 }
 
-/// No other text has the root of one whose tokens do not tell what its rows are.
-TextRoot own_root(const Sequence& sequence) {
-  TextRoot root{.tenant = sequence.request.tenant};
-  if (sequence.request.prompt_vectors)
-    root.before = -2 - static_cast<TokenId>(sequence.id % kRoots);
+enum class Part { text, guide };
+
+/// No other text has the root of one whose rows are not for others, or whose tokens do not tell
+/// what its rows are.
+TextRoot root_of(const Sequence& sequence, Part part) {
+  const Request& request = sequence.request;
+  TextRoot root{.tenant = request.tenant};
+  const bool is_vectors = request.prompt_vectors && part == Part::text;
+  if (!request.reuse_prefix || is_vectors) {
+    const auto number = static_cast<TokenId>(2 * (sequence.id % kRoots));
+    root.before = -2 - number - (part == Part::guide ? 1 : 0);
+  }
   return root;
 }
 
@@ -100,24 +107,33 @@ std::optional<Refusal> refuse_prompt(const Request& request, const ModelConfig& 
   return std::nullopt;
 }
 
+std::optional<Refusal> refuse_ids(std::string_view field, std::span<const TokenId> ids,
+                                  const ModelConfig& config) {
+  for (const TokenId token : ids) {
+    if (token >= 0 && token < config.vocabulary) continue;
+    return bad_request(fmt::format("{}: expected ids from 0 to {}, found {}", field,
+                                   config.vocabulary - 1, token));
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> refuse_expected(const Request& request, const ModelConfig& config) {
   if (!request.expected) return std::nullopt;
   if (std::ssize(*request.expected) > config.context) {
     return bad_request(fmt::format("expected: expected at most {} tokens, the context, found {}",
                                    config.context, request.expected->size()));
   }
-  for (const TokenId token : *request.expected) {
-    if (token >= 0 && token < config.vocabulary) continue;
-    return bad_request(
-        fmt::format("expected: expected ids from 0 to {}, found {}", config.vocabulary - 1, token));
-  }
-  return std::nullopt;
+  return refuse_ids("expected", *request.expected, config);
 }
 
 std::optional<Refusal> refuse_guidance(const Request& request, const ModelConfig& config) {
   if (!std::isfinite(request.guidance) || request.guidance < 0) {
     return bad_request(
         fmt::format("guidance: expected a number from 0 on, found {}", request.guidance));
+  }
+  if (request.guidance_tokens < 0 || request.guidance_tokens > config.context) {
+    return bad_request(fmt::format("guidance_tokens: expected from 0 to {}, found {}",
+                                   config.context, request.guidance_tokens));
   }
   if (request.streams() == 1) return std::nullopt;
   if (!config.image) {
@@ -179,6 +195,7 @@ std::optional<Refusal> refuse_options(const Request& request, const ModelConfig&
           fmt::format("{}: expected at most {} tokens, found {}", name, vocabulary, size));
     }
   }
+  if (auto refusal = refuse_ids("end_tokens", request.end_tokens, config)) return refusal;
   if (config.image && request.sampler.repetition_penalty != 1) {
     return bad_request(fmt::format(
         "sampler repetition_penalty: expected 1 of a model that draws pictures, found {}",
@@ -230,10 +247,10 @@ bool claim_room(Sequence& sequence, const Sequences& running, Target& target, in
   const Request& request = sequence.request;
   const bool guided = request.streams() > 1;  // two texts, of which different parts are remembered
   const bool reuses = request.reuse_prefix && !guided && !request.prompt_vectors;
-  const TextRoot root{.tenant = request.tenant};
-  sequence.cache.emplace(cache.start(text, reuses, own_root(sequence), most_reused));
+  sequence.cache.emplace(cache.start(text, reuses, root_of(sequence, Part::text), most_reused));
   if (guided) {
     const auto lead = static_cast<int>(request.prompt.size() - request.guide_prompt.size());
+    const TextRoot root = root_of(sequence, Part::guide);
     sequence.cache->pair(cache.start({}, false, root), request.guide_prompt, lead);
   }
   const int rows = std::min(sequence.rows_to_cache() + 1, sequence.limit - 1);

@@ -70,6 +70,10 @@ TEST(Engine, RefusesRequestsItCannotServeSayingWhy) {
         "stop_texts: expected an engine with a tokenizer, found one without");
   check([](Request& r) { r.end_tokens.assign(513, 1); }, Reason::bad_request,
         "end_tokens: expected at most 512 tokens, found 513");
+  check([](Request& r) { r.end_tokens.push_back(-1); }, Reason::bad_request,
+        "end_tokens: expected ids from 0 to 511, found -1");
+  check([](Request& r) { r.end_tokens.push_back(512); }, Reason::bad_request,
+        "end_tokens: expected ids from 0 to 511, found 512");
   check([](Request& r) { r.sampler.banned.assign(513, 1); }, Reason::bad_request,
         "sampler banned: expected at most 512 tokens, found 513");
   check(

@@ -85,6 +85,61 @@ TEST(ConstrainedAnswer, EndsWhereNothingMayFollowIt) {
   }
 }
 
+/// Allows everything, and says of one token that nothing else may come next.
+class ForcingToken : public TokenConstraint {
+ public:
+  ForcingToken(int vocabulary, TokenId token)
+      : all_(static_cast<std::size_t>(vocabulary) / 32 + 1, ~0U), token_(token) {}
+  std::span<const std::uint32_t> allowed(const AnswerTokens&) override { return all_; }
+  bool allows(const AnswerTokens&, TokenId) override { return true; }
+  std::vector<TokenId> forced(const AnswerTokens&) override { return {token_}; }
+  bool is_complete(const AnswerTokens&) override { return false; }
+
+ private:
+  std::vector<std::uint32_t> all_;
+  TokenId token_;
+};
+
+struct ForcingSource : ConstraintSource {
+  ForcingSource(int of, TokenId forced) : vocabulary(of), token(forced) {}
+  std::unique_ptr<TokenConstraint> start(std::span<const TokenId>) const override {
+    return std::make_unique<ForcingToken>(vocabulary, token);
+  }
+  int vocabulary;
+  TokenId token;
+};
+
+TEST(ConstrainedAnswer, AForcedTokenThatTheModelLacksEndsNobodysAnswer) {
+  Constrained test(only(kStory));
+  Request free = test.request;
+  free.constraint = nullptr;
+  const std::vector<TokenId> expected = test.engine->run(free).tokens;
+  const int vocabulary = test.model.vocabulary();
+  for (const TokenId token : {vocabulary, -1}) {
+    Request odd = free;
+    odd.constraint = std::make_shared<ForcingSource>(vocabulary, token);
+    for (const Answer& answer : test.engine->run(std::vector<Request>{odd, free})) {
+      EXPECT_EQ(answer.error, "") << token;
+      EXPECT_EQ(answer.tokens, expected) << token;
+    }
+  }
+}
+
+/// The grammar's own token for the end, asked for where the answer may not yet end.
+TEST(ConstrainedAnswer, AGrammarThatNamesTheEndEndsItsOwnAnswerAlone) {
+  for (const bool has_end : {true, false}) {
+    Constrained test({GrammarText::Kind::lark, "start: \"a\" <talon-end> /[a-z]+/"});
+    if (!has_end) test.request.end_tokens.clear();
+    Request free = test.request;
+    free.constraint = nullptr;
+    const auto answers = test.engine->run(std::vector<Request>{test.request, free});
+    EXPECT_EQ(answers[0].text, "a");
+    EXPECT_EQ(answers[0].finish, has_end ? FinishReason::stop_token : FinishReason::failed);
+    EXPECT_EQ(answers[1].error, "");
+    EXPECT_EQ(answers[1].tokens.size(), 100u);
+  }
+}
+
 TEST(ConstrainedAnswer, FailsAloneWhereNothingMayBeDrawn) {
   Constrained test(only("dog"));
   Request impossible = test.request, free = test.request;

@@ -46,6 +46,7 @@ void add_chain(DraftTree& tree, NodeId node, std::span<const TokenId> tokens, Fo
                std::uint32_t source) {
   const float log_p = tree[node].log_p;
   for (const TokenId token : tokens) {
+    if (token < 0 || token >= room.vocabulary) return;
     const NodeId known = tree.child(node, token);
     if (known < 0 && (tree.draft_nodes() >= room.nodes || tree.depth(node) >= room.levels)) return;
     if (known < 0 && tree.drawn_from(node) != nullptr) return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "sample/token_constraint.h"
@@ -18,8 +19,9 @@ void drop_forbidden(DraftTree& tree, TokenConstraint& constraint, std::span<cons
 
 /// Room for forced tokens.
 struct ForcedRoom {
-  int nodes = 0;   // most draft nodes of the tree
-  int levels = 0;  // most levels
+  int nodes = 0;               // most draft nodes of the tree
+  int levels = 0;              // most levels
+  int vocabulary = INT32_MAX;  // what is no token of it, and all behind, is left out
 };
 
 /// Adds below the nodes of a tree what must follow them, as likely as they are, the likeliest

@@ -118,6 +118,9 @@ TEST(ConstrainedTree, GetsWhatMustFollowAsLikelyAsWhatItFollows) {
   DraftTree low = tree;
   add_forced(low, constraint, kAnswer, {.nodes = 9, .levels = 2}, 4);
   EXPECT_EQ(low.draft_nodes(), 3);
+  DraftTree known = tree;
+  add_forced(known, constraint, kAnswer, {.nodes = 9, .levels = 9, .vocabulary = 4}, 4);
+  EXPECT_EQ(paths(known), (std::vector<std::vector<TokenId>>{{1}, {1, 3}, {2}}));
   DraftTree root_only = tree;
   add_forced_at_root(root_only, constraint, kAnswer, {.nodes = 9, .levels = 9}, 4);
   EXPECT_EQ(paths(root_only), paths(tree));

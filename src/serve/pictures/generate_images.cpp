@@ -182,15 +182,18 @@ void serve_images(const GenerateInput& input) {
   const Fields fields(*input.body);
   AnswerFields answer = read_common(input, fields);
   PictureAsk ask = read_picture_ask(fields, model, answer);
-  std::vector<Job> jobs = picture_jobs(ask, answer, model);
+  std::vector<Job> jobs = picture_jobs(ask, answer, model, input.came);
   const bool streams = answer.streams;
   AnswerHead head = make_head("img-", model, std::move(answer));
   head.prompts.push_back(ask.prompt.own);
   check_answer_count(head);
   Answering::start(
-      {input.exchange, input.model,
-       std::make_unique<PictureFormat>(std::move(head), std::move(ask), *input.workers), streams,
-       false, input.limits->unread_bytes},
+      {.exchange = input.exchange,
+       .model = input.model,
+       .format = std::make_unique<PictureFormat>(std::move(head), std::move(ask), *input.workers),
+       .streams = streams,
+       .unread_bytes = input.limits->unread_bytes,
+       .came = input.came},
       std::move(jobs));
 }
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "runtime/cache_budget.h"
 #include "serve/api/api_error.h"
 #include "serve/pictures/base64.h"
@@ -127,6 +125,8 @@ PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
   ask.partial_images = read_partial_images(fields, answer, *model.config().image);
   ask.guidance =
       static_cast<float>(fields.number("guidance", 0, kMostGuidance).value_or(kUsualGuidance));
+  ask.guidance_tokens =
+      static_cast<int>(fields.integer("guidance_tokens", 0, model.config().context).value_or(0));
   read_prompt(fields, model.host->loaded(), ask);
   check_room(model, ask);
   return ask;
@@ -142,21 +142,23 @@ PictureFacts facts_of(const PictureAsk& ask, const AnswerFields& answer, const S
           .drafter = drafter,
           .verify = answer.method.verify.empty() ? model.pictures->verify() : answer.method.verify,
           .caption = ask.caption_hash,
-          .policy = answer.method.policy};
+          .policy = answer.method.policy,
+          .guidance_tokens = ask.guidance_tokens};
 }
 
 std::vector<Job> picture_jobs(const PictureAsk& ask, const AnswerFields& answer,
-                              const ServedModel& model) {
+                              const ServedModel& model,
+                              std::chrono::steady_clock::time_point came) {
   Job job;
   ask_for(model.host->loaded().model, ask.prompt, ask.guidance, job.request);
   job.prepare = ask.prepare;
+  job.request.guidance_tokens = ask.guidance_tokens;
   job.request.sampler = answer.sampler;
   job.request.tenant = answer.tenant;
   job.request.priority = answer.priority;
   job.method = answer.method;
   if (answer.deadline_ms) {
-    job.request.deadline =
-        std::chrono::steady_clock::now() + std::chrono::milliseconds(*answer.deadline_ms);
+    job.request.deadline = came + std::chrono::milliseconds(*answer.deadline_ms);
   }
   std::vector<Job> jobs(static_cast<std::size_t>(answer.choices), job);
   for (std::size_t i = 0; i < jobs.size(); ++i) jobs[i].request.seed = answer.seed + i;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -18,11 +19,12 @@ struct PictureAsk {
   std::string shown_prompt;  // in the pictures' files
   std::string caption_hash;  // of a caption's features
   float guidance = 1;
-  int partial_images = 0;  // of a stream, each picture
+  int guidance_tokens = 0;  // Request
+  int partial_images = 0;   // of a stream, each picture
 };
 
-/// Fields of OpenAI's images/generations, and Talon's: class, caption_features, guidance. Throws
-/// ApiError naming the field.
+/// Fields of OpenAI's images/generations, and Talon's: class, caption_features, guidance,
+/// guidance_tokens. Throws ApiError naming the field.
 PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
                             const AnswerFields& answer);
 
@@ -30,8 +32,9 @@ PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
 PictureFacts facts_of(const PictureAsk& ask, const AnswerFields& answer, const ServedModel& model,
                       const std::string& drafter, int index);
 
-/// A job for each picture, with a seed of its own: the request's, the next one, ...
+/// A job for each picture, with a seed of its own: the request's, the next one, ... came: when the
+/// request did.
 std::vector<Job> picture_jobs(const PictureAsk& ask, const AnswerFields& answer,
-                              const ServedModel& model);
+                              const ServedModel& model, std::chrono::steady_clock::time_point came);
 
 }  // namespace talon

@@ -97,6 +97,9 @@ class GrammarState final : public TokenConstraint {
     ask([&](talon_buffer* error) { return talon_grammar_forced(state_.get(), &ids, error); });
     std::vector<TokenId> tokens(ids.data, ids.data + ids.size);
     talon_ids_free(ids);
+    // Lark can name the token that stands for the end: the answer ends there.
+    const auto end = std::ranges::find_if(tokens, [&](TokenId id) { return id >= vocabulary_; });
+    tokens.erase(end, tokens.end());
     return tokens;
   }
 

@@ -180,6 +180,17 @@ TEST_P(Grammars, AnswersEndWhereTheyMay) {
   EXPECT_EQ(walk.allowed(*walk.state), walk.ends);
 }
 
+/// Beside the vocabulary there is a token that stands for the end, and Lark has names for it.
+TEST_P(Grammars, AnAnswerEndsWhereTheGrammarNamesTheEnd) {
+  const int vocabulary = GetParam().make().vocabulary_size();
+  for (const std::string& end : {std::string("<talon-end>"), fmt::format("<[{}]>", vocabulary)}) {
+    Walk walk(GetParam(), {Kind::lark, fmt::format("start: {} /[a-z]+/", end)});
+    EXPECT_EQ(walk.state->forced({}), std::vector<TokenId>()) << end;
+    EXPECT_EQ(walk.allowed(*walk.state), walk.ends) << end;
+    EXPECT_TRUE(walk.state->allows({}, walk.ends[0])) << end;
+  }
+}
+
 TEST_P(Grammars, TextsAreCompleteOnceOnlyTheEndMayFollow) {
   const GrammarText grammars[] = {{Kind::json_schema, R"({"enum": ["a"]})"},
                                   {Kind::json_schema, kPerson},

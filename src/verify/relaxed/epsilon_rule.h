@@ -36,8 +36,9 @@ Number move_towards(Law<Number>& p, const Law<Number>& q, const Number& most) {
 
 /// Speculative sampling as verify_by_token(), of a target that is moved towards the draft by at
 /// most `most` in total variation at each node: the law of each token is so far from the target's
-/// and no further, and on a chain the chance of acceptance grows by exactly that. Adds what was
-/// moved at the nodes on the path to `distortion`.
+/// and no further, and on a chain the chance of acceptance grows by exactly that. Nothing moves
+/// towards a fixed child that the request forbids; what was drawn was drawn from what it allows.
+/// Adds what was moved at the nodes on the path to `distortion`.
 template <RuledTree Tree, RuleDecisions<typename Tree::Number> Decisions>
 VerifyResult verify_by_epsilon(Tree& tree, Decisions& decisions, const typename Tree::Number& most,
                                typename Tree::Number& distortion) {
@@ -46,10 +47,11 @@ VerifyResult verify_by_epsilon(Tree& tree, Decisions& decisions, const typename 
   while (true) {
     const NodeId node = result.path.back();
     auto p = tree.target(node);
-    if (!tree.children(node).empty()) {
+    if (Number(0) < most && !tree.children(node).empty()) {
       Proposal<Number> proposal(tree.drawn_from(node));
       const TokenId first = tree.token(tree.children(node).front());
-      distortion = distortion + move_towards(p, proposal.of_next(first), most);
+      const bool moves = tree.drawn_from(node) || !tree.forbids(node, first);
+      if (moves) distortion = distortion + move_towards(p, proposal.of_next(first), most);
     }
     const NodeId child = accepted_child(tree, node, p, decisions);
     if (child < 0) {

@@ -95,5 +95,23 @@ TEST(EpsilonRule, ReportsWhatItMovedForFixedChildren) {
   EXPECT_NEAR(certain.distortion, 0.7, 1e-6);
 }
 
+TEST(EpsilonRule, MovesNothingTowardsAFixedChildThatTheRequestForbids) {
+  DraftTree tree(0);
+  tree.add(0, 1, -1.0f);
+  const std::vector<std::vector<float>> rows = {logits_of({0.5, 0.3, 0.2}),
+                                                logits_of({0.5, 0.3, 0.2})};
+  const auto rule = make_verifier("epsilon:e=1");
+  for (const SamplerOptions& options :
+       {SamplerOptions{.temperature = 1, .banned = {1}},
+        SamplerOptions{.temperature = 1, .logit_bias = {{1, -100.0f}}},
+        SamplerOptions{.temperature = 1, .banned_early = {1}, .least_answer = 2}}) {
+    TestInput test(tree, rows, options);
+    const VerifyResult result = rule->verify(test.input());
+    EXPECT_EQ(result.path.size(), 1u);
+    EXPECT_NE(result.next, 1);
+    EXPECT_EQ(result.distortion, 0);
+  }
+}
+
 }  // namespace
 }  // namespace talon::epsilon_test

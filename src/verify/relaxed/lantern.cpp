@@ -12,8 +12,9 @@ namespace {
 
 class LanternRule : public Verifier {
  public:
-  LanternRule(std::optional<CodeVectors> codes, TokenId first, const LanternSettings& settings)
-      : vectors_(std::move(codes)), first_(first), settings_(settings) {}
+  LanternRule(std::optional<CodeVectors> codes, TokenId first, const LanternSettings& settings,
+              double budget)
+      : vectors_(std::move(codes)), first_(first), settings_(settings), budget_(budget) {}
   std::string_view name() const override { return "lantern"; }
   bool lossless() const override { return false; }
   /// Asked where a rule is made for a model: there its table is made, and not for its name alone.
@@ -23,13 +24,18 @@ class LanternRule : public Verifier {
     CheckedTree tree(input);
     PositionDecisions decisions(input);
     LanternSettings settings = settings_;
-    settings.table = table();
+    if (!is_spent(input)) settings.table = table();
     if (input.sampler->options().temperature == 0)
       return verify_greedily(tree, decisions, settings);
     return LanternWalk(tree, decisions, settings).run();
   }
 
  private:
+  bool is_spent(const VerifyInput& input) const {
+    const double tokens = static_cast<double>(input.committed.size()) - input.prompt_length;
+    return budget_ > 0 && input.distortion >= budget_ * tokens;
+  }
+
   /// Null: nothing is relaxed.
   const NeighbourTable* table() const {
     std::call_once(is_made_, [this] {
@@ -53,7 +59,10 @@ class LanternRule : public Verifier {
         end_path(tree, decisions, own, result);
         return result;
       }
-      if (own.of(tree.token(next)) == 0) result.distortion += 1;
+      if (own.of(tree.token(next)) == 0) {
+        result.distortion += 1;
+        result.relaxed += 1;
+      }
       result.path.push_back(next);
     }
   }
@@ -81,6 +90,7 @@ class LanternRule : public Verifier {
   mutable std::optional<CodeVectors> vectors_;  // until there is a table
   TokenId first_;                               // of code 0
   LanternSettings settings_;                    // but the table
+  double budget_;                               // 0: none
   mutable std::once_flag is_made_;
   mutable std::optional<NeighbourTable> table_;
 };
@@ -106,7 +116,7 @@ std::unique_ptr<Verifier> make_lantern(Options& options) {
   const std::string& codebook = options.text("codebook");
   std::optional<CodeVectors> vectors;
   if (!codebook.empty()) vectors = read_code_vectors(codebook, unit);
-  return std::make_unique<LanternRule>(std::move(vectors), first, settings);
+  return std::make_unique<LanternRule>(std::move(vectors), first, settings, options.real("budget"));
 }
 
 }  // namespace
@@ -121,6 +131,9 @@ VerifierEntry lantern_rule() {
                       {"k", WholeNumber{1, 65535}, "10", "nearest codes that may join"},
                       {"lambda", RealNumber{1, 1000}, "2", "LANTERN++: largest factor of p"},
                       {"delta", RealNumber{0, 1}, "0", "LANTERN: largest addition to p, instead"},
+                      {"budget", RealNumber{0, 1}, "0",
+                       "distortion a token, of the answer so far, from which on nothing is "
+                       "relaxed; 0: none"},
                       {"first", WholeNumber{0, 1 << 24}, "0", "token of code 0"},
                       {"rows", OneOf{{"used", "unit", "stored"}}, "used",
                        "codes as the tokenizer uses them, divided by their norms, or as stored"},

@@ -48,7 +48,7 @@ Relaxed relax(TokenId token, double p, const LanternSettings& settings, const We
 /// LANTERN (arXiv:2410.03355) and LANTERN++ (arXiv:2502.06352): speculative sampling in which a
 /// candidate is accepted with the probability that its look-alikes have together. Adds to
 /// `distortion` by how much each candidate's chance exceeds the exact one, given that it is
-/// reached.
+/// reached, and to `relaxed` what of the accepted one's chance does.
 template <RuledTree Tree, RuleDecisions<double> Decisions>
 class LanternWalk {
  public:
@@ -60,7 +60,7 @@ class LanternWalk {
     while (true) {
       const NodeId node = result.path.back();
       Law<double> p = tree_.target(node);
-      const NodeId child = accepted_child(node, p, result.distortion);
+      const NodeId child = accepted_child(node, p, result);
       if (child < 0) {
         end_path(tree_, decisions_, p, result);
         return result;
@@ -70,7 +70,7 @@ class LanternWalk {
   }
 
  private:
-  NodeId accepted_child(NodeId node, Law<double>& p, double& distortion) {
+  NodeId accepted_child(NodeId node, Law<double>& p, VerifyResult& result) {
     const bool drawn = tree_.drawn_from(node) != nullptr;
     Proposal<double> proposal(tree_.drawn_from(node));
     for (const NodeId child : tree_.children(node)) {
@@ -79,8 +79,12 @@ class LanternWalk {
       const double p_token = p.of(token), q_token = q.of(token);
       const Relaxed relaxed = relaxed_in(p, node, token);
       const double chance = acceptance(1.0, relaxed.p, q_token);
-      distortion += chance - acceptance(1.0, p_token, q_token);
-      if (decisions_.accept(child, chance)) return child;
+      const double exact = acceptance(1.0, p_token, q_token);
+      result.distortion += chance - exact;
+      if (decisions_.accept(child, chance)) {
+        if (chance > exact) result.relaxed += 1 - exact / chance;
+        return child;
+      }
       if (drawn) {
         reject_drawn(token, relaxed.joined, p, q);
       } else {
@@ -137,7 +141,8 @@ class LanternWalk {
         replace_by_excess(1.0, p, without(q, taken(token, joined)));
         return;
       case Removal::target:
-        p = without(p, taken(token, joined));
+        if (Law<double> left = without(p, taken(token, joined)); left.total() > 0)
+          p = std::move(left);
         replace_by_excess(1.0, p, q);
         return;
     }

@@ -239,6 +239,25 @@ TEST(LanternRule, OnDrawnTreesDecidesAsTheOfficialCodeForLumina) {
       20u);
 }
 
+/// All that the target may draw looks like the rejected candidate.
+TEST(LanternRule, ARejectionForLuminaLeavesSomethingToDraw) {
+  const NeighbourTable table(CodeVectors(std::vector<float>{0, 1, 2}, 1, /*unit=*/false), 2, 0);
+  const LanternSettings settings{
+      .table = &table, .neighbours = 2, .bound = 0.6, .removal = Removal::target};
+  RecordedTree tree;
+  tree.tokens = {0, 0};
+  tree.set_parents({-1, 0});
+  const Law<double> p{{{1, 0.5}, {2, 0.5}}}, q = Law<double>::certain(0);
+  tree.targets = {p, p};
+  tree.drafts = {q, q};
+  const Json steps = Json::parse("[[0.5, 0]]");
+  RecordedDecisions decisions(steps);
+  const VerifyResult result = LanternWalk(tree, decisions, settings).run();
+  EXPECT_EQ(result.path, std::vector<NodeId>{0});
+  EXPECT_EQ(decisions.next.of(1), 0.5);
+  EXPECT_EQ(decisions.next.of(2), 0.5);
+}
+
 /// A codebook as a tokenizer's file has it, with another tensor if one is named.
 class CodebookFile {
  public:
@@ -270,10 +289,12 @@ TEST(NeighbourTable, ReadsCodesAsTheirTokenizerUsesThem) {
   const CodebookFile plain("", "", rows, 2);
   const CodebookFile janus("gen_vision_model.", "decoder.mid.0.norm1.weight", rows, 2);
   const CodebookFile chameleon("", "decoder.up.0.block.0.norm1.weight", rows, 2);
+  const CodebookFile of_model("model.vqmodel.", "encoder.conv_in.weight", rows, 2);
   EXPECT_EQ(nearest(plain, std::nullopt), kByUnit);
   EXPECT_EQ(nearest(janus, std::nullopt), kByUnit);
   EXPECT_EQ(nearest(chameleon, std::nullopt), kByStored);
-  for (const CodebookFile* file : {&plain, &janus, &chameleon}) {
+  EXPECT_EQ(nearest(of_model, std::nullopt), kByStored);
+  for (const CodebookFile* file : {&plain, &janus, &chameleon, &of_model}) {
     EXPECT_EQ(nearest(*file, true), kByUnit);
     EXPECT_EQ(nearest(*file, false), kByStored);
   }
@@ -343,6 +364,28 @@ TEST(LanternRule, GreedilyDecidesAsTheOfficialCode) {
   EXPECT_GT(relaxed, 2);
 }
 
+/// A candidate of chance p = .1 whose neighbour lends it as much: half of those accepted are owed
+/// to it.
+TEST(LanternRule, CountsWhatWasAcceptedByRelaxation) {
+  const std::vector<float> rows = {0, 0, 1, 0, 9, 9};  // code 1 is nearest to code 0
+  const NeighbourTable table(CodeVectors(rows, 2, /*unit=*/false), 1, 0);
+  RecordedTree tree;
+  tree.tokens = {2, 0};
+  tree.set_parents({-1, 0});
+  const Law<double> p{{{0, 0.1}, {1, 0.1}, {2, 0.8}}};
+  tree.targets = {p, p};
+  const auto relaxed = [&](const LanternSettings& settings, bool accepted) {
+    const Json steps = Json::array({Json::array({settings.table ? 0.2 : 0.1, accepted ? 1 : 0})});
+    RecordedDecisions decisions(steps);
+    return LanternWalk(tree, decisions, settings).run().relaxed;
+  };
+  LanternSettings settings{.table = &table, .neighbours = 1, .bound = 1};
+  EXPECT_NEAR(relaxed(settings, true), 0.5, 1e-9);
+  EXPECT_EQ(relaxed(settings, false), 0);
+  settings.table = nullptr;
+  EXPECT_EQ(relaxed(settings, true), 0);
+}
+
 TEST(LanternRule, ReportsBoundsAndRefusals) {
   const CodebookFile file;
   const std::string path = file.path().string();
@@ -357,6 +400,15 @@ TEST(LanternRule, ReportsBoundsAndRefusals) {
   EXPECT_NEAR(distortion("lantern:codebook=" + path + ",lambda=4"), 3.0 / 64, 1e-9);
   EXPECT_NEAR(distortion("lantern:codebook=" + path + ",delta=0.05"), 3.0 / 64, 1e-9);
   EXPECT_NEAR(distortion("lantern:codebook=" + path + ",delta=1,k=5"), 5.0 / 64, 1e-9);
+  const auto relaxed = [&](double before) {
+    TestInput test(tree, {flat, flat}, {.temperature = 1});
+    VerifyInput input = test.input();
+    input.prompt_length = 0;  // an answer of one token
+    input.distortion = before;
+    return make_verifier("lantern:lambda=4,budget=0.25,codebook=" + path)->verify(input).distortion;
+  };
+  EXPECT_NEAR(relaxed(0.24), 3.0 / 64, 1e-9);
+  EXPECT_EQ(relaxed(0.25), 0) << "the budget is spent";
   EXPECT_EQ(make_verifier("lantern:codebook=" + path)->codes(), 64);
   EXPECT_EQ(make_verifier("lantern")->codes(), 0);
   const std::vector<float> few(32, 0.0f);  // of a model with fewer codes than the codebook

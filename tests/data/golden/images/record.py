@@ -163,7 +163,7 @@ class CaptionDrawer(Drawer):
         for prefix in prefixes:
             states = self.states(prefix, masked, codes)
             out.append(states[self.places - 1:])
-            drafted.append(head.logits(self, prefix[masked:], states[masked:], codes))
+            drafted.append(head.logits(self, states[masked:], codes))
         own, other = (part @ self.weights["output.weight"].T for part in out)
         write_safetensors(path, {
             "features": features, "codes": codes.int(), "scale": torch.tensor([scale]), "logits": own,
@@ -193,7 +193,8 @@ class CaptionDrawer(Drawer):
 
 class LanternHead:
     """LANTERN's drafter (arXiv:2410.03355): pairs of a row's feature and the token behind it, which turn by that
-    token's cell; no norm of the input."""
+    token's cell; no norm of the input. It was trained with code 0 in place of each row of a caption. The published
+    code runs pairs of masked rows, too, which are left out here."""
 
     def __init__(self, hidden, heads, width, codes, seed):
         g = torch.Generator().manual_seed(seed)
@@ -209,13 +210,15 @@ class LanternHead:
         self.w[at + "mlp.down_proj.weight"] = ternary(g, d, width, scale=1 / math.sqrt(width))
         self.w[at + "post_attention_layernorm.weight"] = near_one(g, d)
 
-    def logits(self, target, prefix, states, codes):
-        """Of the token behind each code but the last."""
+    def logits(self, target, states, codes):
+        """Of the token behind each code but the last. states: of the caption's rows and the codes."""
         w, at = self.w, "layers.0."
-        embedded = torch.cat([prefix[1:], w["embed_tokens.weight"][codes[:-1]]])
+        caption = len(states) - len(codes)  # pairs of its rows
+        read = torch.cat([torch.zeros(caption, dtype=codes.dtype), codes[:-1]])
+        embedded = w["embed_tokens.weight"][read]
         x = torch.cat([embedded, states[:len(embedded)]], -1) @ w["fc.weight"].T + w["fc.bias"]
         n, d = x.shape
-        cos, sin = (part[:n, None, :] for part in target.turns(len(prefix) - 1))
+        cos, sin = (part[:n, None, :] for part in target.turns(caption))
         q, k, v = (x @ w[f"{at}self_attn.{part}_proj.weight"].T for part in "qkv")
         q, k, v = (part.view(n, self.heads, d // self.heads) for part in (q, k, v))
         seen = attend(turn_pairs(q, cos, sin), turn_pairs(k, cos, sin), v, causal(n))
@@ -223,7 +226,7 @@ class LanternHead:
         y = rms_norm(x, w[at + "post_attention_layernorm.weight"], 1e-6)
         inner = F.silu(y @ w[at + "mlp.gate_proj.weight"].T) * (y @ w[at + "mlp.up_proj.weight"].T)
         x = x + inner @ w[at + "mlp.down_proj.weight"].T
-        return x[len(prefix) - 1:] @ target.weights["output.weight"].T
+        return x[caption:] @ target.weights["output.weight"].T
 
 
 class LanguageDrawer:
