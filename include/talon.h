@@ -206,7 +206,7 @@ typedef struct talon_request {
   size_t end_token_count;
   const char* const* stop_texts; /* the token that completes one is the last */
   size_t stop_text_count;
-  int32_t reuse_prefix; /* 1: rows of earlier requests may stand for the beginning of the prompt */
+  int32_t reuse_prefix; /* 1: prompts that begin alike share rows, with earlier and later ones */
   int32_t priority;     /* of those that wait, lower numbers are admitted first */
   uint64_t tenant;      /* those of different tenants share no rows */
   int32_t logprobs;   /* for each token its log-probability and those of so many others; -1: none */
