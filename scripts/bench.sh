@@ -27,8 +27,7 @@ peer=$(scripts/llama_cpp.sh)
 
 "$talon" pull "$model" --models downloads > /dev/null
 # Results bear the name of the kernels, so that those of machines with other instructions stand beside them.
-kernels=$("$talon" bench cost -m "$model" --models downloads --rows 1 --context 16 --repeats 1 |
-  sed -n 's/.*"backend":"\([a-z0-9_]*\) kernels.*/\1/p')
+kernels=$("$talon" inspect --machine --json | sed -n 's/.*"backend":"\([a-z0-9_]*\) kernels.*/\1/p')
 
 methods=none,ngram,suffix
 for drafter in eagle eagle2 eagle3 medusa; do

@@ -37,6 +37,7 @@ void split_drafter(const CLI::App& app, DecodeSettings& settings) {
   refuse_other("--policy", method.policy, settings.policy);
   refuse_other("--verify", method.verify, settings.verify);
   settings = with_method(std::move(settings), method);
+  // These throw for what does not exist. Files that they read are small.
   make_policy(settings.policy);
   make_verifier(settings.verify);
   resolve_drafter(settings.drafter, {});
