@@ -87,20 +87,11 @@ def by_temperature(run: dict, first: str, cell) -> list[str]:
     return rows
 
 
-def readme_table(runs: list[dict]) -> list[str]:
-    """The first run whole; of the others, of machines with other instructions, what drafts unless one asks otherwise."""
-    head, gains, told = [], [], []
-    for run in runs:
-        rows = by_temperature(run, "speed-up at temperature T", lambda about: interval(about, "speedup"))
-        plain = " | ".join(f"{run['temperatures'][f'{temperature:g}']['none']['tok_s']:.0f}" for temperature in run["settings"]["temperatures"])
-        where = f", {kernels_of(run)}" if head else ""
-        rows[2] = f"| `none`{where}, tok/s | {plain} |"  # the first method: what the others are compared with
-        if head:
-            gains += [rows[2], rows[-1].replace("` |", f"`{where} |", 1)]
-        else:
-            head, gains = rows[:2], rows[2:]
-        told += ["", *textwrap.wrap(f"{origin(run)} Brackets: 95 %. {bound(run)}", 118)]
-    return [*head, *gains, *told]
+def readme_table(run: dict) -> list[str]:
+    rows = by_temperature(run, "speed-up at temperature T", lambda about: interval(about, "speedup"))
+    plain = " | ".join(f"{run['temperatures'][f'{temperature:g}']['none']['tok_s']:.0f}" for temperature in run["settings"]["temperatures"])
+    rows[2] = f"| `none`, tok/s | {plain} |"  # the first method: what the others are compared with
+    return [*rows, "", *textwrap.wrap(f"{origin(run)} Brackets: 95 %. {bound(run)}", 118)]
 
 
 def temperatures_tables(run: dict) -> list[str]:
@@ -189,8 +180,8 @@ def main() -> None:
         return
     results = pathlib.Path(sys.argv[1])
     runs = [last_line(file) for file in sorted(results.glob("spec_*.jsonl"))]
-    at_temperatures = sorted(results.glob("spec_smollm2_temperatures*.jsonl"), reverse=True)  # avx512_bf16 before avx2
-    put(pathlib.Path("README.md"), readme_table([last_line(file) for file in at_temperatures]))
+    at_temperatures = [last_line(file) for file in results.glob("spec_smollm2_temperatures*.jsonl")]
+    put(pathlib.Path("README.md"), readme_table(max(at_temperatures, key=lambda run: run["date"])))  # the newest
     tables = [temperatures_tables(run) if several_temperatures(run) else spec_table(run) for run in runs]
     peers = [peer_table(file) for file in sorted(results.glob("peer*.jsonl"))]
     put(pathlib.Path("docs/results.md"), [row for table in [*tables, *peers] for row in table])

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Draws the pictures of README and docs with the model of icons that ships: docs/emoji.png, 64 held-out prompts, evenly of all of
+# Draws the pictures of the documents with the model of icons that ships: docs/emoji.png, 64 held-out prompts, evenly of all of
 # them as they come, and docs/drawing.png, an animation of one picture as it is drawn plainly and with all drafts that its head and
 # jacobi have.
 # usage: scripts/emoji_pictures.sh TALON
