@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "text/utf8.h"
 
 namespace talon {
@@ -18,6 +19,10 @@ bool is_space(char32_t c) {
 
 /// Characters that templates trim, split at and escape.
 bool stays(char32_t c) { return is_space(c) || c == '"' || c == '\'' || c == '\\'; }
+
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
 
 /// REQUIRES: well-formed text, at < its size. Moves `at` behind the character.
 char32_t take_character(std::string_view text, std::size_t& at) {
@@ -78,18 +83,49 @@ std::vector<TextRange> occurrences(const AddedPieces& special_texts, std::string
   return found;
 }
 
+/// `ranges` and each of `edges` that lies in none of them.
+std::vector<TextRange> with_edges(std::string_view text, std::span<const TextRange> ranges,
+                                  const std::set<char>& edges) {
+  std::vector<TextRange> all;
+  std::size_t next = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (next < ranges.size() && at == ranges[next].begin) {
+      all.push_back(ranges[next]);
+      at = ranges[next++].end - 1;
+    } else if (edges.contains(text[at])) {
+      all.push_back({at, at + 1});
+    }
+  }
+  return all;
+}
+
+/// Signs at the beginnings and ends of `texts`: a template that puts pieces of variables together
+/// makes no text of a special token of them without one.
+std::set<char> edges_of(std::span<const std::string> texts) {
+  std::set<char> edges;
+  const auto add = [&](char c) {
+    if (c > ' ' && c < 0x7F && !is_letter_or_digit(c) && !stays(static_cast<char32_t>(c))) {
+      edges.insert(c);
+    }
+  };
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    add(text.front());
+    add(text.back());
+  }
+  return edges;
+}
+
 /// Roles are names, which templates print and compare; anything else is a user's text.
 bool is_name(std::string_view role) {
-  return std::ranges::all_of(role, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  });
+  return std::ranges::all_of(role,
+                             [](char c) { return is_letter_or_digit(c) || c == '_' || c == '-'; });
 }
 
 }  // namespace
 
 ChatMarks::ChatMarks(std::span<const std::string> special_texts, std::string_view template_source)
-    : special_texts_(lower_pieces(special_texts)) {
+    : special_texts_(lower_pieces(special_texts)), edges_(edges_of(special_texts)) {
   reserve(template_source);
 }
 
@@ -116,7 +152,11 @@ char32_t ChatMarks::mark_of(char32_t character) {
   if (known != marks_.end()) return known->second;
   const auto is_free = [&] { return (next_ & 0xFFFE) != 0xFFFE && !taken_.contains(next_); };
   while (next_ <= kLastPrivate && !is_free()) ++next_;
-  if (next_ > kLastPrivate) return character;  // more than a hundred thousand different ones
+  if (next_ > kLastPrivate) {
+    fail(
+        "mark what messages say: expected some of the characters U+F0000 to U+10FFFD in no "
+        "message and no variable, found all of them");
+  }
   marks_[character] = next_;
   characters_[next_] = character;
   return next_++;
@@ -124,14 +164,15 @@ char32_t ChatMarks::mark_of(char32_t character) {
 
 std::string ChatMarks::mark(std::string_view text, Marked what) {
   std::vector<TextRange> ranges{{0, text.size()}};
-  if (what == Marked::special_texts) ranges = occurrences(special_texts_, text);
+  if (what != Marked::all) ranges = occurrences(special_texts_, text);
+  if (what == Marked::edges) ranges = with_edges(text, ranges, edges_);
   std::string marked;
   std::size_t at = 0;
   for (const TextRange& range : ranges) {
     marked += text.substr(at, range.begin - at);
     for (at = range.begin; at < range.end;) {
       const char32_t character = take_character(text, at);
-      const bool mark = what == Marked::special_texts || !stays(character);
+      const bool mark = what != Marked::all || !stays(character);
       append_character(marked, mark ? mark_of(character) : character);
     }
   }
@@ -139,15 +180,16 @@ std::string ChatMarks::mark(std::string_view text, Marked what) {
 }
 
 OrderedJson ChatMarks::mark_in(const OrderedJson& value, Marked what, std::string_view key) {
+  const Marked of_names = what == Marked::all ? Marked::edges : what;
   if (const auto* text = value.get_ptr<const std::string*>()) {
-    return mark(replace_ill_formed(*text), key == "type" ? Marked::special_texts : what);
+    return mark(replace_ill_formed(*text), key == "type" ? of_names : what);
   }
   OrderedJson marked = value;
   if (value.is_array()) {
     for (OrderedJson& item : marked) item = mark_in(item, what, key);
   } else if (value.is_object()) {
     marked = OrderedJson::object();
-    const Marked of_keys = key == "arguments" ? what : Marked::special_texts;
+    const Marked of_keys = key == "arguments" ? what : of_names;
     for (const auto& [name, item] : value.items()) {
       // Below arguments all are.
       const std::string_view place = key == "arguments" ? key : std::string_view(name);
@@ -173,7 +215,7 @@ ChatMarks::Input ChatMarks::mark(std::span<const ChatMessage> messages,
     if (!is_name(message.role)) message.role = mark(message.role, what);
     message.more = mark_in(message.more, what);
   }
-  return {std::move(well_formed), mark_in(variables, Marked::special_texts)};
+  return {std::move(well_formed), mark_in(variables, what == Marked::all ? Marked::edges : what)};
 }
 
 RenderedChat ChatMarks::unmark(std::string_view rendered) const {

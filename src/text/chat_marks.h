@@ -28,7 +28,8 @@ struct RenderedChat {
 class ChatMarks {
  public:
   enum class Marked {
-    all,           // what messages say, and texts of special tokens in the variables
+    all,           // what messages say; in names and the variables as edges
+    edges,         // special_texts, and signs that such a text begins or ends with
     special_texts  // in both
   };
 
@@ -39,6 +40,7 @@ class ChatMarks {
     std::vector<ChatMessage> messages;
     OrderedJson variables;
   };
+  /// Throws Error where too few code points are left. REQUIRES: all or special_texts.
   Input mark(std::span<const ChatMessage> messages, const OrderedJson& variables, Marked what);
 
   /// Puts the characters back. White space and quotes between two that were marked count as theirs.
@@ -54,7 +56,8 @@ class ChatMarks {
   void reserve_in(const OrderedJson& value);
 
   AddedPieces special_texts_;  // in lower case
-  std::set<char32_t> taken_;   // of the planes for private use
+  std::set<char> edges_;
+  std::set<char32_t> taken_;  // of the planes for private use
   std::map<char32_t, char32_t> marks_;
   std::map<char32_t, char32_t> characters_;  // by mark
   char32_t next_ = 0xF0000;

@@ -47,6 +47,9 @@ TEST(ChatTemplateBombs, ExpressionsTooLongForACompilersStackAreRefused) {
       "{% set a = 1" + repeat("+1", 40000) + " %}",
       "{{ 'it\\'s {{' " + repeat("+1", 40000) + " }}",
       repeat("{{ 1 }}", 100000),
+      "{% raw %}{#{% endraw %}" + sum_of("1", "+1", 40000),
+      "{% raw %}{% endraw x %}'{%- endraw -%}" + sum_of("1", "+1", 40000),
+      "{#}#}" + sum_of("1", "+1", 40000),
   };
   for (const std::string& source : longs) {
     EXPECT_NE(error_of(source).find("compile chat template: "), std::string::npos)
@@ -94,6 +97,22 @@ TEST(ChatTemplateBombs, NoValueHoldsItself) {
       "{% set ns = namespace(c=0) %}{% for x in [ns] %}{% set ns.c = loop %}{% endfor %}{{ ns }}",
   };
   for (const std::string& source : cycles) EXPECT_NE(error_of(source), "no error") << source;
+  // Wherever a set may seem to be no tag, to end elsewhere, or to call another function.
+  const std::string set = "{% set ns.c = ns %}";
+  const std::string hidden[] = {
+      "{% raw %}{% endraw x %}{#{% endraw %}" + set,
+      "{%- raw -%}{% endraw()%}{{ '{%- endraw -%}" + set,
+      "{#}{% raw %}#}" + set + "{# {% endraw %} #}",
+      "{{ {'a': {}} ~ '{#' }}" + set,
+      "{% set ns.c | default(ns, true) %}{% endset %}",
+      "{% set ns.c = 0) or (ns %}",
+      "{% set __keep_in_namespace = namespace %}{% set ns.c = {'a': ns} %}",
+      "{% with __keep_in_namespace = namespace %}{% set ns.c = {'a': ns} %}{% endwith %}",
+  };
+  for (const std::string& source : hidden) {
+    EXPECT_NE(error_of("{% set ns = namespace(c=0) %}" + source + "{{ ns }}"), "no error")
+        << source;
+  }
   EXPECT_EQ(error_of("{% set c = cycler(['a', 'b']) %}{{ c.next() }}{% set j = joiner('|') %}"
                      "{{ j() }}{{ j() }}"),
             "no error");

@@ -22,6 +22,7 @@ struct Golden {
   const char* model;
   std::set<TokenId> end_tokens;
 };
+void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.name; }
 
 const Golden kSmolLM2{"smollm2", "smollm2-135m", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", {0, 2}};
 const Golden kTinyLlama{

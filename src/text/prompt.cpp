@@ -121,9 +121,10 @@ void check_prompt_bytes(const Tokenizer& tokenizer, std::string_view text, int c
                                   text.size(), most_bytes(tokenizer, context), context));
 }
 
-std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view text, int context) {
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view text, int context,
+                                   bool parse_special) {
   check_prompt_bytes(tokenizer, text, context);
-  return tokenizer.encode(text, {.parse_special = true, .add_start = true});
+  return tokenizer.encode(text, {.parse_special = parse_special, .add_start = true});
 }
 
 ChatPrompt encode_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,

@@ -30,10 +30,11 @@ class PromptTooLong : public Error {
 /// work is spent on it. 0: any length.
 void check_prompt_bytes(const Tokenizer& tokenizer, std::string_view text, int context);
 
-/// What a model is fed for a text that its user wrote as a whole: special tokens recognised, the
-/// start token first if the model wants one and the text does not begin with it.
+/// What a model is fed for a text that its user wrote as a whole: special tokens recognised unless
+/// told otherwise, the start token first if the model wants one and the text does not begin with
+/// it.
 std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view text,
-                                   int context = 0);
+                                   int context = 0, bool parse_special = true);
 
 /// A chat as a model is fed it.
 struct ChatPrompt {

@@ -78,6 +78,8 @@ const BadField kBadFields[] = {
     {kCompletion, R"({"prompt": []})", "prompt", "prompt: expected at least one token, found none"},
     {kCompletion, R"({"n": 9, "prompt": ["a", "b"]})", "prompt",
      "prompt: expected at most 1 prompts"},
+    {kCompletion, R"({"parse_special": 0})", "parse_special",
+     "parse_special: expected true or false, found 0"},
     {kCompletion, R"({"echo": true})", "echo", "echo: expected false, found true"},
     {kCompletion, R"({"suffix": "x"})", "suffix", "suffix: expected none, found \"x\""},
     {kCompletion, R"({"best_of": 3})", "best_of", "best_of: expected the same as n, found 3"},

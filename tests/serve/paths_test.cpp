@@ -268,6 +268,22 @@ TEST_F(Paths, TextBecomesTokensAndBack) {
   EXPECT_EQ(split["tokens"].back()["piece"], Json::array({0x83})) << split;
 }
 
+TEST_F(Paths, SpecialTokensOfAPromptAreTextWhereItsUserSaysSo) {
+  const char* const text = "Once</s> upon";
+  const auto prompt_tokens = [&](const Json& more) {
+    const Json answer = server().post("/v1/completions", completion(text, more)).json();
+    return answer["usage"]["prompt_tokens"].get<int>();
+  };
+  const auto tokens = [&](bool parses) {
+    const Json ask = {{"content", text}, {"parse_special", parses}};
+    return server().post("/tokenize", ask).json()["count"].get<int>();
+  };
+  EXPECT_LT(tokens(true), tokens(false));
+  EXPECT_EQ(prompt_tokens({{"parse_special", true}}), tokens(true));
+  EXPECT_EQ(prompt_tokens({{"parse_special", false}}), tokens(false));
+  EXPECT_EQ(prompt_tokens(Json::object()), tokens(true));
+}
+
 TEST_F(Paths, ModelsAndTheServersStateAreTold) {
   EXPECT_EQ(server().get("/v1/models").json()["data"][0]["id"], "tiny");
   EXPECT_EQ(server().get("/v1/models/tiny").json()["object"], "model");

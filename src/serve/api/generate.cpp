@@ -109,13 +109,13 @@ std::vector<Job> make_jobs(const AnswerHead& head, std::chrono::steady_clock::ti
   return jobs;
 }
 
-std::vector<TokenId> prompt_tokens(const std::string& path, const Json& prompt,
+std::vector<TokenId> prompt_tokens(const std::string& path, const Json& prompt, bool parse_special,
                                    const ServedModel& model, const RequestLimits& limits) {
   if (prompt.is_array()) return read_tokens(path, prompt, model.config().vocabulary);
   if (!prompt.is_string()) refuse_field(path, "a text or a list of token ids", prompt);
   try {
     return encode_prompt(model.tokenizer(), prompt.get_ref<const std::string&>(),
-                         most_tokens(model, limits));
+                         most_tokens(model, limits), parse_special);
   } catch (const Error& error) {
     throw ApiError(400, path, path + ": " + error.what(), "context_length_exceeded");
   }
@@ -126,14 +126,16 @@ std::vector<std::vector<TokenId>> read_prompts(const Fields& fields, const Serve
                                                const RequestLimits& limits, int most) {
   const Json* prompt = fields.find("prompt");
   if (!prompt) fields.refuse("prompt", "a text, a list of token ids, or a list of these");
+  const bool special = fields.flag("parse_special").value_or(true);
   const bool is_list = prompt->is_array() && !prompt->empty() && !(*prompt)[0].is_number();
-  if (!is_list) return {prompt_tokens("prompt", *prompt, model, limits)};
+  if (!is_list) return {prompt_tokens("prompt", *prompt, special, model, limits)};
   if (prompt->size() > static_cast<std::size_t>(most)) {
     fields.refuse("prompt", fmt::format("at most {} prompts, times n", most));
   }
   std::vector<std::vector<TokenId>> prompts;
   for (std::size_t i = 0; i < prompt->size(); ++i) {
-    prompts.push_back(prompt_tokens(fmt::format("prompt[{}]", i), (*prompt)[i], model, limits));
+    const std::string path = fmt::format("prompt[{}]", i);
+    prompts.push_back(prompt_tokens(path, (*prompt)[i], special, model, limits));
   }
   return prompts;
 }

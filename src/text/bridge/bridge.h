@@ -15,8 +15,8 @@
 // No Rust panic leaves a function: it becomes an error.
 // - What a file or a text of a stranger makes a function take of memory and of time on the
 // processor is bounded: more is an
-//   error. Chat templates are compiled and rendered on a thread of their own, whose stack none of
-//   them can fill.
+//   error. Tokenizers of a tokenizer.json are loaded, and chat templates compiled and rendered, on
+//   threads of their own, whose stacks none of them can fill.
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -30,9 +30,9 @@ Json growing(int times, const std::string& content) {
           {"normalizers", std::vector<Json>(static_cast<std::size_t>(times), step)}};
 }
 
-std::string error_of(const Json& json) {
+std::string error_of(const Json& json, const std::string& text = "a") {
   try {
-    tokenizer_of(json).encode("a");
+    tokenizer_of(json).encode(text);
   } catch (const Error& error) {
     return error.what();
   }
@@ -56,6 +56,39 @@ TEST(TokenizerBombs, NormalizersThatMakeATextGrowWithoutEndAreRefused) {
     const std::string error = error_of(json);
     EXPECT_NE(error.find("it takes more than"), std::string::npos) << times << ": " << error;
   }
+}
+
+TEST(TokenizerBombs, PatternsThatAreSearchedWithoutEndAreRefused) {
+  const std::string text = std::string(64 << 10, 'a') + "-b";
+  Json json = fixture();
+  json["normalizer"] = nullptr;
+  for (const char* pattern :
+       {"a{0,2000}a{0,2000}\\b\\B", "a{0,2000}a{0,2000}\\b\\B|a", "(a*)*\\1b"}) {
+    json["pre_tokenizer"] = {{"type", "Split"},
+                             {"pattern", {{"Regex", pattern}}},
+                             {"behavior", "Isolated"},
+                             {"invert", false}};
+    EXPECT_NE(error_of(json, text), "no error") << pattern;
+  }
+  json["pre_tokenizer"] = nullptr;
+  json["normalizer"] = {
+      {"type", "Replace"}, {"pattern", {{"Regex", "(?:(?=a*+)a)*+b|a"}}}, {"content", "c"}};
+  EXPECT_NE(error_of(json, text), "no error");
+}
+
+TEST(TokenizerBombs, WordsOfWordPieceHaveABound) {
+  Json json = fixture();
+  json["model"] = {{"type", "WordPiece"},
+                   {"unk_token", "[UNK]"},
+                   {"continuing_subword_prefix", "##"},
+                   {"max_input_chars_per_word", 1000000000},
+                   {"vocab", {{"[UNK]", 0}, {"a", 1}}}};
+  const std::string error = error_of(json);
+  EXPECT_NE(error.find("max_input_chars_per_word: expected at most 10000, found 1000000000"),
+            std::string::npos)
+      << error;
+  json["model"]["max_input_chars_per_word"] = 100;
+  EXPECT_EQ(error_of(json), "no error");
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 
 use crate::border::{guard, guard_into, slice, text, Buffer, Result};
 use crate::limits::{self, Limits};
-use crate::{python, source, worker};
+use crate::worker::Crew;
+use crate::{python, source};
 use minijinja::value::{DynObject, Kwargs, Object, ObjectRepr, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State};
 use minijinja_contrib::globals;
@@ -19,6 +20,7 @@ const MAX_TEXT: usize = 64 << 20;
 const MAX_DEPTH: usize = 64;
 /// Values that a value may hold, however deep, where a `set` keeps it.
 const MAX_PARTS: usize = 1 << 20;
+static WORKERS: Crew = Crew::new();
 const LIMITS: Limits = Limits { bytes: 256 << 20, time: Duration::from_secs(2) };
 
 pub struct Handle {
@@ -28,7 +30,7 @@ pub struct Handle {
 impl Handle {
     /// Compiling and rendering follow the nesting of a stranger's source and values: both run on a stack of their own.
     fn new(text: String) -> Result<Self> {
-        worker::run(LIMITS, move || Self::compile(&text))
+        WORKERS.run(LIMITS, move || Self::compile(&text))
     }
 
     fn compile(text: &str) -> Result<Self> {
@@ -55,6 +57,8 @@ impl Handle {
         environment.add_function(source::STEP, limits::step);
         environment.add_function(source::KEEP, |values: Rest<Value>| keep(false, values));
         environment.add_function(source::KEEP_IN_NAMESPACE, |values: Rest<Value>| keep(true, values));
+        environment.add_filter(source::KEEP, |value: Value| keep(false, Rest(vec![value])));
+        environment.add_filter(source::KEEP_IN_NAMESPACE, |value: Value| keep(true, Rest(vec![value])));
         environment.add_function("strftime_now", strftime_now);
         environment.add_template_owned(NAME, source::guarded(text)).map_err(|e| explain(&e))?;
         Ok(Handle { environment: Arc::new(environment) })
@@ -63,7 +67,7 @@ impl Handle {
     fn render(&self, variables: &[u8]) -> Result<Vec<u8>> {
         let environment = self.environment.clone();
         let variables = variables.to_vec();
-        worker::run(LIMITS, move || render(&environment, &variables))
+        WORKERS.run(LIMITS, move || render(&environment, &variables))
     }
 }
 
@@ -209,7 +213,7 @@ struct Written(AtomicUsize);
 impl Object for Written {}
 
 fn write_value(out: &mut Output, state: &State, value: &Value) -> std::result::Result<(), Error> {
-    let text = python::to_str(value);
+    let text = python::to_str(value)?;
     let written = state.get_or_set_temp_object("written", Written::default);
     if written.0.fetch_add(text.len(), Ordering::Relaxed) > MAX_TEXT {
         return Err(Error::new(ErrorKind::InvalidOperation, "the text has more than 64 MiB"));
@@ -249,4 +253,59 @@ pub unsafe extern "C" fn talon_template_render(
     error: *mut Buffer,
 ) -> bool {
     guard_into(rendered, error, || compiled.render(slice(variables, size)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(source: &str) -> Result<String> {
+        let text = Handle::new(source.to_owned())?.render(b"{\"x\": {\"<|im\": \"_end|>\"}}")?;
+        Ok(String::from_utf8(text).unwrap())
+    }
+
+    #[test]
+    fn no_value_holds_itself() {
+        const SET: &str = "{% set ns.c = ns %}";
+        for source in [
+            SET,
+            "{% raw %}{% endraw x %}{#{% endraw %}{% set ns.c = ns %}",
+            "{% raw %}{% endraw()%}{{ '{%- endraw -%}{% set ns.c = [ns] %}",
+            "{{ {'a': {}} ~ '{#' }}{% set ns.c = {'a': ns} %}",
+            "{% set ns.c | default(ns, true) %}{% endset %}",
+            "{% set ns.c | default([ns], true) | list %}{% endset %}",
+        ] {
+            let error = render(&format!("{{% set ns = namespace(c=0) %}}{source}{{{{ ns }}}}"));
+            assert!(error.as_ref().is_err_and(|e| e.contains("cannot set")), "{source}: {error:?}");
+        }
+        assert_eq!(render("{% set a | upper | trim %} x {% endset %}[{{ a }}]").as_deref(), Ok("[X]"));
+        assert_eq!(
+            render("{% set ns = namespace() -%} {% set ns.b | upper %}x{% endset %}{{ ns.b }}").as_deref(),
+            Ok("X")
+        );
+        assert_eq!(render("{{ x|items|map('join')|join }}").as_deref(), Ok("<|im_end|>"));
+        assert_eq!(render("{{ 'aZb'.split('Z')|join }}").as_deref(), Ok("ab"));
+        assert_eq!(render("{{ x|tojson }}").as_deref(), Ok("{\"<|im\": \"_end|>\"}"));
+    }
+
+    /// Written although something in it has no end.
+    #[test]
+    fn what_is_written_has_an_end() {
+        #[derive(Debug)]
+        struct Cycle;
+        impl Object for Cycle {
+            fn repr(self: &Arc<Self>) -> ObjectRepr {
+                ObjectRepr::Seq
+            }
+            fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+                (key.as_usize()? < 2).then(|| Value::from_dyn_object(self.clone()))
+            }
+            fn enumerate(self: &Arc<Self>) -> minijinja::value::Enumerator {
+                minijinja::value::Enumerator::Seq(2)
+            }
+        }
+        let cycle = Value::from_object(Cycle);
+        assert!(python::to_str(&cycle).is_err());
+        assert!(python::to_json(&cycle, [("indent", Value::from(1))].into_iter().collect()).is_err());
+    }
 }

@@ -4,7 +4,7 @@
 use crate::border::{guard, guard_into, slice, text, Buffer, Ids, Result};
 use crate::gbnf;
 use crate::limits::{exceeded, within, Ended, Limits};
-use crate::worker;
+use crate::worker::Crew;
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 use llguidance::{Matcher, ParserFactory};
@@ -13,6 +13,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+static WORKERS: Crew = Crew::new();
 const COMPILING: Limits = Limits { bytes: 256 << 20, time: Duration::from_secs(3) };
 /// Each answer has a state of its own.
 const STARTING: Limits = Limits { bytes: 32 << 20, time: Duration::from_secs(1) };
@@ -97,7 +98,7 @@ impl Engine {
 
     fn compile(&self, kind: u32, source: &str) -> Result<Grammar> {
         let (factory, end, source) = (self.factory.clone(), self.end, source.to_owned());
-        worker::run(COMPILING, move || {
+        WORKERS.run(COMPILING, move || {
             let mut matcher = Matcher::new(factory.create_parser(grammar_of(kind, &source)?));
             match matcher.get_error() {
                 Some(error) => Err(plain(&error)),

@@ -4,6 +4,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -29,6 +30,10 @@ struct Call {
     deadline: Cell<Duration>,
     limits: Cell<Limits>,
     steps: Cell<u32>,
+    /// When a step last looked at this thread's clock, on a coarse one.
+    looked: Cell<Duration>,
+    /// Set when nobody waits for the call any longer; null where somebody always does.
+    abandoned: Cell<*const AtomicBool>,
     exceeded: Cell<Option<Exceeded>>,
 }
 
@@ -43,13 +48,17 @@ thread_local! {
             deadline: Cell::new(Duration::ZERO),
             limits: Cell::new(NONE),
             steps: Cell::new(0),
+            looked: Cell::new(Duration::ZERO),
+            abandoned: Cell::new(std::ptr::null()),
             exceeded: Cell::new(None),
         }
     };
 }
 
-/// Allocations, or other steps, between two looks at the clock.
+/// Allocations between two looks at the clock.
 const STEPS_PER_LOOK: u32 = 1024;
+/// Steps look when this has passed: what one costs is not known.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// An allocation of this size is worth a look of its own.
 const LARGE: usize = 1 << 20;
 
@@ -83,6 +92,11 @@ impl Call {
     }
 
     fn is_late(&self, look: bool) -> bool {
+        let abandoned = self.abandoned.get();
+        // SAFETY: within_until keeps what it points at for as long as it is set.
+        if !abandoned.is_null() && unsafe { (*abandoned).load(Ordering::Relaxed) } {
+            return true;
+        }
         let steps = self.steps.get() + 1;
         self.steps.set(if steps >= STEPS_PER_LOOK { 0 } else { steps });
         (look || steps >= STEPS_PER_LOOK)
@@ -116,7 +130,53 @@ pub struct Ended(pub String);
 
 /// For loops that take no memory. Panics with `Ended` when the time is over.
 pub fn step() {
-    let late = CALL.with(|call| call.active.get() && call.is_late(false));
+    CALL.with(|call| {
+        if !call.active.get() {
+            return;
+        }
+        let now = processor_time(libc::CLOCK_MONOTONIC_COARSE);
+        let look = now.saturating_sub(call.looked.get()) >= LOOK_EVERY;
+        if look {
+            call.looked.set(now);
+        }
+        end_if(call.is_late(look));
+    });
+}
+
+/// What the call on this thread may still take; `otherwise` where there is none.
+pub fn rest(otherwise: Limits) -> Limits {
+    CALL.with(|call| {
+        if !call.active.get() {
+            return otherwise;
+        }
+        let now = processor_time(libc::CLOCK_THREAD_CPUTIME_ID);
+        Limits {
+            bytes: usize::try_from(call.bytes_left.get()).unwrap_or(0),
+            time: call.deadline.get().saturating_sub(now),
+        }
+    })
+}
+
+/// Another thread worked so long for the call on this one. Panics with `Ended` when the time is over.
+pub fn spend(time: Duration) {
+    CALL.with(|call| {
+        if call.active.get() {
+            call.deadline.set(call.deadline.get().saturating_sub(time));
+            end_if(call.is_late(true));
+        }
+    });
+}
+
+/// Memory that another thread took is of the call on this one from now on.
+pub fn adopt(bytes: usize) {
+    CALL.with(|call| {
+        if call.active.get() {
+            call.bytes_left.set(call.bytes_left.get().saturating_sub(bytes as isize));
+        }
+    });
+}
+
+fn end_if(late: bool) {
     if late && !std::thread::panicking() {
         CALL.with(|call| call.exceeded.set(Some(Exceeded::Time)));
         end();
@@ -139,10 +199,22 @@ pub fn exceeded() -> Option<String> {
 
 /// Runs `work` within `limits`; panics with `Ended` beyond them. Inside of work that has limits already those go on.
 pub fn within<T>(limits: Limits, work: impl FnOnce() -> T) -> T {
+    run(limits, std::ptr::null(), work)
+}
+
+/// The same; ends soon after `abandoned` is set.
+pub fn within_until<T>(limits: Limits, abandoned: &AtomicBool, work: impl FnOnce() -> T) -> T {
+    run(limits, abandoned, work)
+}
+
+fn run<T>(limits: Limits, abandoned: *const AtomicBool, work: impl FnOnce() -> T) -> T {
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
-            CALL.with(|call| call.active.set(false));
+            CALL.with(|call| {
+                call.active.set(false);
+                call.abandoned.set(std::ptr::null());
+            });
         }
     }
     if CALL.with(|call| call.active.get()) {
@@ -156,6 +228,7 @@ pub fn within<T>(limits: Limits, work: impl FnOnce() -> T) -> T {
         call.limits.set(limits);
         call.bytes_left.set(isize::try_from(limits.bytes).unwrap_or(isize::MAX));
         call.deadline.set(now.saturating_add(limits.time));
+        call.abandoned.set(abandoned);
         call.active.set(true);
     });
     let _reset = Reset;

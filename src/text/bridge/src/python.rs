@@ -1,5 +1,6 @@
 //! Values as Python writes them, which templates made for Jinja rely on.
 
+use crate::limits;
 use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use serde::Serialize;
@@ -24,7 +25,8 @@ impl Object for Shown {
         self.0.enumerator_len()
     }
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&repr(&Value::from_dyn_object(self.0.clone())))
+        let text = repr(&Value::from_dyn_object(self.0.clone()), 0).map_err(|_| fmt::Error)?;
+        f.write_str(&text)
     }
 }
 
@@ -107,7 +109,7 @@ pub fn indent(
     let blank: Option<bool> = blank.map_or_else(|| options.get("blank"), |blank| Ok(Some(blank)))?;
     options.assert_all_used()?;
     let space = match width {
-        Some(width) if width.as_str().is_some() => to_str(&width),
+        Some(width) if width.as_str().is_some() => to_str(&width)?,
         Some(width) => match usize::try_from(width)? {
             width @ 0..=MAX_WIDTH => " ".repeat(width),
             width => return Err(too_wide(width)),
@@ -115,7 +117,7 @@ pub fn indent(
         None => " ".repeat(4),
     };
     let mut out = if first.unwrap_or(false) { space.clone() } else { String::new() };
-    for (number, line) in to_str(text).split('\n').enumerate() {
+    for (number, line) in to_str(text)?.split('\n').enumerate() {
         if number > 0 {
             out.push('\n');
             if blank.unwrap_or(false) || !line.is_empty() {
@@ -127,37 +129,67 @@ pub fn indent(
     Ok(out)
 }
 
+/// Far more than sources and variables can nest: what goes on holds itself.
+const MAX_DEPTH: usize = 1000;
+
+fn too_deep() -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("cannot write a value of more than {MAX_DEPTH} levels"))
+}
+
 /// `str(value)`.
-pub fn to_str(value: &Value) -> String {
+pub fn to_str(value: &Value) -> Result<String, Error> {
     match value.kind() {
-        ValueKind::String => value.as_str().unwrap_or_default().to_owned(),
-        ValueKind::Undefined => String::new(),
-        _ => repr(value),
+        ValueKind::String => Ok(value.as_str().unwrap_or_default().to_owned()),
+        ValueKind::Undefined => Ok(String::new()),
+        _ => repr(value, 0),
     }
 }
 
-/// `repr(value)`.
-fn repr(value: &Value) -> String {
-    match value.kind() {
+/// `repr(value)`, at this depth of another.
+fn repr(value: &Value, depth: usize) -> Result<String, Error> {
+    limits::step();
+    if depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    let text = match value.kind() {
         ValueKind::None => "None".to_owned(),
         ValueKind::Undefined => "Undefined".to_owned(),
         ValueKind::Bool => if value.is_true() { "True" } else { "False" }.to_owned(),
         ValueKind::String => quoted(value.as_str().unwrap_or_default()),
         ValueKind::Seq | ValueKind::Iterable if value.len().is_some() => {
-            let items: Vec<_> = value.try_iter().into_iter().flatten().map(|v| repr(&v)).collect();
-            format!("[{}]", items.join(", "))
+            let items = value.try_iter().into_iter().flatten().map(|item| repr(&item, depth + 1));
+            format!("[{}]", items.collect::<Result<Vec<_>, Error>>()?.join(", "))
         }
         ValueKind::Map => {
             let entry = |key: Value| {
                 let item = value.get_item(&key).unwrap_or_default();
-                format!("{}: {}", repr(&key), repr(&item))
+                Ok(format!("{}: {}", repr(&key, depth + 1)?, repr(&item, depth + 1)?))
             };
-            let entries: Vec<_> = value.try_iter().into_iter().flatten().map(entry).collect();
-            format!("{{{}}}", entries.join(", "))
+            let entries = value.try_iter().into_iter().flatten().map(entry);
+            format!("{{{}}}", entries.collect::<Result<Vec<_>, Error>>()?.join(", "))
         }
         ValueKind::Number if is_float(value) => f64::try_from(value.clone()).map_or(value.to_string(), float),
         _ => value.to_string(),
+    };
+    Ok(text)
+}
+
+/// For what follows a value without looking how deep it is.
+fn check_depth(value: &Value, depth: usize) -> Result<(), Error> {
+    limits::step();
+    if depth > MAX_DEPTH {
+        return Err(too_deep());
     }
+    if value.as_object().is_none() {
+        return Ok(());
+    }
+    for key in value.try_iter().into_iter().flatten() {
+        match value.kind() {
+            ValueKind::Map => check_depth(&value.get_item(&key).unwrap_or_default(), depth + 1)?,
+            _ => check_depth(&key, depth + 1)?,
+        }
+    }
+    Ok(())
 }
 
 fn quoted(text: &str) -> String {
@@ -201,6 +233,7 @@ pub fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
         _ => style,
     };
     let failed = |e: serde_json::Error| Error::new(ErrorKind::BadSerialization, e.to_string());
+    check_depth(value, 0)?;
     let mut plain = serde_json::to_value(value).map_err(failed)?;
     if sorted.unwrap_or(false) {
         plain.sort_all_objects();

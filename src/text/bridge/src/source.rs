@@ -1,8 +1,9 @@
 //! A template's source before it is compiled: what is refused, and what is changed. Lines keep their numbers.
 
 use crate::border::Result;
+use crate::scanner::{Part, Parts};
 
-/// Function that `guarded` puts around what a `set` assigns.
+/// Function and filter that `guarded` puts around what a `set` assigns.
 pub const KEEP: &str = "__keep";
 /// The same where the target is an attribute of a namespace.
 pub const KEEP_IN_NAMESPACE: &str = "__keep_in_namespace";
@@ -13,23 +14,25 @@ const MAX_SOURCE: usize = 256 << 10;
 /// Names, texts, numbers and signs in one tag. A compiler goes one call deeper for each operator of a sum.
 const MAX_TAG_PARTS: usize = 10_000;
 
-/// Refuses a source whose nesting the compiler's stack might not hold.
+/// Refuses a source whose nesting the compiler's stack might not hold, or that gives the names above another meaning.
 pub fn check(source: &str) -> Result<()> {
     if source.len() > MAX_SOURCE {
         return Err(format!("expected at most {MAX_SOURCE} bytes, found {}", source.len()));
     }
-    let mut rest = source;
-    while let Some(start) = rest.find('{') {
-        rest = &rest[start..];
-        let end = tag_end(rest);
-        let parts = if rest.starts_with("{#") { 0 } else { tag_parts(&rest[..end]) };
-        if parts > MAX_TAG_PARTS {
-            let line = source[..source.len() - rest.len()].matches('\n').count() + 1;
-            return Err(format!(
-                "line {line}: expected at most {MAX_TAG_PARTS} names and operators in one tag, found {parts}"
-            ));
+    let mut line = 1;
+    for part in Parts::of(source) {
+        if let Part::Block(tag) | Part::Expression(tag) | Part::Broken(tag) = part {
+            let parts = tag_parts(tag);
+            if parts > MAX_TAG_PARTS {
+                return Err(format!(
+                    "line {line}: expected at most {MAX_TAG_PARTS} names and operators in one tag, found {parts}"
+                ));
+            }
+            if let Some(name) = [KEEP, STEP].into_iter().find(|&name| tag.contains(name)) {
+                return Err(format!("line {line}: expected no names that begin with {name}, found one"));
+            }
         }
-        rest = &rest[end..];
+        line += part.text().matches('\n').count();
     }
     Ok(())
 }
@@ -63,76 +66,25 @@ fn tag_parts(tag: &str) -> usize {
 ///   refuses values that could make later steps never end.
 pub fn guarded(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + source.len() / 8);
-    let mut rest = source;
-    while let Some(start) = rest.find(['{']) {
-        out.push_str(&rest[..start]);
-        rest = &rest[start..];
-        let end = tag_end(rest);
-        let tag = &rest[..end];
-        match tag.strip_prefix("{%") {
-            Some(inner) => {
-                out.push_str(&rewritten(tag, inner));
-                if word(inner).0 == "raw" {
-                    let close = raw_end(&rest[end..]);
-                    out.push_str(&rest[end..end + close]);
-                    rest = &rest[end + close..];
-                    continue;
-                }
-            }
-            None => out.push_str(tag),
+    for part in Parts::of(source) {
+        match part {
+            Part::Block(tag) => out.push_str(&rewritten(tag)),
+            other => out.push_str(other.text()),
         }
-        rest = &rest[end..];
     }
-    out + rest
-}
-
-/// The length of the tag, expression or comment at the start of `text`, or of its brace if it is none.
-fn tag_end(text: &str) -> usize {
-    let close = match text.get(..2) {
-        Some("{%") => "%}",
-        Some("{{") => "}}",
-        Some("{#") => return text.find("#}").map_or(text.len(), |at| at + 2),
-        _ => return 1,
-    };
-    let bytes = text.as_bytes();
-    let mut quote = None;
-    let mut at = 2;
-    while at < bytes.len() {
-        match (quote, bytes[at]) {
-            (Some(_), b'\\') => at += 1,
-            (Some(open), byte) if byte == open => quote = None,
-            (None, byte @ (b'"' | b'\'')) => quote = Some(byte),
-            (None, _) if bytes[at..].starts_with(close.as_bytes()) => return at + 2,
-            _ => {}
-        }
-        at += 1;
-    }
-    text.len()
-}
-
-/// The length of raw text with the tag that ends it.
-fn raw_end(text: &str) -> usize {
-    let mut at = 0;
-    while let Some(start) = text[at..].find("{%") {
-        let tag = at + start;
-        let end = tag + tag_end(&text[tag..]);
-        if word(&text[tag + 2..]).0 == "endraw" {
-            return end;
-        }
-        at = tag + 2;
-    }
-    text.len()
+    out
 }
 
 /// The first word inside a tag, and what follows it.
-fn word(inner: &str) -> (&str, &str) {
-    let inner = inner.trim_start_matches(['-', '+']).trim_start();
+fn word(tag: &str) -> (&str, &str) {
+    let inner = &tag[2..];
+    let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner).trim_start();
     let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
     inner.split_at(end)
 }
 
-fn rewritten(tag: &str, inner: &str) -> String {
-    match word(inner) {
+fn rewritten(tag: &str) -> String {
+    match word(tag) {
         ("generation", _) => tag.replacen("generation", "if true", 1),
         ("endgeneration", _) => tag.replacen("endgeneration", "endif", 1),
         ("for" | "macro", _) => with_step(tag),
@@ -148,17 +100,168 @@ fn with_step(tag: &str) -> String {
     format!("{tag}{{% do {STEP}() {mark}%}}")
 }
 
+/// Also of `{% set a.b | filter %}`, which assigns what the filter makes of the text that follows.
 fn guarded_set(tag: &str, assignment: &str) -> String {
-    let is_target = |c: char| c.is_alphanumeric() || c.is_whitespace() || "_.,()".contains(c);
     let body = assignment.strip_suffix("%}").unwrap_or(assignment);
     let body = body.strip_suffix(['-', '+']).unwrap_or(body);
-    match body.split_once('=') {
-        Some((target, value)) if target.chars().all(is_target) => {
-            let head = &tag[..tag.len() - assignment.len()];
-            let tail = &assignment[body.len()..];
-            let keep = if target.contains('.') { KEEP_IN_NAMESPACE } else { KEEP };
-            format!("{head}{target}= {keep}({value}) {tail}")
+    let Some(at) = body.find(['=', '|']) else { return tag.to_owned() };
+    let head = &tag[..tag.len() - assignment.len()];
+    let tail = &assignment[body.len()..];
+    let (target, value) = (&body[..at], &body[at + 1..]);
+    let keep = if target.contains('.') { KEEP_IN_NAMESPACE } else { KEEP };
+    match body.as_bytes()[at] {
+        b'=' => format!("{head}{target}= {keep}({value}) {tail}"),
+        _ => format!("{head}{body} | {keep} {tail}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use minijinja::value::Value;
+    use minijinja::Environment;
+    use std::cell::RefCell;
+
+    /// Small numbers from a seed.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, most: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) as usize % most
         }
-        _ => tag.to_owned(),
+    }
+
+    thread_local! {
+        /// What was called while a template was rendered: m for a value that a set assigns, k where it is looked at.
+        static CALLS: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+
+    fn call(name: char) {
+        CALLS.with(|calls| calls.borrow_mut().push(name));
+    }
+
+    /// None: the compiler refuses the source.
+    fn calls_of(source: &str) -> Option<String> {
+        let mut environment = Environment::new();
+        environment.set_trim_blocks(true);
+        environment.set_lstrip_blocks(true);
+        environment.add_function("mark", || call('m'));
+        let kept = |value: Value| {
+            call('k');
+            value
+        };
+        for name in [KEEP, KEEP_IN_NAMESPACE] {
+            environment.add_function(name, kept);
+            environment.add_filter(name, kept);
+        }
+        environment.add_filter("marked", |_: Value| call('m'));
+        environment.add_function(STEP, || ());
+        environment.add_template_owned("t", guarded(source)).ok()?;
+        CALLS.take();
+        let _ = environment.get_template("t").unwrap().render(());
+        Some(CALLS.take())
+    }
+
+    #[test]
+    fn every_set_that_the_compiler_finds_is_guarded() {
+        const PIECES: [&str; 40] = [
+            "{%",
+            "%}",
+            "{{",
+            "}}",
+            "{#",
+            "#}",
+            "{%-",
+            "-%}",
+            "{%+",
+            "+%}",
+            "{",
+            "}",
+            "(",
+            ")",
+            "[",
+            "]",
+            "\"",
+            "'",
+            "\\",
+            "raw",
+            "endraw",
+            " ",
+            "-",
+            "+",
+            "%",
+            "#",
+            "x",
+            "=",
+            "|",
+            "{% raw %}",
+            "{%- raw -%}",
+            "{%+ raw +%}",
+            "{% endraw %}",
+            "{%-endraw-%}",
+            "{% endraw x %}",
+            "{{ {'a': {}} }}",
+            "{{ '{#' }}",
+            "\n",
+            "1",
+            ",",
+        ];
+        const SETS: [&str; 6] = [
+            "{% set a = mark() %}",
+            "{%- set ns.a = mark() -%}",
+            "{% set a | marked %}x{% endset %}",
+            "{%+set a=mark()+%}",
+            "{% set a = [{'b': (mark())}] %}",
+            "{% set (a) = mark()|list %}",
+        ];
+        let mut random = Random(11);
+        let (mut compiled, mut found) = (0, 0);
+        for _ in 0..200_000 {
+            let mut source = String::from("{% set ns = namespace() %}");
+            for _ in 0..random.below(9) {
+                source += if random.below(4) > 0 { PIECES[random.below(40)] } else { SETS[random.below(6)] };
+            }
+            source += SETS[random.below(6)];
+            let Some(calls) = calls_of(&source) else { continue };
+            compiled += 1;
+            found += usize::from(calls.contains('m'));
+            // The first is of the namespace.
+            assert_eq!(calls.replace("mk", ""), "k", "{source}");
+        }
+        assert!(compiled > 20_000 && found > 10_000, "{compiled}, {found}");
+    }
+
+    #[test]
+    fn values_end_where_the_compiler_ends_them() {
+        for source in ["{% set a = mark()) or (1 %}", "{% set a = 1] or [mark() %}", "{% set a = mark()} %}"]
+        {
+            assert_eq!(calls_of(source), None, "{source}");
+        }
+        assert_eq!(calls_of("{{ {'a': {}} ~ '{#' }}{% set a = mark() %}").as_deref(), Some("mk"));
+        assert_eq!(calls_of("{#}{% raw %}#}{% set a = mark() %}{# {% endraw %} #}").as_deref(), Some("mk"));
+    }
+
+    #[test]
+    fn tags_behind_raw_text_are_counted() {
+        let sum = "+1".repeat(MAX_TAG_PARTS);
+        for head in ["", "{% raw %}{#{% endraw %}", "{%- raw -%}'{% endraw x %}{{{%- endraw -%}", "{#}#}"] {
+            assert!(
+                check(&format!("{head}\n{{{{ 1{sum} }}}}")).is_err_and(|e| e.starts_with("line 2: ")),
+                "{head}"
+            );
+            assert_eq!(
+                check(&format!("{head}{{# 1{sum} #}}{{% raw %}}{{{{ 1{sum} }}}}{{% endraw %}}")),
+                Ok(())
+            );
+        }
+    }
+
+    #[test]
+    fn names_of_guards_are_taken() {
+        for tag in ["{% set __keep_in_namespace = namespace %}", "{% macro __step() %}{% endmacro %}"] {
+            assert!(check(tag).is_err(), "{tag}");
+        }
+        assert_eq!(check("__keep {# __step #}{% raw %}{{ __keep }}{% endraw %}"), Ok(()));
     }
 }

@@ -2,14 +2,13 @@
 //! are those of the crate's `encode`, which knows only all of a text or nothing.
 
 use crate::border::Result;
+use crate::steps::Tokenizer;
 use ahash::AHashMap;
 use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
 use std::ops::Range;
 use tokenizers::tokenizer::normalizer::Range as Part;
 use tokenizers::tokenizer::{Model, Normalizer, PreTokenizer};
-use tokenizers::{
-    AddedToken, NormalizedString, OffsetReferential, OffsetType, PreTokenizedString, Token, Tokenizer,
-};
+use tokenizers::{AddedToken, NormalizedString, OffsetReferential, OffsetType, PreTokenizedString, Token};
 
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 

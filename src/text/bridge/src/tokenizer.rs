@@ -3,7 +3,9 @@
 use crate::border::{guard, guard_into, slice, text, Buffer, Ids, Result};
 use crate::limits::{within, Limits};
 use crate::splitter::Splitter;
+use crate::steps::{Normalization, PreTokenization, Tokenizer};
 use crate::token_text::TokenText;
+use crate::worker::Crew;
 use ahash::AHashMap;
 use serde_json::{json, Value};
 use std::ops::Range;
@@ -11,13 +13,15 @@ use std::time::Duration;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::models::bpe::BPE;
 use tokenizers::models::ModelWrapper;
-use tokenizers::normalizers::NormalizerWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
-use tokenizers::pre_tokenizers::PreTokenizerWrapper;
-use tokenizers::{AddedToken, Tokenizer};
+use tokenizers::AddedToken;
 
 /// Ids beyond this are a broken file, not a vocabulary.
 const MAX_ID: u32 = 1 << 24;
+/// WordPiece looks at every part of a word, from every place in it. Real ones have 100.
+const MAX_WORD: usize = 10_000;
+
+static WORKERS: Crew = Crew::new();
 
 pub struct Handle {
     tokenizer: Tokenizer,
@@ -41,6 +45,14 @@ impl Handle {
     fn new(mut tokenizer: Tokenizer, limits: Limits) -> Result<Self> {
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
+        if let ModelWrapper::WordPiece(model) = tokenizer.get_model() {
+            let most = model.max_input_chars_per_word;
+            if most > MAX_WORD {
+                return Err(format!(
+                    "model.max_input_chars_per_word: expected at most {MAX_WORD}, found {most}"
+                ));
+            }
+        }
         // For training: with it the same text has other ids every time.
         let random = match tokenizer.get_model() {
             ModelWrapper::BPE(model) if model.dropout.is_some() => Some(model.clone()),
@@ -77,9 +89,9 @@ impl Handle {
             .ignore_merges(pipeline["ignore_merges"] == true)
             .build()
             .map_err(|e| format!("merges: {e}"))?;
-        let mut tokenizer = Tokenizer::new(model);
-        tokenizer.with_normalizer(part::<NormalizerWrapper>(pipeline, "normalizer")?);
-        tokenizer.with_pre_tokenizer(part::<PreTokenizerWrapper>(pipeline, "pre_tokenizer")?);
+        let mut tokenizer = Tokenizer::new(ModelWrapper::from(model));
+        tokenizer.with_normalizer(part::<Normalization>(pipeline, "normalizer")?);
+        tokenizer.with_pre_tokenizer(part::<PreTokenization>(pipeline, "pre_tokenizer")?);
         match part::<DecoderWrapper>(pipeline, "decoder")? {
             Some(decoder) => tokenizer.with_decoder(Some(decoder)),
             None => tokenizer.with_decoder(Some(ByteLevel::default())),
@@ -272,7 +284,11 @@ pub unsafe extern "C" fn talon_tokenizer_from_json(
     size: usize,
     error: *mut Buffer,
 ) -> *mut Handle {
-    boxed(guard(error, || within(loading(size), || Handle::from_json(slice(json, size)))))
+    // Patterns of strangers are compiled too, which takes no memory that is counted.
+    boxed(guard(error, || {
+        let json = slice(json, size).to_vec();
+        WORKERS.run(loading(size), move || Handle::from_json(&json))
+    }))
 }
 
 /// # Safety
@@ -332,4 +348,29 @@ pub unsafe extern "C" fn talon_tokenizer_pieces(
     error: *mut Buffer,
 ) -> bool {
     guard_into(table, error, || within(tokenizer.limits, || tokenizer.pieces()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word_piece(most: usize) -> Result<Handle> {
+        let json = json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": null, "post_processor": null, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": false},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": most, "vocab": {"[UNK]": 0, "a": 1, "##a": 2}},
+        });
+        Handle::from_json(json.to_string().as_bytes())
+    }
+
+    #[test]
+    fn words_of_word_piece_have_a_bound() {
+        assert_eq!(word_piece(100).unwrap().encode("aa", &[]).unwrap(), [1, 2]);
+        let error = word_piece(1 << 30).err().unwrap();
+        assert!(
+            error.starts_with("model.max_input_chars_per_word: expected at most 10000, found"),
+            "{error}"
+        );
+    }
 }
