@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -112,6 +113,7 @@ using Slot = std::int32_t;
 /// f32 and f16: attention computes in float32. bf16: in products of bf16 pairs, so that queries and
 /// weights are rounded, too.
 enum class KvType { f32, f16, bf16 };
+inline constexpr std::array kKvTypes = {KvType::bf16, KvType::f16, KvType::f32};
 std::string_view name_of(KvType type);  // "f16"
 std::size_t bytes_of(KvType type);      // of a value
 /// Of one layer of a cache.

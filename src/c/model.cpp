@@ -1,13 +1,11 @@
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <mutex>
-#include <numeric>
 
 #include "c/defaults.h"
 #include "c/handles.h"
 #include "c/structs.h"
-#include "model/target.h"
+#include "model/text_pass.h"
 #include "runtime/cache_budget.h"
 #include "text/prompt.h"
 
@@ -117,32 +115,17 @@ void compute_logits(SharedModel& shared, std::span<const TokenId> tokens, std::s
   const KvType type = cache_type(model, std::nullopt);
   const auto cache =
       open_cache(model, {kv_cache_bytes(model.config, type, positions_for(tokens.size())), type});
-  const std::size_t chunk = std::min(kLogitsChunk, tokens.size());
-  Target target(model, *cache, static_cast<int>(chunk));
-  KvSequence sequence = cache->start({}, false);
   const auto width = static_cast<std::size_t>(model.config.vocabulary);
-  for (std::size_t begin = 0; begin < tokens.size(); begin += chunk) {
-    const auto rows = tokens.subspan(begin, std::min(chunk, tokens.size() - begin));
-    const auto count = static_cast<int>(rows.size());
-    if (!sequence.reserve(count)) fail("the cache has no room for {} tokens", tokens.size());
-    const std::size_t wanted = std::max(first, begin);
-    const bool is_wanted = wanted < begin + rows.size();
-    using Logits = SequenceRows::Logits;
-    SequenceRows batch{&sequence, rows, {}, is_wanted ? Logits::all : Logits::none};
-    batch.kept = true;
-    const ForwardResult result = target.forward({&batch, 1});
-    if (is_wanted) {
-      const auto skipped = static_cast<int>(wanted - begin);
-      model.backend->download(
-          result.logits.row_range(skipped, count - skipped),
-          {out + (wanted - first) * width, (begin + rows.size() - wanted) * width});
+  TextPass pass{.tokens = tokens, .first = first, .chunk = kLogitsChunk};
+  pass.ran = [&](std::size_t done, const View& logits) {
+    if (logits) {
+      const auto rows = static_cast<std::size_t>(logits.rows);
+      model.backend->download(logits, {out + (done - rows - first) * width, rows * width});
     }
-    std::vector<NodeId> path(rows.size());
-    std::iota(path.begin(), path.end(), 0);
-    sequence.keep(path, rows);
     turn.unlock();
     turn.lock();
-  }
+  };
+  run_text(model, *cache, pass);
 }
 
 void check_logits(const SharedModel& shared, std::span<const TokenId> tokens, std::size_t first,

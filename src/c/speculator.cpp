@@ -8,6 +8,7 @@
 #include "c/defaults.h"
 #include "c/request.h"
 #include "c/structs.h"
+#include "engine/constraint/constrained_tree.h"
 #include "runtime/heads.h"
 #include "runtime/method.h"
 #include "verify/drawn_tokens.h"
@@ -199,6 +200,7 @@ talon_tree talon_sequence::propose(int most_nodes, int most_levels) {
     job.races = by_->rule->drafts_may_know_noise();
     const Turn turn(by_->turns());
     by_->drafter->propose({&job, 1});
+    drop_unknown_tokens(tree_, by_->vocabulary);
     if (tree_.draft_nodes() > most_nodes) tree_.prune(most_nodes);
   }
   shown_tokens_ = tree_.tokens();

@@ -9,8 +9,8 @@
 #include "convert/convert_model.h"
 #include "core/error.h"
 #include "draft/block/block_config.h"
-#include "draft/eagle/gguf_head.h"
-#include "draft/eagle/head_tensors.h"
+#include "draft/head/gguf_head.h"
+#include "draft/head/head_tensors.h"
 #include "draft/medusa/medusa_weights.h"
 #include "io/quote.h"
 #include "runtime/heads.h"
@@ -102,8 +102,11 @@ class Convert : public Command {
     target_.models_folder = source_.models_folder;
     const Checkpoint target = open_checkpoint(resolve_model(source_of(target_)));
     for (const Checkpoint* read : {&head, &target}) refuse_own_file(*read, out_);
-    write_gguf_head(head, target, head_storage(stored_), out_,
-                    shared_output_ ? HeadOutput::of_target : HeadOutput::in_file);
+    const InterruptGuard interrupt;
+    const bool is_whole = write_gguf_head(
+        head, target, head_storage(stored_), out_,
+        shared_output_ ? HeadOutput::of_target : HeadOutput::in_file, &interrupt.stop());
+    if (!is_whole) return say_interrupted();
     note("{} written: run it with talon run -m MODEL -d {}:head={}", quote(out_),
          kind_of_head(open_checkpoint(out_)), out_);
     return kExitDone;
@@ -128,10 +131,14 @@ class Convert : public Command {
       for (const std::string& line : report.notes) note("note: {}", line);
       note("{} written: {}", quote(out_), summary(report));
     } catch (const Interrupted&) {
-      note("talon: convert {}: interrupted, nothing is left behind", source_.model);
-      return kExitInterrupted;
+      return say_interrupted();
     }
     return kExitDone;
+  }
+
+  int say_interrupted() const {
+    note("talon: convert {}: interrupted, nothing is left behind", source_.model);
+    return kExitInterrupted;
   }
 
   ModelOptions source_, target_;

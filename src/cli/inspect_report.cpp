@@ -9,7 +9,7 @@
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "draft/block/block_config.h"
-#include "draft/eagle/head_config.h"
+#include "draft/head/head_config.h"
 #include "draft/medusa/medusa_weights.h"
 #include "draw/picture_prompt.h"
 #include "io/tensor_layout.h"

@@ -10,7 +10,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
-#include "model/target.h"
+#include "model/text_pass.h"
 
 namespace talon {
 namespace {
@@ -95,36 +95,25 @@ class Score : public Command {
   }
 
   void score(Session& session, std::span<const TokenId> tokens, const StopFlag& stop) {
-    Target target(session.model, *session.cache, chunk_);
-    KvSequence sequence = session.cache->start({}, false);
     ProgressMeter meter("score");
-    while (static_cast<std::size_t>(sequence.length()) < tokens.size() && !stop.requested()) {
-      const auto first = static_cast<std::size_t>(sequence.length());
-      const std::size_t rows = std::min(tokens.size() - first, static_cast<std::size_t>(chunk_));
-      score_rows(target, sequence, tokens, rows);
-      meter.update(first + rows, tokens.size());
-    }
+    TextPass pass{.tokens = tokens, .chunk = static_cast<std::size_t>(chunk_), .stop = &stop};
+    pass.ran = [&](std::size_t done, const View& logits) {
+      score_rows(*session.backend, tokens, done - static_cast<std::size_t>(logits.rows), logits);
+      meter.update(done, tokens.size());
+    };
+    run_text(session.model, *session.cache, pass);
   }
 
-  /// Scores what follows each of the next `rows` tokens, and commits these.
-  void score_rows(Target& target, KvSequence& sequence, std::span<const TokenId> tokens,
-                  std::size_t rows) {
-    const auto first = static_cast<std::size_t>(sequence.length());
-    const std::span<const TokenId> chunk = tokens.subspan(first, rows);
-    const bool has_room = sequence.reserve(static_cast<int>(rows));
-    expects(has_room, "the cache holds all of the text");
-    const SequenceRows batch{&sequence, chunk, {}, SequenceRows::Logits::all};
-    const ForwardResult result = target.forward({&batch, 1});
-    logits_.resize(static_cast<std::size_t>(result.logits.cols));
-    std::vector<NodeId> path(rows);
-    std::iota(path.begin(), path.end(), 0);
-    for (std::size_t row = 0; row < rows; ++row) {
-      target.model().backend->download(result.logits.row_range(static_cast<int>(row), 1), logits_);
-      if (first + row + 1 < tokens.size())
-        nll_.push_back(negative_log_likelihood(logits_, tokens[first + row + 1]));
+  /// Scores what follows each of the tokens from `first` on that have `logits`.
+  void score_rows(Backend& backend, std::span<const TokenId> tokens, std::size_t first,
+                  const View& logits) {
+    logits_.resize(static_cast<std::size_t>(logits.cols));
+    for (int row = 0; row < logits.rows; ++row) {
+      backend.download(logits.row_range(row, 1), logits_);
+      const std::size_t next = first + static_cast<std::size_t>(row) + 1;
+      if (next < tokens.size()) nll_.push_back(negative_log_likelihood(logits_, tokens[next]));
       if (top_ > 0) tops_.push_back(top_of(logits_, top_));
     }
-    sequence.keep(path, chunk);
   }
 
   void report(std::span<const TokenId> tokens) const {

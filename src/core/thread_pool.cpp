@@ -149,20 +149,22 @@ ThreadPool::ThreadPool(int threads, bool pin)
   const std::vector<int> processors = allowed_processors();
   const bool one_each =
       threads == static_cast<int>(processors.size()) && threads == available_processors();
-  for (int number = 1; number < threads; ++number) {
-    State::Worker& worker = state_->workers.emplace_back();
-    try {
+  try {
+    for (int number = 1; number < threads; ++number) {
+      State::Worker& worker = state_->workers.emplace_back();
       worker.thread = std::thread(
           [state = state_.get(), number, &worker] { state->worker_loop(number, worker.regions); });
-    } catch (const std::system_error& error) {
-      state_->workers.pop_back();
-      stop();
-      fail("start {} threads: number {} could not be started: {}", threads, number + 1,
-           error.what());
+      if (pin && one_each) {
+        pin_thread(worker.thread.native_handle(), processors[static_cast<std::size_t>(number)]);
+      }
     }
-    if (pin && one_each) {
-      pin_thread(worker.thread.native_handle(), processors[static_cast<std::size_t>(number)]);
-    }
+  } catch (const std::system_error& error) {
+    stop();
+    fail("start {} threads: number {} could not be started: {}", threads,
+         state_->workers.size() + 1, error.what());
+  } catch (...) {  // out of memory
+    stop();
+    throw;
   }
 }
 
@@ -171,7 +173,9 @@ ThreadPool::~ThreadPool() { stop(); }
 void ThreadPool::stop() {
   state_->stopping = true;
   state_->ask(state_->workers.size());
-  for (State::Worker& worker : state_->workers) worker.thread.join();
+  for (State::Worker& worker : state_->workers) {
+    if (worker.thread.joinable()) worker.thread.join();  // else it was never started
+  }
 }
 
 void ThreadPool::set_active(int workers) {

@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "draft/drafters.h"
 #include "draft/eagle/eagle_drafter.h"
-#include "draft/eagle/trees/named_trees.h"
+#include "draft/growth/named_trees.h"
 #include "draft/head_options.h"
 #include "draft/mtp/mtp_weights.h"
 #include "io/quote.h"

@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 #include "core/options.h"
 #include "draft/coupling/coupling.h"
-#include "draft/eagle/head_weights.h"
+#include "draft/head/head_weights.h"
 #include "draft/registry.h"
 
 namespace talon {

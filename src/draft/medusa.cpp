@@ -4,7 +4,7 @@
 #include "backend/weight_layout.h"
 #include "core/error.h"
 #include "draft/drafters.h"
-#include "draft/eagle/trees/named_trees.h"
+#include "draft/growth/named_trees.h"
 #include "draft/head_options.h"
 #include "draft/medusa/medusa_network.h"
 #include "draft/medusa/product_tree.h"

@@ -7,7 +7,7 @@
 #include "backend/index_list.h"
 #include "core/types.h"
 #include "draft/coupling/noise_rows.h"
-#include "draft/eagle/trees/tree_growth.h"
+#include "draft/growth/tree_growth.h"
 
 namespace talon {
 

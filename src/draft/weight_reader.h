@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "core/thread_pool.h"
-#include "draft/eagle/head_tensors.h"
+#include "draft/head/head_tensors.h"
 
 namespace talon {
 

@@ -438,7 +438,8 @@ void Engine::State::report(double step_ms, std::span<const Scheduled> scheduled)
     finished.push_back(std::move(sequence));
   }
   std::erase(running, nullptr);
-  faults.statistics.lost_draft_rows = methods.lost_rows();
+  faults.contain(FaultOrigin::drafter,
+                 [&] { faults.statistics.lost_draft_rows = methods.lost_rows(); });
 }
 
 }  // namespace talon

@@ -10,7 +10,7 @@ namespace talon {
 enum class FaultOrigin {
   sequence,  // one sequence's own: its text, rule, sampler or rows of the cache
   policy,    // or the estimates that policies share
-  drafter,
+  drafter,   // or what its calls need
   observer,  // or timekeeper
   backend,   // what all sequences share: the forward, and a step's own need of memory
 };

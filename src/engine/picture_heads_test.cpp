@@ -204,6 +204,13 @@ struct Case {
   int piece;  // tokens shown at once
 };
 
+std::string name_of(const Case& given) {
+  return fmt::format("{}Guidance{:.0f}Codes{}Piece{}",
+                     given.reads == Reads::token ? "Token" : "Feature", given.guidance, given.codes,
+                     given.piece);
+}
+void PrintTo(const Case& given, std::ostream* out) { *out << name_of(given); }
+
 class PictureHeads : public testing::TestWithParam<Case> {};
 
 /// Notes how many tokens the head says it has yet to run.
@@ -265,7 +272,8 @@ INSTANTIATE_TEST_SUITE_P(All, PictureHeads,
                                          Case{Reads::token, 3, 7, 100}, Case{Reads::token, 3, 1, 2},
                                          Case{Reads::token, 2, 9, 4}, Case{Reads::feature, 1, 5, 3},
                                          Case{Reads::feature, 3, 5, 100},
-                                         Case{Reads::feature, 2, 8, 1}));
+                                         Case{Reads::feature, 2, 8, 1}),
+                         [](const auto& tested) { return name_of(tested.param); });
 
 Request picture(const TestModel& model, std::uint64_t seed, float guidance, double temperature) {
   Text text = text_of(model.vocabulary(), 0);

@@ -107,24 +107,17 @@ void Round::draft(std::vector<Scheduled>& scheduled) {
 /// One call for all sequences of a drafter.
 void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) {
   std::vector<DraftJob> jobs;
-  for (Scheduled* entry : scheduled) {
-    Sequence& sequence = *entry->sequence;
-    jobs.push_back({sequence.draft.get(), sequence.policy.get(), entry->plan, &entry->tree,
-                    &sequence.random, entry->context.position});
-    jobs.back().sampler = &sequence.sampler.options();
-    jobs.back().guidance = sequence.guidance();
-    jobs.back().races = sequence.method.method.verifier->drafts_may_know_noise();
-  }
-  const bool proposed = faults_.contain(FaultOrigin::drafter, [&] { drafter.propose(jobs); });
+  const bool proposed = faults_.contain(FaultOrigin::drafter, [&] {
+    for (Scheduled* entry : scheduled) jobs.push_back(draft_job_of(*entry));
+    drafter.propose(jobs);
+    for (Scheduled* entry : scheduled) drop_unknown_tokens(entry->tree, model_.config.vocabulary);
+  });
   const auto ran = static_cast<int>(std::ranges::count_if(jobs, &DraftJob::ran_passes));
-  const int sharers = ran > 0 ? ran : static_cast<int>(jobs.size());
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
+  const int sharers = ran > 0 ? ran : static_cast<int>(scheduled.size());
+  for (std::size_t i = 0; i < scheduled.size(); ++i) {
     Scheduled* const entry = scheduled[i];
     entry->sharers = ran == 0 || jobs[i].ran_passes ? sharers : 0;
-    if (proposed) {
-      drop_prompt_tokens(entry->tree, model_.config.vocabulary);
-      continue;
-    }
+    if (proposed) continue;
     drop(*entry->sequence);
     entry->tree = DraftTree(entry->sequence->tokens.back());
   }

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/machine/processors.h"
-#include "draft/eagle/head_config.h"
+#include "draft/head/head_config.h"
 #include "draft/registry.h"
 #include "learn/learned_heads.h"
 #include "learn/ordinary_texts.h"
@@ -103,18 +103,18 @@ void Learner::check_head(const std::filesystem::path& head) const {
 
 void Learner::began(SequenceId sequence, ServedAnswer answer) {
   texts_.began(sequence, std::move(answer));
-  {
-    const std::lock_guard lock(mutex_);
-    ++answering_;
-  }
+  std::unique_lock lock(mutex_);
+  ++answering_;
+  lock.unlock();
   changed_.notify_all();
 }
 
 void Learner::ended(SequenceId sequence, bool failed) {
-  texts_.ended(sequence, failed);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   --answering_;
   rest_ends_ = Clock::now() + options_.rest;
+  lock.unlock();
+  texts_.ended(sequence, failed);
 }
 
 Learner::Clock::time_point Learner::next_work() const {

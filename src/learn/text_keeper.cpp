@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "draft/eagle/head_config.h"
+#include "draft/head/head_config.h"
 #include "train/data/checksum.h"
 
 namespace talon {

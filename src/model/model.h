@@ -47,7 +47,8 @@ struct LoadOptions {
 std::vector<float> project_caption(const Model& model, std::span<const float> features, int rows);
 
 /// Loads every tensor that the configuration calls for. Throws Error naming the tensor for a
-/// missing one, a wrong shape, or a value that is not finite.
+/// missing one, a wrong shape, or a value that is not finite, and before for a model of texts that
+/// is larger than the memory that this process can get.
 Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options = {});
 
 }  // namespace talon

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "draft/block/block_config.h"
-#include "draft/eagle/head_config.h"
+#include "draft/head/head_config.h"
 #include "draft/medusa/medusa_weights.h"
 #include "draft/registry.h"
 #include "io/checkpoint.h"

@@ -16,7 +16,7 @@ constexpr int kHiddenThatNeedsMixed = 1024;  // and less
 
 void check_context(const ModelConfig& config, const ModelSource& source) {
   if (source.context > config.context) {
-    throw UsageError(fmt::format("--context: expected at most {}, which {} allows, got {}",
+    throw UsageError(fmt::format("context: expected at most {}, which {} allows, got {}",
                                  config.context, source.model, source.context));
   }
 }

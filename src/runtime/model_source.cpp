@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 std::filesystem::path catalogue_model(const CatalogueEntry& entry, const ModelSource& source) {
   if (source.models_folder.empty()) {
     throw UsageError(
-        fmt::format("open model {}: a catalogue name needs the folder of pulled models, and none "
-                    "is given: set --models, $TALON_MODELS or $HOME",
+        fmt::format("open model {}: a catalogue name needs the folder of pulled models "
+                    "(models_folder), and none is known",
                     source.model));
   }
   const std::filesystem::path path =

@@ -16,13 +16,13 @@ enum class NodeKind : std::uint8_t {
   probe,      // computed in the check but never accepted: for what the target draws after it
 };
 
+/// Among the sources of nodes that a constraint asks for: no drafter's.
+constexpr std::uint32_t kForcedSource = 1u << 31;
+
 /// A draft: tokens with parents. Mask, positions and paths are derived from it. A value.
 /// Invariants: node 0 is the root, the last committed token; a parent precedes its children;
 /// children of one node have distinct tokens; a node's log_p is at most its parent's; below a probe
 /// there are probes only.
-/// Among the sources of nodes that a constraint asks for: no drafter's.
-constexpr std::uint32_t kForcedSource = 1u << 31;
-
 struct DraftTree {
   struct Node {
     TokenId token = 0;

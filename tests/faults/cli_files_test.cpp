@@ -43,7 +43,7 @@ TEST(Files, NeedAHomeForNamesOfTheCatalogueOnly) {
                                    .environment = homeless,
                                    .folder = folder.path().string()});
   EXPECT_EQ(named.code, 2);
-  EXPECT_NE(named.notes.find("--models"), std::string::npos) << named.notes;
+  EXPECT_NE(named.notes.find("folder of pulled models"), std::string::npos) << named.notes;
 }
 
 TEST(Files, NeedNoCurrentFolderThatCanBeLookedInto) {

@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"--backend", "cpu or reference", "\"cuda\""}),
         run_with("UnknownWeights", {"--weights", "int3"}, {"--weights", "int8", "\"int3\""}),
         run_with("TooManyThreads", {"--threads", "9999"}, {"--threads", "\"9999\""}),
-        run_with("ContextBeyondModel", {"--context", "513"}, {"--context", "512", "513"}),
+        run_with("ContextBeyondModel", {"--context", "513"}, {"context: ", "512", "513"}),
         run_with("UnknownDrafter", {"-d", "foo"}, {"drafter", "none", "ngram", "\"foo\""}),
         run_with("UnknownDrafterOption", {"-d", "ngram:zz=1"}, {"ngram", "\"zz\"", "nodes"}),
         run_with("BadDrafterOption", {"-d", "ngram:nodes=many"}, {"nodes", "\"many\""}),

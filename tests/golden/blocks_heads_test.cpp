@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <functional>
 
@@ -37,6 +38,16 @@ struct BadHead {
   std::function<void(HeadFiles&)> spoil;
 };
 void PrintTo(const BadHead& bad, std::ostream* out) { *out << bad.expected; }
+
+/// The words of the message that is expected: a test's name has letters, digits and '_' only.
+constexpr auto message_name = [](const auto& tested) {
+  std::string name;
+  for (const char c : std::string_view(tested.param.expected)) {
+    const bool allowed = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (allowed || !name.ends_with('_')) name += allowed ? c : '_';
+  }
+  return name;
+};
 
 const BadHead kBadHeads[] = {
     {"dflash", "dflash", "\"num_target_layers\": expected 5, found 6",
@@ -114,7 +125,7 @@ TEST_P(BadBlockHeads, AreRefusedByTheFieldThatDisagrees) {
   const std::string message = refusal_of(GetParam().drafter, files);
   EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
 }
-INSTANTIATE_TEST_SUITE_P(All, BadBlockHeads, testing::ValuesIn(kBadHeads));
+INSTANTIATE_TEST_SUITE_P(All, BadBlockHeads, testing::ValuesIn(kBadHeads), message_name);
 
 const std::vector<TokenId> kPrompt = {1, 403, 407, 261, 378, 432, 383, 286, 261, 376};
 
@@ -397,7 +408,7 @@ TEST_P(BadGgufHeads, AreRefusedByTheFieldThatDisagrees) {
   }
   EXPECT_NE(message.find(GetParam().expected), std::string::npos) << message;
 }
-INSTANTIATE_TEST_SUITE_P(All, BadGgufHeads, testing::ValuesIn(kBadGguf));
+INSTANTIATE_TEST_SUITE_P(All, BadGgufHeads, testing::ValuesIn(kBadGguf), message_name);
 
 TEST(BlockHeads, AWindowThatHoldsTheTextChangesNothingAndAShorterOneDoes) {
   const HeadFiles full = head_of("dflash");

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <functional>
 
-#include "draft/eagle/gguf_head.h"
-#include "draft/eagle/head_config.h"
-#include "draft/eagle/head_weights.h"
+#include "draft/head/gguf_head.h"
+#include "draft/head/head_config.h"
+#include "draft/head/head_weights.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"
 #include "golden_data.h"
@@ -297,6 +297,22 @@ TEST(GgufHead, OutputRowsThatAreNotTheTargetsAreNotLeftOut) {
     EXPECT_NE(found.find(message), std::string::npos) << found;
     EXPECT_FALSE(std::filesystem::exists(file));
   }
+}
+
+TEST(GgufHead, ThatIsStoppedLeavesNothingBehind) {
+  const test::TemporaryFolder folder;
+  const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k";
+  StopFlag stop;
+  const auto write = [&] {
+    return write_gguf_head(open_checkpoint(golden / "eagle3_head"), golden_target(),
+                           HeadStorage::f32, folder.path() / "head.gguf", HeadOutput::in_file,
+                           &stop);
+  };
+  stop.request();
+  EXPECT_FALSE(write());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  stop.clear();
+  EXPECT_TRUE(write());
 }
 
 TEST(HeadEmbedding, AnEqualCopyOfTheTargetsTableIsNotKeptTwice) {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "draft/eagle/head_network.h"
-#include "draft/eagle/head_weights.h"
+#include "draft/head/head_weights.h"
 #include "eagle_run.h"
 #include "golden_data.h"
 #include "io/checkpoint.h"

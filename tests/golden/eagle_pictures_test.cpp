@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,6 +32,11 @@ struct Case {
   float guidance;
   int piece;  // tokens shown at once
 };
+
+std::string name_of(const Case& given) {
+  return fmt::format("Guidance{:.0f}Piece{}", given.guidance, given.piece);
+}
+void PrintTo(const Case& given, std::ostream* out) { *out << name_of(given); }
 
 class LanternHead : public testing::TestWithParam<Case> {
  protected:
@@ -131,7 +137,8 @@ TEST_P(LanternHead, SaysWhatThePublishedOneSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LanternHead,
-                         testing::Values(Case{1, 100}, Case{3, 100}, Case{3, 4}, Case{1, 3}));
+                         testing::Values(Case{1, 100}, Case{3, 100}, Case{3, 4}, Case{1, 3}),
+                         [](const auto& tested) { return name_of(tested.param); });
 
 /// The tiny Anole with its first layers.
 fs::path anole_folder(int layers) {

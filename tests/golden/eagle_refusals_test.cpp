@@ -3,8 +3,8 @@
 #include <functional>
 #include <limits>
 
-#include "draft/eagle/head_config.h"
-#include "draft/eagle/head_weights.h"
+#include "draft/head/head_config.h"
+#include "draft/head/head_weights.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"
 #include "golden_data.h"

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "draft/eagle/gguf_head.h"
-#include "draft/eagle/head_config.h"
+#include "draft/head/gguf_head.h"
+#include "draft/head/head_config.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"
 #include "io/formats/write_gguf.h"

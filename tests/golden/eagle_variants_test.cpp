@@ -6,7 +6,7 @@
 
 #include "backend/index_list.h"
 #include "draft/eagle/head_network.h"
-#include "draft/eagle/head_weights.h"
+#include "draft/head/head_weights.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"
 #include "model/row_layout.h"
@@ -20,8 +20,8 @@ constexpr double kTolerance = 1e-5;
 using Vector = std::vector<double>;
 using Change = std::function<void(HeadFiles&)>;
 
-/// The formulas of the specification (1.2, 1.3 and the norms of 1.4), one position after the other,
-/// in double: no batches, no cache, no fused operations.
+/// The formulas of docs/methods.md 2.1 and 2.2 and the norms of other makers' heads, one position
+/// after the other, in double: no batches, no cache, no fused operations.
 class PlainHead {
  public:
   explicit PlainHead(const HeadFiles& files)

@@ -83,7 +83,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Eagle3", "eagle3:topk=6,levels=4,nodes=20", "eagle3_head", 18},
                     Case{"Dflash", "dflash", TALON_TEST_DATA "/golden/blocks/dflash/head", 18},
                     Case{"Peagle", "peagle", TALON_TEST_DATA "/golden/blocks/peagle/head", 18},
-                    Case{"DraftModel", "draft:model=self", "", 19}));
+                    Case{"DraftModel", "draft:model=self", "", 19}),
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
 }  // namespace talon::eagle_waiting_test

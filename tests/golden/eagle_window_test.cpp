@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "draft/eagle/gguf_head.h"
+#include "draft/head/gguf_head.h"
 #include "draft/registry.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"

@@ -63,6 +63,7 @@ struct Recorded {
   std::string golden;
   double bound;
 };
+void PrintTo(const Recorded& recorded, std::ostream* out) { *out << recorded.name; }
 
 /// The rows that predict codes, after a prompt and all codes but the last.
 class Drawing {

@@ -24,6 +24,7 @@ class LocalExchange final : public Exchange {
     changed_.notify_one();
   }
   void wake() override {
+    if (std::exchange(forgets_to_wake_, false)) throw std::bad_alloc();
     post([this] {
       if (responder_) responder_->advance(*this);
     });
@@ -38,6 +39,8 @@ class LocalExchange final : public Exchange {
   void end_stream() override { has_ended_ = true; }
   bool can_write() const override { return true; }
 
+  /// The next wake() finds no memory.
+  void forget_to_wake() { forgets_to_wake_ = true; }
   /// Waits for a piece of work and does it.
   void work_once() {
     std::unique_lock lock(mutex_);
@@ -70,6 +73,7 @@ class LocalExchange final : public Exchange {
   std::optional<HttpResponse> response_;
   std::string written_;  // of a stream
   bool has_ended_ = false;
+  bool forgets_to_wake_ = false;
 };
 
 /// Says on which thread it was made.
@@ -190,6 +194,17 @@ TEST(SilentStreams, ThatAreRefusedHaveTheirStatus) {
   held.let_go();
   EXPECT_EQ(exchange->response().status, 400);
   EXPECT_EQ(exchange->written(), "");
+}
+
+TEST(WholeAnswers, ThatAreRefusedWithoutMemoryAreToldSoAllTheSame) {
+  std::vector<Job> jobs = {job_of(5)};
+  jobs[0].prepare = [](Request&) { throw Error("prompt: expected another"); };
+  const auto exchange = std::make_shared<LocalExchange>();
+  exchange->forget_to_wake();
+  Answering::start(parts_of(exchange, false), std::move(jobs));
+  const HttpResponse response = exchange->response();
+  EXPECT_EQ(response.status, 400);
+  EXPECT_NE(response.body.find("prompt: expected another"), std::string::npos) << response.body;
 }
 
 TEST(SilentAnswers, ThatAreWholeSayNothing) {

@@ -6,6 +6,7 @@
 #include <future>
 #include <numeric>
 
+#include "core/error.h"
 #include "test_server.h"
 
 namespace talon::test::model_host_test {
@@ -21,7 +22,7 @@ class Watcher final : public AnswerListener {
     if (look_) look_(progress);
     if (progress.finish != FinishReason::none) end_.set_value(progress.finish);
   }
-  void refused(const Refusal& refusal) override {
+  void refused(const Refusal& refusal) noexcept override {
     ADD_FAILURE() << refusal.message;
     end_.set_value(FinishReason::failed);
   }
@@ -91,6 +92,53 @@ TEST(ModelHost, ThatCancelledAllEndsWhatComesLaterToo) {
   EXPECT_EQ(first->end(), FinishReason::cancelled);
   ASSERT_TRUE(host.submit({job_of({1, 300}, 400, later)}));
   EXPECT_EQ(later->end(), FinishReason::cancelled);
+}
+
+/// Hears how a job ends that may not be begun; once, or its promise throws.
+class Asker final : public AnswerListener {
+ public:
+  explicit Asker(bool throws = false) : throws_(throws) {}
+
+  void taken() override {
+    if (throws_) throw std::bad_alloc();
+  }
+  void news(const Progress& progress, const SequenceStatistics&) override {
+    if (progress.finish == FinishReason::none) return;
+    end_.set_value(fmt::format("{}: {}", name_of(progress.finish), progress.error));
+  }
+  void refused(const Refusal& refusal) noexcept override {
+    end_.set_value("refused: " + refusal.message);
+  }
+  /// Waits for it.
+  std::string end() { return end_.get_future().get(); }
+
+ private:
+  bool throws_;
+  std::promise<std::string> end_;
+};
+
+TEST(ModelHost, WhatIsThrownWhileAJobIsBegunEndsThisJobAlone) {
+  ServedModel model = tiny_served({});
+  ModelHost& host = *model.host;
+  const auto end_of = [&](bool is_deaf, const std::function<void(Request&)>& prepare) {
+    const auto asker = std::make_shared<Asker>(is_deaf);
+    const auto other = std::make_shared<Watcher>();
+    std::vector<Job> jobs = {job_of({1, 300}, 3, asker), job_of({1, 300}, 3, other)};
+    jobs[0].prepare = prepare;
+    EXPECT_TRUE(host.submit(std::move(jobs)));
+    const std::string end = asker->end();
+    EXPECT_EQ(other->end(), FinishReason::length);
+    EXPECT_TRUE(host.idle());
+    return end;
+  };
+  EXPECT_EQ(end_of(false, {}), "length: ");
+  EXPECT_EQ(end_of(false, [](Request&) { throw Error("no such prompt"); }),
+            "refused: no such prompt");
+  EXPECT_EQ(end_of(false, [](Request&) { throw std::bad_alloc(); }),
+            "refused: memory: expected enough for this request, found none");
+  EXPECT_EQ(end_of(false, [](Request&) { throw Bug("it is broken"); }), "failed: it is broken");
+  EXPECT_EQ(end_of(false, [](Request&) { throw 7; }), "failed: unknown fault");
+  EXPECT_EQ(end_of(true, {}), "cancelled: ");
 }
 
 TEST(ModelMetrics, AreRaisedToWhatAHostHasCounted) {

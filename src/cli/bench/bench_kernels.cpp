@@ -62,7 +62,7 @@ Choices<StorageType> format_choices() {
   return choices;
 }
 
-Choices<CpuKernels> kernel_choices() {
+Choices<CpuKernels> runnable_choices() {
   Choices<CpuKernels> choices;
   for (const CpuKernels kernels : runnable_kernels())
     choices.push_back({std::string(cpu::name_of(kernels)), kernels});
@@ -81,7 +81,7 @@ class BenchKernels : public Command {
   explicit BenchKernels(CLI::App& parent)
       : Command(parent.add_subcommand(
             "kernels", "every kernel, format and row count on made-up weights, beside the limit")) {
-    add_list("--kernels", kernels_, "instruction sets: " + names_of(kernel_choices()));
+    add_list("--kernels", kernels_, "instruction sets: " + names_of(runnable_choices()));
     add_list("--shape", models_, "whose shapes: " + names_of(model_choices()));
     add_list("--op", operations_, "which calls of a forward: " + names_of(operation_choices()));
     add_list("--format", formats_, "stored types of the weights: " + names_of(format_choices()));
@@ -90,9 +90,7 @@ class BenchKernels : public Command {
     add_choice<Activations>(*app_, "--activations", settings_.activations, activation_choices(),
                             "bits of the inputs of 4- and 8-bit weights; 16 also keeps those of "
                             "bf16 weights in float32");
-    add_choice<KvType>(*app_, "--kv", settings_.kv,
-                       {{"bf16", KvType::bf16}, {"f16", KvType::f16}, {"f32", KvType::f32}},
-                       "type of the cache");
+    add_choice<KvType>(*app_, "--kv", settings_.kv, kv_choices(), "type of the cache");
     add_int(*app_, "--threads", settings_.threads, 0, 1024, "threads, 0 for all processors");
     add_int(*app_, "--repeats", settings_.repeats, 1, 1000, "medians of so many, interleaved");
     add_int(*app_, "--ring-mb", ring_mb_, 1, 1 << 16,
@@ -103,7 +101,7 @@ class BenchKernels : public Command {
   }
 
   int run() override {
-    settings_.kernels = pick("--kernels", kernels_, kernel_choices());
+    settings_.kernels = pick("--kernels", kernels_, runnable_choices());
     settings_.models = pick("--shape", models_, model_choices());
     settings_.operations = pick("--op", operations_, operation_choices());
     settings_.formats = pick("--format", formats_, format_choices());

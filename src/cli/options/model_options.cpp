@@ -1,5 +1,9 @@
 #include "cli/options/model_options.h"
 
+#include <array>
+#include <ranges>
+
+#include "backend/cpu/cpu_features.h"
 #include "cli/options/flags.h"
 
 namespace talon {
@@ -7,37 +11,43 @@ namespace {
 
 constexpr const char* kModelGroup = "Model and backend";
 
-const Choices<WeightLayout>& layouts() {
-  static const Choices<WeightLayout> kLayouts = [] {
-    Choices<WeightLayout> choices;
-    for (const WeightLayout value : kWeightLayouts) {
-      choices.emplace_back(name_of(value), value);
-    }
-    return choices;
-  }();
-  return kLayouts;
+/// Each of `values` by its name.
+template <typename T, std::size_t count>
+Choices<T> by_name(const std::array<T, count>& values) {
+  Choices<T> choices;
+  for (const T value : values) choices.emplace_back(name_of(value), value);
+  return choices;
+}
+
+/// The same beside `auto`, which is none.
+template <typename T>
+Choices<std::optional<T>> or_auto(const Choices<T>& choices) {
+  Choices<std::optional<T>> all = {{"auto", std::nullopt}};
+  for (const auto& [name, value] : choices) all.emplace_back(name, value);
+  return all;
 }
 
 }  // namespace
 
 const Choices<CpuKernels>& kernel_choices() {
-  static const Choices<CpuKernels> kChoices = {{"best", CpuKernels::best},
-                                               {"portable", CpuKernels::portable},
-                                               {"avx2", CpuKernels::avx2},
-                                               {"avx512_vnni", CpuKernels::avx512_vnni},
-                                               {"avx512_bf16", CpuKernels::avx512_bf16},
-                                               {"amx", CpuKernels::amx}};
+  static const Choices<CpuKernels> kChoices = [] {
+    Choices<CpuKernels> choices;
+    choices.emplace_back(cpu::name_of(CpuKernels::best), CpuKernels::best);
+    for (const CpuKernels value : std::views::reverse(cpu::kAllKernels))
+      choices.emplace_back(cpu::name_of(value), value);
+    return choices;
+  }();
   return kChoices;
 }
 
 const Choices<Activations>& activation_choices() {
-  static const Choices<Activations> kChoices = [] {
-    Choices<Activations> choices;
-    for (const auto value : {Activations::bits8, Activations::mixed, Activations::bits16}) {
-      choices.emplace_back(name_of(value), value);
-    }
-    return choices;
-  }();
+  static const Choices<Activations> kChoices =
+      by_name(std::array{Activations::bits8, Activations::mixed, Activations::bits16});
+  return kChoices;
+}
+
+const Choices<KvType>& kv_choices() {
+  static const Choices<KvType> kChoices = by_name(kKvTypes);
   return kChoices;
 }
 
@@ -51,10 +61,7 @@ void add_models_folder_flag(CLI::App& app, std::string& folder) {
 }
 
 void add_model_flag(CLI::App& app, ModelOptions& options) {
-  app.add_option(
-         "-m,--model", options.model,
-         "GGUF file, Hugging Face folder, llama2.c checkpoint, a name from talon pull list, "
-         "or OWNER/NAME[:FILE] that talon pull has fetched")
+  app.add_option("-m,--model", options.model, std::string(kModelWords))
       ->required()
       ->type_name("MODEL")
       ->group(kModelGroup);
@@ -81,22 +88,18 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
   app.add_flag("--fixed-threads", options.fixed_threads,
                "do not work on fewer threads while other programs need the processors")
       ->group(kModelGroup);
-  add_choice<WeightLayout>(app, "--weights", options.weights, layouts(),
+  add_choice<WeightLayout>(app, "--weights", options.weights, by_name(kWeightLayouts),
                            "how weights are kept in memory")
       ->group(kModelGroup);
-  Choices<std::optional<Activations>> choices = {{"auto", std::nullopt}};
-  for (const auto& [name, value] : activation_choices()) choices.emplace_back(name, value);
   add_choice<std::optional<Activations>>(
-      app, "--activations", options.activations, choices,
+      app, "--activations", options.activations, or_auto(activation_choices()),
       "bits of the inputs of 4- and 8-bit weights (cpu); mixed: 16 for groups with large values, "
       "else 8; auto: mixed for small models, else 8; 16 also keeps the inputs of bf16 weights in "
       "float32, else they are rounded to bf16")
       ->group(kModelGroup);
-  add_choice<std::optional<KvType>>(
-      app, "--kv", options.kv,
-      {{"auto", std::nullopt}, {"bf16", KvType::bf16}, {"f16", KvType::f16}, {"f32", KvType::f32}},
-      "type of the cache; bf16: attention in products of bf16 pairs; "
-      "auto: f16 with 16 bits of inputs, else bf16")
+  add_choice<std::optional<KvType>>(app, "--kv", options.kv, or_auto(kv_choices()),
+                                    "type of the cache; bf16: attention in products of bf16 pairs; "
+                                    "auto: f16 with 16 bits of inputs, else bf16")
       ->group(kModelGroup);
 }
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/options/flags.h"
 #include "runtime/model_source.h"
@@ -14,6 +15,11 @@ struct ModelOptions : ModelSource {
   std::optional<KvType> kv = {};  // none: as the backend likes it
   int cache_mb = 0;               // 0: enough for one text of the whole context, at most 1024
 };
+
+/// What a model may be, for the help of -m.
+inline constexpr std::string_view kModelWords =
+    "GGUF file, Hugging Face folder, llama2.c checkpoint, a name from talon pull list, or "
+    "OWNER/NAME[:FILE] that talon pull has fetched";
 
 /// Declares -m, required.
 void add_model_flag(CLI::App& app, ModelOptions& options);
@@ -34,5 +40,7 @@ void add_backend_flags(CLI::App& app, ModelOptions& options);
 const Choices<CpuKernels>& kernel_choices();
 /// Values of --activations.
 const Choices<Activations>& activation_choices();
+/// Types of the cache.
+const Choices<KvType>& kv_choices();
 
 }  // namespace talon

@@ -147,11 +147,10 @@ NamedModel named_model(const std::string& given) {
 }  // namespace
 
 void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
-  app.add_option(
-         "-m,--model", options.models,
-         "GGUF file, Hugging Face folder, llama2.c checkpoint, a name from talon pull list, "
-         "or OWNER/NAME[:FILE] that talon pull has fetched; NAME=MODEL to serve it under "
-         "another name, NAME,NAME=MODEL under several; may be given several times")
+  app.add_option("-m,--model", options.models,
+                 fmt::format("{}; NAME=MODEL to serve it under another name, NAME,NAME=MODEL under "
+                             "several; may be given several times",
+                             kModelWords))
       ->required()
       ->type_name("[NAME[,NAME...]=]MODEL")
       ->group("Model and backend");

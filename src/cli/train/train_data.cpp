@@ -12,7 +12,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
-#include "draft/eagle/head_config.h"
+#include "draft/head/head_config.h"
 #include "draw/picture_prompt.h"
 #include "runtime/cache_budget.h"
 #include "train/data/generate.h"

@@ -14,6 +14,7 @@
 #include "cli/options/flags.h"
 #include "cli/train/train_flags.h"
 #include "core/error.h"
+#include "train/head/head_kind.h"
 
 namespace talon {
 namespace {
@@ -28,6 +29,12 @@ const OptionOfKinds kOptionsOfHeads[] = {
     {"--noise", {"eagle"}},
 };
 
+Choices<std::string> trained_kinds() {
+  Choices<std::string> kinds;
+  for (const HeadKind kind : kTrainedKinds) kinds.emplace_back(name_of(kind), name_of(kind));
+  return kinds;
+}
+
 class TrainHead : public Command {
  public:
   TrainHead(CLI::App& parent, TrainHeadRunner run)
@@ -37,13 +44,7 @@ class TrainHead : public Command {
     add_model_flag(*app_, request_.model);
     add_cells_flag(*app_, request_.model);
     HeadTrainOptions& train = request_.train;
-    add_choice<std::string>(*app_, "--kind", train.kind,
-                            {{"eagle", "eagle"},
-                             {"eagle3", "eagle3"},
-                             {"medusa", "medusa"},
-                             {"dflash", "dflash"},
-                             {"peagle", "peagle"},
-                             {"draft", "draft"}},
+    add_choice<std::string>(*app_, "--kind", train.kind, trained_kinds(),
                             "EAGLE-1 and -2, EAGLE-3, Medusa, DFlash, P-EAGLE, a draft model");
     app_->add_option("--data", train.data, "folders of talon train data")
         ->type_name("FOLDER...")

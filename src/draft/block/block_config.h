@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/feature_tap.h"
-#include "draft/eagle/head_tensors.h"
+#include "draft/head/head_tensors.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "model/config/config.h"

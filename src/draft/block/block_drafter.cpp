@@ -9,8 +9,8 @@
 #include "draft/block/markov_output.h"
 #include "draft/block/parallel_network.h"
 #include "draft/draft_cache.h"
-#include "draft/eagle/head_memory.h"
-#include "draft/eagle/trees/dynamic_tree.h"
+#include "draft/growth/dynamic_tree.h"
+#include "draft/head/head_memory.h"
 #include "draft/medusa/product_tree.h"
 
 namespace talon {

@@ -5,7 +5,7 @@
 #include "draft/block/block_weights.h"
 #include "draft/coupling/coupling.h"
 #include "draft/drafter.h"
-#include "draft/eagle/head_weights.h"
+#include "draft/head/head_weights.h"
 
 namespace talon {
 

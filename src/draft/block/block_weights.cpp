@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "draft/eagle/draft_vocabulary.h"
+#include "draft/head/draft_vocabulary.h"
 #include "draft/weight_reader.h"
 #include "model/rope.h"
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "draft/eagle/head_memory.h"
+#include "draft/head/head_memory.h"
 #include "draft/output_head.h"
 
 namespace talon {

@@ -6,8 +6,8 @@
 #include "backend/index_list.h"
 #include "core/error.h"
 #include "draft/draft_cache.h"
-#include "draft/eagle/head_memory.h"
 #include "draft/eagle/head_network.h"
+#include "draft/head/head_memory.h"
 #include "model/row_layout.h"
 
 namespace talon {

@@ -7,9 +7,9 @@
 #include "draft/coupling/coupling.h"
 #include "draft/drafter.h"
 #include "draft/eagle/head_network.h"
-#include "draft/eagle/head_weights.h"
-#include "draft/eagle/trees/dynamic_tree.h"
-#include "draft/eagle/trees/static_tree.h"
+#include "draft/growth/dynamic_tree.h"
+#include "draft/growth/static_tree.h"
+#include "draft/head/head_weights.h"
 
 namespace talon {
 

@@ -7,9 +7,9 @@
 #include "backend/backend.h"
 #include "core/types.h"
 #include "draft/coupling/coupling.h"
-#include "draft/eagle/head_weights.h"
-#include "draft/eagle/pair_runner.h"
-#include "draft/eagle/trees/tree_growth.h"
+#include "draft/growth/tree_growth.h"
+#include "draft/head/head_weights.h"
+#include "draft/head/pair_runner.h"
 #include "draft/output_head.h"
 
 namespace talon {

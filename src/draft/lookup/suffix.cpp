@@ -133,6 +133,7 @@ void couple(std::vector<Continuation>& found, const DraftPlace& place) {
     each.chance *= chance_factor(place, each.token);
     after += each.chance;
   }
+  if (!(after > 0)) return;  // what longer suffixes had is certain
   for (Continuation& each : found) each.chance *= before / after;
 }
 

@@ -255,6 +255,61 @@ TEST(SuffixDrafter, DoesNotRememberAConversationThatWasNotFinished) {
   EXPECT_EQ(second.propose().draft_nodes(), 0);
 }
 
+/// With 100 behind 7,400 of them and at first before 1, 2 and 3. Copied so far it is so long that
+/// what a long match says, of one earlier place, has a chance of 1 to the last bit.
+Tokens copied_for_long() {
+  constexpr int kPlace = 7400;
+  Tokens tokens = {100, 1, 100, 2, 100, 3}, all;
+  for (int i = 0; i < kPlace + 100; ++i) all.push_back(i == kPlace ? 100 : 1000 + i);
+  tokens.insert(tokens.end(), all.begin(), all.end());
+  tokens.insert(tokens.end(), all.begin(), all.begin() + kPlace + 1);
+  return tokens;
+}
+
+TEST(SuffixDrafter, OrdersWhatHasNoChanceBesideWhatIsCertain) {
+  Text text("suffix:least=0");
+  text.add(copied_for_long());
+  const DraftTree tree = text.propose();
+  const NodeId certain = tree.child(0, 1000 + 7401), other = tree.child(0, 2);
+  ASSERT_TRUE(certain > 0 && other > 0);
+  EXPECT_EQ(tree[certain].log_p, 0);
+  EXPECT_EQ(tree[other].log_p, DraftTree::kLeastLogP);
+  const std::vector<float> log_p = tree.log_ps();
+  EXPECT_TRUE(std::is_sorted(log_p.rbegin(), log_p.rend()));
+  for (NodeId node = 1; node < tree.size(); ++node) {
+    EXPECT_LE(tree.step_chance(node), 1) << node;
+  }
+}
+
+/// A text that is expected ends where the longest suffix does, and that it goes on so is certain.
+TEST(SuffixDrafter, SharesNoChanceByTheNoiseOfItsPlace) {
+  Text text("suffix:least=0");
+  text.add(copied_for_long());
+  Tokens expected = {50, 1, 50, 2, 50, 3}, known;
+  for (TokenId token = 200; token < 220; ++token) known.push_back(token);
+  known.push_back(50);
+  expected.insert(expected.end(), known.begin(), known.end());
+  text.state = text.drafter->resume(known, {}, expected);
+  const PositionRandom random(3, 0);
+  SamplerOptions sampler;
+  sampler.temperature = 1;
+  DraftTree tree(50);
+  DraftJob job;
+  job.state = text.state.get();
+  job.plan = {16, 4, 16};
+  job.tree = &tree;
+  job.random = &random;
+  job.sampler = &sampler;
+  job.races = true;
+  text.drafter->propose(std::span(&job, 1));
+  check_invariants(tree);
+  for (const TokenId token : {1, 2, 3}) {
+    const NodeId node = tree.child(0, token);
+    ASSERT_GT(node, 0) << token;
+    EXPECT_EQ(tree[node].log_p, DraftTree::kLeastLogP);
+  }
+}
+
 TEST(ConversationMemory, KeepsToItsBound) {
   ConversationMemory memory(100);
   for (int conversation = 0; conversation < 50; ++conversation) {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/error.h"
-#include "draft/eagle/draft_vocabulary.h"
+#include "draft/head/draft_vocabulary.h"
 #include "draft/weight_reader.h"
 #include "io/quote.h"
 #include "model/config/config_keys.h"

@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "core/types.h"
-#include "draft/eagle/head_tensors.h"
+#include "draft/head/head_tensors.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "model/model.h"

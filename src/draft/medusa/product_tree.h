@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "draft/eagle/trees/static_tree.h"
-#include "draft/eagle/trees/tree_growth.h"
+#include "draft/growth/static_tree.h"
+#include "draft/growth/tree_growth.h"
 #include "tree/draft_tree.h"
 
 namespace talon {

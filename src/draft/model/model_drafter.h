@@ -5,7 +5,7 @@
 
 #include "draft/coupling/coupling.h"
 #include "draft/drafter.h"
-#include "draft/eagle/trees/dynamic_tree.h"
+#include "draft/growth/dynamic_tree.h"
 #include "draft/model/draft_model.h"
 
 namespace talon {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "draft/eagle/head_weights.h"
+#include "draft/head/head_weights.h"
 
 namespace talon {
 

@@ -5,6 +5,16 @@
 
 namespace talon {
 
+DraftJob draft_job_of(Scheduled& entry) {
+  Sequence& sequence = *entry.sequence;
+  DraftJob job{sequence.draft.get(), sequence.policy.get(), entry.plan,
+               &entry.tree,          &sequence.random,      entry.context.position};
+  job.sampler = &sequence.sampler.options();
+  job.guidance = sequence.guidance();
+  job.races = sequence.method.method.verifier->drafts_may_know_noise();
+  return job;
+}
+
 GrantedRows granted_rows(std::span<const Scheduled> scheduled) {
   GrantedRows rows;
   long positions = 0;

@@ -28,6 +28,9 @@ struct Scheduled {
   double draft_ms = 0, check_ms = 0;  // of the whole round
 };
 
+/// What its drafter is asked for.
+DraftJob draft_job_of(Scheduled& entry);
+
 /// What a round runs beside draft nodes.
 struct GrantedRows {
   int sequences = 0;  // that decode

@@ -34,10 +34,12 @@ std::vector<NodeId> depth_first(const DraftTree& tree) {
 
 /// The law of those tokens that `allowed` has.
 Law<double> restricted(const Law<double>& law, std::span<const std::uint32_t> allowed) {
+  const auto is_allowed = [&](TokenId token) {
+    const std::size_t word = static_cast<std::size_t>(token) / 32;
+    return token >= 0 && word < allowed.size() && (allowed[word] >> token % 32 & 1) != 0;
+  };
   Law<double> rest = law;
-  std::erase_if(rest.entries, [&](const auto& entry) {
-    return (allowed[static_cast<std::size_t>(entry.token) / 32] >> entry.token % 32 & 1) == 0;
-  });
+  std::erase_if(rest.entries, [&](const auto& entry) { return !is_allowed(entry.token); });
   rest.divide_by(rest.total());
   return rest;
 }
@@ -56,13 +58,14 @@ void add_chain(DraftTree& tree, NodeId node, std::span<const TokenId> tokens, Fo
 
 }  // namespace
 
-void drop_prompt_tokens(DraftTree& tree, int vocabulary) {
+void drop_unknown_tokens(DraftTree& tree, int vocabulary) {
   std::vector<NodeId> kept;
   std::vector<bool> is_kept(tree.nodes.size());
   is_kept[0] = true;
   for (NodeId node = 1; node < tree.size(); ++node) {
-    if (tree[node].token >= vocabulary || !is_kept[static_cast<std::size_t>(tree[node].parent)])
-      continue;
+    const TokenId token = tree[node].token;
+    const bool can_be_text = token >= 0 && token < vocabulary;
+    if (!can_be_text || !is_kept[static_cast<std::size_t>(tree[node].parent)]) continue;
     is_kept[static_cast<std::size_t>(node)] = true;
     kept.push_back(node);
   }

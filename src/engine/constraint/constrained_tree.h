@@ -9,8 +9,9 @@
 namespace talon {
 
 /// Drops nodes that no answer can hold, and what is below them: a drafter that copies from the
-/// prompt of a picture may propose tokens that are no codes. None of them is drawn.
-void drop_prompt_tokens(DraftTree& tree, int vocabulary);
+/// prompt of a picture may propose tokens that are no codes, and a broken one anything. Throws Bug
+/// if one of them is drawn.
+void drop_unknown_tokens(DraftTree& tree, int vocabulary);
 
 /// Drops the nodes that `constraint` does not let follow `answer`, whose last token is the root,
 /// and what is below them. What drawn children are drawn from is left to the tokens that are

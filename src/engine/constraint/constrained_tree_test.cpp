@@ -88,12 +88,13 @@ TEST(ConstrainedTree, LosesWhatCannotBecomeTextAndWhatIsBelow) {
   EXPECT_EQ(paths(tree), expected);
 }
 
-TEST(DraftTree, LosesTokensOfThePromptAndWhatIsBelow) {
+TEST(DraftTree, LosesTokensThatNoAnswerHoldsAndWhatIsBelow) {
   DraftTree tree(7);
   const NodeId code = tree.add(0, 3, -1), word = tree.add(0, 10, -1);
   tree.add(word, 4, -2);
   tree.add(code, 9, -2);
-  drop_prompt_tokens(tree, 10);
+  tree.add(tree.add(0, -1, -2), 3, -3);
+  drop_unknown_tokens(tree, 10);
   ASSERT_EQ(tree.size(), 3);
   EXPECT_EQ(tree.tokens(), (std::vector<TokenId>{7, 3, 9}));
   EXPECT_EQ(tree.parents(), (std::vector<NodeId>{-1, 0, 1}));
@@ -131,10 +132,11 @@ TEST(ConstrainedTree, GetsWhatMustFollowAsLikelyAsWhatItFollows) {
 }
 
 /// What is left of drawn children is drawn from what is left of their law: the first allowed one is
-/// distributed by it, whatever was drawn beside it.
+/// distributed by it, whatever was drawn beside it. Tokens that the constraint does not know are
+/// not allowed.
 TEST(ConstrainedTree, DrawnChildrenKeepTheLawOfThoseThatAreAllowed) {
   TestConstraint constraint(follows);
-  const Law<double> law{{{1, 0.3}, {2, 0.1}, {5, 0.4}, {6, 0.2}}};
+  const Law<double> law{{{-1, 0}, {1, 0.3}, {2, 0.1}, {5, 0.4}, {6, 0.2}, {40, 0}}};
   constexpr int kTrials = 4000;
   int with_children = 0, ones = 0;
   for (int trial = 0; trial < kTrials; ++trial) {

@@ -6,6 +6,18 @@
 #include "sample/temperature_class.h"
 
 namespace talon {
+namespace {
+
+/// A drafter that goes takes what it cannot tell with it.
+long lost_rows_or_none(const Drafter& drafter) noexcept {
+  try {
+    return drafter.lost_rows();
+  } catch (...) {
+    return 0;
+  }
+}
+
+}  // namespace
 
 MethodId MethodTable::add(Method method, int max_rows,
                           const std::function<void(const TapSet&)>& tap) {
@@ -35,7 +47,7 @@ bool MethodTable::remove(MethodId id) {
   if (entry.use_count() > 1) return false;
   const std::shared_ptr<Drafter> drafter = entry->method.drafter;
   entry.reset();
-  if (!has(drafter.get())) lost_before_ += drafter->lost_rows();
+  if (!has(drafter.get())) lost_before_ += lost_rows_or_none(*drafter);
   return true;
 }
 

@@ -86,7 +86,10 @@ TEST_P(MixedMethods, OneEngineServesManyAtOnceAndEachRequestGetsTheTokensThatItG
   EXPECT_EQ(test.engine.statistics().dropped, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(AtTemperature, MixedMethods, testing::Values(0.0, 0.7));
+INSTANTIATE_TEST_SUITE_P(AtTemperature, MixedMethods, testing::Values(0.0, 0.7),
+                         [](const auto& of) {
+                           return std::string(of.param == 0 ? "Greedy" : "Drawn");
+                         });
 
 TEST(Methods, OneThatIsAddedBetweenStepsDisturbsNobody) {
   TestEngine test(small_model(), make_drafter("none", {}));
@@ -180,6 +183,24 @@ TEST(Methods, OneThatNoRequestHasGivesItsNumberAway) {
   EXPECT_TRUE(std::holds_alternative<Refusal>(submitted));
   EXPECT_EQ(test.engine.add(method_of({"suffix", "fixed"})), asked.method);
   EXPECT_EQ(test.run(asked).tokens, plain);
+}
+
+class DrafterThatCannotCount : public CountingDrafter {
+ public:
+  long lost_rows() const override { throw std::runtime_error("lost count"); }
+};
+
+TEST(Methods, ADrafterThatCannotCountWhatItLostCostsNoTokenAndCanBeRemoved) {
+  TestEngine test(small_model(), make_drafter("none", {}));
+  Request asked = request({1, 403, 407});
+  const std::vector<TokenId> plain = test.run(asked).tokens;
+  asked.method = test.engine.add(
+      {std::make_shared<DrafterThatCannotCount>(), make_policy("fixed"), make_verifier("follow")});
+  EXPECT_EQ(test.run(asked).tokens, plain);
+  EXPECT_GT(test.engine.statistics().throws.drafter, 0);
+  EXPECT_EQ(test.engine.statistics().throws.backend, 0);
+  test.engine.step();
+  EXPECT_TRUE(test.engine.remove(asked.method));
 }
 
 /// Notes what a check of a row and a pass of the drafter cost when a sequence starts.

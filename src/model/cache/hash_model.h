@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct HashLayers {
   int reach = 0;    // of the near one; 0: there is none
   int near_pages = 0;
 };
+
+inline std::string name_of(const HashLayers& layers) {
+  if (layers.reach == 0) return "Far";
+  return (layers.far ? "FarAndNear" : "Near") + std::to_string(layers.reach);
+}
+inline void PrintTo(const HashLayers& layers, std::ostream* out) { *out << name_of(layers); }
 
 /// A "model" whose value at a position is a hash of all tokens up to it, and whose attention is the
 /// mean of the visible values: a wrong, stale or missing row changes the answer.

@@ -314,18 +314,13 @@ TEST_P(KvCacheOfLayers, RandomWorkOfManySequencesNeverSeesAWrongRow) {
   EXPECT_EQ(lost > 0, may_lose);
 }
 
-std::string name_of(const testing::TestParamInfo<HashLayers>& param) {
-  const HashLayers& layers = param.param;
-  if (layers.reach == 0) return "Far";
-  return (layers.far ? "FarAndNear" : "Near") + std::to_string(layers.reach);
-}
 INSTANTIATE_TEST_SUITE_P(
     Layers, KvCacheOfLayers,
     testing::Values(HashLayers{.pages = 9}, HashLayers{.pages = 9, .reach = 50, .near_pages = 9},
                     HashLayers{.pages = 9, .reach = 1, .near_pages = 7},
                     HashLayers{.pages = 9, .reach = 130, .near_pages = 8},
                     HashLayers{.pages = 9, .far = false, .reach = 70, .near_pages = 9}),
-    name_of);
+    [](const auto& tested) { return name_of(tested.param); });
 
 }  // namespace
 }  // namespace talon::kv_cache_test

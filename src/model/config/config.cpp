@@ -73,6 +73,10 @@ void check_plan(const LayerPlan& plan, const ModelConfig& config, const std::str
     refuse_layer(where, layer,
                  fmt::format("an even number of at most {} rotary columns", plan.head_dim), rotary);
   }
+  // Families may have put another base in the place of the one that their readers looked at.
+  if (rope.scaling == RopeConfig::Scaling::yarn && rope.base == 1) {
+    refuse_layer(where, layer, "a rotary base of more than 1 beside YaRN", 1);
+  }
   check_divisors(rope, plan.head_dim, "read " + where);
 }
 

@@ -157,6 +157,21 @@ TEST(Mimo, BothSpellingsAreOneModel) {
   }
 }
 
+TEST(Mimo, YarnIsRefusedWithABaseOf1OfWindowedLayers) {
+  Json json = sizes("mimo_v2_flash", {{"v_head_dim", 12},
+                                      {"n_routed_experts", 8},
+                                      {"num_experts_per_tok", 2},
+                                      {"moe_intermediate_size", 16},
+                                      {"head_dim", 24},
+                                      {"hybrid_layer_pattern", {0, 1, 1, 0}},
+                                      {"sliding_window_size", 16},
+                                      {"swa_rope_theta", 1.0},
+                                      {"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}});
+  expect_refusal(json, {"layer 1", "more than 1 beside YaRN", "found 1"});
+  json["swa_rope_theta"] = 1e4;
+  EXPECT_EQ(read(json).local_rope->scaling, RopeConfig::Scaling::yarn);
+}
+
 /// Lists go on behind the layers with those that predict.
 TEST(Mimo, IsReadFromGgufWithPredictionLayers) {
   const ModelConfig config = read_gguf({{"block_count", 5},

@@ -70,6 +70,16 @@ TEST(GgufGemma3, OllamasFilesOfModelsThatSeeLackWhatTheyHaveInCommon) {
   EXPECT_NE(refusal(sees, "llama").find("layer_norm_rms_epsilon"), std::string::npos);
 }
 
+/// YaRN divides by the logarithm of the base.
+TEST(GgufYarn, IsRefusedWithABaseOf1AlsoUnderANameOfTheFamilys) {
+  const Json yarn = {{"rope.scaling.type", "yarn"}, {"rope.scaling.factor", 4.0}};
+  Json keys = sizes(yarn);
+  keys["rope.global.freq_base"] = 1.0;
+  EXPECT_NE(refusal(keys, "gemma3").find("more than 1 beside YaRN, found 1"), std::string::npos);
+  keys["rope.global.freq_base"] = 1e6;
+  EXPECT_EQ(read_gguf(keys, "gemma3").rope.scaling, Scaling::yarn);
+}
+
 TEST(GgufGlm4, ModelsThatSeeHaveHalfSplitRows) {
   EXPECT_TRUE(read_gguf(sizes(), "glm4").interleaved_rope);
   const auto with = [](const Json& sections) {

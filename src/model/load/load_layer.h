@@ -1,9 +1,20 @@
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "model/config/tensor_names.h"
 #include "model/load/tensor_loader.h"
 
 namespace talon {
+
+/// The number of the layer whose tensor it is; none: of no layer.
+std::optional<int> layer_of(std::string_view tensor, const TensorNames& names);
+/// Whether a tensor of a layer need not be read: layers that read the keys and values of another
+/// one hold weights for their own all the same, and older files of latents the matrix that the two
+/// others were made of.
+bool is_passed_over(std::string_view tensor, int layer, const TensorNames& names,
+                    const ModelConfig& config);
 
 /// Loads the weights of one layer after the other as the plans call for them.
 class LayerLoader {

@@ -1,12 +1,25 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/machine/available_memory.h"
 #include "model/load/load_layer.h"
 #include "model/load/load_pictures.h"
+#include "model/load/needed_memory.h"
 #include "model/model.h"
 #include "model/rope.h"
 
 namespace talon {
+namespace {
+
+/// Of a model that does not fit the system would end this process while it is loaded.
+void require_room(const Checkpoint& checkpoint, const Backend& backend, const ModelConfig& config,
+                  WeightLayout layout) {
+  if (config.image || backend.traits().memory_bytes > 0) return;
+  require_available(least_weight_bytes(checkpoint, config, layout),
+                    fmt::format("load {}: weights", checkpoint.path.string()));
+}
+
+}  // namespace
 
 Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options) {
   Model model;
@@ -16,6 +29,7 @@ Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptio
   ModelConfig& config = model.config;
   if (options.context > 0) config.context = std::min(config.context, options.context);
   choose_divisors(config.rope, config.context);
+  require_room(checkpoint, backend, config, options.layout);
   TensorLoader tensors(checkpoint, backend, options);
   LayerLoader layers(tensors, config);
   const TensorNames& names = layers.names();

@@ -8,14 +8,9 @@
 namespace talon {
 namespace {
 
-/// The number of the layer whose tensor it is; none: of no layer.
-std::optional<int> layer_of(std::string_view tensor, std::string_view layers) {
-  if (!tensor.starts_with(layers)) return std::nullopt;
-  int layer = 0;
-  const auto [end, problem] =
-      std::from_chars(tensor.data() + layers.size(), tensor.data() + tensor.size(), layer);
-  if (problem != std::errc() || end == tensor.data() + tensor.size() || *end != '.') return {};
-  return layer;
+/// What the names of layers begin with.
+std::string layers_of(const TensorNames& names) {
+  return names.attention_norm.substr(0, names.attention_norm.find("{}"));
 }
 
 bool is_zero(const StoredTensor& tensor) {
@@ -34,30 +29,43 @@ bool would_count(const StoredTensor& tensor) {
 
 }  // namespace
 
+std::optional<int> layer_of(std::string_view tensor, const TensorNames& names) {
+  const std::string layers = layers_of(names);
+  if (!tensor.starts_with(layers)) return std::nullopt;
+  int layer = 0;
+  const auto [end, problem] =
+      std::from_chars(tensor.data() + layers.size(), tensor.data() + tensor.size(), layer);
+  if (problem != std::errc() || layer < 0) return std::nullopt;
+  if (end == tensor.data() + tensor.size() || *end != '.') return std::nullopt;
+  return layer;
+}
+
+bool is_passed_over(std::string_view tensor, int layer, const TensorNames& names,
+                    const ModelConfig& config) {
+  const LayerPlan& plan = config.plans[static_cast<std::size_t>(layer)];
+  const auto is_part_of = [&](const std::string& part) {
+    return !part.empty() && tensor.starts_with(layer_tensor(part, layer, ""));
+  };
+  if (plan.latent.kv_rank > 0) return is_part_of(names.kv_up);
+  return !plan.writes_cache &&
+         (is_part_of(names.k) || is_part_of(names.v) || is_part_of(names.k_norm));
+}
+
 void LayerLoader::expect_no_others() const {
   const Checkpoint& checkpoint = tensors_.checkpoint();
-  const std::string layers = names_.attention_norm.substr(0, names_.attention_norm.find("{}"));
+  const std::string layers = layers_of(names_);
   const std::string output = names_.output.substr(0, names_.output.rfind('.'));
   const auto is_of_prediction = [&](int layer) {
     return layer >= config_.layers &&
            (checkpoint.find(layers + std::to_string(layer) + ".eh_proj.weight") ||
             checkpoint.find(layers + std::to_string(layer) + ".nextn.eh_proj.weight"));
   };
-  // Layers that read the keys and values of another one hold weights for their own all the same,
-  // and older files of latents the matrix that the two others were made of.
   const auto is_known = [&](int layer, const std::string& name) {
     if (is_of_prediction(layer)) return true;
-    if (layer >= config_.layers) return false;
-    const LayerPlan& plan = config_.plans[static_cast<std::size_t>(layer)];
-    const auto is_part_of = [&](const std::string& part) {
-      return !part.empty() && name.starts_with(layer_tensor(part, layer, ""));
-    };
-    if (plan.latent.kv_rank > 0) return is_part_of(names_.kv_up);
-    return !plan.writes_cache &&
-           (is_part_of(names_.k) || is_part_of(names_.v) || is_part_of(names_.k_norm));
+    return layer < config_.layers && is_passed_over(name, layer, names_, config_);
   };
   for (const StoredTensor& tensor : checkpoint.tensors) {
-    const std::optional<int> layer = layer_of(tensor.name, layers);
+    const std::optional<int> layer = layer_of(tensor.name, names_);
     const bool is_of_text = layer || tensor.name == output + ".bias" ||
                             tensor.name == output + ".scale" ||
                             tensor.name == names_.final_norm + ".bias";

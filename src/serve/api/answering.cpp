@@ -147,8 +147,12 @@ class Answering::Listener final : public AnswerListener {
     answering_->add(std::move(news), ends ? &statistics : nullptr);
     if (ends) answering_.reset();
   }
-  void refused(const Refusal& refusal) override {
-    std::exchange(answering_, nullptr)->refuse(error_of(refusal));
+  void refused(const Refusal& refusal) noexcept override {
+    try {
+      answering_->refuse(error_of(refusal));
+      answering_.reset();
+    } catch (...) {  // out of memory: the destructor tries again
+    }
   }
   ~Listener() override {
     if (!answering_) return;

@@ -5,7 +5,7 @@
 namespace talon {
 
 /// Told what becomes of one job, on the engine's thread: must be quick and take no lock for long.
-/// What it throws ends the job.
+/// What taken() and news() throw ends the job.
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
@@ -13,10 +13,10 @@ class AnswerListener {
   virtual void taken() {}
   /// What the round drafted whose tokens the next news tell.
   virtual void drafted(const RoundReport&) {}
-  /// New tokens, or the end. `statistics`: so far.
+  /// New tokens, or the end: as failed maybe before all else. `statistics`: so far.
   virtual void news(const Progress& progress, const SequenceStatistics& statistics) = 0;
   /// It was never begun. Nothing follows.
-  virtual void refused(const Refusal& refusal) = 0;
+  virtual void refused(const Refusal& refusal) noexcept = 0;
 };
 
 }  // namespace talon

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "draft/eagle/trees/named_trees.h"
+#include "draft/growth/named_trees.h"
 #include "io/quote.h"
 #include "runtime/method.h"
 

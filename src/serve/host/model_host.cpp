@@ -4,11 +4,16 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/faults.h"
 
 namespace talon {
 namespace {
 
 constexpr std::size_t kMostMethods = 32;  // that requests may ask for
+
+// Kinds of notes.
+constexpr std::string_view kLearning = "learning threw";
+constexpr std::string_view kDeaf = "who asked could not be told";
 
 EngineOptions options_of(const LoadedModel& loaded, const HostOptions& host) {
   EngineOptions options = engine_options(
@@ -128,19 +133,34 @@ bool ModelHost::idle() const {
   return jobs_ == 0;
 }
 
-// On the engine's thread from here on.
+// On the engine's thread from here on. What is thrown here would end the server with all its
+// answers.
+
+/// Runs `work`, and says whether it came to its end. Notes what it throws.
+template <typename Work>
+bool ModelHost::contain(std::string_view kind, Work&& work) noexcept {
+  try {
+    work();
+    return true;
+  } catch (const std::exception& error) {
+    notes_.add(kind, error.what());
+  } catch (...) {
+    notes_.add(kind, "unknown fault");
+  }
+  return false;
+}
 
 void ModelHost::run() {
   while (take_orders()) {
     for (const Progress& progress : engine_.step()) deliver(progress);
     ++steps_;
     note_faults();
-    publish();
+    contain("statistics are incomplete", [&] { publish(); });
   }
 }
 
 /// Waits for work. False once everything has ended and nothing more is to come.
-bool ModelHost::take_orders() {
+bool ModelHost::take_orders() noexcept {
   std::vector<Active> jobs;
   std::vector<JobId> cancelled;
   bool stops = false, cancels_all = false;
@@ -164,7 +184,7 @@ bool ModelHost::take_orders() {
 }
 
 /// Measures for the learner while there is nothing else to do.
-void ModelHost::wait_for_orders(std::unique_lock<std::mutex>& lock) {
+void ModelHost::wait_for_orders(std::unique_lock<std::mutex>& lock) noexcept {
   const auto is_called = [&] {
     return stopping_ || !inbox_.empty() || !cancelled_.empty() || new_heads_ || !engine_.idle();
   };
@@ -176,51 +196,83 @@ void ModelHost::wait_for_orders(std::unique_lock<std::mutex>& lock) {
       changed_.wait_until(lock, next);
     } else {
       lock.unlock();
-      learner_->work();
+      contain(kLearning, [&] { learner_->work(); });
       lock.lock();
     }
   }
 }
 
 /// Answers under way keep those that they have.
-void ModelHost::use_heads(HeadFinder heads) {
-  try {
-    methods_.use_heads(std::move(heads));
-  } catch (const std::exception& error) {
-    learner_->could_not_use(error.what());
-  }
+void ModelHost::use_heads(HeadFinder heads) noexcept {
+  contain(kLearning, [&] {
+    try {
+      methods_.use_heads(std::move(heads));
+    } catch (const std::exception& error) {
+      learner_->could_not_use(error.what());
+    }
+  });
 }
 
-void ModelHost::begin(Active active) {
-  const auto refuse = [&](const Refusal& refusal) {
-    {
-      const std::lock_guard lock(mutex_);
-      --waiting_;
-      --jobs_;
-    }
-    active.job.listener->refused(refusal);
-  };
+/// Whatever is thrown on the way is this job's alone.
+void ModelHost::begin(Active active) noexcept {
+  const std::shared_ptr<AnswerListener> listener = active.job.listener;
+  Refusal refusal{Refusal::Reason::bad_request, {}};
+  bool is_fault = false;  // not of the request
   try {
-    const std::optional<MethodId> method = method_of(active.job.method);
-    if (!method) {
-      return refuse({Refusal::Reason::queue_full,
-                     fmt::format("talon: expected one of the {} methods in use, found another",
-                                 kMostMethods)});
-    }
-    active.job.request.method = *method;
-    if (active.job.prepare) active.job.prepare(active.job.request);
-    std::optional<ServedAnswer> answer;
-    if (learner_) answer.emplace(active.job.request);
-    const auto submitted = engine_.submit(std::move(active.job.request));
-    if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) return refuse(*refusal);
-    if (answer) learner_->began(std::get<SequenceId>(submitted), *std::move(answer));
-    const SequenceId sequence = std::get<SequenceId>(submitted);
-    active_.emplace(sequence, std::move(active)).first->second.job.listener->taken();
+    std::optional<Refusal> refused = hand_over(std::move(active));
+    if (!refused) return;
+    refusal = *std::move(refused);
   } catch (const Error& error) {
-    refuse({Refusal::Reason::bad_request, error.what()});
+    assign_or_say_why_not(refusal.message, error.what());
   } catch (const std::bad_alloc&) {
-    refuse({Refusal::Reason::queue_full, "memory: expected enough for this request, found none"});
+    refusal.reason = Refusal::Reason::queue_full;
+    assign_or_say_why_not(refusal.message, "memory: expected enough for this request, found none");
+  } catch (const std::exception& error) {
+    is_fault = true;
+    assign_or_say_why_not(refusal.message, error.what());
+  } catch (...) {
+    is_fault = true;
+    assign_or_say_why_not(refusal.message, "unknown fault");
   }
+  {
+    const std::lock_guard lock(mutex_);
+    --waiting_;
+    --jobs_;
+  }
+  if (!is_fault) return listener->refused(refusal);
+  notes_.add("an answer could not be begun", refusal.message);
+  Progress end;
+  end.finish = FinishReason::failed;
+  end.error = refusal.message;
+  contain(kDeaf, [&] { listener->news(end, {}); });
+}
+
+/// The engine has the job from then on, unless this throws or says why it is refused.
+std::optional<Refusal> ModelHost::hand_over(Active active) {
+  const std::optional<MethodId> method = method_of(active.job.method);
+  if (!method) {
+    return Refusal{
+        Refusal::Reason::queue_full,
+        fmt::format("talon: expected one of the {} methods in use, found another", kMostMethods)};
+  }
+  active.job.request.method = *method;
+  if (active.job.prepare) active.job.prepare(active.job.request);
+  std::optional<ServedAnswer> answer;
+  if (learner_) answer.emplace(active.job.request);
+  auto submitted = engine_.submit(std::move(active.job.request));
+  if (Refusal* refusal = std::get_if<Refusal>(&submitted)) return std::move(*refusal);
+  const SequenceId sequence = std::get<SequenceId>(submitted);
+  Active* begun = nullptr;
+  try {
+    begun = &active_.emplace(sequence, std::move(active)).first->second;
+  } catch (...) {
+    engine_.cancel(sequence);  // nobody hears of it
+    throw;
+  }
+  const auto learn = [&] { learner_->began(sequence, *std::move(answer)); };
+  begun->is_learned_from = answer && contain(kLearning, learn);
+  if (!contain(kDeaf, [&] { begun->job.listener->taken(); })) engine_.cancel(sequence);
+  return std::nullopt;
 }
 
 /// None: there are too many, and requests have them all.
@@ -264,7 +316,7 @@ void ModelHost::see(const RoundReport& report) {
   found->second.job.listener->drafted(report);
 }
 
-void ModelHost::deliver(const Progress& progress) {
+void ModelHost::deliver(const Progress& progress) noexcept {
   const auto found = active_.find(progress.sequence);
   if (found == active_.end()) return;
   Active& active = found->second;
@@ -280,16 +332,14 @@ void ModelHost::deliver(const Progress& progress) {
     if (!std::exchange(active.has_begun, true)) --waiting_;
     if (ends) --jobs_;
   }
-  try {
-    active.job.listener->news(progress, statistics);
-  } catch (...) {
-    engine_.cancel(progress.sequence);  // nobody can be told
-  }
+  const auto tell = [&] { active.job.listener->news(progress, statistics); };
+  if (!contain(kDeaf, tell)) engine_.cancel(progress.sequence);
   if (!ends) return;
-  if (progress.finish == FinishReason::failed) {
-    notes_.add("an answer failed", progress.error);
+  const bool failed = progress.finish == FinishReason::failed;
+  if (failed) notes_.add("an answer failed", progress.error);
+  if (active.is_learned_from) {
+    contain(kLearning, [&] { learner_->ended(progress.sequence, failed); });
   }
-  if (learner_) learner_->ended(progress.sequence, progress.finish == FinishReason::failed);
   preemptions_ += statistics.preemptions;
   active_.erase(found);
 }

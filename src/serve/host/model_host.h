@@ -40,7 +40,8 @@ struct Job {
   MethodChoice method;
   std::shared_ptr<AnswerListener> listener;
   /// Completes the request with what needs the model's backend; called once, on the engine's
-  /// thread. May be empty. An Error that it throws refuses the job.
+  /// thread. May be empty. An Error that it throws, or a want of memory, refuses the job; what else
+  /// it throws ends it as failed.
   std::function<void(Request&)> prepare = {};
 };
 
@@ -119,21 +120,25 @@ class ModelHost {
     Job job;
     JobProgress progress;
     bool has_begun = false;
+    bool is_learned_from = false;
     std::size_t rounds = 0;  // that are counted
   };
 
   EngineOptions watched(EngineOptions options);
   void learn();
+  template <typename Work>
+  bool contain(std::string_view kind, Work&& work) noexcept;
   void run();
-  bool take_orders();
-  void wait_for_orders(std::unique_lock<std::mutex>& lock);
-  void use_heads(HeadFinder heads);
-  void begin(Active active);
+  bool take_orders() noexcept;
+  void wait_for_orders(std::unique_lock<std::mutex>& lock) noexcept;
+  void use_heads(HeadFinder heads) noexcept;
+  void begin(Active active) noexcept;
+  std::optional<Refusal> hand_over(Active active);
   std::optional<MethodId> method_of(const MethodChoice& choice);
   bool make_room_for(std::string_view method);
   void cancel_now(JobId job);
   void see(const RoundReport& report);
-  void deliver(const Progress& progress);
+  void deliver(const Progress& progress) noexcept;
   void count(const SequenceStatistics& statistics, Active& active);
   void note_faults();
   void publish();

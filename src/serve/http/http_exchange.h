@@ -39,10 +39,15 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   void post(std::function<void()> work) override { boost::asio::post(io_, std::move(work)); }
   void wake() override {
     if (woken_.exchange(true)) return;
-    boost::asio::post(io_, [self = shared_from_this()] {
-      self->woken_ = false;
-      self->advance();
-    });
+    try {
+      boost::asio::post(io_, [self = shared_from_this()] {
+        self->woken_ = false;
+        self->advance();
+      });
+    } catch (...) {  // out of memory: the next call tries again
+      woken_ = false;
+      throw;
+    }
   }
   void attach(std::shared_ptr<Responder> responder) override {
     if (!writer_) return responder->gone();

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "draft/eagle/draft_vocabulary.h"
-#include "draft/eagle/head_tensors.h"
+#include "draft/head/draft_vocabulary.h"
+#include "draft/head/head_tensors.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/formats/write_safetensors.h"

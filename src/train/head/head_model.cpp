@@ -1,5 +1,9 @@
 #include "train/head/head_model.h"
 
+#include <fmt/ranges.h>
+
+#include <string_view>
+
 #include "core/error.h"
 #include "train/head/layers/layered_model.h"
 
@@ -14,30 +18,13 @@ std::string medusa_name(int head, int layer, std::string_view part) {
 
 }  // namespace
 
-std::string_view name_of(HeadKind kind) {
-  switch (kind) {
-    case HeadKind::eagle:
-      return "eagle";
-    case HeadKind::eagle3:
-      return "eagle3";
-    case HeadKind::medusa:
-      return "medusa";
-    case HeadKind::dflash:
-      return "dflash";
-    case HeadKind::peagle:
-      return "peagle";
-    case HeadKind::draft:
-      return "draft";
-  }
-  return "";
-}
-
 HeadKind head_kind_of(const std::string& text) {
-  for (const HeadKind kind : {HeadKind::eagle, HeadKind::eagle3, HeadKind::medusa, HeadKind::dflash,
-                              HeadKind::peagle, HeadKind::draft}) {
+  std::vector<std::string_view> names;
+  for (const HeadKind kind : kTrainedKinds) {
     if (text == name_of(kind)) return kind;
+    names.push_back(name_of(kind));
   }
-  throw UsageError("--kind: expected eagle, eagle3, medusa, dflash, peagle or draft, got " + text);
+  throw UsageError(fmt::format("--kind: expected one of {}, got {}", fmt::join(names, ", "), text));
 }
 
 bool reads_taps(HeadKind kind) { return kind == HeadKind::eagle3 || guesses_blocks(kind); }

@@ -3,16 +3,15 @@
 #include <torch/types.h>
 
 #include <memory>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "train/head/batch.h"
+#include "train/head/head_kind.h"
 #include "train/head/math/parameters.h"
 
 namespace talon {
 
-enum class HeadKind { eagle, eagle3, medusa, dflash, peagle, draft };
-std::string_view name_of(HeadKind kind);
 /// The kind of that name. Throws UsageError.
 HeadKind head_kind_of(const std::string& text);
 /// Whether it reads streams of several layers, rather than the vector of the output matrix.

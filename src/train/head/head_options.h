@@ -16,7 +16,7 @@ struct OptimizerOptions;
 
 /// What `talon train head` was asked for. Zeroes mean "no limit" or "off".
 struct HeadTrainOptions {
-  std::string kind = "eagle3";  // eagle, eagle3, medusa, dflash, peagle, draft
+  std::string kind = "eagle3";  // one of kTrainedKinds (head_kind.h)
   std::vector<std::string> data;
   std::string out;
   double epochs = 3;      // of the data as it is when training starts

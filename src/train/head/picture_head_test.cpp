@@ -5,7 +5,7 @@
 #include "backend/reference/reference.h"
 #include "core/half.h"
 #include "draft/eagle/eagle_drafter.h"
-#include "draft/eagle/head_weights.h"
+#include "draft/head/head_weights.h"
 #include "draw/picture_prompt.h"
 #include "engine/test_model.h"
 #include "io/test_pictures.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "draft/eagle/gguf_head.h"
+#include "draft/head/gguf_head.h"
 #include "io/formats/write_safetensors.h"
 #include "train/head/export_head.h"
 #include "train/head/test_training.h"

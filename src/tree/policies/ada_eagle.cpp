@@ -21,9 +21,9 @@ struct AdaEagleOptions {
 
 /// AdaEAGLE, arXiv:2412.18910: a predictor reads the target's state and says before the round how
 /// many levels to draft; none means plain decoding. hybrid: a draft goes on while it is shorter
-/// than predicted or its probability is at least `threshold` (section 1.4 of the specification). An
-/// ordinal predictor drafts while the chance that a level is accepted is at least `least`; by
-/// default what one pass costs at the current speed, which is the best quantile (1.3 there).
+/// than predicted or its probability is at least `threshold`. An ordinal predictor drafts while the
+/// chance that a level is accepted is at least `least`; by default what one pass costs at the
+/// current speed, which is the best quantile (docs/methods.md 6.3).
 class AdaEagleState : public PolicyState {
  public:
   AdaEagleState(const AdaEagleOptions& options, const LengthPredictor& predictor,

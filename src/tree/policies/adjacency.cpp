@@ -22,9 +22,9 @@ struct AdjacencyOptions {
 };
 
 /// ADT-Tree, arXiv:2512.21857: what was drafted for an adjacent token of the image, and how well it
-/// went, shapes the next tree. Its code is not public; this is the reading of the specification,
-/// section 4: after a round in which at least `beta` of the depth was accepted deeper and narrower,
-/// half way to the limit, else shallower and wider.
+/// went, shapes the next tree. Its code is not public; this is a reading of the paper
+/// (docs/methods.md 6.5): after a round in which at least `beta` of the depth was accepted deeper
+/// and narrower, half way to the limit, else shallower and wider.
 class AdjacencyState : public PolicyState {
  public:
   explicit AdjacencyState(const AdjacencyOptions& options) : options_(options) {}

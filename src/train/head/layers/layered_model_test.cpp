@@ -14,6 +14,12 @@
 #include "train/head/measure_head.h"
 #include "train/head/target/target_weights.h"
 
+namespace talon {
+
+void PrintTo(HeadKind kind, std::ostream* out) { *out << name_of(kind); }
+
+}  // namespace talon
+
 namespace talon::layered_model_test {
 namespace {
 

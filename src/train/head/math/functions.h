@@ -55,9 +55,9 @@ struct WantedTokens {
   torch::Tensor mass, output;
 };
 
-/// Sum over rows of weight * -sum_token wanted(token) * log q(token), q = softmax(h @ rows^T), for
-/// frozen output rows [tokens, hidden]. Forms its gradient q - p in the forward pass (training.md
-/// 6). row_weight: [rows].
+/// Soft cross-entropy (docs/methods.md 7.1 to 7.3): the sum over rows of weight * -sum_token
+/// wanted(token) * log q(token), q = softmax(h @ rows^T), for frozen output rows [tokens, hidden].
+/// Forms its gradient q - p in the forward pass. row_weight: [rows].
 torch::Tensor soft_cross_entropy(const torch::Tensor& h, const torch::Tensor& output_rows,
                                  const WantedTokens& wanted, const torch::Tensor& row_weight);
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "draft/eagle/trees/tree_growth.h"
+#include "draft/growth/tree_growth.h"
 
 namespace talon {
 

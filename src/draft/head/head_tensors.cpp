@@ -1,4 +1,4 @@
-#include "draft/eagle/head_tensors.h"
+#include "draft/head/head_tensors.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "draft/eagle/gguf_head.h"
+#include "draft/head/gguf_head.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 

@@ -1,4 +1,4 @@
-#include "draft/eagle/trees/candidate_pool.h"
+#include "draft/growth/candidate_pool.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/stop.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "model/config/config.h"
@@ -35,8 +36,10 @@ enum class HeadOutput { in_file, of_target };
 /// whose tokenizer is copied into the file if it has one, since llama.cpp wants it there. Matrices
 /// are stored as asked for, but where rows are no whole blocks of q8_0 as f16. Throws Error for
 /// parts of a head that the format does not have, naming them, if the head does not fit the
-/// target, and for HeadOutput::of_target if it has other rows than the target.
-void write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
-                     const std::filesystem::path& file, HeadOutput output = HeadOutput::in_file);
+/// target, and for HeadOutput::of_target if it has other rows than the target. False if `stop`,
+/// which may be null, was requested meanwhile: then nothing is left behind.
+bool write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
+                     const std::filesystem::path& file, HeadOutput output = HeadOutput::in_file,
+                     const StopFlag* stop = nullptr);
 
 }  // namespace talon

@@ -1,4 +1,4 @@
-#include "draft/eagle/head_weights.h"
+#include "draft/head/head_weights.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 #include "backend/index_list.h"
 #include "core/error.h"
-#include "draft/eagle/draft_vocabulary.h"
+#include "draft/head/draft_vocabulary.h"
 #include "draft/weight_reader.h"
 #include "io/quote.h"
 #include "model/rope.h"

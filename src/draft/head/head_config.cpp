@@ -1,10 +1,10 @@
-#include "draft/eagle/head_config.h"
+#include "draft/head/head_config.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "core/error.h"
-#include "draft/eagle/gguf_head.h"
+#include "draft/head/gguf_head.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 #include "model/config/config_keys.h"

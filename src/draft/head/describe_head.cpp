@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "draft/eagle/head_config.h"
+#include "draft/head/head_config.h"
 
 namespace talon {
 

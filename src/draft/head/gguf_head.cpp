@@ -1,4 +1,4 @@
-#include "draft/eagle/gguf_head.h"
+#include "draft/head/gguf_head.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,9 @@
 
 #include "core/error.h"
 #include "core/half.h"
-#include "draft/eagle/draft_vocabulary.h"
-#include "draft/eagle/head_config.h"
-#include "draft/eagle/head_tensors.h"
+#include "draft/head/draft_vocabulary.h"
+#include "draft/head/head_config.h"
+#include "draft/head/head_tensors.h"
 #include "io/formats/write_gguf.h"
 #include "io/quant/quantize.h"
 #include "io/quote.h"
@@ -85,7 +85,7 @@ class Writer {
         tokens_(read_draft_vocabulary(tensors_, target_config_.vocabulary)),
         shares_output_(config_.shared_output || output == HeadOutput::of_target) {}
 
-  void write(HeadStorage storage, const std::filesystem::path& file);
+  bool write(HeadStorage storage, const std::filesystem::path& file, const StopFlag* stop);
 
  private:
   void check_parts() const;
@@ -270,16 +270,28 @@ void Writer::add_vocabulary() {
   keep("d2t", StorageType::i64, {static_cast<std::int64_t>(ids.size())}, copy_bytes(ids));
 }
 
-void Writer::write(HeadStorage storage, const std::filesystem::path& file) {
+bool Writer::write(HeadStorage storage, const std::filesystem::path& file, const StopFlag* stop) {
+  const auto is_stopped = [&] { return stop && stop->requested(); };
   check_parts();
   if (shares_output_) check_shared_output();
   for (const auto& [common, name] : kNames) {
+    if (is_stopped()) return false;
     const bool left_out = common == "token_map" || (shares_output_ && common == "lm_head.weight");
     if (!left_out) add(common, name, storage);
   }
   add_frequency_factors();
   add_vocabulary();
-  write_gguf(file, metadata(), written_);
+  std::vector<TensorOutline> outlines;
+  for (const TensorToWrite& tensor : written_) {
+    outlines.push_back({tensor.name, tensor.type, tensor.shape});
+  }
+  GgufWriter writer(file, metadata(), outlines);
+  for (const TensorToWrite& tensor : written_) {
+    if (is_stopped()) return false;
+    writer.write(tensor.bytes);
+  }
+  writer.commit();
+  return true;
 }
 
 }  // namespace
@@ -325,9 +337,9 @@ RopeConfig gguf_head_rope(const Checkpoint& checkpoint, const HeadTensors& tenso
   return rope;
 }
 
-void write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
-                     const std::filesystem::path& file, HeadOutput output) {
-  Writer(head, target, output).write(storage, file);
+bool write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
+                     const std::filesystem::path& file, HeadOutput output, const StopFlag* stop) {
+  return Writer(head, target, output).write(storage, file, stop);
 }
 
 }  // namespace talon

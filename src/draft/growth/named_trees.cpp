@@ -1,4 +1,4 @@
-#include "draft/eagle/trees/named_trees.h"
+#include "draft/growth/named_trees.h"
 
 #include <fmt/format.h>
 

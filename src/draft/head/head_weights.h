@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "draft/eagle/head_config.h"
+#include "draft/head/head_config.h"
 #include "io/checkpoint.h"
 #include "model/model.h"
 

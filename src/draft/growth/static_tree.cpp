@@ -1,4 +1,4 @@
-#include "draft/eagle/trees/static_tree.h"
+#include "draft/growth/static_tree.h"
 
 #include <fmt/format.h>
 

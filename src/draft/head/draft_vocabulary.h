@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/types.h"
-#include "draft/eagle/head_tensors.h"
+#include "draft/head/head_tensors.h"
 
 namespace talon {
 

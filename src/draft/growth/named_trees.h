@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "draft/eagle/trees/static_tree.h"
+#include "draft/growth/static_tree.h"
 
 namespace talon {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "draft/eagle/trees/tree_growth.h"
+#include "draft/growth/tree_growth.h"
 
 namespace talon {
 

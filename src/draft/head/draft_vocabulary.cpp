@@ -1,4 +1,4 @@
-#include "draft/eagle/draft_vocabulary.h"
+#include "draft/head/draft_vocabulary.h"
 
 #include <algorithm>
 #include <cstring>

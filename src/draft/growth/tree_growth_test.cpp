@@ -1,4 +1,4 @@
-#include "draft/eagle/trees/tree_growth.h"
+#include "draft/growth/tree_growth.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "draft/eagle/trees/dynamic_tree.h"
-#include "draft/eagle/trees/named_trees.h"
+#include "draft/growth/dynamic_tree.h"
+#include "draft/growth/named_trees.h"
 #include "io/json.h"
 
 namespace talon::tree_growth_test {
@@ -66,7 +66,7 @@ Drafted draft_dynamic(const DynamicTreeShape& shape, const Table& table, TokenId
   return draft(*grow_dynamic_tree(shape, {policy}, DraftTree(root)), table, root, shape.children);
 }
 
-/// docs/methods.md 3.2, by hand: tokens root, a .. j.
+/// The phases of docs/methods.md 3.2, by hand: tokens root, a .. j.
 constexpr TokenId kRoot = 0, kA = 1, kB = 2, kC = 3, kD = 4, kE = 5, kF = 6, kG = 7, kH = 8, kI = 9,
                   kJ = 10;
 Table worked_example() {
@@ -79,7 +79,7 @@ Table worked_example() {
   return table;
 }
 
-TEST(DynamicTree, GrowsTheWorkedExampleOfTheSpecification) {
+TEST(DynamicTree, GrowsTheWorkedExample) {
   const auto drafted = draft_dynamic({2, 2, 3, 5}, worked_example(), kRoot);
   EXPECT_EQ(drafted.tree.tokens(), (std::vector<TokenId>{kRoot, kA, kB, kC, kE, kI}));
   EXPECT_EQ(drafted.tree.parents(), (std::vector<NodeId>{-1, 0, 0, 1, 2, 4}));

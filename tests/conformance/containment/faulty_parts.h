@@ -1,9 +1,10 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
-#include "backend/wrap/forwarding.h"
 #include "draft/drafter.h"
 #include "engine/commit_listener.h"
 #include "faulty_allocations.h"
@@ -35,6 +36,15 @@ class FaultyDrafter : public Drafter {
     inner_->observe(state, committed);
     trigger_.tick();
   }
+  void saw(DraftState& state, const DraftTree& tree, const TokenAfter& drawn) override {
+    trigger_.tick();
+    inner_->saw(state, tree, drawn);
+    trigger_.tick();
+  }
+  long lost_rows() const override {
+    trigger_.tick();
+    return inner_->lost_rows();
+  }
   void finish(DraftState& state, bool has_ended) override {
     trigger_.tick();
     inner_->finish(state, has_ended);
@@ -48,6 +58,36 @@ class FaultyDrafter : public Drafter {
  private:
   std::unique_ptr<Drafter> inner_;
   Trigger& trigger_;
+};
+
+/// Proposes what is no token, and tokens below and beside it; `draws`: draws them.
+class UnknownTokens : public Drafter {
+ public:
+  UnknownTokens(int vocabulary, bool draws) : vocabulary_(vocabulary), draws_(draws) {}
+  DrafterTraits traits() const override { return {.draws = draws_}; }
+  std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
+  void observe(DraftState&, const CommittedTokens&) override {}
+  void propose(std::span<DraftJob> jobs) override {
+    const TokenId unknown[] = {-1, std::numeric_limits<TokenId>::min(), vocabulary_,
+                               std::numeric_limits<TokenId>::max()};
+    for (const DraftJob& job : jobs) {
+      DraftTree& tree = *job.tree;
+      if (job.plan.nodes < 2 || job.plan.levels < 2) continue;
+      if (draws_) {
+        tree.draw_children(0, {{{-1, 0.5}, {7, 0.5}}}, 2, [](int) { return 0.1; });
+        continue;
+      }
+      for (const TokenId token : unknown) {
+        if (tree.draft_nodes() + 2 > job.plan.nodes) break;
+        tree.add(tree.add(0, token, -1), 7, -2);
+      }
+      if (tree.draft_nodes() < job.plan.nodes) tree.add(0, 7, -3);
+    }
+  }
+
+ private:
+  int vocabulary_;
+  bool draws_;
 };
 
 /// Ticks at each call, and wants rows of the target.
@@ -67,11 +107,17 @@ class FaultyListener : public CommitListener {
   Trigger& trigger_;
 };
 
+/// Ticks before and after each call of another rule.
 class FaultyRule : public Verifier {
  public:
-  explicit FaultyRule(Trigger& trigger) : trigger_(trigger) {}
+  FaultyRule(std::unique_ptr<Verifier> inner, Trigger& trigger)
+      : inner_(std::move(inner)), trigger_(trigger) {}
   std::string_view name() const override { return inner_->name(); }
   bool lossless() const override { return inner_->lossless(); }
+  bool drafts_may_know_noise() const override {
+    trigger_.tick();
+    return inner_->drafts_may_know_noise();
+  }
   VerifyResult verify(const VerifyInput& input) const override {
     trigger_.tick();
     VerifyResult result = inner_->verify(input);
@@ -80,7 +126,7 @@ class FaultyRule : public Verifier {
   }
 
  private:
-  std::unique_ptr<Verifier> inner_ = make_verifier("follow");
+  std::unique_ptr<Verifier> inner_;
   Trigger& trigger_;
 };
 
@@ -89,6 +135,8 @@ class FaultyPolicy : public TreePolicy {
  public:
   FaultyPolicy(std::unique_ptr<TreePolicy> inner, Trigger& trigger)
       : inner_(std::move(inner)), trigger_(trigger) {}
+  std::vector<FeatureTap> taps() const override { return inner_->taps(); }
+  Traits traits() const override { return inner_->traits(); }
   std::unique_ptr<PolicyState> start(DrafterEstimates& drafter,
                                      const MachineCosts& machine) const override {
     trigger_.tick();
@@ -135,83 +183,6 @@ class FaultyPolicy : public TreePolicy {
 
   std::unique_ptr<TreePolicy> inner_;
   Trigger& trigger_;
-};
-
-/// Ticks at every operation that a step uses.
-class FaultyBackend : public ForwardingBackend {
- public:
-  using ForwardingBackend::ForwardingBackend;
-  Buffer allocate(int rows, int cols) override {
-    trigger.tick();
-    return ForwardingBackend::allocate(rows, cols);
-  }
-  IndexBuffer allocate_indices(int count) override {
-    trigger.tick();
-    return ForwardingBackend::allocate_indices(count);
-  }
-  void upload(std::span<const float> from, const View& to) override {
-    trigger.tick();
-    ForwardingBackend::upload(from, to);
-  }
-  void upload(std::span<const std::int32_t> from, const Indices& to) override {
-    trigger.tick();
-    ForwardingBackend::upload(from, to);
-  }
-  Fence download_async(const View& from, std::span<float> to) override {
-    trigger.tick();
-    return ForwardingBackend::download_async(from, to);
-  }
-  Fence download_async(const Indices& from, std::span<std::int32_t> to) override {
-    trigger.tick();
-    return ForwardingBackend::download_async(from, to);
-  }
-  void embed(const Weight& table, const Indices& tokens, const View& out) override {
-    trigger.tick();
-    ForwardingBackend::embed(table, tokens, out);
-  }
-  void linear(const LinearArgs& args) override {
-    trigger.tick();
-    ForwardingBackend::linear(args);
-  }
-  void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
-    trigger.tick();
-    ForwardingBackend::rms_norm(x, weight, epsilon, out);
-  }
-  void copy(const View& from, const View& to) override {
-    trigger.tick();
-    ForwardingBackend::copy(from, to);
-  }
-  void gather_rows(const View& from, const Indices& rows, const View& to) override {
-    trigger.tick();
-    ForwardingBackend::gather_rows(from, rows, to);
-  }
-  std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override {
-    trigger.tick();
-    return ForwardingBackend::prepare(layout);
-  }
-  void attention(const AttentionArgs& args) override {
-    trigger.tick();
-    ForwardingBackend::attention(args);
-    trigger.tick();
-  }
-  void copy_kv(KvStore& cache, const Indices& from, const Indices& to) override {
-    trigger.tick();
-    ForwardingBackend::copy_kv(cache, from, to);
-  }
-  void argmax(const View& x, const Indices& best, const View& largest) override {
-    trigger.tick();
-    ForwardingBackend::argmax(x, best, largest);
-  }
-  void top_k(const View& x, int k, const View& values, const Indices& indices) override {
-    trigger.tick();
-    ForwardingBackend::top_k(x, k, values, indices);
-  }
-  void synchronize() override {
-    trigger.tick();
-    ForwardingBackend::synchronize();
-  }
-
-  Trigger trigger;
 };
 
 }  // namespace talon::test

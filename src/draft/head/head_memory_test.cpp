@@ -1,4 +1,4 @@
-#include "draft/eagle/head_memory.h"
+#include "draft/head/head_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "draft/drafter.h"
-#include "draft/eagle/pair_runner.h"
+#include "draft/head/pair_runner.h"
 #include "model/cache/kv_cache.h"
 
 namespace talon {

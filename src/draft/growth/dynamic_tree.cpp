@@ -1,9 +1,9 @@
-#include "draft/eagle/trees/dynamic_tree.h"
+#include "draft/growth/dynamic_tree.h"
 
 #include <algorithm>
 
 #include "core/error.h"
-#include "draft/eagle/trees/candidate_pool.h"
+#include "draft/growth/candidate_pool.h"
 
 namespace talon {
 namespace {

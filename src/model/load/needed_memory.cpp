@@ -1,0 +1,61 @@
+#include "model/load/needed_memory.h"
+
+#include <algorithm>
+
+#include "io/tensor_layout.h"
+#include "model/load/load_layer.h"
+
+namespace talon {
+namespace {
+
+/// Types of files become layouts of no fewer bits, but for float32 that fits in bf16.
+double least_bits(StorageType type, WeightLayout layout) {
+  constexpr double kHalf = 16;
+  switch (layout) {
+    case WeightLayout::as_stored:
+      break;
+    case WeightLayout::int8:
+      return 8;
+    case WeightLayout::int4:
+      return 4;
+    case WeightLayout::bf16:
+      return kHalf;
+    case WeightLayout::f32:
+      return 32;
+  }
+  const BlockShape block = block_shape(type);
+  return std::min(kHalf,
+                  8 * static_cast<double>(block.bytes) / static_cast<double>(block.elements));
+}
+
+}  // namespace
+
+std::size_t least_bytes(StorageType type, WeightLayout layout, std::uint64_t values) {
+  return static_cast<std::size_t>(static_cast<double>(values) * least_bits(type, layout) / 8);
+}
+
+std::size_t least_weight_bytes(const Checkpoint& checkpoint, const ModelConfig& config,
+                               WeightLayout layout) {
+  const TensorNames names = TensorNames::of(checkpoint.format, config);
+  const auto is_table = [&](const std::string& name) {
+    const bool is_output = name == names.output && !config.tied_output;
+    return name == names.embedding || is_output ||
+           (config.per_layer_input > 0 && name == names.layer_embedding);
+  };
+  const auto is_of_layer = [&](const std::string& name) {
+    const std::optional<int> layer = layer_of(name, names);
+    return layer && *layer < config.layers && name.ends_with(".weight") &&
+           !is_passed_over(name, *layer, names, config);
+  };
+  std::size_t bytes = 0;
+  for (const StoredTensor& tensor : checkpoint.tensors) {
+    const bool is_matrix = tensor.shape.size() >= 2 && holds_reals(tensor.type);
+    if (!is_matrix || !(is_table(tensor.name) || is_of_layer(tensor.name))) continue;
+    std::uint64_t values = 1;
+    for (const std::int64_t size : tensor.shape) values *= static_cast<std::uint64_t>(size);
+    bytes += least_bytes(tensor.type, layout, values);
+  }
+  return bytes;
+}
+
+}  // namespace talon

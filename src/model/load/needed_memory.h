@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/memory.h"
+#include "io/checkpoint.h"
+#include "model/config/config.h"
+
+namespace talon {
+
+/// Bytes that so many values of a matrix take at least in a backend's memory.
+std::size_t least_bytes(StorageType type, WeightLayout layout, std::uint64_t values);
+
+/// Bytes that the matrices of a model of texts take for sure once they are loaded: no more than
+/// they then have, so that no model is refused that fits. Those of the files, which are mapped, do
+/// not count, nor do matrices that are put together from parts.
+std::size_t least_weight_bytes(const Checkpoint& checkpoint, const ModelConfig& config,
+                               WeightLayout layout);
+
+}  // namespace talon

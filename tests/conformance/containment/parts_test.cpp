@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <new>
+
+#include "containment.h"
+#include "core/thread_pool.h"
+#include "faulty_grammar.h"
+#include "faulty_parts.h"
+#include "maker_data.h"
+
+// Parts that only some requests, drafters or models have.
+
+namespace talon::test::parts_test {
+namespace {
+
+TEST_F(Containment, OfADrafterThatSeesWhatIsDrawn) {
+  faulty_drafter_ = true;
+  may_fail_ = false;
+  sweep({.drafter = "jacobi"}, trigger_, /*lasts=*/false, 5);
+}
+
+TEST_F(Containment, OfADrafterThatProposesWhatIsNoToken) {
+  may_fail_ = false;
+  for (const bool has_grammar : {false, true}) {
+    if (has_grammar) constrain(std::make_shared<FaultyGrammar>(model_->vocabulary(), trigger_));
+    for (const char* drafter : {"unknown", "unknown drawn"}) {
+      EXPECT_FALSE(run({.drafter = drafter}, trigger_, /*at=*/0, /*lasts=*/false));
+    }
+  }
+}
+
+TEST_F(Containment, OfAGrammarWhichIsOneAnswersAlone) {
+  constrain(std::make_shared<FaultyGrammar>(model_->vocabulary(), trigger_));
+  sweep({}, trigger_, /*lasts=*/false, 5);
+  sweep({.drafter = "suffix", .policy = "throughput"}, trigger_, /*lasts=*/true, 11);
+}
+
+/// Without noise they give what the target itself does.
+TEST_F(Containment, OfOtherRules) {
+  std::vector<Request> requests = requests_;
+  requests[2].sampler.temperature = 0;
+  ask(std::move(requests));
+  faulty_rule_ = true;
+  for (const char* rule : {"token", "block", "traversal"}) {
+    sweep({.rule = rule}, trigger_, /*lasts=*/false, 7);
+  }
+}
+
+/// Both grow by two pages, for which there is room for one of them.
+TEST_F(Containment, OfSequencesThatAreSetBack) {
+  const std::vector<TokenId> first = long_prompt(kPageRows - 2, {});
+  ask({asking(first, 70), asking({first.rbegin(), first.rend()}, 70)});
+  pages_ = 4;
+  faulty_drafter_ = true;
+  may_fail_ = false;
+  sweep({}, trigger_, /*lasts=*/false, 17);
+  EXPECT_GT(preemptions_, 0);
+  faulty_drafter_ = false;
+  may_fail_ = backend_may_fail_ = true;
+  sweep({}, backend_->trigger, /*lasts=*/false, 151);
+}
+
+class ContainmentOfStates : public Containment {
+ protected:
+  ContainmentOfStates() : Containment(unpack_maker("qwen3_next").folder) {}
+};
+
+TEST_F(ContainmentOfStates, AndOfExpertsInABackend) {
+  backend_may_fail_ = true;
+  sweep({}, backend_->trigger, /*lasts=*/false, 97);
+}
+
+TEST(ThreadPoolFaults, OneThatFindsNoMemoryForAThreadThrows) {
+  Trigger& trigger = allocation_trigger();
+  const auto starts = [] {
+    try {
+      const FaultyAllocations scope;
+      ThreadPool(4, /*pin=*/false);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  };
+  constexpr long kMany = 1'000'000;
+  EXPECT_TRUE(starts());  // what is made once is made
+  trigger.arm(kMany, false);
+  EXPECT_TRUE(starts());
+  const long all = kMany - trigger.left;
+  ASSERT_GT(all, 3);
+  for (long last = 0; last < 3; ++last) {  // each thread has something of its own
+    trigger.arm(all - last, false);
+    EXPECT_FALSE(starts());
+  }
+  trigger.arm(0, false);
+}
+
+}  // namespace
+}  // namespace talon::test::parts_test
