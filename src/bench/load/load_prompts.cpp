@@ -26,9 +26,11 @@ LoadPrompts::LoadPrompts(const Tokenizer& tokenizer, const ChatTemplate* chat,
 LoadPrompt LoadPrompts::made_of(const std::string& text, int number) const {
   LoadPrompt prompt;
   prompt.text = text;
-  prompt.tokens =
-      chat_ ? encode_chat(tokenizer_, *chat_, std::vector{ChatMessage{"user", text}}).tokens
-            : encode_prompt(tokenizer_, text);
+  if (chat_) {
+    prompt.tokens = encode_chat(tokenizer_, *chat_, std::vector{ChatMessage{"user", text}}).tokens;
+  } else {
+    prompt.tokens = encode_prompt(tokenizer_, text);
+  }
   std::mt19937_64 random(settings_.seed * 1'000'003 + static_cast<std::uint64_t>(number));
   const int least = std::max(1, settings_.max_new / 2);
   prompt.max_new =
