@@ -1,5 +1,6 @@
 //! Normalizers and pre-tokenizers whose patterns have an end (pattern.rs); the rest of a tokenizer is the crate's.
 
+use crate::limits::Ended;
 use crate::pattern::Bounded;
 use serde::{de::Error, Deserialize, Deserializer};
 use tokenizers::normalizers::{NormalizerWrapper, Replace};
@@ -48,7 +49,10 @@ fn pattern_of(replace: &Replace) -> Result<Bounded> {
 impl Normalizer for Normalization {
     fn normalize(&self, text: &mut NormalizedString) -> Result<()> {
         match self {
-            Self::Replace { pattern, content } => text.replace(pattern, content),
+            // The crate goes on with a text as it was where a normalizer fails, so this one unwinds to the border.
+            Self::Replace { pattern, content } => text
+                .replace(pattern, content)
+                .map_err(|e| std::panic::resume_unwind(Box::new(Ended(format!("normalizer Replace: {e}"))))),
             Self::Sequence(steps) => steps.iter().try_for_each(|step| step.normalize(text)),
             Self::Other(step) => step.normalize(text),
         }
