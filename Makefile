@@ -11,7 +11,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance crowd deploy-check image-check service-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench converted field learn mixtures policies picture images image-bench pages page-test format check tidy \
+.PHONY: help demo test clients openapi endurance crowd deploy-check image-check service-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench converted field learn mixtures policies picture images image-bench pages page-test format check bridge-test tidy \
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
@@ -180,6 +180,11 @@ format: ## clang-format over all C++
 check: ## what no compiler says: format, line lengths, sizes of files and folders, layering
 	@scripts/setup.sh format
 	@python3 tests/style/check_style.py
+
+bridge-test: ## the Rust crate's own tests, a minute: templates that are made up, and bounds of time
+	@scripts/setup.sh
+	@cd src/text/bridge && PATH="$$HOME/.cargo/bin:$$PATH" && \
+	  $$(command -v cargo cargo-1.96 cargo-web | head -1) test --release --locked --quiet --lib -- --test-threads=1
 
 tidy: ## clang-tidy over src
 	@scripts/setup.sh format
