@@ -37,8 +37,7 @@ int trained_tokens(const Checkpoint& head) {
 
 std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& context,
                                         HeadGeneration wanted, EagleOptions eagle) {
-  HeadOptions head_options;
-  head_options.layout = read_layout(options);
+  HeadOptions head_options = read_layouts(options);
   const bool is_eagle3 = wanted == HeadGeneration::eagle3;
   if (is_eagle3) head_options.tap_layers = options.wholes("taps");
   const std::string path = read_head_path(options, context, is_eagle3 ? "eagle3" : "eagle2");

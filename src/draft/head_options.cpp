@@ -10,12 +10,20 @@
 
 namespace talon {
 
+namespace {
+
+constexpr std::string_view kMixed = "mixed";
+
+}  // namespace
+
 std::vector<Option> head_options() {
-  OneOf layouts;
+  OneOf layouts{{std::string(kMixed)}};
   for (const WeightLayout layout : kWeightLayouts) layouts.words.emplace_back(name_of(layout));
   return {
       {"head", FreeText{"PATH"}, "", "the draft head (default: one that belongs to the model)"},
-      {"weights", std::move(layouts), std::string(name_of(WeightLayout::int8)), "how it is kept"},
+      {"weights", std::move(layouts), std::string(kMixed),
+       "how it is kept; mixed: int8, and int4 for the output rows of an EAGLE head's draft list "
+       "where those are most of it"},
       coupled_option(),
       {"beta", RealNumber{0.01, 100}, "1.25", "weight of its logits beside that noise"},
       {"gamma", RealNumber{0.01, 100}, "0.9", "sharpness of the chances that it then gives"}};
@@ -51,7 +59,7 @@ void expect_head_of(std::string_view drafters, const Options& options,
 std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
                                                const Checkpoint& checkpoint,
                                                const HeadOptions& options) {
-  const std::string key = fmt::format("{} {} {}", name_of(options.layout),
+  const std::string key = fmt::format("{} {} {} {}", name_of(options.layout), options.small_output,
                                       fmt::join(options.tap_layers, "/"), checkpoint.path.string());
   return context.weights<HeadWeights>(key, [&] {
     HeadWeights head = load_head(checkpoint, *context.target, options);
@@ -62,10 +70,18 @@ std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
 
 WeightLayout read_layout(Options& options) {
   const std::string& text = options.text("weights");
+  if (text == kMixed) return WeightLayout::int8;
   for (const WeightLayout layout : kWeightLayouts) {
     if (text == name_of(layout)) return layout;
   }
   throw Bug("a layout of weights that is declared and has no value");
+}
+
+HeadOptions read_layouts(Options& options) {
+  HeadOptions head;
+  head.layout = read_layout(options);
+  head.small_output = options.text("weights") == kMixed;
+  return head;
 }
 
 Option coupled_option() {

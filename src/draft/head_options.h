@@ -18,7 +18,7 @@ constexpr int kMostDraftNodes = 1024;
 constexpr int kMostDraftLevels = 64;
 constexpr int kMostDraftChildren = 64;
 
-/// `head=PATH`, `weights=int8` and how drafts use known noise.
+/// `head=PATH`, `weights=mixed` and how drafts use known noise.
 std::vector<Option> head_options();
 /// Throws UsageError for a target that draws pictures: the drafter is one for texts.
 void expect_text(const Options& options, const DrafterContext& context);
@@ -35,8 +35,10 @@ void expect_head_of(std::string_view drafters, const Options& options,
 std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
                                                const Checkpoint& checkpoint,
                                                const HeadOptions& options);
-/// `weights=int8`: how the head is kept.
+/// `weights=mixed`: how the head is kept, but for the output rows of a draft vocabulary.
 WeightLayout read_layout(Options& options);
+/// Likewise with those rows.
+HeadOptions read_layouts(Options& options);
 /// `coupled=on`, `beta=1.25` and `gamma=0.9`.
 Coupling read_coupling(Options& options);
 /// `coupled=on`.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "backend/cpu/cpu.h"
 #include "draft/head/gguf_head.h"
 #include "draft/head/head_config.h"
 #include "draft/head/head_weights.h"
@@ -313,6 +314,36 @@ TEST(GgufHead, ThatIsStoppedLeavesNothingBehind) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   stop.clear();
   EXPECT_TRUE(write());
+}
+
+TEST(HeadWeights, OutputRowsThatAreMostOfAHeadMayBeKeptSmaller) {
+  const auto backend = make_cpu_backend({.threads = 2, .pin = false});
+  const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k";
+  const Model target = load_model(open_checkpoint(golden / "target"), *backend);
+  const auto layouts = [&](const std::filesystem::path& path, bool small_output) {
+    HeadOptions options;
+    options.small_output = small_output;
+    const HeadWeights head = load_head(open_checkpoint(path), target, options);
+    return std::pair(head.layer.q->layout.substr(0, 1), head.output->layout.substr(0, 1));
+  };
+  constexpr std::size_t kRows = 448, kWidth = 64;
+  HeadFiles files = HeadFiles::read("eagle3_head");
+  files.config["draft_vocab_size"] = kRows;
+  files.config["intermediate_size"] = 4;
+  files.tensors["d2t"] = {"I64", {kRows}, std::string(kRows * 8, '\0')};
+  files.tensors["t2d"].bytes = std::string(kRows, '\1') + std::string(512 - kRows, '\0');
+  files.add("lm_head.weight", {kRows, kWidth}, std::vector<float>(kRows * kWidth, 0.5F));
+  for (const std::string part : {"gate", "up", "down"}) {
+    const bool down = part == "down";
+    files.add("midlayer.mlp." + part + "_proj.weight", {down ? 64 : 4, down ? 4 : 64},
+              std::vector<float>(4 * kWidth, 0.5F));
+  }
+  const test::TemporaryFolder folder;
+  files.write(folder);
+  EXPECT_EQ(layouts(folder.path(), true), std::pair(std::string("8"), std::string("4")));
+  EXPECT_EQ(layouts(folder.path(), false), std::pair(std::string("8"), std::string("8")));
+  EXPECT_EQ(layouts(golden / "eagle3_head", true), std::pair(std::string("8"), std::string("8")))
+      << "of 160 rows: the layer is larger";
 }
 
 TEST(HeadEmbedding, AnEqualCopyOfTheTargetsTableIsNotKeptTwice) {

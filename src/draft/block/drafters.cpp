@@ -52,7 +52,7 @@ std::unique_ptr<Drafter> make_dspark(Options& options, const DrafterContext& con
 
 std::unique_ptr<Drafter> make_peagle(Options& options, const DrafterContext& context) {
   const BlockOptions block = read_block_options(options, context);
-  const HeadOptions head_options{.layout = read_layout(options), .tap_layers = {}};
+  const HeadOptions head_options = read_layouts(options);
   expect_text(options, context);
   const std::string path = read_head_path(options, context, "peagle");
   expects(context.target != nullptr, "a drafter with a head has a target");

@@ -73,7 +73,6 @@ HeadWeights HeadLoader::load() {
   head.target_token = read_draft_vocabulary(tensors_, target_.config.vocabulary);
   head.backend = &backend_;
   load_embedding(head);
-  load_output(head);
   load_fusion(head);
   load_layer("", head.layer);
   add_bytes(head.layer, head.pass_bytes);
@@ -81,6 +80,7 @@ HeadWeights HeadLoader::load() {
     load_layer(fmt::format("layers.{}.", i), head.further_layers.emplace_back());
     add_bytes(head.further_layers.back(), head.pass_bytes);
   }
+  load_output(head);
   head.pass_bytes += head.output->bytes;
   if (config_.generation == HeadGeneration::eagle1) head.pass_bytes += head.fc->bytes;
   head.config = std::move(config_);
@@ -162,9 +162,14 @@ void HeadLoader::load_embedding(HeadWeights& head) {
   head.embedding = head.own_embedding.get();
 }
 
+/// After the layers, whose bytes are in pass_bytes.
 void HeadLoader::load_output(HeadWeights& head) {
   head.output = config_.tied_output ? head.own_embedding.get() : &target_.output_weight();
   if (config_.draft_vocabulary == 0) return;
+  const auto weights =
+      static_cast<std::size_t>(config_.draft_vocabulary) * static_cast<std::size_t>(config_.hidden);
+  const bool small = options_.small_output && weights > head.pass_bytes;
+  const WeightLayout layout = small ? WeightLayout::int4 : options_.layout;
   if (config_.shared_output) {
     const auto rows = rows_of(*head.output, head.target_token);
     head.own_output = backend_.load_weight({"lm_head.weight",
@@ -173,7 +178,7 @@ void HeadLoader::load_output(HeadWeights& head) {
                                             config_.hidden,
                                             std::as_bytes(std::span(rows)),
                                             {}},
-                                           options_.layout);
+                                           layout);
     head.output = head.own_output.get();
     return;
   }
@@ -194,7 +199,7 @@ void HeadLoader::load_output(HeadWeights& head) {
     }
     rows.bytes = chosen;
   }
-  head.own_output = backend_.load_weight(rows, options_.layout);
+  head.own_output = backend_.load_weight(rows, layout);
   head.output = head.own_output.get();
 }
 
