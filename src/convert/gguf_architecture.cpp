@@ -58,6 +58,7 @@ constexpr Names kArchitectures[] = {
     {"llama4_text", "llama4"},
     {"deepseek_v2", "deepseek2"},
     {"deepseek_v3", "deepseek2"},
+    {"kimi_k2", "deepseek2"},
     {"qwen3_next", "qwen3next"},
     {"qwen3_5", "qwen35"},
     {"qwen3_5_text", "qwen35"},

@@ -12,6 +12,8 @@ constexpr std::string_view kEndTexts[] = {
     "<|end_of_text|>",
     "<|eot_id|>",
     "<|eom_id|>",
+    "<|eot|>",
+    "<|eom|>",
     "<|end|>",
     "<end_of_turn>",
     "<|end_of_turn|>",

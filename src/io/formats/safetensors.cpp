@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t kLargestHeader = 100'000'000;  // as in the reference implementation
 constexpr std::size_t kMostDimensions = 16;
 
+/// Whole numbers without a sign have the type of those with one: who reads their bits knows.
 std::optional<StorageType> storage_type_of(std::string_view dtype) {
   if (dtype == "F32") return StorageType::f32;
   if (dtype == "F16") return StorageType::f16;
@@ -23,9 +24,9 @@ std::optional<StorageType> storage_type_of(std::string_view dtype) {
   if (dtype == "F64") return StorageType::f64;
   if (dtype == "I8") return StorageType::i8;
   if (dtype == "U8") return StorageType::u8;
-  if (dtype == "I16") return StorageType::i16;
-  if (dtype == "I32") return StorageType::i32;
-  if (dtype == "I64") return StorageType::i64;
+  if (dtype == "I16" || dtype == "U16") return StorageType::i16;
+  if (dtype == "I32" || dtype == "U32") return StorageType::i32;
+  if (dtype == "I64" || dtype == "U64") return StorageType::i64;
   if (dtype == "BOOL") return StorageType::boolean;
   return std::nullopt;
 }
@@ -43,7 +44,7 @@ class Entry {
     if (!dtype.is_string()) fail_entry("a text as dtype", dtype.type_name());
     const auto type = storage_type_of(dtype.get_ref<const std::string&>());
     if (!type) {
-      fail_entry("a dtype among F32 F16 BF16 F64 F8_E4M3 I8 U8 I16 I32 I64 BOOL",
+      fail_entry("a dtype among F32 F16 BF16 F64 F8_E4M3 I8 U8 I16 U16 I32 U32 I64 U64 BOOL",
                  quote(dtype.get_ref<const std::string&>()));
     }
     return *type;

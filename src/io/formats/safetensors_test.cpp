@@ -34,6 +34,16 @@ TEST(Safetensors, AcceptsTensorsWithoutElementsAndNoTensorsAtAll) {
   EXPECT_EQ(header_refusal("{}   ", 0), "no error") << "headers are padded with spaces";
 }
 
+/// MLX's groups of weights are such: the folder opens, and its configuration tells what it is.
+TEST(Safetensors, TakesWholeNumbersWithoutASign) {
+  EXPECT_EQ(header_refusal(R"({"a":{"dtype":"U16","shape":[4],"data_offsets":[0,8]}})"),
+            "no error");
+  EXPECT_EQ(header_refusal(R"({"a":{"dtype":"U32","shape":[2],"data_offsets":[0,8]}})"),
+            "no error");
+  EXPECT_EQ(header_refusal(R"({"a":{"dtype":"U64","shape":[1],"data_offsets":[0,8]}})"),
+            "no error");
+}
+
 TEST(Safetensors, RefusesGapsOverlapsAndLeftOvers) {
   EXPECT_EQ(
       header_refusal(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})"),

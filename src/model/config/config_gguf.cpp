@@ -14,11 +14,11 @@ using Limits = ConfigLimits;
 
 /// Tokens that end an answer in the chat formats of these families, besides the ones a file names
 /// by key.
-constexpr std::array<std::string_view, 13> kEndTexts = {
+constexpr std::array<std::string_view, 15> kEndTexts = {
     "<|im_end|>",      "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
     "<|end_of_text|>", "<end_of_turn>", "<turn|>",    "<|return|>",
     "<|call|>",        "<|user|>",      "</s>",       "<|END_OF_TURN_TOKEN|>",
-    "<|observation|>"};
+    "<|observation|>", "<|eot|>",       "<|eom|>"};
 
 /// YaRN's multiplier of cos and sin. Converters write in its place the `attn_factor` that some
 /// folders have and transformers passes over. That takes back what the usual multiplier adds, so it

@@ -9,7 +9,7 @@ namespace talon {
 const std::string_view kExpertModelTypes =
     "mixtral, qwen2_moe, qwen3_moe, qwen3_vl_moe, qwen3_vl_moe_text, gpt_oss, granitemoe, "
     "granitemoeshared, granitemoehybrid, "
-    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, gemma4, gemma4_text, "
+    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, kimi_k2, gemma4, gemma4_text, "
     "gemma4_unified, gemma4_unified_text, mimo_v2_flash, olmoe, ernie4_5_moe, glm4_moe_lite";
 
 namespace {
@@ -387,6 +387,7 @@ constexpr Family kFamilies[] = {
     {"llama4_text", read_llama4},
     {"deepseek_v2", read_deepseek_v2},
     {"deepseek_v3", read_deepseek_v3},
+    {"kimi_k2", read_deepseek_v3},
     {"gemma4", read_gemma4},
     {"gemma4_text", read_gemma4},
     {"gemma4_unified", read_gemma4},

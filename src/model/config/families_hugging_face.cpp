@@ -91,10 +91,18 @@ void read_olmo2(const ConfigKeys& keys, ModelConfig& config) {
   });
 }
 
+/// The rope of windowed layers: as saved folders say it for each kind of layers, else a plain one.
+RopeConfig local_rope_of(const ConfigKeys& keys, const ModelConfig& config, double base) {
+  constexpr std::string_view kWindowed = "sliding_attention";
+  const auto kinds = keys.object("rope_parameters");
+  if (!kinds || !kinds->has(kWindowed)) return plain_rope(base);
+  return read_rope_of(keys, config.context, config.head_dim, kWindowed);
+}
+
 void read_olmo3(const ConfigKeys& keys, ModelConfig& config) {
   read_olmo2(keys, config);
   window_by_types(keys, config, 4);
-  local_rope_where_windowed(config, plain_rope(config.rope.base));
+  local_rope_where_windowed(config, local_rope_of(keys, config, config.rope.base));
 }
 
 /// EXAONE 4's windowed layers: listed, or by a pattern of L and G, or all but every so many.
@@ -227,11 +235,8 @@ void read_gemma3(const ConfigKeys& keys, ModelConfig& config) {
     plan.window = 0;
   });
   window_by_types(keys, config, keys.integer_or("sliding_window_pattern", 1, Limits::kLayers, 6));
-  const auto both = keys.object("rope_parameters");
-  local_rope_where_windowed(
-      config, both && both->has("sliding_attention")
-                  ? read_rope_of(keys, config.context, config.head_dim, "sliding_attention")
-                  : plain_rope(keys.number_or("rope_local_base_freq", 1, 1e12, 10000)));
+  const double base = keys.number_or("rope_local_base_freq", 1, 1e12, 10000);
+  local_rope_where_windowed(config, local_rope_of(keys, config, base));
 }
 
 struct Family {

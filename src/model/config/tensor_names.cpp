@@ -220,7 +220,8 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
     names.down = root + "down_proj";
   } else if (family == "mimo_v2_flash") {
     names.sinks = layer + "self_attn.attention_sink_bias";
-  } else if (family.starts_with("deepseek") || family.starts_with("glm4_moe")) {
+  } else if (family.starts_with("deepseek") || family.starts_with("glm4_moe") ||
+             family == "kimi_k2") {
     name_shared(layer + "mlp.shared_experts.", names);
   } else if (family == "ernie4_5_moe") {
     name_shared(layer + "mlp.shared_experts.", names);

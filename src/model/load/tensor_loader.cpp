@@ -9,13 +9,25 @@
 #include "model/finite.h"
 
 namespace talon {
+namespace {
+
+/// Whether "NAME.scale" is a factor of the matrix "NAME.weight". Gemma 4 calls vectors of its own
+/// so.
+bool may_have_factors(const Checkpoint& checkpoint) {
+  if (checkpoint.format != CheckpointFormat::gguf) return false;
+  const auto architecture = checkpoint.metadata.find("general.architecture");
+  return architecture == checkpoint.metadata.end() || *architecture != "gemma4";
+}
+
+}  // namespace
 
 TensorLoader::TensorLoader(const Checkpoint& checkpoint, Backend& backend,
                            const LoadOptions& options)
     : checkpoint_(checkpoint),
       backend_(backend),
       options_(options),
-      pool_(backend.threads(), /*pin=*/false) {
+      pool_(backend.threads(), /*pin=*/false),
+      has_factors_(may_have_factors(checkpoint)) {
   if (checkpoint.format != CheckpointFormat::hugging_face) return;
   quantization_ = read_quantization(ConfigKeys(checkpoint.metadata, checkpoint.path.string()));
 }
@@ -27,10 +39,6 @@ const StoredTensor& TensorLoader::checked(const std::string& name,
   if (!holds_reals(tensor.type)) {
     fail("load {} \"{}\": expected a floating-point or quantised type, found {}", where, name,
          name_of(tensor.type));
-  }
-  const std::string scale = name.substr(0, name.rfind('.')) + ".scale";
-  if (tensor.type == StorageType::nvfp4 && has(scale)) {
-    fail("load {} \"{}\": expected nvfp4 without a scale of its own, found {}", where, name, scale);
   }
   if (tensor.shape != shape) {
     fail("load {} \"{}\": expected [{}], found [{}]", where, name, fmt::join(shape, ", "),
@@ -86,6 +94,38 @@ bool TensorLoader::make(const std::string& name, int rows, int cols) {
   return true;
 }
 
+/// Of matrix `index` of a stack, or of all of it; of the only matrix where `count` is 0.
+std::optional<float> TensorLoader::factor_of(const std::string& name, int count, int index) {
+  constexpr std::string_view kEnd = ".weight";
+  if (!has_factors_ || !name.ends_with(kEnd)) return std::nullopt;
+  const std::string factor = name.substr(0, name.size() - kEnd.size()) + ".scale";
+  const StoredTensor* tensor = checkpoint_.find(factor);
+  if (!tensor) return std::nullopt;
+  const bool of_all = count == 0 || tensor->shape == std::vector<std::int64_t>{1};
+  const std::vector<float> all = values(factor, {of_all ? 1 : count});
+  return all[of_all ? 0 : static_cast<std::size_t>(index)];
+}
+
+/// Puts together rows [first, first + rows) of a stored tensor, times `factor`.
+void TensorLoader::multiply(const StoredTensor& tensor, std::size_t first, std::size_t rows,
+                            float factor) {
+  const auto cols = static_cast<std::size_t>(tensor.shape.back());
+  const BlockShape block = block_shape(tensor.type);
+  const std::size_t row_bytes = cols / block.elements * block.bytes;
+  std::vector<float> values(rows * cols);
+  dequantize(tensor.type, tensor.bytes.subspan(first * row_bytes, rows * row_bytes), values);
+  for (float& value : values) value *= factor;
+  const auto bytes = std::as_bytes(std::span(values));
+  if (const auto value = find_not_finite(StorageType::f32, bytes, pool_)) {
+    fail(
+        "load {} \"{}\": expected products with its factor below 3.4e38, found a larger one in row "
+        "{} at column {}",
+        checkpoint_.path.string(), tensor.name, first + *value / cols, *value % cols);
+  }
+  made_.type = StorageType::f32;
+  made_.bytes.assign(bytes.begin(), bytes.end());
+}
+
 /// A matrix that only lies there in parts which no configuration explains.
 void TensorLoader::refuse_parts_of(const std::string& name) const {
   if (checkpoint_.find(name) || !name.ends_with(".weight")) return;
@@ -114,6 +154,13 @@ StoredMatrix TensorLoader::stored(const std::string& name, int count, int index,
         count > 0 ? checked(name, {count, all, cols}) : checked(name, {all, cols});
     type = tensor.type;
     all_bytes = tensor.bytes;
+    if (const auto factor = factor_of(name, count, index)) {
+      const auto rows_of_one = static_cast<std::size_t>(all);
+      multiply(tensor, static_cast<std::size_t>(index) * rows_of_one, rows_of_one, *factor);
+      type = made_.type;
+      all_bytes = made_.bytes;
+      index = 0;
+    }
   }
   const BlockShape block = block_shape(type);
   const std::size_t row_bytes = static_cast<std::size_t>(cols) / block.elements * block.bytes;

@@ -67,11 +67,15 @@ class TensorLoader {
   /// Puts `name` together, where it is stored in parts.
   bool make(const std::string& name, int rows, int cols);
   void refuse_parts_of(const std::string& name) const;
+  /// What a GGUF file says that a matrix is to be multiplied by.
+  std::optional<float> factor_of(const std::string& name, int count, int index);
+  void multiply(const StoredTensor& tensor, std::size_t first, std::size_t rows, float factor);
 
   const Checkpoint& checkpoint_;
   Backend& backend_;
   const LoadOptions& options_;
   ThreadPool pool_;
+  bool has_factors_ = false;                  // factor_of
   std::optional<Quantization> quantization_;  // of a folder that says so
   MadeMatrix made_;                           // the last that was put together
   std::string made_name_;                     // whose name that is

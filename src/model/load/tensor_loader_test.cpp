@@ -83,6 +83,44 @@ TEST_F(QuantizedParts, PackedMatricesMayHaveOneScaleAndUnsetGroups) {
   EXPECT_EQ(found[9], -4.0F);
 }
 
+/// As converters write NVFP4's second scale.
+TEST_F(QuantizedParts, MatricesOfGgufFilesMayHaveAFactorBesideThem) {
+  folder_.format = CheckpointFormat::gguf;
+  folder_.metadata["general.architecture"] = "qwen3";
+  std::vector<std::uint8_t> block(36);
+  for (std::size_t i = 0; i < block.size(); ++i) block[i] = static_cast<std::uint8_t>(0x30 + i);
+  add("a.weight", StorageType::nvfp4, {1, 64}, block);
+  const std::vector<float> plain = values(1, 64);
+  std::vector<float> expected = plain;
+  for (float& value : expected) value *= 0.3F;
+  add("a.scale", StorageType::f32, {1}, std::vector<float>{0.3F});
+  EXPECT_EQ(values(1, 64), expected);
+  folder_.metadata["general.architecture"] = "gemma4";  // where other tensors end so
+  EXPECT_EQ(values(1, 64), plain);
+  folder_.metadata["general.architecture"] = "qwen3";
+  folder_.tensors.pop_back();
+  add("a.scale", StorageType::f32, {1}, std::vector<float>{3e38F});
+  EXPECT_NE(refusal(1, 64).find("products with its factor"), std::string::npos) << refusal(1, 64);
+  folder_.tensors.pop_back();
+  add("a.scale", StorageType::f32, {2}, std::vector<float>{1, 1});
+  EXPECT_NE(refusal(1, 64).find("a.scale"), std::string::npos) << refusal(1, 64);
+}
+
+TEST_F(QuantizedParts, EachMatrixOfAStackMayHaveAFactor) {
+  folder_.format = CheckpointFormat::gguf;
+  add("a.weight", StorageType::f32, {2, 1, 2}, std::vector<float>{1, 2, 3, 4});
+  add("a.scale", StorageType::f32, {2}, std::vector<float>{0.5F, -2});
+  TensorLoader loader(folder_, *backend_, options_);
+  const auto second = loader.matrix_of_stack("a.weight", 2, 1, 1, 2);
+  const Buffer row = backend_->allocate(1, 2);
+  const IndexBuffer zero = backend_->allocate_indices(1);
+  backend_->embed(*second, zero.first(1), row.view());
+  std::vector<float> found(2);
+  backend_->download(row.view(), found);
+  EXPECT_EQ(found, (std::vector<float>{-6, -8}));
+  EXPECT_TRUE(loader.was_read("a.scale"));
+}
+
 TEST_F(QuantizedParts, ThatNoConfigurationExplainsAreRefusedByName) {
   add("a.qweight", StorageType::i32, {1, 8}, std::vector<std::int32_t>(8));
   EXPECT_NE(refusal(8, 8).find("quantization_config"), std::string::npos) << refusal(8, 8);

@@ -298,6 +298,14 @@ TEST(GgufByteLevel, TheEndOfAMessageEndsAnAnswerUnlessAnotherTokenReturns) {
   EXPECT_EQ(load(metadata).end_tokens(), (std::vector<TokenId>{263, 262}));
 }
 
+/// Llama 4's, of which files name the first alone.
+TEST(GgufByteLevel, ACallOfAToolEndsAnAnswer) {
+  Json metadata = byte_level("llama4");
+  metadata["tokenizer.ggml.tokens"][261] = "<|eot|>";
+  metadata["tokenizer.ggml.tokens"][262] = "<|eom|>";
+  EXPECT_EQ(load(metadata).end_tokens(), (std::vector<TokenId>{261, 262}));
+}
+
 TEST(GgufByteLevel, EveryByteHasItsToken) {
   const Tokenizer tokenizer = load(byte_level("gpt-2"));
   for (int byte = 0; byte < 256; ++byte) {
