@@ -1,9 +1,12 @@
 #include "io/atomic_file.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -40,6 +43,36 @@ std::filesystem::path file_at(const std::filesystem::path& path) {
   return real;
 }
 
+/// A file that is being written aside, where a signal handler can read its name.
+struct FileAside {
+  enum State { kFree, kTaken, kNamed };
+  std::atomic<int> state = kFree;
+  std::array<char, PATH_MAX> name = {};
+};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler reads it");
+
+std::array<FileAside, 16> files_aside;  // what a signal handler may touch has to be global
+
+/// Returns its place, or -1.
+int note_aside(const std::filesystem::path& file) {
+  const std::string& name = file.native();
+  if (name.size() >= PATH_MAX) return -1;
+  for (std::size_t place = 0; place < files_aside.size(); ++place) {
+    FileAside& aside = files_aside[place];
+    int is_free = FileAside::kFree;
+    if (!aside.state.compare_exchange_strong(is_free, FileAside::kTaken)) continue;
+    std::ranges::copy(name, aside.name.begin());
+    aside.name[name.size()] = '\0';
+    aside.state = FileAside::kNamed;
+    return static_cast<int>(place);
+  }
+  return -1;
+}
+
+void forget_aside(int place) {
+  if (place >= 0) files_aside[static_cast<std::size_t>(place)].state = FileAside::kFree;
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(file_at(path)) {
@@ -48,7 +81,10 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(file_at(path)) {
     aside_ = path_;
     aside_ += fmt::format(".{}.{}.tmp", ::getpid(), attempt);
     descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0) return;
+    if (descriptor_ >= 0) {
+      noted_ = note_aside(aside_);
+      return;
+    }
     if (errno != EEXIST) break;
   }
   fail_write(path_, errno);
@@ -74,8 +110,10 @@ void AtomicFile::commit() {
       ::rename(aside_.c_str(), path_.c_str()) != 0) {
     const int code = errno;
     ::unlink(aside_.c_str());
+    forget_aside(std::exchange(noted_, -1));
     fail_write(path_, code);
   }
+  forget_aside(std::exchange(noted_, -1));
   flush_folder(path_.parent_path());
 }
 
@@ -83,6 +121,13 @@ void AtomicFile::give_up() {
   if (descriptor_ < 0) return;
   ::close(std::exchange(descriptor_, -1));
   ::unlink(aside_.c_str());
+  forget_aside(std::exchange(noted_, -1));
+}
+
+void remove_files_aside() noexcept {
+  for (FileAside& aside : files_aside) {
+    if (aside.state == FileAside::kNamed) ::unlink(aside.name.data());
+  }
 }
 
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {

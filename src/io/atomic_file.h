@@ -29,7 +29,13 @@ class AtomicFile {
   std::filesystem::path path_;
   std::filesystem::path aside_;
   int descriptor_ = -1;
+  int noted_ = -1;  // where remove_files_aside() finds it; -1: nowhere
 };
+
+/// Removes what all AtomicFiles of the process have written beside their files so far; none may be
+/// used afterwards. For a signal handler that ends the process. Of very many at once, or of very
+/// long names, some stay.
+void remove_files_aside() noexcept;
 
 /// The whole of it in one call.
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);

@@ -7,6 +7,9 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "io/sha256.h"
 #include "io/test_files.h"
@@ -51,6 +54,40 @@ TEST(AtomicFile, LeavesTheOldFileAndNothingElseWhenGivenUp) {
   }
   EXPECT_EQ(contents(path), "old");
   EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(AtomicFile, WhatIsWrittenAsideCanBeRemovedAtOnce) {
+  const TemporaryFolder folder;
+  const auto whole = folder.path() / "whole", given_up = folder.path() / "given up";
+  write_file(whole, bytes_of("x"));
+  { const AtomicFile file(given_up); }
+  {
+    AtomicFile one(folder.path() / "one"), two(folder.path() / "two");
+    one.write(bytes_of("1"));
+    EXPECT_EQ(files_in(folder), 3u);
+    remove_files_aside();
+    EXPECT_EQ(files_in(folder), 1u);
+    EXPECT_NE(message_of([&] { one.commit(); }), "no error");
+  }
+  for (int i = 0; i < 100; ++i) write_file(given_up, bytes_of("y"));
+  remove_files_aside();
+  EXPECT_EQ(contents(whole), "x");
+  EXPECT_EQ(contents(given_up), "y");
+}
+
+/// More than there are places for: those that have none are files like all others.
+TEST(AtomicFile, ManyCanBeWrittenAtOnce) {
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  for (int i = 0; i < 40; ++i) {
+    files.push_back(std::make_unique<AtomicFile>(folder.path() / std::to_string(i)));
+  }
+  for (const auto& file : files) file->commit();
+  EXPECT_EQ(files_in(folder), 40u);
+  files.clear();
+  AtomicFile last(folder.path() / "last");
+  remove_files_aside();
+  EXPECT_EQ(files_in(folder), 40u);
 }
 
 TEST(AtomicFile, NeverTakesThePlaceOfADeviceOrPipe) {

@@ -4,6 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/atomic_file.h"
+
 namespace talon {
 namespace {
 
@@ -21,7 +23,10 @@ void on_interrupt(int signal) {
   if (signal == SIGTERM) ended.request();
   static volatile time_t first = 0;
   if (!interrupted.requested()) first = now();
-  if (interrupted.requested() && now() - first > kSeconds) _exit(130);
+  if (interrupted.requested() && now() - first > kSeconds) {
+    remove_files_aside();
+    _exit(130);
+  }
   interrupted.request();
 }
 

@@ -6,7 +6,7 @@ namespace talon {
 
 /// While one lives, Ctrl-C requests stop() instead of ending the program, and so does SIGTERM, with
 /// which service managers and schedulers end programs; a second one before stop() was cleared ends
-/// it. At most one at a time.
+/// it at once, without files that are half written (remove_files_aside). At most one at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

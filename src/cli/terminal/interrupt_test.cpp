@@ -1,0 +1,40 @@
+#include "cli/terminal/interrupt.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
+#include "io/atomic_file.h"
+#include "io/test_files.h"
+
+namespace talon::interrupt_test {
+namespace {
+
+using namespace test;
+
+/// A program that is busy with a file and never looks whether it shall stop.
+void write_until_killed(const std::filesystem::path& path) {
+  const InterruptGuard interrupt;
+  AtomicFile file(path);
+  file.write(bytes_of("half"));
+  while (true) {
+    std::raise(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+TEST(Interrupt, ASecondOneLeavesNoPartOfAFile) {
+  const TemporaryFolder folder;
+  const auto path = folder.add("x", "old");
+  EXPECT_EXIT(write_until_killed(path), testing::ExitedWithCode(130), "");
+  const std::filesystem::directory_iterator files(folder.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+  EXPECT_EQ(std::filesystem::file_size(path), 3u);
+}
+
+}  // namespace
+}  // namespace talon::interrupt_test
