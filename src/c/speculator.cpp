@@ -238,7 +238,11 @@ talon_verdict talon_sequence::verify(const float* logits, std::size_t stride) {
   verdict_ = by_->rule->verify(input);
   distortion_ += verdict_.distortion;
   if (by_->traits.sees_draws) {
-    by_->drafter->saw(*state_, tree_, [&](NodeId node) { return drawn_token(input, node); });
+    by_->drafter->saw(*state_, tree_,
+                      {[&](NodeId node) { return drawn_token(input, node); },
+                       [&](NodeId node, std::span<const TokenId> others) {
+                         return drawn_without(input, node, others);
+                       }});
   }
   proposed_ = false;
   for (const NodeId node : std::span(verdict_.path).subspan(1))

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/memory.h"
@@ -32,7 +34,25 @@ class DraftState {
 
 /// The token that the target itself has after a node of a checked tree, and so the text if it goes
 /// through the node. Of a node that it did not go through it takes a draw to know.
-using TokenAfter = std::function<TokenId(NodeId)>;
+class TokenAfter {
+ public:
+  /// The token there if it could be none of `others`; -1: not known.
+  using Without = std::function<TokenId(NodeId node, std::span<const TokenId> others)>;
+
+  /// A function of a node will do.
+  template <std::invocable<NodeId> Drawn>
+  TokenAfter(Drawn drawn, Without without = {})
+      : drawn_(std::move(drawn)), without_(std::move(without)) {}
+
+  TokenId operator()(NodeId node) const { return drawn_(node); }
+  TokenId without(NodeId node, std::span<const TokenId> others) const {
+    return without_ ? without_(node, others) : -1;
+  }
+
+ private:
+  std::function<TokenId(NodeId)> drawn_;
+  Without without_;
+};
 
 /// Committed tokens, in order, each once. features row i is the target row that produced tokens[i],
 /// that is the row of the token before it. The first token of a sequence was produced by no row:

@@ -62,11 +62,14 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
 
 EagleOptions read_dynamic(Options& options) {
   EagleOptions eagle;
+  eagle.draws = options.text("draw") == "on";
   DynamicTreeShape& shape = eagle.dynamic;
   shape.children = shape.width = options.whole("topk");
   shape.levels = options.whole("levels");
   shape.nodes = options.whole("nodes");
   const std::string& tree = options.text("tree");
+  if (tree.empty() && eagle.draws)
+    options.misuse("draw", "off without tree=, since a tree that follows chances is not drawn");
   if (tree.empty()) return eagle;
   eagle.fixed = tree_of(tree);
   if (options.is_given("topk")) eagle.fixed = eagle.fixed->cut(kMostDraftLevels, shape.children);
@@ -77,6 +80,7 @@ EagleOptions read_dynamic(Options& options) {
 
 std::unique_ptr<Drafter> make_eagle1(Options& options, const DrafterContext& context) {
   EagleOptions eagle;
+  eagle.draws = options.text("draw") == "on";
   const std::string& given = options.text("tree");
   const StaticTree tree = tree_of(given.empty() ? "mc_sim_7b_63" : given);
   const int children = options.whole_or("topk", tree.children());
@@ -119,6 +123,12 @@ std::unique_ptr<Drafter> make_mtp(Options& options, const DrafterContext& contex
   return make_eagle_drafter(std::move(head), *context.target, eagle);
 }
 
+Option draw_option() {
+  return {"draw", OneOf{{"on", "off"}}, "off",
+          "draws the children of the fixed tree, as the codes of EAGLE-1 and LANTERN do (rules "
+          "token, block, traversal and lantern)"};
+}
+
 std::vector<Option> dynamic_options(std::string usual_levels) {
   return {{"topk", WholeNumber{1, kMostDraftChildren}, "10",
            "nodes expanded per level, and children of each"},
@@ -128,7 +138,8 @@ std::vector<Option> dynamic_options(std::string usual_levels) {
           {"tree", FreeText{"TREE"}, "",
            "a fixed tree instead: " + static_tree_names() +
                ", or a file with paths of ranks as "
-               "JSON"}};
+               "JSON"},
+          draw_option()};
 }
 
 std::vector<Option> window_options() {
@@ -155,7 +166,8 @@ DrafterEntry eagle1_drafter() {
                       {"levels", WholeNumber{1, kMostDraftLevels}, "",
                        "most levels (default: the tree's)"},
                       {"nodes", WholeNumber{1, kMostDraftNodes}, "",
-                       "most draft nodes (default: the tree's)"}},
+                       "most draft nodes (default: the tree's)"},
+                      draw_option()},
                      window_options()),
               head_options()),
           .make = make_eagle1,

@@ -34,6 +34,21 @@ RowChildren OutputHead::top_children(const View& features, int count,
   return children;
 }
 
+std::vector<float> OutputHead::logits(const View& features, const OutputNorm& norm,
+                                      const GuideFeatures& guides) {
+  const auto width = static_cast<std::size_t>(matrix_.rows);
+  std::vector<float> all(static_cast<std::size_t>(features.rows) * width);
+  for (int first = 0; first < features.rows; first += kMostRows) {
+    const int rows = std::min(kMostRows, features.rows - first);
+    const View logits = logits_.rows(rows);
+    product(features.row_range(first, rows), norm, logits);
+    if (guides.features) guide(logits, first, norm, guides);
+    backend_.download(logits, std::span(all).subspan(static_cast<std::size_t>(first) * width,
+                                                     static_cast<std::size_t>(rows) * width));
+  }
+  return all;
+}
+
 /// As the target does it: u + scale * (c - u).
 void OutputHead::guide(const View& logits, int first_row, const OutputNorm& norm,
                        const GuideFeatures& guide) {

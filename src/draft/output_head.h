@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/index_list.h"
@@ -36,7 +37,11 @@ class OutputHead {
   RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places,
                            const OutputNorm& norm = {}, const GuideFeatures& guide = {});
 
-  /// Likewise of logits in place of features: at most kMostRows rows, overwritten.
+  /// The logits after each row of `features`, row after row, on the host. Any number of rows.
+  std::vector<float> logits(const View& features, const OutputNorm& norm = {},
+                            const GuideFeatures& guide = {});
+
+  /// As top_children() of logits in place of features: at most kMostRows rows, overwritten.
   RowChildren best(const View& logits, int count, std::span<const DraftPlace> places);
   /// The product alone, of at most kMostRows rows.
   void product(const View& features, const OutputNorm& norm, const View& logits);

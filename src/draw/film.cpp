@@ -53,22 +53,27 @@ struct Tint {
   Colour colour = kEmpty;
 };
 
+/// share: of the second.
+Colour between(const Colour& first, const Colour& second, double share) {
+  Colour colour{};
+  for (std::size_t i = 0; i < 3; ++i)
+    colour[i] = static_cast<int>(first[i] * (1 - share) + second[i] * share);
+  return colour;
+}
+
 Tint tint_of(const CellOrigin& origin) {
   if (origin.depth == 0) return {true, 0.3, kOwn};
   const int shade = std::max(60, 210 - 18 * origin.depth);
-  return {true, 0.45, {0, shade, shade / 4}};
+  const Colour green = {0, shade, shade / 4}, orange = {shade + 45, shade / 2, 0};
+  return {true, 0.45, between(green, orange, origin.relaxed)};
 }
 
 Colour mixed(const Picture& picture, int x, int y, const Tint& tint) {
   const auto at = (static_cast<std::size_t>(y) * static_cast<std::size_t>(picture.width) +
                    static_cast<std::size_t>(x)) *
                   3;
-  Colour colour{};
-  for (std::size_t i = 0; i < 3; ++i) {
-    colour[i] = static_cast<int>(picture.rgb[at + i] * (1 - tint.strength) +
-                                 tint.colour[i] * tint.strength);
-  }
-  return colour;
+  const Colour own = {picture.rgb[at], picture.rgb[at + 1], picture.rgb[at + 2]};
+  return between(own, tint.colour, tint.strength);
 }
 
 /// Both panels of a frame.
@@ -122,8 +127,9 @@ std::vector<int> tokens_after(std::span<const int> accepted, int tokens) {
 }  // namespace
 
 std::vector<AnimationFrame> film_of(const ImagePlan& plan, const Picture& picture,
-                                    std::span<const int> accepted) {
-  const std::vector<CellOrigin> origins = origins_of(plan, accepted);
+                                    std::span<const int> accepted,
+                                    std::span<const double> relaxed) {
+  const std::vector<CellOrigin> origins = origins_of(plan, accepted, relaxed);
   expects(std::ssize(origins) == plan.cells(), "an origin of every cell");
   const Screen screen(plan, picture);
   const int tokens = plan.answer_tokens();

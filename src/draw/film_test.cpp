@@ -26,7 +26,7 @@ Picture picture_of(const ImagePlan& plan) {
 
 std::vector<std::pair<int, int>> pairs(const std::vector<CellOrigin>& origins) {
   std::vector<std::pair<int, int>> result;
-  for (const auto& [forward, depth] : origins) result.emplace_back(forward, depth);
+  for (const CellOrigin& origin : origins) result.emplace_back(origin.forward, origin.depth);
   return result;
 }
 
@@ -73,6 +73,24 @@ TEST(Film, GrowsForwardByForward) {
     EXPECT_EQ(colour(plan, frames[6].picture, 0, cell), own);
     EXPECT_EQ(colour(plan, frames[6].picture, 1, cell), own);
   }
+}
+
+TEST(Film, TellsWhichCellsARelaxedRuleLetThrough) {
+  const ImagePlan plan = plan_of(1, 6);
+  const int accepted[] = {1, 2};
+  const double relaxed[] = {0, 1.5};
+  std::vector<double> shares;
+  for (const CellOrigin& origin : origins_of(plan, accepted, relaxed))
+    shares.push_back(origin.relaxed);
+  EXPECT_EQ(shares, (std::vector<double>{0, 0, 0, 0.75, 0.75, 0}));
+  const auto red_beside_green = [&](std::span<const double> of_checks, int cell) {
+    const auto frames = film_of(plan, picture_of(plan), accepted, of_checks);
+    const auto found = colour(plan, frames[5].picture, 1, cell);
+    return found[0] - found[1];
+  };
+  EXPECT_EQ(red_beside_green(relaxed, 1), red_beside_green({}, 1)) << "the exact rule takes it";
+  EXPECT_GT(red_beside_green(relaxed, 3), red_beside_green({}, 3)) << "orange";
+  EXPECT_EQ(red_beside_green(relaxed, 5), red_beside_green({}, 5)) << "the target's own";
 }
 
 TEST(Film, OfManyForwardsHasFewFrames) {

@@ -18,34 +18,40 @@ Picture blank_picture(const VqDecoder& decoder) {
 
 }  // namespace
 
-std::vector<CellOrigin> origins_of(const ImagePlan& plan, std::span<const int> accepted) {
+std::vector<CellOrigin> origins_of(const ImagePlan& plan, std::span<const int> accepted,
+                                   std::span<const double> relaxed) {
   std::vector<CellOrigin> origins;
   int token = 0;
-  const auto add = [&](int forward, int depth) {
-    if (token < plan.answer_tokens() && plan.forced(token) < 0) origins.push_back({forward, depth});
+  const auto add = [&](const CellOrigin& origin) {
+    if (token < plan.answer_tokens() && plan.forced(token) < 0) origins.push_back(origin);
     ++token;
   };
-  add(0, 0);
+  add({0, 0});
   for (std::size_t check = 0; check < accepted.size(); ++check) {
     const int forward = static_cast<int>(check) + 1;
-    for (int depth = 1; depth <= accepted[check]; ++depth) add(forward, depth);
-    add(forward, 0);
+    const double sum = check < relaxed.size() ? relaxed[check] : 0;
+    const double share = std::clamp(sum / std::max(1, accepted[check]), 0.0, 1.0);
+    for (int depth = 1; depth <= accepted[check]; ++depth) add({forward, depth, share});
+    add({forward, 0});
   }
   return origins;
 }
 
-void PictureGrowth::add(std::span<const TokenId> tokens) {
+void PictureGrowth::add(std::span<const TokenId> tokens, double relaxed) {
   expects(!tokens.empty(), "a token of every forward");
   // The prompt's forward brings one.
   const auto of_check = tokens.size() - (tokens_.empty() ? 1 : 0);
-  if (of_check > 0) accepted_.push_back(static_cast<int>(of_check) - 1);
+  if (of_check > 0) {
+    accepted_.push_back(static_cast<int>(of_check) - 1);
+    relaxed_.push_back(relaxed);
+  }
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
 std::vector<TokenId> PictureGrowth::codes() const { return codes_of(plan_, tokens_); }
 
 std::vector<CellOrigin> PictureGrowth::origins() const {
-  return tokens_.empty() ? std::vector<CellOrigin>() : origins_of(plan_, accepted_);
+  return tokens_.empty() ? std::vector<CellOrigin>() : origins_of(plan_, accepted_, relaxed_);
 }
 
 int PictureGrowth::cells() const {

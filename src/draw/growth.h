@@ -12,19 +12,26 @@ namespace talon {
 struct CellOrigin {
   int forward = 0;  // of the target, the prompt's is 0
   int depth = 0;    // in the draft; 0: the target's own
+  /// Of the drafts that its check accepted the share that the exact rule would have rejected, in
+  /// expectation; of the target's own 0.
+  double relaxed = 0;
 };
-/// Of the cells in order. accepted: of each check (SequenceStatistics).
-std::vector<CellOrigin> origins_of(const ImagePlan& plan, std::span<const int> accepted);
+/// Of the cells in order. accepted: of each check (SequenceStatistics). relaxed: likewise, how many
+/// of them the exact rule would have rejected (VerifyResult); empty: none.
+std::vector<CellOrigin> origins_of(const ImagePlan& plan, std::span<const int> accepted,
+                                   std::span<const double> relaxed = {});
 
 /// A picture as far as it has been drawn.
 class PictureGrowth {
  public:
   explicit PictureGrowth(const ImagePlan& plan) : plan_(plan) {}
-  /// The tokens that a forward of the target brought; at least one.
-  void add(std::span<const TokenId> tokens);
+  /// The tokens that a forward of the target brought, at least one, and how many of them the exact
+  /// rule would have rejected.
+  void add(std::span<const TokenId> tokens, double relaxed = 0);
 
   std::span<const TokenId> tokens() const { return tokens_; }
-  std::span<const int> accepted() const { return accepted_; }  // of each check
+  std::span<const int> accepted() const { return accepted_; }   // of each check
+  std::span<const double> relaxed() const { return relaxed_; }  // likewise
   int forwards() const { return tokens_.empty() ? 0 : 1 + static_cast<int>(accepted_.size()); }
   bool is_complete() const { return static_cast<int>(tokens_.size()) == plan_.answer_tokens(); }
   /// Of the cells that are drawn.
@@ -36,6 +43,7 @@ class PictureGrowth {
   ImagePlan plan_;
   std::vector<TokenId> tokens_;
   std::vector<int> accepted_;
+  std::vector<double> relaxed_;
 };
 
 /// What can be seen of a picture of which the first cells are drawn: their pixels nearly as they

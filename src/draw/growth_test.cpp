@@ -73,6 +73,21 @@ TEST(Growth, TintsCellsByHowTheyCame) {
   EXPECT_EQ(pixel(4), (std::vector<int>{255, 255, 255})) << "as it was";
 }
 
+TEST(Growth, KnowsWhatARelaxedRuleLetThrough) {
+  const ImagePlan plan{1, 5};
+  PictureGrowth growth(plan);
+  const std::vector<TokenId> steps[] = {{4}, {5, 6, 7}, {8}};
+  const double relaxed[] = {0, 1, 0};
+  for (std::size_t i = 0; i < 3; ++i) growth.add(steps[i], relaxed[i]);
+  std::vector<double> shares;
+  for (const CellOrigin& origin : growth.origins()) shares.push_back(origin.relaxed);
+  EXPECT_EQ(shares, (std::vector<double>{0, 0.5, 0.5, 0, 0}));
+  const Picture white{10, 2, std::vector<std::uint8_t>(60, 255)};
+  const Picture shown = tinted(plan, white, growth.origins());
+  EXPECT_LT(shown.rgb[1], 255) << "grey: the target's own";
+  EXPECT_GT(shown.rgb[6], shown.rgb[8]) << "half orange";
+}
+
 TEST(PictureFacts, ThatDifferAreNamed) {
   PictureFacts facts{"red cat", 5, 1.65F, {.temperature = 1}, "icons", "jacobi", "follow"};
   PngTexts texts = texts_of(facts);

@@ -16,7 +16,10 @@ struct DrafterEstimates {
   explicit DrafterEstimates(int max_rows, const CostProfile& profile = {}, bool sampled = false)
       : passes(max_rows, profile, sampled) {}
   PassCosts passes;
-  Calibration calibration;
+  /// By how the text followed drafts beside the place (throughput/neighbour_lengths.h); the first
+  /// where that is not asked, or not known.
+  static constexpr std::size_t kNeighbourhoods = 4;
+  std::array<Calibration, kNeighbourhoods> calibrations;
   static constexpr std::size_t kCoverages = 4;
   /// Tokens per round that passes of a draft head bring net of their time, by how much of the text
   /// cheaper drafters cover: quarters of the chance that one of them has the next token.

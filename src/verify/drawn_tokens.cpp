@@ -1,5 +1,9 @@
 #include "verify/drawn_tokens.h"
 
+#include <limits>
+#include <vector>
+
+#include "core/error.h"
 #include "verify/checked_tree.h"
 
 namespace talon {
@@ -27,6 +31,20 @@ TokenId drawn_token(const VerifyInput& input, NodeId node, std::span<const Token
 
 TokenId drawn_token(const VerifyInput& input, NodeId node) {
   return drawn_token(input, node, path_tokens(*input.tree, node));
+}
+
+TokenId drawn_without(const VerifyInput& input, NodeId node, std::span<const TokenId> others) {
+  const std::span<const float> logits = input.rows->logits(node);
+  std::vector<float> row(logits.begin(), logits.end());
+  for (const TokenId token : others)
+    row.at(static_cast<std::size_t>(token)) = -std::numeric_limits<float>::infinity();
+  const std::vector<TokenId> path = path_tokens(*input.tree, node);
+  const SampleHistory history{input.committed, path, input.prompt_length};
+  try {
+    return input.sampler->sample(row, history, *input.random, input.committed.size() + path.size());
+  } catch (const Error&) {
+    return -1;
+  }
 }
 
 }  // namespace talon

@@ -47,7 +47,7 @@ class TypicalRule : public Verifier {
       if (better(path, best)) best = path;
       for (const AcceptedPath& longer : right_children(tree, path)) open.push_back(longer);
     }
-    VerifyResult result{input.tree->path(best.end), 0, best.distortion};
+    VerifyResult result{input.tree->path(best.end), 0, best.distortion, best.distortion};
     const std::vector<TokenId> path = path_tokens(*input.tree, best.end);
     try {
       result.next = input.sampler->sample(input.rows->logits(best.end),

@@ -33,8 +33,8 @@ struct VerifyResult {
   /// taken from, given the tree, was from the target's. 0 for lossless rules; divided by the tokens
   /// it bounds the mean distortion per token.
   double distortion = 0;
-  /// Of rules that relax (lantern): how many of the accepted nodes the exact rule would have
-  /// rejected, in expectation.
+  /// Of rules that relax: how many of the accepted nodes the exact rule would have rejected, in
+  /// expectation.
   double relaxed = 0;
 };
 

@@ -121,6 +121,13 @@ TEST_P(SampledRules, GiveTheTargetsDistributionWithADraftModelThatDraws) {
   EXPECT_LT(difference(plain_counts(), counts), kNormalQuantile);
 }
 
+TEST_P(SampledRules, GiveTheTargetsDistributionWithAHeadWhoseTreeIsDrawn) {
+  const std::string head = TALON_TEST_DATA "/golden/stories260k/eagle1_head";
+  const Counts counts =
+      count_texts(of_model("eagle:topk=2,levels=2,draw=on,head=" + head), GetParam(), 1'000'000);
+  EXPECT_LT(difference(plain_counts(), counts), kNormalQuantile);
+}
+
 /// p = q: all drafts are accepted, as in the papers. Drafts that are not drawn are with p alone.
 TEST_P(SampledRules, AcceptWhatIsDrawnFromTheTargetsOwnLaw) {
   const auto accepted = [&](const std::string& draw) {

@@ -380,6 +380,10 @@ const BadGguf kBadGguf[] = {
      [](GgufHead& head) {
        head.add("selector_predecessor", {64, 64}, head.spare);
      }},
+    {"found \"blk.0.attn_q.scale\" besides",  // a factor of the matrix
+     [](GgufHead& head) {
+       head.add("blk.0.attn_q.scale", {64, 64}, head.spare);
+     }},
     {"found \"blk.0.attn_sinks\" besides",
      [](GgufHead& head) {
        head.add("blk.0.attn_sinks", {64, 64}, head.spare);

@@ -251,6 +251,19 @@ TEST(GgufHead, OfAnotherArchitectureIsRefusedByItsKey) {
           "\"llama\"");
 }
 
+TEST(GgufHead, WithAFactorOfAMatrixIsRefusedByItsName) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "head.gguf";
+  write_gguf_head(open_checkpoint(TALON_TEST_DATA "/golden/stories260k/eagle3_head"),
+                  golden_target(), HeadStorage::f32, file);
+  Checkpoint head = open_checkpoint(file);
+  StoredTensor factor = head.tensors.front();
+  factor.name = "blk.0.attn_q.scale";
+  head.tensors.push_back(std::move(factor));
+  const std::string message = test::message_of([&] { describe_head(head); });
+  EXPECT_NE(message.find("found \"blk.0.attn_q.scale\" besides"), std::string::npos) << message;
+}
+
 /// A head with the target's rows of its tokens, as Talon trains them.
 HeadFiles head_with_rows_of_the_target() {
   HeadFiles files = HeadFiles::read("eagle3_head");

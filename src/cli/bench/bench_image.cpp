@@ -6,6 +6,7 @@
 
 #include "bench/image/code_counts.h"
 #include "bench/image/image_report.h"
+#include "bench/image/sample_time.h"
 #include "bench/image/surprise.h"
 #include "bench/provenance.h"
 #include "cli/bench/bench_report.h"
@@ -40,7 +41,7 @@ constexpr std::string_view kLineKeys[] = {"prompt", "class",    "caption_feature
 struct Summary {
   int images = 0, equal = 0, codes = 0, rounds = 0, nodes = 0;
   int foreground_rounds = 0, foreground_codes = 0, accepted = 0;
-  double draw_ms = 0, draft_ms = 0, check_ms = 0, distortion = 0, relaxed = 0;
+  double draw_ms = 0, draft_ms = 0, check_ms = 0, sample_ms = 0, distortion = 0, relaxed = 0;
   std::vector<double> speedups;
   Surprise surprise;
 };
@@ -351,6 +352,7 @@ class BenchImage : public Command {
     summary.draw_ms += picture.ms[method];
     summary.draft_ms += s.draft_ms;
     summary.check_ms += s.check_ms;
+    summary.sample_ms += sample_ms_of(s);
     summary.distortion += s.distortion;
     summary.relaxed += s.relaxed;
     summary.accepted = std::accumulate(s.accepted.begin(), s.accepted.end(), summary.accepted);
@@ -371,6 +373,7 @@ class BenchImage : public Command {
             {"ms", s.draw_ms / images},
             {"draft_ms", s.draft_ms / images},
             {"check_ms", s.check_ms / images},
+            {"sample_ms", s.sample_ms / images},
             {"speedup", spread_of(s.speedups).median},
             {"worst", s.speedups.empty() ? 0 : *std::ranges::min_element(s.speedups)},
             {"distortion", s.distortion / codes},

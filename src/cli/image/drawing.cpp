@@ -1,6 +1,7 @@
 #include "cli/image/drawing.h"
 
 #include <map>
+#include <utility>
 
 #include "core/error.h"
 #include "engine/stopwatch.h"
@@ -35,6 +36,7 @@ class Easel {
  private:
   struct UnderWay {
     std::size_t picture = 0;
+    double relaxed = 0;  // in all that `grew` was told
     Answer answer;
   };
 
@@ -64,14 +66,18 @@ class Easel {
 
   void hear(const Progress& news) {
     const auto found = under_way_.find(news.sequence);
-    auto& [picture, answer] = found->second;
+    auto& [picture, relaxed, answer] = found->second;
     answer.tokens.insert(answer.tokens.end(), news.tokens.begin(), news.tokens.end());
     answer.finish = news.finish;
     if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
     const bool ends = news.finish != FinishReason::none;
-    if (ends) answer.statistics = engine_.statistics(news.sequence);
+    const SequenceStatistics& statistics = engine_.statistics(news.sequence);
+    if (ends) answer.statistics = statistics;
     const Stopwatch watch;
-    if (drawing_.grew && !news.tokens.empty()) drawing_.grew(picture, news.tokens);
+    if (drawing_.grew && !news.tokens.empty()) {
+      const double before = std::exchange(relaxed, statistics.relaxed);
+      drawing_.grew(picture, news.tokens, relaxed - before);
+    }
     if (ends) drawing_.drawn(picture, std::move(answer));
     others_ms_ += watch.ms();
     if (ends) under_way_.erase(found);

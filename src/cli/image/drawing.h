@@ -23,8 +23,9 @@ struct Drawing {
   PictureRoom room;
   /// The next request; none: there are no more. Called when there is room for one more.
   std::function<std::optional<Request>()> next;
-  /// Tokens of a forward; picture: 0, 1, ... in the order of next(). May be empty.
-  std::function<void(std::size_t picture, std::span<const TokenId> tokens)> grew;
+  /// Tokens of a forward, and how many of them the exact rule would have rejected
+  /// (VerifyResult::relaxed); picture: 0, 1, ... in the order of next(). May be empty.
+  std::function<void(std::size_t picture, std::span<const TokenId> tokens, double relaxed)> grew;
   /// Whole, or cut off where `stop` asks for it.
   std::function<void(std::size_t picture, Answer answer)> drawn;
 };

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "bench/image/code_counts.h"
+#include "bench/image/sample_time.h"
 
 namespace talon {
 
@@ -55,6 +56,12 @@ double Drawn::relaxed() const {
     sum += answer.statistics.relaxed;
   }
   return sum / std::max(1, accepted);
+}
+
+double Drawn::sample_ms() const {
+  double sum = 0;
+  for (const FinishedPicture& one : pictures) sum += sample_ms_of(one.answer.statistics);
+  return sum;
 }
 
 bool is_equal(const Drawn& a, const Drawn& b) {

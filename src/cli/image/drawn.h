@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
+#include "draw/growth.h"
 #include "model/config/config.h"
 #include "runtime/answerer.h"
 
@@ -18,6 +20,7 @@ struct FinishedPicture {
 struct Drawn {
   std::vector<FinishedPicture> pictures;  // in the order of the requests
   double ms = 0;
+  std::optional<PictureGrowth> first;  // how the first of those that were asked for grew
 
   int rounds() const;
   /// Codes, and what stands between them.
@@ -31,6 +34,7 @@ struct Drawn {
   /// Of the drafts that were accepted the share that the exact rule would have rejected
   /// (VerifyResult::relaxed).
   double relaxed() const;
+  double sample_ms() const;  // sample_ms_of() of all
 };
 /// Whether both drew the same codes.
 bool is_equal(const Drawn& a, const Drawn& b);

@@ -146,7 +146,7 @@ class Image : public Command {
     if (columns_ > 0) {
       write_png(files_[0], sheet_of(pictures, columns_, kSheetGap), file_texts(drawn.pictures[0]));
     }
-    if (!options_.watch.empty()) write_film(plan, pictures[0], drawn.pictures[0]);
+    if (!options_.watch.empty()) write_film(plan, pictures[0], drawn);
     const bool equal = !plain || is_equal(*plain, drawn);
     report(drawn, plain, decoder, equal);
     return equal || !keeps_tokens(options_.decode) ? kExitDone : kExitFailed;
@@ -275,6 +275,7 @@ class Image : public Command {
     const auto all = requests.size() * static_cast<std::size_t>(requests[0].max_new);
     std::size_t done = 0, next = 0;
     Drawn drawn;
+    drawn.first.emplace(*loaded.model.config.image);
     Drawing drawing;
     drawing.room = picture_room(loaded.model, {.pictures = requests.size(),
                                                .prompt_tokens = requests[0].prompt.size(),
@@ -284,10 +285,11 @@ class Image : public Command {
       if (next == requests.size()) return std::nullopt;
       return requests[next++];
     };
-    drawing.grew = [&](std::size_t picture, std::span<const TokenId> tokens) {
+    drawing.grew = [&](std::size_t picture, std::span<const TokenId> tokens, double relaxed) {
       done += tokens.size();
+      if (picture == 0) drawn.first->add(tokens, relaxed);
       if (meter) meter->update(done, all);
-      if (view) view->grew(picture, tokens);
+      if (view) view->grew(picture, tokens, relaxed);
     };
     drawing.drawn = [&](std::size_t picture, Answer answer) {
       if (answer.finish == FinishReason::cancelled) return;
@@ -331,10 +333,10 @@ class Image : public Command {
     return texts;
   }
 
-  void write_film(const ImagePlan& plan, const Picture& picture,
-                  const FinishedPicture& first) const {
-    const auto frames = film_of(plan, picture, first.answer.statistics.accepted);
-    write_file(options_.watch, encode_animation(frames.back().picture, frames, file_texts(first)));
+  void write_film(const ImagePlan& plan, const Picture& picture, const Drawn& drawn) const {
+    const auto frames = film_of(plan, picture, drawn.first->accepted(), drawn.first->relaxed());
+    const PngTexts texts = file_texts(drawn.pictures[0]);
+    write_file(options_.watch, encode_animation(frames.back().picture, frames, texts));
   }
 
   /// Notes what --json says of the codes. Their surprise, nothing in expectation where drafts
@@ -405,6 +407,7 @@ class Image : public Command {
                  {"steps_compression", drawn.steps_compression()},
                  {"draft_ms", draft_ms},
                  {"check_ms", check_ms},
+                 {"sample_ms", drawn.sample_ms()},
                  {"draw_ms", drawn.ms},
                  {"decode_ms", decode_ms_},
                  {"images_s", static_cast<double>(drawn.pictures.size()) / drawn.ms * 1000},

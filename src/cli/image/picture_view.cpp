@@ -30,11 +30,11 @@ PictureView::PictureView(ShowPictures when, const ImagePlan& plan, const VqDecod
       columns > 0 ? columns : static_cast<int>(std::ceil(std::sqrt(static_cast<double>(shown))));
 }
 
-void PictureView::grew(std::size_t picture, std::span<const TokenId> tokens) {
+void PictureView::grew(std::size_t picture, std::span<const TokenId> tokens, double relaxed) {
   tokens_ += static_cast<int>(tokens.size());
   ++forwards_;
   if (!is_live_ || picture >= pictures_.size()) return;
-  pictures_[picture].add(tokens);
+  pictures_[picture].add(tokens, relaxed);
   const auto start = Clock::now();
   if (start < next_) return;
   show(tinted_previews());

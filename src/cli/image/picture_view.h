@@ -23,7 +23,7 @@ class PictureView {
               std::size_t pictures, int columns);
 
   bool is_live() const { return is_live_; }
-  void grew(std::size_t picture, std::span<const TokenId> tokens);
+  void grew(std::size_t picture, std::span<const TokenId> tokens, double relaxed);
   void finish(std::span<const Picture> pictures);
 
  private:

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "draft/block/gguf_block.h"
+#include "draft/head/head_parts.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 #include "model/config/config_keys.h"
@@ -18,8 +19,6 @@ namespace talon {
 namespace {
 
 using Limits = ConfigLimits;
-
-constexpr int kDefaultContext = 2048;
 
 /// The head's own keys, those of its layers, which speculators nests, and those that others nest.
 struct BlockKeys {
@@ -45,13 +44,6 @@ struct BlockKeys {
   }
 };
 
-std::string architecture_of(const Json& config) {
-  if (!config.is_object()) return "";
-  const Json list = config.value("architectures", Json());
-  if (!list.is_array() || list.empty() || !list.front().is_string()) return "";
-  return list.front().get<std::string>();
-}
-
 std::string speculators_kind(const Json& config) {
   if (!config.is_object()) return "";
   const Json kind = config.value("speculators_model_type", Json());
@@ -63,7 +55,7 @@ bool names_spark(std::string_view architecture) {
   return architecture.ends_with("DSparkModel") || architecture == "DSparkDraftModel";
 }
 
-BlockKeys read_keys(const Checkpoint& checkpoint) {
+BlockKeys keys_of_block(const Checkpoint& checkpoint) {
   const bool gguf = checkpoint.format == CheckpointFormat::gguf;
   auto config =
       std::make_shared<const Json>(gguf ? block_keys_of_gguf(checkpoint) : checkpoint.metadata);
@@ -76,9 +68,9 @@ BlockKeys read_keys(const Checkpoint& checkpoint) {
   return {config, top, top.object("transformer_layer_config").value_or(top), std::move(nested)};
 }
 
-BlockConfig::Layout read_layout(const BlockKeys& keys) {
+BlockConfig::Layout block_layout_of(const BlockKeys& keys) {
   if (!speculators_kind(*keys.config).empty()) return BlockConfig::Layout::speculators;
-  const std::string architecture = architecture_of(*keys.config);
+  const std::string architecture = first_architecture(*keys.config);
   if (names_spark(architecture)) return BlockConfig::Layout::deepspec;
   if (architecture != "DFlashDraftModel") {
     keys.top.refuse("architectures",
@@ -90,8 +82,6 @@ BlockConfig::Layout read_layout(const BlockKeys& keys) {
 std::string layer_tensor(int layer, std::string_view part) {
   return fmt::format("layers.{}.{}", layer, part);
 }
-
-int rows_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }
 
 /// A bias or norm that either all layers have or none.
 bool read_part(const HeadTensors& tensors, const BlockConfig& config, std::string_view part,
@@ -117,21 +107,14 @@ void read_layers(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
   const auto sized = [&](std::string_view part) -> const StoredTensor& {
     return tensors.require(layer_tensor(0, part), {-1, c.hidden});
   };
-  const int q = rows_of(sized("self_attn.q_proj.weight"));
-  const int k = rows_of(sized("self_attn.k_proj.weight"));
-  c.intermediate = rows_of(sized("mlp.gate_proj.weight"));
+  const int q = tensor_rows(sized("self_attn.q_proj.weight"));
+  const int k = tensor_rows(sized("self_attn.k_proj.weight"));
+  c.intermediate = tensor_rows(sized("mlp.gate_proj.weight"));
   const int heads = keys.layer.integer("num_attention_heads", 1, Limits::kHeads);
   c.head_dim = keys.layer.integer_or("head_dim", 1, Limits::kHeadDim, q / heads);
-  const bool whole = c.head_dim > 0 && c.head_dim % 2 == 0 && k > 0 && q % c.head_dim == 0 &&
-                     k % c.head_dim == 0 && q % k == 0;
-  if (!whole) {
-    fail(
-        "{}: \"head_dim\": expected whole heads of an even size that share keys evenly, found {} "
-        "and {} rows for heads of {}",
-        tensors.doing(), q, k, c.head_dim);
-  }
-  c.heads = q / c.head_dim;
-  c.kv_heads = k / c.head_dim;
+  const HeadCounts counts = count_heads(tensors, q, k, c.head_dim);
+  c.heads = counts.heads;
+  c.kv_heads = counts.kv_heads;
   for (int i = 0; i < c.layers; ++i) {
     const auto require = [&](std::string_view part, const std::vector<std::int64_t>& shape) {
       tensors.require(layer_tensor(i, part), shape);
@@ -182,7 +165,8 @@ void read_visibility(const BlockKeys& keys, BlockConfig& c) {
 }
 
 /// As Talon counts: the layer that a stream enters. Official files count layers whose outputs are
-/// taken, speculators those whose inputs are (docs/methods.md 2.6).
+/// taken, speculators those whose inputs are (docs/methods.md 2.6). Where the former name none,
+/// they lie evenly; halves are rounded to the even number, as Python does.
 void read_taps(const BlockKeys& keys, BlockConfig& c) {
   const bool official = c.layout != BlockConfig::Layout::speculators;
   const std::string_view key = official ? "target_layer_ids" : "aux_hidden_state_layer_ids";
@@ -196,7 +180,7 @@ void read_taps(const BlockKeys& keys, BlockConfig& c) {
     for (int i = 0; i < c.layers; ++i) {
       const double id = c.layers == 1
                             ? c.target_layers / 2
-                            : std::round(1.0 + i * (c.target_layers - 4.0) / (c.layers - 1));
+                            : std::nearbyint(1.0 + i * (c.target_layers - 4.0) / (c.layers - 1));
       c.tap_layers.push_back(static_cast<int>(id) + 1);
     }
   }
@@ -223,7 +207,7 @@ void read_markov(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
       keys.with(kKind).refuse(kKind, "vanilla");
     }
     c.markov_rank = static_cast<int>(previous->shape[1]);
-    c.markov_rows = rows_of(*previous);
+    c.markov_rows = tensor_rows(*previous);
     const int promised = keys.with(kRank).integer_or(kRank, 0, Limits::kWidth, c.markov_rank);
     if (promised != c.markov_rank) {
       keys.with(kRank).refuse(kRank, fmt::format("{}, as its tensor has", c.markov_rank));
@@ -244,33 +228,26 @@ void read_markov(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
   tensors.require("confidence_head.proj.bias", {1});
 }
 
-void read_vocabularies(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig& c) {
+void read_block_vocabularies(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig& c) {
   c.vocabulary = keys.layer.integer_or("vocab_size", 1, Limits::kVocabulary, 0);
   if (const StoredTensor* own = tensors.find("embed_tokens.weight", {-1, c.hidden})) {
     c.own_embedding = true;
-    c.vocabulary = rows_of(*own);
+    c.vocabulary = tensor_rows(*own);
   }
   if (const StoredTensor* output = tensors.find("lm_head.weight", {-1, c.hidden})) {
-    c.draft_vocabulary = rows_of(*output);
+    c.draft_vocabulary = tensor_rows(*output);
   }
   const StoredTensor* map = tensors.find("d2t", {-1});
   if (!map) map = tensors.find("token_map", {-1});  // of GGUF
   tensors.find("t2d", {-1});
   c.reduced_vocabulary = map != nullptr;
-  if (map && rows_of(*map) != c.draft_vocabulary) {
+  if (map && tensor_rows(*map) != c.draft_vocabulary) {
     fail("{}: {}: expected one entry for each of the {} rows of \"lm_head.weight\", found {}",
-         tensors.doing(), quote(map->name), c.draft_vocabulary, rows_of(*map));
+         tensors.doing(), quote(map->name), c.draft_vocabulary, tensor_rows(*map));
   }
 }
 
-template <typename... Args>
-[[noreturn]] void refuse_target(const std::string& doing, fmt::format_string<Args...> format,
-                                Args&&... args) {
-  fail("{}: the head does not fit the target: {}", doing,
-       fmt::format(format, std::forward<Args>(args)...));
-}
-
-std::optional<std::string> common_name(std::string_view name) {
+std::optional<std::string> common_block_name(std::string_view name) {
   for (const std::string_view prefix : {"model.", "logit_head."}) {  // the second: SpecForge's
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   }
@@ -285,7 +262,7 @@ bool is_block_head(const Checkpoint& checkpoint) {
   if (checkpoint.format == CheckpointFormat::gguf) {
     return checkpoint.metadata.value("general.architecture", Json()) == "dflash";
   }
-  const std::string architecture = architecture_of(checkpoint.metadata);
+  const std::string architecture = first_architecture(checkpoint.metadata);
   const std::string kind = speculators_kind(checkpoint.metadata);
   return architecture.starts_with("DFlash") || names_spark(architecture) || kind == "dflash" ||
          kind == "dspark";
@@ -293,19 +270,19 @@ bool is_block_head(const Checkpoint& checkpoint) {
 
 HeadTensors block_tensors(const Checkpoint& checkpoint) {
   const bool gguf = checkpoint.format == CheckpointFormat::gguf;
-  return {checkpoint, gguf ? block_name_of_gguf : common_name};
+  return {checkpoint, gguf ? block_name_of_gguf : common_block_name};
 }
 
 BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
   if (!is_block_head(checkpoint)) {
     fail("{}: expected the architecture of a block drafter (DFlash or DSpark), found {}",
-         tensors.doing(), quote(architecture_of(checkpoint.metadata)));
+         tensors.doing(), quote(first_architecture(checkpoint.metadata)));
   }
-  const BlockKeys keys = read_keys(checkpoint);
+  const BlockKeys keys = keys_of_block(checkpoint);
   BlockConfig c;
-  c.layout = read_layout(keys);
+  c.layout = block_layout_of(keys);
   const StoredTensor& fusion = tensors.require("fc.weight", {-1, -1});
-  c.hidden = rows_of(fusion);
+  c.hidden = tensor_rows(fusion);
   c.feature_width = static_cast<int>(fusion.shape[1]);
   constexpr std::string_view kTargetHidden = "target_hidden_size";
   c.target_hidden = keys.with(kTargetHidden).integer_or(kTargetHidden, 1, Limits::kWidth, 0);
@@ -316,13 +293,13 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
   read_taps(keys, c);
   read_block(keys, c);
   const int context =
-      keys.layer.integer_or("max_position_embeddings", 1, Limits::kContext, kDefaultContext);
+      keys.layer.integer_or("max_position_embeddings", 1, Limits::kContext, kUsualHeadContext);
   c.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
   c.rope = checkpoint.format == CheckpointFormat::gguf
                ? read_gguf_rope(checkpoint, "dflash.", context, c.head_dim)
                : read_rope_of(keys.layer, context, c.head_dim, "full_attention");
   check_divisors(c.rope, c.head_dim, tensors.doing());
-  read_vocabularies(tensors, keys, c);
+  read_block_vocabularies(tensors, keys, c);
   read_markov(tensors, keys, c);
   tensors.refuse_unknown();
   return c;

@@ -7,9 +7,9 @@
 namespace talon {
 namespace {
 
-constexpr int kLeastRows = 128;  // of a pass: how many rows of a prompt are taken in at once
+constexpr int kLeastBlockRows = 128;  // of a pass: how many rows of a prompt are taken in at once
 
-LayerPlan plan_of(const BlockConfig& config) {
+LayerPlan block_plan_of(const BlockConfig& config) {
   LayerPlan plan;
   plan.heads = config.heads;
   plan.kv_heads = config.kv_heads;
@@ -41,8 +41,8 @@ BlockNetwork::BlockNetwork(const BlockWeights& weights, int block, int positions
       config_(weights.config),
       backend_(*weights.backend),
       block_(block),
-      max_rows_(std::max(kLeastRows, block)),
-      plan_(plan_of(weights.config)),
+      max_rows_(std::max(kLeastBlockRows, block)),
+      plan_(block_plan_of(weights.config)),
       runner_(backend_, {&plan_, 1}, weights.config.hidden, max_rows_),
       rope_(backend_, weights.config.rope,
             turning_columns(weights.config.rope, weights.config.head_dim), positions + block),

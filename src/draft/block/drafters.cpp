@@ -39,6 +39,8 @@ std::unique_ptr<Drafter> make_block(Options& options, const DrafterContext& cont
         "{}: expected a head {} a bias by the token before, found {}: use {}", options.name(),
         branches ? "with" : "without", quote(path), branches ? "dflash" : "dspark"));
   }
+  if (block.stop > 0 && !head->config.confidence)
+    options.misuse("stop", fmt::format("0 for {}, which does not say how sure it is", quote(path)));
   return make_block_drafter(std::move(head), *context.target, block);
 }
 

@@ -14,7 +14,7 @@ namespace {
 using Pair = std::pair<std::string_view, std::string_view>;
 
 /// Name in the file and official name.
-constexpr Pair kNames[] = {
+constexpr Pair kBlockNames[] = {
     {"enc.output_norm.weight", "hidden_norm.weight"},
     {"output_norm.weight", "norm.weight"},
     {"token_embd.weight", "embed_tokens.weight"},
@@ -81,7 +81,7 @@ Json layers_left(const ConfigKeys& keys) {
 }  // namespace
 
 std::optional<std::string> block_name_of_gguf(std::string_view name) {
-  for (const auto& [theirs, official] : kNames) {
+  for (const auto& [theirs, official] : kBlockNames) {
     if (name == theirs) return std::string(official);
   }
   if (!name.starts_with("blk.")) return std::string(name);

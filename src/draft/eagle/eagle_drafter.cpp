@@ -6,14 +6,16 @@
 #include "backend/index_list.h"
 #include "core/error.h"
 #include "draft/draft_cache.h"
+#include "draft/drawn_law.h"
 #include "draft/eagle/head_network.h"
+#include "draft/growth/drawn_tree.h"
 #include "draft/head/head_memory.h"
 #include "model/row_layout.h"
 
 namespace talon {
 namespace {
 
-constexpr int kLeastRows = 128;  // of a pass: how many pairs of a prompt are run at once
+constexpr int kLeastPairRows = 128;  // of a pass: how many pairs of a prompt are run at once
 
 /// Of one sequence; of a guided picture (SequenceRows::guidance) also the pairs of its guide.
 struct EagleState : DraftState {
@@ -39,7 +41,8 @@ struct GrowingTree {
   float guidance = 1;
   DraftTree* tree = nullptr;
   std::uint32_t source = 1;
-  DraftPlace place;  // where the children of its newest rows stand
+  DraftPlace place;                          // where the children of its newest rows stand
+  const SamplerOptions* drawn_as = nullptr;  // how its children are drawn; null: they are not
   std::unique_ptr<TreeGrowth> growth;
   std::vector<TokenId> tokens;  // of the rows in flight
   std::vector<NodeId> parents;  // likewise; -1: the newest pair
@@ -57,18 +60,25 @@ class EagleDrafter : public Drafter {
         backend_(*head_.backend),
         options_(options),
         context_(target.config.context),
+        vocabulary_(target.config.vocabulary),
         streams_(target.config.image ? 2 : 1),
         cache_(backend_, cache_shape(head_, options, context_)),
-        network_(head_, options.coupling, std::max(kLeastRows, streams_ * rows_per_level(options)),
+        network_(head_, options.coupling,
+                 std::max(kLeastPairRows, streams_ * rows_per_level(options)),
                  std::min(context_, cache_.total_pages() * kPageRows), options.window),
         memory_(network_, cache_,
                 target.config.rope.grid_columns > 0 ? target.config.vocabulary : INT32_MAX),
         parents_(backend_),
         features_(backend_.allocate(network_.max_rows(), head_.config.hidden)),
-        outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {}
+        outputs_(backend_.allocate(network_.max_rows(), head_.config.hidden)) {
+    expects(!options_.draws || options_.fixed, "a tree whose children are drawn has a fixed shape");
+  }
 
   DrafterTraits traits() const override {
-    return {.taps = head_.taps, .extends_trees = !options_.fixed, .pass_bytes = head_.pass_bytes};
+    return {.taps = head_.taps,
+            .extends_trees = !options_.fixed,
+            .draws = options_.draws,
+            .pass_bytes = head_.pass_bytes};
   }
   std::unique_ptr<DraftState> start() override {
     return std::make_unique<EagleState>(memory_.start());
@@ -140,6 +150,12 @@ class EagleDrafter : public Drafter {
   void propose_batch(std::span<DraftJob> jobs, int streams);
   std::vector<GrowingTree> begin_trees(std::span<DraftJob> jobs);
   RowChildren children_of(std::span<const GrowingTree> trees, int rows, int streams);
+  void read_laws(std::span<const GrowingTree> trees, int rows, const GuideFeatures& guide,
+                 RowChildren& children);
+  bool draws(const DraftJob& job) const {
+    return options_.draws && !job.races && job.sampler && job.random &&
+           job.sampler->temperature > 0;
+  }
   std::unique_ptr<TreeGrowth> make_growth(const DraftJob& job, int most_levels) const;
   std::vector<std::int32_t> add_level(std::vector<GrowingTree>& trees, const RowChildren& children);
   void run_level(std::span<GrowingTree> trees, std::vector<std::int32_t> parent_outputs,
@@ -150,6 +166,7 @@ class EagleDrafter : public Drafter {
   Backend& backend_;
   EagleOptions options_;
   int context_;
+  int vocabulary_;
   int streams_;  // at most, of a sequence
   KvCache cache_;
   HeadNetwork network_;
@@ -190,7 +207,38 @@ RowChildren EagleDrafter::children_of(std::span<const GrowingTree> trees, int ro
   const int count = options_.fixed ? options_.fixed->children() : options_.dynamic.children;
   const View outputs = outputs_.view();
   const GuideFeatures guide{streams == 2 ? outputs.row_range(rows, rows) : View{}, scale};
-  return network_.top_children(outputs.row_range(0, rows), count, places, guide);
+  RowChildren children;
+  const auto is_drawn = [](const GrowingTree& tree) { return tree.drawn_as != nullptr; };
+  if (!std::ranges::all_of(trees, is_drawn))
+    children = network_.top_children(outputs.row_range(0, rows), count, places, guide);
+  if (options_.draws) read_laws(trees, rows, guide, children);
+  return children;
+}
+
+/// Of the rows of trees whose children are drawn.
+void EagleDrafter::read_laws(std::span<const GrowingTree> trees, int rows,
+                             const GuideFeatures& guide, RowChildren& children) {
+  children.laws.resize(static_cast<std::size_t>(rows));
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    const GrowingTree& tree = trees[i];
+    if (!tree.drawn_as) continue;
+    const int first = tree.first_output;
+    const int count = (i + 1 < trees.size() ? trees[i + 1].first_output : rows) - first;
+    GuideFeatures beside;
+    if (guide.features) {
+      beside = {
+          guide.features.row_range(first, count),
+          guide.scale.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count))};
+    }
+    const std::vector<float> logits =
+        network_.logits(outputs_.view().row_range(first, count), beside);
+    const std::size_t width = logits.size() / static_cast<std::size_t>(count);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
+      children.laws[static_cast<std::size_t>(first) + row] =
+          drawn_law(std::span(logits).subspan(row * width, width), head_.target_token, vocabulary_,
+                    *tree.drawn_as);
+    }
+  }
 }
 
 /// Brings the caches up to date and puts what the head predicts after each root into outputs_.
@@ -219,6 +267,7 @@ std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
     tree.tree = job.tree;
     tree.source = job.source;
     tree.place = first_place(job, options_.coupling);
+    if (draws(job)) tree.drawn_as = job.sampler;
     tree.growth = make_growth(job, most_levels);
     tree.first_output = row;
     trees.push_back(std::move(tree));
@@ -236,8 +285,14 @@ std::unique_ptr<TreeGrowth> EagleDrafter::make_growth(const DraftJob& job, int m
   shape.levels = std::min(shape.levels, most_levels);
   shape.nodes = std::min(shape.nodes, job.plan.nodes - job.tree->draft_nodes());
   if (options_.fixed) {
-    return grow_static_tree(options_.fixed->cut(shape.levels, options_.fixed->children()),
-                            shape.nodes, {job.policy, job.plan.ask_after});
+    StaticTree fixed = options_.fixed->cut(shape.levels, options_.fixed->children());
+    const LevelPolicy policy{job.policy, job.plan.ask_after};
+    if (!draws(job)) return grow_static_tree(std::move(fixed), shape.nodes, policy);
+    const auto uniform = [random = job.random, position = job.position](int draw) {
+      return random->uniform(static_cast<std::uint64_t>(position), RandomUse::draft,
+                             static_cast<std::uint32_t>(draw));
+    };
+    return grow_drawn_tree(std::move(fixed), shape.nodes, policy, uniform);
   }
   shape.width = std::max(1, std::min(shape.width, job.plan.width));
   return grow_dynamic_tree(shape, {job.policy, job.plan.ask_after}, *job.tree);

@@ -20,6 +20,9 @@ struct EagleOptions {
       0;  // that all sequences together may hold; 0: the context of the target
   Coupling coupling;
   std::optional<PairWindow> window = {};  // none: the head's own
+  /// Children of the fixed tree are drawn from the head's law, processed as the request's own,
+  /// where the rule wants drafts that are independent of what it draws with. REQUIRES: `fixed`.
+  bool draws = false;
 };
 
 /// Drafts with an EAGLE head (arXiv:2401.15077, 2406.16858, 2503.01840; docs/methods.md 2, 3). Each

@@ -18,6 +18,10 @@ struct HeadNetwork::State {
   View fuse_eagle3(const HeadPass& pass);
   void reduce_taps(const View& features, const View& out);
   void norm(const View& x, const Buffer& weight, const View& out);
+  OutputNorm before_output() const {
+    const bool normed = head.output_norm && !config.norm_output;
+    return {normed ? head.output_norm.view() : View{}, config.norm_epsilon};
+  }
 
   const HeadWeights& head;
   const HeadConfig& config;
@@ -38,7 +42,7 @@ struct HeadNetwork::State {
 
 namespace {
 
-LayerPlan plan_of(const HeadConfig& config, const PairWindow& window) {
+LayerPlan head_plan_of(const HeadConfig& config, const PairWindow& window) {
   return {.heads = config.heads,
           .kv_heads = config.kv_heads,
           .head_dim = config.head_dim,
@@ -59,7 +63,7 @@ HeadNetwork::State::State(const HeadWeights& of, const Coupling& coupling, int m
       backend(*of.backend),
       max_rows(most_rows),
       window(pairs),
-      plan(of.plan.value_or(plan_of(of.config, window))),
+      plan(of.plan.value_or(head_plan_of(of.config, window))),
       block(backend, {&plan, 1}, of.config.hidden, max_rows),
       rope(backend, of.config.rope, turning_columns(of.config.rope, of.config.head_dim), positions),
       tokens(backend),
@@ -184,10 +188,11 @@ void HeadNetwork::State::norm(const View& x, const Buffer& weight, const View& o
 RowChildren HeadNetwork::top_children(const View& features, int count,
                                       std::span<const DraftPlace> places,
                                       const GuideFeatures& guide) {
-  const bool normed = state_->head.output_norm && !state_->config.norm_output;
-  const OutputNorm norm{normed ? state_->head.output_norm.view() : View{},
-                        state_->config.norm_epsilon};
-  return state_->output.top_children(features, count, places, norm, guide);
+  return state_->output.top_children(features, count, places, state_->before_output(), guide);
+}
+
+std::vector<float> HeadNetwork::logits(const View& features, const GuideFeatures& guide) {
+  return state_->output.logits(features, state_->before_output(), guide);
 }
 
 }  // namespace talon

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "core/types.h"
@@ -38,6 +39,8 @@ class HeadNetwork : public PairRunner {
   /// forward(). Any number of rows. places: where they stand (OutputHead).
   RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places,
                            const GuideFeatures& guide = {});
+  /// The logits of all of them (OutputHead).
+  std::vector<float> logits(const View& features, const GuideFeatures& guide = {});
 
  private:
   struct State;

@@ -5,6 +5,7 @@
 
 #include "core/types.h"
 #include "tree/draft_tree.h"
+#include "tree/law.h"
 #include "tree/tree_policy.h"
 
 namespace talon {
@@ -14,6 +15,9 @@ struct RowChildren {
   int count = 0;
   std::vector<TokenId> token;  // [rows * count], ids of the target
   std::vector<float> log_p;    // [rows * count], of the draft head, of the step alone
+  /// Of each row what its children are drawn from, each summing to 1; of rows whose children are
+  /// the likeliest none.
+  std::vector<Law<double>> laws = {};
 
   int rows() const { return count == 0 ? 0 : static_cast<int>(token.size()) / count; }
 };

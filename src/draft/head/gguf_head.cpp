@@ -31,7 +31,7 @@ using Scaling = RopeConfig::Scaling;
 constexpr const char* kFrequencyFactors = "rope_freqs.weight";
 
 /// Common name and name in the file, in the file's order.
-constexpr Pair kNames[] = {
+constexpr Pair kHeadNames[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"fc.weight", "fc.weight"},
     {"fc.bias", "fc.bias"},
@@ -274,7 +274,7 @@ bool Writer::write(HeadStorage storage, const std::filesystem::path& file, const
   const auto is_stopped = [&] { return stop && stop->requested(); };
   check_parts();
   if (shares_output_) check_shared_output();
-  for (const auto& [common, name] : kNames) {
+  for (const auto& [common, name] : kHeadNames) {
     if (is_stopped()) return false;
     const bool left_out = common == "token_map" || (shares_output_ && common == "lm_head.weight");
     if (!left_out) add(common, name, storage);
@@ -297,7 +297,7 @@ bool Writer::write(HeadStorage storage, const std::filesystem::path& file, const
 }  // namespace
 
 std::optional<std::string> common_name_of_gguf(std::string_view name) {
-  for (const auto& [common, theirs] : kNames) {
+  for (const auto& [common, theirs] : kHeadNames) {
     if (name == theirs) return std::string(common);
   }
   return std::string(name);

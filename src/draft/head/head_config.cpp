@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "draft/head/gguf_head.h"
+#include "draft/head/head_parts.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 #include "model/config/config_keys.h"
@@ -15,7 +16,6 @@ namespace {
 
 using Limits = ConfigLimits;
 
-constexpr int kDefaultContext = 2048;  // what all official heads were trained for
 constexpr int kUsualTaps = 3;
 constexpr int kMostParallelDrafts = 64;
 constexpr std::string_view kSpecForgePeagle = "PEagleDraftModel";
@@ -33,7 +33,7 @@ struct HeadKeys {
   }
 };
 
-HeadKeys read_keys(const Checkpoint& checkpoint) {
+HeadKeys keys_of_head(const Checkpoint& checkpoint) {
   if (checkpoint.format == CheckpointFormat::gguf) {
     auto keys = std::make_shared<const Json>(head_keys_of_gguf(checkpoint));
     const ConfigKeys top(*keys, checkpoint.path.string());
@@ -45,24 +45,16 @@ HeadKeys read_keys(const Checkpoint& checkpoint) {
   return {nullptr, top, layer.value_or(top), top.object("eagle_config")};
 }
 
-std::string architecture_of(const ConfigKeys& keys) {
-  const Json* list = keys.find("architectures");
-  if (!list || !list->is_array() || list->empty() || !list->front().is_string()) return "";
-  return list->front().get<std::string>();
-}
-
-HeadLayout read_layout(const HeadKeys& keys) {
+HeadLayout head_layout_of(const Checkpoint& checkpoint, const HeadKeys& keys) {
+  if (keys.translated) return HeadLayout::gguf;
   if (keys.top.has("speculators_model_type")) return HeadLayout::speculators;
-  const std::string architecture = architecture_of(keys.top);
+  const std::string architecture = first_architecture(checkpoint.metadata);
   const bool vllm = keys.top.has("model") || architecture.starts_with("Eagle");
   if (vllm || keys.top.text_or("model_type", "") == "eagle") return HeadLayout::vllm;
   const bool sglang = architecture.find("ForCausalLMEagle") != architecture.npos ||
                       architecture == kSpecForgePeagle;
   return sglang ? HeadLayout::sglang : HeadLayout::official;
 }
-
-int rows_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }
-int columns_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[1]); }
 
 const StoredTensor& require_matrix(const HeadTensors& tensors, std::string_view name,
                                    std::int64_t columns = -1) {
@@ -101,8 +93,8 @@ void read_head_norms(const HeadTensors& tensors, HeadConfig& config) {
 void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
   const bool fused = config.generation != HeadGeneration::eagle1;
   const int input = fused ? 2 * config.hidden : config.hidden;
-  const int q_rows = rows_of(require_matrix(tensors, "q_proj.weight", input));
-  const int k_rows = rows_of(require_matrix(tensors, "k_proj.weight", input));
+  const int q_rows = tensor_rows(require_matrix(tensors, "q_proj.weight", input));
+  const int k_rows = tensor_rows(require_matrix(tensors, "k_proj.weight", input));
   require_matrix(tensors, "v_proj.weight", input);
   tensors.require("v_proj.weight", {k_rows, input});
   tensors.require("o_proj.weight", {config.hidden, q_rows});
@@ -113,16 +105,9 @@ void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig
     if (heads == 0) keys.layer.refuse("head_dim", "it, or \"num_attention_heads\"");
     config.head_dim = q_rows / heads;
   }
-  const bool whole =
-      config.head_dim > 0 && q_rows % config.head_dim == 0 && k_rows % config.head_dim == 0;
-  if (!whole || config.head_dim % 2 != 0 || q_rows % k_rows != 0) {
-    fail(
-        "{}: \"q_proj.weight\" and \"k_proj.weight\": expected whole heads of an even size that "
-        "share keys evenly, found {} and {} rows for heads of {}",
-        tensors.doing(), q_rows, k_rows, config.head_dim);
-  }
-  config.heads = q_rows / config.head_dim;
-  config.kv_heads = k_rows / config.head_dim;
+  const HeadCounts counts = count_heads(tensors, q_rows, k_rows, config.head_dim);
+  config.heads = counts.heads;
+  config.kv_heads = counts.kv_heads;
 
   const bool promised = keys.layer.flag_or("qkv_bias", false);
   config.qkv_bias = read_optional(tensors, "q_proj.bias", q_rows, promised, "qkv_bias");
@@ -137,7 +122,7 @@ void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig
 
 void read_feed_forward(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
   if (keys.layer.text_or("hidden_act", "silu") != "silu") keys.layer.refuse("hidden_act", "silu");
-  config.intermediate = rows_of(require_matrix(tensors, "gate_proj.weight", config.hidden));
+  config.intermediate = tensor_rows(require_matrix(tensors, "gate_proj.weight", config.hidden));
   tensors.require("up_proj.weight", {config.intermediate, config.hidden});
   tensors.require("down_proj.weight", {config.hidden, config.intermediate});
   tensors.require("post_attention_layernorm.weight", {config.hidden});
@@ -160,7 +145,7 @@ void read_rope(const Checkpoint& checkpoint, const HeadTensors& tensors, const H
 void read_layer_keys(const HeadKeys& keys, HeadConfig& config) {
   const std::string_view context =
       keys.layer.has("max_sequence_length") ? "max_sequence_length" : "max_position_embeddings";
-  config.context = keys.layer.integer_or(context, 1, Limits::kContext, kDefaultContext);
+  config.context = keys.layer.integer_or(context, 1, Limits::kContext, kUsualHeadContext);
   config.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
   if (const Json* types = keys.layer.find("layer_types"); types && types->is_array()) {
     const bool slides =
@@ -170,7 +155,7 @@ void read_layer_keys(const HeadKeys& keys, HeadConfig& config) {
 }
 
 void read_eagle1_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
-  const int width = columns_of(tensors.require("fc.weight"));
+  const int width = tensor_columns(tensors.require("fc.weight"));
   if (width != 2 * config.hidden) {
     fail(
         "{}: \"fc.weight\": expected twice as many columns as rows (EAGLE-1 and EAGLE-2) or a "
@@ -215,7 +200,7 @@ void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
     fail("{}: {}: expected {} rows, as many as {} has numbers, found {}", tensors.doing(),
          quote(fusion.name), norm.shape[0], quote(norm.name), show_shape(fusion.shape));
   }
-  config.feature_width = columns_of(fusion);
+  config.feature_width = tensor_columns(fusion);
   config.embedding_norm = config.feature_norm = config.output_norm = true;
   for (const std::string_view name :
        {"input_layernorm.weight", "hidden_norm.weight", "norm.weight"}) {
@@ -235,18 +220,14 @@ void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   }
 }
 
-int read_output_rows(const HeadTensors& tensors, HeadConfig& config) {
-  const StoredTensor* output = tensors.find("lm_head.weight", {-1, config.hidden});
-  return output ? rows_of(*output) : 0;
-}
-
-void read_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
+void read_head_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
   config.vocabulary = keys.layer.integer_or("vocab_size", 1, Limits::kVocabulary, 0);
   if (const StoredTensor* own = tensors.find("embed_tokens.weight", {-1, config.hidden})) {
     config.own_embedding = true;
-    config.vocabulary = rows_of(*own);
+    config.vocabulary = tensor_rows(*own);
   }
-  config.draft_vocabulary = read_output_rows(tensors, config);
+  const StoredTensor* output = tensors.find("lm_head.weight", {-1, config.hidden});
+  config.draft_vocabulary = output ? tensor_rows(*output) : 0;
   config.tied_output = config.draft_vocabulary == 0 && config.own_embedding &&
                        config.generation != HeadGeneration::eagle1 &&
                        keys.layer.flag_or("tie_word_embeddings", false);
@@ -255,7 +236,7 @@ void read_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   tensors.find("t2d", {-1});
   config.reduced_vocabulary = map != nullptr;
   if (!map) return;
-  const int drafted = rows_of(*map);
+  const int drafted = tensor_rows(*map);
   if (config.draft_vocabulary == 0 && keys.top.flag_or("shared_output", false)) {
     config.shared_output = true;
     config.tied_output = false;
@@ -282,8 +263,14 @@ void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
         tensors.doing());
   }
   config.generation = HeadGeneration::peagle;
-  tensors.require("mask_hidden", {1, 1, config.feature_width});
-  config.mask_token = keys.top.integer("mask_token_id", 0, Limits::kVocabulary - 1);
+  // Files for vLLM have fewer dimensions, and AWS's or PARD's name of the token.
+  std::vector<std::int64_t> row = {1, 1, config.feature_width};
+  const std::size_t rank = tensors.require("mask_hidden").shape.size();
+  while (row.size() > std::max<std::size_t>(1, rank)) row.erase(row.begin());
+  tensors.require("mask_hidden", row);
+  std::string_view mask = "mask_token_id";
+  for (const char* key : {"ptd_token_id", "pard_token"}) mask = keys.top.has(key) ? key : mask;
+  config.mask_token = keys.top.integer(mask, 0, Limits::kVocabulary - 1);
   const int h = config.hidden, q = config.heads * config.head_dim;
   const int k = config.kv_heads * config.head_dim;
   const auto name = [&](std::string_view part) {
@@ -320,13 +307,6 @@ void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
     const ConfigKeys method(methods->front(), tensors.doing());
     config.parallel_drafts = method.integer_or("speculative_tokens", 1, kMostParallelDrafts, 0);
   }
-}
-
-template <typename... Args>
-[[noreturn]] void refuse_target(const std::string& doing, fmt::format_string<Args...> format,
-                                Args&&... args) {
-  fail("{}: the head does not fit the target: {}", doing,
-       fmt::format(format, std::forward<Args>(args)...));
 }
 
 void fit_vocabulary(const HeadConfig& config, const ModelConfig& target, const std::string& doing) {
@@ -406,13 +386,13 @@ std::vector<int> usual_tap_layers(int layers) {
 }
 
 HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
-  const HeadKeys keys = read_keys(checkpoint);
+  const HeadKeys keys = keys_of_head(checkpoint);
   HeadConfig config;
-  config.layout = keys.translated ? HeadLayout::gguf : read_layout(keys);
+  config.layout = head_layout_of(checkpoint, keys);
   config.interleaved_rope = config.layout == HeadLayout::gguf;
   config.generation =
       tensors.has("hidden_norm.weight") ? HeadGeneration::eagle3 : HeadGeneration::eagle1;
-  config.hidden = rows_of(require_matrix(tensors, "fc.weight"));
+  config.hidden = tensor_rows(require_matrix(tensors, "fc.weight"));
   config.target_hidden = keys.top.integer_or("target_hidden_size", 1, Limits::kWidth, 0);
   if (config.generation == HeadGeneration::eagle1) {
     read_eagle1_parts(tensors, keys, config);
@@ -426,7 +406,7 @@ HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& ten
   read_attention(tensors, keys, config);
   read_rope(checkpoint, tensors, keys, config);
   read_feed_forward(tensors, keys, config);
-  read_vocabularies(tensors, keys, config);
+  read_head_vocabularies(tensors, keys, config);
   if (tensors.has("mask_hidden")) read_peagle_parts(tensors, keys, config);
   tensors.refuse_unknown();
   return config;

@@ -40,12 +40,6 @@ constexpr std::array<std::string_view, 2> kIgnored = {"verifier_norm.weight",
                                                       "verifier_lm_head.weight"};
 constexpr std::string_view kInverseFrequencies = "rotary_emb.inv_freq";
 
-bool strip(std::string_view& name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return false;
-  name.remove_prefix(prefix.size());
-  return true;
-}
-
 /// vLLM's first layout of EAGLE-1 nests the Llama configuration and carries two norms that nobody
 /// applies.
 bool has_idle_norms(const Checkpoint& checkpoint) {
@@ -59,7 +53,8 @@ std::string show_expected(const std::vector<std::int64_t>& shape) {
   return text;
 }
 
-bool matches(const std::vector<std::int64_t>& expected, const std::vector<std::int64_t>& found) {
+bool shape_matches(const std::vector<std::int64_t>& expected,
+                   const std::vector<std::int64_t>& found) {
   return std::equal(expected.begin(), expected.end(), found.begin(), found.end(),
                     [](std::int64_t e, std::int64_t f) { return e == -1 || e == f; });
 }
@@ -70,14 +65,20 @@ HeadTensors::Naming naming_of(const Checkpoint& checkpoint) {
 
 }  // namespace
 
+bool take_prefix(std::string_view& name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  return true;
+}
+
 std::optional<std::string> common_head_name(std::string_view name) {
-  while (strip(name, "model.")) {
+  while (take_prefix(name, "model.")) {
   }
   if (name.ends_with(kInverseFrequencies)) return std::nullopt;
   if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) return std::nullopt;
   for (const std::string_view prefix : kLayerPrefixes) {
-    if (!strip(name, prefix)) continue;
-    for (const std::string_view part : kLayerParts) strip(name, part);
+    if (!take_prefix(name, prefix)) continue;
+    for (const std::string_view part : kLayerParts) take_prefix(name, part);
     return std::string(name);
   }
   for (const auto& [theirs, ours] : kRenamed) {
@@ -130,7 +131,7 @@ const StoredTensor& HeadTensors::require(std::string_view name,
 const StoredTensor* HeadTensors::find(std::string_view name,
                                       const std::vector<std::int64_t>& shape) const {
   const StoredTensor* tensor = find(name);
-  if (tensor && !matches(shape, tensor->shape)) {
+  if (tensor && !shape_matches(shape, tensor->shape)) {
     fail("{}: {}: expected {}, found {}", doing_, quote(tensor->name), show_expected(shape),
          show_shape(tensor->shape));
   }

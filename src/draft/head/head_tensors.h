@@ -14,6 +14,9 @@ namespace talon {
 /// without meaning.
 std::optional<std::string> common_head_name(std::string_view name);
 
+/// Takes `prefix` off the front of a name that begins with it, and says whether it does.
+bool take_prefix(std::string_view& name, std::string_view prefix);
+
 /// The tensors of a draft head under one set of names, whoever wrote the file (official code,
 /// SGLang, vLLM, SpecForge, AngelSlim, speculators): those of the official EAGLE-3 files without
 /// the layer's prefix ("fc.weight", "q_proj.weight", "gate_proj.weight", "hidden_norm.weight",

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -16,6 +19,7 @@ struct GridOptions {
   int levels;
   int row;
   int children;
+  int history;  // codes of earlier pictures that are remembered, at most
   Coupling coupling;
 };
 
@@ -30,63 +34,113 @@ struct Counted {
   double count;
 };
 
-/// What followed each surrounding, most specific first.
+/// What surrounds the place after the text and `path`, in rows of that many tokens.
+Around around_end(std::span<const TokenId> text, std::span<const TokenId> path, int row) {
+  const auto place = static_cast<std::ptrdiff_t>(text.size() + path.size());
+  const auto at = [&](std::ptrdiff_t index) -> TokenId {
+    if (index < 0) return -1;
+    const auto i = static_cast<std::size_t>(index);
+    return i < text.size() ? text[i] : path[i - text.size()];
+  };
+  Around around{at(place - 1), at(place - row), -1};
+  if (row > 2) around.right = at(place - row + 1);
+  return around;
+}
+
+/// (left, above, above right), (left, above), (above), (left): those that there are.
+std::vector<Around> orders_of(const Around& around) {
+  std::vector<Around> all;
+  if (around.above >= 0) {
+    if (around.right >= 0) all.push_back(around);
+    all.push_back({around.left, around.above, -1});
+    all.push_back({-1, around.above, -1});
+  }
+  all.push_back({around.left, -1, -1});
+  return all;
+}
+
+void add_count(std::vector<Counted>& counts, TokenId token, double count) {
+  const auto known = std::find_if(counts.begin(), counts.end(),
+                                  [&](const Counted& it) { return it.token == token; });
+  if (known == counts.end()) {
+    counts.push_back({token, count});
+  } else {
+    known->count += count;
+  }
+}
+
+/// What followed each surrounding.
 class Neighbours {
  public:
   void learn(const Around& around, TokenId token) {
-    for (const Around& one : orders(around)) {
-      std::vector<Counted>& list = seen_[one];
-      const auto known = std::find_if(list.begin(), list.end(),
-                                      [&](const Counted& it) { return it.token == token; });
-      if (known == list.end()) {
-        list.push_back({token, 1});
-      } else {
-        known->count += 1;
-      }
-    }
+    for (const Around& one : orders_of(around)) add_count(seen_[one], token, 1);
   }
-
-  /// Chances that sum to less than one: each order leaves some of its mass to the next (Witten and
-  /// Bell's estimate).
-  std::vector<Counted> chances(const Around& around) const {
-    std::vector<Counted> chances;
-    double left = 1;
-    for (const Around& one : orders(around)) {
-      const auto found = seen_.find(one);
-      if (found == seen_.end()) continue;
-      double total = static_cast<double>(found->second.size());
-      for (const Counted& counted : found->second) total += counted.count;
-      for (const Counted& counted : found->second)
-        add(chances, counted.token, left * counted.count / total);
-      left *= static_cast<double>(found->second.size()) / total;
-    }
-    return chances;
+  /// What followed exactly that surrounding.
+  std::span<const Counted> after(const Around& around) const {
+    const auto found = seen_.find(around);
+    if (found == seen_.end()) return {};
+    return found->second;
   }
 
  private:
-  /// (left, above, above right), (left, above), (above), (left): those that there are.
-  static std::vector<Around> orders(const Around& around) {
-    std::vector<Around> all;
-    if (around.above >= 0) {
-      if (around.right >= 0) all.push_back(around);
-      all.push_back({around.left, around.above, -1});
-      all.push_back({-1, around.above, -1});
-    }
-    all.push_back({around.left, -1, -1});
-    return all;
-  }
-
-  static void add(std::vector<Counted>& chances, TokenId token, double chance) {
-    const auto known = std::find_if(chances.begin(), chances.end(),
-                                    [&](const Counted& it) { return it.token == token; });
-    if (known == chances.end()) {
-      chances.push_back({token, chance});
-    } else {
-      known->count += chance;
-    }
-  }
-
   std::map<Around, std::vector<Counted>> seen_;
+};
+
+/// Chances that sum to less than one, of what the picture's `own` and `earlier` ones counted
+/// together: each order leaves some of its mass to the next (Witten and Bell's estimate).
+std::vector<Counted> chances_of(const Neighbours& own, std::span<const Neighbours* const> earlier,
+                                const Around& around) {
+  constexpr std::size_t kMostFollowers = 64;  // more say little and take long to read
+  std::vector<Counted> chances;
+  double left = 1;
+  for (const Around& one : orders_of(around)) {
+    const std::span<const Counted> known = own.after(one);
+    std::vector<Counted> counts(known.begin(), known.end());
+    for (const Neighbours* seen : earlier) {
+      const std::span<const Counted> followers = seen->after(one);
+      if (followers.size() > kMostFollowers) continue;
+      for (const Counted& counted : followers) add_count(counts, counted.token, counted.count);
+    }
+    if (counts.empty()) continue;
+    double total = static_cast<double>(counts.size());
+    for (const Counted& counted : counts) total += counted.count;
+    for (const Counted& counted : counts)
+      add_count(chances, counted.token, left * counted.count / total);
+    left *= static_cast<double>(counts.size()) / total;
+  }
+  return chances;
+}
+
+/// Earlier pictures, counted in two parts: when the newer one holds half of what may be kept, the
+/// older one is forgotten and it becomes the older.
+class PictureMemory {
+ public:
+  /// most_codes: 0: remembers nothing.
+  PictureMemory(int most_codes, int row)
+      : most_codes_(static_cast<std::size_t>(most_codes)), row_(row) {}
+
+  /// Of a longer text than half of what may be kept, its end.
+  void add(std::span<const TokenId> text) {
+    const std::size_t half = most_codes_ / 2;
+    const std::size_t added = std::min(half, text.size());
+    if (added == 0) return;
+    if (parts_[0].codes + added > half) parts_[1] = std::exchange(parts_[0], {});
+    for (std::size_t i = std::max<std::size_t>(1, text.size() - added); i < text.size(); ++i)
+      parts_[0].seen.learn(around_end(text.first(i), {}, row_), text[i]);
+    parts_[0].codes += added;
+  }
+
+  const Neighbours& newer() const { return parts_[0].seen; }
+  const Neighbours& older() const { return parts_[1].seen; }
+
+ private:
+  struct Part {
+    std::size_t codes = 0;
+    Neighbours seen;
+  };
+  std::size_t most_codes_;
+  int row_;
+  std::array<Part, 2> parts_;
 };
 
 struct GridState : DraftState {
@@ -100,11 +154,12 @@ struct OpenCell {
 };
 
 /// For pictures drawn row by row: a cell's code is guessed from those at its left, above and above
-/// at the right, by what followed the same codes earlier in the sequence. The tree grows at its
-/// likeliest node first.
+/// at the right, by what followed the same codes earlier in the sequence and, if asked, in earlier
+/// ones. The tree grows at its likeliest node first.
 class GridDrafter : public Drafter {
  public:
-  explicit GridDrafter(const GridOptions& options) : options_(options) {}
+  explicit GridDrafter(const GridOptions& options)
+      : options_(options), memory_(options.history, options.row) {}
 
   std::unique_ptr<DraftState> start() override { return std::make_unique<GridState>(); }
 
@@ -113,9 +168,15 @@ class GridDrafter : public Drafter {
     expects(static_cast<int>(state.text.size()) == committed.first_position,
             "tokens are observed in order");
     for (const TokenId token : committed.tokens) {
-      if (!state.text.empty()) state.neighbours.learn(around(state, {}), token);
+      if (!state.text.empty())
+        state.neighbours.learn(around_end(state.text, {}, options_.row), token);
       state.text.push_back(token);
     }
+  }
+
+  /// What is not finished is not remembered, and no picture that is a tenant's own.
+  void finish(DraftState& state, bool has_ended) override {
+    if (has_ended && shares(state)) memory_.add(static_cast<GridState&>(state).text);
   }
 
   void propose(std::span<DraftJob> jobs) override {
@@ -123,17 +184,8 @@ class GridDrafter : public Drafter {
   }
 
  private:
-  /// What surrounds the place after the text and `path`.
-  Around around(const GridState& state, const std::vector<TokenId>& path) const {
-    const auto place = static_cast<std::ptrdiff_t>(state.text.size() + path.size());
-    const auto at = [&](std::ptrdiff_t index) -> TokenId {
-      if (index < 0) return -1;
-      const auto i = static_cast<std::size_t>(index);
-      return i < state.text.size() ? state.text[i] : path[i - state.text.size()];
-    };
-    Around around{at(place - 1), at(place - options_.row), -1};
-    if (options_.row > 2) around.right = at(place - options_.row + 1);
-    return around;
+  static bool shares(const DraftState& state) {
+    return state.owner.reuses && state.owner.tenant == 0;
   }
 
   static std::vector<TokenId> path_tokens(const DraftTree& tree, NodeId node) {
@@ -173,7 +225,10 @@ class GridDrafter : public Drafter {
   /// The likeliest, or the first of the race where its noise is known.
   std::vector<Counted> children(const GridState& state, const DraftTree& tree, NodeId node,
                                 const DraftPlace& place) const {
-    std::vector<Counted> all = state.neighbours.chances(around(state, path_tokens(tree, node)));
+    const Neighbours* const earlier[] = {&memory_.newer(), &memory_.older()};
+    std::vector<Counted> all =
+        chances_of(state.neighbours, std::span(earlier).first(shares(state) ? 2 : 0),
+                   around_end(state.text, path_tokens(tree, node), options_.row));
     double before = 0, after = 0;
     for (Counted& one : all) {
       before += one.count;
@@ -189,6 +244,7 @@ class GridDrafter : public Drafter {
   }
 
   GridOptions options_;
+  PictureMemory memory_;
 };
 
 std::unique_ptr<Drafter> make_grid(Options& options, const DrafterContext& context) {
@@ -201,23 +257,26 @@ std::unique_ptr<Drafter> make_grid(Options& options, const DrafterContext& conte
                                                    options.whole("levels"),
                                                    row,
                                                    options.whole("children"),
+                                                   options.whole("history"),
                                                    {.on = read_coupled(options)}});
 }
 
 }  // namespace
 
 DrafterEntry grid_drafter() {
-  return {.name = "grid",
-          .summary =
-              "for pictures: what followed the same codes at the left and above earlier in "
-              "the sequence",
-          .options = {{"nodes", WholeNumber{1, 1024}, "32", "most draft nodes"},
-                      {"levels", WholeNumber{1, 256}, "16", "most levels"},
-                      {"row", WholeNumber{0, 4096}, "0",
-                       "tokens of a row of the picture; 0: the model's, else 16"},
-                      {"children", WholeNumber{1, 64}, "4", "of a node"},
-                      coupled_option()},
-          .make = make_grid};
+  return {
+      .name = "grid",
+      .summary =
+          "for pictures: what followed the same codes at the left and above earlier in "
+          "the sequence, and in earlier ones if asked",
+      .options = {{"nodes", WholeNumber{1, 1024}, "32", "most draft nodes"},
+                  {"levels", WholeNumber{1, 256}, "16", "most levels"},
+                  {"row", WholeNumber{0, 4096}, "0",
+                   "tokens of a row of the picture; 0: the model's, else 16"},
+                  {"children", WholeNumber{1, 64}, "4", "of a node"},
+                  {"history", WholeNumber{0, 1 << 24}, "0", "codes of earlier pictures remembered"},
+                  coupled_option()},
+      .make = make_grid};
 }
 
 }  // namespace talon

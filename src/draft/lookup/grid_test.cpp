@@ -64,5 +64,71 @@ TEST(Grid, NothingIsProposedAfterANewCode) {
   EXPECT_EQ(proposal("grid:row=4", {1, 2, 3, 4}).draft_nodes(), 0);
 }
 
+/// Draws pictures one after the other with one drafter.
+class Gallery {
+ public:
+  explicit Gallery(const std::string& options) : drafter_(make_drafter(options, {})) {}
+
+  void finish(const std::vector<TokenId>& picture, const TextOwner& owner = {},
+              bool has_ended = true) {
+    drafter_->finish(*begin(picture, owner), has_ended);
+  }
+  /// The tree of a picture that begins so.
+  DraftTree proposal_after(const std::vector<TokenId>& begun, const TextOwner& owner = {}) {
+    const auto state = begin(begun, owner);
+    DraftTree tree(begun.back());
+    DraftJob job{state.get(), nullptr, {64, 64, 64}, &tree};
+    drafter_->propose({&job, 1});
+    check_invariants(tree);
+    return tree;
+  }
+
+ private:
+  std::unique_ptr<DraftState> begin(const std::vector<TokenId>& text, const TextOwner& owner) {
+    auto state = drafter_->resume({}, owner, {});
+    drafter_->observe(*state, {text, 0, {}, false});
+    return state;
+  }
+
+  std::unique_ptr<Drafter> drafter_;
+};
+
+const std::vector<TokenId> kPicture = {11, 12, 13, 14, 15, 16, 17, 18, 19};
+
+TEST(Grid, WithAHistoryEarlierPicturesGoOn) {
+  Gallery gallery("grid:row=3,history=100,levels=4");
+  EXPECT_EQ(gallery.proposal_after({11, 12}).draft_nodes(), 0);
+  gallery.finish(kPicture);
+  EXPECT_EQ(likeliest_path(gallery.proposal_after({11, 12})),
+            (std::vector<TokenId>{13, 14, 15, 16}));
+  Gallery without("grid:row=3");
+  without.finish(kPicture);
+  EXPECT_EQ(without.proposal_after({11, 12}).draft_nodes(), 0);
+}
+
+TEST(Grid, PicturesOfATenantAndThoseThatDidNotEndAreNotRemembered) {
+  Gallery gallery("grid:row=3,history=100");
+  gallery.finish(kPicture, {.tenant = 7});
+  gallery.finish(kPicture, {.reuses = false});
+  gallery.finish(kPicture, {}, /*has_ended=*/false);
+  EXPECT_EQ(gallery.proposal_after({11, 12}).draft_nodes(), 0);
+  gallery.finish(kPicture);
+  EXPECT_GT(gallery.proposal_after({11, 12}).draft_nodes(), 0);
+  EXPECT_EQ(gallery.proposal_after({11, 12}, {.tenant = 7}).draft_nodes(), 0);
+}
+
+TEST(Grid, OfItsHistoryTheOldestIsForgotten) {
+  Gallery gallery("grid:row=3,history=20");
+  gallery.finish(kPicture);
+  for (TokenId code = 100; code < 300; code += 100) {
+    std::vector<TokenId> other = kPicture;
+    for (TokenId& token : other) token += code;
+    gallery.finish(other);
+  }
+  EXPECT_EQ(gallery.proposal_after({11, 12}).draft_nodes(), 0);
+  EXPECT_GT(gallery.proposal_after({111, 112}).draft_nodes(), 0);
+  EXPECT_GT(gallery.proposal_after({211, 212}).draft_nodes(), 0);
+}
+
 }  // namespace
 }  // namespace talon::grid_test

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 
+#include "core/error.h"
 #include "draft/registry.h"
 #include "model/model.h"
 
@@ -10,16 +13,19 @@ namespace {
 
 /// What a target draws at a place after a token: its whole context here.
 using Target = std::function<TokenId(std::size_t place, TokenId last)>;
+/// What it would draw in place of `drawn`, and of others that it cannot have.
+using Next = std::function<TokenId(TokenId drawn, std::span<const TokenId> others)>;
 
 /// The engine's loop around the drafter: proposes, checks, shows, accepts.
 class Loop {
  public:
-  /// model: null: none is known.
+  /// model: null: none is known. next: null: it is not known either.
   Loop(const std::string& drafter, Target target, std::vector<TokenId> prompt,
-       const Model* model = nullptr)
+       const Model* model = nullptr, Next next = nullptr)
       : drafter_(make_drafter(drafter, {.target = model})),
         state_(drafter_->start()),
         target_(std::move(target)),
+        next_(std::move(next)),
         text_(std::move(prompt)) {
     drafter_->observe(*state_, {text_, 0, {}, false});
   }
@@ -35,8 +41,11 @@ class Loop {
       const std::size_t place = text_.size() + static_cast<std::size_t>(tree.depth(node));
       drawn.push_back(target_(place, tree[node].token));
     }
-    drafter_->saw(*state_, tree,
-                  [&](NodeId node) { return drawn[static_cast<std::size_t>(node)]; });
+    const auto drawn_after = [&](NodeId node) { return drawn[static_cast<std::size_t>(node)]; };
+    const auto next_after = [&](NodeId node, std::span<const TokenId> others) {
+      return next_ ? next_(drawn_after(node), others) : TokenId(-1);
+    };
+    drafter_->saw(*state_, tree, TokenAfter(drawn_after, next_after));
     const int first = static_cast<int>(text_.size());
     for (NodeId node = 0; node >= 0;) {
       text_.push_back(drawn[static_cast<std::size_t>(node)]);
@@ -54,6 +63,7 @@ class Loop {
   std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<DraftState> state_;
   Target target_;
+  Next next_;
   std::vector<TokenId> text_;
   DraftTree tree_{0};
 };
@@ -112,6 +122,74 @@ TEST(Jacobi, GuessesThatComeTrueAreBelievedMore) {
   const float first = loop.tree()[1].log_p;
   for (int i = 0; i < 8; ++i) loop.round();
   EXPECT_GT(loop.tree()[1].log_p, first);
+}
+
+/// The last digit counts 0, 1, 2, 0, ... on from that of the token before: what is drawn after a
+/// wrong token is wrong at every place, and one of the two others is right.
+TokenId next_digit(std::size_t place, TokenId last) {
+  return static_cast<TokenId>(10 * place) + (last % 10 + 1) % 3;
+}
+TokenId other_digit(TokenId drawn, std::span<const TokenId> others) {
+  for (int more = 1; more < 3; ++more) {
+    const TokenId token = drawn - drawn % 10 + (drawn % 10 + more) % 3;
+    if (std::find(others.begin(), others.end(), token) == others.end()) return token;
+  }
+  return -1;
+}
+
+TEST(Jacobi, AShortTreeHoldsWhatWouldHaveBeenDrawnInstead) {
+  Loop chain("jacobi:window=8", next_digit, {1, 2, 3}, nullptr, other_digit);
+  EXPECT_EQ(chain.round(), 0);
+  EXPECT_EQ(chain.round(), 0);
+  Loop tree("jacobi:window=8,width=3,depth=3", next_digit, {1, 2, 3}, nullptr, other_digit);
+  EXPECT_EQ(tree.round(), 0);
+  EXPECT_EQ(tree.round(), 3);
+  EXPECT_EQ(tree.tree().draft_nodes(), 3 + 9 + 27 + 5) << "and the chain goes on";
+  double sum = 0;
+  for (const NodeId child : tree.tree().children(0)) sum += std::exp(tree.tree()[child].log_p);
+  EXPECT_LE(sum, 1 + 1e-6);
+}
+
+TEST(Jacobi, AShortTreeStaysWithinThePlanAndItsDepth) {
+  Loop loop("jacobi:window=8,width=3,depth=2", next_digit, {1, 2, 3}, nullptr, other_digit);
+  loop.round();
+  EXPECT_EQ(loop.round(), 2);
+  EXPECT_EQ(loop.tree().draft_nodes(), 3 + 9 + 6);
+  loop.round(/*nodes=*/5);
+  EXPECT_EQ(loop.tree().draft_nodes(), 5);
+  loop.round(/*nodes=*/64, /*levels=*/1);
+  EXPECT_LE(loop.tree().draft_nodes(), 3);
+  for (NodeId node = 1; node < loop.tree().size(); ++node) EXPECT_EQ(loop.tree().depth(node), 1);
+}
+
+TEST(Jacobi, WhereNobodySaysWhatComesNextTheOtherIsTheGuessBefore) {
+  Loop loop("jacobi:window=4,width=2", next_digit, {1, 2, 3});
+  for (int i = 0; i < 2; ++i) loop.round();
+  std::vector<TokenId> tokens;
+  for (const NodeId child : loop.tree().children(0)) tokens.push_back(loop.tree()[child].token);
+  std::sort(tokens.begin(), tokens.end());
+  EXPECT_EQ(tokens, (std::vector<TokenId>{3, 41})) << "3 stood there before anything was drawn";
+}
+
+TEST(Jacobi, OthersThatComeTrueAreBelievedMore) {
+  Loop loop("jacobi:window=1,width=2,depth=1", next_digit, {1, 2, 3}, nullptr, other_digit);
+  const auto belief_in_the_right_one = [&] {
+    const TokenId root = loop.tree()[0].token;
+    const TokenId right = next_digit(static_cast<std::size_t>(root) / 10 + 1, root);
+    const NodeId child = loop.tree().child(0, right);
+    EXPECT_GT(child, 0);
+    return loop.tree()[std::max(child, 0)].log_p;
+  };
+  for (int i = 0; i < 2; ++i) loop.round();
+  const float first = belief_in_the_right_one();
+  for (int i = 0; i < 20; ++i) loop.round();
+  EXPECT_GT(belief_in_the_right_one(), first);
+}
+
+TEST(Jacobi, ShapesThatAreNoneAreRefused) {
+  for (const char* wrong : {"jacobi:width=0", "jacobi:width=9", "jacobi:width=2,depth=0",
+                            "jacobi:width=2,depth=9", "jacobi:depth=2"})
+    EXPECT_THROW(make_drafter(wrong, {}), UsageError) << wrong;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "draft/head/draft_vocabulary.h"
+#include "draft/head/head_parts.h"
 #include "draft/weight_reader.h"
 #include "io/quote.h"
 #include "model/config/config_keys.h"
@@ -26,26 +27,20 @@ std::optional<int> take_number(std::string_view& name) {
   return number;
 }
 
-bool strip(std::string_view& name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return false;
-  name.remove_prefix(prefix.size());
-  return true;
-}
-
 /// "0.1.linear.bias", "lm_heads.0.weight"; whatever is none of these keeps its name.
-std::optional<std::string> common_name(std::string_view stored) {
+std::optional<std::string> common_medusa_name(std::string_view stored) {
   std::string_view name = stored;
-  strip(name, "medusa_head.");
-  strip(name, "medusa_heads.");  // vLLM
-  const bool vllm_block = strip(name, "blocks.");
-  const bool vllm_output = !vllm_block && strip(name, "lm_heads.");
+  take_prefix(name, "medusa_head.");
+  take_prefix(name, "medusa_heads.");  // vLLM
+  const bool vllm_block = take_prefix(name, "blocks.");
+  const bool vllm_output = !vllm_block && take_prefix(name, "lm_heads.");
   const auto head = take_number(name);
   if (!head) return std::string(stored);
   if (vllm_output) return fmt::format("lm_heads.{}.{}", *head, name);
-  if (vllm_block && !strip(name, "layers.")) return std::string(stored);
+  if (vllm_block && !take_prefix(name, "layers.")) return std::string(stored);
   const auto block = take_number(name);
   if (!block) return std::string(stored);
-  if (strip(name, "linear.") || vllm_block)
+  if (take_prefix(name, "linear.") || vllm_block)
     return fmt::format("{}.{}.linear.{}", *head, *block, name);
   return fmt::format("lm_heads.{}.{}", *head, name);
 }
@@ -54,8 +49,6 @@ std::string block_tensor(int head, int block, std::string_view part) {
   return fmt::format("{}.{}.linear.{}", head, block, part);
 }
 std::string output_tensor(int head) { return fmt::format("lm_heads.{}.weight", head); }
-
-int rows_of(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }
 
 /// vLLM's key by which all heads have the output matrix that the first has.
 bool shares_output(const Checkpoint& checkpoint) {
@@ -76,13 +69,13 @@ int read_outputs(const HeadTensors& tensors, bool shared, MedusaConfig& config) 
            head, config.blocks, quote(output_tensor(head)));
     }
   }
-  return rows_of(*first);
+  return tensor_rows(*first);
 }
 
 MedusaConfig read_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
   MedusaConfig config;
   const StoredTensor& first = tensors.require(block_tensor(0, 0, "weight"), {-1, -1});
-  config.hidden = rows_of(first);
+  config.hidden = tensor_rows(first);
   while (tensors.has(block_tensor(config.heads, 0, "weight"))) ++config.heads;
   while (tensors.has(block_tensor(0, config.blocks, "weight"))) ++config.blocks;
   for (int head = 0; head < config.heads; ++head) {
@@ -131,12 +124,12 @@ void check_vocabulary(const Checkpoint& checkpoint, const ModelConfig& target,
 
 bool is_medusa_head(const Checkpoint& checkpoint) {
   return std::any_of(checkpoint.tensors.begin(), checkpoint.tensors.end(), [](const auto& tensor) {
-    return common_name(tensor.name) == block_tensor(0, 0, "weight");
+    return common_medusa_name(tensor.name) == block_tensor(0, 0, "weight");
   });
 }
 
 Json describe_medusa(const Checkpoint& checkpoint) {
-  const MedusaConfig config = read_config(checkpoint, HeadTensors(checkpoint, common_name));
+  const MedusaConfig config = read_config(checkpoint, HeadTensors(checkpoint, common_medusa_name));
   return {{"architecture", "draft head"},
           {"variant", "Medusa"},
           {"hidden", config.hidden},
@@ -150,7 +143,7 @@ Json describe_medusa(const Checkpoint& checkpoint) {
 }
 
 void check_medusa_fits(const Checkpoint& heads, const ModelConfig& target) {
-  const HeadTensors tensors(heads, common_name);
+  const HeadTensors tensors(heads, common_medusa_name);
   fit_to_target(read_config(heads, tensors), target, tensors.doing());
 }
 
@@ -160,7 +153,7 @@ const Weight& MedusaWeights::output_of(std::size_t head) const {
 }
 
 MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, WeightLayout layout) {
-  const HeadTensors tensors(checkpoint, common_name);
+  const HeadTensors tensors(checkpoint, common_medusa_name);
   MedusaWeights medusa;
   medusa.config = read_config(checkpoint, tensors);
   fit_to_target(medusa.config, target.config, tensors.doing());

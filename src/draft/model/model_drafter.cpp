@@ -8,14 +8,15 @@
 #include "backend/index_list.h"
 #include "core/error.h"
 #include "draft/draft_cache.h"
+#include "draft/drawn_law.h"
 #include "draft/output_head.h"
 #include "model/target.h"
 
 namespace talon {
 namespace {
 
-constexpr int kLeastRows = 128;   // of a pass: how much of a prompt is read at once
-constexpr int kMostWaiting = 16;  // tokens of a sequence that are read together with others'
+constexpr int kLeastPromptRows = 128;  // of a pass: how much of a prompt is read at once
+constexpr int kMostWaiting = 16;       // tokens of a sequence that are read together with others'
 
 struct ModelState : DraftState {
   explicit ModelState(KvSequence sequence) : cache(std::move(sequence)) {}
@@ -57,7 +58,7 @@ class ModelDrafter : public Drafter {
         context_(draft_.model.config.context),
         cache_(backend_, draft_cache_shape(kv_shape(draft_.model.config, 1),
                                            options_.cache_positions, context_)),
-        network_(draft_.model, cache_, std::max(kLeastRows, rows_in_flight())),
+        network_(draft_.model, cache_, std::max(kLeastPromptRows, rows_in_flight())),
         output_(backend_, draft_.model.output_weight(), draft_.vocabulary.target_of,
                 options_.coupling),
         logits_(backend_.allocate(OutputHead::kMostRows, draft_.model.config.vocabulary)),
@@ -316,24 +317,10 @@ class ModelDrafter : public Drafter {
       row += tree.outputs;
     }
   }
-  /// The request's own law of these logits, but for what it has of its text (penalties): any law is
-  /// right that the rule is told.
   Law<double> law_of(const View& logits, const SamplerOptions& options) {
     std::vector<float> own(static_cast<std::size_t>(logits.cols));
     backend_.download(logits, own);
-    std::vector<float> of_target(static_cast<std::size_t>(target_rows_), -INFINITY);
-    for (std::size_t token = 0; token < own.size(); ++token) {
-      const auto at = draft_.vocabulary.same
-                          ? token
-                          : static_cast<std::size_t>(draft_.vocabulary.target_of[token]);
-      if (at < of_target.size()) of_target[at] = own[token];
-    }
-    Law<double> law;
-    Sampler sampler(options, target_rows_);
-    for (const auto& [token, p] : sampler.distribution_by_token(of_target, {})) {
-      law.entries.push_back({token, p});
-    }
-    return law;
+    return drawn_law(own, draft_.vocabulary.target_of, target_rows_, options);
   }
   /// Draws a chain's next token; false if it is complete.
   bool draw(Growing& tree) {

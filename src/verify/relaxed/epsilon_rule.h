@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "verify/proposal.h"
 #include "verify/token_rule.h"
 #include "verify/verifier.h"
@@ -34,11 +36,33 @@ Number move_towards(Law<Number>& p, const Law<Number>& q, const Number& most) {
   return moved;
 }
 
+/// Of the chance with which accepted_child() took `accepted` by the law `moved` the share that it
+/// has not by `exact`, given that it is reached.
+template <typename Tree>
+double relaxed_share(Tree& tree, NodeId node, NodeId accepted, Law<double> exact,
+                     Law<double> moved) {
+  Proposal<double> proposal(tree.drawn_from(node));
+  for (const NodeId child : tree.children(node)) {
+    const TokenId token = tree.token(child);
+    const Law<double>& q = proposal.of_next(token);
+    if (child == accepted) {
+      const double chance = acceptance(1.0, moved.of(token), q.of(token));
+      const double own = acceptance(1.0, exact.of(token), q.of(token));
+      return own < chance ? 1 - own / chance : 0;
+    }
+    replace_by_excess(1.0, moved, q);
+    replace_by_excess(1.0, exact, q);
+    proposal.reject(token);
+  }
+  return 0;
+}
+
 /// Speculative sampling as verify_by_token(), of a target that is moved towards the draft by at
 /// most `most` in total variation at each node: the law of each token is so far from the target's
 /// and no further, and on a chain the chance of acceptance grows by exactly that. Nothing moves
 /// towards a fixed child that the request forbids; what was drawn was drawn from what it allows.
-/// Adds what was moved at the nodes on the path to `distortion`.
+/// Adds what was moved at the nodes on the path to `distortion`. VerifyResult::relaxed is told in
+/// double only.
 template <RuledTree Tree, RuleDecisions<typename Tree::Number> Decisions>
 VerifyResult verify_by_epsilon(Tree& tree, Decisions& decisions, const typename Tree::Number& most,
                                typename Tree::Number& distortion) {
@@ -47,16 +71,26 @@ VerifyResult verify_by_epsilon(Tree& tree, Decisions& decisions, const typename 
   while (true) {
     const NodeId node = result.path.back();
     auto p = tree.target(node);
+    Number moved(0);
+    Law<Number> before, after;
     if (Number(0) < most && !tree.children(node).empty()) {
       Proposal<Number> proposal(tree.drawn_from(node));
       const TokenId first = tree.token(tree.children(node).front());
       const bool moves = tree.drawn_from(node) || !tree.forbids(node, first);
-      if (moves) distortion = distortion + move_towards(p, proposal.of_next(first), most);
+      if (moves) {
+        before = p;
+        moved = move_towards(p, proposal.of_next(first), most);
+        after = p;
+      }
+      distortion = distortion + moved;
     }
     const NodeId child = accepted_child(tree, node, p, decisions);
     if (child < 0) {
       end_path(tree, decisions, p, result);
       return result;
+    }
+    if constexpr (std::is_same_v<Number, double>) {
+      if (moved > 0) result.relaxed += relaxed_share(tree, node, child, before, after);
     }
     result.path.push_back(child);
   }

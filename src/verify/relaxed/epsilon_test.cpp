@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "verify/checked_tree.h"
 #include "verify/exact_enumeration.h"
 #include "verify/relaxed/epsilon_rule.h"
 #include "verify/test_input.h"
@@ -93,6 +94,21 @@ TEST(EpsilonRule, ReportsWhatItMovedForFixedChildren) {
   const VerifyResult certain = make_verifier("epsilon:e=1")->verify(test.input());
   EXPECT_EQ(certain.path.size(), 2u);
   EXPECT_NEAR(certain.distortion, 0.7, 1e-6);
+  EXPECT_NEAR(certain.relaxed, 0.7, 1e-6) << "the exact rule takes it with 0.3";
+}
+
+TEST(EpsilonRule, TellsWhatOfAChanceTheExactRuleHasNot) {
+  DraftTree tree(0);
+  const NodeId first = tree.add(0, 1, -1.0f), second = tree.add(0, 2, -1.0f);
+  TestInput test(tree, {logits_of({0.5, 0.3, 0.2})}, {.temperature = 1});
+  const VerifyInput input = test.input();
+  CheckedTree checked(input);
+  const Law<double> exact = checked.target(0);
+  const Law<double> moved = {{{0, 0.3}, {1, 0.58}, {2, 0.12}}};
+  EXPECT_NEAR(relaxed_share(checked, 0, first, exact, moved), 1 - 0.3 / 0.58, 1e-6);
+  // Behind the rejected first one both laws are the same: 5/7 and 2/7.
+  EXPECT_NEAR(relaxed_share(checked, 0, second, exact, moved), 0, 1e-6);
+  EXPECT_EQ(relaxed_share(checked, 0, first, exact, exact), 0);
 }
 
 TEST(EpsilonRule, MovesNothingTowardsAFixedChildThatTheRequestForbids) {

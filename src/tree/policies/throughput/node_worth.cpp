@@ -20,7 +20,7 @@ double NodeWorth::calibrated(const DraftTree& tree, NodeId node) const {
   if (tree[node].sources & kForcedSource) return 1;
   const double claimed = tree.step_chance(node);
   if (tree[node].kind == NodeKind::probe) return claimed;
-  return calibration_.probability(tree.depth(node), claimed);
+  return own_[kind_].probability(tree.depth(node), claimed);
 }
 
 void NodeWorth::rank(const DraftTree& tree) {
@@ -54,8 +54,8 @@ int NodeWorth::learn(std::span<const TokenId> emitted) {
   const int matched = proposed_.for_each_trial(emitted, [&](NodeId node, bool right) {
     if (proposed_[node].sources & kForcedSource) return;  // nobody guessed it
     const double claimed = proposed_.step_chance(node);
-    calibration_.observe(proposed_.depth(node), claimed, right);
-    shared_.observe(proposed_.depth(node), claimed, right);
+    own_[kind_].observe(proposed_.depth(node), claimed, right);
+    shared_[kind_].observe(proposed_.depth(node), claimed, right);
   });
   if (!proposed_.drawn.empty()) learn_places(emitted);
   return matched;

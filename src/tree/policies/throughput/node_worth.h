@@ -14,13 +14,19 @@ namespace talon {
 /// or not.
 class NodeWorth {
  public:
-  explicit NodeWorth(Calibration& shared) : shared_(shared), calibration_(&shared) {}
+  /// shared: with other sequences, one for each kind of places. Borrowed.
+  explicit NodeWorth(std::span<Calibration> shared) : shared_(shared) {
+    for (const Calibration& each : shared) own_.emplace_back(&each);
+  }
 
   /// Chances that the root's children are right, added up.
   double coverage(const DraftTree& tree) const;
 
-  /// Forgets the last round's tree.
-  void begin_round() { proposed_.reset(0); }
+  /// Forgets the last round's tree. kind: of places, of the calibrations that it was made with.
+  void begin_round(std::size_t kind = 0) {
+    kind_ = kind;
+    proposed_.reset(0);
+  }
   /// Ranks the nodes of a tree. Nodes that were drawn keep their order, and their chance is that of
   /// others in their place before: it may not depend on their tokens.
   void rank(const DraftTree& tree);
@@ -45,11 +51,12 @@ class NodeWorth {
   static std::size_t place_of(NodeId node);
   void learn_places(std::span<const TokenId> emitted);
 
-  Calibration& shared_;
-  Calibration calibration_;
+  std::span<Calibration> shared_;
+  std::vector<Calibration> own_;             // of this sequence, likewise
   std::array<Place, kMostPlaces> places_{};  // of drawn trees, by node id
 
   // Of the current round:
+  std::size_t kind_ = 0;
   DraftTree proposed_{0};        // as the drafter made it
   std::vector<double> chance_;   // of the path, per node
   std::vector<NodeId> ranked_;   // draft nodes, likeliest first

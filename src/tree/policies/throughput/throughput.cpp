@@ -3,6 +3,7 @@
 
 #include "tree/policies/policies.h"
 #include "tree/policies/throughput/loss_budget.h"
+#include "tree/policies/throughput/neighbour_lengths.h"
 #include "tree/policies/throughput/node_worth.h"
 #include "tree/policies/throughput/pass_plan.h"
 #include "tree/policies/throughput/round_prices.h"
@@ -16,6 +17,8 @@ constexpr double kCheapDraft = 0.005;  // of a plain step: drafts this cheap are
 struct ThroughputOptions {
   int width;
   double margin;
+  bool neighbours;  // chances are also by how drafts did at neighbouring places
+  int picture_row;  // as PolicyContext has it
 };
 
 /// Drafting for throughput (docs/methods.md 6.1): draft nodes are bought in order of their
@@ -30,12 +33,14 @@ class ThroughputState : public PolicyState {
       : options_(options),
         drafter_(drafter),
         prices_(machine),
-        worth_(drafter.calibration),
+        worth_(drafter.calibrations),
+        lengths_(options.picture_row),
         passes_(drafter, prices_, budget_) {}
 
   TreePlan plan(const PlanContext& context) override {
     prices_.set(context);
-    worth_.begin_round();
+    place_ = static_cast<std::size_t>(std::max(0, context.answer_position)) + 1;
+    worth_.begin_round(options_.neighbours ? lengths_.neighbourhood(place_) : 0);
     passes_.begin_round();
     if (!std::exchange(has_begun_, true)) begin(context);
     if (context.rows_available == 0 || context.levels_available == 0) return {};
@@ -97,7 +102,9 @@ class ThroughputState : public PolicyState {
       drafts_trial_.learn(gain);
     }
     const bool proposed = worth_.proposed().draft_nodes() > 0;
-    passes_.end_round(outcome.emitted, proposed ? worth_.learn(outcome.emitted) : -1);
+    const int followed = proposed ? worth_.learn(outcome.emitted) : -1;
+    passes_.end_round(outcome.emitted, followed);
+    if (options_.neighbours) lengths_.learn(place_, outcome.emitted.size(), followed);
   }
 
  private:
@@ -105,6 +112,8 @@ class ThroughputState : public PolicyState {
     const auto& gains = drafter_.pass_gain;
     budget_.begin(context.levels_available, *std::max_element(gains.begin(), gains.end()) > 0);
     passes_.begin();
+    if (options_.neighbours)
+      lengths_.reserve(place_ + static_cast<std::size_t>(context.levels_available) + 1);
   }
 
   std::size_t affordable_nodes() const {
@@ -142,6 +151,8 @@ class ThroughputState : public PolicyState {
   RoundPrices prices_;
   LossBudget budget_;
   NodeWorth worth_;
+  NeighbourLengths lengths_;
+  std::size_t place_ = 0;  // in the answer, of the token after the root
   PassPlan passes_;
   Trial drafts_trial_;           // of drafters that cost time without asking
   RecentMedian drafted_, idle_;  // tokens' worth of time that drafting took in rounds without
@@ -163,9 +174,10 @@ class ThroughputPolicy : public TreePolicy {
   ThroughputOptions options_;
 };
 
-std::unique_ptr<TreePolicy> make_throughput(Options& options, const PolicyContext&) {
+std::unique_ptr<TreePolicy> make_throughput(Options& options, const PolicyContext& context) {
   return std::make_unique<ThroughputPolicy>(
-      ThroughputOptions{options.whole("width"), options.real("margin")});
+      ThroughputOptions{options.whole("width"), options.real("margin"),
+                        options.text("neighbours") == "on", context.picture_row});
 }
 
 }  // namespace
@@ -177,7 +189,10 @@ PolicyEntry throughput_policy() {
           .options = {{"width", WholeNumber{1, LevelForecast::kWidth}, "10",
                        "most nodes expanded per level"},
                       {"margin", RealNumber{0.1, 10}, "1.2",
-                       "gain that is asked, in multiples of the cost"}},
+                       "gain that is asked, in multiples of the cost"},
+                      {"neighbours", OneOf{{"on", "off"}}, "off",
+                       "chances are also by how far drafts were followed at the left and above, of "
+                       "a text at the token before"}},
           .make = make_throughput};
 }
 

@@ -291,7 +291,7 @@ TEST(ThroughputPolicy, WhatMustFollowIsAsLikelyAsWhatItFollows) {
   for (int trial = 0; trial < 100; ++trial) {
     for (int depth = 1; depth <= 4; ++depth) calibration.observe(depth, 1, trial % 5 < 3);
   }
-  NodeWorth worth(calibration);
+  NodeWorth worth({&calibration, 1});
   DraftTree tree(0);
   NodeId node = tree.add(0, 1, ln(0.9));
   for (int i = 0; i < 3; ++i) node = tree.add(node, 2, tree[node].log_p, kForcedSource);

@@ -1,0 +1,23 @@
+#include "draft/drawn_law.h"
+
+#include <limits>
+#include <vector>
+
+namespace talon {
+
+Law<double> drawn_law(std::span<const float> logits, std::span<const TokenId> target_token,
+                      int vocabulary, const SamplerOptions& options) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  std::vector<float> of_target(static_cast<std::size_t>(vocabulary), kNever);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const auto at = target_token.empty() ? i : static_cast<std::size_t>(target_token[i]);
+    if (at < of_target.size()) of_target[at] = logits[i];
+  }
+  Law<double> law;
+  Sampler sampler(options, vocabulary);
+  for (const auto& [token, p] : sampler.distribution_by_token(of_target, {}))
+    law.entries.push_back({token, p});
+  return law;
+}
+
+}  // namespace talon

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+#include "core/types.h"
+#include "sample/sampler.h"
+#include "tree/law.h"
+
+namespace talon {
+
+/// What a draft token is drawn from: the law of these logits, processed as the request's own but
+/// for what it has of its text (penalties), since any law is right that the rule is told.
+/// target_token: of each logit; empty: the same. Those that are none of the target's `vocabulary`
+/// tokens are left out. Throws Error if no token can be drawn.
+Law<double> drawn_law(std::span<const float> logits, std::span<const TokenId> target_token,
+                      int vocabulary, const SamplerOptions& options);
+
+}  // namespace talon

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "draft/head/head_tensors.h"
+#include "io/checkpoint.h"
+#include "io/json.h"
+
+namespace talon {
+
+/// What the configurations of all kinds of draft heads have in common.
+
+/// Positions where a file names no number of them: what all official heads were trained for.
+constexpr int kUsualHeadContext = 2048;
+
+/// The first name in the list `architectures` of a config.json; empty if there is none.
+std::string first_architecture(const Json& config);
+
+/// REQUIRES: the tensor has such a dimension.
+int tensor_rows(const StoredTensor& tensor);
+int tensor_columns(const StoredTensor& tensor);
+
+struct HeadCounts {
+  int heads;
+  int kv_heads;
+};
+/// How many heads of head_dim those rows of "q_proj.weight" and "k_proj.weight" are. Throws Error
+/// unless they are whole heads of an even size, and each of k's is read by as many of q's.
+HeadCounts count_heads(const HeadTensors& tensors, int q_rows, int k_rows, int head_dim);
+
+template <typename... Args>
+[[noreturn]] void refuse_target(const std::string& doing, fmt::format_string<Args...> format,
+                                Args&&... args) {
+  fail("{}: the head does not fit the target: {}", doing,
+       fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace talon
