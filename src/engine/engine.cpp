@@ -213,6 +213,8 @@ bool Engine::idle() const { return state_->waiting.empty() && state_->running.em
 
 const EngineStatistics& Engine::statistics() const { return state_->faults.statistics; }
 
+std::string_view Engine::drop_reason() const { return state_->faults.drop_reason(); }
+
 const SequenceStatistics& Engine::statistics(SequenceId id) const {
   if (const Sequence* sequence = state_->find(id)) return sequence->statistics;
   for (const auto& sequence : state_->finished) {
@@ -341,7 +343,7 @@ bool Engine::State::try_to_start(Sequence& sequence) {
   sequence.begin_round(now);
   note_start(sequence);
   if (drafts) start_drafting(sequence);
-  if (!sequence.drafts()) ++faults.statistics.dropped;
+  if (!sequence.drafts()) faults.drop();
   if (listens) start_listening(sequence);
   return true;
 }

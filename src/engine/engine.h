@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <variant>
 
 #include "core/types.h"
@@ -89,6 +90,9 @@ class Engine {
   EngineLoad load() const;
 
   const EngineStatistics& statistics() const;
+  /// What the drafter or policy threw whose sequence went on by plain decoding last; empty: none
+  /// has. Valid until the next step().
+  std::string_view drop_reason() const;
   /// Of one that waits, runs or finished in the last step(); valid until the next. Throws Error for
   /// others.
   const SequenceStatistics& statistics(SequenceId sequence) const;

@@ -26,6 +26,9 @@ struct EngineStatistics {
   long lost_draft_rows = 0;  // Drafter::lost_rows() of all methods: heads lack room
 };
 
+/// Assigns without throwing: where memory is short, `text` becomes "out of memory".
+void assign_or_say_why_not(std::string& text, std::string_view value) noexcept;
+
 /// Keeps what one component throws away from the sequences that have no part in it, and counts it.
 class Faults {
  public:
@@ -42,16 +45,21 @@ class Faults {
   }
   std::string_view reason() const { return reason_; }
 
+  /// A sequence goes on by plain decoding, for what was thrown last.
+  void drop() noexcept {
+    ++statistics.dropped;
+    assign_or_say_why_not(drop_reason_, reason_);
+  }
+  /// Why the last one did; empty: none has.
+  std::string_view drop_reason() const { return drop_reason_; }
+
   EngineStatistics statistics;
 
  private:
   /// Of the exception that is being handled.
   void note(FaultOrigin origin) noexcept;
 
-  std::string reason_;
+  std::string reason_, drop_reason_;
 };
-
-/// Assigns without throwing: where memory is short, `text` becomes "out of memory".
-void assign_or_say_why_not(std::string& text, std::string_view value) noexcept;
 
 }  // namespace talon

@@ -186,7 +186,7 @@ void Round::ask_policy(Scheduled& entry, Ask&& ask) {
 void Round::drop(Sequence& sequence) {
   sequence.draft.reset();
   sequence.policy.reset();
-  ++faults_.statistics.dropped;
+  faults_.drop();
 }
 
 void Round::check(std::vector<Scheduled>& scheduled) {
@@ -252,9 +252,13 @@ VerifyResult Round::verify(Scheduled& entry, std::size_t index) {
   if (sees_draws) {
     const auto show = [&] {
       method.method.drafter->saw(*sequence.draft, entry.tree,
-                                 [&](NodeId node) { return drawn_token(input, node); });
+                                 {[&](NodeId node) { return drawn_token(input, node); },
+                                  [&](NodeId node, std::span<const TokenId> others) {
+                                    return drawn_without(input, node, others);
+                                  }});
     };
-    if (!faults_.contain(FaultOrigin::drafter, show)) drop(sequence);
+    // What it may not ask for it does not see.
+    if (!faults_.contain(FaultOrigin::drafter, show) && !sequence.asked_enough()) drop(sequence);
   }
   return verdict;
 }

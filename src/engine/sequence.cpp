@@ -31,13 +31,15 @@ Sequence::Sequence(SequenceId name, Request asked, std::shared_ptr<const MethodE
       request(std::move(asked)),
       method_kept(std::move(by)),
       method(*method_kept),
-      constraint(request.constraint ? request.constraint->start(request.end_tokens) : nullptr),
       sampler(sampler_options(request), vocabulary),
       random(request.seed, request.choice),
       tokens(request.prompt),
       stop_matcher(request.stop_texts) {
   if (tokenizer) detokenizer.emplace(*tokenizer, !request.shows_special);
-  if (constraint) sampler.constrain(*constraint);
+  if (request.constraint) {
+    constraint.emplace(request.constraint->start(request.end_tokens));
+    sampler.constrain(*constraint);
+  }
   statistics.prompt_tokens = prompt_length();
   new_begin = tokens.size();
 }
@@ -48,6 +50,7 @@ void Sequence::begin_round(Clock::time_point now) {
   accepted_new = 0;
   text.clear();
   logprobs.clear();
+  if (constraint) constraint->begin_round();
   if (finished() || !is_over(now)) return;
   if (in_prompt()) {
     statistics.unread_tokens = prompt_length() - std::max(computed, cache ? cache->length() : 0);
@@ -77,7 +80,7 @@ FinishReason Sequence::read_one(TokenId token) {
   return length() + readable + 1 == limit ? limit_reason : FinishReason::none;
 }
 
-bool Sequence::is_complete(std::span<const TokenId> next_tokens) const {
+bool Sequence::is_complete(std::span<const TokenId> next_tokens) {
   return constraint && constraint->is_complete({answer(), next_tokens});
 }
 

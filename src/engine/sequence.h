@@ -9,6 +9,7 @@
 
 #include "core/philox.h"
 #include "draft/drafter.h"
+#include "engine/constraint/round_constraint.h"
 #include "engine/engine.h"
 #include "engine/methods/method_table.h"
 #include "model/cache/kv_cache.h"
@@ -50,6 +51,8 @@ struct Sequence {
   void fail(std::string_view reason) noexcept;
   /// Whether it drafts: until it is dropped to plain decoding.
   bool drafts() const { return draft && policy; }
+  /// Whether the drafts of this round may ask no more of the constraint.
+  bool asked_enough() const { return constraint && constraint->is_spent(); }
 
   /// Forgets the last round's news, and ends the sequence if it is over. Throws as end().
   void begin_round(Clock::time_point now);
@@ -73,7 +76,7 @@ struct Sequence {
   const Request request;
   const std::shared_ptr<const MethodEntry> method_kept;  // with the table, until the sequence ends
   const MethodEntry& method;
-  std::unique_ptr<TokenConstraint> constraint;  // null: none
+  std::optional<RoundConstraint> constraint;
   Sampler sampler;
   const PositionRandom random;
   std::vector<TokenId> tokens;  // prompt and answer
@@ -107,7 +110,7 @@ struct Sequence {
  private:
   FinishReason read_one(TokenId token);
   bool read_text(TokenId token);
-  bool is_complete(std::span<const TokenId> next_tokens) const;
+  bool is_complete(std::span<const TokenId> next_tokens);
   void flush_text();
 };
 

@@ -25,7 +25,7 @@ struct EncodeOptions {
 };
 
 /// Text to token ids and back, for one model. Immutable after load; may be used from several
-/// threads.
+/// threads. A wrapper may change encode(), bytes_of() and is_special(), and throw there.
 class Tokenizer {
  public:
   /// The tokenizer that belongs to a checkpoint: embedded in a GGUF; tokenizer.json, else
@@ -37,23 +37,23 @@ class Tokenizer {
   static Tokenizer from_gguf(const Json& metadata, std::string_view file_name);
   static Tokenizer from_llama2c(const std::filesystem::path& tok_bin);
 
-  ~Tokenizer();
+  virtual ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
   /// The ids of a text whose special tokens are matched in all of it, or nowhere in some parts:
   /// what lies beside such a part is encoded together with it, as everywhere. Invalid UTF-8 in
   /// `text` is replaced by U+FFFD, one for each maximal ill-formed part, before encoding.
-  std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
+  virtual std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
 
   /// The bytes that `id` adds to the text: for a byte token that byte, for a special token its
   /// text. Not necessarily whole UTF-8 characters; a SentencePiece word start is a leading space.
   /// An id that no token has adds nothing, here and below: models may have more rows than their
   /// tokenizers have tokens.
-  std::string bytes_of(TokenId id) const;
+  virtual std::string bytes_of(TokenId id) const;
   /// The piece as the vocabulary spells it (`Ġthe`, `▁the`, `<0x0A>`).
   std::string piece_of(TokenId id) const;
-  bool is_special(TokenId id) const;
+  virtual bool is_special(TokenId id) const;
 
   /// The whole text of `ids`. With skip_special, special tokens add nothing. A SentencePiece
   /// tokenizer drops the one space that it put before the first word.

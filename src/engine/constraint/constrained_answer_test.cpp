@@ -4,6 +4,7 @@
 
 #include "backend/reference/reference.h"
 #include "draft/registry.h"
+#include "engine/constraint/round_constraint.h"
 #include "engine/test_model.h"
 #include "text/grammar/grammar.h"
 
@@ -121,6 +122,71 @@ TEST(ConstrainedAnswer, AForcedTokenThatTheModelLacksEndsNobodysAnswer) {
     for (const Answer& answer : test.engine->run(std::vector<Request>{odd, free})) {
       EXPECT_EQ(answer.error, "") << token;
       EXPECT_EQ(answer.tokens, expected) << token;
+    }
+  }
+}
+
+/// Answers as another does. Each question takes a sixth of what a round's drafts may ask.
+class CostlyConstraint : public TokenConstraint {
+ public:
+  CostlyConstraint(std::unique_ptr<TokenConstraint> other, int& about_drafts)
+      : other_(std::move(other)), about_drafts_(about_drafts) {}
+  std::span<const std::uint32_t> allowed(const AnswerTokens& answer) override {
+    note(answer);
+    return other_->allowed(answer);
+  }
+  bool allows(const AnswerTokens& answer, TokenId token) override {
+    note(answer);
+    return other_->allows(answer, token);
+  }
+  std::vector<TokenId> forced(const AnswerTokens& answer) override {
+    note(answer);
+    return other_->forced(answer);
+  }
+  bool is_complete(const AnswerTokens& answer) override { return other_->is_complete(answer); }
+  std::uint64_t work() const override { return work_; }
+
+ private:
+  void note(const AnswerTokens& answer) {
+    work_ += RoundConstraint::kMostWork / 6 + 1;
+    about_drafts_ += answer.path.empty() ? 0 : 1;
+  }
+
+  std::unique_ptr<TokenConstraint> other_;
+  int& about_drafts_;
+  std::uint64_t work_ = 0;
+};
+
+struct CostlySource : ConstraintSource {
+  CostlySource(std::shared_ptr<const ConstraintSource> of, int& drafts)
+      : other(std::move(of)), about_drafts(drafts) {}
+  std::unique_ptr<TokenConstraint> start(std::span<const TokenId> end_tokens) const override {
+    return std::make_unique<CostlyConstraint>(other->start(end_tokens), about_drafts);
+  }
+  std::shared_ptr<const ConstraintSource> other;
+  int& about_drafts;
+};
+
+TEST(ConstrainedAnswer, DraftsAskABoundedAmountInEachRoundAndChangeNoText) {
+  const GrammarText grammar{GrammarText::Kind::regex, "She was (very|not) [a-z ]{5,40}\\."};
+  for (const double temperature : {0.0, 0.8}) {
+    std::vector<TokenId> expected;
+    for (const char* drafter : {"none", "suffix", "lookahead"}) {
+      TestOptions options;
+      options.policy = "fixed";
+      Constrained test(grammar, drafter, options);
+      int about_drafts = 0;
+      test.request.constraint =
+          std::make_shared<CostlySource>(test.request.constraint, about_drafts);
+      test.request.sampler.temperature = temperature;
+      const Answer answer = test.engine->run(test.request);
+      EXPECT_EQ(answer.error, "") << drafter;
+      const bool is_plain = std::string(drafter) == "none";
+      if (is_plain) expected = answer.tokens;
+      EXPECT_EQ(answer.tokens, expected) << drafter;
+      EXPECT_EQ(about_drafts > 0, !is_plain) << drafter;
+      EXPECT_LE(about_drafts, 6 * (answer.statistics.rounds + 1)) << drafter;
+      EXPECT_EQ(test.engine->engine.statistics().dropped, 0) << drafter;
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "engine/constraint/constrained_tree.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -72,15 +73,24 @@ void drop_unknown_tokens(DraftTree& tree, int vocabulary) {
   if (static_cast<int>(kept.size()) < tree.draft_nodes()) tree.keep(kept);
 }
 
-void drop_forbidden(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer) {
+void drop_forbidden(DraftTree& tree, RoundConstraint& constraint, std::span<const TokenId> answer) {
   std::vector<bool> kept(tree.nodes.size());
+  std::map<NodeId, Law<double>> laws;  // of drawn children that may be kept, by their parent
+  const auto may_stay = [&](NodeId node) {
+    const NodeId parent = tree[node].parent;
+    if (!kept[static_cast<std::size_t>(parent)] || constraint.is_spent()) return false;
+    if (tree.drawn_from(parent) != nullptr && !laws.contains(parent)) return false;
+    const std::vector<TokenId> path = tokens_below_root(tree, parent);
+    return constraint.allows({answer, path}, tree[node].token);
+  };
+  // Whether a drawn node is asked about never depends on its own token: that would bias the text.
   for (const NodeId node : depth_first(tree)) {
     const auto at = static_cast<std::size_t>(node);
-    const NodeId parent = tree[node].parent;
-    kept[at] = node == 0;
-    if (node == 0 || !kept[static_cast<std::size_t>(parent)]) continue;
-    const std::vector<TokenId> path = tokens_below_root(tree, parent);
-    kept[at] = constraint.allows({answer, path}, tree[node].token);
+    kept[at] = node == 0 || may_stay(node);
+    const Law<double>* drawn = tree.drawn_from(node);
+    if (!kept[at] || drawn == nullptr || constraint.is_spent()) continue;
+    const std::vector<TokenId> path = tokens_below_root(tree, node);
+    laws.emplace(node, restricted(*drawn, constraint.allowed({answer, path})));
   }
   // Laws are restricted even where all that was drawn is allowed: it is so because of that.
   if (tree.drawn.empty() && std::find(kept.begin(), kept.end(), false) == kept.end()) return;
@@ -98,13 +108,12 @@ void drop_forbidden(DraftTree& tree, TokenConstraint& constraint, std::span<cons
   for (const DraftTree::DrawnChildren& drawn : tree.drawn) {
     const NodeId parent = new_id[static_cast<std::size_t>(drawn.parent)];
     if (parent < 0 || rest.children(parent).empty()) continue;
-    const std::vector<TokenId> path = tokens_below_root(tree, drawn.parent);
-    rest.drawn.push_back({parent, restricted(drawn.law, constraint.allowed({answer, path}))});
+    rest.drawn.push_back({parent, std::move(laws.at(drawn.parent))});
   }
   tree = std::move(rest);
 }
 
-void add_forced(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer,
+void add_forced(DraftTree& tree, RoundConstraint& constraint, std::span<const TokenId> answer,
                 ForcedRoom room, std::uint32_t source) {
   struct Chain {
     NodeId node;
@@ -112,6 +121,7 @@ void add_forced(DraftTree& tree, TokenConstraint& constraint, std::span<const To
   };
   std::vector<Chain> chains;
   for (const NodeId node : depth_first(tree)) {
+    if (constraint.is_spent()) break;
     if (tree[node].kind == NodeKind::probe) continue;
     const std::vector<TokenId> path = tokens_below_root(tree, node);
     std::vector<TokenId> tokens = constraint.forced({answer, path});

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "sample/token_constraint.h"
+#include "engine/constraint/round_constraint.h"
 #include "tree/draft_tree.h"
 
 namespace talon {
@@ -15,8 +15,9 @@ void drop_unknown_tokens(DraftTree& tree, int vocabulary);
 
 /// Drops the nodes that `constraint` does not let follow `answer`, whose last token is the root,
 /// and what is below them. What drawn children are drawn from is left to the tokens that are
-/// allowed: among these it is the same law, so a lossless rule stays one.
-void drop_forbidden(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer);
+/// allowed: among these it is the same law, so a lossless rule stays one. Nodes that there is no
+/// work left to ask about are dropped as well.
+void drop_forbidden(DraftTree& tree, RoundConstraint& constraint, std::span<const TokenId> answer);
 
 /// Room for forced tokens.
 struct ForcedRoom {
@@ -26,8 +27,8 @@ struct ForcedRoom {
 };
 
 /// Adds below the nodes of a tree what must follow them, as likely as they are, the likeliest
-/// first. source: noted with the nodes that it adds.
-void add_forced(DraftTree& tree, TokenConstraint& constraint, std::span<const TokenId> answer,
+/// first, as far as there is work left to ask. source: noted with the nodes that it adds.
+void add_forced(DraftTree& tree, RoundConstraint& constraint, std::span<const TokenId> answer,
                 ForcedRoom room, std::uint32_t source);
 
 /// The same for the root alone: tokens that must come next are worth a row whatever else is.

@@ -5,26 +5,34 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <set>
 
+#include "core/error.h"
 #include "core/philox.h"
 
 namespace talon::constrained_tree_test {
 namespace {
 
-/// Of eight tokens those for which `rule` holds may follow.
+/// Of eight tokens those for which `rule` holds may follow. Each question takes `price`.
 class TestConstraint : public TokenConstraint {
  public:
   using Rule = std::function<bool(const AnswerTokens& answer, TokenId token)>;
-  explicit TestConstraint(Rule rule) : rule_(std::move(rule)) {}
+  explicit TestConstraint(Rule rule, std::uint64_t price = 0)
+      : rule_(std::move(rule)), price_(price) {}
 
   std::span<const std::uint32_t> allowed(const AnswerTokens& answer) override {
     word_ = 0;
+    work_ += price_;
     for (TokenId token = 0; token < 8; ++token) {
       if (rule_(answer, token)) word_ |= 1u << token;
     }
     return {&word_, 1};
   }
-  bool allows(const AnswerTokens& answer, TokenId token) override { return rule_(answer, token); }
+  bool allows(const AnswerTokens& answer, TokenId token) override {
+    work_ += price_;
+    return rule_(answer, token);
+  }
   std::vector<TokenId> forced(const AnswerTokens& answer) override {
     std::vector<TokenId> tokens, path(answer.path.begin(), answer.path.end());
     while (std::has_single_bit(allowed({answer.committed, path})[0]) && tokens.size() < 10) {
@@ -34,9 +42,11 @@ class TestConstraint : public TokenConstraint {
     return tokens;
   }
   bool is_complete(const AnswerTokens&) override { return false; }
+  std::uint64_t work() const override { return work_; }
 
  private:
   Rule rule_;
+  std::uint64_t price_, work_ = 0;
   std::uint32_t word_ = 0;
 };
 
@@ -58,6 +68,13 @@ bool follows(const AnswerTokens& answer, TokenId token) {
 
 const std::vector<TokenId> kAnswer = {0};
 
+/// Of which a round may ask `questions`.
+RoundConstraint round_constraint(int questions = 1'000'000) {
+  const auto count = static_cast<std::uint64_t>(questions);
+  const std::uint64_t price = (RoundConstraint::kMostWork + count - 1) / count;
+  return RoundConstraint(std::make_unique<TestConstraint>(follows, price));
+}
+
 std::vector<std::vector<TokenId>> paths(const DraftTree& tree) {
   std::vector<std::vector<TokenId>> all;
   for (NodeId node = 1; node < tree.size(); ++node) {
@@ -72,7 +89,7 @@ std::vector<std::vector<TokenId>> paths(const DraftTree& tree) {
 }
 
 TEST(ConstrainedTree, LosesWhatCannotBecomeTextAndWhatIsBelow) {
-  TestConstraint constraint(follows);
+  RoundConstraint constraint = round_constraint();
   DraftTree tree(0);
   const NodeId one = tree.add(0, 1, -0.1F);
   const NodeId five = tree.add(0, 5, -0.2F);
@@ -101,7 +118,7 @@ TEST(DraftTree, LosesTokensThatNoAnswerHoldsAndWhatIsBelow) {
 }
 
 TEST(ConstrainedTree, GetsWhatMustFollowAsLikelyAsWhatItFollows) {
-  TestConstraint constraint(follows);
+  RoundConstraint constraint = round_constraint();
   DraftTree tree(0);
   tree.add(0, 1, -0.25F);
   tree.add(0, 2, -0.5F);
@@ -131,11 +148,56 @@ TEST(ConstrainedTree, GetsWhatMustFollowAsLikelyAsWhatItFollows) {
   EXPECT_EQ(certain.tokens(), (std::vector<TokenId>{1, 3, 4}));
 }
 
+/// A node is asked about after those above it and those of earlier branches.
+TEST(ConstrainedTree, IsCutWhereARoundMayAskNoMore) {
+  DraftTree tree(0);
+  const NodeId one = tree.add(0, 1, -0.1F);
+  const NodeId two = tree.add(0, 2, -0.2F);
+  const NodeId three = tree.add(one, 3, -0.3F);
+  tree.add(two, 5, -0.4F);
+  tree.add(three, 4, -0.5F);
+  const std::vector<std::vector<TokenId>> all = {{1}, {1, 3}, {1, 3, 4}, {2}, {2, 5}};
+  for (int questions = 1; questions <= 5; ++questions) {
+    RoundConstraint constraint = round_constraint(questions);
+    for (int round = 0; round < 2; ++round) {
+      constraint.begin_round();
+      DraftTree cut = tree;
+      drop_forbidden(cut, constraint, kAnswer);
+      check_invariants(cut);
+      EXPECT_EQ(paths(cut), std::vector(all.begin(), all.begin() + questions));
+      EXPECT_TRUE(constraint.is_spent());
+      add_forced(cut, constraint, kAnswer, {.nodes = 99, .levels = 99}, 4);
+      EXPECT_EQ(cut.draft_nodes(), questions);
+      EXPECT_THROW(constraint.allows({kAnswer, all[0]}, 3), Error);
+      EXPECT_TRUE(constraint.allows({kAnswer, {}}, 1)) << "as plain decoding asks";
+    }
+  }
+}
+
+/// Which of them are left tells nothing of what they are.
+TEST(ConstrainedTree, DrawnChildrenAreCutWhateverTheyAre) {
+  for (int questions = 1; questions <= 4; ++questions) {
+    std::set<int> sizes;
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+      RoundConstraint constraint = round_constraint(questions);
+      const PositionRandom random(seed, 0);
+      DraftTree tree(0);
+      tree.draw_children(0, Law<double>{{{1, 0.5}, {2, 0.5}}}, 2, [&](int i) {
+        return random.uniform(0, RandomUse::draft, static_cast<std::uint32_t>(i));
+      });
+      drop_forbidden(tree, constraint, kAnswer);
+      check_invariants(tree);
+      sizes.insert(tree.draft_nodes());
+    }
+    EXPECT_EQ(sizes, std::set<int>{std::min(questions - 1, 2)});
+  }
+}
+
 /// What is left of drawn children is drawn from what is left of their law: the first allowed one is
 /// distributed by it, whatever was drawn beside it. Tokens that the constraint does not know are
 /// not allowed.
 TEST(ConstrainedTree, DrawnChildrenKeepTheLawOfThoseThatAreAllowed) {
-  TestConstraint constraint(follows);
+  RoundConstraint constraint = round_constraint();
   const Law<double> law{{{-1, 0}, {1, 0.3}, {2, 0.1}, {5, 0.4}, {6, 0.2}, {40, 0}}};
   constexpr int kTrials = 4000;
   int with_children = 0, ones = 0;

@@ -185,6 +185,23 @@ TEST(Methods, OneThatNoRequestHasGivesItsNumberAway) {
   EXPECT_EQ(test.run(asked).tokens, plain);
 }
 
+class DrafterThatThrows : public CountingDrafter {
+ public:
+  void propose(std::span<DraftJob>) override { throw std::runtime_error("no more guesses"); }
+};
+
+TEST(Methods, ADrafterThatThrowsIsTheReasonWhyItsRequestsGoOnWithoutDrafts) {
+  TestEngine test(small_model(), make_drafter("none", {}));
+  Request asked = request({1, 403, 407});
+  const std::vector<TokenId> plain = test.run(asked).tokens;
+  EXPECT_EQ(test.engine.drop_reason(), "");
+  asked.method = test.engine.add(
+      {std::make_shared<DrafterThatThrows>(), make_policy("fixed"), make_verifier("follow")});
+  EXPECT_EQ(test.run(asked).tokens, plain);
+  EXPECT_EQ(test.engine.statistics().dropped, 1);
+  EXPECT_EQ(test.engine.drop_reason(), "no more guesses");
+}
+
 class DrafterThatCannotCount : public CountingDrafter {
  public:
   long lost_rows() const override { throw std::runtime_error("lost count"); }

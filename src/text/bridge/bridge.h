@@ -100,8 +100,9 @@ typedef struct talon_grammar talon_grammar;
 /// A place in a text. One caller at a time.
 typedef struct talon_grammar_state talon_grammar_state;
 
-/// Writes at most `room` ids of a text in the middle of others and returns how many it has;
-/// negative: it has no answer. Called from any thread; throws nothing.
+/// Writes at most `room` ids of a text in the middle of others and returns how many it has; -1: it
+/// has no answer, and never will; less: another time it may, so the question at hand fails. Called
+/// from any thread; throws nothing.
 typedef ptrdiff_t (*talon_encode)(const void* context, const char* text, size_t size, uint32_t* ids,
                                   size_t room);
 
@@ -136,6 +137,9 @@ bool talon_grammar_allows(talon_grammar_state* state, uint32_t token, bool* allo
 bool talon_grammar_forced(talon_grammar_state* state, talon_ids* ids, talon_buffer* error);
 /// Whether only the end may come next.
 bool talon_grammar_is_complete(talon_grammar_state* state, bool* complete, talon_buffer* error);
+/// What the questions so far have taken, in fuel of the lexer and items of the grammar, about 15 a
+/// microsecond; no clock is read. Not after an error.
+uint64_t talon_grammar_work(const talon_grammar_state* state);
 
 #ifdef __cplusplus
 }

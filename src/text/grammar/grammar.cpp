@@ -12,6 +12,8 @@ namespace talon {
 namespace {
 
 constexpr unsigned char kSpecialMark = 0xFF;  // before a token that only its name can stand for
+/// What a question took that met a bound is not known: more than all that a round may ask.
+constexpr std::uint64_t kWorkBeyondBounds = 1ULL << 32;
 
 using EngineHandle = std::unique_ptr<talon_grammar_engine, decltype(&talon_grammar_engine_free)>;
 using GrammarHandle = std::unique_ptr<talon_grammar, decltype(&talon_grammar_free)>;
@@ -36,8 +38,10 @@ std::ptrdiff_t encode_for_bridge(const void* context, const char* text, std::siz
     if (found.size() > room) return -1;
     std::ranges::transform(found, ids, [](TokenId id) { return static_cast<std::uint32_t>(id); });
     return static_cast<std::ptrdiff_t>(found.size());
-  } catch (...) {  // then it is taken apart otherwise
+  } catch (const Error&) {  // then it is taken apart otherwise
     return -1;
+  } catch (...) {  // to do so for want of memory would make the answer another
+    return -2;
   }
 }
 
@@ -112,6 +116,10 @@ class GrammarState final : public TokenConstraint {
     return is_complete;
   }
 
+  std::uint64_t work() const override {
+    return work_ + (state_ ? talon_grammar_work(state_.get()) : 0);
+  }
+
  private:
   StateHandle started() const {
     BridgeBuffer error;
@@ -129,6 +137,7 @@ class GrammarState final : public TokenConstraint {
       is_used_ = true;
       return;
     }
+    work_ += kWorkBeyondBounds;
     tokens_.clear();
     state_.reset();
     is_used_ = false;
@@ -137,6 +146,7 @@ class GrammarState final : public TokenConstraint {
   template <typename Ask>
   bool asked_anew(Ask&& question) {
     if (!is_used_) return false;
+    work_ += kWorkBeyondBounds;
     state_ = started();
     BridgeBuffer error, again;
     return talon_grammar_go(state_.get(), 0, tokens_.data(), tokens_.size(), error.out()) &&
@@ -184,6 +194,7 @@ class GrammarState final : public TokenConstraint {
   StateHandle state_;
   bool is_used_ = false;               // it has answered a question
   std::vector<std::uint32_t> tokens_;  // that it has taken
+  std::uint64_t work_ = 0;             // of states that are gone
   std::vector<std::uint32_t> mask_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <new>
 #include <random>
 #include <tuple>
 
@@ -138,6 +139,25 @@ TEST(GrammarBounds, QuestionsAskedBeforeUseNothingUp) {
   }
 }
 
+TEST(GrammarBounds, WorkIsThatOfTheQuestionsAlone) {
+  Walk walk(kTokenizers[0], {Kind::json_schema, kPerson});
+  const auto again = walk.grammar->start(walk.ends);
+  EXPECT_EQ(again->work(), 0u);
+  for (int step = 0; step < 20 && walk.step(); ++step) {
+    again->is_complete({std::span(walk.tokens).first(walk.tokens.size() - 1), {}});
+    again->allowed({std::span(walk.tokens).first(walk.tokens.size() - 1), {}});
+    EXPECT_EQ(again->work(), walk.state->work());
+  }
+  EXPECT_GT(again->work(), 0u);
+}
+
+TEST(GrammarBounds, AQuestionBeyondThemCountsAsMoreThanARound) {
+  Walk walk(kTokenizers[0], {Kind::choice, R"(["abc"])"});
+  const std::vector<TokenId> wrong = walk.tokenizer.encode("x", {.parse_special = false});
+  EXPECT_THROW(walk.state->allowed({wrong, {}}), Error);
+  EXPECT_GT(walk.state->work(), 1'000'000'000u);
+}
+
 TEST_P(Grammars, TextsAreWhatTheyAskFor) {
   for (unsigned seed = 0; seed < 4; ++seed) {
     Walk person(GetParam(), {Kind::json_schema, kPerson}, seed);
@@ -240,6 +260,30 @@ TEST_P(Grammars, ATokenThatIsNotAllowedIsAnErrorAndLeavesNothing) {
   while (walk.step()) {
   }
   EXPECT_EQ(walk.text(), "abcabc");
+}
+
+/// Finds no memory while it `lacks` it.
+class PoorTokenizer : public Tokenizer {
+ public:
+  explicit PoorTokenizer(Tokenizer inner) : Tokenizer(std::move(inner)) {}
+  std::vector<TokenId> encode(std::string_view text, EncodeOptions options) const override {
+    if (lacks) throw std::bad_alloc();
+    return Tokenizer::encode(text, options);
+  }
+  bool lacks = false;
+};
+
+TEST(GrammarFaults, ForcedTextIsNotTakenApartOtherwiseForWantOfMemory) {
+  PoorTokenizer tokenizer(kTokenizers[0].make());
+  const GrammarCompiler compiler(tokenizer, tokenizer.vocabulary_size());
+  const auto grammar = compiler.compile({Kind::choice, R"(["once upon a time"])"});
+  const std::vector<TokenId> expected = grammar->start({})->forced({});
+  EXPECT_FALSE(expected.empty());
+  const auto state = grammar->start({});
+  tokenizer.lacks = true;
+  EXPECT_THROW(state->forced({}), Error);
+  tokenizer.lacks = false;
+  EXPECT_EQ(state->forced({}), expected);
 }
 
 std::string error_of(const GrammarText& text) {

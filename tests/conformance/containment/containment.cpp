@@ -182,7 +182,7 @@ bool Containment::run(const Setting& setting, Trigger& trigger, long at, bool la
   options.max_rows = 40;
   options.max_nodes = 12;
   options.policy = setting.policy;
-  options.tokenizer = &small_tokenizer();
+  options.tokenizer = tokenizer_;
   options.observer = observer_;
   options.listener = listener_;
   options.timekeeper = timekeeper_;

@@ -58,6 +58,7 @@ class Containment : public testing::Test {
   bool faulty_drafter_ = false, faulty_rule_ = false, faulty_policy_ = false;
   RoundObserver observer_;
   CommitListener* listener_ = nullptr;
+  const Tokenizer* tokenizer_ = &small_tokenizer();
   Timekeeper timekeeper_;
   int preemptions_ = 0;  // of all runs
 

@@ -28,6 +28,17 @@ TEST_F(Containment, OfTokensThatTheTokenizerLacksWhichAddNoText) {
   EXPECT_GT(unknown, 3);
 }
 
+TEST_F(Containment, OfATokenizerAndTheDetokenizerThatAsksIt) {
+  const FaultyTokenizer tokenizer(Tokenizer::from_llama2c(TALON_TEST_DATA "/models/tok512.bin"),
+                                  trigger_);
+  tokenizer_ = &tokenizer;
+  for (const bool lasts : {false, true}) {
+    sweep({}, trigger_, lasts);
+    sweep({.drafter = "none"}, trigger_, lasts);
+    sweep({.drafter = "suffix", .policy = "throughput"}, trigger_, lasts);
+  }
+}
+
 TEST_F(Containment, OfARule) {
   faulty_rule_ = true;
   sweep({}, trigger_, /*lasts=*/false);

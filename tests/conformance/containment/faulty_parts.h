@@ -2,12 +2,15 @@
 
 #include <limits>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "draft/drafter.h"
 #include "engine/commit_listener.h"
 #include "faulty_allocations.h"
+#include "text/tokenizer.h"
 #include "tree/tree_policy.h"
 #include "verify/verifier.h"
 
@@ -57,6 +60,28 @@ class FaultyDrafter : public Drafter {
 
  private:
   std::unique_ptr<Drafter> inner_;
+  Trigger& trigger_;
+};
+
+/// Ticks whenever it is asked about a text or a token.
+class FaultyTokenizer : public Tokenizer {
+ public:
+  FaultyTokenizer(Tokenizer inner, Trigger& trigger)
+      : Tokenizer(std::move(inner)), trigger_(trigger) {}
+  std::vector<TokenId> encode(std::string_view text, EncodeOptions options) const override {
+    trigger_.tick();
+    return Tokenizer::encode(text, options);
+  }
+  std::string bytes_of(TokenId id) const override {
+    trigger_.tick();
+    return Tokenizer::bytes_of(id);
+  }
+  bool is_special(TokenId id) const override {
+    trigger_.tick();
+    return Tokenizer::is_special(id);
+  }
+
+ private:
   Trigger& trigger_;
 };
 

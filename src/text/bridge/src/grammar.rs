@@ -6,8 +6,10 @@ use crate::gbnf;
 use crate::limits::{exceeded, within, Ended, Limits};
 use crate::worker::Crew;
 use llguidance::api::TopLevelGrammar;
-use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
-use llguidance::{Matcher, ParserFactory};
+use llguidance::toktrie::{
+    InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv,
+};
+use llguidance::{ParserFactory, TokenParser};
 use serde_json::{json, Value};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -25,8 +27,10 @@ const MOST_FORCED: usize = 1024;
 /// Bytes of a message: the crate's may repeat all of the source.
 const MOST_SAID: usize = 1000;
 const UNSURE_TOKENS: usize = 4;
+/// Nodes of the vocabulary's tree that are looked at in the time of one item of a grammar.
+const NODES_PER_ITEM: usize = 16;
 
-/// Writes at most `room` ids of `text` and says how many there are; negative: it cannot be encoded.
+/// Writes at most `room` ids of `text` and says how many there are; -1: it cannot be encoded; less: not now.
 type Encode = unsafe extern "C" fn(
     context: *const c_void,
     text: *const u8,
@@ -55,6 +59,9 @@ impl Vocabulary {
             unsafe { (self.encode)(self.context, bytes.as_ptr(), bytes.len(), ids.as_mut_ptr(), ids.len()) };
         if let Some(explanation) = exceeded() {
             std::panic::resume_unwind(Box::new(Ended(explanation)));
+        }
+        if count < -1 {
+            std::panic::resume_unwind(Box::new(Ended("a text could not be encoded".to_owned())));
         }
         ids.truncate(usize::try_from(count).ok()?);
         let known = ids.iter().all(|&id| (id as usize) < self.trie.vocab_size());
@@ -99,15 +106,12 @@ impl Engine {
     fn compile(&self, kind: u32, source: &str) -> Result<Grammar> {
         let (factory, end, source) = (self.factory.clone(), self.end, source.to_owned());
         WORKERS.run(COMPILING, move || {
-            let mut matcher = Matcher::new(factory.create_parser(grammar_of(kind, &source)?));
-            match matcher.get_error() {
-                Some(error) => Err(plain(&error)),
-                None => {
-                    // Grammars of which no text is, or none in this vocabulary.
-                    matcher.compute_mask_or_eos().map_err(|e| plain(&e.to_string()))?;
-                    Ok(Grammar { matcher: Mutex::new(matcher), end })
-                }
-            }
+            let mut parser =
+                factory.create_parser(grammar_of(kind, &source)?).map_err(|e| plain(&e.to_string()))?;
+            parser.start_without_prompt();
+            // Grammars of which no text is, or none in this vocabulary.
+            mask_or_end(&mut parser).map_err(|e| plain(&e.to_string()))?;
+            Ok(Grammar { parser: Mutex::new(parser), end })
         })
     }
 }
@@ -177,23 +181,49 @@ fn plain(error: &str) -> String {
     format!("{}...", &error[..cut])
 }
 
+/// Only the end where the text is whole.
+fn mask_or_end(parser: &mut TokenParser) -> anyhow::Result<SimpleVob> {
+    if parser.stopped() {
+        return Ok(parser.token_env.tok_trie().eos_token_set());
+    }
+    parser.compute_mask()
+}
+
+fn take(parser: &mut TokenParser, token: TokenId) -> anyhow::Result<()> {
+    let back = parser.consume_token(token)?;
+    anyhow::ensure!(back == 0, "expected no step back, found {back}");
+    parser.check_stop()?;
+    Ok(())
+}
+
+/// What the library counts of its own work since the parser was made.
+fn work_of(parser: &TokenParser) -> u64 {
+    let stats = parser.parser_stats();
+    let items = stats.all_items + stats.definitive_bytes + stats.trie_nodes_walked / NODES_PER_ITEM;
+    stats.lexer_cost + items as u64
+}
+
 pub struct Grammar {
-    matcher: Mutex<Matcher>,
+    parser: Mutex<TokenParser>,
     end: TokenId,
 }
 
 /// A place in a text.
 pub struct State {
-    matcher: Matcher,
+    parser: TokenParser,
     end: TokenId,
     tokens: usize,
+    /// Of the parser before the first question.
+    work_before: u64,
 }
 
 impl State {
     fn start(grammar: &Grammar) -> Result<Self> {
         // A copy that was ended has changed nothing.
-        let matcher = grammar.matcher.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Ok(State { matcher: matcher.deep_clone(), end: grammar.end, tokens: 0 })
+        let original = grammar.parser.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let parser = original.deep_clone();
+        let work_before = work_of(&parser);
+        Ok(State { parser, end: grammar.end, tokens: 0, work_before })
     }
 
     fn go(&mut self, keep: usize, tokens: &[TokenId]) -> Result<()> {
@@ -202,20 +232,20 @@ impl State {
         }
         let back = self.tokens - keep;
         if back > 0 {
-            self.done(|matcher| matcher.rollback(back))?;
+            self.done(|parser| parser.rollback(back))?;
             // The library keeps its last mask by the number of a row, which may be that of another text now.
-            self.matcher.invalidate_bias_cache();
+            self.parser.invalidate_bias_cache();
         }
         self.tokens = keep;
         for &token in tokens {
-            self.done(|matcher| matcher.consume_token(token))?;
+            self.done(|parser| take(parser, token))?;
             self.tokens += 1;
         }
         Ok(())
     }
 
     fn mask(&mut self, words: &mut [u32]) -> Result<()> {
-        let mask = self.done(|matcher| matcher.compute_mask_or_eos())?;
+        let mask = self.done(mask_or_end)?;
         let bits = mask.as_slice();
         for (index, word) in words.iter_mut().enumerate() {
             *word = bits.get(index).copied().unwrap_or(0);
@@ -224,43 +254,39 @@ impl State {
     }
 
     fn allows(&mut self, token: TokenId) -> Result<bool> {
-        if self.matcher.is_stopped() {
+        if self.parser.stopped() {
             return Ok(token == self.end);
         }
-        if let Some(&forced) = self.forced()?.first() {
+        if let Some(&forced) = self.forced().first() {
             return Ok(token == forced);
         }
         if token == self.end {
-            return self.done(Matcher::is_accepting);
+            return Ok(self.parser.is_accepting());
         }
-        self.done(|matcher| matcher.validate_tokens(&[token])).map(|count| count == 1)
+        self.done(|parser| parser.validate_tokens_raw(&[token])).map(|count| count == 1)
     }
 
     /// The library stops where no lexeme is open: a last one whose end is not known before more comes is asked about.
     fn is_complete(&mut self) -> Result<bool> {
-        if self.matcher.is_stopped() {
+        if self.parser.stopped() {
             return Ok(true);
         }
-        if !self.done(Matcher::is_accepting)? {
+        if !self.parser.is_accepting() {
             return Ok(false);
         }
-        let mask = self.done(Matcher::compute_mask_or_eos)?;
+        let mask = self.done(mask_or_end)?;
         Ok(mask.num_set() == 1 && mask.is_allowed(self.end))
     }
 
-    fn forced(&mut self) -> Result<Vec<TokenId>> {
-        if self.matcher.is_stopped() {
-            return Ok(Vec::new());
+    fn forced(&mut self) -> Vec<TokenId> {
+        if self.parser.stopped() {
+            return Vec::new();
         }
-        let tokens = self.matcher.compute_ff_tokens();
-        match self.matcher.get_error() {
-            Some(error) => Err(plain(&error)),
-            None => Ok(tokens),
-        }
+        self.parser.compute_ff_tokens()
     }
 
-    fn done<T>(&mut self, ask: impl FnOnce(&mut Matcher) -> anyhow::Result<T>) -> Result<T> {
-        ask(&mut self.matcher).map_err(|e| plain(&e.to_string()))
+    fn done<T>(&mut self, ask: impl FnOnce(&mut TokenParser) -> anyhow::Result<T>) -> Result<T> {
+        ask(&mut self.parser).map_err(|e| plain(&e.to_string()))
     }
 }
 
@@ -373,7 +399,7 @@ pub unsafe extern "C" fn talon_grammar_allows(
 #[no_mangle]
 pub unsafe extern "C" fn talon_grammar_forced(state: &mut State, ids: *mut Ids, error: *mut Buffer) -> bool {
     guard_into(ids, error, || {
-        let tokens = within(ASKING, || state.forced())?;
+        let tokens = within(ASKING, || state.forced());
         Ok(tokens.into_iter().map(|token| token as i32).collect::<Vec<_>>())
     })
 }
@@ -387,6 +413,13 @@ pub unsafe extern "C" fn talon_grammar_is_complete(
     error: *mut Buffer,
 ) -> bool {
     guard_into(complete, error, || within(ASKING, || state.is_complete()))
+}
+
+/// # Safety
+/// See bridge.h.
+#[no_mangle]
+pub unsafe extern "C" fn talon_grammar_work(state: &State) -> u64 {
+    work_of(&state.parser).saturating_sub(state.work_before)
 }
 
 fn boxed<T>(made: Option<T>) -> *mut T {
