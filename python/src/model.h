@@ -94,7 +94,12 @@ class Model {
     const talon_text_options options = text_options(skip_special, true);
     char* text = nullptr;
     std::size_t bytes = 0;
-    check(talon_detokenize(model_, ids.data(), ids.size(), &options, &text, &bytes));
+    talon_status status = TALON_OK;
+    {
+      const WithoutLock free;
+      status = talon_detokenize(model_, ids.data(), ids.size(), &options, &text, &bytes);
+    }
+    check(status);
     return text_of(text, bytes);
   }
 
@@ -111,7 +116,12 @@ class Model {
     const auto all = messages_of(messages);
     char* text = nullptr;
     std::size_t bytes = 0;
-    check(talon_chat_text(model_, all.data(), all.size(), &options, &text, &bytes));
+    talon_status status = TALON_OK;
+    {
+      const WithoutLock free;
+      status = talon_chat_text(model_, all.data(), all.size(), &options, &text, &bytes);
+    }
+    check(status);
     return text_of(text, bytes);
   }
 

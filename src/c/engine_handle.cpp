@@ -232,7 +232,9 @@ void talon_engine::deliver(const Progress& progress, talon_news_fn news, void* u
 void talon_engine::log_faults() {
   const EngineStatistics& now = engine_->statistics();
   if (now.dropped > logged_.dropped) {
-    log_(TALON_LOG_WARNING, "a drafter or policy failed: its requests go on without drafts");
+    log_(TALON_LOG_WARNING, fmt::format("a drafter or policy failed, and its requests go on "
+                                        "without drafts: {}",
+                                        engine_->drop_reason()));
   }
   if (now.failed > logged_.failed) log_(TALON_LOG_WARNING, "a request ended as failed");
   logged_ = now;

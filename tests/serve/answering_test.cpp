@@ -157,6 +157,23 @@ TEST(WholeAnswers, WithMoreLogprobsThanHaveRoomAreRefused) {
   EXPECT_EQ(exchange->response().status, 429) << "the queue is too short for them, no more";
 }
 
+/// Nobody is late who is to get all at once.
+TEST(WholeAnswers, HaveNoBoundOfWhatTheirClientHasNotTaken) {
+  const auto exchange = std::make_shared<LocalExchange>();
+  Answering::Parts parts = parts_of(exchange, false);
+  parts.unread_bytes = 1;
+  Answering::start(std::move(parts), {job_of(5)});
+  const HttpResponse response = exchange->response();
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(response.body, "server");
+
+  const auto streamed = std::make_shared<LocalExchange>();
+  parts = parts_of(streamed, true);
+  parts.unread_bytes = 1;
+  Answering::start(std::move(parts), {job_of(5)});
+  EXPECT_EQ(streamed->response().status, 503);
+}
+
 /// A request that the engine takes once it is told to.
 class HeldJob {
  public:

@@ -184,6 +184,14 @@ const BadField kBadFields[] = {
      "structured_outputs.regex: grammar:"},
     {kChat, R"({"structured_outputs": {"regexp": "a"}})", "structured_outputs.regexp",
      "structured_outputs.regexp: "},
+    {kChat, R"({"structured_outputs": {"json": {}, "whitespace_pattern": "[ ]?"}})",
+     "structured_outputs.whitespace_pattern",
+     "structured_outputs.whitespace_pattern: expected none"},
+    {kChat, R"({"structured_outputs": {"json": {}, "disable_additional_properties": true}})",
+     "structured_outputs.disable_additional_properties",
+     "structured_outputs.disable_additional_properties: expected false"},
+    {kChat, R"({"structured_outputs": {"json": {}, "backend": 5}})", "structured_outputs.backend",
+     "structured_outputs.backend: expected a text, found 5"},
     {kChat, R"({"structured_outputs": {"regex": "a", "choice": ["b"]}})",
      "structured_outputs.choice", "structured_outputs.choice: expected one form"},
     {kChat, R"({"grammar": "root ::= word", "response_format": {"type": "json_object"}})",
@@ -236,6 +244,21 @@ TEST(BadFields, AStopTextTooLongIsRefusedByTheNameOfItsField) {
   const Json error = server().post(kCompletion, body).json()["error"];
   EXPECT_EQ(error["param"], "stop[1]");
   EXPECT_EQ(error["message"], "stop[1]: expected at most 4096 bytes, found 4097");
+}
+
+/// However many the server's flag allows, the engine takes no more.
+TEST(BadFields, TooManyStopTextsAreRefusedByTheNameOfTheirField) {
+  TestServer::Options options;
+  options.limits.stop_texts = 1000;
+  TestServer generous(options);
+  Json body = good_request(kCompletion);
+  body["stop"] = std::vector<std::string>(64, "no such text");
+  EXPECT_EQ(generous.post(kCompletion, body).status, 200);
+  body["stop"].push_back("another");
+  const Json error = generous.post(kCompletion, body).json()["error"];
+  EXPECT_EQ(error["param"], "stop");
+  EXPECT_EQ(error["message"],
+            "stop: expected a text or at most 64 texts, found an array of 65 values");
 }
 
 TEST(Fields, TakeWholeNumbersHoweverTheyAreWritten) {

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+
 namespace talon::test::http_exchange_test {
 namespace {
 
-class NoWriter final : public AnswerWriter {
+class NoWriter : public AnswerWriter {
  public:
   void send_response(HttpResponse) override {}
   void send_stream_head() override {}
@@ -13,6 +15,16 @@ class NoWriter final : public AnswerWriter {
   void send_end() override {}
   bool has_sent_all() const override { return true; }
   void abort() override {}
+};
+
+/// Has no memory for an answer.
+class PoorWriter final : public NoWriter {
+ public:
+  void send_response(HttpResponse) override { throw std::bad_alloc(); }
+  void send_piece(std::string_view) override { throw std::bad_alloc(); }
+  void abort() override { ++aborts; }
+
+  int aborts = 0;
 };
 
 /// Ends its exchange with the third silence.
@@ -46,6 +58,19 @@ int silences_of(double longest_s) {
 TEST(HttpExchange, TellsItsResponderOfEverySilenceUntilItsEnd) {
   EXPECT_EQ(silences_of(0.001), 3);
   EXPECT_EQ(silences_of(0), 0) << "nobody asks for it";
+}
+
+TEST(HttpExchange, WhoseAnswerFindsNoMemoryIsAborted) {
+  boost::asio::io_context io;
+  PoorWriter writer;
+  const auto exchange = std::make_shared<HttpExchange>(io, writer, 0.0);
+  exchange->post([&] { exchange->respond({}); });
+  io.run();
+  EXPECT_EQ(writer.aborts, 1);
+  io.restart();
+  exchange->post([&] { exchange->write("a piece"); });
+  io.run();
+  EXPECT_EQ(writer.aborts, 2);
 }
 
 }  // namespace

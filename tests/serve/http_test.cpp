@@ -2,7 +2,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <new>
 #include <random>
+#include <thread>
 
 #include "test_server.h"
 
@@ -239,6 +241,8 @@ TEST(Http, PagesOfOthersMayCallOnlyWhereTheyAreAllowedTo) {
   const Reply reply = open.get("/health", "Origin: http://page.example\r\n");
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.headers.at("access-control-allow-origin"), "http://page.example");
+  EXPECT_EQ(reply.headers.at("access-control-expose-headers"),
+            "X-Request-Id, Request-Id, Retry-After");
   EXPECT_EQ(open.get("/health", "Origin: http://evil.example\r\n").status, 403);
   Client client(open.port());
   client.send("OPTIONS /v1/completions HTTP/1.1\r\nOrigin: http://page.example\r\n\r\n");
@@ -362,6 +366,24 @@ TEST(Http, AnswersCarryTheNameOfTheirRequest) {
   client.send(post_text(kCompletion, R"({"prompt": "Tom", "max_tokens": 4, "stream": true})",
                         "X-Request-Id: a-stream\r\n"));
   EXPECT_EQ(client.read().headers.at("x-request-id"), "a-stream");
+}
+
+TEST(Http, ARequestThatFindsNoMemoryEndsItsConnectionAlone) {
+  HttpOptions options;
+  options.port = 0;
+  HttpHandlers handlers;
+  handlers.refuse = [](const HttpRequest&) -> std::optional<HttpResponse> { return std::nullopt; };
+  handlers.handle = [](const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+    if (request.path == "/large") throw std::bad_alloc();
+    exchange->respond({});
+  };
+  handlers.sent = [](const std::string&, const HttpResponse&) {};
+  HttpServer poor(options, handlers);
+  std::thread thread([&] { poor.run(); });
+  EXPECT_EQ(Client(poor.port()).get("/large").status, 0);
+  EXPECT_EQ(Client(poor.port()).get("/small").status, 200);
+  poor.stop();
+  thread.join();
 }
 
 TEST(Http, AThousandIdleConnectionsLeaveTheServerQuick) {

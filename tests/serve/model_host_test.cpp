@@ -149,7 +149,10 @@ TEST(ModelMetrics, AreRaisedToWhatAHostHasCounted) {
   statistics.reused_tokens = 3;
   statistics.answer_tokens = 5;
   statistics.speculation = {.drafts = 2, .drafted = 9, .accepted = 4, .accepted_at = {2, 1, 1}};
+  statistics.faults.dropped = 6;
+  statistics.faults.lost_draft_rows = 8;
   for (int i = 0; i < 2; ++i) model.set(statistics);
+  model.waited(1.5);
   const std::string text = metrics.text();
   for (const char* line :
        {"prompt_tokens_total{model_name=\"tiny\"} 7",
@@ -159,6 +162,9 @@ TEST(ModelMetrics, AreRaisedToWhatAHostHasCounted) {
         "spec_decode_num_drafts_total{model_name=\"tiny\"} 2",
         "spec_decode_num_draft_tokens_total{model_name=\"tiny\"} 9",
         "spec_decode_num_accepted_tokens_total{model_name=\"tiny\"} 4",
+        "spec_decode_num_dropped_total{model_name=\"tiny\"} 6",
+        "spec_decode_num_lost_rows_total{model_name=\"tiny\"} 8",
+        "request_queue_time_seconds_sum{model_name=\"tiny\"} 1.5",
         "spec_decode_num_accepted_tokens_per_pos_total{model_name=\"tiny\",position=\"0\"} 2"}) {
     EXPECT_NE(text.find(fmt::format("\ntalon:{}\n", line)), std::string::npos) << line;
   }

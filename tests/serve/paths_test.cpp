@@ -334,9 +334,11 @@ TEST_F(Paths, MetricsCountWhatWasAnswered) {
   EXPECT_EQ(value_of("talon:num_requests_running" + model), 0);
   for (const char* name :
        {"talon:inter_token_latency_seconds_count", "talon:e2e_request_latency_seconds_count",
-        "talon:num_requests_waiting", "talon:kv_cache_usage_perc",
-        "talon:prefix_cache_queries_total", "talon:prefix_cache_hits_total",
-        "talon:spec_decode_num_drafts_total", "talon:spec_decode_num_draft_tokens_total",
+        "talon:request_queue_time_seconds_count", "talon:num_requests_waiting",
+        "talon:kv_cache_usage_perc", "talon:spec_decode_num_dropped_total",
+        "talon:spec_decode_num_lost_rows_total", "talon:prefix_cache_queries_total",
+        "talon:prefix_cache_hits_total", "talon:spec_decode_num_drafts_total",
+        "talon:spec_decode_num_draft_tokens_total",
         "talon:spec_decode_num_accepted_tokens_total"}) {
     EXPECT_GE(value_of(name + model), 0) << name;
   }

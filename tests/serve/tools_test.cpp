@@ -70,7 +70,9 @@ TEST(Tools, ThatAreNotAllowedAreNotTold) {
 TEST(Tools, OfOneNameAreCalledByIt) {
   Json body = chat_body();
   body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "time"}}}};
+  body.erase("parallel_tool_calls");
   const Json message = server().post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  ASSERT_EQ(message["tool_calls"].size(), 1U) << message;
   EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "time");
   body["tool_choice"]["function"]["name"] = "tide";
   EXPECT_EQ(server().post("/v1/chat/completions", body).json()["error"]["param"],

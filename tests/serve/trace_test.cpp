@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "serve/api/round_trace.h"
 #include "test_server.h"
 
 namespace talon::test::trace_test {
@@ -79,6 +80,32 @@ TEST(Trace, OfACompletionIsInItsChoices) {
                             {"return_token_ids", true}});
   const Json choice = server().post("/v1/completions", body).json()["choices"][0];
   check_rounds(choice["talon"]["rounds"], choice["token_ids"]);
+}
+
+TEST(Trace, HasTreesAsLongAsThereIsRoom) {
+  std::vector<RoundTrace> rounds(4);
+  const std::size_t nodes[] = {3, 0, 5, 1};
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    rounds[i].tokens = {7};
+    rounds[i].tree.resize(nodes[i]);
+    rounds[i].path = {0};
+  }
+  std::size_t room = 8;
+  std::vector<RoundTrace> kept = rounds;
+  keep_trees(kept, room);
+  EXPECT_EQ(room, 0u);
+  EXPECT_EQ(kept[2].tree.size(), 5u);
+  EXPECT_TRUE(kept[3].tree.empty());
+  EXPECT_TRUE(kept[3].path.empty());
+  EXPECT_EQ(kept[3].tokens, rounds[3].tokens);
+
+  room = 7;
+  kept = rounds;
+  keep_trees(kept, room);
+  EXPECT_EQ(kept[0].tree.size(), 3u);
+  EXPECT_TRUE(kept[2].tree.empty());
+  EXPECT_TRUE(kept[3].tree.empty()) << "a smaller one after it";
+  EXPECT_EQ(room, 0u);
 }
 
 TEST(Trace, ChangesNoTextAndIsOffUnlessAskedFor) {

@@ -1,5 +1,6 @@
 #include "serve/api/answer_fields.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -13,7 +14,8 @@ namespace talon {
 namespace {
 
 constexpr long long kMostTokens = std::numeric_limits<int>::max();
-constexpr std::size_t kMostStopBytes = 4096;  // the engine's own bound
+// The engine's own bounds.
+constexpr std::size_t kMostStopTexts = 64, kMostStopBytes = 4096;
 
 int int_or(const Fields& fields, std::string_view name, int otherwise, long long least,
            long long most) {
@@ -61,8 +63,9 @@ std::vector<std::string> read_stop_texts(const Fields& fields, std::string_view 
   const Json* stop = fields.find(name);
   if (!stop) return {};
   if (stop->is_string()) return {read_stop_text(fields.path_of(name), *stop)};
-  if (!stop->is_array() || stop->size() > static_cast<std::size_t>(limits.stop_texts)) {
-    fields.refuse(name, fmt::format("a text or at most {} texts", limits.stop_texts));
+  const std::size_t most = std::min(kMostStopTexts, static_cast<std::size_t>(limits.stop_texts));
+  if (!stop->is_array() || stop->size() > most) {
+    fields.refuse(name, fmt::format("a text or at most {} texts", most));
   }
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < stop->size(); ++i) {

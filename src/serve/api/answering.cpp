@@ -9,6 +9,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t kMostTreeNodes = std::size_t{1} << 18;  // some 60 MB as JSON
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -129,7 +131,10 @@ class Answering::Listener final : public AnswerListener {
       std::exchange(has_begun_, true) ? metrics.gap(seconds) : metrics.first_token(seconds);
       last_ = Clock::now();
     }
-    if (ends) metrics.ended(progress.finish, seconds_since(came_));
+    if (ends) {
+      metrics.ended(progress.finish, seconds_since(came_));
+      metrics.waited(statistics.waiting_ms / 1000);
+    }
     ChoiceNews news;
     news.choice = choice_;
     news.text = progress.text;
@@ -171,7 +176,10 @@ class Answering::Listener final : public AnswerListener {
 };
 
 Answering::Answering(Parts parts, std::size_t choices)
-    : parts_(std::move(parts)), results_(choices), statistics_(choices) {}
+    : parts_(std::move(parts)),
+      results_(choices),
+      tree_room_(kMostTreeNodes),
+      statistics_(choices) {}
 
 void Answering::start(Parts parts, std::vector<Job> jobs) {
   if (!parts.streams) bound_logprobs(*parts.model, jobs);
@@ -228,7 +236,7 @@ void Answering::add(ChoiceNews news, const SequenceStatistics* statistics) {
     if (is_gone_) return;
     if (statistics) statistics_[static_cast<std::size_t>(news.choice)] = *statistics;
     news_bytes_ += bytes_of(news);
-    if (news_bytes_ > parts_.unread_bytes && !refusal_) {
+    if (parts_.streams && news_bytes_ > parts_.unread_bytes && !refusal_) {
       refusal_ =
           ApiError(503, "", "stream: expected a client that reads it, found none", "slow_reader");
     }
@@ -273,6 +281,7 @@ void Answering::advance(Exchange& exchange) {
   for (ChoiceNews& one : take_news()) {
     ChoiceResult& result = results_[static_cast<std::size_t>(one.choice)];
     result.choice = one.choice;
+    if (!parts_.streams) keep_trees(one.rounds, tree_room_);
     ChoiceNews copy = one;
     if (parts_.streams) {  // no later event shows them
       copy.rounds.clear();

@@ -12,8 +12,8 @@
 namespace talon {
 
 /// The way of one request from its jobs to the bytes of its answer. The engine's thread puts news
-/// in, the server's thread takes them out as the client reads; what the client does not take is
-/// bounded, and its answer ends there. A client that goes away cancels its jobs.
+/// in, the server's thread takes them out as the client reads; what the client of a stream does not
+/// take is bounded, and the stream ends there. A client that goes away cancels its jobs.
 class Answering final : public Responder, public std::enable_shared_from_this<Answering> {
  public:
   struct Parts {
@@ -63,6 +63,7 @@ class Answering final : public Responder, public std::enable_shared_from_this<An
   Parts parts_;
   // The server's thread only:
   std::vector<ChoiceResult> results_;
+  std::size_t tree_room_;           // nodes of trees that a whole answer may still hold
   std::vector<ChoiceNews> unsent_;  // of a stream
   bool has_begun_ = false;          // a stream
   bool is_introduced_ = false;      // by the format's beginning; of who makes pieces

@@ -13,7 +13,7 @@ struct RequestLimits {
   int logit_bias = 1024;  // entries
   int top_logprobs = 20;
   std::size_t grammar_bytes = 256 << 10;  // of a schema or grammar, and of all schemas of tools
-  std::size_t unread_bytes = 1 << 20;  // of an answer that its client does not take; more ends it
+  std::size_t unread_bytes = 1 << 20;     // of a stream that its client does not take; more ends it
 };
 
 }  // namespace talon

@@ -38,6 +38,17 @@ std::size_t bytes_of(const RoundTrace& round) {
          round.tree.size() * sizeof(DraftTree::Node) + round.path.size() * sizeof(NodeId);
 }
 
+void keep_trees(std::vector<RoundTrace>& rounds, std::size_t& room) {
+  for (RoundTrace& round : rounds) {
+    if (round.tree.size() > room) {
+      room = 0;
+      round.tree.clear();
+      round.path.clear();
+    }
+    room -= round.tree.size();
+  }
+}
+
 Json trace_json(const RoundTrace& round, const Tokenizer& tokenizer) {
   Json texts = Json::array(), bytes = Json::array();
   for (const TokenId token : round.tokens) {

@@ -20,6 +20,8 @@ struct RoundTrace {
 /// All but what became text, which the news tell.
 RoundTrace trace_of(const RoundReport& report);
 std::size_t bytes_of(const RoundTrace& round);
+/// Trees take their nodes from `room`; the first that finds too little is left out, and all after.
+void keep_trees(std::vector<RoundTrace>& rounds, std::size_t& room);
 
 /// {tokens, texts, bytes, accepted, draft_ms, check_ms, tree: {tokens, texts, parents, p, path}};
 /// without a tree where none was drafted.

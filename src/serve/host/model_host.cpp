@@ -92,6 +92,8 @@ std::optional<std::vector<JobId>> ModelHost::submit(std::vector<Job>&& jobs) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || waiting_ + static_cast<int>(jobs.size()) > most_waiting_) return std::nullopt;
+    ids.reserve(jobs.size());
+    inbox_.reserve(inbox_.size() + jobs.size());  // from here on nothing throws: all or none
     for (Job& job : jobs) {
       ids.push_back(next_id_);
       JobProgress progress;
@@ -363,7 +365,8 @@ void ModelHost::count(const SequenceStatistics& statistics, Active& active) {
 
 void ModelHost::note_faults() {
   if (engine_.statistics().dropped == statistics_.faults.dropped) return;
-  notes_.add("a drafter or policy threw", "its answers go on without drafts");
+  notes_.add("a drafter or policy threw, and its answers go on without drafts",
+             engine_.drop_reason());
 }
 
 void ModelHost::publish() {

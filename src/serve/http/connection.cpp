@@ -258,7 +258,8 @@ void HttpConnection::read_body() {
     request_.body = std::move(parser_->get().body());
     request_.came = Clock::now();
     begin_exchange(true);
-    return shared_.handlers.handle(std::move(request_), exchange_);
+    const auto exchange = exchange_;  // which an abort lets go
+    return exchange->abort_unless([&] { shared_.handlers.handle(std::move(request_), exchange); });
   }
   arm(limits_.body_s);
   is_reading_body_ = true;
@@ -339,6 +340,7 @@ std::string HttpConnection::head(int status, std::string_view content_type) cons
   }
   if (!shared_.options.cors.empty()) {
     text += fmt::format("Access-Control-Allow-Origin: {}\r\n", shared_.options.cors);
+    text += "Access-Control-Expose-Headers: X-Request-Id, Request-Id, Retry-After\r\n";
   }
   return text;
 }

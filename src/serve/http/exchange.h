@@ -27,7 +27,7 @@ class Responder {
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  /// Runs `work` on the server's thread.
+  /// Runs `work` on the server's thread. What it throws ends the connection.
   virtual void post(std::function<void()> work) = 0;
   /// Has the responder called soon. Calls that come close together may become one.
   virtual void wake() = 0;

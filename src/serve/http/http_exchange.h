@@ -36,7 +36,10 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(silence_s))),
         silence_(io) {}
 
-  void post(std::function<void()> work) override { boost::asio::post(io_, std::move(work)); }
+  void post(std::function<void()> work) override {
+    boost::asio::post(
+        io_, [self = shared_from_this(), work = std::move(work)] { self->abort_unless(work); });
+  }
   void wake() override {
     if (woken_.exchange(true)) return;
     try {
@@ -71,6 +74,15 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   bool can_write() const override { return writer_ && writer_->has_sent_all(); }
 
   // For the connection:
+  /// Ends it unless `done` comes to its end.
+  template <typename Work>
+  void abort_unless(const Work& done) {
+    try {
+      done();
+    } catch (...) {  // out of memory: better no answer than half of one
+      if (writer_) writer_->abort();
+    }
+  }
   void advance() {
     tell([this](Responder& responder) { responder.advance(*this); });
   }
@@ -93,12 +105,7 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   template <typename News>
   void tell(const News& news) {
     const auto responder = responder_;
-    if (!responder) return;
-    try {
-      news(*responder);
-    } catch (...) {  // out of memory: better no answer than half of one
-      if (writer_) writer_->abort();
-    }
+    if (responder) abort_unless([&] { news(*responder); });
   }
   void await_silence() {
     silence_.expires_at(written_ + longest_silence_);

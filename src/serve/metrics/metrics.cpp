@@ -69,6 +69,7 @@ class OneModel final : public ModelMetrics {
                  with(labels_, "finished_reason", std::string(name_of(reason))))
         .Increment();
   }
+  void waited(double seconds) override { queue_.Observe(seconds); }
   void set(const HostStatistics& statistics) override {
     running_.Set(statistics.running);
     waiting_.Set(statistics.waiting);
@@ -87,6 +88,8 @@ class OneModel final : public ModelMetrics {
     const EngineStatistics::Throws& throws = statistics.faults.throws;
     raise(faults_,
           throws.sequence + throws.policy + throws.drafter + throws.observer + throws.backend);
+    raise(dropped_, statistics.faults.dropped);
+    raise(lost_rows_, statistics.faults.lost_draft_rows);
   }
 
  private:
@@ -109,6 +112,8 @@ class OneModel final : public ModelMetrics {
                               "Between news of a running answer.", kGapSeconds);
   Histogram& request_ =
       histogram("talon:e2e_request_latency_seconds", "From a request to its end.", kRequestSeconds);
+  Histogram& queue_ = histogram("talon:request_queue_time_seconds",
+                                "Of an answer, waiting for room in the cache.", kFirstTokenSeconds);
   Gauge& running_ = families_.gauge("talon:num_requests_running", "Answers being made.", labels_);
   Gauge& waiting_ = families_.gauge("talon:num_requests_waiting",
                                     "Answers that wait for room in the cache.", labels_);
@@ -123,6 +128,11 @@ class OneModel final : public ModelMetrics {
   Counter& preemptions_ =
       counter("talon:num_preemptions_total", "Answers that gave their room to older ones.");
   Counter& faults_ = counter("talon:engine_faults_total", "Exceptions contained by the engine.");
+  Counter& dropped_ =
+      counter("talon:spec_decode_num_dropped_total",
+              "Answers that went on without drafts, since their drafter or policy threw.");
+  Counter& lost_rows_ = counter("talon:spec_decode_num_lost_rows_total",
+                                "Rows of text that draft heads had no room for.");
   Counter& drafts_ = counter("talon:spec_decode_num_drafts_total", "Trees that were checked.");
   Counter& draft_tokens_ =
       counter("talon:spec_decode_num_draft_tokens_total", "Draft tokens that were checked.");

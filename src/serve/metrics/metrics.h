@@ -15,6 +15,7 @@ class ModelMetrics {
   virtual void first_token(double seconds) = 0;  // after the request came
   virtual void gap(double seconds) = 0;          // between news of a running answer
   virtual void ended(FinishReason reason, double seconds) = 0;
+  virtual void waited(double seconds) = 0;  // an answer that has ended, for room in the cache
   /// Values that are read when somebody asks.
   virtual void set(const HostStatistics& statistics) = 0;
 };

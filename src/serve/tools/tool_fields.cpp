@@ -138,6 +138,7 @@ void read_choice(ToolShape shape, const Fields& fields, ToolUse& use) {
     return allow(shape, use, *allowed);
   }
   if (type != "function") object.refuse("type", "function or allowed_tools");
+  use.parallel = false;  // one call, as clients count on that ask for a function by its name
   if (shape == ToolShape::responses) return choose(use, object, object.text("name").value_or(""));
   const auto function = object.object("function");
   if (!function) object.refuse("function", "an object");
@@ -196,6 +197,18 @@ std::optional<AskedGrammar> read_format(const Fields& format, const OrderedJson&
   return object(format.path_of("type"));
 }
 
+/// Of vLLM, beside the form itself: what would change it and is not there is refused.
+void refuse_other_details(const Fields& fields) {
+  if (fields.text("whitespace_pattern")) {
+    fields.refuse("whitespace_pattern", "none: x-guidance in a schema leaves white space free");
+  }
+  if (fields.flag("disable_additional_properties").value_or(false)) {
+    fields.refuse("disable_additional_properties", "false: a schema has additionalProperties");
+  }
+  fields.text("backend");
+  for (const char* name : {"disable_fallback", "disable_any_whitespace"}) fields.flag(name);
+}
+
 std::optional<AskedGrammar> read_structured(const Fields& fields, const OrderedJson& ordered) {
   constexpr std::array<std::string_view, 10> kKnown = {"json",
                                                        "regex",
@@ -208,6 +221,7 @@ std::optional<AskedGrammar> read_structured(const Fields& fields, const OrderedJ
                                                        "disable_any_whitespace",
                                                        "disable_additional_properties"};
   fields.allow_only(kKnown);
+  refuse_other_details(fields);
   std::vector<AskedGrammar> asked;
   using Kind = GrammarText::Kind;
   if (const Json* schema = fields.find("json")) {

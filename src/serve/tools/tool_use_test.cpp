@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "serve/tools/tool_fields.h"
+
 namespace talon::tool_use_test {
 namespace {
 
@@ -25,6 +27,22 @@ std::string written(const std::string& source) {
   std::vector<ChatMessage> messages = two_calls();
   fit_calls(chat, messages);
   return chat.render(messages);
+}
+
+/// OpenAI's clients take nothing else; Anthropic's interface has a field for it.
+TEST(Choices, OfAFunctionByItsNameAreOneCall) {
+  const auto is_parallel = [](ToolShape shape, const Json& tool, const Json& choice) {
+    Json body = {{"tool_choice", choice}};
+    body["tools"].push_back(tool);
+    return read_tools(shape, Fields(body), OrderedJson::parse(body.dump()), {}).parallel;
+  };
+  const Json nested = {{"type", "function"}, {"function", {{"name", "a"}}}};
+  EXPECT_FALSE(is_parallel(ToolShape::chat, nested, nested));
+  EXPECT_TRUE(is_parallel(ToolShape::chat, nested, "required"));
+  const Json flat = {{"type", "function"}, {"name", "a"}};
+  EXPECT_FALSE(is_parallel(ToolShape::responses, flat, flat));
+  const Json chosen = {{"type", "tool"}, {"name", "a"}};
+  EXPECT_TRUE(is_parallel(ToolShape::messages, {{"name", "a"}}, chosen));
 }
 
 TEST(Calls, HaveTheIdsOfTheFamilyWhereATemplateWritesNothingElse) {
