@@ -195,7 +195,7 @@ Json class_defaults(const Json& model_type) {
 bool may_turn_in_part(std::string_view family) {
   return family == "phi3" || family == "gpt_neox" || family.starts_with("glm4") ||
          family.starts_with("gemma4") || family.starts_with("qwen3_next") ||
-         family.starts_with("qwen3_5") || family.starts_with("deepseek") ||
+         family.starts_with("qwen3_5") || family.starts_with("deepseek") || family == "kimi_k2" ||
          family.starts_with("mimo");
 }
 

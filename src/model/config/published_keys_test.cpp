@@ -59,6 +59,7 @@ TEST(KimiK2, IsReadAsDeepSeekV3) {
                    {"qk_rope_head_dim", 8},
                    {"v_head_dim", 16},
                    {"first_k_dense_replace", 1},
+                   {"partial_rotary_factor", 0.5},
                    {"scoring_func", "sigmoid"},
                    {"topk_method", "noaux_tc"}});
   const StoredTensor embedding{

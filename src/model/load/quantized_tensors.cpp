@@ -367,4 +367,12 @@ std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantiz
   return std::nullopt;
 }
 
+const StoredTensor* factor_beside(const Checkpoint& file, std::string_view name) {
+  constexpr std::string_view kEnd = ".weight";
+  if (file.format != CheckpointFormat::gguf || !name.ends_with(kEnd)) return nullptr;
+  const auto architecture = file.metadata.find("general.architecture");
+  if (architecture != file.metadata.end() && *architecture == "gemma4") return nullptr;
+  return file.find(std::string(name.substr(0, name.size() - kEnd.size())) + ".scale");
+}
+
 }  // namespace talon

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/checkpoint.h"
@@ -20,5 +21,9 @@ struct MadeMatrix {
 /// naming a tensor of another type or shape, or with a scale that is not finite.
 std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantization& quantization,
                                          const std::string& name, int rows, int cols);
+
+/// The "NAME.scale" that the matrix "NAME.weight" of a GGUF file is to be multiplied by: one value,
+/// or one for each matrix of a stack. Null: there is none. Gemma 4 calls vectors of its own so.
+const StoredTensor* factor_beside(const Checkpoint& file, std::string_view name);
 
 }  // namespace talon

@@ -9,25 +9,13 @@
 #include "model/finite.h"
 
 namespace talon {
-namespace {
-
-/// Whether "NAME.scale" is a factor of the matrix "NAME.weight". Gemma 4 calls vectors of its own
-/// so.
-bool may_have_factors(const Checkpoint& checkpoint) {
-  if (checkpoint.format != CheckpointFormat::gguf) return false;
-  const auto architecture = checkpoint.metadata.find("general.architecture");
-  return architecture == checkpoint.metadata.end() || *architecture != "gemma4";
-}
-
-}  // namespace
 
 TensorLoader::TensorLoader(const Checkpoint& checkpoint, Backend& backend,
                            const LoadOptions& options)
     : checkpoint_(checkpoint),
       backend_(backend),
       options_(options),
-      pool_(backend.threads(), /*pin=*/false),
-      has_factors_(may_have_factors(checkpoint)) {
+      pool_(backend.threads(), /*pin=*/false) {
   if (checkpoint.format != CheckpointFormat::hugging_face) return;
   quantization_ = read_quantization(ConfigKeys(checkpoint.metadata, checkpoint.path.string()));
 }
@@ -96,19 +84,18 @@ bool TensorLoader::make(const std::string& name, int rows, int cols) {
 
 /// Of matrix `index` of a stack, or of all of it; of the only matrix where `count` is 0.
 std::optional<float> TensorLoader::factor_of(const std::string& name, int count, int index) {
-  constexpr std::string_view kEnd = ".weight";
-  if (!has_factors_ || !name.ends_with(kEnd)) return std::nullopt;
-  const std::string factor = name.substr(0, name.size() - kEnd.size()) + ".scale";
-  const StoredTensor* tensor = checkpoint_.find(factor);
-  if (!tensor) return std::nullopt;
-  const bool of_all = count == 0 || tensor->shape == std::vector<std::int64_t>{1};
-  const std::vector<float> all = values(factor, {of_all ? 1 : count});
+  const StoredTensor* factor = factor_beside(checkpoint_, name);
+  if (!factor) return std::nullopt;
+  const bool of_all = count == 0 || factor->shape == std::vector<std::int64_t>{1};
+  const std::vector<float> all = values(factor->name, {of_all ? 1 : count});
   return all[of_all ? 0 : static_cast<std::size_t>(index)];
 }
 
-/// Puts together rows [first, first + rows) of a stored tensor, times `factor`.
+/// Puts together rows [first, first + rows) of a stored tensor, times `factor`. Parts of a matrix
+/// are asked for one after the other.
 void TensorLoader::multiply(const StoredTensor& tensor, std::size_t first, std::size_t rows,
                             float factor) {
+  if (made_name_ == tensor.name && made_first_ == first) return;
   const auto cols = static_cast<std::size_t>(tensor.shape.back());
   const BlockShape block = block_shape(tensor.type);
   const std::size_t row_bytes = cols / block.elements * block.bytes;
@@ -124,6 +111,8 @@ void TensorLoader::multiply(const StoredTensor& tensor, std::size_t first, std::
   }
   made_.type = StorageType::f32;
   made_.bytes.assign(bytes.begin(), bytes.end());
+  made_name_ = tensor.name;
+  made_first_ = first;
 }
 
 /// A matrix that only lies there in parts which no configuration explains.

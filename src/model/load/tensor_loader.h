@@ -75,10 +75,10 @@ class TensorLoader {
   Backend& backend_;
   const LoadOptions& options_;
   ThreadPool pool_;
-  bool has_factors_ = false;                  // factor_of
   std::optional<Quantization> quantization_;  // of a folder that says so
   MadeMatrix made_;                           // the last that was put together
   std::string made_name_;                     // whose name that is
+  std::size_t made_first_ = 0;                // of a stack, the first of its rows
   std::set<std::string, std::less<>> checked_;
   std::set<std::string, std::less<>> read_;  // these, and what was put together
   std::size_t weight_bytes_ = 0;

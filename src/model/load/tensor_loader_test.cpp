@@ -111,13 +111,18 @@ TEST_F(QuantizedParts, EachMatrixOfAStackMayHaveAFactor) {
   add("a.weight", StorageType::f32, {2, 1, 2}, std::vector<float>{1, 2, 3, 4});
   add("a.scale", StorageType::f32, {2}, std::vector<float>{0.5F, -2});
   TensorLoader loader(folder_, *backend_, options_);
-  const auto second = loader.matrix_of_stack("a.weight", 2, 1, 1, 2);
-  const Buffer row = backend_->allocate(1, 2);
-  const IndexBuffer zero = backend_->allocate_indices(1);
-  backend_->embed(*second, zero.first(1), row.view());
-  std::vector<float> found(2);
-  backend_->download(row.view(), found);
-  EXPECT_EQ(found, (std::vector<float>{-6, -8}));
+  const auto matrix = [&](int index) {
+    const auto weight = loader.matrix_of_stack("a.weight", 2, index, 1, 2);
+    const Buffer row = backend_->allocate(1, 2);
+    const IndexBuffer zero = backend_->allocate_indices(1);
+    backend_->embed(*weight, zero.first(1), row.view());
+    std::vector<float> found(2);
+    backend_->download(row.view(), found);
+    return found;
+  };
+  EXPECT_EQ(matrix(1), (std::vector<float>{-6, -8}));
+  EXPECT_EQ(matrix(0), (std::vector<float>{0.5F, 1}));
+  EXPECT_EQ(matrix(0), (std::vector<float>{0.5F, 1}));
   EXPECT_TRUE(loader.was_read("a.scale"));
 }
 

@@ -49,7 +49,11 @@ std::optional<Tensor> TargetTensors::find(const std::string& name,
   }
   const StoredTensor* stored = target_.find(name);
   if (!stored || stored->shape != shape) return std::nullopt;
-  return floats_of(stored->type, stored->bytes, shape);
+  Tensor values = floats_of(stored->type, stored->bytes, shape);
+  const StoredTensor* factor = shape.size() == 2 ? factor_beside(target_, name) : nullptr;
+  if (!factor) return values;
+  if (factor->shape != std::vector<std::int64_t>{1}) return std::nullopt;
+  return values * floats_of(factor->type, factor->bytes, {1});
 }
 
 Tensor TargetTensors::require(const std::string& name,

@@ -13,8 +13,8 @@
 
 namespace talon {
 
-/// Tensors of a target's files as float32, put together where they are stored in parts. Borrows the
-/// checkpoint.
+/// Tensors of a target's files as float32, put together where they are stored in parts and times
+/// the factors beside them. Borrows the checkpoint.
 class TargetTensors {
  public:
   explicit TargetTensors(const Checkpoint& target);

@@ -9,6 +9,7 @@
 #include "model/load/fingerprint.h"
 #include "model/load/tensor_loader.h"
 #include "train/data/test_folder.h"
+#include "train/head/target/target_layer.h"
 #include "train/head/test_training.h"
 
 // What heads take over of targets of all families and formats.
@@ -84,6 +85,20 @@ TEST(InitialValues, OfMatricesStoredInPartsAreThoseThatTheEngineLoads) {
         loader.stored_matrix(target.last_layer() + "mlp.down_proj.weight", hidden, inner);
     EXPECT_TRUE(start["down"].equal(floats(down.type, down.bytes, hidden, inner)));
   }
+}
+
+TEST(TargetTensors, AreMultipliedByTheFactorsBesideThem) {
+  const std::vector<float> values = {1, -2}, factor = {0.5F};
+  const auto values_bytes = std::as_bytes(std::span(values));
+  Checkpoint file;
+  file.format = CheckpointFormat::gguf;
+  file.metadata = {{"general.architecture", "llama"}};
+  file.tensors = {{"a.weight", StorageType::f32, {1, 2}, values_bytes},
+                  {"a.scale", StorageType::f32, {1}, std::as_bytes(std::span(factor))}};
+  const Tensor plain = floats(StorageType::f32, values_bytes, 1, 2);
+  EXPECT_TRUE(TargetTensors(file).require("a.weight", {1, 2}).equal(plain * 0.5));
+  file.metadata["general.architecture"] = "gemma4";  // where other tensors end so
+  EXPECT_TRUE(TargetTensors(file).require("a.weight", {1, 2}).equal(plain));
 }
 
 TEST(InitialValues, OfFusedGatesAreTheFiles) {
