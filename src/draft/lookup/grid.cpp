@@ -125,9 +125,9 @@ class PictureMemory {
     const std::size_t added = std::min(half, text.size());
     if (added == 0) return;
     if (parts_[0].codes + added > half) parts_[1] = std::exchange(parts_[0], {});
+    parts_[0].codes += added;  // also of what a lack of memory cuts short
     for (std::size_t i = std::max<std::size_t>(1, text.size() - added); i < text.size(); ++i)
       parts_[0].seen.learn(around_end(text.first(i), {}, row_), text[i]);
-    parts_[0].codes += added;
   }
 
   const Neighbours& newer() const { return parts_[0].seen; }

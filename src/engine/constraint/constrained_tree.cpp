@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
+
 namespace talon {
 namespace {
 
@@ -78,19 +80,27 @@ void drop_forbidden(DraftTree& tree, RoundConstraint& constraint, std::span<cons
   std::map<NodeId, Law<double>> laws;  // of drawn children that may be kept, by their parent
   const auto may_stay = [&](NodeId node) {
     const NodeId parent = tree[node].parent;
-    if (!kept[static_cast<std::size_t>(parent)] || constraint.is_spent()) return false;
-    if (tree.drawn_from(parent) != nullptr && !laws.contains(parent)) return false;
+    if (!kept[static_cast<std::size_t>(parent)]) return false;
+    if (tree.drawn_from(parent) != nullptr)
+      return laws.contains(parent) && laws.at(parent).of(tree[node].token) > 0;
+    if (constraint.is_spent()) return false;
     const std::vector<TokenId> path = tokens_below_root(tree, parent);
     return constraint.allows({answer, path}, tree[node].token);
   };
-  // Whether a drawn node is asked about never depends on its own token: that would bias the text.
+  // Whether a drawn node is looked at never depends on its own token: that would bias the text. So
+  // drawn children are told together, before any of them, or dropped together.
   for (const NodeId node : depth_first(tree)) {
     const auto at = static_cast<std::size_t>(node);
     kept[at] = node == 0 || may_stay(node);
     const Law<double>* drawn = tree.drawn_from(node);
     if (!kept[at] || drawn == nullptr || constraint.is_spent()) continue;
     const std::vector<TokenId> path = tokens_below_root(tree, node);
-    laws.emplace(node, restricted(*drawn, constraint.allowed({answer, path})));
+    try {
+      laws.emplace(node, restricted(*drawn, constraint.allowed({answer, path})));
+      constraint.promise(path);
+    } catch (const Error&) {
+      if (node == 0) throw;
+    }
   }
   // Laws are restricted even where all that was drawn is allowed: it is so because of that.
   if (tree.drawn.empty() && std::find(kept.begin(), kept.end(), false) == kept.end()) return;
@@ -124,7 +134,12 @@ void add_forced(DraftTree& tree, RoundConstraint& constraint, std::span<const To
     if (constraint.is_spent()) break;
     if (tree[node].kind == NodeKind::probe) continue;
     const std::vector<TokenId> path = tokens_below_root(tree, node);
-    std::vector<TokenId> tokens = constraint.forced({answer, path});
+    std::vector<TokenId> tokens;
+    try {
+      tokens = constraint.forced({answer, path});
+    } catch (const Error&) {  // a drawn tree that was lost for what was drawn would bias the text
+      if (node == 0 || tree.drawn.empty()) throw;
+    }
     if (!tokens.empty()) chains.push_back({node, std::move(tokens)});
   }
   std::ranges::stable_sort(chains, [&](const Chain& a, const Chain& b) {

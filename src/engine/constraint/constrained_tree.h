@@ -15,8 +15,9 @@ void drop_unknown_tokens(DraftTree& tree, int vocabulary);
 
 /// Drops the nodes that `constraint` does not let follow `answer`, whose last token is the root,
 /// and what is below them. What drawn children are drawn from is left to the tokens that are
-/// allowed: among these it is the same law, so a lossless rule stays one. Nodes that there is no
-/// work left to ask about are dropped as well.
+/// allowed: among these it is the same law, so a lossless rule stays one. What may follow their
+/// parents is promised to the check. Nodes that there is no work left to ask about are dropped as
+/// well, and drawn children that cannot be told about.
 void drop_forbidden(DraftTree& tree, RoundConstraint& constraint, std::span<const TokenId> answer);
 
 /// Room for forced tokens.

@@ -168,28 +168,76 @@ TEST(ConstrainedTree, IsCutWhereARoundMayAskNoMore) {
       EXPECT_TRUE(constraint.is_spent());
       add_forced(cut, constraint, kAnswer, {.nodes = 99, .levels = 99}, 4);
       EXPECT_EQ(cut.draft_nodes(), questions);
-      EXPECT_THROW(constraint.allows({kAnswer, all[0]}, 3), Error);
+      EXPECT_THROW(constraint.allows({kAnswer, all[4]}, 3), Error);
       EXPECT_TRUE(constraint.allows({kAnswer, {}}, 1)) << "as plain decoding asks";
     }
   }
 }
 
+/// Both 1 and 2 below the root, drawn, and below each of them a 3.
+DraftTree drawn_tree(std::uint64_t seed) {
+  const PositionRandom random(seed, 0);
+  DraftTree tree(0);
+  tree.draw_children(0, Law<double>{{{1, 0.5}, {2, 0.5}}}, 2, [&](int i) {
+    return random.uniform(0, RandomUse::draft, static_cast<std::uint32_t>(i));
+  });
+  for (NodeId node = 1; node <= 2; ++node)
+    tree.draw_children(node, Law<double>::certain(3), 1, [](int) { return 0.5; });
+  return tree;
+}
+
 /// Which of them are left tells nothing of what they are.
-TEST(ConstrainedTree, DrawnChildrenAreCutWhateverTheyAre) {
+TEST(ConstrainedTree, DrawnChildrenAreCutTogetherWhateverTheyAre) {
   for (int questions = 1; questions <= 4; ++questions) {
     std::set<int> sizes;
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
       RoundConstraint constraint = round_constraint(questions);
-      const PositionRandom random(seed, 0);
-      DraftTree tree(0);
-      tree.draw_children(0, Law<double>{{{1, 0.5}, {2, 0.5}}}, 2, [&](int i) {
-        return random.uniform(0, RandomUse::draft, static_cast<std::uint32_t>(i));
-      });
+      DraftTree tree = drawn_tree(seed);
       drop_forbidden(tree, constraint, kAnswer);
       check_invariants(tree);
       sizes.insert(tree.draft_nodes());
     }
-    EXPECT_EQ(sizes, std::set<int>{std::min(questions - 1, 2)});
+    EXPECT_EQ(sizes, std::set<int>{std::min(questions + 1, 4)});
+  }
+}
+
+/// Else what they are would decide whether they are checked.
+TEST(ConstrainedTree, WhatMayFollowPlacesWithDrawnChildrenIsToldInTheCheck) {
+  RoundConstraint constraint = round_constraint(2);
+  DraftTree tree = drawn_tree(1);
+  drop_forbidden(tree, constraint, kAnswer);
+  EXPECT_TRUE(constraint.is_spent());
+  const std::vector<TokenId> first = {tree[1].token}, second = {tree[2].token};
+  EXPECT_TRUE(tree.children(2).empty());
+  constraint.allowed({kAnswer, {}});
+  EXPECT_THROW(constraint.allowed({kAnswer, second}), Error);
+  EXPECT_NE(constraint.allowed({kAnswer, first})[0] & 1u << 3, 0u);
+}
+
+TEST(ConstrainedTree, APlaceThatWasToldIsToldAgain) {
+  RoundConstraint constraint = round_constraint(1);
+  const std::vector<TokenId> one = {1}, two = {2};
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(constraint.allows({kAnswer, one}, 3));
+  EXPECT_THROW(constraint.allows({kAnswer, two}, 3), Error);
+}
+
+/// What cannot be told below a drawn node costs what is below it, and not the node.
+TEST(ConstrainedTree, DrawnNodesStayWhereNothingCanBeToldBelowThem) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    RoundConstraint constraint(std::make_unique<TestConstraint>(
+        [](const AnswerTokens& answer, TokenId token) {
+          if (answer[answer.size() - 1] == 2) fail("not known");
+          return follows(answer, token);
+        },
+        0));
+    DraftTree tree = drawn_tree(seed);
+    drop_forbidden(tree, constraint, kAnswer);
+    check_invariants(tree);
+    EXPECT_EQ(tree.draft_nodes(), 3);
+    EXPECT_NE(tree.child(0, 2), -1);
+    add_forced(tree, constraint, kAnswer, {.nodes = 99, .levels = 99}, 4);
+    check_invariants(tree);
+    EXPECT_EQ(tree.draft_nodes(), 4) << "a 4 after 1, 3";
   }
 }
 

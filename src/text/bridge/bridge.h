@@ -138,7 +138,7 @@ bool talon_grammar_forced(talon_grammar_state* state, talon_ids* ids, talon_buff
 /// Whether only the end may come next.
 bool talon_grammar_is_complete(talon_grammar_state* state, bool* complete, talon_buffer* error);
 /// What the questions so far have taken, in fuel of the lexer and items of the grammar, about 15 a
-/// microsecond; no clock is read. Not after an error.
+/// microsecond; no clock is read. May be asked after an error, too.
 uint64_t talon_grammar_work(const talon_grammar_state* state);
 
 #ifdef __cplusplus

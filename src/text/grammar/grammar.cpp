@@ -137,20 +137,26 @@ class GrammarState final : public TokenConstraint {
       is_used_ = true;
       return;
     }
-    work_ += kWorkBeyondBounds;
-    tokens_.clear();
-    state_.reset();
-    is_used_ = false;
+    forget();
     fail("grammar: {}", error.text());
   }
   template <typename Ask>
   bool asked_anew(Ask&& question) {
     if (!is_used_) return false;
-    work_ += kWorkBeyondBounds;
+    std::vector<std::uint32_t> tokens = std::move(tokens_);
+    forget();
     state_ = started();
     BridgeBuffer error, again;
-    return talon_grammar_go(state_.get(), 0, tokens_.data(), tokens_.size(), error.out()) &&
-           question(again.out());
+    if (!talon_grammar_go(state_.get(), 0, tokens.data(), tokens.size(), error.out())) return false;
+    tokens_ = std::move(tokens);
+    return question(again.out());
+  }
+  /// Nothing is asked of a state that failed: it may say that the text is whole.
+  void forget() noexcept {
+    work_ = work() + kWorkBeyondBounds;
+    tokens_.clear();
+    state_.reset();
+    is_used_ = false;
   }
 
   /// False if an end token is among them: then only end tokens follow.
