@@ -147,8 +147,10 @@ def test_control_c_ends_an_answer():
             print(len(model.generate("Once", max_new=5).tokens))
     """)
     package = str(pathlib.Path(talon.__file__).parents[1])
+    # What shells start in the background ignores Ctrl-C, and so would the child.
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "PYTHONPATH": package})
+                               env={**os.environ, "PYTHONPATH": package},
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
