@@ -153,7 +153,10 @@ def test_control_c_ends_an_answer():
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    try:
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()  # one that does not hear it goes on for good
     assert output == "5\n" and process.returncode == 0
 
 
