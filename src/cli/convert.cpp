@@ -19,7 +19,7 @@ namespace talon {
 namespace {
 
 /// As it is: for a model what changes no value, for a head q8_0.
-enum class Stored { as_it_is, q8_0, f16, bf16, f32 };
+enum class Stored { as_it_is, q8_0, q4_1, f16, bf16, f32 };
 
 std::optional<StorageType> storage_type(Stored stored) {
   switch (stored) {
@@ -27,6 +27,8 @@ std::optional<StorageType> storage_type(Stored stored) {
       return std::nullopt;
     case Stored::q8_0:
       return StorageType::q8_0;
+    case Stored::q4_1:
+      throw UsageError("--type: expected keep, q8_0, f16, bf16 or f32 of a model, got q4_1");
     case Stored::f16:
       return StorageType::f16;
     case Stored::bf16:
@@ -39,7 +41,8 @@ std::optional<StorageType> storage_type(Stored stored) {
 
 HeadStorage head_storage(Stored stored) {
   if (stored == Stored::bf16)
-    throw UsageError("--type: expected q8_0, f16 or f32 of a draft head, got bf16");
+    throw UsageError("--type: expected q8_0, q4_1, f16 or f32 of a draft head, got bf16");
+  if (stored == Stored::q4_1) return HeadStorage::q4_1;
   if (stored == Stored::f16) return HeadStorage::f16;
   return stored == Stored::f32 ? HeadStorage::f32 : HeadStorage::q8_0;
 }
@@ -68,11 +71,12 @@ class Convert : public Command {
     add_choice<Stored>(*app_, "--store,--type", stored_,
                        {{"keep", Stored::as_it_is},
                         {"q8_0", Stored::q8_0},
+                        {"q4_1", Stored::q4_1},
                         {"f16", Stored::f16},
                         {"bf16", Stored::bf16},
                         {"f32", Stored::f32}},
                        "how matrices are stored; keep: of a model as they are, in the smallest "
-                       "type that changes no value, of a head q8_0");
+                       "type that changes no value, of a head q8_0; q4_1 for heads alone");
     app_->add_option("-m,--model", target_.model, "of a draft head: the model that it drafts for")
         ->type_name("MODEL");
     app_->add_flag("--shared-output", shared_output_,

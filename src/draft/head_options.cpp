@@ -22,8 +22,8 @@ std::vector<Option> head_options() {
   return {
       {"head", FreeText{"PATH"}, "", "the draft head (default: one that belongs to the model)"},
       {"weights", std::move(layouts), std::string(kMixed),
-       "how it is kept; mixed: int8, and int4 for the output rows of an EAGLE head's draft list "
-       "where those are most of it"},
+       "how it is kept; mixed: int8, and int4 what an EAGLE head's file has in four bits and the "
+       "output rows of its draft list where those are most of it"},
       coupled_option(),
       {"beta", RealNumber{0.01, 100}, "1.25", "weight of its logits beside that noise"},
       {"gamma", RealNumber{0.01, 100}, "0.9", "sharpness of the chances that it then gives"}};
@@ -59,7 +59,7 @@ void expect_head_of(std::string_view drafters, const Options& options,
 std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
                                                const Checkpoint& checkpoint,
                                                const HeadOptions& options) {
-  const std::string key = fmt::format("{} {} {} {}", name_of(options.layout), options.small_output,
+  const std::string key = fmt::format("{} {} {} {}", name_of(options.layout), options.mixed,
                                       fmt::join(options.tap_layers, "/"), checkpoint.path.string());
   return context.weights<HeadWeights>(key, [&] {
     HeadWeights head = load_head(checkpoint, *context.target, options);
@@ -80,7 +80,7 @@ WeightLayout read_layout(Options& options) {
 HeadOptions read_layouts(Options& options) {
   HeadOptions head;
   head.layout = read_layout(options);
-  head.small_output = options.text("weights") == kMixed;
+  head.mixed = options.text("weights") == kMixed;
   return head;
 }
 

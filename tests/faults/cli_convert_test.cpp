@@ -46,6 +46,8 @@ TEST(ConvertCommand, SaysWhatIsMissingOrTooMuch) {
   EXPECT_NE(notes({small_model(), "-m", small_model()}).find("-m is for a draft head"),
             std::string::npos);
   EXPECT_NE(notes({small_model(), "--type", "q5_0"}).find("keep, q8_0"), std::string::npos);
+  EXPECT_NE(notes({small_model(), "--type", "q4_1"}).find("of a model, got q4_1"),
+            std::string::npos);
   EXPECT_TRUE(folder.names().empty());
 }
 

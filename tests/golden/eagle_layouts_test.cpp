@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <numeric>
 
 #include "backend/cpu/cpu.h"
+#include "backend/index_list.h"
 #include "draft/head/gguf_head.h"
 #include "draft/head/head_config.h"
 #include "draft/head/head_weights.h"
@@ -231,6 +233,35 @@ TEST_P(GgufHeads, OfEightBitsDraftAsOften) {
               static_cast<double>(emitted(drafts_of(drafter, head)).size()), 2);
 }
 
+/// All values of a matrix as the backend has it.
+std::vector<float> values_of(Backend& backend, const Weight& weight) {
+  std::vector<float> values(static_cast<std::size_t>(weight.rows * weight.cols));
+  std::vector<TokenId> rows(static_cast<std::size_t>(weight.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  IndexList ids(backend);
+  const Buffer copy = backend.allocate(weight.rows, weight.cols);
+  backend.embed(weight, ids.put(rows), copy.view());
+  backend.download(copy.view(), values);
+  return values;
+}
+
+TEST_P(GgufHeads, OfFourBitsStayWhatFourBitWeightsMakeOfTheWholeHead) {
+  const auto backend = make_cpu_backend({.threads = 1, .pin = false});
+  const Model target = load_model(golden_target(), *backend);
+  const Checkpoint whole = open_checkpoint(golden(GetParam().first));
+  const Checkpoint file = open_checkpoint(written(golden(GetParam().first), HeadStorage::q4_1));
+  const HeadWeights int4 = load_head(whole, target, {.layout = WeightLayout::int4});
+  const HeadWeights int8 = load_head(file, target, {.layout = WeightLayout::int8});
+  const HeadWeights mixed = load_head(file, target, {.mixed = true});
+  EXPECT_LT(mixed.pass_bytes, int8.pass_bytes);
+  for (const auto matrix : {&LayerWeights::q, &LayerWeights::k, &LayerWeights::gate}) {
+    const Weight& stays = *(mixed.layer.*matrix);
+    EXPECT_TRUE(stays.exact) << stays.layout;
+    EXPECT_FALSE((int8.layer.*matrix)->exact) << (int8.layer.*matrix)->layout;
+    EXPECT_EQ(values_of(*backend, stays), values_of(*backend, *(int4.layer.*matrix)));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GgufHeads,
                          testing::Values(std::pair("eagle1_head", "eagle2"),
                                          std::pair("eagle3_head", "eagle3"),
@@ -333,9 +364,9 @@ TEST(HeadWeights, OutputRowsThatAreMostOfAHeadMayBeKeptSmaller) {
   const auto backend = make_cpu_backend({.threads = 2, .pin = false});
   const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k";
   const Model target = load_model(open_checkpoint(golden / "target"), *backend);
-  const auto layouts = [&](const std::filesystem::path& path, bool small_output) {
+  const auto layouts = [&](const std::filesystem::path& path, bool mixed) {
     HeadOptions options;
-    options.small_output = small_output;
+    options.mixed = mixed;
     const HeadWeights head = load_head(open_checkpoint(path), target, options);
     return std::pair(head.layer.q->layout.substr(0, 1), head.output->layout.substr(0, 1));
   };

@@ -9,6 +9,7 @@
 #include "backend/cpu/tile_writer.h"
 #include "core/error.h"
 #include "core/half.h"
+#include "io/quant/quantize.h"
 
 namespace talon::cpu {
 namespace {
@@ -89,18 +90,11 @@ void quantize_int8(std::span<const float> values, DecodedBlock& out) {
   }
 }
 
-/// Sixteen steps from the least value to the largest; scale and minimum rounded to f16.
 void quantize_int4(std::span<const float> values, DecodedBlock& out) {
-  const auto [least, largest] = std::minmax_element(values.begin(), values.end());
-  out.dmin = float_to_half(std::clamp(*least, -65504.0F, 65504.0F));
-  const float minimum = half_to_float(out.dmin);
-  out.d = float_to_half(std::clamp((*largest - minimum) / 15.0F, 0.0F, 65504.0F));
-  const float scale = half_to_float(out.d);
-  std::fill_n(out.code, 32, std::uint8_t{0});
-  for (std::size_t i = 0; i < values.size() && scale > 0; ++i) {
-    const float code = std::clamp(std::nearbyint((values[i] - minimum) / scale), 0.0F, 15.0F);
-    out.code[i] = static_cast<std::uint8_t>(static_cast<int>(code));
-  }
+  const NibbleGroup group = quantize_nibbles(values);
+  out.d = group.scale;
+  out.dmin = group.minimum;
+  std::ranges::copy(group.code, out.code);
 }
 
 void pack_quantized(const StoredMatrix& matrix, int row, const PackedWeight& weight,

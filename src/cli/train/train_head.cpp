@@ -25,6 +25,7 @@ const OptionOfKinds kOptionsOfHeads[] = {
     {"--layers", {"dflash", "peagle", "draft"}},
     {"--anchors", {"dflash", "peagle"}},
     {"--draft-vocab", {"eagle", "eagle3", "medusa", "dflash", "peagle"}},
+    {"--weights", {"eagle", "eagle3", "medusa", "dflash", "peagle"}},
     {"--steps", {"eagle", "eagle3", "medusa", "dflash", "peagle"}},
     {"--noise", {"eagle"}},
 };
@@ -102,6 +103,9 @@ class TrainHead : public Command {
         ->group(group);
     add_int(*app_, "--anchors", train.anchors, 1, 4096,
             "blocks of each answer that dflash and peagle heads learn in a step")
+        ->group(group);
+    add_choice<std::string>(*app_, "--weights", train.weights, {{"full", "full"}, {"int4", "int4"}},
+                            "int4: learns in the rounding of weights=int4, its output rows, too")
         ->group(group);
     add_int(*app_, "--draft-vocab", train.draft_vocabulary, 0, kMany,
             "most frequent tokens that the exported head drafts, 0 for all; draft models have all")

@@ -97,14 +97,15 @@ int train(const TrainHeadRequest& request) {
     if (temperatures.empty()) temperatures = {loaded->model.config.image ? 1.0 : 0.0};
     measure.stop = hooks.stop;
     hooks.measured_with = settings_of(measure, temperatures);
-    hooks.evaluate = [&, temperatures](const std::filesystem::path& head) {
+    const char* kept = learns_rounded(request.train) ? ",weights=int4" : "";
+    hooks.evaluate = [&, temperatures, kept](const std::filesystem::path& head) {
       HeadScores scores;
       for (const double temperature : temperatures) {
         measure.temperature = temperature;
         const std::string suffix = temperature > 0 ? fmt::format("_t{}", temperature) : "";
         for (const auto& [name, drafter] : measured_drafters(request.train.kind)) {
-          scores.emplace_back(name + suffix,
-                              measure_acceptance(loaded->model, measure, with_head(drafter, head)));
+          const std::string text = with_head(drafter, head) + kept;
+          scores.emplace_back(name + suffix, measure_acceptance(loaded->model, measure, text));
         }
       }
       return scores;

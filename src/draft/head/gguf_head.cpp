@@ -250,6 +250,8 @@ void Writer::add(std::string_view common, std::string_view name, HeadStorage sto
   const auto block = static_cast<std::int64_t>(block_shape(StorageType::q8_0).elements);
   if (storage == HeadStorage::q8_0 && tensor->shape.back() % block == 0)
     return keep(name, StorageType::q8_0, tensor->shape, quantize_q8_0(values));
+  if (storage == HeadStorage::q4_1 && tensor->shape.back() % block == 0)
+    return keep(name, StorageType::q4_1, tensor->shape, quantize_q4_1(values));
   std::vector<std::uint16_t> halves(values.size());
   std::transform(values.begin(), values.end(), halves.begin(), float_to_half);
   keep(name, StorageType::f16, tensor->shape, copy_bytes(halves));

@@ -43,9 +43,12 @@ class HeadLoader {
   void load_embedding(HeadWeights& head);
   void load_output(HeadWeights& head);
 
-  std::unique_ptr<Weight> matrix(std::string_view name) {
-    return reader_.matrix(name, options_.layout);
+  std::unique_ptr<Weight> matrix(std::string_view name,
+                                 std::span<const std::int32_t> row_order = {}) {
+    const StoredTensor* stored = tensors_.find(name);  // none: the reader says so
+    return reader_.matrix(name, stored ? layout_of(stored->type) : options_.layout, row_order);
   }
+  WeightLayout layout_of(StorageType type) const;
   Buffer vector(std::string_view name, bool present = true) {
     return reader_.vector(name, present);
   }
@@ -110,6 +113,11 @@ void HeadLoader::load_fusion(HeadWeights& head) {
   }
 }
 
+WeightLayout HeadLoader::layout_of(StorageType type) const {
+  const bool is_small = type == StorageType::q4_0 || type == StorageType::q4_1;
+  return options_.mixed && is_small ? WeightLayout::as_stored : options_.layout;
+}
+
 /// prefix: empty for the first layer, whose tensors have the common names.
 void HeadLoader::load_layer(const std::string& prefix, LayerWeights& layer) {
   const bool first = prefix.empty();
@@ -122,8 +130,8 @@ void HeadLoader::load_layer(const std::string& prefix, LayerWeights& layer) {
                                     : std::vector<std::int32_t>();
   };
   const auto q_rows = rows(config_.heads), k_rows = rows(config_.kv_heads);
-  layer.q = reader_.matrix(attention + "q_proj.weight", options_.layout, q_rows);
-  layer.k = reader_.matrix(attention + "k_proj.weight", options_.layout, k_rows);
+  layer.q = matrix(attention + "q_proj.weight", q_rows);
+  layer.k = matrix(attention + "k_proj.weight", k_rows);
   layer.v = matrix(attention + "v_proj.weight");
   layer.o = matrix(attention + "o_proj.weight");
   layer.q_bias = reader_.vector(attention + "q_proj.bias", config_.qkv_bias, q_rows);
@@ -168,8 +176,10 @@ void HeadLoader::load_output(HeadWeights& head) {
   if (config_.draft_vocabulary == 0) return;
   const auto weights =
       static_cast<std::size_t>(config_.draft_vocabulary) * static_cast<std::size_t>(config_.hidden);
-  const bool small = options_.small_output && weights > head.pass_bytes;
-  const WeightLayout layout = small ? WeightLayout::int4 : options_.layout;
+  const bool small = options_.mixed && weights > head.pass_bytes;
+  const auto layout_from = [&](StorageType type) {
+    return small ? WeightLayout::int4 : layout_of(type);
+  };
   if (config_.shared_output) {
     const auto rows = rows_of(*head.output, head.target_token);
     head.own_output = backend_.load_weight({"lm_head.weight",
@@ -178,7 +188,7 @@ void HeadLoader::load_output(HeadWeights& head) {
                                             config_.hidden,
                                             std::as_bytes(std::span(rows)),
                                             {}},
-                                           layout);
+                                           layout_from(StorageType::f32));
     head.output = head.own_output.get();
     return;
   }
@@ -199,7 +209,7 @@ void HeadLoader::load_output(HeadWeights& head) {
     }
     rows.bytes = chosen;
   }
-  head.own_output = backend_.load_weight(rows, layout);
+  head.own_output = backend_.load_weight(rows, layout_from(rows.type));
   head.output = head.own_output.get();
 }
 

@@ -42,9 +42,10 @@ struct HeadWeights {
 
 struct HeadOptions {
   WeightLayout layout = WeightLayout::int8;
-  std::vector<int> tap_layers;  // in place of what the configuration says; empty: that
-  // The output rows of a draft vocabulary are int4 where they are most of what a pass reads.
-  bool small_output = false;
+  std::vector<int> tap_layers = {};  // in place of what the configuration says; empty: that
+  // What the file has in four bits stays as it is, and the output rows of a draft vocabulary are
+  // int4 where they are most of what a pass reads.
+  bool mixed = false;
 };
 
 /// Loads the head in `checkpoint` for `target`, which is borrowed. Throws Error naming the field

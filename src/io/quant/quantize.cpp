@@ -31,4 +31,38 @@ std::vector<std::byte> quantize_q8_0(std::span<const float> values) {
   return bytes;
 }
 
+NibbleGroup quantize_nibbles(std::span<const float> values) {
+  constexpr float kMostOfHalf = 65504;
+  const auto [least, largest] = std::minmax_element(values.begin(), values.end());
+  NibbleGroup group;
+  group.minimum = float_to_half(std::clamp(*least, -kMostOfHalf, kMostOfHalf));
+  const float minimum = half_to_float(group.minimum);
+  group.scale = float_to_half(std::clamp((*largest - minimum) / 15.0F, 0.0F, kMostOfHalf));
+  const float scale = half_to_float(group.scale);
+  for (std::size_t i = 0; i < values.size() && scale > 0; ++i) {
+    const float code = std::clamp(std::nearbyint((values[i] - minimum) / scale), 0.0F, 15.0F);
+    group.code[i] = static_cast<std::uint8_t>(static_cast<int>(code));
+  }
+  return group;
+}
+
+std::vector<std::byte> quantize_q4_1(std::span<const float> values) {
+  const BlockShape block = block_shape(StorageType::q4_1);
+  expects(values.size() % block.elements == 0, "whole blocks");
+  std::vector<std::byte> bytes;
+  bytes.reserve(values.size() / block.elements * block.bytes);
+  for (std::size_t at = 0; at < values.size(); at += block.elements) {
+    const NibbleGroup group = quantize_nibbles(values.subspan(at, block.elements));
+    for (const std::uint16_t half : {group.scale, group.minimum}) {
+      bytes.push_back(static_cast<std::byte>(half & 0xFF));
+      bytes.push_back(static_cast<std::byte>(half >> 8));
+    }
+    for (std::size_t i = 0; i < block.elements / 2; ++i) {
+      const int pair = group.code[i] | group.code[i + block.elements / 2] << 4;
+      bytes.push_back(static_cast<std::byte>(pair));
+    }
+  }
+  return bytes;
+}
+
 }  // namespace talon

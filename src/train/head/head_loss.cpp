@@ -13,7 +13,7 @@ constexpr int kTopTokens = 10;  // as HASS
 
 /// What the target wants of the queries, made once for all steps.
 struct Wanted {
-  Tensor rows;  // [tokens, hidden] of the output matrix
+  Tensor rows;  // [tokens, hidden] of the head's output matrix
   WantedTokens tokens;
   Tensor p;              // [queries, tokens], if a loss needs it
   Tensor noise, winner;  // T * G, [queries, tokens], and the token it draws, [queries]: likewise
@@ -35,8 +35,8 @@ Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor&
                    const LossOptions& options, std::uint64_t seed, bool count_right) {
   const torch::NoGradGuard frozen;
   Wanted wanted;
-  wanted.rows = target.output.index_select(0, chosen);
-  const Tensor logits = target_logits(target, batch.wanted, wanted.rows);
+  wanted.rows = target.head_output.index_select(0, chosen);
+  const Tensor logits = target_logits(target, batch.wanted, target.output.index_select(0, chosen));
   const Tensor p = at::softmax(logits, 1);
   Tensor weights = options.soft == 1 ? p : p * options.soft;
   if (options.top > 0) {

@@ -54,6 +54,7 @@ struct TargetTables {
   torch::Tensor cosine, sine;  // [positions, head_dim / 2], low type
   double logit_cap = 0;        // of the target's logits; 0: none
   double embedding_scale = 1;  // by which the target and heads of its layers multiply embeddings
+  torch::Tensor head_output = {};  // output as the head has it: the same, or rounded
 };
 
 /// The forward pass of a head over a packed batch, differentiable: docs/methods.md 2.1

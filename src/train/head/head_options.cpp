@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/weight_layout.h"
 #include "core/error.h"
 #include "train/head/head_loss.h"
 #include "train/head/head_model.h"
@@ -35,6 +36,10 @@ void settle(HeadTrainOptions& options, const ModelConfig& target) {
   if (is_model) options.steps = 1;
   int& drafted = options.draft_vocabulary;
   drafted = drafted == 0 || is_model ? target.vocabulary : std::min(drafted, target.vocabulary);
+}
+
+bool learns_rounded(const HeadTrainOptions& options) {
+  return options.weights == name_of(WeightLayout::int4);
 }
 
 OptimizerOptions optimizer_options(const HeadTrainOptions& options) {
@@ -95,6 +100,7 @@ Json settings_of(const HeadTrainOptions& options, const std::string& target_sha2
                    {"ranks", options.ranks},
                    {"start", options.start}};
   const HeadKind kind = head_kind_of(options.kind);
+  if (learns_rounded(options)) settings["weights"] = options.weights;
   if (has_layers(kind)) settings["layers"] = options.layers;
   if (guesses_blocks(kind)) settings["anchors"] = options.anchors;
   return settings;

@@ -33,6 +33,7 @@ struct HeadTrainOptions {
   double clip = 1.0;
   double weight_decay = 0;
   double average = 0.998;
+  std::string weights = "full";  // whose rounding it learns in: full, int4 (HeadOptions::layout)
   double soft = 1, top = 0, hard = 0, acceptance = 0, variation = 0, coupled = 0;
   double feature = -1;           // -1: as the kind wants
   double noise = 0;              // added to EAGLE-1 features, uniform in +- noise * their size
@@ -59,6 +60,9 @@ void check_options(const HeadTrainOptions& options, const ModelConfig& target);
 /// Puts in what the options leave to the kind and the target: the size of the draft vocabulary, and
 /// a draft model's one step.
 void settle(HeadTrainOptions& options, const ModelConfig& target);
+
+/// Whether its matrices and output rows are rounded to four bits while it learns.
+bool learns_rounded(const HeadTrainOptions& options);
 
 OptimizerOptions optimizer_options(const HeadTrainOptions& options);
 /// feature_rms: as LossOptions::feature_rms.

@@ -96,6 +96,37 @@ TEST(TrainHead, StartsFromAHeadInGguf) {
   }
 }
 
+/// What it reads is as its drafter will keep it, what it exports is whole.
+TEST(TrainHead, LearnsInTheRoundingOfFourBits) {
+  DataFolder data, first, full, rounded;
+  write_stories(data.path(), 60);
+  HeadTrainOptions options = small_run(data, first);
+  options.epochs = 25;
+  options.start = train(options).head.string();
+  options.epochs = 0.001;  // one step,
+  options.rate = 0;        // which changes nothing
+  const auto first_loss = [&](const char* weights, const DataFolder& out) {
+    options.weights = weights;
+    options.out = out.path().string();
+    const HeadTrainResult result = train(options);
+    EXPECT_EQ(bytes_of(result.head / "model.safetensors"),
+              bytes_of(std::filesystem::path(options.start) / "model.safetensors"));
+    return bytes_of(out.path() / "curve.csv");
+  };
+  const std::string of_full = first_loss("full", full), of_rounded = first_loss("int4", rounded);
+  EXPECT_NE(of_full, of_rounded);
+
+  DataFolder trained;
+  options.out = trained.path().string();
+  options.epochs = 10;
+  options.rate = 1e-3;
+  const HeadTrainResult result = train(options);
+  EXPECT_EQ(result.facts["settings"]["weights"], "int4");
+  EXPECT_GT(tau_of(result.head, "eagle3:weights=int4,topk=1,levels=4,nodes=4"), 1.5);
+  options.weights = "full";
+  EXPECT_NE(failure_of(options).find("\"weights\""), std::string::npos) << failure_of(options);
+}
+
 /// A part that the head to train does not have must not be lost in silence.
 TEST(TrainHead, HeadWithFurtherPartsIsRefusedByTheirTensor) {
   DataFolder data, first, second;

@@ -119,9 +119,10 @@ void HeadTrainer::prepare(const Checkpoint& target) {
   set_sizes(options_, config_, shape_);
   if (reads_taps(kind_) && shape_.taps == 0)
     fail("train head: such a head needs data with taps of layers, found none");
-  tables_ =
-      read_target_tables(target, config_, options_.max_tokens + options_.steps + 1, low_, device_);
-  parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_);
+  const bool rounds = learns_rounded(options_);
+  tables_ = read_target_tables(target, config_, options_.max_tokens + options_.steps + 1, low_,
+                               device_, rounds);
+  parameters_.emplace(parameter_shapes(shape_), torch::kFloat, low_, device_, rounds);
   set_values(target);
   model_.emplace(shape_, *parameters_, tables_);
   optimizer_.emplace(*parameters_, optimizer_options(options_));
@@ -330,8 +331,7 @@ void HeadTrainer::evaluate(const Tensor& values, const char* what) {
   if (!leads() || is_stopped()) return;
   const auto trial = at("trial");
   export_to(trial, values);
-  HeadScores scores;
-  if (hooks_.evaluate) scores = hooks_.evaluate(trial);
+  const HeadScores scores = hooks_.evaluate ? hooks_.evaluate(trial) : HeadScores{};
   if (is_stopped()) return;
   state_.evaluated = optimizer_->iterations;
   const double score =

@@ -43,10 +43,13 @@ Json metadata_of(const Checkpoint& checkpoint, const char* name, const std::stri
 }
 
 void check_settings(const std::filesystem::path& file, const Json& expected, const Json& found) {
-  for (const auto& [name, value] : expected.items()) {
-    if (found.contains(name) && found[name] == value) continue;
+  Json all = found;
+  all.update(expected);
+  for (const auto& [name, either] : all.items()) {
+    const Json asked = expected.value(name, Json()), is = found.value(name, Json());
+    if (asked == is) continue;
     fail("resume {}: setting \"{}\": expected {}, as asked for, found {}: use another --out",
-         file.string(), name, value.dump(), found.value(name, Json()).dump());
+         file.string(), name, asked.dump(), is.dump());
   }
 }
 

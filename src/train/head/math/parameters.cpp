@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "train/head/math/rounding.h"
 
 namespace talon {
 namespace {
@@ -16,7 +17,8 @@ std::int64_t size_of(const std::vector<std::int64_t>& shape) {
 }  // namespace
 
 ParameterStore::ParameterStore(const std::vector<Shape>& shapes, torch::ScalarType wide,
-                               torch::ScalarType low, torch::Device device) {
+                               torch::ScalarType low, torch::Device device, bool rounds)
+    : rounds_(rounds) {
   std::int64_t count = 0;
   for (const auto& [name, shape] : shapes) {
     names_.push_back(name);
@@ -27,7 +29,7 @@ ParameterStore::ParameterStore(const std::vector<Shape>& shapes, torch::ScalarTy
   const auto options = torch::TensorOptions().device(device);
   values_ = torch::zeros({count}, options.dtype(wide));
   gradients_ = torch::zeros({count}, options.dtype(wide));
-  low_ = low == wide ? values_ : torch::zeros({count}, options.dtype(low));
+  low_ = low == wide && !rounds ? values_ : torch::zeros({count}, options.dtype(low));
   for (const std::string& name : names_) {
     Parameter parameter{part(values_, name).detach().requires_grad_(), part(low_, name).detach()};
     parameter.value.mutable_grad() = part(gradients_, name);
@@ -62,6 +64,11 @@ void ParameterStore::set(std::string_view name, const torch::Tensor& value) {
 void ParameterStore::refresh_low() {
   const torch::NoGradGuard no_gradient;
   if (!low_.is_same(values_)) low_.copy_(values_);
+  if (!rounds_) return;
+  for (const std::string& name : names_) {
+    const torch::Tensor value = part(values_, name);
+    if (value.dim() == 2) part(low_, name).copy_(rounded_to_int4(value));
+  }
 }
 
 }  // namespace talon

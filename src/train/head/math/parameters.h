@@ -16,9 +16,11 @@ namespace talon {
 class ParameterStore {
  public:
   using Shape = std::pair<std::string, std::vector<std::int64_t>>;
-  /// Zeroed. wide: float32 (double in tests); low: bfloat16, or the same as wide.
+  /// Zeroed. wide: float32 (double in tests); low: bfloat16, or the same as wide. rounds: the
+  /// low-precision copies of matrices are rounded as WeightLayout::int4 keeps them, so that a head
+  /// learns what it will be (gradients go straight through to the values).
   ParameterStore(const std::vector<Shape>& shapes, torch::ScalarType wide, torch::ScalarType low,
-                 torch::Device device);
+                 torch::Device device, bool rounds = false);
 
   /// The parameter of that name. REQUIRES: it exists.
   const Parameter& operator[](std::string_view name) const;
@@ -43,6 +45,7 @@ class ParameterStore {
   std::vector<std::string> names_;
   std::vector<std::vector<std::int64_t>> shapes_;
   std::vector<std::int64_t> offsets_;
+  bool rounds_;
   torch::Tensor values_, low_, gradients_;
   std::vector<Parameter> parameters_;
 };

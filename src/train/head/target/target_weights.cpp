@@ -9,6 +9,7 @@
 #include "core/half.h"
 #include "model/load/fingerprint.h"
 #include "model/rope.h"
+#include "train/head/math/rounding.h"
 #include "train/head/target/target_layer.h"
 
 namespace talon {
@@ -190,7 +191,7 @@ HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScal
 }
 
 TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& config, int positions,
-                                torch::ScalarType low, torch::Device device) {
+                                torch::ScalarType low, torch::Device device, bool rounds) {
   const TensorNames names = TensorNames::of(target.format, config);
   const auto options = torch::TensorOptions().dtype(low).device(device);
   const TargetTensors tensors(target);
@@ -205,6 +206,7 @@ TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& con
   tables.output =
       config.tied_output ? tables.embedding : tensors.require(names.output, shape).to(options);
   if (config.logit_scale != 1) tables.output = tables.output * config.logit_scale;
+  tables.head_output = rounds ? rounded_to_int4(tables.output) : tables.output;
   tables.logit_cap = config.logit_cap;
   tables.embedding_scale = config.embedding_scale;
   RopeConfig rope;

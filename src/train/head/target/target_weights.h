@@ -31,8 +31,9 @@ int neurons_of(const ModelConfig& target);
 HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScales& scales);
 
 /// What the head reads of its target, dequantised from its files. positions: of the rotary table.
+/// rounds: the head's output rows are rounded to four bits.
 TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& config, int positions,
-                                torch::ScalarType low, torch::Device device);
+                                torch::ScalarType low, torch::Device device, bool rounds = false);
 
 /// Starts from the target's last layer, a draft model from its first ones and the last:
 /// docs/methods.md 7.5. A Medusa head starts as the identity.
