@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "draft/coupling/cut_race.h"
 
 namespace talon {
 OutputHead::OutputHead(Backend& backend, const Weight& matrix,
@@ -87,31 +88,83 @@ RowChildren OutputHead::prepare(int rows, int count) {
   children.count = std::min(count, matrix_.rows);
   children.token.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(children.count));
   children.log_p.resize(children.token.size());
-  if (top_.view().cols < children.count) {
-    chosen_ = backend_.allocate_indices(kMostRows * children.count);
-    top_ = backend_.allocate(kMostRows, children.count);  // last: it says that there is room
-  }
+  make_room(children.count);
   return children;
 }
 
-/// Of the rows of `children` from first_row on.
+void OutputHead::make_room(int count) {
+  if (top_.view().cols >= count) return;
+  chosen_ = backend_.allocate_indices(kMostRows * count);
+  top_ = backend_.allocate(kMostRows, count);  // last: it says that there is room
+}
+
+/// The `count` largest of each row, descending, and the target's tokens of them.
+void OutputHead::download_top(const View& values, int count, std::span<TokenId> tokens,
+                              std::span<float> top) {
+  const View largest = top_.view().col_range(0, count).row_range(0, values.rows);
+  const Indices chosen = chosen_.first(values.rows * count);
+  backend_.top_k(values, count, largest, chosen);
+  Fence fence = backend_.download_async(largest, top);
+  backend_.download(chosen, tokens);
+  fence.wait();
+  if (target_token_.empty()) return;
+  for (TokenId& token : tokens) token = target_token_[static_cast<std::size_t>(token)];
+}
+
+/// Of the rows of `children` from first_row on. Rows whose requests cut their laws to few tokens
+/// and others in turn, run by run.
 void OutputHead::choose(const View& logits, std::span<const DraftPlace> places,
                         RowChildren& children, int first_row) {
+  const auto is_cut = [&](int row) {
+    return !places.empty() && places[static_cast<std::size_t>(row)].cut.any();
+  };
+  for (int begin = 0; begin < logits.rows;) {
+    int end = begin + 1;
+    while (end < logits.rows && is_cut(end) == is_cut(begin)) ++end;
+    const View run = logits.row_range(begin, end - begin);
+    const auto run_places = places.empty() ? places
+                                           : places.subspan(static_cast<std::size_t>(begin),
+                                                            static_cast<std::size_t>(end - begin));
+    if (is_cut(begin)) {
+      choose_after_cut(run, run_places, children, first_row + begin);
+    } else {
+      choose_by_score(run, run_places, children, first_row + begin);
+    }
+    begin = end;
+  }
+}
+
+void OutputHead::choose_by_score(const View& logits, std::span<const DraftPlace> places,
+                                 RowChildren& children, int first_row) {
   score(logits, places);
   const auto per_row = static_cast<std::size_t>(children.count);
   const std::size_t begin = static_cast<std::size_t>(first_row) * per_row;
   const std::size_t size = static_cast<std::size_t>(logits.rows) * per_row;
-  const View top = top_.view().col_range(0, children.count).row_range(0, logits.rows);
-  const Indices chosen = chosen_.first(logits.rows * children.count);
-  backend_.top_k(logits, children.count, top, chosen);
   const auto log_p = std::span(children.log_p).subspan(begin, size);
-  const auto tokens = std::span(children.token).subspan(begin, size);
-  Fence values = backend_.download_async(top, log_p);
-  backend_.download(chosen, tokens);
-  values.wait();
+  download_top(logits, children.count, std::span(children.token).subspan(begin, size), log_p);
   for (float& p : log_p) p = std::log(p);
-  if (target_token_.empty()) return;
-  for (TokenId& token : tokens) token = target_token_[static_cast<std::size_t>(token)];
+}
+
+void OutputHead::choose_after_cut(const View& logits, std::span<const DraftPlace> places,
+                                  RowChildren& children, int first_row) {
+  constexpr int kCandidates = 64;
+  const int count = std::min(std::max(children.count, kCandidates), matrix_.rows);
+  make_room(count);
+  const auto per_row = static_cast<std::size_t>(count);
+  std::vector<TokenId> tokens(static_cast<std::size_t>(logits.rows) * per_row);
+  std::vector<float> values(tokens.size());
+  download_top(logits, count, tokens, values);
+  const auto wanted = static_cast<std::size_t>(children.count);
+  for (std::size_t row = 0; row < places.size(); ++row) {
+    const auto of_row = std::span(tokens).subspan(row * per_row, per_row);
+    const auto chances = std::span(values).subspan(row * per_row, per_row);
+    race_after_cut(places[row], coupling_, of_row, chances);
+    const std::size_t to = (static_cast<std::size_t>(first_row) + row) * wanted;
+    for (std::size_t i = 0; i < wanted; ++i) {
+      children.token[to + i] = of_row[i];
+      children.log_p[to + i] = std::log(chances[i]);
+    }
+  }
 }
 
 /// Makes chances of logits. Rows whose draws are foreseen and others in turn, run by run: a softmax

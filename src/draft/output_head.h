@@ -52,7 +52,13 @@ class OutputHead {
   void guide(const View& logits, int first_row, const OutputNorm& norm, const GuideFeatures& guide);
   void choose(const View& logits, std::span<const DraftPlace> places, RowChildren& children,
               int first_row);
+  void choose_by_score(const View& logits, std::span<const DraftPlace> places,
+                       RowChildren& children, int first_row);
+  void choose_after_cut(const View& logits, std::span<const DraftPlace> places,
+                        RowChildren& children, int first_row);
   RowChildren prepare(int rows, int count);
+  void make_room(int count);
+  void download_top(const View& values, int count, std::span<TokenId> tokens, std::span<float> top);
   void score(const View& logits, std::span<const DraftPlace> places);
   Backend& backend_;
   const Weight& matrix_;

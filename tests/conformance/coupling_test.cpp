@@ -96,20 +96,27 @@ TEST(Coupling, ADraftThatIsTheTargetItselfIsRightToItsEndAtEveryTemperature) {
 }
 
 /// Tokens a check with drafts as `text` says, over some seeds.
-double tau_of(TestModel& model, const std::string& text, double temperature,
-              const std::string& rule = "follow") {
+double tau_of(TestModel& model, const std::string& text, const SamplerOptions& sampler,
+              const std::string& rule = "follow", std::uint64_t seeds = 6) {
   TestOptions options;
   options.policy = "fixed";
   TestEngine engine(model, make_drafter(text, {.target = &model.model}), options, 64,
                     make_verifier(rule));
   double tokens = 0, rounds = 0;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    const Answer answer = engine.run(asking(temperature, seed));
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    Request request = asking(0, seed);
+    request.sampler = sampler;
+    const Answer answer = engine.run(request);
     EXPECT_EQ(answer.error, "");
     tokens += static_cast<double>(answer.tokens.size()) - 1;
     rounds += answer.statistics.rounds;
   }
   return tokens / rounds;
+}
+
+double tau_of(TestModel& model, const std::string& text, double temperature,
+              const std::string& rule = "follow") {
+  return tau_of(model, text, SamplerOptions{.temperature = temperature}, rule);
 }
 
 TEST(Coupling, ADraftModelThatIsTheTargetIsRightToItsEndAtEveryTemperature) {
@@ -185,6 +192,23 @@ TEST_F(CoupledHeads, ThatAreTrainedAreRightMoreOften) {
     const double with = tau_of(model(), text + ",coupled=on", 1.5);
     const double without = tau_of(model(), text + ",coupled=off", 1.5);
     EXPECT_GT(with, 1.1 * without) << text;
+  }
+}
+
+/// Most of the noise is of tokens that the cuts keep from being drawn.
+TEST_F(CoupledHeads, ThatAreTrainedLookAtTheFewThatCutsLeaveAlone) {
+  for (const std::string text :
+       {"eagle2:nodes=2,head=" TALON_TEST_DATA "/golden/stories260k/eagle1_head",
+        "eagle3:nodes=2,head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head",
+        "dspark:nodes=2,head=" TALON_TEST_DATA "/golden/blocks/dspark/head"}) {
+    for (SamplerOptions sampler : {SamplerOptions{.top_k = 2}, SamplerOptions{.top_k = 8},
+                                   SamplerOptions{.top_p = 0.5}, SamplerOptions{.min_p = 0.3}}) {
+      sampler.temperature = 1.5;
+      const double with = tau_of(model(), text + ",coupled=on", sampler, "follow", 24);
+      const double without = tau_of(model(), text + ",coupled=off", sampler, "follow", 24);
+      EXPECT_GT(with, 0.98 * without) << text << " top-k " << sampler.top_k << " top-p "
+                                      << sampler.top_p << " min-p " << sampler.min_p;
+    }
   }
 }
 

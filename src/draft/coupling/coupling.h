@@ -17,16 +17,27 @@ struct Coupling {
   double gamma = 0.9;
 };
 
+/// Cuts of a request that leave so few tokens to a draw that only these shall race in drafts.
+/// Others stay out of it: heads are right as often without them.
+struct StrictCut {
+  int top_k = 0;     // 0: none
+  double top_p = 1;  // 1: none
+  double min_p = 0;  // 0: none
+
+  bool any() const { return top_k > 0 || top_p < 1 || min_p > 0; }
+};
+
 /// A place where the next token will be drawn, as far as drafts may know the draw.
 struct DraftPlace {
   const PositionRandom* random = nullptr;
   std::uint64_t position = 0;
   double temperature = 0;  // 0: the draw is not foreseen, and drafts are ranked by likelihood
+  StrictCut cut = {};
 
   bool races() const { return temperature > 0; }
   /// So many levels further down.
   DraftPlace after(int levels) const {
-    return {random, position + static_cast<std::uint64_t>(levels), temperature};
+    return {random, position + static_cast<std::uint64_t>(levels), temperature, cut};
   }
 };
 

@@ -1,0 +1,71 @@
+#include "draft/coupling/cut_race.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/error.h"
+#include "sample/race.h"
+
+namespace talon {
+namespace {
+
+constexpr double kOthers = 0.2;  // of the chance, of tokens that the cuts take from the head's law
+
+/// How many of the likeliest tokens are left, in the sampler's order: top-k, top-p, min-p. weights:
+/// in units of the largest, descending.
+std::size_t left_by(const StrictCut& cut, std::span<const double> weights) {
+  std::size_t left = weights.size();
+  if (cut.top_k > 0) left = std::min(left, static_cast<std::size_t>(cut.top_k));
+  const double all = std::accumulate(weights.begin(), weights.begin() + std::ptrdiff_t(left), 0.0);
+  double sum = 0;
+  for (std::size_t i = 0; i < left; ++i) {
+    sum += weights[i];
+    const bool is_last = sum >= cut.top_p * all;
+    if (i > 0 && weights[i] < cut.min_p) return i;
+    if (is_last) return i + 1;
+  }
+  return left;
+}
+
+void scale_to(double sum, std::span<double> values) {
+  const double now = std::accumulate(values.begin(), values.end(), 0.0);
+  for (double& value : values) value *= sum / now;
+}
+
+}  // namespace
+
+void race_after_cut(const DraftPlace& place, const Coupling& coupling, std::span<TokenId> tokens,
+                    std::span<float> values) {
+  expects(place.races() && place.cut.any() && !tokens.empty(), "tokens of a place with a cut");
+  const std::vector<TokenId> by_logit(tokens.begin(), tokens.end());
+  std::vector<double> chances(values.size());
+  for (std::size_t i = 0; i < chances.size(); ++i)
+    chances[i] = std::exp(static_cast<double>(values[i] - values[0]) / place.temperature);
+  const std::size_t left = left_by(place.cut, chances);
+
+  // gamma (beta z + T G), in units of the first; as OutputHead does it with whole rows.
+  const RaceNoise noise(*place.random, place.position);
+  std::vector<double> scores(left);
+  for (std::size_t i = 0; i < left; ++i) {
+    const double gumbel = -noise.log_exponential(by_logit[i]);
+    scores[i] = coupling.gamma * (coupling.beta * static_cast<double>(values[i] - values[0]) +
+                                  place.temperature * gumbel);
+  }
+  const double best = *std::ranges::max_element(scores);
+  for (std::size_t i = 0; i < left; ++i) chances[i] = std::exp(scores[i] - best);
+  const auto racing = std::span(chances).first(left), others = std::span(chances).subspan(left);
+  scale_to(others.empty() ? 1 : 1 - kOthers, racing);
+  if (!others.empty()) scale_to(kOthers, others);
+
+  std::vector<std::size_t> order(chances.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return chances[i]; });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    tokens[i] = by_logit[order[i]];
+    values[i] = static_cast<float>(chances[order[i]]);
+  }
+}
+
+}  // namespace talon
