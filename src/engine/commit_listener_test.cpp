@@ -171,5 +171,32 @@ TEST(CommitListener, ThatThrowsHearsNoMoreOfTheSequenceWhichGoesOn) {
   EXPECT_EQ(test.engine.statistics().throws.observer, 1);
 }
 
+class DrafterWithoutMemory : public Drafter {
+ public:
+  std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
+  int remembers(std::span<const TokenId>, const TextOwner&) override {
+    throw Error("the drafter's memory is gone");
+  }
+  void observe(DraftState&, const CommittedTokens&) override {}
+  void propose(std::span<DraftJob>) override {}
+};
+
+class NotesWithoutMemory : public Notes {
+ public:
+  int remembers(std::span<const TokenId>) override { throw Error("the notes' memory is gone"); }
+};
+
+TEST(CommitListener, ThatThrowsIsNotTheReasonWhyDraftsWereDropped) {
+  NotesWithoutMemory notes;
+  TestOptions options;
+  options.policy = "fixed";
+  options.listener = &notes;
+  TestEngine test(small_model(), std::make_unique<DrafterWithoutMemory>(), options);
+  EXPECT_EQ(test.run(requests()[0]).finish, FinishReason::length);
+  EXPECT_EQ(test.engine.statistics().throws.observer, 1);
+  EXPECT_EQ(test.engine.statistics().dropped, 1);
+  EXPECT_EQ(test.engine.drop_reason(), "the drafter's memory is gone");
+}
+
 }  // namespace
 }  // namespace talon::commit_listener_test

@@ -329,12 +329,12 @@ void Engine::State::run(std::unique_ptr<Sequence> sequence) {
 bool Engine::State::try_to_start(Sequence& sequence) {
   const std::span<const TokenId> text = sequence.tokens;
   int remembered = static_cast<int>(text.size());
+  const bool listens = options.listener && faults.contain(FaultOrigin::observer, [&] {
+    remembered = std::min(remembered, options.listener->remembers(text));
+  });
   const bool drafts = faults.contain(FaultOrigin::drafter, [&] {
     Drafter& drafter = *sequence.method.method.drafter;
     remembered = std::min(remembered, drafter.remembers(text, sequence.owner()));
-  });
-  const bool listens = options.listener && faults.contain(FaultOrigin::observer, [&] {
-    remembered = std::min(remembered, options.listener->remembers(text));
   });
   // The first row that is run produces the token after the next.
   if (!claim_room(sequence, running, round.target(), std::max(remembered - 1, 0), options.chunk)) {

@@ -4,11 +4,14 @@
 
 namespace talon {
 
+std::unique_ptr<TreePolicy> make_policy_for(const Model& model, std::string_view policy) {
+  const auto& image = model.config.image;
+  return make_policy(policy, {model.config.hidden, image ? image->row_tokens() : 0});
+}
+
 Method make_method(std::shared_ptr<Drafter> drafter, const Model& model, std::string_view policy,
                    std::string_view rule) {
-  const auto& image = model.config.image;
-  const PolicyContext context{model.config.hidden, image ? image->row_tokens() : 0};
-  return {std::move(drafter), make_policy(policy, context), make_verifier(rule)};
+  return {std::move(drafter), make_policy_for(model, policy), make_verifier(rule)};
 }
 
 OwnedEngine::OwnedEngine(const Model& model, KvCache& cache, EngineParts parts)

@@ -9,6 +9,9 @@
 
 namespace talon {
 
+/// A policy for a model's drafts. Throws as make_method().
+std::unique_ptr<TreePolicy> make_policy_for(const Model& model, std::string_view policy);
+
 /// A method from its drafter and the texts of the others. Throws UsageError for a policy or rule
 /// that does not exist, Error for a policy whose files do not fit the model.
 Method make_method(std::shared_ptr<Drafter> drafter, const Model& model,

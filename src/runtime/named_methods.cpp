@@ -22,6 +22,19 @@ std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings, const ModelC
   return settings.every_position ? first_token_of(std::move(rule)) : std::move(rule);
 }
 
+/// The part of that text, made unless there is one.
+template <typename Part, typename Make>
+const std::shared_ptr<Part>& once(std::map<std::string, std::shared_ptr<Part>>& parts,
+                                  const std::string& text, const Make& make) {
+  const auto known = parts.find(text);
+  return known != parts.end() ? known->second : parts.emplace(text, make()).first->second;
+}
+
+template <typename Part>
+void drop_unused_of(std::map<std::string, std::shared_ptr<Part>>& parts) {
+  std::erase_if(parts, [](const auto& named) { return named.second.use_count() == 1; });
+}
+
 }  // namespace
 
 DecodeSettings with_method(DecodeSettings settings, const MethodText& method) {
@@ -73,20 +86,20 @@ bool NamedMethods::forget(std::string_view text) {
 }
 
 void NamedMethods::drop_unused() {
-  std::erase_if(drafters_, [](const auto& named) { return named.second.use_count() == 1; });
+  drop_unused_of(parts_.drafters);
+  drop_unused_of(parts_.policies);
+  drop_unused_of(parts_.rules);
 }
 
 void NamedMethods::use_heads(HeadFinder heads) {
   auto methods = std::exchange(methods_, {});
-  auto drafters = std::exchange(drafters_, {});
-  auto weights = std::exchange(weights_, {});  // a file may have been replaced
+  auto parts = std::exchange(parts_, {});  // a file may have been replaced
   std::swap(settings_.heads, heads);
   try {
     methods_.emplace("", make(settings_));
   } catch (...) {
     methods_ = std::move(methods);
-    drafters_ = std::move(drafters);
-    weights_ = std::move(weights);
+    parts_ = std::move(parts);
     settings_.heads = std::move(heads);
     throw;
   }
@@ -99,8 +112,11 @@ void NamedMethods::drop_retired() {
 }
 
 MethodId NamedMethods::make(const DecodeSettings& settings) {
-  Method method = make_method(load(settings.drafter), model_, settings.policy);
-  method.verifier = make_rule(settings, model_.config);
+  Method method{
+      load(settings.drafter),
+      once(parts_.policies, settings.policy,
+           [&] { return make_policy_for(model_, settings.policy); }),
+      once(parts_.rules, settings.verify, [&] { return make_rule(settings, model_.config); })};
   const bool decides_by_costs = settings.drafter != "none" && method.policy->traits().uses_costs;
   if (decides_by_costs) {
     method.costs = costs_of(settings.drafter);
@@ -128,14 +144,12 @@ std::string NamedMethods::measured_as(const std::string& drafter) const {
 }
 
 const std::shared_ptr<Drafter>& NamedMethods::load(const std::string& drafter) {
-  const auto known = drafters_.find(drafter);
-  if (known != drafters_.end()) return known->second;
   const DrafterContext context{
       .target = &model_,
       .cache_positions = static_cast<std::size_t>(cache_.total_pages()) * kPageRows,
       .heads = settings_.heads,
-      .shared = &weights_};
-  return drafters_.emplace(drafter, make_drafter(drafter, context)).first->second;
+      .shared = &parts_.weights};
+  return once(parts_.drafters, drafter, [&] { return make_drafter(drafter, context); });
 }
 
 }  // namespace talon

@@ -13,9 +13,9 @@
 namespace talon {
 
 /// The methods of one engine by their texts (runtime/method.h), for Request::method. Each is made
-/// once, a drafter that several of them name is made and measured once, and weights that several
-/// drafters have are loaded once. Making one may take seconds; nobody is served meanwhile. Engine,
-/// model and cache are borrowed.
+/// once, a drafter, policy or rule that several of them name is made once, a drafter measured once,
+/// and weights that several drafters have are loaded once. Making one may take seconds; nobody is
+/// served meanwhile. Engine, model and cache are borrowed.
 class NamedMethods {
  public:
   /// Makes the settings' own method: the first that is added to the engine. `cache`: the engine's;
@@ -27,7 +27,7 @@ class NamedMethods {
   /// Error for a file that cannot be used; then nothing that was loaded for it stays.
   MethodId get(std::string_view text = {});
 
-  /// Makes room: lets go of the method of a text, and of its drafter if no other has it. False, and
+  /// Makes room: lets go of the method of a text, and of its parts that no other has. False, and
   /// it stays, if a request has it or had it in the last step, or it is the settings' own. True if
   /// there is none.
   bool forget(std::string_view text);
@@ -41,20 +41,27 @@ class NamedMethods {
   const std::string& drafter() const { return settings_.drafter; }
 
  private:
+  /// What methods are made of, by its texts.
+  struct Parts {
+    SharedWeights weights;
+    std::map<std::string, std::shared_ptr<Drafter>> drafters;  // methods have them, too
+    std::map<std::string, std::shared_ptr<const TreePolicy>> policies;
+    std::map<std::string, std::shared_ptr<const Verifier>> rules;
+  };
+
   MethodId make(const DecodeSettings& settings);
   const std::shared_ptr<Drafter>& load(const std::string& drafter);
   const CostProfile& costs_of(const std::string& drafter);
   std::string measured_as(const std::string& drafter) const;
   void drop_retired();
-  /// Lets go of drafters that no method has.
+  /// Lets go of parts that no method has.
   void drop_unused();
 
   Engine& engine_;
   const Model& model_;
   KvCache& cache_;
   DecodeSettings settings_;
-  SharedWeights weights_;
-  std::map<std::string, std::shared_ptr<Drafter>> drafters_;  // methods have them, too
+  Parts parts_;
   std::map<std::string, MethodId, std::less<>> methods_;
   std::map<std::string, CostProfile> costs_;  // by what is measured
   std::vector<MethodId> retired_;             // that no text names any more

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "backend/wrap/forwarding.h"
 #include "core/error.h"
+#include "io/test_files.h"
 #include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
 
@@ -149,6 +151,25 @@ TEST(NamedMethods, WeightsAreLoadedOnceWhateverIsMadeOfThem) {
     asked.methods->get(first);
     EXPECT_EQ(asked.backend.loaded - once, once - before) << "they go with the last";
   }
+}
+
+TEST(NamedMethods, WhatAPolicyReadsIsReadOnceAndGoesWithTheLastThatHasIt) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "predictor.safetensors";
+  std::filesystem::copy_file(TALON_TEST_DATA "/policies/ada_eagle.safetensors", file);
+  AskedMethods asked("fixed");
+  const std::string policy = "@policy=ada_eagle:predictor=" + file.string();
+  const std::string first = "eagle3" + policy, second = "eagle3:nodes=8" + policy;
+  asked.methods->get(first);
+  std::filesystem::remove(file);
+  EXPECT_EQ(answer(*asked.engine, asked.methods->get(second)),
+            answer(*asked.engine, asked.methods->get("none")));
+  answer(*asked.engine, asked.methods->get());
+  EXPECT_TRUE(asked.methods->forget(first));
+  asked.methods->get(first);
+  answer(*asked.engine, asked.methods->get());
+  for (const std::string& text : {first, second}) EXPECT_TRUE(asked.methods->forget(text));
+  EXPECT_THROW(asked.methods->get(first), Error);
 }
 
 TEST(NamedMethods, CostsAreMeasuredOnceOfTheSameWeights) {

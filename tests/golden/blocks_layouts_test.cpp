@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -43,6 +44,11 @@ TEST(BlockLayouts, OfPeagleForVllmAreSpeculatorsUnderOtherKeys) {
         EXPECT_EQ(found[i].tree.tokens(), expected[i].tree.tokens()) << key;
         EXPECT_EQ(found[i].tree.log_ps(), expected[i].tree.log_ps()) << key;
       }
+      files.config[key] = 600;
+      const std::string message = test::message_of([&] { rounds_of(drafter, files); });
+      EXPECT_NE(message.find(fmt::format("\"{}\": expected a token below 512, found 600", key)),
+                std::string::npos)
+          << message;
     }
   }
 }

@@ -268,9 +268,9 @@ void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   const std::size_t rank = tensors.require("mask_hidden").shape.size();
   while (row.size() > std::max<std::size_t>(1, rank)) row.erase(row.begin());
   tensors.require("mask_hidden", row);
-  std::string_view mask = "mask_token_id";
-  for (const char* key : {"ptd_token_id", "pard_token"}) mask = keys.top.has(key) ? key : mask;
-  config.mask_token = keys.top.integer(mask, 0, Limits::kVocabulary - 1);
+  for (const char* key : {"ptd_token_id", "pard_token"})
+    if (keys.top.has(key)) config.mask_key = key;
+  config.mask_token = keys.top.integer(config.mask_key, 0, Limits::kVocabulary - 1);
   const int h = config.hidden, q = config.heads * config.head_dim;
   const int k = config.kv_heads * config.head_dim;
   const auto name = [&](std::string_view part) {
@@ -311,7 +311,7 @@ void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
 
 void fit_vocabulary(const HeadConfig& config, const ModelConfig& target, const std::string& doing) {
   if (config.generation == HeadGeneration::peagle && config.mask_token >= target.vocabulary) {
-    refuse_target(doing, "\"mask_token_id\": expected a token below {}, found {}",
+    refuse_target(doing, "{}: expected a token below {}, found {}", quote(config.mask_key),
                   target.vocabulary, config.mask_token);
   }
   // The first token of a text is in no pair: where it alone is no code, codes are all that is read.

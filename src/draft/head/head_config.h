@@ -50,18 +50,19 @@ struct HeadConfig {
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection
   bool qk_norm = false;
-  bool head_layer_norms = false;      // LayerNorms of their own for all heads of q and k
-  bool embedding_norm = false;        // EAGLE-1 variants; EAGLE-3 always has it
-  bool feature_norm = false;          // likewise
-  bool attention_norm = false;        // EAGLE-1 variants
-  bool output_norm = false;           // likewise
-  int tap_norms = 0;                  // EAGLE-3.1: norms of single taps before fc; 0: none
-  bool fused_norm = false;            // EAGLE-3.1: one norm over all taps before fc
-  bool norm_before_residual = false;  // EAGLE-3: the normed feature is the residual
-  bool norm_output = false;           // EAGLE-3.1: the normed output is fed back
-  int further_layers = 0;             // P-EAGLE: ordinary ones behind the first
-  TokenId mask_token = 0;             // P-EAGLE: stands for tokens that are not known
-  int parallel_drafts = 0;            // P-EAGLE: tokens it was made to guess in a pass
+  bool head_layer_norms = false;           // LayerNorms of their own for all heads of q and k
+  bool embedding_norm = false;             // EAGLE-1 variants; EAGLE-3 always has it
+  bool feature_norm = false;               // likewise
+  bool attention_norm = false;             // EAGLE-1 variants
+  bool output_norm = false;                // likewise
+  int tap_norms = 0;                       // EAGLE-3.1: norms of single taps before fc; 0: none
+  bool fused_norm = false;                 // EAGLE-3.1: one norm over all taps before fc
+  bool norm_before_residual = false;       // EAGLE-3: the normed feature is the residual
+  bool norm_output = false;                // EAGLE-3.1: the normed output is fed back
+  int further_layers = 0;                  // P-EAGLE: ordinary ones behind the first
+  TokenId mask_token = 0;                  // P-EAGLE: stands for tokens that are not known
+  std::string mask_key = "mask_token_id";  // where the files say so
+  int parallel_drafts = 0;                 // P-EAGLE: tokens it was made to guess in a pass
 };
 
 /// The layers that EAGLE-3 taps where nothing else is said: 2, the middle and the last but two;
