@@ -98,7 +98,7 @@ class MergedDrafter : public Drafter {
   void propose(std::span<DraftJob> jobs) override {
     for (DraftJob& job : jobs) {
       MergedState& state = state_of(job);
-      const std::size_t kind = job.sampler ? temperature_class(*job.sampler) : 0;
+      const std::size_t kind = job.sampler ? draft_class(*job.sampler, job.races) : 0;
       if (!state.calibration) state.calibration.emplace(&calibrations_[kind]);
       state.proposed.emplace((*job.tree)[0].token);
     }
@@ -149,9 +149,9 @@ class MergedDrafter : public Drafter {
   std::vector<DrafterTraits> part_traits_;
   DrafterTraits traits_;
   TapSet taps_;
-  std::vector<TapSet::Reader> readers_;                              // of each part
-  std::vector<std::size_t> order_;                                   // in which the parts grow
-  std::array<SourceCalibration, kTemperatureClasses> calibrations_;  // of all sequences
+  std::vector<TapSet::Reader> readers_;                        // of each part
+  std::vector<std::size_t> order_;                             // in which the parts grow
+  std::array<SourceCalibration, kDraftClasses> calibrations_;  // of all sequences, by draft_class()
 };
 
 }  // namespace

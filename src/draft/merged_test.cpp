@@ -63,6 +63,8 @@ struct Setting {
     job.state = state.get();
     job.plan = {nodes, 8, 10};
     job.tree = &tree;
+    job.sampler = sampler;
+    job.races = races;
     drafter->propose(std::span(&job, 1));
     check_invariants(tree);
     return tree;
@@ -72,6 +74,8 @@ struct Setting {
     committed.tokens = tokens;
     drafter->observe(*state, committed);
   }
+  const SamplerOptions* sampler = nullptr;  // null: greedily
+  bool races = false;
   std::vector<FakeDrafter*> all;
   std::unique_ptr<Drafter> drafter;
   std::unique_ptr<DraftState> state;
@@ -147,6 +151,26 @@ TEST(MergedDrafter, LearnsWhomToBelieve) {
   EXPECT_GT(chance(tree, tree.child(0, 2)), 0.8);
   setting.state = setting.drafter->start();  // another sequence starts from what this one learned
   EXPECT_GT(chance(setting.propose(), 2), 0.6);
+}
+
+TEST(MergedDrafter, LearnsApartWhetherDraftsKnowTheNoise) {
+  const SamplerOptions hot{.temperature = 1};
+  Setting setting(pair_of(chain({1}, 0.9), chain({2}, 0.3)));
+  setting.sampler = &hot;
+  const auto chance_of_another = [&](bool races) {
+    setting.state = setting.drafter->start();
+    setting.races = races;
+    const DraftTree tree = setting.propose();
+    return chance(tree, tree.child(0, 1));
+  };
+  const double alone = chance_of_another(true);
+  EXPECT_EQ(chance_of_another(false), alone);
+  for (int round = 0; round < 60; ++round) {
+    setting.propose();
+    setting.observe({2});
+  }
+  EXPECT_LT(chance_of_another(false), 0.5 * alone);
+  EXPECT_EQ(chance_of_another(true), alone);
 }
 
 TEST(MergedDrafter, ARoundWithoutADraftTeachesNothing) {

@@ -143,6 +143,8 @@ MethodId Engine::add(Method method) {
 
 bool Engine::remove(MethodId method) { return state_->methods.remove(method); }
 
+bool Engine::knows_noise(MethodId method) const { return state_->methods.knows_noise(method); }
+
 std::span<const Progress> Engine::step() {
   const Stopwatch watch;
   State& state = *state_;
@@ -369,7 +371,7 @@ void Engine::State::start_drafting(Sequence& sequence) {
   }
   if (!sequence.policy) {
     const auto start = [&] {
-      const std::size_t kind = temperature_class(sequence.sampler.options());
+      const std::size_t kind = draft_class(sequence.sampler.options(), sequence.method.knows_noise);
       sequence.policy = method.policy->start(sequence.method.estimates->at(kind), costs);
     };
     faults.contain(FaultOrigin::policy, start);

@@ -74,6 +74,9 @@ class Engine {
   /// Between steps. Lets go of a method that no request has, those that ended in the last step
   /// included: its number may be given again. Else false.
   bool remove(MethodId method);
+  /// Whether drafts of the method may know the noise of draws (Verifier::drafts_may_know_noise).
+  /// False if there is no such method.
+  bool knows_noise(MethodId method) const;
   /// Takes the request for the next step(), or says why not.
   std::variant<SequenceId, Refusal> submit(Request request);
   /// One forward: a chunk of every sequence still in its prompt, a tree of every other. News of the

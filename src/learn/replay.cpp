@@ -105,7 +105,7 @@ bool Replay::open_next() {
   if (const auto source = ServedSource::parse(conversation.source)) {
     text->source = *source;
     text->sampler.temperature = conversation.temperature;
-    text->races = true;
+    text->races = source->races;
   }
   text->state = drafter_->start();
   text_ = std::move(text);

@@ -12,20 +12,23 @@ ServedAnswer::ServedAnswer(const Request& request)
     : prompt(request.prompt),
       seed(request.seed),
       choice(request.choice),
-      temperature(request.sampler.temperature) {}
+      temperature(request.sampler.top_k == 1 ? 0 : request.sampler.temperature) {}
 
 std::string ServedSource::text() const {
-  return fmt::format("served seed={} choice={} first={}", seed, choice, first);
+  return fmt::format("served seed={} choice={} first={}{}", seed, choice, first,
+                     races ? "" : " races=0");
 }
 
 std::optional<ServedSource> ServedSource::parse(const std::string& text) {
   unsigned long long seed = 0;
+  int races = 1;
   ServedSource source;
-  if (std::sscanf(text.c_str(), "served seed=%llu choice=%u first=%d", &seed, &source.choice,
-                  &source.first) != 3) {
+  if (std::sscanf(text.c_str(), "served seed=%llu choice=%u first=%d races=%d", &seed,
+                  &source.choice, &source.first, &races) < 3) {
     return std::nullopt;
   }
   source.seed = seed;
+  source.races = races != 0;
   return source;
 }
 
@@ -114,7 +117,7 @@ std::optional<Record> ServedRecorder::take(SequenceId sequence, const ServedAnsw
   record.features = std::move(watched.rows);
   record.temperature = static_cast<float>(answer.temperature);
   record.saturated = watched.saturated;
-  const ServedSource source{answer.seed, answer.choice, watched.first};
+  const ServedSource source{answer.seed, answer.choice, watched.first, answer.races};
   record.source = source.text();
   return record;
 }

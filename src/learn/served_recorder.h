@@ -18,7 +18,8 @@ struct ServedAnswer {
   std::vector<TokenId> prompt;
   std::uint64_t seed = 0;
   std::uint32_t choice = 0;
-  double temperature = 0;
+  double temperature = 0;  // 0 also with top_k = 1, which draws nothing
+  bool races = true;       // drafts knew the noise, where there was some (DraftJob::races)
 
   explicit ServedAnswer(const Request& request);
 };
@@ -29,9 +30,10 @@ struct ServedSource {
   std::uint64_t seed = 0;
   std::uint32_t choice = 0;
   int first = 0;
+  bool races = true;  // drafts knew that noise
 
   std::string text() const;
-  /// Nothing for a record of another source.
+  /// Nothing for a record of another source. `races` is true where the text does not say.
   static std::optional<ServedSource> parse(const std::string& text);
 };
 

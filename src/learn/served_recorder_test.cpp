@@ -100,14 +100,43 @@ TEST(ServedRecorder, LeavesOutAnswersWithTooLittleToLearnFrom) {
   EXPECT_FALSE(Recorded().answer(request_of(kPrompt, 3)));
 }
 
+TEST(ServedRecorder, SaysOfAGreedyAnswerThatItIsOneAndOfOthersWhetherDraftsKnewTheNoise) {
+  Request request = request_of(kPrompt);
+  request.sampler.temperature = 0.5;
+  EXPECT_EQ(ServedAnswer(request).temperature, 0.5);
+  request.sampler.top_k = 1;
+  EXPECT_EQ(ServedAnswer(request).temperature, 0);
+  for (const bool races : {true, false}) {
+    Recorded recorded;
+    const SequenceId id = recorded.engine.submit(request);
+    while (!recorded.engine.engine.idle()) recorded.engine.engine.step();
+    ServedAnswer answer(request);
+    answer.races = races;
+    const std::optional<Record> record = recorded.recorder.take(id, answer);
+    ASSERT_TRUE(record);
+    EXPECT_EQ(ServedSource::parse(record->source)->races, races);
+  }
+}
+
 TEST(ServedSource, IsReadAsItIsWritten) {
-  const ServedSource source{18446744073709551615ULL, 3, 26};
-  const std::optional<ServedSource> read = ServedSource::parse(source.text());
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->seed, source.seed);
-  EXPECT_EQ(read->choice, source.choice);
-  EXPECT_EQ(read->first, source.first);
+  for (const bool races : {true, false}) {
+    const ServedSource source{18446744073709551615ULL, 3, 26, races};
+    const std::optional<ServedSource> read = ServedSource::parse(source.text());
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->seed, source.seed);
+    EXPECT_EQ(read->choice, source.choice);
+    EXPECT_EQ(read->first, source.first);
+    EXPECT_EQ(read->races, races);
+  }
   EXPECT_FALSE(ServedSource::parse("teknium1/GPTeacher"));
+}
+
+/// Texts of earlier servers do not say whether drafts knew the noise.
+TEST(ServedSource, IsReadAsEarlierServersWroteIt) {
+  const std::optional<ServedSource> read = ServedSource::parse("served seed=7 choice=1 first=3");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->first, 3);
+  EXPECT_TRUE(read->races);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "draft/coupling/coupling.h"
 #include "draft/registry.h"
 
 namespace talon::grid_test {
@@ -62,6 +63,38 @@ TEST(Grid, ChancesOfChildrenDoNotExceedOneAndPlansAreKept) {
 
 TEST(Grid, NothingIsProposedAfterANewCode) {
   EXPECT_EQ(proposal("grid:row=4", {1, 2, 3, 4}).draft_nodes(), 0);
+}
+
+/// Five codes followed, four of them twice. With noise that favours the fifth it comes first.
+TEST(Grid, TheNoiseOfAllThatFollowedIsLookedAtBeforeFourAreKept) {
+  std::vector<TokenId> text;
+  TokenId border = 100;
+  for (const TokenId code : {1, 2, 3, 4, 1, 2, 3, 4, 5})
+    text.insert(text.end(), {50, code, border++});
+  text.push_back(50);
+  const SamplerOptions hot{.temperature = 1};
+  auto drafter = make_drafter("grid:row=64,levels=1", {});
+  auto state = drafter->start();
+  drafter->observe(*state, {text, 0, {}, false});
+  bool favours_fifth = false;
+  for (std::uint64_t seed = 1; seed <= 1000 && !favours_fifth; ++seed) {
+    const PositionRandom random(seed, 0);
+    const DraftPlace place{&random, text.size(), hot.temperature};
+    favours_fifth = true;
+    for (TokenId code = 1; code <= 4; ++code) {
+      if (2 * chance_factor(place, code) >= chance_factor(place, 5)) favours_fifth = false;
+    }
+    if (!favours_fifth) continue;
+    DraftTree tree(50);
+    DraftJob job{state.get(), nullptr, {64, 64, 64},
+                 &tree,       &random, static_cast<int>(text.size()) - 1};
+    job.sampler = &hot;
+    job.races = true;
+    drafter->propose({&job, 1});
+    EXPECT_EQ(tree.draft_nodes(), 4);
+    EXPECT_EQ(likeliest_path(tree), std::vector<TokenId>{5});
+  }
+  EXPECT_TRUE(favours_fifth);
 }
 
 /// Draws pictures one after the other with one drafter.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <queue>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "draft/head_options.h"
 #include "draft/lookup/repeat_odds.h"
 #include "draft/lookup/suffix_automaton.h"
+#include "sample/temperature_class.h"
 
 namespace talon {
 namespace {
@@ -19,6 +21,7 @@ constexpr int kMostOrders = 4;  // suffixes of a place whose continuations are l
 constexpr std::size_t kMostChildren = 8;
 constexpr std::size_t kMostContinuations =
     64;  // of a suffix; one with more says little of the next token and takes long to read
+constexpr std::size_t kMostCoupled = 64;  // of a place, the likeliest: their noise is looked at
 
 struct SuffixOptions {
   int nodes;
@@ -41,11 +44,17 @@ struct Cursor {
   SuffixAutomaton::Match match;
 };
 
+/// How often texts repeat themselves, by temperature_class(): hot ones do so less.
+using SuffixOdds = std::array<RepeatOdds, kTemperatureClasses>;
+
 struct SuffixState : DraftState {
-  explicit SuffixState(RepeatOdds start) : odds(start) {}
-  RepeatOdds odds;
-  SuffixAutomaton text;          // behind what was expected
-  SuffixAutomaton::Match match;  // the longest suffix of the text that it had before
+  explicit SuffixState(const SuffixOdds& of_all) {
+    for (std::size_t i = 0; i < odds.size(); ++i) odds[i] = of_all[i].aged();
+  }
+  SuffixOdds odds;
+  std::optional<std::size_t> kind;  // temperature_class(), since it is known how tokens are drawn
+  SuffixAutomaton text;             // behind what was expected
+  SuffixAutomaton::Match match;     // the longest suffix of the text that it had before
   std::array<Cursor, ConversationMemory::kVolumes> cursors;
   std::vector<TokenId> tokens;
 };
@@ -86,7 +95,7 @@ struct Continuation {
   double chance;
 };
 
-/// The likeliest next tokens. The longest suffix shares its chance to repeat among its
+/// The next tokens, in no order. The longest suffix shares its chance to repeat among its
 /// continuations by their counts; what is left goes to the next shorter one for the tokens that
 /// longer ones never had (prediction by partial matching, Cleary and Witten, 1984).
 std::vector<Continuation> continuations(const Contexts& contexts, const RepeatOdds& odds) {
@@ -113,20 +122,26 @@ std::vector<Continuation> continuations(const Contexts& contexts, const RepeatOd
     longer.push_back(context);
     return true;
   });
-  const auto likelier = [](const Continuation& a, const Continuation& b) {
-    return a.chance != b.chance ? a.chance > b.chance : a.token < b.token;
-  };
-  const std::size_t kept = std::min(found.size(), kMostChildren);
-  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(kept), found.end(),
-                    likelier);
-  found.resize(kept);
   return found;
 }
 
+/// Leaves the `most` likeliest, in their order.
+void keep_likeliest(std::vector<Continuation>& found, std::size_t most) {
+  const auto likelier = [](const Continuation& a, const Continuation& b) {
+    return a.chance != b.chance ? a.chance > b.chance : a.token < b.token;
+  };
+  const std::size_t kept = std::min(found.size(), most);
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(kept), found.end(),
+                    likelier);
+  found.resize(kept);
+}
+
 /// Shares the chance of several continuations among them anew by the noise of their place, if it is
-/// known.
+/// known. Before all but a few are dropped, since noise may favour any of them.
 void couple(std::vector<Continuation>& found, const DraftPlace& place) {
-  if (!place.races() || found.size() < 2) return;
+  if (!place.races()) return;
+  keep_likeliest(found, kMostCoupled);
+  if (found.size() < 2) return;
   double before = 0, after = 0;
   for (Continuation& each : found) {
     before += each.chance;
@@ -211,6 +226,7 @@ class Growth {
     grown.chance = chance;
     std::vector<Continuation> found = continuations(contexts_of(node), odds_);
     couple(found, first_place_.after(tree_.depth(node)));
+    keep_likeliest(found, kMostChildren);
     for (const auto& [token, step] : found) {
       const float log_p = grown.log_p + static_cast<float>(std::log(step));
       candidates_.push({node, token, chance * step, log_p});
@@ -229,19 +245,17 @@ class Growth {
 /// Continues the text as it went on where its last tokens occurred before, in this text and in
 /// earlier conversations: suffix automata as in SAM decoding (arXiv:2411.10666), counts and a tree
 /// of the likeliest paths as in SuffixDecoding (arXiv:2411.04975). How much a match is worth is
-/// learned from the text.
+/// learned from the text, and from others that were drawn at such a temperature.
 class SuffixDrafter : public Drafter {
  public:
   explicit SuffixDrafter(const SuffixOptions& options)
       : options_(options), memory_(options.history) {}
 
   DrafterTraits traits() const override { return {.extends_trees = true}; }
-  std::unique_ptr<DraftState> start() override {
-    return std::make_unique<SuffixState>(odds_.aged());
-  }
+  std::unique_ptr<DraftState> start() override { return std::make_unique<SuffixState>(odds_); }
   std::unique_ptr<DraftState> resume(std::span<const TokenId> known, const TextOwner& owner,
                                      std::span<const TokenId> expected) override {
-    auto state = std::make_unique<SuffixState>(odds_.aged());
+    auto state = std::make_unique<SuffixState>(odds_);
     state->owner = owner;
     for (const TokenId token : expected) state->text.append(token);
     if (!expected.empty()) state->text.append(ConversationMemory::kBorder);
@@ -270,9 +284,11 @@ class SuffixDrafter : public Drafter {
     for (const DraftJob& job : jobs) {
       auto& state = static_cast<SuffixState&>(*job.state);
       follow_memory(state);
+      if (!state.kind) state.kind = job.sampler ? temperature_class(*job.sampler) : 0;
       const int levels = std::min(options_.levels, job.plan.levels);
       const int known = job.tree->draft_nodes();
-      Growth growth(state.odds, job, first_place(job, options_.coupling), levels);
+      const RepeatOdds& odds = state.odds[*state.kind];
+      Growth growth(odds, job, first_place(job, options_.coupling), levels);
       growth.open_all(contexts(state), options_.least);
       growth.grow(std::min(known + options_.nodes, job.plan.nodes), options_.least);
     }
@@ -307,12 +323,18 @@ class SuffixDrafter : public Drafter {
     }
   }
 
+  /// Before the first draft it is not known how tokens are drawn. What comes then, a prompt above
+  /// all, counts for all temperatures.
   void learn(SuffixState& state, TokenId token) {
+    const std::size_t first = state.kind.value_or(0);
+    const std::size_t last = state.kind.value_or(kTemperatureClasses - 1);
     for_each_order(contexts(state), [&](const Context& context) {
       const int places = earlier_places(context);
       const bool repeated = context.text->next(context.match.state, token) >= 0;
-      state.odds.observe(context.match.length, places, repeated);
-      odds_.observe(context.match.length, places, repeated);
+      for (std::size_t kind = first; kind <= last; ++kind) {
+        state.odds[kind].observe(context.match.length, places, repeated);
+        odds_[kind].observe(context.match.length, places, repeated);
+      }
       return !repeated;
     });
   }
@@ -330,7 +352,7 @@ class SuffixDrafter : public Drafter {
 
   SuffixOptions options_;
   ConversationMemory memory_;
-  RepeatOdds odds_;  // of all texts
+  SuffixOdds odds_;  // of all texts
 };
 
 std::unique_ptr<Drafter> make_suffix(Options& options, const DrafterContext&) {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "draft/conversation_memory.h"
+#include "draft/coupling/coupling.h"
 #include "draft/lookup/repeat_odds.h"
 #include "draft/registry.h"
 
@@ -35,10 +36,16 @@ struct Text {
     job.state = state.get();
     job.plan = {nodes, levels, nodes};
     job.tree = &tree;
+    job.random = random;
+    job.position = length - 1;
+    job.sampler = sampler;
+    job.races = random != nullptr;
     drafter->propose(std::span(&job, 1));
     check_invariants(tree);
     return tree;
   }
+  const SamplerOptions* sampler = nullptr;  // null: greedily
+  const PositionRandom* random = nullptr;   // null: drafts do not know the noise
   std::shared_ptr<Drafter> drafter;
   std::unique_ptr<DraftState> state;
   int length = 0;
@@ -140,6 +147,32 @@ TEST(SuffixDrafter, LearnsFromTheTextHowMuchAMatchIsWorth) {
   double surest = 0;
   for (const TokenId token : breaks) surest = std::max(surest, chance(tree, token));
   EXPECT_LT(surest, 0.05);
+}
+
+/// Texts at temperature 1 never go on as they did after the same two tokens; greedy ones begin from
+/// what greedy ones did.
+TEST(SuffixDrafter, LearnsApartByTemperature) {
+  const SamplerOptions hot{.temperature = 1};
+  const auto drafter = Text::make("suffix:least=0");
+  Text fickle(drafter);
+  fickle.sampler = &hot;
+  fickle.add({0, 1});
+  fickle.propose();  // from here on it is known how its tokens are drawn
+  Tokens breaks, begun;
+  for (TokenId i = 0; i < 300; ++i) breaks.insert(breaks.end(), {100 + i, 0, 1});
+  for (TokenId i = 50; i < 57; ++i) begun.insert(begun.end(), {0, 1, i});
+  begun.insert(begun.end(), {0, 1});
+  fickle.add(breaks);
+  const auto chance_after_begun = [&](Text text, const SamplerOptions* sampler) {
+    text.sampler = sampler;
+    text.add(begun);
+    return chance(text.propose(), 50);
+  };
+  const double alone = chance_after_begun(Text("suffix:least=0"), nullptr);
+  EXPECT_GT(alone, 0);
+  EXPECT_EQ(chance_after_begun(Text("suffix:least=0"), &hot), alone);
+  EXPECT_EQ(chance_after_begun(Text(drafter), nullptr), alone);
+  EXPECT_LT(chance_after_begun(Text(drafter), &hot), 0.2 * alone);
 }
 
 TEST(SuffixDrafter, LearnsThatALongCopyGoesOn) {
@@ -308,6 +341,35 @@ TEST(SuffixDrafter, SharesNoChanceByTheNoiseOfItsPlace) {
     ASSERT_GT(node, 0) << token;
     EXPECT_EQ(tree[node].log_p, DraftTree::kLeastLogP);
   }
+}
+
+/// Nine tokens followed, eight of them twice. With noise that favours the ninth it comes first.
+TEST(SuffixDrafter, LooksAtTheNoiseOfAllThatFollowedBeforeItKeepsEight) {
+  Tokens tokens;
+  TokenId border = 100;
+  for (const TokenId token : {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+    tokens.insert(tokens.end(), {50, token, border++});
+  tokens.push_back(50);
+  const SamplerOptions hot{.temperature = 1};
+  Text text("suffix:least=0,levels=1");
+  text.sampler = &hot;
+  text.add(tokens);
+  EXPECT_EQ(text.propose().child(0, 9), -1);
+  bool favours_ninth = false;
+  for (std::uint64_t seed = 1; seed <= 1000 && !favours_ninth; ++seed) {
+    const PositionRandom random(seed, 0);
+    const DraftPlace place{&random, tokens.size(), hot.temperature};
+    favours_ninth = true;
+    for (TokenId token = 1; token <= 8; ++token) {
+      if (2 * chance_factor(place, token) >= chance_factor(place, 9)) favours_ninth = false;
+    }
+    if (!favours_ninth) continue;
+    text.random = &random;
+    const DraftTree tree = text.propose();
+    EXPECT_EQ(tree.draft_nodes(), 8);
+    EXPECT_EQ(likeliest_path(tree), Tokens{9});
+  }
+  EXPECT_TRUE(favours_ninth);
 }
 
 TEST(ConversationMemory, KeepsToItsBound) {

@@ -32,6 +32,7 @@ MethodId MethodTable::add(Method method, int max_rows,
   entry->policy_taps = taps.add(method.policy->taps());
   entry->sees_draws = traits.sees_draws;
   entry->drafts = !traits.is_plain;
+  entry->knows_noise = method.verifier->drafts_may_know_noise();
   entry->method = std::move(method);
   auto place = std::find(entries_.begin(), entries_.end(), nullptr);
   if (place == entries_.end()) place = entries_.insert(place, nullptr);
@@ -56,6 +57,11 @@ std::shared_ptr<const MethodEntry> MethodTable::find(MethodId id) const {
   return is_known ? entries_[static_cast<std::size_t>(id)] : nullptr;
 }
 
+bool MethodTable::knows_noise(MethodId id) const {
+  const auto entry = find(id);
+  return entry && entry->knows_noise;
+}
+
 bool MethodTable::has(const Drafter* drafter) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
     return entry && entry->method.drafter.get() == drafter;
@@ -74,9 +80,8 @@ long MethodTable::lost_rows() const {
   return rows;
 }
 
-std::shared_ptr<EstimatesByTemperature> MethodTable::estimates_of(const Method& method,
-                                                                  int max_rows) {
-  std::shared_ptr<EstimatesByTemperature> found;
+std::shared_ptr<EstimatesByClass> MethodTable::estimates_of(const Method& method, int max_rows) {
+  std::shared_ptr<EstimatesByClass> found;
   bool has_costs = false;
   for (const auto& entry : entries_) {
     if (!entry || entry->method.drafter != method.drafter) continue;
@@ -85,12 +90,11 @@ std::shared_ptr<EstimatesByTemperature> MethodTable::estimates_of(const Method& 
   }
   if (found && (has_costs || method.costs.empty())) return found;
   if (!found) {
-    found =
-        std::make_shared<EstimatesByTemperature>(kTemperatureClasses, DrafterEstimates(max_rows));
+    found = std::make_shared<EstimatesByClass>(kDraftClasses, DrafterEstimates(max_rows));
   }
   // In their place: policies borrow them.
   for (std::size_t kind = 0; kind < found->size(); ++kind) {
-    (*found)[kind] = DrafterEstimates(max_rows, method.costs, /*sampled=*/kind > 0);
+    (*found)[kind] = DrafterEstimates(max_rows, method.costs, draft_class_knows_noise(kind));
   }
   return found;
 }

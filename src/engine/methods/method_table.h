@@ -12,16 +12,17 @@
 
 namespace talon {
 
-/// What is learned of a drafter, by temperature_class().
-using EstimatesByTemperature = std::vector<DrafterEstimates>;
+/// What is learned of a drafter, by draft_class().
+using EstimatesByClass = std::vector<DrafterEstimates>;
 
 /// A method in use.
 struct MethodEntry {
   Method method;
-  std::shared_ptr<EstimatesByTemperature> estimates;  // shared by methods with the same drafter
+  std::shared_ptr<EstimatesByClass> estimates;  // shared by methods with the same drafter
   TapSet::Reader drafter_taps, policy_taps;
-  bool sees_draws;  // the drafter does
-  bool drafts;      // it is not plain decoding
+  bool sees_draws;   // the drafter does
+  bool drafts;       // it is not plain decoding
+  bool knows_noise;  // its drafts may (Verifier::drafts_may_know_noise)
 };
 
 /// The methods of an engine, with what it learns of each drafter and what the target must tap for
@@ -39,12 +40,14 @@ class MethodTable {
   bool remove(MethodId id);
   /// Null if there is none.
   std::shared_ptr<const MethodEntry> find(MethodId id) const;
+  /// MethodEntry::knows_noise; false if there is none.
+  bool knows_noise(MethodId id) const;
   /// Drafter::lost_rows() of all drafters.
   long lost_rows() const;
   TapSet::Reader listener_taps() const { return listener_taps_; }
 
  private:
-  std::shared_ptr<EstimatesByTemperature> estimates_of(const Method& method, int max_rows);
+  std::shared_ptr<EstimatesByClass> estimates_of(const Method& method, int max_rows);
   bool has(const Drafter* drafter) const;
 
   std::vector<std::shared_ptr<const MethodEntry>> entries_;  // null: removed

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
+#include "tree/drafter_estimates.h"
 
 namespace talon::methods_test {
 namespace {
@@ -250,6 +251,45 @@ TEST(Methods, WhatIsLearnedStartsFromTheFirstCostsThatAMethodBrings) {
     EXPECT_EQ(policy->check_ms, 7);
     EXPECT_EQ(policy->pass_ms, 0.5);
   }
+}
+
+/// Notes what is learned of the drafter when a sequence starts, and teaches that it is wrong.
+class DoubtingPolicy : public TreePolicy {
+ public:
+  std::unique_ptr<PolicyState> start(DrafterEstimates& drafter,
+                                     const MachineCosts& machine) const override {
+    Calibration& learned = drafter.calibrations[0];
+    found = learned.probability(1, 0.5);
+    for (int trial = 0; trial < 50; ++trial) learned.observe(1, 0.5, false);
+    return fixed_->start(drafter, machine);
+  }
+  mutable double found = 0;
+
+ private:
+  std::unique_ptr<TreePolicy> fixed_ = make_policy("fixed");
+};
+
+TEST(Methods, WhatIsLearnedOfDraftsThatKnowTheNoiseSaysNothingOfOthers) {
+  TestEngine test(small_model(), make_drafter("none", {}));
+  const auto policy = std::make_shared<DoubtingPolicy>();
+  const auto drafter = std::make_shared<CountingDrafter>();
+  const MethodId knowing = test.engine.add({drafter, policy, make_verifier("follow")});
+  const MethodId other = test.engine.add({drafter, policy, make_verifier("token")});
+  const auto found_by = [&](MethodId method, double temperature) {
+    Request asked = request({1, 403, 407}, temperature);
+    asked.max_new = 1;
+    asked.method = method;
+    test.run(asked);
+    return policy->found;
+  };
+  const double fresh = Calibration().probability(1, 0.5);
+  EXPECT_EQ(found_by(knowing, 1), fresh);
+  EXPECT_LT(found_by(knowing, 1), fresh);
+  EXPECT_EQ(found_by(other, 1), fresh);
+  EXPECT_LT(found_by(other, 1), fresh);
+  // At temperature 0 there is no noise to know.
+  EXPECT_EQ(found_by(knowing, 0), fresh);
+  EXPECT_LT(found_by(other, 0), fresh);
 }
 
 TEST(Methods, OneThatLacksAPartIsNotTaken) {

@@ -260,7 +260,10 @@ std::optional<Refusal> ModelHost::hand_over(Active active) {
   active.job.request.method = *method;
   if (active.job.prepare) active.job.prepare(active.job.request);
   std::optional<ServedAnswer> answer;
-  if (learner_) answer.emplace(active.job.request);
+  if (learner_) {
+    answer.emplace(active.job.request);
+    answer->races = engine_.knows_noise(*method);
+  }
   auto submitted = engine_.submit(std::move(active.job.request));
   if (Refusal* refusal = std::get_if<Refusal>(&submitted)) return std::move(*refusal);
   const SequenceId sequence = std::get<SequenceId>(submitted);
