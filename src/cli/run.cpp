@@ -66,15 +66,21 @@ std::vector<TokenId> read_prompt(const RunOptions& options, const std::string& t
   return encode_prompt(tokenizer, options.prompt, text, session.model.config.context);
 }
 
-/// The text of --expected as tokens of the answer, no more than the context holds.
+/// The text of --expected as tokens of the answer, no more than the context holds. Bounded as
+/// prompts are: else a large file takes minutes.
 std::shared_ptr<const std::vector<TokenId>> read_expected(const RunOptions& options,
                                                           const std::string& text,
                                                           const Session& session) {
   if (options.expected_file.empty()) return nullptr;
   const Tokenizer& tokenizer = session.require_tokenizer();
+  const int context = session.model.config.context;
+  try {
+    check_prompt_bytes(tokenizer, text, context);
+  } catch (const PromptTooLong& error) {
+    fail("--expected {}: {}", options.expected_file, error.what());
+  }
   std::vector<TokenId> tokens = tokenizer.encode(text, {.parse_special = false});
-  const auto context = static_cast<std::size_t>(session.model.config.context);
-  tokens.resize(std::min(tokens.size(), context));
+  tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(context)));
   return std::make_shared<const std::vector<TokenId>>(std::move(tokens));
 }
 

@@ -16,6 +16,7 @@ namespace talon {
 namespace {
 
 /// Negative log-likelihood in nats of `token` under softmax(logits), sums in double.
+/// REQUIRES: finite logits.
 double negative_log_likelihood(std::span<const float> logits, TokenId token) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -78,8 +79,8 @@ class Score : public Command {
       check_ids(fmt::format("--ids, {}", file_), tokens, session.model.config.vocabulary);
     } else {
       const Tokenizer& tokenizer = session.require_tokenizer();
-      check_prompt_bytes(tokenizer, text, session.model.config.context);
-      tokens = tokenizer.encode(text, {.parse_special = false, .add_start = true});
+      tokens = encode_prompt(tokenizer, text, session.model.config.context,
+                             /*parse_special=*/false);
     }
     const auto context = static_cast<std::size_t>(session.model.config.context);
     if (tokens.size() < 2 || tokens.size() > context) {
@@ -111,8 +112,18 @@ class Score : public Command {
     for (int row = 0; row < logits.rows; ++row) {
       backend.download(logits.row_range(row, 1), logits_);
       const std::size_t next = first + static_cast<std::size_t>(row) + 1;
+      require_finite(next - 1);
       if (next < tokens.size()) nll_.push_back(negative_log_likelihood(logits_, tokens[next]));
       if (top_ > 0) tops_.push_back(top_of(logits_, top_));
+    }
+  }
+
+  /// Of the token at `position`: weights that are finite and huge make other logits.
+  void require_finite(std::size_t position) const {
+    for (const float logit : logits_) {
+      if (std::isfinite(logit)) continue;
+      fail("score {}: position {}: expected finite logits, found {}", file_, position,
+           std::isnan(logit) ? "NaN" : "infinity");
     }
   }
 

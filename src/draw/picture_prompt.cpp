@@ -52,7 +52,8 @@ const ImagePlan& plan_of(const Model& model) {
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& source) {
-  return std::filesystem::is_directory(source) ? source : source.parent_path();
+  std::error_code ignored;
+  return std::filesystem::is_directory(source, ignored) ? source : source.parent_path();
 }
 
 void require_tokenizer_file(const std::filesystem::path& file) {
@@ -66,9 +67,18 @@ int classes_of(const Model& model) {
   return model.config.input_count() - model.config.vocabulary - 1;
 }
 
-std::vector<std::string> class_names(const Model& model) {
+/// Beside the model. Empty: there is none.
+std::filesystem::path class_file(const Model& model) {
   const auto file = folder_of(model.source) / kClassNames;
-  if (!std::filesystem::exists(file)) return {};
+  std::error_code problem;
+  const bool is_there = std::filesystem::exists(file, problem);
+  if (problem) fail("read {}: {}", file.string(), problem.message());
+  return is_there ? file : std::filesystem::path();
+}
+
+std::vector<std::string> class_names(const Model& model) {
+  const auto file = class_file(model);
+  if (file.empty()) return {};
   return ClassNames::read(file, classes_of(model)).texts();
 }
 
@@ -76,8 +86,8 @@ PicturePrompt named_class_prompt(const Model& model, std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size()) return class_prompt(model, number);
-  const auto file = folder_of(model.source) / kClassNames;
-  if (!std::filesystem::exists(file)) {
+  const auto file = class_file(model);
+  if (file.empty()) {
     throw UsageError(fmt::format(
         "class: expected a number from 0 to {}, since {} has no {} beside it, got {}",
         classes_of(model) - 1, model.source.filename().string(), kClassNames, quote(text)));

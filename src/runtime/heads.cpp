@@ -1,10 +1,10 @@
 #include "runtime/heads.h"
 
 #include <algorithm>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <utility>
 
 #include "core/error.h"
@@ -13,7 +13,9 @@
 #include "draft/medusa/medusa_weights.h"
 #include "draft/registry.h"
 #include "io/checkpoint.h"
-#include "io/json.h"
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "io/quote.h"
 #include "model/config/config.h"
 
 namespace talon {
@@ -25,12 +27,19 @@ constexpr const char* kHeadFile = "head.gguf";
 constexpr const char* kItself = ".";  // the folder, among its heads
 constexpr std::string_view kAuto = "auto";
 constexpr int kDepth = 2;  // OWNER/NAME below the folder of pulled models
+constexpr std::size_t kMostJsonBytes = std::size_t{16} << 20;
 
+/// Null where the file holds no JSON text or a large one: any file may lie among heads.
 Json json_in(const fs::path& file) {
-  std::ifstream stream(file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return Json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  try {
+    const MappedFile mapped(file);
+    if (mapped.bytes().size() > kMostJsonBytes) return nullptr;
+    Json json = parse_json(mapped.text(), fmt::format("read {}", quote(file.string())));
+    mapped.check_whole();
+    return json;
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
 std::string text_in(const Json& json, const char* key) {
@@ -43,8 +52,8 @@ std::string target_of_gguf(const fs::path& file) {
   try {
     const Checkpoint head = open_checkpoint(file);
     const std::string origin = text_in(head.metadata, "talon.origin");
-    return text_in(Json::parse(origin, nullptr, /*allow_exceptions=*/false), kFingerprint);
-  } catch (const Error&) {
+    return text_in(parse_json(origin, fmt::format("read {}", quote(file.string()))), kFingerprint);
+  } catch (const std::exception&) {
     return "";  // nobody's, as far as can be told
   }
 }
@@ -158,14 +167,22 @@ class Shelf {
     fs::path path;
   };
 
-  void look(const fs::path& folder, int depth) {
-    for (const fs::path& head : heads_of_folder(folder, fingerprint_)) {
-      try {
-        heads_.push_back({drafter_of(open_checkpoint(head)), head});
-      } catch (const Error& error) {
-        if (passed_over_) passed_over_(error.what());
-      }
+  /// No file of strangers ends the search, whatever reading it throws.
+  template <typename Step>
+  void try_to(const Step& step) {
+    try {
+      step();
+    } catch (const std::exception& error) {
+      if (passed_over_) passed_over_(error.what());
     }
+  }
+
+  void look(const fs::path& folder, int depth) {
+    try_to([&] {
+      for (const fs::path& head : heads_of_folder(folder, fingerprint_)) {
+        try_to([&] { heads_.push_back({drafter_of(open_checkpoint(head)), head}); });
+      }
+    });
     if (depth == 0) return;
     for (const fs::path& below : folders_in(folder)) look(below, depth - 1);
   }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "io/json.h"
+#include "io/test_files.h"
 
 namespace talon::heads_test {
 namespace {
@@ -171,6 +172,27 @@ TEST_F(Heads, OfTheModelThatCannotBeReadArePassedOverAndToldAndThoseOfOthersAreN
   std::filesystem::remove_all(whole);
   EXPECT_EQ(heads_in({root_}, "1234", tell)("eagle2"), "");
   EXPECT_EQ(told.size(), 1u);
+}
+
+TEST_F(Heads, AreFoundBesideAnythingThatLiesThere) {
+  const auto head = put_head("owner/own", "1234");
+  std::filesystem::create_directories(root_ / "owner/broken");
+  test::GgufParts parts = test::small_gguf();
+  parts.add_text("split.count", "\xFF");
+  std::ofstream(root_ / "owner/broken/head.gguf", std::ios::binary) << parts.build().bytes;
+  std::filesystem::create_directories(root_ / "owner/deep");
+  std::ofstream(root_ / "owner/deep/talon.json") << std::string(1 << 20, '[');
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), head.string());
+  EXPECT_FALSE(is_head_of_another(root_ / "owner/broken/head.gguf", "1234"));
+}
+
+TEST_F(Heads, AreNotLookedForInLargeTexts) {
+  const auto head = put_head("owner/own", "0000");
+  const std::string text = R"({"target_fingerprint": "1234"})";
+  std::ofstream(head / "talon.json") << text;
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), head.string());
+  std::ofstream(head / "talon.json") << text << std::string(17 << 20, ' ');
+  EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), "");
 }
 
 TEST_F(Heads, ThatNameOnlyOtherModelsAreOfAnother) {

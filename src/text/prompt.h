@@ -17,7 +17,7 @@ namespace talon {
 
 /// Compiles the chat template of a tokenizer's files. Throws Error if they carry none.
 ChatTemplate chat_template_of(const Tokenizer& tokenizer);
-/// The same for chats with tools, where the files carry one for these.
+/// Compiles the template for chats with tools, where the files carry one.
 std::optional<ChatTemplate> tool_template_of(const Tokenizer& tokenizer);
 
 /// A text is too long for the context, at any number of bytes a token.

@@ -211,7 +211,8 @@ void TraceWriter::finish() {
 }
 
 Trace read_trace(const std::filesystem::path& file) {
-  if (std::filesystem::is_directory(file))
+  std::error_code problem;  // what cannot be looked at cannot be opened below
+  if (std::filesystem::is_directory(file, problem))
     fail("read trace {}: expected a file, found a folder", file.string());
   errno = 0;
   std::ifstream input(file, std::ios::binary);

@@ -126,6 +126,12 @@ TEST_F(TraceFile, RefusesWhatIsNoTraceNamingLineAndField) {
   EXPECT_NE(error_of_reading().find("sibling"), std::string::npos);
 }
 
+TEST_F(TraceFile, SaysWhenAFileCannotBeLookedAt) {
+  std::filesystem::create_symlink(path_.filename(), path_);
+  EXPECT_EQ(error_of_reading(),
+            "read trace " + path_.string() + ": Too many levels of symbolic links");
+}
+
 TEST_F(TraceFile, SaysWhenAFileCannotBeOpenedOrIsFull) {
   EXPECT_THROW(TraceWriter(path_ / "none" / "trace", Json::object()), Error);
   EXPECT_THROW(read_trace(path_ / "none"), Error);

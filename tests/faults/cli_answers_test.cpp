@@ -159,7 +159,7 @@ TEST(RunText, PromptFromStandardInput) {
 TEST(Interrupt, EndsALongAnswerWithCode130) {
   const std::string model = chat_model();
   if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const Outcome outcome = run_talon(Start{
         .arguments = {"run", "-m", model, "-p", "Once", "-n", "800", "--ignore-end", "--compare"},
         .interrupt_after = "-- plain --",
@@ -185,7 +185,7 @@ TEST(Interrupt, EndsAServerThatStillLoads) {
   for (int i = 0; i < 100; ++i) {
     arguments.insert(arguments.end(), {"-m", fmt::format("{}={}", i, small_model())});
   }
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const Outcome outcome = run_talon(
         Start{.arguments = arguments, .interrupt_after = "drafter", .interrupt_with = signal});
     EXPECT_EQ(outcome.code, 130) << "signal " << signal << ": " << outcome.notes;

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "cli_process.h"
 
 // Files that are missing, wrong or too large: exit code 1, a message that names the file, and
@@ -134,6 +136,21 @@ TEST(BadModel, NanInWeights) {
   expect_no_model(path, {"nan"});
 }
 
+TEST(BadModel, WithFiniteWeightsThatOverflowIsNotScored) {
+  std::string bytes = read_file(small_model());
+  constexpr std::size_t kWidth = 64, kRotaryTables = 512 * 8;
+  const float huge = 3e38F;
+  const std::size_t last_norm = bytes.size() - (kRotaryTables + kWidth) * sizeof(huge);
+  for (std::size_t i = 0; i < kWidth; ++i)
+    std::memcpy(bytes.data() + last_norm + i * sizeof(huge), &huge, sizeof(huge));
+  const Folder folder;
+  const std::string path = folder.write("huge.bin", bytes);
+  folder.write("tok512.bin", read_file(TALON_TEST_DATA "/models/tok512.bin"));
+  const std::string text = folder.write("text", "Once upon a time");
+  expect_failure({.arguments = {"score", "-m", path, "-f", text}},
+                 {"score " + text + ": position 0: expected finite logits, found"});
+}
+
 TEST(BadModel, TokenizerOfALargerModelBesideTheWeights) {
   const std::string other = TALON_DOWNLOADS "/stories15m/tokenizer.bin";
   if (!std::filesystem::exists(other)) GTEST_SKIP() << "stories15m was not pulled";
@@ -210,6 +227,13 @@ TEST(BadPrompt, LongerThanTheCacheIsRefusedBeforeItIsComputed) {
                  {"the cache has room for 128 tokens, found 200: give a larger --cache-mb"});
   expect_failure(with_model({"run", "--prompt-ids", ids}),
                  {"200 tokens: expected fewer than 128", "--cache-mb"});
+}
+
+TEST(BadPrompt, AsWhatIsExpectedIsNotReadPastWhatTheContextHolds) {
+  const Folder folder;
+  const std::string file = folder.write("expected", std::string(1 << 20, 'a'));
+  expect_failure({.arguments = {"run", "-m", small_model(), "-p", "Once", "--expected", file}},
+                 {"--expected " + file + ": ", "1048576 bytes: expected at most", "512 tokens"});
 }
 
 TEST(BadPrompt, QuestionsThatAreNotJson) {

@@ -34,6 +34,7 @@ void redirect(int descriptor, const std::string& path, int flags) {
     const rlimit limit{start.most_file_bytes, start.most_file_bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
+  signal(SIGHUP, SIG_DFL);  // which is ignored where the tests run under nohup
   if (!start.folder.empty() && chdir(start.folder.c_str()) != 0) _exit(126);
   for (const std::string& variable : start.environment) putenv(const_cast<char*>(variable.c_str()));
   std::vector<char*> arguments = {const_cast<char*>("talon")};

@@ -65,6 +65,33 @@ TEST(PullUrl, StartsAnewWhenTheServerHasAnotherVersion) {
   EXPECT_EQ(read_file(models.file("model.gguf")), newer);
 }
 
+TEST(PullUrl, AnEmptyAnswerDoesNotMakeWhatHadComeAWholeFile) {
+  for (const int status : {200, 206}) {
+    const Folder models;
+    FileServer server({.body = "", .etag = "\"two\"", .statuses = {{"/model.gguf", status}}});
+    models.write("model.gguf.part", body_of(1000));
+    models.write("model.gguf.part.etag", "\"one\"\n");
+    const Outcome outcome = pull(server.url(), models);
+    if (status == 206) {
+      expect_said(outcome, 1, "expected the rest of the file, got nothing");
+      EXPECT_EQ(models.names(), Names{});
+      continue;
+    }
+    EXPECT_EQ(outcome.code, 0) << outcome.notes;
+    EXPECT_EQ(models.names(), Names{"model.gguf"});
+    EXPECT_EQ(read_file(models.file("model.gguf")), "");
+  }
+}
+
+TEST(PullUrl, APartOfTheRestIsNotTheWholeFile) {
+  const Folder models;
+  FileServer server({.body = body_of(300000), .most_of_a_range = 50000});
+  models.write("model.gguf.part", body_of(100000));
+  models.write("model.gguf.part.etag", "\"one\"\n");
+  expect_said(pull(server.url(), models), 1, "expected 300000 bytes in all, got 150000 (what has");
+  EXPECT_EQ(read_file(models.file("model.gguf.part")), body_of(150000));
+}
+
 TEST(PullUrl, WhatCameWholeIsNotFetchedAgain) {
   const Folder models;
   FileServer server({.body = body_of(300000)});

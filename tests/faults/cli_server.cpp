@@ -97,7 +97,13 @@ void FileServer::answer(int connection) {
     status = 416;
     more = "\r\nContent-Range: bytes */" + std::to_string(body.size());
   }
+  const std::size_t whole = body.size();
   body = body.substr(std::min(first, body.size()));
+  if (partial && status == 206 && behaviour_.most_of_a_range > 0) {
+    body.resize(std::min(body.size(), behaviour_.most_of_a_range));
+    more = "\r\nContent-Range: bytes " + std::to_string(first) + "-" +
+           std::to_string(first + body.size() - 1) + "/" + std::to_string(whole);
+  }
   if (!behaviour_.type.empty()) more += "\r\nContent-Type: " + behaviour_.type;
   if (!behaviour_.redirects_to.empty()) more += "\r\nLocation: " + behaviour_.redirects_to;
   std::string response =

@@ -24,7 +24,8 @@ class FileServer {
     std::map<std::string, int> statuses = {};  // by request target: refuse with it
     std::string redirects_to = {};             // an address that every answer names; empty: none
     std::string host = "127.0.0.1";            // an address of this machine
-    std::string silent_at = {};  // this request target gets no answer until the client leaves
+    std::string silent_at = {};       // this request target gets no answer until the client leaves
+    std::size_t most_of_a_range = 0;  // bytes that an answer to a range has; 0: all of it
   };
   explicit FileServer(Behaviour behaviour);
   ~FileServer();

@@ -344,6 +344,35 @@ TEST(GgufHead, OutputRowsThatAreNotTheTargetsAreNotLeftOut) {
   }
 }
 
+TEST(GgufHead, OutputRowsAreNotComparedWithATargetThatLacksThem) {
+  const test::TemporaryFolder folder, other;
+  head_with_rows_of_the_target().write(folder);
+  const Checkpoint head = open_checkpoint(folder.path());
+  const auto file = other.path() / "head.gguf";
+  const auto refusal = [&](StorageType type, const std::vector<std::int64_t>& shape) {
+    Checkpoint target = golden_target();
+    const auto table =
+        std::ranges::find(target.tensors, "model.embed_tokens.weight", &StoredTensor::name);
+    std::size_t bytes = block_shape(type).bytes;
+    for (const std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
+    table->type = type;
+    table->shape = shape;
+    table->bytes = table->bytes.first(bytes);
+    return test::message_of(
+        [&] { write_gguf_head(head, target, HeadStorage::f32, file, HeadOutput::of_target); });
+  };
+  const std::vector<std::int64_t> shapes[] = {{}, {0, 64}, {100, 64}, {512, 32}, {512}};
+  for (const auto& shape : shapes) {
+    const std::string found = refusal(StorageType::f32, shape);
+    EXPECT_NE(found.find("\"model.embed_tokens.weight\": expected [512, 64], found ["),
+              std::string::npos)
+        << found;
+  }
+  const std::string integers = refusal(StorageType::i16, {512, 64});
+  EXPECT_NE(integers.find("expected floating-point numbers"), std::string::npos) << integers;
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
 TEST(GgufHead, ThatIsStoppedLeavesNothingBehind) {
   const test::TemporaryFolder folder;
   const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k";

@@ -53,6 +53,15 @@ TEST_F(ImageFiles, OfARelaxedRuleAreDescribedByWhatItChanged) {
   EXPECT_TRUE(relaxed["surprise"].is_number());
 }
 
+TEST_F(ImageFiles, WithNamesOfClassesThatCannotBeReadAreNotDrawn) {
+  model_.write("c2i.pt", read_zstd(fs::path(TALON_TEST_DATA) / "golden/images/c2i.pt.zst"));
+  const std::string names = model_.file("classes.json");
+  fs::create_symlink("classes.json", names);
+  expect_said(run_talon({"image", "-m", model_.file("c2i.pt"), "--vq", model_.file("vq.pt"),
+                         "--cells", "4", "--class", "hen", "-o", out_.file("out.png")}),
+              1, "read " + names + ": Too many levels of symbolic links");
+}
+
 TEST_F(ImageFiles, InAFolderHaveNumbers) {
   const std::string made = out_.file("made/");
   const std::string first = made + "00001.png", second = made + "00002.png";

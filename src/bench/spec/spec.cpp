@@ -116,7 +116,7 @@ std::vector<TokenId> SpecBench::prompt_of(const std::vector<ChatMessage>& messag
   }
   std::string text;
   for (const ChatMessage& message : messages) text += message.content + "\n";
-  return prompts_.tokenizer.encode(text, {.parse_special = false, .add_start = true});
+  return encode_prompt(prompts_.tokenizer, text, 0, /*parse_special=*/false);
 }
 
 /// Adds one repeat, or the reason why there is none. False if some turn leaves no room for an

@@ -129,7 +129,9 @@ SpecCell cell_from(const Json& json, const std::string& doing) {
 }
 
 std::ifstream open_results(const std::filesystem::path& file) {
-  if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file))
+  std::error_code problem;  // what cannot be looked at cannot be opened below
+  const auto status = std::filesystem::status(file, problem);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     fail("read results {}: expected a file, found a folder or a device", file.string());
   errno = 0;
   std::ifstream input(file, std::ios::binary);

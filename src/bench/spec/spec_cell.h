@@ -24,7 +24,7 @@ struct SpecCell {
   bool equal = true;               // every repeat gave the tokens of plain decoding
   bool claims_equal = true;        // a difference is a failure and not by design
   int prompt_tokens = 0;           // of all turns of one answer
-  int new_tokens = 0;              // likewise
+  int new_tokens = 0;              // of all turns of one answer
   std::vector<double> tok_s;       // per repeat: tokens per second after the prefill
   std::vector<double> wall_tok_s;  // per repeat: of the whole time, as Spec-Bench counts
   double prefill_ms = 0, decode_ms = 0, draft_ms = 0, check_ms = 0;  // means over the repeats

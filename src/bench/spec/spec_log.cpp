@@ -32,7 +32,10 @@ SpecLog::SpecLog(std::filesystem::path file, std::string run,
   const std::string doing = "write results " + file_.string();
   const std::string taken = "another run writes them: give each its own --output";
   std::optional<FileLock> before;
-  if (std::filesystem::exists(file_)) {
+  std::error_code problem;
+  const bool is_there = std::filesystem::exists(file_, problem);
+  if (problem) fail("{}: {}", doing, problem.message());
+  if (is_there) {
     before.emplace(file_, doing, taken);
     read(methods);
   }

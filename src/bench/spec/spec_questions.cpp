@@ -38,9 +38,11 @@ Question parse_question(const std::string& text, const std::string& doing, int l
 
 std::vector<Question> read_questions(const std::string& source) {
   const std::size_t equals = source.find('=');
-  const bool is_named = equals != source.npos && !std::filesystem::exists(source);
+  std::error_code problem;  // what cannot be looked at cannot be opened below
+  const bool is_file = std::filesystem::exists(source, problem) || problem;
+  const bool is_named = equals != source.npos && !is_file;
   const std::filesystem::path file = is_named ? source.substr(equals + 1) : source;
-  if (std::filesystem::is_directory(file))
+  if (std::filesystem::is_directory(file, problem))
     fail("read questions {}: expected a file, found a folder", file.string());
   errno = 0;
   std::ifstream input(file);

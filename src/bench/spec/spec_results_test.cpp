@@ -232,6 +232,21 @@ TEST_F(ResultFile, IsOneRunsAtATime) {
   EXPECT_EQ(read_spec_file(path("")).lines.size(), 2u);
 }
 
+TEST_F(ResultFile, ThatCannotBeLookedAtIsNamedWithTheReason) {
+  std::filesystem::create_symlink(path("").filename(), path(""));
+  const auto expect_named = [&](const auto& action) {
+    try {
+      action();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      const std::string said = error.what(), named = path("").string() + ": Too many levels of";
+      EXPECT_NE(said.find(named), std::string::npos) << said;
+    }
+  };
+  expect_named([&] { SpecLog(path(""), "run1", kMethods); });
+  expect_named([&] { read_spec_file(path("")); });
+}
+
 TEST_F(ResultFile, ThatIsDamagedIsRefusedByLine) {
   std::ofstream(path("")) << json_of(cell(1, "none", 1)).dump() << "\n{\"a\": 1}\n";
   try {

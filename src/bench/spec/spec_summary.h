@@ -23,7 +23,7 @@ struct MethodSummary {
   double tok_s = 0;    // mean of the questions' tokens per second after the prefill
   double speedup = 0;  // over plain decoding's mean on the same questions
   Interval speedup_range;
-  double wall_tok_s = 0;  // the same with the prefill
+  double wall_tok_s = 0;  // mean of the questions' tokens per second, the prefill included
   double wall_speedup = 0;
   Interval wall_speedup_range;
   double worst = 0;  // least speed-up of any question
@@ -33,7 +33,7 @@ struct MethodSummary {
   Interval draft_range, check_range;
 
   double prefill_ms = 0, decode_ms = 0, draft_ms = 0, check_ms = 0;  // sums over counted cells
-  long prompt_tokens = 0;                                            // likewise
+  long prompt_tokens = 0;                                            // sum over counted cells
   RoundTally rounds;
 
   /// Whether every answer was given and has the tokens of plain decoding.

@@ -64,6 +64,19 @@ TEST_F(Questions, ThatDoNotExistAreAnError) {
   EXPECT_THROW(select_questions(read_questions(file.string()), {.category = "poetry"}), Error);
 }
 
+TEST_F(Questions, ThatCannotBeLookedAtAreNamedWithTheReason) {
+  std::filesystem::create_symlink(path_.filename(), path_);
+  for (const std::string& source : {path_.string(), "qa=" + path_.string()}) {
+    try {
+      read_questions(source);
+      ADD_FAILURE() << source;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(),
+                "read questions " + path_.string() + ": Too many levels of symbolic links");
+    }
+  }
+}
+
 TEST(MachineRates, ArePositiveAndPlausible) {
   EXPECT_GT(read_bandwidth_gb_s(1, std::size_t{1} << 24, 1), 0.01);
   EXPECT_LT(read_bandwidth_gb_s(1, std::size_t{1} << 24, 1), 1e5);

@@ -125,7 +125,25 @@ class Transfer {
       fail("pull {}: {}", job_.url, meaning.empty() ? outcome.problem : meaning);
     }
     if (outcome.end == End::failed) fail("pull {}: {}{}", job_.url, outcome.problem, rest);
+    if (received_ == 0 && !begin_body(outcome.status)) {
+      fail("pull {}: cannot write {}: {}", job_.url, part_.string(), std::strerror(errno));
+    }
+    if (outcome.status == kPartialContent) require_whole();
     check_and_move();
+  }
+
+  /// A rest that is none, or not all that the server has, makes no file.
+  void require_whole() {
+    const bool is_known = whole_bytes_ > 0;
+    const std::uint64_t found = begun_ + received_;
+    if (is_known ? found == whole_bytes_ : received_ > 0) return;
+    const std::string rest = is_known && found < whole_bytes_ ? keep_or_forget() : "";
+    if (rest.empty()) forget();
+    if (is_known) {
+      fail("pull {}: expected {} bytes in all, got {}{}", job_.url, whole_bytes_, found, rest);
+    }
+    fail("pull {}: expected the rest of the file, got nothing: run the same command again",
+         job_.url);
   }
 
   /// What is left for the next time, in words.
@@ -178,7 +196,8 @@ class Transfer {
     file_.reset();
   }
 
-  /// At the first byte: a whole new file instead of the asked-for rest replaces what was there.
+  /// At the first byte, or at the end of an answer without one: a whole new file instead of the
+  /// asked-for rest replaces what was there.
   bool begin_body(int status) {
     if (is_page_) refuse_page();
     if (begun_ > 0 && status != kPartialContent) {
@@ -231,11 +250,11 @@ class Transfer {
 
   bool wants_page() const { return job_.target.extension().string().starts_with(".htm"); }
 
-  /// Of a file that has no such range (RFC 9110, 14.4).
+  /// Behind the range that comes, or of a file that has no such range (RFC 9110, 14.4).
   void read_whole_bytes(std::string_view range) {
-    constexpr std::string_view kBegin = "bytes */";
-    if (!range.starts_with(kBegin)) return;
-    range.remove_prefix(kBegin.size());
+    const std::size_t slash = range.find('/');
+    if (!range.starts_with("bytes ") || slash == range.npos) return;
+    range.remove_prefix(slash + 1);
     std::from_chars(range.data(), range.data() + range.size(), whole_bytes_);
   }
 
@@ -250,7 +269,7 @@ class Transfer {
   bool is_page_ = false;           // what comes is no file
   std::uint64_t begun_ = 0;        // bytes there before
   std::uint64_t received_ = 0;     // bytes that came
-  std::uint64_t whole_bytes_ = 0;  // of the server's file, where it says them instead of sending
+  std::uint64_t whole_bytes_ = 0;  // of the server's file, beside a part of it or none; 0: unknown
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace talon {
 /// understood. Throws Error for a head that does not fit `target`.
 Json pair_pulled(const PulledFiles& pulled, const std::string& target,
                  const std::filesystem::path& models_folder);
-/// The same for people.
+/// What pair_pulled() found, as text for people.
 std::string pairing_text(const Json& pairing);
 
 }  // namespace talon

@@ -15,6 +15,7 @@
 #include "cli/options/session.h"
 #include "cli/serve/serve_options.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/train/train_head.h"
 #include "core/error.h"
 #include "draw/picture_prompt.h"
@@ -29,13 +30,13 @@ constexpr long kLastWordsMs = 5000;  // for answers that were cut off to be sent
 constexpr long kWaitMs = 20;
 constexpr long kTrimMs = 5000;  // between looks whether memory can be given back
 
-/// SIGINT and SIGTERM, kept from every thread that is started while this lives: they wait until
+/// The ending_signals(), kept from every thread that is started while this lives: they wait until
 /// somebody asks for them.
 class HeldSignals {
  public:
   HeldSignals() {
     sigemptyset(&signals_);
-    for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals_, signal);
+    for (const int signal : ending_signals()) sigaddset(&signals_, signal);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   }
   ~HeldSignals() { pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr); }

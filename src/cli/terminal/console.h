@@ -17,7 +17,7 @@ bool notes_are_terminal();
 /// Whether there is a terminal that knows colours (TERM), and nobody asks for none (NO_COLOR).
 bool output_shows_marks();
 bool notes_show_marks();
-/// The same, and it shows 24-bit colours (COLORTERM, TERM).
+/// Whether notes_show_marks() and the terminal shows 24-bit colours (COLORTERM, TERM).
 bool notes_show_colours();
 
 struct TerminalSize {

@@ -19,8 +19,14 @@ time_t now() {
   return time.tv_sec;
 }
 
+bool is_ignored(int signal) {
+  struct sigaction action = {};
+  sigaction(signal, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
 void on_interrupt(int signal) {
-  if (signal == SIGTERM) ended.request();
+  if (signal != SIGINT) ended.request();
   static volatile time_t first = 0;
   if (!interrupted.requested()) first = now();
   if (interrupted.requested() && now() - first > kSeconds) {
@@ -35,10 +41,16 @@ void set_handler(void (*handler)(int)) {
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
   // no SA_RESTART: Ctrl-C also ends a wait for input
-  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+  for (const int signal : ending_signals()) sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
+
+std::vector<int> ending_signals() {
+  std::vector<int> signals = {SIGINT, SIGTERM};
+  if (!is_ignored(SIGHUP)) signals.push_back(SIGHUP);
+  return signals;
+}
 
 InterruptGuard::InterruptGuard() {
   interrupted.clear();

@@ -1,12 +1,18 @@
 #pragma once
 
+#include <vector>
+
 #include "core/stop.h"
 
 namespace talon {
 
-/// While one lives, Ctrl-C requests stop() instead of ending the program, and so does SIGTERM, with
-/// which service managers and schedulers end programs; a second one before stop() was cleared ends
-/// it at once, without files that are half written (remove_files_aside). At most one at a time.
+/// SIGINT of Ctrl-C, SIGTERM of service managers and schedulers, and SIGHUP of a terminal that is
+/// closed, unless it is ignored, as `nohup` has it.
+std::vector<int> ending_signals();
+
+/// While one lives, each of ending_signals() requests stop() instead of ending the program; a
+/// second one before stop() was cleared ends it at once, without files that are half written
+/// (remove_files_aside). At most one at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -15,7 +21,7 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   StopFlag& stop() const;
-  /// Whether SIGTERM came: it ends a program that goes on after Ctrl-C, too.
+  /// Whether one but Ctrl-C came: it ends a program that goes on after Ctrl-C, too.
   bool is_over() const;
 };
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 #include <thread>
+#include <vector>
 
 #include "io/atomic_file.h"
 #include "io/test_files.h"
@@ -25,6 +26,25 @@ void write_until_killed(const std::filesystem::path& path) {
     std::raise(SIGINT);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+}
+
+TEST(Interrupt, AHangUpIsOneUnlessItIsIgnored) {
+  const auto before = std::signal(SIGHUP, SIG_DFL);
+  {
+    const InterruptGuard interrupt;
+    std::raise(SIGHUP);
+    EXPECT_TRUE(interrupt.stop().requested());
+    EXPECT_TRUE(interrupt.is_over());
+  }
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    const InterruptGuard interrupt;
+    std::raise(SIGHUP);
+    EXPECT_FALSE(interrupt.stop().requested());
+    EXPECT_EQ(ending_signals(), (std::vector<int>{SIGINT, SIGTERM}));
+  }
+  std::raise(SIGHUP);  // is ignored as before
+  std::signal(SIGHUP, before);
 }
 
 TEST(Interrupt, ASecondOneLeavesNoPartOfAFile) {

@@ -89,6 +89,7 @@ class Writer {
 
  private:
   void check_parts() const;
+  const StoredTensor& output_of_target() const;
   void check_shared_output() const;
   GgufMetadata metadata() const;
   void add(std::string_view common, std::string_view name, HeadStorage storage);
@@ -127,6 +128,23 @@ void Writer::check_parts() const {
   refuse(config_.rope.rotary > 0, "a rotary embedding of a part of each head");
 }
 
+/// Its rows are of the head's width, one for each token.
+const StoredTensor& Writer::output_of_target() const {
+  const auto names = TensorNames::of(target_.format, target_config_);
+  const StoredTensor& output =
+      target_.require(target_config_.tied_output ? names.embedding : names.output);
+  const std::vector<std::int64_t> shape = {target_config_.vocabulary, config_.hidden};
+  if (output.shape != shape) {
+    fail("read target {}: {}: expected {}, found {}", quote(target_.path.string()),
+         quote(output.name), show_shape(shape), show_shape(output.shape));
+  }
+  if (!holds_reals(output.type)) {
+    fail("read target {}: {}: expected floating-point numbers or blocks of them, found {}",
+         quote(target_.path.string()), quote(output.name), name_of(output.type));
+  }
+  return output;
+}
+
 /// Each row is compared with the target's: roundings of both to eight bits are passed over.
 void Writer::check_shared_output() const {
   constexpr double kMostDifference = 0.03;  // of a row's length
@@ -138,9 +156,11 @@ void Writer::check_shared_output() const {
         "found {}",
         tensors_.doing(), quote(ours->name), show_shape(ours->shape));
   }
-  const auto names = TensorNames::of(target_.format, target_config_);
-  const StoredTensor& theirs =
-      target_.require(target_config_.tied_output ? names.embedding : names.output);
+  if (!holds_reals(ours->type)) {
+    fail("{}: {}: expected floating-point numbers or blocks of them, found {}", tensors_.doing(),
+         quote(ours->name), name_of(ours->type));
+  }
+  const StoredTensor& theirs = output_of_target();
   const auto width = static_cast<std::size_t>(config_.hidden);
   std::vector<float> a(width), b(width);
   const auto read = [&](const StoredTensor& from, std::size_t row, std::vector<float>& to) {
@@ -197,7 +217,8 @@ GgufMetadata Writer::metadata() const {
   }
   if (shares_output_ && !tokens_.empty()) add("shared_output", true);
   if (head_.metadata.contains("talon"))
-    values.emplace_back("talon.origin", head_.metadata["talon"].dump());
+    values.emplace_back("talon.origin", head_.metadata["talon"].dump(
+                                            -1, ' ', false, Json::error_handler_t::replace));
   if (target_.format != CheckpointFormat::gguf) return values;
   for (const auto& [key, value] : target_.metadata.items()) {
     if (key.starts_with("tokenizer.")) values.emplace_back(key, value);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "io/sha256.h"
+#include "text/sentencepiece/added_pieces.h"
 
 namespace talon {
 namespace {
@@ -49,19 +50,15 @@ std::vector<TokenId> matches(const ByBytes& by_bytes, const Tokenizer& draft, in
 /// but may put a space before a text, and reads bytes that are no whole characters as others: then
 /// they are cut into the longest tokens there are.
 std::vector<TokenId> pieces_of(const std::string& bytes, const Tokenizer& draft,
-                               const ByBytes& by_bytes, std::size_t longest) {
+                               const AddedPieces& tokens) {
   std::vector<TokenId> pieces = draft.encode(bytes, {.parse_special = false});
   std::string joined;
   for (const TokenId piece : pieces) joined += draft.bytes_of(piece);
   if (joined == bytes) return pieces;
   pieces.clear();
-  for (std::size_t begin = 0; begin < bytes.size();) {
-    std::size_t length = std::min(longest, bytes.size() - begin);
-    auto known = by_bytes.find(bytes.substr(begin, length));
-    while (known == by_bytes.end() && --length > 0)
-      known = by_bytes.find(bytes.substr(begin, length));
-    if (length > 0) pieces.push_back(known->second);
-    begin += std::max<std::size_t>(length, 1);
+  for (std::size_t begin = 0; const auto token = tokens.find(bytes, begin);) {
+    pieces.push_back(token->id);
+    begin = token->begin + token->size;
   }
   return pieces;
 }
@@ -97,11 +94,12 @@ VocabularyMap map_vocabularies(const Tokenizer& draft, int draft_rows, const Tok
   map.same = false;
   for (TokenId id = 0; id < draft_rows; ++id) map.target_of.push_back(target_rows + id);
   ByBytes by_bytes;
-  std::size_t longest = 0;
+  std::vector<AddedPiece> texts;
   for (TokenId id = 0; id < draft_size; ++id) {
-    longest = std::max(longest, draft.bytes_of(id).size());
-    by_bytes.emplace(draft.bytes_of(id), id);
+    texts.push_back({id, draft.bytes_of(id), false});
+    by_bytes.emplace(texts.back().text, id);
   }
+  const AddedPieces tokens(std::move(texts));
   const std::vector<TokenId> found =
       matches(by_bytes, draft, draft_size, target, std::min(target.vocabulary_size(), target_rows));
   map.draft_of.resize(found.size());
@@ -114,7 +112,7 @@ VocabularyMap map_vocabularies(const Tokenizer& draft, int draft_rows, const Tok
       shared += of_target >= target_rows ? 1 : 0;
       if (of_target >= target_rows) of_target = id;
     } else {
-      map.draft_of[at(id)] = pieces_of(target.bytes_of(id), draft, by_bytes, longest);
+      map.draft_of[at(id)] = pieces_of(target.bytes_of(id), draft, tokens);
       std::erase_if(map.draft_of[at(id)], [&](TokenId token) { return token >= draft_rows; });
     }
   }

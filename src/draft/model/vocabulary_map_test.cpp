@@ -80,6 +80,20 @@ TEST(VocabularyMap, TokensCorrespondByTheirText) {
   EXPECT_EQ(text, target.tokenizer().bytes_of(310));
 }
 
+/// The draft tokenizer puts a space before such a text, so it is cut into tokens here.
+TEST(VocabularyMap, LongTokensThatTheDraftLacksAreCutAsShortOnes) {
+  Pieces target = Pieces::read();
+  Pieces draft = target;
+  const std::string text(60'000, 'z');
+  target.all[310].second = text;
+  draft.all[310].second = std::string(60'000, 'y');
+  const VocabularyMap map = map_of(draft, target);
+  const Tokenizer reader = draft.tokenizer();
+  std::string joined;
+  for (const TokenId token : map.draft_of[310]) joined += reader.bytes_of(token);
+  EXPECT_EQ(joined, text);
+}
+
 /// Ends are told by what they are only where their text is none of the draft model's.
 TEST(VocabularyMap, EndTokensOfEqualTextStayThemselves) {
   const Tokenizer target =

@@ -21,8 +21,10 @@ std::uint64_t number(const Checkpoint& file, const char* key) {
   const bool whole = found->is_number_unsigned() ||
                      (found->is_number_integer() && found->get<std::int64_t>() >= 0);
   if (!whole || found->get<std::uint64_t>() > kMostNumber) {
+    // A text of a file need be no UTF-8.
+    const std::string value = found->dump(-1, ' ', false, Json::error_handler_t::replace);
     fail("read GGUF {}: key \"{}\": expected a number of at most {}, found {}",
-         quote(file.path.string()), key, kMostNumber, quote(found->dump()));
+         quote(file.path.string()), key, kMostNumber, quote(value));
   }
   return found->get<std::uint64_t>();
 }

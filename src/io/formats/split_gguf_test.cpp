@@ -63,5 +63,13 @@ TEST_F(SplitGguf, WhatDoesNotBelongTogetherIsRefused) {
   EXPECT_NE(refusal().find("00003-of-00003"), std::string::npos) << refusal();
 }
 
+TEST_F(SplitGguf, ACountThatIsATextOfAnyBytesIsRefused) {
+  GgufParts parts = small_gguf();
+  parts.add_text("split.count", "\xFF");
+  const auto path = folder_.add("text.gguf", parts.build().bytes);
+  const std::string said = message_of([&] { open_checkpoint(path); });
+  EXPECT_NE(said.find("\"split.count\": expected a number of at most"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace talon::split_gguf_test

@@ -1,5 +1,8 @@
 #include "text/hugging_face/folder_settings.h"
 
+#include <algorithm>
+#include <set>
+
 #include "core/error.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
@@ -67,6 +70,17 @@ void append_ids(const Json& value, std::vector<Json>& ids) {
   }
 }
 
+/// Of pieces with the same text the last one, where it stands.
+std::vector<AddedPiece> last_of_each_text(const std::vector<AddedPiece>& pieces) {
+  std::set<std::string_view> later;
+  std::vector<AddedPiece> kept;
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+    if (later.insert(piece->text).second) kept.push_back(*piece);
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
 }  // namespace
 
 std::optional<std::string> read_text_file(const std::filesystem::path& path) {
@@ -103,10 +117,9 @@ std::vector<AddedPiece> FolderSettings::added_pieces() const {
            quote((folder_ / "tokenizer_config.json").string()), quote(key));
     }
     const bool special = token.value("special", Json()) != false;
-    std::erase_if(pieces, [&](const AddedPiece& piece) { return piece.text == *text; });
     pieces.push_back({std::stoi(key), *text, special});
   }
-  return pieces;
+  return last_of_each_text(pieces);
 }
 
 std::int64_t FolderSettings::model_tokens() const {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
 #include "io/json_text.h"
@@ -44,16 +45,29 @@ fs::path find_tok_bin(const Checkpoint& checkpoint, const fs::path& folder) {
        quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, tokens, tried);
 }
 
+/// Texts of `pieces` that may follow the tokens of `known`, without those that it has.
+std::set<std::string_view> new_texts(std::span<const AddedPiece> pieces, const Vocabulary& known) {
+  std::set<std::string_view> texts;
+  for (const AddedPiece& piece : pieces) {
+    if (piece.id >= known.size()) texts.insert(piece.text);
+  }
+  for (TokenId id = 0; id < known.size() && !texts.empty(); ++id) {
+    if (known.kind(id) != Vocabulary::Kind::absent) texts.erase(known.piece(id));
+  }
+  return texts;
+}
+
 /// Tokens that only the files beside a tokenizer.json list, as transformers adds them: those that
 /// follow its last one and that the model has.
 std::vector<AddedPiece> further_pieces(const FolderSettings& settings, const Vocabulary& known) {
   std::vector<AddedPiece> pieces = settings.added_pieces();
   std::sort(pieces.begin(), pieces.end(),
             [](const AddedPiece& a, const AddedPiece& b) { return a.id < b.id; });
+  const std::set<std::string_view> texts = new_texts(pieces, known);
   std::vector<AddedPiece> further;
   TokenId next = known.size();
   for (const AddedPiece& piece : pieces) {
-    if (piece.id != next || next >= settings.model_tokens() || known.find_piece(piece.text))
+    if (piece.id != next || next >= settings.model_tokens() || !texts.contains(piece.text))
       continue;
     further.push_back(piece);
     ++next;

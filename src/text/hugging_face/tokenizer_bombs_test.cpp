@@ -4,6 +4,8 @@
 
 #include "core/error.h"
 #include "io/json.h"
+#include "io/test_files.h"
+#include "text/hugging_face/folder_settings.h"
 #include "text/tokenizer.h"
 
 // Tokenizers of strangers that ask for more memory or time than there is, or for chance.
@@ -74,6 +76,56 @@ TEST(TokenizerBombs, PatternsThatAreSearchedWithoutEndAreRefused) {
       {"type", "Replace"}, {"pattern", {{"Regex", "(a*)*\\1b"}}}, {"content", "c"}};
   const std::string error = error_of(json, text);
   EXPECT_NE(error.find("normalizer Replace: "), std::string::npos) << error;
+}
+
+TEST(TokenizerBombs, OfManyListedTokensTheLastOfEachTextCounts) {
+  constexpr int kTokens = 300'000;
+  Json decoder = Json::object();
+  for (int id = 0; id < kTokens; ++id) {
+    decoder[std::to_string(id)] = {{"content", fmt::format("<{}>", id)}};
+  }
+  // They are read in the order of their keys as texts: first 0, 05, 1, ..., 7, then the last.
+  decoder["05"] = {{"content", "<7>"}, {"special", false}};
+  decoder["9999999"] = {{"content", "<0>"}, {"special", false}};
+  const test::TemporaryFolder folder;
+  folder.add("added_tokens.json", R"({"<3>": 8, "<only>": 9})");
+  const Json config = {{"added_tokens_decoder", decoder}};
+  folder.add("tokenizer_config.json", config.dump());
+  const std::vector<AddedPiece> pieces = FolderSettings(folder.path()).added_pieces();
+  decoder.erase("05");
+  decoder.erase("0");
+  ASSERT_EQ(pieces.size(), 1 + decoder.size());
+  EXPECT_EQ(pieces[0].id, 9);
+  EXPECT_EQ(pieces[0].text, "<only>");
+  std::size_t place = 1;
+  for (const auto& [key, token] : decoder.items()) {
+    const AddedPiece& piece = pieces[place++];
+    ASSERT_EQ(piece.id, std::stoi(key));
+    ASSERT_EQ(piece.text, token.at("content").get<std::string>());
+    ASSERT_EQ(piece.special, key != "9999999");
+  }
+}
+
+TEST(TokenizerBombs, ManyListedTokensThatAreKnownAddNone) {
+  constexpr int kWords = 300'000;
+  Json json = fixture();
+  Json& words = json["model"]["vocab"];
+  for (int id = static_cast<int>(words.size()); id < kWords; ++id) {
+    words["w" + std::to_string(id)] = id;
+  }
+  const int known = kWords + static_cast<int>(json["added_tokens"].size());
+  Json listed = Json::object();
+  for (const auto& [word, id] : words.items()) listed[word] = known;
+  const test::TemporaryFolder folder;
+  folder.add("tokenizer.json", json.dump());
+  folder.add("config.json", fmt::format(R"({{"vocab_size": {}}})", known + 2));
+  folder.add("added_tokens.json", listed.dump());
+  EXPECT_EQ(Tokenizer::from_json_file(folder.path() / "tokenizer.json").vocabulary_size(), known);
+  listed["<more>"] = known;
+  folder.add("added_tokens.json", listed.dump());
+  const Tokenizer tokenizer = Tokenizer::from_json_file(folder.path() / "tokenizer.json");
+  EXPECT_EQ(tokenizer.vocabulary_size(), known + 1);
+  EXPECT_EQ(tokenizer.encode("<more>"), std::vector<TokenId>{known});
 }
 
 TEST(TokenizerBombs, WordsOfWordPieceHaveABound) {

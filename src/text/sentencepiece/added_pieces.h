@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -27,7 +28,10 @@ class AddedPieces {
                             std::span<const TextRange> own = {}) const;
 
  private:
-  std::vector<AddedPiece> pieces_;        // longest first
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  std::vector<AddedPiece> pieces_;        // by text, those of the same text last first
+  std::vector<std::size_t> next_;         // of each piece the next best that its text begins with
   std::array<bool, 256> begins_piece_{};  // by first byte
 };
 

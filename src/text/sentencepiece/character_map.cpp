@@ -8,6 +8,10 @@
 namespace talon {
 namespace {
 
+/// Of a text that characters become. Unicode's own rules give 33 bytes at most; texts without a
+/// bound would make gigabytes of a prompt.
+constexpr std::size_t kLongestMapped = 256;
+
 /// One unit of a darts-clone double array.
 struct Unit {
   std::uint32_t bits;
@@ -49,9 +53,15 @@ void check_character_map(std::string_view map, std::string_view doing) {
       fail("{}: precompiled_charsmap: unit {}: expected children below {}, found {}", doing, i,
            units, children);
     }
-    if (unit.has_leaf() && unit_at(children).value() >= texts.size()) {
+    if (!unit.has_leaf()) continue;
+    const std::size_t text = unit_at(children).value();
+    if (text >= texts.size()) {
       fail("{}: precompiled_charsmap: unit {}: expected a text below {}, found {}", doing, i,
-           texts.size(), unit_at(children).value());
+           texts.size(), text);
+    }
+    if (texts.substr(text, kLongestMapped + 1).find('\0') == std::string_view::npos) {
+      fail("{}: precompiled_charsmap: unit {}: expected a text of at most {} bytes, found {}",
+           doing, i, kLongestMapped, texts.find('\0', text) - text);
     }
   }
 }

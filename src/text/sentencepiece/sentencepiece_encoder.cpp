@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "core/error.h"
 #include "io/quote.h"
@@ -118,17 +118,18 @@ Vocabulary vocabulary_of(const SentencePieceModel& model, std::string_view doing
 std::vector<AddedPiece> cutting_pieces(const SentencePieceModel& model,
                                        std::span<const AddedPiece> added, Vocabulary& vocabulary) {
   std::vector<AddedPiece> cutting;
+  std::set<std::string_view> texts;  // of `cutting`
   for (TokenId id = 0; id < static_cast<TokenId>(model.pieces.size()); ++id) {
     const Piece& piece = model.pieces[static_cast<std::size_t>(id)];
     const bool user_defined = model.split_at_user_defined && piece.type == Type::user_defined;
     if (!is_special(piece) && !user_defined) continue;
     cutting.push_back({id, piece.text, is_special(piece), piece.takes_spaces});
+    texts.insert(piece.text);
   }
   std::map<TokenId, const AddedPiece*> further;
   for (const AddedPiece& piece : added) {
     if (!vocabulary.contains(piece.id)) further[piece.id] = &piece;
-    const auto same = [&](const AddedPiece& other) { return other.text == piece.text; };
-    if (std::none_of(cutting.begin(), cutting.end(), same)) cutting.push_back(piece);
+    if (texts.insert(piece.text).second) cutting.push_back(piece);
   }
   for (const auto& [id, piece] : further) {
     while (vocabulary.size() < id) vocabulary.add("", "", Vocabulary::Kind::absent);

@@ -42,7 +42,7 @@ struct SentencePieceModel {
 /// the field.
 SentencePieceModel parse_sentencepiece(std::span<const std::byte> bytes, std::string_view doing);
 
-/// The same as a protocol buffer, for the sentencepiece library.
+/// The model as a protocol buffer, for the sentencepiece library.
 std::string serialize(const SentencePieceModel& model);
 
 /// A further token that a model's other files add, by its text.

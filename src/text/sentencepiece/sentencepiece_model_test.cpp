@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -157,6 +158,28 @@ TEST(CharacterMap, EveryValueJustOutsideTheTextsIsAnError) {
     EXPECT_THROW(check_character_map(damaged.bytes(), "load x"), Error) << i;
   }
   EXPECT_EQ(values, 7);  // one for each different text in rules.tsv
+}
+
+TEST(CharacterMap, ATextThatWouldMakePromptsGrowIsAnError) {
+  SentencePieceModel model = read(kUnigram);
+  const Map map(model.character_map);
+  const auto is_text = [&](std::uint32_t unit) {
+    return unit >> 31 != 0 && (unit & 0x7FFFFFFF) < map.texts.size();
+  };
+  const auto leaf = std::find_if(map.units.begin(), map.units.end(), is_text) - map.units.begin();
+  ASSERT_LT(static_cast<std::size_t>(leaf), map.units.size());
+  const auto error_with = [&](std::size_t size) {
+    Map grown = map;
+    grown.units[static_cast<std::size_t>(leaf)] =
+        static_cast<std::uint32_t>(map.texts.size()) | 1U << 31;
+    grown.texts += std::string(size, 'b') + '\0' + "end" + '\0';
+    model.character_map = grown.bytes();
+    return error_of([&] { load_sentencepiece(model, "load x"); });
+  };
+  EXPECT_EQ(error_with(256), "no error");
+  expect_named(error_with(257), "load x: precompiled_charsmap: unit ");
+  expect_named(error_with(257), "expected a text of at most 256 bytes, found 257");
+  expect_named(error_with(1 << 20), "found 1048576");
 }
 
 TEST(CharacterMap, SizesThatDoNotFitAreErrors) {

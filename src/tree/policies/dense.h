@@ -28,7 +28,7 @@ class Dense {
   int outputs_ = 0;
   int inputs_ = 0;
   std::vector<float> panels_;  // [outputs / panel][inputs][outputs of a panel], padded with zeros
-  std::vector<float> bias_;    // [outputs], padded likewise
+  std::vector<float> bias_;    // [outputs], padded with zeros to whole panels
 };
 
 /// Reads a matrix and a vector of plain floating-point type. -1: any size. Throws Error naming the

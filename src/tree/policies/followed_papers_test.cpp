@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "io/json_text.h"
+#include "io/test_files.h"
 #include "io/zstd.h"
 #include "tree/policies/length_predictor.h"
 #include "tree/policies/radar_network.h"
@@ -200,6 +201,23 @@ TEST(RadarPolicy, NamesWhatIsMissing) {
   EXPECT_THROW(machine.policy("radar:weights=" + kPredictor), Error);
   EXPECT_THROW(machine.policy("ada_eagle"), UsageError);
   EXPECT_THROW(machine.policy("ada_eagle:predictor=" + kRadar), Error);
+}
+
+TEST(PolicyFiles, ThatBecomeShorterWhileTheyAreReadAreRefused) {
+  const test::TemporaryFolder folder;
+  const auto cut_while_open = [&](const std::filesystem::path& from) {
+    const auto file = folder.path() / from.filename();
+    std::filesystem::copy_file(from, file);
+    Checkpoint checkpoint = open_checkpoint(file);
+    std::filesystem::resize_file(file, 0);
+    return checkpoint;
+  };
+  const Checkpoint radar = cut_while_open(kRadar), predictor = cut_while_open(kPredictor);
+  for (const std::string& message :
+       {test::message_of([&] { const RadarNetwork network(radar); }),
+        test::message_of([&] { const LengthPredictor lengths(predictor); })}) {
+    EXPECT_NE(message.find("became shorter"), std::string::npos) << message;
+  }
 }
 
 /// One input pair, no hidden work: the output is bias alone.

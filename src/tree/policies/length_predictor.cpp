@@ -57,6 +57,7 @@ LengthPredictor::LengthPredictor(const Checkpoint& file) {
   }
   const int outputs = kind_ == Kind::ordinal ? most_ : 1;
   out_ = read_dense(file, "out.weight", "out.bias", outputs, in_.outputs());
+  file.check_whole();
 }
 
 std::span<const float> LengthPredictor::predict(std::span<const float> feature,

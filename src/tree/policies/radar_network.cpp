@@ -23,6 +23,7 @@ RadarNetwork::RadarNetwork(const Checkpoint& file)
   }
   first_ = read_dense(file, "mlp.0.weight", "mlp.0.bias", -1, width + static_cast<int>(kState));
   second_ = read_dense(file, "mlp.3.weight", "mlp.3.bias", 2, first_.outputs());
+  file.check_whole();
 }
 
 RadarRun::RadarRun(const RadarNetwork& network)

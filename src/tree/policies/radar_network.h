@@ -21,7 +21,7 @@ class RadarNetwork {
  private:
   friend class RadarRun;
   Dense input_;   // to the four gates, in PyTorch's order: input, forget, cell, output
-  Dense hidden_;  // likewise
+  Dense hidden_;  // to the same gates
   Dense first_;
   Dense second_;
 };

@@ -52,7 +52,7 @@ class NodeWorth {
   void learn_places(std::span<const TokenId> emitted);
 
   std::span<Calibration> shared_;
-  std::vector<Calibration> own_;             // of this sequence, likewise
+  std::vector<Calibration> own_;             // of this sequence, one for each kind of places
   std::array<Place, kMostPlaces> places_{};  // of drawn trees, by node id
 
   // Of the current round:
