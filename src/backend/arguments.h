@@ -44,8 +44,8 @@ class PreparedLayout {
 
 struct AttentionArgs {
   View q;  // [rows, heads * key_dim], before norm and rotation; overwritten
-  // [rows, kv_heads * key_dim] and [rows, kv_heads * value_dim], likewise. Both empty: an earlier
-  // call has written the rows' keys and values.
+  // [rows, kv_heads * key_dim] and [rows, kv_heads * value_dim], before norm and rotation;
+  // overwritten. Both empty: an earlier call has written the rows' keys and values.
   View k, v;
   View out;  // [rows, heads * value_dim]
   KvStore* cache = nullptr;

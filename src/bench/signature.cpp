@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "text/prompt.h"
 
 namespace talon {
 namespace {
@@ -39,7 +40,7 @@ class Hash {
 
 Request request_for(const Tokenizer& tokenizer, std::string_view prompt, double temperature) {
   Request request;
-  request.prompt = tokenizer.encode(prompt, {.parse_special = false, .add_start = true});
+  request.prompt = encode_prompt(tokenizer, prompt, 0, /*parse_special=*/false);
   request.max_new = kMaxNew;
   request.sampler.temperature = temperature;
   request.reuse_prefix = false;

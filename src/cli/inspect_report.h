@@ -15,7 +15,7 @@ namespace talon {
 /// at a time, to say how it is kept in memory.
 Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& options);
 
-/// The same for people.
+/// What inspect_checkpoint() found, as text for people.
 std::string inspect_text(const Json& report);
 
 /// {"machine", "kernels", "bandwidth_gb_s", "multiply_gmac_s", ...} of this machine and what the

@@ -37,7 +37,7 @@ std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
                                                const HeadOptions& options);
 /// `weights=mixed`: how the head is kept, but for the output rows of a draft vocabulary.
 WeightLayout read_layout(Options& options);
-/// Likewise with those rows.
+/// `weights=mixed`: how the head and its output rows of a draft vocabulary are kept.
 HeadOptions read_layouts(Options& options);
 /// `coupled=on`, `beta=1.25` and `gamma=0.9`.
 Coupling read_coupling(Options& options);

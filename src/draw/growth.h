@@ -16,8 +16,8 @@ struct CellOrigin {
   /// expectation; of the target's own 0.
   double relaxed = 0;
 };
-/// Of the cells in order. accepted: of each check (SequenceStatistics). relaxed: likewise, how many
-/// of them the exact rule would have rejected (VerifyResult); empty: none.
+/// Of the cells in order. accepted: of each check (SequenceStatistics). relaxed: how many of each
+/// check's accepted ones the exact rule would have rejected (VerifyResult); empty: none.
 std::vector<CellOrigin> origins_of(const ImagePlan& plan, std::span<const int> accepted,
                                    std::span<const double> relaxed = {});
 
@@ -31,7 +31,7 @@ class PictureGrowth {
 
   std::span<const TokenId> tokens() const { return tokens_; }
   std::span<const int> accepted() const { return accepted_; }   // of each check
-  std::span<const double> relaxed() const { return relaxed_; }  // likewise
+  std::span<const double> relaxed() const { return relaxed_; }  // of each check
   int forwards() const { return tokens_.empty() ? 0 : 1 + static_cast<int>(accepted_.size()); }
   bool is_complete() const { return static_cast<int>(tokens_.size()) == plan_.answer_tokens(); }
   /// Of the cells that are drawn.

@@ -9,7 +9,7 @@ namespace talon {
 /// printable ASCII as \xHH.
 std::string escape(std::string_view text);
 
-/// The same in double quotes.
+/// escape(text) in double quotes.
 std::string quote(std::string_view text);
 
 }  // namespace talon

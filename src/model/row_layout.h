@@ -12,8 +12,8 @@ namespace talon {
 /// borrows the page lists of the sequences.
 void lay_out_rows(std::span<const SequenceRows> batch, AttentionLayout& layout,
                   KvLayers of = KvLayers::far);
-/// The same for layers with a state. `flight`: the rows whose inputs are wanted until the next
-/// forward, in order.
+/// Says which rows of the batch run in which slots, for layers with a state, and overwrites that
+/// part of `layout`. `flight`: the rows whose inputs are wanted until the next forward, in order.
 void lay_out_states(std::span<const SequenceRows> batch, AttentionLayout& layout,
                     std::vector<std::int32_t>& flight);
 

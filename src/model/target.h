@@ -43,7 +43,8 @@ struct ForwardResult {
   // forward
   View features;
   std::vector<int> first_feature_row;  // per SequenceRows
-  // Likewise of its guide, whose first row is beside row rows_before_guide; -1: it has none.
+  // Per SequenceRows: the first feature row of its guide, -1 without one, and the row of its own
+  // that this one is beside.
   std::vector<int> first_guide_row, rows_before_guide;
 
   /// Of `rows` of part `index` those of its guide beside them, counted from the first.

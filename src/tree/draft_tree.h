@@ -66,8 +66,8 @@ struct DraftTree {
   /// it is below or no number. source: the drafter's bit. REQUIRES: parent_node is a candidate, and
   /// has no drawn children, unless one of them is the child.
   NodeId add(NodeId parent_node, TokenId child_token, float path_log_p, std::uint32_t source = 1);
-  /// Adds a probe below a node of either kind, likewise. A child that is a candidate already stays
-  /// one.
+  /// As add(), but adds a probe, below a node of either kind. A child that is a candidate already
+  /// stays one.
   NodeId add_probe(NodeId parent_node, TokenId child_token, float path_log_p,
                    std::uint32_t source = 1);
   /// Draws up to `count` children of a node from `law` (any weights; fewer children when fewer

@@ -49,8 +49,8 @@ class PassCosts {
   double unit_ms(const MachineCosts& machine) const;
 
   CostCurve pass_;                     // as if checks were at pace 1
-  double first_pass_ = 0;              // likewise, at the pace of pass_ = 1
-  std::optional<double> waiting_row_;  // likewise
+  double first_pass_ = 0;              // as if checks and pass_ were at pace 1
+  std::optional<double> waiting_row_;  // as if checks and pass_ were at pace 1
 
   // Of the round's call:
   std::vector<int> call_rows_;  // by pass, of all sequences

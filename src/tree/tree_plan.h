@@ -62,7 +62,7 @@ struct RoundOutcome {
   /// it was for. 0 sequences: it had none, and what was spent was spent for others.
   double own_draft_ms = 0;
   int sharers = 0;
-  double check_ms = 0;   // likewise
+  double check_ms = 0;   // of the whole batch
   int sequences = 1;     // that decoded in the round
   int draft_rows = 0;    // rows of the check that draft nodes took, all sequences
   int batch_tokens = 0;  // tokens emitted by it, all sequences

@@ -15,7 +15,7 @@ std::size_t unit_bytes(const TileShape& shape);
 struct DecodedBlock {
   std::uint16_t d =
       0;  // f16: the scale of a direct kind, or what the scales of a super kind multiply
-  std::uint16_t dmin = 0;      // f16: likewise the minimum; 0 if the kind has none
+  std::uint16_t dmin = 0;      // f16: for the minimum what d is for the scale; 0: none
   std::int8_t scale[16] = {};  // super kinds, per group
   std::int8_t minimum[16] = {};
   std::uint8_t code[256] = {};  // 32 (direct) or 256 (super) codes as the kind stores them

@@ -12,7 +12,8 @@ namespace talon {
 /// {"method", "name" (the short one), ...}. REQUIRES: a line with "summary".
 std::vector<Json> method_lines(const Json& closing);
 
-/// The same of a file that it wrote. Throws Error naming the file and what was expected.
+/// What method_lines() says of a file that `talon bench image` wrote. Throws Error naming the file
+/// and what was expected.
 std::vector<Json> read_method_lines(const std::filesystem::path& file);
 
 /// Lines of sets (compare_pictures) with the numbers of the method that drew each, by its

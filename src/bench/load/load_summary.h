@@ -31,7 +31,7 @@ struct LoadResult {
   Spread times_first = {};  // tok/s over those of the first server, slice by slice
   LoadTimes first_ms = {};  // from the question to the first text; the worst: or to the slice's end
   LoadTimes gap_ms = {};   // between texts of a running answer; drafts bring several tokens at once
-  LoadTimes long_ms = {};  // likewise to the first text after a long prompt
+  LoadTimes long_ms = {};  // from a long prompt to the first text; the worst: or to the slice's end
   int answers = 0;         // that came whole
   int cut = 0;             // that the end of a slice cut off
   int waiting = 0;         // of these, without any text yet

@@ -24,12 +24,14 @@ std::vector<std::pair<int, double>> straight(double step_ms, double row_ms) {
 }
 
 MachineCurve h200(int batch) {
-  // A step: 186 tok/s of Qwen3-8B. A row: 16.4 GFLOP at 600 TFLOP/s. A pass of an EAGLE-3 head:
-  // 0.38 of a step for 8 (an 8B Llama).
+  // A step: 186 tok/s, reported of Qwen3-8B. A row: 16.4 GFLOP, assumed at 600 TFLOP/s. A pass: by
+  // its weights, 8 passes of Llama 3.1 8B's EAGLE-3 head read 0.38 of the target's.
   constexpr double kStepMs = 1000.0 / 186;
   MachineCurve curve;
   curve.name = batch == 1 ? "h200-8b" : "h200-8b-batch32";
-  curve.source = "docs/methods.md 8; rows calculated at 600 TFLOP/s";
+  curve.source =
+      "assumed: a step at the 186 tok/s reported for Qwen3-8B in SGLang (SafeAILab/EAGLE issue "
+      "203), rows at 600 TFLOP/s, passes by their weights";
   curve.checks = straight(kStepMs, 16.4 / 600);
   curve.pass_ms = kStepMs * 0.38 / 8;
   curve.batch = batch;
@@ -151,7 +153,8 @@ const std::vector<MachineCurve>& built_in_curves() {
       h200(1),
       h200(32),
       {"laptop-1b",
-       "docs/methods.md 8: 1B shape, 4-bit groups of 128, 2 Zen 4 cores",
+       "measured once, with kernels that are not in the repository: products alone of Llama 3.2 "
+       "1B's shape in 4-bit groups of 128, 2 Zen 4 cores; a pass and the rest are estimates",
        {{1, 10.7},
         {2, 12.9},
         {4, 14.2},
@@ -164,7 +167,8 @@ const std::vector<MachineCurve>& built_in_curves() {
        1.6,
        2.0},
       {"llamacpp-1b",
-       "docs/methods.md 8: llama.cpp, 1B shape, Q4_0, all logits; a Q4_0 head",
+       "measured once, by llama-batched-bench of llama.cpp de3ff81: Llama 3.2 1B's shape in Q4_0, "
+       "all logits, 2 Zen 4 cores; a pass by its llama-speculative-simple, a Q4_0 head",
        {{1, 22.8}, {2, 45.5}, {4, 72.5}, {8, 123}, {12, 178}, {16, 193}, {24, 310}, {32, 379}},
        4.2,
        0},

@@ -29,7 +29,8 @@ struct MachineCurve {
   CostProfile profile() const;
 };
 
-/// Machines to plan for; docs/benchmarks.md says what each stands for.
+/// Machines to plan for; docs/benchmarks.md says what each stands for, docs/methods.md 8 where its
+/// numbers come from.
 const std::vector<MachineCurve>& built_in_curves();
 
 /// A built-in name, or a file: {"name", "source", "checks": [[rows, ms], ...], "pass_ms",

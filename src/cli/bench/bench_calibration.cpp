@@ -89,7 +89,7 @@ class BenchCalibration : public Command {
       const std::vector<ChatMessage> messages = {{"user", turn}};
       request.prompt = encode_chat(tokenizer, *chat, messages).tokens;
     } else {
-      request.prompt = tokenizer.encode(turn + "\n", {.parse_special = false, .add_start = true});
+      request.prompt = encode_prompt(tokenizer, turn + "\n", 0, /*parse_special=*/false);
     }
     request.max_new = max_new_;
     request.sampler = sampler_;

@@ -24,7 +24,7 @@ struct Session : LoadedModel {
 ModelSource source_of(const ModelOptions& options);
 /// Opens what `options` name, showing progress.
 LoadedModel load_with_meter(const ModelOptions& options);
-/// The same, and makes the cache.
+/// Opens what `options` name, showing progress, and makes the cache.
 Session open_session(const ModelOptions& options);
 
 /// Throws UsageError for a model that draws pictures.

@@ -26,7 +26,7 @@ struct BlockOptions {
 /// head: may be that of several drafters.
 std::unique_ptr<Drafter> make_block_drafter(std::shared_ptr<const BlockWeights> head,
                                             const Model& target, const BlockOptions& options);
-/// The same with a P-EAGLE head.
+/// Drafts as make_block_drafter() does, with a P-EAGLE head.
 std::unique_ptr<Drafter> make_parallel_drafter(std::shared_ptr<const HeadWeights> head,
                                                const Model& target, const BlockOptions& options);
 

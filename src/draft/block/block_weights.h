@@ -16,7 +16,7 @@ struct BlockWeights {
   Backend* backend = nullptr;         // borrowed, like the target's weights
   const Weight* embedding = nullptr;  // [vocabulary, H], own or the target's
   float embedding_scale = 1;
-  const Weight* output = nullptr;  // [draft vocabulary, H], likewise
+  const Weight* output = nullptr;  // [draft vocabulary, H], own or the target's
   std::unique_ptr<Weight> own_embedding, own_output;
   std::unique_ptr<Weight> fc;
   Buffer context_norm, output_norm;

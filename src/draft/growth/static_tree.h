@@ -34,7 +34,7 @@ struct StaticTree {
 /// is empty, negative or absurdly long.
 StaticTree parse_static_tree(const std::vector<std::vector<int>>& paths, std::string_view doing);
 
-/// The same from a JSON file that holds the list of paths.
+/// The tree of a JSON file that holds the list of paths. Throws Error naming the file.
 StaticTree read_static_tree(const std::filesystem::path& file);
 
 StaticTree chain_tree(int levels);

@@ -52,9 +52,9 @@ struct HeadConfig {
   bool qk_norm = false;
   bool head_layer_norms = false;           // LayerNorms of their own for all heads of q and k
   bool embedding_norm = false;             // EAGLE-1 variants; EAGLE-3 always has it
-  bool feature_norm = false;               // likewise
+  bool feature_norm = false;               // EAGLE-1 variants; EAGLE-3 always has it
   bool attention_norm = false;             // EAGLE-1 variants
-  bool output_norm = false;                // likewise
+  bool output_norm = false;                // EAGLE-1 variants; EAGLE-3 always has it
   int tap_norms = 0;                       // EAGLE-3.1: norms of single taps before fc; 0: none
   bool fused_norm = false;                 // EAGLE-3.1: one norm over all taps before fc
   bool norm_before_residual = false;       // EAGLE-3: the normed feature is the residual

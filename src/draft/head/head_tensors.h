@@ -25,8 +25,8 @@ class HeadTensors {
  public:
   /// Throws Error for two tensors that mean the same.
   explicit HeadTensors(const Checkpoint& checkpoint);
-  /// The same for another kind of head. name_of: the common name of a tensor, nothing for one
-  /// without meaning.
+  /// The tensors of another kind of head. Throws Error as above. name_of: the common name of a
+  /// tensor, nothing for one without meaning.
   using Naming = std::optional<std::string> (*)(std::string_view name);
   HeadTensors(const Checkpoint& checkpoint, Naming name_of);
 
@@ -35,7 +35,7 @@ class HeadTensors {
   bool has(std::string_view name) const { return find(name) != nullptr; }
   /// The tensor, or an Error naming it.
   const StoredTensor& require(std::string_view name) const;
-  /// As above, and of this shape. -1: any size.
+  /// The tensor, of this shape (-1: any size), or an Error naming it.
   const StoredTensor& require(std::string_view name, const std::vector<std::int64_t>& shape) const;
   /// As find(), and of this shape if present.
   const StoredTensor* find(std::string_view name, const std::vector<std::int64_t>& shape) const;

@@ -21,7 +21,7 @@ struct ProductGuesses {
 
   /// Row `row` of each head's children. Guesses that are not finite are left out.
   static ProductGuesses of(std::span<const RowChildren> heads, int row);
-  /// The same of `count` rows of one list, from `first` on, a row for each place.
+  /// Of `count` rows of one list, from `first` on: each row holds the guesses for one place.
   static ProductGuesses of_rows(const RowChildren& places, int first, int count);
 };
 

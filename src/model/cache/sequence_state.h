@@ -47,7 +47,7 @@ class SequenceState {
   StateMemory& memory_;
   std::optional<int> slot_;
   int position_ = 0;  // tokens behind which the slot's state is; kNowhere: a forward failed
-  int next_ = 0;      // the same when the forward in flight is done
+  int next_ = 0;      // what position_ will be when the forward in flight is done
   int flight_ = 0;
   std::vector<int> wanted_;
   std::vector<Save> saves_;  // written by the forward or replay, not yet snapshots

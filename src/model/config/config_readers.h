@@ -28,7 +28,8 @@ std::optional<ConfigKeys> rope_keys_of(const ConfigKeys& keys);
 /// of a head of `head_dim` columns turns. `context` is the original one where YaRN names none.
 /// `kind` names the layers whose part of `rope_parameters` is read where it has one for each kind.
 RopeConfig read_rope_of(const ConfigKeys& keys, int context, int head_dim, std::string_view kind);
-/// Likewise of a GGUF file: keys below `prefix` ("llama."), and tensors of factors.
+/// The rotary embedding of a GGUF file: its keys below `prefix` ("llama.") and its tensors of
+/// factors.
 RopeConfig read_gguf_rope(const Checkpoint& checkpoint, const std::string& prefix, int context,
                           int head_dim);
 /// Throws Error unless factors of frequencies, where there are some, are one for each pair of

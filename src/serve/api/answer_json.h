@@ -21,7 +21,7 @@ void add_rounds(Json& choice, const AnswerHead& head, const ChoiceNews& news);
 /// "stop", "length" or null.
 Json finish_json(FinishReason reason);
 
-/// The same of an answer that may have called tools: "tool_calls".
+/// calls: the answer has called tools; then "tool_calls" stands in place of "stop".
 Json finish_json(FinishReason reason, bool calls);
 /// A name for a call, which the client gives back with what it gave.
 std::string new_call_id(ToolDialect dialect);

@@ -14,7 +14,7 @@ std::unique_ptr<AnswerReader> make_hermes_reader(ToolSchemas schemas);
 /// tools: names of those that are offered.
 std::unique_ptr<AnswerReader> make_llama3_reader(std::vector<std::string> tools);
 std::unique_ptr<AnswerReader> make_mistral_reader();
-/// The same list behind other marks.
+/// These three read the list of calls that Mistral's models write, behind other marks.
 std::unique_ptr<AnswerReader> make_granite_reader();
 std::unique_ptr<AnswerReader> make_cohere_reader();
 std::unique_ptr<AnswerReader> make_nemotron_reader();

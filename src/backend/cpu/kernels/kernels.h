@@ -93,7 +93,7 @@ inline constexpr int kSecondBytes = kInputGroup + 12;
 struct QuantizedRow {
   std::byte* records;
   std::byte* second;  // null: not wanted
-  std::byte* sums16;  // likewise
+  std::byte* sums16;  // null: not wanted
   float fine_above;   // 0: b counts in every group
   int rows;           // of the block
   int row;            // of this row in the block
@@ -126,7 +126,7 @@ inline constexpr int kAttentionBlock = 128;
 inline constexpr int kPartialHead = 16;  // floats before the values of a partial
 struct AttentionQuery {
   const float* q;            // rotated and scaled, also by log2(e): weights are powers of two
-  const std::byte* rounded;  // the same as round() leaves it, for attend_pairs()
+  const std::byte* rounded;  // q as round() leaves it, for attend_pairs()
   float* partial;  // out: largest score, sum of powers of two, from kPartialHead on the padded_dim
                    // weighted values; aligned to 64 bytes
   int begin;       // visible positions within the block: [begin, end)

@@ -23,7 +23,7 @@ struct Record {
   void advance() { at += kRecordBytes * kRows; }
 };
 
-/// The same for the sums of 16 inputs.
+/// Where the parts of the sums of 16 inputs lie, for a block of kRows rows.
 template <int kRows>
 struct HalfSums {
   const std::byte* at;

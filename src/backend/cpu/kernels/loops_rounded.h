@@ -67,7 +67,7 @@ struct FloatPairs {
       }
     }
   }
-  /// The same with the other of each pair 0.
+  /// These pairs with `half` of each alone; the other is 0.
   FloatPairs only(int half) const {
     FloatPairs result = *this;
     (half == 0 ? result.second : result.first) = zero_floats();
