@@ -8,6 +8,24 @@
 #include "draft/coupling/cut_race.h"
 
 namespace talon {
+namespace {
+
+/// Calls work(begin, end) for each run of rows of the same kind, as long as they are.
+template <typename KindOf, typename Work>
+void for_each_run(int rows, const KindOf& kind_of, const Work& work) {
+  for (int begin = 0, end; begin < rows; begin = end) {
+    for (end = begin + 1; end < rows && kind_of(end) == kind_of(begin);) ++end;
+    work(begin, end);
+  }
+}
+
+std::span<const DraftPlace> rows_of(std::span<const DraftPlace> places, int begin, int end) {
+  if (places.empty()) return places;
+  return places.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+}
+
+}  // namespace
+
 OutputHead::OutputHead(Backend& backend, const Weight& matrix,
                        std::span<const TokenId> target_token, const Coupling& coupling)
     : backend_(backend),
@@ -27,10 +45,7 @@ RowChildren OutputHead::top_children(const View& features, int count,
     const View logits = logits_.rows(rows);
     product(features.row_range(first, rows), norm, logits);
     if (guides.features) guide(logits, first, norm, guides);
-    const auto part = places.empty() ? places
-                                     : places.subspan(static_cast<std::size_t>(first),
-                                                      static_cast<std::size_t>(rows));
-    choose(logits, part, children, first);
+    choose(logits, rows_of(places, first, first + rows), children, first);
   }
   return children;
 }
@@ -118,20 +133,12 @@ void OutputHead::choose(const View& logits, std::span<const DraftPlace> places,
   const auto is_cut = [&](int row) {
     return !places.empty() && places[static_cast<std::size_t>(row)].cut.any();
   };
-  for (int begin = 0; begin < logits.rows;) {
-    int end = begin + 1;
-    while (end < logits.rows && is_cut(end) == is_cut(begin)) ++end;
+  for_each_run(logits.rows, is_cut, [&](int begin, int end) {
     const View run = logits.row_range(begin, end - begin);
-    const auto run_places = places.empty() ? places
-                                           : places.subspan(static_cast<std::size_t>(begin),
-                                                            static_cast<std::size_t>(end - begin));
-    if (is_cut(begin)) {
-      choose_after_cut(run, run_places, children, first_row + begin);
-    } else {
-      choose_by_score(run, run_places, children, first_row + begin);
-    }
-    begin = end;
-  }
+    const auto choose_run =
+        is_cut(begin) ? &OutputHead::choose_after_cut : &OutputHead::choose_by_score;
+    (this->*choose_run)(run, rows_of(places, begin, end), children, first_row + begin);
+  });
 }
 
 void OutputHead::choose_by_score(const View& logits, std::span<const DraftPlace> places,
@@ -171,16 +178,14 @@ void OutputHead::choose_after_cut(const View& logits, std::span<const DraftPlace
 /// has one temperature.
 void OutputHead::score(const View& logits, std::span<const DraftPlace> places) {
   if (places.empty()) return backend_.softmax(logits, 1.0F, logits);
-  for (std::size_t begin = 0; begin < places.size();) {
-    const bool races = places[begin].races();
-    std::size_t end = begin;
-    std::vector<std::int32_t> noise_rows;
-    for (; end < places.size() && places[end].races() == races; ++end) {
-      if (races) noise_rows.push_back(noise_.row_of(places[end], coupling_));
-    }
-    const View run = logits.row_range(static_cast<int>(begin), static_cast<int>(end - begin));
+  const auto races = [&](int row) { return places[static_cast<std::size_t>(row)].races(); };
+  for_each_run(logits.rows, races, [&](int begin, int end) {
+    const View run = logits.row_range(begin, end - begin);
     float temperature = 1;
-    if (races) {
+    if (races(begin)) {
+      std::vector<std::int32_t> noise_rows;
+      for (const DraftPlace& place : rows_of(places, begin, end))
+        noise_rows.push_back(noise_.row_of(place, coupling_));
       if (!row_noise_) row_noise_ = backend_.allocate(kMostRows, matrix_.rows);
       const View noise = row_noise_.rows(run.rows);
       backend_.gather_rows(noise_.view(), noise_row_.put(noise_rows), noise);
@@ -188,8 +193,7 @@ void OutputHead::score(const View& logits, std::span<const DraftPlace> places) {
       temperature = static_cast<float>(1 / (coupling_.beta * coupling_.gamma));
     }
     backend_.softmax(run, temperature, run);
-    begin = end;
-  }
+  });
 }
 
 }  // namespace talon

@@ -168,9 +168,9 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
   app.add_option("--api-key-file", options.key_file, "a file with keys, a line each")
       ->type_name("FILE")
       ->group(kServerGroup);
-  add_real(
-      app, "--drain-s", options.drain_s, 0, 86400,
-      "seconds that running answers have after SIGTERM or Ctrl-C; a second signal ends at once")
+  add_real(app, "--drain-s", options.drain_s, 0, 86400,
+           "seconds that running answers have after SIGTERM, SIGHUP or Ctrl-C; a second signal "
+           "ends at once")
       ->group(kServerGroup);
   add_real(app, "--ping-s", options.server.http.ping_s, 0, 86400,
            "seconds of silence in a stream before a line that its reader passes over, so that "

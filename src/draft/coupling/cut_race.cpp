@@ -29,9 +29,17 @@ std::size_t left_by(const StrictCut& cut, std::span<const double> weights) {
   return left;
 }
 
-void scale_to(double sum, std::span<double> values) {
-  const double now = std::accumulate(values.begin(), values.end(), 0.0);
-  for (double& value : values) value *= sum / now;
+/// Chances that sum to `sum`, as the exponentials of the scores. What is no number has none.
+void to_chances(double sum, std::span<double> scores) {
+  if (scores.empty()) return;
+  const double best = *std::ranges::max_element(scores);
+  double all = 0;
+  for (double& score : scores) {
+    const double weight = std::exp(score - best);
+    score = weight >= 0 ? weight : 0;
+    all += score;
+  }
+  for (double& weight : scores) weight *= all > 0 ? sum / all : 0;
 }
 
 }  // namespace
@@ -40,24 +48,22 @@ void race_after_cut(const DraftPlace& place, const Coupling& coupling, std::span
                     std::span<float> values) {
   expects(place.races() && place.cut.any() && !tokens.empty(), "tokens of a place with a cut");
   const std::vector<TokenId> by_logit(tokens.begin(), tokens.end());
-  std::vector<double> chances(values.size());
-  for (std::size_t i = 0; i < chances.size(); ++i)
-    chances[i] = std::exp(static_cast<double>(values[i] - values[0]) / place.temperature);
-  const std::size_t left = left_by(place.cut, chances);
+  std::vector<double> weights, chances;  // of the law; then scores of the head, then chances
+  for (const float value : values) {
+    chances.push_back(static_cast<double>(value));
+    weights.push_back(std::exp((chances.back() - chances.front()) / place.temperature));
+  }
+  const std::size_t left = left_by(place.cut, weights);
+  const auto racing = std::span(chances).first(left), others = std::span(chances).subspan(left);
 
-  // gamma (beta z + T G), in units of the first; as OutputHead does it with whole rows.
+  // gamma (beta z + T G), as OutputHead has it of whole rows.
   const RaceNoise noise(*place.random, place.position);
-  std::vector<double> scores(left);
   for (std::size_t i = 0; i < left; ++i) {
     const double gumbel = -noise.log_exponential(by_logit[i]);
-    scores[i] = coupling.gamma * (coupling.beta * static_cast<double>(values[i] - values[0]) +
-                                  place.temperature * gumbel);
+    racing[i] = coupling.gamma * (coupling.beta * racing[i] + place.temperature * gumbel);
   }
-  const double best = *std::ranges::max_element(scores);
-  for (std::size_t i = 0; i < left; ++i) chances[i] = std::exp(scores[i] - best);
-  const auto racing = std::span(chances).first(left), others = std::span(chances).subspan(left);
-  scale_to(others.empty() ? 1 : 1 - kOthers, racing);
-  if (!others.empty()) scale_to(kOthers, others);
+  to_chances(others.empty() ? 1 : 1 - kOthers, racing);
+  to_chances(kOthers, others);
 
   std::vector<std::size_t> order(chances.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

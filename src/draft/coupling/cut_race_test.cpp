@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -69,6 +71,32 @@ TEST(RaceAfterCut, GivesChancesThatSumToOneInDescendingOrder) {
       EXPECT_NEAR(std::accumulate(ranked.chances.begin(), ranked.chances.end(), 0.0), 1, 1e-5);
       EXPECT_TRUE(std::ranges::is_sorted(ranked.chances, std::greater()));
     }
+  }
+}
+
+TEST(RaceAfterCut, RanksOthersAtTemperaturesThatLeaveThemNoWeight) {
+  std::vector<TokenId> tokens = {4, 1, 3};
+  std::vector<float> values = {0, -20, -21};
+  race_after_cut({&kRandom, 1, 0.01, {.top_p = 0.9}}, {}, tokens, values);
+  EXPECT_EQ(tokens, (std::vector<TokenId>{4, 1, 3}));
+  EXPECT_NEAR(values[0], 0.8, 1e-6);
+  EXPECT_NEAR(values[1] + values[2], 0.2, 1e-6);
+  EXPECT_NEAR(values[1], std::exp(1.0F) * values[2], 1e-5);
+}
+
+TEST(RaceAfterCut, GivesNoChanceToWhatIsNoNumber) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& logits :
+       {std::vector<float>{kNan, kNan, kNan},
+        std::vector<float>{-kInfinity, -kInfinity, -kInfinity}, std::vector<float>{kInfinity, 1, 0},
+        std::vector<float>{1, -kInfinity, kNan}}) {
+    std::vector<TokenId> tokens = {4, 1, 3};
+    std::vector<float> values = logits;
+    race_after_cut({&kRandom, 1, 1, {.top_k = 2}}, {}, tokens, values);
+    for (const float value : values) EXPECT_TRUE(value >= 0 && value <= 1) << value;
+    std::ranges::sort(tokens);
+    EXPECT_EQ(tokens, (std::vector<TokenId>{1, 3, 4}));
   }
 }
 

@@ -158,7 +158,8 @@ void HeadLoader::load_embedding(HeadWeights& head) {
   if (!config_.own_embedding) return;
   if (!config_.tied_output && equals_target_embedding(reader_.checked("embed_tokens.weight")))
     return;
-  const auto layout = config_.tied_output ? options_.layout : WeightLayout::as_stored;
+  const auto layout = config_.tied_output ? layout_of(tensors_.require("embed_tokens.weight").type)
+                                          : WeightLayout::as_stored;
   if (target_.config.image && target_.config.image->prompt_tokens > 1 &&
       config_.vocabulary != target_.config.input_count()) {
     head.own_embedding = join_prompts(reader_.checked("embed_tokens.weight"));
