@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <sstream>
 
 #include "cli/command.h"
@@ -92,6 +93,8 @@ int main(int argc, char** argv) {
         bug.what());
   } catch (const std::bad_alloc&) {
     talon::note("talon: out of memory");
+  } catch (const std::filesystem::filesystem_error& error) {  // of a path that cannot be looked at
+    talon::note("talon: {}: {}", error.path1().string(), error.code().message());
   } catch (const std::exception& error) {
     talon::note("talon: unexpected: {}", error.what());
   }

@@ -7,37 +7,45 @@
 
 namespace talon {
 
-/// Memory of ForwardRows, kept from round to round.
-struct RowScratch {
-  explicit RowScratch(Backend& backend) : best(backend.allocate_indices(0)) {}
-
-  std::vector<float> logits;  // of one row that was fetched
-  // The most likely tokens of the rows that were asked about last, and their logits.
-  IndexBuffer best;
-  Buffer largest;
-  std::vector<TokenId> tokens;
-  std::vector<float> values;
-};
-
-/// Rows of a forward that has been waited for. Where the backend's memory is the host's, logits are
-/// read in place. Where a wait costs nothing each row is asked about when it is asked for; else the
-/// first question about a most likely token is put for all rows at once.
-class ForwardRows : public TargetRows {
+/// Rows of logits of one forward after another, each of which has been waited for. Where the
+/// backend's memory is the host's, logits are read in place. Where a wait costs nothing each row is
+/// asked about when it is asked for; else the first question about a most likely token is put for
+/// all rows of the forward, those of all sequences, at once. Borrows the backend.
+class ForwardRows {
  public:
-  /// logits: [nodes of the tree, vocabulary]. Borrows backend and scratch.
-  ForwardRows(Backend& backend, const View& logits, RowScratch& scratch)
-      : backend_(backend), logits_(logits), scratch_(scratch) {}
+  explicit ForwardRows(Backend& backend) : backend_(backend), best_(backend.allocate_indices(0)) {}
 
-  std::span<const float> logits(NodeId node) override;
-  TokenId argmax(NodeId node) override;
+  /// logits: [rows, vocabulary], borrowed until the next call.
+  void begin(const View& logits);
+  /// Of row `row`, valid until the next call.
+  std::span<const float> logits(int row);
+  /// As TargetRows::argmax.
+  TokenId argmax(int row);
 
  private:
   void find_largest(const View& rows);
 
   Backend& backend_;
   View logits_;
-  RowScratch& scratch_;
   bool found_all_ = false;
+  std::vector<float> fetched_;  // one row
+  // The most likely tokens of the rows that were asked about last, and their logits.
+  IndexBuffer best_;
+  Buffer largest_;
+  std::vector<TokenId> tokens_;
+  std::vector<float> values_;
+};
+
+/// The rows of one tree among those of a forward, from row `first` on. Borrows them.
+class TreeRows : public TargetRows {
+ public:
+  TreeRows(ForwardRows& rows, int first) : rows_(rows), first_(first) {}
+  std::span<const float> logits(NodeId node) override { return rows_.logits(first_ + node); }
+  TokenId argmax(NodeId node) override { return rows_.argmax(first_ + node); }
+
+ private:
+  ForwardRows& rows_;
+  int first_;
 };
 
 }  // namespace talon

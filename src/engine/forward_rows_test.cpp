@@ -45,48 +45,49 @@ const std::vector<float> kLogits = {0, 3,    1,  //
 class Rows {
  public:
   explicit Rows(double wait_us, std::size_t memory_bytes = 0)
-      : backend(wait_us, memory_bytes), logits(backend.allocate(3, 3)), scratch(backend) {
-    backend.upload(kLogits, logits.view());
+      : backend(wait_us, memory_bytes), logits(backend.allocate(3, 3)), rows(backend) {
+    begin(kLogits);
   }
-  ForwardRows of_a_forward() { return {backend, logits.view(), scratch}; }
+  void begin(const std::vector<float>& values) {
+    backend.upload(values, logits.view());
+    rows.begin(logits.view());
+  }
 
   AskedBackend backend;
   Buffer logits;
-  RowScratch scratch;
+  ForwardRows rows;
 };
 
 TEST(ForwardRows, AskForEachRowWhereAWaitCostsNothing) {
-  Rows rows(0);
-  ForwardRows forward = rows.of_a_forward();
-  EXPECT_EQ(forward.argmax(1), 0);
-  EXPECT_EQ(forward.argmax(0), 1);
-  EXPECT_THROW(forward.argmax(2), Error);
-  EXPECT_EQ(forward.logits(0)[1], 3);
-  EXPECT_EQ(rows.backend.asked, 3);
+  Rows of(0);
+  EXPECT_EQ(of.rows.argmax(1), 0);
+  EXPECT_EQ(of.rows.argmax(0), 1);
+  EXPECT_THROW(of.rows.argmax(2), Error);
+  EXPECT_EQ(of.rows.logits(0)[1], 3);
+  EXPECT_EQ(of.backend.asked, 3);
 }
 
 TEST(ForwardRows, AreReadInPlaceWhereTheMemoryIsTheHosts) {
   for (const std::size_t memory_bytes : {0, 1 << 20}) {
-    Rows rows(0, memory_bytes);
-    ForwardRows forward = rows.of_a_forward();
-    const std::span<const float> row = forward.logits(1);
-    EXPECT_EQ(row.data() == rows.logits.view().row(1), memory_bytes == 0);
+    Rows of(0, memory_bytes);
+    const std::span<const float> row = of.rows.logits(1);
+    EXPECT_EQ(row.data() == of.logits.view().row(1), memory_bytes == 0);
     EXPECT_EQ(std::vector<float>(row.begin(), row.end()), (std::vector<float>{7, 2, 7}));
   }
 }
 
-TEST(ForwardRows, AskForAllRowsAtOnceWhereAWaitCosts) {
-  Rows rows(20);
-  ForwardRows first = rows.of_a_forward();
-  EXPECT_EQ(first.argmax(1), 0);
+TEST(ForwardRows, AskForTheRowsOfAllTreesAtOnceWhereAWaitCosts) {
+  Rows of(20);
+  TreeRows first(of.rows, 0), second(of.rows, 1);
+  EXPECT_EQ(second.argmax(0), 0);
   EXPECT_EQ(first.argmax(0), 1);
-  EXPECT_THROW(first.argmax(2), Error);  // of this row alone
+  EXPECT_THROW(second.argmax(1), Error);  // of this row alone
   EXPECT_EQ(first.argmax(1), 0);
-  EXPECT_EQ(rows.backend.asked, 1);
-  rows.backend.upload(std::vector<float>{9, 0, 0, 0, 0, 9, 0, 9, 0}, rows.logits.view());
-  ForwardRows second = rows.of_a_forward();
-  EXPECT_EQ(second.argmax(2), 1);
-  EXPECT_EQ(rows.backend.asked, 2);
+  EXPECT_EQ(of.backend.asked, 1);
+  of.begin({9, 0, 0, 0, 0, 9, 0, 9, 0});
+  EXPECT_EQ(second.argmax(1), 1);
+  EXPECT_EQ(second.logits(0)[2], 9);
+  EXPECT_EQ(of.backend.asked, 2);
 }
 
 }  // namespace

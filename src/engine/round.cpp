@@ -39,7 +39,7 @@ Round::Round(const Model& model, KvCache& cache, int max_rows, Parts parts)
       listener_(parts.listener),
       listener_taps_(parts.listener_taps),
       faults_(parts.faults),
-      row_(*model.backend),
+      logits_(*model.backend),
       gathered_rows_(*model.backend) {}
 
 void Round::tap(const TapSet& taps) {
@@ -219,6 +219,7 @@ void Round::check(std::vector<Scheduled>& scheduled) {
   }
   result_ = target_->forward(batch);
   model_.backend->synchronize();
+  logits_.begin(result_.logits);
   check_ms_ = kept_ms(StepPart::check, watch.ms());
 }
 
@@ -232,8 +233,7 @@ void Round::accept(std::vector<Scheduled>& scheduled) {
 }
 
 VerifyResult Round::verify(Scheduled& entry, std::size_t index) {
-  const int first = result_.first_logits_row[index];
-  ForwardRows rows(*model_.backend, result_.logits.row_range(first, entry.tree.size()), row_);
+  TreeRows rows(logits_, result_.first_logits_row[index]);
   VerifyInput input;
   input.tree = &entry.tree;
   input.rows = &rows;

@@ -92,7 +92,7 @@ class Round {
   TapSet::Reader listener_taps_;
   Faults& faults_;
   ForwardResult result_;
-  RowScratch row_;
+  ForwardRows logits_;  // of result_
   IndexList gathered_rows_;
   Buffer features_;  // of an accepted path whose rows are not neighbours, and of its guide
   double draft_ms_ = 0, check_ms_ = 0;

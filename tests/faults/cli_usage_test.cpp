@@ -274,6 +274,19 @@ TEST(TextFile, ThatCannotBeLookedAtIsNamed) {
   EXPECT_EQ(outcome.notes.find("unexpected"), std::string::npos) << outcome.notes;
 }
 
+TEST(ModelFolder, WithALoopOfLinksNamesIt) {
+  const Folder folder;
+  const std::filesystem::path model = folder.path() / "model";
+  std::filesystem::copy(TALON_TEST_DATA "/golden/stories260k/target", model);
+  std::filesystem::copy(TALON_TEST_DATA "/text/unigram/tokenizer.json", model);
+  std::filesystem::create_symlink("tokenizer_config.json", model / "tokenizer_config.json");
+  const Outcome outcome = run_talon({"tokenize", "-m", model.string(), "-p", "Once"});
+  EXPECT_EQ(outcome.code, 1);
+  const std::string said = "tokenizer_config.json: Too many levels of symbolic links";
+  EXPECT_NE(outcome.notes.find(said), std::string::npos) << outcome.notes;
+  EXPECT_EQ(outcome.notes.find("unexpected"), std::string::npos) << outcome.notes;
+}
+
 TEST(Help, IsOfTheProgramOrOfACommand) {
   EXPECT_EQ(run_talon({"help"}).output, run_talon({"--help"}).output);
   EXPECT_NE(run_talon({"help", "run"}).output.find("--max-new"), std::string::npos);

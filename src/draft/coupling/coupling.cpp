@@ -9,8 +9,7 @@ namespace talon {
 
 namespace {
 
-/// Of SmolLM2 drafts are right more often where these race alone, and less often where top-p 0.95
-/// leaves thousands (docs/methods.md 3.5).
+/// Where few are left drafts are right more often if these race alone (docs/methods.md 3.5).
 StrictCut strict_cut(const SamplerOptions& sampler) {
   constexpr int kFew = 64;
   constexpr double kMass = 0.9, kShare = 0.02;

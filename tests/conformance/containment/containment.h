@@ -44,8 +44,11 @@ class Containment : public testing::Test {
   /// Runs the requests in an engine that meets the fault, then later ones, there and in a new
   /// engine on the same cache. Whether the fault came.
   bool run(const Setting& setting, Trigger& trigger, long at, bool lasts);
-  /// For every n, or every so many of them.
-  void sweep(const Setting& setting, Trigger& trigger, bool lasts, long every = 1);
+  /// For every n.
+  void sweep(const Setting& setting, Trigger& trigger, bool lasts);
+
+  /// Every other of the later requests, from `first` on, has its plain answer.
+  void expect_later(Engine& engine, std::size_t first) const;
 
   FaultyBackend* backend_;
   std::unique_ptr<TestModel> model_;
@@ -67,7 +70,6 @@ class Containment : public testing::Test {
   std::unique_ptr<Drafter> make(const Setting& setting);
   std::vector<Answer> answers_of(TestEngine& test, MethodId method);
   void expect_answer(const Answer& answer, std::size_t i) const;
-  void expect_later(Engine& engine, std::size_t first) const;
   bool has_grammar() const;
 };
 

@@ -15,7 +15,7 @@ namespace {
 TEST_F(Containment, OfADrafterThatSeesWhatIsDrawn) {
   faulty_drafter_ = true;
   may_fail_ = false;
-  sweep({.drafter = "jacobi"}, trigger_, /*lasts=*/false, 5);
+  sweep({.drafter = "jacobi"}, trigger_, /*lasts=*/false);
 }
 
 TEST_F(Containment, OfADrafterThatProposesWhatIsNoToken) {
@@ -30,8 +30,10 @@ TEST_F(Containment, OfADrafterThatProposesWhatIsNoToken) {
 
 TEST_F(Containment, OfAGrammarWhichIsOneAnswersAlone) {
   constrain(std::make_shared<FaultyGrammar>(model_->vocabulary(), trigger_));
-  sweep({}, trigger_, /*lasts=*/false, 5);
-  sweep({.drafter = "suffix", .policy = "throughput"}, trigger_, /*lasts=*/true, 11);
+  sweep({}, trigger_, /*lasts=*/false);
+  sweep({.drafter = "suffix", .policy = "throughput"}, trigger_, /*lasts=*/true);
+  backend_may_fail_ = true;
+  sweep({}, allocation_trigger(), /*lasts=*/false);
 }
 
 /// Without noise they give what the target itself does.
@@ -41,22 +43,23 @@ TEST_F(Containment, OfOtherRules) {
   ask(std::move(requests));
   faulty_rule_ = true;
   for (const char* rule : {"token", "block", "traversal"}) {
-    sweep({.rule = rule}, trigger_, /*lasts=*/false, 7);
+    sweep({.rule = rule}, trigger_, /*lasts=*/false);
   }
 }
 
 /// Both grow by two pages, for which there is room for one of them.
 TEST_F(Containment, OfSequencesThatAreSetBack) {
   const std::vector<TokenId> first = long_prompt(kPageRows - 2, {});
-  ask({asking(first, 70), asking({first.rbegin(), first.rend()}, 70)});
+  ask({asking(first, 68), asking({first.rbegin(), first.rend()}, 68)});
   pages_ = 4;
   faulty_drafter_ = true;
   may_fail_ = false;
-  sweep({}, trigger_, /*lasts=*/false, 17);
+  sweep({}, trigger_, /*lasts=*/false);
   EXPECT_GT(preemptions_, 0);
   faulty_drafter_ = false;
   may_fail_ = backend_may_fail_ = true;
-  sweep({}, backend_->trigger, /*lasts=*/false, 151);
+  sweep({}, backend_->trigger, /*lasts=*/false);
+  sweep({}, allocation_trigger(), /*lasts=*/false);
 }
 
 class ContainmentOfStates : public Containment {
@@ -66,7 +69,8 @@ class ContainmentOfStates : public Containment {
 
 TEST_F(ContainmentOfStates, AndOfExpertsInABackend) {
   backend_may_fail_ = true;
-  sweep({}, backend_->trigger, /*lasts=*/false, 97);
+  sweep({}, backend_->trigger, /*lasts=*/false);
+  sweep({}, allocation_trigger(), /*lasts=*/false);
 }
 
 TEST(ThreadPoolFaults, OneThatFindsNoMemoryForAThreadThrows) {
