@@ -188,6 +188,77 @@ TEST_P(OperationConformance, TheLargestValueOfARowIsNanWhereTheRowHoldsOne) {
   }
 }
 
+RaceDraw draw_at(std::uint64_t position) {
+  return {RaceNoise(PositionRandom(7, 0), position), 0.3 + 0.1 * static_cast<double>(position)};
+}
+
+TEST_P(OperationConformance, RacesHaveTheWinnersOfTheReference) {
+  check(0, "races", [](Device& device) {
+    for (const int cols : {3, 70, 5000, 33'001}) {
+      std::vector<float> values = random_rows(6, cols, 21);
+      for (std::size_t i = 0; i < values.size(); i += 5)
+        values[i] = -std::numeric_limits<float>::infinity();
+      const View logits = device.put(values, 6, cols);
+      std::vector<RaceDraw> draws;
+      for (std::uint64_t i = 0; i < 6; ++i) draws.push_back(draw_at(i));
+      const Indices winners = device.indices(6);
+      const View largest = device.zeros(6, 1);
+      device->race(logits, draws, winners, largest);
+      const std::vector<std::int32_t> found = device.get(winners);
+      for (std::size_t row = 0; row < 6; ++row) {
+        const auto width = static_cast<std::size_t>(cols);
+        const std::span<const float> of_row(values.data() + row * width, width);
+        EXPECT_EQ(found[row], draw_by_race(of_row, draws[row])) << cols << " tokens";
+        EXPECT_EQ(device.get(largest)[row], *std::ranges::max_element(of_row));
+      }
+    }
+  });
+}
+
+TEST_P(OperationConformance, WhatVouchesForARaceIsNanOrInfinityWhereTheRowHoldsThem) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const int cols : {70, 9000}) {
+    Device device = plain();
+    const auto width = static_cast<std::size_t>(cols);
+    std::vector<float> values(4 * width, 1.5F);
+    values[width - 1] = std::numeric_limits<float>::quiet_NaN();
+    values[width + width / 2] = kInfinity;
+    std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(2 * width), width, -kInfinity);
+    const std::vector<RaceDraw> draws(4, draw_at(1));
+    const View largest = device.zeros(4, 1);
+    device->race(device.put(values, 4, cols), draws, device.indices(4), largest);
+    const std::vector<float> found = device.get(largest);
+    EXPECT_TRUE(std::isnan(found[0])) << cols;
+    EXPECT_EQ(found[1], kInfinity);
+    EXPECT_EQ(found[2], -kInfinity);
+    EXPECT_EQ(found[3], 1.5F);
+  }
+}
+
+TEST_P(OperationConformance, GumbelNoiseIsThatOfTheTokensOfAList) {
+  check(2e-5, "noise", [](Device& device) {
+    for (const int cols : {5, 100, 6000}) {
+      std::vector<std::int32_t> list;
+      for (int i = 0; i < cols; ++i) list.push_back(i * 3 + i % 2);
+      if (cols > 9) std::swap(list[3], list[static_cast<std::size_t>(cols) - 2]);
+      const std::vector<GumbelNoise> noise = {{draw_at(1).noise.high_words(), 0.8F},
+                                              {draw_at(2).noise.high_words(), 1}};
+      for (const bool has_list : {false, true}) {
+        const View out = device.zeros(2, cols);
+        device->gumbel(noise, has_list ? device.put(list) : device.indices(0), out);
+        const std::vector<float> found = device.get(out);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const std::size_t row = i / static_cast<std::size_t>(cols);
+          const auto col = i % static_cast<std::size_t>(cols);
+          const TokenId token = has_list ? list[col] : static_cast<TokenId>(col);
+          const double exact = -draw_at(row + 1).noise.log_exponential(token);
+          ASSERT_NEAR(found[i], static_cast<double>(noise[row].scale) * exact, 1e-4) << token;
+        }
+      }
+    }
+  });
+}
+
 TestMatrix identity(int size) {
   TestMatrix matrix = random_matrix(StorageType::f32, size, size, 1);
   for (int row = 0; row < size; ++row) {

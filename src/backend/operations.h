@@ -5,6 +5,7 @@
 
 #include "backend/arguments.h"
 #include "backend/memory.h"
+#include "sample/race.h"
 
 namespace talon {
 
@@ -58,6 +59,14 @@ class Operations {
   /// value, or NaN if the row holds one, so that a finite one vouches for the row. largest: [rows,
   /// 1].
   virtual void argmax(const View& x, const Indices& best, const View& largest) = 0;
+  /// Per row the winner of its race (sample/race.h) and, as argmax(), what vouches for the row:
+  /// without a finite one the winner is any token. draws: one for each row.
+  virtual void race(const View& logits, std::span<const RaceDraw> draws, const Indices& winners,
+                    const View& largest) = 0;
+  /// Row i of out is noise[i] for each token of the list, or for tokens 0, 1, ... where it is
+  /// empty, to about 1e-5 of its scale (fill_gumbel).
+  virtual void gumbel(std::span<const GumbelNoise> noise, const Indices& tokens,
+                      const View& out) = 0;
   /// Per row the k largest values, descending, ties by smaller index. values: [rows, k], indices:
   /// row after row.
   virtual void top_k(const View& x, int k, const View& values, const Indices& indices) = 0;

@@ -40,6 +40,9 @@ class GivenRows : public TargetRows {
     }
     return static_cast<TokenId>(best);
   }
+  TokenId race(NodeId node, const RaceDraw& draw) override {
+    return draw_by_race(logits(node), draw);
+  }
 
  private:
   const float* logits_;

@@ -32,9 +32,12 @@ OutputHead::OutputHead(Backend& backend, const Weight& matrix,
       matrix_(matrix),
       target_token_(target_token),
       coupling_(coupling),
-      noise_(backend, matrix.rows, target_token, kMostRows),
       noise_row_(backend),
-      logits_(backend.allocate(kMostRows, matrix.rows)) {}
+      logits_(backend.allocate(kMostRows, matrix.rows)) {
+  if (!coupling.on) return;
+  noise_.emplace(backend, matrix.rows, target_token, kMostRows);
+  row_noise_ = backend.allocate(kMostRows, matrix.rows);
+}
 
 RowChildren OutputHead::top_children(const View& features, int count,
                                      std::span<const DraftPlace> places, const OutputNorm& norm,
@@ -185,10 +188,9 @@ void OutputHead::score(const View& logits, std::span<const DraftPlace> places) {
     if (races(begin)) {
       std::vector<std::int32_t> noise_rows;
       for (const DraftPlace& place : rows_of(places, begin, end))
-        noise_rows.push_back(noise_.row_of(place, coupling_));
-      if (!row_noise_) row_noise_ = backend_.allocate(kMostRows, matrix_.rows);
+        noise_rows.push_back(noise_->row_of(place, coupling_));
       const View noise = row_noise_.rows(run.rows);
-      backend_.gather_rows(noise_.view(), noise_row_.put(noise_rows), noise);
+      backend_.gather_rows(noise_->view(), noise_row_.put(noise_rows), noise);
       backend_.add(run, noise, run);
       temperature = static_cast<float>(1 / (coupling_.beta * coupling_.gamma));
     }

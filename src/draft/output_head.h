@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -64,13 +65,13 @@ class OutputHead {
   const Weight& matrix_;
   std::span<const TokenId> target_token_;
   Coupling coupling_;
-  NoiseRows noise_;
-  IndexList noise_row_;  // of rows
-  Buffer row_noise_;     // [kMostRows, rows of the matrix]
-  Buffer logits_;        // [kMostRows, rows of the matrix]
-  Buffer guide_logits_;  // likewise, if there was a guide
-  Buffer top_;           // of kMostRows rows, as many as have been asked for
-  IndexBuffer chosen_;   // likewise
+  std::optional<NoiseRows> noise_;  // if the coupling is on
+  IndexList noise_row_;             // of rows
+  Buffer row_noise_;                // [kMostRows, rows of the matrix], likewise
+  Buffer logits_;                   // [kMostRows, rows of the matrix]
+  Buffer guide_logits_;             // likewise, if there was a guide
+  Buffer top_;                      // of kMostRows rows, as many as have been asked for
+  IndexBuffer chosen_;              // likewise
 };
 
 }  // namespace talon

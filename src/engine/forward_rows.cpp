@@ -5,6 +5,16 @@
 #include "core/error.h"
 
 namespace talon {
+namespace {
+
+/// The token, if its row can be sampled.
+TokenId vouched(TokenId token, float logit) {
+  if (std::isfinite(logit)) return token;
+  fail("choose the next token: expected finite logits, found {}",
+       std::isnan(logit) ? "NaN" : "infinity");
+}
+
+}  // namespace
 
 void ForwardRows::begin(const View& logits) {
   logits_ = logits;
@@ -20,36 +30,45 @@ std::span<const float> ForwardRows::logits(int row) {
 }
 
 TokenId ForwardRows::argmax(int row) {
-  const bool waits_cost = backend_.traits().wait_us > 0;
-  if (!waits_cost) {
+  if (backend_.traits().wait_us == 0) {
     find_largest(logits_.row_range(row, 1));
-  } else if (!found_all_) {
-    find_largest(logits_);
-    found_all_ = true;
+    return vouched(tokens_.front(), values_.front());
   }
-  const std::size_t found = waits_cost ? static_cast<std::size_t>(row) : 0;
-  const float logit = values_[found];
-  if (!std::isfinite(logit)) {
-    fail("choose the next token: expected finite logits, found {}",
-         std::isnan(logit) ? "NaN" : "infinity");
-  }
-  return tokens_[found];
+  if (!found_all_) find_largest(logits_);
+  found_all_ = true;
+  const auto found = static_cast<std::size_t>(row);
+  return vouched(tokens_[found], values_[found]);
+}
+
+TokenId ForwardRows::race(int row, const RaceDraw& draw) {
+  make_room(1);
+  backend_.race(logits_.row_range(row, 1), {&draw, 1}, best_.first(1), largest_.rows(1));
+  TokenId winner = 0;
+  float largest = 0;
+  fetch({&winner, 1}, {&largest, 1});
+  return vouched(winner, largest);
+}
+
+void ForwardRows::find_largest(const View& rows) {
+  make_room(rows.rows);
+  tokens_.resize(static_cast<std::size_t>(rows.rows));
+  values_.resize(tokens_.size());
+  backend_.argmax(rows, best_.first(rows.rows), largest_.rows(rows.rows));
+  fetch(tokens_, values_);
+}
+
+void ForwardRows::make_room(int rows) {
+  if (best_.size() >= rows) return;
+  largest_ = backend_.allocate(rows, 1);
+  best_ = backend_.allocate_indices(rows);  // last: it says how many there is room for
 }
 
 /// Two results, one wait.
-void ForwardRows::find_largest(const View& rows) {
-  if (best_.size() < rows.rows) {
-    largest_ = backend_.allocate(rows.rows, 1);
-    best_ = backend_.allocate_indices(rows.rows);  // last: it says how many there is room for
-  }
-  tokens_.resize(static_cast<std::size_t>(rows.rows));
-  values_.resize(tokens_.size());
-  const Indices best = best_.first(rows.rows);
-  const View largest = largest_.rows(rows.rows);
-  backend_.argmax(rows, best, largest);
-  Fence values = backend_.download_async(largest, values_);
-  backend_.download(best, tokens_);
-  values.wait();
+void ForwardRows::fetch(std::span<TokenId> tokens, std::span<float> values) {
+  const auto rows = static_cast<int>(tokens.size());
+  Fence fence = backend_.download_async(largest_.rows(rows), values);
+  backend_.download(best_.first(rows), tokens);
+  fence.wait();
 }
 
 }  // namespace talon

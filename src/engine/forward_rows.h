@@ -19,11 +19,14 @@ class ForwardRows {
   void begin(const View& logits);
   /// Of row `row`, valid until the next call.
   std::span<const float> logits(int row);
-  /// As TargetRows::argmax.
+  /// As TargetRows::argmax and race; each race is asked about when it is asked for.
   TokenId argmax(int row);
+  TokenId race(int row, const RaceDraw& draw);
 
  private:
   void find_largest(const View& rows);
+  void make_room(int rows);
+  void fetch(std::span<TokenId> tokens, std::span<float> values);
 
   Backend& backend_;
   View logits_;
@@ -42,6 +45,9 @@ class TreeRows : public TargetRows {
   TreeRows(ForwardRows& rows, int first) : rows_(rows), first_(first) {}
   std::span<const float> logits(NodeId node) override { return rows_.logits(first_ + node); }
   TokenId argmax(NodeId node) override { return rows_.argmax(first_ + node); }
+  TokenId race(NodeId node, const RaceDraw& draw) override {
+    return rows_.race(first_ + node, draw);
+  }
 
  private:
   ForwardRows& rows_;

@@ -90,5 +90,15 @@ TEST(ForwardRows, AskForTheRowsOfAllTreesAtOnceWhereAWaitCosts) {
   EXPECT_EQ(of.backend.asked, 2);
 }
 
+TEST(ForwardRows, RaceAloneAndKeepWhatWasFoundOfAll) {
+  Rows of(20);
+  EXPECT_EQ(of.rows.argmax(0), 1);
+  const RaceDraw draw{RaceNoise(PositionRandom(3, 0), 5), 0.01};
+  EXPECT_EQ(of.rows.race(0, draw), 1) << "the likeliest, so cold";
+  EXPECT_THROW(of.rows.race(2, draw), Error);
+  EXPECT_EQ(of.rows.argmax(1), 0);
+  EXPECT_EQ(of.backend.asked, 1);
+}
+
 }  // namespace
 }  // namespace talon::forward_rows_test

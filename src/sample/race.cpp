@@ -1,5 +1,7 @@
 #include "sample/race.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -16,12 +18,6 @@ double log_time(TokenId token, const RaceRow& row, const RaceNoise& noise) {
   const auto logit = static_cast<double>(row.logits[static_cast<std::size_t>(token)]);
   return noise.log_exponential(token) -
          (logit - static_cast<double>(row.largest)) / row.temperature;
-}
-
-void take_if_earlier(const RaceWinner& other, RaceWinner& best) {
-  const bool earlier = other.log_time < best.log_time ||
-                       (other.log_time == best.log_time && other.token < best.token);
-  if (earlier || best.token < 0) best = other;
 }
 
 }  // namespace
@@ -69,18 +65,29 @@ double RaceNoise::log_exponential(TokenId token) const {
   return talon::log_exponential(high_.block(block)[word], low_.block(block)[word]);
 }
 
+void take_if_earlier(const RaceWinner& other, RaceWinner& best) {
+  const bool earlier = other.log_time < best.log_time ||
+                       (other.log_time == best.log_time && other.token < best.token);
+  if (earlier || best.token < 0) best = other;
+}
+
 RaceWinner race(const RaceRow& row, TokenId favourite, const RaceNoise& noise,
                 const RaceKernels& kernels) {
+  return race_in(row, favourite, noise, 0, static_cast<int>(row.logits.size()), kernels);
+}
+
+RaceWinner race_in(const RaceRow& row, TokenId favourite, const RaceNoise& noise, int begin,
+                   int end, const RaceKernels& kernels) {
   RaceTrack track;
   track.high = noise.high_words();
   track.logits = row.logits.data();
-  track.count = static_cast<int>(row.logits.size());
+  track.count = end;
   track.largest = row.largest;
   track.scale =
       static_cast<float>(std::fmin(kLog2E / row.temperature, static_cast<double>(kMostScale)));
   RaceWinner best{favourite, log_time(favourite, row, noise)};
   const auto bound = [&] { return static_cast<float>(best.log_time * kLog2E); };
-  for (TokenId token = kernels.next_survivor(track, bound(), 0); token < track.count;
+  for (TokenId token = kernels.next_survivor(track, bound(), begin); token < track.count;
        token = kernels.next_survivor(track, bound(), token + 1)) {
     if (token != favourite) take_if_earlier({token, log_time(token, row, noise)}, best);
   }
@@ -92,6 +99,52 @@ RaceWinner race_among(std::span<const TokenId> tokens, const RaceRow& row, const
   for (const TokenId token : tokens) take_if_earlier({token, log_time(token, row, noise)}, best);
   expects(best.token >= 0, "a token that may be drawn");
   return best;
+}
+
+LargestLogit largest_logit(std::span<const float> logits) {
+  const LargestLogit largest =
+      best_race_kernels().largest(logits.data(), static_cast<int>(logits.size()));
+  if (largest.has_nan) fail("sample a token: expected numbers as logits, found NaN");
+  if (largest.value == -std::numeric_limits<float>::infinity()) {
+    fail("sample a token: expected a token that may be drawn, found all banned");
+  }
+  if (std::isinf(largest.value)) fail("sample a token: expected finite logits, found infinity");
+  return largest;
+}
+
+TokenId draw_by_race(std::span<const float> logits, const RaceDraw& draw) {
+  const LargestLogit largest = largest_logit(logits);
+  return race({logits, largest.value, draw.temperature}, largest.index, draw.noise).token;
+}
+
+void fill_gumbel(const GumbelNoise& noise, std::span<const TokenId> tokens, int begin,
+                 std::span<float> out, const RaceKernels& kernels) {
+  constexpr std::size_t kTile = 512;
+  constexpr int kMostGroups = 64;
+  std::array<std::uint32_t, kMostGroups * kWordGroup> words;
+  std::array<std::uint32_t, kTile> of_tile;
+  const auto token_at = [&](std::size_t i) {
+    const auto index = static_cast<std::size_t>(begin) + i;
+    return tokens.empty() ? static_cast<TokenId>(index) : tokens[index];
+  };
+  for (std::size_t done = 0; done < out.size();) {
+    // As many neighbours as have their words in kMostGroups groups from the first one's on.
+    const int first = token_at(done) / kWordGroup;
+    int last = first;
+    std::size_t end = done;
+    for (; end < std::min(done + kTile, out.size()); ++end) {
+      const int group = token_at(end) / kWordGroup;
+      if (group < first || group >= first + kMostGroups) break;
+      last = std::max(last, group);
+    }
+    kernels.words(noise.words, first, last - first + 1, words.data());
+    for (std::size_t i = done; i < end; ++i) {
+      of_tile[i - done] = words[static_cast<std::size_t>(token_at(i) - first * kWordGroup)];
+    }
+    const auto count = static_cast<int>(end - done);
+    kernels.gumbel(of_tile.data(), count, noise.scale, out.data() + done);
+    done = end;
+  }
 }
 
 }  // namespace talon

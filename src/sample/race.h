@@ -42,16 +42,42 @@ struct RaceRow {
 };
 
 struct RaceWinner {
-  TokenId token = -1;
+  TokenId token = -1;   // none
   double log_time = 0;  // ln(E / weight), weights in units of the largest logit's
 };
+/// `best` becomes the earlier of both; of equals that of the smaller token.
+void take_if_earlier(const RaceWinner& other, RaceWinner& best);
 
 /// The token of the least time, of equals the smaller id. Most of a row is passed over, by a bound
 /// that starts with the time of `favourite`: any token that races, best a likely one. REQUIRES: no
 /// NaN, no +infinity; temperature > 0.
 RaceWinner race(const RaceRow& row, TokenId favourite, const RaceNoise& noise,
                 const RaceKernels& kernels = best_race_kernels());
+/// The same between `favourite` and the tokens of [begin, end).
+RaceWinner race_in(const RaceRow& row, TokenId favourite, const RaceNoise& noise, int begin,
+                   int end, const RaceKernels& kernels = best_race_kernels());
 /// The same among `tokens`, which all race: for few of them. REQUIRES: at least one.
 RaceWinner race_among(std::span<const TokenId> tokens, const RaceRow& row, const RaceNoise& noise);
+
+/// What is drawn from a row without cuts, beside the row.
+struct RaceDraw {
+  RaceNoise noise;
+  double temperature = 1;
+};
+/// The largest logit of a row. Throws Error unless it is finite and no logit is NaN.
+LargestLogit largest_logit(std::span<const float> logits);
+/// The winner of a whole row. Throws as largest_logit().
+TokenId draw_by_race(std::span<const float> logits, const RaceDraw& draw);
+
+/// The noise of one position as a draft adds it to logits: `scale` times a Gumbel number for each
+/// token, of the words that its race will have.
+struct GumbelNoise {
+  WordStream words;  // RaceNoise::high_words()
+  float scale = 1;
+};
+/// out[i] is that of tokens[begin + i], of token begin + i where `tokens` is empty. Best with
+/// `tokens` ascending: the words of those between neighbours are made as well.
+void fill_gumbel(const GumbelNoise& noise, std::span<const TokenId> tokens, int begin,
+                 std::span<float> out, const RaceKernels& kernels = best_race_kernels());
 
 }  // namespace talon

@@ -135,9 +135,9 @@ int next_survivor_avx2(const RaceTrack& track, float bound, int begin) {
   return mask != 0 ? found(mask) : track.count;
 }
 
-void words_avx2(const WordStream& stream, int groups, std::uint32_t* words) {
+void words_avx2(const WordStream& stream, int first_group, int groups, std::uint32_t* words) {
   for (int group = 0; group < groups; ++group, words += kWordGroup) {
-    const GroupWords found = words_of(stream, group);
+    const GroupWords found = words_of(stream, first_group + group);
     for (int i = 0; i < 8; ++i) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8 * i), found.word[i]);
     }

@@ -148,10 +148,10 @@ int next_survivor_avx512(const RaceTrack& track, float bound, int begin) {
   return mask != 0 ? found(mask) : track.count;
 }
 
-void words_avx512(const WordStream& stream, int groups, std::uint32_t* words) {
+void words_avx512(const WordStream& stream, int first_group, int groups, std::uint32_t* words) {
   const Keys keys = keys_of(stream);
   for (int group = 0; group < groups; ++group, words += kWordGroup) {
-    const GroupWords found = words_of(stream, keys, group);
+    const GroupWords found = words_of(stream, keys, first_group + group);
     for (int i = 0; i < 4; ++i) _mm512_storeu_si512(words + 16 * i, found.word[i]);
   }
 }

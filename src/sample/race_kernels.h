@@ -38,8 +38,9 @@ struct RaceKernels {
   /// The first token from `begin` on that may have a time of at most 2^bound: every such token is a
   /// survivor, and few others are. `count` when there is none.
   int (*next_survivor)(const RaceTrack& track, float bound, int begin) = nullptr;
-  /// The high words of the first 64 * groups tokens.
-  void (*words)(const WordStream& stream, int groups, std::uint32_t* words) = nullptr;
+  /// The high words of the 64 * groups tokens from 64 * first_group on.
+  void (*words)(const WordStream& stream, int first_group, int groups,
+                std::uint32_t* words) = nullptr;
   /// noise[i] = scale * -ln(-ln(1 - v)) with v from words[i] alone, to about 1e-5.
   void (*gumbel)(const std::uint32_t* words, int count, float scale, float* noise) = nullptr;
 };

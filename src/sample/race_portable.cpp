@@ -88,8 +88,10 @@ int next_survivor_portable(const RaceTrack& track, float bound, int begin) {
   return track.count;
 }
 
-void words_portable(const WordStream& stream, int groups, std::uint32_t* words) {
-  for (int group = 0; group < groups; ++group) group_words(stream, group, words + 64 * group);
+void words_portable(const WordStream& stream, int first_group, int groups, std::uint32_t* words) {
+  for (int group = 0; group < groups; ++group) {
+    group_words(stream, first_group + group, words + kWordGroup * group);
+  }
 }
 
 void gumbel_portable(const std::uint32_t* words, int count, float scale, float* noise) {

@@ -94,7 +94,7 @@ TEST(RaceKernels, HaveTheWordsOfTheStreamInTheOrderOfTokens) {
   constexpr int kGroups = 5;
   for (const RaceKernels& kernels : supported_kernels()) {
     std::vector<std::uint32_t> words(kGroups * kWordGroup);
-    kernels.words(stream, kGroups, words.data());
+    kernels.words(stream, 0, kGroups, words.data());
     for (std::uint32_t token = 0; token < words.size(); ++token) {
       ASSERT_EQ(words[token], stream.block(block_of_word(token))[word_in_block(token)])
           << kernels.instructions << ", token " << token;

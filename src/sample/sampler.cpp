@@ -68,18 +68,6 @@ void drop_oddest(std::vector<OddCandidate>& candidates, double mass) {
   std::erase_if(candidates, [&](const OddCandidate& candidate) { return place(candidate) > last; });
 }
 
-/// The largest logit of a row; throws for rows no token can be drawn from.
-LargestLogit largest_logit(std::span<const float> logits) {
-  const LargestLogit largest =
-      best_race_kernels().largest(logits.data(), static_cast<int>(logits.size()));
-  if (largest.has_nan) fail("sample a token: expected numbers as logits, found NaN");
-  if (largest.value == kBanned) {
-    fail("sample a token: expected a token that may be drawn, found all banned");
-  }
-  if (std::isinf(largest.value)) fail("sample a token: expected finite logits, found infinity");
-  return largest;
-}
-
 bool all_banned(std::span<const float> row) {
   return std::ranges::all_of(row, [](float logit) { return logit == kBanned; });
 }
@@ -105,9 +93,17 @@ Sampler Sampler::uncut() const {
 }
 
 bool Sampler::plain_argmax() const {
-  return options_.temperature == 0 && options_.repetition_penalty == 1 &&
-         options_.presence_penalty == 0 && options_.frequency_penalty == 0 &&
-         options_.logit_bias.empty() && options_.banned.empty() && options_.banned_early.empty();
+  return options_.temperature == 0 && takes_logits_as_they_are();
+}
+
+bool Sampler::plain_race() const {
+  return options_.temperature > 0 && !cuts() && takes_logits_as_they_are();
+}
+
+bool Sampler::takes_logits_as_they_are() const {
+  return options_.repetition_penalty == 1 && options_.presence_penalty == 0 &&
+         options_.frequency_penalty == 0 && options_.logit_bias.empty() &&
+         options_.banned.empty() && options_.banned_early.empty();
 }
 
 bool Sampler::cuts_to_top_k() const { return options_.top_k > 0 && options_.top_k < vocabulary_; }
@@ -119,12 +115,10 @@ bool Sampler::cuts() const {
 TokenId Sampler::sample(std::span<const float> logits, const SampleHistory& history,
                         const PositionRandom& random, std::uint64_t position) {
   const std::span<const float> row = adjust(logits, history);
-  const LargestLogit largest = largest_logit(row);
-  if (options_.temperature == 0) return largest.index;
+  if (options_.temperature == 0) return largest_logit(row).index;
   const RaceNoise noise(random, position);
-  if (!cuts()) {
-    return race({row, largest.value, options_.temperature}, largest.index, noise).token;
-  }
+  if (!cuts()) return draw_by_race(row, {noise, options_.temperature});
+  const LargestLogit largest = largest_logit(row);
   collect(row, largest.value);
   return draw(row, largest.value, noise);
 }

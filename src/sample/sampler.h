@@ -66,6 +66,8 @@ class Sampler {
   /// Whether sampling is the plain largest logit of the allowed, with nothing else that looks at
   /// history or changes logits.
   bool plain_argmax() const;
+  /// Whether it is the winner of the race between the allowed, likewise.
+  bool plain_race() const;
 
   /// The token at `position` given its row. Throws Error if every token is banned or the row holds
   /// NaN or +infinity.
@@ -86,6 +88,7 @@ class Sampler {
                                                    const SampleHistory& history);
 
  private:
+  bool takes_logits_as_they_are() const;
   bool cuts_to_top_k() const;
   bool cuts() const;
   std::span<const float> adjust(std::span<const float> logits, const SampleHistory& history);

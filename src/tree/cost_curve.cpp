@@ -45,6 +45,12 @@ void CostCurve::seed(int rows, double ms) {
     rebuild();
   }
   seeds_ = curve_;
+  forget_pace();
+}
+
+void CostCurve::forget_pace() {
+  pace_ = {};
+  if (is_seeded()) pace_.add(1);
 }
 
 double CostCurve::ms(int rows) const {

@@ -64,9 +64,13 @@ class CostCurve {
   void observe_pace(double ms, double predicted_ms);
   /// More than max_rows count as max_rows. In units of one row's cost until anything was measured.
   double ms(int rows) const;
+  bool is_seeded() const { return anchor_ > 0; }
   /// Whether it has seen any time.
   bool measured() const { return is_seeded() || pace_.count() > 0 || observed_; }
   double pace() const { return pace_.count() > 0 ? pace_.value() : 1; }
+  /// Believes the seeds again, for which one measurement of pace 1 stands: one that follows alone
+  /// does not make the machine look slow, as the first of a program would, which touches memory.
+  void forget_pace();
 
   /// No row is free: keeps a flat noisy curve from buying everything.
   static constexpr double kLeastRowShare = 0.01;
@@ -82,7 +86,6 @@ class CostCurve {
   void append_monotone(Block block);
   void rebuild();
   int max_rows() const { return static_cast<int>(samples_.size()); }
-  bool is_seeded() const { return anchor_ > 0; }
 
   double row_share_;
   std::vector<RecentMedian> samples_;  // by rows - 1, at pace 1

@@ -134,6 +134,17 @@ TEST(CostCurve, LongRunsOfOneSizeKeepTheShape) {
   }
 }
 
+TEST(CostCurve, OneSlowRoundAtTheBeginningDoesNotMakeTheMachineLookSlow) {
+  CostCurve curve = seeded_curve();
+  curve.observe_pace(14 * line(1), curve.ms(1));
+  EXPECT_NEAR(curve.ms(5), line(5), 1e-9);
+  curve.observe_pace(14 * line(1), curve.ms(1));
+  curve.observe_pace(14 * line(1), curve.ms(1));
+  EXPECT_GT(curve.ms(5), 10 * line(5)) << "three are believed";
+  curve.forget_pace();
+  EXPECT_NEAR(curve.ms(5), line(5), 1e-9);
+}
+
 TEST(CostCurve, ASumOfPassesChangesThePaceOnly) {
   CostCurve curve = seeded_curve();
   for (int i = 0; i < 15; ++i) curve.observe_pace(3 * 24, curve.ms(1) + curve.ms(5));

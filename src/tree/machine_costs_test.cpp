@@ -123,6 +123,33 @@ TEST(PassCosts, AreCorrectedByTheirSum) {
   EXPECT_NEAR(costs.pass_ms(10, machine), 7.6, 1e-9);
 }
 
+/// Passes that look too dear are not run, and what made them slow may be over.
+TEST(PassCosts, ThatDidNotRunForLongAreTakenToBeAsTheProfileSays) {
+  MachineCosts machine(64, profile());
+  PassCosts costs(64, profile());
+  const double usual = costs.pass_ms(1, machine);
+  const auto slow_rounds = [&] {
+    for (int i = 0; i < 15; ++i) {
+      costs.begin_round();
+      costs.run(0, 1);
+      costs.observe_call(1, 9 * usual, machine);
+    }
+    EXPECT_GT(costs.pass_ms(1, machine), 5 * usual);
+  };
+  const auto rounds_until_usual = [&] {
+    for (int round = 1; round <= 1000; ++round) {
+      costs.begin_round();
+      if (costs.pass_ms(1, machine) < 1.1 * usual) return round;
+    }
+    return 0;
+  };
+  slow_rounds();
+  const int first = rounds_until_usual();
+  slow_rounds();
+  EXPECT_GT(first, 8);
+  EXPECT_GT(rounds_until_usual(), first + first / 2) << "pauses grow while it stays slow";
+}
+
 TEST(PassCosts, BeyondTheMeasuredRowsAPassGoesOnAsThoseDid) {
   const MachineCosts machine(64, profile());
   EXPECT_NEAR(PassCosts(64, profile()).pass_ms(40, machine), 3.8 + 30 * 0.2, 1e-9);

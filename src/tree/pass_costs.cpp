@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace talon {
+namespace {
+
+constexpr double kSlow = 1.5;  // pace that may be of another time
+
+}  // namespace
 
 PassCosts::PassCosts(int max_rows, const CostProfile& profile, bool sampled)
     : pass_(max_rows, kPassRowShare),
@@ -41,10 +46,21 @@ void PassCosts::observe(std::span<const int> rows, double ms, const MachineCosts
   if (rows.empty()) return;
   double predicted_ms = pass_.pace() * first_pass_;
   for (const int count : rows) predicted_ms += pass_.ms(count);
+  const bool is_slow = ms > kSlow * predicted_ms / pass_.pace() * machine.pace();
   pass_.observe_pace(ms / machine.pace(), predicted_ms);
+  idle_rounds_ = 0;
+  if (!is_slow) pause_ = kShortestPause;
 }
 
 void PassCosts::begin_round() {
+  clear_call();
+  if (!pass_.is_seeded() || pass_.pace() < kSlow || ++idle_rounds_ < pause_) return;
+  pass_.forget_pace();
+  idle_rounds_ = 0;
+  pause_ = std::min(2 * pause_, kLongestPause);
+}
+
+void PassCosts::clear_call() {
   call_rows_.clear();
   call_sequences_ = 0;
   call_tells_ = true;
@@ -62,7 +78,7 @@ void PassCosts::observe_call(int sharers, double ms, const MachineCosts& machine
     for (int& rows : call_rows_) rows = std::max(1, rows * sharers / call_sequences_);
     observe(call_rows_, ms, machine);
   }
-  begin_round();
+  clear_call();
 }
 
 }  // namespace talon

@@ -21,7 +21,9 @@ class PassCosts {
   /// Passes over these many rows, one after the other, took `ms` together.
   void observe(std::span<const int> rows, double ms, const MachineCosts& machine);
 
-  /// A round begins. Sequences that draft in it by one call do so after all have begun.
+  /// A round begins. Sequences that draft in it by one call do so after all have begun. What seems
+  /// too slow to run is not measured either: after some rounds without a pass, ever more, it is
+  /// taken to be as the profile says.
   void begin_round();
   /// In the call one more sequence runs `rows` in that pass, counted from 0. tells: the rows are
   /// all that it runs, so that the time says what passes cost.
@@ -47,10 +49,15 @@ class PassCosts {
  private:
   /// Milliseconds of what pass_ counts in.
   double unit_ms(const MachineCosts& machine) const;
+  void clear_call();
 
   CostCurve pass_;                     // as if checks were at pace 1
   double first_pass_ = 0;              // as if checks and pass_ were at pace 1
   std::optional<double> waiting_row_;  // as if checks and pass_ were at pace 1
+
+  static constexpr int kShortestPause = 32, kLongestPause = 4096;  // in rounds
+  int idle_rounds_ = 0;                                            // since a pass ran
+  int pause_ = kShortestPause;
 
   // Of the round's call:
   std::vector<int> call_rows_;  // by pass, of all sequences

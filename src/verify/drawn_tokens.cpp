@@ -17,6 +17,11 @@ TokenId draw_after(const VerifyInput& input, NodeId node, std::span<const TokenI
     if (input.sampler->allows(history, largest)) return largest;
   }
   const std::uint64_t position = input.committed.size() + path.size();
+  if (input.sampler->plain_race()) {  // so is the winner of all
+    const RaceDraw draw{{*input.random, position}, input.sampler->options().temperature};
+    const TokenId winner = input.rows->race(node, draw);
+    if (input.sampler->allows(history, winner)) return winner;
+  }
   return input.sampler->sample(input.rows->logits(node), history, *input.random, position);
 }
 

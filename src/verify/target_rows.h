@@ -3,6 +3,7 @@
 #include <span>
 
 #include "core/types.h"
+#include "sample/race.h"
 
 namespace talon {
 
@@ -17,6 +18,8 @@ class TargetRows {
   /// The token with the largest logit, the smallest id of equals. Throws Error unless that logit is
   /// finite.
   virtual TokenId argmax(NodeId node) = 0;
+  /// The winner of the race between all tokens. Throws Error likewise.
+  virtual TokenId race(NodeId node, const RaceDraw& draw) = 0;
 };
 
 }  // namespace talon

@@ -21,6 +21,9 @@ class TestRows : public TargetRows {
     const std::span<const float> row = logits(node);
     return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
   }
+  TokenId race(NodeId node, const RaceDraw& draw) override {
+    return draw_by_race(logits(node), draw);
+  }
 
  private:
   std::function<std::vector<float>(NodeId)> row_of_;

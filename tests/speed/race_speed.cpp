@@ -75,7 +75,7 @@ void words(benchmark::State& state, const RaceKernels& kernels) {
   std::vector<std::uint32_t> found(kVocabulary);
   std::uint64_t position = 0;
   for (auto _ : state) {
-    kernels.words(PositionRandom(1, 0).words(position++, RandomUse::race_high),
+    kernels.words(PositionRandom(1, 0).words(position++, RandomUse::race_high), 0,
                   kVocabulary / kWordGroup, found.data());
     benchmark::DoNotOptimize(found.data());
   }
@@ -85,7 +85,7 @@ void gumbel(benchmark::State& state, const RaceKernels& kernels) {
   constexpr int kDraftList = 12288;
   std::vector<std::uint32_t> found(kDraftList);
   std::vector<float> noise(kDraftList);
-  kernels.words(PositionRandom(1, 0).words(1, RandomUse::race_high), kDraftList / kWordGroup,
+  kernels.words(PositionRandom(1, 0).words(1, RandomUse::race_high), 0, kDraftList / kWordGroup,
                 found.data());
   for (auto _ : state) {
     kernels.gumbel(found.data(), kDraftList, 1.0F, noise.data());

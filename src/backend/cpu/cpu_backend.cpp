@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_cache.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/cpu_linear.h"
+#include "backend/cpu/cpu_race.h"
 #include "backend/cpu/experts/cpu_experts.h"
 #include "backend/cpu/huge_memory.h"
 #include "backend/cpu/kernels/kernels.h"
@@ -33,6 +34,10 @@ constexpr int kRouteCost = 16;  // of a score, in values of other operations
 
 std::span<std::int32_t> values_of(const Indices& indices) {
   return {indices.data, static_cast<std::size_t>(indices.count)};
+}
+
+std::span<float> values_of(const View& x, int row) {
+  return {x.row(row), static_cast<std::size_t>(x.cols)};
 }
 
 void expects_same_shape(const View& a, const View& b) {
@@ -71,6 +76,7 @@ class CpuBackend : public Backend {
         linear_(kernels_, pool_, options.activations),
         experts_(kernels_, pool_, linear_),
         attention_(choose_attention_kernels(options.kernels), pool_),
+        race_(pool_),
         recurrent_(kernels_, pool_) {
     if (options.adapt) pool_.adapt();
   }
@@ -254,6 +260,23 @@ class CpuBackend : public Backend {
       best.data[row] = kernels_.argmax(x.row(row), x.cols, largest.row(row));
     });
   }
+  void race(const View& logits, std::span<const RaceDraw> draws, const Indices& winners,
+            const View& largest) override {
+    expects(std::ssize(draws) == logits.rows && winners.count == logits.rows &&
+                largest.rows == logits.rows && largest.cols == 1,
+            "race(): a draw and room for every row");
+    for (int row = 0; row < logits.rows; ++row) {
+      winners.data[row] = race_.run(values_of(logits, row), draws[static_cast<std::size_t>(row)],
+                                    *largest.row(row));
+    }
+  }
+  void gumbel(std::span<const GumbelNoise> noise, const Indices& tokens, const View& out) override {
+    expects(std::ssize(noise) == out.rows && (tokens.count == 0 || tokens.count == out.cols),
+            "gumbel(): noise for every row, a token for every column");
+    for (int row = 0; row < out.rows; ++row) {
+      race_.fill(noise[static_cast<std::size_t>(row)], values_of(tokens), values_of(out, row));
+    }
+  }
   void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     expects(k >= 0 && k <= x.cols, "top_k(): at most as many as there are columns");
     expects(values.rows == x.rows && values.cols == k && indices.count == x.rows * k,
@@ -319,6 +342,7 @@ class CpuBackend : public Backend {
   Linear linear_;
   Experts experts_;
   Attention attention_;
+  Race race_;
   Recurrent recurrent_;
 };
 

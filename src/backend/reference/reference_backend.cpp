@@ -83,6 +83,9 @@ class ReferenceBackend : public Backend {
 
   void softmax(const View& logits, float temperature, const View& out) override;
   void argmax(const View& x, const Indices& best, const View& largest) override;
+  void race(const View& logits, std::span<const RaceDraw> draws, const Indices& winners,
+            const View& largest) override;
+  void gumbel(std::span<const GumbelNoise> noise, const Indices& tokens, const View& out) override;
   void top_k(const View& x, int k, const View& values, const Indices& indices) override;
 
   void replay(const ReplayKey&, const std::function<void()>& body) override { body(); }
@@ -393,6 +396,30 @@ void ReferenceBackend::argmax(const View& x, const Indices& best, const View& la
     const auto is_nan = [](float value) { return std::isnan(value); };
     if (std::any_of(x.row(row), x.row(row) + x.cols, is_nan)) *largest.row(row) = NAN;
   }
+}
+
+void ReferenceBackend::race(const View& logits, std::span<const RaceDraw> draws,
+                            const Indices& winners, const View& largest) {
+  expects(std::ssize(draws) == logits.rows && winners.count == logits.rows);
+  argmax(logits, winners, largest);
+  std::vector<TokenId> all(static_cast<std::size_t>(logits.cols));
+  std::iota(all.begin(), all.end(), 0);
+  for_each(logits.rows, [&](int row) {
+    if (!std::isfinite(*largest.row(row))) return;
+    const auto& [noise, temperature] = draws[static_cast<std::size_t>(row)];
+    winners.data[row] =
+        race_among(all, {{logits.row(row), all.size()}, *largest.row(row), temperature}, noise)
+            .token;
+  });
+}
+
+void ReferenceBackend::gumbel(std::span<const GumbelNoise> noise, const Indices& tokens,
+                              const View& out) {
+  expects(std::ssize(noise) == out.rows && (tokens.count == 0 || tokens.count == out.cols));
+  for_each(out.rows, [&](int row) {
+    fill_gumbel(noise[static_cast<std::size_t>(row)], values_of(tokens), 0,
+                {out.row(row), static_cast<std::size_t>(out.cols)}, race_kernels().back());
+  });
 }
 
 void ReferenceBackend::top_k(const View& x, int k, const View& values, const Indices& indices) {

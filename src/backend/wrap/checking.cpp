@@ -158,6 +158,22 @@ class Checking : public CheckingBackend {
     compare_choice("argmax", found, expected);
     compare("argmax", largest);
   }
+  void race(const View& logits, std::span<const RaceDraw> draws, const Indices& winners,
+            const View& largest) override {
+    mirror({logits});
+    primary_->race(logits, draws, winners, largest);
+    const std::vector<std::int32_t> found = values_of(winners);
+    const Indices expected = shadow_indices_.put(found);
+    reference_->race(shadow(logits), draws, expected, shadow(largest));
+    compare_choice("race", found, expected);
+    compare("race", largest);
+  }
+  void gumbel(std::span<const GumbelNoise> noise, const Indices& tokens, const View& out) override {
+    primary_->gumbel(noise, tokens, out);
+    const Indices list = shadow_indices_.put(values_of(tokens));
+    reference_->gumbel(noise, list, shadow(out));
+    compare("gumbel", out);
+  }
   void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     mirror({x});
     primary_->top_k(x, k, values, indices);

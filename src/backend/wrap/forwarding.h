@@ -79,6 +79,13 @@ class ForwardingBackend : public Backend {
   void argmax(const View& x, const Indices& best, const View& largest) override {
     inner_->argmax(x, best, largest);
   }
+  void race(const View& logits, std::span<const RaceDraw> draws, const Indices& winners,
+            const View& largest) override {
+    inner_->race(logits, draws, winners, largest);
+  }
+  void gumbel(std::span<const GumbelNoise> noise, const Indices& tokens, const View& out) override {
+    inner_->gumbel(noise, tokens, out);
+  }
   void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     inner_->top_k(x, k, values, indices);
   }

@@ -103,6 +103,13 @@ class Tracing : public TracingBackend {
   void argmax(const View& x, const Indices& best, const View& largest) override {
     timed("argmax", x.rows, [&] { inner_->argmax(x, best, largest); });
   }
+  void race(const View& logits, std::span<const RaceDraw> draws, const Indices& winners,
+            const View& largest) override {
+    timed("race", logits.rows, [&] { inner_->race(logits, draws, winners, largest); });
+  }
+  void gumbel(std::span<const GumbelNoise> noise, const Indices& tokens, const View& out) override {
+    timed("gumbel", out.rows, [&] { inner_->gumbel(noise, tokens, out); });
+  }
   void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     timed("top_k", x.rows, [&] { inner_->top_k(x, k, values, indices); });
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "sample/race_kernels.h"
+#include "sample/race.h"
 
 namespace talon {
 namespace {
@@ -17,12 +17,10 @@ bool same(const WordStream& a, const WordStream& b) {
 NoiseRows::NoiseRows(Backend& backend, int vocabulary, std::span<const TokenId> target_token,
                      int rows)
     : backend_(backend),
-      vocabulary_(vocabulary),
-      target_token_(target_token),
-      slots_(static_cast<std::size_t>(rows)) {
-  const TokenId last =
-      target_token.empty() ? vocabulary - 1 : *std::ranges::max_element(target_token);
-  groups_ = static_cast<std::size_t>(last) / kWordGroup + 1;
+      slots_(static_cast<std::size_t>(rows)),
+      rows_(backend.allocate(rows, vocabulary)),
+      tokens_(backend.allocate_indices(static_cast<int>(target_token.size()))) {
+  backend.upload(target_token, tokens_.first(tokens_.size()));
 }
 
 std::int32_t NoiseRows::row_of(const DraftPlace& place, const Coupling& coupling) {
@@ -44,21 +42,9 @@ std::int32_t NoiseRows::row_of(const DraftPlace& place, const Coupling& coupling
 }
 
 void NoiseRows::fill(int row) {
-  if (!rows_) {
-    words_.resize(groups_ * kWordGroup);
-    of_list_.resize(target_token_.size());
-    noise_.resize(static_cast<std::size_t>(vocabulary_));
-    rows_ = backend_.allocate(static_cast<int>(slots_.size()), vocabulary_);
-  }
   const Slot& slot = slots_[static_cast<std::size_t>(row)];
-  const RaceKernels& kernels = best_race_kernels();
-  kernels.words(slot.words, static_cast<int>(groups_), words_.data());
-  for (std::size_t i = 0; i < of_list_.size(); ++i) {
-    of_list_[i] = words_[static_cast<std::size_t>(target_token_[i])];
-  }
-  const std::uint32_t* words = of_list_.empty() ? words_.data() : of_list_.data();
-  kernels.gumbel(words, vocabulary_, slot.scale, noise_.data());
-  backend_.upload(noise_, rows_.view().row_range(row, 1));
+  const GumbelNoise noise{slot.words, slot.scale};
+  backend_.gumbel({&noise, 1}, tokens_.first(tokens_.size()), rows_.view().row_range(row, 1));
 }
 
 }  // namespace talon

@@ -15,7 +15,7 @@ namespace talon {
 /// bits a token): trees may differ between instruction sets, texts cannot.
 class NoiseRows {
  public:
-  /// target_token: of each token of the draft list; empty: the same. Borrowed. rows: that are kept,
+  /// target_token: of each token of the draft list; empty: the same. rows: that are kept,
   /// at least as many as are wanted at once.
   NoiseRows(Backend& backend, int vocabulary, std::span<const TokenId> target_token, int rows);
 
@@ -33,14 +33,10 @@ class NoiseRows {
   void fill(int row);
 
   Backend& backend_;
-  int vocabulary_;
-  std::span<const TokenId> target_token_;
-  std::size_t groups_;  // of words, up to the largest token of the list
   std::vector<Slot> slots_;
   std::uint64_t asked_ = 0;
   Buffer rows_;
-  std::vector<std::uint32_t> words_, of_list_;
-  std::vector<float> noise_;
+  IndexBuffer tokens_;  // target_token_; empty: the same
 };
 
 }  // namespace talon

@@ -85,6 +85,15 @@ class FaultyBackend : public ForwardingBackend {
     trigger.tick();
     ForwardingBackend::argmax(x, best, largest);
   }
+  void race(const View& logits, std::span<const RaceDraw> draws, const Indices& winners,
+            const View& largest) override {
+    trigger.tick();
+    ForwardingBackend::race(logits, draws, winners, largest);
+  }
+  void gumbel(std::span<const GumbelNoise> noise, const Indices& tokens, const View& out) override {
+    trigger.tick();
+    ForwardingBackend::gumbel(noise, tokens, out);
+  }
   void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     trigger.tick();
     ForwardingBackend::top_k(x, k, values, indices);
