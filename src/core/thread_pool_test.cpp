@@ -199,6 +199,33 @@ TEST(ThreadPool, WorkersThatShareAProcessorDoNotKeepItWhileTheyWait) {
   EXPECT_LT((processor_ms() - before) / kRegions, 0.6);
 }
 
+/// The processors that each worker but the caller may use.
+std::vector<std::vector<int>> processors_of_workers(int threads, bool pin) {
+  std::vector<std::vector<int>> processors(static_cast<std::size_t>(threads));
+  ThreadPool pool(threads, pin);
+  pool.run(
+      [&](int worker) { processors[static_cast<std::size_t>(worker)] = allowed_processors(); });
+  processors.erase(processors.begin());
+  return processors;
+}
+
+/// Other programs would bind theirs to the same ones.
+TEST(ThreadPool, WorkersAreBoundOnlyWhereEachHasAProcessorOfItsOwn) {
+  const std::vector<int> all = allowed_processors();
+  const auto count = static_cast<int>(all.size());
+  for (const int threads : {2, count + 1}) {
+    if (threads == count) continue;
+    for (const auto& processors : processors_of_workers(threads, /*pin=*/true))
+      EXPECT_EQ(processors, all) << threads << " threads";
+  }
+  if (available_processors() < count) return;  // a quota: none has one of its own
+  for (const auto& processors : processors_of_workers(count, /*pin=*/false))
+    EXPECT_EQ(processors, all);
+  int number = 0;
+  for (const auto& processors : processors_of_workers(count, /*pin=*/true))
+    EXPECT_EQ(processors, std::vector<int>{all[static_cast<std::size_t>(++number)]});
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(ThreadPool, AThreadThatCannotBeStartedIsAnErrorWithItsNumber) {
   const auto start_with_little_memory = [] {

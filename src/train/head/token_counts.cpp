@@ -28,10 +28,10 @@ std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size
   return tokens;
 }
 
-TokenCounts seen_once_more(TokenCounts counts, std::span<const TokenId> tokens) {
+TokenCounts seen_before(TokenCounts counts, std::span<const TokenId> tokens) {
   for (const TokenId token : tokens) {
     if (token >= 0 && static_cast<std::size_t>(token) < counts.size()) {
-      ++counts[static_cast<std::size_t>(token)];
+      counts[static_cast<std::size_t>(token)] += kSeenBefore;
     }
   }
   return counts;

@@ -18,8 +18,11 @@ TokenCounts count_responses(const Dataset& data, std::span<const std::size_t> co
 /// The `size` most frequent tokens, ascending; those never seen come last, by id, which is a good
 /// prior for byte-pair vocabularies (docs/methods.md 7.6).
 std::vector<TokenId> frequent_tokens(const TokenCounts& counts, std::size_t size);
-/// The counts as if each of `tokens` had been seen once more; ids that are none are passed over.
-TokenCounts seen_once_more(TokenCounts counts, std::span<const TokenId> tokens);
+/// The counts as if each of `tokens`, which another head drafts, had been seen kSeenBefore times
+/// more: its list comes of more texts than a run that goes on from it reads. Ids that are none are
+/// passed over.
+TokenCounts seen_before(TokenCounts counts, std::span<const TokenId> tokens);
+inline constexpr std::int64_t kSeenBefore = 100;
 /// The share of the counted tokens that `tokens` (ascending) cover; 0 if nothing was counted.
 double coverage(const TokenCounts& counts, std::span<const TokenId> tokens);
 /// `frequent` and the tokens of a batch, ascending, each once, and the lowest other ids below

@@ -387,9 +387,9 @@ void HeadTrainer::export_to(const std::filesystem::path& folder, const Tensor& v
               folder);
 }
 
-/// The most frequent tokens, then those of the head that it started from.
+/// The most frequent tokens, those of the head that it started from before most others.
 std::vector<TokenId> HeadTrainer::drafted_now() const {
-  return frequent_tokens(seen_once_more(state_.counts, drafted_before_),
+  return frequent_tokens(seen_before(state_.counts, drafted_before_),
                          static_cast<std::size_t>(options_.draft_vocabulary));
 }
 
