@@ -7,7 +7,7 @@
 namespace talon::cpu {
 namespace {
 
-constexpr std::size_t kTokensWorthSharing = 4096;  // tokens; fewer are done by the caller alone
+constexpr std::size_t kTokensWorthSharing = 4096;  // fewer are done by the caller alone
 
 /// Of `total` tokens those of one worker, whole groups of words but for the last.
 struct Range {
@@ -59,10 +59,9 @@ TokenId Race::run(std::span<const float> logits, const RaceDraw& draw, float& la
   });
   const LargestLogit of_row = largest_of_parts(workers);
   largest = vouching(of_row);
-  RaceWinner winner{of_row.index};
-  if (!std::isfinite(largest)) return winner.token;
-  winner = parts_.front().winner;
-  for (int i = 1; i < workers; ++i)
+  if (!std::isfinite(largest)) return of_row.index;
+  RaceWinner winner;
+  for (int i = 0; i < workers; ++i)
     take_if_earlier(parts_[static_cast<std::size_t>(i)].winner, winner);
   return winner.token;
 }

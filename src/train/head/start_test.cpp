@@ -6,6 +6,7 @@
 #include "io/formats/write_safetensors.h"
 #include "train/head/export_head.h"
 #include "train/head/test_training.h"
+#include "train/head/token_counts.h"
 
 // Runs that start from a head: a checkpoint, an exported one, a GGUF.
 namespace talon::start_test {
@@ -150,6 +151,15 @@ TEST(TrainHead, HeadWithFurtherPartsIsRefusedByTheirTensor) {
   options.out = second.path().string();
   EXPECT_NE(failure_of(options).find("midlayer.self_attn.q_proj.bias"), std::string::npos)
       << failure_of(options);
+}
+
+TEST(TokenCounts, OfFewNewTextsDoNotOutweighWhatTheHeadBeforeDrafts) {
+  TokenCounts counts(8);
+  counts[5] = 60;
+  const std::vector<TokenId> before = {3, -1, 999};
+  EXPECT_EQ(frequent_tokens(seen_before(counts, before), 1), (std::vector<TokenId>{3}));
+  counts[5] = 200;
+  EXPECT_EQ(frequent_tokens(seen_before(counts, before), 1), (std::vector<TokenId>{5}));
 }
 
 /// Few new texts do not change what it drafts, but for what there is room for.
